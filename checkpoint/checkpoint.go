@@ -1,0 +1,60 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bridge/sink"
+	"bridge/source"
+)
+
+// Errors of a store. Test with errors.Is; the wrapping error names the file and the remedy.
+var (
+	// ErrNotFound is returned when a shard has no state yet.
+	ErrNotFound = errors.New("no checkpoint")
+	// ErrCorrupt is returned when a store or a value in it is damaged.
+	ErrCorrupt = errors.New("checkpoint is damaged")
+	// ErrForeign is returned when a store was not made by bridge.
+	ErrForeign = errors.New("not a checkpoint of bridge")
+	// ErrNewer is returned when a newer version of bridge wrote the store.
+	ErrNewer = errors.New("checkpoint was written by a newer version")
+	// ErrLocked is returned when another process uses the store.
+	ErrLocked = errors.New("checkpoint is in use by another process")
+)
+
+// Key names the state of one shard.
+type Key struct {
+	// Stream is the stream's name.
+	Stream string
+	// Shard is the physical table as the configuration spells it.
+	Shard string
+}
+
+// State is what is saved of one shard.
+type State struct {
+	// Position is how far the shard has been published.
+	Position source.Position
+	// Marks say where the bus ended when it acknowledged what lies behind the position, one a place.
+	Marks []sink.Mark
+	// Saved is when the state was saved, by the host's clock, to the millisecond.
+	Saved time.Time
+}
+
+// Entry is a state with its key.
+type Entry struct {
+	Key   Key
+	State State
+}
+
+// Store keeps states. It is safe for concurrent use; saves of several shards may share one write to the disk.
+type Store interface {
+	// Load returns the state of a shard, or ErrNotFound.
+	Load(ctx context.Context, key Key) (State, error)
+	// Save replaces the state of a shard. When it returns nil the state is durable; otherwise the former one holds.
+	Save(ctx context.Context, key Key, state State) error
+	// List returns all states in the order of stream and shard.
+	List(ctx context.Context) ([]Entry, error)
+	// Delete removes the states of all shards of a stream and returns how many there were.
+	Delete(ctx context.Context, stream string) (int, error)
+}

@@ -1,0 +1,97 @@
+package event
+
+import (
+	"time"
+
+	"bridge/source"
+)
+
+// Kind says what the rows of a stream mean.
+type Kind string
+
+// The kinds of streams.
+const (
+	// Capability: a row is the state of an entity.
+	Capability Kind = "capability"
+	// Release: a row is a fact in a log.
+	Release Kind = "release"
+)
+
+// Op is what an event says about its entity.
+type Op string
+
+// The operations. Published belongs to release streams, the others to capability streams.
+const (
+	Added     Op = "added"
+	Modified  Op = "modified"
+	Deleted   Op = "deleted"
+	Published Op = "published"
+)
+
+// BadValue says what becomes of a value that JSON or RFC 3339 cannot hold: a zero date, invalid UTF-8, a JSON
+// column that holds no JSON.
+type BadValue string
+
+// The ways to treat bad values.
+const (
+	// NullBad publishes null and counts.
+	NullBad BadValue = "null"
+	// StopOnBad refuses the record with a *BadValueError.
+	StopOnBad BadValue = "stop"
+)
+
+// Field maps a column to a member of data.
+type Field struct {
+	Column, Member string
+}
+
+// Options describe the events of one shard.
+type Options struct {
+	// Stream and Shard are part of every meta.id.
+	Stream, Shard string
+	// Kind selects the event types.
+	Kind Kind
+	// Stem begins the event types: "StpCapability" makes StpCapabilityAddedEvent. Defaults to the stream's name in
+	// upper camel case. It must not begin with "Eiffel".
+	Stem string
+	// Names replaces the type of an operation by a name of its own; two operations may share one.
+	Names map[Op]string
+	// Fields is a whitelist of columns with their members. Nil maps every column to its name in camel case.
+	Fields []Field
+	// Domain is meta.source.domainId. Defaults to "bridge".
+	Domain string
+	// Source and Table are data.row.source and data.row.table: the database and the physical table.
+	Source, Table string
+	// Zone is the zone of DATETIME columns. Defaults to UTC.
+	Zone *time.Location
+	// BadValue defaults to NullBad.
+	BadValue BadValue
+}
+
+// Event is one encoded event. Its byte slices lie in the buffer that Append was given.
+type Event struct {
+	// ID is meta.id, a lower-case UUID of version 5.
+	ID string
+	// Type is meta.type, Version meta.version.
+	Type, Version string
+	// Op is what the event says.
+	Op Op
+	// Key is the entity key for people and partitioners: the key columns joined by '+'. It is not unique where a value
+	// holds a '+'.
+	Key []byte
+	// Body is the JSON document.
+	Body []byte
+	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none.
+	Time time.Time
+	// FromClock says that meta.time is the clock given to Append because the row has no time of its own.
+	FromClock bool
+	// BadValues counts the values that were published as null because they could not be encoded.
+	BadValues int
+}
+
+// Row is what Append encodes.
+type Row struct {
+	source.Record
+	// Read is the database's clock when the row was read; it becomes meta.time where the row has no time of its own.
+	Read time.Time
+}

@@ -1,0 +1,10 @@
+// Package testenv starts real servers for tests: MariaDB from the installed package, Apache Kafka (KRaft) from its jars,
+// NATS from its module, each a process of its own on a free loopback port with a private folder, stopped by pid.
+//
+// Real servers take part when BRIDGE_TEST_REAL is set, as `make test` does after scripts/test-deps has fetched what is
+// missing; without it the tests that need them are skipped and `go test ./...` needs no service and no network. With
+// CI=true a real server that cannot be had fails the test. Servers that run already are used instead where
+// BRIDGE_TEST_MYSQL_DSN, BRIDGE_TEST_KAFKA or BRIDGE_TEST_NATS points to them.
+//
+// A package that uses shared servers calls [Main] from its TestMain, which stops them at the end.
+package testenv

@@ -1,0 +1,113 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is one server process that can be killed and started again with the same command line.
+type process struct {
+	name string
+	args []string
+	log  string
+	// ready returns nil once the server answers.
+	ready func(ctx context.Context) error
+	// wait bounds the time until ready.
+	wait time.Duration
+
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// start runs the process and blocks until it is ready.
+func (p *process) start() error {
+	out, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(p.args[0], p.args[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	// The server dies with the test binary, even when that is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	done := make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// Pdeathsig follows the thread that starts the process: this one stays until the process ends.
+		runtime.LockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			// The exit status of a killed server says nothing.
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	p.cmd, p.done = cmd, done
+	return p.untilReady()
+}
+
+func (p *process) untilReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := p.ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended while starting: %w\n%s", p.name, err, p.tail())
+		case <-ctx.Done():
+			p.kill()
+			return fmt.Errorf("%s not ready after %s: %w\n%s", p.name, p.wait, err, p.tail())
+		case <-tick.C:
+		}
+	}
+}
+
+// signal sends sig to the process.
+func (p *process) signal(sig syscall.Signal) { _ = syscall.Kill(p.cmd.Process.Pid, sig) }
+
+// kill ends the process at once (SIGKILL) and waits for its end.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// stop ends the process in good order (SIGTERM) and kills it when it takes longer than 20 s.
+func (p *process) stop() {
+	if p.cmd == nil {
+		return
+	}
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+		p.kill()
+	}
+}
+
+// tail returns the end of the process's log.
+func (p *process) tail() []byte {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	lines := bytes.Split(b, []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-30):], []byte("\n"))
+}

@@ -1,0 +1,92 @@
+package testenv
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+var (
+	cleanupMu sync.Mutex
+	cleanups  []func()
+)
+
+// Main runs the tests of a package and stops the servers that they shared. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	cleanupMu.Lock()
+	defer cleanupMu.Unlock()
+	for _, stop := range cleanups {
+		stop()
+	}
+	os.Exit(code)
+}
+
+// atExit has Main call stop after the last test.
+func atExit(stop func()) {
+	cleanupMu.Lock()
+	defer cleanupMu.Unlock()
+	cleanups = append(cleanups, stop)
+}
+
+// needReal skips the test unless real servers are wanted.
+func needReal(t testing.TB) {
+	t.Helper()
+	if os.Getenv("BRIDGE_TEST_REAL") == "" {
+		t.Skip("real servers are part of `make test` (BRIDGE_TEST_REAL=1)")
+	}
+}
+
+// missing ends a test whose server cannot be had: it fails with CI=true, else it is skipped, and the closing lines of
+// `make test` say so.
+func missing(t testing.TB, server string, why error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("no real %s: %v", server, why)
+	}
+	report("SKIPPED", server+": "+why.Error())
+	t.Skipf("no real %s: %v (scripts/test-deps fetches it)", server, why)
+}
+
+// report adds a line to the file that `make test` prints at its end.
+func report(verdict, line string) {
+	path := os.Getenv("BRIDGE_TEST_REPORT")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "%s %s\n", verdict, line)
+}
+
+// root returns the top of the repository.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// cacheDir returns the folder where scripts/test-deps puts what it fetches.
+func cacheDir() string {
+	if dir := os.Getenv("BRIDGE_TEST_CACHE"); dir != "" {
+		return dir
+	}
+	return filepath.Join(root(), ".cache")
+}
+
+// FreePort returns a loopback port that nobody listens on at the moment.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

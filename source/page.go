@@ -1,0 +1,168 @@
+package source
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Kind says what a column holds and in which normal form its values come. Every source delivers these forms, so that the
+// same row makes the same event whatever driver read it. A nil value is NULL.
+type Kind uint8
+
+// The kinds of columns.
+const (
+	// Int is an integer of any size and sign (YEAR and BOOL too): its decimal digits.
+	Int Kind = iota + 1
+	// Decimal is an exact decimal: the server's text, all digits kept.
+	Decimal
+	// Float is an approximate number: shortest text that reads back as the same number, valid in JSON.
+	Float
+	// Text is a character string: UTF-8, unless the row holds bytes that are not.
+	Text
+	// Binary is a byte string, as stored.
+	Binary
+	// Bit is a bit field of up to 64 bits: big-endian bytes.
+	Bit
+	// JSON is a JSON document: its text.
+	JSON
+	// Date is a calendar day: "2006-01-02".
+	Date
+	// Clock is a time of day or a span (SQL TIME): "15:04:05" with sign, more than 24 hours and a fraction possible.
+	Clock
+	// DateTime is a date and time without a zone: "2006-01-02 15:04:05" and the fraction of the column's precision.
+	DateTime
+	// Timestamp is a moment, in the form of DateTime, in UTC.
+	Timestamp
+)
+
+// Column is one column of a shard.
+type Column struct {
+	// Name is the column's name as the server spells it.
+	Name string
+	// Kind says which normal form the values have.
+	Kind Kind
+	// Precision is the number of digits of the fraction of a second, 0 to 6; only for DateTime, Timestamp and Clock.
+	Precision int
+}
+
+// Resolution returns the smallest step that the column can hold: 1 s for a second-precision time. It is 0 for a kind that
+// is not a time.
+func (c Column) Resolution() time.Duration {
+	switch c.Kind {
+	case DateTime, Timestamp:
+		return time.Duration(math.Pow10(9 - c.Precision))
+	case Date:
+		return 24 * time.Hour
+	default:
+		return 0
+	}
+}
+
+// Columns is the shape of a shard's records. It is immutable: while the shape does not change every Page of a shard carries
+// the same pointer, and another pointer means that columns were added, dropped or altered.
+type Columns struct {
+	// List holds the columns in the order of Record.Values.
+	List []Column
+	// ID is the index of the id column.
+	ID int
+	// Key holds the indexes of the key columns, in the order of Spec.Key; the id's index when the spec names none.
+	Key []int
+	// Created, Modified and Deleted are indexes into List, -1 when the spec names no such column.
+	Created, Modified, Deleted int
+}
+
+// Record is one row as read.
+type Record struct {
+	// ID is the row's id.
+	ID uint64
+	// Values are in the order of Columns.List and in the normal form of the column's Kind; nil is NULL. They belong to
+	// the page and are valid until its next Reset.
+	Values [][]byte
+}
+
+// Page is what one Read returned. The zero value is ready for use; reuse one to save its memory.
+type Page struct {
+	// Columns is the shape of the records.
+	Columns *Columns
+	// Records are in ascending order of their ids.
+	Records []Record
+	// Now is the database's clock at the start of the statement, in UTC. A row that the page does not hold was not
+	// committed then.
+	Now time.Time
+	// MaxID is the highest id of the table in the snapshot of the page, 0 when the table is empty.
+	MaxID uint64
+	// Server identifies the server that answered; another text means another server.
+	Server string
+	// More says that Limit or MaxBytes ended the page: there may be further records at once.
+	More bool
+	// Bytes is the size of all values.
+	Bytes int
+
+	arena []byte
+	cells [][]byte
+}
+
+const (
+	chunkBytes = 64 << 10
+	keepBytes  = 4 << 20
+)
+
+// Reset empties p for the next read and keeps memory of ordinary size.
+func (p *Page) Reset() {
+	clear(p.Records)
+	clear(p.cells)
+	records, cells, arena := p.Records[:0], p.cells[:0], p.arena[:0]
+	if cap(arena) > keepBytes {
+		arena = nil
+	}
+	*p = Page{Records: records, cells: cells, arena: arena}
+}
+
+// Append adds a record of width columns whose values are all NULL; fill it with Set. Records must be appended in
+// ascending order of their ids.
+func (p *Page) Append(id uint64, width int) {
+	start := len(p.cells)
+	if cap(p.cells)-start < width {
+		// The records before keep their part of the former array.
+		p.cells = make([][]byte, 0, max(2*cap(p.cells), 64*width))
+		start = 0
+	}
+	p.cells = p.cells[:start+width]
+	values := p.cells[start : start+width : start+width]
+	clear(values)
+	p.Records = append(p.Records, Record{ID: id, Values: values})
+}
+
+// Set copies v into column i of the last record. A nil v is NULL.
+func (p *Page) Set(i int, v []byte) {
+	values := p.Records[len(p.Records)-1].Values
+	if v == nil {
+		values[i] = nil
+		return
+	}
+	if cap(p.arena)-len(p.arena) < len(v) {
+		// The values before keep their part of the former array.
+		p.arena = make([]byte, 0, max(chunkBytes, min(2*cap(p.arena), keepBytes), len(v)))
+	}
+	start := len(p.arena)
+	p.arena = append(p.arena, v...)
+	values[i] = p.arena[start:len(p.arena):len(p.arena)]
+	p.Bytes += len(v)
+}
+
+// Sort puts the records into ascending order of their ids, for a server that does not.
+func (p *Page) Sort() {
+	byID := func(a, b Record) int {
+		switch {
+		case a.ID < b.ID:
+			return -1
+		case a.ID > b.ID:
+			return 1
+		}
+		return 0
+	}
+	if !slices.IsSortedFunc(p.Records, byID) {
+		slices.SortFunc(p.Records, byID)
+	}
+}
