@@ -1,0 +1,270 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"bridge/sink"
+)
+
+var _ sink.Sink = (*Sink)(nil)
+
+// Options set up a Sink.
+type Options struct {
+	// MaxBytes is the largest Value that is accepted; a larger one is rejected. 0 means no bound.
+	MaxBytes int
+	// ByKey leaves after a rejected message only the later ones of the same destination and key pending. By default all
+	// later ones of the same destination are.
+	ByKey bool
+	// RetryPause is the pause after a failed attempt. Defaults to 100 µs.
+	RetryPause time.Duration
+	// Fault, when set, is told of each failed attempt.
+	Fault sink.Fault
+}
+
+// Sink is a bus in memory. Its methods are safe for concurrent use.
+type Sink struct {
+	opts Options
+
+	mu        sync.Mutex
+	changed   chan struct{}
+	places    map[string]*place
+	makings   int
+	closed    bool
+	publishes int
+	faults
+}
+
+// place keeps the messages of one destination. The message with index i has the sequence i+1.
+type place struct {
+	making   int
+	messages []sink.Message
+}
+
+// New returns an empty bus.
+func New(opts Options) *Sink {
+	if opts.RetryPause <= 0 {
+		opts.RetryPause = 100 * time.Microsecond
+	}
+	return &Sink{opts: opts, changed: make(chan struct{}), places: make(map[string]*place), faults: faults{holdAfter: -1}}
+}
+
+// Messages returns what a consumer sees on destination, in order. The messages share no memory with what was published.
+func (s *Sink) Messages(destination string) []sink.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.places[destination]
+	if p == nil {
+		return nil
+	}
+	seen := make([]sink.Message, len(p.messages))
+	for i, m := range p.messages {
+		seen[i] = clone(m)
+	}
+	return seen
+}
+
+// Destinations counts the messages of every destination that has been published to.
+func (s *Sink) Destinations() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := make(map[string]int, len(s.places))
+	for name, p := range s.places {
+		counts[name] = len(p.messages)
+	}
+	return counts
+}
+
+// Publishes counts the calls of Publish.
+func (s *Sink) Publishes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.publishes
+}
+
+// Publish implements sink.Sink.
+func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	s.mu.Lock()
+	s.publishes++
+	s.mu.Unlock()
+	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	marks := make(map[string]sink.Mark)
+	blocked := make(map[string]bool)
+	var err error
+	for i := range batch {
+		m := &batch[i]
+		if blocked[s.line(m)] {
+			continue
+		}
+		var reason string
+		var mark sink.Mark
+		if mark, reason, err = s.send(ctx, m); err != nil {
+			break
+		}
+		if reason != "" {
+			out.Status[i] = sink.Rejected
+			out.Rejected = append(out.Rejected, sink.Rejection{Index: i, Reason: reason})
+			blocked[s.line(m)] = true
+			continue
+		}
+		out.Status[i] = sink.Acked
+		marks[m.Destination] = mark
+	}
+	for _, mark := range marks {
+		out.Marks = append(out.Marks, mark)
+	}
+	return out, err
+}
+
+// line names what m must not overtake in.
+func (s *Sink) line(m *sink.Message) string {
+	if s.opts.ByKey {
+		return m.Destination + "\x00" + string(m.Key)
+	}
+	return m.Destination
+}
+
+// send stores m, trying again after each fault, and returns its mark or the reason why it is refused.
+func (s *Sink) send(ctx context.Context, m *sink.Message) (mark sink.Mark, reason string, err error) {
+	for {
+		mark, reason, wait, err := s.attempt(m)
+		switch {
+		case wait != nil:
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
+			}
+		case err == nil && ctx.Err() != nil:
+			// Stored or not, the caller is gone: the message counts as pending.
+			return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
+		case err == nil || s.isClosed():
+			return mark, reason, err
+		default:
+			if s.opts.Fault != nil {
+				s.opts.Fault(m.Destination, err)
+			}
+			if err := pause(ctx, s.opts.RetryPause); err != nil {
+				return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
+			}
+		}
+	}
+}
+
+// attempt tries once to store m. A wait that is not nil is closed when it is worth trying again.
+func (s *Sink) attempt(m *sink.Message) (mark sink.Mark, reason string, wait <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return sink.Mark{}, "", nil, sink.ErrClosed
+	}
+	if s.holding() {
+		return sink.Mark{}, "", s.changed, nil
+	}
+	if s.opts.MaxBytes > 0 && len(m.Value) > s.opts.MaxBytes {
+		return sink.Mark{}, fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes), nil, nil
+	}
+	if s.reject != nil {
+		if reason := s.reject(m); reason != "" {
+			return sink.Mark{}, reason, nil, nil
+		}
+	}
+	err, kept := s.nextFault()
+	if err != nil && !kept {
+		return sink.Mark{}, "", nil, err
+	}
+	mark = s.store(m)
+	return mark, "", nil, err
+}
+
+// store appends a copy of m to its destination.
+func (s *Sink) store(m *sink.Message) sink.Mark {
+	p := s.places[m.Destination]
+	if p == nil {
+		s.makings++
+		p = &place{making: s.makings}
+		s.places[m.Destination] = p
+	}
+	p.messages = append(p.messages, clone(*m))
+	if s.holdAfter > 0 {
+		s.holdAfter--
+	}
+	return sink.Mark{Place: m.Destination, Incarnation: fmt.Sprint(p.making), Last: uint64(len(p.messages))}
+}
+
+// Ready implements sink.Sink.
+func (s *Sink) Ready(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return sink.ErrClosed
+	case s.holding():
+		return errHeld
+	}
+	return nil
+}
+
+// Verify implements sink.Sink.
+func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return sink.ErrClosed
+	}
+	for _, mark := range marks {
+		p := s.places[mark.Place]
+		switch {
+		case p == nil:
+			return fmt.Errorf("%s is gone, it ended at %d: %w", mark.Place, mark.Last, sink.ErrBehind)
+		case mark.Incarnation != fmt.Sprint(p.making):
+			return fmt.Errorf("%s was made anew: %w", mark.Place, sink.ErrBehind)
+		case uint64(len(p.messages)) < mark.Last:
+			return fmt.Errorf("%s ends at %d, it ended at %d: %w", mark.Place, len(p.messages), mark.Last, sink.ErrBehind)
+		}
+	}
+	return nil
+}
+
+// Close implements sink.Sink. What was published can still be read.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.wake()
+	return nil
+}
+
+func (s *Sink) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// wake lets everyone who waits look again.
+func (s *Sink) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func clone(m sink.Message) sink.Message {
+	m.Key, m.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+	return m
+}

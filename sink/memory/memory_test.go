@@ -1,0 +1,142 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"bridge/sink"
+	"bridge/sink/memory"
+	"bridge/sink/sinktest"
+)
+
+func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
+	return func(*testing.T) sinktest.Fixture {
+		opts.MaxBytes = 1 << 20
+		s := memory.New(opts)
+		return sinktest.Fixture{
+			Sink:         s,
+			Destinations: []string{"one", "two"},
+			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d)) },
+			Features: sinktest.Features{
+				Keys: true, Headers: true, Marks: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+			},
+			MaxBytes: opts.MaxBytes,
+			Restart:  func(testing.TB) { s.Fail(50, errors.New("connection reset"), true) },
+			Stall:    func(testing.TB) func() { return s.Hold(0) },
+			Wipe:     func(testing.TB) { s.Wipe() },
+		}
+	}
+}
+
+func records(messages []sink.Message) []sinktest.Record {
+	var out []sinktest.Record
+	for _, m := range messages {
+		r := sinktest.Record{ID: m.ID, Key: m.Key, Value: m.Value, Headers: make(map[string]string)}
+		m.EachHeader(func(name, value string) { r.Headers[name] = value })
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("rejecting by destination", func(t *testing.T) { sinktest.Run(t, fixture(memory.Options{})) })
+	t.Run("rejecting by key", func(t *testing.T) { sinktest.Run(t, fixture(memory.Options{ByKey: true})) })
+}
+
+func messages(n int) []sink.Message {
+	out := make([]sink.Message, n)
+	for i := range out {
+		out[i] = sink.Message{Destination: "d", Key: fmt.Append(nil, i%2), Value: []byte("{}"), ID: fmt.Sprint(i)}
+	}
+	return out
+}
+
+func TestHold(t *testing.T) {
+	s := memory.New(memory.Options{})
+	release := s.Hold(3)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan sink.Outcome)
+	go func() {
+		out, err := s.Publish(ctx, messages(5))
+		if !errors.Is(err, errStop) {
+			t.Errorf("Publish: %v", err)
+		}
+		done <- out
+	}()
+	for s.Ready(t.Context()) == nil {
+		continue
+	}
+	cancel(errStop)
+	if out := <-done; out.Acked() > 3 {
+		t.Errorf("%d messages are acknowledged, want at most 3", out.Acked())
+	}
+	if n := len(s.Messages("d")); n != 3 {
+		t.Errorf("the bus holds %d messages, want 3", n)
+	}
+	release()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("Ready after release: %v", err)
+	}
+}
+
+var errStop = errors.New("stop")
+
+func TestFail(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kept %v", kept), func(t *testing.T) {
+			var faults atomic.Int32
+			s := memory.New(memory.Options{Fault: func(place string, err error) {
+				if place != "d" || !errors.Is(err, errStop) {
+					t.Errorf("fault at %s: %v", place, err)
+				}
+				faults.Add(1)
+			}})
+			s.Fail(2, errStop, kept)
+			out, err := s.Publish(t.Context(), messages(3))
+			if err != nil || !out.AllAcked() || faults.Load() != 2 {
+				t.Fatalf("acknowledged %d after %d faults: %v", out.Acked(), faults.Load(), err)
+			}
+			want := 3
+			if kept {
+				want = 5
+			}
+			if got := len(s.Messages("d")); got != want {
+				t.Errorf("the bus holds %d messages, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestRejectByPredicate(t *testing.T) {
+	for _, byKey := range []bool{false, true} {
+		s := memory.New(memory.Options{ByKey: byKey})
+		s.Reject(func(m *sink.Message) string {
+			if m.ID == "1" {
+				return "no ones"
+			}
+			return ""
+		})
+		out, err := s.Publish(t.Context(), messages(4))
+		if err != nil || len(out.Rejected) != 1 || out.Rejected[0] != (sink.Rejection{Index: 1, Reason: "no ones"}) {
+			t.Fatalf("outcome %+v, %v", out, err)
+		}
+		if acked := map[bool]int{false: 1, true: 2}[byKey]; out.Acked() != acked {
+			t.Errorf("by key %v: %d messages are acknowledged, want %d", byKey, out.Acked(), acked)
+		}
+	}
+}
+
+func TestLose(t *testing.T) {
+	s := memory.New(memory.Options{})
+	out, err := s.Publish(t.Context(), messages(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Lose("d", 1)
+	if err := s.Verify(t.Context(), out.Marks); !errors.Is(err, sink.ErrBehind) {
+		t.Errorf("Verify returns %v, want ErrBehind", err)
+	}
+}

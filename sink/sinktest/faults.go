@@ -1,0 +1,211 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"bridge/sink"
+)
+
+// result is what a Publish under way returns.
+type result struct {
+	out sink.Outcome
+	err error
+}
+
+// start publishes in the background.
+func start(ctx context.Context, s sink.Sink, batch []sink.Message) <-chan result {
+	done := make(chan result, 1)
+	go func() {
+		out, err := s.Publish(ctx, batch)
+		done <- result{out, err}
+	}()
+	return done
+}
+
+// await returns what start began, or fails the test.
+func await(t *testing.T, done <-chan result, n int) result {
+	t.Helper()
+	select {
+	case r := <-done:
+		checkOutcome(t, r.out, n)
+		return r
+	case <-time.After(patience):
+		t.Fatal("Publish does not return")
+		return result{}
+	}
+}
+
+// blocked fails the test if a Publish that can not succeed returns.
+func blocked(t *testing.T, done <-chan result) {
+	t.Helper()
+	select {
+	case r := <-done:
+		t.Fatalf("Publish to a bus that stands still returns %d acknowledged, %v", r.out.Acked(), r.err)
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// maybeOf returns the ids that r does not acknowledge.
+func maybeOf(r result, batch []sink.Message) map[string]bool {
+	maybe := make(map[string]bool)
+	for i, status := range r.out.Status {
+		if status != sink.Acked {
+			maybe[batch[i].ID] = true
+		}
+	}
+	return maybe
+}
+
+func stalledCancel(t *testing.T, f Fixture) {
+	before := batch(f.Destinations[0], "stalled-before", 20, 3)
+	mustPublish(t, f.Sink, copyOf(before))
+	resume := f.Stall(t)
+	defer resume()
+	during := batch(f.Destinations[0], "stalled", 200, 3)
+	buffer := copyOf(during)
+	ctx, cancel := context.WithCancel(deadline(t))
+	defer cancel()
+	done := start(ctx, f.Sink, buffer)
+	blocked(t, done)
+	cancel()
+	r := await(t, done, len(during))
+	if !errors.Is(r.err, context.Canceled) || r.out.Acked() > 0 {
+		t.Fatalf("a stalled Publish ends with %d acknowledged, %v; want none and context.Canceled", r.out.Acked(), r.err)
+	}
+	// What is still under way inside the sink must not read this memory.
+	spoil(buffer)
+	resume()
+
+	after := batch(f.Destinations[0], "stalled-after", 20, 3)
+	mustPublish(t, f.Sink, copyOf(after))
+	mustPublish(t, f.Sink, copyOf(during))
+	sent := append(append(before, after...), during...)
+	judge{fixture: f, repeats: true}.check(t, sent)
+}
+
+func stalledClose(t *testing.T, f Fixture) {
+	resume := f.Stall(t)
+	defer resume()
+	during := batch(f.Destinations[0], "stalled", 50, 3)
+	done := start(deadline(t), f.Sink, copyOf(during))
+	blocked(t, done)
+	if err := f.Sink.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	r := await(t, done, len(during))
+	if !errors.Is(r.err, sink.ErrClosed) {
+		t.Errorf("Close ends a Publish with %v, want ErrClosed", r.err)
+	}
+	resume()
+	judge{fixture: f, repeats: true, maybe: maybeOf(r, during)}.check(t, during)
+}
+
+// tooLarge is a series for one key with one message in its middle that the bus refuses, and one message of another key
+// behind them.
+func tooLarge(f Fixture) (series []sink.Message, bad int) {
+	d := f.Destinations[0]
+	for i := range 10 {
+		size := 300
+		if i == 4 {
+			size = f.MaxBytes + 16<<10
+		}
+		series = append(series, message(d, "rejected", "same", i, size))
+	}
+	return append(series, message(d, "rejected", "other", 10, 300)), 4
+}
+
+func rejected(t *testing.T, f Fixture) {
+	series, bad := tooLarge(f)
+	out, err := f.Sink.Publish(deadline(t), copyOf(series))
+	if err != nil {
+		t.Fatalf("Publish: %v", err)
+	}
+	checkOutcome(t, out, len(series))
+	for i, status := range out.Status {
+		want := sink.Acked
+		switch {
+		case i == bad:
+			want = sink.Rejected
+		case i > bad && i < len(series)-1:
+			want = sink.Pending
+		case i == len(series)-1 && status == sink.Pending:
+			want = sink.Pending
+		}
+		if status != want {
+			t.Errorf("message %d has status %d, want %d", i, status, want)
+		}
+	}
+	judge{fixture: f}.check(t, acked(series, out))
+}
+
+// acked returns the messages that out acknowledges.
+func acked(batch []sink.Message, out sink.Outcome) []sink.Message {
+	var got []sink.Message
+	for i, status := range out.Status {
+		if status == sink.Acked {
+			got = append(got, batch[i])
+		}
+	}
+	return got
+}
+
+func afterRejected(t *testing.T, f Fixture) {
+	series, bad := tooLarge(f)
+	out, err := f.Sink.Publish(deadline(t), copyOf(series))
+	if err != nil {
+		t.Fatalf("Publish: %v", err)
+	}
+	checkOutcome(t, out, len(series))
+	sent := acked(series, out)
+	var rest []sink.Message
+	for i, status := range out.Status {
+		if status == sink.Pending {
+			rest = append(rest, series[i])
+		}
+	}
+	if len(rest) < len(series)-2-bad {
+		t.Fatalf("only %d messages are pending behind the rejected one", len(rest))
+	}
+	mustPublish(t, f.Sink, copyOf(rest))
+	judge{fixture: f}.check(t, append(sent, rest...))
+}
+
+func restart(t *testing.T, f Fixture) {
+	d := f.Destinations[0]
+	sent := batch(d, "restart-before", 100, 3)
+	out := mustPublish(t, f.Sink, copyOf(sent))
+	stop := make(chan struct{})
+	published := make(chan []sink.Message, 1)
+	ctx := deadline(t)
+	go func() {
+		var all []sink.Message
+		defer func() { published <- all }()
+		for round := 0; ; round++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			part := batch(d, fmt.Sprintf("restart-%d", round), 50, 3)
+			out, err := f.Sink.Publish(ctx, copyOf(part))
+			if err != nil || len(out.Status) != len(part) || !out.AllAcked() {
+				t.Errorf("Publish over a restart: %d of %d acknowledged: %v", out.Acked(), len(part), err)
+				return
+			}
+			all = append(all, part...)
+		}
+	}()
+	f.Restart(t)
+	close(stop)
+	sent = append(sent, <-published...)
+	after := batch(d, "restart-after", 100, 3)
+	mustPublish(t, f.Sink, copyOf(after))
+	judge{fixture: f, repeats: true}.check(t, append(sent, after...))
+	if err := f.Sink.Verify(ctx, out.Marks); err != nil {
+		t.Errorf("Verify after a restart: %v", err)
+	}
+}
