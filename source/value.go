@@ -1,0 +1,101 @@
+package source
+
+import "time"
+
+// Time reads v, a value of the column in its normal form, as a moment in UTC: a Timestamp as it stands, a DateTime as
+// the wall clock of zone, a Date as the midnight of zone; a nil zone is UTC. It is false for NULL, for a date that is zero or
+// has a zero month or day, for one that no calendar knows, and for the kinds that are not times. It does not allocate.
+//
+// A wall clock that zone shows twice or skips (the change of summer time) is read as time.Date reads it.
+func (c Column) Time(v []byte, zone *time.Location) (time.Time, bool) {
+	if c.Kind == Timestamp || zone == nil {
+		zone = time.UTC
+	}
+	switch c.Kind {
+	case Date:
+		if len(v) != len(time.DateOnly) {
+			return time.Time{}, false
+		}
+	case DateTime, Timestamp:
+		if len(v) < len(time.DateTime) {
+			return time.Time{}, false
+		}
+	default:
+		return time.Time{}, false
+	}
+	year, month, day, ok := parseDay(v)
+	if !ok {
+		return time.Time{}, false
+	}
+	if c.Kind == Date {
+		return time.Date(year, time.Month(month), day, 0, 0, 0, 0, zone).UTC(), true
+	}
+	hour, minute, second, nanos, ok := parseClock(v[len(time.DateOnly):])
+	if !ok {
+		return time.Time{}, false
+	}
+	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, zone).UTC(), true
+}
+
+// parseDay reads the "2006-01-02" that v begins with; v must be long enough.
+func parseDay(v []byte) (year, month, day int, ok bool) {
+	century, ok1 := twoDigits(v[0:])
+	year, ok2 := twoDigits(v[2:])
+	month, ok3 := twoDigits(v[5:])
+	day, ok4 := twoDigits(v[8:])
+	year += 100 * century
+	ok = ok1 && ok2 && ok3 && ok4 && v[4] == '-' && v[7] == '-' &&
+		month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
+	return year, month, day, ok
+}
+
+// parseClock reads " 15:04:05" with up to nine digits of a fraction; v must hold the nine bytes before it.
+func parseClock(v []byte) (hour, minute, second, nanos int, ok bool) {
+	hour, ok1 := twoDigits(v[1:])
+	minute, ok2 := twoDigits(v[4:])
+	second, ok3 := twoDigits(v[7:])
+	nanos, ok4 := parseFraction(v[9:])
+	ok = ok1 && ok2 && ok3 && ok4 && v[0] == ' ' && v[3] == ':' && v[6] == ':' &&
+		hour <= 23 && minute <= 59 && second <= 59
+	return hour, minute, second, nanos, ok
+}
+
+// parseFraction reads "", or a point and one to nine digits, as nanoseconds.
+func parseFraction(v []byte) (nanos int, ok bool) {
+	if len(v) == 0 {
+		return 0, true
+	}
+	if v[0] != '.' || len(v) == 1 || len(v) > 10 {
+		return 0, false
+	}
+	for i := 1; i < 10; i++ {
+		nanos *= 10
+		if i < len(v) {
+			digit := v[i] - '0'
+			if digit > 9 {
+				return 0, false
+			}
+			nanos += int(digit)
+		}
+	}
+	return nanos, true
+}
+
+func twoDigits(v []byte) (int, bool) {
+	tens, ones := v[0]-'0', v[1]-'0'
+	return 10*int(tens) + int(ones), tens <= 9 && ones <= 9
+}
+
+func daysIn(year, month int) int {
+	switch month {
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	case 4, 6, 9, 11:
+		return 30
+	default:
+		return 31
+	}
+}

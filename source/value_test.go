@@ -1,0 +1,133 @@
+package source_test
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"bridge/source"
+)
+
+func TestTimeReadsWhatTheCalendarKnows(t *testing.T) {
+	shanghai := time.FixedZone("+08", 8*3600)
+	tests := []struct {
+		name  string
+		kind  source.Kind
+		value string
+		zone  *time.Location
+		want  string
+	}{
+		{"a timestamp", source.Timestamp, "2026-01-02 03:04:05", nil, "2026-01-02T03:04:05Z"},
+		{"a timestamp whatever the zone", source.Timestamp, "2026-01-02 03:04:05", shanghai, "2026-01-02T03:04:05Z"},
+		{"a wall clock in its zone", source.DateTime, "2026-01-02 03:04:05", shanghai, "2026-01-01T19:04:05Z"},
+		{"a wall clock without a zone", source.DateTime, "2026-01-02 03:04:05", nil, "2026-01-02T03:04:05Z"},
+		{"tenths", source.DateTime, "2026-01-02 03:04:05.6", nil, "2026-01-02T03:04:05.6Z"},
+		{"microseconds", source.DateTime, "2026-01-02 03:04:05.000007", nil, "2026-01-02T03:04:05.000007Z"},
+		{"nanoseconds", source.DateTime, "2026-01-02 03:04:05.123456789", nil, "2026-01-02T03:04:05.123456789Z"},
+		{"a day", source.Date, "2026-01-02", nil, "2026-01-02T00:00:00Z"},
+		{"a day in a zone", source.Date, "2026-01-02", shanghai, "2026-01-01T16:00:00Z"},
+		{"a leap day", source.Date, "2024-02-29", nil, "2024-02-29T00:00:00Z"},
+		{"the leap day of a fourth century", source.Date, "2000-02-29", nil, "2000-02-29T00:00:00Z"},
+		{"the first second", source.DateTime, "0000-01-01 00:00:00", nil, "0000-01-01T00:00:00Z"},
+		{"the last second", source.DateTime, "9999-12-31 23:59:59", nil, "9999-12-31T23:59:59Z"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := source.Column{Kind: test.kind}.Time([]byte(test.value), test.zone)
+			if !ok || got.Format(time.RFC3339Nano) != test.want {
+				t.Errorf("Time(%q) = %s, %t; want %s", test.value, got.Format(time.RFC3339Nano), ok, test.want)
+			}
+			if got.Location() != time.UTC {
+				t.Errorf("Time(%q) is in zone %s", test.value, got.Location())
+			}
+		})
+	}
+}
+
+func TestTimeRefusesWhatNoCalendarKnows(t *testing.T) {
+	values := map[source.Kind][]string{
+		source.Date: {
+			"0000-00-00", "2026-00-01", "2026-01-00", "2026-13-01", "2026-02-30", "2025-02-29", "1900-02-29", "2026-04-31",
+			"", "2026-1-02", "2026-01-2", "2026/01/02", "2026-01-02 ", "20a6-01-02", "2026-01-02 03:04:05",
+		},
+		source.DateTime: {
+			"0000-00-00 00:00:00", "2026-00-01 00:00:00", "2026-01-02 24:00:00", "2026-01-02 03:60:05",
+			"2026-01-02 03:04:60", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02 03:04:05.", "2026-01-02 03:04:05,1",
+			"2026-01-02 03:04:05.1234567890", "2026-01-02 03:04:05.12x", "2026-01-02 03:04:05Z", "2026-01-02 3:04:05",
+		},
+		source.Timestamp: {"0000-00-00 00:00:00", "1970-01-01"},
+		source.Clock:     {"03:04:05"},
+		source.Text:      {"2026-01-02 03:04:05"},
+		source.Int:       {"1767323045"},
+	}
+	for kind, list := range values {
+		for _, value := range list {
+			if got, ok := (source.Column{Kind: kind}).Time([]byte(value), time.UTC); ok || !got.IsZero() {
+				t.Errorf("kind %d: Time(%q) = %s, %t; want nothing", kind, value, got, ok)
+			}
+		}
+		if _, ok := (source.Column{Kind: kind}).Time(nil, time.UTC); ok {
+			t.Errorf("kind %d: NULL has a time", kind)
+		}
+	}
+}
+
+func TestTimeAgreesWithTheStandardLibrary(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skipf("no time zone database: %v", err)
+	}
+	column := source.Column{Kind: source.DateTime, Precision: 6}
+	for day := range 3 * 366 {
+		for _, clock := range []string{"00:30:00.000001", "02:30:00", "03:00:00.5", "23:59:59.999999"} {
+			value := time.Date(2023, 1, 1+day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) + " " + clock
+			want, err := time.ParseInLocation(time.DateTime, value, berlin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := column.Time([]byte(value), berlin); !ok || !got.Equal(want) {
+				t.Fatalf("Time(%q) = %s, %t; want %s", value, got, ok, want)
+			}
+		}
+	}
+}
+
+// normalForm is stricter than the library, which also takes an hour of one digit, further spaces, and a comma before the
+// fraction.
+var normalForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?$`)
+
+func FuzzColumnTime(f *testing.F) {
+	for _, value := range []string{"2026-01-02 03:04:05", "2026-02-29 03:04:05.5", "0000-00-00 00:00:00", "9999-12-31 23:59:59.999999"} {
+		f.Add([]byte(value))
+	}
+	column := source.Column{Kind: source.DateTime}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		want, err := time.Parse(time.DateTime, string(value))
+		got, ok := column.Time(value, nil)
+		if ok != (err == nil && normalForm.Match(value)) || ok && !got.Equal(want) {
+			t.Errorf("Time(%q) = %s, %t; the library says %s, %v", value, got, ok, want, err)
+		}
+	})
+}
+
+func TestTimeDoesNotAllocate(t *testing.T) {
+	value, zone := []byte("2026-01-02 03:04:05.123456"), time.FixedZone("+08", 8*3600)
+	column := source.Column{Kind: source.DateTime, Precision: 6}
+	if n := testing.AllocsPerRun(100, func() { column.Time(value, zone) }); n != 0 {
+		t.Errorf("%v allocations a value", n)
+	}
+}
+
+func BenchmarkColumnTime(b *testing.B) {
+	value := []byte("2026-01-02 03:04:05.123456")
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("+08", 8*3600)} {
+		b.Run(fmt.Sprint(zone), func(b *testing.B) {
+			column := source.Column{Kind: source.DateTime, Precision: 6}
+			b.ReportAllocs()
+			for b.Loop() {
+				column.Time(value, zone)
+			}
+		})
+	}
+}
