@@ -1,0 +1,142 @@
+package sink_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"bridge/sink"
+)
+
+var vars = sink.Vars{
+	Stream: "orders", Table: "db_3.orders_07", Type: "OrdersAddedEvent", Family: "", Tag: "eu west", Domain: "shop",
+	Key: []byte("app+cluster>*"),
+}
+
+func TestTemplateAppend(t *testing.T) {
+	for _, test := range []struct {
+		text, token, plain string
+	}{
+		{"{stream}", "orders", "orders"},
+		{"fixed", "fixed", "fixed"},
+		{"eiffel.{family}.{type}.{tag}.{domain}", "eiffel._.OrdersAddedEvent.eu%20west.shop", "eiffel..OrdersAddedEvent.eu west.shop"},
+		{"a-{table}-{key}", "a-db_3%2Eorders_07-app%2Bcluster%3E%2A", "a-db_3.orders_07-app+cluster>*"},
+		{"{stream}{stream}", "ordersorders", "ordersorders"},
+	} {
+		tmpl, err := sink.ParseTemplate(test.text)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if got := string(tmpl.Append([]byte("> "), vars, sink.EscapeToken)); got != "> "+test.token {
+			t.Errorf("%s makes token text %q, want %q", test.text, got, test.token)
+		}
+		if got := string(tmpl.Append(nil, vars, sink.EscapeNone)); got != test.plain {
+			t.Errorf("%s makes plain text %q, want %q", test.text, got, test.plain)
+		}
+		if tmpl.String() != test.text {
+			t.Errorf("%s has String %q", test.text, tmpl)
+		}
+	}
+}
+
+func TestParseTemplateRefuses(t *testing.T) {
+	for _, test := range []struct {
+		text    string
+		allowed []string
+		want    string
+	}{
+		{"", nil, "empty"},
+		{"{strem}", nil, `{strem}, allowed are {stream} {table} {type} {family} {tag} {domain} {key}`},
+		{"{}", nil, "the placeholder {}"},
+		{"a.{stream", nil, "not closed"},
+		{"a}.{stream}", nil, "without a '{'"},
+		{"{stream}}", nil, "without a '{'"},
+		{"{{stream}}", nil, "the placeholder {{stream}"},
+		{"{STREAM}", nil, "{STREAM}"},
+		{"{key}", []string{"stream", "table"}, "{key}, allowed are {stream} {table}"},
+	} {
+		_, err := sink.ParseTemplate(test.text, test.allowed...)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: error %v, want one with %q", test.text, err, test.want)
+		}
+	}
+}
+
+func TestTemplateUses(t *testing.T) {
+	tmpl, err := sink.ParseTemplate("{type}.{key}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"type": true, "key": true, "stream": false, "": false, "nonsense": false} {
+		if got := tmpl.Uses(name); got != want {
+			t.Errorf("Uses(%q) = %v", name, got)
+		}
+	}
+	if tmpl.ConstantPerType() {
+		t.Error("a template with {key} is constant per type")
+	}
+	if tmpl, err = sink.ParseTemplate("{type}.{stream}"); err != nil || !tmpl.ConstantPerType() {
+		t.Errorf("a template without {key} is not constant per type (%v)", err)
+	}
+}
+
+func TestTemplateAppendDoesNotAllocate(t *testing.T) {
+	tmpl, err := sink.ParseTemplate("eiffel.{family}.{type}.{tag}.{domain}.{key}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 0, 256)
+	if n := testing.AllocsPerRun(100, func() { buf = tmpl.Append(buf[:0], vars, sink.EscapeToken) }); n != 0 {
+		t.Errorf("Append allocates %v times", n)
+	}
+}
+
+func BenchmarkTemplateAppend(b *testing.B) {
+	tmpl, err := sink.ParseTemplate("eiffel.{family}.{type}.{tag}.{domain}")
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf := make([]byte, 0, 256)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = tmpl.Append(buf[:0], vars, sink.EscapeToken)
+	}
+}
+
+// FuzzEscapeToken: every value makes one legal token that tells it from every other value.
+func FuzzEscapeToken(f *testing.F) {
+	for _, seed := range []string{"", "_", "a.b", "ä€😀", "%41", "\x00\xff *>"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		token := string(sink.EscapeToken(nil, value))
+		if err := sink.CheckSubject(token); err != nil || strings.Contains(token, ".") {
+			t.Fatalf("%q makes %q: %v", value, token, err)
+		}
+		back, err := url.PathUnescape(token)
+		if err != nil {
+			t.Fatalf("%q makes %q: %v", value, token, err)
+		}
+		if back != value && (value != "" || back != "_") {
+			t.Fatalf("%q makes %q, which reads back as %q", value, token, back)
+		}
+	})
+}
+
+// FuzzParseTemplate: what is accepted as a subject makes a legal subject for all values.
+func FuzzParseTemplate(f *testing.F) {
+	for _, seed := range []string{"{stream}", "a.{key}.b", "{", "}", "{{}}", "a..b", ".{type}", "$x.{tag}"} {
+		f.Add(seed, []byte("k"))
+	}
+	f.Fuzz(func(t *testing.T, text string, key []byte) {
+		tmpl, err := sink.ParseSubject(text)
+		if err != nil {
+			return
+		}
+		v := sink.Vars{Stream: string(key), Type: string(key), Tag: text, Key: key}
+		if got := string(tmpl.Append(nil, v, sink.EscapeToken)); sink.CheckSubject(got) != nil {
+			t.Fatalf("%q makes %q: %v", text, got, sink.CheckSubject(got))
+		}
+	})
+}
