@@ -1,0 +1,287 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// MariaDBServer is a MariaDB or MySQL server with an administrator's login. Its methods are for one goroutine at a time,
+// except Root, NewDatabase, DSN and URL.
+type MariaDBServer struct {
+	// Version is what SELECT VERSION() says.
+	Version string
+	// Addr is the server's host:port.
+	Addr string
+
+	admin *mysql.Config
+	// server is nil for a server that ran already.
+	server *process
+}
+
+var sharedMariaDB struct {
+	once   sync.Once
+	server *MariaDBServer
+	err    error
+}
+
+// MariaDB returns the server that all tests of the binary share. The first call starts it, which takes about two
+// seconds, and Main stops it. With BRIDGE_TEST_MYSQL_DSN (in the form of go-sql-driver/mysql, login of an administrator) it is the
+// server there.
+func MariaDB(t testing.TB) *MariaDBServer {
+	t.Helper()
+	needReal(t)
+	shared := &sharedMariaDB
+	shared.once.Do(func() {
+		if dsn := os.Getenv("BRIDGE_TEST_MYSQL_DSN"); dsn != "" {
+			shared.server, shared.err = existingMariaDB(dsn)
+			return
+		}
+		var stop func()
+		if shared.server, stop, shared.err = newMariaDB(t, nil); shared.err == nil {
+			atExit(stop)
+		}
+	})
+	if shared.err != nil {
+		missing(t, "MariaDB", shared.err)
+	}
+	return shared.server
+}
+
+// StartMariaDB starts a server that belongs to the test, so that the test may kill it; it is gone when the test ends. args
+// are added to its command line. It is a private server even where BRIDGE_TEST_MYSQL_DSN is set, because a server
+// that serves others cannot be killed.
+func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
+	t.Helper()
+	needReal(t)
+	s, stop, err := newMariaDB(t, args)
+	if err != nil {
+		missing(t, "MariaDB to kill", err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
+func existingMariaDB(dsn string) (*MariaDBServer, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("BRIDGE_TEST_MYSQL_DSN: %w", err)
+	}
+	s := &MariaDBServer{Addr: cfg.Addr, admin: cfg}
+	return s, s.greet("at " + cfg.Addr)
+}
+
+// newMariaDB initialises a data folder and starts a server on it.
+func newMariaDB(t testing.TB, args []string) (*MariaDBServer, func(), error) {
+	install, err := lookPath("mariadb-install-db")
+	if err != nil {
+		return nil, nil, err
+	}
+	daemon, err := lookPath("mariadbd")
+	if err != nil {
+		return nil, nil, err
+	}
+	// Not t.TempDir: the path of a socket has room for about 100 bytes.
+	dir, err := os.MkdirTemp("", "bridge-mariadb-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	if err := initMariaDB(install, dir); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	// Another process may take the free port first.
+	for range 3 {
+		s := privateMariaDB(daemon, dir, FreePort(t), args)
+		if err = s.server.start(); err == nil {
+			err = s.greet("private")
+		}
+		if err == nil {
+			return s, func() { s.server.kill(); remove() }, nil
+		}
+		s.server.kill()
+	}
+	remove()
+	return nil, nil, err
+}
+
+func initMariaDB(install, dir string) error {
+	args := []string{
+		"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M",
+	}
+	out, err := exec.Command(install, append(args, runAs()...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func privateMariaDB(daemon, dir string, port int, args []string) *MariaDBServer {
+	s := &MariaDBServer{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), admin: mysql.NewConfig()}
+	s.admin.User, s.admin.Net, s.admin.Addr = "root", "tcp", s.Addr
+	command := []string{
+		daemon, "--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir,
+		"--socket=" + filepath.Join(dir, "sock"), "--pid-file=" + filepath.Join(dir, "pid"),
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port), "--skip-name-resolve",
+		"--innodb-buffer-pool-size=64M", "--innodb-log-file-size=64M", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=4M",
+		// Commits survive a killed server, not a killed machine.
+		"--innodb-flush-log-at-trx-commit=2",
+		"--performance-schema=OFF", "--character-set-server=utf8mb4",
+	}
+	command = append(append(command, runAs()...), args...)
+	s.server = &process{
+		name: "mariadbd", args: command, log: filepath.Join(dir, "log"), wait: time.Minute,
+		ready: func(ctx context.Context) error { return s.ping(ctx) },
+	}
+	return s
+}
+
+// runAs lets a server run as root, which it does only when told.
+func runAs() []string {
+	if os.Getuid() == 0 {
+		return []string{"--user=root"}
+	}
+	return nil
+}
+
+// lookPath also looks where users have no PATH to.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if sbin := "/usr/sbin/" + name; isFile(sbin) {
+			return sbin, nil
+		}
+	}
+	return path, err
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (s *MariaDBServer) open(db string) (*sql.DB, error) {
+	cfg := s.admin.Clone()
+	cfg.DBName, cfg.MultiStatements = db, true
+	cfg.Logger = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+func (s *MariaDBServer) ping(ctx context.Context) error {
+	db, err := s.open("")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return db.PingContext(ctx)
+}
+
+var reportMariaDB sync.Once
+
+// greet asks the server for its version and notes that it takes part.
+func (s *MariaDBServer) greet(where string) error {
+	db, err := s.open("")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.QueryRow("SELECT VERSION()").Scan(&s.Version); err != nil {
+		return fmt.Errorf("greet the server %s: %w", where, err)
+	}
+	reportMariaDB.Do(func() { report("real", fmt.Sprintf("MariaDB %s (%s)", s.Version, where)) })
+	return nil
+}
+
+// Root returns a connection pool of the administrator without a default database, closed when the test ends. It
+// accepts several statements in one call.
+func (s *MariaDBServer) Root(t testing.TB) *sql.DB {
+	t.Helper()
+	return s.Admin(t, "")
+}
+
+// Admin is Root with a default database.
+func (s *MariaDBServer) Admin(t testing.TB, db string) *sql.DB {
+	t.Helper()
+	pool, err := s.open(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+var databases atomic.Uint64
+
+// NewDatabase creates a database with a name that nobody uses and drops it when the test ends.
+func (s *MariaDBServer) NewDatabase(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("bridge_test_%d_%d", os.Getpid(), databases.Add(1))
+	db := s.Root(t)
+	if _, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// A server that the test has killed takes its databases with it.
+		_, _ = db.Exec("DROP DATABASE IF EXISTS " + name)
+	})
+	return name
+}
+
+// DSN returns the address of a database in the form of go-sql-driver/mysql. An empty user means the administrator.
+func (s *MariaDBServer) DSN(user, pass, db string) string {
+	cfg := s.admin.Clone()
+	if user != "" {
+		cfg.User, cfg.Passwd = user, pass
+	}
+	cfg.DBName = db
+	return cfg.FormatDSN()
+}
+
+// URL returns the address of a database in the form of BRIDGE_SOURCE_URL. An empty user means the administrator.
+func (s *MariaDBServer) URL(user, pass, db string) string {
+	if user == "" {
+		user, pass = s.admin.User, s.admin.Passwd
+	}
+	u := url.URL{Scheme: "mysql", User: url.UserPassword(user, pass), Host: s.Addr, Path: "/" + db}
+	return u.String()
+}
+
+// Kill ends a server of StartMariaDB at once, as a crash does. Its data stays.
+func (s *MariaDBServer) Kill() { s.server.kill() }
+
+// Stop ends a server of StartMariaDB in good order. Its data stays.
+func (s *MariaDBServer) Stop() { s.server.stop() }
+
+// Start starts a killed or stopped server on its data and port and blocks until it answers.
+func (s *MariaDBServer) Start(t testing.TB) {
+	t.Helper()
+	if err := s.server.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart kills the server and starts it on its data and port.
+func (s *MariaDBServer) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	s.Start(t)
+}
