@@ -1,6 +1,11 @@
 package pipeline
 
-import "time"
+import (
+	"sync"
+	"time"
+
+	"bridge/source"
+)
 
 // State is what a shard is doing.
 type State string
@@ -33,4 +38,103 @@ type Status struct {
 	LastPoll time.Time
 	// LastTurn is when the owner's loop last turned, by the host's clock. It turns while source and bus are away, too.
 	LastTurn time.Time
+}
+
+// tracker keeps a shard's status. It is safe for concurrent use.
+type tracker struct {
+	mu     sync.Mutex
+	status Status
+	// failing says that the latest try failed; stopped that the shard waits for a person.
+	failing, stopped bool
+	// held is when the oldest record that was read but is too young had the age zero; queued are the same of the
+	// batches that are not acknowledged, oldest first. Zero and empty mean drained.
+	held   time.Time
+	queued []time.Time
+	// sent is when the batch in flight was begun, zero when there is none.
+	sent time.Time
+}
+
+// slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus.
+const slowPublish = 5 * time.Second
+
+func (t *tracker) init(stream, shard string) {
+	t.status = Status{Stream: stream, Shard: shard, State: Starting, LastTurn: time.Now()}
+}
+
+func (t *tracker) update(change func(*Status)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.status)
+}
+
+func (t *tracker) turn() { t.update(func(s *Status) { s.LastTurn = time.Now() }) }
+
+func (t *tracker) fault(err error) {
+	t.update(func(s *Status) { s.LastError, t.failing = err.Error(), true })
+}
+
+// polled notes that the source answered; it ends a fault and a stop.
+func (t *tracker) polled() {
+	t.update(func(s *Status) {
+		s.LastPoll, s.LastTurn, s.LastError = time.Now(), time.Now(), ""
+		t.failing, t.stopped = false, false
+	})
+}
+
+// stop notes why the shard cannot go on and reports whether that is new.
+func (t *tracker) stop(err error) (fresh bool) {
+	t.update(func(s *Status) {
+		fresh = !t.stopped || s.LastError != err.Error()
+		s.LastError, t.stopped = err.Error(), true
+		t.held, t.queued, t.sent = time.Time{}, nil, time.Time{}
+	})
+	return fresh
+}
+
+func (t *tracker) saved(p source.Position) {
+	t.update(func(s *Status) { s.Position, s.OpenGaps = p.ID, len(p.Gaps) })
+}
+
+func (t *tracker) heldSince(born time.Time) { t.update(func(*Status) { t.held = born }) }
+
+func (t *tracker) queue(born time.Time) {
+	t.update(func(*Status) {
+		t.queued = append(t.queued, born)
+		if t.sent.IsZero() {
+			t.sent = time.Now()
+		}
+	})
+}
+
+func (t *tracker) dequeue() {
+	t.update(func(*Status) {
+		t.queued, t.sent = t.queued[1:], time.Time{}
+		if len(t.queued) > 0 {
+			t.sent = time.Now()
+		}
+	})
+}
+
+// Status returns what the shard is doing now.
+func (s *Shard) Status() Status {
+	t := &s.status
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, status := time.Now(), t.status
+	oldest := t.held
+	if len(t.queued) > 0 {
+		oldest = t.queued[0]
+	}
+	if !oldest.IsZero() {
+		status.Lag = max(0, now.Sub(oldest))
+	}
+	switch {
+	case t.stopped:
+		status.State = Stopped
+	case t.failing, !t.sent.IsZero() && now.Sub(t.sent) > slowPublish:
+		status.State = Waiting
+	case !status.LastPoll.IsZero():
+		status.State = Running
+	}
+	return status
 }

@@ -1,0 +1,38 @@
+# Everything that people and CI run. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# Linters come through the Go module proxy, pinned here, and leave go.mod alone.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+FUZZTIME ?= 30s
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binary bin/bridge
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridge ./cmd/bridge
+
+.PHONY: test
+test: ## Run all tests, those on real MariaDB, Kafka and NATS too; fetches these where it may
+	scripts/test-deps
+	scripts/test
+
+.PHONY: test-fast
+test-fast: ## Run the tests that need no service and no network, with the race detector
+	go test -race ./...
+
+.PHONY: lint
+lint: ## Check formatting, go vet, staticcheck, go.mod and the house rules
+	scripts/lint $(STATICCHECK)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (30s)
+	scripts/fuzz $(FUZZTIME)
+
+.PHONY: clean
+clean: ## Remove what was built and fetched
+	rm -rf bin .cache

@@ -1,0 +1,255 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/internal/backoff"
+	"bridge/internal/outage"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// Options describe one shard and what it works with.
+type Options struct {
+	// Stream and Name identify the shard; Name is the physical table as configured.
+	Stream, Name string
+	// Source reads the shard. SourceReady tells a server that is away from a table that cannot be read.
+	Source      source.Shard
+	SourceReady func(context.Context) error
+	// Encoder makes the events. It belongs to this shard alone.
+	Encoder *event.Encoder
+	// Route returns the destination of an event. It is called by one goroutine.
+	Route func(*event.Event) string
+	// Sink publishes, Store saves.
+	Sink  sink.Sink
+	Store checkpoint.Store
+	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the shard instead.
+	DeadLetter string
+	// Limits is shared by all shards of the process.
+	Limits *Limits
+	// Faults logs what is waited out; shared by all shards.
+	Faults *outage.Log
+	// Metrics is shared by all shards.
+	Metrics *Metrics
+	Logger  *slog.Logger
+
+	// Window is the stability window; 0 publishes at once.
+	Window time.Duration
+	// Zone is the zone of DATETIME columns.
+	Zone *time.Location
+	// PollInterval is the pause between two reads of a drained shard.
+	PollInterval time.Duration
+	// BatchRows is the highest number of records of a page.
+	BatchRows int
+	// Start says where a shard without a checkpoint begins.
+	Start Start
+	// ShutdownTimeout bounds the time to publish and save what is in flight when the shard is told to end.
+	ShutdownTimeout time.Duration
+}
+
+// Start says where a shard without a checkpoint begins.
+type Start struct {
+	// Latest begins behind the highest id that is there; ID is then of no account.
+	Latest bool
+	// After is the id behind which to begin; 0 begins with the first row.
+	After uint64
+}
+
+// Shard is the pipeline of one physical table.
+type Shard struct {
+	opts   Options
+	status tracker
+
+	// The owner's own, touched by no other goroutine.
+	clock   source.Steady
+	window  *source.Window
+	columns *source.Columns
+	page    *source.Page
+	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
+	askedAt *uint64
+	// warnedBad says that the warning about bad values was written.
+	warnedBad bool
+}
+
+// New returns a Shard; Run sets it going.
+func New(opts Options) *Shard {
+	s := &Shard{opts: opts, window: source.NewWindow(opts.Window)}
+	s.status.init(opts.Stream, opts.Name)
+	return s
+}
+
+// recheck is the pause before a stopped shard looks whether its table can be read by now.
+const recheck = 10 * time.Second
+
+// Run tails the shard until ctx is cancelled, then publishes and saves what is in flight within the shutdown timeout. It
+// returns nil: what cannot be waited out stops this shard alone and shows in Status.
+func (s *Shard) Run(ctx context.Context) error {
+	for {
+		err := s.attempt(ctx)
+		if ctx.Err() != nil {
+			if err != nil {
+				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
+			}
+			return nil
+		}
+		if s.status.stop(err) {
+			s.opts.Logger.Error("shard stopped", "error", err)
+		}
+		if !s.pauseStopped(ctx, err) {
+			return nil
+		}
+	}
+}
+
+// pauseStopped waits until a stopped shard is to be tried again, and reports false when ctx ends first. What a grant or a
+// CREATE TABLE can heal is looked at again; anything else needs a restart.
+func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
+	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
+	tick := time.NewTicker(recheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			s.status.turn()
+			if heals {
+				return true
+			}
+		}
+	}
+}
+
+var errShutdown = errors.New("the shutdown time limit passed")
+
+// attempt runs the three stages until ctx is cancelled or one of them cannot go on.
+func (s *Shard) attempt(ctx context.Context) error {
+	state, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	// Publishing and saving outlive ctx by the shutdown timeout, reading ends with it or with the publisher.
+	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(nil)
+	defer context.AfterFunc(ctx, func() {
+		limit := time.AfterFunc(s.opts.ShutdownTimeout, func() { abandon(errShutdown) })
+		context.AfterFunc(work, func() { limit.Stop() })
+	})()
+	read, stopReading := context.WithCancelCause(ctx)
+	defer stopReading(nil)
+
+	toPublish := make(chan *batch, 1)
+	toSave := make(chan save, 1)
+	var stages errgroup.Group
+	stages.Go(func() error {
+		defer close(toPublish)
+		return s.own(read, state.Position, toPublish)
+	})
+	stages.Go(func() error {
+		defer close(toSave)
+		p := newPublisher(s, state, toSave)
+		err := p.run(work, toPublish)
+		stopReading(err)
+		for b := range toPublish {
+			s.discard(b)
+		}
+		return err
+	})
+	stages.Go(func() error { return s.saveAll(work, toSave) })
+	return stages.Wait()
+}
+
+// begin loads the shard's state, or makes and saves its first one, and compares it with the bus.
+func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
+	key := checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
+	state, err := s.opts.Store.Load(ctx, key)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		if state, err = s.firstState(ctx); err != nil {
+			return state, err
+		}
+	case err != nil:
+		return state, fmt.Errorf("load the checkpoint: %w", err)
+	}
+	if err := s.alive(func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
+		return state, err
+	}
+	s.status.saved(state.Position)
+	return state, nil
+}
+
+// firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
+// is decided once and not at every restart.
+func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
+	state := checkpoint.State{Position: source.Position{ID: s.opts.Start.After}}
+	if s.opts.Start.Latest {
+		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
+			return state, err
+		}
+		state.Position.ID = s.page.MaxID
+		s.freePage()
+	}
+	if state.Position.ID == 0 {
+		return state, nil
+	}
+	return state, s.save(ctx, state)
+}
+
+// retry calls try until it succeeds, fails for good or ctx ends. Faults are logged under place.
+func (s *Shard) retry(ctx context.Context, place func(error) string, try func() error) error {
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
+	for {
+		err := try()
+		s.status.turn()
+		if err == nil || ctx.Err() != nil || permanent(err) {
+			return err
+		}
+		s.status.fault(err)
+		where := place(err)
+		s.opts.Faults.Fail(where, err)
+		s.opts.Metrics.Retry(where, err)
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// alive shows that the loop is alive while do waits for something.
+func (s *Shard) alive(do func() error) error {
+	done := make(chan struct{})
+	var beat sync.WaitGroup
+	beat.Go(func() {
+		tick := time.NewTicker(turnEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				s.status.turn()
+			}
+		}
+	})
+	defer beat.Wait()
+	defer close(done)
+	return do()
+}
+
+// permanent reports whether an error stops the shard until a person acts.
+func permanent(err error) bool {
+	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrBehind, sink.ErrClosed} {
+		if errors.Is(err, stop) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,134 @@
+package source_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"bridge/source"
+)
+
+var base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) source.Age { return source.Age{Now: base.Add(d), Steady: base.Add(d)} }
+
+func TestWindow(t *testing.T) {
+	const size = time.Second
+	t.Run("a record is stable once CREATED is older than the window", func(t *testing.T) {
+		w := source.NewWindow(size)
+		w.See(5, base)
+		created := base.Add(-900 * time.Millisecond)
+		if w.Stable(5, created, time.Microsecond, at(0)) {
+			t.Error("stable after 0.9 s")
+		}
+		if !w.Stable(5, created, time.Microsecond, at(101*time.Millisecond)) {
+			t.Error("not stable after 1.001 s")
+		}
+	})
+	t.Run("a second-precision CREATED does not shrink the window", func(t *testing.T) {
+		w := source.NewWindow(size)
+		// The row was written at 12:00:00.999 and says 12:00:00.
+		w.See(5, base.Add(999*time.Millisecond))
+		if w.Stable(5, base, time.Second, at(1100*time.Millisecond)) {
+			t.Error("stable 101 ms after it was written")
+		}
+		if !w.Stable(5, base, time.Second, at(2*time.Second)) {
+			t.Error("not stable when every row of that second is a window old")
+		}
+	})
+	t.Run("a CREATED from a clock that is ahead delays by the window at most", func(t *testing.T) {
+		w := source.NewWindow(size)
+		w.See(5, base)
+		created := base.Add(8 * time.Hour)
+		if w.Stable(5, created, 0, at(999*time.Millisecond)) {
+			t.Error("stable before the window passed since first sight")
+		}
+		if !w.Stable(5, created, 0, at(time.Second)) {
+			t.Error("held although it was first seen a window ago")
+		}
+	})
+	t.Run("a row without CREATED counts from when an id as high was first seen", func(t *testing.T) {
+		w := source.NewWindow(size)
+		w.See(100, base)
+		w.See(200, base.Add(700*time.Millisecond))
+		if !w.Stable(100, time.Time{}, 0, at(time.Second)) || !w.Stable(7, time.Time{}, 0, at(time.Second)) {
+			t.Error("ids up to 100 were seen a window ago")
+		}
+		if w.Stable(101, time.Time{}, 0, at(1600*time.Millisecond)) {
+			t.Error("id 101 was first seen 0.9 s ago")
+		}
+		if !w.Stable(101, time.Time{}, 0, at(1700*time.Millisecond)) {
+			t.Error("id 101 was first seen a window ago")
+		}
+	})
+	t.Run("a window of zero lets everything pass", func(t *testing.T) {
+		if !source.NewWindow(0).Stable(1, base.Add(time.Hour), time.Second, at(0)) {
+			t.Error("held")
+		}
+	})
+	t.Run("an id that was never seen is not stable", func(t *testing.T) {
+		if source.NewWindow(size).Stable(1, time.Time{}, 0, at(time.Hour)) {
+			t.Error("stable")
+		}
+	})
+}
+
+// TestWindowAgainstModel polls at random moments and compares with a model that remembers every sight.
+func TestWindowAgainstModel(t *testing.T) {
+	const size = 800 * time.Millisecond
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		w := source.NewWindow(size)
+		firstSeen := map[uint64]time.Time{}
+		now, top := base, uint64(0)
+		for range 300 {
+			now = now.Add(time.Duration(rng.IntN(int(size) / 3)))
+			grown := top + uint64(rng.IntN(4))
+			for id := top + 1; id <= grown; id++ {
+				firstSeen[id] = now
+			}
+			top = grown
+			w.See(top, now)
+			for id := max(1, top-min(top, 20)); id <= top; id++ {
+				age := now.Sub(firstSeen[id])
+				got := w.Stable(id, time.Time{}, 0, source.Age{Now: now, Steady: now})
+				if got && age < size {
+					t.Fatalf("id %d stable at the age of %s", id, age)
+				}
+				if !got && age >= size+size/16 {
+					t.Fatalf("id %d held at the age of %s", id, age)
+				}
+			}
+		}
+	}
+}
+
+func TestSteady(t *testing.T) {
+	step := func(c *source.Steady, database, host time.Duration) time.Duration {
+		return c.Tick(base.Add(database), base.Add(host)).Sub(base)
+	}
+	t.Run("it follows the database", func(t *testing.T) {
+		var c source.Steady
+		step(&c, 0, 0)
+		if got := step(&c, 900*time.Millisecond, time.Second); got != 900*time.Millisecond {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("a database that steps ahead makes no time pass that did not", func(t *testing.T) {
+		var c source.Steady
+		step(&c, 0, 0)
+		if got := step(&c, time.Hour, time.Second); got != time.Second {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("a database that steps back stands still and then goes on", func(t *testing.T) {
+		var c source.Steady
+		step(&c, 0, 0)
+		if got := step(&c, -5*time.Second, time.Second); got != 0 {
+			t.Errorf("ran back to %s", got)
+		}
+		if got := step(&c, -4*time.Second, 2*time.Second); got != time.Second {
+			t.Errorf("got %s", got)
+		}
+	})
+}
