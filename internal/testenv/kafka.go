@@ -1,0 +1,213 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// kafkaVersion is the one that kafka/pom.xml pins.
+const kafkaVersion = "4.1.0"
+
+// The logins of a broker with SASL.
+const (
+	KafkaUser     = "bridge"
+	KafkaPassword = "bridge-secret"
+)
+
+// KafkaOptions say what a broker of one's own has beyond a plain listener.
+type KafkaOptions struct {
+	// SASL adds a listener that wants a login: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	SASL bool
+	// TLS adds a listener with the server certificate given, which also takes client certificates by the same CA.
+	TLS *Certs
+	// Config is added to server.properties.
+	Config map[string]string
+}
+
+// KafkaServer is an Apache Kafka broker that is its own controller (KRaft, one node). Its methods are for one goroutine at
+// a time.
+type KafkaServer struct {
+	// Version of the broker.
+	Version string
+
+	brokers             []string
+	plain, sasl, secure string
+	server              *process
+}
+
+var sharedKafka struct {
+	once   sync.Once
+	server *KafkaServer
+	err    error
+}
+
+// Kafka returns the broker that all tests of the binary share. The first call starts it, which takes about five
+// seconds, and Main stops it. With BRIDGE_TEST_KAFKA (host:port, comma-separated) it is the cluster there.
+func Kafka(t testing.TB) *KafkaServer {
+	t.Helper()
+	needReal(t)
+	shared := &sharedKafka
+	shared.once.Do(func() {
+		if brokers := os.Getenv("BRIDGE_TEST_KAFKA"); brokers != "" {
+			shared.server, shared.err = existingKafka(strings.Split(brokers, ","))
+			return
+		}
+		var stop func()
+		if shared.server, stop, shared.err = newKafka(t, KafkaOptions{}); shared.err == nil {
+			atExit(stop)
+		}
+	})
+	if shared.err != nil {
+		missing(t, "Apache Kafka", shared.err)
+	}
+	return shared.server
+}
+
+// StartKafka starts a broker that belongs to the test, so that the test may kill it; it is gone when the test ends. It is a
+// private broker even where BRIDGE_TEST_KAFKA is set, because a broker that serves others cannot be killed.
+func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
+	t.Helper()
+	needReal(t)
+	s, stop, err := newKafka(t, opts)
+	if err != nil {
+		missing(t, "Apache Kafka to kill", err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
+func existingKafka(brokers []string) (*KafkaServer, error) {
+	s := &KafkaServer{Version: "of an unknown version", brokers: brokers}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := s.ping(ctx); err != nil {
+		return nil, fmt.Errorf("BRIDGE_TEST_KAFKA: %w", err)
+	}
+	s.greet("at " + strings.Join(brokers, ","))
+	return s, nil
+}
+
+// newKafka formats a data folder and starts a broker on it.
+func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return nil, nil, err
+	}
+	libs := filepath.Join(cacheDir(), "kafka-libs")
+	if stamps, err := filepath.Glob(filepath.Join(libs, "*.done")); err != nil || len(stamps) == 0 {
+		return nil, nil, errors.Join(fmt.Errorf("no jars of Apache Kafka in %s", libs), err)
+	}
+	dir, err := os.MkdirTemp("", "bridge-kafka-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	run := []string{java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", libs + "/*"}
+	// Another process may take a free port first.
+	for range 3 {
+		s := &KafkaServer{Version: kafkaVersion}
+		if err = s.configure(t, dir, opts); err != nil {
+			break
+		}
+		if err = formatKafka(run, dir, opts); err != nil {
+			break
+		}
+		s.server = &process{
+			name: "kafka", log: filepath.Join(dir, "log"), wait: time.Minute, ready: s.ping,
+			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
+		}
+		if err = s.server.start(); err == nil {
+			s.greet("private, KRaft")
+			return s, func() { s.server.kill(); remove() }, nil
+		}
+		s.server.kill()
+	}
+	remove()
+	return nil, nil, err
+}
+
+func properties(dir string) string { return filepath.Join(dir, "server.properties") }
+
+func formatKafka(run []string, dir string, opts KafkaOptions) error {
+	args := append(append([]string{}, run[1:]...), "kafka.tools.StorageTool", "format", "--ignore-formatted",
+		"--cluster-id", "YnJpZGdlLXRlc3QtMDAwMA", "--config", properties(dir))
+	if opts.SASL {
+		for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+			args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
+		}
+	}
+	if out, err := exec.Command(run[0], args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("format the storage of kafka: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Brokers returns the addresses of the plain listener.
+func (s *KafkaServer) Brokers() []string { return s.brokers }
+
+// SASLBrokers returns the address of the listener that wants a login.
+func (s *KafkaServer) SASLBrokers() []string { return []string{s.sasl} }
+
+// TLSBrokers returns the address of the listener with TLS.
+func (s *KafkaServer) TLSBrokers() []string { return []string{s.secure} }
+
+// Log returns the end of what the broker wrote to its log.
+func (s *KafkaServer) Log() string { return string(s.server.tail()) }
+
+// Kill ends a broker of StartKafka at once, as a crash does. Its data stays.
+func (s *KafkaServer) Kill() { s.server.kill() }
+
+// Stop ends a broker of StartKafka in good order. Its data stays.
+func (s *KafkaServer) Stop() { s.server.stop() }
+
+// Start starts a killed or stopped broker on its data and port and blocks until it answers.
+func (s *KafkaServer) Start(t testing.TB) {
+	t.Helper()
+	if err := s.server.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart kills the broker and starts it on its data and port.
+func (s *KafkaServer) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	s.Start(t)
+}
+
+var reportKafka sync.Once
+
+func (s *KafkaServer) greet(where string) {
+	reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (%s)", s.Version, where)) })
+}
+
+func (s *KafkaServer) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	// An open port is not enough: a broker that has not joined its controller yet names no brokers.
+	res, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
+	if err == nil && len(res.Brokers) == 0 {
+		err = errors.New("no broker has joined the cluster")
+	}
+	return err
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

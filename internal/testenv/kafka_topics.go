@@ -1,0 +1,145 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// CreateTopic creates a topic and waits until each of its partitions has a leader. A nil value in configs is the
+// broker's default.
+func (s *KafkaServer) CreateTopic(t testing.TB, name string, partitions int32, configs map[string]*string) {
+	t.Helper()
+	s.administer(t, "create topic "+name, func(ctx context.Context, client *kgo.Client) error {
+		if err := createTopic(ctx, client, name, partitions, configs); err != nil {
+			return err
+		}
+		return poll(ctx, func() error { return hasLeaders(ctx, client, name, partitions) })
+	})
+}
+
+// DeleteTopic deletes a topic and waits until the broker no longer knows it.
+func (s *KafkaServer) DeleteTopic(t testing.TB, name string) {
+	t.Helper()
+	s.administer(t, "delete topic "+name, func(ctx context.Context, client *kgo.Client) error {
+		if err := deleteTopic(ctx, client, name); err != nil {
+			return err
+		}
+		return poll(ctx, func() error {
+			if err := hasLeaders(ctx, client, name, 1); !errors.Is(err, kerr.UnknownTopicOrPartition) {
+				return fmt.Errorf("it is still there: %w", err)
+			}
+			return nil
+		})
+	})
+}
+
+// AddPartitions raises the number of a topic's partitions.
+func (s *KafkaServer) AddPartitions(t testing.TB, name string, partitions int32) {
+	t.Helper()
+	s.administer(t, "add partitions to "+name, func(ctx context.Context, client *kgo.Client) error {
+		topic := kmsg.NewCreatePartitionsRequestTopic()
+		topic.Topic, topic.Count = name, partitions
+		req := kmsg.NewPtrCreatePartitionsRequest()
+		req.TimeoutMillis, req.Topics = 20_000, append(req.Topics, topic)
+		res, err := req.RequestWith(ctx, client)
+		if err != nil {
+			return err
+		}
+		if err := kerr.ErrorForCode(res.Topics[0].ErrorCode); err != nil {
+			return err
+		}
+		return poll(ctx, func() error { return hasLeaders(ctx, client, name, partitions) })
+	})
+}
+
+// administer runs do with a client and half a minute.
+func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kgo.Client) error) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := do(ctx, client); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// poll repeats check until it returns nil or ctx ends.
+func poll(ctx context.Context, check func() error) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func createTopic(ctx context.Context, client *kgo.Client, name string, partitions int32, configs map[string]*string) error {
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, -1
+	for key, value := range configs {
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name, config.Value = key, value
+		topic.Configs = append(topic.Configs, config)
+	}
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis, req.Topics = 20_000, append(req.Topics, topic)
+	res, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(res.Topics[0].ErrorCode)
+}
+
+func deleteTopic(ctx context.Context, client *kgo.Client, name string) error {
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = &name
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis, req.TopicNames, req.Topics = 20_000, []string{name}, append(req.Topics, topic)
+	res, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(res.Topics[0].ErrorCode)
+}
+
+// hasLeaders returns nil when the topic has that many partitions and each of them has a leader.
+func hasLeaders(ctx context.Context, client *kgo.Client, name string, partitions int32) error {
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &name
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = append(req.Topics, topic)
+	res, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	if err := kerr.ErrorForCode(res.Topics[0].ErrorCode); err != nil {
+		return err
+	}
+	if n := len(res.Topics[0].Partitions); n != int(partitions) {
+		return fmt.Errorf("%d of %d partitions are there", n, partitions)
+	}
+	for _, partition := range res.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
