@@ -1,0 +1,180 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// NATSServer is a NATS server with JetStream and file storage. Its methods are for one goroutine at a time, except URL and
+// Connect.
+type NATSServer struct {
+	// Version is the server's version.
+	Version string
+
+	url *url.URL
+	// login opens a connection that may do everything.
+	login []nats.Option
+	// server is nil for a server that ran already and for one inside the process.
+	server *process
+}
+
+var sharedNATS struct {
+	once   sync.Once
+	server *NATSServer
+	err    error
+}
+
+// NATS returns the server that all tests of the binary share. The first call starts it and Main stops it. With
+// BRIDGE_TEST_NATS (a nats:// URL, JetStream on) it is the server there.
+func NATS(t testing.TB) *NATSServer {
+	t.Helper()
+	needReal(t)
+	shared := &sharedNATS
+	shared.once.Do(func() {
+		if at := os.Getenv("BRIDGE_TEST_NATS"); at != "" {
+			shared.server, shared.err = existingNATS(at)
+			return
+		}
+		var stop func()
+		if shared.server, stop, shared.err = newNATS(t, nil); shared.err == nil {
+			atExit(stop)
+		}
+	})
+	if shared.err != nil {
+		missing(t, "NATS", shared.err)
+	}
+	return shared.server
+}
+
+// StartNATS starts a server that belongs to the test, so that the test may kill it; it is gone when the test ends. It is a
+// private server even where BRIDGE_TEST_NATS is set, because a server that serves others cannot be killed.
+func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
+	t.Helper()
+	needReal(t)
+	s, stop, err := newNATS(t, options)
+	if err != nil {
+		missing(t, "NATS to kill", err)
+	}
+	t.Cleanup(stop)
+	return s
+}
+
+func existingNATS(at string) (*NATSServer, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, fmt.Errorf("BRIDGE_TEST_NATS is no URL")
+	}
+	s := &NATSServer{url: u}
+	return s, s.greet(context.Background(), "at "+u.Host)
+}
+
+// newNATS writes a configuration and starts a server with it.
+func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
+	daemon := filepath.Join(cacheDir(), "bin", "nats-server")
+	if !isFile(daemon) {
+		return nil, nil, fmt.Errorf("%s is not there", daemon)
+	}
+	// Not t.TempDir: the shared server outlives the test that starts it.
+	dir, err := os.MkdirTemp("", "bridge-nats-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	// Another process may take the free port first.
+	for range 3 {
+		var s *NATSServer
+		if s, err = privateNATS(t, daemon, dir, options); err != nil {
+			break
+		}
+		if err = s.server.start(); err == nil {
+			return s, func() { s.server.kill(); remove() }, nil
+		}
+		s.server.kill()
+	}
+	remove()
+	return nil, nil, err
+}
+
+func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSServer, error) {
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t)))
+	s := &NATSServer{url: &url.URL{Scheme: "nats", Host: addr}}
+	c := &natsConfig{}
+	c.line("listen: %q", addr)
+	c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 8G }", filepath.Join(dir, "data"))
+	for _, option := range options {
+		option(c)
+	}
+	s.login = c.login
+	if c.tls {
+		s.url.Scheme = "tls"
+	}
+	path := filepath.Join(dir, "nats.conf")
+	if err := os.WriteFile(path, []byte(strings.Join(c.lines, "\n")+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	s.server = &process{
+		name: "nats-server", args: []string{daemon, "-c", path}, log: filepath.Join(dir, "log"), wait: 30 * time.Second,
+		ready: func(ctx context.Context) error { return s.greet(ctx, "private") },
+	}
+	return s, nil
+}
+
+var reportNATS sync.Once
+
+// greet waits for JetStream, asks the server for its version and notes that it takes part.
+func (s *NATSServer) greet(ctx context.Context, where string) error {
+	nc, err := nats.Connect(s.url.String(), s.login...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	if _, err := js.AccountInfo(ctx); err != nil {
+		return fmt.Errorf("JetStream: %w", err)
+	}
+	s.Version = nc.ConnectedServerVersion()
+	reportNATS.Do(func() { report("real", fmt.Sprintf("nats-server %s (%s)", s.Version, where)) })
+	return nil
+}
+
+// URL returns the server's address without credentials, unless BRIDGE_TEST_NATS has some.
+func (s *NATSServer) URL() string { return s.url.String() }
+
+// Addr returns the server's host:port.
+func (s *NATSServer) Addr() string { return s.url.Host }
+
+// Kill ends a server of StartNATS at once, as a crash does. Its data stays.
+func (s *NATSServer) Kill() { s.server.kill() }
+
+// Stop ends a server of StartNATS in good order. Its data stays.
+func (s *NATSServer) Stop() { s.server.stop() }
+
+// Start starts a killed or stopped server on its data and port and blocks until JetStream answers.
+func (s *NATSServer) Start(t testing.TB) {
+	t.Helper()
+	if err := s.server.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart kills the server and starts it on its data and port.
+func (s *NATSServer) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	s.Start(t)
+}

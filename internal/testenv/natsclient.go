@@ -1,0 +1,103 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// InProcessNATS starts a server of the NATS library inside the test, with file storage in a folder of the test, and stops it
+// when the test ends. It needs nothing installed and takes a few milliseconds. It cannot be killed: use StartNATS for that.
+func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
+	t.Helper()
+	options := &server.Options{
+		ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+	}
+	for _, f := range adjust {
+		f(options)
+	}
+	inner, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner.Start()
+	t.Cleanup(func() {
+		inner.Shutdown()
+		inner.WaitForShutdown()
+	})
+	if !inner.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server inside the test is not ready after 10s")
+	}
+	s, err := existingNATS(inner.ClientURL())
+	if err != nil && s == nil {
+		t.Fatal(err)
+	}
+	s.Version = inner.String()
+	return s
+}
+
+// Connect opens a connection of an administrator, closed when the test ends. It reconnects for ever.
+func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
+	t.Helper()
+	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}, s.login...)
+	nc, err := nats.Connect(s.url.String(), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// JetStream is Connect with the JetStream interface.
+func (s *NATSServer) JetStream(t testing.TB) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(s.Connect(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+var natsStreams atomic.Uint64
+
+// NewStreamName returns a name that no stream of the server has.
+func NewStreamName() string {
+	return fmt.Sprintf("T%d-%d", os.Getpid(), natsStreams.Add(1))
+}
+
+// CreateStream creates a stream with file storage that takes the subjects "<name>.>" unless config names others, and
+// deletes it when the test ends. An empty name means a new one.
+func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) jetstream.Stream {
+	t.Helper()
+	if config.Name == "" {
+		config.Name = NewStreamName()
+	}
+	if config.Subjects == nil {
+		config.Subjects = []string{config.Name + ".>"}
+	}
+	js := s.JetStream(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	stream, err := js.CreateStream(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		// A server that the test has stopped, or a stream that it has deleted, is gone already.
+		err := js.DeleteStream(ctx, config.Name)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Logf("delete stream %s: %v", config.Name, err)
+		}
+	})
+	return stream
+}
