@@ -56,7 +56,8 @@ type Options struct {
 	Stem string
 	// Names replaces the type of an operation by a name of its own; two operations may share one.
 	Names map[Op]string
-	// Fields is a whitelist of columns with their members. Nil maps every column to its name in camel case.
+	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps every column to its name
+	// in camel case; so does an empty Member.
 	Fields []Field
 	// Domain is meta.source.domainId. Defaults to "bridge".
 	Domain string
@@ -87,6 +88,11 @@ type Event struct {
 	FromClock bool
 	// BadValues counts the values that were published as null because they could not be encoded.
 	BadValues int
+	// Entity is the injective encoding of the key columns: two rows are about the same entity exactly when it is equal.
+	Entity []byte
+	// State is the state hash: the first 16 bytes of a SHA-256 over the mapped columns without id, CREATED, MODIFIED
+	// and NULLs.
+	State [16]byte
 }
 
 // Row is what Append encodes.
@@ -94,4 +100,7 @@ type Row struct {
 	source.Record
 	// Read is the database's clock when the row was read; it becomes meta.time where the row has no time of its own.
 	Read time.Time
+	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not known. It goes into
+	// meta.id and becomes a PREVIOUS_VERSION link.
+	Predecessor string
 }

@@ -1,0 +1,129 @@
+package event_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// readAt is the database's clock of the tests.
+var readAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// none stands for a column role that the table does not have.
+const none = -1
+
+// table is a shape with one row.
+type table struct {
+	columns source.Columns
+	values  [][]byte
+}
+
+// cell is one column of a table with its value; a nil value is NULL.
+type cell struct {
+	name      string
+	kind      source.Kind
+	precision int
+	value     any
+}
+
+// newTable lays out cells; the first is the id and the key.
+func newTable(cells ...cell) *table {
+	t := &table{columns: source.Columns{Key: []int{0}, Created: none, Modified: none, Deleted: none}}
+	for _, c := range cells {
+		t.add(c)
+	}
+	return t
+}
+
+func (t *table) add(c cell) {
+	t.columns.List = append(t.columns.List, source.Column{Name: c.name, Kind: c.kind, Precision: c.precision})
+	switch v := c.value.(type) {
+	case string:
+		t.values = append(t.values, []byte(v))
+	case []byte:
+		t.values = append(t.values, v)
+	default:
+		t.values = append(t.values, nil)
+	}
+}
+
+// row returns the row under an id, which becomes the first value too.
+func (t *table) row(id uint64) event.Row {
+	t.values[0] = strconv.AppendUint(nil, id, 10)
+	return event.Row{Record: source.Record{ID: id, Values: t.values}, Read: readAt}
+}
+
+// index returns the place of a column.
+func (t *table) index(name string) int {
+	for i, c := range t.columns.List {
+		if c.Name == name {
+			return i
+		}
+	}
+	panic("no column " + name)
+}
+
+func (t *table) key(names ...string) *table {
+	t.columns.Key = nil
+	for _, name := range names {
+		t.columns.Key = append(t.columns.Key, t.index(name))
+	}
+	return t
+}
+
+func (t *table) created(name string) *table  { t.columns.Created = t.index(name); return t }
+func (t *table) modified(name string) *table { t.columns.Modified = t.index(name); return t }
+func (t *table) deleted(name string) *table  { t.columns.Deleted = t.index(name); return t }
+
+func options() event.Options {
+	return event.Options{
+		Stream: "orders", Shard: "orders_07", Kind: event.Capability, Source: "db_3", Table: "orders_07",
+	}
+}
+
+// encode returns the event of a row under o.
+func encode(t *testing.T, o event.Options, rows *table, row event.Row) event.Event {
+	t.Helper()
+	ev, err := tryEncode(t, o, rows, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+func tryEncode(t *testing.T, o event.Options, rows *table, row event.Row) (event.Event, error) {
+	t.Helper()
+	encoder, err := event.NewEncoder(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := encoder.Bind(&rows.columns); err != nil {
+		t.Fatal(err)
+	}
+	_, ev, err := encoder.Append(nil, row)
+	return ev, err
+}
+
+// document is an event as a consumer reads it.
+type document struct {
+	Meta struct {
+		ID, Type, Version string
+		Time              int64
+		Source            struct{ DomainID, Name, Serializer, URI string }
+	}
+	Data  map[string]json.RawMessage
+	Links []struct{ Type, Target string }
+}
+
+func parse(t *testing.T, body []byte) document {
+	t.Helper()
+	var d document
+	if err := json.Unmarshal(body, &d); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return d
+}

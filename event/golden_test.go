@@ -1,0 +1,209 @@
+package event_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/source"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden is one event whose bytes are fixed by a file: whatever changes them changes what consumers have stored.
+type golden struct {
+	name    string
+	options event.Options
+	table   *table
+	id      uint64
+	// previous is the id of the entity's last event.
+	previous string
+	op       event.Op
+	bad      int
+}
+
+func goldens() []golden {
+	return []golden{
+		{name: "app_revision_added", options: appRevisionOptions(), table: appRevision("0"), id: 4711, op: event.Added},
+		{name: "app_revision_deleted", options: appRevisionOptions(), table: appRevision("1"), id: 4712, op: event.Deleted},
+		{name: "stp_capability_added", options: stpOptions(), table: stpCapability("N"), id: 8, op: event.Added},
+		{name: "stp_capability_deleted", options: stpOptions(), table: stpCapability("Y"), id: 8, op: event.Deleted},
+		{name: "stp_capability_renamed", options: stpOlderFormat(), table: stpCapability("N"), id: 8, op: event.Added},
+		{name: "stp_capability_again", options: stpOptions(), table: stpCapability("N"), id: 9, op: event.Added, previous: "6ba7b810-9dad-51d1-80b4-00c04fd430c8"},
+		{name: "release_history_published", options: releaseOptions(), table: releaseHistory(), id: 1042, op: event.Published},
+		{name: "every_kind", options: everyKindOptions(), table: everyKind(), id: 18446744073709551615, op: event.Added},
+		{name: "every_kind_null", options: everyKindOptions(), table: everyKindNull(), id: 2, op: event.Added},
+		{name: "every_kind_bad", options: everyKindOptions(), table: everyKindBad(), id: 3, op: event.Added, bad: 9},
+	}
+}
+
+func TestGoldenEvents(t *testing.T) {
+	for _, g := range goldens() {
+		t.Run(g.name, func(t *testing.T) {
+			row := g.table.row(g.id)
+			row.Predecessor = g.previous
+			ev := encode(t, g.options, g.table, row)
+			if ev.Op != g.op || ev.BadValues != g.bad {
+				t.Errorf("op %s with %d bad values, want %s with %d", ev.Op, ev.BadValues, g.op, g.bad)
+			}
+			file := filepath.Join("testdata", g.name+".golden.json")
+			got := append(bytes.Clone(ev.Body), '\n')
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("got  %swant %s", got, want)
+			}
+		})
+	}
+}
+
+func TestGoldenEventsAreValidAgainstTheirSchemas(t *testing.T) {
+	for _, g := range goldens() {
+		t.Run(g.name, func(t *testing.T) {
+			body, err := os.ReadFile(filepath.Join("testdata", g.name+".golden.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := compileSchema(t, g.options.Kind, g.op).Validate(unmarshal(t, body)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func compileSchema(t *testing.T, kind event.Kind, op event.Op) *jsonschema.Schema {
+	t.Helper()
+	text, err := event.Schema(kind, op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("event.json", unmarshal(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("event.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func unmarshal(t *testing.T, text []byte) any {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func appRevisionOptions() event.Options {
+	return event.Options{Stream: "app_revision", Shard: "app_revision", Kind: event.Capability, Source: "registry", Table: "app_revision", Domain: "hangzhou.registry"}
+}
+
+// appRevision is the table of SOFARegistry.
+func appRevision(deleted string) *table {
+	return newTable(
+		cell{"id", source.Int, 0, "4711"},
+		cell{"data_center", source.Text, 0, "DefaultDataCenter"},
+		cell{"revision", source.Text, 0, "6f3a0c1e5d7b4b5f9d5e0f0b8a7c6d5e"},
+		cell{"app_name", source.Text, 0, "订单中心 <orders> & \"more\""},
+		cell{"base_params", source.Text, 0, `{"tags":["a","b"]}`},
+		cell{"service_params", source.Text, 0, nil},
+		cell{"client_version", source.Text, 0, "5.14.2\t🚀\u2028"},
+		cell{"deleted", source.Int, 0, deleted},
+		cell{"gmt_create", source.Timestamp, 0, "2026-02-28 23:59:59"},
+		cell{"gmt_modified", source.Timestamp, 0, "2026-03-01 00:00:07"},
+	).key("data_center", "revision").created("gmt_create").modified("gmt_modified").deleted("deleted")
+}
+
+func stpOptions() event.Options {
+	return event.Options{Stream: "stp", Shard: "stp_capability", Kind: event.Capability, Stem: "StpCapability", Source: "tgf", Table: "stp_capability"}
+}
+
+// stpOlderFormat names types and members as consumers of the older message format read them.
+func stpOlderFormat() event.Options {
+	o := stpOptions()
+	o.Names = map[event.Op]string{
+		event.Added: "StpCapabilityAddedMessage", event.Modified: "StpCapabilityAddedMessage", event.Deleted: "StpCapabilityDeletedMessage",
+	}
+	o.Fields = []event.Field{{"capability_value", "CapabilityValue"}, {"stp_name", "StpName"}, {"capability_key", "CapabilityKey"}}
+	return o
+}
+
+func stpCapability(deleted string) *table {
+	return newTable(
+		cell{"id", source.Int, 0, "8"},
+		cell{"stp_name", source.Text, 0, "stp-0815"},
+		cell{"capability_key", source.Text, 0, "cpu.cores"},
+		cell{"capability_value", source.Text, 0, "64"},
+		cell{"deleted", source.Text, 0, deleted},
+	).key("stp_name", "capability_key").deleted("deleted")
+}
+
+func releaseOptions() event.Options {
+	shanghai := time.FixedZone("Asia/Shanghai", 8*3600)
+	return event.Options{Stream: "config-release", Shard: "ReleaseHistory", Kind: event.Release, Source: "ApolloConfigDB", Table: "ReleaseHistory", Zone: shanghai}
+}
+
+// releaseHistory is the table of Apollo. Its IsDeleted does not unmake the fact.
+func releaseHistory() *table {
+	return newTable(
+		cell{"Id", source.Int, 0, "1042"},
+		cell{"AppId", source.Text, 0, "checkout"},
+		cell{"ClusterName", source.Text, 0, "default"},
+		cell{"NamespaceName", source.Text, 0, "application"},
+		cell{"BranchName", source.Text, 0, "default"},
+		cell{"ReleaseId", source.Int, 0, "977"},
+		cell{"PreviousReleaseId", source.Int, 0, "970"},
+		cell{"Operation", source.Int, 0, "0"},
+		cell{"OperationContext", source.JSON, 0, "{ \"isEmergencyPublish\" : false,\n \"note\": \"a < b && c\" }"},
+		cell{"IsDeleted", source.Bit, 0, "\x01"},
+		cell{"DeletedAt", source.Int, 0, "1772323200000"},
+		cell{"DataChange_CreatedBy", source.Text, 0, "apollo"},
+		cell{"DataChange_CreatedTime", source.DateTime, 3, "2026-03-01 07:30:00.250"},
+	).key("AppId", "ClusterName", "NamespaceName").created("DataChange_CreatedTime").deleted("IsDeleted")
+}
+
+func everyKindOptions() event.Options {
+	o := options()
+	o.Stream, o.Stem = "every kind/ö", "EveryKind"
+	return o
+}
+
+func everyKindCells(value func(good, bad string) any) *table {
+	return newTable(
+		cell{"id", source.Int, 0, "18446744073709551615"},
+		cell{"int_min", source.Int, 0, value("-9223372036854775808", "12a")},
+		cell{"zerofill", source.Int, 0, value("00042", "")},
+		cell{"amount", source.Decimal, 0, value("-1234567890123456789012345678.0123456789", "1.0\xff")},
+		cell{"ratio", source.Float, 0, value("1.5e-7", "NaN")},
+		cell{"note", source.Text, 0, value("emoji 🎉, quote \", slash / \\, tab \t, null \x00, <b>&</b>", "latin \xe4")},
+		cell{"digest", source.Binary, 0, value("\x00\xff\xfe", "\x00")},
+		cell{"flags", source.Bit, 0, value("\x80\x01", "\x01\x00\x00\x00\x00\x00\x00\x00\x00")},
+		cell{"payload", source.JSON, 0, value(` { "b" : [ 1, 2.50, "x y" ], "a" : null } `, `{"a":}`)},
+		cell{"day", source.Date, 0, value("2024-02-29", "0000-00-00")},
+		cell{"span", source.Clock, 3, value("-838:59:59.000", "00:00:00.000")},
+		cell{"at", source.DateTime, 6, value("2026-01-02 03:04:05.000006", "2026-02-30 00:00:00.000000")},
+		cell{"at_second", source.Timestamp, 0, value("1970-01-01 00:00:01", "1970-01-01 00:00:01")},
+	)
+}
+
+func everyKind() *table { return everyKindCells(func(good, _ string) any { return good }) }
+
+func everyKindBad() *table { return everyKindCells(func(_, bad string) any { return bad }) }
+
+func everyKindNull() *table { return everyKindCells(func(string, string) any { return nil }) }

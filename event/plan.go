@@ -1,0 +1,129 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bridge/source"
+)
+
+// plan is what the encoder needs to know about one shape of columns.
+type plan struct {
+	columns *source.Columns
+	// members are the members of data in their order, keys those of a deleted event.
+	members, keys []member
+	// hashed are the columns of the state hash in the order of their names.
+	hashed []hashed
+}
+
+// member is one member of data.
+type member struct {
+	// index is the column's place in Record.Values.
+	index  int
+	column source.Column
+	// text is the member's name, name the same as JSON with its colon.
+	text string
+	name []byte
+}
+
+// hashed is one column of the state hash.
+type hashed struct {
+	index int
+	// name is the column's name led by its length.
+	name []byte
+}
+
+// reserved are the members of data that are not columns.
+var reserved = []string{"row", "reason"}
+
+// newPlan lays out the events of rows with these columns. It returns all faults as one error.
+func (o Options) newPlan(columns *source.Columns) (*plan, error) {
+	members, faults := o.members(columns)
+	faults = append(faults, memberFaults(members)...)
+	p := &plan{columns: columns, members: members}
+	for _, index := range columns.Key {
+		i := slices.IndexFunc(members, func(m member) bool { return m.index == index })
+		switch {
+		case i >= 0:
+			p.keys = append(p.keys, members[i])
+		case o.Kind == Capability && index != columns.ID:
+			faults = append(faults, fmt.Errorf("FIELDS leaves out the key column %q, without which a deleted event does not say what was deleted: add it to FIELDS", columns.List[index].Name))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	p.hashed = hashedColumns(columns, members)
+	return p, nil
+}
+
+// members maps columns to members: those of the whitelist in its order, or all of the table.
+func (o Options) members(columns *source.Columns) (members []member, faults []error) {
+	add := func(index int, name string) {
+		column := columns.List[index]
+		if name == "" {
+			name = memberName(column.Name)
+		}
+		encoded, _ := appendString(nil, name)
+		members = append(members, member{index: index, column: column, text: name, name: append(encoded, ':')})
+	}
+	if o.Fields == nil {
+		for i := range columns.List {
+			add(i, "")
+		}
+		return members, nil
+	}
+	for _, field := range o.Fields {
+		// SQL compares the names of columns without regard to letter case.
+		i := slices.IndexFunc(columns.List, func(c source.Column) bool { return strings.EqualFold(c.Name, field.Column) })
+		if i < 0 {
+			faults = append(faults, fmt.Errorf("FIELDS names the column %q, which table %s does not have: correct FIELDS to some of %s", field.Column, o.Table, names(columns)))
+			continue
+		}
+		add(i, field.Member)
+	}
+	return members, faults
+}
+
+// memberFaults checks that every member is there once and none is reserved.
+func memberFaults(members []member) []error {
+	var faults []error
+	for i, m := range members {
+		if slices.Contains(reserved, m.text) {
+			faults = append(faults, fmt.Errorf("column %q becomes the member %q, which every event keeps for itself: give the column another member in FIELDS", m.column.Name, m.text))
+		}
+		for _, before := range members[:i] {
+			switch {
+			case before.index == m.index:
+				faults = append(faults, fmt.Errorf("FIELDS names the column %q twice, as member %q and %q: keep one of them", m.column.Name, before.text, m.text))
+			case before.text == m.text:
+				faults = append(faults, fmt.Errorf("columns %q and %q both become the member %q: give one of them another member in FIELDS", before.column.Name, m.column.Name, m.text))
+			}
+		}
+	}
+	return faults
+}
+
+// hashedColumns returns the columns of the state hash: what says that a row was touched, not what it says, is left out.
+func hashedColumns(columns *source.Columns, members []member) []hashed {
+	var list []hashed
+	apart := []int{columns.ID, columns.Created, columns.Modified}
+	sorted := slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.column.Name, b.column.Name) })
+	for _, m := range sorted {
+		if !slices.Contains(apart, m.index) {
+			list = append(list, hashed{index: m.index, name: appendSized(nil, m.column.Name)})
+		}
+	}
+	return list
+}
+
+// names lists the columns for an error.
+func names(columns *source.Columns) string {
+	list := make([]string, len(columns.List))
+	for i, c := range columns.List {
+		list[i] = c.Name
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,170 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"bridge/source"
+)
+
+// maxDepth is how deep a JSON column may nest: encoding/json reads 10000 levels, two of which are the event's own.
+const maxDepth = 9998
+
+// What is wrong with a bad value, in the words of a BadValueError.
+const (
+	badText    = "is not valid UTF-8"
+	badInteger = "is not an integer"
+	badNumber  = "is not a number"
+	badBits    = "has more than 64 bits"
+	badJSON    = "is not valid JSON"
+	badTime    = "is a zero or impossible date"
+)
+
+// BadValueError says that a row holds a value that cannot be encoded, under StopOnBad. It does not quote the value.
+type BadValueError struct {
+	Table  string
+	Row    uint64
+	Column string
+	// Fault is what is wrong with the value, as a verb phrase.
+	Fault string
+}
+
+func (e *BadValueError) Error() string {
+	return fmt.Sprintf("column %q of row %d of table %s %s: correct the row, leave the column out of FIELDS, or set ON_BAD_VALUE=null to publish null in its place",
+		e.Column, e.Row, e.Table, e.Fault)
+}
+
+// values encodes column values as JSON. It reuses its memory and serves one goroutine.
+type values struct {
+	zone    *time.Location
+	compact bytes.Buffer
+}
+
+// append appends v as JSON. Where it cannot be encoded it appends null and says what is wrong, else the fault is empty.
+func (s *values) append(dst []byte, c source.Column, v []byte) (out []byte, fault string) {
+	if v == nil {
+		return append(dst, "null"...), ""
+	}
+	var ok bool
+	switch c.Kind {
+	case source.Int:
+		out, ok = appendInteger(dst, v)
+		fault = badInteger
+	case source.Float:
+		out, ok = append(dst, v...), isNumber(v)
+		fault = badNumber
+	case source.Binary:
+		out, ok = appendBase64(dst, v), true
+	case source.Bit:
+		out, ok = appendBits(dst, v)
+		fault = badBits
+	case source.JSON:
+		out, ok = s.appendJSON(dst, v)
+		fault = badJSON
+	case source.Date:
+		_, ok = c.Time(v, time.UTC)
+		out = append(append(append(dst, '"'), v...), '"')
+		fault = badTime
+	case source.DateTime, source.Timestamp:
+		out, ok = s.appendTime(dst, c, v)
+		fault = badTime
+	default: // Text, Decimal, Clock
+		out, ok = appendString(dst, v)
+		fault = badText
+	}
+	if !ok {
+		return append(dst, "null"...), fault
+	}
+	return out, ""
+}
+
+// appendTime appends a wall clock as RFC 3339 in UTC with the fraction digits of its column.
+func (s *values) appendTime(dst []byte, c source.Column, v []byte) ([]byte, bool) {
+	t, ok := c.Time(v, s.zone)
+	if !ok || t.Year() < 0 || t.Year() > 9999 {
+		return dst, false
+	}
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	dst = append(dst, '"')
+	dst = appendDigits(dst, year, 4)
+	dst = appendDigits(append(dst, '-'), int(month), 2)
+	dst = appendDigits(append(dst, '-'), day, 2)
+	dst = appendDigits(append(dst, 'T'), hour, 2)
+	dst = appendDigits(append(dst, ':'), minute, 2)
+	dst = appendDigits(append(dst, ':'), second, 2)
+	if precision := min(c.Precision, 9); precision > 0 {
+		dst = appendDigits(append(dst, '.'), t.Nanosecond(), 9)
+		dst = dst[:len(dst)-9+precision]
+	}
+	return append(dst, 'Z', '"'), true
+}
+
+// appendDigits appends n, which is not negative, in exactly width digits.
+func appendDigits(dst []byte, n, width int) []byte {
+	const zeros = "000000000"
+	dst = append(dst, zeros[:width]...)
+	for i := len(dst) - 1; n > 0; i-- {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return dst
+}
+
+// appendJSON appends a document without the blanks between its tokens, as encoding/json does.
+func (s *values) appendJSON(dst, v []byte) ([]byte, bool) {
+	if !utf8.Valid(v) || len(v) > 2*maxDepth && tooDeep(v) {
+		return dst, false
+	}
+	const keepBytes = 1 << 20
+	if s.compact.Cap() > keepBytes {
+		s.compact = bytes.Buffer{}
+	}
+	s.compact.Reset()
+	if err := json.Compact(&s.compact, v); err != nil {
+		return dst, false
+	}
+	return append(dst, s.compact.Bytes()...), true
+}
+
+// tooDeep reports whether arrays and objects nest deeper than maxDepth.
+func tooDeep(v []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(v); i++ {
+		switch b := v[i]; {
+		case quoted:
+			switch b {
+			case '\\':
+				i++
+			case '"':
+				quoted = false
+			}
+		case b == '"':
+			quoted = true
+		case b == '[' || b == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case b == ']' || b == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// appendBits appends a big-endian bit field of up to 64 bits as a number.
+func appendBits(dst, v []byte) ([]byte, bool) {
+	v = bytes.TrimLeft(v, "\x00")
+	if len(v) > 8 {
+		return dst, false
+	}
+	var n uint64
+	for _, b := range v {
+		n = n<<8 | uint64(b)
+	}
+	return strconv.AppendUint(dst, n, 10), true
+}
