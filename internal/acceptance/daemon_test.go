@@ -1,0 +1,253 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// binary builds the program once, with the race detector if asked for, and returns its path.
+func binary(t testing.TB, race bool) string {
+	t.Helper()
+	build := builds[race]
+	build.once.Do(func() {
+		dir, err := os.MkdirTemp("", "bridge-acceptance-")
+		if err != nil {
+			build.err = err
+			return
+		}
+		testenv.AtExit(func() { os.RemoveAll(dir) })
+		build.path = filepath.Join(dir, "bridge")
+		args := []string{"build", "-o", build.path}
+		if race {
+			args = append(args, "-race")
+		}
+		out, err := exec.Command("go", append(args, "bridge/cmd/bridge")...).CombinedOutput()
+		if err != nil {
+			build.err = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	if build.err != nil {
+		t.Fatal(build.err)
+	}
+	return build.path
+}
+
+type buildOnce struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+var builds = map[bool]*buildOnce{true: {}, false: {}}
+
+// env is an environment of the program.
+type env map[string]string
+
+// with returns a copy of e with more variables.
+func (e env) with(more env) env {
+	e = maps.Clone(e)
+	maps.Copy(e, more)
+	return e
+}
+
+// daemon is one running `bridge run`.
+type daemon struct {
+	t    testing.TB
+	path string
+	env  env
+	addr string
+	log  *lockedBuffer
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// newDaemon prepares a daemon with a checkpoint in a folder of its own; start runs it.
+func newDaemon(t testing.TB, path string, e env) *daemon {
+	t.Helper()
+	d := &daemon{t: t, path: path, log: new(lockedBuffer), addr: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))}
+	d.env = env{
+		"BRIDGE_HTTP_ADDR":      d.addr,
+		"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "bridge.db"),
+		"BRIDGE_LOG_FORMAT":     "text",
+	}.with(e)
+	t.Cleanup(func() {
+		d.kill()
+		if t.Failed() {
+			t.Logf("log of bridge:\n%s", d.log.tail(60))
+		}
+	})
+	return d
+}
+
+func (d *daemon) start() {
+	d.t.Helper()
+	d.cmd = exec.Command(d.path, "run")
+	d.cmd.Env = nil
+	for _, name := range slices.Sorted(maps.Keys(d.env)) {
+		d.cmd.Env = append(d.cmd.Env, name+"="+d.env[name])
+	}
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.done = make(chan struct{})
+	go func() { defer close(d.done); _ = d.cmd.Wait() }()
+}
+
+// kill ends the daemon with SIGKILL.
+func (d *daemon) kill() {
+	if d.cmd == nil {
+		return
+	}
+	_ = d.cmd.Process.Kill()
+	<-d.done
+}
+
+// term ends the daemon with SIGTERM and returns its exit status and how long it took.
+func (d *daemon) term() (status int, took time.Duration) {
+	d.t.Helper()
+	started := time.Now()
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		d.t.Fatal(err)
+	}
+	select {
+	case <-d.done:
+	case <-time.After(30 * time.Second):
+		d.t.Fatal("not ended 30 s after SIGTERM")
+	}
+	return d.cmd.ProcessState.ExitCode(), time.Since(started)
+}
+
+// get returns status and body of one of the daemon's pages; status 0 when it does not answer.
+func (d *daemon) get(path string) (int, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addr+path, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+// shardStatus is what the tests need of /api/v1/status.
+type shardStatus struct {
+	Shard     string
+	State     string
+	Position  uint64
+	LastError string
+}
+
+// shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.
+func (d *daemon) shards(stream string) []shardStatus {
+	code, body := d.get("/api/v1/status")
+	if code != http.StatusOK {
+		return nil
+	}
+	var status struct {
+		Streams []struct {
+			Name   string
+			Shards []shardStatus
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		d.t.Fatalf("%v: %s", err, body)
+	}
+	for _, s := range status.Streams {
+		if s.Name == stream {
+			return s.Shards
+		}
+	}
+	return nil
+}
+
+// position returns the position of a stream with one shard.
+func (d *daemon) position(stream string) uint64 {
+	if shards := d.shards(stream); len(shards) == 1 {
+		return shards[0].Position
+	}
+	return 0
+}
+
+// rssAnon returns the daemon's anonymous memory in bytes.
+func (d *daemon) rssAnon() (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			var kb int64
+			_, err := fmt.Sscanf(rest, "%d kB", &kb)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New("no RssAnon")
+}
+
+// lockedBuffer is a log that is written and read at the same time.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *lockedBuffer) tail(lines int) string {
+	all := strings.SplitAfter(b.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
+// eventually waits until condition holds.
+func eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+		<-tick.C
+	}
+}
+
+// pause lets time pass while something runs beside the test.
+func pause(d time.Duration) { <-time.After(d) }
