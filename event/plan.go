@@ -42,21 +42,14 @@ var reserved = []string{"row", "reason"}
 func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	members, faults := o.members(columns)
 	faults = append(faults, memberFaults(members)...)
-	p := &plan{columns: columns, members: members}
-	for _, index := range columns.Key {
-		i := slices.IndexFunc(members, func(m member) bool { return m.index == index })
-		switch {
-		case i >= 0:
-			p.keys = append(p.keys, members[i])
-		case o.Kind == Capability && index != columns.ID:
-			faults = append(faults, fmt.Errorf("FIELDS leaves out the key column %q, without which a deleted event does not say what was deleted: add it to FIELDS", columns.List[index].Name))
-		}
+	if o.Kind == Capability {
+		faults = append(faults, keyFaults(columns, members)...)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	p.hashed = hashedColumns(columns, members)
-	return p, nil
+	keys := slices.DeleteFunc(slices.Clone(members), func(m member) bool { return !slices.Contains(columns.Key, m.index) })
+	return &plan{columns: columns, members: members, keys: keys, hashed: hashedColumns(columns, members)}, nil
 }
 
 // members maps columns to members: those of the whitelist in its order, or all of the table.
@@ -101,6 +94,18 @@ func memberFaults(members []member) []error {
 			case before.text == m.text:
 				faults = append(faults, fmt.Errorf("columns %q and %q both become the member %q: give one of them another member in FIELDS", before.column.Name, m.column.Name, m.text))
 			}
+		}
+	}
+	return faults
+}
+
+// keyFaults checks that a deleted event can say what was deleted. The id need not be a member: data.row has it.
+func keyFaults(columns *source.Columns, members []member) []error {
+	var faults []error
+	for _, index := range columns.Key {
+		mapped := slices.ContainsFunc(members, func(m member) bool { return m.index == index })
+		if !mapped && index != columns.ID {
+			faults = append(faults, fmt.Errorf("FIELDS leaves out the key column %q, without which a deleted event does not say what was deleted: add it to FIELDS", columns.List[index].Name))
 		}
 	}
 	return faults
