@@ -1,0 +1,81 @@
+package mysql
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"bridge/source"
+)
+
+// parseType reads a column type as SHOW COLUMNS writes it: "bigint(20) unsigned", "datetime(6)", "enum('a','b')". A type
+// that is not known, such as inet6 or uuid, is text: that is how the server writes it.
+func parseType(columnType string) (kind source.Kind, precision int) {
+	name := strings.ToLower(columnType)
+	arguments := ""
+	if i := strings.IndexAny(name, " ("); i >= 0 {
+		if name[i] == '(' {
+			arguments, _, _ = strings.Cut(name[i+1:], ")")
+		}
+		name = name[:i]
+	}
+	switch name {
+	case "tinyint", "smallint", "mediumint", "int", "integer", "bigint", "year":
+		return source.Int, 0
+	case "decimal", "numeric":
+		return source.Decimal, 0
+	case "float", "double", "real":
+		return source.Float, 0
+	case "bit":
+		return source.Bit, 0
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point", "linestring", "polygon",
+		"multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection", "vector":
+		return source.Binary, 0
+	case "json":
+		return source.JSON, 0
+	case "date":
+		return source.Date, 0
+	case "time", "datetime", "timestamp":
+		precision, _ = strconv.Atoi(arguments)
+		return map[string]source.Kind{"time": source.Clock, "datetime": source.DateTime, "timestamp": source.Timestamp}[name], precision
+	}
+	return source.Text, 0
+}
+
+// isID reports whether a column of this type can be the id.
+func isID(columnType string) bool {
+	kind, _ := parseType(columnType)
+	return kind == source.Int && !strings.HasPrefix(strings.ToLower(columnType), "year")
+}
+
+// isSingle reports whether a column holds single-precision numbers.
+func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
+
+// appendValue appends v, as the driver delivers it, in the normal form. Byte strings are there already.
+func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
+	switch v := v.(type) {
+	case int64:
+		return strconv.AppendInt(b, v, 10), nil
+	case uint64:
+		return strconv.AppendUint(b, v, 10), nil
+	case float32:
+		return appendFloat(b, float64(v), 32), nil
+	case float64:
+		if single {
+			return appendFloat(b, v, 32), nil
+		}
+		return appendFloat(b, v, 64), nil
+	}
+	return b, fmt.Errorf("unexpected value of type %T from the driver", v)
+}
+
+// appendFloat writes f as encoding/json does: shortest digits, an exponent only for very large and very small numbers.
+func appendFloat(b []byte, f float64, bits int) []byte {
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(b, f, format, -1, bits)
+}

@@ -1,0 +1,128 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+	"bridge/source/sourcetest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// base is a database on a real server, with an administrator's pool and a source that reads as the administrator.
+type base struct {
+	server *testenv.MariaDBServer
+	name   string
+	admin  *sql.DB
+	source *mysql.Source
+}
+
+func newBase(t *testing.T, server *testenv.MariaDBServer, changes ...func(*mysql.Options)) base {
+	t.Helper()
+	b := base{server: server, name: server.NewDatabase(t)}
+	b.admin = server.Admin(t, b.name)
+	b.source = open(t, server.URL("", "", b.name), changes...)
+	return b
+}
+
+func open(t *testing.T, url string, changes ...func(*mysql.Options)) *mysql.Source {
+	t.Helper()
+	o, err := mysql.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	s, err := mysql.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// refreshAlways has columns read again at every page.
+func refreshAlways(o *mysql.Options) { o.RefreshEvery = time.Nanosecond }
+
+func (b base) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if _, err := b.admin.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%.200s: %v", statement, err)
+	}
+}
+
+func (b base) query(t *testing.T, query string, args ...any) (text string) {
+	t.Helper()
+	if err := b.admin.QueryRowContext(t.Context(), query, args...).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return text
+}
+
+func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var p source.Page
+	if err := s.Read(ctx, q, &p); err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+func TestSource(t *testing.T) {
+	server := testenv.MariaDB(t)
+	tables := 0
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
+		b := newBase(t, server, refreshAlways)
+		insert := func(t *testing.T, db interface {
+			ExecContext(context.Context, string, ...any) (sql.Result, error)
+		}, table string, rows []sourcetest.Row) {
+			t.Helper()
+			for _, row := range rows {
+				if _, err := db.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, note) VALUES (?, ?, ?)", row.ID, row.Name, row.Note); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return sourcetest.Fixture{
+			Source:    b.source,
+			HighestID: math.MaxUint64,
+			NewTable: func(t *testing.T) string {
+				tables++
+				table := fmt.Sprintf("suite_%d", tables)
+				b.exec(t, "CREATE TABLE "+table+` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name LONGTEXT NOT NULL, note LONGTEXT,
+					created DATETIME(6) NOT NULL DEFAULT NOW(6))`)
+				return table
+			},
+			Insert:     func(t *testing.T, table string, rows ...sourcetest.Row) { insert(t, b.admin, table, rows) },
+			AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
+			DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
+			Uncommitted: func(t *testing.T, table string, row sourcetest.Row) func() {
+				tx, err := b.admin.BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = tx.Rollback() })
+				insert(t, tx, table, []sourcetest.Row{row})
+				return func() {
+					if err := tx.Commit(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/source"
+)
+
+// Source reads tables of one server. It is safe for concurrent use.
+type Source struct {
+	options   Options
+	db        *sql.DB
+	connector *connector
+	// slots bounds the reading connections below the pool's size, so that Ready never waits for them.
+	slots chan struct{}
+}
+
+var _ source.Source = (*Source)(nil)
+
+// Open returns a Source for the server that o describes. It touches no network: a server that is away shows at Ready and
+// at the reads.
+func Open(o Options) (*Source, error) {
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("open mysql source: %w", err)
+	}
+	c, err := newConnector(o)
+	if err != nil {
+		return nil, fmt.Errorf("open mysql source: %w", err)
+	}
+	db := sql.OpenDB(c)
+	db.SetMaxOpenConns(o.MaxConns + 1)
+	db.SetMaxIdleConns(o.MaxConns + 1)
+	db.SetConnMaxLifetime(connLifetime)
+	return &Source{options: o, db: db, connector: c, slots: make(chan struct{}, o.MaxConns)}, nil
+}
+
+// Shard returns the reader of one table.
+func (s *Source) Shard(spec source.Spec) source.Shard {
+	return &shard{source: s, spec: spec, table: nameTable(spec.Table, s.options.Database)}
+}
+
+// Ready returns nil when the server answers a statement within three times the dial timeout.
+func (s *Source) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*s.options.DialTimeout, errNotReady)
+	defer cancel()
+	return s.use(ctx, func(c conn) error {
+		return c.query(ctx, "SELECT 1", func(func(string) string) {})
+	})
+}
+
+// Close releases all connections.
+func (s *Source) Close() error { return s.db.Close() }
+
+var (
+	errNotReady = errors.New("the database did not answer in time")
+	errNoAnswer = errors.New("no answer from the database although its statement time limit has passed")
+)
+
+// do runs fn on a connection under the deadline of a statement.
+func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c conn) error) error {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	limit := s.options.StatementTimeout + answerGrace + 3*s.options.DialTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
+	defer cancel()
+	return s.use(ctx, func(c conn) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.StatementTimeout+answerGrace, errNoAnswer)
+		defer cancel()
+		return named(ctx, fn(ctx, c))
+	})
+}
+
+// use runs fn on a connection and closes that unless fn succeeds: after an error there may be anything on the wire.
+func (s *Source) use(ctx context.Context, fn func(conn) error) error {
+	pooled, err := s.db.Conn(ctx)
+	if err != nil {
+		return named(ctx, fmt.Errorf("connect to %s: %w", s.connector.addr, err))
+	}
+	// Raw has told the pool already what to do with the connection.
+	defer func() { _ = pooled.Close() }()
+	var failed error
+	err = pooled.Raw(func(raw any) error {
+		if failed = fn(conn{raw.(rawConn)}); failed != nil {
+			return driver.ErrBadConn
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(failed, errCut):
+		return nil
+	case failed != nil:
+		return named(ctx, failed)
+	}
+	return err
+}
+
+// named puts the cause of ctx in the place of an error that ctx brought about.
+func named(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, errCut) || ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// seconds formats d for a statement.
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

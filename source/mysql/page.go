@@ -1,0 +1,185 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"bridge/source"
+)
+
+const (
+	// firstRows bounds the first page of a shard under a byte budget, while the size of its rows is not known.
+	firstRows = 256
+	// drainBytes is the most that is read and thrown away to keep a connection.
+	drainBytes = 256 << 10
+)
+
+// pageReader keeps what pages of one shard need again and again.
+type pageReader struct {
+	row     []driver.Value
+	scratch []byte
+	types   []byte
+	// rowBytes is the mean size of a row in the recent pages, 0 when nothing is known.
+	rowBytes int
+}
+
+// rowsFor returns how many records to ask for, so that they will fill the budget of q but hardly exceed it.
+func (r *pageReader) rowsFor(q source.Query) int {
+	switch {
+	case q.MaxBytes <= 0:
+		return q.Limit
+	case r.rowBytes == 0:
+		return min(q.Limit, firstRows)
+	}
+	return max(1, min(q.Limit, q.MaxBytes/r.rowBytes+1))
+}
+
+// learn takes the size of a page's rows into the mean.
+func (r *pageReader) learn(p *source.Page) {
+	if len(p.Records) == 0 {
+		return
+	}
+	mean := max(1, p.Bytes/len(p.Records))
+	if r.rowBytes > 0 {
+		mean = (r.rowBytes + 3*mean) / 4
+	}
+	r.rowBytes = max(1, mean)
+}
+
+// readPage runs the statement of a page and reads its result into p.
+func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
+	asked := s.reader.rowsFor(q)
+	rows, err := c.QueryContext(ctx, s.query.text(q, asked), nil)
+	if err != nil {
+		return err
+	}
+	if err := s.checkTypes(rows); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	full, err := s.fill(rows, q, p)
+	if err != nil {
+		return err
+	}
+	s.reader.learn(p)
+	p.More = full || len(p.Records) == asked
+	if err := finish(p); err != nil {
+		return err
+	}
+	if rest := asked - len(p.Records); full && rest*s.reader.rowBytes > drainBytes {
+		// Closing rows would read all of it; the page is complete, whatever this connection says about its end.
+		_ = c.Close()
+		return errCut
+	}
+	return rows.Close()
+}
+
+// fill appends the records of rows until they end or the budget is reached.
+func (s *shard) fill(rows driver.Rows, q source.Query, p *source.Page) (full bool, err error) {
+	width := len(s.shape.columns.List)
+	if cap(s.reader.row) < width+1 {
+		s.reader.row = make([]driver.Value, width+1)
+	}
+	row := s.reader.row[:width+1]
+	p.Columns = s.shape.columns
+	for !full || p.Now.IsZero() {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			if p.Now.IsZero() {
+				return false, errNoHead
+			}
+			return full, nil
+		case err != nil:
+			return false, err
+		}
+		if row[0] != nil {
+			if err := parseHead(text(row[0]), p); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if full {
+			continue
+		}
+		if err := s.appendRecord(row[1:], p); err != nil {
+			return false, err
+		}
+		full = q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
+	}
+	return full, nil
+}
+
+func (s *shard) appendRecord(row []driver.Value, p *source.Page) error {
+	id, err := recordID(row[s.shape.columns.ID])
+	if err != nil {
+		return err
+	}
+	p.Append(id, len(row))
+	for i, v := range row {
+		switch v := v.(type) {
+		case nil:
+		case []byte:
+			p.Set(i, v)
+		default:
+			s.reader.scratch, err = appendValue(s.reader.scratch[:0], v, s.shape.single[i])
+			if err != nil {
+				return fmt.Errorf("column %q: %w", s.shape.columns.List[i].Name, err)
+			}
+			p.Set(i, s.reader.scratch)
+		}
+	}
+	return nil
+}
+
+func recordID(v driver.Value) (uint64, error) {
+	switch v := v.(type) {
+	case int64:
+		return uint64(v), nil
+	case uint64:
+		return v, nil
+	case []byte:
+		return strconv.ParseUint(string(v), 10, 64)
+	}
+	return 0, fmt.Errorf("the id is %v, which is no number", v)
+}
+
+// finish sorts p and refuses an id that comes twice.
+func finish(p *source.Page) error {
+	p.Sort()
+	for i := 1; i < len(p.Records); i++ {
+		if p.Records[i].ID == p.Records[i-1].ID {
+			return fmt.Errorf("%w: the id %d came twice in one page although its index is unique: check the table",
+				source.ErrUnfit, p.Records[i].ID)
+		}
+	}
+	return nil
+}
+
+// checkTypes compares the types of a result with those of the pages before: after ALTER TABLE the same column may hold
+// something else.
+func (s *shard) checkTypes(rows driver.Rows) error {
+	b := s.reader.types[:0]
+	names, _ := rows.(driver.RowsColumnTypeDatabaseTypeName)
+	scales, _ := rows.(driver.RowsColumnTypePrecisionScale)
+	for i := range s.shape.columns.List {
+		if names != nil {
+			b = append(append(b, names.ColumnTypeDatabaseTypeName(i+1)...), ' ')
+		}
+		if scales != nil {
+			_, scale, _ := scales.ColumnTypePrecisionScale(i + 1)
+			b = append(strconv.AppendInt(b, scale, 10), ',')
+		}
+	}
+	s.reader.types = b
+	switch {
+	case s.types == nil:
+		s.types = bytes.Clone(b)
+	case !bytes.Equal(s.types, b):
+		return errStale
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package mysql
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/source"
+)
+
+// tableName is a table with its database; the database is empty when none is known.
+type tableName struct{ database, table string }
+
+func nameTable(table, defaultDatabase string) tableName {
+	if database, name, ok := strings.Cut(table, "."); ok {
+		return tableName{database, name}
+	}
+	return tableName{defaultDatabase, table}
+}
+
+// quoted returns the name as SQL.
+func (t tableName) quoted() string {
+	if t.database == "" {
+		return quoteName(t.table)
+	}
+	return quoteName(t.database) + "." + quoteName(t.table)
+}
+
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// pageQuery is the statement of a page in the pieces between its numbers.
+type pageQuery struct{ upToAfter, through, limit string }
+
+// newPageQuery composes the statement for columns. Both parts go by index, whose first and only column is the id.
+func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
+	id := quoteName(sh.columns.List[sh.columns.ID].Name)
+	var b strings.Builder
+	b.WriteString("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")")
+	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)))
+	b.WriteString(") UNION ALL (SELECT NULL")
+	for i, column := range sh.columns.List {
+		b.WriteString(", " + quoteName(column.Name))
+		if sh.single[i] {
+			// As a double: the server rounds the text of a float to six digits.
+			b.WriteString(" + 0e0")
+		}
+	}
+	b.WriteString(" FROM " + t.quoted() + " FORCE INDEX (" + quoteName(sh.index) + ") WHERE " + id + " > ")
+	return pageQuery{
+		upToAfter: b.String(),
+		through:   " AND " + id + " <= ",
+		limit:     " ORDER BY " + id + " LIMIT ",
+	}
+}
+
+// text returns the statement for q with at most limit records.
+func (p pageQuery) text(q source.Query, limit int) string {
+	b := make([]byte, 0, len(p.upToAfter)+len(p.through)+len(p.limit)+64)
+	b = append(b, p.upToAfter...)
+	b = strconv.AppendUint(b, q.After, 10)
+	if q.Through > 0 {
+		b = append(b, p.through...)
+		b = strconv.AppendUint(b, q.Through, 10)
+	}
+	b = append(b, p.limit...)
+	b = strconv.AppendInt(b, int64(limit), 10)
+	b = append(b, ')')
+	return string(b)
+}
+
+// parseHead reads the first column of a page's first row: the clock, the highest id and the identity.
+func parseHead(head string, p *source.Page) error {
+	const clock = "2006-01-02 15:04:05.000000"
+	if len(head) < len(clock)+1 {
+		return malformedHead(head)
+	}
+	now, err := time.Parse(clock, head[:len(clock)])
+	if err != nil {
+		return malformedHead(head)
+	}
+	maxID, identity, ok := strings.Cut(head[len(clock)+1:], " ")
+	if !ok {
+		return malformedHead(head)
+	}
+	p.Now, p.Server = now, identity
+	if strings.HasPrefix(maxID, "-") {
+		return nil
+	}
+	if p.MaxID, err = strconv.ParseUint(maxID, 10, 64); err != nil {
+		return malformedHead(head)
+	}
+	return nil
+}
+
+type malformedHead string
+
+func (m malformedHead) Error() string {
+	return "the server's answer about its clock cannot be read: " + strconv.Quote(string(m))
+}

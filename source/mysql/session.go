@@ -1,0 +1,146 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// connector opens connections whose sessions are as the package promises.
+type connector struct {
+	driver.Connector
+	options Options
+	addr    string
+	server  atomic.Pointer[server]
+}
+
+// server is what a session learned about its server and login.
+type server struct {
+	// version is what VERSION() says.
+	version string
+	// account is the login as the server's grants name it.
+	account string
+	// identity is the SQL that tells servers apart, a list of expressions.
+	identity string
+}
+
+func (s server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
+
+func newConnector(o Options) (*connector, error) {
+	cfg := o.driverConfig()
+	if o.Password != nil {
+		err := cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
+			password, err := o.Password()
+			if err != nil {
+				return fmt.Errorf("read the password: %w", err)
+			}
+			c.Passwd = password
+			return nil
+		}))
+		if err != nil {
+			return nil, err
+		}
+	}
+	base, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &connector{Connector: base, options: o, addr: cfg.Addr}, nil
+}
+
+var errLogin = errors.New("the server was reached but did not finish the login in time")
+
+// Connect opens a connection and sets up its session.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*c.options.DialTimeout, errLogin)
+	defer cancel()
+	opened, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, named(ctx, err)
+	}
+	if err := c.setUp(ctx, conn{opened.(rawConn)}); err != nil {
+		// The first error tells more than what closing says.
+		_ = opened.Close()
+		return nil, named(ctx, fmt.Errorf("set up the session: %w", err))
+	}
+	return opened, nil
+}
+
+func (c *connector) setUp(ctx context.Context, session conn) error {
+	var found server
+	err := session.query(ctx, "SELECT VERSION() AS version, CURRENT_USER() AS account", func(get func(string) string) {
+		found = server{version: get("version"), account: get("account")}
+	})
+	if err != nil {
+		return err
+	}
+	if found.identity, err = identify(ctx, session, found); err != nil {
+		return err
+	}
+	for _, statement := range requiredSettings {
+		if err := session.exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	first := c.server.Swap(&found) == nil
+	for _, statement := range optionalSettings(found, c.options) {
+		err := session.exec(ctx, statement)
+		var refused *mysql.MySQLError
+		switch {
+		case errors.As(err, &refused):
+			if first {
+				c.options.Logger.Info("the server does not know a setting, going on without", "statement", statement, "error", err)
+			}
+		case err != nil:
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// identify returns the best identity that the server has. MariaDB has no @@server_uuid, a compatible server may lack any.
+func identify(ctx context.Context, session conn, s server) (string, error) {
+	candidates := []string{"@@server_uuid", "@@hostname, @@port, @@server_id", "@@hostname"}
+	if s.isMariaDB() {
+		candidates = candidates[1:]
+	}
+	for _, candidate := range candidates {
+		err := session.query(ctx, "SELECT "+candidate, func(func(string) string) {})
+		var refused *mysql.MySQLError
+		if !errors.As(err, &refused) {
+			return candidate, err
+		}
+	}
+	return "'unknown'", nil
+}
+
+// requiredSettings make the values and the snapshots what they have to be. The isolation level has a statement because the
+// variable's name differs between servers. An empty sql_mode keeps global modes from changing how values are written.
+var requiredSettings = []string{
+	"SET NAMES utf8mb4",
+	"SET autocommit = 1, time_zone = '+00:00', sql_mode = ''",
+	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+}
+
+// optionalSettings are limits and guards that not every server knows.
+func optionalSettings(s server, o Options) []string {
+	// Invariant 8: the server refuses a write even if the login could write.
+	readOnly := "SET SESSION TRANSACTION READ ONLY"
+	if s.isMariaDB() {
+		return []string{readOnly, "SET max_statement_time = " + seconds(o.StatementTimeout), "SET sql_quote_show_create = 1"}
+	}
+	return []string{
+		readOnly,
+		fmt.Sprintf("SET max_execution_time = %d", o.StatementTimeout.Milliseconds()),
+		// MySQL 8 would answer AUTO_INCREMENT from a cache of a day.
+		"SET information_schema_stats_expiry = 0",
+	}
+}
+
+// Print writes a line of the driver.
+func (l debugLogger) Print(v ...any) { l.logger.Debug("mysql driver", "message", fmt.Sprint(v...)) }

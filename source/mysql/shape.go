@@ -1,0 +1,206 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bridge/source"
+)
+
+// shape is what the statements of a shard depend on. It is immutable.
+type shape struct {
+	columns *source.Columns
+	// single tells which columns hold single-precision numbers.
+	single []bool
+	// index is the unique index of the id.
+	index string
+}
+
+func (sh *shape) equal(other *shape) bool {
+	a, b := sh.columns, other.columns
+	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
+		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
+		slices.Equal(sh.single, other.single) && sh.index == other.index
+}
+
+// changes returns what is different in now as log attributes.
+func (sh *shape) changes(now *shape) []any {
+	var added, dropped, altered []string
+	was := make(map[string]source.Column)
+	for _, column := range sh.columns.List {
+		was[column.Name] = column
+	}
+	for _, column := range now.columns.List {
+		before, ok := was[column.Name]
+		switch {
+		case !ok:
+			added = append(added, column.Name)
+		case before != column:
+			altered = append(altered, column.Name)
+		}
+		delete(was, column.Name)
+	}
+	for _, column := range sh.columns.List {
+		if _, gone := was[column.Name]; gone {
+			dropped = append(dropped, column.Name)
+		}
+	}
+	var attributes []any
+	for _, change := range []struct {
+		key   string
+		names []string
+	}{{"added", added}, {"dropped", dropped}, {"altered", altered}} {
+		if len(change.names) > 0 {
+			attributes = append(attributes, change.key, strings.Join(change.names, ","))
+		}
+	}
+	return attributes
+}
+
+// tableColumn is a column as SHOW COLUMNS tells.
+type tableColumn struct {
+	name, columnType string
+	nullable         bool
+	invisible        bool
+}
+
+// readShape asks the server for the columns of the table and checks them against the spec.
+func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, error) {
+	var table []tableColumn
+	err := c.query(ctx, "SHOW COLUMNS FROM "+s.table.quoted(), func(get func(string) string) {
+		table = append(table, tableColumn{
+			name: get("Field"), columnType: get("Type"),
+			nullable:  get("Null") == "YES",
+			invisible: strings.Contains(get("Extra"), "INVISIBLE"),
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkNamed(ctx, c, table); err != nil {
+		return nil, err
+	}
+	sh := s.compose(table)
+	if server.isMariaDB() {
+		if err := s.markJSON(ctx, c, sh.columns.List, table); err != nil {
+			return nil, err
+		}
+	}
+	id := sh.columns.List[sh.columns.ID].Name
+	indexes, err := s.uniqueIndexes(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if sh.index = indexes[strings.ToLower(id)]; sh.index == "" {
+		return nil, fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
+			"make it the primary key, or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table)
+	}
+	return sh, s.checkRoles(sh, table)
+}
+
+// role is a column that the spec names, with the setting that names it.
+type role struct{ setting, column string }
+
+func (s *shard) roles() []role {
+	roles := []role{{"ID", s.spec.ID}}
+	for _, key := range s.spec.Key {
+		roles = append(roles, role{"KEY", key})
+	}
+	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}, {"DELETED", s.spec.Deleted}} {
+		if r.column != "" {
+			roles = append(roles, r)
+		}
+	}
+	for _, field := range s.spec.Fields {
+		roles = append(roles, role{"FIELDS", field})
+	}
+	return roles
+}
+
+func find(table []tableColumn, name string) int {
+	return slices.IndexFunc(table, func(c tableColumn) bool { return strings.EqualFold(c.name, name) })
+}
+
+// checkNamed refuses a spec with a column that the login cannot see.
+func (s *shard) checkNamed(ctx context.Context, c conn, table []tableColumn) error {
+	for _, r := range s.roles() {
+		if find(table, r.column) >= 0 {
+			continue
+		}
+		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a missing one.
+		err := c.query(ctx, "SELECT "+quoteName(r.column)+" FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
+		if err != nil && number(err) != erBadField {
+			return err
+		}
+		names := make([]string, len(table))
+		for i, column := range table {
+			names[i] = column.name
+		}
+		return fmt.Errorf("%w: no column %q in %s: correct %s of the stream; the columns are %s",
+			source.ErrMissing, r.column, s.spec.Table, r.setting, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// compose picks the columns that the spec asks for, in the order of the table.
+func (s *shard) compose(table []tableColumn) *shape {
+	wanted := make([]bool, len(table))
+	for i, column := range table {
+		wanted[i] = s.spec.Fields == nil && !column.invisible
+	}
+	for _, r := range s.roles() {
+		wanted[find(table, r.column)] = true
+	}
+	sh := &shape{columns: &source.Columns{}}
+	at := make([]int, len(table))
+	for i, column := range table {
+		if !wanted[i] {
+			continue
+		}
+		at[i] = len(sh.columns.List)
+		kind, precision := parseType(column.columnType)
+		sh.columns.List = append(sh.columns.List, source.Column{Name: column.name, Kind: kind, Precision: precision})
+		sh.single = append(sh.single, isSingle(column.columnType))
+	}
+	index := func(name string) int {
+		if name == "" {
+			return -1
+		}
+		return at[find(table, name)]
+	}
+	sh.columns.ID = index(s.spec.ID)
+	for _, key := range s.spec.Key {
+		sh.columns.Key = append(sh.columns.Key, index(key))
+	}
+	if len(sh.columns.Key) == 0 {
+		sh.columns.Key = []int{sh.columns.ID}
+	}
+	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	return sh
+}
+
+// checkRoles refuses columns whose types do not fit their roles.
+func (s *shard) checkRoles(sh *shape, table []tableColumn) error {
+	id := table[find(table, s.spec.ID)]
+	switch {
+	case !isID(id.columnType):
+		return fmt.Errorf("%w: the id column %q of %s is %s: it must be an integer", source.ErrUnfit, id.name, s.spec.Table, id.columnType)
+	case id.nullable:
+		return fmt.Errorf("%w: the id column %q of %s may be NULL: make it NOT NULL", source.ErrUnfit, id.name, s.spec.Table)
+	}
+	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}} {
+		if r.column == "" {
+			continue
+		}
+		column := table[find(table, r.column)]
+		switch kind, _ := parseType(column.columnType); kind {
+		case source.DateTime, source.Timestamp, source.Date:
+		default:
+			return fmt.Errorf("%w: the column %q of %s is %s: %s of the stream must name a DATETIME or TIMESTAMP column",
+				source.ErrUnfit, column.name, s.spec.Table, column.columnType, r.setting)
+		}
+	}
+	return nil
+}

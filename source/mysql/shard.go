@@ -1,0 +1,120 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"bridge/source"
+)
+
+// shard reads one table.
+type shard struct {
+	source *Source
+	spec   source.Spec
+	table  tableName
+
+	// shape is nil until the columns have been read.
+	shape *shape
+	query pageQuery
+	// refreshed is when the columns were read.
+	refreshed time.Time
+	// types are the result types of the first page since then.
+	types []byte
+
+	reader pageReader
+}
+
+var _ source.Shard = (*shard)(nil)
+
+var errNoDatabase = fmt.Errorf("%w: the table has no database: write TABLE as database.table or put the database into the source's URL", source.ErrMissing)
+
+// Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
+func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	err := s.try(ctx, q, p)
+	if err != nil && s.shape != nil && mayBeStale(err) {
+		s.refreshed = time.Time{}
+		err = s.try(ctx, q, p)
+	}
+	if err != nil {
+		p.Reset()
+		return fmt.Errorf("read %s after %d: %w", s.spec.Table, q.After, s.explain(err))
+	}
+	return nil
+}
+
+func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
+	if s.table.database == "" {
+		return errNoDatabase
+	}
+	return s.source.do(ctx, func(ctx context.Context, c conn) error {
+		if s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery {
+			if err := s.refresh(ctx, c); err != nil {
+				return err
+			}
+		}
+		p.Reset()
+		return s.readPage(ctx, c, q, p)
+	})
+}
+
+// refresh reads the columns and keeps the former ones while they are the same.
+func (s *shard) refresh(ctx context.Context, c conn) error {
+	server := *s.source.connector.server.Load()
+	read, err := s.readShape(ctx, c, server)
+	if err != nil {
+		return err
+	}
+	if s.shape != nil {
+		if changes := s.shape.changes(read); len(changes) > 0 {
+			s.source.options.Logger.Info("columns changed", append([]any{"table", s.spec.Table}, changes...)...)
+		}
+	}
+	if s.shape == nil || !s.shape.equal(read) {
+		s.shape = read
+	}
+	s.query = newPageQuery(s.table, s.shape, server.identity)
+	s.refreshed, s.types = time.Now(), nil
+	return nil
+}
+
+// NextID returns AUTO_INCREMENT of the table, 0 when it has none.
+func (s *shard) NextID(ctx context.Context) (uint64, error) {
+	if s.table.database == "" {
+		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, errNoDatabase)
+	}
+	var next uint64
+	err := s.source.do(ctx, func(ctx context.Context, c conn) error {
+		var err error
+		next, err = s.nextID(ctx, c)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, s.explain(err))
+	}
+	return next, nil
+}
+
+func (s *shard) nextID(ctx context.Context, c conn) (next uint64, err error) {
+	const query = "SELECT TABLE_NAME AS name, AUTO_INCREMENT AS next FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+	found := false
+	var malformed error
+	err = c.query(ctx, query, func(get func(string) string) {
+		// The server may compare names without regard to case although it has both.
+		if found && get("name") != s.table.table {
+			return
+		}
+		found = true
+		next = 0
+		if text := get("next"); text != "" {
+			next, malformed = strconv.ParseUint(text, 10, 64)
+		}
+	}, s.table.database, s.table.table)
+	if err = errors.Join(err, malformed); err != nil || found {
+		return next, err
+	}
+	// information_schema is silent about what is missing or forbidden.
+	return 0, c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
+}

@@ -1,0 +1,150 @@
+package sourcetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"bridge/source"
+)
+
+// Row is a row of the suite's tables.
+type Row struct {
+	ID uint64
+	// Name is never NULL.
+	Name string
+	// Note is NULL where nil.
+	Note *string
+}
+
+// Fixture gives the suite a source and the means to change what it reads. The functions fail the test when they cannot do
+// what they should.
+type Fixture struct {
+	// Source is the source under test, with columns read again at every Read or as soon as they change. The fixture closes it.
+	Source source.Source
+	// NewTable creates an empty table that no other test uses and returns its name for source.Spec. Its columns are id (the
+	// widest unsigned integer that the database has, primary key), name and note (text, 1 MiB and more, note nullable) and created (a
+	// time with at least milliseconds, by default the database's clock).
+	NewTable func(t *testing.T) string
+	// Insert adds rows in the given order and commits.
+	Insert func(t *testing.T, table string, rows ...Row)
+	// AddColumn adds a nullable text column, DropColumn drops one.
+	AddColumn, DropColumn func(t *testing.T, table, column string)
+	// Uncommitted inserts a row and leaves its transaction open until commit is called. Nil where readers and
+	// writers exclude each other.
+	Uncommitted func(t *testing.T, table string, row Row) (commit func())
+	// HighestID is the highest id that the database can hold.
+	HighestID uint64
+}
+
+// Run checks the source of the fixtures that open returns; every part of the suite opens its own.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	for _, part := range []struct {
+		name string
+		run  func(t *testing.T, f Fixture)
+	}{
+		{"an empty table gives an empty page with the clock", testEmpty},
+		{"pages follow one another in the order of ids", testPages},
+		{"through bounds a page", testThrough},
+		{"limit ends a page", testLimit},
+		{"a byte budget ends a page after the record that reaches it", testMaxBytes},
+		{"a record larger than the budget comes alone", testHugeRecord},
+		{"the highest id is that of the table", testMaxID},
+		{"the highest possible id is read", testHighestID},
+		{"the clock is in UTC and does not go back", testClock},
+		{"NULL is not an empty text", testNull},
+		{"columns play the roles of the spec", testColumns},
+		{"fields limit the columns", testFields},
+		{"the columns are the same pointer while the table is the same", testPointer},
+		{"a column may be added and dropped", testAlter},
+		{"a missing table is named", testMissingTable},
+		{"a missing column is named", testMissingColumn},
+		{"the next id lies above all ids", testNextID},
+		{"a cancelled read tells why and harms no later one", testCancel},
+		{"shards are read side by side", testConcurrent},
+		{"what is not committed is not read", testUncommitted},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, open(t)) })
+	}
+}
+
+// timeout bounds every call; a source that needs longer is broken.
+const timeout = 30 * time.Second
+
+// spec is the usual one.
+func spec(table string) source.Spec {
+	return source.Spec{Table: table, ID: "id", Created: "created"}
+}
+
+func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	var p source.Page
+	if err := s.Read(ctx, q, &p); err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, q, &p)
+	return &p
+}
+
+// checkPage checks what is true of every page.
+func checkPage(t *testing.T, q source.Query, p *source.Page) {
+	t.Helper()
+	if p.Columns == nil || p.Now.IsZero() || p.Server == "" {
+		t.Fatalf("page without columns (%v), clock (%v) or server (%q)", p.Columns, p.Now, p.Server)
+	}
+	last, size := q.After, 0
+	for i, r := range p.Records {
+		if r.ID <= last || q.Through > 0 && r.ID > q.Through || r.ID > p.MaxID {
+			t.Fatalf("id %d after %d, through %d, highest %d", r.ID, last, q.Through, p.MaxID)
+		}
+		last = r.ID
+		if len(r.Values) != len(p.Columns.List) {
+			t.Fatalf("%d values for %d columns", len(r.Values), len(p.Columns.List))
+		}
+		if q.MaxBytes > 0 && size >= q.MaxBytes {
+			t.Fatalf("record %d although %d bytes came before, budget %d", i, size, q.MaxBytes)
+		}
+		for _, v := range r.Values {
+			size += len(v)
+		}
+	}
+	if size != p.Bytes || len(p.Records) > q.Limit {
+		t.Fatalf("%d records of %d bytes, page says %d, limit %d", len(p.Records), size, p.Bytes, q.Limit)
+	}
+	if len(p.Records) == q.Limit && !p.More {
+		t.Fatal("a page at its limit must say that there may be more")
+	}
+}
+
+// readAll reads pages until there are no more and returns the ids.
+func readAll(t *testing.T, s source.Shard, q source.Query) (ids []uint64, pages int) {
+	t.Helper()
+	for {
+		p := read(t, s, q)
+		pages++
+		for _, r := range p.Records {
+			ids = append(ids, r.ID)
+		}
+		if !p.More {
+			return ids, pages
+		}
+		if len(p.Records) == 0 {
+			t.Fatal("an empty page says that there is more")
+		}
+		q.After = p.Records[len(p.Records)-1].ID
+	}
+}
+
+// value returns a column of a record by name.
+func value(t *testing.T, p *source.Page, r source.Record, column string) []byte {
+	t.Helper()
+	for i, c := range p.Columns.List {
+		if c.Name == column {
+			return r.Values[i]
+		}
+	}
+	t.Fatalf("no column %s in %v", column, p.Columns.List)
+	return nil
+}
