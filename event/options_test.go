@@ -1,0 +1,114 @@
+package event_test
+
+import (
+	"strings"
+	"testing"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+func TestNewEncoderNamesTheSettingAndTheRemedy(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*event.Options)
+		want   string
+	}{
+		{"stem with the protocol's prefix", func(o *event.Options) { o.Stem = "EiffelOrder" }, `EVENT: "EiffelOrder" begins with "Eiffel"`},
+		{"stem with the prefix in another case", func(o *event.Options) { o.Stem = "eIFFELOrder" }, `EVENT: "eIFFELOrder" begins with "Eiffel"`},
+		{"stream named after the protocol", func(o *event.Options) { o.Stream = "eiffel_orders" }, `EVENT: "EiffelOrders" begins with "Eiffel"`},
+		{"renamed type with the prefix", func(o *event.Options) { o.Names = map[event.Op]string{event.Deleted: "EIFFELGone"} }, `EVENT_NAMES deleted: "EIFFELGone" begins`},
+		{"stem with a blank", func(o *event.Options) { o.Stem = "My Order" }, `EVENT: "My Order" is no name of an event type`},
+		{"stem with a digit first", func(o *event.Options) { o.Stem = "2Order" }, `EVENT: "2Order" is no name`},
+		{"stream without a letter", func(o *event.Options) { o.Stream = "--" }, `EVENT: "" is no name`},
+		{"empty name", func(o *event.Options) { o.Names = map[event.Op]string{event.Added: ""} }, `EVENT_NAMES added: "" is no name`},
+		{"operation of another kind", func(o *event.Options) { o.Names = map[event.Op]string{event.Published: "X"} }, `EVENT_NAMES: a capability stream has no operation "published": use [added modified deleted]`},
+		{"unknown operation", func(o *event.Options) { o.Names = map[event.Op]string{"changed": "X"} }, `no operation "changed"`},
+		{"unknown kind", func(o *event.Options) { o.Kind = "fact" }, `KIND: "fact" is no kind of stream: use "capability" or "release"`},
+		{"unknown bad value", func(o *event.Options) { o.BadValue = "skip" }, `ON_BAD_VALUE: "skip" is not known: use "null" or "stop"`},
+		{"no stream", func(o *event.Options) { o.Stream, o.Stem = "", "X" }, "the stream's name is empty"},
+		{"no shard", func(o *event.Options) { o.Shard = "" }, "the shard's name is empty"},
+		{"no table", func(o *event.Options) { o.Table = "" }, "TABLE is empty"},
+		{"no source", func(o *event.Options) { o.Source = "" }, "the name of the source is empty"},
+		{"domain that is not UTF-8", func(o *event.Options) { o.Domain = "a\xff" }, "BRIDGE_DOMAIN_ID"},
+		{"field without a column", func(o *event.Options) { o.Fields = []event.Field{{Member: "x"}} }, `FIELDS: member "x" has no column`},
+		{"member that is not UTF-8", func(o *event.Options) { o.Fields = []event.Field{{"a", "\xff"}} }, `FIELDS: member "\xff" of column "a"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := options()
+			test.change(&o)
+			_, err := event.NewEncoder(o)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v does not say %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestNewEncoderReportsAllFaultsAtOnce(t *testing.T) {
+	_, err := event.NewEncoder(event.Options{
+		Stem: "EiffelX", BadValue: "x", Kind: event.Release, Names: map[event.Op]string{event.Added: "A", event.Published: "-"},
+		Fields: []event.Field{{}},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"stream's name", "shard's name", "source", "TABLE", "EVENT:", "EVENT_NAMES published", `operation "added"`, "ON_BAD_VALUE", "FIELDS"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
+func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
+	rows := newTable(
+		cell{"id", source.Int, 0, "1"}, cell{"app_id", source.Text, 0, "a"}, cell{"AppId", source.Text, 0, "b"},
+		cell{"Row", source.Text, 0, "c"}, cell{"reason", source.Text, 0, "d"},
+	).key("app_id")
+	tests := []struct {
+		name   string
+		fields []event.Field
+		want   []string
+	}{
+		{"two columns for one member", nil, []string{`columns "app_id" and "AppId" both become the member "appId"`, "FIELDS"}},
+		{"a reserved member", nil, []string{`column "Row" becomes the member "row"`, `column "reason" becomes the member "reason"`}},
+		{"a column that is not there", []event.Field{{"app_id", ""}, {"app_nme", "name"}}, []string{`FIELDS names the column "app_nme", which table orders_07 does not have`, "id, app_id, AppId, Row, reason"}},
+		{"a column that is there twice", []event.Field{{"app_id", "x"}, {"APP_ID", "y"}}, []string{`FIELDS names the column "app_id" twice, as member "x" and "y"`}},
+		{"a whitelist with one member twice", []event.Field{{"app_id", "x"}, {"AppId", "x"}}, []string{`columns "app_id" and "AppId" both become the member "x"`}},
+		{"a whitelist with a reserved member", []event.Field{{"app_id", "reason"}}, []string{`column "app_id" becomes the member "reason"`}},
+		{"a whitelist without the key", []event.Field{{"Row", "line"}}, []string{`FIELDS leaves out the key column "app_id"`}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := options()
+			o.Fields = test.fields
+			encoder, err := event.NewEncoder(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = encoder.Bind(&rows.columns)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v does not say %q", err, want)
+				}
+			}
+			if _, _, err := encoder.Append(nil, rows.row(1)); err == nil {
+				t.Error("Append goes on after a Bind that failed")
+			}
+		})
+	}
+}
+
+func TestBindTakesWhatAWhitelistPutsRight(t *testing.T) {
+	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"row", source.Text, 0, "a"}, cell{"Reason", source.Text, 0, "b"})
+	o := options()
+	o.Fields = []event.Field{{"reason", "why"}, {"row", "line"}}
+	body := string(encode(t, o, rows, rows.row(1)).Body)
+	if want := `"data":{"why":"b","line":"a","row":{`; !strings.Contains(body, want) {
+		t.Errorf("%s not in %s", want, body)
+	}
+}
