@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/sink"
+	"bridge/source"
+)
+
+const checkpointDetails = `
+These commands work on the file of BRIDGE_CHECKPOINT_URL (file:bridge.db) and need no other variable. A bridge that runs
+holds that file: stop it first. A shard is a table as BRIDGE_STREAM_<NAME>_TABLE names it, its range filled in.
+`
+
+const checkpointSetDetails = `
+Rows up to the id count as published, rows above it are published, again if need be. The id is 0 to publish all of them. The
+stream need not be configured.
+`
+
+const checkpointResetDetails = `
+All shards of the stream lose their checkpoint and begin again where BRIDGE_STREAM_<NAME>_START says.
+`
+
+// store is a checkpoint store that can be closed.
+type store interface {
+	checkpoint.Store
+	Close() error
+}
+
+// withCheckpoint calls do with the store of BRIDGE_CHECKPOINT_URL. Unless create is set, a file that is not there is an error.
+func (p *process) withCheckpoint(create bool, do func(store) error) (err error) {
+	path, err := loadCheckpointPath(p.environ)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !create {
+		return fmt.Errorf("there is no checkpoint at %s: bridge has saved nothing there yet; see to BRIDGE_CHECKPOINT_URL, which is file:bridge.db when not set", path)
+	}
+	s, err := p.openStore(path)
+	if errors.Is(err, checkpoint.ErrLocked) {
+		return fmt.Errorf("%w: stop bridge first, then try again (a bridge that runs shows its positions at /api/v1/status)", err)
+	}
+	if err != nil {
+		return fmt.Errorf("open the checkpoint: %w", err)
+	}
+	defer func() {
+		if closing := s.Close(); closing != nil {
+			err = errors.Join(err, fmt.Errorf("close the checkpoint: %w", closing))
+		}
+	}()
+	return do(s)
+}
+
+// checkpointView is a shard's checkpoint as --json shows it.
+type checkpointView struct {
+	Stream string     `json:"stream"`
+	Shard  string     `json:"shard"`
+	ID     uint64     `json:"id"`
+	Gaps   []gapView  `json:"gaps"`
+	Marks  []markView `json:"marks"`
+	Saved  time.Time  `json:"saved"`
+}
+
+type gapView struct {
+	First  uint64    `json:"first"`
+	Last   uint64    `json:"last"`
+	Missed time.Time `json:"missed"`
+}
+
+type markView struct {
+	Place       string `json:"place"`
+	Incarnation string `json:"incarnation,omitempty"`
+	Last        uint64 `json:"last"`
+}
+
+func viewOf(e checkpoint.Entry) checkpointView {
+	view := checkpointView{
+		Stream: e.Key.Stream, Shard: e.Key.Shard, ID: e.State.Position.ID,
+		Gaps: []gapView{}, Marks: []markView{}, Saved: e.State.Saved.UTC(),
+	}
+	for _, g := range e.State.Position.Gaps {
+		view.Gaps = append(view.Gaps, gapView{g.First, g.Last, g.Missed.UTC()})
+	}
+	for _, m := range e.State.Marks {
+		view.Marks = append(view.Marks, markView{m.Place, m.Incarnation, m.Last})
+	}
+	return view
+}
+
+func checkpointShow(p *process, ctx context.Context, call call) error {
+	return p.withCheckpoint(false, func(s store) error {
+		entries, err := s.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list the checkpoint: %w", err)
+		}
+		if call.flags["json"] {
+			views := make([]checkpointView, 0, len(entries))
+			for _, e := range entries {
+				views = append(views, viewOf(e))
+			}
+			return p.printJSON(map[string][]checkpointView{"checkpoints": views})
+		}
+		return p.printCheckpoints(entries)
+	})
+}
+
+func (p *process) printCheckpoints(entries []checkpoint.Entry) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(p.stdout, "no shard has a checkpoint yet")
+		return err
+	}
+	var text strings.Builder
+	// A strings.Builder takes every write.
+	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tID\tGAPS\tSAVED")
+	for _, e := range entries {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\n", e.Key.Stream, e.Key.Shard, e.State.Position.ID,
+			len(e.State.Position.Gaps), e.State.Saved.UTC().Format(time.RFC3339))
+	}
+	_ = table.Flush()
+	_, err := fmt.Fprint(p.stdout, text.String())
+	return err
+}
+
+func checkpointSet(p *process, ctx context.Context, call call) error {
+	key := checkpoint.Key{Stream: call.arguments[0], Shard: call.arguments[1]}
+	id, err := strconv.ParseUint(call.arguments[2], 10, 64)
+	if err != nil {
+		return wrongUsage("%q is no id: write a whole number from 0 to 18446744073709551615", call.arguments[2])
+	}
+	if key.Stream == "" || key.Shard == "" {
+		return wrongUsage("the names of stream and shard must not be empty")
+	}
+	return p.withCheckpoint(true, func(s store) error {
+		before, err := s.Load(ctx, key)
+		isNew := errors.Is(err, checkpoint.ErrNotFound)
+		if err != nil && !isNew {
+			return fmt.Errorf("load the checkpoint of %s %s: %w", key.Stream, key.Shard, err)
+		}
+		if err := s.Save(ctx, key, moved(before, id)); err != nil {
+			return fmt.Errorf("save the checkpoint of %s %s: %w", key.Stream, key.Shard, err)
+		}
+		if isNew {
+			_, err = fmt.Fprintf(p.stdout, "%s %s: had no checkpoint, is now at id %d\n", key.Stream, key.Shard, id)
+			return err
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s %s: id %d is now id %d, %s dropped\n", key.Stream, key.Shard, before.Position.ID, id,
+			count(len(before.Position.Gaps), "gap"))
+		return err
+	})
+}
+
+// moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position, the marks
+// still say where the bus ended.
+func moved(before checkpoint.State, id uint64) checkpoint.State {
+	return checkpoint.State{
+		Position: source.Position{ID: id},
+		Marks:    append([]sink.Mark(nil), before.Marks...),
+		Saved:    time.Now().Truncate(time.Millisecond),
+	}
+}
+
+func checkpointReset(p *process, ctx context.Context, call call) error {
+	stream := call.arguments[0]
+	return p.withCheckpoint(false, func(s store) error {
+		entries, err := s.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list the checkpoint: %w", err)
+		}
+		if known := streamsOf(entries); !slices.Contains(known, stream) {
+			return unknownStream(stream, known)
+		}
+		removed, err := s.Delete(ctx, stream)
+		if err != nil {
+			return fmt.Errorf("remove the checkpoint of %s: %w", stream, err)
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s: removed the checkpoint of %s\n", stream, count(removed, "shard"))
+		return err
+	})
+}
+
+// streamsOf returns the streams of entries, each once, in their order.
+func streamsOf(entries []checkpoint.Entry) []string {
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Key.Stream)
+	}
+	return slices.Compact(names)
+}
+
+func unknownStream(stream string, known []string) error {
+	if len(known) == 0 {
+		return fmt.Errorf("stream %q has no checkpoint, nor has any other", stream)
+	}
+	return fmt.Errorf("stream %q has no checkpoint: those that have one are %s", stream, strings.Join(known, ", "))
+}

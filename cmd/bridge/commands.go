@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// Exit status.
+const (
+	exitFine   = 0
+	exitFailed = 1
+	// exitUsage is for wrong usage and wrong configuration: what can be seen without a network.
+	exitUsage = 2
+)
+
+// process is what a command has of the process around it.
+type process struct {
+	environ        []string
+	stdout, stderr io.Writer
+	// daemon is runDaemon, save in tests.
+	daemon func(context.Context, *Config, *slog.Logger) error
+	// openStore is openBolt, save in tests.
+	openStore func(path string) (store, error)
+	// secrets are kept out of everything that is logged.
+	secrets *redactor
+}
+
+// command is one command; its name may have two words.
+type command struct {
+	name string
+	// arguments are the names of the arguments, flags those of the flags.
+	arguments, flags []string
+	summary          string
+	// details are for the command's own help.
+	details string
+	run     func(p *process, ctx context.Context, call call) error
+}
+
+// call is a command line, parsed.
+type call struct {
+	arguments []string
+	flags     map[string]bool
+}
+
+// commands returns all commands in the order of the help.
+func commands() []command {
+	return []command{
+		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
+		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
+		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
+		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
+		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
+	}
+}
+
+const runDetails = `
+The configuration comes from the environment; docs/configuration.md describes it. The variables:
+
+`
+
+// run is the program: it returns the exit status.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, openStore: openBolt, secrets: &redactor{}}
+	return p.run(ctx, args)
+}
+
+func (p *process) run(ctx context.Context, args []string) int {
+	err := p.dispatch(ctx, args)
+	if err == nil {
+		return exitFine
+	}
+	// Where stderr fails, too, the exit status is all that is left to say it.
+	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.secrets.clean(err.Error()))
+	if _, wrong := errors.AsType[*configError](err); wrong {
+		return exitUsage
+	}
+	if _, wrong := errors.AsType[*usageError](err); wrong {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// dispatch finds the command that args begin with and runs it.
+func (p *process) dispatch(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		args = []string{"run"}
+	}
+	switch {
+	case isHelp(args[0]):
+		return p.help(args[1:])
+	case args[0] == "--version":
+		args = append([]string{"version"}, args[1:]...)
+	}
+	found, rest, err := find(args)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(rest, isHelp) {
+		return p.help(strings.Fields(found.name))
+	}
+	parsed, err := found.parse(rest)
+	if err != nil {
+		return err
+	}
+	return found.run(p, ctx, parsed)
+}
+
+// find returns the command that args begin with and the arguments behind its name.
+func find(args []string) (command, []string, error) {
+	var first, second []string
+	for _, c := range commands() {
+		words := strings.Fields(c.name)
+		if len(args) >= len(words) && slices.Equal(args[:len(words)], words) {
+			return c, args[len(words):], nil
+		}
+		first = append(first, words[0])
+		if len(words) > 1 && args[0] == words[0] {
+			second = append(second, words[1])
+		}
+	}
+	switch {
+	case len(second) > 0 && len(args) > 1 && isHelp(args[1]):
+		return command{name: args[0]}, args[1:], nil
+	case len(second) > 0 && len(args) > 1:
+		return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s %s?", args[0]+" "+args[1], args[0], nearest(args[1], second))
+	case len(second) > 0:
+		return command{}, nil, wrongUsage("bridge %s needs one of: %s", args[0], strings.Join(second, ", "))
+	case strings.HasPrefix(args[0], "-"):
+		return command{}, nil, wrongUsage("unknown flag %q: flags stand behind a command; see bridge help", args[0])
+	}
+	return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s? See bridge help", args[0], nearest(args[0], first))
+}
+
+// runCommand reads the whole configuration and runs the daemon until a signal.
+func runCommand(p *process, ctx context.Context, _ call) error {
+	cfg, err := loadConfig(p.environ, p.secrets)
+	if err != nil {
+		return err
+	}
+	return p.daemon(ctx, cfg, newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets))
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	_ "time/tzdata" // zones for TIME_ZONE where the image has none
+)
+
+func main() {
+	ctx, stop := untilSignal(context.Background(), func() { os.Exit(exitFailed) })
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// untilSignal returns a context that the first SIGTERM or SIGINT cancels; the second one calls abort, which is safe at any
+// moment (invariant 6). stop ends the watch and waits for it.
+func untilSignal(parent context.Context, abort func()) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, act := range []func(){cancel, abort} {
+			select {
+			case <-signals:
+				act()
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(quit)
+		<-done
+		cancel()
+	}
+}

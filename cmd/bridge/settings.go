@@ -1,0 +1,92 @@
+package main
+
+import "time"
+
+// The structs of this file are the one list of variables. Their tags say:
+//
+//   - env: the name behind BRIDGE_ or BRIDGE_STREAM_<NAME>_
+//   - envDefault: the default
+//   - doc: meaning and unit, for the reference
+//   - example: a value for the reference
+//   - oneof: the values allowed, whatever their letter case; min and max: the bounds, inclusive
+//   - secret: the value is never shown, and NAME_FILE may name a file that holds it
+
+// globalSettings are the variables that hold for the whole process.
+type globalSettings struct {
+	Ends    endSettings     `group:"Where from and where to"`
+	Process processSettings `group:"The process"`
+	Tuning  tuning          `group:"Defaults for all streams"`
+	Kafka   kafkaSettings   `group:"Kafka"`
+	NATS    natsSettings    `group:"NATS JetStream"`
+}
+
+type endSettings struct {
+	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read. User and password are percent-encoded. It needs SELECT and nothing else."`
+	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or stdout: for one event a line."`
+	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"Where the positions are kept. It must survive a restart."`
+	Streams       list   `env:"STREAMS,required" example:"orders,releases" doc:"The names of the streams, separated by commas: letters, digits and _. Every stream has variables of its own, see below."`
+}
+
+type processSettings struct {
+	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1/status."`
+	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
+	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"The form of log lines. Without it: text on a terminal, else json."`
+	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name of the installation that is the same on every host."`
+	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Bound for the records of all streams that are read but not yet acknowledged. A slow bus slows reading down at it."`
+	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for what is in flight. A second signal ends at once."`
+}
+
+// tuning are the variables that hold for all streams and that every stream can override.
+type tuning struct {
+	PollInterval        time.Duration `env:"POLL_INTERVAL" envDefault:"200ms" min:"1ms" max:"1h" doc:"Pause between two looks at a table that has nothing new."`
+	BatchRows           int           `env:"BATCH_ROWS" envDefault:"2000" min:"1" max:"100000" doc:"Most rows of one page, that is of one query and of one publish."`
+	StabilityWindow     time.Duration `env:"STABILITY_WINDOW" envDefault:"1s" min:"0s" max:"24h" doc:"A row is published when it has been there for this long by the database's clock. 0s publishes at once."`
+	GapPolicy           string        `env:"GAP_POLICY" envDefault:"late" oneof:"late,hold" doc:"late goes on past ids that have not been seen; hold waits for them."`
+	GapTTL              time.Duration `env:"GAP_TTL" envDefault:"24h" min:"1m" max:"8760h" doc:"How long an id that has not been seen is looked for."`
+	IDOrder             string        `env:"ID_ORDER" envDefault:"auto" oneof:"auto,strict,strided,segmented,none" doc:"How ids are handed out. auto asks the server."`
+	ReconcileInterval   time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30m" min:"1s" max:"8760h" doc:"Longest time between two full comparisons of a table with what has been published."`
+	ReconcileRate       int64         `env:"RECONCILE_RATE" envDefault:"0" min:"0" max:"1000000000" doc:"Rows a second that a comparison reads at most; 0 is no limit."`
+	ReconcileMaxDeletes percent       `env:"RECONCILE_MAX_DELETES" envDefault:"10%" doc:"A comparison that finds more of the entities gone publishes no delete until a person agrees."`
+	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it such a row stops its stream."`
+	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"What becomes of a zero date or invalid UTF-8: null publishes null and counts, stop stops the stream."`
+	TimeZone            zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The zone in which DATETIME columns are, by its name in the IANA database."`
+}
+
+type kafkaSettings struct {
+	KafkaCompression   string `env:"KAFKA_COMPRESSION" envDefault:"lz4" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches."`
+	KafkaTLS           bool   `env:"KAFKA_TLS" envDefault:"false" doc:"Speak TLS to the brokers."`
+	KafkaTLSCA         string `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the authorities to trust, instead of the system's."`
+	KafkaTLSCert       string `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
+	KafkaTLSKey        string `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+	KafkaSASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in. Without it: no login."`
+	KafkaSASLUsername  string `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
+	KafkaSASLPassword  string `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
+}
+
+type natsSettings struct {
+	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream that takes the messages. Required where it is to be created."`
+	NATSCreateStream bool   `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream when it is missing."`
+	NATSCreds        string `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
+	NATSNKey         string `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
+	NATSTLSCA        string `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the authorities to trust, instead of the system's."`
+	NATSTLSCert      string `env:"NATS_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
+	NATSTLSKey       string `env:"NATS_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+}
+
+// streamSettings are the variables of one stream besides its tuning.
+type streamSettings struct {
+	Table       string `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, or a list with commas. One shard each."`
+	Kind        string `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the state of an entity. release: a row is a fact in a log."`
+	Event       string `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Without it: the stream's name in camel case."`
+	EventNames  list   `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Event types of your own, by operation: added, modified, deleted; published for a release stream."`
+	Fields      list   `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Without it: all, in camel case."`
+	ID          string `env:"ID" envDefault:"id" doc:"The column of the increasing id."`
+	Key         list   `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Without it: the id."`
+	Created     string `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was made."`
+	Modified    string `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
+	Deleted     string `env:"DELETED" example:"is_deleted" doc:"The column that marks a row as deleted."`
+	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Without it: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS."`
+	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
+	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`
+	Start       start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a stream without a checkpoint begins: beginning, latest, or behind an id."`
+}

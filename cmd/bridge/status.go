@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"bridge/internal/pipeline"
+)
+
+// daemon is what HTTP shows of the process. It is safe for concurrent use.
+type daemon interface {
+	// Live returns nil while the loops turn, whatever the source and the bus do.
+	Live() error
+	// Ready returns why the process is not ready: nothing when source and bus can be reached and no stream is stopped.
+	Ready(ctx context.Context) []Reason
+	// Status returns a snapshot of all streams.
+	Status() Status
+}
+
+// Reason says why the process is not ready. Stream and Shard are empty where it concerns all of them.
+type Reason struct {
+	Stream string `json:"stream,omitempty"`
+	Shard  string `json:"shard,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Status is the answer of /api/v1/status.
+type Status struct {
+	Streams []StreamStatus `json:"streams"`
+}
+
+// StreamStatus is one stream. Its state is that of the shard that is worst off.
+type StreamStatus struct {
+	Name   string         `json:"name"`
+	Kind   string         `json:"kind"`
+	State  pipeline.State `json:"state"`
+	Shards []ShardStatus  `json:"shards"`
+}
+
+// ShardStatus is one shard.
+type ShardStatus struct {
+	Shard string         `json:"shard"`
+	State pipeline.State `json:"state"`
+	// Position is the id up to which everything is published and saved.
+	Position uint64 `json:"position"`
+	// OpenGaps counts the ranges of ids below the position that have not been seen.
+	OpenGaps int `json:"openGaps"`
+	// LagSeconds is the age of the oldest committed row that is not published; 0 when drained.
+	LagSeconds float64 `json:"lagSeconds"`
+	// LastError is the latest fault, null while there is none.
+	LastError *string `json:"lastError"`
+	// LastPoll is when the source last answered, null before the first time.
+	LastPoll *time.Time `json:"lastPoll"`
+	// Reconcile is null until this version compares tables.
+	Reconcile *struct{} `json:"reconcile"`
+}
+
+// statusOf groups the snapshots of shards by stream, in the order of the configuration.
+func statusOf(streams []Stream, shards []pipeline.Status) Status {
+	status := Status{Streams: make([]StreamStatus, 0, len(streams))}
+	for _, stream := range streams {
+		one := StreamStatus{Name: stream.Name, Kind: string(stream.Kind), State: pipeline.Running, Shards: []ShardStatus{}}
+		for _, shard := range shards {
+			if shard.Stream != stream.Name {
+				continue
+			}
+			one.Shards = append(one.Shards, shardStatus(shard))
+			if severity(shard.State) > severity(one.State) {
+				one.State = shard.State
+			}
+		}
+		status.Streams = append(status.Streams, one)
+	}
+	return status
+}
+
+func shardStatus(s pipeline.Status) ShardStatus {
+	one := ShardStatus{
+		Shard:      s.Shard,
+		State:      s.State,
+		Position:   s.Position,
+		OpenGaps:   s.OpenGaps,
+		LagSeconds: s.Lag.Seconds(),
+	}
+	if s.LastError != "" {
+		one.LastError = &s.LastError
+	}
+	if !s.LastPoll.IsZero() {
+		polled := s.LastPoll.UTC()
+		one.LastPoll = &polled
+	}
+	return one
+}
+
+// severity orders states from good to bad.
+func severity(s pipeline.State) int {
+	switch s {
+	case pipeline.Stopped:
+		return 3
+	case pipeline.Waiting:
+		return 2
+	case pipeline.Starting:
+		return 1
+	}
+	return 0
+}
