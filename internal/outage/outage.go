@@ -65,26 +65,37 @@ func (l *Log) OK(place string) {
 	l.logger.Info("fault ended", "place", place, "after", l.now().Sub(f.since).Round(time.Millisecond), "failures", f.count)
 }
 
-// Err joins the faults that last now, in the order of their places; nil when there is none.
-func (l *Log) Err() error {
+// Faults returns the faults that last now, in the order of their places.
+func (l *Log) Faults() []Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	places := make([]string, 0, len(l.faults))
-	for place := range l.faults {
-		places = append(places, place)
+	faults := make([]Fault, 0, len(l.faults))
+	for place, f := range l.faults {
+		faults = append(faults, Fault{Place: place, Err: f.err, Since: f.since})
 	}
-	slices.SortFunc(places, cmp.Compare[string])
-	errs := make([]error, 0, len(places))
-	for _, place := range places {
-		errs = append(errs, placeError{place, l.faults[place].err})
+	slices.SortFunc(faults, func(a, b Fault) int { return cmp.Compare(a.Place, b.Place) })
+	return faults
+}
+
+// Err joins the faults that last now; nil when there is none.
+func (l *Log) Err() error {
+	faults := l.Faults()
+	errs := make([]error, len(faults))
+	for i, f := range faults {
+		errs[i] = f
 	}
 	return errors.Join(errs...)
 }
 
-type placeError struct {
-	place string
-	err   error
+// Fault is a fault that lasts.
+type Fault struct {
+	// Place is where it is.
+	Place string
+	// Err is what happened last.
+	Err error
+	// Since is when it began.
+	Since time.Time
 }
 
-func (e placeError) Error() string { return e.place + ": " + e.err.Error() }
-func (e placeError) Unwrap() error { return e.err }
+func (f Fault) Error() string { return f.Place + ": " + f.Err.Error() }
+func (f Fault) Unwrap() error { return f.Err }

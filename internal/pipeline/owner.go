@@ -107,7 +107,7 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 		s.freePage()
 		return err
 	}
-	s.opts.Faults.OK(placeSource)
+	s.opts.Faults.OK(PlaceSource)
 	s.opts.Faults.OK(s.place())
 	s.status.polled()
 	if s.page.Columns != s.columns {
@@ -128,7 +128,8 @@ func (s *Shard) readOnce(ctx context.Context, q source.Query) error {
 	return s.opts.Source.Read(ctx, q, s.page)
 }
 
-const placeSource = "source"
+// PlaceSource is the place of faults of the source as a whole, as the outage log names it.
+const PlaceSource = "source"
 
 func (s *Shard) place() string { return "shard " + s.opts.Stream + "/" + s.opts.Name }
 
@@ -137,7 +138,7 @@ func (s *Shard) readFault(error) string {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 3*time.Second, errors.New("the source did not answer in 3s"))
 	defer cancel()
 	if s.opts.SourceReady(ctx) != nil {
-		return placeSource
+		return PlaceSource
 	}
 	return s.place()
 }

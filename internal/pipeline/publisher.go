@@ -144,7 +144,7 @@ func pending(rest []sink.Message, outcome *sink.Outcome) []sink.Message {
 }
 
 // excerpts are the sizes of dead letters to try, in bytes: the bus may refuse a large one like the message itself.
-var excerpts = []int{256 << 10, 32 << 10, 4 << 10, 512}
+var excerpts = []int{256 << 10, 32 << 10, 4 << 10, sink.MinDeadLetter}
 
 // bury publishes a dead letter for each rejected message, before anything that comes after it.
 func (p *publisher) bury(ctx context.Context, rest []sink.Message, rejected []sink.Rejection) error {

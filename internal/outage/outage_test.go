@@ -1,0 +1,59 @@
+package outage
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLog(t *testing.T) {
+	open := func() (*Log, *bytes.Buffer) {
+		var out bytes.Buffer
+		return New(slog.New(slog.NewTextHandler(&out, nil))), &out
+	}
+	refused := errors.New("connection refused")
+
+	t.Run("a fault is logged when it begins, once a minute, and when it ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l, out := open()
+			for range 10 * 150 {
+				l.Fail("bus", refused)
+				<-time.After(100 * time.Millisecond)
+			}
+			if got := strings.Count(out.String(), "\n"); got != 3 {
+				t.Errorf("%d lines for a fault of 150 s, want 3:\n%s", got, out)
+			}
+			l.OK("bus")
+			l.OK("bus")
+			if got := strings.Count(out.String(), "\n"); got != 4 {
+				t.Errorf("%d lines after its end, want 4:\n%s", got, out)
+			}
+			for _, want := range []string{"fault begins", "fault lasts", "fault ended", "after=2m30s", "failures=1500", "connection refused"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the log lacks %q:\n%s", want, out)
+				}
+			}
+		})
+	})
+	t.Run("Err tells the faults that last and wraps them", func(t *testing.T) {
+		l, _ := open()
+		if l.Err() != nil {
+			t.Errorf("got %v without a fault", l.Err())
+		}
+		l.Fail("b", errors.New("two"))
+		l.Fail("a", refused)
+		l.Fail("b", errors.New("three"))
+		if got := l.Err(); !errors.Is(got, refused) || got.Error() != "a: connection refused\nb: three" {
+			t.Errorf("got %v", got)
+		}
+		l.OK("a")
+		l.OK("b")
+		if l.Err() != nil {
+			t.Errorf("got %v after the end", l.Err())
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/checkpoint"
+	checkpointmemory "bridge/checkpoint/memory"
+	"bridge/event"
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+	sinkmemory "bridge/sink/memory"
+	"bridge/source"
+	sourcememory "bridge/source/memory"
+)
+
+const (
+	topic  = "items"
+	letter = "dead"
+)
+
+var key = checkpoint.Key{Stream: "items", Shard: "items"}
+
+// bench is a shard between a table, a bus and a store in memory. Tests change opts before run.
+type bench struct {
+	table *sourcememory.Table
+	bus   *sinkmemory.Sink
+	store checkpoint.Store
+	opts  pipeline.Options
+	ready error
+}
+
+func newBench(t *testing.T) *bench {
+	spec := source.Spec{Table: "items", ID: "id", Created: "created"}
+	b := &bench{
+		table: sourcememory.NewTable(spec,
+			source.Column{Name: "id", Kind: source.Int},
+			source.Column{Name: "name", Kind: source.Text},
+			source.Column{Name: "created", Kind: source.DateTime, Precision: 6}),
+		bus:   sinkmemory.New(sinkmemory.Options{MaxBytes: 10_000}),
+		store: checkpointmemory.New(),
+	}
+	b.opts = pipeline.Options{
+		Stream: "items", Name: "items",
+		SourceReady:  func(context.Context) error { return b.ready },
+		Route:        func(*event.Event) string { return topic },
+		Limits:       pipeline.NewLimits(32<<20, 2),
+		Logger:       slog.New(slog.DiscardHandler),
+		Window:       0,
+		Zone:         time.UTC,
+		PollInterval: time.Millisecond,
+		BatchRows:    100,
+	}
+	b.opts.Faults = outage.New(b.opts.Logger)
+	b.opts.Metrics = pipeline.NewMetrics(prometheus.NewRegistry())
+	b.opts.ShutdownTimeout = 5 * time.Second
+	return b
+}
+
+// shard returns a new shard over the bench's parts.
+func (b *bench) shard(t testing.TB) *pipeline.Shard {
+	t.Helper()
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Release, Source: "db", Table: "items"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := b.opts
+	opts.Encoder, opts.Source, opts.Sink, opts.Store = encoder, b.table, b.bus, b.store
+	return pipeline.New(opts)
+}
+
+// run sets a new shard going and returns it with a function that ends it in good order.
+func (b *bench) run(t testing.TB) (s *pipeline.Shard, stop func()) {
+	t.Helper()
+	s = b.shard(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); done.Wait() })
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// insert commits n rows, all of them older than any window.
+func (b *bench) insert(n int) {
+	for range n {
+		b.table.Insert("name", "2020-01-01 00:00:00.000000")
+	}
+}
+
+// ids returns the row ids on the bus, in order.
+func (b *bench) ids(destination string) []uint64 {
+	var ids []uint64
+	for _, m := range b.bus.Messages(destination) {
+		ids = append(ids, m.RowID)
+	}
+	return ids
+}
+
+func (b *bench) position(t testing.TB) uint64 {
+	t.Helper()
+	state, err := b.store.Load(t.Context(), key)
+	if err != nil {
+		return 0
+	}
+	return state.Position.ID
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// expectRun fails unless got is first, first+1, … last.
+func expectRun(t testing.TB, got []uint64, first, last uint64) {
+	t.Helper()
+	want := first
+	for _, id := range got {
+		if id != want {
+			t.Fatalf("got row %d where %d was expected: %s", id, want, short(got))
+		}
+		want++
+	}
+	if want != last+1 {
+		t.Fatalf("ends before row %d: %s", want, short(got))
+	}
+}
+
+func short(ids []uint64) string {
+	if len(ids) > 20 {
+		return fmt.Sprint(ids[:10], " … ", ids[len(ids)-10:])
+	}
+	return fmt.Sprint(ids)
+}
+
+// metaOf returns meta.id and meta.time of an event.
+func metaOf(t testing.TB, body []byte) (id string, ms int64) {
+	t.Helper()
+	var e struct {
+		Meta struct {
+			ID   string
+			Time int64
+		}
+	}
+	if err := json.Unmarshal(body, &e); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return e.Meta.ID, e.Meta.Time
+}
