@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -52,12 +53,10 @@ func MariaDB(t testing.TB) *MariaDBServer {
 		}
 		var stop func()
 		if shared.server, stop, shared.err = newMariaDB(t, nil); shared.err == nil {
-			atExit(stop)
+			AtExit(stop)
 		}
 	})
-	if shared.err != nil {
-		missing(t, "MariaDB", shared.err)
-	}
+	checkMariaDB(t, shared.err)
 	return shared.server
 }
 
@@ -68,11 +67,20 @@ func StartMariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
 	needReal(t)
 	s, stop, err := newMariaDB(t, args)
-	if err != nil {
-		missing(t, "MariaDB to kill", err)
-	}
+	checkMariaDB(t, err)
 	t.Cleanup(stop)
 	return s
+}
+
+// checkMariaDB ends a test that has no server: a server that is not installed is missing, one that does not start is a fault.
+func checkMariaDB(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		missing(t, "MariaDB", err)
+	case err != nil:
+		t.Fatal(err)
+	}
 }
 
 func existingMariaDB(dsn string) (*MariaDBServer, error) {

@@ -70,11 +70,11 @@ func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c conn) er
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	limit := s.options.StatementTimeout + answerGrace + 3*s.options.DialTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errNoAnswer)
+	// Connecting has limits of its own.
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout()+4*s.options.DialTimeout, errNoAnswer)
 	defer cancel()
 	return s.use(ctx, func(c conn) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, s.options.StatementTimeout+answerGrace, errNoAnswer)
+		ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout(), errNoAnswer)
 		defer cancel()
 		return named(ctx, fn(ctx, c))
 	})

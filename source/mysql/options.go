@@ -31,7 +31,7 @@ type Options struct {
 	TLSOptional bool
 	// MaxConns bounds the connections that read at the same time; one more is kept for Ready. Defaults to 8.
 	MaxConns int
-	// StatementTimeout ends a statement on the server. The client gives up 5 s later. Defaults to 30 s.
+	// StatementTimeout ends a statement on the server. The client gives up as much later, but 5 s at most. Defaults to 30 s.
 	StatementTimeout time.Duration
 	// DialTimeout bounds reaching the server; the login after that may take twice as long. Defaults to 5 s.
 	DialTimeout time.Duration
@@ -42,8 +42,8 @@ type Options struct {
 }
 
 const (
-	// answerGrace is how much longer than the server the client waits for a statement's end.
-	answerGrace = 5 * time.Second
+	// maxGrace bounds how much longer than the server the client waits for a statement's end.
+	maxGrace = 5 * time.Second
 	// connLifetime stays below the idle times after which servers and proxies drop connections.
 	connLifetime = 3 * time.Minute
 )
@@ -76,6 +76,11 @@ func (o Options) check() error {
 	return nil
 }
 
+// answerTimeout is when the client gives up on a statement that the server should have ended.
+func (o Options) answerTimeout() time.Duration {
+	return o.StatementTimeout + min(o.StatementTimeout, maxGrace)
+}
+
 // driverConfig translates o for the driver.
 func (o Options) driverConfig() *driver.Config {
 	cfg := driver.NewConfig()
@@ -87,8 +92,8 @@ func (o Options) driverConfig() *driver.Config {
 	}
 	cfg.Timeout = o.DialTimeout
 	// The deadline of the context, which has a name, comes first.
-	cfg.ReadTimeout = o.StatementTimeout + 2*answerGrace
-	cfg.WriteTimeout = 2 * answerGrace
+	cfg.ReadTimeout = o.StatementTimeout + 2*maxGrace
+	cfg.WriteTimeout = 2 * maxGrace
 	cfg.InterpolateParams = true
 	cfg.ConnectionAttributes = "program_name:bridge"
 	cfg.Logger = debugLogger{o.Logger}

@@ -1,0 +1,86 @@
+package mysql_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/source/mysql"
+)
+
+func TestSession(t *testing.T) {
+	server := testenv.MariaDB(t)
+	// Global settings that would change what is read must not reach the session.
+	admin := server.Root(t)
+	for set, back := range map[string]string{
+		"sql_mode = 'PAD_CHAR_TO_FULL_LENGTH,ANSI_QUOTES,NO_BACKSLASH_ESCAPES'": "sql_mode = DEFAULT",
+		"time_zone = '+05:30'": "time_zone = 'SYSTEM'",
+		"autocommit = 0":       "autocommit = 1",
+	} {
+		if _, err := admin.Exec("SET GLOBAL " + set); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if _, err := admin.Exec("SET GLOBAL " + back); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s := open(t, server.URL("", "", ""), func(o *mysql.Options) { o.StatementTimeout = 1500 * time.Millisecond })
+	for expression, want := range map[string]string{
+		"@@session.time_zone":                "+00:00",
+		"@@session.tx_isolation":             "READ-COMMITTED",
+		"@@session.tx_read_only":             "1",
+		"@@session.max_statement_time":       "1.5",
+		"@@session.character_set_client":     "utf8mb4",
+		"@@session.character_set_connection": "utf8mb4",
+		"@@session.character_set_results":    "utf8mb4",
+		"@@session.sql_mode":                 "",
+		"@@session.autocommit":               "1",
+		"COALESCE(DATABASE(), 'none')":       "none",
+	} {
+		got, err := s.Query(t.Context(), "SELECT "+expression+" AS v", "v")
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, %v; want %q", expression, got, err, want)
+		}
+	}
+	t.Run("refuses to write", func(t *testing.T) {
+		name := server.NewDatabase(t)
+		if _, err := s.Query(t.Context(), "CREATE TABLE "+name+".t (id INT)"); err == nil || !strings.Contains(err.Error(), "READ ONLY") {
+			t.Fatalf("error %v", err)
+		}
+	})
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	server := testenv.MariaDB(t)
+	b := newBase(t, server)
+	b.exec(t, "CREATE USER bounded@'%' IDENTIFIED BY 'p'")
+	t.Cleanup(func() { _, _ = server.Root(t).Exec("DROP USER bounded@'%'") })
+	s := open(t, server.URL("bounded", "p", b.name), func(o *mysql.Options) { o.MaxConns = 2 })
+	done := make(chan error)
+	for range 12 {
+		go func() {
+			_, err := s.Query(t.Context(), "SELECT SLEEP(0.1) AS v", "v")
+			done <- err
+		}()
+	}
+	most := 0
+	for range 12 {
+		if err := s.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		var n int
+		if err := b.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'bounded'").Scan(&n); err != nil {
+			t.Error(err)
+		}
+		most = max(most, n)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if most < 2 || most > 3 {
+		t.Fatalf("%d connections at once, want 2 and one for Ready", most)
+	}
+}
