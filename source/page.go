@@ -134,11 +134,11 @@ func (p *Page) Append(id uint64, width int) {
 	p.Records = append(p.Records, Record{ID: id, Values: values})
 }
 
-// Set copies v into column i of the last record. A nil v is NULL.
+// Set copies v into column i of the last record. A nil v is NULL, an empty one is not.
 func (p *Page) Set(i int, v []byte) {
 	values := p.Records[len(p.Records)-1].Values
-	if v == nil {
-		values[i] = nil
+	if len(v) == 0 {
+		values[i] = v[:0:0]
 		return
 	}
 	if cap(p.arena)-len(p.arena) < len(v) {
