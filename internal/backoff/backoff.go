@@ -16,10 +16,7 @@ type Backoff struct {
 
 // Wait pauses before the next attempt. It returns the cause of ctx when that ends first.
 func (b *Backoff) Wait(ctx context.Context) error {
-	b.next = min(max(b.next, b.First), b.Max)
-	pause := b.next/2 + rand.N(b.next/2+1)
-	b.next *= 2
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(b.Next())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -27,6 +24,14 @@ func (b *Backoff) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// Next returns the pause before the next attempt, for who does something else meanwhile.
+func (b *Backoff) Next() time.Duration {
+	b.next = min(max(b.next, b.First), b.Max)
+	pause := b.next/2 + rand.N(b.next/2+1)
+	b.next *= 2
+	return pause
 }
 
 // Reset makes the next pause the first one again, after a success.

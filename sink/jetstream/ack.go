@@ -1,0 +1,105 @@
+package jetstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Error codes of JetStream (server/errors.json of nats-server) that this package tells apart.
+const (
+	codeExceedsMaximum     = 10054
+	codeStreamMismatch     = 10060
+	codeWrongLastID        = 10070
+	codeWrongLastSequence  = 10071
+	codeHeaderTooLarge     = 10097
+	codeWrongSequenceConst = 10164
+)
+
+// ack is the server's answer to one message.
+type ack struct {
+	stream    string
+	seq       uint64
+	duplicate bool
+	// err is not nil when the message was refused.
+	err error
+	// code is the error code of a refusal by JetStream, 0 otherwise.
+	code int
+}
+
+// errNoStream is the refusal of a server on which nobody listens on the subject.
+var errNoStream = errors.New("no stream takes this subject: add it to a stream's subjects, or JetStream is still starting")
+
+// fenceBroken says that the message was refused because the one before it is not the last of the stream.
+func (a *ack) fenceBroken() bool {
+	return a.code == codeWrongLastID || a.code == codeWrongLastSequence || a.code == codeWrongSequenceConst
+}
+
+// tooLarge says that the message will be refused whatever happens.
+func (a *ack) tooLarge() bool { return a.code == codeExceedsMaximum || a.code == codeHeaderTooLarge }
+
+// parseAck reads an answer.
+func parseAck(m *nats.Msg) ack {
+	if len(m.Data) == 0 {
+		switch status := m.Header.Get("Status"); status {
+		case "503":
+			return ack{err: errNoStream}
+		case "429":
+			return ack{err: errors.New("the stream takes in more than it can store (429)")}
+		default:
+			return ack{err: fmt.Errorf("empty answer with status %q", status)}
+		}
+	}
+	if a, ok := parsePlain(m.Data); ok {
+		return a
+	}
+	return parseJSON(m.Data)
+}
+
+// parsePlain reads {"stream":"S","seq":7}, with or without a domain, which almost every answer is.
+func parsePlain(data []byte) (ack, bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	if !ok {
+		return ack{}, false
+	}
+	name, rest, ok := bytes.Cut(rest, []byte(`",`))
+	if !ok || bytes.IndexByte(name, '\\') >= 0 {
+		return ack{}, false
+	}
+	if domain, after, found := bytes.Cut(rest, []byte(`",`)); found && bytes.HasPrefix(domain, []byte(`"domain":"`)) {
+		rest = after
+	}
+	digits, begins := bytes.CutPrefix(rest, []byte(`"seq":`))
+	digits, ends := bytes.CutSuffix(digits, []byte("}"))
+	seq, err := strconv.ParseUint(string(digits), 10, 64)
+	if !begins || !ends || err != nil || seq == 0 {
+		return ack{}, false
+	}
+	return ack{stream: string(name), seq: seq}, true
+}
+
+func parseJSON(data []byte) ack {
+	var answer struct {
+		Stream    string `json:"stream"`
+		Seq       uint64 `json:"seq"`
+		Duplicate bool   `json:"duplicate"`
+		Error     *struct {
+			Code        int    `json:"err_code"`
+			Description string `json:"description"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return ack{err: fmt.Errorf("read the answer to a message: %w", err)}
+	}
+	if e := answer.Error; e != nil {
+		return ack{stream: answer.Stream, code: e.Code, err: fmt.Errorf("%s (%d)", e.Description, e.Code)}
+	}
+	if answer.Seq == 0 {
+		return ack{err: fmt.Errorf("an answer without a sequence: %.200s", data)}
+	}
+	return ack{stream: answer.Stream, seq: answer.Seq, duplicate: answer.Duplicate}
+}

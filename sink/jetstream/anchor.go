@@ -1,0 +1,80 @@
+package jetstream
+
+import (
+	"fmt"
+	"sync"
+
+	"bridge/sink"
+)
+
+// anchor is what a stream has acknowledged, to this process or, by a mark, to one before. A stream that ends before it has
+// lost messages.
+type anchor struct {
+	mu sync.Mutex
+	// created is the stream's creation time, last its highest sequence that was acknowledged; 0 when none was.
+	created string
+	last    uint64
+	// lost is the loss that was found. It stays: only an operator can say what to do.
+	lost error
+}
+
+// raise notes an acknowledgement.
+func (a *anchor) raise(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = max(a.last, seq)
+}
+
+// pin takes over what a mark says.
+func (a *anchor) pin(m sink.Mark) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = max(a.last, m.Last)
+	if m.Incarnation != "" {
+		a.created = m.Incarnation
+	}
+}
+
+// mark returns the anchor as a mark.
+func (a *anchor) mark(stream string) sink.Mark {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return sink.Mark{Place: stream, Incarnation: a.created, Last: a.last}
+}
+
+// settle takes over the making of the stream that was found.
+func (a *anchor) settle(created string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.created = created
+}
+
+// lose notes a loss.
+func (a *anchor) lose(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost = err
+}
+
+// loss returns the loss that was noted, nil without one.
+func (a *anchor) loss() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lost
+}
+
+const remedy = "`bridge checkpoint reset <stream>` has a stream of the bridge published again from its start"
+
+// behind compares a stream as it is with a mark.
+func behind(m sink.Mark, created string, last uint64) error {
+	switch {
+	case m.Last == 0:
+		return nil
+	case m.Incarnation != "" && created != m.Incarnation:
+		return fmt.Errorf("%w: the stream %s was created at %s, acknowledged was by one created at %s: %s",
+			sink.ErrBehind, m.Place, created, m.Incarnation, remedy)
+	case last < m.Last:
+		return fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d: %s", sink.ErrBehind, m.Place, last, m.Last, remedy)
+	}
+	return nil
+}

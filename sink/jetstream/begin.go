@@ -1,0 +1,163 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	requestTimeout = 5 * time.Second
+	// A new leader of a replicated stream may know less than the old one for a moment.
+	behindFor = 3 * time.Second
+)
+
+// begin looks at the stream and starts a run where it ends.
+func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
+	stream, info, err := l.inspect(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	l.anchor.settle(createdAt(info))
+	if err := l.resolve(ctx, stream, info.State.LastSeq); err != nil {
+		return nil, err
+	}
+	r := &run{
+		lane: l, wire: w, fenced: !l.pace.unfenced, flights: l.ring, head: l.token, tail: l.token, window: 1,
+		busy: make(map[string]struct{}), last: info.State.LastSeq,
+		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)},
+	}
+	for _, c := range l.calls {
+		c.examine(r.limits)
+	}
+	return r, nil
+}
+
+// inspect returns the stream as it is, created where that is wanted, or an error if it cannot be published to. An error that
+// wraps sink.ErrBehind is final.
+func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout+behindFor, errors.New("JetStream does not answer"))
+	defer cancel()
+	for until := time.Now().Add(behindFor); ; {
+		stream, err := lookUp(ctx, w.js, l.options, l.name, l.anchor.mark(l.name))
+		if err == nil {
+			info := stream.CachedInfo()
+			if err = usable(info); err != nil {
+				return nil, nil, err
+			}
+			err = behind(l.anchor.mark(l.name), createdAt(info), info.State.LastSeq)
+			if err == nil {
+				return stream, info, nil
+			}
+		}
+		if !errors.Is(err, sink.ErrBehind) {
+			return nil, nil, err
+		}
+		if time.Now().After(until) {
+			l.anchor.lose(err)
+			return nil, nil, err
+		}
+		if waitErr := pauseFor(ctx, behindFor/10); waitErr != nil {
+			return nil, nil, waitErr
+		}
+	}
+}
+
+// lookUp asks for a stream and creates it when it is missing and that is wanted and nothing can have been lost with it.
+func lookUp(ctx context.Context, js jetstream.JetStream, o *Options, name string, known sink.Mark) (jetstream.Stream, error) {
+	stream, err := js.Stream(ctx, name)
+	switch {
+	case err == nil:
+		return stream, nil
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
+	case !o.CreateStream || name != o.Stream:
+		return nil, fmt.Errorf("the stream %s does not exist: create it, or set BRIDGE_NATS_CREATE_STREAM=true", name)
+	case known.Last > 0:
+		return nil, fmt.Errorf("%w: the stream %s is gone, acknowledged was sequence %d: %s", sink.ErrBehind, name, known.Last, remedy)
+	}
+	stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create the stream %s: %w", name, err)
+	}
+	o.Logger.Info("created the stream", "stream", name, "subjects", o.Subjects)
+	return stream, nil
+}
+
+// usable returns why a stream cannot acknowledge what is published to it.
+func usable(info *jetstream.StreamInfo) error {
+	name := info.Config.Name
+	switch {
+	case info.Config.NoAck:
+		return fmt.Errorf("the stream %s acknowledges nothing (no_ack): allow acknowledgements", name)
+	case info.Config.Sealed:
+		return fmt.Errorf("the stream %s is sealed", name)
+	case info.Config.Mirror != nil:
+		return fmt.Errorf("the stream %s is a mirror: publish to the one that it copies", name)
+	}
+	return nil
+}
+
+func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Format(time.RFC3339Nano) }
+
+// resolve finds out which of the messages without an answer have been stored. The fence gives each of them one sequence at
+// which it can be, and has one stored only if all before it are: so the last that is found settles those before it.
+func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errors.New("JetStream does not answer"))
+	defer cancel()
+	n := sort.Search(len(l.suspects), func(i int) bool { return l.suspects[i].predicted > last })
+	// Most often the stream ends with one of ours.
+	low, high, probe := 0, n, n-1
+	for low < high {
+		stored, err := holds(ctx, stream, &l.suspects[probe])
+		if err != nil {
+			return err
+		}
+		if stored {
+			low = probe + 1
+		} else {
+			high = probe
+		}
+		probe = (low + high) / 2
+	}
+	for _, f := range l.suspects[:low] {
+		f.call.acked(f.index, f.predicted, false)
+		l.anchor.raise(f.predicted)
+		l.progress(f.call)
+	}
+	l.suspects = nil
+	return nil
+}
+
+// holds reports whether the stream has the message at its sequence. One that has been removed since counts as not stored:
+// it is sent again, and dropped by its id.
+func holds(ctx context.Context, stream jetstream.Stream, f *flight) (bool, error) {
+	m, err := stream.GetMsg(ctx, f.predicted)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read message %d of the stream: %w", f.predicted, err)
+	}
+	return m.Header.Get(headerMsgID) == f.id, nil
+}
+
+// pauseFor waits; it returns the cause of ctx when that ends first.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

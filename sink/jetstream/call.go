@@ -1,0 +1,191 @@
+package jetstream
+
+import (
+	"sync"
+	"time"
+
+	"bridge/internal/backoff"
+	"bridge/sink"
+)
+
+// call is one Publish under way on one lane. The caller waits for it and may leave at any moment; the lane touches the
+// batch only under mu and only while the caller stays.
+type call struct {
+	mu     sync.Mutex
+	batch  []sink.Message
+	status []sink.Status
+	// limit is the index of the rejected message, else len(status). Messages from it on are not sent.
+	limit    int
+	rejected *sink.Rejection
+	last     uint64
+	dups     int
+	// open counts the messages that were sent and not answered.
+	open int
+	// stopped: nothing more is to be sent.
+	stopped bool
+	// settled is closed when the call is stopped and every message sent was answered, or the lane has finished it.
+	settled   chan struct{}
+	isSettled bool
+	err       error
+
+	// What follows belongs to the lane alone.
+
+	// next is the first message to look at for sending; sent is the first that was never sent.
+	next, sent int
+	// low is the first message that is not acknowledged.
+	low int
+	// fault names the fault that holds the call up, "" without one; until then it is not tried again.
+	fault string
+	until time.Time
+	pause backoff.Backoff
+}
+
+func newCall(batch []sink.Message) *call {
+	return &call{
+		batch: batch, status: make([]sink.Status, len(batch)), limit: len(batch), settled: make(chan struct{}),
+		pause: backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
+	}
+}
+
+// settle closes settled. mu is held.
+func (c *call) settle(err error) {
+	if !c.isSettled {
+		c.isSettled, c.err = true, err
+		close(c.settled)
+	}
+}
+
+// stop ends sending.
+func (c *call) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	if c.open == 0 {
+		c.settle(nil)
+	}
+}
+
+// leave ends the use of the batch and returns what became of it.
+func (c *call) leave() (sink.Outcome, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped, c.batch = true, nil
+	out := sink.Outcome{Status: append([]sink.Status(nil), c.status...), Duplicates: c.dups}
+	if c.rejected != nil {
+		out.Rejected = []sink.Rejection{*c.rejected}
+	}
+	if c.last > 0 {
+		out.Marks = []sink.Mark{{Last: c.last}}
+	}
+	return out, c.err
+}
+
+// examine looks for the first message that will never be taken.
+func (c *call) examine(l limits) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	for i := c.low; i < c.limit; i++ {
+		if c.status[i] != sink.Pending {
+			continue
+		}
+		if why := l.refusal(&c.batch[i]); why != "" {
+			c.reject(i, why)
+			return
+		}
+	}
+}
+
+// reject marks a message as refused for good. mu is held.
+func (c *call) reject(i int, why string) {
+	if i >= c.limit || c.status[i] != sink.Pending {
+		return
+	}
+	if c.rejected != nil {
+		c.status[c.rejected.Index] = sink.Pending
+	}
+	c.limit, c.rejected = i, &sink.Rejection{Index: i, Reason: why}
+	c.status[i] = sink.Rejected
+}
+
+// acked notes that a message is stored at seq.
+func (c *call) acked(i int, seq uint64, firstSendDup bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.batch == nil {
+		return
+	}
+	if c.rejected != nil && c.rejected.Index == i {
+		return
+	}
+	c.status[i] = sink.Acked
+	c.last = max(c.last, seq)
+	if firstSendDup {
+		c.dups++
+	}
+	for c.low < len(c.status) && c.status[c.low] == sink.Acked {
+		c.low++
+	}
+}
+
+// answered notes that a message that was sent is not on the way any more.
+func (c *call) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	if c.stopped && c.open == 0 {
+		c.settle(nil)
+	}
+}
+
+// finished settles a call with nothing left to do and reports whether the lane is through with it.
+func (c *call) finished() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open > 0 {
+		return false
+	}
+	if c.stopped || c.low >= c.limit {
+		c.settle(nil)
+	}
+	return c.isSettled
+}
+
+// fail ends the call with an error.
+func (c *call) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle(err)
+}
+
+// refuse ends the call at a message that the server will never take.
+func (c *call) refuse(i int, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reject(i, why)
+}
+
+// rewind has sending begin again at message i, if it is past it.
+func (c *call) rewind(i int) { c.next = min(c.next, i) }
+
+// destination returns where message i goes, "" when the caller has left.
+func (c *call) destination(i int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.batch == nil {
+		return ""
+	}
+	return c.batch[i].Destination
+}
+
+// size returns the size of message i with its headers, 0 when the caller has left.
+func (c *call) size(i int) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.batch == nil {
+		return 0
+	}
+	return wireSize(&c.batch[i])
+}

@@ -1,0 +1,181 @@
+package jetstream_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// open opens a sink, closed when the test ends.
+func open(t testing.TB, o jetstream.Options) *jetstream.Sink {
+	t.Helper()
+	if o.Logger == nil && testing.Verbose() {
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	s, err := jetstream.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func deadline(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// messages returns n messages of a series, spread over keys.
+func messages(subject, series string, n, keys int) []sink.Message {
+	batch := make([]sink.Message, n)
+	for i := range batch {
+		batch[i] = sink.Message{
+			Destination: subject, Key: fmt.Appendf(nil, "%s-%d", series, i%keys), ID: fmt.Sprintf("%s-%d", series, i),
+			Value: fmt.Appendf(nil, `{"series":%q,"n":%d,"pad":"%0160d"}`, series, i, i),
+			Type:  "TestEvent", Version: "1.0.0", Stream: series, Shard: "db.t", RowID: uint64(i), Origin: sink.FromTail, Time: time.Now(),
+		}
+	}
+	return batch
+}
+
+// mustPublish publishes a batch of which every message must be acknowledged.
+func mustPublish(t testing.TB, s *jetstream.Sink, batch []sink.Message) sink.Outcome {
+	t.Helper()
+	out, err := s.Publish(deadline(t, time.Minute), batch)
+	if err != nil || !out.AllAcked() {
+		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
+	}
+	return out
+}
+
+// seen is one message as a consumer sees it.
+type seen struct {
+	subject, id string
+	headers     map[string]string
+	value       []byte
+}
+
+// read returns what the stream holds on subject (all of it when empty), in its order, as nats.go reads it.
+func read(t testing.TB, stream natsjs.Stream, subject string) []seen {
+	t.Helper()
+	ctx := deadline(t, time.Minute)
+	config := natsjs.OrderedConsumerConfig{}
+	if subject != "" {
+		config.FilterSubjects = []string{subject}
+	}
+	consumer, err := stream.OrderedConsumer(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]seen, 0, info.NumPending)
+	if info.NumPending == 0 {
+		return all
+	}
+	iter, err := consumer.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer iter.Stop()
+	for uint64(len(all)) < info.NumPending {
+		m, err := iter.Next(natsjs.NextContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := make(map[string]string)
+		for name, values := range m.Headers() {
+			headers[name] = values[0]
+		}
+		all = append(all, seen{m.Subject(), m.Headers().Get("Nats-Msg-Id"), headers, m.Data()})
+	}
+	return all
+}
+
+// tally is what is wrong with a stream.
+type tally struct{ missing, twice, inversions int }
+
+// judge compares a stream with the batches that were sent to it, each with a series of its own.
+func judge(t testing.TB, got []seen, sent ...[]sink.Message) tally {
+	t.Helper()
+	var result tally
+	at := make(map[string]int, len(got))
+	for i, m := range got {
+		if _, again := at[m.id]; again {
+			result.twice++
+			continue
+		}
+		at[m.id] = i
+	}
+	for _, batch := range sent {
+		last := make(map[string]int)
+		for _, m := range batch {
+			i, ok := at[m.ID]
+			if !ok {
+				result.missing++
+				continue
+			}
+			line := m.Destination + "\x00" + string(m.Key)
+			if before, any := last[line]; any && i < before {
+				result.inversions++
+			}
+			last[line] = i
+		}
+	}
+	return result
+}
+
+// wantWhole fails the test unless the stream holds what was sent, once and in order.
+func wantWhole(t testing.TB, got []seen, sent ...[]sink.Message) {
+	t.Helper()
+	if result := judge(t, got, sent...); result != (tally{}) {
+		t.Errorf("%d missing, %d stored twice, %d inversions of %d stored", result.missing, result.twice, result.inversions, len(got))
+	}
+}
+
+// eventually polls until ok or fails the test after d.
+func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	ctx := deadline(t, d)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %s", d, what)
+		}
+	}
+}
+
+// remake deletes a stream and creates it again.
+func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) {
+	t.Helper()
+	ctx := deadline(t, 10*time.Second)
+	if err := js.DeleteStream(ctx, config.Name); err != nil {
+		t.Fatal(err)
+	}
+	// The server may still be removing the files of the old one.
+	eventually(t, 10*time.Second, "create the stream again", func() bool {
+		_, err := js.CreateStream(ctx, config)
+		return err == nil
+	})
+}

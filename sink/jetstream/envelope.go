@@ -1,0 +1,132 @@
+package jetstream
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Headers that the server acts on (ADR-22 of NATS).
+const (
+	headerMsgID        = "Nats-Msg-Id"
+	headerStream       = "Nats-Expected-Stream"
+	headerLastSequence = "Nats-Expected-Last-Sequence"
+	headerLastID       = "Nats-Expected-Last-Msg-Id"
+)
+
+// fence is what the server has to find before it stores a message.
+type fence struct {
+	// stream is the stream's name; "" asks for nothing.
+	stream string
+	// sequenced asks for last as the last sequence of the stream.
+	sequenced bool
+	last      uint64
+	// lastID is the id of the stream's last message; "" asks for nothing.
+	lastID string
+}
+
+// envelope turns messages into those of NATS, one at a time, in the same memory. The library copies what it is given
+// before PublishMsg returns.
+type envelope struct {
+	msg nats.Msg
+}
+
+func newEnvelope() *envelope { return &envelope{nats.Msg{Header: make(nats.Header, 16)}} }
+
+// fill makes e the message m that is answered at reply.
+func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
+	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
+	m.EachHeader(e.set)
+	e.set(headerMsgID, m.ID)
+	e.set(headerStream, f.stream)
+	e.set(headerLastID, f.lastID)
+	last := ""
+	if f.sequenced {
+		last = strconv.FormatUint(f.last, 10)
+	}
+	e.set(headerLastSequence, last)
+	return &e.msg
+}
+
+// set sets a header, or removes one of the server's that is empty.
+func (e *envelope) set(name, value string) {
+	if value == "" && strings.HasPrefix(name, "Nats-") {
+		delete(e.msg.Header, name)
+		return
+	}
+	if v := e.msg.Header[name]; v != nil {
+		v[0] = value
+		return
+	}
+	e.msg.Header[name] = []string{value}
+}
+
+// limits are the sizes in bytes, headers included, up to which messages are taken. Zero and less means none.
+type limits struct {
+	// payload is max_payload of the server, message is max_msg_size of the stream.
+	payload, message int64
+}
+
+// refusal returns why m will never be taken, or "".
+func (l limits) refusal(m *sink.Message) string {
+	switch {
+	case m.ID == "":
+		return "the message has no id"
+	case !validSubject(m.Destination):
+		return fmt.Sprintf("%q is no subject of NATS to publish to", m.Destination)
+	}
+	// Far from the limits the exact size does not matter.
+	if rough := int64(len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Stream) + len(m.Shard) + 4*len(m.ID)); rough <= l.lowest() {
+		return ""
+	}
+	size := wireSize(m)
+	if l.payload > 0 && size > l.payload {
+		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes", size, l.payload)
+	}
+	if l.message > 0 && size > l.message {
+		return fmt.Sprintf("%d bytes with its headers are more than max_msg_size of the stream, %d bytes", size, l.message)
+	}
+	return ""
+}
+
+func (l limits) lowest() int64 {
+	switch {
+	case l.payload <= 0:
+		return l.message
+	case l.message <= 0:
+		return l.payload
+	}
+	return min(l.payload, l.message)
+}
+
+// wireSize is the size of m with the most headers that it can be sent with.
+func wireSize(m *sink.Message) int64 {
+	const digits = 20
+	size := len("NATS/1.0\r\n") + len("\r\n") + len(m.Value)
+	add := func(name string, value int) { size += len(name) + len(": ") + value + len("\r\n") }
+	m.EachHeader(func(name, value string) { add(name, len(value)) })
+	add(headerMsgID, len(m.ID))
+	add(headerLastID, len(m.ID))
+	add(headerLastSequence, digits)
+	return int64(size)
+}
+
+// validSubject reports whether s can be published to: tokens that are not empty, no wildcard, no white space.
+func validSubject(s string) bool {
+	if s == "" || s[0] == '.' || s[len(s)-1] == '.' || strings.Contains(s, "..") || strings.ContainsAny(s, " \t\r\n\x00") {
+		return false
+	}
+	if !strings.ContainsAny(s, "*>") {
+		return true
+	}
+	for token := range strings.SplitSeq(s, ".") {
+		if token == "*" || token == ">" {
+			return false
+		}
+	}
+	return true
+}

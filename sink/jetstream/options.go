@@ -1,0 +1,111 @@
+package jetstream
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"bridge/sink"
+)
+
+// Options configure a sink. Only URLs is required.
+type Options struct {
+	// URLs are servers of one cluster: nats://host:4222, tls://host:4222. A URL may hold user:password or a token.
+	URLs []string
+	// Stream is the JetStream stream that takes every message. Empty: each message goes to the stream that takes its
+	// destination as a subject.
+	Stream string
+	// CreateStream has Stream created with Subjects and file storage when it is missing. An existing stream is used as it is.
+	CreateStream bool
+	// Subjects are those of a stream that is created; wildcards are fine.
+	Subjects []string
+	// Replicas of a stream that is created. Defaults to 1.
+	Replicas int
+	// Duplicates is the time for which a stream that is created remembers message ids. Defaults to 2 minutes.
+	Duplicates time.Duration
+
+	// Password returns a user and a password. It is called at each connect and takes the place of what the URLs hold.
+	Password func() (user, password string, err error)
+	// Creds is a file of credentials (JWT and seed), read at each connect.
+	Creds string
+	// NkeySeed is a file with the seed of an nkey user, read at each connect.
+	NkeySeed string
+	// TLS returns the configuration of encrypted connections. It is called at each connect, so that renewed certificates
+	// are taken up. Nil leaves it to the URL's scheme and to the server whether the connection is encrypted.
+	TLS func() (*tls.Config, error)
+
+	// Window bounds the messages on the way to one stream without an acknowledgement. Defaults to 1000.
+	Window int
+	// WindowBytes bounds their size; a single message may be larger. Defaults to 8 MiB.
+	WindowBytes int
+
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+	// Fault is called for every transient fault; its place is "nats" or the stream. Optional.
+	Fault sink.Fault
+}
+
+// withDefaults checks o and fills in what is not set. An error names no secret.
+func (o Options) withDefaults() (Options, error) {
+	if err := errors.Join(o.checkURLs(), o.checkLogin(), o.checkStream()); err != nil {
+		return o, err
+	}
+	setDefault(&o.Replicas, 1)
+	setDefault(&o.Duplicates, 2*time.Minute)
+	setDefault(&o.Window, 1000)
+	setDefault(&o.WindowBytes, 8<<20)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fault == nil {
+		o.Fault = func(string, error) {}
+	}
+	return o, nil
+}
+
+func setDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+func (o Options) checkURLs() error {
+	if len(o.URLs) == 0 {
+		return errors.New("no URL of a NATS server")
+	}
+	for i, s := range o.URLs {
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" {
+			return fmt.Errorf("URL %d of the NATS servers is not of the form nats://host:4222", i+1)
+		}
+		switch u.Scheme {
+		case "nats", "tls", "ws", "wss":
+		default:
+			return fmt.Errorf("URL %d of the NATS servers has the scheme %q, want nats or tls", i+1, u.Scheme)
+		}
+	}
+	return nil
+}
+
+func (o Options) checkLogin() error {
+	n := 0
+	for _, set := range []bool{o.Password != nil, o.Creds != "", o.NkeySeed != ""} {
+		if set {
+			n++
+		}
+	}
+	if n > 1 {
+		return errors.New("password, credentials file and nkey seed exclude one another")
+	}
+	return nil
+}
+
+func (o Options) checkStream() error {
+	if o.CreateStream && (o.Stream == "" || len(o.Subjects) == 0) {
+		return errors.New("a stream can only be created with a name and subjects")
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package jetstream
+
+import (
+	"log/slog"
+	"time"
+)
+
+// When a lane gives up its fences and when it takes them up again.
+const (
+	// maxBreaks fences may be broken by others, one after the other with littleProgress between them.
+	maxBreaks      = 3
+	littleProgress = 500
+	// cleanAcks acknowledgements in a row without a repeat or a foreign message, and quietTime without a foreign one.
+	cleanAcks = 256
+	quietTime = 5 * time.Second
+)
+
+// pace decides between fenced runs, which are strict and fast but need the stream for themselves, and unfenced ones.
+type pace struct {
+	unfenced bool
+	breaks   int
+	clean    int
+	// next is the sequence of the next acknowledgement if nobody else writes; 0 when unknown.
+	next uint64
+	// foreign is when somebody else's message was last noticed.
+	foreign time.Time
+}
+
+// ended draws the conclusions from a run. foreign says that somebody else's message ended it.
+func (p *pace) ended(r *run, foreign bool, now time.Time, logger *slog.Logger) {
+	p.next = 0
+	if r.stored >= littleProgress {
+		p.breaks = 0
+	}
+	switch {
+	case r.moved:
+		p.unfenced = false
+		logger.Debug("publishing with fences again", "stream", r.lane.name)
+	case r.fenced && r.sawDup:
+		// Repeats come in series, after a restart; each of them would end a fenced run.
+		p.unfenced, p.clean = true, 0
+	case r.fenced && foreign:
+		if p.breaks++; p.breaks >= maxBreaks {
+			p.unfenced, p.clean, p.breaks, p.foreign = true, 0, 0, now
+			logger.Info("others publish to the stream as well: one message per key at a time until they pause", "stream", r.lane.name)
+		}
+	}
+}
+
+// acked takes an acknowledgement of an unfenced run and reports whether fences are worth a try again.
+func (p *pace) acked(a ack, now time.Time) bool {
+	if a.duplicate {
+		p.clean = 0
+		return false
+	}
+	if p.next != 0 && a.seq != p.next {
+		p.clean, p.foreign = 0, now
+	}
+	p.next = a.seq + 1
+	p.clean++
+	return p.clean >= cleanAcks && now.Sub(p.foreign) >= quietTime
+}

@@ -1,0 +1,221 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"bridge/internal/backoff"
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+)
+
+// routes knows which subjects streams take. Streams never share a subject.
+type routes struct {
+	mu      sync.Mutex
+	streams map[string][]string
+}
+
+// find returns the stream that is known to take subject, or "".
+func (r *routes) find(subject string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for stream, patterns := range r.streams {
+		for _, pattern := range patterns {
+			if matches(pattern, subject) {
+				return stream
+			}
+		}
+	}
+	return ""
+}
+
+func (r *routes) add(stream string, patterns []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.streams == nil {
+		r.streams = make(map[string][]string)
+	}
+	r.streams[stream] = patterns
+}
+
+func (r *routes) forget(stream string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.streams, stream)
+}
+
+// matches reports whether a pattern with the wildcards * and > covers subject.
+func matches(pattern, subject string) bool {
+	for {
+		p, restP, moreP := strings.Cut(pattern, ".")
+		if p == ">" {
+			return true
+		}
+		s, restS, moreS := strings.Cut(subject, ".")
+		if p != "*" && p != s || moreP != moreS {
+			return false
+		}
+		if !moreP {
+			return true
+		}
+		pattern, subject = restP, restS
+	}
+}
+
+// publishRouted sends each message to the stream that takes its subject, and again to another when that changes.
+func (s *Sink) publishRouted(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	left := make([]int, len(batch))
+	for i := range left {
+		left[i] = i
+	}
+	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	for {
+		moved, err := s.publishParts(ctx, batch, left, &out)
+		if err != nil || len(moved) == 0 {
+			return out, err
+		}
+		left = moved
+		if err := s.pause(ctx, pause.Next()); err != nil {
+			return out, err
+		}
+	}
+}
+
+// part is what of a batch goes to one stream.
+type part struct {
+	stream string
+	index  []int
+}
+
+// publishParts sends the messages with the indexes left and returns those that turn out to belong to other streams.
+func (s *Sink) publishParts(ctx context.Context, batch []sink.Message, left []int, out *sink.Outcome) ([]int, error) {
+	parts, err := s.split(ctx, batch, left)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var moved []int
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range parts {
+		group.Go(func() error {
+			some := make([]sink.Message, len(p.index))
+			for i, at := range p.index {
+				some[i] = batch[at]
+			}
+			l, err := s.lane(p.stream)
+			if err != nil {
+				return err
+			}
+			got, err := s.publish(ctx, l, some)
+			mu.Lock()
+			defer mu.Unlock()
+			mergeOutcome(out, got, p.index)
+			if errors.Is(err, errMoved) {
+				s.routes.forget(p.stream)
+				moved = append(moved, pending(got, p.index)...)
+				return nil
+			}
+			return err
+		})
+	}
+	return moved, group.Wait()
+}
+
+// mergeOutcome adds the outcome of a part.
+func mergeOutcome(out *sink.Outcome, got sink.Outcome, index []int) {
+	for i, status := range got.Status {
+		out.Status[index[i]] = status
+	}
+	for _, r := range got.Rejected {
+		r.Index = index[r.Index]
+		out.Rejected = append(out.Rejected, r)
+	}
+	out.Marks = append(out.Marks, got.Marks...)
+	out.Duplicates += got.Duplicates
+}
+
+func pending(got sink.Outcome, index []int) []int {
+	var left []int
+	for i, status := range got.Status {
+		if status == sink.Pending {
+			left = append(left, index[i])
+		}
+	}
+	return left
+}
+
+// split finds the stream of each message. It waits for a subject that no stream takes.
+func (s *Sink) split(ctx context.Context, batch []sink.Message, left []int) ([]*part, error) {
+	var parts []*part
+	byStream := make(map[string]*part)
+	subject, stream := "", ""
+	for _, i := range left {
+		if d := batch[i].Destination; d != subject || stream == "" {
+			var err error
+			if stream, err = s.resolve(ctx, d); err != nil {
+				return nil, err
+			}
+			subject = d
+		}
+		p := byStream[stream]
+		if p == nil {
+			p = &part{stream: stream}
+			byStream[stream], parts = p, append(parts, p)
+		}
+		p.index = append(p.index, i)
+	}
+	return parts, nil
+}
+
+// resolve returns the stream that takes subject; it asks until there is one.
+func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
+	if stream := s.routes.find(subject); stream != "" {
+		return stream, nil
+	}
+	what := "subject " + subject
+	defer s.faults.end(what)
+	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	for {
+		stream, err := s.ask(ctx, subject)
+		if err == nil {
+			return stream, nil
+		}
+		if err := s.over(ctx); err != nil {
+			return "", err
+		}
+		s.faults.fail(placeNATS, what, err)
+		if err := s.pause(ctx, pause.Next()); err != nil {
+			return "", err
+		}
+	}
+}
+
+// ask has the server say which stream takes subject.
+func (s *Sink) ask(ctx context.Context, subject string) (string, error) {
+	session, err := s.session(ctx)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errors.New("JetStream does not answer"))
+	defer cancel()
+	name, err := session.js.StreamNameBySubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return "", fmt.Errorf("no stream takes the subject %s: create one, or set BRIDGE_NATS_STREAM", subject)
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask for the stream of %s: %w", subject, err)
+	}
+	stream, err := session.js.Stream(ctx, name)
+	if err != nil {
+		return "", fmt.Errorf("ask for the stream %s: %w", name, err)
+	}
+	s.routes.add(name, stream.CachedInfo().Config.Subjects)
+	return name, nil
+}

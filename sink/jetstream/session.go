@@ -1,0 +1,187 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"bridge/internal/backoff"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// placeNATS is the place of faults of the connection.
+const placeNATS = "nats"
+
+// firstConnect is how long Ready waits for the first connection.
+const firstConnect = 2 * time.Second
+
+// errNotConnected is what Ready says before the first attempt to connect has ended.
+var errNotConnected = errors.New("not connected yet")
+
+// session is one connection from its start to its end. It is never taken up again.
+type session struct {
+	nc *nats.Conn
+	js jetstream.JetStream
+	// gone is closed when the connection is lost or closed.
+	gone chan struct{}
+
+	mu    sync.Mutex
+	wires map[*wire]struct{}
+}
+
+// connector keeps one session open, for ever.
+type connector struct {
+	options *Options
+	faults  *faults
+
+	mu      sync.Mutex
+	current *session
+	// changed is closed and made anew when current changes.
+	changed chan struct{}
+	err     error
+}
+
+func newConnector(options *Options, faults *faults) *connector {
+	return &connector{options: options, faults: faults, changed: make(chan struct{}), err: errNotConnected}
+}
+
+// run connects, waits for the end of the session and connects again until ctx ends.
+func (c *connector) run(ctx context.Context) {
+	servers := bare(c.options.URLs)
+	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	for ctx.Err() == nil {
+		s, err := c.connect(ctx, servers)
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			c.set(nil, err)
+			c.faults.fail(placeNATS, placeNATS, err)
+			if pause.Wait(ctx) != nil {
+				return
+			}
+			continue
+		}
+		pause.Reset()
+		servers = merge(bare(c.options.URLs), s.nc.Servers())
+		c.set(s, nil)
+		c.faults.end(placeNATS)
+		select {
+		case <-s.gone:
+			err := s.nc.LastError()
+			if err == nil {
+				err = errors.New("the server has closed the connection")
+			}
+			c.set(nil, err)
+			c.faults.fail(placeNATS, placeNATS, err)
+		case <-ctx.Done():
+			c.set(nil, errNotConnected)
+			s.nc.Close()
+			<-s.gone
+		}
+	}
+}
+
+// merge adds the servers that the cluster has told of to those that were configured.
+func merge(configured, known []string) []string {
+	for _, s := range known {
+		if !slices.Contains(configured, s) {
+			configured = append(configured, s)
+		}
+	}
+	return configured
+}
+
+func (c *connector) connect(ctx context.Context, servers []string) (*session, error) {
+	options, err := c.options.login()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{gone: make(chan struct{}), wires: make(map[*wire]struct{})}
+	options = append(options,
+		nats.ClosedHandler(func(*nats.Conn) { close(s.gone) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.refused(err) }),
+	)
+	if s.nc, err = dial(ctx, servers, options); err != nil {
+		return nil, err
+	}
+	if s.js, err = jetstream.New(s.nc); err != nil {
+		s.nc.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c *connector) set(s *session, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current, c.err = s, err
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// get blocks until there is a session and returns it. It returns the cause of ctx when that ends first.
+func (c *connector) get(ctx context.Context) (*session, error) {
+	for {
+		c.mu.Lock()
+		s, changed := c.current, c.changed
+		c.mu.Unlock()
+		if s != nil && s.alive() {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// state returns nil while there is a session, else why not. It gives the first attempt to connect a moment to end.
+func (c *connector) state(ctx context.Context) error {
+	timer := time.NewTimer(firstConnect)
+	defer timer.Stop()
+	for {
+		c.mu.Lock()
+		err, changed := c.err, c.changed
+		c.mu.Unlock()
+		if !errors.Is(err, errNotConnected) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (s *session) alive() bool {
+	select {
+	case <-s.gone:
+		return false
+	default:
+		return s.nc.IsConnected()
+	}
+}
+
+// refused hands an error that the server reports apart from any message to all wires.
+func (s *session) refused(err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.wires {
+		select {
+		case w.denied <- err:
+		default:
+		}
+	}
+}

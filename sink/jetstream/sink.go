@@ -1,0 +1,160 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"bridge/internal/outage"
+	"bridge/sink"
+)
+
+var _ sink.Sink = (*Sink)(nil)
+
+// grace is how long a cancelled Publish waits for the answers to what it has sent.
+const grace = 500 * time.Millisecond
+
+// errMoved ends a call whose messages belong to another stream by now.
+var errMoved = errors.New("the subject belongs to another stream")
+
+// Sink publishes to the streams of one NATS system over one connection.
+type Sink struct {
+	options Options
+	conns   *connector
+	faults  *faults
+	routes  routes
+
+	// life ends with Close; it is the context of the goroutines in running, which outlive the call that starts them.
+	life    context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	closed bool
+}
+
+// Open starts a sink and returns at once, whether or not a server can be reached. Its errors are about options.
+func Open(options Options) (*Sink, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{options: options, lanes: make(map[string]*lane)}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
+	s.conns = newConnector(&s.options, s.faults)
+	s.running.Go(func() { s.conns.run(s.life) })
+	return s, nil
+}
+
+// Publish sends batch as [sink.Sink] says. The messages of a batch that go to one stream are stored in their order, and a
+// rejected one holds back all that follow it to that stream. The error wraps sink.ErrBehind when the stream has lost
+// what it acknowledged; every further call for that stream returns the same.
+func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	if s.life.Err() != nil {
+		return sink.Outcome{Status: make([]sink.Status, len(batch))}, sink.ErrClosed
+	}
+	if len(batch) == 0 {
+		return sink.Outcome{}, nil
+	}
+	if s.options.Stream != "" {
+		l, err := s.lane(s.options.Stream)
+		if err != nil {
+			return sink.Outcome{Status: make([]sink.Status, len(batch))}, err
+		}
+		return s.publish(ctx, l, batch)
+	}
+	return s.publishRouted(ctx, batch)
+}
+
+// publish sends batch through one lane.
+func (s *Sink) publish(ctx context.Context, l *lane, batch []sink.Message) (sink.Outcome, error) {
+	c := newCall(batch)
+	err := s.wait(ctx, l, c)
+	out, failed := c.leave()
+	if len(out.Marks) > 0 {
+		out.Marks[0].Place, out.Marks[0].Incarnation = l.name, l.anchor.mark(l.name).Incarnation
+	}
+	if failed != nil {
+		return out, failed
+	}
+	if err != nil && out.AllAcked() {
+		return out, nil
+	}
+	return out, err
+}
+
+// wait hands c to l and blocks until it is through or the caller has to leave.
+func (s *Sink) wait(ctx context.Context, l *lane, c *call) error {
+	select {
+	case l.submit <- c:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.life.Done():
+		return sink.ErrClosed
+	}
+	select {
+	case <-c.settled:
+		return nil
+	case <-s.life.Done():
+		return sink.ErrClosed
+	case <-ctx.Done():
+	}
+	// What is under way is most likely stored: to know it spares repeats.
+	c.stop()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-c.settled:
+	case <-timer.C:
+	case <-s.life.Done():
+		return sink.ErrClosed
+	}
+	return context.Cause(ctx)
+}
+
+// lane returns the lane of a stream and starts it when it is new.
+func (s *Sink) lane(stream string) (*lane, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, sink.ErrClosed
+	}
+	l := s.lanes[stream]
+	if l == nil {
+		l = newLane(stream, &s.options, s.conns, s.faults)
+		s.lanes[stream] = l
+		s.running.Go(func() { l.serve(s.life) })
+	}
+	return l, nil
+}
+
+// Ready returns nil when there is a connection and no message is being held up. It waits up to 2 s for the first connection.
+func (s *Sink) Ready(ctx context.Context) error {
+	if s.life.Err() != nil {
+		return sink.ErrClosed
+	}
+	if err := s.conns.state(ctx); err != nil {
+		return fmt.Errorf("no connection to NATS: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := []error{s.faults.log.Err()}
+	for _, l := range s.lanes {
+		errs = append(errs, l.anchor.loss())
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends the calls under way, closes the connection and waits for every goroutine. It may be called again.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end()
+	s.running.Wait()
+	return nil
+}
