@@ -13,7 +13,7 @@ const (
 // appendOrigin appends meta.source and what leads to the members of data.
 func (o Options) appendOrigin(dst []byte) []byte {
 	dst = append(dst, `,"source":{"domainId":`...)
-	dst, _ = appendString(dst, o.Domain)
+	dst, _ = appendString(dst, []byte(o.Domain))
 	dst = append(dst, `,"name":"bridge","serializer":"`+serializer+`","uri":"bridge://`...)
 	dst = appendPercent(dst, o.Domain)
 	dst = appendPercent(append(dst, '/'), o.Stream)
@@ -23,9 +23,9 @@ func (o Options) appendOrigin(dst []byte) []byte {
 // appendRow appends data.row up to the row's id.
 func (o Options) appendRow(dst []byte) []byte {
 	dst = append(dst, `"row":{"source":`...)
-	dst, _ = appendString(dst, o.Source)
+	dst, _ = appendString(dst, []byte(o.Source))
 	dst = append(dst, `,"table":`...)
-	dst, _ = appendString(dst, o.Table)
+	dst, _ = appendString(dst, []byte(o.Table))
 	return append(dst, `,"id":`...)
 }
 

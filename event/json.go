@@ -17,12 +17,11 @@ var plain = func() (set [utf8.RuneSelf]bool) {
 
 // appendString appends text as a JSON string, byte for byte as encoding/json writes it without HTML escaping, and reports
 // whether text is valid UTF-8. Where it is not, nothing is appended.
-func appendString[T []byte | string](dst []byte, text T) ([]byte, bool) {
+func appendString(dst, text []byte) ([]byte, bool) {
 	begin, start := len(dst), 0
 	dst = append(dst, '"')
 	for i := 0; i < len(text); {
-		b := text[i]
-		if b < utf8.RuneSelf {
+		if b := text[i]; b < utf8.RuneSelf {
 			if !plain[b] {
 				dst = appendEscaped(append(dst, text[start:i]...), b)
 				start = i + 1
@@ -30,7 +29,7 @@ func appendString[T []byte | string](dst []byte, text T) ([]byte, bool) {
 			i++
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
+		r, size := utf8.DecodeRune(text[i:])
 		if r == utf8.RuneError && size == 1 {
 			return dst[:begin], false
 		}

@@ -59,7 +59,7 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 		if name == "" {
 			name = memberName(column.Name)
 		}
-		encoded, _ := appendString(nil, name)
+		encoded, _ := appendString(nil, []byte(name))
 		members = append(members, member{index: index, column: column, text: name, name: append(encoded, ':')})
 	}
 	if o.Fields == nil {

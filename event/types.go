@@ -34,7 +34,7 @@ func (o Options) typeOf(op Op) eventType {
 		name = o.Stem + suffixes[op]
 	}
 	head := append([]byte(nil), `","type":`...)
-	head, _ = appendString(head, name)
+	head, _ = appendString(head, []byte(name))
 	head = append(head, `,"version":"`+Version+`","time":`...)
 	return eventType{op: op, name: name, head: head}
 }

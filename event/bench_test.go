@@ -1,0 +1,73 @@
+package event_test
+
+import (
+	"strings"
+	"testing"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// benchTable is a row of about 300 bytes.
+func benchTable() *table {
+	return newTable(
+		cell{"id", source.Int, 0, "123456789"},
+		cell{"data_center", source.Text, 0, "DefaultDataCenter"},
+		cell{"revision", source.Text, 0, strings.Repeat("6f3a0c1e", 4)},
+		cell{"app_name", source.Text, 0, "order-center"},
+		cell{"base_params", source.Text, 0, strings.Repeat(`{"zone":"a","n":1}`, 6)},
+		cell{"service_params", source.Text, 0, strings.Repeat("com.example.OrderFacade ", 3)},
+		cell{"client_version", source.Text, 0, "5.14.2"},
+		cell{"deleted", source.Int, 0, "0"},
+		cell{"gmt_create", source.Timestamp, 0, "2026-02-28 23:59:59"},
+		cell{"gmt_modified", source.Timestamp, 0, "2026-03-01 00:00:07"},
+	).key("data_center", "revision").created("gmt_create").modified("gmt_modified").deleted("deleted")
+}
+
+func benchEncoder(tb testing.TB, rows *table) *event.Encoder {
+	tb.Helper()
+	encoder, err := event.NewEncoder(options())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := encoder.Bind(&rows.columns); err != nil {
+		tb.Fatal(err)
+	}
+	return encoder
+}
+
+func BenchmarkAppend(b *testing.B) {
+	rows := benchTable()
+	encoder := benchEncoder(b, rows)
+	row := rows.row(123456789)
+	size := 0
+	for _, v := range rows.values {
+		size += len(v)
+	}
+	buf := make([]byte, 0, 4<<10)
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := encoder.Append(buf, row); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestAppendAllocatesTheIDAndNothingElse(t *testing.T) {
+	for name, rows := range map[string]*table{"a usual row": benchTable(), "every kind": everyKind()} {
+		t.Run(name, func(t *testing.T) {
+			encoder := benchEncoder(t, rows)
+			row := rows.row(123456789)
+			buf := make([]byte, 0, 16<<10)
+			got := testing.AllocsPerRun(100, func() {
+				if _, _, err := encoder.Append(buf, row); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if got > 1 {
+				t.Errorf("%v allocations a row", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package event_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"bridge/event"
+)
+
+func TestEveryOperationHasASchema(t *testing.T) {
+	for kind, ops := range map[event.Kind][]event.Op{
+		event.Capability: {event.Added, event.Modified, event.Deleted},
+		event.Release:    {event.Published},
+	} {
+		for _, op := range ops {
+			compileSchema(t, kind, op)
+		}
+	}
+	for kind, op := range map[event.Kind]event.Op{event.Capability: event.Published, event.Release: event.Deleted, "fact": "lost"} {
+		if _, err := event.Schema(kind, op); err == nil {
+			t.Errorf("a %s stream has a schema for %s", kind, op)
+		}
+	}
+}
+
+func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
+	added, err := os.ReadFile("testdata/stp_capability_added.golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := os.ReadFile("testdata/stp_capability_deleted.golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, old, new string
+		op             event.Op
+		body           []byte
+	}{
+		{"a member in meta", `"version"`, `"host":"h","version"`, event.Added, added},
+		{"a member in source", `"name":"bridge"`, `"name":"bridge","host":"h"`, event.Added, added},
+		{"a member in row", `"table"`, `"schema":"s","table"`, event.Added, added},
+		{"a member beside meta", `"links":[]`, `"links":[],"extra":1`, event.Added, added},
+		{"an Eiffel type", `"StpCapability`, `"EiffelStpCapability`, event.Added, added},
+		{"an Eiffel type in another case", `"StpCapability`, `"eiFFel_StpCapability`, event.Added, added},
+		{"a type with a blank", `"StpCapability`, `"Stp Capability`, event.Added, added},
+		{"an id of version 7", `-5`, `-7`, event.Added, added},
+		{"a time that is text", `"time":1772366400000`, `"time":"1772366400000"`, event.Added, added},
+		{"a negative row id", `"id":8}}`, `"id":-8}}`, event.Added, added},
+		{"no row", `"row":{`, `"line":{`, event.Added, added},
+		{"a reason where nothing was deleted", `"row":{`, `"reason":"TOMBSTONE","row":{`, event.Added, added},
+		{"no links", `"links"`, `"link"`, event.Added, added},
+		{"a link without a target", `"links":[]`, `"links":[{"type":"PREVIOUS_VERSION"}]`, event.Added, added},
+		{"no reason", `"reason":"TOMBSTONE",`, ``, event.Deleted, deleted},
+		{"an unknown reason", `TOMBSTONE`, `LOST`, event.Deleted, deleted},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			broken := bytes.Replace(test.body, []byte(test.old), []byte(test.new), 1)
+			if bytes.Equal(broken, test.body) {
+				t.Fatalf("%s is not in %s", test.old, test.body)
+			}
+			schema := compileSchema(t, event.Capability, test.op)
+			if err := schema.Validate(unmarshal(t, test.body)); err != nil {
+				t.Fatalf("the event itself is refused: %v", err)
+			}
+			if schema.Validate(unmarshal(t, broken)) == nil {
+				t.Errorf("taken for valid: %s", broken)
+			}
+		})
+	}
+	t.Run("takes a row that is gone", func(t *testing.T) {
+		gone := strings.Replace(string(deleted), "TOMBSTONE", "ABSENT_IN_SNAPSHOT", 1)
+		if err := compileSchema(t, event.Capability, event.Deleted).Validate(unmarshal(t, []byte(gone))); err != nil {
+			t.Error(err)
+		}
+	})
+}
