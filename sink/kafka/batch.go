@@ -1,0 +1,171 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"slices"
+	"sync"
+
+	"bridge/sink"
+)
+
+// maxBatchBytes bounds the records of one batch before compression, but for a single record that is larger: with the
+// default max.message.bytes of 1 MiB brokers take it whatever the codec makes of it.
+const maxBatchBytes = 900 << 10
+
+// maxPooledBytes bounds the buffers that are kept for reuse.
+const maxPooledBytes = 4 << 20
+
+// Layout of a record batch (Kafka protocol guide, "Record Batch", magic 2), behind the four bytes of its size, which
+// belong to the produce request.
+const (
+	sizePrefix   = 4
+	headerBytes  = 61
+	lengthAt     = sizePrefix + 8
+	leaderAt     = sizePrefix + 12
+	magicAt      = sizePrefix + 16
+	crcAt        = sizePrefix + 17
+	attributesAt = sizePrefix + 21
+	lastDeltaAt  = sizePrefix + 23
+	firstTimeAt  = sizePrefix + 27
+	maxTimeAt    = sizePrefix + 35
+	producerAt   = sizePrefix + 43
+	epochAt      = sizePrefix + 51
+	sequenceAt   = sizePrefix + 53
+	countAt      = sizePrefix + 57
+	recordsAt    = sizePrefix + headerBytes
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// records encodes messages as the records of one batch. The zero value is empty; reset empties it and keeps its memory.
+type records struct {
+	// raw is room for the batch header and then the records, uncompressed.
+	raw       []byte
+	headers   []byte
+	count     int
+	first     int64
+	max       int64
+	maxRecord int
+}
+
+func (r *records) reset() {
+	r.raw = append(r.raw[:0], make([]byte, recordsAt)...)
+	r.count, r.first, r.max, r.maxRecord = 0, 0, 0, 0
+}
+
+// add appends m and reports whether it fits; the first one always does.
+func (r *records) add(m *sink.Message) bool {
+	stamp := m.Time.UnixMilli()
+	first := r.first
+	if r.count == 0 {
+		first = stamp
+	}
+	r.headers = appendHeaders(r.headers[:0], m)
+	size := 1 + varintLen(stamp-first) + varintLen(int64(r.count)) + bytesLen(m.Key) + bytesLen(m.Value) + len(r.headers)
+	whole := varintLen(int64(size)) + size
+	if r.count > 0 && len(r.raw)-recordsAt+whole > maxBatchBytes {
+		return false
+	}
+	if r.count == 0 {
+		r.first, r.max = stamp, stamp
+	}
+	b := slices.Grow(r.raw, whole)
+	b = binary.AppendVarint(b, int64(size))
+	b = append(b, 0) // attributes of a record: none are defined
+	b = binary.AppendVarint(b, stamp-first)
+	b = binary.AppendVarint(b, int64(r.count))
+	b = appendBytes(b, m.Key)
+	b = appendBytes(b, m.Value)
+	r.raw = append(b, r.headers...)
+	r.max = max(r.max, stamp)
+	r.maxRecord = max(r.maxRecord, whole)
+	r.count++
+	return true
+}
+
+// seal appends to dst the batch with its size in front, complete but for the producer's identity and the checksum, which
+// stamp sets. Without compression it is the memory of r itself.
+func (r *records) seal(dst []byte, c codec) ([]byte, error) {
+	if c.append == nil {
+		dst = r.raw
+	} else {
+		var err error
+		if dst, err = c.append(append(dst[:0], r.raw[:recordsAt]...), r.raw[recordsAt:]); err != nil {
+			return dst, err
+		}
+	}
+	binary.BigEndian.PutUint32(dst, uint32(len(dst)-sizePrefix))
+	binary.BigEndian.PutUint64(dst[sizePrefix:], 0) // base offset: the broker's to set
+	binary.BigEndian.PutUint32(dst[lengthAt:], uint32(len(dst)-lengthAt-4))
+	binary.BigEndian.PutUint32(dst[leaderAt:], math.MaxUint32) // leader epoch -1: unknown
+	dst[magicAt] = 2
+	binary.BigEndian.PutUint16(dst[attributesAt:], uint16(c.id)) // timestamps of creation, no transaction
+	binary.BigEndian.PutUint32(dst[lastDeltaAt:], uint32(r.count-1))
+	binary.BigEndian.PutUint64(dst[firstTimeAt:], uint64(r.first))
+	binary.BigEndian.PutUint64(dst[maxTimeAt:], uint64(r.max))
+	binary.BigEndian.PutUint32(dst[countAt:], uint32(r.count))
+	return dst, nil
+}
+
+// stamp sets the producer's identity and the checksum of a sealed batch.
+func stamp(sealed []byte, id identity) {
+	binary.BigEndian.PutUint64(sealed[producerAt:], uint64(id.producer))
+	binary.BigEndian.PutUint16(sealed[epochAt:], uint16(id.epoch))
+	binary.BigEndian.PutUint32(sealed[sequenceAt:], uint32(id.sequence))
+	binary.BigEndian.PutUint32(sealed[crcAt:], crc32.Checksum(sealed[attributesAt:], castagnoli))
+}
+
+// headersPerMessage is how many headers sink.Message.EachHeader yields.
+var headersPerMessage = func() (n int64) {
+	new(sink.Message).EachHeader(func(string, string) { n++ })
+	return n
+}()
+
+func appendHeaders(b []byte, m *sink.Message) []byte {
+	b = binary.AppendVarint(b, headersPerMessage)
+	m.EachHeader(func(name, value string) {
+		b = append(binary.AppendVarint(b, int64(len(name))), name...)
+		b = append(binary.AppendVarint(b, int64(len(value))), value...)
+	})
+	return b
+}
+
+// appendBytes writes nil as null.
+func appendBytes(b, v []byte) []byte {
+	if v == nil {
+		return binary.AppendVarint(b, -1)
+	}
+	return append(binary.AppendVarint(b, int64(len(v))), v...)
+}
+
+func bytesLen(v []byte) int {
+	if v == nil {
+		return 1
+	}
+	return varintLen(int64(len(v))) + len(v)
+}
+
+func varintLen(v int64) int {
+	u := uint64(v)<<1 ^ uint64(v>>63)
+	n := 1
+	for ; u >= 0x80; u >>= 7 {
+		n++
+	}
+	return n
+}
+
+// buffers are the memory of a batch on its way.
+type buffers struct {
+	records records
+	sealed  []byte
+}
+
+var bufferPool = sync.Pool{New: func() any { return new(buffers) }}
+
+func (b *buffers) release() {
+	if cap(b.records.raw) <= maxPooledBytes && cap(b.sealed) <= maxPooledBytes {
+		bufferPool.Put(b)
+	}
+}

@@ -1,0 +1,202 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/sink"
+)
+
+const (
+	// answerWithin bounds one request from the first byte to the answer, connecting included.
+	answerWithin = 15 * time.Second
+	// produceTimeout is how long the leader waits for its replicas; the answer must come before the client gives up.
+	produceTimeout = 10 * time.Second
+	connectWithin  = 5 * time.Second
+	// layoutAge is how old the transport lets its view of the cluster become at most.
+	layoutAge = 5 * time.Second
+	// renewEvery keeps lanes that fail one after another from dropping the connections of all others again and again.
+	renewEvery = 100 * time.Millisecond
+)
+
+var errNoAnswer = fmt.Errorf("no answer within %v", answerWithin)
+
+// cluster sends requests to brokers. It wraps a kafka-go transport, which keeps connections and knows the leaders, and
+// replaces it when that knowledge is found to be old: kafka-go refreshes it by time only (segmentio/kafka-go#1221).
+type cluster struct {
+	addr      net.Addr
+	clientID  string
+	login     *SASL
+	tlsConfig func() (*tls.Config, error)
+	// life ends with the sink.
+	life context.Context
+
+	mu         sync.Mutex
+	transport  *kafkago.Transport
+	generation int
+	renewed    time.Time
+	topics     []string
+	conns      map[*conn]struct{}
+}
+
+func newCluster(life context.Context, opts *Options) *cluster {
+	c := &cluster{
+		addr: kafkago.TCP(opts.Brokers...), clientID: opts.ClientID, login: opts.SASL, tlsConfig: opts.TLS, life: life,
+		// Not nil, which would mean all topics of the cluster.
+		topics: []string{}, conns: make(map[*conn]struct{}),
+	}
+	c.transport = c.newTransport()
+	return c
+}
+
+// newTransport allocates a transport that knows the leaders of c.topics.
+func (c *cluster) newTransport() *kafkago.Transport {
+	t := &kafkago.Transport{
+		Dial:           c.dial,
+		DialTimeout:    connectWithin,
+		MetadataTTL:    layoutAge,
+		MetadataTopics: slices.Clone(c.topics),
+		ClientID:       c.clientID,
+		Context:        c.life,
+	}
+	if c.login != nil {
+		t.SASL = mechanism{*c.login}
+	}
+	return t
+}
+
+// roundTrip sends a request to the broker it belongs to. It also returns the generation of the view of the cluster that it
+// went by. A cancelled request may still be read from memory by the transport, and may still reach the broker.
+func (c *cluster) roundTrip(ctx context.Context, req protocol.Message) (protocol.Message, int, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+	defer cancel()
+	c.mu.Lock()
+	transport, generation := c.transport, c.generation
+	c.mu.Unlock()
+	res, err := transport.RoundTrip(ctx, c.addr, req)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return res, generation, err
+}
+
+// renew drops the view of the cluster, and all connections once they are idle, unless somebody did so since generation.
+func (c *cluster) renew(generation int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if generation == c.generation && time.Since(c.renewed) >= renewEvery {
+		c.replace()
+	}
+}
+
+// follow has the view of the cluster include topics.
+func (c *cluster) follow(topics []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := len(c.topics)
+	for _, topic := range topics {
+		if i, found := slices.BinarySearch(c.topics, topic); !found {
+			c.topics = slices.Insert(c.topics, i, topic)
+		}
+	}
+	if len(c.topics) > known {
+		c.replace()
+	}
+}
+
+func (c *cluster) replace() {
+	old := c.transport
+	c.transport = c.newTransport()
+	c.generation++
+	c.renewed = time.Now()
+	old.CloseIdleConnections()
+}
+
+// close drops all connections, also those in use.
+func (c *cluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.transport.CloseIdleConnections()
+	for conn := range c.conns {
+		// A connection that breaks while being closed is as good as closed.
+		_ = conn.Conn.Close()
+	}
+}
+
+// dial connects to a broker, with TLS where that is configured.
+func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if c.tlsConfig != nil {
+		secure, err := c.handshake(ctx, raw, address)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("TLS with broker %s: %w", address, err), raw.Close())
+		}
+		raw = secure
+	}
+	wrapped := &conn{Conn: raw, cluster: c}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return nil, errors.Join(sink.ErrClosed, raw.Close())
+	}
+	c.conns[wrapped] = struct{}{}
+	return wrapped, nil
+}
+
+func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (net.Conn, error) {
+	config, err := c.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	secure := tls.Client(raw, config)
+	return secure, secure.HandshakeContext(ctx)
+}
+
+// conn is a connection that the cluster can close, and that never waits without a deadline: kafka-go sets none while it
+// logs in.
+type conn struct {
+	net.Conn
+	cluster *cluster
+	limited bool
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.limited = !t.IsZero()
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	if !c.limited {
+		if err := c.Conn.SetReadDeadline(time.Now().Add(answerWithin)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *conn) Close() error {
+	c.cluster.mu.Lock()
+	delete(c.cluster.conns, c)
+	c.cluster.mu.Unlock()
+	return c.Conn.Close()
+}

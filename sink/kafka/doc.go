@@ -1,0 +1,31 @@
+// Package kafka publishes messages to Apache Kafka and what speaks its protocol, by the wire protocol of
+// segmentio/kafka-go and a thin idempotent producer of its own.
+//
+// # Terms
+//
+// A lane is the way to one partition of one topic. A run is the part of one Publish that goes to one lane. A wire batch is
+// the unit that a broker takes or refuses as a whole; it may hold runs of several Publish calls.
+//
+// # Guarantees
+//
+// Every batch is acknowledged by all in-sync replicas (acks=all). A lane has one batch in flight, so that a retry is never
+// overtaken; lanes go side by side. Retries carry the producer id, epoch and sequence of the first attempt, by
+// which a broker drops what it has already. Where the broker and the lane disagree about the sequence, and after a
+// cancelled Publish whose batch was in flight, the lane takes the next epoch: messages may then be repeated, but late
+// copies of earlier attempts are refused (see the comment on identity).
+//
+// A message goes to the partition that Java's default partitioner picks for its key (murmur2). Messages without a key, and
+// with an empty one, all go to one and the same partition: a spread of them would have no order. When
+// partitions are added to a topic, keys move to other partitions, and Kafka orders nothing across partitions: what was
+// published before and after the change may be consumed in any order. The sink notices within five minutes and logs it.
+//
+// A record's timestamp is when its message was made, not the time of the row: a broker deletes by it, and a
+// table's history would be gone on arrival.
+//
+// Topics are never created. A missing topic, a missing grant, a refused login and a broker that is away are waited for.
+// What a topic refuses because of its size (max.message.bytes), and records without a key in a compacted topic, are
+// rejected. What follows a rejected message on its partition is not sent in that call.
+//
+// A mark is the offset of the last acknowledged record of a partition. The protocol versions of kafka-go carry no topic id:
+// marks have no incarnation, and a topic that was made anew is recognised by its end alone, once it ends before the mark.
+package kafka

@@ -1,0 +1,108 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// everywhere is the place of a fault that concerns the whole cluster.
+const everywhere = "kafka"
+
+// place names a partition as marks do.
+func place(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
+
+// remedy is what a lane does about a fault.
+type remedy int
+
+const (
+	// again: send the same bytes once more.
+	again remedy = iota
+	// reroute: ask who leads the partition now, then as again.
+	reroute
+	// inspect: find out what the view of the cluster lacks, then as again.
+	inspect
+	// restart: the broker has another idea of the sequence; begin one anew.
+	restart
+	// split: the broker refuses the batch for what is in it; send less of it, a single record not at all.
+	split
+	// done: the broker has the batch already.
+	done
+)
+
+// remedyFor judges why a batch was not acknowledged. What is not known to be for good is taken as transient.
+func remedyFor(err error) remedy {
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		if errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, protocol.ErrNoLeader) {
+			return inspect
+		}
+		return reroute
+	}
+	switch code {
+	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge, kafkago.InvalidRecord:
+		return split
+	case kafkago.DuplicateSequenceNumber:
+		return done
+	case kafkago.OutOfOrderSequenceNumber, kafkago.UnknownProducerId, kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
+		kafkago.InvalidProducerIDMapping:
+		return restart
+	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.UnknownTopicOrPartition, kafkago.BrokerNotAvailable,
+		kafkago.ReplicaNotAvailable, kafkago.NetworkException, kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch,
+		kafkago.KafkaStorageError, kafkago.ListenerNotFound, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState:
+		return reroute
+	default:
+		return again
+	}
+}
+
+// scope tells how much of the cluster a fault concerns: everywhere, a topic, or one partition of it.
+func scope(topic string, partition int32, err error) string {
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		if remedyFor(err) == inspect {
+			return place(topic, partition)
+		}
+		return everywhere
+	}
+	switch code {
+	case kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.UnsupportedSASLMechanism, kafkago.SecurityDisabled,
+		kafkago.ClusterAuthorizationFailed, kafkago.BrokerNotAvailable:
+		return everywhere
+	case kafkago.UnknownTopicOrPartition, kafkago.TopicAuthorizationFailed, kafkago.InvalidTopic,
+		kafkago.UnsupportedCompressionType, kafkago.InvalidTimestamp:
+		return topic
+	default:
+		return place(topic, partition)
+	}
+}
+
+// explain adds what an operator can do about a fault.
+func explain(topic string, err error) error {
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		return err
+	}
+	switch code {
+	case kafkago.UnknownTopicOrPartition:
+		return fmt.Errorf("topic %s does not exist, or DESCRIBE on it is not granted: create it (bridge creates no topics): %w", topic, err)
+	case kafkago.TopicAuthorizationFailed:
+		return fmt.Errorf("grant WRITE and DESCRIBE on topic %s to the user of bridge: %w", topic, err)
+	case kafkago.ClusterAuthorizationFailed:
+		return fmt.Errorf("grant WRITE on topic %s, or IDEMPOTENT_WRITE on the cluster, to the user of bridge: %w", topic, err)
+	case kafkago.SASLAuthenticationFailed:
+		return fmt.Errorf("the login is refused, check user name, password and mechanism: %w", err)
+	case kafkago.UnsupportedSASLMechanism:
+		return fmt.Errorf("the broker does not offer this SASL mechanism: %w", err)
+	case kafkago.UnsupportedCompressionType:
+		return fmt.Errorf("topic %s does not take this compression, choose another: %w", topic, err)
+	case kafkago.InvalidTimestamp:
+		return fmt.Errorf("topic %s refuses the time of the records, compare the clocks of this host and the broker: %w", topic, err)
+	case kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
+		return fmt.Errorf("too few replicas of topic %s are in sync (min.insync.replicas): %w", topic, err)
+	}
+	return err
+}

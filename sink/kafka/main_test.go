@@ -1,0 +1,253 @@
+package kafka_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// patience bounds the waits of these tests.
+const patience = 60 * time.Second
+
+func deadline(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// until polls a condition.
+func until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	ctx := deadline(t)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited %v in vain: %s", patience, what)
+		}
+	}
+}
+
+// fake starts a cluster inside the test.
+func fake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func open(t testing.TB, opts kafka.Options) *kafka.Sink {
+	t.Helper()
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s, err := kafka.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// openQuiet is open without a log.
+func openQuiet(t testing.TB, opts kafka.Options) *kafka.Sink {
+	opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	return open(t, opts)
+}
+
+func message(topic, key string, n, size int) sink.Message {
+	body := fmt.Appendf(nil, `{"key":%q,"n":%d,"pad":"`, key, n)
+	body = append(body, bytes.Repeat([]byte("x"), max(0, size-len(body)-2))...)
+	return sink.Message{
+		Destination: topic, Key: []byte(key), Value: append(body, `"}`...), ID: fmt.Sprintf("%s-%d", key, n),
+		Type: "TestAddedEvent", Version: "1.0.0", Stream: "test", Shard: "db.test", RowID: uint64(n), Origin: sink.FromTail,
+		Time: time.Now().Truncate(time.Millisecond),
+	}
+}
+
+// series makes messages from..from+n-1 over keys.
+func series(topic, name string, from, n, keys int) []sink.Message {
+	batch := make([]sink.Message, n)
+	for i := range batch {
+		batch[i] = message(topic, fmt.Sprintf("%s+%d", name, i%keys), from+i, 200)
+	}
+	return batch
+}
+
+func publish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
+	t.Helper()
+	out, err := s.Publish(deadline(t), batch)
+	if err != nil || !out.AllAcked() {
+		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
+	}
+	return out
+}
+
+// consume reads topic from its beginning to its present end, partition by partition.
+func consume(t testing.TB, topic string, opts ...kgo.Opt) []*kgo.Record {
+	t.Helper()
+	ctx := deadline(t)
+	client, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(50*time.Millisecond))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	missing := ends(ctx, t, client, topic)
+	var records []*kgo.Record
+	for len(missing) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("read %s: %v", topic, err)
+		}
+		for r := range fetches.RecordsAll() {
+			records = append(records, r)
+			if r.Offset+1 >= missing[r.Partition] {
+				delete(missing, r.Partition)
+			}
+		}
+	}
+	return records
+}
+
+// ends returns the ends of the partitions that hold records.
+func ends(ctx context.Context, t testing.TB, client *kgo.Client, topic string) map[int32]int64 {
+	t.Helper()
+	about := kmsg.NewMetadataRequestTopic()
+	about.Topic = &topic
+	meta := kmsg.NewPtrMetadataRequest()
+	meta.Topics = append(meta.Topics, about)
+	found, err := meta.RequestWith(ctx, client)
+	if err == nil {
+		err = kerr.ErrorForCode(found.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("describe %s: %v", topic, err)
+	}
+	asked := kmsg.NewListOffsetsRequestTopic()
+	asked.Topic = topic
+	for _, p := range found.Topics[0].Partitions {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p.Partition, -1
+		asked.Partitions = append(asked.Partitions, partition)
+	}
+	list := kmsg.NewPtrListOffsetsRequest()
+	list.ReplicaID, list.Topics = -1, append(list.Topics, asked)
+	res, err := list.RequestWith(ctx, client)
+	if err != nil {
+		t.Fatalf("ends of %s: %v", topic, err)
+	}
+	last := make(map[int32]int64)
+	for _, p := range res.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			t.Fatalf("end of %s/%d: %v", topic, p.Partition, err)
+		}
+		if p.Offset > 0 {
+			last[p.Partition] = p.Offset
+		}
+	}
+	return last
+}
+
+func id(r *kgo.Record) string {
+	for _, h := range r.Headers {
+		if h.Key == sink.HeaderID {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// ids returns the message ids of a topic by key, in order.
+func ids(records []*kgo.Record) map[string][]string {
+	byKey := make(map[string][]string)
+	for _, r := range records {
+		byKey[string(r.Key)] = append(byKey[string(r.Key)], id(r))
+	}
+	return byKey
+}
+
+// judge fails the test unless records are exactly sent, for each key in its order on first occurrences, with repeats that are
+// the same to the byte. It returns how many repeats there are.
+func judge(t testing.TB, sent []sink.Message, records []*kgo.Record) (repeats int) {
+	t.Helper()
+	want, order := make(map[string]*sink.Message), make(map[string][]string)
+	for i := range sent {
+		m := &sent[i]
+		want[m.ID] = m
+		order[string(m.Key)] = append(order[string(m.Key)], m.ID)
+	}
+	seen := make(map[string]bool)
+	for _, r := range records {
+		m := want[id(r)]
+		if m == nil {
+			t.Fatalf("%s/%d shows %q, which was not sent", r.Topic, r.Partition, id(r))
+		}
+		if !bytes.Equal(r.Key, m.Key) || !bytes.Equal(r.Value, m.Value) {
+			t.Fatalf("message %s has changed", m.ID)
+		}
+		if seen[m.ID] {
+			repeats++
+			continue
+		}
+		seen[m.ID] = true
+		if next := order[string(m.Key)][0]; next != m.ID {
+			t.Fatalf("key %s: %s comes before %s", m.Key, m.ID, next)
+		}
+		order[string(m.Key)] = order[string(m.Key)][1:]
+	}
+	if len(seen) != len(want) {
+		t.Fatalf("%d of %d messages are there", len(seen), len(want))
+	}
+	return repeats
+}
+
+// faultLog collects what Options.Fault is told.
+type faultLog struct {
+	mu     sync.Mutex
+	faults map[string]error
+	n      int
+}
+
+func (l *faultLog) add(place string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.faults == nil {
+		l.faults = make(map[string]error)
+	}
+	l.faults[place] = err
+	l.n++
+}
+
+func (l *faultLog) at(place string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.faults[place]
+}
+
+func (l *faultLog) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}

@@ -1,0 +1,82 @@
+package kafka
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"bridge/sink"
+)
+
+// Compression is the codec of record batches.
+type Compression string
+
+// The codecs. Every broker since 0.11 reads all of them save zstd, which wants 2.1.
+const (
+	None   Compression = "none"
+	Gzip   Compression = "gzip"
+	Snappy Compression = "snappy"
+	LZ4    Compression = "lz4"
+	Zstd   Compression = "zstd"
+)
+
+// Compressions lists the codecs.
+var Compressions = []Compression{None, Gzip, Snappy, LZ4, Zstd}
+
+// DefaultMaxRequestBytes is a broker's default of socket.request.max.bytes.
+const DefaultMaxRequestBytes = 100 << 20
+
+// Options of a sink.
+type Options struct {
+	// Brokers are host:port of one or more brokers, from which the others are learned. Required.
+	Brokers []string
+	// ClientID names the program in the broker's logs and quotas. Defaults to "bridge".
+	ClientID string
+	// Compression defaults to LZ4.
+	Compression Compression
+	// TLS returns the configuration of each new connection, so that certificates can be replaced while the program runs.
+	// An empty ServerName becomes the broker's host. Nil means no TLS.
+	TLS func() (*tls.Config, error)
+	// SASL is the login. Nil means none.
+	SASL *SASL
+	// Topics are checked by Ready besides those that were published to.
+	Topics []string
+	// MaxRequestBytes is what the brokers take in one request (their socket.request.max.bytes): they cut the connection
+	// for more, so a record that does not fit is rejected unsent. Defaults to DefaultMaxRequestBytes.
+	MaxRequestBytes int
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Fault is told of every fault that is retried. Optional.
+	Fault sink.Fault
+}
+
+// fill sets defaults and refuses what cannot work.
+func (o *Options) fill() error {
+	o.ClientID = cmp.Or(o.ClientID, "bridge")
+	o.Compression = cmp.Or(o.Compression, LZ4)
+	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, DefaultMaxRequestBytes)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Fault == nil {
+		o.Fault = func(string, error) {}
+	}
+	if len(o.Brokers) == 0 {
+		return errors.New("kafka: no broker is given")
+	}
+	if !slices.Contains(Compressions, o.Compression) {
+		return fmt.Errorf("kafka: unknown compression %q: use one of %q", o.Compression, Compressions)
+	}
+	for _, topic := range o.Topics {
+		if err := checkTopicName(topic); err != nil {
+			return fmt.Errorf("kafka: %w", err)
+		}
+	}
+	if o.SASL != nil {
+		return o.SASL.check()
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"bridge/internal/backoff"
+)
+
+// topicAge is how long the number of a topic's partitions is believed.
+const topicAge = 5 * time.Minute
+
+// balancer picks partitions as Java does for keys: murmur2, modulo. Java spreads messages without a key; here they hash like
+// an empty key, so that they keep an order.
+var balancer = kafkago.Murmur2Balancer{Consistent: true}
+
+// topic is what is known of one topic. Guarded by Sink.mu.
+type topic struct {
+	route   route
+	checked time.Time
+	stale   bool
+}
+
+// route leads from keys to the lanes of a topic. It is never changed once it is made.
+type route struct {
+	// lanes has one entry a partition.
+	lanes []*lane
+	// partitions is 0, 1, … for the balancer.
+	partitions []int
+}
+
+// lane returns the lane for key.
+func (r route) lane(key []byte) *lane {
+	return r.lanes[balancer.Balance(kafkago.Message{Key: key}, r.partitions...)]
+}
+
+// checkTopicName refuses a name that no topic can have (Kafka, Topic.validate).
+func checkTopicName(name string) error {
+	legal := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+	}
+	illegal := slices.ContainsFunc([]rune(name), func(r rune) bool { return !legal(r) })
+	if illegal || name == "" || name == "." || name == ".." || len(name) > 249 {
+		return fmt.Errorf("%q cannot be the name of a topic: use 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", name)
+	}
+	return nil
+}
+
+// resolve returns the routes of topics by name, waiting for what is missing.
+func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, error) {
+	pause := newBackoff()
+	who := fmt.Sprintf("call %d ", s.calls.Add(1))
+	defer s.faults.okAll(who)
+	for {
+		unknown, old := s.unresolved(names)
+		if len(unknown)+len(old) > 0 {
+			s.cluster.follow(unknown)
+			err := s.look(ctx, who, append(old, unknown...))
+			if len(unknown) > 0 && err != nil {
+				if err := pause.Wait(ctx); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		return s.routes(names), nil
+	}
+}
+
+// newBackoff spaces out retries.
+func newBackoff() *backoff.Backoff {
+	return &backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+}
+
+// unresolved tells the topics that must be asked for, and those that should be asked for again.
+func (s *Sink) unresolved(names []string) (unknown, old []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		switch t := s.topics[name]; {
+		case t == nil || t.stale:
+			unknown = append(unknown, name)
+		case time.Since(t.checked) > topicAge:
+			old = append(old, name)
+		}
+	}
+	return unknown, old
+}
+
+func (s *Sink) routes(names []string) map[string]route {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	routes := make(map[string]route, len(names))
+	for _, name := range names {
+		routes[name] = s.topics[name].route
+	}
+	return routes
+}
+
+// look asks the cluster for topics and notes what it finds and, for the call who, what is amiss. It returns the faults joined.
+func (s *Sink) look(ctx context.Context, who string, names []string) error {
+	found, generation, err := s.cluster.metadata(ctx, names)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.faults.fail(who, everywhere, explain("", err))
+			s.cluster.renew(generation)
+		}
+		return err
+	}
+	s.faults.ok(who)
+	var faults []error
+	for i := range found {
+		t := &found[i]
+		if err := topicFault(t); err != nil {
+			s.faults.fail(who+t.Name, t.Name, err)
+			faults = append(faults, err)
+			continue
+		}
+		s.faults.ok(who + t.Name)
+		s.learn(t.Name, len(t.Partitions))
+	}
+	return errors.Join(faults...)
+}
+
+// topicFault returns what keeps a topic from being used, in words for an operator.
+func topicFault(t *metadata.ResponseTopic) error {
+	switch err := answer(t.ErrorCode, ""); {
+	case err != nil:
+		return explain(t.Name, err)
+	case len(t.Partitions) == 0:
+		return fmt.Errorf("topic %s has no partitions", t.Name)
+	}
+	return nil
+}
+
+// learn notes how many partitions a topic has.
+func (s *Sink) learn(name string, partitions int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[name]
+	if t == nil {
+		t = new(topic)
+		s.topics[name] = t
+	}
+	t.checked, t.stale = time.Now(), false
+	former := len(t.route.lanes)
+	if former == partitions {
+		return
+	}
+	if former > 0 {
+		s.logger.Warn("the number of partitions has changed: keys move, and what was published before and after has no order among it",
+			"topic", name, "from", former, "to", partitions)
+	}
+	t.route = route{make([]*lane, partitions), make([]int, partitions)}
+	for i := range partitions {
+		t.route.lanes[i], t.route.partitions[i] = s.lane(name, int32(i)), i
+	}
+}
+
+// lane returns the one lane to a partition. It outlives changes of the topic: its sequence goes on.
+func (s *Sink) lane(topic string, partition int32) *lane {
+	place := place(topic, partition)
+	l := s.lanes[place]
+	if l == nil {
+		l = newLane(s, topic, partition)
+		s.lanes[place] = l
+	}
+	return l
+}
+
+// forgetTopic has the number of a topic's partitions asked for again before its next use.
+func (s *Sink) forgetTopic(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.topics[name]; t != nil {
+		t.stale = true
+	}
+}

@@ -1,0 +1,68 @@
+package kafka
+
+import (
+	"strings"
+	"sync"
+
+	"bridge/internal/outage"
+	"bridge/sink"
+)
+
+// faults turns the faults of many lanes into few: what concerns the cluster or a topic begins with the first lane that
+// meets it and ends with the last.
+type faults struct {
+	log  *outage.Log
+	hook sink.Fault
+
+	mu sync.Mutex
+	// scopeOf has who is held up by what, waiting counts them.
+	scopeOf map[string]string
+	waiting map[string]int
+}
+
+func newFaults(log *outage.Log, hook sink.Fault) *faults {
+	return &faults{log: log, hook: hook, scopeOf: make(map[string]string), waiting: make(map[string]int)}
+}
+
+// fail notes that who is held up by a fault of scope, and by no other any more.
+func (f *faults) fail(who, scope string, err error) {
+	f.hook(scope, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.scopeOf[who] != scope {
+		f.leave(who)
+		f.scopeOf[who] = scope
+		f.waiting[scope]++
+	}
+	f.log.Fail(scope, err)
+}
+
+// ok notes that who is not held up.
+func (f *faults) ok(who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leave(who)
+}
+
+// okAll is ok for all whose names begin with prefix.
+func (f *faults) okAll(prefix string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for who := range f.scopeOf {
+		if strings.HasPrefix(who, prefix) {
+			f.leave(who)
+		}
+	}
+}
+
+func (f *faults) leave(who string) {
+	scope, held := f.scopeOf[who]
+	if !held {
+		return
+	}
+	delete(f.scopeOf, who)
+	if f.waiting[scope]--; f.waiting[scope] == 0 {
+		delete(f.waiting, scope)
+		f.log.OK(scope)
+	}
+}

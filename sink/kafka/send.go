@@ -1,0 +1,153 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+)
+
+// requestOverhead is more than what a produce request has around its one batch.
+const requestOverhead = 1 << 10
+
+// errMoved says that the partition does not exist any more.
+var errMoved = errors.New("the topic has fewer partitions now")
+
+// send brings a batch to the broker, however long that takes, and returns its base offset, -1 where the broker does not
+// tell. It ends without that when ctx does, when the broker refuses the batch for good, and when the partition is gone.
+func (l *lane) send(ctx context.Context, f *flight) (int64, error) {
+	wire, err := f.buffers.records.seal(f.buffers.sealed, l.sink.codec)
+	if err != nil {
+		return -1, fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
+	}
+	if l.sink.codec.append != nil {
+		f.buffers.sealed = wire
+	}
+	f.wire = wire
+	if len(wire) > l.sink.maxRequestBytes-requestOverhead {
+		return -1, answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+	}
+	pause := newBackoff()
+	for {
+		base, generation, err := l.attempt(ctx, f)
+		if err == nil || remedyFor(err) == done {
+			return base, nil
+		}
+		if ctx.Err() != nil {
+			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming behind what follows.
+			l.broken = l.broken || f.stamped != nil
+			return -1, err
+		}
+		if remedyFor(err) == split {
+			return -1, err
+		}
+		if err = l.mend(ctx, generation, err); errors.Is(err, errMoved) {
+			l.broken = true
+			return -1, err
+		}
+		l.held = true
+		l.sink.faults.fail(l.place, scope(l.topic, l.partition, err), explain(l.topic, err))
+		if err := pause.Wait(ctx); err != nil {
+			l.broken = l.broken || f.stamped != nil
+			return -1, err
+		}
+	}
+}
+
+// attempt sends the batch once.
+func (l *lane) attempt(ctx context.Context, f *flight) (int64, int, error) {
+	if generation, err := l.identify(ctx); err != nil {
+		return -1, generation, err
+	}
+	if f.stamped == nil || *f.stamped != *l.id {
+		if f.lent {
+			f.wire = bytes.Clone(f.wire)
+		}
+		id := *l.id
+		stamp(f.wire, id)
+		f.stamped = &id
+	}
+	base, generation, err := l.sink.cluster.produce(ctx, l.topic, l.partition, f.wire)
+	var code kafkago.Error
+	switch {
+	case err == nil || remedyFor(err) == done:
+		next := l.id.advance(f.count)
+		l.id = &next
+	case !errors.As(err, &code):
+		f.lent = true
+	}
+	return base, generation, err
+}
+
+// identify sees to it that the lane has an identity that goes on where the broker expects it.
+func (l *lane) identify(ctx context.Context) (int, error) {
+	if l.id != nil && !l.broken {
+		return 0, nil
+	}
+	if l.id != nil {
+		if next, ok := l.id.nextEpoch(); ok {
+			l.id, l.broken = &next, false
+			return 0, nil
+		}
+	}
+	fresh, generation, err := l.sink.producers.other(ctx, l.id)
+	if err != nil {
+		return generation, err
+	}
+	l.id, l.broken = &fresh, false
+	return generation, nil
+}
+
+// mend does what can be done about a fault before the next attempt, and returns the fault, better understood.
+func (l *lane) mend(ctx context.Context, generation int, err error) error {
+	switch remedyFor(err) {
+	case restart:
+		l.broken = true
+		if errors.Is(err, kafkago.InvalidProducerEpoch) || errors.Is(err, kafkago.ProducerFenced) {
+			l.id = &identity{producer: l.id.producer, epoch: lastEpoch}
+		}
+	case reroute:
+		l.sink.cluster.renew(generation)
+	case inspect:
+		return l.inspect(ctx, generation, err)
+	}
+	return err
+}
+
+// inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a leader or a topic that
+// does not exist is not sought by dropping everybody's connections.
+func (l *lane) inspect(ctx context.Context, generation int, err error) error {
+	topics, seen, asked := l.sink.cluster.metadata(ctx, []string{l.topic})
+	if asked != nil {
+		l.sink.cluster.renew(seen)
+		return asked
+	}
+	for i := range topics {
+		t := &topics[i]
+		if t.Name != l.topic {
+			continue
+		}
+		if code := answer(t.ErrorCode, ""); code != nil {
+			return code
+		}
+		return l.inspectPartition(t.Partitions, generation, err)
+	}
+	return err
+}
+
+func (l *lane) inspectPartition(partitions []metadata.ResponsePartition, generation int, err error) error {
+	for _, p := range partitions {
+		if p.PartitionIndex != l.partition {
+			continue
+		}
+		if p.LeaderID < 0 {
+			return kafkago.LeaderNotAvailable
+		}
+		l.sink.cluster.renew(generation)
+		return err
+	}
+	return errMoved
+}

@@ -1,0 +1,203 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bridge/internal/outage"
+	"bridge/sink"
+)
+
+// readyWithin bounds Ready.
+const readyWithin = 3 * time.Second
+
+// Sink publishes to a Kafka cluster.
+type Sink struct {
+	logger          *slog.Logger
+	cluster         *cluster
+	producers       *producers
+	codec           codec
+	compression     Compression
+	maxRequestBytes int
+	watched         []string
+	outages         *outage.Log
+	faults          *faults
+
+	// life ends with Close.
+	life  context.Context
+	close context.CancelCauseFunc
+
+	// calls numbers the calls that wait for topics.
+	calls atomic.Uint64
+
+	mu     sync.Mutex
+	topics map[string]*topic
+	lanes  map[string]*lane
+	// drains counts the goroutines of the lanes; none begins once closed is set.
+	drains sync.WaitGroup
+	closed bool
+}
+
+var _ sink.Sink = (*Sink)(nil)
+
+// Open returns a sink. It does not touch the network: a cluster that cannot be reached is waited for by Publish.
+func Open(opts Options) (*Sink, error) {
+	if err := opts.fill(); err != nil {
+		return nil, err
+	}
+	codec, err := newCodec(opts.Compression)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{
+		logger: opts.Logger, codec: codec, compression: opts.Compression, maxRequestBytes: opts.MaxRequestBytes,
+		watched: opts.Topics, outages: outage.New(opts.Logger),
+		topics: make(map[string]*topic), lanes: make(map[string]*lane),
+	}
+	s.life, s.close = context.WithCancelCause(context.Background())
+	s.cluster = newCluster(s.life, &opts)
+	s.producers = &producers{cluster: s.cluster}
+	s.faults = newFaults(s.outages, opts.Fault)
+	s.cluster.follow(opts.Topics)
+	return s, nil
+}
+
+// Publish implements [sink.Sink]. The messages of one topic and key go to one partition in their order; those of a
+// partition that follow a rejected one are left pending.
+func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	c := newCall(batch)
+	rejected, pending := s.screen(c)
+	for len(pending) > 0 {
+		if err := context.Cause(ctx); err != nil {
+			return c.outcome(rejected), err
+		}
+		runs, err := s.assign(ctx, c, pending)
+		if err != nil {
+			return c.outcome(rejected), err
+		}
+		c.enter(runs)
+		select {
+		case <-c.settled:
+		case <-ctx.Done():
+			c.leave()
+			return c.outcome(rejected), context.Cause(ctx)
+		}
+		pending = c.moved()
+	}
+	return c.outcome(rejected), nil
+}
+
+// within returns a context that also ends with the sink.
+func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(sink.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// screen rejects messages for topics that cannot exist and returns the places of all others.
+func (s *Sink) screen(c *call) (rejected []sink.Rejection, pending []int) {
+	pending = make([]int, 0, len(c.batch))
+	var name string
+	var fault error
+	for i := range c.batch {
+		if d := c.batch[i].Destination; i == 0 || d != name {
+			name, fault = d, checkTopicName(d)
+		}
+		if fault != nil {
+			c.status[i] = sink.Rejected
+			rejected = append(rejected, sink.Rejection{Index: i, Reason: fault.Error()})
+			continue
+		}
+		pending = append(pending, i)
+	}
+	return rejected, pending
+}
+
+// assign groups messages by the lanes that they go to, waiting for topics that do not exist.
+func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*run, error) {
+	names := make(map[string]struct{}, 1)
+	for _, i := range pending {
+		names[c.batch[i].Destination] = struct{}{}
+	}
+	routes, err := s.resolve(ctx, slices.Collect(maps.Keys(names)))
+	if err != nil {
+		return nil, err
+	}
+	byLane := make(map[*lane]*run)
+	var runs []*run
+	for _, i := range pending {
+		m := &c.batch[i]
+		lane := routes[m.Destination].lane(m.Key)
+		r := byLane[lane]
+		if r == nil {
+			r = &run{call: c, lane: lane, last: -1}
+			byLane[lane] = r
+			runs = append(runs, r)
+		}
+		r.index = append(r.index, i)
+	}
+	return runs, nil
+}
+
+// begin counts a goroutine of a lane; false if the sink is closed.
+func (s *Sink) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.drains.Add(1)
+	}
+	return !s.closed
+}
+
+func (s *Sink) end() { s.drains.Done() }
+
+// Ready implements [sink.Sink]. It names the topics that are missing or may not be seen.
+func (s *Sink) Ready(ctx context.Context) error {
+	if s.life.Err() != nil {
+		return sink.ErrClosed
+	}
+	if err := s.outages.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("no broker answers within %v", readyWithin))
+	defer cancel()
+	found, generation, err := s.cluster.metadata(ctx, s.used())
+	if err != nil {
+		s.cluster.renew(generation)
+		return fmt.Errorf("%s: %w", everywhere, explain("", err))
+	}
+	var faults []error
+	for i := range found {
+		faults = append(faults, topicFault(&found[i]))
+	}
+	return errors.Join(faults...)
+}
+
+// used returns the topics that matter.
+func (s *Sink) used() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := slices.AppendSeq(slices.Clone(s.watched), maps.Keys(s.topics))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Close implements [sink.Sink]. What is in flight may still arrive.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.close(sink.ErrClosed)
+	s.cluster.close()
+	s.drains.Wait()
+	return nil
+}

@@ -1,0 +1,118 @@
+package kafka_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink/kafka"
+	"bridge/sink/sinktest"
+)
+
+// refused is what the topics of the suite take at most.
+const refused = 64 << 10
+
+func suiteRecords(records []*kgo.Record) []sinktest.Record {
+	out := make([]sinktest.Record, len(records))
+	for i, r := range records {
+		out[i] = sinktest.Record{ID: id(r), Key: r.Key, Value: r.Value, Headers: make(map[string]string)}
+		for _, h := range r.Headers {
+			out[i].Headers[h.Key] = string(h.Value)
+		}
+	}
+	return out
+}
+
+var topics atomic.Uint64
+
+// newTopic returns a name that no test uses yet.
+func newTopic() string { return "topic-" + strconv.FormatUint(topics.Add(1), 10) }
+
+func TestConformanceInProcess(t *testing.T) {
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
+		one, two := newTopic(), newTopic()
+		limit := strconv.Itoa(refused)
+		make2 := func(c *kfake.Cluster) error {
+			if err := c.CreateTopic(one, 4, map[string]string{"max.message.bytes": limit}); err != nil {
+				return err
+			}
+			return c.CreateTopic(two, 1, map[string]string{"max.message.bytes": limit})
+		}
+		c := fake(t)
+		if err := make2(c); err != nil {
+			t.Fatal(err)
+		}
+		// A single record is judged by its size, so nothing is compressed.
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None})
+		return sinktest.Fixture{
+			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
+			Features: sinktest.Features{Keys: true, Headers: true, Marks: true, Rejects: true, Stalls: true, Wipes: true},
+			Read: func(t testing.TB, topic string) []sinktest.Record {
+				return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.ListenAddrs()...)))
+			},
+			Stall: func(testing.TB) func() { return stall(c) },
+			Wipe: func(t testing.TB) {
+				for _, topic := range []string{one, two} {
+					if err := c.DeleteTopic(topic); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := make2(c); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	})
+}
+
+// stall keeps produce requests waiting until resume is called; then they are served, late as they are.
+func stall(c *kfake.Cluster) (resume func()) {
+	gate := make(chan struct{})
+	var open atomic.Bool
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if !open.Load() {
+			c.SleepControl(func() { <-gate })
+		}
+		return nil, nil, false
+	})
+	return func() {
+		if !open.Swap(true) {
+			close(gate)
+		}
+	}
+}
+
+func TestConformanceReal(t *testing.T) {
+	k := testenv.Kafka(t)
+	limit := strconv.Itoa(refused)
+	configs := map[string]*string{"max.message.bytes": &limit}
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
+		one, two := newTopic(), newTopic()
+		name := strings.NewReplacer("/", "-", " ", "_").Replace(t.Name())
+		one, two = fmt.Sprintf("%s-%s", name[len(name)-20:], one), fmt.Sprintf("%s-%s", name[len(name)-20:], two)
+		k.CreateTopic(t, one, 4, configs)
+		k.CreateTopic(t, two, 1, configs)
+		s := open(t, kafka.Options{Brokers: k.Brokers(), Compression: kafka.None})
+		return sinktest.Fixture{
+			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
+			Features: sinktest.Features{Keys: true, Headers: true, Marks: true, Rejects: true, Wipes: true},
+			Read: func(t testing.TB, topic string) []sinktest.Record {
+				return suiteRecords(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)))
+			},
+			Wipe: func(t testing.TB) {
+				for topic, partitions := range map[string]int32{one: 4, two: 1} {
+					k.DeleteTopic(t, topic)
+					k.CreateTopic(t, topic, partitions, configs)
+				}
+			},
+		}
+	})
+}

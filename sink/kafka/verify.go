@@ -1,0 +1,160 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"bridge/sink"
+)
+
+const (
+	// A verdict stops a stream: an end that lies behind is asked for again, because just after an election a broker may
+	// not know yet how far its replicas are.
+	verdictAfter = 3
+	verdictPause = 300 * time.Millisecond
+)
+
+// behind says that a place ends before its mark.
+func behind(m *sink.Mark, what string) error {
+	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s: after the cause is known, `bridge checkpoint reset <stream>` publishes the table again",
+		sink.ErrBehind, m.Last, m.Place, what)
+}
+
+// Verify implements [sink.Sink]. A topic that is missing is waited for: it may be on its way, or its name mistyped. A
+// partition that is missing is lost.
+func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	for i := range marks {
+		if err := s.verify(ctx, &marks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify judges one mark.
+func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
+	topic, partition, err := parsePlace(m.Place)
+	if err != nil {
+		return behind(m, err.Error())
+	}
+	who := "verify " + m.Place
+	defer s.faults.ok(who)
+	s.cluster.follow([]string{topic})
+	pause := newBackoff()
+	for shorter := 0; ; {
+		end, err := s.endOf(ctx, topic, partition)
+		switch {
+		case err == nil && end > int64(m.Last):
+			return nil
+		case err == nil:
+			if shorter++; shorter >= verdictAfter {
+				return behind(m, ending(end))
+			}
+			if err := wait(ctx, verdictPause); err != nil {
+				return err
+			}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		default:
+			s.faults.fail(who, scope(topic, partition, err), explain(topic, err))
+			if err := pause.Wait(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ending describes the end of a partition.
+func ending(end int64) string {
+	switch end {
+	case gone:
+		return "the topic has no such partition any more"
+	case 0:
+		return "the partition is empty"
+	}
+	return fmt.Sprintf("the partition ends with offset %d", end-1)
+}
+
+// gone is the end of a partition that does not exist while its topic does.
+const gone = -1
+
+// endOf returns the offset that the next record of a partition will get.
+func (s *Sink) endOf(ctx context.Context, topic string, partition int32) (int64, error) {
+	topics, generation, err := s.cluster.metadata(ctx, []string{topic})
+	if err != nil {
+		s.cluster.renew(generation)
+		return 0, err
+	}
+	for i := range topics {
+		t := &topics[i]
+		if err := answer(t.ErrorCode, ""); err != nil {
+			return 0, err
+		}
+		if t.Name == topic && !hasPartition(t, partition) {
+			return gone, nil
+		}
+	}
+	res, generation, err := s.cluster.roundTrip(ctx, &listoffsets.Request{
+		ReplicaID: -1,
+		Topics: []listoffsets.RequestTopic{{
+			Topic: topic,
+			Partitions: []listoffsets.RequestPartition{{
+				Partition: partition, CurrentLeaderEpoch: -1, Timestamp: latest,
+			}},
+		}},
+	})
+	if err != nil {
+		s.cluster.renew(generation)
+		return 0, err
+	}
+	list := res.(*listoffsets.Response)
+	if len(list.Topics) != 1 || len(list.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("the broker answers a question for the end of %s with %d topics", place(topic, partition), len(list.Topics))
+	}
+	p := &list.Topics[0].Partitions[0]
+	if err := answer(p.ErrorCode, ""); err != nil {
+		s.cluster.renew(generation)
+		return 0, err
+	}
+	return p.Offset, nil
+}
+
+// latest asks ListOffsets for the end.
+const latest = -1
+
+func hasPartition(t *metadata.ResponseTopic, partition int32) bool {
+	for _, p := range t.Partitions {
+		if p.PartitionIndex == partition {
+			return true
+		}
+	}
+	return false
+}
+
+func parsePlace(place string) (topic string, partition int32, err error) {
+	topic, number, _ := strings.Cut(place, "/")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || checkTopicName(topic) != nil {
+		return "", 0, fmt.Errorf("%q is no partition of Kafka, so the checkpoint was made with another bus", place)
+	}
+	return topic, int32(n), nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
