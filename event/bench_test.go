@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/event"
 	"bridge/source"
 )
 
@@ -24,21 +23,9 @@ func benchTable() *table {
 	).key("data_center", "revision").created("gmt_create").modified("gmt_modified").deleted("deleted")
 }
 
-func benchEncoder(tb testing.TB, rows *table) *event.Encoder {
-	tb.Helper()
-	encoder, err := event.NewEncoder(options())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := encoder.Bind(&rows.columns); err != nil {
-		tb.Fatal(err)
-	}
-	return encoder
-}
-
 func BenchmarkAppend(b *testing.B) {
 	rows := benchTable()
-	encoder := benchEncoder(b, rows)
+	encoder := bind(b, options(), rows)
 	row := rows.row(123456789)
 	size := 0
 	for _, v := range rows.values {
@@ -57,7 +44,7 @@ func BenchmarkAppend(b *testing.B) {
 func TestAppendAllocatesTheIDAndNothingElse(t *testing.T) {
 	for name, rows := range map[string]*table{"a usual row": benchTable(), "every kind": everyKind()} {
 		t.Run(name, func(t *testing.T) {
-			encoder := benchEncoder(t, rows)
+			encoder := bind(t, options(), rows)
 			row := rows.row(123456789)
 			buf := make([]byte, 0, 16<<10)
 			got := testing.AllocsPerRun(100, func() {

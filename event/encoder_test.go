@@ -83,16 +83,7 @@ func TestTheTimeIsThatOfTheRow(t *testing.T) {
 
 func TestAppendRefusesWhatItCannotEncode(t *testing.T) {
 	rows := newTable(cell{"id", source.Int, 0, "1"})
-	bound := func() *event.Encoder {
-		encoder, err := event.NewEncoder(options())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := encoder.Bind(&rows.columns); err != nil {
-			t.Fatal(err)
-		}
-		return encoder
-	}
+	bound := bind(t, options(), rows)
 	unbound, err := event.NewEncoder(options())
 	if err != nil {
 		t.Fatal(err)
@@ -103,9 +94,9 @@ func TestAppendRefusesWhatItCannotEncode(t *testing.T) {
 	alien.Predecessor = `6ba7b810-9dad-51d1-80b4-00c04fd430c8"`
 	for name, call := range map[string]func() ([]byte, event.Event, error){
 		"a row before Bind":                      func() ([]byte, event.Event, error) { return unbound.Append([]byte("x"), good) },
-		"a row of another shape":                 func() ([]byte, event.Event, error) { return bound().Append([]byte("x"), short) },
-		"a row without any time":                 func() ([]byte, event.Event, error) { return bound().Append([]byte("x"), timeless) },
-		"a row with a predecessor that is no id": func() ([]byte, event.Event, error) { return bound().Append([]byte("x"), alien) },
+		"a row of another shape":                 func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), short) },
+		"a row without any time":                 func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), timeless) },
+		"a row with a predecessor that is no id": func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), alien) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if buf, _, err := call(); err == nil || string(buf) != "x" {
@@ -127,7 +118,10 @@ func TestStopOnBadRefusesTheRow(t *testing.T) {
 		t.Run(column, func(t *testing.T) {
 			i := rows.index(column)
 			one := newTable(cell{"id", source.Int, 0, "7"}, cell{column, rows.columns.List[i].Kind, 0, rows.values[i]})
-			_, err := tryEncode(t, o, one, one.row(7))
+			buf, _, err := bind(t, o, one).Append([]byte("x"), one.row(7))
+			if string(buf) != "x" {
+				t.Errorf("the buffer came back as %q", buf)
+			}
 			var bad *event.BadValueError
 			if !errors.As(err, &bad) || *bad != (event.BadValueError{Table: "orders_07", Row: 7, Column: column, Fault: fault}) {
 				t.Fatalf("got %v", err)
@@ -165,17 +159,12 @@ func TestTheKeyIsReadable(t *testing.T) {
 
 func TestEventsOfOneBufferStayAsTheyWere(t *testing.T) {
 	rows := appRevision("0")
-	encoder, err := event.NewEncoder(appRevisionOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := encoder.Bind(&rows.columns); err != nil {
-		t.Fatal(err)
-	}
+	encoder := bind(t, appRevisionOptions(), rows)
 	var buf []byte
 	var events []event.Event
 	for id := uint64(1); id <= 100; id++ {
 		var ev event.Event
+		var err error
 		if buf, ev, err = encoder.Append(buf, rows.row(id)); err != nil {
 			t.Fatal(err)
 		}

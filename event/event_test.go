@@ -88,14 +88,15 @@ func options() event.Options {
 // encode returns the event of a row under o.
 func encode(t *testing.T, o event.Options, rows *table, row event.Row) event.Event {
 	t.Helper()
-	ev, err := tryEncode(t, o, rows, row)
+	_, ev, err := bind(t, o, rows).Append(nil, row)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ev
 }
 
-func tryEncode(t *testing.T, o event.Options, rows *table, row event.Row) (event.Event, error) {
+// bind returns an encoder that is ready for the rows of a table.
+func bind(t testing.TB, o event.Options, rows *table) *event.Encoder {
 	t.Helper()
 	encoder, err := event.NewEncoder(o)
 	if err != nil {
@@ -104,8 +105,7 @@ func tryEncode(t *testing.T, o event.Options, rows *table, row event.Row) (event
 	if err := encoder.Bind(&rows.columns); err != nil {
 		t.Fatal(err)
 	}
-	_, ev, err := encoder.Append(nil, row)
-	return ev, err
+	return encoder
 }
 
 // document is an event as a consumer reads it.
