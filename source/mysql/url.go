@@ -41,7 +41,10 @@ func ParseURL(text string) (Options, error) {
 	if strings.ContainsAny(o.Database, "/.") {
 		return Options{}, errors.New("the path must be the name of one database, without a dot or a slash")
 	}
-	return o, o.parseParameters(u.RawQuery)
+	if err := o.parseParameters(u.RawQuery); err != nil {
+		return Options{}, err
+	}
+	return o, nil
 }
 
 func (o *Options) parseParameters(query string) error {

@@ -1,0 +1,160 @@
+package mysql_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+// eventually polls a condition for 20 s.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("the condition did not come true within 20 s")
+		}
+	}
+}
+
+// isTransient fails the test unless err is an error that trying again may heal.
+func isTransient(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) {
+		t.Fatalf("error %v, want a transient one", err)
+	}
+}
+
+func (b base) wideRows(t *testing.T) {
+	t.Helper()
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY, body LONGTEXT)")
+	b.exec(t, "INSERT INTO t SELECT seq, REPEAT('b', 20000) FROM seq_1_to_1000")
+}
+
+func TestConnectionKilledInMidResult(t *testing.T) {
+	server := testenv.MariaDB(t)
+	b := newBase(t, server)
+	b.wideRows(t)
+	relay := startRelay(t, server.Addr)
+	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, relay.addr, 1)).Shard(source.Spec{Table: "t", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+
+	relay.pauseAfter(5 << 20)
+	var p source.Page
+	done := make(chan error)
+	go func() { done <- s.Read(t.Context(), source.Query{Limit: 1000}, &p) }()
+	<-relay.paused
+	b.exec(t, "KILL CONNECTION "+b.query(t, "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%UNION ALL%LIMIT 1000)%' AND ID <> CONNECTION_ID()"))
+	relay.resume()
+	err := <-done
+	isTransient(t, err)
+	if len(p.Records) != 0 || p.Bytes != 0 {
+		t.Fatalf("a page of %d records beside the error %v", len(p.Records), err)
+	}
+	if p := read(t, s, source.Query{Limit: 1000}); len(p.Records) != 1000 {
+		t.Fatalf("%d records afterwards", len(p.Records))
+	}
+}
+
+func TestSilentServer(t *testing.T) {
+	server := testenv.MariaDB(t)
+	b := newBase(t, server)
+	b.wideRows(t)
+	relay := startRelay(t, server.Addr)
+	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, relay.addr, 1), func(o *mysql.Options) {
+		o.StatementTimeout = 300 * time.Millisecond
+	}).Shard(source.Spec{Table: "t", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+	relay.pauseAfter(1 << 20)
+	start := time.Now()
+	err := s.Read(t.Context(), source.Query{Limit: 1000}, new(source.Page))
+	isTransient(t, err)
+	if took := time.Since(start); took > 10*time.Second || !strings.Contains(err.Error(), "statement time limit has passed") {
+		t.Fatalf("after %v: %v", took, err)
+	}
+	relay.resume()
+	if p := read(t, s, source.Query{Limit: 10}); len(p.Records) != 10 {
+		t.Fatalf("%d records afterwards", len(p.Records))
+	}
+}
+
+func TestStatementTimeLimit(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY)")
+	limited := open(t, b.server.URL("", "", b.name), func(o *mysql.Options) { o.StatementTimeout = 400 * time.Millisecond })
+	s := limited.Shard(source.Spec{Table: "t", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+	locker, err := b.admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locker.Close() }()
+	if _, err := locker.ExecContext(t.Context(), "LOCK TABLES t WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	for name, shard := range map[string]source.Shard{"a page": s, "the columns": limited.Shard(source.Spec{Table: "t", ID: "id"})} {
+		err = shard.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		isTransient(t, err)
+		if !strings.Contains(err.Error(), "1969") || !strings.Contains(err.Error(), "max_statement_time") {
+			t.Fatalf("%s: error %v, want the server's", name, err)
+		}
+	}
+	// The server has ended them: nothing is left behind that waits for the lock.
+	waiting := b.query(t, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting%lock%' AND DB IS NULL AND INFO LIKE ?", "%"+b.name+"%`t`%")
+	if waiting != "0" {
+		t.Fatalf("%s statements still wait", waiting)
+	}
+	if _, err := locker.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	read(t, s, source.Query{Limit: 1})
+}
+
+func TestServerKilledAndRestarted(t *testing.T) {
+	server := testenv.StartMariaDB(t)
+	b := newBase(t, server)
+	b.wideRows(t)
+	s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
+	before := read(t, s, source.Query{Limit: 5})
+	server.Kill()
+	for range 3 {
+		isTransient(t, b.source.Ready(t.Context()))
+		isTransient(t, s.Read(t.Context(), source.Query{Limit: 5}, new(source.Page)))
+		_, err := s.NextID(t.Context())
+		isTransient(t, err)
+	}
+	server.Start(t)
+	if err := b.source.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := read(t, s, source.Query{Limit: 1000})
+	if len(after.Records) != 1000 || after.Columns != before.Columns || after.Server != before.Server {
+		t.Fatalf("%d records from %q, before from %q", len(after.Records), after.Server, before.Server)
+	}
+}
+
+func TestServerAbsentAtOpen(t *testing.T) {
+	port := testenv.FreePort(t)
+	s, err := mysql.Open(mysql.Options{Host: "127.0.0.1", Port: port, User: "u", Password: func() (string, error) { return secret, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	err = s.Ready(t.Context())
+	isTransient(t, err)
+	if !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), secret) {
+		t.Fatalf("error %v", err)
+	}
+	isTransient(t, s.Shard(source.Spec{Table: "d.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page)))
+}

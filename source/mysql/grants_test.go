@@ -1,0 +1,157 @@
+package mysql_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+const secret = "s3cret-pässword/@"
+
+// login creates a user with the given grants and returns a source that reads as that user.
+func (b base) login(t *testing.T, grants ...string) *mysql.Source {
+	t.Helper()
+	user := strings.ReplaceAll(b.name, "bridge_test", "u")
+	b.exec(t, "CREATE OR REPLACE USER "+user+"@'%' IDENTIFIED BY '"+secret+"'")
+	root := b.server.Root(t)
+	t.Cleanup(func() {
+		if _, err := root.Exec("DROP USER " + user + "@'%'"); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, grant := range grants {
+		b.exec(t, "GRANT "+grant+" TO "+user+"@'%'")
+	}
+	return open(t, b.server.URL(user, secret, b.name))
+}
+
+func TestGrants(t *testing.T) {
+	server := testenv.MariaDB(t)
+	prepare := func(t *testing.T) base {
+		b := newBase(t, server)
+		b.exec(t, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, name TEXT, doc JSON, at DATETIME)")
+		b.exec(t, "INSERT INTO t (name, doc) VALUES ('a', '{}')")
+		b.exec(t, "CREATE TABLE other (id INT PRIMARY KEY)")
+		return b
+	}
+	spec := source.Spec{Table: "t", ID: "id", Created: "at"}
+	t.Run("SELECT on the table is all that is needed", func(t *testing.T) {
+		b := prepare(t)
+		s := b.login(t, "SELECT ON t").Shard(spec)
+		p := read(t, s, source.Query{Limit: 9})
+		if len(p.Records) != 1 || len(p.Columns.List) != 4 || p.Columns.List[2].Kind != source.JSON || p.MaxID != 1 {
+			t.Fatalf("%d records, columns %+v", len(p.Records), p.Columns)
+		}
+		if next, err := s.NextID(t.Context()); err != nil || next != 2 {
+			t.Fatalf("next id %d, %v", next, err)
+		}
+	})
+	t.Run("SELECT on columns reads those, JSON as text", func(t *testing.T) {
+		b := prepare(t)
+		s := b.login(t, "SELECT (id, doc, at) ON t").Shard(spec)
+		p := read(t, s, source.Query{Limit: 9})
+		if len(p.Records) != 1 || len(p.Columns.List) != 3 || p.Columns.List[1].Kind != source.Text {
+			t.Fatalf("%d records, columns %+v", len(p.Records), p.Columns)
+		}
+	})
+	for _, test := range []struct {
+		name   string
+		grants []string
+		spec   source.Spec
+		grant  string
+	}{
+		{"no grant at all", nil, spec, ".`t` TO '%s'@'%%'"},
+		{"a grant on another table", []string{"SELECT ON other"}, spec, ".`t` TO '%s'@'%%'"},
+		{"no SELECT among the grants", []string{"INSERT ON t"}, spec, ".`t` TO '%s'@'%%'"},
+		{"no grant on a column that is named", []string{"SELECT (id) ON t"}, spec, ".`t` TO '%s'@'%%'"},
+		{"a table that nobody knows", nil, source.Spec{Table: "x`y", ID: "id"}, ".`x``y` TO '%s'@'%%'"},
+		{"a database that nobody knows", nil, source.Spec{Table: "no.t", ID: "id"}, "GRANT SELECT ON `no`.`t` TO '%s'@'%%'"},
+	} {
+		t.Run(test.name+" is denied, with the grant to give", func(t *testing.T) {
+			b := prepare(t)
+			s := b.login(t, test.grants...).Shard(test.spec)
+			err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
+			want := fmt.Sprintf(test.grant, strings.ReplaceAll(b.name, "bridge_test", "u"))
+			if !errors.Is(err, source.ErrDenied) || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), secret) {
+				t.Fatalf("error %v, want one that ends with %q", err, want)
+			}
+		})
+	}
+	t.Run("the grant that the error shows is enough", func(t *testing.T) {
+		b := prepare(t)
+		s := b.login(t).Shard(spec)
+		err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
+		_, grant, ok := strings.Cut(fmt.Sprint(err), "run: ")
+		if !ok {
+			t.Fatalf("error %v", err)
+		}
+		b.exec(t, grant)
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
+			t.Fatalf("%d records", len(p.Records))
+		}
+	})
+	t.Run("a grant that is taken away while running stops the shard", func(t *testing.T) {
+		b := prepare(t)
+		login := b.login(t, "SELECT ON t")
+		s := login.Shard(spec)
+		read(t, s, source.Query{Limit: 9})
+		b.exec(t, "REVOKE SELECT ON t FROM "+strings.ReplaceAll(b.name, "bridge_test", "u")+"@'%'")
+		if err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrDenied) {
+			t.Fatalf("error %v", err)
+		}
+		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrDenied) {
+			t.Fatalf("next id: error %v", err)
+		}
+	})
+}
+
+func TestLogin(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY)")
+	b.login(t, "SELECT ON t")
+	user := strings.ReplaceAll(b.name, "bridge_test", "u")
+	password := "wrong-" + secret
+	var broken error
+	s := open(t, b.server.URL(user, "", b.name), func(o *mysql.Options) {
+		o.Password = func() (string, error) { return password, broken }
+	})
+	shard := s.Shard(source.Spec{Table: "t", ID: "id"})
+	transient := func(t *testing.T, want string) {
+		t.Helper()
+		for _, err := range []error{s.Ready(t.Context()), shard.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))} {
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+				t.Fatalf("error %v, want one with %q", err, want)
+			}
+			for _, lasting := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit} {
+				if errors.Is(err, lasting) {
+					t.Fatalf("%v is not transient", err)
+				}
+			}
+		}
+	}
+	transient(t, "Access denied for user")
+	password = secret
+	read(t, shard, source.Query{Limit: 1})
+	b.exec(t, "ALTER USER "+user+"@'%' IDENTIFIED BY 'rotated'")
+	b.killConnections(t, user)
+	transient(t, "Access denied for user")
+	password = "rotated"
+	read(t, shard, source.Query{Limit: 1})
+	b.killConnections(t, user)
+	broken = errors.New("secret file is gone")
+	transient(t, "secret file is gone")
+}
+
+// killConnections ends the connections of a user and waits until they are gone.
+func (b base) killConnections(t *testing.T, user string) {
+	t.Helper()
+	b.exec(t, "KILL USER "+user)
+	eventually(t, func() bool {
+		return b.query(t, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = ?", user) == "0"
+	})
+}

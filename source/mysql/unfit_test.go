@@ -1,0 +1,130 @@
+package mysql_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+)
+
+func TestUnfitTables(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	for _, test := range []struct {
+		name, definition string
+		spec             source.Spec
+		want             string
+	}{
+		{"the id is a text", "id VARCHAR(20) PRIMARY KEY", source.Spec{}, "must be an integer"},
+		{"the id is a decimal", "id DECIMAL(20) PRIMARY KEY", source.Spec{}, "must be an integer"},
+		{"the id is a year", "id YEAR PRIMARY KEY", source.Spec{}, "must be an integer"},
+		{"the id has no index", "id INT", source.Spec{}, "no unique index of its own"},
+		{"the id has an index that is not unique", "id INT, KEY (id)", source.Spec{}, "no unique index of its own"},
+		{"the id is unique with another column only", "id INT, b INT, PRIMARY KEY (id, b)", source.Spec{}, "no unique index of its own"},
+		{"the id's index is ignored", "pk INT PRIMARY KEY, id INT NOT NULL, UNIQUE KEY u (id) IGNORED", source.Spec{}, "no unique index of its own"},
+		{"the id may be NULL", "id INT NULL, UNIQUE KEY (id)", source.Spec{}, "NOT NULL"},
+		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "CREATED of the stream"},
+		{"CREATED is a time of day", "id INT PRIMARY KEY, c TIME", source.Spec{Created: "c"}, "CREATED of the stream"},
+		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "MODIFIED of the stream"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b.exec(t, "CREATE OR REPLACE TABLE unfit ("+test.definition+")")
+			test.spec.Table, test.spec.ID = "unfit", "id"
+			err := b.source.Shard(test.spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+	t.Run("a view", func(t *testing.T) {
+		b.exec(t, "CREATE OR REPLACE TABLE fit (id INT PRIMARY KEY)")
+		b.exec(t, "CREATE VIEW v AS SELECT * FROM fit")
+		err := b.source.Shard(source.Spec{Table: "v", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "view") {
+			t.Fatalf("error %v", err)
+		}
+	})
+	t.Run("a table without a database", func(t *testing.T) {
+		s := open(t, b.server.URL("", "", "")).Shard(source.Spec{Table: "fit", ID: "id"})
+		err := s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		if !errors.Is(err, source.ErrMissing) || !strings.Contains(err.Error(), "database.table") {
+			t.Fatalf("error %v", err)
+		}
+		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrMissing) {
+			t.Fatalf("next id: error %v", err)
+		}
+	})
+	t.Run("a missing database", func(t *testing.T) {
+		err := b.source.Shard(source.Spec{Table: "nowhere.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		if !errors.Is(err, source.ErrMissing) {
+			t.Fatalf("error %v", err)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	for _, name := range []string{
+		"order", "select", "`", "``x`", "two words", `"quoted"`, "'single'", "тест", "日本", "a-b", "a;b", "a%b_c", `back\slash`, "?", "123", "{0}", "a,b",
+	} {
+		t.Run(name, func(t *testing.T) {
+			quoted := "`" + strings.ReplaceAll(name, "`", "``") + "`"
+			b.exec(t, "CREATE TABLE "+quoted+" ("+quoted+" INT AUTO_INCREMENT PRIMARY KEY, `json "+quoted[1:]+" JSON)")
+			b.exec(t, "INSERT INTO "+quoted+" VALUES (7, '{}')")
+			for _, table := range []string{name, b.name + "." + name} {
+				s := b.source.Shard(source.Spec{Table: table, ID: name})
+				p := read(t, s, source.Query{Limit: 9})
+				if len(p.Records) != 1 || p.Records[0].ID != 7 || p.Columns.List[1] != (source.Column{Name: "json " + name, Kind: source.JSON}) {
+					t.Fatalf("%d records, columns %v", len(p.Records), p.Columns.List)
+				}
+				if next, err := s.NextID(t.Context()); err != nil || next != 8 {
+					t.Fatalf("next id %d, %v", next, err)
+				}
+			}
+		})
+	}
+	t.Run("names that differ in case only are two tables", func(t *testing.T) {
+		b.exec(t, "CREATE TABLE twin (id INT AUTO_INCREMENT PRIMARY KEY)")
+		b.exec(t, "CREATE TABLE TWIN (id INT AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT = 50")
+		for table, want := range map[string]uint64{"twin": 1, "TWIN": 50} {
+			if next, err := b.source.Shard(source.Spec{Table: table, ID: "id"}).NextID(t.Context()); err != nil || next != want {
+				t.Errorf("next id of %s: %d, %v", table, next, err)
+			}
+		}
+	})
+	t.Run("column names may be spelled in another case", func(t *testing.T) {
+		b.exec(t, "CREATE TABLE spelled (Id INT PRIMARY KEY, CreatedAt DATETIME)")
+		p := read(t, b.source.Shard(source.Spec{Table: "spelled", ID: "ID", Created: "createdat"}), source.Query{Limit: 9})
+		if p.Columns.List[0].Name != "Id" || p.Columns.Created != 1 {
+			t.Fatalf("columns %+v", p.Columns)
+		}
+	})
+}
+
+func TestIDs(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE negative (id BIGINT PRIMARY KEY)")
+	b.exec(t, "INSERT INTO negative VALUES (-5), (-1)")
+	s := b.source.Shard(source.Spec{Table: "negative", ID: "id"})
+	if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 0 || p.MaxID != 0 {
+		t.Fatalf("negative ids only: %d records, highest %d", len(p.Records), p.MaxID)
+	}
+	b.exec(t, "INSERT INTO negative VALUES (3), (9223372036854775807)")
+	for _, q := range []source.Query{{Limit: 9}, {Limit: 9, Through: 18446744073709551615}} {
+		if p := read(t, s, q); len(p.Records) != 2 || p.MaxID != 9223372036854775807 {
+			t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+		}
+	}
+	if p := read(t, s, source.Query{Limit: 9, After: 18446744073709551615}); len(p.Records) != 0 {
+		t.Fatalf("%d records", len(p.Records))
+	}
+	b.exec(t, "CREATE TABLE reset (id INT AUTO_INCREMENT PRIMARY KEY)")
+	b.exec(t, "INSERT INTO reset VALUES (100); TRUNCATE TABLE reset")
+	if next, err := b.source.Shard(source.Spec{Table: "reset", ID: "id"}).NextID(t.Context()); err != nil || next != 1 {
+		t.Fatalf("after truncate the next id is %d, %v", next, err)
+	}
+	if next, err := s.NextID(t.Context()); err != nil || next != 0 {
+		t.Fatalf("without AUTO_INCREMENT the next id is %d, %v", next, err)
+	}
+}
