@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -36,12 +37,7 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	if !inner.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the NATS server inside the test is not ready after 10s")
 	}
-	s, err := existingNATS(inner.ClientURL())
-	if err != nil && s == nil {
-		t.Fatal(err)
-	}
-	s.Version = inner.String()
-	return s
+	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}}
 }
 
 // Connect opens a connection of an administrator, closed when the test ends. It reconnects for ever.
@@ -54,6 +50,13 @@ func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
 	}
 	t.Cleanup(nc.Close)
 	return nc
+}
+
+// As returns the server with another login for Connect.
+func (s *NATSServer) As(user, password string) *NATSServer {
+	other := *s
+	other.login = []nats.Option{nats.UserInfo(user, password)}
+	return &other
 }
 
 // JetStream is Connect with the JetStream interface.

@@ -29,6 +29,8 @@ type ack struct {
 	err error
 	// code is the error code of a refusal by JetStream, 0 otherwise.
 	code int
+	// unsure: the refusal is not the server's, the message may be stored all the same.
+	unsure bool
 }
 
 // errNoStream is the refusal of a server on which nobody listens on the subject.

@@ -25,6 +25,7 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 		return nil, err
 	}
 	l.anchor.settle(createdAt(info))
+	l.warn(info)
 	if err := l.resolve(ctx, stream, info.State.LastSeq); err != nil {
 		return nil, err
 	}
@@ -104,6 +105,15 @@ func usable(info *jetstream.StreamInfo) error {
 		return fmt.Errorf("the stream %s is a mirror: publish to the one that it copies", name)
 	}
 	return nil
+}
+
+// warn tells once of a stream that forgets message ids sooner than a lost acknowledgement is noticed.
+func (l *lane) warn(info *jetstream.StreamInfo) {
+	if window := info.Config.Duplicates; window < 2*ackWait && !l.warned {
+		l.warned = true
+		l.options.Logger.Warn("the stream's duplicate window is short: a message that is sent again may be stored twice",
+			"stream", l.name, "duplicate_window", window, "at_least", 2*ackWait)
+	}
 }
 
 func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Format(time.RFC3339Nano) }

@@ -30,8 +30,8 @@ type call struct {
 
 	// What follows belongs to the lane alone.
 
-	// next is the first message to look at for sending; sent is the first that was never sent.
-	next, sent int
+	// next is the first message to look at for sending. Of those from unsure on, none was sent and left without an answer.
+	next, unsure int
 	// low is the first message that is not acknowledged.
 	low int
 	// fault names the fault that holds the call up, "" without one; until then it is not tried again.
@@ -167,8 +167,13 @@ func (c *call) refuse(i int, why string) {
 	c.reject(i, why)
 }
 
-// rewind has sending begin again at message i, if it is past it.
-func (c *call) rewind(i int) { c.next = min(c.next, i) }
+// rewind has sending begin again at message i, if it is past it. unsure says that i may have been stored.
+func (c *call) rewind(i int, unsure bool) {
+	c.next = min(c.next, i)
+	if unsure {
+		c.unsure = max(c.unsure, i+1)
+	}
+}
 
 // destination returns where message i goes, "" when the caller has left.
 func (c *call) destination(i int) string {

@@ -94,7 +94,7 @@ func (r *run) block(ctx context.Context, timer *time.Timer, wake time.Time) bool
 func (r *run) giveUp() {
 	r.err = errNoAnswer
 	if err := r.wire.nc.FlushTimeout(2 * time.Second); err != nil {
-		r.wire.nc.Close()
+		r.wire.drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
 	}
 }
 
@@ -119,7 +119,7 @@ func (r *run) end() {
 		if cause == nil {
 			cause = f
 		}
-		f.call.rewind(f.index)
+		f.call.rewind(f.index, f.state == waiting || f.answer.unsure)
 		f.call.answered()
 	}
 	r.judge(cause)

@@ -32,6 +32,8 @@ type lane struct {
 	ring []flight
 	env  *envelope
 	pace pace
+	// warned: the log says that the stream is not set up well.
+	warned bool
 }
 
 func newLane(name string, options *Options, conns *connector, faults *faults) *lane {

@@ -13,6 +13,9 @@ const (
 	// cleanAcks acknowledgements in a row without a repeat or a foreign message, and quietTime without a foreign one.
 	cleanAcks = 256
 	quietTime = 5 * time.Second
+	// For this long after a reconnect, the messages in between may be our own: the server still reads what the old
+	// connection has sent.
+	settleTime = time.Second
 )
 
 // pace decides between fenced runs, which are strict and fast but need the stream for themselves, and unfenced ones.
@@ -39,7 +42,7 @@ func (p *pace) ended(r *run, foreign bool, now time.Time, logger *slog.Logger) {
 	case r.fenced && r.sawDup:
 		// Repeats come in series, after a restart; each of them would end a fenced run.
 		p.unfenced, p.clean = true, 0
-	case r.fenced && foreign:
+	case r.fenced && foreign && now.Sub(r.wire.since) >= settleTime:
 		if p.breaks++; p.breaks >= maxBreaks {
 			p.unfenced, p.clean, p.breaks, p.foreign = true, 0, 0, now
 			logger.Info("others publish to the stream as well: one message per key at a time until they pause", "stream", r.lane.name)

@@ -19,6 +19,8 @@ type proxy struct {
 	// stalled is not nil while nothing is passed on; it is closed at the end of the stall.
 	stalled chan struct{}
 	closed  bool
+	// frozen are the connections on which nothing is passed on any more, without being closed.
+	frozen map[net.Conn]bool
 }
 
 func newProxy(t testing.TB, target string) *proxy {
@@ -84,6 +86,9 @@ func (p *proxy) pass(to, from net.Conn) {
 	for {
 		n, err := from.Read(buf)
 		p.wait()
+		if err == nil && p.isFrozen(from) {
+			continue
+		}
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
@@ -120,6 +125,22 @@ func (p *proxy) cut() {
 	for c := range p.conns {
 		_ = c.Close()
 	}
+}
+
+// freeze has the connections of this moment pass nothing on any more; new ones work.
+func (p *proxy) freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen = make(map[net.Conn]bool)
+	for c := range p.conns {
+		p.frozen[c] = true
+	}
+}
+
+func (p *proxy) isFrozen(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frozen[c] && !p.closed
 }
 
 // stall keeps connections, old and new, open and passes nothing on.

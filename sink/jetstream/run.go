@@ -23,7 +23,7 @@ type flight struct {
 	key string
 	// predicted is the sequence that the message gets if it is stored at all. Only in a fenced run.
 	predicted uint64
-	// first: this call had not sent the message before.
+	// first: as far as this call can have brought it about, the message is not on the stream.
 	first bool
 	state flightState
 	// answer is the refusal.
@@ -139,9 +139,8 @@ func (r *run) sendOne(c *call, now time.Time) (sent, blocked bool) {
 		}
 		r.busy[key] = struct{}{}
 	}
-	r.launch(c, flight{call: c, index: c.next, id: m.ID, size: size, key: key, predicted: r.last + 1, first: c.next >= c.sent}, now)
+	r.launch(c, flight{call: c, index: c.next, id: m.ID, size: size, key: key, predicted: r.last + 1, first: c.next >= c.unsure}, now)
 	c.next++
-	c.sent = max(c.sent, c.next)
 	c.open++
 	return true, false
 }
@@ -166,7 +165,7 @@ func (r *run) launch(c *call, f flight, now time.Time) {
 	}
 	if err := r.wire.nc.PublishMsg(r.lane.env.fill(&c.batch[f.index], r.wire.reply(token), cond)); err != nil {
 		// Nothing of it will be heard; what comes before it may still be answered.
-		r.refuse(token, ack{err: err})
+		r.refuse(token, ack{err: err, unsure: true})
 	}
 }
 

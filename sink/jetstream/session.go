@@ -31,6 +31,8 @@ type session struct {
 
 	mu    sync.Mutex
 	wires map[*wire]struct{}
+	// cause is why the connection was dropped on this side.
+	cause error
 }
 
 // connector keeps one session open, for ever.
@@ -72,10 +74,7 @@ func (c *connector) run(ctx context.Context) {
 		c.faults.end(placeNATS)
 		select {
 		case <-s.gone:
-			err := s.nc.LastError()
-			if err == nil {
-				err = errors.New("the server has closed the connection")
-			}
+			err := s.why()
 			c.set(nil, err)
 			c.faults.fail(placeNATS, placeNATS, err)
 		case <-ctx.Done():
@@ -169,6 +168,27 @@ func (s *session) alive() bool {
 	default:
 		return s.nc.IsConnected()
 	}
+}
+
+// drop closes the connection.
+func (s *session) drop(cause error) {
+	s.mu.Lock()
+	s.cause = cause
+	s.mu.Unlock()
+	s.nc.Close()
+}
+
+// why returns the reason for the end of the connection.
+func (s *session) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return s.cause
+	}
+	if err := s.nc.LastError(); err != nil {
+		return err
+	}
+	return errors.New("the server has closed the connection")
 }
 
 // refused hands an error that the server reports apart from any message to all wires.

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -12,14 +13,17 @@ type wire struct {
 	inbox string
 	sub   *nats.Subscription
 	// acks has room for every answer that can be under way.
-	acks chan *nats.Msg
+	acks  chan *nats.Msg
+	since time.Time
 	// denied holds the last refusal that belongs to no answer.
 	denied chan error
 }
 
 // open subscribes an inbox. room is the number of messages that may wait for an answer.
 func (s *session) open(room int) (*wire, error) {
-	w := &wire{session: s, inbox: s.nc.NewInbox() + ".", acks: make(chan *nats.Msg, 4*room), denied: make(chan error, 1)}
+	w := &wire{
+		session: s, since: time.Now(), inbox: s.nc.NewInbox() + ".", acks: make(chan *nats.Msg, 4*room), denied: make(chan error, 1),
+	}
 	var err error
 	if w.sub, err = s.nc.ChanSubscribe(w.inbox+"*", w.acks); err != nil {
 		return nil, err

@@ -1,0 +1,111 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+)
+
+func TestLoss(t *testing.T) {
+	server := testenv.InProcessNATS(t)
+	js := server.JetStream(t)
+
+	t.Run("a stream deleted and made anew under way ends every Publish with ErrBehind", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{})
+		config := stream.CachedInfo().Config
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+		mustPublish(t, s, messages(config.Name+".a", "before", 100, 10))
+		remake(t, js, config)
+		for range 2 {
+			out, err := s.Publish(deadline(t, 30*time.Second), messages(config.Name+".a", "after", 100, 10))
+			if !errors.Is(err, sink.ErrBehind) {
+				t.Fatalf("Publish returns %d acknowledged, %v; want ErrBehind", out.Acked(), err)
+			}
+		}
+		if err := s.Ready(t.Context()); !errors.Is(err, sink.ErrBehind) {
+			t.Errorf("Ready returns %v, want ErrBehind", err)
+		}
+	})
+
+	t.Run("a stream that is missing is waited for when nothing was lost with it", func(t *testing.T) {
+		name := testenv.NewStreamName()
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
+		batch := messages(name+".a", "early", 100, 10)
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Publish(deadline(t, 30*time.Second), batch)
+			done <- err
+		}()
+		eventually(t, 10*time.Second, "Ready tells of the missing stream", func() bool { return s.Ready(t.Context()) != nil })
+		stream := server.CreateStream(t, natsjs.StreamConfig{Name: name})
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		wantWhole(t, read(t, stream, ""), batch)
+		if err := s.Ready(t.Context()); err != nil {
+			t.Errorf("Ready after the fault: %v", err)
+		}
+	})
+
+	t.Run("a missing stream is created when that is wanted", func(t *testing.T) {
+		name := testenv.NewStreamName()
+		s := open(t, jetstream.Options{
+			URLs: []string{server.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Duplicates: time.Minute,
+		})
+		batch := messages(name+".a", "created", 10, 10)
+		out := mustPublish(t, s, batch)
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		if config.Storage != natsjs.FileStorage || config.Duplicates != time.Minute {
+			t.Errorf("the stream has storage %v and duplicate window %v", config.Storage, config.Duplicates)
+		}
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(deadline(t, 30*time.Second), out.Marks); !errors.Is(err, sink.ErrBehind) {
+			t.Errorf("Verify returns %v, want ErrBehind", err)
+		}
+	})
+
+	t.Run("Verify waits for a missing stream until it is cancelled", func(t *testing.T) {
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- s.Verify(ctx, []sink.Mark{{Place: testenv.NewStreamName(), Incarnation: "then", Last: 1}})
+		}()
+		eventually(t, 10*time.Second, "Ready tells of the missing stream", func() bool { return s.Ready(ctx) != nil })
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Verify returns %v, want context.Canceled", err)
+		}
+		if err := s.Ready(t.Context()); err != nil {
+			t.Errorf("Ready after the end of Verify: %v", err)
+		}
+	})
+
+	t.Run("what Verify was told is held against the stream by Publish", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{})
+		config := stream.CachedInfo().Config
+		first := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+		out := mustPublish(t, first, messages(config.Name+".a", "before", 100, 10))
+		second := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+		if err := second.Verify(deadline(t, 10*time.Second), out.Marks); err != nil {
+			t.Fatal(err)
+		}
+		remake(t, js, config)
+		if _, err := second.Publish(deadline(t, 30*time.Second), messages(config.Name+".a", "after", 10, 10)); !errors.Is(err, sink.ErrBehind) {
+			t.Errorf("Publish returns %v, want ErrBehind", err)
+		}
+	})
+}
