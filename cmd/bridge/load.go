@@ -95,7 +95,7 @@ func (l *loader) parseFault(err error, variables []variable) {
 		case isParse && v.field == parse.Name:
 			l.add(v.name, "%v", parse.Err)
 		case !isParse && v.name == missing.Key && !l.has(v.name, v.name+fileSuffix):
-			l.add(v.name, "is not set and has no default: set it as in %s", v.example)
+			l.add(v.name, "is not set and has no default: set it, as in %s", v.example)
 		}
 	}
 }

@@ -9,7 +9,13 @@ func nearest(name string, candidates []string) string {
 	name = strings.ToUpper(name[:min(len(name), 128)])
 	best, bestEdits := "", 0
 	for _, candidate := range candidates {
-		if n := edits(name, strings.ToUpper(candidate)); best == "" || n < bestEdits {
+		upper := strings.ToUpper(candidate)
+		n := edits(name, upper)
+		if len(name) > 2 && strings.HasPrefix(upper, name) {
+			// A name that stops short is a likely one.
+			n = min(n, 2)
+		}
+		if best == "" || n < bestEdits {
 			best, bestEdits = candidate, n
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -82,5 +83,9 @@ func (v *variable) meaning() string {
 	if v.group == overrideGroup {
 		return v.doc
 	}
-	return strings.TrimSpace(v.doc + " " + v.allowed())
+	meaning := strings.TrimSpace(v.doc + " " + v.allowed())
+	if slices.Contains(withoutEffect, strings.TrimPrefix(v.name, prefix)) {
+		meaning += " No effect yet in this version."
+	}
+	return meaning
 }

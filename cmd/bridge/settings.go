@@ -21,10 +21,10 @@ type globalSettings struct {
 }
 
 type endSettings struct {
-	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read. User and password are percent-encoded. It needs SELECT and nothing else."`
+	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read. User and password are percent-encoded. It needs SELECT and nothing else. Behind the database, ?tls=true, skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
 	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or stdout: for one event a line."`
 	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"Where the positions are kept. It must survive a restart."`
-	Streams       list   `env:"STREAMS,required" example:"orders,releases" doc:"The names of the streams, separated by commas: letters, digits and _. Every stream has variables of its own, see below."`
+	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas: letters, digits and _. Every stream has variables of its own, see below."`
 }
 
 type processSettings struct {

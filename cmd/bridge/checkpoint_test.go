@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// filled returns a configuration whose checkpoint has two shards of orders and one of bills.
+func filled(t *testing.T) (settingsOf, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	s, err := openBolt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	state := checkpoint.State{
+		Position: source.Position{ID: 1<<64 - 1, Gaps: []source.Gap{{First: 7, Last: 9, Missed: saved}}},
+		Marks:    []sink.Mark{{Place: "orders/3", Last: 12}},
+		Saved:    saved,
+	}
+	for _, key := range []checkpoint.Key{{Stream: "orders", Shard: "t_0"}, {Stream: "orders", Shard: "t_1"}, {Stream: "bills", Shard: "b"}} {
+		if err := s.Save(t.Context(), key, state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, path
+}
+
+// shown returns what checkpoint show --json prints.
+func shown(t *testing.T, env settingsOf) []checkpointView {
+	t.Helper()
+	got := outcome{}.call(env, "checkpoint", "show", "--json")
+	var list struct{ Checkpoints []checkpointView }
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || got.status != 0 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	return list.Checkpoints
+}
+
+func TestCheckpointShow(t *testing.T) {
+	t.Run("prints a table for people", func(t *testing.T) {
+		env, _ := filled(t)
+		got := outcome{}.call(env, "checkpoint", "show")
+		want := "STREAM   SHARD   ID                     GAPS   SAVED\n" +
+			"bills    b       18446744073709551615   1      2026-01-02T03:04:05Z\n" +
+			"orders   t_0     18446744073709551615   1      2026-01-02T03:04:05Z\n" +
+			"orders   t_1     18446744073709551615   1      2026-01-02T03:04:05Z\n"
+		if got.status != 0 || got.out != want {
+			t.Errorf("%+v, want\n%s", got, want)
+		}
+	})
+	t.Run("prints everything as JSON", func(t *testing.T) {
+		env, _ := filled(t)
+		list := shown(t, env)
+		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 1<<64-1 || list[1].Gaps[0].Last != 9 || list[1].Marks[0].Place != "orders/3" {
+			t.Errorf("%+v", list)
+		}
+	})
+	t.Run("makes no file where there is none", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "none.db")
+		got := outcome{}.call(settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, "checkpoint", "show")
+		if got.status != 1 || !strings.Contains(got.err, "there is no checkpoint at "+path) {
+			t.Errorf("%+v", got)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Error("the file is there now")
+		}
+	})
+	t.Run("needs no other variable, but a right one", func(t *testing.T) {
+		got := outcome{}.call(settingsOf{"BRIDGE_CHECKPOINT_URL": "http://x"}, "checkpoint", "show")
+		if got.status != 2 || !strings.Contains(got.err, "BRIDGE_CHECKPOINT_URL") {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("refuses a file that is not ours", func(t *testing.T) {
+		path := secretFile(t, "a shopping list")
+		got := outcome{}.call(settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, "checkpoint", "show")
+		if got.status != 1 || !strings.Contains(got.err, checkpoint.ErrForeign.Error()) {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("says to stop a bridge that runs", func(t *testing.T) {
+		env, path := filled(t)
+		s, err := openBolt(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		for _, args := range []string{"show", "set orders t_0 1", "reset orders"} {
+			got := outcome{}.call(env, append([]string{"checkpoint"}, strings.Fields(args)...)...)
+			if got.status != 1 || !strings.Contains(got.err, "stop bridge first") {
+				t.Errorf("checkpoint %s: %+v", args, got)
+			}
+		}
+	})
+}
+
+func TestCheckpointSet(t *testing.T) {
+	t.Run("moves a shard, drops its gaps and keeps its marks", func(t *testing.T) {
+		env, _ := filled(t)
+		got := outcome{}.call(env, "checkpoint", "set", "orders", "t_1", "41")
+		if want := "orders t_1: id 18446744073709551615 is now id 41, 1 gap dropped\n"; got.status != 0 || got.out != want {
+			t.Fatalf("%+v, want %s", got, want)
+		}
+		one := shown(t, env)[2]
+		if one.Shard != "t_1" || one.ID != 41 || len(one.Gaps) != 0 || len(one.Marks) != 1 || time.Since(one.Saved) > time.Minute {
+			t.Errorf("%+v", one)
+		}
+	})
+	t.Run("makes the checkpoint of a shard that has none, in a new file too", func(t *testing.T) {
+		env := settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "new.db")}
+		got := outcome{}.call(env, "checkpoint", "set", "orders", "db.t_9", "7")
+		if got.status != 0 || !strings.Contains(got.out, "had no checkpoint, is now at id 7") {
+			t.Fatalf("%+v", got)
+		}
+		if list := shown(t, env); len(list) != 1 || list[0].Shard != "db.t_9" || list[0].ID != 7 {
+			t.Errorf("%+v", list)
+		}
+	})
+	t.Run("refuses an id beyond 64 bits and changes nothing", func(t *testing.T) {
+		env, _ := filled(t)
+		if got := (outcome{}).call(env, "checkpoint", "set", "orders", "t_1", "18446744073709551616"); got.status != 2 {
+			t.Errorf("%+v", got)
+		}
+		if one := shown(t, env)[2]; one.ID != 1<<64-1 {
+			t.Errorf("%+v", one)
+		}
+	})
+}
+
+func TestCheckpointReset(t *testing.T) {
+	t.Run("forgets the shards of one stream", func(t *testing.T) {
+		env, _ := filled(t)
+		got := outcome{}.call(env, "checkpoint", "reset", "orders")
+		if want := "orders: removed the checkpoint of 2 shards\n"; got.status != 0 || got.out != want {
+			t.Fatalf("%+v, want %s", got, want)
+		}
+		if list := shown(t, env); len(list) != 1 || list[0].Stream != "bills" {
+			t.Errorf("%+v", list)
+		}
+	})
+	t.Run("names the streams there are when there is no such one", func(t *testing.T) {
+		env, _ := filled(t)
+		got := outcome{}.call(env, "checkpoint", "reset", "order")
+		if got.status != 1 || !strings.Contains(got.err, "bills, orders") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestCheckpointPath(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                       "bridge.db",
+		"file:data/b.db":         "data/b.db",
+		"file:/abs/b.db":         "/abs/b.db",
+		"file:///abs/a%20b%23.d": "/abs/a b#.d",
+	} {
+		if got, err := loadCheckpointPath([]string{"BRIDGE_CHECKPOINT_URL=" + url}); err != nil || got != want {
+			t.Errorf("%q leads to %q, %v, want %q", url, got, err, want)
+		}
+	}
+	for _, url := range []string{"file:", "file:///", "file:a?b", "file:a#b", "file:a%zz", "file:a%00"} {
+		if got, err := loadCheckpointPath([]string{"BRIDGE_CHECKPOINT_URL=" + url}); err == nil {
+			t.Errorf("%q leads to %q, want a fault", url, got)
+		}
+	}
+	if got := streamsOf(nil); slices.Contains(got, "") {
+		t.Errorf("streams %v", got)
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// outcome is what a command line leads to.
+type outcome struct {
+	status      int
+	out, err    string
+	configSeen  *Config
+	daemonError error
+}
+
+// call runs a command line in this process, with a daemon that returns at once.
+func (o outcome) call(env settingsOf, args ...string) outcome {
+	var out, errs bytes.Buffer
+	p := &process{environ: env.environ(), stdout: &out, stderr: &errs, openStore: openBolt, secrets: &redactor{}}
+	p.daemon = func(_ context.Context, cfg *Config, logger *slog.Logger) error {
+		logger.Info("runs")
+		o.configSeen = cfg
+		return o.daemonError
+	}
+	o.status = p.run(context.Background(), args)
+	o.out, o.err = out.String(), errs.String()
+	return o
+}
+
+func TestCommands(t *testing.T) {
+	for _, c := range []struct {
+		line   string
+		status int
+		// out and err are parts of what is printed; nothing else may be where one is empty.
+		out, err string
+	}{
+		{"help", 0, "bridge checkpoint set <stream> <shard> <id>", ""},
+		{"--help", 0, "Usage:", ""},
+		{"-h", 0, "Exit status", ""},
+		{"help help", 0, "Usage:", ""},
+		{"run --help", 0, "BRIDGE_STREAM_<NAME>_TABLE", ""},
+		{"help run", 0, "BRIDGE_KAFKA_SASL_PASSWORD_FILE", ""},
+		{"checkpoint --help", 0, "bridge checkpoint reset <stream>", ""},
+		{"help checkpoint", 0, "bridge checkpoint show [--json]", ""},
+		{"checkpoint show -h", 0, "Usage: bridge checkpoint show [--json]", ""},
+		{"help checkpoint set", 0, "Usage: bridge checkpoint set", ""},
+		{"version -h", 0, "Usage: bridge version [--json]", ""},
+		{"version", 0, "bridge ", ""},
+		{"--version", 0, "bridge ", ""},
+		{"run extra", 2, "", "takes no arguments, not 1"},
+		{"run --json", 2, "", "has no flags"},
+		{"runn", 2, "", "did you mean bridge run?"},
+		{"demo", 2, "", `unknown command "demo"`},
+		{"check", 2, "", "did you mean bridge checkpoint?"},
+		{"--jsno", 2, "", "unknown flag"},
+		{"checkpoint", 2, "", "needs one of: show, set, reset"},
+		{"checkpoint shwo", 2, "", "did you mean bridge checkpoint show?"},
+		{"checkpoint show --jsn", 2, "", "did you mean --json?"},
+		{"checkpoint set a b", 2, "", "takes 3 arguments, not 2"},
+		{"checkpoint set a b x", 2, "", "no id"},
+		{"checkpoint set a b -- -1", 2, "", "no id"},
+		{"checkpoint reset", 2, "", "takes 1 argument, not 0"},
+		{"help nothing", 2, "", "unknown command"},
+		{"help run extra", 2, "", "bridge help"},
+	} {
+		t.Run("bridge "+c.line, func(t *testing.T) {
+			got := outcome{}.call(settingsOf{}, strings.Fields(c.line)...)
+			if got.status != c.status {
+				t.Errorf("status %d, want %d: %s", got.status, c.status, got.err)
+			}
+			for _, one := range []struct{ got, want string }{{got.out, c.out}, {got.err, c.err}} {
+				if !strings.Contains(one.got, one.want) || one.want == "" && one.got != "" {
+					t.Errorf("printed %q, want %q", one.got, one.want)
+				}
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	defer func(before string) { version = before }(version)
+	version = "1.2.3"
+	got := outcome{}.call(settingsOf{}, "version", "--json")
+	var v buildVersion
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || v.Version != "1.2.3" || v.Commit == "" || !strings.HasPrefix(v.Go, "go") {
+		t.Errorf("%+v, %v from %s", v, err, got.out)
+	}
+}
+
+func TestRunCommand(t *testing.T) {
+	t.Run("is the default and ends with status 0 when the daemon does", func(t *testing.T) {
+		for _, args := range [][]string{nil, {"run"}} {
+			got := outcome{}.call(minimal(), args...)
+			if got.status != 0 || got.configSeen == nil || !strings.Contains(got.err, `"msg":"runs"`) {
+				t.Errorf("bridge %v: %+v", args, got)
+			}
+		}
+	})
+	t.Run("ends with status 2 on a wrong configuration and lists the faults", func(t *testing.T) {
+		got := outcome{}.call(with("BRIDGE_TYPO", "1", "BRIDGE_POLL_INTERVAL", "x"), "run")
+		if got.status != 2 || got.configSeen != nil || strings.Count(got.err, "\n  BRIDGE_") != 2 {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("ends with status 1 when the daemon fails, without its secrets", func(t *testing.T) {
+		got := outcome{daemonError: errors.New("login as secret-of-source failed")}.call(minimal())
+		if got.status != 1 || strings.Contains(got.err, "secret-of-source") || !strings.Contains(got.err, "login as") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestSignals(t *testing.T) {
+	aborted := make(chan struct{})
+	ctx, stop := untilSignal(context.Background(), func() { close(aborted) })
+	defer stop()
+	send := func() {
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send()
+	within(t, ctx.Done(), "the first signal to cancel the context")
+	select {
+	case <-aborted:
+		t.Fatal("the first signal aborts")
+	default:
+	}
+	send()
+	within(t, aborted, "the second signal to abort")
+}
+
+// within waits for something to happen.
+func within(t *testing.T, done <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
