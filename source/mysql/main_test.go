@@ -32,7 +32,7 @@ func newBase(t *testing.T, server *testenv.MariaDBServer, changes ...func(*mysql
 	return b
 }
 
-func open(t *testing.T, url string, changes ...func(*mysql.Options)) *mysql.Source {
+func open(t testing.TB, url string, changes ...func(*mysql.Options)) *mysql.Source {
 	t.Helper()
 	o, err := mysql.ParseURL(url)
 	if err != nil {

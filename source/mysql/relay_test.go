@@ -14,6 +14,8 @@ type relay struct {
 	paused chan struct{}
 
 	mu sync.Mutex
+	// total is what the server has sent.
+	total int
 	// left is how many bytes may still pass, -1 for all.
 	left   int
 	gate   chan struct{}
@@ -79,6 +81,13 @@ func (r *relay) resume() {
 	r.left, r.gate = -1, nil
 }
 
+// passed returns how many bytes the server has sent.
+func (r *relay) passed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total
+}
+
 // gated is the server's side of a connection behind the relay's gate.
 type gated struct {
 	r      *relay
@@ -88,6 +97,7 @@ type gated struct {
 func (g gated) Read(b []byte) (int, error) {
 	n, err := g.server.Read(b)
 	g.r.mu.Lock()
+	g.r.total += n
 	gate := g.r.gate
 	hold := false
 	if gate != nil {

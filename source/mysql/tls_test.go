@@ -1,0 +1,54 @@
+package mysql_test
+
+import (
+	"strings"
+	"testing"
+
+	"bridge/internal/testenv"
+)
+
+func TestTLS(t *testing.T) {
+	certs := testenv.NewCerts(t)
+	server := testenv.StartMariaDB(t, "--ssl-ca="+certs.CA, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
+	plain := testenv.MariaDB(t)
+	admin := server.Root(t)
+	for _, statement := range []string{
+		"CREATE USER secure@'%' IDENTIFIED BY 'p' REQUIRE X509",
+		"CREATE USER plain@'%' IDENTIFIED BY 'p'",
+	} {
+		if _, err := admin.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := "&tls-cert=" + certs.ClientCert + "&tls-key=" + certs.ClientKey
+	for _, test := range []struct {
+		name, url string
+		// encrypted is false and refused empty where plain text is what was asked for.
+		encrypted bool
+		refused   string
+	}{
+		{"no TLS", server.URL("plain", "p", ""), false, ""},
+		{"a trusted certificate", server.URL("plain", "p", "") + "?tls-ca=" + certs.CA, true, ""},
+		{"a certificate of an unknown authority", server.URL("plain", "p", "") + "?tls=true", false, "certificate"},
+		{"a certificate of another authority", server.URL("plain", "p", "") + "?tls-ca=" + certs.OtherCA, false, "certificate"},
+		{"a certificate that nobody looks at", server.URL("plain", "p", "") + "?tls=skip-verify", true, ""},
+		{"TLS preferred", server.URL("plain", "p", "") + "?tls=preferred", true, ""},
+		{"a client without the certificate it needs", server.URL("secure", "p", "") + "?tls-ca=" + certs.CA, false, "Access denied"},
+		{"a client with its certificate", server.URL("secure", "p", "") + "?tls-ca=" + certs.CA + client, true, ""},
+		{"TLS preferred and none there", plain.URL("", "", "") + "?tls=preferred", false, ""},
+		{"TLS asked for and none there", plain.URL("", "", "") + "?tls=skip-verify", false, "TLS"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := open(t, test.url).Query(t.Context(), "SHOW SESSION STATUS LIKE 'Ssl_cipher'", "Value")
+			if test.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), test.refused) {
+					t.Fatalf("error %v, want one with %q", err, test.refused)
+				}
+				return
+			}
+			if err != nil || len(got) != 1 || (got[0] != "") != test.encrypted {
+				t.Fatalf("cipher %q, %v", got, err)
+			}
+		})
+	}
+}
