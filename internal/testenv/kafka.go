@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func Kafka(t testing.TB) *KafkaServer {
 		}
 		var stop func()
 		if shared.server, stop, shared.err = newKafka(t, KafkaOptions{}); shared.err == nil {
-			atExit(stop)
+			AtExit(stop)
 		}
 	})
 	if shared.err != nil {
@@ -172,6 +173,12 @@ func (s *KafkaServer) Kill() { s.server.kill() }
 
 // Stop ends a broker of StartKafka in good order. Its data stays.
 func (s *KafkaServer) Stop() { s.server.stop() }
+
+// Pause makes a broker of StartKafka stand still, as a host without CPU time does: connections stay open, nothing answers.
+func (s *KafkaServer) Pause() { s.server.signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *KafkaServer) Resume() { s.server.signal(syscall.SIGCONT) }
 
 // Start starts a killed or stopped broker on its data and port and blocks until it answers.
 func (s *KafkaServer) Start(t testing.TB) {

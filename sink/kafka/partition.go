@@ -54,22 +54,27 @@ func checkTopicName(name string) error {
 
 // resolve returns the routes of topics by name, waiting for what is missing.
 func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, error) {
+	unknown, old := s.unresolved(names)
+	if len(unknown)+len(old) == 0 {
+		return s.routes(names), nil
+	}
 	pause := newBackoff()
 	who := fmt.Sprintf("call %d ", s.calls.Add(1))
 	defer s.faults.okAll(who)
 	for {
-		unknown, old := s.unresolved(names)
-		if len(unknown)+len(old) > 0 {
-			s.cluster.follow(unknown)
-			err := s.look(ctx, who, append(old, unknown...))
-			if len(unknown) > 0 && err != nil {
-				if err := pause.Wait(ctx); err != nil {
-					return nil, err
-				}
-				continue
-			}
+		s.cluster.follow(unknown)
+		err := s.look(ctx, who, append(old, unknown...))
+		if unknown, old = s.unresolved(names); len(unknown) == 0 {
+			// Whether what is merely old was seen again does not matter.
+			return s.routes(names), nil
 		}
-		return s.routes(names), nil
+		if err == nil {
+			err = fmt.Errorf("no broker tells of topics %q", unknown)
+			s.faults.fail(who, everywhere, err)
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -118,5 +118,8 @@ func (c *cluster) produce(ctx context.Context, topic string, partition int32, se
 			message = r.BatchIndexErrorMessage
 		}
 	}
-	return p.BaseOffset, generation, answer(p.ErrorCode, message)
+	if err := answer(p.ErrorCode, message); err != nil {
+		return -1, generation, err
+	}
+	return p.BaseOffset, generation, nil
 }

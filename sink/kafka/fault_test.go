@@ -1,0 +1,323 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+var produceKey = []kmsg.Key{kmsg.Produce}
+
+func TestTransientFaultsAreRetried(t *testing.T) {
+	for _, test := range []struct {
+		err *kerr.Error
+		at  string
+	}{
+		{kerr.NotLeaderForPartition, "t/0"},
+		{kerr.LeaderNotAvailable, "t/0"},
+		{kerr.NotEnoughReplicas, "t/0"},
+		{kerr.NotEnoughReplicasAfterAppend, "t/0"},
+		{kerr.RequestTimedOut, "t/0"},
+		{kerr.CorruptMessage, "t/0"},
+		{kerr.KafkaStorageError, "t/0"},
+		{kerr.FencedLeaderEpoch, "t/0"},
+		{kerr.UnknownServerError, "t/0"},
+		{kerr.InvalidTimestamp, "t"},
+		{kerr.UnknownTopicOrPartition, "t"},
+		{kerr.TopicAuthorizationFailed, "t"},
+		{kerr.ClusterAuthorizationFailed, "kafka"},
+		{kerr.OutOfOrderSequenceNumber, "t/0"},
+		{kerr.UnknownProducerID, "t/0"},
+		{kerr.InvalidProducerEpoch, "t/0"},
+		{kerr.ProducerFenced, "t/0"},
+	} {
+		t.Run(test.err.Message, func(t *testing.T) {
+			c := fake(t, kfake.SeedTopics(1, "t"))
+			var log faultLog
+			s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Fault: log.add})
+			sent := series("t", "before", 0, 10, 2)
+			publish(t, s, sent)
+			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err, Count: 3})
+			more := series("t", "after", 0, 10, 2)
+			publish(t, s, more)
+			if log.count() != 3 || log.at(test.at) == nil {
+				t.Errorf("faults told: %v, want 3 at %s", log.faults, test.at)
+			}
+			if err := s.Ready(deadline(t)); err != nil {
+				t.Errorf("Ready after the fault: %v", err)
+			}
+			if n := judge(t, append(sent, more...), consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...))); n != 0 {
+				t.Errorf("%d messages are repeated", n)
+			}
+		})
+	}
+}
+
+func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(2, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	held := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(deadline(t), series("t", "k", 0, 20, 5))
+		done <- err
+	}()
+	until(t, "Ready names the grant", func() bool {
+		err := s.Ready(deadline(t))
+		return err != nil && strings.Contains(err.Error(), "grant WRITE and DESCRIBE on topic t ")
+	})
+	held.Remove()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(deadline(t)); err != nil {
+		t.Errorf("Ready afterwards: %v", err)
+	}
+}
+
+func TestALostAnswerMakesNoRepeat(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	// The broker appends and answers with an error, at every second attempt.
+	c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.RequestTimedOut, Count: 1})
+	var sent []sink.Message
+	for round := range 20 {
+		batch := series("t", "k", 10*round, 10, 3)
+		out := publish(t, s, batch)
+		if want := (sink.Mark{Place: "t/0", Last: uint64(10*round + 9)}); len(out.Marks) != 1 || out.Marks[0] != want {
+			t.Fatalf("marks %v, want %v", out.Marks, want)
+		}
+		sent = append(sent, batch...)
+		c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.NotEnoughReplicasAfterAppend, Count: round % 2})
+	}
+	if n := judge(t, sent, consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...))); n != 0 {
+		t.Errorf("%d messages are repeated", n)
+	}
+}
+
+func TestADuplicateSequenceCountsAsAcknowledged(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.DuplicateSequenceNumber})
+	if out := publish(t, s, series("t", "k", 0, 5, 1)); len(out.Marks) != 0 {
+		t.Errorf("marks %v without an offset", out.Marks)
+	}
+	if out := publish(t, s, series("t", "k", 5, 5, 1)); len(out.Marks) != 1 {
+		t.Errorf("marks %v", out.Marks)
+	}
+}
+
+func TestACutConnectionLosesNothing(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(4, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	var requests atomic.Int64
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if requests.Add(1)%5 == 0 {
+			return nil, errors.New("cut"), true
+		}
+		return nil, nil, false
+	})
+	var sent []sink.Message
+	for round := range 30 {
+		batch := series("t", "k", 20*round, 20, 8)
+		publish(t, s, batch)
+		sent = append(sent, batch...)
+	}
+	judge(t, sent, consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)))
+}
+
+func TestOrderHoldsOverLeaderMoves(t *testing.T) {
+	const partitions, writers, rounds = 4, 4, 25
+	c := fake(t, kfake.SeedTopics(partitions, "t"))
+	s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+	sent := make([][]sink.Message, writers)
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for round := range rounds {
+				batch := series("t", fmt.Sprint("w", w), 50*round, 50, 5)
+				if out, err := s.Publish(deadline(t), batch); err != nil || !out.AllAcked() {
+					t.Errorf("%d acknowledged: %v", out.Acked(), err)
+					return
+				}
+				sent[w] = append(sent[w], batch...)
+				if err := c.MoveTopicPartition("t", int32(w), int32(round%3)); err != nil {
+					t.Errorf("move: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var all []sink.Message
+	for _, batch := range sent {
+		all = append(all, batch...)
+	}
+	t.Logf("%d repeats", judge(t, all, consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...))))
+}
+
+func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	publish(t, s, series("t", "before", 0, 1, 1))
+	gate, arrived := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if !first.Swap(true) {
+			close(arrived)
+			c.SleepControl(func() { <-gate })
+		}
+		return nil, nil, false
+	})
+	ctx, cancel := context.WithCancelCause(deadline(t))
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(ctx, series("t", "abandoned", 0, 1, 1))
+		result <- err
+	}()
+	<-arrived
+	stop := errors.New("stop")
+	cancel(stop)
+	if err := <-result; !errors.Is(err, stop) {
+		t.Fatalf("Publish returns %v, want the cause", err)
+	}
+	publish(t, s, series("t", "newer", 0, 1, 1))
+	late := c.Fault(kfake.Fault{Keys: produceKey, Observe: true})
+	close(gate)
+	publish(t, s, series("t", "newest", 0, 1, 1))
+	if err := late.Wait(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, r := range consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)) {
+		order = append(order, id(r))
+	}
+	if got := strings.Join(order, " "); got != "before+0-0 newer+0-0 newest+0-0" {
+		t.Errorf("the log holds %s", got)
+	}
+}
+
+func TestCallsShareABatch(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	publish(t, s, series("t", "before", 0, 1, 1))
+	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
+	resume := stall(c)
+	const calls = 20
+	var wg sync.WaitGroup
+	publishOne := func(n int) {
+		wg.Go(func() {
+			if out, err := s.Publish(deadline(t), series("t", fmt.Sprint("call", n), 0, 3, 1)); err != nil || !out.AllAcked() {
+				t.Errorf("call %d: %v", n, err)
+			}
+		})
+	}
+	publishOne(0)
+	until(t, "the first batch is on its way", func() bool { return kafka.Queued(s, "t", 0) == 1 })
+	for n := 1; n < calls; n++ {
+		publishOne(n)
+	}
+	until(t, "all calls wait", func() bool { return kafka.Queued(s, "t", 0) == calls })
+	resume()
+	wg.Wait()
+	if n := requests.Hits(); n > 2 {
+		t.Errorf("%d requests for %d calls, want 2", n, calls)
+	}
+}
+
+func TestACallThatLeavesTakesNobodyWithIt(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	first := series("t", "first", 0, 3, 1)
+	publish(t, s, first)
+	resume := stall(c)
+	defer resume()
+	ctx, cancel := context.WithCancel(deadline(t))
+	leaver := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(ctx, series("t", "leaver", 0, 3, 1))
+		leaver <- err
+	}()
+	until(t, "the leaver is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
+	stayer := make(chan sink.Outcome, 1)
+	kept := series("t", "stayer", 0, 3, 1)
+	go func() {
+		out, err := s.Publish(deadline(t), kept)
+		if err != nil {
+			t.Error(err)
+		}
+		stayer <- out
+	}()
+	until(t, "the stayer waits", func() bool { return kafka.Queued(s, "t", 0) == 2 })
+	cancel()
+	if err := <-leaver; !errors.Is(err, context.Canceled) {
+		t.Errorf("the leaver gets %v", err)
+	}
+	resume()
+	if out := <-stayer; !out.AllAcked() {
+		t.Errorf("the stayer has %v", out.Status)
+	}
+}
+
+func TestABrokerThatComesLateIsWaitedFor(t *testing.T) {
+	port := testenv.FreePort(t)
+	addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+	var log faultLog
+	s := open(t, kafka.Options{Brokers: []string{addr}, Topics: []string{"t"}, Fault: log.add})
+	if err := s.Ready(deadline(t)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("Ready without a broker: %v", err)
+	}
+	sent := series("t", "k", 0, 100, 10)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(deadline(t), sent)
+		done <- err
+	}()
+	until(t, "attempts fail", func() bool { return log.count() > 2 })
+	c := fake(t, kfake.NumBrokers(1), kfake.Ports(port), kfake.SeedTopics(3, "t"))
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(deadline(t)); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	judge(t, sent, consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)))
+}
+
+func TestCloseLeavesNoGoroutine(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(8, "t"))
+	before := runtime.NumGoroutine()
+	s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+	publish(t, s, series("t", "k", 0, 100, 20))
+	resume := stall(c)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(deadline(t), series("t", "k", 100, 100, 20))
+		done <- err
+	}()
+	until(t, "a batch is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, sink.ErrClosed) {
+		t.Errorf("Publish ends with %v", err)
+	}
+	resume()
+	until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+}
