@@ -27,7 +27,11 @@ var (
 	// errCut tells that a page was complete before its result was: the connection is closed instead of drained.
 	errCut = errors.New("result cut")
 	// errStale tells that a page's types are not those that the columns were read for.
-	errStale = errors.New("the columns of the table changed")
+	errStale  = errors.New("the columns of the table changed")
+	errNoHead = errors.New("the server's answer lacks its clock")
+	// errNoDatabase is for a table whose database neither TABLE nor the source's URL names.
+	errNoDatabase = fmt.Errorf("%w: the table has no database: write TABLE as database.table or put the database into the source's URL",
+		source.ErrMissing)
 )
 
 // number returns the server's error number, 0 when err is no error of the server.
@@ -52,7 +56,8 @@ func mayBeStale(err error) bool {
 func (s *shard) explain(err error) error {
 	switch number(err) {
 	case erNoSuchTable, erBadDB, erNoDB:
-		return fmt.Errorf("%w: %w: create the table, or correct TABLE of the stream or the database in the source's URL", source.ErrMissing, err)
+		return fmt.Errorf("%w: %w: create the table, or correct TABLE of the stream or the database in the source's URL",
+			source.ErrMissing, err)
 	case erBadField:
 		return fmt.Errorf("%w: %w", source.ErrMissing, err)
 	case erTableAccessDenied, erColAccessDenied, erDBAccessDenied:

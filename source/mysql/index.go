@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"bridge/source"
@@ -93,5 +92,3 @@ func checkedJSON(create string) map[string]bool {
 	}
 	return checked
 }
-
-var errNoHead = errors.New("the server's answer lacks its clock")

@@ -108,6 +108,7 @@ func (s *shard) fill(rows driver.Rows, q source.Query, p *source.Page) (full boo
 		if err := s.appendRecord(row[1:], p); err != nil {
 			return false, err
 		}
+		// Invariant 7: the budget is exceeded by one record at most.
 		full = q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
 	}
 	return full, nil

@@ -35,7 +35,8 @@ type pageQuery struct{ upToAfter, through, limit string }
 func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
-	b.WriteString("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")")
+	b.WriteString("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), ")
+	b.WriteString("COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")")
 	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)))
 	b.WriteString(") UNION ALL (SELECT NULL")
 	for i, column := range sh.columns.List {

@@ -29,8 +29,6 @@ type shard struct {
 
 var _ source.Shard = (*shard)(nil)
 
-var errNoDatabase = fmt.Errorf("%w: the table has no database: write TABLE as database.table or put the database into the source's URL", source.ErrMissing)
-
 // Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	err := s.try(ctx, q, p)
@@ -98,7 +96,8 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 }
 
 func (s *shard) nextID(ctx context.Context, c conn) (next uint64, err error) {
-	const query = "SELECT TABLE_NAME AS name, AUTO_INCREMENT AS next FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+	const query = "SELECT TABLE_NAME AS name, AUTO_INCREMENT AS next FROM information_schema.TABLES " +
+		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
 	found := false
 	var malformed error
 	err = c.query(ctx, query, func(get func(string) string) {

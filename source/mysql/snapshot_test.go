@@ -1,0 +1,47 @@
+package mysql_test
+
+import (
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+)
+
+// The records of a page and the highest id beside them must be of one moment, whatever commits meanwhile.
+func TestPageIsOneSnapshot(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, body TEXT)")
+	const rows = 3000
+	written := make(chan error, 1)
+	go func() {
+		for range rows {
+			if _, err := b.admin.ExecContext(t.Context(), "INSERT INTO t (body) VALUES (REPEAT('b', 500))"); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- nil
+	}()
+	s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
+	var last, seen uint64
+	for last < rows {
+		p := read(t, s, source.Query{After: last, Limit: 100_000})
+		seen += uint64(len(p.Records))
+		if len(p.Records) > 0 {
+			last = p.Records[len(p.Records)-1].ID
+		}
+		if p.MaxID != last {
+			t.Fatalf("the page ends with %d, the highest id is %d", last, p.MaxID)
+		}
+		select {
+		case err := <-written:
+			if err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+	}
+	if seen != rows {
+		t.Fatalf("%d records, want %d", seen, rows)
+	}
+}
