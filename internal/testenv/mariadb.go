@@ -2,18 +2,14 @@ package testenv
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,96 +177,6 @@ func lookPath(name string) (string, error) {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-func (s *MariaDBServer) open(db string) (*sql.DB, error) {
-	cfg := s.admin.Clone()
-	cfg.DBName, cfg.MultiStatements = db, true
-	cfg.Logger = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
-}
-
-func (s *MariaDBServer) ping(ctx context.Context) error {
-	db, err := s.open("")
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return db.PingContext(ctx)
-}
-
-var reportMariaDB sync.Once
-
-// greet asks the server for its version and notes that it takes part.
-func (s *MariaDBServer) greet(where string) error {
-	db, err := s.open("")
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := db.QueryRow("SELECT VERSION()").Scan(&s.Version); err != nil {
-		return fmt.Errorf("greet the server %s: %w", where, err)
-	}
-	reportMariaDB.Do(func() { report("real", fmt.Sprintf("MariaDB %s (%s)", s.Version, where)) })
-	return nil
-}
-
-// Root returns a connection pool of the administrator without a default database, closed when the test ends. It
-// accepts several statements in one call.
-func (s *MariaDBServer) Root(t testing.TB) *sql.DB {
-	t.Helper()
-	return s.Admin(t, "")
-}
-
-// Admin is Root with a default database.
-func (s *MariaDBServer) Admin(t testing.TB, db string) *sql.DB {
-	t.Helper()
-	pool, err := s.open(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = pool.Close() })
-	return pool
-}
-
-var databases atomic.Uint64
-
-// NewDatabase creates a database with a name that nobody uses and drops it when the test ends.
-func (s *MariaDBServer) NewDatabase(t testing.TB) string {
-	t.Helper()
-	name := fmt.Sprintf("bridge_test_%d_%d", os.Getpid(), databases.Add(1))
-	db := s.Root(t)
-	if _, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		// A server that the test has killed takes its databases with it.
-		_, _ = db.Exec("DROP DATABASE IF EXISTS " + name)
-	})
-	return name
-}
-
-// DSN returns the address of a database in the form of go-sql-driver/mysql. An empty user means the administrator.
-func (s *MariaDBServer) DSN(user, pass, db string) string {
-	cfg := s.admin.Clone()
-	if user != "" {
-		cfg.User, cfg.Passwd = user, pass
-	}
-	cfg.DBName = db
-	return cfg.FormatDSN()
-}
-
-// URL returns the address of a database in the form of BRIDGE_SOURCE_URL. An empty user means the administrator.
-func (s *MariaDBServer) URL(user, pass, db string) string {
-	if user == "" {
-		user, pass = s.admin.User, s.admin.Passwd
-	}
-	u := url.URL{Scheme: "mysql", User: url.UserPassword(user, pass), Host: s.Addr, Path: "/" + db}
-	return u.String()
 }
 
 // Kill ends a server of StartMariaDB at once, as a crash does. Its data stays.
