@@ -1,0 +1,103 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"go.etcd.io/bbolt"
+
+	"bridge/checkpoint"
+)
+
+// Names in the file; doc.go says what they hold.
+const (
+	markBucket  = "bridge"
+	formatKey   = "format"
+	shardBucket = "shards"
+	stateKey    = "state"
+)
+
+const (
+	formatText    = "bridge checkpoint "
+	formatVersion = 1
+)
+
+// mark writes what every file of ours has.
+func mark(tx *bbolt.Tx) error {
+	b, err := tx.CreateBucketIfNotExists([]byte(markBucket))
+	if err != nil {
+		return err
+	}
+	if _, err := tx.CreateBucketIfNotExists([]byte(shardBucket)); err != nil {
+		return err
+	}
+	format := strconv.AppendInt([]byte(formatText), formatVersion, 10)
+	return b.Put([]byte(formatKey), seal(format, markBucket, formatKey))
+}
+
+// check reads a whole file and returns nil if it is a checkpoint of ours that can be trusted. Otherwise the error wraps
+// ErrCorrupt, ErrForeign or ErrNewer.
+func check(file io.ReaderAt, size int64) error {
+	// The mark comes first in the order of names.
+	marked := false
+	err := verify(file, size, func(path []string, value []byte) error {
+		switch {
+		case len(path) == 2 && path[0] == markBucket && path[1] == formatKey:
+			marked = true
+			return checkFormat(value)
+		case marked && path[0] == shardBucket:
+			return checkRecord(value, path)
+		case marked:
+			return damaged("the value at %q belongs to no file of version %d", path, formatVersion)
+		}
+		return nil
+	})
+	if err == nil && !marked {
+		return fmt.Errorf("a bbolt file of another program: %w", checkpoint.ErrForeign)
+	}
+	return err
+}
+
+// checkRecord checks one value of a shard. A name that was damaged shows because the path is part of the seal.
+func checkRecord(value []byte, path []string) error {
+	payload, err := unseal(value, path...)
+	if err == nil && len(path) == 4 && path[3] == stateKey {
+		_, err = checkpoint.DecodeState(payload)
+	}
+	return err
+}
+
+func checkFormat(value []byte) error {
+	payload, err := unseal(value, markBucket, formatKey)
+	if err != nil {
+		return err
+	}
+	text, ours := bytes.CutPrefix(payload, []byte(formatText))
+	version, err := strconv.Atoi(string(text))
+	switch {
+	case !ours || err != nil || version < 1:
+		return fmt.Errorf("the file says %q of itself: %w", payload, checkpoint.ErrForeign)
+	case version > formatVersion:
+		return fmt.Errorf("the file has version %d, this program knows up to %d: %w", version, formatVersion, checkpoint.ErrNewer)
+	}
+	return nil
+}
+
+// explain adds the file and the remedy to an error of Open.
+func explain(path string, err error) error {
+	remedy := ""
+	switch {
+	case errors.Is(err, checkpoint.ErrCorrupt):
+		remedy = ": restore the file from a copy, or move it away: then every stream begins at its START again and repeats what it has published"
+	case errors.Is(err, checkpoint.ErrForeign):
+		remedy = ": set BRIDGE_CHECKPOINT_URL to a file of bridge's own; one that does not exist is made"
+	case errors.Is(err, checkpoint.ErrNewer):
+		remedy = ": run that version of bridge or a later one"
+	case errors.Is(err, checkpoint.ErrLocked):
+		remedy = ": stop the other process, or set BRIDGE_CHECKPOINT_URL to another file"
+	}
+	return fmt.Errorf("open checkpoint %s: %w%s", path, err, remedy)
+}

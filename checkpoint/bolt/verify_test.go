@@ -1,0 +1,155 @@
+package bolt_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"bridge/checkpoint"
+	"bridge/checkpoint/bolt"
+)
+
+// contents returns all values of a database with their paths, in order, as bbolt reads them.
+func contents(t *testing.T, db *bbolt.DB) []string {
+	t.Helper()
+	var all []string
+	var walk func(path []string, b *bbolt.Bucket) error
+	walk = func(path []string, b *bbolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			below := append(slices.Clip(path), string(k))
+			if v == nil {
+				return walk(below, b.Bucket(k))
+			}
+			all = append(all, fmt.Sprintf("%q=%d %x", below, len(v), crc32.ChecksumIEEE(v)))
+			return nil
+		})
+	}
+	if err := db.View(func(tx *bbolt.Tx) error { return walk(nil, tx.Cursor().Bucket()) }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestVerifyAcceptsWhatBoltWrites compares verify with bbolt itself over random histories.
+func TestVerifyAcceptsWhatBoltWrites(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			path := filepath.Join(t.TempDir(), "any.db")
+			opts := &bbolt.Options{NoSync: true, PageSize: []int{0, 1024, 16384}[seed%3], NoFreelistSync: seed%5 == 4}
+			db, err := bbolt.Open(path, 0o600, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 40 {
+				if err := db.Update(func(tx *bbolt.Tx) error { return scribble(r, tx) }); err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				file := mustRead(t, path)
+				err := bolt.Verify(bytes.NewReader(file), int64(len(file)), func(path []string, value []byte) error {
+					got = append(got, fmt.Sprintf("%q=%d %x", path, len(value), crc32.ChecksumIEEE(value)))
+					return nil
+				})
+				if err != nil {
+					t.Fatalf("verify refuses what bbolt wrote: %v", err)
+				}
+				if want := contents(t, db); !slices.Equal(got, want) {
+					t.Fatalf("verify sees %d values, bbolt %d", len(got), len(want))
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// scribble changes a database at random: nested buckets, values of all sizes, deletes.
+func scribble(r *rand.Rand, tx *bbolt.Tx) error {
+	b, err := tx.CreateBucketIfNotExists(fmt.Append(nil, "top", r.IntN(3)))
+	for range r.IntN(3) {
+		if err == nil {
+			b, err = b.CreateBucketIfNotExists(fmt.Append(nil, "bucket", r.IntN(4)))
+		}
+	}
+	for range r.IntN(120) {
+		name := fmt.Appendf(nil, "key %0*d", 1+r.IntN(60), r.IntN(200))
+		if err == nil && r.IntN(3) == 0 {
+			err = b.Delete(name)
+		} else if err == nil {
+			err = b.Put(name, bytes.Repeat([]byte{byte(r.Uint32())}, []int{0, 1, 50, 3000, 20000}[r.IntN(5)*r.IntN(2)]))
+		}
+	}
+	if err == nil && r.IntN(10) == 0 {
+		err = tx.DeleteBucket(fmt.Append(nil, "top", r.IntN(3)))
+		if errors.Is(err, bbolt.ErrBucketNotFound) {
+			err = nil
+		}
+	}
+	return err
+}
+
+func TestVerifyAcceptsALongListOfFreePages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "long.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, PageSize: 1024, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := []byte("big")
+	for _, size := range []int{70 << 20, 1, 2} {
+		if err := db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(name)
+			if err != nil {
+				return err
+			}
+			return b.Put(name, make([]byte, size))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := db.Stats().FreePageN; n < 65536 {
+		t.Fatalf("the list has only %d pages", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := mustRead(t, path)
+	if err := bolt.Verify(bytes.NewReader(file), int64(len(file)), func([]string, []byte) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzCheck gives damaged files headers that look sound, so that the damage reaches the pages behind: check never panics.
+func FuzzCheck(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "bridge.db")
+	fill(f, path)
+	file := mustRead(f, path)
+	f.Add(file[:16<<10])
+	f.Add(file[:min(len(file), 128<<10)])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, file []byte) {
+		for _, at := range []int{0, 4096} {
+			if len(file) < at+80 {
+				break
+			}
+			copy(file[at+16:], binary.NativeEndian.AppendUint32(nil, 0xED0CDAED))
+			h := fnv.New64a()
+			h.Write(file[at+16 : at+72])
+			binary.NativeEndian.PutUint64(file[at+72:], h.Sum64())
+		}
+		err := bolt.Check(bytes.NewReader(file), int64(len(file)))
+		if err != nil && !errors.Is(err, checkpoint.ErrCorrupt) && !errors.Is(err, checkpoint.ErrForeign) && !errors.Is(err, checkpoint.ErrNewer) {
+			t.Fatalf("an error of no kind: %v", err)
+		}
+	})
+}
