@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 )
@@ -42,9 +41,9 @@ func (l *loader) readPEM(variable, path string) (pem []byte, ok bool) {
 	if path == "" {
 		return nil, false
 	}
-	pem, err := os.ReadFile(path)
+	pem, err := readFile(path)
 	if err != nil {
-		l.add(variable, "names a file that cannot be read (%s): name a PEM file that bridge may read", reason(err))
+		l.add(variable, "names a file that cannot be read (%v): name a PEM file that bridge may read", err)
 		return nil, false
 	}
 	return pem, true
@@ -66,9 +65,9 @@ func (l *loader) natsSecret(name, value string, is func(string) bool) Secret {
 	read := l.secret(variable)
 	if _, inFile := l.env[variable+fileSuffix]; !inFile && !is(value) {
 		read = func() (string, error) {
-			text, err := os.ReadFile(value)
+			text, err := readFile(value)
 			if err != nil {
-				return "", fmt.Errorf("%s is neither the secret nor a file that can be read (%s): name a file that bridge may read", variable, reason(err))
+				return "", fmt.Errorf("%s is neither the secret nor a file that can be read (%w): name a file that bridge may read", variable, err)
 			}
 			return string(bytes.TrimRight(text, "\r\n")), nil
 		}
@@ -80,5 +79,6 @@ func (l *loader) natsSecret(name, value string, is func(string) bool) Secret {
 	case !is(text):
 		l.add(variable, "does not lead to what it should: name a file with credentials (.creds) for BRIDGE_NATS_CREDS, with a seed (SU…) for BRIDGE_NATS_NKEY")
 	}
+	l.secrets.add(text)
 	return read
 }

@@ -59,6 +59,9 @@ func commands() []command {
 }
 
 const runDetails = `
+SIGTERM or SIGINT ends it in good order within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A second one ends it at once, with
+status 1, which loses nothing.
+
 The configuration comes from the environment; docs/configuration.md describes it. The variables:
 
 `

@@ -26,8 +26,8 @@ func FuzzConfig(f *testing.F) {
 		var environ []string
 		for entry := range strings.SplitSeq(text, "\n") {
 			name, value, _ := strings.Cut(entry, "=")
-			// A name of a variable, of a stream too, is no secret; nor may a file be read by chance.
-			if name != "BRIDGE_STREAMS" && !strings.HasSuffix(name, fileSuffix) {
+			// The name of a stream is no secret.
+			if name != "BRIDGE_STREAMS" {
 				value = strings.ReplaceAll(value, "$", secret)
 			}
 			environ = append(environ, name+"="+value)

@@ -54,20 +54,13 @@ func (l *loader) secret(variable string) Secret {
 	}
 }
 
-// maxSecret bounds what is read of a file that is not a secret after all.
-const maxSecret = 1 << 20
-
 // readSecretFile returns the contents of a file without the line end behind it. The error does not hold the path: somebody
 // may have written the secret in its place.
 func readSecretFile(variable, path string) (string, error) {
-	info, err := os.Stat(path)
-	if err == nil && (info.IsDir() || info.Size() > maxSecret) {
-		return "", errors.New("names something that is no file with a secret: name a file with the secret and nothing else")
-	}
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
-		return "", fmt.Errorf("names a file that cannot be read (%s): name a file that bridge may read and that holds the value of %s",
-			reason(err), strings.TrimSuffix(variable, fileSuffix))
+		return "", fmt.Errorf("names a file that cannot be read (%w): name a file that bridge may read and that holds the value of %s",
+			err, strings.TrimSuffix(variable, fileSuffix))
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if secret == "" {
@@ -76,10 +69,29 @@ func readSecretFile(variable, path string) (string, error) {
 	return secret, nil
 }
 
-// reason returns what is wrong with a file without its path.
-func reason(err error) string {
-	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathError.Err.Error()
+// maxFile bounds what is read of a file that is none of ours after all.
+const maxFile = 1 << 20
+
+// readFile returns the contents of a file with a secret or a certificate. The error does not hold the path.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, withoutPath(err)
+	case !info.Mode().IsRegular():
+		// Reading a device or a pipe could last for ever.
+		return nil, errors.New("no regular file")
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("larger than %d bytes", maxFile)
 	}
-	return "it fails to open"
+	text, err := os.ReadFile(path)
+	return text, withoutPath(err)
+}
+
+// withoutPath returns what is wrong with a file without its path.
+func withoutPath(err error) error {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathError.Err
+	}
+	return err
 }

@@ -45,6 +45,12 @@ func TestSecretFiles(t *testing.T) {
 		}
 	})
 
+	t.Run("a password in the environment keeps its white space", func(t *testing.T) {
+		if got, err := load(t, scram("BRIDGE_KAFKA_SASL_PASSWORD", " hunter2 ")).Sink.Kafka.Password(); err != nil || got != " hunter2 " {
+			t.Fatalf("%q, %v", got, err)
+		}
+	})
+
 	t.Run("so is the password in the URL of the source", func(t *testing.T) {
 		path := secretFile(t, "mysql://u:p%40ss@h/d\n")
 		source := load(t, with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", path)).Source
@@ -108,7 +114,7 @@ func TestSecretFiles(t *testing.T) {
 	}{
 		{"both ways at once", scram("BRIDGE_KAFKA_SASL_PASSWORD", "p", "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "/dev/null"), "BRIDGE_KAFKA_SASL_PASSWORD", "unset one"},
 		{"a file that is not there", with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", "/not/there"), "BRIDGE_SOURCE_URL_FILE", "no such file"},
-		{"a folder", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", t.TempDir()), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "no file with a secret"},
+		{"a folder", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", t.TempDir()), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "no regular file"},
 		{"an empty file", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", secretFile(t, "\n")), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "empty"},
 		{"a creds file that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", secretFile(t, "x")), "BRIDGE_NATS_CREDS", ".creds"},
 		{"a creds file that is not there", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", "/not/there"), "BRIDGE_NATS_CREDS", "no such file"},

@@ -181,6 +181,9 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 // topics judges the topics that a template makes: all they depend on is known.
 func (l *loader) topics(variable string, template *sink.Template, s *Stream, cfg *Config) {
 	for _, table := range s.Tables {
+		if _, name, qualified := strings.Cut(table, "."); qualified {
+			table = name
+		}
 		vars := sink.Vars{Stream: s.Name, Table: table, Family: s.Family, Tag: s.Tag, Domain: cfg.DomainID}
 		topic := string(template.Append(nil, vars, sink.EscapeNone))
 		if sink.CheckTopic(topic) != nil {
