@@ -51,7 +51,8 @@ type Entry struct {
 type Store interface {
 	// Load returns the state of a shard, or ErrNotFound.
 	Load(ctx context.Context, key Key) (State, error)
-	// Save replaces the state of a shard. When it returns nil the state is durable; otherwise the former one holds.
+	// Save replaces the state of a shard. When it returns nil the state is durable; otherwise the former one holds. It
+	// refuses a key without names and a state that does not pass State.Check.
 	Save(ctx context.Context, key Key, state State) error
 	// List returns all states in the order of stream and shard.
 	List(ctx context.Context) ([]Entry, error)

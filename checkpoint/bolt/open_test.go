@@ -3,14 +3,19 @@ package bolt_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
@@ -175,4 +180,75 @@ func TestCloseIsIdempotent(t *testing.T) {
 	if err := again.Save(t.Context(), key, checkpointtest.State(1)); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestManyOpenANewFileAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	var wg sync.WaitGroup
+	var opened atomic.Int32
+	for range 16 {
+		wg.Go(func() {
+			switch s, err := bolt.Open(path, bolt.Options{LockTimeout: 50 * time.Millisecond}); {
+			case err == nil:
+				opened.Add(1)
+				t.Cleanup(func() { mustClose(t, s) })
+			case !errors.Is(err, checkpoint.ErrLocked):
+				t.Errorf("Open returns %v, want ErrLocked", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d have the file open", n)
+	}
+}
+
+func TestWhatMayNotBeWrittenIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "bridge.db")
+	mustClose(t, mustOpen(t, path))
+	for name, mode := range map[string]os.FileMode{path: 0o444, dir: 0o555} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{path, filepath.Join(dir, "new.db")} {
+		err := asNobody(t, func() error { _, err := bolt.Open(name, bolt.Options{}); return err })
+		if !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("Open of %s returns %v, want a permission error", name, err)
+		}
+		mustSay(t, err, name, "must be writable")
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asNobody runs f as a user that is not root where the test runs as root, whom no mode of a file keeps out.
+func asNobody(t *testing.T, f func() error) error {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return f()
+	}
+	// The owner of the directory, seen from the thread, is somebody else: make the way to it passable.
+	for dir := t.TempDir(); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err == nil {
+			err = os.Chmod(dir, info.Mode()|0o055)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(65534); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setfsuid(0); err != nil {
+			t.Error(err)
+		}
+	}()
+	return f()
 }
