@@ -12,6 +12,11 @@
 // overtake an earlier one. Transient faults, a missing topic, stream or permission among them, are retried inside the
 // sink, for ever and with back-off.
 //
+// # Destinations
+//
+// A [Template] makes the destination of each event. [ParseTopic] and [ParseSubject] read one and refuse what can be no topic or
+// subject of the bus. A message that the bus refuses for good may become a [DeadLetter].
+//
 // # Adding a sink
 //
 // Write a subpackage named after the technology with an Open function that returns a type which implements [Sink], run
