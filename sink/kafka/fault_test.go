@@ -213,6 +213,36 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 	}
 }
 
+func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	publish(t, s, series("t", "before", 0, 1, 1))
+	// The broker appends the batch and says that it has not.
+	lies := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.RequestTimedOut, Count: -1})
+	ctx, cancel := context.WithCancel(deadline(t))
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(ctx, series("t", "abandoned", 0, 1, 1))
+		result <- err
+	}()
+	if err := lies.Wait(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Fatalf("Publish returns %v", err)
+	}
+	lies.Remove()
+	publish(t, s, series("t", "newer", 0, 1, 1))
+	var order []string
+	for _, r := range consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)) {
+		order = append(order, id(r))
+	}
+	if got := strings.Join(order, " "); got != "before+0-0 abandoned+0-0 newer+0-0" {
+		t.Errorf("the log holds %s", got)
+	}
+}
+
 func TestCallsShareABatch(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})

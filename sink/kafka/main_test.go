@@ -179,15 +179,6 @@ func id(r *kgo.Record) string {
 	return ""
 }
 
-// ids returns the message ids of a topic by key, in order.
-func ids(records []*kgo.Record) map[string][]string {
-	byKey := make(map[string][]string)
-	for _, r := range records {
-		byKey[string(r.Key)] = append(byKey[string(r.Key)], id(r))
-	}
-	return byKey
-}
-
 // judge fails the test unless records are exactly sent, for each key in its order on first occurrences, with repeats that are
 // the same to the byte. It returns how many repeats there are.
 func judge(t testing.TB, sent []sink.Message, records []*kgo.Record) (repeats int) {

@@ -1,9 +1,7 @@
 package kafka_test
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -91,21 +89,26 @@ func stall(c *kfake.Cluster) (resume func()) {
 }
 
 func TestConformanceReal(t *testing.T) {
-	k := testenv.Kafka(t)
+	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	limit := strconv.Itoa(refused)
 	configs := map[string]*string{"max.message.bytes": &limit}
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
 		one, two := newTopic(), newTopic()
-		name := strings.NewReplacer("/", "-", " ", "_").Replace(t.Name())
-		one, two = fmt.Sprintf("%s-%s", name[len(name)-20:], one), fmt.Sprintf("%s-%s", name[len(name)-20:], two)
 		k.CreateTopic(t, one, 4, configs)
 		k.CreateTopic(t, two, 1, configs)
 		s := open(t, kafka.Options{Brokers: k.Brokers(), Compression: kafka.None})
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
-			Features: sinktest.Features{Keys: true, Headers: true, Marks: true, Rejects: true, Wipes: true},
+			Features: sinktest.Features{
+				Keys: true, Headers: true, Marks: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+			},
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)))
+			},
+			Restart: k.Restart,
+			Stall: func(testing.TB) func() {
+				k.Pause()
+				return k.Resume
 			},
 			Wipe: func(t testing.TB) {
 				for topic, partitions := range map[string]int32{one: 4, two: 1} {

@@ -1,0 +1,193 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/sink"
+)
+
+// decode reads a sealed batch with franz-go's types and decompressor.
+func decode(t testing.TB, sealed []byte, c codec) (kmsg.RecordBatch, []kmsg.Record) {
+	t.Helper()
+	if n := binary.BigEndian.Uint32(sealed); int(n) != len(sealed)-sizePrefix {
+		t.Fatalf("size %d of %d bytes", n, len(sealed)-sizePrefix)
+	}
+	var b kmsg.RecordBatch
+	if err := b.ReadFrom(sealed[sizePrefix:]); err != nil {
+		t.Fatal(err)
+	}
+	if uint32(b.CRC) != crc32.Checksum(sealed[sizePrefix+21:], castagnoli) {
+		t.Fatal("wrong checksum")
+	}
+	if int(b.Length) != len(sealed)-sizePrefix-12 || b.Magic != 2 || b.PartitionLeaderEpoch != -1 || b.Attributes != c.id {
+		t.Fatalf("header %+v", b)
+	}
+	raw := b.Records
+	if c.id != 0 {
+		var err error
+		if raw, err = kgo.DefaultDecompressor().Decompress(raw, kgo.CompressionCodecType(c.id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var records []kmsg.Record
+	for len(raw) > 0 {
+		length, n := binary.Varint(raw)
+		if n <= 0 || int(length) > len(raw)-n {
+			t.Fatalf("record of %d bytes in %d", length, len(raw)-n)
+		}
+		var r kmsg.Record
+		if err := r.ReadFrom(raw[:n+int(length)]); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+		raw = raw[n+int(length):]
+	}
+	return b, records
+}
+
+func FuzzBatchIsReadBack(f *testing.F) {
+	f.Add([]byte("key"), []byte("value"), "id", int64(1_700_000_000_000), int64(-5), uint64(1), uint16(3))
+	f.Add([]byte(nil), []byte(nil), "", int64(0), int64(math.MaxInt32), uint64(math.MaxUint64), uint16(40))
+	f.Add([]byte{}, []byte{}, "\xff", int64(-1), int64(0), uint64(0), uint16(1))
+	f.Fuzz(func(t *testing.T, key, value []byte, text string, at, step int64, row uint64, count uint16) {
+		at, step = at%1e14, step%1e12
+		batch := make([]sink.Message, int(count%64)+1)
+		for i := range batch {
+			batch[i] = sink.Message{
+				Key: key, Value: value, ID: text, Type: text, Shard: text, RowID: row + uint64(i), Time: time.UnixMilli(at + step*int64(i%3)),
+			}
+		}
+		for _, compression := range Compressions {
+			c, err := newCodec(compression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r records
+			r.reset()
+			for i := range batch {
+				if !r.add(&batch[i]) {
+					batch = batch[:i]
+					break
+				}
+			}
+			sealed, err := r.seal(nil, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := identity{producer: 1 << 40, epoch: 7, sequence: math.MaxInt32}
+			stamp(sealed, id)
+			header, records := decode(t, sealed, c)
+			if header.ProducerID != id.producer || header.ProducerEpoch != id.epoch || header.FirstSequence != id.sequence {
+				t.Fatalf("identity %+v", header)
+			}
+			compare(t, batch, header, records)
+		}
+	})
+}
+
+func compare(t *testing.T, batch []sink.Message, header kmsg.RecordBatch, records []kmsg.Record) {
+	t.Helper()
+	if len(records) != len(batch) || int(header.NumRecords) != len(batch) || int(header.LastOffsetDelta) != len(batch)-1 {
+		t.Fatalf("%d of %d records, header %+v", len(records), len(batch), header)
+	}
+	latest := int64(math.MinInt64)
+	for i, r := range records {
+		m := &batch[i]
+		latest = max(latest, m.Time.UnixMilli())
+		if r.OffsetDelta != int32(i) || header.FirstTimestamp+r.TimestampDelta64 != m.Time.UnixMilli() {
+			t.Fatalf("record %d: %+v", i, r)
+		}
+		if !bytes.Equal(r.Key, m.Key) || (r.Key == nil) != (m.Key == nil) || !bytes.Equal(r.Value, m.Value) || (r.Value == nil) != (m.Value == nil) {
+			t.Fatalf("record %d has key %q and value %q", i, r.Key, r.Value)
+		}
+		n := 0
+		m.EachHeader(func(name, value string) {
+			if r.Headers[n].Key != name || string(r.Headers[n].Value) != value {
+				t.Fatalf("record %d, header %d: %v, want %s: %s", i, n, r.Headers[n], name, value)
+			}
+			n++
+		})
+		if n != len(r.Headers) {
+			t.Fatalf("record %d has %d headers", i, len(r.Headers))
+		}
+	}
+	if header.MaxTimestamp != latest {
+		t.Fatalf("latest time %d, want %d", header.MaxTimestamp, latest)
+	}
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	var r records
+	r.reset()
+	m := sink.Message{Value: make([]byte, 10_000)}
+	n := 0
+	for r.add(&m) {
+		n++
+	}
+	if size := len(r.raw) - recordsAt; n < 80 || size > maxBatchBytes {
+		t.Errorf("%d records in %d bytes", n, size)
+	}
+	r.reset()
+	big := sink.Message{Value: make([]byte, 2*maxBatchBytes)}
+	if !r.add(&big) || r.add(&m) {
+		t.Error("a single large record does not go alone")
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	t.Run("sequences go on from 2^31-1 to 0", func(t *testing.T) {
+		for _, test := range []struct{ from, n, want int32 }{
+			{0, 1, 1}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32 - 1, 5, 3},
+		} {
+			if got := (identity{sequence: test.from}).advance(int(test.n)).sequence; got != test.want {
+				t.Errorf("%d after %d records is %d, want %d", test.from, test.n, got, test.want)
+			}
+		}
+	})
+	t.Run("an epoch begins at sequence 0", func(t *testing.T) {
+		next, ok := identity{producer: 5, epoch: 2, sequence: 77}.nextEpoch()
+		if want := (identity{producer: 5, epoch: 3}); !ok || next != want {
+			t.Errorf("%+v, %v", next, ok)
+		}
+	})
+	t.Run("the last epoch has none after it", func(t *testing.T) {
+		if _, ok := (identity{epoch: lastEpoch}).nextEpoch(); ok {
+			t.Error("there is one")
+		}
+	})
+}
+
+// The hashes are those of Kafka's own test, UtilsTest.testMurmur2.
+func TestKeysGoWhereJavaPutsThem(t *testing.T) {
+	for key, hash := range map[string]int32{
+		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
+		"a-little-bit-longer-string": -1486304829, "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971, "abc": 479470107,
+	} {
+		for _, n := range []int{1, 2, 8, 50, 1000} {
+			r := newRoute(n)
+			if got, want := r.lane([]byte(key)).partition, (hash&math.MaxInt32)%int32(n); got != want {
+				t.Errorf("key %q of %d: partition %d, want %d", key, n, got, want)
+			}
+		}
+	}
+	r := newRoute(8)
+	if r.lane(nil) != r.lane([]byte{}) {
+		t.Error("no key and an empty key go to different partitions")
+	}
+}
+
+func newRoute(n int) route {
+	var r route
+	for i := range n {
+		r.lanes, r.partitions = append(r.lanes, newLane(nil, "t", int32(i))), append(r.partitions, i)
+	}
+	return r
+}

@@ -1,0 +1,160 @@
+package kafka_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+func TestOpenRefusesWhatCannotWork(t *testing.T) {
+	brokers := []string{"127.0.0.1:1"}
+	password := func() (string, error) { return "", nil }
+	for want, opts := range map[string]kafka.Options{
+		"no broker":           {},
+		"unknown compression": {Brokers: brokers, Compression: "lzma"},
+		"unknown SASL":        {Brokers: brokers, SASL: &kafka.SASL{Mechanism: "GSSAPI", Password: password}},
+		"needs a password":    {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.Plain}},
+		"name of a topic":     {Brokers: brokers, Topics: []string{"no/topic"}},
+	} {
+		if _, err := kafka.Open(opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+func TestLoginsInProcess(t *testing.T) {
+	for _, mechanism := range kafka.Mechanisms {
+		t.Run(mechanism, func(t *testing.T) {
+			c := fake(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"), kfake.SeedTopics(1, "t"))
+			var asked atomic.Int64
+			var log faultLog
+			s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Fault: log.add, SASL: &kafka.SASL{
+				Mechanism: mechanism, Username: "user", Password: func() (string, error) {
+					switch {
+					case asked.Add(1) == 1:
+						return "", errors.New("no such file")
+					case log.count() < 2:
+						return "wrong-secret", nil
+					}
+					return "right", nil
+				},
+			}})
+			publish(t, s, series("t", "k", 0, 10, 2))
+			if log.count() == 0 || strings.Contains(log.at("kafka").Error(), "wrong-secret") {
+				t.Errorf("faults %v", log.faults)
+			}
+		})
+	}
+}
+
+func TestAPasswordThatScramForbidsIsNotQuoted(t *testing.T) {
+	c := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.ScramSHA256, "user", "right"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{
+		Mechanism: kafka.ScramSHA256, Username: "user", Password: func() (string, error) { return "bell\a", nil },
+	}})
+	err := s.Ready(deadline(t))
+	if err == nil || !strings.Contains(err.Error(), "character that SCRAM does not allow") || strings.ContainsAny(err.Error(), "\a") ||
+		strings.Contains(err.Error(), "0007") {
+		t.Errorf("Ready: %q", err)
+	}
+}
+
+func TestTLSInProcess(t *testing.T) {
+	certs := testenv.NewCerts(t)
+	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fake(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}), kfake.SeedTopics(1, "t"))
+	var log faultLog
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Fault: log.add, TLS: func() (*tls.Config, error) {
+		if log.count() == 0 {
+			return trust(certs.OtherCA)
+		}
+		return trust(certs.CA)
+	}})
+	publish(t, s, series("t", "k", 0, 10, 2))
+	if err := log.at("kafka"); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("fault with the wrong CA: %v", err)
+	}
+}
+
+func TestARecordThatNoRequestTakesIsRejectedUnsent(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None, MaxRequestBytes: 64 << 10})
+	batch := []sink.Message{message("t", "k", 0, 100), message("t", "k", 1, 70_000), message("t", "k", 2, 100)}
+	out, err := s.Publish(deadline(t), batch)
+	if err != nil || out.Status[0] != sink.Acked || out.Status[1] != sink.Rejected || out.Status[2] != sink.Pending {
+		t.Fatalf("outcome %+v, %v", out, err)
+	}
+	if !strings.Contains(out.Rejected[0].Reason, "socket.request.max.bytes") || requests.Hits() != 1 {
+		t.Errorf("%d requests, reason %s", requests.Hits(), out.Rejected[0].Reason)
+	}
+}
+
+func TestTopicsThatCannotExistAreRejected(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	batch := []sink.Message{message("a b", "k", 0, 0), message("t", "k", 1, 0), message("", "k", 2, 0), message("..", "k", 3, 0)}
+	out, err := s.Publish(deadline(t), batch)
+	if err != nil || out.Acked() != 1 || out.Status[1] != sink.Acked || len(out.Rejected) != 3 {
+		t.Errorf("outcome %+v, %v", out, err)
+	}
+}
+
+func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
+	for _, test := range []struct {
+		err       *kerr.Error
+		producers int
+	}{
+		{kerr.OutOfOrderSequenceNumber, 1}, {kerr.UnknownProducerID, 1}, {kerr.InvalidProducerEpoch, 2}, {kerr.ProducerFenced, 2},
+	} {
+		t.Run(test.err.Message, func(t *testing.T) {
+			c := fake(t, kfake.SeedTopics(2, "t"))
+			asked := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Observe: true, Count: -1})
+			coordinators := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Observe: true, Count: -1})
+			s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+			sent := series("t", "k", 0, 20, 5)
+			publish(t, s, sent)
+			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err})
+			more := series("t", "k", 20, 20, 5)
+			publish(t, s, more)
+			if asked.Hits() != test.producers || coordinators.Hits() != 0 {
+				t.Errorf("%d producer ids, want %d; %d searches for a coordinator", asked.Hits(), test.producers, coordinators.Hits())
+			}
+			judge(t, append(sent, more...), consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)))
+		})
+	}
+}
+
+func TestVerifyWaitsForAMissingTopic(t *testing.T) {
+	c := fake(t)
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	done := make(chan error, 1)
+	go func() { done <- s.Verify(deadline(t), []sink.Mark{{Place: "t/1", Last: 3}}) }()
+	until(t, "Ready names the topic", func() bool {
+		err := s.Ready(deadline(t))
+		return err != nil && strings.Contains(err.Error(), "topic t does not exist")
+	})
+	if err := c.CreateTopic("t", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, sink.ErrBehind) || !strings.Contains(err.Error(), "no such partition") {
+		t.Errorf("Verify: %v", err)
+	}
+	if err := s.Verify(deadline(t), []sink.Mark{{Place: "ORDERS", Last: 3}}); !errors.Is(err, sink.ErrBehind) {
+		t.Errorf("Verify of another bus's mark: %v", err)
+	}
+}
