@@ -31,7 +31,7 @@ const checkpointResetDetails = `
 All shards of the stream lose their checkpoint and begin again where BRIDGE_STREAM_<NAME>_START says.
 `
 
-// store is a checkpoint store that can be closed.
+// store is a checkpoint store that can be closed. Its errors say what failed and name the file or the shard.
 type store interface {
 	checkpoint.Store
 	Close() error
@@ -48,16 +48,12 @@ func (p *process) withCheckpoint(create bool, do func(store) error) (err error) 
 	}
 	s, err := p.openStore(path)
 	if errors.Is(err, checkpoint.ErrLocked) {
-		return fmt.Errorf("%w: stop bridge first, then try again (a bridge that runs shows its positions at /api/v1/status)", err)
+		return fmt.Errorf("%w (where that is bridge: stop bridge first; while it runs, /api/v1/status shows its positions)", err)
 	}
 	if err != nil {
-		return fmt.Errorf("open the checkpoint: %w", err)
+		return err
 	}
-	defer func() {
-		if closing := s.Close(); closing != nil {
-			err = errors.Join(err, fmt.Errorf("close the checkpoint: %w", closing))
-		}
-	}()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	return do(s)
 }
 
@@ -101,7 +97,7 @@ func checkpointShow(p *process, ctx context.Context, call call) error {
 	return p.withCheckpoint(false, func(s store) error {
 		entries, err := s.List(ctx)
 		if err != nil {
-			return fmt.Errorf("list the checkpoint: %w", err)
+			return err
 		}
 		if call.flags["json"] {
 			views := make([]checkpointView, 0, len(entries))
@@ -145,10 +141,10 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		before, err := s.Load(ctx, key)
 		isNew := errors.Is(err, checkpoint.ErrNotFound)
 		if err != nil && !isNew {
-			return fmt.Errorf("load the checkpoint of %s %s: %w", key.Stream, key.Shard, err)
+			return err
 		}
 		if err := s.Save(ctx, key, moved(before, id)); err != nil {
-			return fmt.Errorf("save the checkpoint of %s %s: %w", key.Stream, key.Shard, err)
+			return err
 		}
 		if isNew {
 			_, err = fmt.Fprintf(p.stdout, "%s %s: had no checkpoint, is now at id %d\n", key.Stream, key.Shard, id)
@@ -175,14 +171,14 @@ func checkpointReset(p *process, ctx context.Context, call call) error {
 	return p.withCheckpoint(false, func(s store) error {
 		entries, err := s.List(ctx)
 		if err != nil {
-			return fmt.Errorf("list the checkpoint: %w", err)
+			return err
 		}
 		if known := streamsOf(entries); !slices.Contains(known, stream) {
 			return unknownStream(stream, known)
 		}
 		removed, err := s.Delete(ctx, stream)
 		if err != nil {
-			return fmt.Errorf("remove the checkpoint of %s: %w", stream, err)
+			return err
 		}
 		_, err = fmt.Fprintf(p.stdout, "%s: removed the checkpoint of %s\n", stream, count(removed, "shard"))
 		return err
