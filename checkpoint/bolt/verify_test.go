@@ -52,7 +52,7 @@ func TestVerifyAcceptsWhatBoltWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 40 {
+			for range 25 {
 				if err := db.Update(func(tx *bbolt.Tx) error { return scribble(r, tx) }); err != nil {
 					t.Fatal(err)
 				}
