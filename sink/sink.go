@@ -21,7 +21,8 @@ type Sink interface {
 	// Publish sends batch in its order and blocks until every message of it is durably acknowledged or rejected, however
 	// long that takes. It retries transient faults by itself. It keeps no reference to batch after it returns.
 	//
-	// The error is nil unless ctx was cancelled or the sink closed; the outcome is valid in any case. Where a message
+	// The error is nil unless ctx was cancelled, the sink closed, the bus found to have lost what it acknowledged (the
+	// error wraps ErrBehind) or broken for good (a pipe without a reader); the outcome is valid in any case. Where a message
 	// is rejected, the messages of the batch that must not overtake it (those of the same place, if only those of the
 	// same key, at least) are not sent; they are left pending for the caller to send again or not.
 	Publish(ctx context.Context, batch []Message) (Outcome, error)

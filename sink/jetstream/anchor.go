@@ -65,16 +65,17 @@ func (a *anchor) loss() error {
 
 const remedy = "`bridge checkpoint reset <stream>` has a stream of the bridge published again from its start"
 
-// behind compares a stream as it is with a mark.
-func behind(m sink.Mark, created string, last uint64) error {
+// behind compares a stream as it is with a mark. A finding that is not sure may be that of a new leader of a replicated
+// stream, which for a moment knows less than the old one.
+func behind(m sink.Mark, created string, last uint64) (sure bool, err error) {
 	switch {
 	case m.Last == 0:
-		return nil
+		return true, nil
 	case m.Incarnation != "" && created != m.Incarnation:
-		return fmt.Errorf("%w: the stream %s was created at %s, acknowledged was by one created at %s: %s",
+		return true, fmt.Errorf("%w: the stream %s was created at %s, acknowledged was by one created at %s: %s",
 			sink.ErrBehind, m.Place, created, m.Incarnation, remedy)
 	case last < m.Last:
-		return fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d: %s", sink.ErrBehind, m.Place, last, m.Last, remedy)
+		return false, fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d: %s", sink.ErrBehind, m.Place, last, m.Last, remedy)
 	}
-	return nil
+	return true, nil
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	requestTimeout = 5 * time.Second
-	// A new leader of a replicated stream may know less than the old one for a moment.
+	// behindFor is how long a stream must look as if it had lost messages until that is believed.
 	behindFor = 3 * time.Second
 )
 
@@ -46,13 +46,14 @@ func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstre
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout+behindFor, errors.New("JetStream does not answer"))
 	defer cancel()
 	for until := time.Now().Add(behindFor); ; {
+		sure := false
 		stream, err := lookUp(ctx, w.js, l.options, l.name, l.anchor.mark(l.name))
 		if err == nil {
 			info := stream.CachedInfo()
 			if err = usable(info); err != nil {
 				return nil, nil, err
 			}
-			err = behind(l.anchor.mark(l.name), createdAt(info), info.State.LastSeq)
+			sure, err = behind(l.anchor.mark(l.name), createdAt(info), info.State.LastSeq)
 			if err == nil {
 				return stream, info, nil
 			}
@@ -60,7 +61,7 @@ func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstre
 		if !errors.Is(err, sink.ErrBehind) {
 			return nil, nil, err
 		}
-		if time.Now().After(until) {
+		if sure || time.Now().After(until) {
 			l.anchor.lose(err)
 			return nil, nil, err
 		}

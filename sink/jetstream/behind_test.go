@@ -14,6 +14,7 @@ import (
 )
 
 func TestLoss(t *testing.T) {
+	t.Parallel()
 	server := testenv.InProcessNATS(t)
 	js := server.JetStream(t)
 

@@ -15,17 +15,20 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
-// publishers publishes from several goroutines, each a series of its own in batches of 500, and returns what was sent.
-func publishers(t *testing.T, s *jetstream.Sink, subject string, n, each int) [][]sink.Message {
+// load is what publishers sends: each of n goroutines its own series of messages, spread over keys.
+type load struct{ n, each, keys int }
+
+// publishers publishes a load in batches of 500 and returns what was sent.
+func publishers(t *testing.T, s *jetstream.Sink, subject string, l load) [][]sink.Message {
 	t.Helper()
 	ctx := deadline(t, 2*time.Minute)
-	sent := make([][]sink.Message, n)
+	sent := make([][]sink.Message, l.n)
 	var wg sync.WaitGroup
-	for p := range n {
-		sent[p] = messages(subject, fmt.Sprintf("p%d", p), each, 50)
+	for p := range l.n {
+		sent[p] = messages(subject, fmt.Sprintf("p%d", p), l.each, l.keys)
 		wg.Go(func() {
-			for from := 0; from < each; from += 500 {
-				batch := sent[p][from:min(from+500, each)]
+			for from := 0; from < l.each; from += 500 {
+				batch := sent[p][from:min(from+500, l.each)]
 				out, err := s.Publish(ctx, batch)
 				if err != nil || !out.AllAcked() {
 					t.Errorf("publisher %d: %d of %d acknowledged: %v", p, out.Acked(), len(batch), err)
@@ -66,22 +69,27 @@ func meanwhile(from, to time.Duration, f func()) (stop func() int) {
 	}
 }
 
+// cutAgainAndAgain publishes four series while the connection is cut every 40 to 100 ms.
+func cutAgainAndAgain(t *testing.T, server *testenv.NATSServer, each int) {
+	stream := server.CreateStream(t, natsjs.StreamConfig{})
+	name := stream.CachedInfo().Config.Name
+	p := newProxy(t, server.Addr())
+	s := open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name})
+	stop := meanwhile(40*time.Millisecond, 100*time.Millisecond, p.cut)
+	sent := publishers(t, s, name+".a", load{4, each, 50})
+	cuts := stop()
+	if cuts < 3 {
+		t.Errorf("only %d cuts", cuts)
+	}
+	t.Logf("%d cuts", cuts)
+	wantWhole(t, read(t, stream, ""), sent...)
+}
+
 func TestOrder(t *testing.T) {
 	server := testenv.InProcessNATS(t)
 
 	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
-		stream := server.CreateStream(t, natsjs.StreamConfig{})
-		name := stream.CachedInfo().Config.Name
-		p := newProxy(t, server.Addr())
-		s := open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name})
-		stop := meanwhile(40*time.Millisecond, 100*time.Millisecond, p.cut)
-		sent := publishers(t, s, name+".a", 4, 15000)
-		if cuts := stop(); cuts < 3 {
-			t.Errorf("only %d cuts", cuts)
-		} else {
-			t.Logf("%d cuts", cuts)
-		}
-		wantWhole(t, read(t, stream, ""), sent...)
+		cutAgainAndAgain(t, server, 5000)
 	})
 
 	t.Run("foreign messages in between disorder nothing", func(t *testing.T) {
@@ -95,7 +103,7 @@ func TestOrder(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		sent := publishers(t, s, name+".a", 4, 3000)
+		sent := publishers(t, s, name+".a", load{4, 3000, 50})
 		t.Logf("%d foreign messages", stop())
 		wantWhole(t, read(t, stream, name+".a"), sent...)
 	})
@@ -113,10 +121,54 @@ func TestOrder(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		sent := publishers(t, s, name+".a", 4, 3000)
+		sent := publishers(t, s, name+".a", load{4, 3000, 50})
 		stop()
 		stopCuts()
 		wantWhole(t, read(t, stream, name+".a"), sent...)
+	})
+
+	t.Run("nothing that follows a refused message of a batch is stored before it", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{Discard: natsjs.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 5})
+		name := stream.CachedInfo().Config.Name
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
+		// Warm, the lane sends the whole batch at once.
+		warm := messages(name+".warm", "warm", 500, 10)
+		for i := range warm {
+			warm[i].Destination = fmt.Sprintf("%s.warm.%d", name, i)
+		}
+		mustPublish(t, s, warm)
+		batch := messages(name+".full", "full", 100, 10)
+		for i := range batch {
+			if i%3 != 0 {
+				batch[i].Destination = fmt.Sprintf("%s.free.%d", name, i)
+			}
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Publish(deadline(t, time.Minute), batch)
+			done <- err
+		}()
+		eventually(t, 10*time.Second, "Ready tells of the full subject", func() bool { return s.Ready(t.Context()) != nil })
+		if got := len(read(t, stream, "")) - len(warm); got != 15 {
+			t.Errorf("%d messages are stored, want the 15 before the sixth to the full subject", got)
+		}
+		stop := meanwhile(0, 10*time.Millisecond, func() {
+			if err := stream.Purge(t.Context(), natsjs.WithPurgeSubject(name+".full")); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		stop()
+		last := -1
+		for i, m := range read(t, stream, name+".free.*") {
+			var n int
+			if _, err := fmt.Sscanf(m.id, "full-%d", &n); err != nil || n < last {
+				t.Fatalf("message %d of the free subjects is %s, behind %d: %v", i, m.id, last, err)
+			}
+			last = n
+		}
 	})
 
 	t.Run("a full stream that is drained slowly holds up and disorders nothing", func(t *testing.T) {
@@ -130,8 +182,9 @@ func TestOrder(t *testing.T) {
 		}
 		var got []seen
 		var mu sync.Mutex
-		stop := meanwhile(5*time.Millisecond, 10*time.Millisecond, func() {
-			fetched, err := consumer.FetchNoWait(40)
+		stop := meanwhile(0, 100*time.Microsecond, func() {
+			// Room for a few opens while many are under way: one that is refused may be followed by one that would fit.
+			fetched, err := consumer.FetchNoWait(5)
 			if err != nil {
 				t.Error(err)
 				return
@@ -145,7 +198,7 @@ func TestOrder(t *testing.T) {
 				}
 			}
 		})
-		sent := publishers(t, s, name+".a", 2, 1000)
+		sent := publishers(t, s, name+".a", load{2, 1000, 2})
 		eventually(t, 30*time.Second, "all messages are consumed", func() bool {
 			mu.Lock()
 			defer mu.Unlock()

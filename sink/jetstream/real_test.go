@@ -26,13 +26,17 @@ func TestRealRestarts(t *testing.T) {
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
 		stop := meanwhile(200*time.Millisecond, 500*time.Millisecond, func() { server.Restart(t) })
-		sent := publishers(t, s, name+".a", 4, 20000)
+		sent := publishers(t, s, name+".a", load{4, 20000, 50})
 		if kills := stop(); kills == 0 {
 			t.Error("the server was never killed")
 		} else {
 			t.Logf("%d kills", kills)
 		}
 		wantWhole(t, read(t, stream, ""), sent...)
+	})
+
+	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
+		cutAgainAndAgain(t, testenv.NATS(t), 15000)
 	})
 
 	t.Run("a server absent at the start is waited for", func(t *testing.T) {

@@ -16,6 +16,9 @@ import (
 // placeNATS is the place of faults of the connection.
 const placeNATS = "nats"
 
+// A connection that lasts no longer is not followed at once by the next.
+const flapping = 20 * time.Millisecond
+
 // firstConnect is how long Ready waits for the first connection.
 const firstConnect = 2 * time.Second
 
@@ -68,7 +71,7 @@ func (c *connector) run(ctx context.Context) {
 			}
 			continue
 		}
-		pause.Reset()
+		begun := time.Now()
 		servers = merge(bare(c.options.URLs), s.nc.Servers())
 		c.set(s, nil)
 		c.faults.end(placeNATS)
@@ -77,6 +80,11 @@ func (c *connector) run(ctx context.Context) {
 			err := s.why()
 			c.set(nil, err)
 			c.faults.fail(placeNATS, placeNATS, err)
+			if time.Since(begun) > flapping {
+				pause.Reset()
+			} else if pause.Wait(ctx) != nil {
+				return
+			}
 		case <-ctx.Done():
 			c.set(nil, errNotConnected)
 			s.nc.Close()

@@ -47,6 +47,7 @@ func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	server := testenv.InProcessNATS(t)
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, server) })
 }

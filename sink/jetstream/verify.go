@@ -32,7 +32,7 @@ func (s *Sink) verify(ctx context.Context, m sink.Mark) error {
 	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
 	var until time.Time
 	for {
-		err := s.compare(ctx, m)
+		sure, err := s.compare(ctx, m)
 		if err == nil {
 			return nil
 		}
@@ -50,7 +50,7 @@ func (s *Sink) verify(ctx context.Context, m sink.Mark) error {
 		if until.IsZero() {
 			until = time.Now().Add(behindFor)
 		}
-		if time.Now().After(until) {
+		if sure || time.Now().After(until) {
 			return err
 		}
 		if err := s.pause(ctx, behindFor/10); err != nil {
@@ -60,16 +60,16 @@ func (s *Sink) verify(ctx context.Context, m sink.Mark) error {
 }
 
 // compare asks for the stream once.
-func (s *Sink) compare(ctx context.Context, m sink.Mark) error {
+func (s *Sink) compare(ctx context.Context, m sink.Mark) (sure bool, err error) {
 	session, err := s.session(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errors.New("JetStream does not answer"))
 	defer cancel()
 	stream, err := lookUp(ctx, session.js, &s.options, m.Place, m)
 	if err != nil {
-		return err
+		return false, err
 	}
 	info := stream.CachedInfo()
 	return behind(m, createdAt(info), info.State.LastSeq)

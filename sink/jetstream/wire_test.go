@@ -1,0 +1,145 @@
+package jetstream
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go"
+)
+
+func TestParseAck(t *testing.T) {
+	for _, c := range []struct {
+		data string
+		want ack
+	}{
+		{`{"stream":"S","seq":7}`, ack{stream: "S", seq: 7}},
+		{`{"stream":"S","domain":"hub","seq":18446744073709551615}`, ack{stream: "S", seq: 1<<64 - 1}},
+		{`{"stream":"S","seq":7,"duplicate": true}`, ack{stream: "S", seq: 7, duplicate: true}},
+		{`{"stream":"S\u0022","seq":7}`, ack{stream: `S"`, seq: 7}},
+		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 5"},"stream":"S","seq":0}`, ack{stream: "S", code: 10071}},
+	} {
+		got := parseAck(&nats.Msg{Data: []byte(c.data)})
+		if (got.err != nil) != (c.want.code != 0) {
+			t.Errorf("%s: error %v", c.data, got.err)
+		}
+		got.err = nil
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.data, got, c.want)
+		}
+	}
+	for _, m := range []*nats.Msg{
+		{Header: nats.Header{"Status": {"503"}}}, {Header: nats.Header{"Status": {"429"}}}, {},
+		{Data: []byte(`{`)}, {Data: []byte(`{"stream":"S"}`)}, {Data: []byte(`{"stream":"S","seq":0}`)},
+	} {
+		if a := parseAck(m); a.err == nil || a.code != 0 {
+			t.Errorf("%q with %v: %+v, want a refusal without code", m.Data, m.Header, a)
+		}
+	}
+}
+
+func FuzzParseAck(f *testing.F) {
+	f.Add([]byte(`{"stream":"S","seq":7}`))
+	f.Add([]byte(`{"stream":"S","domain":"hub","seq":7}`))
+	f.Add([]byte(`{"stream":"S","seq":7,"duplicate": true}`))
+	f.Add([]byte(`{"error":{"err_code":10071},"stream":"S","seq":0}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// The fast way may know less than the slow one, never something else.
+		if a, ok := parsePlain(data); ok && bytes.IndexByte(data, '\\') < 0 {
+			if b := parseJSON(data); b.err == nil && a != b {
+				t.Errorf("%q: %+v and %+v", data, a, b)
+			}
+		}
+	})
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern, subject string
+		want             bool
+	}{
+		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a.b", "a", false}, {"a", "a.b", false}, {"a.*", "a.b", true}, {"a.*", "a.b.c", false},
+		{"a.*", "a", false}, {"a.>", "a.b", true}, {"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a", true}, {"*.b", "a.b", true},
+	} {
+		if got := matches(c.pattern, c.subject); got != c.want {
+			t.Errorf("matches(%q, %q) is %t", c.pattern, c.subject, got)
+		}
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	m := sink.Message{
+		Destination: "s.a", ID: "0123-4567", Value: []byte("{}"), Type: "T", Version: "1.0.0", Stream: "st", Shard: "db.t", RowID: 5,
+		Origin: sink.FromLate, Time: time.Unix(1, 0),
+	}
+	e := newEnvelope()
+
+	t.Run("the size before sending bounds the size on the wire", func(t *testing.T) {
+		n := e.fill(&m, "reply", fence{sequenced: true, last: 1<<64 - 1, lastID: m.ID})
+		size := len("NATS/1.0\r\n\r\n") + len(n.Data)
+		for name, values := range n.Header {
+			size += len(name) + len(values[0]) + len(": \r\n")
+		}
+		if got := wireSize(&m); got != int64(size) {
+			t.Errorf("wireSize is %d, on the wire it is %d", got, size)
+		}
+	})
+
+	t.Run("a fence is gone with the next message", func(t *testing.T) {
+		e.fill(&m, "reply", fence{sequenced: true, last: 7, lastID: "x", stream: "S"})
+		n := e.fill(&m, "reply", fence{})
+		for name := range n.Header {
+			if strings.HasPrefix(name, "Nats-Expected") {
+				t.Errorf("header %s is left", name)
+			}
+		}
+		if len(n.Header) != 10 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
+			t.Errorf("the headers are %v", n.Header)
+		}
+	})
+
+	t.Run("limits are met to the byte", func(t *testing.T) {
+		size := wireSize(&m)
+		for _, c := range []struct {
+			limits limits
+			word   string
+		}{
+			{limits{}, ""}, {limits{payload: size, message: size}, ""}, {limits{message: -1}, ""},
+			{limits{payload: size - 1}, "max_payload"}, {limits{payload: size, message: size - 1}, "max_msg_size"},
+		} {
+			why := c.limits.refusal(&m)
+			if (why == "") != (c.word == "") || !strings.Contains(why, c.word) {
+				t.Errorf("%+v: %q", c.limits, why)
+			}
+			if why != "" && !strings.Contains(why, fmt.Sprint(size)) {
+				t.Errorf("%q does not name the size %d", why, size)
+			}
+		}
+	})
+}
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		word string
+	}{
+		{"no URL", Options{}, "no URL"},
+		{"a URL that cannot be read", Options{URLs: []string{"nats://u:hunter2@h:port"}}, "URL 1"},
+		{"a URL of another scheme", Options{URLs: []string{"http://u:hunter2@h"}}, `"http"`},
+		{"two logins", Options{URLs: []string{"nats://h"}, Creds: "a", NkeySeed: "b"}, "exclude"},
+		{"a stream to create without a name", Options{URLs: []string{"nats://h"}, CreateStream: true, Subjects: []string{"a"}}, "name"},
+	} {
+		_, err := Open(c.o)
+		if err == nil || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error shows a secret: %v", c.name, err)
+		}
+	}
+}
