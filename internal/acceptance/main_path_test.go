@@ -15,7 +15,7 @@ import (
 
 // The sizes of the tests. The writer of the second part runs while the program does.
 const (
-	backlogRows = 160_000
+	backlogRows = 164_000
 	liveRows    = 40_000
 	liveRate    = 4_000
 )

@@ -13,10 +13,14 @@ import (
 )
 
 const (
-	requestTimeout = 5 * time.Second
+	// A leader that steps down may take a request with it: it is asked again rather than waited for.
+	requestTimeout = 3 * time.Second
 	// behindFor is how long a stream must look as if it had lost messages until that is believed.
 	behindFor = 3 * time.Second
 )
+
+// errNoReply ends a request to JetStream.
+var errNoReply = fmt.Errorf("JetStream does not answer within %s", requestTimeout)
 
 // begin looks at the stream and starts a run where it ends.
 func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
@@ -43,8 +47,6 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 // inspect returns the stream as it is, created where that is wanted, or an error if it cannot be published to. An error that
 // wraps sink.ErrBehind is final.
 func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout+behindFor, errors.New("JetStream does not answer"))
-	defer cancel()
 	for until := time.Now().Add(behindFor); ; {
 		sure := false
 		stream, err := lookUp(ctx, w.js, l.options, l.name, l.anchor.mark(l.name))
@@ -73,7 +75,12 @@ func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstre
 
 // lookUp asks for a stream and creates it when it is missing and that is wanted and nothing can have been lost with it.
 func lookUp(ctx context.Context, js jetstream.JetStream, o *Options, name string, known sink.Mark) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	defer cancel()
 	stream, err := js.Stream(ctx, name)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	switch {
 	case err == nil:
 		return stream, nil
@@ -122,7 +129,7 @@ func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Fo
 // resolve finds out which of the messages without an answer have been stored. The fence gives each of them one sequence at
 // which it can be, and has one stored only if all before it are: so the last that is found settles those before it.
 func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errors.New("JetStream does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	n := sort.Search(len(l.suspects), func(i int) bool { return l.suspects[i].predicted > last })
 	// Most often the stream ends with one of ours.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 )
 
 const (
@@ -51,16 +52,33 @@ func (o *Options) user() ([]nats.Option, error) {
 			return nil, err
 		}
 		return []nats.Option{nats.UserInfo(user, password)}, nil
-	case o.Creds != "":
-		return []nats.Option{nats.UserCredentials(o.Creds)}, nil
-	case o.NkeySeed != "":
-		nkey, err := nats.NkeyOptionFromSeed(o.NkeySeed)
+	case o.Creds != nil:
+		creds, err := o.Creds()
 		if err != nil {
-			return nil, fmt.Errorf("read the nkey seed: %w", err)
+			return nil, err
 		}
-		return []nats.Option{nkey}, nil
+		return []nats.Option{nats.UserCredentialBytes([]byte(creds))}, nil
+	case o.NkeySeed != nil:
+		seed, err := o.NkeySeed()
+		if err != nil {
+			return nil, err
+		}
+		return nkeyUser(seed)
 	}
 	return o.userInURL(), nil
+}
+
+// nkeyUser signs the server's challenges with the key of a seed.
+func nkeyUser(seed string) ([]nats.Option, error) {
+	key, err := nkeys.ParseDecoratedNKey([]byte(seed))
+	if err != nil {
+		return nil, fmt.Errorf("read the nkey seed: %w", err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("read the nkey seed: %w", err)
+	}
+	return []nats.Option{nats.Nkey(public, key.Sign)}, nil
 }
 
 // userInURL takes the login from the first URL that has one.

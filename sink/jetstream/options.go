@@ -29,10 +29,9 @@ type Options struct {
 
 	// Password returns a user and a password. It is called at each connect and takes the place of what the URLs hold.
 	Password func() (user, password string, err error)
-	// Creds is a file of credentials (JWT and seed), read at each connect.
-	Creds string
-	// NkeySeed is a file with the seed of an nkey user, read at each connect.
-	NkeySeed string
+	// Creds returns credentials (JWT and seed, as in a .creds file), NkeySeed the seed of an nkey user. They are called
+	// at each connect.
+	Creds, NkeySeed func() (string, error)
 	// TLS returns the configuration of encrypted connections. It is called at each connect, so that renewed certificates
 	// are taken up. Nil leaves it to the URL's scheme and to the server whether the connection is encrypted.
 	TLS func() (*tls.Config, error)
@@ -92,7 +91,7 @@ func (o Options) checkURLs() error {
 
 func (o Options) checkLogin() error {
 	n := 0
-	for _, set := range []bool{o.Password != nil, o.Creds != "", o.NkeySeed != ""} {
+	for _, set := range []bool{o.Password != nil, o.Creds != nil, o.NkeySeed != nil} {
 		if set {
 			n++
 		}

@@ -155,21 +155,29 @@ func TestRealLogin(t *testing.T) {
 	t.Run("nkey", func(t *testing.T) {
 		seed := filepath.Join(t.TempDir(), "seed")
 		server := testenv.StartNATS(t, testenv.NATSNkey(t, seed))
-		works(t, server, jetstream.Options{NkeySeed: seed})
+		works(t, server, jetstream.Options{NkeySeed: file(seed)})
 		other := filepath.Join(t.TempDir(), "seed")
 		testenv.NATSNkey(t, other)
-		fails(t, server, jetstream.Options{NkeySeed: other}, "Authorization Violation")
-		fails(t, server, jetstream.Options{NkeySeed: filepath.Join(t.TempDir(), "none")}, "no such file")
+		fails(t, server, jetstream.Options{NkeySeed: file(other)}, "Authorization Violation")
+		fails(t, server, jetstream.Options{NkeySeed: file(filepath.Join(t.TempDir(), "none"))}, "no such file")
 	})
 
 	t.Run("credentials of an operator's account", func(t *testing.T) {
 		option, creds := testenv.NATSOperator(t)
 		server := testenv.StartNATS(t, option)
-		works(t, server, jetstream.Options{Creds: creds})
+		works(t, server, jetstream.Options{Creds: file(creds)})
 		_, foreign := testenv.NATSOperator(t)
-		fails(t, server, jetstream.Options{Creds: foreign}, "Authorization Violation")
-		fails(t, server, jetstream.Options{Creds: filepath.Join(t.TempDir(), "none")}, "no such file")
+		fails(t, server, jetstream.Options{Creds: file(foreign)}, "Authorization Violation")
+		fails(t, server, jetstream.Options{Creds: file(filepath.Join(t.TempDir(), "none"))}, "no such file")
 	})
+}
+
+// file returns a function that reads a secret from path.
+func file(path string) func() (string, error) {
+	return func() (string, error) {
+		text, err := os.ReadFile(path)
+		return string(text), err
+	}
 }
 
 // tlsOf returns a client's configuration that trusts ca and, with cert, shows a certificate.

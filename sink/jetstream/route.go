@@ -203,7 +203,7 @@ func (s *Sink) ask(ctx context.Context, subject string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errors.New("JetStream does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	name, err := session.js.StreamNameBySubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -63,8 +63,8 @@ type run struct {
 
 	// over: nothing more is sent in this run.
 	over bool
-	// lostFence: the run ended because somebody else wrote to the stream, sawDup: because a message was a repeat.
-	lostFence, sawDup bool
+	// sawDup: the run ended because a message was a repeat.
+	sawDup bool
 	// moved: the run ends to change over to a fenced one.
 	moved bool
 	// stored counts the messages that this run has stored.

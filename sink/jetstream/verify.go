@@ -65,8 +65,6 @@ func (s *Sink) compare(ctx context.Context, m sink.Mark) (sure bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errors.New("JetStream does not answer"))
-	defer cancel()
 	stream, err := lookUp(ctx, session.js, &s.options, m.Place, m)
 	if err != nil {
 		return false, err

@@ -123,6 +123,7 @@ func TestEnvelope(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	secret := func() (string, error) { return "s", nil }
 	for _, c := range []struct {
 		name string
 		o    Options
@@ -131,7 +132,7 @@ func TestOptions(t *testing.T) {
 		{"no URL", Options{}, "no URL"},
 		{"a URL that cannot be read", Options{URLs: []string{"nats://u:hunter2@h:port"}}, "URL 1"},
 		{"a URL of another scheme", Options{URLs: []string{"http://u:hunter2@h"}}, `"http"`},
-		{"two logins", Options{URLs: []string{"nats://h"}, Creds: "a", NkeySeed: "b"}, "exclude"},
+		{"two logins", Options{URLs: []string{"nats://h"}, Creds: secret, NkeySeed: secret}, "exclude"},
 		{"a stream to create without a name", Options{URLs: []string{"nats://h"}, CreateStream: true, Subjects: []string{"a"}}, "name"},
 	} {
 		_, err := Open(c.o)

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+)
+
+// health implements daemon over the parts of the process.
+type health struct {
+	streams []Stream
+	shards  []*pipeline.Shard
+	faults  *outage.Log
+	// source and sink are asked whether they can be reached.
+	source, sink func(context.Context) error
+}
+
+var _ daemon = (*health)(nil)
+
+// turnLimit is how long a shard's loop may stand still. Loops turn every few seconds, also while they wait.
+const turnLimit = time.Minute
+
+func (h *health) Live() error {
+	for _, shard := range h.shards {
+		s := shard.Status()
+		if still := time.Since(s.LastTurn); still > turnLimit {
+			return fmt.Errorf("the loop of shard %s of stream %s has not turned for %s", s.Shard, s.Stream, still.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+func (h *health) Ready(ctx context.Context) []Reason {
+	var fromSource, fromSink error
+	var asked sync.WaitGroup
+	asked.Go(func() { fromSource = h.source(ctx) })
+	asked.Go(func() { fromSink = h.sink(ctx) })
+	asked.Wait()
+
+	var reasons []Reason
+	if fromSource != nil {
+		reasons = append(reasons, Reason{Reason: "source: " + fromSource.Error()})
+	}
+	if fromSink != nil {
+		reasons = append(reasons, Reason{Reason: "sink: " + fromSink.Error()})
+	}
+	for _, fault := range h.faults.Faults() {
+		if fault.Place != pipeline.PlaceSource || fromSource == nil {
+			reasons = append(reasons, Reason{Reason: fault.Error()})
+		}
+	}
+	for _, shard := range h.shards {
+		if s := shard.Status(); s.State == pipeline.Stopped || s.State == pipeline.Starting {
+			reason := s.LastError
+			if s.State == pipeline.Starting {
+				reason = "has not been read since the start"
+			}
+			reasons = append(reasons, Reason{Stream: s.Stream, Shard: s.Shard, Reason: reason})
+		}
+	}
+	return reasons
+}
+
+func (h *health) Status() Status {
+	snapshots := make([]pipeline.Status, len(h.shards))
+	for i, shard := range h.shards {
+		snapshots[i] = shard.Status()
+	}
+	return statusOf(h.streams, snapshots)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"bridge/event"
+	"bridge/sink"
+)
+
+// physical splits a table as configured into its database and its name.
+func (c *Config) physical(table string) (database, name string) {
+	if database, name, ok := strings.Cut(table, "."); ok {
+		return database, name
+	}
+	return c.Source.MySQL.Database, table
+}
+
+// template returns the template of a stream's destination and how values are written into it. The configuration has judged it.
+func (c *Config) template(s *Stream) (*sink.Template, sink.Escape, error) {
+	parse, escape := sink.ParseSubject, sink.EscapeToken
+	switch c.Sink.Scheme {
+	case "kafka":
+		parse, escape = sink.ParseTopic, sink.EscapeNone
+	case "stdout":
+		parse, escape = func(text string) (*sink.Template, error) { return sink.ParseTemplate(text) }, sink.EscapeNone
+	}
+	t, err := parse(s.Destination)
+	return t, escape, err
+}
+
+// vars are the values that are the same for all events of a shard.
+func (c *Config) vars(s *Stream, table string) sink.Vars {
+	_, name := c.physical(table)
+	return sink.Vars{Stream: s.Name, Table: name, Family: s.Family, Tag: s.Tag, Domain: c.DomainID}
+}
+
+// route returns the function that tells the destination of each event of a shard. It serves one goroutine.
+func (c *Config) route(s *Stream, table string) (func(*event.Event) string, error) {
+	template, escape, err := c.template(s)
+	if err != nil {
+		return nil, err
+	}
+	vars := c.vars(s, table)
+	var buf []byte
+	fill := func(e *event.Event) string {
+		vars.Type, vars.Key = e.Type, e.Key
+		buf = template.Append(buf[:0], vars, escape)
+		return string(buf)
+	}
+	if !template.ConstantPerType() {
+		return fill, nil
+	}
+	known := make(map[string]string)
+	return func(e *event.Event) string {
+		destination, ok := known[e.Type]
+		if !ok {
+			destination = fill(e)
+			known[e.Type] = destination
+		}
+		return destination
+	}, nil
+}
+
+// destinations returns what all shards publish to, dead letters included, each once and in order. Where a template depends on
+// the event, unknown stands for what is not known before.
+func (c *Config) destinations(unknown string) []string {
+	var all []string
+	for i := range c.Streams {
+		s := &c.Streams[i]
+		template, escape, err := c.template(s)
+		if err != nil {
+			continue
+		}
+		for _, table := range s.Tables {
+			vars := c.vars(s, table)
+			vars.Type, vars.Key = unknown, []byte(unknown)
+			all = append(all, string(template.Append(nil, vars, func(dst []byte, value string) []byte {
+				if value == unknown {
+					return append(dst, unknown...)
+				}
+				return escape(dst, value)
+			})))
+		}
+		if s.DeadLetter != "" {
+			all = append(all, s.DeadLetter)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// topics returns the Kafka topics that must be there.
+func (c *Config) topics() []string { return c.destinations("") }
+
+// subjects returns the subjects of a JetStream stream that takes all messages: a token that depends on the event is a wildcard.
+func (c *Config) subjects() []string {
+	const open = "\x00"
+	var subjects []string
+	for _, destination := range c.destinations(open) {
+		tokens := strings.Split(destination, ".")
+		for i, token := range tokens {
+			if strings.Contains(token, open) {
+				tokens[i] = "*"
+			}
+		}
+		subjects = append(subjects, strings.Join(tokens, "."))
+	}
+	return withoutCovered(subjects)
+}
+
+// withoutCovered leaves out subjects that a wildcard among the others takes already: a stream's subjects must not overlap.
+func withoutCovered(subjects []string) []string {
+	var kept []string
+	for i, subject := range subjects {
+		covered := slices.ContainsFunc(subjects[:i], func(s string) bool { return s == subject })
+		for j, other := range subjects {
+			covered = covered || j != i && other != subject && covers(other, subject)
+		}
+		if !covered {
+			kept = append(kept, subject)
+		}
+	}
+	return kept
+}
+
+// covers reports whether pattern takes every subject that subject takes.
+func covers(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	return slices.EqualFunc(p, s, func(token, of string) bool { return token == "*" || token == of })
+}

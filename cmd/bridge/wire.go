@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+	"bridge/sink/kafka"
+	"bridge/sink/stdout"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+// maxReads bounds the reads that run at the same time, each on a connection of its own.
+const maxReads = 8
+
+func openSource(cfg *Config, logger *slog.Logger) (source.Source, error) {
+	switch cfg.Source.Scheme {
+	case "mysql":
+		options := cfg.Source.MySQL
+		options.MaxConns, options.Logger = maxReads, logger
+		return mysql.Open(options)
+	default:
+		return nil, fmt.Errorf("no source for the scheme %q", cfg.Source.Scheme)
+	}
+}
+
+func openSink(cfg *Config, logger *slog.Logger, fault sink.Fault) (sink.Sink, error) {
+	switch cfg.Sink.Scheme {
+	case "kafka":
+		return kafka.Open(kafkaOptions(cfg, logger, fault))
+	case "nats":
+		return jetstream.Open(natsOptions(cfg, logger, fault))
+	case "stdout":
+		return stdout.Open(stdout.Options{Writer: os.Stdout, Logger: logger, Fault: fault})
+	default:
+		return nil, fmt.Errorf("no sink for the scheme %q", cfg.Sink.Scheme)
+	}
+}
+
+func kafkaOptions(cfg *Config, logger *slog.Logger, fault sink.Fault) kafka.Options {
+	k := cfg.Sink.Kafka
+	o := kafka.Options{
+		Brokers:     k.Brokers,
+		Compression: kafka.Compression(k.Compression),
+		Topics:      cfg.topics(),
+		Logger:      logger,
+		Fault:       fault,
+	}
+	if k.UseTLS {
+		o.TLS = k.TLS.config()
+	}
+	if k.Mechanism != "" {
+		o.SASL = &kafka.SASL{Mechanism: k.Mechanism, Username: k.Username, Password: k.Password}
+	}
+	return o
+}
+
+func natsOptions(cfg *Config, logger *slog.Logger, fault sink.Fault) jetstream.Options {
+	n := cfg.Sink.NATS
+	o := jetstream.Options{
+		Stream:       n.Stream,
+		CreateStream: n.Create,
+		Subjects:     cfg.subjects(),
+		Password:     n.Login,
+		Creds:        n.Creds,
+		NkeySeed:     n.NKey,
+		Logger:       logger,
+		Fault:        fault,
+	}
+	for _, server := range n.Servers {
+		o.URLs = append(o.URLs, "nats://"+server)
+	}
+	if n.TLS.given() {
+		o.TLS = n.TLS.config()
+	}
+	return o
+}
+
+// parts are what all shards share.
+type parts struct {
+	source  source.Source
+	sink    sink.Sink
+	store   checkpoint.Store
+	limits  *pipeline.Limits
+	faults  *outage.Log
+	metrics *pipeline.Metrics
+	logger  *slog.Logger
+}
+
+// newShards makes the pipeline of every physical table.
+func newShards(cfg *Config, p parts) ([]*pipeline.Shard, error) {
+	var shards []*pipeline.Shard
+	for i := range cfg.Streams {
+		for _, table := range cfg.Streams[i].Tables {
+			shard, err := newShard(cfg, &cfg.Streams[i], table, p)
+			if err != nil {
+				return nil, fmt.Errorf("stream %s: %w", cfg.Streams[i].Name, err)
+			}
+			shards = append(shards, shard)
+		}
+	}
+	return shards, nil
+}
+
+func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, error) {
+	database, name := cfg.physical(table)
+	encoder, err := event.NewEncoder(event.Options{
+		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Names: s.EventNames, Fields: s.Fields,
+		Domain: cfg.DomainID, Source: database, Table: name,
+		Zone: s.TimeZone.location, BadValue: event.BadValue(s.OnBadValue),
+	})
+	if err != nil {
+		return nil, err
+	}
+	route, err := cfg.route(s, table)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline.New(pipeline.Options{
+		Stream: s.Name, Name: table,
+		Source:      p.source.Shard(s.spec(table)),
+		SourceReady: p.source.Ready,
+		Encoder:     encoder,
+		Route:       route,
+		Sink:        p.sink,
+		Store:       p.store,
+		DeadLetter:  s.DeadLetter,
+		Limits:      p.limits,
+		Faults:      p.faults,
+		Metrics:     p.metrics,
+		Logger:      p.logger.With("stream", s.Name, "shard", table),
+
+		Window:          s.StabilityWindow,
+		Zone:            s.TimeZone.location,
+		PollInterval:    s.PollInterval,
+		BatchRows:       s.BatchRows,
+		Start:           pipeline.Start{Latest: s.Start.latest, After: s.Start.after},
+		ShutdownTimeout: cfg.ShutdownTimeout,
+	}), nil
+}
+
+// spec says what to read of a table.
+func (s *Stream) spec(table string) source.Spec {
+	spec := source.Spec{Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted}
+	for _, f := range s.Fields {
+		spec.Fields = append(spec.Fields, f.Column)
+	}
+	return spec
+}
