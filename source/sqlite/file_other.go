@@ -1,0 +1,8 @@
+//go:build !unix
+
+package sqlite
+
+import "io/fs"
+
+// fileNumber returns 0 where files have no number that could be had without opening them.
+func fileNumber(fs.FileInfo) uint64 { return 0 }

@@ -1,0 +1,16 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// fileNumber returns the number of a file in its file system.
+func fileNumber(file fs.FileInfo) uint64 {
+	if status, ok := file.Sys().(*syscall.Stat_t); ok {
+		return status.Ino
+	}
+	return 0
+}

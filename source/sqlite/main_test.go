@@ -1,0 +1,175 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"bridge/source"
+	"bridge/source/sourcetest"
+	"bridge/source/sqlite"
+)
+
+// base is a database file with the application's pool and a source that reads the file.
+type base struct {
+	path   string
+	app    *sql.DB
+	source *sqlite.Source
+}
+
+// The ways in which an application may keep its database.
+const (
+	wal      = "_journal_mode=WAL&_busy_timeout=10000"
+	rollback = "_journal_mode=DELETE&_busy_timeout=10000"
+)
+
+func newBase(t testing.TB, settings string, changes ...func(*sqlite.Options)) base {
+	t.Helper()
+	b := base{path: filepath.Join(t.TempDir(), "app.db")}
+	b.app = openApp(t, b.path, settings)
+	b.source = open(t, b.path, changes...)
+	return b
+}
+
+func openApp(t testing.TB, path, settings string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: settings}).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func open(t testing.TB, path string, changes ...func(*sqlite.Options)) *sqlite.Source {
+	t.Helper()
+	o := sqlite.Options{Path: path}
+	for _, change := range changes {
+		change(&o)
+	}
+	s, err := sqlite.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (b base) exec(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	if _, err := b.app.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%.200s: %v", statement, err)
+	}
+}
+
+func (b base) query(t *testing.T, query string, args ...any) (text string) {
+	t.Helper()
+	if err := b.app.QueryRowContext(t.Context(), query, args...).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return text
+}
+
+func read(t testing.TB, s source.Shard, q source.Query) *source.Page {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var p source.Page
+	if err := s.Read(ctx, q, &p); err != nil {
+		t.Fatal(err)
+	}
+	return &p
+}
+
+// eventually polls a condition for 20 s.
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("the condition did not come true within 20 s")
+		}
+	}
+}
+
+// isTransient fails the test unless err is an error that trying again may heal.
+func isTransient(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) {
+		t.Fatalf("error %v, want a transient one", err)
+	}
+}
+
+func TestSource(t *testing.T) {
+	for name, settings := range map[string]string{"with a write-ahead log": wal, "with a rollback journal": rollback} {
+		t.Run(name, func(t *testing.T) {
+			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return newFixture(t, newBase(t, settings), settings) })
+		})
+	}
+}
+
+func newFixture(t *testing.T, b base, settings string) sourcetest.Fixture {
+	t.Helper()
+	type execer interface {
+		ExecContext(context.Context, string, ...any) (sql.Result, error)
+	}
+	insert := func(t *testing.T, db execer, table string, rows []sourcetest.Row) {
+		t.Helper()
+		for _, row := range rows {
+			if _, err := db.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, note) VALUES (?, ?, ?)", int64(row.ID), row.Name, row.Note); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	f := sourcetest.Fixture{
+		Source:    b.source,
+		HighestID: math.MaxInt64,
+		NewTable: func(t *testing.T) string {
+			b.exec(t, `CREATE TABLE suite (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, note TEXT,
+				created DATETIME NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')))`)
+			return "suite"
+		},
+		Insert: func(t *testing.T, table string, rows ...sourcetest.Row) {
+			tx, err := b.app.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			insert(t, tx, table, rows)
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
+		DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
+	}
+	return f
+}
+
+func mustOpenURL(t *testing.T, text string) sqlite.Options {
+	t.Helper()
+	o, err := sqlite.ParseURL(text)
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", text, err))
+	}
+	return o
+}

@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"bridge/source"
+)
+
+// tableName is a table with its database, which is "main" but for names that cannot be found.
+type tableName struct{ database, table string }
+
+func nameTable(table string) tableName {
+	if database, name, ok := strings.Cut(table, "."); ok {
+		return tableName{database, name}
+	}
+	return tableName{"main", table}
+}
+
+// quoted returns the name as SQL.
+func (t tableName) quoted() string { return quoteName(t.database) + "." + quoteName(t.table) }
+
+func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// newPageQuery composes the statement of a page, with After, Through and Limit as its parameters. Both parts go by the
+// index of the id; the second is a subquery because ORDER BY and LIMIT would else hold for both.
+func newPageQuery(t tableName, sh *shape) string {
+	id := quoteName(sh.columns.List[sh.columns.ID].Name)
+	var b strings.Builder
+	// A highest id of another class is told by its class: text and blobs are above all numbers.
+	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT CASE typeof(m) WHEN 'integer' THEN m WHEN 'null' THEN 0 " +
+		"ELSE typeof(m) END FROM (SELECT MAX(" + id + ") AS m FROM " + t.quoted() + "))")
+	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)))
+	b.WriteString(" UNION ALL SELECT * FROM (SELECT NULL")
+	for _, column := range sh.columns.List {
+		b.WriteString(", " + selected(column))
+	}
+	b.WriteString(" FROM " + t.quoted() + " " + sh.by() + " WHERE " + id + " > ?1 AND " + id + " <= ?2 ORDER BY " + id + " LIMIT ?3)")
+	return b.String()
+}
+
+// selected returns the SQL that reads a column: JSON in SQLite's binary form (JSONB) becomes text, if it is not the text of a
+// document in the bytes of a blob.
+func selected(column source.Column) string {
+	name := quoteName(column.Name)
+	if column.Kind != source.JSON {
+		return name
+	}
+	return "CASE WHEN typeof(" + name + ") = 'blob' AND NOT json_valid(CAST(" + name + " AS TEXT)) AND json_valid(" + name + ", 8) " +
+		"THEN json(" + name + ") ELSE " + name + " END"
+}
+
+// by returns the clause that keeps the planner to the index of the id.
+func (sh *shape) by() string {
+	if sh.index == "" {
+		// By the primary key, which is the table itself.
+		return "NOT INDEXED"
+	}
+	return "INDEXED BY " + quoteName(sh.index)
+}
+
+// pageArgs returns the parameters for q. No id lies above 2^63-1, and the upper bound keeps texts away, which are above all numbers.
+func pageArgs(q source.Query) []driver.NamedValue {
+	through := uint64(math.MaxInt64)
+	if q.Through > 0 {
+		through = min(through, q.Through)
+	}
+	return []driver.NamedValue{
+		{Ordinal: 1, Value: int64(min(q.After, math.MaxInt64))},
+		{Ordinal: 2, Value: int64(through)},
+		{Ordinal: 3, Value: int64(q.Limit)},
+	}
+}
+
+// parseHead reads the first column of a page's first row: the schema version and the highest id.
+func parseHead(head string, p *source.Page) (version string, err error) {
+	version, highest, ok := strings.Cut(head, " ")
+	if !ok {
+		return "", malformedHead(head)
+	}
+	switch highest {
+	case "real", "text", "blob":
+		return "", fmt.Errorf("%w: the highest id is a %s, which is no integer: correct or delete the row", source.ErrUnfit, highest)
+	}
+	id, err := strconv.ParseInt(highest, 10, 64)
+	if err != nil {
+		return "", malformedHead(head)
+	}
+	p.MaxID = uint64(max(id, 0))
+	return version, nil
+}
+
+type malformedHead string
+
+func (m malformedHead) Error() string {
+	return "the first row of the page cannot be read: " + strconv.Quote(string(m))
+}

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	sqlite "modernc.org/sqlite"
+
+	"bridge/source"
+)
+
+// connector opens connections to one file.
+type connector struct {
+	path, dsn string
+	// driver is our own: what other code registers for all of the process does not reach it.
+	driver *sqlite.Driver
+}
+
+// session is one connection, used by one goroutine.
+type session struct {
+	rawConn
+	path string
+	// file is what path named when the connection was opened.
+	file fs.FileInfo
+	// identity tells files apart.
+	identity string
+}
+
+func newConnector(o Options) *connector {
+	return &connector{path: o.Path, dsn: o.dsn(), driver: new(sqlite.Driver)}
+}
+
+var errReplaced = errors.New("the database file was replaced while it was opened")
+
+// Connect opens a connection.
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	file, err := stat(c.path)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := c.driver.Open(c.dsn)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{rawConn: opened.(rawConn), path: c.path, file: file, identity: fmt.Sprintf("%s %d", c.path, fileNumber(file))}
+	if s.replaced() {
+		return nil, errors.Join(errReplaced, opened.Close())
+	}
+	return s, nil
+}
+
+// Driver returns the driver of the connections.
+func (c *connector) Driver() driver.Driver { return c.driver }
+
+// stat looks at the file without opening it: to close it would drop the locks that SQLite holds on it.
+func stat(path string) (fs.FileInfo, error) {
+	file, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: it is waited for; if the application keeps its database elsewhere, correct the source's URL", err)
+	case err != nil:
+		return nil, err
+	case file.IsDir():
+		return nil, fmt.Errorf("%w: it is a directory: name the database file in the source's URL", source.ErrUnfit)
+	}
+	return file, nil
+}
+
+// replaced reports whether path names another file now, or none.
+func (s *session) replaced() bool {
+	now, err := stat(s.path)
+	return err != nil || !os.SameFile(now, s.file)
+}
+
+// ResetSession has the pool discard a connection to a file that was replaced.
+func (s *session) ResetSession(ctx context.Context) error {
+	if s.replaced() {
+		return driver.ErrBadConn
+	}
+	return s.rawConn.ResetSession(ctx)
+}

@@ -1,0 +1,219 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"bridge/source"
+)
+
+// shape is what the statements of a shard depend on. It is immutable.
+type shape struct {
+	columns *source.Columns
+	// values are the forms of the columns.
+	values []valueForm
+	// index is the unique index of the id, "" when the table is its own.
+	index string
+	// counter is the table's name in sqlite_sequence, "" when the id is not AUTOINCREMENT.
+	counter string
+}
+
+func (sh *shape) equal(other *shape) bool {
+	a, b := sh.columns, other.columns
+	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
+		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
+		slices.Equal(sh.values, other.values) && sh.index == other.index && sh.counter == other.counter
+}
+
+// changes returns what is different in now as log attributes.
+func (sh *shape) changes(now *shape) []any {
+	var added, dropped, altered []string
+	was := make(map[string]source.Column)
+	for _, column := range sh.columns.List {
+		was[column.Name] = column
+	}
+	for _, column := range now.columns.List {
+		before, ok := was[column.Name]
+		switch {
+		case !ok:
+			added = append(added, column.Name)
+		case before != column:
+			altered = append(altered, column.Name)
+		}
+		delete(was, column.Name)
+	}
+	for _, column := range sh.columns.List {
+		if _, gone := was[column.Name]; gone {
+			dropped = append(dropped, column.Name)
+		}
+	}
+	var attributes []any
+	for _, change := range []struct {
+		key   string
+		names []string
+	}{{"added", added}, {"dropped", dropped}, {"altered", altered}} {
+		if len(change.names) > 0 {
+			attributes = append(attributes, change.key, strings.Join(change.names, ","))
+		}
+	}
+	return attributes
+}
+
+// readShape asks for the columns of the table and checks them against the spec.
+func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
+	table, err := s.readTable(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkNamed(table.columns); err != nil {
+		return nil, err
+	}
+	sh := s.compose(table.columns)
+	id := table.columns[find(table.columns, s.spec.ID)]
+	indexes, err := s.uniqueIndexes(ctx, c, table)
+	if err != nil {
+		return nil, err
+	}
+	index, unique := indexes[upper(id.name)]
+	switch {
+	case !isID(id.declared):
+		return nil, fmt.Errorf("%w: the id column %q of %s is %s: it must be an integer",
+			source.ErrUnfit, id.name, s.spec.Table, orNone(id.declared))
+	case !unique:
+		return nil, fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
+			"make it INTEGER PRIMARY KEY, or name another column with ID of the stream", source.ErrUnfit, id.name, s.spec.Table)
+	case index != "" && !id.notNull:
+		return nil, fmt.Errorf("%w: the id column %q of %s may be NULL: make it NOT NULL", source.ErrUnfit, id.name, s.spec.Table)
+	}
+	sh.index = index
+	if index == "" && table.autoIncrement {
+		sh.counter = table.name
+	}
+	return sh, s.checkRoles(table.columns)
+}
+
+func orNone(declared string) string {
+	if declared == "" {
+		return "of no type"
+	}
+	return declared
+}
+
+// role is a column that the spec names, with the setting that names it.
+type role struct{ setting, column string }
+
+func (s *shard) roles() []role {
+	roles := []role{{"ID", s.spec.ID}}
+	for _, key := range s.spec.Key {
+		roles = append(roles, role{"KEY", key})
+	}
+	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}, {"DELETED", s.spec.Deleted}} {
+		if r.column != "" {
+			roles = append(roles, r)
+		}
+	}
+	for _, field := range s.spec.Fields {
+		roles = append(roles, role{"FIELDS", field})
+	}
+	return roles
+}
+
+func find(columns []tableColumn, name string) int {
+	return slices.IndexFunc(columns, func(c tableColumn) bool { return upper(c.name) == upper(name) })
+}
+
+// checkNamed refuses a spec with a column that the table does not have.
+func (s *shard) checkNamed(columns []tableColumn) error {
+	for _, r := range s.roles() {
+		if find(columns, r.column) >= 0 {
+			continue
+		}
+		names := make([]string, len(columns))
+		for i, column := range columns {
+			names[i] = column.name
+		}
+		return fmt.Errorf("%w: no column %q in %s: correct %s of the stream; the columns are %s",
+			source.ErrMissing, r.column, s.spec.Table, r.setting, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// compose picks the columns that the spec asks for, in the order of the table.
+func (s *shard) compose(columns []tableColumn) *shape {
+	wanted := make([]bool, len(columns))
+	for i, column := range columns {
+		wanted[i] = s.spec.Fields == nil && !column.hidden
+	}
+	for _, r := range s.roles() {
+		wanted[find(columns, r.column)] = true
+	}
+	sh := &shape{columns: &source.Columns{}}
+	at := make([]int, len(columns))
+	for i, column := range columns {
+		if !wanted[i] {
+			continue
+		}
+		at[i] = len(sh.columns.List)
+		sh.add(column.name, s.form(column))
+	}
+	index := func(name string) int {
+		if name == "" {
+			return -1
+		}
+		return at[find(columns, name)]
+	}
+	sh.columns.ID = index(s.spec.ID)
+	for _, key := range s.spec.Key {
+		sh.columns.Key = append(sh.columns.Key, index(key))
+	}
+	if len(sh.columns.Key) == 0 {
+		sh.columns.Key = []int{sh.columns.ID}
+	}
+	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	return sh
+}
+
+func (sh *shape) add(name string, form valueForm) {
+	column := source.Column{Name: name, Kind: form.kind}
+	if form.kind == source.Timestamp {
+		column.Precision = precision
+	}
+	sh.columns.List = append(sh.columns.List, column)
+	sh.values = append(sh.values, form)
+}
+
+// form returns the form of a column's values. SQLite has no type for times: CREATED and MODIFIED may be texts or numbers.
+func (s *shard) form(column tableColumn) valueForm {
+	f := valueForm{kind: parseType(column.declared), boolean: isBoolean(column.declared), zone: time.UTC, epoch: s.source.options.Epoch}
+	if isDateTime(column.declared) {
+		f.zone = s.source.options.TimeZone
+	}
+	if s.isTimeRole(column.name) && mayBeTime(f.kind, column.declared) {
+		f.kind = source.Timestamp
+	}
+	return f
+}
+
+func (s *shard) isTimeRole(name string) bool {
+	return upper(name) == upper(s.spec.Created) || upper(name) == upper(s.spec.Modified)
+}
+
+// checkRoles refuses columns whose types do not fit their roles.
+func (s *shard) checkRoles(columns []tableColumn) error {
+	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}} {
+		if r.column == "" {
+			continue
+		}
+		column := columns[find(columns, r.column)]
+		switch s.form(column).kind {
+		case source.Timestamp, source.Date:
+		default:
+			return fmt.Errorf("%w: the column %q of %s is %s: %s of the stream must name a column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
+				source.ErrUnfit, column.name, s.spec.Table, column.declared, r.setting)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"bridge/source"
+)
+
+// shard reads one table.
+type shard struct {
+	source *Source
+	spec   source.Spec
+	table  tableName
+
+	// shape is nil until the columns have been read.
+	shape *shape
+	query string
+	// version and identity are the schema version and the file that the columns were read at; stale has them read again.
+	version, identity string
+	stale             bool
+
+	scratch []byte
+}
+
+var _ source.Shard = (*shard)(nil)
+
+// Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
+func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	err := s.try(ctx, q, p)
+	if err != nil && s.shape != nil && mayBeStale(err) {
+		s.stale = true
+		err = s.try(ctx, q, p)
+	}
+	if err != nil {
+		p.Reset()
+		return fmt.Errorf("read %s after %d: %w", s.spec.Table, q.After, explain(err))
+	}
+	return nil
+}
+
+func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
+	return s.source.do(ctx, func(ctx context.Context, c *session) error {
+		if s.shape == nil || s.stale {
+			if err := s.refresh(ctx, c); err != nil {
+				return err
+			}
+		}
+		p.Reset()
+		return s.readPage(ctx, c, q, p)
+	})
+}
+
+// refresh reads the columns and keeps the former ones while they are the same.
+func (s *shard) refresh(ctx context.Context, c *session) error {
+	// The version first: a change right behind it shows at the page.
+	var version string
+	err := c.query(ctx, "PRAGMA schema_version", func(get func(string) string) { version = get("schema_version") })
+	if err != nil {
+		return err
+	}
+	read, err := s.readShape(ctx, c)
+	if err != nil {
+		return err
+	}
+	if s.shape != nil {
+		if changes := s.shape.changes(read); len(changes) > 0 {
+			s.source.options.Logger.Info("columns changed", append([]any{"table", s.spec.Table}, changes...)...)
+		}
+	}
+	if s.shape == nil || !s.shape.equal(read) {
+		s.shape = read
+	}
+	s.query = newPageQuery(s.table, s.shape)
+	s.version, s.identity, s.stale = version, c.identity, false
+	return nil
+}
+
+// NextID returns the id behind the highest that the table ever had when its id is AUTOINCREMENT, else 0: SQLite then gives
+// the id behind the highest that the table has now.
+func (s *shard) NextID(ctx context.Context) (uint64, error) {
+	var next uint64
+	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
+		var err error
+		next, err = s.nextID(ctx, c)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, explain(err))
+	}
+	return next, nil
+}
+
+func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error) {
+	sh, err := s.readShape(ctx, c)
+	if err != nil || sh.counter == "" {
+		return 0, err
+	}
+	// The counter's row is missing before the first insert.
+	query := "SELECT MAX(COALESCE((SELECT CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name = ?1), 0), " +
+		"COALESCE((SELECT MAX(" + quoteName(sh.columns.List[sh.columns.ID].Name) + ") FROM " + s.table.quoted() + "), 0)) AS highest"
+	var malformed error
+	err = c.query(ctx, query, func(get func(string) string) {
+		var highest int64
+		highest, malformed = strconv.ParseInt(get("highest"), 10, 64)
+		next = uint64(max(highest, 0)) + 1
+	}, sh.counter)
+	if err == nil {
+		err = malformed
+	}
+	return next, err
+}

@@ -1,0 +1,52 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"bridge/source"
+)
+
+// tableInfo is a table as the schema tells.
+type tableInfo struct {
+	// name is as the schema spells it.
+	name                        string
+	columns                     []tableColumn
+	withoutRowID, autoIncrement bool
+}
+
+type tableColumn struct {
+	name, declared           string
+	notNull, primary, hidden bool
+}
+
+// readTable reads the table from the schema.
+func (s *shard) readTable(ctx context.Context, c *session) (tableInfo, error) {
+	var table tableInfo
+	if upper(s.table.database) != "MAIN" {
+		return table, fmt.Errorf("%w: SQLite has no database %q: write TABLE of the stream without a database", source.ErrMissing, s.table.database)
+	}
+	const tables = `SELECT l.name AS name, l.wr AS wr, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
+		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
+	err := c.query(ctx, tables, func(get func(string) string) {
+		table.name, table.withoutRowID = get("name"), get("wr") == "1"
+		table.autoIncrement = hasKeyword(get("sql"), "AUTOINCREMENT")
+	}, s.table.table)
+	if err != nil {
+		return table, err
+	}
+	if table.name == "" {
+		return table, fmt.Errorf("%w: no table %q in %s: create the table, or correct TABLE of the stream or the path in the source's URL",
+			source.ErrMissing, s.table.table, s.source.options.Path)
+	}
+	const columns = `SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?1, 'main') ORDER BY cid`
+	err = c.query(ctx, columns, func(get func(string) string) {
+		table.columns = append(table.columns, tableColumn{
+			name: get("name"), declared: get("type"),
+			notNull: get("notnull") == "1", primary: get("pk") != "0",
+			// 1 is a virtual table's; 2 and 3 are generated columns, which are read.
+			hidden: get("hidden") == "1",
+		})
+	}, table.name)
+	return table, err
+}
