@@ -49,7 +49,7 @@ func NATS(t testing.TB) *NATSServer {
 		}
 		var stop func()
 		if shared.server, stop, shared.err = newNATS(t, nil); shared.err == nil {
-			atExit(stop)
+			AtExit(stop)
 		}
 	})
 	if shared.err != nil {

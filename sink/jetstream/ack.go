@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 )
@@ -69,7 +70,7 @@ func parsePlain(data []byte) (ack, bool) {
 		return ack{}, false
 	}
 	name, rest, ok := bytes.Cut(rest, []byte(`",`))
-	if !ok || bytes.IndexByte(name, '\\') >= 0 {
+	if !ok || bytes.IndexByte(name, '\\') >= 0 || !utf8.Valid(name) {
 		return ack{}, false
 	}
 	if domain, after, found := bytes.Cut(rest, []byte(`",`)); found && bytes.HasPrefix(domain, []byte(`"domain":"`)) {

@@ -92,6 +92,34 @@ func TestOrder(t *testing.T) {
 		cutAgainAndAgain(t, server, 5000)
 	})
 
+	t.Run("what was stored without an answer is found even when its id is forgotten", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{Duplicates: 100 * time.Millisecond})
+		name := stream.CachedInfo().Config.Name
+		p := newProxy(t, server.Addr())
+		s := open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name})
+		// Warm, the lane sends the whole batch at once.
+		warm, batch := messages(name+".a", "warm", 500, 10), messages(name+".a", "mute", 200, 10)
+		mustPublish(t, s, warm)
+		p.mute(true)
+		done := make(chan sink.Outcome, 1)
+		go func() {
+			out, err := s.Publish(deadline(t, time.Minute), batch)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- out
+		}()
+		eventually(t, 3*time.Second, "the batch is stored", func() bool { return len(read(t, stream, "")) == 700 })
+		stored := time.Now()
+		eventually(t, 3*time.Second, "the ids are forgotten", func() bool { return time.Since(stored) > 300*time.Millisecond })
+		p.mute(false)
+		p.cut()
+		if out := <-done; !out.AllAcked() || out.Duplicates != 0 || out.Marks[0].Last != 700 {
+			t.Errorf("%d acknowledged, %d duplicates, marks %+v", out.Acked(), out.Duplicates, out.Marks)
+		}
+		wantWhole(t, read(t, stream, ""), warm, batch)
+	})
+
 	t.Run("foreign messages in between disorder nothing", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name

@@ -21,6 +21,8 @@ type proxy struct {
 	closed  bool
 	// frozen are the connections on which nothing is passed on any more, without being closed.
 	frozen map[net.Conn]bool
+	// muted: what the server says is thrown away.
+	muted bool
 }
 
 func newProxy(t testing.TB, target string) *proxy {
@@ -61,8 +63,8 @@ func (p *proxy) accept() {
 		if !p.add(client, server) {
 			return
 		}
-		p.wg.Go(func() { p.pass(client, server) })
-		p.wg.Go(func() { p.pass(server, client) })
+		p.wg.Go(func() { p.pass(client, server, true) })
+		p.wg.Go(func() { p.pass(server, client, false) })
 	}
 }
 
@@ -79,14 +81,14 @@ func (p *proxy) add(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-// pass copies from one connection to the other and closes both at the end.
-func (p *proxy) pass(to, from net.Conn) {
+// pass copies from one connection to the other and closes both at the end. answers says that from is the server.
+func (p *proxy) pass(to, from net.Conn, answers bool) {
 	defer p.drop(to, from)
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buf)
 		p.wait()
-		if err == nil && p.isFrozen(from) {
+		if err == nil && (p.isFrozen(from) || answers && p.isMuted()) {
 			continue
 		}
 		if n > 0 {
@@ -141,6 +143,19 @@ func (p *proxy) isFrozen(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.frozen[c] && !p.closed
+}
+
+// mute throws away what the server says, or no longer.
+func (p *proxy) mute(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.muted = on
+}
+
+func (p *proxy) isMuted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.muted
 }
 
 // stall keeps connections, old and new, open and passes nothing on.
