@@ -4,24 +4,28 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
 const repeatEvery = time.Minute
 
-// Log keeps the faults that last. It is safe for concurrent use.
+// Log keeps the faults that last. Places that share what stands before their first '/', such as the partitions of a topic, are
+// one group: the log tells of the first fault of a group and of the end of its last. It is safe for concurrent use.
 type Log struct {
 	logger *slog.Logger
 	now    func() time.Time
 
 	mu     sync.Mutex
-	faults map[string]*fault
+	groups map[string]*group
 }
 
-type fault struct {
-	err    error
+// group is what is wrong with places of one name.
+type group struct {
+	faults map[string]Fault
 	since  time.Time
 	logged time.Time
 	count  int
@@ -29,7 +33,12 @@ type fault struct {
 
 // New returns a Log that writes to logger.
 func New(logger *slog.Logger) *Log {
-	return &Log{logger: logger, now: time.Now, faults: make(map[string]*fault)}
+	return &Log{logger: logger, now: time.Now, groups: make(map[string]*group)}
+}
+
+func groupOf(place string) string {
+	name, _, _ := strings.Cut(place, "/")
+	return name
 }
 
 // Fail notes that what is tried at place failed once more. It writes a line when a fault begins and at most one a minute
@@ -38,40 +47,49 @@ func (l *Log) Fail(place string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	f := l.faults[place]
-	if f == nil {
-		f = &fault{since: now, logged: now, err: err, count: 1}
-		l.faults[place] = f
+	g := l.groups[groupOf(place)]
+	if g == nil {
+		g = &group{faults: make(map[string]Fault), since: now, logged: now}
+		l.groups[groupOf(place)] = g
 		l.logger.Warn("fault begins, trying again until it ends", "place", place, "error", err)
-		return
 	}
-	f.err = err
-	f.count++
-	if now.Sub(f.logged) >= repeatEvery {
-		f.logged = now
-		l.logger.Warn("fault lasts", "place", place, "error", err, "for", now.Sub(f.since).Round(time.Second), "failures", f.count)
+	f, lasts := g.faults[place]
+	if !lasts {
+		f = Fault{Place: place, Since: now}
+	}
+	f.Err = err
+	g.faults[place] = f
+	g.count++
+	if now.Sub(g.logged) >= repeatEvery {
+		g.logged = now
+		l.logger.Warn("fault lasts", "place", place, "error", err, "for", now.Sub(g.since).Round(time.Second),
+			"failures", g.count, "places", len(g.faults))
 	}
 }
 
-// OK notes that what is tried at place works. It writes a line when that ends a fault.
+// OK notes that what is tried at place works. It writes a line when that ends the last fault of its group.
 func (l *Log) OK(place string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.faults[place]
-	if f == nil {
+	g := l.groups[groupOf(place)]
+	if g == nil {
 		return
 	}
-	delete(l.faults, place)
-	l.logger.Info("fault ended", "place", place, "after", l.now().Sub(f.since).Round(time.Millisecond), "failures", f.count)
+	delete(g.faults, place)
+	if len(g.faults) > 0 {
+		return
+	}
+	delete(l.groups, groupOf(place))
+	l.logger.Info("fault ended", "place", groupOf(place), "after", l.now().Sub(g.since).Round(time.Millisecond), "failures", g.count)
 }
 
 // Faults returns the faults that last now, in the order of their places.
 func (l *Log) Faults() []Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	faults := make([]Fault, 0, len(l.faults))
-	for place, f := range l.faults {
-		faults = append(faults, Fault{Place: place, Err: f.err, Since: f.since})
+	var faults []Fault
+	for _, g := range l.groups {
+		faults = slices.AppendSeq(faults, maps.Values(g.faults))
 	}
 	slices.SortFunc(faults, func(a, b Fault) int { return cmp.Compare(a.Place, b.Place) })
 	return faults

@@ -39,6 +39,23 @@ func TestLog(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the places of a group are one fault in the log", func(t *testing.T) {
+		l, out := open()
+		for _, place := range []string{"topic/1", "topic/2", "topic/3"} {
+			l.Fail(place, refused)
+		}
+		l.OK("topic/1")
+		l.OK("topic/3")
+		l.Fail("topic/1", refused)
+		if got := len(l.Faults()); got != 2 {
+			t.Errorf("%d faults last, want 2", got)
+		}
+		l.OK("topic/1")
+		l.OK("topic/2")
+		if got := strings.Count(out.String(), "\n"); got != 2 {
+			t.Errorf("%d lines, want 2:\n%s", got, out)
+		}
+	})
 	t.Run("Err tells the faults that last and wraps them", func(t *testing.T) {
 		l, _ := open()
 		if l.Err() != nil {

@@ -26,8 +26,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// atExit has Main call stop after the last test.
-func atExit(stop func()) {
+// AtExit has Main call stop after the last test.
+func AtExit(stop func()) {
 	cleanupMu.Lock()
 	defer cleanupMu.Unlock()
 	cleanups = append(cleanups, stop)
