@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/testenv"
 )
@@ -22,6 +23,8 @@ type bus interface {
 	open(t testing.TB, name string) (destination string)
 	// read returns all messages of the destination, each place in its order.
 	read(t testing.TB, name string) []received
+	// count returns how many messages the destination holds, without reading them.
+	count(t testing.TB, name string) int64
 	kill()
 	start(t testing.TB)
 }
@@ -76,6 +79,34 @@ func (b kafkaBus) read(t testing.TB, name string) []received {
 			out = append(out, m)
 		})
 	}
+}
+
+func (b kafkaBus) count(t testing.TB, name string) int64 {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.server.Brokers()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.ReplicaID = -1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = name
+	for p := range int32(8) {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p, -1
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	request.Topics = append(request.Topics, topic)
+	response, err := request.RequestWith(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, p := range response.Topics[0].Partitions {
+		sum += p.Offset
+	}
+	return sum
 }
 
 // natsBus reads with nats.go's ordered consumer.
@@ -136,4 +167,13 @@ func (b natsBus) read(t testing.TB, name string) []received {
 			return out
 		}
 	}
+}
+
+func (b natsBus) count(t testing.TB, name string) int64 {
+	t.Helper()
+	stream, err := b.server.JetStream(t).Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(stream.CachedInfo().State.Msgs)
 }

@@ -41,6 +41,9 @@ func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
 			return d.position("backlog") == memoryRows
 		})
 		t.Logf("%d rows in %s, RssAnon at most %d MiB", memoryRows, time.Since(started).Round(time.Second), peak>>20)
+		if got := b.count(t, name); got != memoryRows {
+			t.Errorf("%d messages arrived, want %d", got, memoryRows)
+		}
 		if peak > limit {
 			t.Errorf("RssAnon reached %d MiB, want less than %d", peak>>20, limit>>20)
 		}
