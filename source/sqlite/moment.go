@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"math"
 	"strings"
 	"time"
@@ -21,46 +20,45 @@ const (
 	julianEpoch = 2440587.5
 )
 
-// isTime reports whether the column holds times of which a number can be one.
+// isTime reports whether the column holds times, of which a number can be one.
 func (f valueForm) isTime() bool { return f.kind == source.Timestamp || f.kind == source.Date }
+
+// layout is how the column's times are written.
+func (f valueForm) layout() string {
+	if f.kind == source.Date {
+		return time.DateOnly
+	}
+	return timestampLayout
+}
 
 // unixTime reads an INTEGER of a column of times.
 func (f valueForm) unixTime(v int64) (time.Time, bool) {
 	perSecond := int64(time.Second / f.epoch)
-	if !f.isTime() || v/perSecond < minUnix || v/perSecond > maxUnix {
+	if v/perSecond < minUnix || v/perSecond > maxUnix {
 		return time.Time{}, false
 	}
-	return inRange(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)).UTC())
+	return f.fits(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)))
 }
 
 // realTime reads a REAL of a column of times: a Julian day, rounded to the millisecond as SQLite does, or Unix time, rounded to
 // the microsecond.
 func (f valueForm) realTime(v float64) (time.Time, bool) {
-	if !f.isTime() || math.IsInf(v, 0) {
-		return time.Time{}, false
-	}
 	if v >= 0 && v < julianEnd {
-		return inRange(time.UnixMilli(int64(math.Round((v - julianEpoch) * 86_400_000))).UTC())
+		return f.fits(time.UnixMilli(int64(math.Round((v - julianEpoch) * 86_400_000))))
 	}
 	seconds := v * f.epoch.Seconds()
-	if seconds < minUnix || seconds > maxUnix {
+	if !(seconds >= minUnix && seconds <= maxUnix) {
 		return time.Time{}, false
 	}
 	whole, part := math.Modf(seconds)
-	return inRange(time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC())
+	return f.fits(time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3))
 }
 
-func inRange(at time.Time) (time.Time, bool) { return at, at.Year() >= 0 && at.Year() <= 9999 }
-
-// appendMoment appends what the number v means. A number that is no midnight is no Date and stays as it is.
-func (f valueForm) appendMoment(b []byte, at time.Time, v driver.Value) ([]byte, error) {
-	switch {
-	case f.kind == source.Timestamp:
-		return at.AppendFormat(b, timestampLayout), nil
-	case at.Equal(at.Truncate(24 * time.Hour)):
-		return at.AppendFormat(b, time.DateOnly), nil
-	}
-	return valueForm{}.append(b, v)
+// fits returns at in UTC and reports whether the column's form can hold it: a Date holds a midnight only.
+func (f valueForm) fits(at time.Time) (time.Time, bool) {
+	at = at.UTC()
+	whole := f.kind != source.Date || at.Equal(at.Truncate(24*time.Hour))
+	return at, whole && at.Year() >= 0 && at.Year() <= 9999
 }
 
 // midnight returns the day of a text whose time of day is midnight, in whatever zone, else the text.
@@ -108,7 +106,7 @@ func (f valueForm) textTime(scratch []byte, v string) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	return inRange(at.Add(-time.Duration(offset) * time.Second))
+	return f.fits(at.Add(-time.Duration(offset) * time.Second))
 }
 
 // cutZone parts a time of day from its zone, "15:04:05.5" from "+02:00 CEST m=+0.1".

@@ -24,13 +24,17 @@ type valueForm struct {
 func (f valueForm) append(b []byte, v driver.Value) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
-		if at, ok := f.unixTime(v); ok {
-			return f.appendMoment(b, at, v)
+		if f.isTime() {
+			if at, ok := f.unixTime(v); ok {
+				return at.AppendFormat(b, f.layout()), nil
+			}
 		}
 		return strconv.AppendInt(b, v, 10), nil
 	case float64:
-		if at, ok := f.realTime(v); ok {
-			return f.appendMoment(b, at, v)
+		if f.isTime() {
+			if at, ok := f.realTime(v); ok {
+				return at.AppendFormat(b, f.layout()), nil
+			}
 		}
 		return f.appendReal(b, v), nil
 	case string:

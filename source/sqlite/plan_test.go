@@ -1,0 +1,70 @@
+package sqlite_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/source"
+	"bridge/source/sqlite"
+)
+
+func TestPageCosts(t *testing.T) {
+	for name, test := range map[string]struct{ create, want string }{
+		"INTEGER PRIMARY KEY": {
+			"CREATE TABLE t (id INTEGER PRIMARY KEY, v, w JSON)", "SEARCH t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		},
+		"WITHOUT ROWID": {
+			"CREATE TABLE t (v, w JSON, id INT PRIMARY KEY) WITHOUT ROWID", "SEARCH t USING PRIMARY KEY (id>? AND id<?)",
+		},
+		"a unique column": {
+			"CREATE TABLE t (v, w JSON, id INT NOT NULL UNIQUE)", "SEARCH t USING INDEX sqlite_autoindex_t_1 (id>? AND id<?)",
+		},
+		"a second index that looks better": {
+			"CREATE TABLE t (v, w JSON, id INTEGER PRIMARY KEY); CREATE INDEX i ON t (id, v, w)", "SEARCH t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBase(t, wal)
+			b.exec(t, test.create)
+			b.exec(t, "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 2000) INSERT INTO t (id, v) SELECT i, i % 3 FROM s; ANALYZE")
+			steps, err := sqlite.Plan(t.Context(), b.source.Shard(source.Spec{Table: "t", ID: "id"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := strings.Join(steps, "\n")
+			if !slices.Contains(steps, test.want) {
+				t.Errorf("the records do not come by the id:\n%s", plan)
+			}
+			for _, costly := range []string{"SCAN t", "TEMP B-TREE", "MATERIALIZE", "AUTOMATIC"} {
+				if strings.Contains(plan, costly) {
+					t.Errorf("the page takes a %s:\n%s", costly, plan)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRead reads pages of rows of about 100 bytes.
+func BenchmarkRead(b *testing.B) {
+	base := newBase(b, wal)
+	base.exec(b, "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, n INT, created DATETIME, body TEXT)")
+	base.exec(b, `WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 2000)
+		INSERT INTO t SELECT i, 'name ' || i, i * 7, '2026-07-01 12:00:00.123', hex(zeroblob(30)) FROM s`)
+	for name, limit := range map[string]int{"a full page of 2000": 2000, "an empty page": 0} {
+		b.Run(name, func(b *testing.B) {
+			s := base.source.Shard(source.Spec{Table: "t", ID: "id", Created: "created"})
+			q := source.Query{Limit: 2000}
+			if limit == 0 {
+				q.After = 2000
+			}
+			var p source.Page
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.Read(b.Context(), q, &p); err != nil || len(p.Records) != limit {
+					b.Fatal(len(p.Records), err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package sqlite_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"bridge/source"
+)
+
+func TestUnfitTables(t *testing.T) {
+	for _, test := range []struct {
+		name, create string
+		spec         source.Spec
+		want         string
+	}{
+		{"the id is a text", "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
+		{"the id is a decimal", "CREATE TABLE t (id DECIMAL PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
+		{"the id is a boolean", "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
+		{"the id has no type", "CREATE TABLE t (id PRIMARY KEY NOT NULL)", source.Spec{}, "of no type"},
+		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "no unique index of its own"},
+		{"the id has an index that is not unique", "CREATE TABLE t (id INTEGER NOT NULL); CREATE INDEX i ON t (id)", source.Spec{}, "no unique index of its own"},
+		{"the id has a partial index", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id) WHERE id > 5", source.Spec{}, "no unique index of its own"},
+		{"the id has an index on an expression", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id + 0)", source.Spec{}, "no unique index of its own"},
+		{"the id is unique with another column only", "CREATE TABLE t (id INTEGER NOT NULL, b INT, PRIMARY KEY (id, b))", source.Spec{}, "no unique index of its own"},
+		{"the id is unique with another column only, without rowid", "CREATE TABLE t (id INTEGER NOT NULL, b INT, PRIMARY KEY (id, b)) WITHOUT ROWID", source.Spec{}, "no unique index of its own"},
+		{"the id may be NULL", "CREATE TABLE t (id INT PRIMARY KEY)", source.Spec{}, "NOT NULL"},
+		{"the primary key is no rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "NOT NULL"},
+		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "CREATED of the stream"},
+		{"CREATED is a boolean", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BOOL)", source.Spec{Created: "c"}, "CREATED of the stream"},
+		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "MODIFIED of the stream"},
+		{"a view", "CREATE TABLE b (id INTEGER PRIMARY KEY); CREATE VIEW t AS SELECT id FROM b", source.Spec{}, "view"},
+		{"a full-text table", "CREATE VIRTUAL TABLE t USING fts5(id)", source.Spec{}, "must be an integer"},
+		{"an id is a text", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), ('x')", source.Spec{}, "highest id is a text"},
+		{"an id is a blob", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (x'01')", source.Spec{}, "highest id is a blob"},
+		{"an id is beyond the integers", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (1e30)", source.Spec{}, "highest id is a real"},
+		{"an id between others is no integer", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (2.5), (4)", source.Spec{}, "id 2.5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBase(t, wal)
+			b.exec(t, test.create)
+			test.spec.Table, test.spec.ID = "t", "id"
+			err := b.source.Shard(test.spec).Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
+			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+	t.Run("a database that is not there", func(t *testing.T) {
+		b := newBase(t, wal)
+		err := b.source.Shard(source.Spec{Table: "shop.t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		if !errors.Is(err, source.ErrMissing) || !strings.Contains(err.Error(), "shop") {
+			t.Fatalf("error %v", err)
+		}
+	})
+	t.Run("a column that needs a function of the application", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
+		// What an application with a function of its own leaves in the schema.
+		b.exec(t, "PRAGMA writable_schema = ON")
+		b.exec(t, "UPDATE sqlite_schema SET sql = 'CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, g AS (theirs(v)))' WHERE name = 't'")
+		err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		if !errors.Is(err, source.ErrUnfit) {
+			t.Fatalf("error %v", err)
+		}
+	})
+}
+
+func TestTablesOfEveryShape(t *testing.T) {
+	for name, create := range map[string]string{
+		"INTEGER PRIMARY KEY":                  "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)",
+		"AUTOINCREMENT":                        "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)",
+		"STRICT":                               "CREATE TABLE t (id INTEGER PRIMARY KEY, v ANY) STRICT",
+		"WITHOUT ROWID":                        "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT) WITHOUT ROWID",
+		"STRICT and WITHOUT ROWID":             "CREATE TABLE t (v TEXT, id INT PRIMARY KEY) STRICT, WITHOUT ROWID",
+		"a unique column":                      "CREATE TABLE t (pk TEXT, id BIGINT NOT NULL UNIQUE, v TEXT)",
+		"a unique column, WITHOUT ROWID":       "CREATE TABLE t (v TEXT, id INT NOT NULL UNIQUE, pk TEXT DEFAULT (hex(randomblob(9))), PRIMARY KEY (pk)) WITHOUT ROWID",
+		"a descending index":                   "CREATE TABLE t (v TEXT, id INT NOT NULL); CREATE UNIQUE INDEX \"odd \"\" name\" ON t (id DESC)",
+		"a descending INTEGER PRIMARY KEY":     "CREATE TABLE t (id INTEGER NOT NULL PRIMARY KEY DESC, v TEXT)",
+		"generated columns":                    "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, g AS (v || '!'), s TEXT AS (v) STORED)",
+		"a primary key of two, a unique id":    "CREATE TABLE t (a INT DEFAULT 1, v TEXT, id INTEGER NOT NULL UNIQUE, PRIMARY KEY (a, v))",
+		"an INTEGER PRIMARY KEY as constraint": "CREATE TABLE t (v TEXT, id INTEGER, PRIMARY KEY (id))",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBase(t, wal)
+			b.exec(t, create)
+			b.exec(t, "INSERT INTO t (id, v) VALUES (30, 'c'), (10, 'a'), (20, 'b')")
+			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"v"}})
+			p := read(t, s, source.Query{Limit: 9})
+			if len(p.Records) != 3 || p.Records[0].ID != 10 || p.Records[2].ID != 30 || p.MaxID != 30 {
+				t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+			}
+			if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{After: 10, Limit: 1}); p.Records[0].ID != 20 {
+				t.Fatalf("record %d", p.Records[0].ID)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{
+		"order", "select", "`", `"`, `""x"`, "two words", "'single'", "[brackets]", "тест", "日本", "a-b", "a;b", "a%b_c", `back\slash`, "?", "?1", ":a",
+		"123", "{0}", "a,b", "--", "/*", "AUTOINCREMENT",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBase(t, wal)
+			quote := func(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+			b.exec(t, "CREATE TABLE "+quote(name)+" ("+quote(name)+" INTEGER PRIMARY KEY AUTOINCREMENT, "+quote("json "+name)+" JSON)")
+			b.exec(t, "INSERT INTO "+quote(name)+" VALUES (7, '{}')")
+			for _, table := range []string{name, "main." + name} {
+				s := b.source.Shard(source.Spec{Table: table, ID: name})
+				p := read(t, s, source.Query{Limit: 9})
+				if len(p.Records) != 1 || p.Records[0].ID != 7 || p.Columns.List[1] != (source.Column{Name: "json " + name, Kind: source.JSON}) {
+					t.Fatalf("%d records, columns %v", len(p.Records), p.Columns.List)
+				}
+				if next, err := s.NextID(t.Context()); err != nil || next != 8 {
+					t.Fatalf("next id %d, %v", next, err)
+				}
+			}
+		})
+	}
+	t.Run("names may be spelled in another case", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE Spelled (Id INTEGER PRIMARY KEY AUTOINCREMENT, CreatedAt DATETIME)")
+		b.exec(t, "INSERT INTO Spelled VALUES (3, NULL)")
+		s := b.source.Shard(source.Spec{Table: "sPELLED", ID: "ID", Created: "createdat"})
+		if p := read(t, s, source.Query{Limit: 9}); p.Columns.List[0].Name != "Id" || p.Columns.Created != 1 {
+			t.Fatalf("columns %+v", p.Columns)
+		}
+		if next, err := s.NextID(t.Context()); err != nil || next != 4 {
+			t.Fatalf("next id %d, %v", next, err)
+		}
+	})
+	t.Run("a column that is missing is no text", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
+		err := b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"w"}}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+		if !errors.Is(err, source.ErrMissing) {
+			t.Fatalf("error %v", err)
+		}
+	})
+}
+
+func TestIDs(t *testing.T) {
+	next := func(t *testing.T, b base, table string) uint64 {
+		t.Helper()
+		next, err := b.source.Shard(source.Spec{Table: table, ID: "id"}).NextID(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	t.Run("ids of 0 and below are not read", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+		b.exec(t, "INSERT INTO t VALUES (-5), (0)")
+		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 0 || p.MaxID != 0 {
+			t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+		}
+		b.exec(t, "DELETE FROM t WHERE id = 0")
+		if p := read(t, s, source.Query{Limit: 9}); p.MaxID != 0 {
+			t.Fatalf("highest %d", p.MaxID)
+		}
+		b.exec(t, "INSERT INTO t VALUES (3), (9223372036854775807)")
+		for _, q := range []source.Query{{Limit: 9}, {Limit: 9, Through: math.MaxUint64}} {
+			if p := read(t, s, q); len(p.Records) != 2 || p.MaxID != math.MaxInt64 {
+				t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+			}
+		}
+		for _, after := range []uint64{math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64} {
+			if p := read(t, s, source.Query{Limit: 9, After: after}); len(p.Records) != 0 || p.More {
+				t.Fatalf("%d records", len(p.Records))
+			}
+		}
+	})
+	t.Run("AUTOINCREMENT tells of deleted and of truncated rows", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT)")
+		if got := next(t, b, "t"); got != 1 {
+			t.Fatalf("next id of a new table %d", got)
+		}
+		b.exec(t, "INSERT INTO t VALUES (100); DELETE FROM t")
+		if got := next(t, b, "t"); got != 101 {
+			t.Fatalf("next id behind a deleted row %d", got)
+		}
+		b.exec(t, "DELETE FROM sqlite_sequence")
+		if got := next(t, b, "t"); got != 1 {
+			t.Fatalf("next id of a reset table %d", got)
+		}
+		b.exec(t, "INSERT INTO t VALUES (9223372036854775807)")
+		if got := next(t, b, "t"); got != 1<<63 {
+			t.Fatalf("next id behind the last %d", got)
+		}
+	})
+	t.Run("without AUTOINCREMENT nothing is told", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY /* AUTOINCREMENT */, \"AUTOINCREMENT\" TEXT DEFAULT 'it''s AUTOINCREMENT' -- AUTOINCREMENT\n, [AUTOINCREMENT x] INT)")
+		b.exec(t, "INSERT INTO t (id) VALUES (5)")
+		if got := next(t, b, "t"); got != 0 {
+			t.Fatalf("next id %d", got)
+		}
+	})
+	t.Run("another unique column is not the counter", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (pk INTEGER PRIMARY KEY AUTOINCREMENT, id INT NOT NULL UNIQUE)")
+		b.exec(t, "INSERT INTO t (id) VALUES (5)")
+		if got := next(t, b, "t"); got != 0 {
+			t.Fatalf("next id %d", got)
+		}
+	})
+}
