@@ -2,7 +2,6 @@ package pipeline_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -151,19 +150,4 @@ func short(ids []uint64) string {
 		return fmt.Sprint(ids[:10], " … ", ids[len(ids)-10:])
 	}
 	return fmt.Sprint(ids)
-}
-
-// metaOf returns meta.id and meta.time of an event.
-func metaOf(t testing.TB, body []byte) (id string, ms int64) {
-	t.Helper()
-	var e struct {
-		Meta struct {
-			ID   string
-			Time int64
-		}
-	}
-	if err := json.Unmarshal(body, &e); err != nil {
-		t.Fatalf("%v: %s", err, body)
-	}
-	return e.Meta.ID, e.Meta.Time
 }

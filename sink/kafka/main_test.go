@@ -191,8 +191,8 @@ func judge(t testing.TB, sent []sink.Message, records []*kgo.Record) (repeats in
 	}
 	seen := make(map[string]bool)
 	for _, r := range records {
-		m := want[id(r)]
-		if m == nil {
+		m, known := want[id(r)]
+		if !known {
 			t.Fatalf("%s/%d shows %q, which was not sent", r.Topic, r.Partition, id(r))
 		}
 		if !bytes.Equal(r.Key, m.Key) || !bytes.Equal(r.Value, m.Value) {
