@@ -27,7 +27,12 @@ func (s *session) query(ctx context.Context, query string, each func(get func(na
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
+	defer func() {
+		// After an error closing repeats that error.
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+	}()
 	columns := rows.Columns()
 	row := make([]driver.Value, len(columns))
 	get := func(name string) string {

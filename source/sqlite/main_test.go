@@ -96,22 +96,6 @@ func read(t testing.TB, s source.Shard, q source.Query) *source.Page {
 	return &p
 }
 
-// eventually polls a condition for 20 s.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("the condition did not come true within 20 s")
-		}
-	}
-}
-
 // isTransient fails the test unless err is an error that trying again may heal.
 func isTransient(t *testing.T, err error) {
 	t.Helper()
@@ -123,12 +107,12 @@ func isTransient(t *testing.T, err error) {
 func TestSource(t *testing.T) {
 	for name, settings := range map[string]string{"with a write-ahead log": wal, "with a rollback journal": rollback} {
 		t.Run(name, func(t *testing.T) {
-			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return newFixture(t, newBase(t, settings), settings) })
+			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return newFixture(t, newBase(t, settings)) })
 		})
 	}
 }
 
-func newFixture(t *testing.T, b base, settings string) sourcetest.Fixture {
+func newFixture(t *testing.T, b base) sourcetest.Fixture {
 	t.Helper()
 	type execer interface {
 		ExecContext(context.Context, string, ...any) (sql.Result, error)
@@ -141,7 +125,7 @@ func newFixture(t *testing.T, b base, settings string) sourcetest.Fixture {
 			}
 		}
 	}
-	f := sourcetest.Fixture{
+	return sourcetest.Fixture{
 		Source:    b.source,
 		HighestID: math.MaxInt64,
 		NewTable: func(t *testing.T) string {
@@ -162,7 +146,6 @@ func newFixture(t *testing.T, b base, settings string) sourcetest.Fixture {
 		AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
 		DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
 	}
-	return f
 }
 
 func mustOpenURL(t *testing.T, text string) sqlite.Options {

@@ -21,8 +21,11 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 		return err
 	}
 	full, err := s.fill(ctx, rows, q, p)
-	// Closing ends the snapshot, whether all of it was read or not.
-	if err = errors.Join(err, rows.Close()); err != nil {
+	// Closing ends the snapshot, whether all of it was read or not; after an error it repeats that error.
+	if closed := rows.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
 		return err
 	}
 	p.More = full || len(p.Records) == q.Limit

@@ -12,16 +12,16 @@ import (
 func TestPageCosts(t *testing.T) {
 	for name, test := range map[string]struct{ create, want string }{
 		"INTEGER PRIMARY KEY": {
-			"CREATE TABLE t (id INTEGER PRIMARY KEY, v, w JSON)", "SEARCH t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"CREATE TABLE t (id INTEGER PRIMARY KEY, v, w JSON)", "SEARCH main.t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		},
 		"WITHOUT ROWID": {
-			"CREATE TABLE t (v, w JSON, id INT PRIMARY KEY) WITHOUT ROWID", "SEARCH t USING PRIMARY KEY (id>? AND id<?)",
+			"CREATE TABLE t (v, w JSON, id INT PRIMARY KEY) WITHOUT ROWID", "SEARCH main.t USING PRIMARY KEY (id>? AND id<?)",
 		},
 		"a unique column": {
-			"CREATE TABLE t (v, w JSON, id INT NOT NULL UNIQUE)", "SEARCH t USING INDEX sqlite_autoindex_t_1 (id>? AND id<?)",
+			"CREATE TABLE t (v, w JSON, id INT NOT NULL UNIQUE)", "SEARCH main.t USING INDEX sqlite_autoindex_t_1 (id>? AND id<?)",
 		},
 		"a second index that looks better": {
-			"CREATE TABLE t (v, w JSON, id INTEGER PRIMARY KEY); CREATE INDEX i ON t (id, v, w)", "SEARCH t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"CREATE TABLE t (v, w JSON, id INTEGER PRIMARY KEY); CREATE INDEX i ON t (id, v, w)", "SEARCH main.t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPageCosts(t *testing.T) {
 			if !slices.Contains(steps, test.want) {
 				t.Errorf("the records do not come by the id:\n%s", plan)
 			}
-			for _, costly := range []string{"SCAN t", "TEMP B-TREE", "MATERIALIZE", "AUTOMATIC"} {
+			for _, costly := range []string{"SCAN main.t", "TEMP B-TREE", "MATERIALIZE", "AUTOMATIC"} {
 				if strings.Contains(plan, costly) {
 					t.Errorf("the page takes a %s:\n%s", costly, plan)
 				}

@@ -74,14 +74,14 @@ func TestBesideAWriter(t *testing.T) {
 		b.exec(t, "PRAGMA wal_autocheckpoint = 20")
 		b.exec(t, pairs)
 		beside(t, b, func() error {
-			for i := range 400 {
+			for i := range 120 {
 				if err := insertPair(t.Context(), b.app, i); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
-		if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 1000}); len(p.Records) != 800 {
+		if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 1000}); len(p.Records) != 240 {
 			t.Fatalf("%d records", len(p.Records))
 		}
 	})
@@ -91,7 +91,7 @@ func TestBesideAWriter(t *testing.T) {
 		b.exec(t, "PRAGMA synchronous = OFF")
 		b.exec(t, pairs)
 		beside(t, b, func() error {
-			for i := range 150 {
+			for i := range 60 {
 				if err := insertPair(t.Context(), b.app, i); err != nil {
 					return err
 				}
@@ -134,9 +134,6 @@ func TestBesideAWriter(t *testing.T) {
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 		for _, q := range []source.Query{{Limit: 1000}, {Limit: 1000, MaxBytes: 1}, {Limit: 3}} {
 			read(t, s, q)
-		}
-		if busy := b.query(t, "SELECT 1"); busy != "1" {
-			t.Fatal(busy)
 		}
 		var busy, pages, moved int
 		if err := b.app.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil || busy != 0 {
@@ -191,7 +188,9 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 		unlock := lock(t, b)
 		done := make(chan error, 1)
 		var p source.Page
-		go func() { done <- b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 9}, &p) }()
+		go func() {
+			done <- b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 9}, &p)
+		}()
 		select {
 		case err := <-done:
 			t.Fatalf("a page of a locked database, error %v", err)
