@@ -13,12 +13,15 @@
 // Connections are opened with mode=ro and query_only. In WAL mode readers and writers do not hinder one another: the
 // application never sees SQLITE_BUSY because of a page. With a rollback journal SQLite lets nobody commit while a page is
 // read, some milliseconds: set a busy timeout in the application, or better, journal_mode=WAL. While a connection is open the
-// application cannot leave WAL mode, and its last close leaves the -wal file in place. In WAL mode SQLite shares memory
-// through the -shm file: the reader needs the same host, and the right to write to the -shm file, or to create it. A database that is
-// locked (locking_mode=EXCLUSIVE, say), not yet there, or left with a journal by an application that was killed is waited for.
+// application cannot leave WAL mode, and its last close leaves the -wal file in place. A database that is locked
+// (locking_mode=EXCLUSIVE, say), not yet there, or left with a journal by an application that was killed is waited for.
+//
+// In WAL mode SQLite shares memory through the -shm file, so both processes run on one host, best as the same user: SQLite
+// creates the -wal and -shm files for a reader, too, and the application could not write to those of another user. A reader that is
+// neither the owner of the database nor the superuser therefore waits until the application has the database open.
 //
 // No code of this process may open and close the file by other means: that drops the locks that SQLite holds on it
-// (https://www.sqlite.org/howtocorrupt.html, section 2.2). This package asks for the file's status only.
+// (https://www.sqlite.org/howtocorrupt.html, section 2.2).
 //
 // A file that is replaced by another, as a restore does, is noticed at the next page, which comes from the new file under another
 // identity: source.Page.Server is the path and the file's number (inode).

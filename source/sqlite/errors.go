@@ -58,7 +58,8 @@ func explain(err error) error {
 	case codes.SQLITE_CANTOPEN:
 		return fmt.Errorf("%w: let the user that bridge runs as read the file and, in WAL mode, write to the -shm file beside it", err)
 	case codes.SQLITE_READONLY:
-		return fmt.Errorf("%w: the application was cut off while it wrote: it repairs the file when it opens it; until then it cannot be read", err)
+		return fmt.Errorf("%w: either the application was cut off while it wrote, and repairs the file when it opens it next; "+
+			"or the database is in WAL mode and the user that bridge runs as may not write beside it", err)
 	}
 	return err
 }

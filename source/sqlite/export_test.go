@@ -19,6 +19,9 @@ func (s *Source) Query(ctx context.Context, query string, columns ...string) (va
 	return values, err
 }
 
+// PretendUser has s take itself for a process of another user.
+func (s *Source) PretendUser(user int) { s.connector.guest.user = user }
+
 // Plan returns how SQLite will run the statement of a page, one step a line.
 func Plan(ctx context.Context, reader source.Shard) (steps []string, err error) {
 	s := reader.(*shard)

@@ -78,6 +78,45 @@ func TestFile(t *testing.T) {
 		}
 		isTransient(t, s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)))
 	})
+	t.Run("of another user in WAL mode is read only while the application has it open", func(t *testing.T) {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+		b.source.PretendUser(54321)
+		s := b.source.Shard(events)
+		_ = b.app.Close()
+		for range 2 {
+			err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
+			isTransient(t, err)
+			if !strings.Contains(err.Error(), "lock out user") {
+				t.Fatalf("error %v", err)
+			}
+		}
+		beside, err := filepath.Glob(b.path + "-*")
+		if err != nil || len(beside) != 0 {
+			t.Fatalf("the reader made %q, %v", beside, err)
+		}
+		b.app = openApp(t, b.path, wal)
+		b.query(t, "SELECT COUNT(*) FROM t")
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
+			t.Fatalf("%d records", len(p.Records))
+		}
+	})
+	t.Run("of another user with a rollback journal is read at any time", func(t *testing.T) {
+		b := newBase(t, rollback)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+		_ = b.app.Close()
+		b.source.PretendUser(54321)
+		if p := read(t, b.source.Shard(events), source.Query{Limit: 9}); len(p.Records) != 1 {
+			t.Fatalf("%d records", len(p.Records))
+		}
+		other := newBase(t, wal)
+		other.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+		_ = other.app.Close()
+		if err := os.Rename(other.path, b.path); err != nil {
+			t.Fatal(err)
+		}
+		isTransient(t, b.source.Ready(t.Context()))
+	})
 	t.Run("that is no database is refused", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "app.db")
 		if err := os.WriteFile(path, []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {

@@ -14,3 +14,11 @@ func fileNumber(file fs.FileInfo) uint64 {
 	}
 	return 0
 }
+
+// fileOwner returns the user that a file belongs to, -1 when that is not known.
+func fileOwner(file fs.FileInfo) int {
+	if status, ok := file.Sys().(*syscall.Stat_t); ok {
+		return int(status.Uid)
+	}
+	return -1
+}

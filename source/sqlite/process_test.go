@@ -120,7 +120,7 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 				// The file holds half of a transaction: only the application may repair it.
 				err := s.Read(t.Context(), source.Query{Limit: 5000}, new(source.Page))
 				isTransient(t, err)
-				if !strings.Contains(err.Error(), "repairs the file") {
+				if !strings.Contains(err.Error(), "repairs the file when") {
 					t.Fatalf("error %v", err)
 				}
 				b.app = openApp(t, b.path, settings)

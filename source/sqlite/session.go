@@ -18,12 +18,13 @@ type connector struct {
 	path, dsn string
 	// driver is our own: what other code registers for all of the process does not reach it.
 	driver *sqlite.Driver
+	guest  guest
 }
 
 // session is one connection, used by one goroutine.
 type session struct {
 	rawConn
-	path string
+	connector *connector
 	// file is what path named when the connection was opened.
 	file fs.FileInfo
 	// identity tells files apart.
@@ -31,7 +32,7 @@ type session struct {
 }
 
 func newConnector(o Options) *connector {
-	return &connector{path: o.Path, dsn: o.dsn(), driver: new(sqlite.Driver)}
+	return &connector{path: o.Path, dsn: o.dsn(), driver: new(sqlite.Driver), guest: guest{path: o.Path, user: os.Geteuid()}}
 }
 
 var errReplaced = errors.New("the database file was replaced while it was opened")
@@ -41,7 +42,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	file, err := stat(c.path)
+	file, err := c.stat()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{rawConn: opened.(rawConn), path: c.path, file: file, identity: fmt.Sprintf("%s %d", c.path, fileNumber(file))}
+	s := &session{rawConn: opened.(rawConn), connector: c, file: file, identity: fmt.Sprintf("%s %d", c.path, fileNumber(file))}
 	if s.replaced() {
 		return nil, errors.Join(errReplaced, opened.Close())
 	}
@@ -59,9 +60,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // Driver returns the driver of the connections.
 func (c *connector) Driver() driver.Driver { return c.driver }
 
-// stat looks at the file without opening it: to close it would drop the locks that SQLite holds on it.
-func stat(path string) (fs.FileInfo, error) {
-	file, err := os.Stat(path)
+// stat looks at the file and says whether it can be read now. It does not open it: to close it would drop the locks that
+// SQLite holds on it.
+func (c *connector) stat() (fs.FileInfo, error) {
+	file, err := os.Stat(c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: it is waited for; if the application keeps its database elsewhere, correct the source's URL", err)
@@ -70,12 +72,12 @@ func stat(path string) (fs.FileInfo, error) {
 	case file.IsDir():
 		return nil, fmt.Errorf("%w: it is a directory: name the database file in the source's URL", source.ErrUnfit)
 	}
-	return file, nil
+	return file, c.guest.check(file)
 }
 
-// replaced reports whether path names another file now, or none.
+// replaced reports whether the path names another file now, or one that cannot be read.
 func (s *session) replaced() bool {
-	now, err := stat(s.path)
+	now, err := s.connector.stat()
 	return err != nil || !os.SameFile(now, s.file)
 }
 

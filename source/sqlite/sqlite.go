@@ -57,7 +57,7 @@ func (s *Source) Ready(ctx context.Context) error {
 }
 
 // Close releases all connections.
-func (s *Source) Close() error { return s.db.Close() }
+func (s *Source) Close() error { return errors.Join(s.db.Close(), s.connector.guest.close()) }
 
 const readyWait = 5 * time.Second
 
