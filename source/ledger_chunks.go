@@ -213,3 +213,12 @@ func (l *Ledger) restoreLeaf(c Chunk) error {
 	s.forms += len(leaf.form)
 	return nil
 }
+
+// All returns the parts of the whole ledger, for a store that has none of it, and takes them for saved.
+func (l *Ledger) All() []Chunk {
+	l.missing.seal()
+	for i := range l.missing.leaves {
+		l.missing.changed[l.missing.leaves[i].key] = struct{}{}
+	}
+	return slices.DeleteFunc(l.Changed(), func(c Chunk) bool { return c.Bytes == nil })
+}

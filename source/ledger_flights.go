@@ -94,42 +94,39 @@ func (l *Ledger) observe(e Evidence, t int64) {
 func (l *Ledger) found(e Evidence, t int64) []flight {
 	slices.Sort(l.young)
 	var flights []flight
-	i, old := 0, 0
-	for _, within := range e.Ranges {
-		i = seek(e.IDs, i, within.First)
-		if i == len(e.IDs) {
-			break
+	i, old, within, before := 0, 0, -1, uint64(0)
+	l.missing.within(e.Ranges, func(r run, of int) {
+		if of != within {
+			within, before = of, 0
 		}
-		before := uint64(0)
-		l.missing.ascend(e.IDs[i], func(r run) bool {
-			if r.first > within.Last {
-				return false
+		i = seek(e.IDs, i, max(r.first, e.Ranges[of].First))
+		for ; i < len(e.IDs) && e.IDs[i] <= min(r.last, e.Ranges[of].Last); i++ {
+			id := e.IDs[i]
+			f := flight{first: id, last: id, since: t, seen: t}
+			for old < len(l.flights) && l.flights[old].last < id {
+				old++
 			}
-			i = seek(e.IDs, i, r.first)
-			for ; i < len(e.IDs) && e.IDs[i] <= min(r.last, within.Last); i++ {
-				id := e.IDs[i]
-				f := flight{first: id, last: id, since: t, seen: t}
-				for old < len(l.flights) && l.flights[old].last < id {
-					old++
-				}
-				if old < len(l.flights) && l.flights[old].first <= id && l.flights[old].flying {
-					f.since = l.flights[old].since
-				}
-				_, young := slices.BinarySearch(l.young, id)
-				f.flying = !young
-				if n := len(flights) - 1; n >= 0 && flights[n].last < id && flights[n].flying == f.flying && flights[n].since == f.since &&
-					(flights[n].last+1 == id || id == r.first && flights[n].last == before && id-before <= flightReach) {
-					flights[n].last = id
-					continue
-				}
-				flights = append(flights, f)
+			if old < len(l.flights) && l.flights[old].first <= id && l.flights[old].flying {
+				f.since = l.flights[old].since
 			}
-			before = r.last
-			return i < len(e.IDs) && e.IDs[i] <= within.Last
-		})
-	}
+			_, young := slices.BinarySearch(l.young, id)
+			f.flying = !young
+			if n := len(flights) - 1; n >= 0 && flights[n].joins(f, before == flights[n].last && id == r.first) {
+				flights[n].last = id
+				continue
+			}
+			flights = append(flights, f)
+		}
+		before = r.last
+	})
 	l.young = l.young[:0]
 	return flights
+}
+
+// joins reports whether next, a single id, continues f: it follows at once, or nothing but seen ids lie between.
+func (f flight) joins(next flight, seenBetween bool) bool {
+	return f.flying == next.flying && f.since == next.since &&
+		(f.last+1 == next.first || seenBetween && next.first-f.last <= flightReach)
 }
 
 // seek returns the index of the first of the ascending ids at or after i that is at or above id.

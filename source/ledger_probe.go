@@ -274,36 +274,51 @@ func (w *walker) add(r run) bool {
 	return true
 }
 
-// choose merges as many candidates from the head of list as go into MaxRanges ranges with at most budget ids in between, and
-// returns the ranges and how many candidates they hold.
+// choose merges as many candidates from the head of list as go into MaxRanges ranges with at most budget ids in between, or some
+// fewer, and returns the ranges and how many candidates they hold.
 func (l *Ledger) choose(list []candidate, budget int) ([]Range, int) {
-	n := len(list)
-	for n > 0 {
-		ranges, extra := unite(list[:n])
-		distances := make([]uint64, 0, len(ranges))
-		for i := 1; i < len(ranges); i++ {
-			distances = append(distances, ranges[i].First-ranges[i-1].Last-1)
-		}
-		threshold, cost := uint64(0), extra
-		if over := len(ranges) - l.opts.MaxRanges; over > 0 {
-			slices.Sort(distances)
-			threshold = distances[over-1]
-			for _, d := range distances {
-				if d > threshold {
-					break
-				}
-				if cost += d; cost < d {
-					cost = 1<<64 - 1
-					break
-				}
-			}
-		}
-		if cost <= uint64(budget) || n == 1 {
-			return join(ranges, threshold), n
-		}
-		n -= max(1, n/8)
+	if len(list) == 0 {
+		return nil, 0
 	}
-	return nil, 0
+	// The first candidate always has a place.
+	few, many := 1, len(list)+1
+	for n := len(list); ; n = (few + many) / 2 {
+		ranges, distance, cost := l.merge(list[:n])
+		if cost <= uint64(budget) || n == 1 {
+			if many-n <= 1+n/16 {
+				return join(ranges, distance), n
+			}
+			few = n
+		} else if many = n; many-few <= 1+few/16 {
+			ranges, distance, _ = l.merge(list[:few])
+			return join(ranges, distance), few
+		}
+	}
+}
+
+// merge returns the union of list, the distance up to which its ranges must be joined so that MaxRanges remain, and how many
+// ids that are not missing they hold then, at most.
+func (l *Ledger) merge(list []candidate) (ranges []Range, distance, cost uint64) {
+	ranges, cost = unite(list)
+	over := len(ranges) - l.opts.MaxRanges
+	if over <= 0 {
+		return ranges, 0, cost
+	}
+	distances := make([]uint64, 0, len(ranges))
+	for i := 1; i < len(ranges); i++ {
+		distances = append(distances, ranges[i].First-ranges[i-1].Last-1)
+	}
+	slices.Sort(distances)
+	distance = distances[over-1]
+	for _, d := range distances {
+		if d > distance {
+			break
+		}
+		if cost += d; cost < d {
+			return ranges, distance, 1<<64 - 1
+		}
+	}
+	return ranges, distance, cost
 }
 
 // unite returns the union of candidates, ascending, and how many ids in it are not missing, at most.

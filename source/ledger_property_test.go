@@ -53,9 +53,9 @@ var scenarios = []scenario{
 // ledger, nothing is published twice save after a crash, nothing rolled back is published, nothing that exists is given up,
 // and hold keeps the order.
 func TestNothingCommittedIsLost(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(3)
 	if testing.Short() {
-		seeds = 2
+		seeds = 1
 	}
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {

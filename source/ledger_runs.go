@@ -205,6 +205,28 @@ func (s *runs) ascend(from uint64, yield func(run) bool) {
 	}
 }
 
+// within calls yield for every run that overlaps one of the ascending, disjoint ranges, in ascending order, with the index of the
+// range; a run that overlaps several comes with each of them. yield must not change the set.
+func (s *runs) within(ranges []Range, yield func(r run, i int)) {
+	s.seal()
+	i := 0
+	for k := 0; i < len(ranges) && k < len(s.leaves); k++ {
+		k = max(k, s.leafOf(ranges[i].First))
+		s.leaves[k].each(func(r run) bool {
+			for i < len(ranges) && ranges[i].Last < r.first {
+				i++
+			}
+			for ; i < len(ranges) && ranges[i].First <= r.last; i++ {
+				yield(r, i)
+				if ranges[i].Last > r.last {
+					break
+				}
+			}
+			return i < len(ranges)
+		})
+	}
+}
+
 // descend calls yield for the runs that begin at or below from, in descending order, until it returns false. yield must not
 // change the set.
 func (s *runs) descend(from uint64, yield func(run) bool) {

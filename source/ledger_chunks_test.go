@@ -1,0 +1,230 @@
+package source_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/source"
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// stride returns a ledger at 3n with n gaps of two ids.
+func stride(t testing.TB, opts source.LedgerOptions, n int) *source.Ledger {
+	l := mustLedger(t, opts, 0)
+	var page []uint64
+	for i := 0; i < n; i += 2000 {
+		page = page[:0]
+		for id := 3 * uint64(i+1); len(page) < 2000 && id <= 3*uint64(n); id += 3 {
+			page = append(page, id)
+		}
+		l.Pass(page[len(page)-1], page, after(time.Duration(i)*time.Millisecond))
+	}
+	return l
+}
+
+func mustRestore(t testing.TB, opts source.LedgerOptions, position uint64, chunks []source.Chunk) *source.Ledger {
+	t.Helper()
+	l, err := source.RestoreLedger(opts, position, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestALedgerIsRestored(t *testing.T) {
+	const n = 100_000
+	opts := source.LedgerOptions{Away: time.Hour}
+	l := stride(t, opts, n)
+	now := after(n * time.Millisecond)
+	look(l, now, 1, 2, 3*n-2)
+	l.See(1<<40, now)
+	chunks := l.Changed()
+	newRand(1).Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
+	again := mustRestore(t, opts, l.Position(), chunks)
+	if got, want := again.Gaps(0), l.Gaps(0); len(want) != n || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%d gaps of %d are back, or not with their times", len(got), len(want))
+	}
+	if got, want := again.Stats(now), l.Stats(now); got.Hot != want.Hot || got.InFlight != want.InFlight || got.Cold != want.Cold {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := again.InFlight(0, 0, now), l.InFlight(0, 0, now); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := again.Changed(); len(got) != 1 {
+		t.Errorf("%d parts changed since it was restored", len(got)-1)
+	}
+}
+
+func TestASaveWritesWhatChanged(t *testing.T) {
+	l := stride(t, source.LedgerOptions{}, 1_000_000)
+	size := 0
+	all := l.Changed()
+	for _, c := range all {
+		size += len(c.Bytes)
+		if len(c.Bytes) > 8<<10 {
+			t.Errorf("part %d takes %d bytes", c.Key, len(c.Bytes))
+		}
+	}
+	if size > 4_000_000 {
+		t.Errorf("a million gaps take %d bytes", size)
+	}
+	l.Fill(1_500_001, after(time.Hour))
+	l.Pass(3_000_010, []uint64{3_000_005, 3_000_010}, after(time.Hour))
+	if got := l.Changed(); len(got) > 4 {
+		t.Errorf("a late record and a page change %d parts", len(got))
+	}
+	look(l, after(time.Hour))
+	if got := l.Changed(); len(got) != 1 {
+		t.Errorf("an evidence that shows nothing changes %d parts", len(got))
+	}
+}
+
+func TestAClockThatWasSetDoesNotAgeGaps(t *testing.T) {
+	for name, test := range map[string]struct {
+		away, clock, want time.Duration
+	}{
+		"as much as passed":            {time.Minute, time.Minute, 61 * time.Second},
+		"a clock set ahead by a year":  {time.Minute, 365 * 24 * time.Hour, 61 * time.Second},
+		"a clock set back by a year":   {time.Minute, -365 * 24 * time.Hour, time.Second},
+		"a clock slower than the host": {time.Minute, 30 * time.Second, 31 * time.Second},
+		"an unknown absence":           {0, time.Minute, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := mustLedger(t, source.LedgerOptions{}, 0)
+			l.Pass(2, []uint64{2}, base)
+			look(l, after(time.Second))
+			l = mustRestore(t, source.LedgerOptions{Away: test.away}, 2, l.All())
+			now := after(time.Second + test.clock)
+			if age := now.Sub(l.Stats(now).Oldest); age != test.want {
+				t.Fatalf("the gap is %s old, want %s", age, test.want)
+			}
+			now = now.Add(time.Second)
+			if age := now.Sub(l.Stats(now).Oldest); age != test.want+time.Second {
+				t.Fatalf("a second later the gap is %s old", age)
+			}
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		l := mustLedger(t, source.LedgerOptions{}, 0)
+		l.Pass(2, []uint64{2}, base)
+		l.Stats(base)
+		now := base
+		for range 5 {
+			l = mustRestore(t, source.LedgerOptions{Away: time.Second}, 2, l.All())
+			now = now.AddDate(1, 0, 0)
+			l.Stats(now)
+		}
+		if age := now.Sub(l.Stats(now).Oldest); age != 5*time.Second {
+			t.Errorf("after five restarts the gap is %s old, want 5s", age)
+		}
+	})
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	l := stride(t, source.LedgerOptions{}, 1000)
+	look(l, after(time.Second), 1, 2, 400)
+	l.See(5000, after(time.Second))
+	good := l.Changed()
+	change := func(f func([]source.Chunk) []source.Chunk) []source.Chunk {
+		bad := slices.Clone(good)
+		for i := range bad {
+			bad[i].Bytes = bytes.Clone(bad[i].Bytes)
+		}
+		return f(bad)
+	}
+	for name, bad := range map[string][]source.Chunk{
+		"nothing":         nil,
+		"no head":         good[1:],
+		"a missing part":  good[:len(good)-1],
+		"a part twice":    change(func(c []source.Chunk) []source.Chunk { c[1].Key = c[2].Key; return c }),
+		"parts exchanged": change(func(c []source.Chunk) []source.Chunk { c[1].Bytes, c[2].Bytes = c[2].Bytes, c[1].Bytes; return c }),
+		"an empty part":   change(func(c []source.Chunk) []source.Chunk { c[1].Bytes = nil; return c }),
+		"a newer version": change(func(c []source.Chunk) []source.Chunk {
+			c[1].Bytes = reseal(c[1].Bytes, func(b []byte) { b[0] = 2 })
+			return c
+		}),
+		"a part as the head":  change(func(c []source.Chunk) []source.Chunk { c[0].Bytes = c[1].Bytes; return c }),
+		"a head cut off":      change(func(c []source.Chunk) []source.Chunk { c[0].Bytes = c[0].Bytes[:9]; return c }),
+		"a key above its ids": change(func(c []source.Chunk) []source.Chunk { c[1].Key = 7; return c }),
+	} {
+		if _, err := source.RestoreLedger(source.LedgerOptions{}, l.Position(), bad); !errors.Is(err, source.ErrBadLedger) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := source.RestoreLedger(source.LedgerOptions{}, l.Position()+1, good); !errors.Is(err, source.ErrBadLedger) {
+		t.Errorf("another position: %v", err)
+	}
+	for i := range good {
+		for bit := range 8 * len(good[i].Bytes) {
+			bad := change(func(c []source.Chunk) []source.Chunk { c[i].Bytes[bit/8] ^= 1 << (bit % 8); return c })
+			if _, err := source.RestoreLedger(source.LedgerOptions{}, l.Position(), bad); !errors.Is(err, source.ErrBadLedger) {
+				t.Fatalf("bit %d of part %d flipped: %v", bit, i, err)
+			}
+		}
+	}
+	mustRestore(t, source.LedgerOptions{}, l.Position(), good)
+}
+
+// reseal changes the body of a saved part and makes its checksum good again.
+func reseal(b []byte, f func([]byte)) []byte {
+	body := bytes.Clone(b[:len(b)-4])
+	f(body)
+	return seal(body)
+}
+
+func seal(body []byte) []byte {
+	return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// FuzzRestoreLedger feeds parts with good checksums: nothing panics, and what is accepted works and survives another round.
+func FuzzRestoreLedger(f *testing.F) {
+	l := stride(f, source.LedgerOptions{}, 300)
+	look(l, after(time.Second), 1, 2, 400)
+	l.See(5000, after(time.Second))
+	chunks := l.Changed()
+	strip := func(b []byte) []byte { return b[:len(b)-4] }
+	f.Add(strip(chunks[0].Bytes), chunks[1].Key, strip(chunks[1].Bytes), chunks[2].Key, strip(chunks[2].Bytes))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 2, 0, 0}, uint64(1), []byte{1, 0, 1, 1, 1, 1}, uint64(5), []byte{1, 0, 1, 9, 0, 0})
+	f.Fuzz(func(t *testing.T, head []byte, key1 uint64, leaf1 []byte, key2 uint64, leaf2 []byte) {
+		if len(head) == 0 || head[0] != 1 {
+			return
+		}
+		position, _ := binary.Uvarint(head[1:])
+		opts := source.LedgerOptions{Away: time.Hour}
+		parts := []source.Chunk{{Bytes: seal(head)}, {Key: key1, Bytes: seal(leaf1)}, {Key: key2, Bytes: seal(leaf2)}}
+		l, err := source.RestoreLedger(opts, position, parts)
+		if err != nil {
+			if !errors.Is(err, source.ErrBadLedger) {
+				t.Fatalf("an error of no kind: %v", err)
+			}
+			l, err = source.RestoreLedger(opts, position, parts[:2])
+		}
+		if err != nil {
+			return
+		}
+		before := l.Gaps(0)
+		again, err := source.RestoreLedger(opts, position, l.All())
+		if err != nil || !reflect.DeepEqual(again.Gaps(0), before) {
+			t.Fatalf("it does not survive: %v", err)
+		}
+		for _, id := range []uint64{0, 1, position, key1, key2, 1<<64 - 1} {
+			l.Fill(id, base)
+		}
+		look(l, base, 1, key1, key2)
+		l.Pass(position+10, []uint64{position + 5}, base)
+		l.Notice([]uint64{position + 15}, base)
+		look(l, after(time.Hour))
+		sweep(l, after(25*time.Hour))
+		l.Reach(position+15, after(25*time.Hour))
+		l.Stats(after(25 * time.Hour))
+		mustRestore(t, opts, l.Position(), l.All())
+	})
+}
