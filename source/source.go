@@ -53,12 +53,14 @@ type Spec struct {
 	Fields []string
 }
 
-// Query asks for one page: ids in (After, Through], at most Limit records, about MaxBytes of values.
+// Query asks for one page: ids in (After, Through], or in Ranges, at most Limit records, about MaxBytes of values.
 type Query struct {
 	// After is the id below the first one wanted; 0 reads from the beginning.
 	After uint64
 	// Through is the last id wanted; 0 means no bound.
 	Through uint64
+	// Ranges, when not nil, are the ids wanted, in place of After and Through: ascending and disjoint.
+	Ranges []Range
 	// Limit is the highest number of records, at least 1.
 	Limit int
 	// MaxBytes ends the page after the record that brings its values to this size, so that one record always fits,

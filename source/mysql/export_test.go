@@ -9,7 +9,7 @@ import (
 
 // Query runs a query in a session of s and returns the columns of its first row.
 func (s *Source) Query(ctx context.Context, query string, columns ...string) (values []string, err error) {
-	err = s.do(ctx, func(ctx context.Context, c conn) error {
+	err = s.do(ctx, s.db, func(ctx context.Context, c conn) error {
 		return c.query(ctx, query, func(get func(string) string) {
 			for _, column := range columns {
 				values = append(values, get(column))
@@ -23,7 +23,7 @@ func (s *Source) Query(ctx context.Context, query string, columns ...string) (va
 func ReadCost(ctx context.Context, reader source.Shard, q source.Query, p *source.Page) (map[string]int, error) {
 	s := reader.(*shard)
 	cost := make(map[string]int)
-	err := s.source.do(ctx, func(ctx context.Context, c conn) error {
+	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		if err := s.refresh(ctx, c); err != nil {
 			return err
 		}

@@ -13,8 +13,10 @@ import (
 
 // Source reads tables of one server. It is safe for concurrent use.
 type Source struct {
-	options   Options
-	db        *sql.DB
+	options Options
+	db      *sql.DB
+	// dirty holds the sessions that see uncommitted rows; nothing but ids is read there.
+	dirty     *sql.DB
 	connector *connector
 	// slots bounds the reading connections below the pool's size, so that Ready never waits for them.
 	slots chan struct{}
@@ -33,11 +35,21 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open mysql source: %w", err)
 	}
+	return &Source{
+		options:   o,
+		db:        openPool(c, o.MaxConns+1),
+		dirty:     openPool(c.uncommitted(), o.MaxConns),
+		connector: c,
+		slots:     make(chan struct{}, o.MaxConns),
+	}, nil
+}
+
+func openPool(c *connector, conns int) *sql.DB {
 	db := sql.OpenDB(c)
-	db.SetMaxOpenConns(o.MaxConns + 1)
-	db.SetMaxIdleConns(o.MaxConns + 1)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
 	db.SetConnMaxLifetime(connLifetime)
-	return &Source{options: o, db: db, connector: c, slots: make(chan struct{}, o.MaxConns)}, nil
+	return db
 }
 
 // Shard returns the reader of one table.
@@ -49,21 +61,21 @@ func (s *Source) Shard(spec source.Spec) source.Shard {
 func (s *Source) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*s.options.DialTimeout, errNotReady)
 	defer cancel()
-	return s.use(ctx, func(c conn) error {
+	return s.use(ctx, s.db, func(c conn) error {
 		return c.query(ctx, "SELECT 1", func(func(string) string) {})
 	})
 }
 
 // Close releases all connections.
-func (s *Source) Close() error { return s.db.Close() }
+func (s *Source) Close() error { return errors.Join(s.db.Close(), s.dirty.Close()) }
 
 var (
 	errNotReady = errors.New("the database did not answer in time")
 	errNoAnswer = errors.New("no answer from the database although its statement time limit has passed")
 )
 
-// do runs fn on a connection under the deadline of a statement.
-func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c conn) error) error {
+// do runs fn on a connection of pool under the deadline of a statement.
+func (s *Source) do(ctx context.Context, pool *sql.DB, fn func(ctx context.Context, c conn) error) error {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -73,16 +85,16 @@ func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c conn) er
 	// Connecting has limits of its own.
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout()+4*s.options.DialTimeout, errNoAnswer)
 	defer cancel()
-	return s.use(ctx, func(c conn) error {
+	return s.use(ctx, pool, func(c conn) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout(), errNoAnswer)
 		defer cancel()
 		return named(ctx, fn(ctx, c))
 	})
 }
 
-// use runs fn on a connection and closes that unless fn succeeds: after an error there may be anything on the wire.
-func (s *Source) use(ctx context.Context, fn func(conn) error) error {
-	pooled, err := s.db.Conn(ctx)
+// use runs fn on a connection of pool and closes that unless fn succeeds: after an error there may be anything on the wire.
+func (s *Source) use(ctx context.Context, pool *sql.DB, fn func(conn) error) error {
+	pooled, err := pool.Conn(ctx)
 	if err != nil {
 		return named(ctx, fmt.Errorf("connect to %s: %w", s.connector.addr, err))
 	}

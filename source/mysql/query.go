@@ -29,7 +29,7 @@ func (t tableName) quoted() string {
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // pageQuery is the statement of a page in the pieces between its numbers.
-type pageQuery struct{ upToAfter, through, limit string }
+type pageQuery struct{ upToWhere, id, limit string }
 
 // newPageQuery composes the statement for columns. Both parts go by index, whose first and only column is the id.
 func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
@@ -46,27 +46,46 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 			b.WriteString(" + 0e0")
 		}
 	}
-	b.WriteString(" FROM " + t.quoted() + " FORCE INDEX (" + quoteName(sh.index) + ") WHERE " + id + " > ")
-	return pageQuery{
-		upToAfter: b.String(),
-		through:   " AND " + id + " <= ",
-		limit:     " ORDER BY " + id + " LIMIT ",
-	}
+	b.WriteString(" FROM " + t.quoted() + " FORCE INDEX (" + quoteName(sh.index) + ") WHERE ")
+	return pageQuery{upToWhere: b.String(), id: id, limit: " ORDER BY " + id + " LIMIT "}
 }
 
 // text returns the statement for q with at most limit records.
 func (p pageQuery) text(q source.Query, limit int) string {
-	b := make([]byte, 0, len(p.upToAfter)+len(p.through)+len(p.limit)+64)
-	b = append(b, p.upToAfter...)
-	b = strconv.AppendUint(b, q.After, 10)
-	if q.Through > 0 {
-		b = append(b, p.through...)
-		b = strconv.AppendUint(b, q.Through, 10)
+	b := make([]byte, 0, len(p.upToWhere)+len(p.limit)+(1+len(q.Ranges))*(len(p.id)+64))
+	b = append(b, p.upToWhere...)
+	if q.Ranges != nil {
+		b = appendRanges(b, p.id, q.Ranges)
+	} else {
+		b = append(append(b, p.id...), " > "...)
+		b = strconv.AppendUint(b, q.After, 10)
+		if q.Through > 0 {
+			b = append(append(append(b, " AND "...), p.id...), " <= "...)
+			b = strconv.AppendUint(b, q.Through, 10)
+		}
 	}
 	b = append(b, p.limit...)
 	b = strconv.AppendInt(b, int64(limit), 10)
 	b = append(b, ')')
 	return string(b)
+}
+
+// appendRanges appends the condition that the column id lies in one of ranges.
+func appendRanges(b []byte, id string, ranges []source.Range) []byte {
+	if len(ranges) == 0 {
+		return append(b, "FALSE"...)
+	}
+	b = append(b, '(')
+	for i, r := range ranges {
+		if i > 0 {
+			b = append(b, " OR "...)
+		}
+		b = append(append(b, id...), " BETWEEN "...)
+		b = strconv.AppendUint(b, r.First, 10)
+		b = append(b, " AND "...)
+		b = strconv.AppendUint(b, r.Last, 10)
+	}
+	return append(b, ')')
 }
 
 // parseHead reads the first column of a page's first row: the clock, the highest id and the identity.

@@ -16,7 +16,9 @@ type connector struct {
 	driver.Connector
 	options Options
 	addr    string
-	server  atomic.Pointer[server]
+	// isolation is what the sessions see of other transactions.
+	isolation string
+	server    *atomic.Pointer[server]
 }
 
 // server is what a session learned about its server and login.
@@ -50,7 +52,14 @@ func newConnector(o Options) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: base, options: o, addr: cfg.Addr}, nil
+	return &connector{Connector: base, options: o, addr: cfg.Addr, isolation: "READ COMMITTED", server: new(atomic.Pointer[server])}, nil
+}
+
+// uncommitted returns a connector like c whose sessions see the rows of open transactions.
+func (c *connector) uncommitted() *connector {
+	dirty := *c
+	dirty.isolation = "READ UNCOMMITTED"
+	return &dirty
 }
 
 var errLogin = errors.New("the server was reached but did not finish the login in time")
@@ -82,7 +91,7 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if found.identity, err = identify(ctx, session, found); err != nil {
 		return err
 	}
-	for _, statement := range requiredSettings {
+	for _, statement := range requiredSettings(c.isolation) {
 		if err := session.exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
@@ -121,10 +130,12 @@ func identify(ctx context.Context, session conn, s server) (string, error) {
 
 // requiredSettings make the values and the snapshots what they have to be. The isolation level has a statement because the
 // variable's name differs between servers. An empty sql_mode keeps global modes from changing how values are written.
-var requiredSettings = []string{
-	"SET NAMES utf8mb4",
-	"SET autocommit = 1, time_zone = '+00:00', sql_mode = ''",
-	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+func requiredSettings(isolation string) []string {
+	return []string{
+		"SET NAMES utf8mb4",
+		"SET autocommit = 1, time_zone = '+00:00', sql_mode = ''",
+		"SET SESSION TRANSACTION ISOLATION LEVEL " + isolation,
+	}
 }
 
 // optionalSettings are limits and guards that not every server knows.

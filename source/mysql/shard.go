@@ -47,7 +47,7 @@ func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 	if s.table.database == "" {
 		return errNoDatabase
 	}
-	return s.source.do(ctx, func(ctx context.Context, c conn) error {
+	return s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		if s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery {
 			if err := s.refresh(ctx, c); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, errNoDatabase)
 	}
 	var next uint64
-	err := s.source.do(ctx, func(ctx context.Context, c conn) error {
+	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		var err error
 		next, err = s.nextID(ctx, c)
 		return err

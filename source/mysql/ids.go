@@ -1,0 +1,99 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"bridge/source"
+)
+
+var _ source.IDReader = (*shard)(nil)
+
+// ReadIDs reads ids along the index of the id, in one statement. On the primary key of InnoDB that shows uncommitted rows at
+// READ UNCOMMITTED; it takes no lock and needs nothing but SELECT.
+func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	*ids = source.IDs{List: ids.List[:0]}
+	if s.table.database == "" {
+		return errNoDatabase
+	}
+	pool := s.source.db
+	if uncommitted {
+		pool = s.source.dirty
+	}
+	err := s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
+		if s.shape == nil {
+			if err := s.refresh(ctx, c); err != nil {
+				return err
+			}
+		}
+		rows, err := c.QueryContext(ctx, s.idsQuery(ranges, limit), nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fillIDs(rows, ids), rows.Close())
+	})
+	if err != nil {
+		if mayBeStale(err) {
+			s.refreshed = time.Time{}
+		}
+		return fmt.Errorf("read ids of %s: %w", s.spec.Table, s.explain(err))
+	}
+	ids.Cut = len(ids.List) == limit
+	return nil
+}
+
+func (s *shard) idsQuery(ranges []source.Range, limit int) string {
+	id := s.query.id
+	b := make([]byte, 0, 256+len(ranges)*(len(id)+64))
+	b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "...)
+	b = append(b, s.source.connector.server.Load().identity...)
+	b = append(b, "), NULL) UNION ALL (SELECT NULL, "...)
+	b = append(b, id...)
+	b = append(b, " FROM "...)
+	b = append(b, s.table.quoted()...)
+	b = append(b, " FORCE INDEX ("...)
+	b = append(b, quoteName(s.shape.index)...)
+	b = append(b, ") WHERE "...)
+	b = appendRanges(b, id, ranges)
+	b = append(b, " ORDER BY "...)
+	b = append(b, id...)
+	b = append(b, " LIMIT "...)
+	b = strconv.AppendInt(b, int64(limit), 10)
+	return string(append(b, ')'))
+}
+
+func fillIDs(rows driver.Rows, ids *source.IDs) error {
+	var head source.Page
+	row := make([]driver.Value, 2)
+	for {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			if head.Now.IsZero() {
+				return errNoHead
+			}
+			ids.Now, ids.Server = head.Now, head.Server
+			return nil
+		case err != nil:
+			return err
+		}
+		if row[0] != nil {
+			if err := parseHead(text(row[0]), &head); err != nil {
+				return err
+			}
+			continue
+		}
+		id, err := recordID(row[1])
+		if err != nil {
+			return err
+		}
+		if n := len(ids.List); n > 0 && id <= ids.List[n-1] {
+			return fmt.Errorf("%w: the id %d came after %d", source.ErrUnfit, id, ids.List[n-1])
+		}
+		ids.List = append(ids.List, id)
+	}
+}

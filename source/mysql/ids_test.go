@@ -1,0 +1,133 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+)
+
+// readIDs reads ids as an uncommitted or a committed reader sees them.
+func readIDs(t *testing.T, s source.Shard, uncommitted bool, ranges ...source.Range) []uint64 {
+	t.Helper()
+	var ids source.IDs
+	if err := s.(source.IDReader).ReadIDs(t.Context(), ranges, uncommitted, 100_000, &ids); err != nil {
+		t.Fatal(err)
+	}
+	if ids.Now.IsZero() || ids.Server == "" {
+		t.Errorf("clock %v, server %q", ids.Now, ids.Server)
+	}
+	return ids.List
+}
+
+func begin(t *testing.T, b base) *sql.Tx {
+	t.Helper()
+	tx, err := b.admin.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+func TestEvidence(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, body VARCHAR(100), KEY (body)) ENGINE=InnoDB")
+	user := fmt.Sprintf("'seer_%s'@'%%'", b.name[max(0, len(b.name)-8):])
+	b.exec(t, "CREATE OR REPLACE USER "+user+" IDENTIFIED BY 'pw'")
+	b.exec(t, "GRANT SELECT ON `"+b.name+"`.t TO "+user)
+	reader := open(t, b.server.URL(user[1:len(user)-5], "pw", b.name)).Shard(source.Spec{Table: "t", ID: "id"})
+	all := source.Range{First: 1, Last: 1000}
+
+	t.Run("SELECT alone shows what is in flight, until it is rolled back or committed", func(t *testing.T) {
+		b.exec(t, "INSERT INTO t (id, body) VALUES (1, 'a')")
+		open, doomed := begin(t, b), begin(t, b)
+		for i, tx := range []*sql.Tx{open, doomed} {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO t (id, body) VALUES (?, 'b')", 2+i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.exec(t, "INSERT INTO t (id, body) VALUES (4, 'a')")
+		expectIDs(t, readIDs(t, reader, true, all), 1, 2, 3, 4)
+		expectIDs(t, readIDs(t, reader, false, all), 1, 4)
+		if err := doomed.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		expectIDs(t, readIDs(t, reader, true, all), 1, 2, 4)
+		if err := open.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		expectIDs(t, readIDs(t, reader, false, all), 1, 2, 4)
+	})
+	t.Run("it makes no writer wait and waits for none", func(t *testing.T) {
+		tx := begin(t, b)
+		for _, statement := range []string{
+			"SET SESSION innodb_lock_wait_timeout = 1", "SELECT * FROM t FOR UPDATE", "INSERT INTO t (id, body) VALUES (10, 'x')",
+			"UPDATE t SET body = 'y' WHERE id = 4", "DELETE FROM t WHERE id = 1",
+		} {
+			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+			if statement[0] != 'S' {
+				readIDs(t, reader, true, all)
+			}
+		}
+		expectIDs(t, readIDs(t, reader, true, all), 2, 4, 10)
+		expectIDs(t, readIDs(t, reader, false, all), 1, 2, 4)
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("only the ranges asked for are read", func(t *testing.T) {
+		b.exec(t, "INSERT INTO t (id, body) SELECT 100 + seq, 'z' FROM seq_1_to_500")
+		expectIDs(t, readIDs(t, reader, false, source.Range{First: 101, Last: 103}, source.Range{First: 200, Last: 200}, source.Range{First: 900, Last: 999}), 101, 102, 103, 200)
+		p := read(t, reader, source.Query{Ranges: []source.Range{{First: 3, Last: 101}, {First: 600, Last: 700}}, Limit: 100})
+		var ids []uint64
+		for _, r := range p.Records {
+			ids = append(ids, r.ID)
+		}
+		expectIDs(t, ids, 4, 101, 600)
+	})
+	t.Run("a limit cuts the read off and says so", func(t *testing.T) {
+		var ids source.IDs
+		if err := reader.(source.IDReader).ReadIDs(t.Context(), []source.Range{all}, false, 3, &ids); err != nil {
+			t.Fatal(err)
+		}
+		if !ids.Cut || len(ids.List) != 3 {
+			t.Errorf("cut %v after %v", ids.Cut, ids.List)
+		}
+	})
+}
+
+func expectIDs(t *testing.T, got []uint64, want ...uint64) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got ids %v, want %v", got, want)
+	}
+}
+
+func TestTraits(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	for _, c := range []struct {
+		name, definition string
+		evidence         bool
+	}{
+		{"InnoDB with the id as primary key", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB", true},
+		{"an id that is not the primary key", "(name VARCHAR(9) PRIMARY KEY, id INT NOT NULL UNIQUE) ENGINE=InnoDB", false},
+		{"another engine", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=Aria", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.exec(t, "CREATE OR REPLACE TABLE t "+c.definition)
+			got, err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).(source.IDReader).Traits(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Evidence != c.evidence || got.Order != source.OrderStrict || got.LockWait <= 0 || got.OrderWhy == "" || got.EvidenceWhy == "" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/source"
+)
+
+// traitVariables tell how ids are handed out and whose transactions the server can show. A server lists those it has.
+const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
+	"'innodb_lock_wait_timeout', 'read_only', 'wsrep_on', 'wsrep_cluster_address', " +
+	"'group_replication_group_name', 'group_replication_single_primary_mode')"
+
+// Traits asks the server.
+func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
+	variables := make(map[string]string)
+	var create string
+	primary := false
+	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
+		err := c.query(ctx, traitVariables, func(get func(string) string) {
+			variables[get("Variable_name")] = get("Value")
+		})
+		if err != nil {
+			return err
+		}
+		err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+		if err != nil && number(err) != erTableAccessDenied {
+			return err
+		}
+		if s.shape == nil {
+			if err := s.refresh(ctx, c); err != nil {
+				return err
+			}
+		}
+		primary = s.shape.index == "PRIMARY"
+		return nil
+	})
+	if err != nil {
+		return source.Traits{}, fmt.Errorf("ask about the ids of %s: %w", s.spec.Table, s.explain(err))
+	}
+	t := order(variables, create)
+	t.Evidence, t.EvidenceWhy = evidence(variables, create, primary)
+	if seconds, err := strconv.Atoi(variables["innodb_lock_wait_timeout"]); err == nil {
+		t.LockWait = time.Duration(seconds) * time.Second
+	}
+	return t, nil
+}
+
+func on(value string) bool { return value == "ON" || value == "1" }
+
+func isGalera(v map[string]string) bool {
+	return on(v["wsrep_on"]) && v["wsrep_cluster_address"] != ""
+}
+
+func isMultiPrimary(v map[string]string) bool {
+	return v["group_replication_group_name"] != "" && !on(v["group_replication_single_primary_mode"])
+}
+
+func isTiDB(v map[string]string) bool { return strings.Contains(v["version"], "TiDB") }
+
+func isOceanBase(v map[string]string) bool {
+	return strings.Contains(v["version"]+v["version_comment"], "OceanBase")
+}
+
+// order tells how the server hands out ids.
+func order(v map[string]string, create string) source.Traits {
+	say := func(o source.IDOrder, why string) source.Traits { return source.Traits{Order: o, OrderWhy: why} }
+	switch {
+	case isTiDB(v) && strings.Contains(create, "AUTO_RANDOM"):
+		return say(source.OrderNone, "TiDB hands out AUTO_RANDOM ids")
+	case isTiDB(v) && strings.Contains(create, "AUTO_ID_CACHE=1 "):
+		return say(source.OrderStrict, "TiDB with AUTO_ID_CACHE=1 has one counter")
+	case isTiDB(v):
+		return say(source.OrderSegmented, "TiDB gives each server a block of ids")
+	case isOceanBase(v):
+		return say(source.OrderSegmented, "OceanBase gives each node a block of ids")
+	case isGalera(v):
+		return say(source.OrderStrided, "the nodes of a Galera cluster interleave their ids")
+	case isMultiPrimary(v):
+		return say(source.OrderStrided, "the members of a multi-primary group interleave their ids")
+	case v["auto_increment_increment"] != "" && v["auto_increment_increment"] != "1":
+		return say(source.OrderStrided, "auto_increment_increment is "+v["auto_increment_increment"])
+	}
+	return say(source.OrderStrict, "auto_increment_increment is 1")
+}
+
+// evidence tells whether a read at READ UNCOMMITTED shows every open transaction that has inserted a row.
+func evidence(v map[string]string, create string, primary bool) (bool, string) {
+	switch {
+	case isTiDB(v), isOceanBase(v):
+		return false, "this database has no READ UNCOMMITTED"
+	case isGalera(v), isMultiPrimary(v):
+		return false, "other members take writes that this one does not show before they commit"
+	case on(v["read_only"]):
+		return false, "the server is read-only: a replica does not show what is open on its primary"
+	case create != "" && !strings.Contains(create, "ENGINE=InnoDB"):
+		return false, "only InnoDB shows uncommitted rows"
+	case !primary:
+		return false, "the id is not the primary key, and a secondary index does not show every uncommitted row"
+	}
+	return true, "InnoDB shows uncommitted rows"
+}
