@@ -47,6 +47,9 @@ type Spec struct {
 	ID string
 	// Key names the columns that identify the entity. Empty means the id.
 	Key []string
+	// UniqueKey says that an entity must be a single row: a table where that is not proved by a unique index over columns of
+	// Key that are NOT NULL is unfit.
+	UniqueKey bool
 	// Created, Modified and Deleted are optional; empty means that the table has no such column.
 	Created, Modified, Deleted string
 	// Fields names the columns to read besides those above. Nil means all columns of the table.

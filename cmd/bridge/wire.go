@@ -148,7 +148,11 @@ func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, e
 
 // spec says what to read of a table.
 func (s *Stream) spec(table string) source.Spec {
-	spec := source.Spec{Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted}
+	spec := source.Spec{
+		Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted,
+		// The rows of a release stream are facts: several may share a key.
+		UniqueKey: s.Kind == event.Capability,
+	}
 	for _, f := range s.Fields {
 		spec.Fields = append(spec.Fields, f.Column)
 	}

@@ -2,48 +2,88 @@ package mysql
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"bridge/source"
 )
 
-// uniqueIndexes returns, for every column that is unique by itself, the index that says so, by the column's name in lower case.
-// The primary key comes first; an index that the optimizer is told to ignore does not count.
-func (s *shard) uniqueIndexes(ctx context.Context, c conn) (map[string]string, error) {
-	type index struct {
-		columns        int
-		column         string
-		unique, usable bool
-	}
-	indexes := make(map[string]*index)
-	var names []string
+// tableIndex is an index as SHOW INDEX tells.
+type tableIndex struct {
+	name   string
+	unique bool
+	// ignored says that the optimizer is told to ignore it; it is unique all the same.
+	ignored bool
+	columns []indexColumn
+}
+
+// indexColumn is one part of an index. Its name is empty for an expression; a prefix has no order of the whole column.
+type indexColumn struct {
+	name   string
+	prefix bool
+}
+
+// readIndexes returns the indexes of the table, the primary key first.
+func (s *shard) readIndexes(ctx context.Context, c conn) ([]tableIndex, error) {
+	var indexes []tableIndex
 	err := c.query(ctx, "SHOW INDEX FROM "+s.table.quoted(), func(get func(string) string) {
 		name := get("Key_name")
-		if indexes[name] == nil {
-			indexes[name] = &index{}
-			names = append(names, name)
+		if n := len(indexes); n == 0 || indexes[n-1].name != name {
+			indexes = append(indexes, tableIndex{
+				name: name, unique: get("Non_unique") == "0",
+				ignored: get("Ignored") == "YES" || get("Visible") == "NO",
+			})
 		}
-		ignored := get("Ignored") == "YES" || get("Visible") == "NO"
-		*indexes[name] = index{
-			columns: indexes[name].columns + 1,
-			column:  get("Column_name"),
-			unique:  get("Non_unique") == "0",
-			// A prefix of a column is unique, too, but has no order of the whole.
-			usable: !ignored && get("Sub_part") == "" && get("Column_name") != "",
-		}
+		last := &indexes[len(indexes)-1]
+		last.columns = append(last.columns, indexColumn{name: get("Column_name"), prefix: get("Sub_part") != ""})
 	})
-	if err != nil {
-		return nil, err
-	}
+	return indexes, err
+}
+
+// uniqueColumns returns, for every column that is unique by itself, the index that says so, by the column's name in lower case.
+// The primary key comes first; an index that the optimizer is told to ignore does not count.
+func uniqueColumns(indexes []tableIndex) map[string]string {
 	unique := make(map[string]string)
-	for _, name := range names {
-		found := indexes[name]
-		column := strings.ToLower(found.column)
-		if found.columns == 1 && found.unique && found.usable && (unique[column] == "" || name == "PRIMARY") {
-			unique[column] = name
+	for _, index := range indexes {
+		if len(index.columns) != 1 || !index.unique || index.ignored || index.columns[0].prefix || index.columns[0].name == "" {
+			continue
+		}
+		column := strings.ToLower(index.columns[0].name)
+		if unique[column] == "" || index.name == "PRIMARY" {
+			unique[column] = index.name
 		}
 	}
-	return unique, nil
+	return unique
+}
+
+// keyFault says why the key columns do not identify single rows, "" when they do: a unique index whose columns are all key
+// columns and NOT NULL proves it.
+func keyFault(indexes []tableIndex, table []tableColumn, key []string) string {
+	fault := "no unique index"
+	for _, index := range indexes {
+		switch covered, nullable := index.over(table, key); {
+		case !index.unique || !covered:
+		case nullable == "":
+			return ""
+		default:
+			fault = "a unique index whose column " + nullable + " may be NULL, which makes rows that are equal"
+		}
+	}
+	return fault
+}
+
+// over reports whether all columns of the index are among key, and which of them may be NULL, "" for none.
+func (i tableIndex) over(table []tableColumn, key []string) (covered bool, nullable string) {
+	for _, column := range i.columns {
+		at := find(table, column.name)
+		if at < 0 || !slices.ContainsFunc(key, func(k string) bool { return strings.EqualFold(k, column.name) }) {
+			return false, ""
+		}
+		if table[at].nullable {
+			nullable = table[at].name
+		}
+	}
+	return true, nullable
 }
 
 // markJSON finds the JSON columns of MariaDB, which are LONGTEXT with a CHECK. information_schema.CHECK_CONSTRAINTS is

@@ -89,15 +89,39 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 		}
 	}
 	id := sh.columns.List[sh.columns.ID].Name
-	indexes, err := s.uniqueIndexes(ctx, c)
+	indexes, err := s.readIndexes(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if sh.index = indexes[strings.ToLower(id)]; sh.index == "" {
+	if sh.index = uniqueColumns(indexes)[strings.ToLower(id)]; sh.index == "" {
 		return nil, fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
 			"make it the primary key, or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table)
 	}
+	if err := s.checkKey(indexes, table); err != nil {
+		return nil, err
+	}
 	return sh, s.checkRoles(sh, table)
+}
+
+// checkKey refuses a key that does not identify single rows where it must.
+func (s *shard) checkKey(indexes []tableIndex, table []tableColumn) error {
+	if !s.spec.UniqueKey || len(s.spec.Key) == 0 {
+		return nil
+	}
+	if fault := keyFault(indexes, table, s.spec.Key); fault != "" {
+		return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row; let an administrator run: %s",
+			source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, s.addUnique(s.spec.Key...))
+	}
+	return nil
+}
+
+// addUnique returns the statement that makes columns unique. Columns that may be NULL have to be made NOT NULL besides.
+func (s *shard) addUnique(columns ...string) string {
+	quoted := make([]string, len(columns))
+	for i, column := range columns {
+		quoted[i] = quoteName(column)
+	}
+	return "ALTER TABLE " + s.table.quoted() + " ADD UNIQUE KEY (" + strings.Join(quoted, ", ") + ")"
 }
 
 // role is a column that the spec names, with the setting that names it.

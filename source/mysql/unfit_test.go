@@ -27,6 +27,10 @@ func TestUnfitTables(t *testing.T) {
 		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "CREATED of the stream"},
 		{"CREATED is a time of day", "id INT PRIMARY KEY, c TIME", source.Spec{Created: "c"}, "CREATED of the stream"},
 		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "MODIFIED of the stream"},
+		{"the KEY of states has no index", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL", states("a", "b"), "ADD UNIQUE KEY (`a`, `b`)"},
+		{"the KEY of states has an index that is not unique", "id INT PRIMARY KEY, a INT NOT NULL, KEY (a)", states("a"), "no unique index"},
+		{"the KEY of states is unique with another column only", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE KEY (a, b)", states("a"), "no unique index"},
+		{"the KEY of states may be NULL", "id INT PRIMARY KEY, a INT, b INT NOT NULL, UNIQUE KEY (a, b)", states("a", "b"), "may be NULL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b.exec(t, "CREATE OR REPLACE TABLE unfit ("+test.definition+")")
@@ -35,6 +39,23 @@ func TestUnfitTables(t *testing.T) {
 			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("error %v, want one with %q", err, test.want)
 			}
+		})
+	}
+	for _, test := range []struct {
+		name, definition string
+		spec             source.Spec
+	}{
+		{"the KEY of facts need not be unique", "id INT PRIMARY KEY, a INT", source.Spec{Key: []string{"a"}}},
+		{"the KEY of states is the primary key", "id INT PRIMARY KEY", states("ID")},
+		{"the KEY of states is unique in another order and letter case", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE KEY (b, a)", states("A", "b")},
+		{"a part of the KEY of states is unique", "id INT PRIMARY KEY, a INT NOT NULL, b INT, UNIQUE KEY (a)", states("a", "b")},
+		{"a prefix of the KEY of states is unique", "id INT PRIMARY KEY, a VARCHAR(200) NOT NULL, UNIQUE KEY (a(9))", states("a")},
+		{"states without KEY are identified by the id", "id INT PRIMARY KEY", states()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b.exec(t, "CREATE OR REPLACE TABLE fit ("+test.definition+")")
+			test.spec.Table, test.spec.ID = "fit", "id"
+			read(t, b.source.Shard(test.spec), source.Query{Limit: 1})
 		})
 	}
 	t.Run("a view", func(t *testing.T) {
@@ -62,6 +83,9 @@ func TestUnfitTables(t *testing.T) {
 		}
 	})
 }
+
+// states are the rows of a capability stream.
+func states(key ...string) source.Spec { return source.Spec{Key: key, UniqueKey: true} }
 
 func TestNames(t *testing.T) {
 	b := newBase(t, testenv.MariaDB(t))
