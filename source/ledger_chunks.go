@@ -63,7 +63,7 @@ func MergeChunks(older, newer []Chunk) []Chunk {
 //	leaves     u, how many there are
 //	heads      count u, then each: id u (from the head before), at i
 //	flights    count u, then each: first u (from the end of the flight before), last u (from first),
-//	           since i, seen i, flying 0 or 1
+//	           since i, seen i, 1 if flying plus 2 if a block (1 byte)
 //	checksum   CRC-32C over all before, 4 bytes, little endian
 func (l *Ledger) head() []byte {
 	b := []byte{ledgerVersion}
@@ -87,11 +87,14 @@ func (l *Ledger) head() []byte {
 		b = binary.AppendUvarint(b, f.last-f.first)
 		b = binary.AppendVarint(b, f.since)
 		b = binary.AppendVarint(b, f.seen)
-		flying := byte(0)
+		kind := byte(0)
 		if f.flying {
-			flying = 1
+			kind |= flyingBit
 		}
-		b = append(b, flying)
+		if f.block {
+			kind |= blockBit
+		}
+		b = append(b, kind)
 		next = f.last
 	}
 	return sum(b)
@@ -101,6 +104,11 @@ func (l *Ledger) head() []byte {
 const (
 	minHead   = 2
 	minFlight = 5
+)
+
+const (
+	flyingBit = 1 << iota
+	blockBit
 )
 
 // RestoreLedger returns the ledger whose saved parts are chunks, in any order. It keeps their bytes. The error wraps ErrBadLedger when
@@ -184,13 +192,13 @@ func (f *form) flights(noticed uint64) []flight {
 		distance, length := f.uint(), f.uint()
 		one := flight{first: last + distance, since: f.micros(), seen: f.micros()}
 		one.last = one.first + length
-		if f.err == nil && (distance == 0 || one.first < last || one.last < one.first || one.last > noticed || len(f.rest) == 0 || f.rest[0] > 1) {
+		if f.err == nil && (distance == 0 || one.first < last || one.last < one.first || one.last > noticed || len(f.rest) == 0 || f.rest[0] > flyingBit|blockBit) {
 			f.fail("flights that do not ascend")
 		}
 		if f.err != nil {
 			return nil
 		}
-		one.flying = f.rest[0] == 1
+		one.flying, one.block = f.rest[0]&flyingBit != 0, f.rest[0]&blockBit != 0
 		f.rest = f.rest[1:]
 		flights, last = append(flights, one), one.last
 	}

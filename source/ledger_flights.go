@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"time"
 )
 
 // flight is a range whose missing ids are hot whatever their age: in flight at the last evidence, or vacant since but not for long,
@@ -12,7 +13,8 @@ type flight struct {
 	first, last uint64
 	// since is when the ids were first seen in flight, seen when last.
 	since, seen int64
-	flying      bool
+	// flying says that the last evidence showed the ids, block that a writer seems to be using them up.
+	flying, block bool
 }
 
 const (
@@ -20,6 +22,9 @@ const (
 	maxFlights = 4096
 	// flightReach is how many seen ids may lie between two ids of one flight.
 	flightReach = 64
+	// blockFor is how long the rest of a block is looked for at every poll after an id of it was filled, even where
+	// there is no place for all that is hot.
+	blockFor = time.Hour
 )
 
 func (f flight) ids() Range { return Range{f.first, f.last} }
@@ -38,25 +43,33 @@ func (l *Ledger) flightAt(id uint64) int {
 // follow makes the rest of a run hot whose id was filled just now: a writer uses the ids of its block one after the other.
 func (l *Ledger) follow(id uint64, rest Range, t int64) {
 	i := l.flightAt(id)
-	if i < len(l.flights) && l.flights[i].first == id {
-		if f := &l.flights[i]; f.first < f.last {
-			f.first++
-			f.seen = max(f.seen, t)
-		} else {
+	if i < len(l.flights) && l.flights[i].first <= id && l.flights[i].block {
+		if l.flights[i].last == id {
 			l.flights = slices.Delete(l.flights, i, i+1)
+		} else {
+			// What the writer left out it will not use.
+			l.flights[i].first, l.flights[i].seen = id+1, t
 		}
 	}
 	if rest.First > rest.Last {
 		return
 	}
 	i = l.flightAt(rest.First)
-	if i < len(l.flights) {
-		if l.flights[i].first <= rest.First {
-			return
+	if i < len(l.flights) && l.flights[i].first <= rest.Last {
+		if l.flights[i].block {
+			l.flights[i].seen = t
 		}
-		rest.Last = min(rest.Last, l.flights[i].first-1)
+		return
 	}
-	l.flights = boundFlights(slices.Insert(l.flights, i, flight{first: rest.First, last: rest.Last, since: t, seen: t}))
+	l.flights = boundFlights(slices.Insert(l.flights, i, flight{first: rest.First, last: rest.Last, since: t, seen: t, block: true}))
+}
+
+// lingers reports whether f is hot although it is vacant.
+func (l *Ledger) lingers(f flight, t int64) bool {
+	if f.block {
+		return t-f.seen < blockFor.Microseconds()
+	}
+	return t-f.seen < l.linger
 }
 
 // observe brings the flights up to date with an evidence.
@@ -74,9 +87,12 @@ func (l *Ledger) observe(e Evidence, t int64) {
 			split(part, e.Ranges, func(part Range, judged bool) {
 				f := old
 				f.first, f.last = part.First, part.Last
+				if judged && old.block && part.Last < old.last {
+					return // what the writer left out
+				}
 				if judged {
 					f.flying = false
-					if t-f.seen >= l.linger {
+					if !l.lingers(f, t) {
 						return
 					}
 				}
@@ -170,7 +186,7 @@ func boundFlights(list []flight) []flight {
 			}
 			last.last = f.last
 			last.since, last.seen = min(last.since, f.since), max(last.seen, f.seen)
-			last.flying = last.flying || f.flying
+			last.flying, last.block = last.flying || f.flying, last.block || f.block
 		}
 		list = kept
 		if reach >= 1<<60 {

@@ -56,6 +56,7 @@ const (
 type candidate struct {
 	Range
 	extra uint64
+	rank  int
 }
 
 // Hot returns what to look for at this poll: every hot id, where they fit into MaxRanges ranges with no more ids in between than MaxRows
@@ -75,6 +76,7 @@ func (l *Ledger) Hot(now time.Time) Probe {
 		list, turns = l.urgent(from, t)
 		ids, n = l.choose(list, l.opts.MaxIDs)
 		l.turn(list, n, turns)
+		list = list[turns.first:turns.rest]
 	} else {
 		l.probe.flight, l.probe.below = 0, 0
 	}
@@ -280,57 +282,100 @@ func (l *Ledger) choose(list []candidate, budget int) ([]Range, int) {
 	if len(list) == 0 {
 		return nil, 0
 	}
+	m := newMerger(list, l.opts.MaxRanges)
 	// The first candidate always has a place.
 	few, many := 1, len(list)+1
-	for n := len(list); ; n = (few + many) / 2 {
-		ranges, distance, cost := l.merge(list[:n])
-		if cost <= uint64(budget) || n == 1 {
-			if many-n <= 1+n/16 {
-				return join(ranges, distance), n
-			}
+	for n := len(list); many-few > 1+few/16; n = (few + many) / 2 {
+		if m.merge(n) <= uint64(budget) {
 			few = n
-		} else if many = n; many-few <= 1+few/16 {
-			ranges, distance, _ = l.merge(list[:few])
-			return join(ranges, distance), few
+		} else {
+			many = n
 		}
 	}
+	m.merge(few)
+	return join(m.ranges, m.distance), few
 }
 
-// merge returns the union of list, the distance up to which its ranges must be joined so that MaxRanges remain, and how many
-// ids that are not missing they hold then, at most.
-func (l *Ledger) merge(list []candidate) (ranges []Range, distance, cost uint64) {
-	ranges, cost = unite(list)
-	over := len(ranges) - l.opts.MaxRanges
+// merger merges the first of some candidates.
+type merger struct {
+	// sorted are the candidates in ascending order; rank is where each stood in the list.
+	sorted []candidate
+	limit  int
+	// ranges are the union of those merged, distance is up to how far apart they must be joined.
+	ranges    []Range
+	distance  uint64
+	distances []uint64
+}
+
+func newMerger(list []candidate, limit int) *merger {
+	m := &merger{sorted: slices.Clone(list), limit: limit, ranges: make([]Range, 0, len(list))}
+	for i := range m.sorted {
+		m.sorted[i].rank = i
+	}
+	slices.SortFunc(m.sorted, func(a, b candidate) int { return cmp.Compare(a.First, b.First) })
+	return m
+}
+
+// merge unites the first n candidates and returns how many ids that are not missing their ranges hold once joined, at most.
+func (m *merger) merge(n int) (cost uint64) {
+	m.ranges, m.distances, m.distance = m.ranges[:0], m.distances[:0], 0
+	for _, c := range m.sorted {
+		if c.rank >= n {
+			continue
+		}
+		cost += c.extra
+		if k := len(m.ranges) - 1; k >= 0 && c.First <= m.ranges[k].Last {
+			m.ranges[k].Last = max(m.ranges[k].Last, c.Last)
+			continue
+		} else if k >= 0 {
+			m.distances = append(m.distances, c.First-m.ranges[k].Last-1)
+		}
+		m.ranges = append(m.ranges, c.Range)
+	}
+	over := len(m.ranges) - m.limit
 	if over <= 0 {
-		return ranges, 0, cost
+		return cost
 	}
-	distances := make([]uint64, 0, len(ranges))
-	for i := 1; i < len(ranges); i++ {
-		distances = append(distances, ranges[i].First-ranges[i-1].Last-1)
-	}
-	slices.Sort(distances)
-	distance = distances[over-1]
-	for _, d := range distances {
-		if d > distance {
-			break
+	m.distance = nth(m.distances, over-1)
+	for _, d := range m.distances {
+		if d > m.distance {
+			continue
 		}
 		if cost += d; cost < d {
-			return ranges, distance, 1<<64 - 1
+			return 1<<64 - 1
 		}
 	}
-	return ranges, distance, cost
+	return cost
 }
 
-// unite returns the union of candidates, ascending, and how many ids in it are not missing, at most.
-func unite(list []candidate) ([]Range, uint64) {
-	ranges := make([]Range, 0, len(list))
-	extra := uint64(0)
-	for _, c := range list {
-		ranges = append(ranges, c.Range)
-		extra += c.extra
+// nth returns the value that would stand at index i if list were sorted. It reorders list.
+func nth(list []uint64, i int) uint64 {
+	for low, high := 0, len(list)-1; low < high; {
+		pivot := list[low+(high-low)/2]
+		a, b := low, high
+		for a <= b {
+			for list[a] < pivot {
+				a++
+			}
+			for list[b] > pivot {
+				b--
+			}
+			if a <= b {
+				list[a], list[b] = list[b], list[a]
+				a++
+				b--
+			}
+		}
+		switch {
+		case i <= b:
+			high = b
+		case i >= a:
+			low = a
+		default:
+			return list[i]
+		}
 	}
-	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
-	return join(ranges, 0), extra
+	return list[i]
 }
 
 // join takes ascending ranges together that overlap or have at most distance ids between them.
