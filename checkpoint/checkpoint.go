@@ -35,6 +35,11 @@ type Key struct {
 type State struct {
 	// Position is how far the shard has been published.
 	Position source.Position
+	// Ledger holds the parts of the shard's gap ledger, in the order of their keys: when saved, those that changed since
+	// the save before; when loaded by Load, all of them. List leaves them out.
+	Ledger []source.Chunk
+	// LedgerAnew drops the parts that were saved before Ledger is applied.
+	LedgerAnew bool
 	// Marks say where the bus ended when it acknowledged what lies behind the position, one a place.
 	Marks []sink.Mark
 	// Saved is when the state was saved, by the host's clock, to the millisecond.
@@ -51,7 +56,7 @@ type Entry struct {
 type Store interface {
 	// Load returns the state of a shard, or ErrNotFound.
 	Load(ctx context.Context, key Key) (State, error)
-	// Save replaces the state of a shard. When it returns nil the state is durable; otherwise the former one holds. It
+	// Save replaces the state of a shard, and of its ledger the parts that state.Ledger names. When it returns nil the state is durable; otherwise the former one holds. It
 	// refuses a key without names and a state that does not pass State.Check.
 	Save(ctx context.Context, key Key, state State) error
 	// List returns all states in the order of stream and shard.

@@ -6,7 +6,8 @@ import "time"
 type Position struct {
 	// ID is the highest id that has been published or passed over.
 	ID uint64
-	// Gaps are the ids at or below ID that have not been seen, ascending and disjoint.
+	// Gaps are the lowest ranges at or below ID that have not been seen, ascending and disjoint: a few, for people. All
+	// of them are in the ledger.
 	Gaps []Gap
 	// Reading is the clock under which records behind ID may have been published before a crash.
 	Reading Reading

@@ -88,7 +88,11 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 	}
 	var state checkpoint.State
 	err := s.view(func(tx *bbolt.Tx) (err error) {
-		state, err = load(bucketOf(tx, key.Stream, key.Shard), key)
+		b := bucketOf(tx, key.Stream, key.Shard)
+		if state, err = load(b, key); err != nil {
+			return err
+		}
+		state.Ledger, err = loadLedger(b, key)
 		return err
 	})
 	if err != nil {
@@ -111,7 +115,10 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 			if err != nil {
 				return err
 			}
-			return b.Put([]byte(stateKey), value)
+			if err := b.Put([]byte(stateKey), value); err != nil {
+				return err
+			}
+			return saveLedger(b, key, &state)
 		})
 	}
 	if err != nil {

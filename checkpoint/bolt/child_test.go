@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
@@ -97,7 +98,8 @@ func hold(path string) error {
 		return err
 	}
 	fmt.Println("open")
-	select {}
+	<-time.After(time.Hour)
+	return nil
 }
 
 // fillDisk makes the file hit a limit of its size, and lifts the limit again.

@@ -24,6 +24,8 @@
 //	    <stream>                      name as in checkpoint.Key, UTF-8, one bucket a stream
 //	        <shard>                   name as in checkpoint.Key, UTF-8, one bucket a shard
 //	            "state"               sealed state, in the form of checkpoint.AppendState
+//	            "ledger"              the parts of the gap ledger, a bucket
+//	                <key>             8 bytes, big endian; sealed part, in the form of source.Ledger
 //
 // Every value is sealed. A sealed value is its payload and four bytes: the CRC-32C, little endian, over the value's path and the payload, where
 // the path is written as for each of its names from the root on the length (uvarint) and the bytes. A value is thus

@@ -18,6 +18,8 @@ const (
 	formatKey   = "format"
 	shardBucket = "shards"
 	stateKey    = "state"
+	// ledgerBucket holds the parts of a shard's gap ledger.
+	ledgerBucket = "ledger"
 )
 
 const (

@@ -112,6 +112,10 @@ func parse(page []byte, id uint64) ([]element, error) {
 	if next > len(page) {
 		return nil, damaged("page %d claims %d elements, more than it can hold", id, count)
 	}
+	if count == 0 && bytes.ContainsFunc(page[headerSize:], func(r rune) bool { return r != 0 }) {
+		// bbolt zeroes pages before it fills them.
+		return nil, damaged("page %d claims to be empty and is not", id)
+	}
 	elements := make([]element, count)
 	for i := range elements {
 		at := headerSize + i*elementSize

@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"what is no state is refused and the former one holds", true, "", invalid},
 		{"states are not shared with the caller", true, "", notShared},
 		{"a state of many gaps is kept", true, "", manyGaps},
+		{"of a ledger only the named parts change", true, "", ledgerParts},
 		{"List is in the order of stream and shard", true, "", listed},
 		{"Delete removes all shards of one stream", true, "", deleted},
 		{"many shards are saved side by side", true, "", sideBySide},

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
 	"bridge/checkpoint"
+	"bridge/source"
 )
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -17,13 +19,16 @@ var _ checkpoint.Store = (*Store)(nil)
 type Store struct {
 	mu     sync.Mutex
 	states map[checkpoint.Key][]byte
+	ledger map[checkpoint.Key]map[uint64][]byte
 	saves  int
 	fails  int
 	err    error
 }
 
 // New returns an empty store.
-func New() *Store { return &Store{states: make(map[checkpoint.Key][]byte)} }
+func New() *Store {
+	return &Store{states: make(map[checkpoint.Key][]byte), ledger: make(map[checkpoint.Key]map[uint64][]byte)}
+}
 
 // Fail makes the next n saves fail with err; the former states hold.
 func (s *Store) Fail(n int, err error) {
@@ -50,7 +55,11 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 	if !ok {
 		return checkpoint.State{}, fmt.Errorf("%s of stream %s: %w", key.Shard, key.Stream, checkpoint.ErrNotFound)
 	}
-	return checkpoint.DecodeState(b)
+	state, err := checkpoint.DecodeState(b)
+	for _, part := range slices.Sorted(maps.Keys(s.ledger[key])) {
+		state.Ledger = append(state.Ledger, source.Chunk{Key: part, Bytes: slices.Clone(s.ledger[key][part])})
+	}
+	return state, err
 }
 
 // Save implements checkpoint.Store.
@@ -72,6 +81,16 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 	}
 	s.saves++
 	s.states[key] = checkpoint.AppendState(nil, state)
+	if s.ledger[key] == nil || state.LedgerAnew {
+		s.ledger[key] = make(map[uint64][]byte)
+	}
+	for _, part := range state.Ledger {
+		if part.Bytes == nil {
+			delete(s.ledger[key], part.Key)
+		} else {
+			s.ledger[key][part.Key] = slices.Clone(part.Bytes)
+		}
+	}
 	return nil
 }
 
@@ -107,6 +126,7 @@ func (s *Store) Delete(ctx context.Context, stream string) (int, error) {
 	for key := range s.states {
 		if key.Stream == stream {
 			delete(s.states, key)
+			delete(s.ledger, key)
 			n++
 		}
 	}
