@@ -1,0 +1,84 @@
+package inspect
+
+// Code names a kind of finding. It does not change from version to version.
+type Code string
+
+// The source as a whole.
+const (
+	SourceUnreachable Code = "source-unreachable"
+	SourceLogin       Code = "source-login"
+	// Stride: several counters interleave, or auto_increment_increment is not 1.
+	Stride Code = "stride"
+	// Blocks: the servers of a cluster hold blocks of ids.
+	Blocks Code = "id-blocks"
+	// Replica: the server does not take the writes.
+	Replica Code = "replica"
+	// Proxied: what answers stands before the database.
+	Proxied Code = "proxy"
+	// LockWait: statements may wait so long for a lock that vacant ids stay hot for longer than a minute.
+	LockWait Code = "lock-wait"
+	// Clock: the clocks of the database and of this host differ.
+	Clock Code = "clock"
+)
+
+// A table.
+const (
+	NoTable      Code = "no-table"
+	NoGrant      Code = "no-grant"
+	NoColumn     Code = "no-column"
+	NotInspected Code = "not-inspected"
+	IDType       Code = "id-type"
+	IDNull       Code = "id-null"
+	IDNotUnique  Code = "id-not-unique"
+	IDNotPrimary Code = "id-not-primary"
+	// IDIssuer: the database does not hand out the ids.
+	IDIssuer Code = "id-issuer"
+	// IDNegative: rows with ids below 1 are not read.
+	IDNegative Code = "id-negative"
+	// IDOrder: ID_ORDER contradicts what the server does.
+	IDOrder         Code = "id-order"
+	TimeType        Code = "time-type"
+	SecondPrecision Code = "second-precision"
+	TimeZone        Code = "time-zone"
+	KeyNotUnique    Code = "key-not-unique"
+	ModifiedIndex   Code = "modified-index"
+	Engine          Code = "engine"
+	// IDsReused: the table's next id is at or below the position.
+	IDsReused Code = "ids-reused"
+	// PositionAhead: the position is above every id of a table that does not tell its next id.
+	PositionAhead Code = "position-ahead"
+)
+
+// The sink.
+const (
+	SinkUnreachable   Code = "sink-unreachable"
+	SinkLogin         Code = "sink-login"
+	NoTopic           Code = "no-topic"
+	TopicGrant        Code = "topic-grant"
+	TopicLeader       Code = "topic-leader"
+	TopicMessageSize  Code = "topic-message-size"
+	TopicCompacted    Code = "topic-compacted"
+	NoJetStream       Code = "no-jetstream"
+	NoStream          Code = "no-stream"
+	StreamGrant       Code = "stream-grant"
+	StreamSubject     Code = "stream-subject"
+	StreamUnusable    Code = "stream-unusable"
+	StreamStorage     Code = "stream-storage"
+	StreamPersistence Code = "stream-persistence"
+	StreamDuplicates  Code = "stream-duplicates"
+	StreamDiscards    Code = "stream-discards"
+	StreamMessageSize Code = "stream-message-size"
+)
+
+// The checkpoint, and the configuration.
+const (
+	CheckpointNotWritable Code = "checkpoint-not-writable"
+	CheckpointCorrupt     Code = "checkpoint-corrupt"
+	CheckpointForeign     Code = "checkpoint-foreign"
+	CheckpointNewer       Code = "checkpoint-newer"
+	CheckpointLocked      Code = "checkpoint-locked"
+	// CheckpointOther: it holds streams or shards that are not configured.
+	CheckpointOther Code = "checkpoint-other"
+	// Setting is a remark about a variable.
+	Setting Code = "setting"
+)

@@ -1,0 +1,61 @@
+package inspect_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/internal/inspect"
+)
+
+func TestEveryCodeIsExplained(t *testing.T) {
+	read := func(path string, pattern string) []string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var codes []string
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			codes = append(codes, match[1])
+		}
+		slices.Sort(codes)
+		return codes
+	}
+	declared := read("codes.go", `Code = "([a-z-]+)"`)
+	_, findings, _ := strings.Cut(mustRead(t, "../../docs/operations.md"), "## Findings of `bridge check`")
+	findings, _, _ = strings.Cut(findings, "\n## ")
+	var explained []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(findings, -1) {
+		explained = append(explained, match[1])
+	}
+	slices.Sort(explained)
+	if len(declared) == 0 || !slices.Equal(declared, explained) {
+		t.Errorf("codes.go declares\n%q\ndocs/operations.md explains\n%q", declared, explained)
+	}
+}
+
+func mustRead(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestWorst(t *testing.T) {
+	var r inspect.Report
+	if got := inspect.Worst(r.Findings); got != inspect.OK {
+		t.Errorf("nothing found is %v", got)
+	}
+	r.Add(inspect.Warning, inspect.Stride, "server", "counts in steps of 3")
+	r.Add(inspect.Note, inspect.Clock, "server", "is 3 s ahead").Says("set the clock of host %s", "a").Types("ntpdate")
+	if got := inspect.Worst(r.Findings); got != inspect.Warning {
+		t.Errorf("a warning and a note are %v", got)
+	}
+	if got := r.Findings[1].String(); got != "server is 3 s ahead: set the clock of host a: ntpdate" {
+		t.Errorf("printed as %q", got)
+	}
+}
