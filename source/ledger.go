@@ -325,10 +325,17 @@ func (l *Ledger) Fill(id uint64, now time.Time) bool {
 	}
 	t := l.clock.tick(now)
 	rest, ok := l.missing.remove(id)
-	if ok && l.opts.Order == OrderSegmented {
+	if !ok {
+		return false
+	}
+	if i := l.flightAt(id); i < len(l.flights) && l.flights[i].first <= id {
+		// Its transaction has committed; the next evidence tells what is still in flight.
+		l.flights[i].flying = false
+	}
+	if l.opts.Order == OrderSegmented {
 		l.follow(id, rest, t)
 	}
-	return ok
+	return true
 }
 
 // ledgerClock turns the owner's steady time into the ledger's, which goes on across restarts and never runs back.

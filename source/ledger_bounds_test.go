@@ -1,0 +1,133 @@
+package source_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/source"
+)
+
+func TestAFullLedgerGivesUpTheOldest(t *testing.T) {
+	l := mustLedger(t, source.LedgerOptions{MaxBytes: 64 << 10}, 0)
+	var given []source.GivenUp
+	inFlight := []uint64{1, 101}
+	for i := uint64(0); i < 2000; i++ {
+		now := after(time.Duration(i) * time.Second)
+		var published []uint64
+		for id := 100*i + 2; id <= 100*(i+1); id += 2 {
+			published = append(published, id)
+		}
+		given = append(given, l.Pass(100*(i+1), published, now)...)
+		look(l, now, inFlight...)
+	}
+	s := l.Stats(after(time.Hour))
+	if s.Bytes > 64<<10 || len(given) == 0 || s.Ranges+len(given) != 100_000 {
+		t.Errorf("%+v after %d were given up", s, len(given))
+	}
+	for i, g := range given {
+		if g.Reason != source.ReasonOverflow || i > 0 && g.First <= given[i-1].Last {
+			t.Fatalf("%+v is given up after %+v", g, given[i-1])
+		}
+	}
+	if lowest := l.Gaps(3)[2]; lowest.First < given[len(given)-1].Last {
+		t.Errorf("%+v is given up before %+v", given[len(given)-1], lowest)
+	}
+	for _, id := range inFlight {
+		if !l.Missing(id) {
+			t.Errorf("%d is given up while it is in flight", id)
+		}
+	}
+}
+
+func TestACutReadIsContinued(t *testing.T) {
+	l := mustLedger(t, source.LedgerOptions{}, 0)
+	l.Pass(1001, []uint64{1001}, base)
+	all := make([]uint64, 1000)
+	for i := range all {
+		all[i] = uint64(i + 1)
+	}
+	for id := uint64(0); id < 1000; id += 100 {
+		probe := l.Hot(base)
+		if probe.IDs[0].First != id+1 {
+			t.Fatalf("after a cut at %d reads from %d", id, probe.IDs[0].First)
+		}
+		l.Judge(source.Evidence{Ranges: source.Clip(probe.IDs, id+100), IDs: all[:id+100], Now: base})
+	}
+	if s := l.Stats(base); s.InFlight != 1000 {
+		t.Errorf("%+v", s)
+	}
+	l.CutOff(400)
+	if probe := l.Hot(base); probe.Rows[0].First != 401 {
+		t.Errorf("after a cut of the rows at 400 looks for %+v", probe.Rows)
+	}
+	if probe := l.Hot(base); probe.Rows[0].First != 1 || probe.IDs[0].First != 1 {
+		t.Errorf("after a whole read looks for %+v", probe)
+	}
+}
+
+// TestLateRecordsComeWithinTwoPolls measures from commit to publication under the load of the property test.
+func TestLateRecordsComeWithinTwoPolls(t *testing.T) {
+	const every = 100 * time.Millisecond
+	for _, order := range []source.IDOrder{source.OrderStrict, source.OrderSegmented} {
+		t.Run(string(order), func(t *testing.T) {
+			w := newTable(newRand(1))
+			o := newOwner(w, source.LedgerOptions{Order: order, GapTTL: time.Hour})
+			o.limit = 20_000
+			for range 2000 {
+				for range 3 {
+					w.begin()
+					w.pass(every / 3)
+				}
+				o.poll()
+				o.ack(10)
+			}
+			var delays []time.Duration
+			for id, at := range o.late {
+				delays = append(delays, at.Sub(w.commits[id]))
+			}
+			slices.Sort(delays)
+			p99, last := delays[len(delays)*99/100], delays[len(delays)-1]
+			if len(delays) < 500 || p99 > 2*every {
+				t.Errorf("of %d late records p99 came after %s, the last after %s", len(delays), p99, last)
+			}
+			if o.queries > 2*2000 {
+				t.Errorf("%d queries in 2000 polls", o.queries)
+			}
+		})
+	}
+}
+
+func TestALargeTransactionIsReadOnceItCommits(t *testing.T) {
+	const n = 1_000_000
+	l := mustLedger(t, source.LedgerOptions{}, 0)
+	l.Pass(n+1, []uint64{n + 1}, base)
+	all := make([]uint64, n)
+	for i := range all {
+		all[i] = uint64(i + 1)
+	}
+	look(l, base, all...)
+	read := map[uint64]bool{}
+	for i := range 1000 {
+		probe := look(l, after(time.Duration(i)*time.Second), all...)
+		width := uint64(0)
+		for _, r := range probe.Rows {
+			width += r.Last - r.First + 1
+			for id := r.First; id <= r.Last; id++ {
+				read[id] = true
+			}
+		}
+		if width == 0 || width > 3000 || !slices.Equal(probe.IDs, ranges(1, n)) {
+			t.Fatalf("while it is in flight reads %d rows, ids in %v", width, probe.IDs)
+		}
+	}
+	if len(read) < n*9/10 {
+		t.Errorf("looks at %d ids of %d in turn", len(read), n)
+	}
+	now := after(time.Hour)
+	rows := look(l, now, all...).Rows
+	l.Fill(rows[0].First, now)
+	if rows := l.Hot(now).Rows; len(rows) > 2 || rows[0].First != 1 || rows[len(rows)-1].Last != n {
+		t.Errorf("once a row of it was found reads %v", rows)
+	}
+}
