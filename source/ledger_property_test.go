@@ -53,7 +53,7 @@ var scenarios = []scenario{
 // ledger, nothing is published twice save after a crash, nothing rolled back is published, nothing that exists is given up,
 // and hold keeps the order.
 func TestNothingCommittedIsLost(t *testing.T) {
-	seeds := uint64(3)
+	seeds := uint64(2)
 	if testing.Short() {
 		seeds = 1
 	}
@@ -88,7 +88,7 @@ func (s scenario) run(t *testing.T, rng *rand.Rand) {
 		}
 	}
 	may := map[uint64]int{}
-	for range 1500 {
+	for range 700 {
 		for range rng.IntN(6) {
 			w.begin()
 			w.pass(time.Duration(rng.Int64N(int64(20 * time.Millisecond))))
@@ -98,7 +98,7 @@ func (s scenario) run(t *testing.T, rng *rand.Rand) {
 		if rng.IntN(2) == 0 {
 			o.ack(rng.IntN(4))
 		}
-		if s.crashes && rng.IntN(100) == 0 {
+		if s.crashes && rng.IntN(50) == 0 {
 			for _, id := range o.crash(time.Hour) {
 				may[id]++
 			}
@@ -108,8 +108,8 @@ func (s scenario) run(t *testing.T, rng *rand.Rand) {
 			return
 		}
 	}
-	for range 3000 {
-		w.pass(100 * time.Millisecond)
+	for range 700 {
+		w.pass(500 * time.Millisecond)
 		o.poll()
 		o.ack(100)
 	}
