@@ -1,0 +1,133 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Workload is a number of writers and the record of what they did.
+type Workload struct {
+	opts   Options
+	issuer issuer
+	record Record
+	// left is how many commits are still to be made, paced how many transactions have had their turn.
+	left, paced atomic.Int64
+	started     time.Time
+}
+
+// New returns a workload; Create makes its tables and Run sets it going.
+func New(opts Options) (*Workload, error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	w := &Workload{opts: opts}
+	w.left.Store(int64(opts.Commits))
+	var err error
+	if w.issuer, err = opts.IDs.issuer(opts); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Record returns the record, which grows while Run runs.
+func (w *Workload) Record() *Record { return &w.record }
+
+// Tables returns the names of the tables that rows go to.
+func (w *Workload) Tables() []string { return w.issuer.tables() }
+
+// Create makes the tables that are not there yet.
+func (w *Workload) Create(ctx context.Context) error {
+	for _, table := range w.issuer.tables() {
+		if _, err := w.opts.DB.ExecContext(ctx, w.opts.Dialect.createTable(table)); err != nil {
+			return fmt.Errorf("create %s: %w", table, err)
+		}
+	}
+	return w.issuer.create(ctx)
+}
+
+// Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and returns nil. A
+// database that is away is waited for; an error that says something else ends it.
+func (w *Workload) Run(ctx context.Context) error {
+	w.started = time.Now()
+	w.issuer.start(w.started)
+	writers, ctx := errgroup.WithContext(ctx)
+	for i := range w.opts.Writers {
+		writers.Go(func() error { return newWriter(w, i).run(ctx) })
+	}
+	return writers.Wait()
+}
+
+// reserve takes one of the commits that are to be made and reports whether there was one; giveBack returns it.
+func (w *Workload) reserve() bool {
+	if w.opts.Commits == 0 {
+		return true
+	}
+	for {
+		left := w.left.Load()
+		if left <= 0 {
+			return false
+		}
+		if w.left.CompareAndSwap(left, left-1) {
+			return true
+		}
+	}
+}
+
+func (w *Workload) giveBack() { w.left.Add(1) }
+
+// pace waits until the rate allows one more transaction.
+func (w *Workload) pace(ctx context.Context) error {
+	if w.opts.Rate == 0 {
+		return ctx.Err()
+	}
+	turn := w.paced.Add(1) - 1
+	due := w.started.Add(time.Duration(float64(turn) / w.opts.Rate * float64(time.Second)))
+	return sleep(ctx, time.Until(due))
+}
+
+// sleep lets d pass; it returns the cause when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// issuer draws ids. It is safe for concurrent use.
+type issuer interface {
+	// tables returns where rows go.
+	tables() []string
+	// create makes what the issuer needs in the database.
+	create(ctx context.Context) error
+	// start tells when the writers begin.
+	start(at time.Time)
+	// draw returns the table and the ids of new rows; nil leaves the ids to the database.
+	draw(ctx context.Context, d draw) (table string, ids []uint64, err error)
+}
+
+// draw is a request for ids.
+type draw struct {
+	// writer is the number of the writer, rng its source of chance.
+	writer int
+	rng    *rand.Rand
+	// table is where the rows must go; empty where it does not matter.
+	table string
+	rows  int
+}
+
+// IDs is where ids come from: AutoIncrement, Strides, Segments or Ordered.
+type IDs interface {
+	issuer(Options) (issuer, error)
+}

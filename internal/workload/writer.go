@@ -1,0 +1,234 @@
+package workload
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"bridge/internal/backoff"
+)
+
+// writer runs one transaction after the other.
+type writer struct {
+	*Workload
+	number  int
+	planner *planner
+	// own are the writer's rows that are there.
+	own []*Row
+	// tokens counts the insertions.
+	tokens int
+	pause  backoff.Backoff
+}
+
+func newWriter(w *Workload, number int) *writer {
+	return &writer{
+		Workload: w, number: number, planner: newPlanner(w.opts, number),
+		pause: backoff.Backoff{First: 10 * time.Millisecond, Max: 500 * time.Millisecond},
+	}
+}
+
+// transaction is one transaction with the rows that it inserts and those that it removes.
+type transaction struct {
+	plan
+	table         string
+	rows, removes []*Row
+}
+
+func (w *writer) run(ctx context.Context) error {
+	for w.reserve() {
+		done, err := w.turn(ctx)
+		if !done {
+			w.giveBack()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			w.pause.Reset()
+		case !isAway(err):
+			return fmt.Errorf("writer %d: %w", w.number, err)
+		default:
+			w.record.count(func(s *Sums) { s.Reconnects++ })
+			if w.pause.Wait(ctx) != nil {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// turn runs one transaction and reports whether it counts as a commit.
+func (w *writer) turn(ctx context.Context) (done bool, err error) {
+	if err := w.pace(ctx); err != nil {
+		return false, err
+	}
+	t, err := w.prepare(ctx, w.planner.next())
+	if err != nil {
+		return false, err
+	}
+	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	w.record.begin(t)
+	if err := w.work(ctx, tx, t); err != nil || t.kind == rollback || t.kind == burn {
+		w.record.rolledBack(t)
+		// A connection that is gone has rolled back.
+		if ended := tx.Rollback(); err == nil && ended != nil && !errors.Is(ended, sql.ErrTxDone) {
+			err = ended
+		}
+		return false, err
+	}
+	return true, w.commit(ctx, tx, t)
+}
+
+// prepare draws ids and makes the rows of a transaction.
+func (w *writer) prepare(ctx context.Context, p plan) (*transaction, error) {
+	if len(w.own) == 0 && (p.kind == burn || p.kind == replace || p.kind == remove) {
+		p.kind, p.rows = insert, 1
+	}
+	t := &transaction{plan: p}
+	var old *Row
+	if p.kind == burn || p.kind == replace || p.kind == remove {
+		old = w.own[p.pick%uint64(len(w.own))]
+		t.table = old.Table
+	}
+	if p.kind == replace || p.kind == remove {
+		t.removes = []*Row{old}
+	}
+	if p.rows == 0 {
+		return t, nil
+	}
+	table, ids, err := w.issuer.draw(ctx, draw{writer: w.number, rng: w.planner.rng, table: t.table, rows: p.rows})
+	if err != nil {
+		return nil, err
+	}
+	t.table = table
+	for i := range p.rows {
+		w.tokens++
+		token := fmt.Sprintf("s%d-w%02d-%d", w.opts.Seed, w.number, w.tokens)
+		row := &Row{Table: table, Entity: "e-" + token, Token: token, Version: 1}
+		if ids != nil {
+			row.ID = ids[i]
+		}
+		if old != nil {
+			row.Entity, row.Version = old.Entity, old.Version+1
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t, nil
+}
+
+// work runs the statement of a transaction and holds it open.
+func (w *writer) work(ctx context.Context, tx *sql.Tx, t *transaction) error {
+	statement, args := t.statement()
+	_, err := tx.ExecContext(ctx, statement, args...)
+	if t.kind == burn && isDuplicate(err) {
+		w.record.count(func(s *Sums) { s.Burned++ })
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return sleep(ctx, t.hold)
+}
+
+func (t *transaction) statement() (string, []any) {
+	if t.kind == remove {
+		return "DELETE FROM " + t.table + " WHERE entity = ?", []any{t.removes[0].Entity}
+	}
+	names := columns
+	if t.rows[0].ID != 0 {
+		names = "id, " + columns
+	}
+	var args []any
+	for _, row := range t.rows {
+		if row.ID != 0 {
+			args = append(args, row.ID)
+		}
+		args = append(args, row.Entity, row.Token, fmt.Sprintf(`{"kind":%q,"version":%d}`, t.kind, row.Version))
+	}
+	values := placeholders(strings.Count(names, ",") + 1)
+	into := "INTO " + t.table + " (" + names + ") "
+	switch t.kind {
+	case replace:
+		return "REPLACE " + into + "VALUES (" + values + ")", args
+	case insertSelect:
+		return "INSERT " + into + strings.Join(slices.Repeat([]string{"SELECT " + values}, len(t.rows)), " UNION ALL "), args
+	}
+	return "INSERT " + into + "VALUES " + strings.Join(slices.Repeat([]string{"(" + values + ")"}, len(t.rows)), ", "), args
+}
+
+// commit sends the COMMIT and notes what became of it. A COMMIT that was sent is waited for when ctx ends.
+func (w *writer) commit(ctx context.Context, tx *sql.Tx, t *transaction) error {
+	if ctx.Err() != nil {
+		w.record.rolledBack(t)
+		_ = tx.Rollback() // what ctx has ended is rolled back
+		return ctx.Err()
+	}
+	w.record.committing(t)
+	err := tx.Commit()
+	if err == nil {
+		w.record.committed(t)
+	} else {
+		var there map[string]bool
+		there, err = w.find(ctx, t)
+		w.record.ambiguous(t, there)
+	}
+	w.keep(t)
+	return err
+}
+
+// keep brings own up to date with a transaction that has ended.
+func (w *writer) keep(t *transaction) {
+	w.own = slices.DeleteFunc(w.own, func(row *Row) bool { return !row.GoneFrom.IsZero() && slices.Contains(t.removes, row) })
+	for _, row := range t.rows {
+		if row.Fate == Committed {
+			w.own = append(w.own, row)
+		}
+	}
+}
+
+// find returns which of the rows that a transaction inserted or removed are there, once the database answers.
+func (w *writer) find(ctx context.Context, t *transaction) (map[string]bool, error) {
+	for {
+		w.record.count(func(s *Sums) { s.Reconnects++ })
+		there, err := w.look(ctx, t)
+		if err == nil || !isAway(err) {
+			return there, err
+		}
+		if err := w.pause.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (w *writer) look(ctx context.Context, t *transaction) (_ map[string]bool, err error) {
+	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	var entities []any
+	for _, row := range slices.Concat(t.rows, t.removes) {
+		entities = append(entities, row.Entity)
+	}
+	rows, err := tx.QueryContext(ctx, w.opts.Dialect.whatIsThere(t.table, len(entities)), entities...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	there := make(map[string]bool)
+	for rows.Next() {
+		var entity, token string
+		if err := rows.Scan(&entity, &token); err != nil {
+			return nil, err
+		}
+		there[token] = true
+	}
+	return there, rows.Err()
+}
