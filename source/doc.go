@@ -9,8 +9,8 @@
 //
 // A [Shard] reads with SELECT and nothing else. Every page comes from one statement, and with it the database's clock, the
 // server's identity and the highest id of the table in the same snapshot, so that a decision never mixes two moments.
-// What decides when a record may be published ([Window]) and which tables a stream has ([ExpandTables]) is pure: no
-// I/O, no clock of its own.
+// What decides when a record may be published ([Window]), which ids were not seen and are looked for ([Ledger]), and which tables
+// a stream has ([ExpandTables]) is pure: no I/O, no clock of its own.
 //
 // # Adding a source
 //
