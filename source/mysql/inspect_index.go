@@ -1,0 +1,166 @@
+package mysql
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bridge/internal/inspect"
+)
+
+// judgeID looks at the id column and reports whether its ids can be compared with a position.
+func (t *tableInspection) judgeID() bool {
+	id := t.facts.columns[find(t.facts.columns, t.spec.ID)]
+	if !isID(id.columnType) {
+		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is no integer", id.name, id.columnType)).
+			Says("name the integer column that counts up with ID of the stream")
+		return false
+	}
+	index := uniqueColumns(t.facts.indexes)[strings.ToLower(id.name)]
+	switch {
+	case index == "":
+		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone", id.name)).
+			Says("name another column with ID of the stream, or let an administrator run").Types("%s;", t.addUnique(id.name))
+	case index != "PRIMARY":
+		f := t.Add(inspect.Warning, inspect.IDNotPrimary, t.spec.Table, fmt.Sprintf("has the id column %s that is not its primary key, so uncommitted rows do not show reliably", id.name)).
+			Says("nothing has to be done; %s", timeDecides)
+		if !slices.ContainsFunc(t.facts.indexes, func(i tableIndex) bool { return i.name == "PRIMARY" }) {
+			f.Says("let an administrator run").Types("ALTER TABLE %s ADD PRIMARY KEY (%s);", t.table.quoted(), quoteName(id.name))
+		}
+	}
+	if id.nullable {
+		f := t.Add(inspect.Unsafe, inspect.IDNull, t.spec.Table, fmt.Sprintf("has the id column %s that may be NULL", id.name)).
+			Says("let an administrator make it NOT NULL")
+		if definition := notNull(definitionOf(t.facts.create, id.name)); definition != "" {
+			f.Types("ALTER TABLE %s MODIFY %s;", t.table.quoted(), definition)
+		}
+	}
+	return index != ""
+}
+
+func (t *tableInspection) judgeNegative(lowest string) {
+	t.Add(inspect.Warning, inspect.IDNegative, t.spec.Table, "has rows with ids from "+lowest+": rows below id 1 are not read").
+		Says("give these rows ids above 0 if they are to be published")
+}
+
+// judgeKey looks whether every entity is a single row.
+func (t *tableInspection) judgeKey() {
+	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
+		return
+	}
+	fault := keyFault(t.facts.indexes, t.facts.columns, t.spec.Key)
+	if fault == "" {
+		return
+	}
+	f := t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
+		Says("name the columns of a unique index with KEY of the stream, or let an administrator run")
+	if statement := t.uniqueKeyStatement(); statement != "" {
+		f.Types("%s;", statement)
+	} else {
+		f.Says("name the columns of a unique index with KEY of the stream, or let an administrator add one; TEXT and BLOB columns need a length there")
+	}
+}
+
+// uniqueKeyStatement returns the statement that makes KEY identify single rows, "" when none can be given.
+func (t *tableInspection) uniqueKeyStatement() string {
+	var clauses, columns []string
+	for _, key := range t.spec.Key {
+		column := t.facts.columns[find(t.facts.columns, key)]
+		columns = append(columns, quoteName(column.name))
+		kind := strings.ToLower(column.columnType)
+		if strings.HasSuffix(kind, "text") || strings.HasSuffix(kind, "blob") || kind == "json" {
+			return ""
+		}
+		if column.nullable {
+			definition := notNull(definitionOf(t.facts.create, column.name))
+			if definition == "" {
+				return ""
+			}
+			clauses = append(clauses, "MODIFY "+definition)
+		}
+	}
+	if !t.isUnique(t.spec.Key) {
+		clauses = append(clauses, "ADD UNIQUE KEY ("+strings.Join(columns, ", ")+")")
+	}
+	return "ALTER TABLE " + t.table.quoted() + " " + strings.Join(clauses, ", ")
+}
+
+// isUnique reports whether a unique index lies within key, whether or not its columns may be NULL.
+func (t *tableInspection) isUnique(key []string) bool {
+	return slices.ContainsFunc(t.facts.indexes, func(i tableIndex) bool {
+		covered, _ := i.over(t.facts.columns, key)
+		return i.unique && covered
+	})
+}
+
+// judgeModified looks for the index that the tail of updates goes by.
+func (t *tableInspection) judgeModified() {
+	if t.spec.Modified == "" || !t.expected.Updates {
+		return
+	}
+	for _, index := range t.facts.indexes {
+		if first := index.columns[0]; !index.ignored && !first.prefix && strings.EqualFold(first.name, t.spec.Modified) {
+			return
+		}
+	}
+	columns := []string{quoteName(t.spec.Modified), quoteName(t.spec.ID)}
+	t.Add(inspect.Warning, inspect.ModifiedIndex, t.spec.Table, "has no index that begins with MODIFIED ("+t.spec.Modified+"): updates and soft deletes wait for the next reconcile").
+		Says("to have them within a second let an administrator run").
+		Types("CREATE INDEX %s ON %s (%s);", quoteName(t.spec.Modified+"_"+t.spec.ID), t.table.quoted(), strings.Join(columns, ", "))
+}
+
+// definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not there.
+func definitionOf(create, column string) string {
+	for line := range strings.Lines(create) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), ",")
+		if strings.HasPrefix(line, quoteName(column)+" ") {
+			return line
+		}
+	}
+	return ""
+}
+
+var (
+	timeType    = regexp.MustCompile("(?i)^(`(?:[^`]|``)+` (?:datetime|timestamp))(\\(\\d\\))?")
+	currentTime = regexp.MustCompile(`(?i)\bcurrent_timestamp(\(\d?\))?`)
+	// attributes are where NOT NULL can stand before.
+	attributes = regexp.MustCompile(` (?:DEFAULT|AUTO_INCREMENT|COMMENT|CHECK) `)
+)
+
+// finer returns the definition of a time column with microseconds, "" when it is none.
+func finer(definition string) string {
+	if !timeType.MatchString(definition) {
+		return ""
+	}
+	definition, comment, commented := strings.Cut(definition, " COMMENT '")
+	definition = timeType.ReplaceAllString(definition, "${1}(6)")
+	definition = currentTime.ReplaceAllString(definition, "CURRENT_TIMESTAMP(6)")
+	if commented {
+		definition += " COMMENT '" + comment
+	}
+	return definition
+}
+
+// notNull returns the definition of a column that may be NULL as one that may not.
+func notNull(definition string) string {
+	if definition == "" {
+		return ""
+	}
+	definition, comment, commented := strings.Cut(definition, " COMMENT '")
+	for _, null := range []string{" NULL DEFAULT NULL", " DEFAULT NULL", " NULL"} {
+		if before, after, found := strings.Cut(definition, null); found {
+			definition = before + after
+			break
+		}
+	}
+	at := len(definition)
+	if found := attributes.FindStringIndex(definition + " "); found != nil {
+		at = found[0]
+	}
+	definition = definition[:at] + " NOT NULL" + definition[at:]
+	if commented {
+		definition += " COMMENT '" + comment
+	}
+	return definition
+}

@@ -1,0 +1,149 @@
+package mysql
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/internal/inspect"
+)
+
+// serverFacts is what a login with SELECT can see of a server.
+type serverFacts struct {
+	variables map[string]string
+	// clock is how far the database's clock is ahead of this host's, give or take clockError.
+	clock, clockError time.Duration
+	// zone is the offset from UTC of the zone in which the server writes times without one, in seconds as a duration; nil
+	// when it does not tell.
+	zone *time.Duration
+	// copies says that the server copies from another one; sawReplication that the login may see whether it does.
+	copies, sawReplication bool
+}
+
+// product names the server.
+func (f *serverFacts) product() string {
+	version := f.variables["version"]
+	switch {
+	case isTiDB(f.variables):
+		return "TiDB " + version
+	case isOceanBase(f.variables):
+		return "OceanBase " + version
+	case strings.Contains(version, "MariaDB"):
+		number, _, _ := strings.Cut(version, "-")
+		return "MariaDB " + number
+	}
+	return "MySQL " + version
+}
+
+// role says what is known of the server's part among others.
+func (f *serverFacts) role() string {
+	switch {
+	case f.copies:
+		return "a replica"
+	case f.readOnly() != "":
+		return "read-only"
+	case isGalera(f.variables), isMultiPrimary(f.variables):
+		return "one of several that take writes"
+	case f.sawReplication:
+		return "takes the writes"
+	}
+	return "takes writes (this login may not see whether it copies from another server)"
+}
+
+// readOnly returns the variable that says that the server takes no writes, "" when none does.
+func (f *serverFacts) readOnly() string {
+	for _, name := range []string{"super_read_only", "innodb_read_only", "read_only"} {
+		if value := f.variables[name]; value != "" && value != "OFF" && value != "0" {
+			return name
+		}
+	}
+	return ""
+}
+
+const timeDecides = "what commits late is then found by time alone: a missing id is looked for for a minute at every poll, then once a minute until GAP_TTL"
+
+// judge adds the findings that concern all tables.
+func (f *serverFacts) judge(r *inspect.Report) {
+	f.judgeIDs(r)
+	f.judgeRole(r)
+	f.judgeTimes(r)
+}
+
+func (f *serverFacts) judgeIDs(r *inspect.Report) {
+	v := f.variables
+	step := v["auto_increment_increment"]
+	switch {
+	case isTiDB(v), isOceanBase(v):
+		r.Add(inspect.Warning, inspect.Blocks, "server", "is "+f.product()+", whose servers may hold blocks of ids and does not show uncommitted rows").
+			Says("a row may come hours after higher ids; such ids are looked for until GAP_TTL. A table with AUTO_ID_CACHE=1 (TiDB) or " +
+				"AUTO_INCREMENT_MODE='ORDER' (OceanBase) has one counter: set ID_ORDER=strict for it").
+			Types("ALTER TABLE <table> AUTO_ID_CACHE 1;")
+		if isOceanBase(v) {
+			r.Findings[len(r.Findings)-1].Statement = "ALTER TABLE <table> AUTO_INCREMENT_MODE = 'ORDER';"
+		}
+	case isGalera(v):
+		r.Add(inspect.Warning, inspect.Stride, "server", "is a node of a Galera cluster: the nodes interleave their ids, and this one does not show what is uncommitted on others").
+			Says("nothing has to be done; %s", timeDecides)
+	case isMultiPrimary(v):
+		r.Add(inspect.Warning, inspect.Stride, "server", "is a member of a multi-primary group: the members interleave their ids, and this one does not show what is uncommitted on others").
+			Says("nothing has to be done; %s", timeDecides)
+	case step != "" && step != "1":
+		r.Add(inspect.Warning, inspect.Stride, "server", "hands out every "+ordinal(step)+" id (auto_increment_increment), which leaves a gap at each row").
+			Says("where no other server hands out the ids between, let an administrator run").
+			Types("SET GLOBAL auto_increment_increment = 1, GLOBAL auto_increment_offset = 1;")
+	}
+}
+
+func ordinal(number string) string {
+	switch {
+	case strings.HasSuffix(number, "1") && number != "11":
+		return number + "st"
+	case strings.HasSuffix(number, "2") && number != "12":
+		return number + "nd"
+	case strings.HasSuffix(number, "3") && number != "13":
+		return number + "rd"
+	}
+	return number + "th"
+}
+
+func (f *serverFacts) judgeRole(r *inspect.Report) {
+	what := ""
+	switch variable := f.readOnly(); {
+	case f.copies:
+		what = "is a replica: it does not show what is uncommitted on the server that takes the writes, and may lag behind it"
+	case variable != "":
+		what = "takes no writes (" + variable + " is on), so it is a replica or stands still: what is uncommitted on the server that takes the writes does not show here"
+	}
+	if what != "" {
+		r.Add(inspect.Warning, inspect.Replica, "server", what).
+			Says("point BRIDGE_SOURCE_URL to the server that takes the writes; otherwise %s", timeDecides)
+	}
+	comment := strings.ToLower(f.variables["version_comment"] + f.variables["version"])
+	for _, proxy := range []string{"ProxySQL", "Vitess", "MaxScale", "MyCat"} {
+		if strings.Contains(comment, strings.ToLower(proxy)) {
+			r.Add(inspect.Warning, inspect.Proxied, "server", "is "+proxy+", which may send reads to another server than writes").
+				Says("have it send the reads of this login to the server that takes the writes; otherwise %s", timeDecides)
+		}
+	}
+}
+
+// usualLockWait is the longest innodb_lock_wait_timeout that fits into the least hot time of a vacant id, 60 s.
+const usualLockWait = 50 * time.Second
+
+func (f *serverFacts) judgeTimes(r *inspect.Report) {
+	if seconds, err := strconv.Atoi(f.variables["innodb_lock_wait_timeout"]); err == nil {
+		if wait := time.Duration(seconds) * time.Second; wait > usualLockWait {
+			r.Add(inspect.Note, inspect.LockWait, "server", fmt.Sprintf("lets a statement wait %s for a lock (innodb_lock_wait_timeout)", wait)).
+				Says("nothing has to be done; a missing id is looked for at every poll for %s instead of 1m0s", wait*6/5)
+		}
+	}
+	if off := f.clock.Abs() - f.clockError; off > time.Second {
+		direction := "ahead of"
+		if f.clock < 0 {
+			direction = "behind"
+		}
+		r.Add(inspect.Note, inspect.Clock, "server", fmt.Sprintf("has a clock that is %s %s this host's", f.clock.Abs().Round(100*time.Millisecond), direction)).
+			Says("let both follow the same time server; rows are judged by the database's clock, latencies that a consumer computes are off by as much")
+	}
+}
