@@ -22,6 +22,9 @@ type Options struct {
 	CreateStream bool
 	// Subjects are those of a stream that is created; wildcards are fine.
 	Subjects []string
+	// Published are the subjects that messages will have, as exactly as that is known; wildcards are fine. Inspect looks for
+	// the streams that take them. Defaults to Subjects.
+	Published []string
 	// Replicas of a stream that is created. Defaults to 1.
 	Replicas int
 	// Duplicates is the time for which a stream that is created remembers message ids. Defaults to 2 minutes.
@@ -56,6 +59,9 @@ func (o Options) withDefaults() (Options, error) {
 	setDefault(&o.Duplicates, 2*time.Minute)
 	setDefault(&o.Window, 1000)
 	setDefault(&o.WindowBytes, 8<<20)
+	if o.Published == nil {
+		o.Published = o.Subjects
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

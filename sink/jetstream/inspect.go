@@ -1,0 +1,279 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/inspect"
+	"bridge/sink"
+)
+
+var _ sink.Inspector = (*Sink)(nil)
+
+// inspectWithin bounds the whole look at the servers.
+const inspectWithin = 8 * time.Second
+
+// Inspect looks at the servers and at the streams that take [Options.Published] as [sink.Inspector] says, over a connection
+// of its own. Whether the login may publish to a subject shows only when it does.
+func (s *Sink) Inspect(ctx context.Context) inspect.Report {
+	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no server answers within %v", inspectWithin))
+	defer cancel()
+	servers := bare(s.options.URLs)
+	i := &inspection{options: &s.options, at: strings.Join(servers, ",")}
+	i.Summary = "NATS at " + i.at
+	options, err := s.options.login()
+	if err == nil {
+		options = append(options, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { i.refused(err) }))
+		i.nc, err = dial(ctx, servers, options)
+	}
+	if err != nil {
+		i.unreached(ctx, err)
+		return i.Report
+	}
+	defer i.nc.Close()
+	i.look(ctx)
+	return i.Report
+}
+
+// inspection is one look.
+type inspection struct {
+	inspect.Report
+	options *Options
+	at      string
+	nc      *nats.Conn
+	js      jetstream.JetStream
+
+	mu sync.Mutex
+	// denied is the last refusal that belongs to no answer.
+	denied error
+}
+
+func (i *inspection) refused(err error) {
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.denied = err
+	}
+}
+
+// better returns the refusal that explains why a request was not answered, else err.
+func (i *inspection) better(err error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.denied != nil {
+		return i.denied
+	}
+	return err
+}
+
+// unreached turns the error of the connection into a finding.
+func (i *inspection) unreached(ctx context.Context, err error) {
+	text := strings.ToLower(err.Error())
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		strings.Contains(text, "authorization") || strings.Contains(text, "authentication") {
+		i.Add(inspect.Unsafe, inspect.SinkLogin, "login", "is refused: "+err.Error()).
+			Says("correct the login in BRIDGE_SINK_URL, BRIDGE_NATS_CREDS or BRIDGE_NATS_NKEY; to try it by hand").
+			Types("nats --server %s --user <user> --password <password> account info", i.at)
+		return
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "cannot be asked: "+err.Error()).
+		Says("see to the hosts in BRIDGE_SINK_URL, to BRIDGE_NATS_TLS_CA where the server speaks TLS, and to firewalls; to try it by hand").
+		Types("nats --server %s server check connection", i.at)
+}
+
+// look asks for the streams and judges them.
+func (i *inspection) look(ctx context.Context) {
+	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
+	var err error
+	if i.js, err = jetstream.New(i.nc); err == nil {
+		_, err = request(ctx, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
+	}
+	switch err = i.better(err); {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+		i.Add(inspect.Unsafe, inspect.NoJetStream, "servers", "have no JetStream for this account").
+			Says("start the server with -js, or enable JetStream for the account").Types("nats-server -js -sd <folder>")
+		return
+	case errors.Is(err, nats.ErrPermissionViolation):
+		// The account's limits are not needed; whether streams show is seen next.
+		i.mu.Lock()
+		i.denied = nil
+		i.mu.Unlock()
+	case err != nil:
+		i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "do not answer for JetStream: "+err.Error()).
+			Says("see to the servers; to try it by hand").Types("nats --server %s account info", i.at)
+		return
+	}
+	if payload := i.nc.MaxPayload(); payload < smallLimit {
+		i.Add(inspect.Note, inspect.StreamMessageSize, "servers", fmt.Sprintf("take messages of at most %d bytes (max_payload)", payload)).
+			Says("a larger row goes to BRIDGE_DEAD_LETTER or stops its stream; to raise the limit, in the servers' configuration").Types("max_payload: 1MB")
+	}
+	if i.options.Stream != "" {
+		i.lookAt(ctx, i.options.Stream, i.options.Published)
+		return
+	}
+	i.lookForSubjects(ctx)
+}
+
+// smallLimit is a limit of messages below which ordinary rows may not fit; it is the servers' default.
+const smallLimit = 1 << 20
+
+// request runs one request with a time limit of its own.
+func request[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	defer cancel()
+	answer, err := ask(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// lookForSubjects finds the stream of each subject and judges the streams.
+func (i *inspection) lookForSubjects(ctx context.Context) {
+	byStream := make(map[string][]string)
+	var streams []string
+	for _, subject := range i.options.Published {
+		name, err := request(ctx, func(ctx context.Context) (string, error) { return i.js.StreamNameBySubject(ctx, subject) })
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			i.Add(inspect.Unsafe, inspect.NoStream, "subject "+subject, "is taken by no stream").
+				Says("create a stream for it, or name one with BRIDGE_NATS_STREAM and set BRIDGE_NATS_CREATE_STREAM=true").
+				Types("%s", i.create("EVENTS", i.options.Subjects))
+		case err != nil:
+			i.unanswered("subject "+subject, err)
+		default:
+			if byStream[name] == nil {
+				streams = append(streams, name)
+			}
+			byStream[name] = append(byStream[name], subject)
+		}
+	}
+	for _, name := range streams {
+		i.lookAt(ctx, name, byStream[name])
+	}
+}
+
+func (i *inspection) create(stream string, subjects []string) string {
+	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage file --dupe-window 2m --defaults", i.at, stream, strings.Join(subjects, ","))
+}
+
+func (i *inspection) unanswered(subject string, err error) {
+	err = i.better(err)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		i.Add(inspect.Unsafe, inspect.StreamGrant, subject, "may not be asked for by this login: "+err.Error()).
+			Says("let the login publish to $JS.API.STREAM.INFO.>, $JS.API.STREAM.NAMES, $JS.API.STREAM.MSG.GET.> and to its subjects, and subscribe to _INBOX.>")
+		return
+	}
+	i.Add(inspect.Unsafe, inspect.SinkUnreachable, subject, "could not be asked for: "+err.Error()).
+		Says("see to the servers; to try it by hand").Types("nats --server %s stream ls", i.at)
+}
+
+// lookAt judges one stream that is to take subjects.
+func (i *inspection) lookAt(ctx context.Context, name string, subjects []string) {
+	subject := "stream " + name
+	stream, err := request(ctx, func(ctx context.Context) (jetstream.Stream, error) { return i.js.Stream(ctx, name) })
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound) && i.options.CreateStream:
+		i.Summary += ", " + subject + " will be created"
+		return
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		i.Add(inspect.Unsafe, inspect.NoStream, subject, "does not exist").
+			Says("set BRIDGE_NATS_CREATE_STREAM=true, or create it").Types("%s", i.create(name, i.options.Subjects))
+		return
+	case err != nil:
+		i.unanswered(subject, err)
+		return
+	}
+	info := stream.CachedInfo()
+	i.Summary += fmt.Sprintf(", %s keeps %d messages", subject, info.State.Msgs)
+	if err := usable(info); err != nil {
+		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, "cannot acknowledge: "+err.Error()).
+			Says("use another stream").Types("nats --server %s stream info %s", i.at, name)
+	}
+	i.judgeSubjects(&info.Config, subjects)
+	i.judgeKeeping(&info.Config)
+}
+
+// judgeSubjects finds subjects that the stream does not take. Of a subject with a wildcard it may take the part that is used.
+func (i *inspection) judgeSubjects(config *jetstream.StreamConfig, subjects []string) {
+	for _, subject := range subjects {
+		if slices.ContainsFunc(config.Subjects, func(pattern string) bool { return matches(pattern, subject) }) {
+			continue
+		}
+		severity, what := inspect.Unsafe, "does not take the subject "+subject
+		if slices.ContainsFunc(config.Subjects, func(pattern string) bool { return meets(pattern, subject) }) {
+			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
+		}
+		i.Add(severity, inspect.StreamSubject, "stream "+config.Name, what).
+			Says("add it to the stream's subjects").
+			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, config.Name, strings.Join(append(slices.Clone(config.Subjects), subject), ","))
+	}
+}
+
+// meets reports whether some subject is covered by both patterns.
+func meets(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for n := range min(len(as), len(bs)) {
+		if as[n] == ">" || bs[n] == ">" {
+			return true
+		}
+		if as[n] != bs[n] && as[n] != "*" && bs[n] != "*" {
+			return false
+		}
+	}
+	return len(as) == len(bs)
+}
+
+// judgeKeeping looks at how long and how safely the stream keeps messages.
+func (i *inspection) judgeKeeping(c *jetstream.StreamConfig) {
+	subject := "stream " + c.Name
+	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
+	if c.Storage != jetstream.FileStorage {
+		i.Add(inspect.Note, inspect.StreamStorage, subject, "is kept in memory: a restart of its servers loses what was acknowledged").
+			Says("the storage of a stream cannot be changed: make a new one").Types("%s", i.create(c.Name+"_2", c.Subjects))
+	}
+	if c.PersistMode == jetstream.AsyncPersistMode {
+		i.Add(inspect.Note, inspect.StreamPersistence, subject, "acknowledges messages before they are written (persist_mode async): a crash may lose them").
+			Says("make a stream without it").Types("%s", i.create(c.Name+"_2", c.Subjects))
+	}
+	if c.Duplicates < 2*time.Minute {
+		i.Add(inspect.Note, inspect.StreamDuplicates, subject, fmt.Sprintf("remembers message ids for %s only: an event that is sent again after that is stored twice", c.Duplicates)).
+			Says("let it remember for 2 minutes or longer").Types("%s--dupe-window 2m -f", edit)
+	}
+	if limits := limitsOf(c); len(limits) > 0 && c.Discard == jetstream.DiscardOld {
+		i.Add(inspect.Note, inspect.StreamDiscards, subject, "drops its oldest messages at "+strings.Join(limits, " and ")+": a consumer that is behind loses them").
+			Says("nothing where that is meant; otherwise lift the limits").
+			Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
+	}
+	if c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit {
+		i.Add(inspect.Note, inspect.StreamMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
+			Says("a larger row goes to BRIDGE_DEAD_LETTER or stops its stream; to lift the limit").Types("%s--max-msg-size=-1 -f", edit)
+	}
+}
+
+func limitsOf(c *jetstream.StreamConfig) []string {
+	var limits []string
+	for _, limit := range []struct {
+		name  string
+		value int64
+	}{{"max_msgs", c.MaxMsgs}, {"max_bytes", c.MaxBytes}, {"max_msgs_per_subject", c.MaxMsgsPerSubject}} {
+		if limit.value > 0 {
+			limits = append(limits, fmt.Sprintf("%s %d", limit.name, limit.value))
+		}
+	}
+	if c.MaxAge > 0 {
+		limits = append(limits, fmt.Sprintf("max_age %s", c.MaxAge))
+	}
+	return limits
+}

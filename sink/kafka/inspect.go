@@ -1,0 +1,214 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	// inspect is a remedy of this package.
+	findings "bridge/internal/inspect"
+	"bridge/sink"
+)
+
+var _ sink.Inspector = (*Sink)(nil)
+
+const (
+	// inspectWithin bounds the wait for a broker.
+	inspectWithin = 8 * time.Second
+	// smallLimit is a limit of messages below which ordinary rows may not fit; the brokers' default lies just above it.
+	smallLimit = 1 << 20
+	// Operations in answers about authorization, by org.apache.kafka.common.acl.AclOperation.
+	operationWrite = 4
+	// operationsUnknown stands for operations that a broker does not tell (Integer.MIN_VALUE).
+	operationsUnknown = -1 << 31
+	resourceTopic     = 2
+)
+
+// Inspect looks at the cluster and at the topics of [Options.Topics] as [sink.Inspector] says. The limits of a topic show
+// only to a login with DESCRIBE_CONFIGS; without it they are passed over.
+func (s *Sink) Inspect(ctx context.Context) findings.Report {
+	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no broker answers within %v", inspectWithin))
+	defer cancel()
+	r := findings.Report{Summary: "Kafka at " + s.cluster.addr.String()}
+	found, err := s.cluster.inspect(ctx, s.watched)
+	if err != nil {
+		unreached(&r, s.cluster.addr.String(), err)
+		return r
+	}
+	var usable, known []string
+	for i := range found {
+		topic := &found[i]
+		if s.inspectTopic(&r, topic) {
+			usable = append(usable, topic.Name)
+			known = append(known, fmt.Sprintf("%s has %s", topic.Name, partitions(len(topic.Partitions))))
+		}
+	}
+	slices.Sort(known)
+	if len(known) > 0 {
+		r.Summary += ": " + shorten(known)
+	}
+	s.inspectConfigs(ctx, &r, usable)
+	return r
+}
+
+func partitions(n int) string {
+	if n == 1 {
+		return "1 partition"
+	}
+	return strconv.Itoa(n) + " partitions"
+}
+
+// shorten names the first of many.
+func shorten(list []string) string {
+	const most = 4
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + fmt.Sprintf(" and %d more topics", len(list)-most)
+	}
+	return strings.Join(list, ", ")
+}
+
+// unreached turns the error of the first request into a finding.
+func unreached(r *findings.Report, at string, err error) {
+	var code kafkago.Error
+	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
+		r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused: "+err.Error()).
+			Says("correct BRIDGE_KAFKA_SASL_USERNAME, BRIDGE_KAFKA_SASL_PASSWORD or BRIDGE_KAFKA_SASL_MECHANISM, or let an administrator set the password (SCRAM)").
+			Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", firstOf(at))
+		return
+	}
+	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked: "+err.Error()).
+		Says("see to the hosts in BRIDGE_SINK_URL, to BRIDGE_KAFKA_TLS and BRIDGE_KAFKA_SASL_MECHANISM, which must be what the listener wants, and to firewalls; to try it by hand").
+		Types("kafka-broker-api-versions.sh --bootstrap-server %s", firstOf(at))
+}
+
+func firstOf(brokers string) string {
+	first, _, _ := strings.Cut(brokers, ",")
+	return first
+}
+
+// inspectTopic reports whether a topic can be used.
+func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool {
+	server, subject := firstOf(s.cluster.addr.String()), "topic "+t.Name
+	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --topic %s", server, s.user(), t.Name)
+	err := answer(t.ErrorCode, "")
+	switch {
+	case errors.Is(err, kafkago.UnknownTopicOrPartition):
+		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
+			Says("bridge creates no topics: create it, with as many partitions as consumers are to share the work").
+			Types("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 8", server, t.Name)
+		return false
+	case errors.Is(err, kafkago.TopicAuthorizationFailed):
+		r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be described by this login").
+			Says("let an administrator run").Types("%s", grant)
+		return false
+	case err != nil:
+		r.Add(findings.Unsafe, findings.TopicLeader, subject, "cannot be used: "+err.Error()).
+			Says("see to the brokers").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, t.Name)
+		return false
+	}
+	if operations := t.TopicAuthorizedOperations; operations != operationsUnknown && operations != 0 && operations&(1<<operationWrite) == 0 {
+		r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be written to by this login").
+			Says("let an administrator run").Types("%s", grant)
+	}
+	if without := leaderless(t.Partitions); without > 0 {
+		r.Add(findings.Unsafe, findings.TopicLeader, subject, fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions)))).
+			Says("see to the brokers that keep its replicas").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, t.Name)
+	}
+	return true
+}
+
+func leaderless(partitions []metadata.ResponsePartition) int {
+	without := 0
+	for _, p := range partitions {
+		if p.LeaderID < 0 {
+			without++
+		}
+	}
+	return without
+}
+
+// user returns the principal of this login as far as it is known here.
+func (s *Sink) user() string {
+	if s.cluster.login != nil && s.cluster.login.Username != "" {
+		return s.cluster.login.Username
+	}
+	return "<user>"
+}
+
+// inspectConfigs looks at the limits of topics, where they show.
+func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []string) {
+	const size, cleanup = "max.message.bytes", "cleanup.policy"
+	if len(topics) == 0 {
+		return
+	}
+	request := &describeconfigs.Request{}
+	for _, topic := range topics {
+		request.Resources = append(request.Resources, describeconfigs.RequestResource{
+			ResourceType: resourceTopic, ResourceName: topic, ConfigNames: []string{size, cleanup},
+		})
+	}
+	answered, _, err := s.cluster.roundTrip(ctx, request)
+	if err != nil {
+		r.Summary += "; their limits do not show"
+		return
+	}
+	server, hidden := firstOf(s.cluster.addr.String()), 0
+	for _, topic := range answered.(*describeconfigs.Response).Resources {
+		if topic.ErrorCode != 0 {
+			hidden++
+		}
+		subject := "topic " + topic.ResourceName
+		alter := fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config ", server, topic.ResourceName)
+		for _, entry := range topic.ConfigEntries {
+			limit, err := strconv.Atoi(entry.ConfigValue)
+			switch {
+			case entry.ConfigName == size && err == nil && limit < smallLimit:
+				r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
+					Says("a larger row goes to BRIDGE_DEAD_LETTER or stops its stream; to raise the limit").Types("%s%s=1048588", alter, size)
+			case entry.ConfigName == cleanup && strings.Contains(entry.ConfigValue, "compact"):
+				r.Add(findings.Note, findings.TopicCompacted, subject, "is compacted: in the end it holds only the newest event of each key").
+					Says("that suits a capability stream; the facts of a release stream that share a KEY would be lost to late consumers; to keep all").
+					Types("%s%s=delete", alter, cleanup)
+			}
+		}
+	}
+	if hidden > 0 {
+		r.Summary += "; their limits show only with DESCRIBE_CONFIGS"
+	}
+}
+
+// authorizedRequest is a metadata request that also asks what the login may do.
+type authorizedRequest struct{ topics []string }
+
+var _ protocol.Splitter = (*authorizedRequest)(nil)
+
+func (*authorizedRequest) ApiKey() protocol.ApiKey { return protocol.Metadata }
+
+// Split implements protocol.Splitter.
+func (r *authorizedRequest) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	return []protocol.Message{&plainMetadata{TopicNames: r.topics, IncludeTopicAuthorizedOperations: true}}, r, nil
+}
+
+// Merge implements protocol.Merger.
+func (r *authorizedRequest) Merge(requests []protocol.Message, results []any) (protocol.Message, error) {
+	return (&metadataRequest{r.topics}).Merge(requests, results)
+}
+
+// inspect asks a broker for topics and for what the login may do with them. It creates none.
+func (c *cluster) inspect(ctx context.Context, topics []string) ([]metadata.ResponseTopic, error) {
+	// Nil would mean all topics.
+	res, _, err := c.roundTrip(ctx, &authorizedRequest{append([]string{}, topics...)})
+	if err != nil {
+		return nil, err
+	}
+	return res.(metadataResponse).Topics, nil
+}
