@@ -24,6 +24,8 @@ type process struct {
 	stdout, stderr io.Writer
 	// daemon is runDaemon, save in tests.
 	daemon func(context.Context, *Config, *slog.Logger) error
+	// examine is the function examine, save in tests.
+	examine func(context.Context, *Config, *progress) []group
 	// openStore is openBolt, save in tests.
 	openStore func(path string) (store, error)
 	// secrets are kept out of everything that is logged.
@@ -51,6 +53,7 @@ type call struct {
 func commands() []command {
 	return []command{
 		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
+		{name: "check", flags: []string{"json"}, summary: "look for what is unsafe or in the way, change nothing", details: checkDetails, run: checkCommand},
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
 		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
@@ -68,7 +71,7 @@ The configuration comes from the environment; docs/configuration.md describes it
 
 // run is the program: it returns the exit status.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, openStore: openBolt, secrets: &redactor{}}
+	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: examine, openStore: openBolt, secrets: &redactor{}}
 	return p.run(ctx, args)
 }
 

@@ -65,6 +65,11 @@ func (c *Config) route(s *Stream, table string) (func(*event.Event) string, erro
 // destinations returns what all shards publish to, dead letters included, each once and in order. Where a template depends on
 // the event, unknown stands for what is not known before.
 func (c *Config) destinations(unknown string) []string {
+	return c.destinationsOf(unknown, func(*Stream, string) []string { return []string{unknown} })
+}
+
+// destinationsOf is destinations with the event types of each shard given.
+func (c *Config) destinationsOf(unknown string, types func(s *Stream, table string) []string) []string {
 	var all []string
 	for i := range c.Streams {
 		s := &c.Streams[i]
@@ -74,13 +79,15 @@ func (c *Config) destinations(unknown string) []string {
 		}
 		for _, table := range s.Tables {
 			vars := c.vars(s, table)
-			vars.Type, vars.Key = unknown, []byte(unknown)
-			all = append(all, string(template.Append(nil, vars, func(dst []byte, value string) []byte {
-				if value == unknown {
-					return append(dst, unknown...)
-				}
-				return escape(dst, value)
-			})))
+			vars.Key = []byte(unknown)
+			for _, vars.Type = range types(s, table) {
+				all = append(all, string(template.Append(nil, vars, func(dst []byte, value string) []byte {
+					if value == unknown {
+						return append(dst, unknown...)
+					}
+					return escape(dst, value)
+				})))
+			}
 		}
 		if s.DeadLetter != "" {
 			all = append(all, s.DeadLetter)
@@ -94,10 +101,30 @@ func (c *Config) destinations(unknown string) []string {
 func (c *Config) topics() []string { return c.destinations("") }
 
 // subjects returns the subjects of a JetStream stream that takes all messages: a token that depends on the event is a wildcard.
-func (c *Config) subjects() []string {
-	const open = "\x00"
+func (c *Config) subjects() []string { return withoutCovered(wildcards(c.destinations(open))) }
+
+// published returns the subjects that the events of all streams, and their dead letters, will have: the types are filled in,
+// and only a token that depends on the entity is a wildcard.
+func (c *Config) published() []string {
+	return withoutCovered(wildcards(c.destinationsOf(open, func(s *Stream, table string) []string {
+		encoder, err := c.encoder(s, table)
+		if err != nil {
+			return []string{open}
+		}
+		if s.Kind == event.Release {
+			return []string{encoder.Type(event.Published)}
+		}
+		return []string{encoder.Type(event.Added), encoder.Type(event.Modified), encoder.Type(event.Deleted)}
+	})))
+}
+
+// open stands for what is not known before an event is.
+const open = "\x00"
+
+// wildcards turns tokens with open parts into wildcards.
+func wildcards(destinations []string) []string {
 	var subjects []string
-	for _, destination := range c.destinations(open) {
+	for _, destination := range destinations {
 		tokens := strings.Split(destination, ".")
 		for i, token := range tokens {
 			if strings.Contains(token, open) {
@@ -106,7 +133,7 @@ func (c *Config) subjects() []string {
 		}
 		subjects = append(subjects, strings.Join(tokens, "."))
 	}
-	return withoutCovered(subjects)
+	return subjects
 }
 
 // withoutCovered leaves out subjects that a wildcard among the others takes already: a stream's subjects must not overlap.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -56,6 +57,11 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	logger.Info("bridge runs", "version", version, "streams", len(cfg.Streams), "shards", len(shards),
 		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "checkpoint", cfg.CheckpointPath, "http", server.Addr().String())
 	defer logger.Info("bridge ended")
+	looking, stopLooking := context.WithCancel(ctx)
+	var looks sync.WaitGroup
+	looks.Go(func() { logFindings(looking, cfg, src, logger) })
+	defer looks.Wait()
+	defer stopLooking()
 	return serve(ctx, shards, server)
 }
 

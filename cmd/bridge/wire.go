@@ -68,6 +68,7 @@ func natsOptions(cfg *Config, logger *slog.Logger, fault sink.Fault) jetstream.O
 		Stream:       n.Stream,
 		CreateStream: n.Create,
 		Subjects:     cfg.subjects(),
+		Published:    cfg.published(),
 		Password:     n.Login,
 		Creds:        n.Creds,
 		NkeySeed:     n.NKey,
@@ -110,12 +111,7 @@ func newShards(cfg *Config, p parts) ([]*pipeline.Shard, error) {
 }
 
 func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, error) {
-	database, name := cfg.physical(table)
-	encoder, err := event.NewEncoder(event.Options{
-		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Names: s.EventNames, Fields: s.Fields,
-		Domain: cfg.DomainID, Source: database, Table: name,
-		Zone: s.TimeZone.location, BadValue: event.BadValue(s.OnBadValue),
-	})
+	encoder, err := cfg.encoder(s, table)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +140,16 @@ func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, e
 		Start:           pipeline.Start{Latest: s.Start.latest, After: s.Start.after},
 		ShutdownTimeout: cfg.ShutdownTimeout,
 	}), nil
+}
+
+// encoder returns the encoder of the events of a table.
+func (c *Config) encoder(s *Stream, table string) (*event.Encoder, error) {
+	database, name := c.physical(table)
+	return event.NewEncoder(event.Options{
+		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Names: s.EventNames, Fields: s.Fields,
+		Domain: c.DomainID, Source: database, Table: name,
+		Zone: s.TimeZone.location, BadValue: event.BadValue(s.OnBadValue),
+	})
 }
 
 // spec says what to read of a table.
