@@ -25,6 +25,8 @@ type bus interface {
 	read(t testing.TB, name string) []received
 	// count returns how many messages the destination holds, without reading them.
 	count(t testing.TB, name string) int64
+	// follow receives the messages of the destination from its beginning as they come, until the test ends.
+	follow(t testing.TB, name string) *tape
 	kill()
 	start(t testing.TB)
 }

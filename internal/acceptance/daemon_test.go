@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,12 +24,38 @@ import (
 	"bridge/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+// soak says that the long forms of the tests are wanted, as `make soak` does: more commits, longer transactions.
+var soak = os.Getenv("BRIDGE_TEST_SOAK") != ""
 
-// binary builds the program once, with the race detector if asked for, and returns its path.
-func binary(t testing.TB, race bool) string {
+// atOnce is how many of the tests that call Parallel run side by side: they mostly wait.
+const atOnce = 16
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			panic(err)
+		}
+	}
+	testenv.Main(m)
+}
+
+// binary builds the program once for each choice, with the race detector if asked for and with build tags, and returns its path.
+func binary(t testing.TB, race bool, tags ...string) string {
 	t.Helper()
-	build := builds[race]
+	flags := []string{"-tags=" + strings.Join(tags, ",")}
+	if race {
+		flags = append(flags, "-race")
+	}
+	builds.mu.Lock()
+	build := builds.made[fmt.Sprint(flags)]
+	if build == nil {
+		build = new(buildOnce)
+		builds.made[fmt.Sprint(flags)] = build
+	}
+	builds.mu.Unlock()
 	build.once.Do(func() {
 		dir, err := os.MkdirTemp("", "bridge-acceptance-")
 		if err != nil {
@@ -36,10 +64,7 @@ func binary(t testing.TB, race bool) string {
 		}
 		testenv.AtExit(func() { os.RemoveAll(dir) })
 		build.path = filepath.Join(dir, "bridge")
-		args := []string{"build", "-o", build.path}
-		if race {
-			args = append(args, "-race")
-		}
+		args := append([]string{"build", "-o", build.path}, flags...)
 		out, err := exec.Command("go", append(args, "bridge/cmd/bridge")...).CombinedOutput()
 		if err != nil {
 			build.err = fmt.Errorf("%w: %s", err, out)
@@ -57,7 +82,10 @@ type buildOnce struct {
 	err  error
 }
 
-var builds = map[bool]*buildOnce{true: {}, false: {}}
+var builds = struct {
+	mu   sync.Mutex
+	made map[string]*buildOnce
+}{made: make(map[string]*buildOnce)}
 
 // env is an environment of the program.
 type env map[string]string
@@ -163,6 +191,17 @@ type shardStatus struct {
 	State     string
 	Position  uint64
 	LastError string
+	Gaps      gapsStatus
+}
+
+// gapsStatus is what a shard says about the ids that it has not seen.
+type gapsStatus struct {
+	Hot, Cold, InFlight uint64
+	OldestSeconds       float64
+	Oldest              []struct {
+		First, Last uint64
+		Missed      time.Time
+	}
 }
 
 // shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -19,6 +20,8 @@ type received struct {
 	key     string
 	value   []byte
 	headers map[string]string
+	// at is when it was received, set on a tape only.
+	at time.Time
 }
 
 // verdict is what a judge found.
