@@ -19,6 +19,8 @@ var (
 	ErrForeign = errors.New("not a checkpoint of bridge")
 	// ErrNewer is returned when a newer version of bridge wrote the store.
 	ErrNewer = errors.New("checkpoint was written by a newer version")
+	// ErrUnusable is returned when a store that was open can no longer be trusted: only a restart of the process helps.
+	ErrUnusable = errors.New("checkpoint cannot be used until bridge is restarted")
 	// ErrLocked is returned when another process uses the store.
 	ErrLocked = errors.New("checkpoint is in use by another process")
 )

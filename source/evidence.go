@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// IDReader reads ids alone, for the gap ledger: what is in flight, and what has turned up among the cold ids. Shards
-// implement it. It is used by the owner of the shard, like Shard.
+// IDReader reads ids alone, for the gap ledger: what is in flight, and what has turned up among the cold ids. Every Shard is
+// one.
 type IDReader interface {
 	// ReadIDs reads the ids that exist in ranges, which must be ascending and disjoint, into ids; what that held before is
 	// overwritten. With uncommitted it also shows rows of transactions that are still open, where Traits says that the

@@ -11,3 +11,9 @@ func (l *Ledger) MissedAt(id uint64) (time.Time, bool) {
 	}
 	return time.UnixMicro(l.missing.open[j].missed).UTC(), true
 }
+
+// Open reports whether any id is missing.
+func (l *Ledger) Open() bool {
+	l.missing.seal()
+	return len(l.missing.leaves) > 0
+}

@@ -29,6 +29,7 @@ type Source interface {
 
 // Shard reads one physical table. It is used by one goroutine at a time, the owner of the shard.
 type Shard interface {
+	IDReader
 	// Read fills p with the records that q asks for, in ascending order of their ids, each id once. What p held before
 	// is overwritten. On an error p holds nothing that may be used. Errors other than ErrMissing, ErrDenied and
 	// ErrUnfit are transient: the caller tries again after a pause, for ever.

@@ -139,9 +139,9 @@ func (s *Store) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed == nil {
-		s.failed = err
+		s.failed = fmt.Errorf("%w: %w", checkpoint.ErrUnusable, err)
 	}
-	return err
+	return s.failed
 }
 
 // failure returns why the store must not be used, or nil.

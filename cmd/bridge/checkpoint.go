@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"bridge/checkpoint"
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -143,7 +142,7 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
-		if err := s.Save(ctx, key, moved(before, id)); err != nil {
+		if err := s.Save(ctx, key, moved(id)); err != nil {
 			return err
 		}
 		if isNew {
@@ -156,13 +155,13 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 	})
 }
 
-// moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position, the marks
-// still say where the bus ended.
-func moved(before checkpoint.State, id uint64) checkpoint.State {
+// moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position. The marks go, too: who
+// resolves a bus that has lost messages knows that it has.
+func moved(id uint64) checkpoint.State {
 	return checkpoint.State{
-		Position: source.Position{ID: id},
-		Marks:    append([]sink.Mark(nil), before.Marks...),
-		Saved:    time.Now().Truncate(time.Millisecond),
+		Position:   source.Position{ID: id},
+		LedgerAnew: true,
+		Saved:      time.Now().Truncate(time.Millisecond),
 	}
 }
 

@@ -78,10 +78,10 @@ func TestStatus(t *testing.T) {
 	})
 	code, body := request(t, &fakeDaemon{status: status}, "GET", "/api/v1/status")
 	want := `{"streams":[{"name":"orders","kind":"capability","state":"stopped","shards":[` +
-		`{"shard":"t_0","state":"running","position":18446744073709551615,"openGaps":2,"lagSeconds":1.5,"lastError":null,"lastPoll":"2026-01-02T03:04:05Z","reconcile":null},` +
-		`{"shard":"t_1","state":"stopped","position":0,"openGaps":0,"lagSeconds":0,"lastError":"no such table","lastPoll":null,"reconcile":null}]},` +
+		`{"shard":"t_0","state":"running","position":18446744073709551615,"openGaps":2,"gaps":{"hot":0,"cold":0,"inFlight":0,"oldestSeconds":0,"oldest":[]},"lagSeconds":1.5,"lastError":null,"lastPoll":"2026-01-02T03:04:05Z","reconcile":null},` +
+		`{"shard":"t_1","state":"stopped","position":0,"openGaps":0,"gaps":{"hot":0,"cold":0,"inFlight":0,"oldestSeconds":0,"oldest":[]},"lagSeconds":0,"lastError":"no such table","lastPoll":null,"reconcile":null}]},` +
 		`{"name":"bills","kind":"release","state":"waiting","shards":[` +
-		`{"shard":"b","state":"waiting","position":0,"openGaps":0,"lagSeconds":0,"lastError":null,"lastPoll":null,"reconcile":null}]}]}`
+		`{"shard":"b","state":"waiting","position":0,"openGaps":0,"gaps":{"hot":0,"cold":0,"inFlight":0,"oldestSeconds":0,"oldest":[]},"lagSeconds":0,"lastError":null,"lastPoll":null,"reconcile":null}]}]}`
 	if code != 200 || strings.TrimSpace(body) != want {
 		t.Errorf("%d %s, want %s", code, body, want)
 	}

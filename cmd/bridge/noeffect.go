@@ -2,7 +2,7 @@ package main
 
 // withoutEffect are the settings that this version judges but does not act on yet.
 var withoutEffect = []string{
-	"GAP_POLICY", "GAP_TTL", "ID_ORDER", "RECONCILE_INTERVAL", "RECONCILE_RATE", "RECONCILE_MAX_DELETES",
+	"RECONCILE_INTERVAL", "RECONCILE_RATE", "RECONCILE_MAX_DELETES",
 }
 
 // warnWithoutEffect warns of settings without effect that are set to something else than their default.

@@ -43,7 +43,7 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	defer func() { err = errors.Join(err, bus.Close()) }()
 
 	faults := outage.New(logger)
-	limits := pipeline.NewLimits(cfg.MaxInflightBytes, maxReads)
+	limits := pipeline.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads)
 	shards, err := newShards(cfg, parts{source: src, sink: bus, store: store, limits: limits, faults: faults, metrics: metrics, logger: logger})
 	if err != nil {
 		return err

@@ -45,6 +45,8 @@ type ShardStatus struct {
 	Position uint64 `json:"position"`
 	// OpenGaps counts the ranges of ids below the position that have not been seen.
 	OpenGaps int `json:"openGaps"`
+	// Gaps describes the ids below the position that have not been seen.
+	Gaps GapsStatus `json:"gaps"`
 	// LagSeconds is the age of the oldest committed row that is not published; 0 when drained.
 	LagSeconds float64 `json:"lagSeconds"`
 	// LastError is the latest fault, null while there is none.
@@ -53,6 +55,25 @@ type ShardStatus struct {
 	LastPoll *time.Time `json:"lastPoll"`
 	// Reconcile is null until this version compares tables.
 	Reconcile *struct{} `json:"reconcile"`
+}
+
+// GapsStatus describes the ids of a shard that have not been seen.
+type GapsStatus struct {
+	// Hot ids are looked for at every poll, cold ones every minute; those in flight are hot, inserted by a transaction
+	// that is open.
+	Hot      uint64 `json:"hot"`
+	Cold     uint64 `json:"cold"`
+	InFlight uint64 `json:"inFlight"`
+	// OldestSeconds is the age of the oldest gap, 0 when there is none; Oldest lists the lowest ranges, a few.
+	OldestSeconds float64     `json:"oldestSeconds"`
+	Oldest        []GapStatus `json:"oldest"`
+}
+
+// GapStatus is one range of ids.
+type GapStatus struct {
+	First  uint64    `json:"first"`
+	Last   uint64    `json:"last"`
+	Missed time.Time `json:"missed"`
 }
 
 // statusOf groups the snapshots of shards by stream, in the order of the configuration.
@@ -81,6 +102,13 @@ func shardStatus(s pipeline.Status) ShardStatus {
 		Position:   s.Position,
 		OpenGaps:   s.OpenGaps,
 		LagSeconds: s.Lag.Seconds(),
+	}
+	one.Gaps = GapsStatus{
+		Hot: s.Gaps.Hot, Cold: s.Gaps.Cold, InFlight: s.Gaps.InFlight,
+		OldestSeconds: s.Gaps.OldestAge.Seconds(), Oldest: []GapStatus{},
+	}
+	for _, g := range s.Gaps.Oldest {
+		one.Gaps.Oldest = append(one.Gaps.Oldest, GapStatus{g.First, g.Last, g.Missed.UTC()})
 	}
 	if s.LastError != "" {
 		one.LastError = &s.LastError

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 
 	"bridge/checkpoint"
 	"bridge/event"
@@ -98,9 +99,14 @@ type parts struct {
 // newShards makes the pipeline of every physical table.
 func newShards(cfg *Config, p parts) ([]*pipeline.Shard, error) {
 	var shards []*pipeline.Shard
+	tables := 0
 	for i := range cfg.Streams {
+		tables += len(cfg.Streams[i].Tables)
+	}
+	for i := range cfg.Streams {
+		one := perStream{limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), announce: announcer(p.logger.With("stream", cfg.Streams[i].Name))}
 		for _, table := range cfg.Streams[i].Tables {
-			shard, err := newShard(cfg, &cfg.Streams[i], table, p)
+			shard, err := newShard(cfg, &cfg.Streams[i], table, p, one)
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", cfg.Streams[i].Name, err)
 			}
@@ -110,7 +116,37 @@ func newShards(cfg *Config, p parts) ([]*pipeline.Shard, error) {
 	return shards, nil
 }
 
-func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, error) {
+// perStream is what the shards of one stream share.
+type perStream struct {
+	limits      *pipeline.StreamLimits
+	ledgerBytes int
+	announce    func(source.Traits)
+}
+
+// ledgersBytes bounds the memory of all gap ledgers together, mostLedgerBytes that of one.
+const (
+	ledgersBytes    = 48 << 20
+	mostLedgerBytes = 16 << 20
+)
+
+// ledgerBytes returns the part of one shard of so many.
+func ledgerBytes(shards int) int { return min(ledgersBytes/max(1, shards), mostLedgerBytes) }
+
+// announcer returns a function that logs what a server says about its ids, once, and again when it says something else.
+func announcer(logger *slog.Logger) func(source.Traits) {
+	var mu sync.Mutex
+	var last source.Traits
+	return func(t source.Traits) {
+		mu.Lock()
+		defer mu.Unlock()
+		if t != last {
+			last = t
+			logger.Info("how ids are handed out", "order", t.Order, "because", t.OrderWhy, "uncommitted rows are seen", t.Evidence, "for", t.EvidenceWhy)
+		}
+	}
+}
+
+func newShard(cfg *Config, s *Stream, table string, p parts, one perStream) (*pipeline.Shard, error) {
 	encoder, err := cfg.encoder(s, table)
 	if err != nil {
 		return nil, err
@@ -119,16 +155,18 @@ func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, e
 	if err != nil {
 		return nil, err
 	}
+	reader := p.source.Shard(s.spec(table))
 	return pipeline.New(pipeline.Options{
 		Stream: s.Name, Name: table,
-		Source:      p.source.Shard(s.spec(table)),
+		Source:      reader,
+		IDs:         reader,
 		SourceReady: p.source.Ready,
 		Encoder:     encoder,
 		Route:       route,
 		Sink:        p.sink,
 		Store:       p.store,
 		DeadLetter:  s.DeadLetter,
-		Limits:      p.limits,
+		Limits:      one.limits,
 		Faults:      p.faults,
 		Metrics:     p.metrics,
 		Logger:      p.logger.With("stream", s.Name, "shard", table),
@@ -138,8 +176,21 @@ func newShard(cfg *Config, s *Stream, table string, p parts) (*pipeline.Shard, e
 		PollInterval:    s.PollInterval,
 		BatchRows:       s.BatchRows,
 		Start:           pipeline.Start{Latest: s.Start.latest, After: s.Start.after},
+		IDOrder:         s.idOrder(),
+		GapPolicy:       source.GapPolicy(s.GapPolicy),
+		GapTTL:          s.GapTTL,
+		LedgerBytes:     one.ledgerBytes,
+		Announce:        one.announce,
 		ShutdownTimeout: cfg.ShutdownTimeout,
 	}), nil
+}
+
+// idOrder is empty where the server is to be asked.
+func (s *Stream) idOrder() source.IDOrder {
+	if s.IDOrder == "auto" {
+		return ""
+	}
+	return source.IDOrder(s.IDOrder)
 }
 
 // encoder returns the encoder of the events of a table.

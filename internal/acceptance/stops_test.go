@@ -50,8 +50,8 @@ func TestARefusedRow(t *testing.T) {
 				shards := d.shards("big")
 				return len(shards) == 1 && shards[0].State == "stopped"
 			})
-			if got := d.shards("big")[0]; got.Position != 100 || !strings.Contains(got.LastError, "row 101") || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER") {
-				t.Errorf("position %d, want 100; error %s", got.Position, got.LastError)
+			if got := d.shards("big")[0]; got.Position > 100 || !strings.Contains(got.LastError, "row 101") || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER") {
+				t.Errorf("position %d, want at most 100; error %s", got.Position, got.LastError)
 			}
 			if code, body := d.get("/readyz"); code != 503 || !strings.Contains(body, "row 101") {
 				t.Errorf("/readyz %d: %s", code, body)

@@ -6,25 +6,35 @@ import (
 
 	"bridge/event"
 	"bridge/sink"
+	"bridge/source"
 )
 
-// batch is what one page became: messages in the order of their ids.
+// batch is what one page became: messages in the order of their reads.
 type batch struct {
 	messages []sink.Message
 	buf      []byte
-	// last is the position that holds once all messages are acknowledged.
-	last uint64
-	// oldest is the host's time at which the first record had the age zero.
+	// last is the position that holds once all messages are acknowledged; ledger holds the parts of the gap ledger that
+	// are saved with it, all or none, and gaps the lowest of them for people.
+	last   uint64
+	ledger []source.Chunk
+	gaps   []source.Gap
+	// made is when the batch was made, by the host's clock.
+	made time.Time
+	// oldest is the host's time at which the oldest record had the age zero.
 	oldest time.Time
-	// readAt is set when a message carries the database's clock as its time: it must be saved before the publish.
-	readAt time.Time
-	// held are the bytes reserved for the batch.
-	held int64
+	// readAt is set when a message of the tail carries the database's clock as its time, readThrough is the last such row:
+	// both must be saved before the publish.
+	readAt      time.Time
+	readThrough uint64
+	// lateClock says that a late record has no time of its own: when its id was first missed must be saved before the publish.
+	lateClock bool
+	// held is what is reserved for the batch.
+	held hold
 }
 
 const (
 	messageBytes = 256
-	keepBuf      = 8 << 20
+	keepBuf      = 4 << 20
 )
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -32,7 +42,7 @@ var batches = sync.Pool{New: func() any { return new(batch) }}
 func newBatch() *batch { return batches.Get().(*batch) }
 
 // size is the memory that the batch needs.
-func (b *batch) size() int64 { return int64(cap(b.buf)) + int64(len(b.messages))*messageBytes }
+func (b *batch) size() int64 { return int64(len(b.buf)) + int64(len(b.messages))*messageBytes }
 
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
@@ -45,16 +55,20 @@ func (b *batch) recycle() {
 	batches.Put(b)
 }
 
-// add encodes row as the batch's next message.
-func (b *batch) add(s *Shard, row event.Row, now time.Time) error {
+// born notes the host's time at which a record had the age zero.
+func (b *batch) born(at time.Time) {
+	if b.oldest.IsZero() || at.Before(b.oldest) {
+		b.oldest = at
+	}
+}
+
+// add encodes row as the batch's next message and reports whether its time is row.Read.
+func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (fromClock bool, err error) {
 	buf, e, err := s.opts.Encoder.Append(b.buf, row)
 	if err != nil {
-		return err
+		return false, err
 	}
 	b.buf = buf
-	if e.FromClock {
-		b.readAt = row.Read
-	}
 	if e.BadValues > 0 {
 		s.badValues(row.ID, e.BadValues)
 	}
@@ -68,11 +82,10 @@ func (b *batch) add(s *Shard, row event.Row, now time.Time) error {
 		Stream:      s.opts.Stream,
 		Shard:       s.opts.Name,
 		RowID:       row.ID,
-		Origin:      sink.FromTail,
-		Time:        now,
+		Origin:      origin,
+		Time:        b.made,
 	})
-	b.last = row.ID
-	return nil
+	return e.FromClock, nil
 }
 
 // badValues counts the values of a row that were published as null, and warns about the first of a shard.

@@ -8,60 +8,112 @@ import (
 )
 
 // Limits bounds what all shards of a process use together: the bytes of batches that are read, wait or are in flight, and the
-// reads that run at the same time. It is safe for concurrent use.
+// reads that run at the same time. Half of the bytes belongs to the streams in equal parts, the other half to whoever comes
+// first: a stream whose bus does not answer holds up no other. It is safe for concurrent use.
 // Invariant 7: memory is bounded whatever the backlog and the number of shards.
 type Limits struct {
-	bytes *semaphore.Weighted
-	reads *semaphore.Weighted
-	share int64
-	used  atomic.Int64
+	common *semaphore.Weighted
+	reads  *semaphore.Weighted
+	// big is held by the one batch that is larger than a share: a single huge row.
+	big *semaphore.Weighted
+	// part is what belongs to one stream, share what a read reserves.
+	part, share int64
+	used        atomic.Int64
 }
 
-// A read reserves a share of the budget before it knows how much it will bring. The values of a page may take a quarter of
-// it: encoded as events and messages they need the rest.
+// A read reserves a share before it knows how much it will bring. The values of its page may take a sixth of that: there can be
+// a page of late records, too, and encoded as events and messages they need the rest.
 const (
 	maxShare     = 4 << 20
 	shareDivisor = 8
-	valuesPart   = 4
+	valuesPart   = 6
 )
 
-// NewLimits returns limits of maxBytes in flight and maxReads concurrent reads, both at least 1.
-func NewLimits(maxBytes int64, maxReads int) *Limits {
+// NewLimits returns limits of maxBytes in flight for the given number of streams, and of maxReads concurrent reads. All must be at
+// least 1.
+func NewLimits(maxBytes int64, streams, maxReads int) *Limits {
+	part := max(1, maxBytes/2/int64(streams))
 	return &Limits{
-		bytes: semaphore.NewWeighted(maxBytes),
-		reads: semaphore.NewWeighted(int64(maxReads)),
-		share: max(1, min(maxShare, maxBytes/shareDivisor)),
+		common: semaphore.NewWeighted(maxBytes / 2),
+		reads:  semaphore.NewWeighted(int64(maxReads)),
+		big:    semaphore.NewWeighted(1),
+		part:   part,
+		share:  max(1, min(maxShare, maxBytes/shareDivisor, part)),
 	}
 }
 
 // InFlight returns the bytes that are reserved at the moment.
 func (l *Limits) InFlight() int64 { return l.used.Load() }
 
+// Stream returns the limits of one stream, which its shards share.
+func (l *Limits) Stream() *StreamLimits {
+	return &StreamLimits{Limits: l, own: semaphore.NewWeighted(l.part)}
+}
+
+// StreamLimits is what the shards of one stream may use. It is safe for concurrent use.
+type StreamLimits struct {
+	*Limits
+	own *semaphore.Weighted
+}
+
+// hold is a share that was reserved.
+type hold struct {
+	from  *semaphore.Weighted
+	bytes int64
+	big   bool
+}
+
 // pageBytes is the bound for the values of one page.
-func (l *Limits) pageBytes() int { return int(max(1, l.share/valuesPart)) }
+func (l *StreamLimits) pageBytes() int { return int(max(1, l.share/valuesPart)) }
 
 // reserve blocks until a share is free.
-func (l *Limits) reserve(ctx context.Context) error {
-	if err := l.bytes.Acquire(ctx, l.share); err != nil {
-		return err
+func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
+	from := l.own
+	if !from.TryAcquire(l.share) {
+		if from = l.common; !from.TryAcquire(l.share) {
+			from = l.own
+			if err := from.Acquire(ctx, l.share); err != nil {
+				return hold{}, err
+			}
+		}
 	}
 	l.used.Add(l.share)
+	return hold{from: from, bytes: l.share}, nil
+}
+
+// settle gives back what a batch of need bytes leaves of its share. It reports false where need is more than the share and
+// another such batch is in flight: then the batch must be dropped, and read again once reserveBig has succeeded.
+func (l *StreamLimits) settle(h *hold, need int64) bool {
+	if need > h.bytes {
+		h.big = h.big || l.big.TryAcquire(1)
+		return h.big
+	}
+	l.free(h, h.bytes-need)
+	return true
+}
+
+// reserveBig blocks until h may hold a batch of any size.
+func (l *StreamLimits) reserveBig(ctx context.Context, h *hold) error {
+	if err := l.big.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	h.big = true
 	return nil
 }
 
-// settle trades a share for what a batch really needs, and returns what must be released later. One that needs more than
-// a share takes what is free on top and is else let pass: its page was bounded already.
-func (l *Limits) settle(need int64) int64 {
-	held := min(need, l.share)
-	if need > l.share && l.bytes.TryAcquire(need-l.share) {
-		l.used.Add(need - l.share)
-		return need
+func (l *StreamLimits) free(h *hold, n int64) {
+	if n > 0 {
+		h.from.Release(n)
+		h.bytes -= n
+		l.used.Add(-n)
 	}
-	l.release(l.share - held)
-	return held
 }
 
-func (l *Limits) release(n int64) {
-	l.bytes.Release(n)
-	l.used.Add(-n)
+// release gives back all of h. It may be called again.
+func (l *StreamLimits) release(h *hold) {
+	l.free(h, h.bytes)
+	if h.big {
+		h.big = false
+		l.big.Release(1)
+	}
 }

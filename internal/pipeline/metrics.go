@@ -16,6 +16,8 @@ type Metrics struct {
 	duplicates  *prometheus.CounterVec
 	badValues   *prometheus.CounterVec
 	retries     *prometheus.CounterVec
+	late        *prometheus.CounterVec
+	givenUp     *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with registry.
@@ -37,6 +39,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		deadLetters: counter("bridge_dead_letters_total", "Rejected messages put aside at the dead-letter destination.", "stream"),
 		duplicates:  counter("bridge_duplicate_acks_total", "Messages that the bus dropped as repeats though they were sent for the first time since the start.", "stream"),
 		badValues:   counter("bridge_bad_values_total", "Values published as null because an event cannot hold them.", "stream"),
+		late:        counter("bridge_late_records_total", "Records that appeared inside a gap and were published late.", "stream"),
+		givenUp:     counter("bridge_ids_given_up_total", "Ids that were not seen and are no longer looked for, by reason.", "stream", "reason"),
 		retries:     counter("bridge_retries_total", "Attempts that failed and are repeated, by place.", "place"),
 	}
 	registry.MustRegister(m.publish)
@@ -90,6 +94,9 @@ var (
 	lagDesc      = prometheus.NewDesc("bridge_lag_seconds", "Age of the oldest committed row that is not published; 0 when drained.", perShard, nil)
 	positionDesc = prometheus.NewDesc("bridge_position", "Id up to which the shard is published and saved.", perShard, nil)
 	gapsDesc     = prometheus.NewDesc("bridge_open_gaps", "Ranges of ids below the position that have not been seen.", perShard, nil)
+	idsDesc      = prometheus.NewDesc("bridge_open_ids", "Ids below the position that have not been seen: hot ones are looked for at every poll, cold ones every minute.", append(perShard, "temperature"), nil)
+	flightDesc   = prometheus.NewDesc("bridge_ids_in_flight", "Ids that an open transaction has inserted.", perShard, nil)
+	gapAgeDesc   = prometheus.NewDesc("bridge_oldest_gap_seconds", "Age of the oldest gap; 0 when there is none.", perShard, nil)
 	pollDesc     = prometheus.NewDesc("bridge_last_successful_poll_timestamp_seconds", "When the source last answered, Unix time; 0 before the first time.", perShard, nil)
 	stateDesc    = prometheus.NewDesc("bridge_shard_state", "1 for the state that the shard is in.", append(perShard, "state"), nil)
 	bytesDesc    = prometheus.NewDesc("bridge_inflight_bytes", "Bytes reserved by batches that are read, wait or are in flight.", nil, nil)
@@ -97,7 +104,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, positionDesc, gapsDesc, pollDesc, stateDesc, bytesDesc} {
+	for _, d := range []*prometheus.Desc{lagDesc, positionDesc, gapsDesc, idsDesc, flightDesc, gapAgeDesc, pollDesc, stateDesc, bytesDesc} {
 		out <- d
 	}
 }
@@ -112,6 +119,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		gauge(lagDesc, s.Lag.Seconds(), s.Stream, s.Shard)
 		gauge(positionDesc, float64(s.Position), s.Stream, s.Shard)
 		gauge(gapsDesc, float64(s.OpenGaps), s.Stream, s.Shard)
+		gauge(idsDesc, float64(s.Gaps.Hot), s.Stream, s.Shard, "hot")
+		gauge(idsDesc, float64(s.Gaps.Cold), s.Stream, s.Shard, "cold")
+		gauge(flightDesc, float64(s.Gaps.InFlight), s.Stream, s.Shard)
+		gauge(gapAgeDesc, s.Gaps.OldestAge.Seconds(), s.Stream, s.Shard)
 		gauge(stateDesc, 1, s.Stream, s.Shard, string(s.State))
 		poll := 0.0
 		if !s.LastPoll.IsZero() {

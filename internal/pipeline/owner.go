@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"bridge/event"
+	"bridge/sink"
 	"bridge/source"
 )
 
@@ -52,49 +54,133 @@ func ended(ctx context.Context, err error) error {
 // turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
 // be more to read at once.
 func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- *batch) (more bool, err error) {
-	if err := s.reserve(ctx); err != nil {
+	held, err := s.reserve(ctx)
+	if err != nil {
 		return false, err
 	}
-	held := false
-	defer func() {
-		if !held {
-			s.opts.Limits.release(s.opts.Limits.share)
-		}
-	}()
+	defer func() { s.opts.Limits.release(&held) }()
+	b, more, bad, err := s.next(ctx, position, &held)
+	if err != nil || b == nil {
+		return more, err
+	}
+	b.held, held = held, hold{}
+	if len(b.messages) == 0 && len(b.ledger) == 0 {
+		s.discard(b)
+		return more, bad
+	}
+	position.ID = b.last
+	if err := s.handOver(ctx, b, out); err != nil {
+		return false, err
+	}
+	return more, bad
+}
+
+// next reads a page and makes a batch of it. bad is why the batch ends early, for good.
+func (s *Shard) next(ctx context.Context, position *source.Position, held *hold) (b *batch, more bool, bad, err error) {
 	q := source.Query{After: position.ID, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
 	if position.Reading.Through > position.ID {
 		// What was read under an earlier clock is a page of its own.
 		q.Through = position.Reading.Through
 	}
 	if err := s.read(ctx, q); err != nil {
-		return false, err
+		return nil, false, nil, err
 	}
-	defer s.freePage()
+	// Before the batch waits for its turn: what it needs of the page is copied.
+	defer s.freePages()
 	if err := s.watchIDs(ctx, position.ID); err != nil {
-		return false, err
+		return nil, false, nil, err
 	}
-	stable := s.stable()
-	s.noteLag(stable)
-	if stable == 0 {
-		if q.Through > 0 && len(s.page.Records) == 0 {
-			// The rows of the former reading are gone.
-			position.Reading = source.Reading{}
-			return true, nil
+	s.held = time.Time{}
+	at := s.look()
+	records, err := s.pick(ctx, at)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	s.stateGaps(at)
+	b, bad = s.encode(records, position.Reading)
+	if !s.opts.Limits.settle(held, b.size()) {
+		b.recycle()
+		return nil, true, nil, s.reserveBig(ctx, held)
+	}
+	s.pass(b, at)
+	if q.Through > 0 && len(s.page.Records) == 0 {
+		// The rows of the former reading are gone.
+		position.Reading = source.Reading{}
+		more = true
+	}
+	if n := len(records); n > 0 && n == len(s.page.Records) && (s.page.More || q.Through > 0) {
+		more = true
+		// What comes next is hardly older.
+		s.hold(s.page, records[n-1])
+	}
+	s.status.heldSince(s.held)
+	return b, more && bad == nil, bad, nil
+}
+
+// look takes note of what the page says about the table.
+func (s *Shard) look() source.Age {
+	at := source.Age{Now: s.page.Now, Steady: s.steady(s.page.Now)}
+	s.window.See(s.page.MaxID, at.Steady)
+	s.gaps.ledger.See(s.page.MaxID, at.Steady)
+	return at
+}
+
+// pick looks for gaps and returns the records of the page that may be published now; the late ones are in s.gaps.late.
+func (s *Shard) pick(ctx context.Context, at source.Age) ([]source.Record, error) {
+	hold := s.opts.GapPolicy == source.GapHold && !ledgerOff
+	if hold {
+		s.gaps.ledger.Notice(s.pageIDs(), at.Steady)
+	}
+	if err := s.probe(ctx, at); err != nil {
+		return nil, err
+	}
+	if err := s.sweep(ctx, at); err != nil {
+		return nil, err
+	}
+	records := s.stable(at)
+	if hold && len(records) > 0 {
+		reach := s.gaps.ledger.Reach(records[len(records)-1].ID, at.Steady)
+		for len(records) > 0 && records[len(records)-1].ID > reach {
+			records = records[:len(records)-1]
 		}
-		return false, nil
 	}
-	b, bad := s.encode(s.page.Records[:stable], position.Reading)
-	b.held, held = s.opts.Limits.settle(b.size()), true
-	if len(b.messages) == 0 {
-		s.discard(b)
-		return false, bad
+	return records, nil
+}
+
+// pageIDs returns the ids of the page.
+func (s *Shard) pageIDs() []uint64 {
+	s.passed = s.passed[:0]
+	for _, record := range s.page.Records {
+		s.passed = append(s.passed, record.ID)
 	}
-	position.ID = b.last
-	more = bad == nil && stable == len(s.page.Records) && (s.page.More || q.Through > 0)
-	if err := s.handOver(ctx, b, out); err != nil {
-		return false, err
+	return s.passed
+}
+
+// pass moves the ledger behind what the batch publishes and hands its changes to the batch, to be saved once that is acknowledged.
+// While nothing is published it does so now and then.
+func (s *Shard) pass(b *batch, at source.Age) {
+	ledger := s.gaps.ledger
+	s.passed = s.passed[:0]
+	for i := range b.messages {
+		if id := b.messages[i].RowID; b.messages[i].Origin == sink.FromLate {
+			ledger.Fill(id, at.Steady)
+			s.opts.Metrics.late.WithLabelValues(s.opts.Stream).Inc()
+		} else {
+			s.passed = append(s.passed, id)
+		}
 	}
-	return more, bad
+	if n := len(s.passed); n > 0 {
+		s.gaveUp(ledger.Pass(s.passed[n-1], s.passed, at.Steady))
+	}
+	b.last = ledger.Position()
+	idle := len(b.messages) == 0
+	if idle && (time.Since(s.gaps.saved) < saveLedgerEvery || !ledger.Open()) {
+		return
+	}
+	s.gaps.saved = time.Now()
+	b.ledger = ledger.Changed()
+	// With GapHold there are gaps above the position, too.
+	b.gaps = slices.DeleteFunc(ledger.Gaps(gapsShown), func(g source.Gap) bool { return g.Last > b.last })
 }
 
 // read fills s.page, waiting for a source that is away.
@@ -102,14 +188,11 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 	if s.page == nil {
 		s.page = pages.Get().(*source.Page)
 	}
-	err := s.retry(ctx, s.readFault, func() error { return s.readOnce(ctx, q) })
+	err := s.retry(ctx, s.readFault, reading, func() error { return s.readInto(ctx, q, s.page) })
 	if err != nil {
 		s.freePage()
 		return err
 	}
-	s.opts.Faults.OK(PlaceSource)
-	s.opts.Faults.OK(s.place())
-	s.status.polled()
 	if s.page.Columns != s.columns {
 		if err := s.opts.Encoder.Bind(s.page.Columns); err != nil {
 			s.freePage()
@@ -117,16 +200,27 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 		}
 		s.columns = s.page.Columns
 	}
+	s.opts.Faults.OK(PlaceSource)
+	s.opts.Faults.OK(s.place())
+	s.status.polled()
 	return nil
 }
 
-func (s *Shard) readOnce(ctx context.Context, q source.Query) error {
-	if err := s.opts.Limits.reads.Acquire(ctx, 1); err != nil {
+func (s *Shard) readInto(ctx context.Context, q source.Query, page *source.Page) error {
+	return s.reading(ctx, func() error { return s.opts.Source.Read(ctx, q, page) })
+}
+
+// reading runs one read in its turn.
+func (s *Shard) reading(ctx context.Context, read func() error) error {
+	if err := s.alive(forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
 		return err
 	}
 	defer s.opts.Limits.reads.Release(1)
-	return s.opts.Source.Read(ctx, q, s.page)
+	return s.alive(readLimit, read)
 }
+
+// readLimit is how long a read may take before the loop counts as standing still; sources give up earlier by themselves.
+const readLimit = 5 * time.Minute
 
 // PlaceSource is the place of faults of the source as a whole, as the outage log names it.
 const PlaceSource = "source"
@@ -134,13 +228,20 @@ const PlaceSource = "source"
 func (s *Shard) place() string { return "shard " + s.opts.Stream + "/" + s.opts.Name }
 
 // readFault names the place of a failed read: the source when that is away as a whole, else this shard.
-func (s *Shard) readFault(error) string {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 3*time.Second, errors.New("the source did not answer in 3s"))
+func (s *Shard) readFault(ctx context.Context) string {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the source did not answer in 3s"))
 	defer cancel()
 	if s.opts.SourceReady(ctx) != nil {
 		return PlaceSource
 	}
 	return s.place()
+}
+
+func (s *Shard) freePages() {
+	s.freePage()
+	if s.gaps.late != nil {
+		s.gaps.late.Reset()
+	}
 }
 
 func (s *Shard) freePage() {
@@ -151,27 +252,40 @@ func (s *Shard) freePage() {
 	}
 }
 
-// stable returns how many records at the head of the page are old enough. Without a gap ledger a young record ends the
-// page: what is behind it waits for it.
-func (s *Shard) stable() int {
-	at := source.Age{Now: s.page.Now, Steady: s.clock.Tick(s.page.Now, time.Now())}
-	s.window.See(s.page.MaxID, at.Steady)
-	for i, record := range s.page.Records {
-		created, resolution := s.created(record)
-		if !s.window.Stable(record.ID, created, resolution, at) {
-			return i
+// stable returns the records of the page that are old enough. Young ones stay behind as gaps and stall nothing, save with GapHold,
+// where the first of them ends the page.
+func (s *Shard) stable(at source.Age) []source.Record {
+	hold := s.opts.GapPolicy == source.GapHold
+	kept := s.kept[:0]
+	for _, record := range s.page.Records {
+		created, resolution := s.created(s.page, record)
+		if s.window.Stable(record.ID, created, resolution, at) {
+			kept = append(kept, record)
+			continue
+		}
+		s.hold(s.page, record)
+		if hold {
+			break
 		}
 	}
-	return len(s.page.Records)
+	s.kept = kept
+	return kept
+}
+
+// hold notes a record that stays behind unpublished, for the lag.
+func (s *Shard) hold(page *source.Page, record source.Record) {
+	if born := s.bornAt(page, record); s.held.IsZero() || born.Before(s.held) {
+		s.held = born
+	}
 }
 
 // created returns the time in the record's CREATED column and that column's resolution; zero when it has none.
-func (s *Shard) created(record source.Record) (time.Time, time.Duration) {
-	i := s.page.Columns.Created
+func (s *Shard) created(page *source.Page, record source.Record) (time.Time, time.Duration) {
+	i := page.Columns.Created
 	if i < 0 {
 		return time.Time{}, 0
 	}
-	column := s.page.Columns.List[i]
+	column := page.Columns.List[i]
 	created, ok := column.Time(record.Values[i], s.opts.Zone)
 	if !ok {
 		return time.Time{}, 0
@@ -179,56 +293,76 @@ func (s *Shard) created(record source.Record) (time.Time, time.Duration) {
 	return created, column.Resolution()
 }
 
-// noteLag tells the status how old the first record of the page is, and the first that stays behind.
-func (s *Shard) noteLag(stable int) {
-	if stable < len(s.page.Records) {
-		s.status.heldSince(s.bornAt(s.page.Records[stable]))
-		return
-	}
-	s.status.heldSince(time.Time{})
-}
-
 // bornAt is the host's time at which the record had the age zero.
-func (s *Shard) bornAt(record source.Record) time.Time {
+func (s *Shard) bornAt(page *source.Page, record source.Record) time.Time {
 	now := time.Now()
-	if created, _ := s.created(record); !created.IsZero() {
-		return now.Add(-max(0, s.page.Now.Sub(created)))
+	if created, _ := s.created(page, record); !created.IsZero() {
+		return now.Add(-max(0, page.Now.Sub(created)))
 	}
 	if seen, ok := s.window.FirstSeen(record.ID); ok {
-		return now.Add(-max(0, s.page.Now.Sub(seen)))
+		return now.Add(-max(0, page.Now.Sub(seen)))
 	}
 	return now
 }
 
-// encode makes a batch of records. Where one cannot be encoded the batch ends before it and the error says why.
+// encode makes a batch of the records of the page, and behind them of the late ones, which were read after it.
+// Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the batch ends before
+// it and the error says why.
 func (s *Shard) encode(records []source.Record, reading source.Reading) (*batch, error) {
 	b := newBatch()
-	b.oldest = s.bornAt(records[0])
-	now := time.Now()
+	b.made = time.Now()
 	for _, record := range records {
+		b.born(s.bornAt(s.page, record))
 		row := event.Row{Record: record, Read: s.page.Now}
 		if reading.Covers(record.ID) {
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
 			row.Read = reading.At
 		}
-		if err := b.add(s, row, now); err != nil {
+		fromClock, err := b.add(s, row, sink.FromTail)
+		if err != nil {
 			return b, err
 		}
+		if fromClock {
+			b.readAt, b.readThrough = row.Read, record.ID
+		}
+	}
+	late := s.gaps.late
+	if late == nil || late.Columns != s.page.Columns {
+		// Altered between the two reads: the gaps stay, the next poll reads them again.
+		return b, nil
+	}
+	for _, record := range late.Records {
+		b.born(s.bornAt(late, record))
+		fromClock, err := b.add(s, event.Row{Record: record, Read: s.readAt(record.ID)}, sink.FromLate)
+		if err != nil {
+			return b, err
+		}
+		b.lateClock = b.lateClock || fromClock
 	}
 	return b, nil
 }
 
 // reserve waits for a share of the bytes in flight; the loop counts as turning meanwhile.
-func (s *Shard) reserve(ctx context.Context) error {
-	for {
-		wait, cancel := context.WithTimeout(ctx, turnEvery)
-		err := s.opts.Limits.reserve(wait)
-		cancel()
-		s.status.turn()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
+func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
+	if s.oversize.big {
+		// The page that did not fit is read again.
+		held, s.oversize = s.oversize, hold{}
+		return held, nil
 	}
+	err = s.alive(forEver, func() error {
+		held, err = s.opts.Limits.reserve(ctx)
+		return err
+	})
+	return held, err
+}
+
+// reserveBig waits until a batch of any size may be held, and keeps that for the next turn.
+func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
+	err := s.alive(forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
+	if err == nil {
+		s.oversize, *held = *held, hold{}
+	}
+	return err
 }
 
 // turnEvery is how often a loop that waits shows that it is alive.
@@ -255,6 +389,6 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 
 // discard frees a batch that is not published.
 func (s *Shard) discard(b *batch) {
-	s.opts.Limits.release(b.held)
+	s.opts.Limits.release(&b.held)
 	b.recycle()
 }

@@ -34,6 +34,8 @@ type bench struct {
 	store checkpoint.Store
 	opts  pipeline.Options
 	ready error
+	// shared says that other shards use the same limits.
+	shared bool
 }
 
 func newBench(t *testing.T) *bench {
@@ -50,7 +52,7 @@ func newBench(t *testing.T) *bench {
 		Stream: "items", Name: "items",
 		SourceReady:  func(context.Context) error { return b.ready },
 		Route:        func(*event.Event) string { return topic },
-		Limits:       pipeline.NewLimits(32<<20, 2),
+		Limits:       pipeline.NewLimits(32<<20, 1, 2).Stream(),
 		Logger:       slog.New(slog.DiscardHandler),
 		Window:       0,
 		Zone:         time.UTC,
@@ -71,7 +73,7 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 		t.Fatal(err)
 	}
 	opts := b.opts
-	opts.Encoder, opts.Source, opts.Sink, opts.Store = encoder, b.table, b.bus, b.store
+	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, b.table, b.table, b.bus, b.store
 	return pipeline.New(opts)
 }
 
@@ -86,7 +88,13 @@ func (b *bench) run(t testing.TB) (s *pipeline.Shard, stop func()) {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	stop = sync.OnceFunc(func() { cancel(); done.Wait() })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		done.Wait()
+		if left := b.opts.Limits.InFlight(); left != 0 && !b.shared {
+			t.Errorf("%d bytes are still reserved after the end", left)
+		}
+	})
 	t.Cleanup(stop)
 	return s, stop
 }

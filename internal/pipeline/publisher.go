@@ -18,15 +18,17 @@ type publisher struct {
 	shard    *Shard
 	position source.Position
 	marks    map[string]sink.Mark
-	out      chan<- save
+	// saving ends when nothing can be saved any more.
+	saving context.Context
+	out    chan<- save
 }
 
-func newPublisher(s *Shard, state checkpoint.State, out chan<- save) *publisher {
+func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out chan<- save) *publisher {
 	marks := make(map[string]sink.Mark, len(state.Marks))
 	for _, m := range state.Marks {
 		marks[m.Place] = m
 	}
-	return &publisher{shard: s, position: state.Position, marks: marks, out: out}
+	return &publisher{shard: s, position: state.Position, marks: marks, saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
@@ -43,79 +45,84 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 	return nil
 }
 
-// publish sends b until all of it is acknowledged or put aside as a dead letter.
+// publish sends b until all of it is acknowledged or put aside as a dead letter. What was acknowledged of a batch that is given
+// up in the middle is published again: its position and its part of the ledger belong together.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
-	if !b.readAt.IsZero() && p.position.Reading.Through < b.last {
-		if err := p.fixReading(ctx, b); err != nil {
-			return err
-		}
+	if err := p.fixTimes(ctx, b); err != nil {
+		return err
 	}
 	started := time.Now()
-	rest := b.messages
-	for len(rest) > 0 {
-		outcome, err := p.shard.opts.Sink.Publish(ctx, rest)
+	for rest := b.messages; len(rest) > 0; {
+		outcome, err := p.send(ctx, rest)
 		p.note(rest, &outcome)
 		if err == nil {
 			err = p.bury(ctx, rest, outcome.Rejected)
 		}
 		if err != nil {
-			return errors.Join(err, p.saveDone(ctx, b, rest, &outcome))
+			return err
 		}
 		rest = pending(rest, &outcome)
 	}
-	p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
-	p.position.ID = b.last
-	return p.save(ctx, nil)
+	if len(b.messages) > 0 {
+		p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
+	}
+	// Invariant 1: the position moves over what is acknowledged, and over nothing else.
+	p.position.ID, p.position.Gaps = b.last, b.gaps
+	return p.save(b.ledger, nil)
 }
 
-// fixReading saves the clock under which b was read before any of it is published.
-// Invariant 4: a repeat after a crash has the same time and so the same bytes.
-func (p *publisher) fixReading(ctx context.Context, b *batch) error {
-	p.position.Reading = source.Reading{Through: b.last, At: b.readAt}
+// send publishes messages; an absent bus is waited for.
+func (p *publisher) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
+	err = p.shard.alive(forEver, func() error {
+		outcome, err = p.shard.opts.Sink.Publish(ctx, messages)
+		return err
+	})
+	return outcome, err
+}
+
+// fixTimes sees to it that the clocks that stand for the times of rows without one are durable before any of b is published.
+// Invariant 4: a repeat after a crash has the same times and so the same bytes.
+func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
+	r := p.position.Reading
+	newReading := !b.readAt.IsZero() && (r.Through < b.readThrough || !r.At.Equal(b.readAt))
+	if newReading {
+		p.position.Reading = source.Reading{Through: b.readThrough, At: b.readAt}
+	}
+	if !newReading && !b.lateClock {
+		return nil
+	}
 	done := make(chan struct{})
-	if err := p.save(ctx, done); err != nil {
+	if err := p.save(nil, done); err != nil {
 		return err
 	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return p.shard.alive(forEver, func() error {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
 }
 
-// save passes the position on. done, when not nil, is closed once it is durable.
-func (p *publisher) save(ctx context.Context, done chan struct{}) error {
+// save passes the position on with the changed parts of the ledger that belong to it. done, when not nil, is closed once it is durable.
+func (p *publisher) save(ledger []source.Chunk, done chan struct{}) error {
 	if p.position.Reading.Through <= p.position.ID {
 		p.position.Reading = source.Reading{}
 	}
 	byPlace := func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) }
 	request := save{
-		state: checkpoint.State{Position: p.position, Marks: slices.SortedFunc(maps.Values(p.marks), byPlace)},
+		state: checkpoint.State{Position: p.position, Ledger: ledger, Marks: slices.SortedFunc(maps.Values(p.marks), byPlace)},
 		done:  done,
 	}
-	select {
-	case p.out <- request:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// saveDone passes on how far b was done without a hole when it is given up: rest is what the last Publish was given, and what b
-// held besides was acknowledged or put aside before.
-func (p *publisher) saveDone(ctx context.Context, b *batch, rest []sink.Message, outcome *sink.Outcome) error {
-	// Invariant 1: the position moves over nothing that is not acknowledged.
-	hole := slices.IndexFunc(outcome.Status, func(s sink.Status) bool { return s != sink.Acked })
-	if hole < 0 {
-		return nil
-	}
-	first := slices.IndexFunc(b.messages, func(m sink.Message) bool { return m.RowID == rest[hole].RowID })
-	if first <= 0 {
-		return nil
-	}
-	p.position.ID = b.messages[first-1].RowID
-	return p.save(ctx, nil)
+	return p.shard.alive(forEver, func() error {
+		select {
+		case p.out <- request:
+			return nil
+		case <-p.saving.Done():
+			return context.Cause(p.saving)
+		}
+	})
 }
 
 // note keeps the marks and counts what became of rest.
@@ -163,7 +170,7 @@ func (p *publisher) buryOne(ctx context.Context, m sink.Message, reason string) 
 	}
 	for _, limit := range excerpts {
 		letter := sink.DeadLetter(m, p.shard.opts.DeadLetter, reason, limit)
-		outcome, err := p.shard.opts.Sink.Publish(ctx, []sink.Message{letter})
+		outcome, err := p.send(ctx, []sink.Message{letter})
 		p.noteMarks(outcome.Marks)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bridge/checkpoint"
+	"bridge/source"
 )
 
 // save asks for a state to be saved; done, when not nil, is closed once it is durable.
@@ -42,6 +43,7 @@ func collect(request *save, in <-chan save) []chan<- struct{} {
 			if !open {
 				return waiting
 			}
+			newer.state.Ledger = source.MergeChunks(request.state.Ledger, newer.state.Ledger)
 			*request = newer
 		default:
 			return waiting
@@ -52,7 +54,7 @@ func collect(request *save, in <-chan save) []chan<- struct{} {
 // save makes state durable and waits for a disk that is full or away.
 func (s *Shard) save(ctx context.Context, state checkpoint.State) error {
 	key := checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
-	err := s.retry(ctx, func(error) string { return placeCheckpoint }, func() error {
+	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() error {
 		state.Saved = time.Now()
 		return s.opts.Store.Save(ctx, key, state)
 	})

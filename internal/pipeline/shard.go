@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -22,8 +23,9 @@ import (
 type Options struct {
 	// Stream and Name identify the shard; Name is the physical table as configured.
 	Stream, Name string
-	// Source reads the shard. SourceReady tells a server that is away from a table that cannot be read.
+	// Source reads the shard, IDs its ids alone. SourceReady tells a server that is away from a table that cannot be read.
 	Source      source.Shard
+	IDs         source.IDReader
 	SourceReady func(context.Context) error
 	// Encoder makes the events. It belongs to this shard alone.
 	Encoder *event.Encoder
@@ -34,8 +36,8 @@ type Options struct {
 	Store checkpoint.Store
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the shard instead.
 	DeadLetter string
-	// Limits is shared by all shards of the process.
-	Limits *Limits
+	// Limits is shared by all shards of the stream.
+	Limits *StreamLimits
 	// Faults logs what is waited out; shared by all shards.
 	Faults *outage.Log
 	// Metrics is shared by all shards.
@@ -52,6 +54,15 @@ type Options struct {
 	BatchRows int
 	// Start says where a shard without a checkpoint begins.
 	Start Start
+	// IDOrder says how ids are handed out; empty asks the server.
+	IDOrder source.IDOrder
+	// GapPolicy says whether the tail waits at gaps, GapTTL how long an id that was not seen is looked for.
+	GapPolicy source.GapPolicy
+	GapTTL    time.Duration
+	// LedgerBytes bounds the memory of the shard's gap ledger.
+	LedgerBytes int
+	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
+	Announce func(source.Traits)
 	// ShutdownTimeout bounds the time to publish and save what is in flight when the shard is told to end.
 	ShutdownTimeout time.Duration
 }
@@ -74,6 +85,14 @@ type Shard struct {
 	window  *source.Window
 	columns *source.Columns
 	page    *source.Page
+	gaps    gaps
+	// oversize is what the next turn may use for a page that did not fit into a share.
+	oversize hold
+	// held is when the oldest record that the present turn leaves behind had the age zero, by the host's clock.
+	held time.Time
+	// kept and passed are used again and again for records and ids of a page.
+	kept   []source.Record
+	passed []uint64
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
 	// warnedBad says that the warning about bad values was written.
@@ -90,8 +109,9 @@ func New(opts Options) *Shard {
 // recheck is the pause before a stopped shard looks whether its table can be read by now.
 const recheck = 10 * time.Second
 
-// Run tails the shard until ctx is cancelled, then publishes and saves what is in flight within the shutdown timeout. It
-// returns nil: what cannot be waited out stops this shard alone and shows in Status.
+// Run tails the shard until ctx is cancelled, then publishes and saves what is in flight within the shutdown timeout, and
+// returns nil. What cannot be waited out stops this shard alone and shows in Status. An error means that the process has to be
+// restarted: the checkpoint cannot be used any more.
 func (s *Shard) Run(ctx context.Context) error {
 	for {
 		err := s.attempt(ctx)
@@ -100,6 +120,9 @@ func (s *Shard) Run(ctx context.Context) error {
 				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
 			}
 			return nil
+		}
+		if errors.Is(err, checkpoint.ErrUnusable) {
+			return err
 		}
 		if s.status.stop(err) {
 			s.opts.Logger.Error("shard stopped", "error", err)
@@ -137,13 +160,12 @@ func (s *Shard) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Publishing and saving outlive ctx by the shutdown timeout, reading ends with it or with the publisher.
-	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer abandon(nil)
-	defer context.AfterFunc(ctx, func() {
-		limit := time.AfterFunc(s.opts.ShutdownTimeout, func() { abandon(errShutdown) })
-		context.AfterFunc(work, func() { limit.Stop() })
-	})()
+	// Publishing outlives ctx by the shutdown timeout, saving what was acknowledged by a little more; reading ends with ctx or
+	// with the publisher.
+	publishing, endPublishing := s.outlive(ctx, s.opts.ShutdownTimeout)
+	defer endPublishing()
+	saving, endSaving := s.outlive(ctx, s.opts.ShutdownTimeout+saveGrace)
+	defer endSaving()
 	read, stopReading := context.WithCancelCause(ctx)
 	defer stopReading(nil)
 
@@ -152,20 +174,39 @@ func (s *Shard) attempt(ctx context.Context) error {
 	var stages errgroup.Group
 	stages.Go(func() error {
 		defer close(toPublish)
-		return s.own(read, state.Position, toPublish)
+		err := s.own(read, state.Position, toPublish)
+		if err != nil {
+			// At once, not when the batches before it are through.
+			s.status.fault(reading, err)
+		}
+		s.opts.Limits.release(&s.oversize)
+		return err
 	})
 	stages.Go(func() error {
 		defer close(toSave)
-		p := newPublisher(s, state, toSave)
-		err := p.run(work, toPublish)
+		p := newPublisher(s, state, saving, toSave)
+		err := p.run(publishing, toPublish)
 		stopReading(err)
 		for b := range toPublish {
 			s.discard(b)
 		}
 		return err
 	})
-	stages.Go(func() error { return s.saveAll(work, toSave) })
+	stages.Go(func() error { return s.saveAll(saving, toSave) })
 	return stages.Wait()
+}
+
+// saveGrace is how long after the shutdown timeout what was acknowledged may still be saved.
+const saveGrace = time.Second
+
+// outlive returns a context that ends the given time after ctx has.
+func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context, func()) {
+	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		limit := time.AfterFunc(by, func() { end(errShutdown) })
+		context.AfterFunc(longer, func() { limit.Stop() })
+	})
+	return longer, func() { stop(); end(nil) }
 }
 
 // begin loads the shard's state, or makes and saves its first one, and compares it with the bus.
@@ -180,32 +221,45 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	case err != nil:
 		return state, fmt.Errorf("load the checkpoint: %w", err)
 	}
-	if err := s.alive(func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
+	if err := s.alive(forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
 		return state, err
 	}
 	s.status.saved(state.Position)
-	return state, nil
+	if s.opts.IDOrder == source.OrderNone {
+		return state, fmt.Errorf("%w: ID_ORDER=none: ids without an order cannot be tailed", source.ErrUnfit)
+	}
+	return state, s.openGaps(ctx, state)
 }
 
 // firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
 // is decided once and not at every restart.
 func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 	state := checkpoint.State{Position: source.Position{ID: s.opts.Start.After}}
-	if s.opts.Start.Latest {
+	if s.opts.Start.Latest || s.opts.Start.After > 0 {
 		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
 			return state, err
 		}
-		state.Position.ID = s.page.MaxID
+		highest := s.page.MaxID
 		s.freePage()
+		if s.opts.Start.Latest {
+			state.Position.ID = highest
+		} else if highest < s.opts.Start.After {
+			return state, fmt.Errorf("%w: START is %d, the highest id of %s is %d: correct START, or wait until the table has come that far",
+				source.ErrUnfit, s.opts.Start.After, s.opts.Name, highest)
+		}
 	}
-	if state.Position.ID == 0 {
+	if !s.opts.Start.Latest && state.Position.ID == 0 {
 		return state, nil
 	}
+	if err := s.seedGaps(ctx, state.Position.ID); err != nil {
+		return state, err
+	}
+	state.Ledger, state.LedgerAnew = s.gaps.ledger.Changed(), true
 	return state, s.save(ctx, state)
 }
 
 // retry calls try until it succeeds, fails for good or ctx ends. Faults are logged under place.
-func (s *Shard) retry(ctx context.Context, place func(error) string, try func() error) error {
+func (s *Shard) retry(ctx context.Context, place func(context.Context) string, stage stage, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		err := try()
@@ -213,8 +267,8 @@ func (s *Shard) retry(ctx context.Context, place func(error) string, try func() 
 		if err == nil || ctx.Err() != nil || permanent(err) {
 			return err
 		}
-		s.status.fault(err)
-		where := place(err)
+		s.status.fault(stage, err)
+		where := place(ctx)
 		s.opts.Faults.Fail(where, err)
 		s.opts.Metrics.Retry(where, err)
 		if err := pause.Wait(ctx); err != nil {
@@ -223,30 +277,37 @@ func (s *Shard) retry(ctx context.Context, place func(error) string, try func() 
 	}
 }
 
-// alive shows that the loop is alive while do waits for something.
-func (s *Shard) alive(do func() error) error {
-	done := make(chan struct{})
-	var beat sync.WaitGroup
-	beat.Go(func() {
-		tick := time.NewTicker(turnEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				s.status.turn()
-			}
+// forEver is the limit of a wait for something that may be away for any time.
+const forEver = time.Duration(math.MaxInt64)
+
+// alive shows that the loop is alive while do waits for something, for up to limit.
+func (s *Shard) alive(limit time.Duration, do func() error) error {
+	started := time.Now()
+	var mu sync.Mutex
+	done := false
+	var timer *time.Timer
+	mu.Lock()
+	timer = time.AfterFunc(turnEvery, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !done && time.Since(started) < limit {
+			s.status.turn()
+			timer.Reset(turnEvery)
 		}
 	})
-	defer beat.Wait()
-	defer close(done)
+	mu.Unlock()
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
+		timer.Stop()
+	}()
 	return do()
 }
 
 // permanent reports whether an error stops the shard until a person acts.
 func permanent(err error) bool {
-	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrBehind, sink.ErrClosed} {
+	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrBehind, sink.ErrClosed, checkpoint.ErrUnusable} {
 		if errors.Is(err, stop) {
 			return true
 		}

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,6 +32,8 @@ type Status struct {
 	// not been seen.
 	Position uint64
 	OpenGaps int
+	// Gaps describes the ids that were not seen.
+	Gaps Gaps
 	// Lag is the age of the oldest committed row that is not published; 0 when drained.
 	Lag time.Duration
 	// LastError is the latest fault, empty while there is none.
@@ -40,12 +44,29 @@ type Status struct {
 	LastTurn time.Time
 }
 
+// Gaps describes the ids of a shard that were not seen.
+type Gaps struct {
+	// Hot and Cold count the ids that are looked for at every poll and every minute, InFlight those of the hot ones that
+	// an open transaction has inserted.
+	Hot, Cold, InFlight uint64
+	// Ranges is how many gaps they form, Bytes the memory that they take.
+	Ranges, Bytes int
+	// OldestAge is the age of the oldest gap, 0 when there is none; Oldest lists the lowest gaps, a few.
+	OldestAge time.Duration
+	Oldest    []source.Gap
+}
+
+// gapsShown is how many gaps a status and a checkpoint list.
+const gapsShown = 10
+
 // tracker keeps a shard's status. It is safe for concurrent use.
 type tracker struct {
 	mu     sync.Mutex
 	status Status
-	// failing says that the latest try failed; stopped that the shard waits for a person.
-	failing, stopped bool
+	// faults are what the latest tries of the stages failed with, empty where they did not.
+	faults [stages]string
+	// stopped says that the shard waits for a person.
+	stopped bool
 	// held is when the oldest record that was read but is too young had the age zero; queued are the same of the
 	// batches that are not acknowledged, oldest first. Zero and empty mean drained.
 	held   time.Time
@@ -53,6 +74,15 @@ type tracker struct {
 	// sent is when the batch in flight was begun, zero when there is none.
 	sent time.Time
 }
+
+// stage is a part of a shard that can fail by itself.
+type stage int
+
+const (
+	reading stage = iota
+	saving
+	stages
+)
 
 // slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus.
 const slowPublish = 5 * time.Second
@@ -69,15 +99,18 @@ func (t *tracker) update(change func(*Status)) {
 
 func (t *tracker) turn() { t.update(func(s *Status) { s.LastTurn = time.Now() }) }
 
-func (t *tracker) fault(err error) {
-	t.update(func(s *Status) { s.LastError, t.failing = err.Error(), true })
+func (t *tracker) fault(at stage, err error) {
+	t.update(func(*Status) { t.faults[at] = err.Error() })
 }
 
 // polled notes that the source answered; it ends a fault and a stop.
 func (t *tracker) polled() {
 	t.update(func(s *Status) {
-		s.LastPoll, s.LastTurn, s.LastError = time.Now(), time.Now(), ""
-		t.failing, t.stopped = false, false
+		s.LastPoll, s.LastTurn = time.Now(), time.Now()
+		t.faults[reading] = ""
+		if t.stopped {
+			s.LastError, t.stopped = "", false
+		}
 	})
 }
 
@@ -86,13 +119,17 @@ func (t *tracker) stop(err error) (fresh bool) {
 	t.update(func(s *Status) {
 		fresh = !t.stopped || s.LastError != err.Error()
 		s.LastError, t.stopped = err.Error(), true
-		t.held, t.queued, t.sent = time.Time{}, nil, time.Time{}
+		// What was in flight counts as unpublished still.
+		if len(t.queued) > 0 {
+			t.held = t.queued[0]
+		}
+		t.queued, t.sent = nil, time.Time{}
 	})
 	return fresh
 }
 
 func (t *tracker) saved(p source.Position) {
-	t.update(func(s *Status) { s.Position, s.OpenGaps = p.ID, len(p.Gaps) })
+	t.update(func(s *Status) { s.Position, t.faults[saving] = p.ID, "" })
 }
 
 func (t *tracker) heldSince(born time.Time) { t.update(func(*Status) { t.held = born }) }
@@ -128,11 +165,15 @@ func (s *Shard) Status() Status {
 	if !oldest.IsZero() {
 		status.Lag = max(0, now.Sub(oldest))
 	}
+	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
 	case t.stopped:
 		status.State = Stopped
-	case t.failing, !t.sent.IsZero() && now.Sub(t.sent) > slowPublish:
+	case t.faults != [stages]string{}:
+		status.State, status.LastError = Waiting, cmp.Or(t.faults[:]...)
+	case slow:
 		status.State = Waiting
+		status.LastError = fmt.Sprintf("the bus has not acknowledged a batch for %s, /readyz and the log say why", now.Sub(t.sent).Round(time.Second))
 	case !status.LastPoll.IsZero():
 		status.State = Running
 	}

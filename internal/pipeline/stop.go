@@ -17,7 +17,7 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 		return nil
 	}
 	var next uint64
-	err := s.retry(ctx, s.readFault, func() (err error) {
+	err := s.retry(ctx, s.readFault, reading, func() (err error) {
 		next, err = s.opts.Source.NextID(ctx)
 		return err
 	})
@@ -25,8 +25,8 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 		return err
 	}
 	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? "+
-		"To publish the table from its beginning: bridge checkpoint reset %s; to go on behind an id: bridge checkpoint set %s %s <id>",
-		ErrIDsReused, s.opts.Name, next, position, s.opts.Stream, s.opts.Stream, s.opts.Name)
+		"Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id",
+		ErrIDsReused, s.opts.Name, next, position, s.opts.Stream, s.opts.Name)
 }
 
 // watchIDs asks for the next id when the highest id of the page lies below the position and has changed since it was asked.

@@ -63,7 +63,7 @@ func (a *anchor) loss() error {
 	return a.lost
 }
 
-const remedy = "`bridge checkpoint reset <stream>` has a stream of the bridge published again from its start"
+const remedy = "stop bridge, then `bridge checkpoint set <stream> <shard> 0` has all of a table published again"
 
 // behind compares a stream as it is with a mark. A finding that is not sure may be that of a new leader of a replicated
 // stream, which for a moment knows less than the old one.

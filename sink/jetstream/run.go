@@ -132,8 +132,9 @@ func (r *run) sendOne(c *call, now time.Time) (sent, blocked bool) {
 	}
 	key := ""
 	if !r.fenced {
-		// Invariant 3: without a fence, a message waits for the one before it with the same key.
-		key = m.Destination + "\x00" + string(m.Key)
+		// Invariant 3: without a fence, a message waits for the one before it about the same entity, whatever its type and so
+		// its subject.
+		key = m.Stream + "\x00" + string(m.Key)
 		if _, taken := r.busy[key]; taken {
 			return false, true
 		}

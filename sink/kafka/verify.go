@@ -22,7 +22,7 @@ const (
 
 // behind says that a place ends before its mark.
 func behind(m *sink.Mark, what string) error {
-	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s: after the cause is known, `bridge checkpoint reset <stream>` publishes the table again",
+	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s: once the cause is known, stop bridge, then `bridge checkpoint set <stream> <shard> 0` has all of the table published again",
 		sink.ErrBehind, m.Last, m.Place, what)
 }
 

@@ -11,7 +11,10 @@ import (
 	"bridge/source"
 )
 
-var _ source.Shard = (*Table)(nil)
+var (
+	_ source.Shard    = (*Table)(nil)
+	_ source.IDReader = (*Table)(nil)
+)
 
 // Table is one shard in memory. Its methods are safe for concurrent use.
 type Table struct {
@@ -30,6 +33,8 @@ type Table struct {
 type row struct {
 	id     uint64
 	values [][]byte
+	// open says that its transaction has not ended.
+	open bool
 }
 
 // NewTable returns an empty table. columns[0] must be the id; the other roles are filled from spec by name.
@@ -73,7 +78,11 @@ func (t *Table) Insert(values ...string) uint64 {
 func (t *Table) InsertAt(id uint64, values ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := row{id: id, values: make([][]byte, len(t.columns.List))}
+	t.insert(id, false, values)
+}
+
+func (t *Table) insert(id uint64, open bool, values []string) {
+	r := row{id: id, values: make([][]byte, len(t.columns.List)), open: open}
 	r.values[0] = strconv.AppendUint(nil, id, 10)
 	for i, v := range values {
 		r.values[i+1] = []byte(v)
@@ -136,15 +145,14 @@ func (t *Table) Read(ctx context.Context, q source.Query, p *source.Page) error 
 	}
 	p.Reset()
 	p.Columns, p.Now, p.Server = t.columns, t.Clock().UTC(), "memory"
-	if n := len(t.rows); n > 0 {
-		p.MaxID = t.rows[n-1].id
+	for _, r := range t.rows {
+		if !r.open {
+			p.MaxID = r.id
+		}
 	}
 	for _, r := range t.rows {
-		if r.id <= q.After {
+		if r.open || !wanted(q, r.id) {
 			continue
-		}
-		if q.Through > 0 && r.id > q.Through {
-			break
 		}
 		if len(p.Records) == q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes {
 			p.More = true
@@ -156,6 +164,68 @@ func (t *Table) Read(ctx context.Context, q source.Query, p *source.Page) error 
 		}
 	}
 	return nil
+}
+
+func wanted(q source.Query, id uint64) bool {
+	if q.Ranges == nil {
+		return id > q.After && (q.Through == 0 || id <= q.Through)
+	}
+	return slices.ContainsFunc(q.Ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
+}
+
+// Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns the id.
+func (t *Table) Open(values ...string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := t.next
+	t.insert(id, true, values)
+	return id
+}
+
+// Commit ends the transaction of an open row, Rollback removes the row.
+func (t *Table) Commit(id uint64) { t.end(id, true) }
+
+// Rollback removes an open row; its id stays used.
+func (t *Table) Rollback(id uint64) { t.end(id, false) }
+
+func (t *Table) end(id uint64, commit bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.rows, func(r row) bool { return r.id == id && r.open })
+	if commit {
+		t.rows[i].open = false
+	} else {
+		t.rows = slices.Delete(t.rows, i, i+1)
+	}
+}
+
+// Skip takes the next n ids without inserting anything, as a rollback does.
+func (t *Table) Skip(n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next += n
+}
+
+// ReadIDs implements source.IDReader.
+func (t *Table) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: "memory"}
+	for _, r := range t.rows {
+		if wanted(source.Query{Ranges: ranges}, r.id) && (uncommitted || !r.open) && len(ids.List) < limit {
+			ids.List = append(ids.List, r.id)
+		}
+	}
+	ids.Cut = len(ids.List) == limit
+	return nil
+}
+
+// Traits implements source.IDReader: a table in memory shows its open rows.
+func (t *Table) Traits(context.Context) (source.Traits, error) {
+	return source.Traits{Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown"}, nil
 }
 
 // NextID implements source.Shard.

@@ -16,6 +16,8 @@ type shape struct {
 	single []bool
 	// index is the unique index of the id.
 	index string
+	// counted says that the id is the table's AUTO_INCREMENT column.
+	counted bool
 }
 
 func (sh *shape) equal(other *shape) bool {
@@ -64,6 +66,7 @@ type tableColumn struct {
 	name, columnType string
 	nullable         bool
 	invisible        bool
+	counted          bool
 }
 
 // readShape asks the server for the columns of the table and checks them against the spec.
@@ -74,6 +77,7 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 			name: get("Field"), columnType: get("Type"),
 			nullable:  get("Null") == "YES",
 			invisible: strings.Contains(get("Extra"), "INVISIBLE"),
+			counted:   strings.Contains(strings.ToLower(get("Extra")), "auto_increment"),
 		})
 	})
 	if err != nil {
@@ -89,6 +93,7 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 		}
 	}
 	id := sh.columns.List[sh.columns.ID].Name
+	sh.counted = table[find(table, id)].counted
 	indexes, err := s.readIndexes(ctx, c)
 	if err != nil {
 		return nil, err

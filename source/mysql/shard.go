@@ -78,13 +78,22 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	return nil
 }
 
-// NextID returns AUTO_INCREMENT of the table, 0 when it has none.
+// NextID returns AUTO_INCREMENT of the table, 0 when the id is no such column.
 func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	if s.table.database == "" {
 		return 0, fmt.Errorf("read the next id of %s: %w", s.spec.Table, errNoDatabase)
 	}
 	var next uint64
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
+		if s.shape == nil {
+			if err := s.refresh(ctx, c); err != nil {
+				return err
+			}
+		}
+		if !s.shape.counted {
+			// The table's counter, if it has one, is another column's.
+			return nil
+		}
 		var err error
 		next, err = s.nextID(ctx, c)
 		return err

@@ -29,7 +29,7 @@ func Plan(ctx context.Context, reader source.Shard) (steps []string, err error) 
 		if err := s.refresh(ctx, c); err != nil {
 			return err
 		}
-		return c.query(ctx, "EXPLAIN QUERY PLAN "+s.query, func(get func(string) string) { steps = append(steps, get("detail")) }, "0", "9", "9")
+		return c.query(ctx, "EXPLAIN QUERY PLAN "+s.query.page, func(get func(string) string) { steps = append(steps, get("detail")) }, "0", "9", "9")
 	})
 	return steps, err
 }

@@ -16,7 +16,11 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 	p.Columns, p.Server = s.shape.columns, c.identity
 	// Before the snapshot is taken, and without the monotonic reading that a database has not.
 	p.Now = time.Now().UTC().Round(0)
-	rows, err := c.QueryContext(ctx, s.query, pageArgs(q))
+	statement, args := s.query.page, pageArgs(q)
+	if q.Ranges != nil {
+		statement, args = s.query.ranges, rangesArgs(q.Ranges, q.Limit)
+	}
+	rows, err := c.QueryContext(ctx, statement, args)
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,28 @@ func (t tableName) quoted() string { return quoteName(t.database) + "." + quoteN
 
 func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// newPageQuery composes the statement of a page, with After, Through and Limit as its parameters. Both parts go by the
-// index of the id; the second is a subquery because ORDER BY and LIMIT would else hold for both.
-func newPageQuery(t tableName, sh *shape) string {
+// queries are the statements of a shard.
+type queries struct {
+	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
+	page, ranges, ids string
+}
+
+func newQueries(t tableName, sh *shape) queries {
+	id := quoteName(sh.columns.List[sh.columns.ID].Name)
+	from := t.quoted() + " " + sh.by()
+	// The ranges come in order and are looked up one after the other: nothing is sorted.
+	each := "(SELECT value AS bridge_range FROM json_each(?1)) CROSS JOIN " + from +
+		" WHERE " + id + " BETWEEN bridge_range ->> 0 AND bridge_range ->> 1 LIMIT ?2"
+	return queries{
+		page:   pageQuery(t, sh, from+" WHERE "+id+" > ?1 AND "+id+" <= ?2 ORDER BY "+id+" LIMIT ?3"),
+		ranges: pageQuery(t, sh, each),
+		ids:    "SELECT " + id + " FROM " + each,
+	}
+}
+
+// pageQuery composes a statement of a page. Both parts go by the index of the id; the second is a subquery because ORDER BY and
+// LIMIT would else hold for both.
+func pageQuery(t tableName, sh *shape, from string) string {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
 	// A highest id of another class is told by its class: text and blobs are above all numbers.
@@ -38,7 +57,7 @@ func newPageQuery(t tableName, sh *shape) string {
 	for _, column := range sh.columns.List {
 		b.WriteString(", " + selected(column))
 	}
-	b.WriteString(" FROM " + t.quoted() + " " + sh.by() + " WHERE " + id + " > ?1 AND " + id + " <= ?2 ORDER BY " + id + " LIMIT ?3)")
+	b.WriteString(" FROM " + from + ")")
 	return b.String()
 }
 
@@ -73,6 +92,25 @@ func pageArgs(q source.Query) []driver.NamedValue {
 		{Ordinal: 2, Value: int64(through)},
 		{Ordinal: 3, Value: int64(q.Limit)},
 	}
+}
+
+// rangesArgs returns the parameters for ranges, ids above 2^63-1 left out.
+func rangesArgs(ranges []source.Range, limit int) []driver.NamedValue {
+	b := []byte{'['}
+	for _, r := range ranges {
+		if r.First > math.MaxInt64 {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, '[')
+		b = strconv.AppendUint(b, r.First, 10)
+		b = append(b, ',')
+		b = strconv.AppendUint(b, min(r.Last, math.MaxInt64), 10)
+		b = append(b, ']')
+	}
+	return []driver.NamedValue{{Ordinal: 1, Value: string(append(b, ']'))}, {Ordinal: 2, Value: int64(limit)}}
 }
 
 // parseHead reads the first column of a page's first row: the schema version and the highest id.

@@ -16,7 +16,7 @@ type shard struct {
 
 	// shape is nil until the columns have been read.
 	shape *shape
-	query string
+	query queries
 	// version and identity are the schema version and the file that the columns were read at; stale has them read again.
 	version, identity string
 	stale             bool
@@ -72,7 +72,7 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 	if s.shape == nil || !s.shape.equal(read) {
 		s.shape = read
 	}
-	s.query = newPageQuery(s.table, s.shape)
+	s.query = newQueries(s.table, s.shape)
 	s.version, s.identity, s.stale = version, c.identity, false
 	return nil
 }

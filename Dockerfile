@@ -1,0 +1,24 @@
+# The image holds the static binary, the certificate authorities and nothing else.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=dev
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/bridge ./cmd/bridge \
+ && mkdir -p /out/var/lib/bridge /out/tmp && chown -R 65532:65532 /out/var/lib/bridge /out/tmp
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /out/bridge /bridge
+COPY --from=build --chown=65532:65532 /out/var/lib/bridge /var/lib/bridge
+COPY --from=build --chown=65532:65532 /out/tmp /tmp
+USER 65532:65532
+ENV BRIDGE_HTTP_ADDR=:8080 \
+    BRIDGE_CHECKPOINT_URL=file:///var/lib/bridge/bridge.db
+VOLUME /var/lib/bridge
+EXPOSE 8080
+# Alive, not ready: a container is not to be restarted because the bus is away.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["/bridge", "health"]
+ENTRYPOINT ["/bridge"]
+CMD ["run"]

@@ -1,0 +1,5 @@
+//go:build bridge_noledger
+
+package pipeline
+
+const ledgerOff = true
