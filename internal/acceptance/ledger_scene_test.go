@@ -1,0 +1,224 @@
+package acceptance
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/internal/workload"
+)
+
+// pollEvery is BRIDGE_POLL_INTERVAL of the ledger's tests, in which bounds of delays are counted. These machines are noisy: what
+// should take two polls may take patience of them; the log has the exact figures.
+const (
+	pollEvery = 100 * time.Millisecond
+	patience  = 20 * pollEvery
+)
+
+// machine lets those tests run one after the other that keep it busy; each takes its part of the places.
+var machine = make(chan struct{}, 2)
+
+// occupy waits for places of the machine until the test ends.
+func occupy(t testing.TB, places int) {
+	t.Helper()
+	occupying.Lock()
+	for range places {
+		machine <- struct{}{}
+	}
+	occupying.Unlock()
+	t.Cleanup(func() {
+		for range places {
+			<-machine
+		}
+	})
+}
+
+// occupying is held while a test takes its places, so that no two wait for each other.
+var occupying sync.Mutex
+
+// load is a workload on a database of its own, and those who tail it.
+type load struct {
+	t      *testing.T
+	server *testenv.MariaDBServer
+	// name is the database, url the address of a login that may SELECT.
+	name, url string
+	db        *sql.DB
+	*workload.Workload
+	// more are rows that the test commits itself.
+	mu   sync.Mutex
+	more []workload.Row
+}
+
+// newLoad makes the tables of a workload.
+func newLoad(t *testing.T, server *testenv.MariaDBServer, opts workload.Options) *load {
+	t.Helper()
+	l := &load{t: t, server: server, name: server.NewDatabase(t)}
+	l.db = server.Admin(t, l.name)
+	l.db.SetMaxIdleConns(opts.Writers + 1)
+	l.url = (&revisions{t: t, server: server, name: l.name, db: l.db}).sourceURL()
+	opts.DB = l.db
+	var err error
+	if l.Workload, err = workload.New(opts); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Create(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start sets the writers going; wait returns when they are done.
+func (l *load) start() (wait func()) {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var writers sync.WaitGroup
+	var err error
+	writers.Go(func() { err = l.Run(ctx) })
+	l.t.Cleanup(func() { cancel(); writers.Wait() })
+	return func() {
+		l.t.Helper()
+		writers.Wait()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.t.Logf("the workload: %+v", l.Record().Sums())
+	}
+}
+
+// rows returns all rows of the workload and of the test.
+func (l *load) rows() []workload.Row {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(l.Record().Rows(), l.more...)
+}
+
+// add enters a row that the test has committed.
+func (l *load) add(rows ...workload.Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.more = append(l.more, rows...)
+}
+
+// tailer is one daemon that tails a load, and a consumer of what it publishes.
+type tailer struct {
+	*daemon
+	name string
+	load *load
+	tape *tape
+}
+
+// stream is the stream of a tailer.
+const stream = "orders"
+
+// tail starts a daemon that publishes the load's tables to b as states of entities. tags are the build tags of the program.
+func (l *load) tail(b bus, name string, more env, tags ...string) *tailer {
+	l.t.Helper()
+	destination := l.name + "_" + name
+	tables := stream
+	if len(l.Tables()) > 1 {
+		tables = fmt.Sprintf("%s_{0..%d}", stream, len(l.Tables())-1)
+	}
+	e := b.env().with(env{
+		"BRIDGE_SOURCE_URL":                l.url,
+		"BRIDGE_STREAMS":                   stream,
+		"BRIDGE_POLL_INTERVAL":             pollEvery.String(),
+		"BRIDGE_STREAM_ORDERS_TABLE":       tables,
+		"BRIDGE_STREAM_ORDERS_KIND":        "capability",
+		"BRIDGE_STREAM_ORDERS_KEY":         "entity",
+		"BRIDGE_STREAM_ORDERS_CREATED":     "created",
+		"BRIDGE_STREAM_ORDERS_DESTINATION": b.open(l.t, destination),
+	}).with(more)
+	d := &tailer{daemon: newDaemon(l.t, binary(l.t, false, tags...), e), name: name, load: l, tape: b.follow(l.t, destination)}
+	d.start()
+	return d
+}
+
+// complete waits until every row that must be there has arrived, at most limit; what is then missing the judge reports.
+func (d *tailer) complete(limit time.Duration) {
+	d.t.Helper()
+	deadline := time.Now().Add(limit)
+	for time.Now().Before(deadline) && len(judgeTape(d.tape.all(), d.load.rows(), expectations{}).lost) > 0 {
+		pause(500 * time.Millisecond)
+	}
+}
+
+// judge reports on the tape and fails the test for what is wrong with it.
+func (d *tailer) judge(want expectations) account {
+	d.t.Helper()
+	a := judgeTape(d.tape.all(), d.load.rows(), want)
+	d.t.Logf("%s: %s", d.name, a)
+	if found := a.verdict(); found != "" {
+		d.t.Errorf("%s:\n%s", d.name, found)
+		d.where(a.lost)
+	}
+	return a
+}
+
+// where logs the ids of lost rows and how the program sees its gaps.
+func (d *tailer) where(lost []workload.Row) {
+	d.t.Helper()
+	for i, row := range lost {
+		if i == kindsShown {
+			break
+		}
+		var id uint64
+		err := d.load.db.QueryRow("SELECT id FROM "+row.Table+" WHERE token = ?", row.Token).Scan(&id)
+		d.t.Logf("%s: lost %s has the id %d (%v)", d.name, row.Token, id, err)
+	}
+	d.t.Logf("%s: %+v", d.name, d.shards(stream))
+}
+
+// bounded fails the test when a part of delays lies above a bound.
+func (d *tailer) bounded(what string, delays []time.Duration, p float64, bound time.Duration) {
+	d.t.Helper()
+	if got := percentile(delays, p); got > bound {
+		d.t.Errorf("%s: %s: p%.0f is %s, want at most %s", d.name, what, p*100, got, bound)
+	}
+}
+
+// drained waits until the position has reached every row of the table.
+func (d *tailer) drained() {
+	d.t.Helper()
+	var last uint64
+	if err := d.load.db.QueryRow("SELECT coalesce(max(id), 0) FROM " + stream).Scan(&last); err != nil {
+		d.t.Fatal(err)
+	}
+	eventually(d.t, time.Minute, fmt.Sprintf("%s has passed %d", d.name, last), func() bool { return d.position(stream) >= last })
+}
+
+// killing kills and starts the daemon every few seconds until the returned function is called.
+func (d *tailer) killing() (stop func()) {
+	end, done := make(chan struct{}), make(chan struct{})
+	kills := 0
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(rangeOf(2*time.Second, 5*time.Second)):
+				d.kill()
+				d.start()
+				kills++
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() { close(end); <-done })
+	d.t.Cleanup(stop)
+	return func() { stop(); d.t.Logf("%s was killed %d times", d.name, kills) }
+}
+
+// has reports whether a row has arrived, and when first.
+func (d *tailer) has(token string) (at time.Time, ok bool) {
+	for _, m := range d.tape.all() {
+		if strings.Contains(string(m.value), fmt.Sprintf("%q", token)) {
+			return m.at, true
+		}
+	}
+	return time.Time{}, false
+}
