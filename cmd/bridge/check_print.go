@@ -20,12 +20,12 @@ const (
 // colours are escape sequences by severity.
 var colours = map[inspect.Severity]string{inspect.OK: "\x1b[32m", inspect.Note: "\x1b[36m", inspect.Warning: "\x1b[33m", inspect.Unsafe: "\x1b[1;31m"}
 
-// tally counts findings by severity.
+// tally counts findings by severity, those that differ in their subject only once.
 func tally(groups []group) map[inspect.Severity]int {
 	counts := make(map[inspect.Severity]int)
 	for _, g := range groups {
-		for _, f := range g.Findings {
-			counts[f.Severity]++
+		for _, m := range merge(g.Findings) {
+			counts[m.Severity]++
 		}
 	}
 	return counts

@@ -60,7 +60,7 @@ func orderOf(tables []source.TableInspection) string {
 	return strings.Join(orders, ", ")
 }
 
-// tailFrom says where the tail of a stream will go on.
+// tailFrom says where the tail of a stream begins or goes on.
 func tailFrom(s *Stream, known bool, positions map[checkpoint.Key]uint64) string {
 	begun := 0
 	var position uint64
@@ -69,24 +69,24 @@ func tailFrom(s *Stream, known bool, positions map[checkpoint.Key]uint64) string
 			begun, position = begun+1, id
 		}
 	}
-	begin := "the beginning"
+	begin := "at the first row"
 	switch {
 	case s.Start.latest:
-		begin = "the latest row"
+		begin = "behind the latest row"
 	case s.Start.after > 0:
 		begin = fmt.Sprintf("behind id %d", s.Start.after)
 	}
 	switch {
 	case !known:
-		return "tail from where the checkpoint says"
+		return "tail goes on where the checkpoint says"
 	case begun == 1 && len(s.Tables) == 1:
-		return fmt.Sprintf("tail from behind id %d", position)
+		return fmt.Sprintf("tail goes on behind id %d", position)
 	case begun == len(s.Tables):
-		return "tail from their checkpoints"
+		return "tails go on behind their checkpoints"
 	case begun > 0:
-		return fmt.Sprintf("tail from the checkpoints of %d and from %s for %d", begun, begin, len(s.Tables)-begun)
+		return fmt.Sprintf("tails: %d behind their checkpoints, %d %s", begun, len(s.Tables)-begun, begin)
 	}
-	return "tail from " + begin
+	return "tail begins " + begin
 }
 
 // merged is one finding about one or more tables.
@@ -96,7 +96,12 @@ type merged struct {
 }
 
 // subject names the first subjects.
-func (m *merged) subject() string { return firstFew(m.subjects) }
+func (m *merged) subject() string {
+	if len(m.subjects) > 1 {
+		return "each of " + firstFew(m.subjects)
+	}
+	return m.Subject
+}
 
 // merge makes one of the findings that differ in their subject and statement only.
 func merge(findings []inspect.Finding) []merged {

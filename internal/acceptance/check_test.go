@@ -181,7 +181,7 @@ func TestCheckIsSilentOnAHealthySetUp(t *testing.T) {
 		if after := b.count(t, table.name); after != before {
 			t.Errorf("%d messages before, %d after", before, after)
 		}
-		if got := r.summary("stream"); got != "1 table, ids strict (auto_increment_increment is 1), tail from the beginning" || r.Severity != "ok" {
+		if got := r.summary("stream"); got != "1 table, ids strict (auto_increment_increment is 1), tail begins at the first row" || r.Severity != "ok" {
 			t.Errorf("%s: the stream is summed up as %q", r.Severity, got)
 		}
 
@@ -196,7 +196,7 @@ func TestCheckIsSilentOnAHealthySetUp(t *testing.T) {
 			if log := d.log.String(); strings.Contains(log, "finding about") {
 				t.Errorf("the log of a healthy set-up names findings:\n%s", log)
 			}
-			if got := mustBeSilent(t, d.env).summary("stream"); !strings.HasSuffix(got, "tail from behind id 2") {
+			if got := mustBeSilent(t, d.env).summary("stream"); !strings.HasSuffix(got, "tail goes on behind id 2") {
 				t.Errorf("the stream is summed up as %q", got)
 			}
 		})
@@ -537,7 +537,7 @@ func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
 			}
 		}
 		r := check(t, e)
-		if f := r.find("ids-reused"); len(f) != 1 || f[0].Severity != "unsafe" || !strings.Contains(f[0].Statement, "bridge checkpoint reset orders") {
+		if f := r.find("ids-reused"); len(f) != 1 || f[0].Severity != "unsafe" || !strings.Contains(f[0].Statement, "bridge checkpoint set orders orders 0\nbridge checkpoint set orders orders 2") {
 			t.Errorf("found %+v", r.findings())
 		}
 		if f := r.find("checkpoint-other"); len(f) != 2 || f[0].Severity != "warning" || !strings.Contains(f[0].What, "bills") || !strings.Contains(f[1].What, "orders_old") {

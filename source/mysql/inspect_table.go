@@ -193,16 +193,17 @@ func (t *tableInspection) judgePosition() {
 		return
 	}
 	position, highest, next := *t.expected.Position, t.facts.highest, t.facts.next
-	commands := fmt.Sprintf("bridge checkpoint reset %s\nbridge checkpoint set %s %s %d", t.expected.Stream, t.expected.Stream, t.expected.Shard, highest)
+	set := "bridge checkpoint set " + t.expected.Stream + " " + t.expected.Shard
+	commands := fmt.Sprintf("%s 0\n%s %d", set, set, highest)
 	switch {
 	case position == 0:
 	case next > 0 && next <= position:
 		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
-			Says("the table was truncated or restored, or the checkpoint is of another table; publish it from its beginning, or go on behind its highest id").
+			Says("the table was truncated or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on behind its highest id").
 			Types("%s", commands)
 	case next == 0 && position > highest:
 		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
-			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: publish this one from its beginning, or go on behind its highest id").
+			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on behind its highest id").
 			Types("%s", commands)
 	}
 }

@@ -1,0 +1,172 @@
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/inspect"
+	"bridge/source"
+)
+
+// codes returns the codes of findings with their severities.
+func codes(findings []inspect.Finding) (codes []string) {
+	for _, f := range findings {
+		codes = append(codes, fmt.Sprintf("%s %s", f.Severity, f.Code))
+	}
+	return codes
+}
+
+func TestServersAreJudgedByWhatALoginWithSelectSees(t *testing.T) {
+	hours := func(n int) *time.Duration { d := time.Duration(n) * time.Hour; return &d }
+	for _, c := range []struct {
+		name  string
+		facts serverFacts
+		want  []string
+		// words stand in the summary or in the first finding.
+		words []string
+	}{
+		{"MariaDB alone", serverFacts{variables: map[string]string{"version": "11.8.3-MariaDB-1", "read_only": "OFF", "auto_increment_increment": "1", "innodb_lock_wait_timeout": "50"}, sawReplication: true},
+			nil, []string{"MariaDB 11.8.3", "takes the writes"}},
+		{"MySQL alone, whose replication does not show", serverFacts{variables: map[string]string{"version": "8.4.6", "super_read_only": "OFF", "group_replication_group_name": ""}},
+			nil, []string{"MySQL 8.4.6", "may not see whether it copies"}},
+		{"a stride", serverFacts{variables: map[string]string{"auto_increment_increment": "2"}}, []string{"warning stride"}, []string{"every 2nd id", "SET GLOBAL"}},
+		{"a long stride", serverFacts{variables: map[string]string{"auto_increment_increment": "11"}}, []string{"warning stride"}, []string{"every 11th id"}},
+		{"a Galera node", serverFacts{variables: map[string]string{"wsrep_on": "ON", "wsrep_cluster_address": "gcomm://a,b", "auto_increment_increment": "3"}},
+			[]string{"warning stride"}, []string{"Galera", "one of several that take writes"}},
+		{"a library of Galera without a cluster", serverFacts{variables: map[string]string{"wsrep_on": "OFF", "wsrep_cluster_address": ""}}, nil, nil},
+		{"a member of a multi-primary group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "OFF", "auto_increment_increment": "7"}},
+			[]string{"warning stride"}, []string{"multi-primary"}},
+		{"the primary of a group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON"}}, nil, nil},
+		{"a secondary of a group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON", "super_read_only": "ON"}},
+			[]string{"warning replica"}, []string{"super_read_only is on"}},
+		{"a replica", serverFacts{copies: true}, []string{"warning replica"}, []string{"a replica"}},
+		{"TiDB", serverFacts{variables: map[string]string{"version": "8.0.11-TiDB-v8.5.1"}}, []string{"warning id-blocks"}, []string{"TiDB", "AUTO_ID_CACHE 1"}},
+		{"OceanBase", serverFacts{variables: map[string]string{"version": "5.7.25-OceanBase-v4.3.5", "version_comment": "OceanBase 4.3.5"}}, []string{"warning id-blocks"}, []string{"OceanBase", "'ORDER'"}},
+		{"Vitess", serverFacts{variables: map[string]string{"version": "8.0.30-Vitess"}}, []string{"warning proxy"}, []string{"Vitess"}},
+		{"a patient server", serverFacts{variables: map[string]string{"innodb_lock_wait_timeout": "3600"}}, []string{"note lock-wait"}, []string{"1h0m0s", "1h12m0s"}},
+		{"a clock that is ahead", serverFacts{clock: 2500 * time.Millisecond, clockError: time.Millisecond}, []string{"note clock"}, []string{"2.5s ahead of"}},
+		{"a clock that is behind", serverFacts{clock: -time.Hour}, []string{"note clock"}, []string{"1h0m0s behind"}},
+		{"a clock that is read slowly", serverFacts{clock: 1500 * time.Millisecond, clockError: time.Second, zone: hours(8)}, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r inspect.Report
+			c.facts.judge(&r)
+			if !slices.Equal(codes(r.Findings), c.want) {
+				t.Fatalf("found %v, want %q", r.Findings, c.want)
+			}
+			text := c.facts.product() + " " + c.facts.role() + fmt.Sprint(r.Findings)
+			for _, word := range c.words {
+				if !strings.Contains(text, word) {
+					t.Errorf("%q lacks %q", text, word)
+				}
+			}
+		})
+	}
+}
+
+// inspected is an inspection of a table t with the columns of a healthy one.
+func inspected(expected source.Expected, server map[string]string) *tableInspection {
+	expected.Spec.Table, expected.Spec.ID = "t", "id"
+	return &tableInspection{
+		shard:    &shard{spec: expected.Spec, table: tableName{"db", "t"}},
+		expected: expected, server: serverFacts{variables: server},
+		facts: tableFacts{columns: []tableColumn{{name: "id", columnType: "bigint unsigned"}}, autoIncrement: "ID", create: "CREATE TABLE `t`"},
+	}
+}
+
+func TestTheOrderOfIDsIsTakenFromTheServerOrFromThePerson(t *testing.T) {
+	tidb := map[string]string{"version": "8.0.11-TiDB-v8.5.1"}
+	for _, c := range []struct {
+		name     string
+		expected source.Expected
+		server   map[string]string
+		create   string
+		order    source.IDOrder
+		want     []string
+	}{
+		{"one counter", source.Expected{}, nil, "", source.OrderStrict, nil},
+		{"blocks", source.Expected{}, tidb, "", source.OrderSegmented, nil},
+		{"blocks under another name", source.Expected{Order: source.OrderStrict}, tidb, "", source.OrderStrict, []string{"warning id-order"}},
+		{"blocks as a person says", source.Expected{Order: source.OrderSegmented}, nil, "", source.OrderSegmented, nil},
+		{"blocks that hold would wait for", source.Expected{Hold: true}, tidb, "", source.OrderSegmented, []string{"unsafe id-order"}},
+		{"no order", source.Expected{}, tidb, "`id` bigint /*T![auto_rand] AUTO_RANDOM(5) */", source.OrderNone, []string{"warning id-order"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := inspected(c.expected, c.server)
+			table.facts.create += c.create
+			if order, why := table.order(); order != c.order || why == "" || !slices.Equal(codes(table.Findings), c.want) {
+				t.Errorf("%s because %s, found %v, want %s, %q", order, why, table.Findings, c.order, c.want)
+			}
+		})
+	}
+	t.Run("an issuer that is not the database", func(t *testing.T) {
+		table := inspected(source.Expected{}, nil)
+		table.facts.autoIncrement = ""
+		if table.order(); !slices.Equal(codes(table.Findings), []string{"warning id-issuer"}) {
+			t.Errorf("found %v", table.Findings)
+		}
+		table = inspected(source.Expected{Order: source.OrderSegmented}, nil)
+		table.facts.autoIncrement = ""
+		if table.order(); len(table.Findings) > 0 {
+			t.Errorf("found %v although ID_ORDER says it", table.Findings)
+		}
+	})
+}
+
+func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
+	for _, c := range []struct {
+		position, highest, next uint64
+		want                    []string
+	}{
+		{0, 0, 1, nil},
+		{0, 0, 0, nil},
+		{9, 9, 10, nil},
+		{9, 5, 10, nil},
+		{9, 9, 9, []string{"unsafe ids-reused"}},
+		{1<<64 - 1, 3, 4, []string{"unsafe ids-reused"}},
+		{9, 9, 0, nil},
+		{9, 8, 0, []string{"warning position-ahead"}},
+	} {
+		table := inspected(source.Expected{Position: &c.position, Stream: "orders", Shard: "t"}, nil)
+		table.facts.highest, table.facts.next = c.highest, c.next
+		if table.judgePosition(); !slices.Equal(codes(table.Findings), c.want) {
+			t.Errorf("position %d, highest %d, next %d: found %v, want %q", c.position, c.highest, c.next, table.Findings, c.want)
+		}
+		for _, f := range table.Findings {
+			if want := fmt.Sprintf("bridge checkpoint set orders t 0\nbridge checkpoint set orders t %d", c.highest); f.Statement != want {
+				t.Errorf("to type is %q, want %q", f.Statement, want)
+			}
+		}
+	}
+	if table := inspected(source.Expected{}, nil); true {
+		if table.judgePosition(); len(table.Findings) > 0 {
+			t.Errorf("found %v without a checkpoint", table.Findings)
+		}
+	}
+}
+
+func TestDefinitionsAreRewritten(t *testing.T) {
+	create := "CREATE TABLE `t` (\n  `a` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp() COMMENT 'not current_timestamp()',\n" +
+		"  `a b``c` datetime(0) DEFAULT NULL,\n  `d` timestamp NULL DEFAULT CURRENT_TIMESTAMP,\n  `e` varchar(9) DEFAULT 'x' COMMENT 'DEFAULT NULL',\n" +
+		"  `f` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL CHECK (json_valid(`f`)),\n  `g` int(11),\n  KEY `h` (`a`)\n)"
+	for _, c := range []struct{ column, finer, notNull string }{
+		{"a", "`a` timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6) COMMENT 'not current_timestamp()'", ""},
+		{"a b`c", "`a b``c` datetime(6) DEFAULT NULL", "`a b``c` datetime(0) NOT NULL"},
+		{"d", "`d` timestamp(6) NULL DEFAULT CURRENT_TIMESTAMP(6)", "`d` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP"},
+		{"e", "", "`e` varchar(9) NOT NULL DEFAULT 'x' COMMENT 'DEFAULT NULL'"},
+		{"f", "", "`f` longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL CHECK (json_valid(`f`))"},
+		{"g", "", "`g` int(11) NOT NULL"},
+		{"h", "", ""},
+	} {
+		definition := definitionOf(create, c.column)
+		if got := finer(definition); got != c.finer {
+			t.Errorf("finer is %q, want %q", got, c.finer)
+		}
+		if got := notNull(definition); c.notNull != "" && got != c.notNull || definition == "" && got != "" {
+			t.Errorf("not null is %q, want %q", got, c.notNull)
+		}
+	}
+}
