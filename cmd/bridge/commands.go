@@ -57,6 +57,7 @@ func commands() []command {
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
 		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
+		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
 		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
 	}
 }
