@@ -25,8 +25,9 @@ type Options struct {
 	Password func() (string, error)
 	// Database is where tables are that are named without a database. Optional.
 	Database string
-	// TLS encrypts connections. Nil means plain text. An empty ServerName becomes Host.
-	TLS *tls.Config
+	// TLS encrypts connections. It is called at every connect, so that certificates may be changed while the source is open; an
+	// error of it fails that connect. Nil means plain text. An empty ServerName becomes Host.
+	TLS func() (*tls.Config, error)
 	// TLSOptional goes on in plain text with a server that offers no TLS. It protects from listeners only.
 	TLSOptional bool
 	// MaxConns bounds the connections that read at the same time; one more is kept for Ready. Defaults to 8.
@@ -86,10 +87,6 @@ func (o Options) driverConfig() *driver.Config {
 	cfg := driver.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = o.User, "tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
 	cfg.AllowFallbackToPlaintext = o.TLSOptional
-	if o.TLS != nil {
-		cfg.TLS = o.TLS.Clone()
-		cfg.TLS.ServerName = cmp.Or(cfg.TLS.ServerName, o.Host)
-	}
 	cfg.Timeout = o.DialTimeout
 	// The deadline of the context, which has a name, comes first.
 	cfg.ReadTimeout = o.StatementTimeout + 2*maxGrace

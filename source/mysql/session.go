@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -35,24 +36,30 @@ func (s server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB")
 
 func newConnector(o Options) (*connector, error) {
 	cfg := o.driverConfig()
-	if o.Password != nil {
-		err := cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error {
-			password, err := o.Password()
-			if err != nil {
-				return fmt.Errorf("read the password: %w", err)
-			}
-			c.Passwd = password
-			return nil
-		}))
-		if err != nil {
-			return nil, err
-		}
+	if err := cfg.Apply(mysql.BeforeConnect(func(_ context.Context, c *mysql.Config) error { return o.secure(c) })); err != nil {
+		return nil, err
 	}
 	base, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &connector{Connector: base, options: o, addr: cfg.Addr, isolation: "READ COMMITTED", server: new(atomic.Pointer[server])}, nil
+}
+
+// secure puts into c what may have changed since the last connect: the password and the certificates.
+func (o Options) secure(c *mysql.Config) (err error) {
+	if o.Password != nil {
+		if c.Passwd, err = o.Password(); err != nil {
+			return fmt.Errorf("read the password: %w", err)
+		}
+	}
+	if o.TLS != nil {
+		if c.TLS, err = o.TLS(); err != nil {
+			return fmt.Errorf("read the certificates: %w", err)
+		}
+		c.TLS.ServerName = cmp.Or(c.TLS.ServerName, o.Host)
+	}
+	return nil
 }
 
 // uncommitted returns a connector like c whose sessions see the rows of open transactions.

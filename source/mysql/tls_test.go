@@ -1,6 +1,10 @@
 package mysql_test
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,5 +54,50 @@ func TestTLS(t *testing.T) {
 				t.Fatalf("cipher %q, %v", got, err)
 			}
 		})
+	}
+}
+
+func TestCertificatesAreReadAtEachConnect(t *testing.T) {
+	certs := testenv.NewCerts(t)
+	server := testenv.StartMariaDB(t, "--ssl-ca="+certs.CA, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	place(t, certs.CA, ca)
+	source := open(t, server.URL("", "", "")+"?tls-ca="+ca)
+	// A connection that saw an error is not used again.
+	reconnects := func() error {
+		_, err := source.Query(t.Context(), "NO STATEMENT")
+		if err == nil {
+			t.Fatal("the server takes everything")
+		}
+		return source.Ready(t.Context())
+	}
+	if err := source.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	place(t, certs.OtherCA, ca)
+	if err := reconnects(); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("with another authority: %v", err)
+	}
+	if err := os.Remove(ca); err != nil {
+		t.Fatal(err)
+	}
+	if err := reconnects(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+	place(t, certs.CA, ca)
+	if err := reconnects(); err != nil {
+		t.Errorf("with the right authority again: %v", err)
+	}
+}
+
+// place copies a file.
+func place(t *testing.T, from, to string) {
+	t.Helper()
+	pem, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, pem, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

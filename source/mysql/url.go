@@ -21,7 +21,8 @@ import (
 //	tls-ca=FILE       PEM file with the authorities to trust instead of the system's
 //	tls-cert=FILE     PEM file with the client's certificate; tls-key=FILE with its key
 //
-// The files are read here; a file with tls=false is a contradiction. Errors never quote the URL, which holds the password.
+// The files are read here, to judge them, and again at every connect; a file with tls=false is a contradiction. Errors never
+// quote the URL, which holds the password.
 func ParseURL(text string) (Options, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "mysql" || u.Opaque != "" || u.Fragment != "" || u.User.Username() == "" || u.Hostname() == "" {
@@ -64,46 +65,48 @@ func (o *Options) parseParameters(query string) error {
 	if mode == "" && (ca != "" || cert != "" || key != "") {
 		mode = "true"
 	}
-	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	verify := true
 	switch mode {
 	case "", "false":
 		if ca != "" || cert != "" || key != "" {
 			return errors.New("tls=false contradicts tls-ca, tls-cert and tls-key")
 		}
-		o.TLS = nil
 		return nil
 	case "true":
 	case "skip-verify":
-		o.TLS.InsecureSkipVerify = true
+		verify = false
 	case "preferred":
-		o.TLS.InsecureSkipVerify, o.TLSOptional = true, true
+		verify, o.TLSOptional = false, true
 	default:
 		return errors.New("tls must be true, false, skip-verify or preferred")
-	}
-	return o.loadCertificates(ca, cert, key)
-}
-
-func (o *Options) loadCertificates(ca, cert, key string) error {
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return fmt.Errorf("tls-ca: %w", err)
-		}
-		o.TLS.RootCAs = x509.NewCertPool()
-		if !o.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("tls-ca: no certificate in %s", ca)
-		}
 	}
 	if (cert == "") != (key == "") {
 		return errors.New("tls-cert and tls-key must be given together")
 	}
-	if cert == "" {
-		return nil
+	o.TLS = func() (*tls.Config, error) { return loadTLS(verify, ca, cert, key) }
+	_, err = o.TLS()
+	return err
+}
+
+// loadTLS makes a configuration of PEM files, each optional.
+func loadTLS(verify bool, ca, cert, key string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: !verify}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("tls-ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls-ca: no certificate in %s", ca)
+		}
 	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		return fmt.Errorf("tls-cert and tls-key: %w", err)
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("tls-cert and tls-key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
 	}
-	o.TLS.Certificates = []tls.Certificate{pair}
-	return nil
+	return c, nil
 }
