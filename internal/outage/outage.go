@@ -83,6 +83,20 @@ func (l *Log) OK(place string) {
 	l.logger.Info("fault ended", "place", groupOf(place), "after", l.now().Sub(g.since).Round(time.Millisecond), "failures", g.count)
 }
 
+// Forget drops what is wrong with place without a line: nobody tries any more, whether it works is not known.
+func (l *Log) Forget(place string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[groupOf(place)]
+	if g == nil {
+		return
+	}
+	delete(g.faults, place)
+	if len(g.faults) == 0 {
+		delete(l.groups, groupOf(place))
+	}
+}
+
 // Faults returns the faults that last now, in the order of their places.
 func (l *Log) Faults() []Fault {
 	l.mu.Lock()

@@ -36,12 +36,18 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 		if err != nil {
 			return ended(ctx, err)
 		}
-		if more {
+		switch quiet := time.Since(s.active); {
+		case more:
 			next = time.Now()
+		case quiet > quietAfter:
+			next = next.Add(s.opts.PollInterval)
 		}
 		poll.Reset(time.Until(next))
 	}
 }
+
+// quietAfter is how long a shard must have had nothing new before it is polled half as often.
+const quietAfter = 10 * time.Second
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
 func ended(ctx context.Context, err error) error {
@@ -92,6 +98,9 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 	}
 	s.held = time.Time{}
 	at := s.look()
+	if len(s.page.Records) > 0 || s.status.hot() {
+		s.active = time.Now()
+	}
 	records, err := s.pick(ctx, at)
 	if err != nil {
 		return nil, false, nil, err
@@ -202,7 +211,9 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 	}
 	s.opts.Faults.OK(PlaceSource)
 	s.opts.Faults.OK(s.place())
-	s.status.polled()
+	if stopped := s.status.polled(); stopped > 0 {
+		s.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
+	}
 	return nil
 }
 

@@ -90,6 +90,8 @@ type Shard struct {
 	oversize hold
 	// held is when the oldest record that the present turn leaves behind had the age zero, by the host's clock.
 	held time.Time
+	// active is when there was last something new or a gap to look for.
+	active time.Time
 	// kept and passed are used again and again for records and ids of a page.
 	kept   []source.Record
 	passed []uint64

@@ -65,8 +65,9 @@ type tracker struct {
 	status Status
 	// faults are what the latest tries of the stages failed with, empty where they did not.
 	faults [stages]string
-	// stopped says that the shard waits for a person.
+	// stopped says that the shard waits for a person, since when.
 	stopped bool
+	since   time.Time
 	// held is when the oldest record that was read but is too young had the age zero; queued are the same of the
 	// batches that are not acknowledged, oldest first. Zero and empty mean drained.
 	held   time.Time
@@ -103,21 +104,33 @@ func (t *tracker) fault(at stage, err error) {
 	t.update(func(*Status) { t.faults[at] = err.Error() })
 }
 
-// polled notes that the source answered; it ends a fault and a stop.
-func (t *tracker) polled() {
+// polled notes that the source answered; it ends a fault and a stop, and returns how long that has lasted.
+func (t *tracker) polled() (stopped time.Duration) {
 	t.update(func(s *Status) {
 		s.LastPoll, s.LastTurn = time.Now(), time.Now()
 		t.faults[reading] = ""
 		if t.stopped {
 			s.LastError, t.stopped = "", false
+			stopped = time.Since(t.since)
 		}
 	})
+	return stopped
+}
+
+// hot reports whether there are ids to look for at every poll.
+func (t *tracker) hot() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status.Gaps.Hot > 0
 }
 
 // stop notes why the shard cannot go on and reports whether that is new.
 func (t *tracker) stop(err error) (fresh bool) {
 	t.update(func(s *Status) {
 		fresh = !t.stopped || s.LastError != err.Error()
+		if !t.stopped {
+			t.since = time.Now()
+		}
 		s.LastError, t.stopped = err.Error(), true
 		// What was in flight counts as unpublished still.
 		if len(t.queued) > 0 {

@@ -1,6 +1,8 @@
 package jetstream
 
 import (
+	"context"
+
 	"bridge/internal/outage"
 	"bridge/sink"
 )
@@ -15,6 +17,15 @@ type faults struct {
 func (f *faults) fail(place, what string, err error) {
 	f.log.Fail(what, err)
 	f.hook(place, err)
+}
+
+// leave is end for who was asking under ctx, and says nothing of the fault when that has given up.
+func (f *faults) leave(ctx context.Context, what string) {
+	if ctx.Err() != nil {
+		f.log.Forget(what)
+		return
+	}
+	f.log.OK(what)
 }
 
 // end notes that it works or that nobody tries any more.

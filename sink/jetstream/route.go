@@ -180,7 +180,7 @@ func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
 		return stream, nil
 	}
 	what := "subject " + subject
-	defer s.faults.end(what)
+	defer s.faults.leave(ctx, what)
 	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
 	for {
 		stream, err := s.ask(ctx, subject)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bridge/internal/outage"
@@ -25,6 +26,8 @@ type Sink struct {
 	conns   *connector
 	faults  *faults
 	routes  routes
+	// seen says that the streams that messages are for were there.
+	seen atomic.Bool
 
 	// life ends with Close; it is the context of the goroutines in running, which outlive the call that starts them.
 	life    context.Context
@@ -140,13 +143,40 @@ func (s *Sink) Ready(ctx context.Context) error {
 	if err := s.conns.state(ctx); err != nil {
 		return fmt.Errorf("no connection to NATS: %w", err)
 	}
+	missing := s.missing(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := []error{s.faults.log.Err()}
+	errs := []error{s.faults.log.Err(), missing}
 	for _, l := range s.lanes {
 		errs = append(errs, l.anchor.loss())
 	}
 	return errors.Join(errs...)
+}
+
+// missing returns an error when a stream that messages are for is not there. It asks for each once until it was there.
+func (s *Sink) missing(ctx context.Context) error {
+	if s.options.CreateStream || s.seen.Load() {
+		return nil
+	}
+	if name := s.options.Stream; name != "" {
+		session, err := s.session(ctx)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+		defer cancel()
+		if _, err := session.js.Stream(ctx, name); err != nil {
+			return fmt.Errorf("stream %s: %w: create it, or set BRIDGE_NATS_CREATE_STREAM=true", name, err)
+		}
+	} else {
+		for _, subject := range s.options.Published {
+			if _, err := s.ask(ctx, subject); err != nil {
+				return err
+			}
+		}
+	}
+	s.seen.Store(true)
+	return nil
 }
 
 // Close ends the calls under way, closes the connection and waits for every goroutine. It may be called again.

@@ -28,7 +28,7 @@ func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 // verify compares one stream with its mark, as often as it takes to get an answer.
 func (s *Sink) verify(ctx context.Context, m sink.Mark) error {
 	what := "verify " + m.Place
-	defer s.faults.end(what)
+	defer s.faults.leave(ctx, what)
 	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
 	var until time.Time
 	for {

@@ -117,7 +117,11 @@ func (l *lane) take(abandon context.CancelCauseFunc) *flight {
 	l.flight = nil
 	if len(l.queue) == 0 || l.sink.life.Err() != nil {
 		l.busy = false
-		l.calm()
+		if l.held {
+			// Whoever was held up has left.
+			l.held = false
+			l.sink.faults.drop(l.place)
+		}
 		return nil
 	}
 	f := &flight{abandon: abandon, buffers: bufferPool.Get().(*buffers)}

@@ -60,7 +60,7 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 	}
 	pause := newBackoff()
 	who := fmt.Sprintf("call %d ", s.calls.Add(1))
-	defer s.faults.okAll(who)
+	defer func() { s.faults.endAll(who, ctx.Err() != nil) }()
 	for {
 		s.cluster.follow(unknown)
 		err := s.look(ctx, who, append(old, unknown...))

@@ -41,21 +41,34 @@ func (f *faults) fail(who, scope string, err error) {
 func (f *faults) ok(who string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leave(who)
+	f.end(who, f.log.OK)
 }
 
-// okAll is ok for all whose names begin with prefix.
-func (f *faults) okAll(prefix string) {
+// drop notes that who has given up; whether the fault lasts is not known.
+func (f *faults) drop(who string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.end(who, f.log.Forget)
+}
+
+// endAll is ok, or with gaveUp drop, for all whose names begin with prefix.
+func (f *faults) endAll(prefix string, gaveUp bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how := f.log.OK
+	if gaveUp {
+		how = f.log.Forget
+	}
 	for who := range f.scopeOf {
 		if strings.HasPrefix(who, prefix) {
-			f.leave(who)
+			f.end(who, how)
 		}
 	}
 }
 
-func (f *faults) leave(who string) {
+func (f *faults) leave(who string) { f.end(who, f.log.OK) }
+
+func (f *faults) end(who string, how func(place string)) {
 	scope, held := f.scopeOf[who]
 	if !held {
 		return
@@ -63,6 +76,6 @@ func (f *faults) leave(who string) {
 	delete(f.scopeOf, who)
 	if f.waiting[scope]--; f.waiting[scope] == 0 {
 		delete(f.waiting, scope)
-		f.log.OK(scope)
+		how(scope)
 	}
 }

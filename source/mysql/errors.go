@@ -20,7 +20,9 @@ const (
 	erColAccessDenied   = 1143
 	erNoSuchTable       = 1146
 	erKeyDoesNotExist   = 1176
-	erViewInvalid       = 1356
+
+	erWrongNumberOfColumns = 1222
+	erViewInvalid          = 1356
 )
 
 var (
@@ -46,7 +48,7 @@ func number(err error) uint16 {
 // mayBeStale reports whether err can come from columns or indexes that changed since they were read.
 func mayBeStale(err error) bool {
 	switch number(err) {
-	case erBadField, erKeyDoesNotExist, erColAccessDenied:
+	case erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns:
 		return true
 	}
 	return errors.Is(err, errStale)

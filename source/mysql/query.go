@@ -29,7 +29,7 @@ func (t tableName) quoted() string {
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // pageQuery is the statement of a page in the pieces between its numbers.
-type pageQuery struct{ upToWhere, id, limit string }
+type pageQuery struct{ upToWhere, id, limit, guard string }
 
 // newPageQuery composes the statement for columns. Both parts go by index, whose first and only column is the id.
 func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
@@ -47,7 +47,12 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 		}
 	}
 	b.WriteString(" FROM " + t.quoted() + " FORCE INDEX (" + quoteName(sh.index) + ") WHERE ")
-	return pageQuery{upToWhere: b.String(), id: id, limit: " ORDER BY " + id + " LIMIT "}
+	q := pageQuery{upToWhere: b.String(), id: id, limit: " ORDER BY " + id + " LIMIT "}
+	if sh.whole {
+		// It brings nothing, but the server refuses the statement once the table has another number of columns.
+		q.guard = " UNION ALL (SELECT NULL, t.* FROM " + t.quoted() + " AS t LIMIT 0)"
+	}
+	return q
 }
 
 // text returns the statement for q with at most limit records.
@@ -67,7 +72,7 @@ func (p pageQuery) text(q source.Query, limit int) string {
 	b = append(b, p.limit...)
 	b = strconv.AppendInt(b, int64(limit), 10)
 	b = append(b, ')')
-	return string(b)
+	return string(append(b, p.guard...))
 }
 
 // appendRanges appends the condition that the column id lies in one of ranges.

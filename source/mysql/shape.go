@@ -16,6 +16,8 @@ type shape struct {
 	single []bool
 	// index is the unique index of the id.
 	index string
+	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
+	whole bool
 	// counted says that the id is the table's AUTO_INCREMENT column.
 	counted bool
 }
@@ -24,7 +26,7 @@ func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
 	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
-		slices.Equal(sh.single, other.single) && sh.index == other.index
+		slices.Equal(sh.single, other.single) && sh.index == other.index && sh.whole == other.whole && sh.counted == other.counted
 }
 
 // changes returns what is different in now as log attributes.
@@ -182,7 +184,10 @@ func (s *shard) compose(table []tableColumn) *shape {
 	for _, r := range s.roles() {
 		wanted[find(table, r.column)] = true
 	}
-	sh := &shape{columns: &source.Columns{}}
+	sh := &shape{columns: &source.Columns{}, whole: !s.narrow}
+	for i, column := range table {
+		sh.whole = sh.whole && wanted[i] == !column.invisible
+	}
 	at := make([]int, len(table))
 	for i, column := range table {
 		if !wanted[i] {

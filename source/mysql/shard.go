@@ -21,6 +21,8 @@ type shard struct {
 	query pageQuery
 	// refreshed is when the columns were read.
 	refreshed time.Time
+	// narrow says that the login may read single columns only.
+	narrow bool
 	// types are the result types of the first page since then.
 	types []byte
 
@@ -32,6 +34,12 @@ var _ source.Shard = (*shard)(nil)
 // Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	err := s.try(ctx, q, p)
+	if denied := number(err); s.shape != nil && s.shape.whole && (denied == erTableAccessDenied || denied == erColAccessDenied) {
+		// A login with grants on single columns may not say `SELECT *`.
+		s.narrow = true
+		s.refreshed = time.Time{}
+		err = s.try(ctx, q, p)
+	}
 	if err != nil && s.shape != nil && mayBeStale(err) {
 		s.refreshed = time.Time{}
 		err = s.try(ctx, q, p)
