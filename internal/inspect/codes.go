@@ -35,6 +35,8 @@ const (
 	IDIssuer Code = "id-issuer"
 	// IDNegative: rows with ids below 1 are not read.
 	IDNegative Code = "id-negative"
+	// IDReuse: the id of a deleted newest row is given to the next one.
+	IDReuse Code = "id-reuse"
 	// IDOrder: ID_ORDER contradicts what the server does.
 	IDOrder         Code = "id-order"
 	TimeType        Code = "time-type"

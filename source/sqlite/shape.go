@@ -92,6 +92,9 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	if index == "" && table.autoIncrement {
 		sh.counter = table.name
 	}
+	if err := s.checkKey(ctx, c, table); err != nil {
+		return nil, err
+	}
 	return sh, s.checkRoles(table.columns)
 }
 

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/internal/inspect"
+	"bridge/source"
+)
+
+var _ source.Inspector = (*Source)(nil)
+
+// Inspect looks at the file and at tables as [source.Inspector] says.
+func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce int) source.Inspection {
+	var found source.Inspection
+	var version, journal string
+	err := s.do(ctx, func(ctx context.Context, c *session) error {
+		err := c.query(ctx, "SELECT sqlite_version() AS version", func(get func(string) string) { version = get("version") })
+		if err != nil {
+			return err
+		}
+		return c.query(ctx, "PRAGMA main.journal_mode", func(get func(string) string) { journal = get("journal_mode") })
+	})
+	found.Server.Summary = fmt.Sprintf("SQLite %s, %s, journal %s", version, s.options.Path, journal)
+	if err != nil {
+		found.Server.Summary = "SQLite, " + s.options.Path
+		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "file", "cannot be read: "+explain(err).Error()).
+			Says("correct the path in BRIDGE_SOURCE_URL, or see to the file; to try it by hand").Types("sqlite3 -readonly %s .tables", s.options.Path)
+		return found
+	}
+	found.Tables = make([]source.TableInspection, len(tables))
+	var group errgroup.Group
+	group.SetLimit(max(1, atOnce))
+	for i, expected := range tables {
+		group.Go(func() error {
+			found.Tables[i] = s.inspectTable(ctx, expected)
+			return nil
+		})
+	}
+	// Every error has become a finding.
+	_ = group.Wait()
+	return found
+}
+
+// tableInspection judges one table.
+type tableInspection struct {
+	*shard
+	inspect.Report
+	expected source.Expected
+	info     tableInfo
+}
+
+func (s *Source) inspectTable(ctx context.Context, expected source.Expected) source.TableInspection {
+	t := &tableInspection{shard: &shard{source: s, spec: expected.Spec, table: nameTable(expected.Spec.Table)}, expected: expected}
+	found := source.TableInspection{Order: source.OrderStrict, Why: "SQLite has one writer at a time"}
+	if expected.Order != "" {
+		found.Order, found.Why = expected.Order, "by ID_ORDER"
+	}
+	if err := s.do(ctx, t.look); err != nil {
+		t.fault(err)
+		found.Order, found.Why = "", ""
+	}
+	found.Findings = t.Findings
+	return found
+}
+
+// fault turns an error that keeps the table from being looked at into a finding.
+func (t *tableInspection) fault(err error) {
+	if errors.Is(err, source.ErrMissing) {
+		t.Add(inspect.Unsafe, inspect.NoTable, t.spec.Table, "does not exist").
+			Says("create the table, or correct TABLE of the stream or the path in BRIDGE_SOURCE_URL").Types("sqlite3 -readonly %s .tables", t.source.options.Path)
+		return
+	}
+	t.Add(inspect.Unsafe, inspect.NotInspected, t.spec.Table, "could not be looked at: "+explain(err).Error()).
+		Says("see to the cause, then run bridge check again")
+}
+
+// look reads what the schema says and judges it.
+func (t *tableInspection) look(ctx context.Context, c *session) (err error) {
+	// Again after a lock, from the beginning.
+	t.Findings = nil
+	if t.info, err = t.readTable(ctx, c); err != nil {
+		return err
+	}
+	indexes, err := t.readIndexes(ctx, c, t.info)
+	if err != nil {
+		return err
+	}
+	complete := t.judgeColumns()
+	if find(t.info.columns, t.spec.ID) >= 0 {
+		sound, err := t.judgeID(ctx, c)
+		if err != nil {
+			return err
+		}
+		if complete && sound {
+			if err := t.judgePosition(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	if complete {
+		t.judgeKey(indexes)
+		t.judgeTimes(indexes)
+	}
+	return nil
+}
+
+// judgeColumns reports whether every column that the stream names is there.
+func (t *tableInspection) judgeColumns() (complete bool) {
+	complete = true
+	names := make([]string, len(t.info.columns))
+	for i, column := range t.info.columns {
+		names[i] = column.name
+	}
+	for _, r := range t.roles() {
+		if find(t.info.columns, r.column) < 0 {
+			complete = false
+			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.column, r.setting)).
+				Says("correct %s of the stream: the columns are %s", r.setting, strings.Join(names, ", "))
+		}
+	}
+	return complete
+}
+
+// judgeID reports whether the table can be tailed by its id.
+func (t *tableInspection) judgeID(ctx context.Context, c *session) (sound bool, err error) {
+	id := t.info.columns[find(t.info.columns, t.spec.ID)]
+	if !isID(id.declared) {
+		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is no integer", id.name, orNone(id.declared))).
+			Says("name the integer column that counts up with ID of the stream")
+		return false, nil
+	}
+	unique, err := t.uniqueIndexes(ctx, c, t.info)
+	if err != nil {
+		return false, err
+	}
+	index, found := unique[upper(id.name)]
+	switch {
+	case !found:
+		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone", id.name)).
+			Says("name another column with ID of the stream, or let the application run").Types("%s", t.createUnique(id.name))
+		return false, nil
+	case index != "" && !id.notNull:
+		t.Add(inspect.Unsafe, inspect.IDNull, t.spec.Table, fmt.Sprintf("has the id column %s that may be NULL", id.name)).
+			Says("let the application make the table anew with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
+		return false, nil
+	case index == "" && !t.info.autoIncrement && !t.info.withoutRowID:
+		t.Add(inspect.Warning, inspect.IDReuse, t.spec.Table, fmt.Sprintf("gives the id of a deleted newest row to the next row (%s is not AUTOINCREMENT): that row would not be seen by the tail", id.name)).
+			Says("nothing where the newest rows are never deleted; otherwise let the application make the table anew with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
+	case index != "" || t.info.withoutRowID:
+		if t.expected.Order == "" {
+			t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not its INTEGER PRIMARY KEY), so it does not show in which order ids come", id.name)).
+				Says("say so with ID_ORDER of the stream: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out")
+		}
+	}
+	return true, nil
+}
+
+// judgePosition compares the position with the ids that the table has.
+func (t *tableInspection) judgePosition(ctx context.Context, c *session) error {
+	if t.expected.Position == nil || *t.expected.Position == 0 {
+		return nil
+	}
+	next, err := t.nextID(ctx, c)
+	if err != nil {
+		return err
+	}
+	var highest uint64
+	err = c.query(ctx, "SELECT COALESCE(MAX("+quoteName(t.spec.ID)+"), 0) AS highest FROM "+t.table.quoted(), func(get func(string) string) {
+		// A highest id below 1 is none.
+		if n, err := strconv.ParseUint(get("highest"), 10, 64); err == nil {
+			highest = n
+		}
+	})
+	if err != nil {
+		return err
+	}
+	position, set := *t.expected.Position, "bridge checkpoint set "+t.expected.Stream+" "+t.expected.Shard
+	commands := fmt.Sprintf("%s 0\n%s %d", set, set, highest)
+	switch {
+	case next > 0 && next <= position:
+		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
+			Says("the table was emptied or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on behind its highest id").
+			Types("%s", commands)
+	case next == 0 && position > highest:
+		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
+			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on behind its highest id").
+			Types("%s", commands)
+	}
+	return nil
+}
+
+// judgeKey looks whether every entity is a single row.
+func (t *tableInspection) judgeKey(indexes []tableIndex) {
+	if fault := t.keyFault(indexes, t.info); fault != "" {
+		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
+			Says("name the columns of a unique index with KEY of the stream, or let the application declare the columns NOT NULL and run").
+			Types("%s", t.createUnique(t.spec.Key...))
+	}
+}
+
+// judgeTimes looks at the columns with the times of a row.
+func (t *tableInspection) judgeTimes(indexes []tableIndex) {
+	if err := t.checkRoles(t.info.columns); err != nil {
+		t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, "has a column that is no time: "+err.Error()).Says("correct CREATED or MODIFIED of the stream")
+	}
+	if t.spec.Modified == "" || !t.expected.Updates {
+		return
+	}
+	for _, index := range indexes {
+		if !index.partial && upper(index.columns[0]) == upper(t.spec.Modified) {
+			return
+		}
+	}
+	t.Add(inspect.Warning, inspect.ModifiedIndex, t.spec.Table, "has no index that begins with MODIFIED ("+t.spec.Modified+"): updates and soft deletes wait for the next reconcile").
+		Says("to have them within a second let the application run").
+		Types("CREATE INDEX %s ON %s (%s, %s);", quoteName(t.spec.Table+"_"+t.spec.Modified), quoteName(t.table.table), quoteName(t.spec.Modified), quoteName(t.spec.ID))
+}

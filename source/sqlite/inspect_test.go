@@ -1,0 +1,104 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/internal/inspect"
+	"bridge/source"
+)
+
+// healthy is a table in which nothing is found.
+const healthy = `CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL, b TEXT NOT NULL, state TEXT,
+	created TEXT NOT NULL DEFAULT (strftime('%F %T.%f')), modified TEXT NOT NULL DEFAULT '2026-01-01', UNIQUE (b, a));
+	CREATE INDEX by_modified ON t (modified); INSERT INTO t (a, b) VALUES ('x', 'y'), ('x', 'z')`
+
+func TestInspect(t *testing.T) {
+	position := func(id uint64) *uint64 { return &id }
+	for _, test := range []struct {
+		name string
+		// table is created in place of the healthy one.
+		table  string
+		change func(*source.Expected)
+		want   []string
+		// refused says that the tail refuses the table, too.
+		refused bool
+	}{
+		{name: "nothing in a healthy table"},
+		{name: "no table", change: func(e *source.Expected) { e.Spec.Table = "u" }, want: []string{"unsafe no-table"}, refused: true},
+		{name: "every column that is not there", change: func(e *source.Expected) { e.Spec.Created, e.Spec.Fields = "born", []string{"a", "c"} },
+			want: []string{"unsafe no-column", "unsafe no-column"}, refused: true},
+		{name: "an id that is a text", change: func(e *source.Expected) { e.Spec.ID = "a" }, want: []string{"unsafe id-type"}, refused: true},
+		{name: "an id that is not unique", table: "CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
+		{name: "an id that may be NULL", table: "CREATE TABLE t (id INTEGER UNIQUE, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-null"}, refused: true},
+		{name: "ids that are given again", table: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"warning id-reuse"}},
+		{name: "ids of an unknown issuer", table: "CREATE TABLE t (id INTEGER NOT NULL UNIQUE, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"warning id-issuer"}},
+		{name: "a KEY that is not unique", change: func(e *source.Expected) { e.Spec.Key = []string{"a"} }, want: []string{"unsafe key-not-unique"}, refused: true},
+		{name: "a KEY that is unique for some rows", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL); CREATE UNIQUE INDEX some ON t (a) WHERE a > 'b'",
+			change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
+		{name: "a KEY that may be NULL", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT UNIQUE)", change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
+		{name: "nothing in a KEY of facts", change: func(e *source.Expected) { e.Spec.Key, e.Spec.UniqueKey = []string{"a"}, false }},
+		{name: "nothing in a KEY that holds the id", change: func(e *source.Expected) { e.Spec.Key = []string{"ID", "a"} }},
+		{name: "no index on MODIFIED", change: func(e *source.Expected) { e.Spec.Modified = "created" }, want: []string{"warning modified-index"}},
+		{name: "nothing behind a position of this table", change: func(e *source.Expected) { e.Position = position(2) }},
+		{name: "ids that are used again", change: func(e *source.Expected) { e.Position = position(3) }, want: []string{"unsafe ids-reused"}},
+		{name: "a position ahead of a table that does not count", table: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)",
+			change: func(e *source.Expected) { bare(e); e.Position = position(3) }, want: []string{"warning id-reuse", "warning position-ahead"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBase(t, wal)
+			if test.table == "" {
+				test.table = healthy
+			}
+			b.exec(t, test.table)
+			expected := source.Expected{
+				Spec:    source.Spec{Table: "t", ID: "id", Key: []string{"a", "B"}, UniqueKey: true, Created: "created", Modified: "modified"},
+				Updates: true, Stream: "s", Shard: "t",
+			}
+			if test.change != nil {
+				test.change(&expected)
+			}
+			found := b.source.Inspect(t.Context(), []source.Expected{expected}, 2)
+			if len(found.Server.Findings) > 0 || len(found.Tables) != 1 || !strings.Contains(found.Server.Summary, b.path+", journal wal") {
+				t.Fatalf("found %+v", found)
+			}
+			var got []string
+			for _, f := range found.Tables[0].Findings {
+				got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Code))
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("found %v, want %q", found.Tables[0].Findings, test.want)
+			}
+			err := b.source.Shard(expected.Spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+			if refused := errors.Is(err, source.ErrUnfit) || errors.Is(err, source.ErrMissing); refused != test.refused {
+				t.Errorf("the tail says %v", err)
+			}
+		})
+	}
+	t.Run("the statement that is printed heals", func(t *testing.T) {
+		b := newBase(t, rollback)
+		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL, m TEXT)")
+		expected := []source.Expected{{Spec: source.Spec{Table: "t", ID: "id", Key: []string{"a"}, UniqueKey: true, Modified: "m"}, Updates: true}}
+		for _, f := range b.source.Inspect(t.Context(), expected, 1).Tables[0].Findings {
+			b.exec(t, f.Statement)
+		}
+		if found := b.source.Inspect(t.Context(), expected, 1).Tables[0]; len(found.Findings) > 0 || found.Order != source.OrderStrict {
+			t.Errorf("found %+v", found)
+		}
+	})
+	t.Run("a file that is not there", func(t *testing.T) {
+		found := open(t, filepath.Join(t.TempDir(), "none.db")).Inspect(t.Context(), []source.Expected{{}}, 1)
+		if found.Tables != nil || len(found.Server.Findings) != 1 || found.Server.Findings[0].Code != inspect.SourceUnreachable {
+			t.Errorf("found %+v", found)
+		}
+	})
+}
+
+// bare leaves out the columns that a small table does not have.
+func bare(e *source.Expected) {
+	e.Spec = source.Spec{Table: "t", ID: "id", Key: []string{"a"}, UniqueKey: true}
+}
