@@ -16,6 +16,7 @@ import (
 	"bridge/event"
 	"bridge/internal/inspect"
 	"bridge/sink"
+	"bridge/sink/embedded"
 	"bridge/source"
 )
 
@@ -143,6 +144,10 @@ func expectations(cfg *Config, positions map[checkpoint.Key]uint64) []source.Exp
 }
 
 func inspectSink(ctx context.Context, cfg *Config) inspect.Report {
+	if cfg.Sink.Scheme == "embedded" {
+		// To open it would start a server.
+		return embedded.Inspect(ctx, embeddedOptions(cfg, slog.New(slog.DiscardHandler)))
+	}
 	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), func(string, error) {})
 	if err != nil {
 		var r inspect.Report

@@ -6,6 +6,7 @@ import (
 
 	"bridge/event"
 	"bridge/source/mysql"
+	"bridge/source/sqlite"
 )
 
 // Config is everything that the environment says, judged and ready for wiring. Defaults are filled in. It holds no secret:
@@ -40,21 +41,28 @@ type Warning struct{ Variable, Text string }
 // Secret returns a secret as it is now. Where the variable names a file, every call reads it. The error never holds the secret.
 type Secret func() (string, error)
 
-// Source says which database to read. Scheme is "mysql", the only one so far.
+// Source says which database to read. Scheme is "mysql" or "sqlite"; the struct named after it is set.
 type Source struct {
 	Scheme string
-	// Addr is host:port, for the log.
+	// Addr is host:port, or the path of the file, for the log.
 	Addr string
-	// MySQL holds what the URL says; the rest of it has its zero value.
-	MySQL mysql.Options
+	// Database is data.row.source of tables without a database: the one of the URL, or the base name of the file.
+	Database string
+	// MySQL and SQLite hold what the URL says; the rest of them has its zero value.
+	MySQL  mysql.Options
+	SQLite sqlite.Options
 }
 
-// Sink says which bus to publish to. Scheme is "kafka", "nats" or "stdout"; the struct named after it is set.
+// Sink says which bus to publish to. Scheme is "kafka", "nats", "embedded" or "stdout"; the struct named after it is set.
 type Sink struct {
-	Scheme string
-	Kafka  Kafka
-	NATS   NATS
+	Scheme   string
+	Kafka    Kafka
+	NATS     NATS
+	Embedded Embedded
 }
+
+// speaksNATS reports whether destinations are subjects of NATS.
+func (s *Sink) speaksNATS() bool { return s.Scheme == "nats" || s.Scheme == "embedded" }
 
 // Kafka says how to reach the brokers.
 type Kafka struct {
@@ -85,6 +93,16 @@ type NATS struct {
 	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
 	Stream string
 	Create bool
+}
+
+// Embedded says where the NATS server inside the process keeps its data and whether others reach it.
+type Embedded struct {
+	// Dir is a folder; it need not exist.
+	Dir string
+	// Listen is host:port, empty for no listener; port 0 is a free one.
+	Listen string
+	// Stream is the JetStream stream, which is created.
+	Stream string
 }
 
 // Stream is one stream.

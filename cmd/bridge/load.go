@@ -40,13 +40,16 @@ func loadConfig(environ []string, secrets *redactor) (*Config, error) {
 	// The value is one of those allowed, or there is a fault already.
 	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
 	l.judgeProcess(cfg)
-	cfg.Source = l.source()
+	cfg.Source = l.source(settings.Tuning.TimeZone.location)
 	cfg.Sink = l.sink(&settings)
 	cfg.CheckpointPath = l.checkpoint(settings.Ends.CheckpointURL)
+	cfg.Sink.Embedded.beside(cfg.CheckpointPath)
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
 	}
 	l.judgeDatabase(cfg)
+	l.warnZones(cfg)
+	l.judgeTables(cfg)
 	l.warnWithoutEffect(&settings.Tuning, names)
 	cfg.Warnings = l.warnings
 	if err := l.err(); err != nil {

@@ -23,7 +23,7 @@ const updateCommand = "go test ./cmd/bridge -run Reference -update"
 var groupNotes = map[string]string{
 	"Defaults for all streams": "Every stream can override them, see below.",
 	"Kafka":                    "For the sink kafka: only; with another one they are judged, and a warning says that they have no effect.",
-	"NATS JetStream":           "For the sink nats: only. Log in by user and password or a token in BRIDGE_SINK_URL, by NATS_CREDS or by NATS_NKEY.",
+	"NATS JetStream":           "For the sink nats: only, save the first two, which embedded: has, too. Log in by user and password or a token in BRIDGE_SINK_URL, by NATS_CREDS or by NATS_NKEY.",
 	streamGroup:                "The name is that of BRIDGE_STREAMS in upper case. Where several stream names fit a variable, the longest one wins.",
 	overrideGroup:              "They win over the variables for all streams.",
 }

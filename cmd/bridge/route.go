@@ -10,10 +10,15 @@ import (
 
 // physical splits a table as configured into its database and its name.
 func (c *Config) physical(table string) (database, name string) {
-	if database, name, ok := strings.Cut(table, "."); ok {
-		return database, name
+	database, name, ok := strings.Cut(table, ".")
+	switch {
+	case !ok:
+		return c.Source.Database, table
+	case c.Source.Scheme == "sqlite":
+		// Every file calls its database main.
+		return c.Source.Database, name
 	}
-	return c.Source.MySQL.Database, table
+	return database, name
 }
 
 // template returns the template of a stream's destination and how values are written into it. The configuration has judged it.

@@ -21,8 +21,8 @@ type globalSettings struct {
 }
 
 type endSettings struct {
-	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read. User and password are percent-encoded. It needs SELECT and nothing else. Behind the database, ?tls=true, skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
-	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or stdout: for one event a line."`
+	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms where Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. Behind the database, ?tls=true, skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
+	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let others in, without a login; port 0 is a free one), or stdout: for one event a line."`
 	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"Where the positions are kept. It must survive a restart."`
 	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas: letters, digits and _. Every stream has variables of its own, see below."`
 }
@@ -64,8 +64,8 @@ type kafkaSettings struct {
 }
 
 type natsSettings struct {
-	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream that takes the messages. Required where it is to be created."`
-	NATSCreateStream bool   `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream when it is missing."`
+	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream that takes the messages. Required where it is to be created, save with embedded:, where it is BRIDGE by default."`
+	NATSCreateStream bool   `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream when it is missing. embedded: always does."`
 	NATSCreds        string `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
 	NATSNKey         string `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
 	NATSTLSCA        string `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the authorities to trust, instead of the system's."`
@@ -85,7 +85,7 @@ type streamSettings struct {
 	Created     string `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was made."`
 	Modified    string `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
 	Deleted     string `env:"DELETED" example:"is_deleted" doc:"The column that marks a row as deleted."`
-	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Without it: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS."`
+	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Without it: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
 	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`
 	Start       start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a stream without a checkpoint begins: beginning, latest, or behind an id."`

@@ -29,6 +29,8 @@ func (l *loader) sink(settings *globalSettings) Sink {
 	case scheme == "stdout" && rest != "":
 		l.add(sinkVariable, "has something behind stdout: write stdout: alone")
 	case scheme == "stdout":
+	case scheme == "embedded":
+		s.Embedded = l.embedded(text, settings.NATS.NATSStream)
 	case !slashes:
 		l.add(sinkVariable, "has no // behind the scheme: write %s://host:port", scheme)
 	case scheme == "kafka":
@@ -49,7 +51,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 // another sink by changing one variable.
 func (l *loader) warnOtherBus(begin, scheme string) {
 	for _, name := range l.env.names() {
-		if strings.HasPrefix(name, prefix+begin) && !l.has(name) {
+		if strings.HasPrefix(name, prefix+begin) && !l.has(name) && !(scheme == "embedded" && embeddedHas(name)) {
 			l.warn(name, "has no effect with the sink %s:", scheme)
 		}
 	}
@@ -176,7 +178,12 @@ func (l *loader) natsContradictions(n *NATS, inURL bool) {
 	if n.Create && n.Stream == "" {
 		l.add(prefix+"NATS_STREAM", "is not set, but BRIDGE_NATS_CREATE_STREAM is true: name the stream to create")
 	}
-	if n.Stream != "" && strings.ContainsAny(n.Stream, ". \t*>/\\") {
+	l.natsStream(n.Stream)
+}
+
+// natsStream judges the name of a JetStream stream.
+func (l *loader) natsStream(name string) {
+	if strings.ContainsAny(name, ". \t*>/\\") {
 		l.add(prefix+"NATS_STREAM", `is no name of a stream: use no white space and none of . * > / \`)
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"bridge/source/mysql"
+	"bridge/source/sqlite"
 )
 
 const (
@@ -16,8 +19,8 @@ const (
 	mysqlExample   = "mysql://user:password@host:3306/database"
 )
 
-// source judges BRIDGE_SOURCE_URL.
-func (l *loader) source() Source {
+// source judges BRIDGE_SOURCE_URL. zone is BRIDGE_TIME_ZONE.
+func (l *loader) source(zone *time.Location) Source {
 	text := l.env[sourceVariable]
 	if text == "" || l.has(sourceVariable) {
 		return Source{}
@@ -25,6 +28,9 @@ func (l *loader) source() Source {
 	scheme, _, ok := l.cutScheme(sourceVariable, text, sourceSchemes, mysqlExample)
 	if !ok {
 		return Source{}
+	}
+	if scheme == "sqlite" {
+		return l.sqlite(text, zone)
 	}
 	options, err := parseMySQL(text)
 	if err != nil {
@@ -35,9 +41,33 @@ func (l *loader) source() Source {
 	// It cannot fail so shortly after the parse; a file that changed meanwhile shows at the connect.
 	_, _ = options.Password()
 	return Source{
-		Scheme: scheme,
-		Addr:   net.JoinHostPort(options.Host, strconv.Itoa(cmp.Or(options.Port, 3306))),
-		MySQL:  options,
+		Scheme:   scheme,
+		Addr:     net.JoinHostPort(options.Host, strconv.Itoa(cmp.Or(options.Port, 3306))),
+		Database: options.Database,
+		MySQL:    options,
+	}
+}
+
+// sqlite judges sqlite:///path. Times without a zone are in zone.
+func (l *loader) sqlite(text string, zone *time.Location) Source {
+	options, err := sqlite.ParseURL(text)
+	if err != nil {
+		l.add(sourceVariable, "%v", err)
+		return Source{}
+	}
+	options.TimeZone = zone
+	file := filepath.Base(options.Path)
+	return Source{
+		Scheme: "sqlite", Addr: options.Path, Database: cmp.Or(strings.TrimSuffix(file, filepath.Ext(file)), file), SQLite: options,
+	}
+}
+
+// warnZones warns of streams with a zone of their own where the source knows one zone only.
+func (l *loader) warnZones(cfg *Config) {
+	for _, s := range cfg.Streams {
+		if variable := variablePrefix(s.Name) + "TIME_ZONE"; cfg.Source.Scheme == "sqlite" && l.env[variable] != "" {
+			l.warn(variable, "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)
+		}
 	}
 }
 
@@ -72,9 +102,25 @@ func parseMySQL(text string) (mysql.Options, error) {
 	return mysql.ParseURL(text)
 }
 
+// judgeTables finds a table that a stream has twice under different names.
+func (l *loader) judgeTables(cfg *Config) {
+	for _, s := range cfg.Streams {
+		known := make(map[string]bool)
+		for _, table := range s.Tables {
+			database, name := cfg.physical(table)
+			if full := database + "." + name; known[full] {
+				l.add(variablePrefix(s.Name)+"TABLE", "names one table twice, with and without its database: name it once")
+				break
+			} else {
+				known[full] = true
+			}
+		}
+	}
+}
+
 // judgeDatabase finds tables without a database where the URL names none either.
 func (l *loader) judgeDatabase(cfg *Config) {
-	if cfg.Source.Scheme == "" || cfg.Source.MySQL.Database != "" {
+	if cfg.Source.Scheme != "mysql" || cfg.Source.Database != "" {
 		return
 	}
 	for _, s := range cfg.Streams {

@@ -161,7 +161,7 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 	switch cfg.Sink.Scheme {
 	case "kafka":
 		parse = sink.ParseTopic
-	case "nats":
+	case "nats", "embedded":
 		parse = sink.ParseSubject
 		fallback = "eiffel.{family}.{type}.{tag}.{domain}"
 	}
@@ -207,7 +207,7 @@ func (l *loader) deadLetter(begin string, s *Stream, cfg *Config) {
 	switch cfg.Sink.Scheme {
 	case "kafka":
 		err = sink.CheckTopic(s.DeadLetter)
-	case "nats":
+	case "nats", "embedded":
 		err = sink.CheckSubject(s.DeadLetter)
 	}
 	if s.DeadLetter != "" && err != nil {

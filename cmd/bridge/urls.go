@@ -20,8 +20,8 @@ type scheme struct {
 }
 
 var (
-	sourceSchemes     = []scheme{{"mysql", true}, {"sqlite", false}}
-	sinkSchemes       = []scheme{{"kafka", true}, {"nats", true}, {"stdout", true}, {"embedded", false}}
+	sourceSchemes     = []scheme{{"mysql", true}, {"sqlite", true}}
+	sinkSchemes       = []scheme{{"kafka", true}, {"nats", true}, {"stdout", true}, {"embedded", true}}
 	checkpointSchemes = []scheme{{"file", true}, {"mysql", false}}
 )
 

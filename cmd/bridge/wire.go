@@ -11,11 +11,13 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/pipeline"
 	"bridge/sink"
+	"bridge/sink/embedded"
 	"bridge/sink/jetstream"
 	"bridge/sink/kafka"
 	"bridge/sink/stdout"
 	"bridge/source"
 	"bridge/source/mysql"
+	"bridge/source/sqlite"
 )
 
 // maxReads bounds the reads that run at the same time, each on a connection of its own.
@@ -27,6 +29,10 @@ func openSource(cfg *Config, logger *slog.Logger) (source.Source, error) {
 		options := cfg.Source.MySQL
 		options.MaxConns, options.Logger = maxReads, logger
 		return mysql.Open(options)
+	case "sqlite":
+		options := cfg.Source.SQLite
+		options.MaxConns, options.Logger = maxReads, logger
+		return sqlite.Open(options)
 	default:
 		return nil, fmt.Errorf("no source for the scheme %q", cfg.Source.Scheme)
 	}
@@ -38,11 +44,47 @@ func openSink(cfg *Config, logger *slog.Logger, fault sink.Fault) (sink.Sink, er
 		return kafka.Open(kafkaOptions(cfg, logger, fault))
 	case "nats":
 		return jetstream.Open(natsOptions(cfg, logger, fault))
+	case "embedded":
+		s, err := openEmbedded(cfg, logger, fault)
+		if err != nil {
+			// Not s: a nil pointer in an interface is not nil.
+			return nil, err
+		}
+		return s, nil
 	case "stdout":
 		return stdout.Open(stdout.Options{Writer: os.Stdout, Logger: logger, Fault: fault})
 	default:
 		return nil, fmt.Errorf("no sink for the scheme %q", cfg.Sink.Scheme)
 	}
+}
+
+// openEmbedded starts a NATS server inside the process and the sink on it.
+func openEmbedded(cfg *Config, logger *slog.Logger, fault sink.Fault) (*embedded.Sink, error) {
+	e := cfg.Sink.Embedded
+	s, err := embedded.Open(embeddedOptions(cfg, logger),
+		func(server embedded.Conns) (sink.Sink, error) {
+			return jetstream.Open(jetstream.Options{
+				InProcess: server, Stream: e.Stream, CreateStream: true, Subjects: cfg.subjects(), Published: cfg.published(), Logger: logger, Fault: fault,
+			})
+		})
+	if err != nil {
+		return nil, err
+	}
+	logger.Info("NATS runs inside the process", "data", e.Dir, "stream", e.Stream, "url", embeddedURL(s))
+	return s, nil
+}
+
+func embeddedOptions(cfg *Config, logger *slog.Logger) embedded.Options {
+	e := cfg.Sink.Embedded
+	return embedded.Options{Dir: e.Dir, Listen: e.Listen, Stream: e.Stream, Subjects: cfg.subjects(), Logger: logger}
+}
+
+// embeddedURL is where others reach the server, empty where they do not.
+func embeddedURL(s *embedded.Sink) string {
+	if addr := s.Addr(); addr != nil {
+		return "nats://" + addr.String()
+	}
+	return ""
 }
 
 func kafkaOptions(cfg *Config, logger *slog.Logger, fault sink.Fault) kafka.Options {

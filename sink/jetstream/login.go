@@ -30,6 +30,9 @@ func (o *Options) login() ([]nats.Option, error) {
 		nats.NoReconnect(),
 		nats.Timeout(connectTimeout), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(1), nats.FlusherTimeout(writeTimeout),
 	}
+	if o.InProcess != nil {
+		return append(options, nats.InProcessServer(o.InProcess)), nil
+	}
 	if o.TLS != nil {
 		config, err := o.TLS()
 		if err != nil {

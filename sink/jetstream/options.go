@@ -8,13 +8,17 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"bridge/sink"
 )
 
-// Options configure a sink. Only URLs is required.
+// Options configure a sink. Only URLs or InProcess is required.
 type Options struct {
 	// URLs are servers of one cluster: nats://host:4222, tls://host:4222. A URL may hold user:password or a token.
 	URLs []string
+	// InProcess makes connections to a server inside this process; URLs are then not used. Optional.
+	InProcess nats.InProcessConnProvider
 	// Stream is the JetStream stream that takes every message. Empty: each message goes to the stream that takes its
 	// destination as a subject.
 	Stream string
@@ -52,6 +56,10 @@ type Options struct {
 
 // withDefaults checks o and fills in what is not set. An error names no secret.
 func (o Options) withDefaults() (Options, error) {
+	if o.InProcess != nil {
+		// The library wants one all the same; it stands in errors and findings.
+		o.URLs = []string{"nats://in-process"}
+	}
 	if err := errors.Join(o.checkURLs(), o.checkLogin(), o.checkStream()); err != nil {
 		return o, err
 	}
@@ -78,7 +86,7 @@ func setDefault[T int | time.Duration](v *T, def T) {
 }
 
 func (o Options) checkURLs() error {
-	if len(o.URLs) == 0 {
+	if len(o.URLs) == 0 && o.InProcess == nil {
 		return errors.New("no URL of a NATS server")
 	}
 	for i, s := range o.URLs {

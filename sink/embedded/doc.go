@@ -1,0 +1,20 @@
+// Package embedded is a NATS server with JetStream inside this process, as the bus of small installations, demos and tests.
+//
+// # Use
+//
+// [Open] starts the server and, on a connection that does not leave the process, the sink that its caller makes; closing the
+// [Sink] ends both. Nobody else reaches the server unless Options.Listen names an address: then every process that can connect
+// to it may read and write without a login, so it should be a loopback address.
+//
+// # Guarantees
+//
+// Files are synced before a message is acknowledged (sync_interval: always): what is acknowledged outlives a crash of the
+// process and of the host. A folder belongs to one process at a time, held by a lock on the file "lock" in it; the
+// system drops the lock of a process that was killed.
+//
+// # Faults
+//
+// Open returns an error for a folder that is in use, that cannot be written or whose disk is full, and for an address that is
+// taken. The server switches JetStream off when the disk is full later on; [Sink] switches it on again every two seconds until
+// there is room, and meanwhile what is to be published waits. Ready tells.
+package embedded

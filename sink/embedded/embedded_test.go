@@ -1,0 +1,275 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/sink"
+	"bridge/sink/embedded"
+	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
+)
+
+// onFreePort has a server listen for the consumers of a test.
+const onFreePort = "127.0.0.1:0"
+
+// open starts a server in dir with a sink on a stream named EVENTS; it ends with the test.
+func open(t testing.TB, dir string, subjects ...string) *embedded.Sink {
+	t.Helper()
+	s, err := tryOpen(dir, onFreePort, subjects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, s) })
+	return s
+}
+
+func tryOpen(dir, listen string, subjects ...string) (*embedded.Sink, error) {
+	if len(subjects) == 0 {
+		subjects = []string{"a"}
+	}
+	o := embedded.Options{Dir: dir, Listen: listen, Stream: "EVENTS", Subjects: subjects, Logger: slog.New(slog.DiscardHandler)}
+	return embedded.Open(o, func(server embedded.Conns) (sink.Sink, error) {
+		return jetstream.Open(jetstream.Options{InProcess: server, Stream: "EVENTS", CreateStream: true, Subjects: subjects})
+	})
+}
+
+func closed(t testing.TB, s *embedded.Sink) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func deadline(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// read returns what the stream holds on a subject, over the network, with nats.go alone.
+func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
+	t.Helper()
+	nc, err := nats.Connect("nats://" + s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := natsjs.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := deadline(t)
+	consumer, err := js.OrderedConsumer(ctx, "EVENTS", natsjs.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if errors.Is(err, natsjs.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Stop()
+	var records []sinktest.Record
+	for range info.NumPending {
+		m, err := messages.Next(natsjs.NextContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := make(map[string]string)
+		for name, values := range m.Headers() {
+			headers[name] = values[0]
+		}
+		records = append(records, sinktest.Record{ID: headers["Nats-Msg-Id"], Value: m.Data(), Headers: headers})
+	}
+	return records
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
+		dir := t.TempDir()
+		s := open(t, dir, "a", "b")
+		return sinktest.Fixture{
+			Sink: s, Destinations: []string{"a", "b"},
+			Read: func(t testing.TB, destination string) []sinktest.Record {
+				if errors.Is(s.Ready(t.Context()), sink.ErrClosed) {
+					// The server ended with the sink; another one reads its files.
+					other := open(t, dir)
+					defer closed(t, other)
+					return read(t, other, destination)
+				}
+				return read(t, s, destination)
+			},
+			Features: sinktest.Features{Headers: true, Marks: true, Rejects: true},
+			MaxBytes: 8 << 20,
+		}
+	})
+}
+
+// message returns one message with an id of its own.
+func message(subject, id string) sink.Message {
+	return sink.Message{
+		Destination: subject, Key: []byte("k"), ID: id, Value: fmt.Appendf(nil, `{"id":%q}`, id), Type: "TestEvent", Version: "1.0.0",
+		Stream: "s", Shard: "t", RowID: 1, Origin: sink.FromTail, Time: time.Now(),
+	}
+}
+
+func mustPublish(t testing.TB, s sink.Sink, batch ...sink.Message) sink.Outcome {
+	t.Helper()
+	out, err := s.Publish(deadline(t), batch)
+	if err != nil || !out.AllAcked() {
+		t.Fatalf("%d of %d acknowledged: %v", out.Acked(), len(batch), err)
+	}
+	return out
+}
+
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "anew")
+	first := open(t, dir, "a")
+	out := mustPublish(t, first, message("a", "1"))
+	closed(t, first)
+
+	t.Run("keeps what was acknowledged", func(t *testing.T) {
+		second := open(t, dir, "a")
+		if err := second.Verify(deadline(t), out.Marks); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, second, "a"); len(got) != 1 || got[0].ID != "1" {
+			t.Errorf("the stream holds %v", got)
+		}
+	})
+	t.Run("with more subjects adds them to the stream", func(t *testing.T) {
+		third := open(t, dir, "a", "x.*.z", "y.>")
+		mustPublish(t, third, message("x.y.z", "2"), message("a", "3"))
+		closed(t, third)
+		fourth := open(t, dir, "x.>")
+		mustPublish(t, fourth, message("x.y", "4"))
+		if got := read(t, fourth, ">"); len(got) != 4 {
+			t.Errorf("the stream holds %d messages, want 4", len(got))
+		}
+	})
+}
+
+func TestOpenSaysWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	refused := func(t *testing.T, dir, listen string, says ...string) {
+		t.Helper()
+		s, err := tryOpen(dir, listen, "a")
+		if err == nil {
+			closed(t, s)
+			t.Fatal("it starts")
+		}
+		for _, part := range says {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not say %q", err, part)
+			}
+		}
+	}
+	t.Run("a folder that is in use", func(t *testing.T) {
+		dir := t.TempDir()
+		s := open(t, dir, "a")
+		refused(t, dir, "", "another process uses it", "BRIDGE_SINK_URL")
+		mustPublish(t, s, message("a", "1"))
+	})
+	t.Run("a file in the place of the folder", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "nats")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, file, "", "not a directory")
+	})
+	t.Run("a folder that may not be written", func(t *testing.T) {
+		if os.Getuid() == 0 {
+			// The superuser writes everywhere but here.
+			refused(t, "/proc/nats", "", "no such file")
+			return
+		}
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, dir, "", "permission denied")
+	})
+	t.Run("an address that is taken, and the folder is free again", func(t *testing.T) {
+		listener, err := net.Listen("tcp", onFreePort)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		dir := t.TempDir()
+		refused(t, dir, listener.Addr().String(), "another process has the port")
+		open(t, dir, "a")
+	})
+}
+
+func TestNoListenerUnlessAsked(t *testing.T) {
+	t.Parallel()
+	s, err := tryOpen(t.TempDir(), "", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, s)
+	mustPublish(t, s, message("a", "1"))
+	if s.Addr() != nil {
+		t.Errorf("it listens on %s", s.Addr())
+	}
+	if err := s.Ready(deadline(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	t.Run("starts and makes nothing", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "nats")
+		r := embedded.Inspect(deadline(t), embedded.Options{Dir: dir, Listen: onFreePort})
+		if len(r.Findings) != 0 || !strings.Contains(r.Summary, "not started yet") {
+			t.Errorf("%+v", r)
+		}
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("the folder is there: %v", err)
+		}
+	})
+	t.Run("sees a bridge that runs", func(t *testing.T) {
+		dir := t.TempDir()
+		s := open(t, dir, "a")
+		r := embedded.Inspect(deadline(t), embedded.Options{Dir: dir, Listen: s.Addr().String()})
+		if len(r.Findings) != 0 || !strings.Contains(r.Summary, "in use") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("finds a file in the place of the folder and a port that is taken", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "nats")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", onFreePort)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		r := embedded.Inspect(deadline(t), embedded.Options{Dir: file, Listen: listener.Addr().String()})
+		if len(r.Findings) != 2 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
