@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,11 +135,23 @@ func (d *daemon) start() {
 		d.cmd.Env = append(d.cmd.Env, name+"="+d.env[name])
 	}
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
-	if err := d.cmd.Start(); err != nil {
+	// It dies with the test binary, even when that is killed.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd, done, started := d.cmd, make(chan struct{}), make(chan error)
+	go func() {
+		// Pdeathsig follows the thread that starts the process: this one stays until the process ends.
+		runtime.LockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the exit status is in ProcessState
+		}
+	}()
+	d.done = done
+	if err := <-started; err != nil {
 		d.t.Fatal(err)
 	}
-	d.done = make(chan struct{})
-	go func() { defer close(d.done); _ = d.cmd.Wait() }()
 }
 
 // kill ends the daemon with SIGKILL.

@@ -208,9 +208,13 @@ func (d *tailer) killing() (stop func()) {
 			}
 		}
 	}()
-	stop = sync.OnceFunc(func() { close(end); <-done })
+	stop = sync.OnceFunc(func() {
+		close(end)
+		<-done
+		d.t.Logf("%s was killed %d times", d.name, kills)
+	})
 	d.t.Cleanup(stop)
-	return func() { stop(); d.t.Logf("%s was killed %d times", d.name, kills) }
+	return stop
 }
 
 // has reports whether a row has arrived, and when first.

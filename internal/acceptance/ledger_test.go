@@ -33,9 +33,9 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	l := newLoad(t, testenv.MariaDB(t), unruly())
 	atOnce := l.tail(kafka, "at_once", env{"BRIDGE_STABILITY_WINDOW": "0s"})
 	windowed := l.tail(nats, "windowed", nil)
-	// Without CREATED the time of an event is a clock's, and a repeat must have the same one still.
-	killed := l.tail(nats, "killed", env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
-	without := l.tail(kafka, "without_ledger", nil, "bridge_noledger")
+	// On Kafka, since JetStream drops repeats. Without CREATED the time of an event is a clock's, and a repeat must have the same one still.
+	killed := l.tail(kafka, "killed", env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
+	without := l.tail(nats, "without_ledger", nil, "bridge_noledger")
 	stop := killed.killing()
 	l.start()()
 	stop()

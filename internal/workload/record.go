@@ -47,9 +47,12 @@ type Record struct {
 	sums Sums
 }
 
-// Sums count transactions, and the rows of those that were committed.
+// Sums count what a workload did.
 type Sums struct {
-	Commits, Rollbacks, Burned, Unknown, Rows int
+	// Commits, Rollbacks and Unknown count transactions by their fate; Burned are those of Rollbacks whose INSERT failed.
+	Commits, Rollbacks, Unknown, Burned int
+	// Rows counts the rows that were committed.
+	Rows int
 	// Reconnects counts how often a writer lost its connection or could not get one.
 	Reconnects int
 }

@@ -1,0 +1,114 @@
+package acceptance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/internal/workload"
+)
+
+// statements counts what one login has asked a table.
+type statements struct {
+	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids reads of ranges without; others
+	// are all else.
+	pages, rows, ids, others int
+}
+
+// statementsOf counts the statements of everyone but the administrator while the time d passes, by the server's general log.
+func (l *load) statementsOf(d time.Duration) statements {
+	l.t.Helper()
+	if _, err := l.db.Exec("TRUNCATE mysql.general_log"); err != nil {
+		l.t.Fatal(err)
+	}
+	pause(d)
+	rows, err := l.db.Query("SELECT argument FROM mysql.general_log WHERE user_host LIKE '%reader%' AND command_type IN ('Query', 'Execute')")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer rows.Close()
+	var s statements
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			l.t.Fatal(err)
+		}
+		ofTable := strings.Contains(text, "`orders`") && strings.Contains(text, "ORDER BY")
+		switch ranges, values := strings.Contains(text, "BETWEEN"), strings.Contains(text, "`token`"); {
+		case ofTable && ranges && values:
+			s.rows++
+		case ofTable && ranges:
+			s.ids++
+		case ofTable && values:
+			s.pages++
+		default:
+			s.others++
+		}
+	}
+	if err := rows.Err(); err != nil {
+		l.t.Fatal(err)
+	}
+	return s
+}
+
+// TestStatements counts what the server is asked, by its own log.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	l := newLoad(t, testenv.StartMariaDB(t, "--general-log=1", "--log-output=TABLE"), workload.Options{})
+	insert := func(n int) {
+		t.Helper()
+		if _, err := l.db.Exec("INSERT INTO orders (entity, token, body) VALUES " + values(fmt.Sprint(time.Now().UnixNano()), n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(50)
+	d := l.tail(natsBus{testenv.NATS(t)}, "counted", nil)
+	d.drained()
+	const length = 10 * time.Second
+	polls := int(length/pollEvery) + 5
+	count := func(t *testing.T) statements {
+		t.Helper()
+		s := l.statementsOf(length)
+		t.Logf("in %s of %d polls: %+v", length, polls, s)
+		if s.pages == 0 || s.pages > polls {
+			t.Errorf("%d pages, want one a poll at most", s.pages)
+		}
+		if s.others > 20 {
+			t.Errorf("%d other statements", s.others)
+		}
+		return s
+	}
+	alone := func(t *testing.T) {
+		t.Helper()
+		if s := count(t); s.rows > 0 || s.ids > 0 {
+			t.Errorf("%d reads of hot gaps and %d of evidence without a gap", s.rows, s.ids)
+		}
+	}
+
+	t.Run("are one a poll without gaps", alone)
+	var open []*transaction
+	for i := range 20 {
+		open = append(open, l.open(fmt.Sprintf("open-%d", i), 5))
+		insert(40)
+	}
+	eventually(t, 30*time.Second, "the gaps are known", func() bool {
+		shards := d.shards(stream)
+		return len(shards) == 1 && shards[0].Gaps.InFlight == 100
+	})
+	t.Run("are one more for hot gaps and one for evidence while there are some", func(t *testing.T) {
+		// A sweep may come between.
+		if s := count(t); s.rows == 0 || s.rows > s.pages+1 || s.ids == 0 || s.ids > s.pages+2 {
+			t.Errorf("%d reads of hot gaps and %d of evidence at %d pages, want one each", s.rows, s.ids, s.pages)
+		}
+	})
+	for _, transaction := range open {
+		transaction.commit()
+	}
+	eventually(t, 30*time.Second, "the gaps are filled", func() bool {
+		shards := d.shards(stream)
+		return len(shards) == 1 && shards[0].Gaps.Hot+shards[0].Gaps.Cold == 0
+	})
+	t.Run("are one a poll again once they are filled", alone)
+}
