@@ -40,7 +40,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 
 const (
 	erAccessDenied     = 1045
-	erSpecificDenied   = 1227
+	erNoPassword       = 1698
 	erHostNotAllowed   = 1130
 	erAccountLocked    = 4151
 	erAccountLockedOld = 3118
@@ -52,7 +52,7 @@ func (s *Source) unreached(r *inspect.Report, err error) {
 	r.Summary = "MySQL protocol at " + s.connector.addr
 	try := fmt.Sprintf("mysql -h %s -P %d -u %s -p", s.options.Host, s.options.Port, s.options.User)
 	switch number(err) {
-	case erAccessDenied, erHostNotAllowed, erAccountLocked, erAccountLockedOld, erPasswordExpired, erDBAccessDenied:
+	case erAccessDenied, erNoPassword, erHostNotAllowed, erAccountLocked, erAccountLockedOld, erPasswordExpired, erDBAccessDenied:
 		r.Add(inspect.Unsafe, inspect.SourceLogin, "login", "is refused: "+err.Error()).
 			Says("correct user or password in BRIDGE_SOURCE_URL, or let an administrator see to the login; to try it by hand").Types("%s", try)
 	default:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"bridge/internal/inspect"
 	"bridge/source"
@@ -18,6 +17,8 @@ type tableFacts struct {
 	// create is what SHOW CREATE TABLE says, "" where the login may not ask.
 	create string
 	engine string
+	// view says that it is no table but a view.
+	view bool
 	// autoIncrement is the column that the database numbers.
 	autoIncrement string
 	// lowest is the lowest id where it is below 1, highest the highest one; next is the next one, 0 when not told.
@@ -49,7 +50,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 		t.Findings = append(t.Findings, t.tableFault(err))
 	}
 	found := source.TableInspection{Findings: t.Findings}
-	if err == nil {
+	if err == nil && !t.facts.view {
 		found.Order, found.Why = t.order()
 		found.Findings = t.Findings
 	}
@@ -70,6 +71,11 @@ func (t *tableInspection) look(ctx context.Context, c conn) error {
 	}
 	if err := t.readTable(ctx, c); err != nil {
 		return err
+	}
+	if t.facts.view {
+		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, "is a view, which has no unique index over its id").
+			Says("name the table behind it with TABLE of the stream; FIELDS chooses among its columns")
+		return nil
 	}
 	t.judgeEngine()
 	if find(t.facts.columns, t.spec.ID) >= 0 && t.judgeID() {
@@ -104,10 +110,12 @@ func (t *tableInspection) readColumns(ctx context.Context, c conn) error {
 
 // readTable reads what the server keeps about the table.
 func (t *tableInspection) readTable(ctx context.Context, c conn) error {
-	const query = "SELECT TABLE_NAME AS name, ENGINE AS engine FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+	const query = "SELECT TABLE_NAME AS name, TABLE_TYPE AS kind, ENGINE AS engine FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
+	known := false
 	err := c.query(ctx, query, func(get func(string) string) {
-		if t.facts.engine == "" || get("name") == t.table.table {
-			t.facts.engine = get("engine")
+		// The server may compare names without regard to case although it has both.
+		if !known || get("name") == t.table.table {
+			known, t.facts.engine, t.facts.view = true, get("engine"), strings.HasSuffix(get("kind"), "VIEW")
 		}
 	}, t.table.database, t.table.table)
 	if err != nil {
@@ -185,108 +193,4 @@ func (t *tableInspection) judgeEngine() {
 	// TiDB and OceanBase call theirs InnoDB.
 	t.Add(inspect.Warning, inspect.Engine, t.spec.Table, "is kept by "+t.facts.engine+": only InnoDB has transactions whose uncommitted rows show, and pages that are one moment").
 		Says("let an administrator move it").Types("ALTER TABLE %s ENGINE = InnoDB;", t.table.quoted())
-}
-
-// judgePosition compares the position with the ids that the table has.
-func (t *tableInspection) judgePosition() {
-	if t.expected.Position == nil {
-		return
-	}
-	position, highest, next := *t.expected.Position, t.facts.highest, t.facts.next
-	set := "bridge checkpoint set " + t.expected.Stream + " " + t.expected.Shard
-	commands := fmt.Sprintf("%s 0\n%s %d", set, set, highest)
-	switch {
-	case position == 0:
-	case next > 0 && next <= position:
-		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
-			Says("the table was truncated or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on behind its highest id").
-			Types("%s", commands)
-	case next == 0 && position > highest:
-		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
-			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on behind its highest id").
-			Types("%s", commands)
-	}
-}
-
-// order returns how ids are taken to be handed out, and adds what contradicts that.
-func (t *tableInspection) order() (source.IDOrder, string) {
-	traits := order(t.server.variables, t.facts.create)
-	taken, why := t.expected.Order, "by ID_ORDER"
-	if taken == "" {
-		taken, why = traits.Order, traits.OrderWhy
-		t.judgeIssuer()
-	}
-	switch {
-	case taken == source.OrderNone && t.expected.Order == "":
-		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, "has ids without an order: "+traits.OrderWhy).
-			Says("nothing is tailed; every change waits for the next reconcile")
-	case traits.Order == source.OrderSegmented && (taken == source.OrderStrict || taken == source.OrderStrided):
-		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, fmt.Sprintf("gets its ids in blocks (%s), but ID_ORDER is %s", traits.OrderWhy, taken)).
-			Says("set ID_ORDER=segmented, or auto, for this stream")
-	}
-	if taken == source.OrderSegmented && t.expected.Hold {
-		t.Add(inspect.Unsafe, inspect.IDOrder, t.spec.Table, "gets its ids in blocks, but GAP_POLICY is hold, which would wait for hours at a gap").
-			Says("set GAP_POLICY=late for this stream")
-	}
-	return taken, why
-}
-
-// judgeIssuer warns of ids that the database does not hand out: who does, and in which order, does not show.
-func (t *tableInspection) judgeIssuer() {
-	if !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) && find(t.facts.columns, t.spec.ID) >= 0 {
-		t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not AUTO_INCREMENT), so it does not show in which order ids come", t.spec.ID)).
-			Says("say so with ID_ORDER of the stream: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out")
-	}
-}
-
-// judgeTimes looks at the columns with the times of a row.
-func (t *tableInspection) judgeTimes() {
-	zoneless := ""
-	for _, r := range []role{{"CREATED", t.spec.Created}, {"MODIFIED", t.spec.Modified}} {
-		if r.column == "" {
-			continue
-		}
-		column := t.facts.columns[find(t.facts.columns, r.column)]
-		kind, precision := parseType(column.columnType)
-		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
-		case resolution == 0:
-			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.setting)).
-				Says("correct %s of the stream", r.setting)
-		case resolution >= time.Second:
-			t.judgePrecision(r, column, resolution)
-		}
-		if kind == source.DateTime {
-			zoneless = column.name
-		}
-	}
-	if zoneless != "" {
-		t.judgeZone(zoneless)
-	}
-}
-
-func (t *tableInspection) judgePrecision(r role, column tableColumn, resolution time.Duration) {
-	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
-	if r.setting == "CREATED" {
-		what += "the stability window grows by as much, up to the time since a row was first seen"
-	} else {
-		what += "two changes within one step look alike until they are read"
-	}
-	f := t.Add(inspect.Note, inspect.SecondPrecision, t.spec.Table, what).Says("nothing has to be done; for microseconds let an administrator run")
-	if definition := finer(definitionOf(t.facts.create, column.name)); definition != "" {
-		f.Types("ALTER TABLE %s MODIFY %s;", t.table.quoted(), definition)
-	}
-}
-
-// judgeZone compares the zone in which the server writes times with the one that the stream takes them for.
-func (t *tableInspection) judgeZone(column string) {
-	zone := t.expected.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	_, want := time.Now().In(zone).Zone()
-	if t.server.zone == nil || t.server.zone.Abs() > 15*time.Hour || *t.server.zone == time.Duration(want)*time.Second {
-		return
-	}
-	t.Add(inspect.Note, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", column, *t.server.zone, zone)).
-		Says("set TIME_ZONE of the stream to the zone in which the column is filled; nothing where the application fills it in %s", zone)
 }

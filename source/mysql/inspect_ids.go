@@ -1,0 +1,61 @@
+package mysql
+
+import (
+	"fmt"
+	"strings"
+
+	"bridge/internal/inspect"
+	"bridge/source"
+)
+
+// judgePosition compares the position with the ids that the table has.
+func (t *tableInspection) judgePosition() {
+	if t.expected.Position == nil {
+		return
+	}
+	position, highest, next := *t.expected.Position, t.facts.highest, t.facts.next
+	set := "bridge checkpoint set " + t.expected.Stream + " " + t.expected.Shard
+	commands := fmt.Sprintf("%s 0\n%s %d", set, set, highest)
+	switch {
+	case position == 0:
+	case next > 0 && next <= position:
+		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
+			Says("the table was truncated or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on behind its highest id").
+			Types("%s", commands)
+	case next == 0 && position > highest:
+		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
+			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on behind its highest id").
+			Types("%s", commands)
+	}
+}
+
+// order returns how ids are taken to be handed out, and adds what contradicts that.
+func (t *tableInspection) order() (source.IDOrder, string) {
+	traits := order(t.server.variables, t.facts.create)
+	taken, why := t.expected.Order, "by ID_ORDER"
+	if taken == "" {
+		taken, why = traits.Order, traits.OrderWhy
+		t.judgeIssuer()
+	}
+	switch {
+	case taken == source.OrderNone && t.expected.Order == "":
+		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, "has ids without an order: "+traits.OrderWhy).
+			Says("nothing is tailed; every change waits for the next reconcile")
+	case traits.Order == source.OrderSegmented && (taken == source.OrderStrict || taken == source.OrderStrided):
+		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, fmt.Sprintf("gets its ids in blocks (%s), but ID_ORDER is %s", traits.OrderWhy, taken)).
+			Says("set ID_ORDER=segmented, or auto, for this stream")
+	}
+	if taken == source.OrderSegmented && t.expected.Hold {
+		t.Add(inspect.Unsafe, inspect.IDOrder, t.spec.Table, "gets its ids in blocks, but GAP_POLICY is hold, which would wait for hours at a gap").
+			Says("set GAP_POLICY=late for this stream")
+	}
+	return taken, why
+}
+
+// judgeIssuer warns of ids that the database does not hand out: who does, and in which order, does not show.
+func (t *tableInspection) judgeIssuer() {
+	if !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) && find(t.facts.columns, t.spec.ID) >= 0 {
+		t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not AUTO_INCREMENT), so it does not show in which order ids come", t.spec.ID)).
+			Says("say so with ID_ORDER of the stream: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out")
+	}
+}

@@ -1,0 +1,62 @@
+package mysql
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"bridge/internal/inspect"
+	"bridge/source"
+)
+
+// judgeTimes looks at the columns with the times of a row.
+func (t *tableInspection) judgeTimes() {
+	zoneless := ""
+	for _, r := range []role{{"CREATED", t.spec.Created}, {"MODIFIED", t.spec.Modified}} {
+		if r.column == "" {
+			continue
+		}
+		column := t.facts.columns[find(t.facts.columns, r.column)]
+		kind, precision := parseType(column.columnType)
+		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
+		case resolution == 0:
+			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.setting)).
+				Says("correct %s of the stream", r.setting)
+		case resolution >= time.Second:
+			t.judgePrecision(r, column, resolution)
+		}
+		if kind == source.DateTime {
+			zoneless = column.name
+		}
+	}
+	if zoneless != "" {
+		t.judgeZone(zoneless)
+	}
+}
+
+func (t *tableInspection) judgePrecision(r role, column tableColumn, resolution time.Duration) {
+	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
+	if r.setting == "CREATED" {
+		what += "the stability window grows by as much, up to the time since a row was first seen"
+	} else {
+		what += "two changes within one step look alike until they are read"
+	}
+	f := t.Add(inspect.Note, inspect.SecondPrecision, t.spec.Table, what).Says("nothing has to be done; for microseconds let an administrator run")
+	if definition := finer(definitionOf(t.facts.create, column.name)); definition != "" {
+		f.Types("ALTER TABLE %s MODIFY %s;", t.table.quoted(), definition)
+	}
+}
+
+// judgeZone compares the zone in which the server writes times with the one that the stream takes them for.
+func (t *tableInspection) judgeZone(column string) {
+	zone := t.expected.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	_, want := time.Now().In(zone).Zone()
+	if t.server.zone == nil || t.server.zone.Abs() > 15*time.Hour || *t.server.zone == time.Duration(want)*time.Second {
+		return
+	}
+	t.Add(inspect.Note, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", column, *t.server.zone, zone)).
+		Says("set TIME_ZONE of the stream to the zone in which the column is filled; nothing where the application fills it in %s", zone)
+}
