@@ -32,7 +32,8 @@ const (
 type KafkaOptions struct {
 	// SASL adds a listener that wants a login: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	SASL bool
-	// TLS adds a listener with the server certificate given, which also takes client certificates by the same CA.
+	// TLS adds a listener with the server certificate given, which also takes client certificates by the same CA. With SASL there
+	// is one that wants both, too.
 	TLS *Certs
 	// Config is added to server.properties.
 	Config map[string]string
@@ -46,7 +47,9 @@ type KafkaServer struct {
 
 	brokers             []string
 	plain, sasl, secure string
-	server              *process
+	// both wants TLS and a login; keys is the file with the server's certificate.
+	both, keys string
+	server     *process
 }
 
 var sharedKafka struct {
@@ -164,6 +167,9 @@ func (s *KafkaServer) SASLBrokers() []string { return []string{s.sasl} }
 
 // TLSBrokers returns the address of the listener with TLS.
 func (s *KafkaServer) TLSBrokers() []string { return []string{s.secure} }
+
+// SASLTLSBrokers returns the address of the listener with TLS that wants a login.
+func (s *KafkaServer) SASLTLSBrokers() []string { return []string{s.both} }
 
 // Log returns the end of what the broker wrote to its log.
 func (s *KafkaServer) Log() string { return string(s.server.tail()) }

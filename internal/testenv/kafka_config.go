@@ -42,17 +42,23 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 		s.sasl = address(FreePort(t))
 		listeners = append(listeners, "SASL://"+s.sasl)
 		protocols = append(protocols, "SASL:SASL_PLAINTEXT")
-		maps.Copy(config, saslConfig())
+		maps.Copy(config, saslConfig("sasl"))
 	}
 	if opts.TLS != nil {
 		s.secure = address(FreePort(t))
 		listeners = append(listeners, "TLS://"+s.secure)
 		protocols = append(protocols, "TLS:SSL")
-		secure, err := tlsConfig(dir, opts.TLS)
-		if err != nil {
+		s.keys = filepath.Join(dir, "broker.pem")
+		if err := joinKeys(s.keys, opts.TLS.ServerKey, opts.TLS.ServerCert); err != nil {
 			return err
 		}
-		maps.Copy(config, secure)
+		maps.Copy(config, tlsConfig(s.keys, opts.TLS.CA))
+	}
+	if opts.SASL && opts.TLS != nil {
+		s.both = address(FreePort(t))
+		listeners = append(listeners, "BOTH://"+s.both)
+		protocols = append(protocols, "BOTH:SASL_SSL")
+		maps.Copy(config, saslConfig("both"))
 	}
 	config["listeners"] = strings.Join(append(listeners, "CONTROLLER://"+controller), ",")
 	config["advertised.listeners"] = strings.Join(listeners, ",")
@@ -61,38 +67,40 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	return writeProperties(properties(dir), config)
 }
 
-func saslConfig() map[string]string {
+// saslConfig lets KafkaUser in at a listener, whose name is in lower case.
+func saslConfig(listener string) map[string]string {
 	const modules = "org.apache.kafka.common.security."
 	login := fmt.Sprintf("%splain.PlainLoginModule required user_%s=%q;", modules, KafkaUser, KafkaPassword)
+	begin := "listener.name." + listener + "."
 	return map[string]string{
-		"sasl.enabled.mechanisms":                           "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-		"listener.name.sasl.plain.sasl.jaas.config":         login,
-		"listener.name.sasl.scram-sha-256.sasl.jaas.config": modules + "scram.ScramLoginModule required;",
-		"listener.name.sasl.scram-sha-512.sasl.jaas.config": modules + "scram.ScramLoginModule required;",
+		"sasl.enabled.mechanisms":                "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		begin + "plain.sasl.jaas.config":         login,
+		begin + "scram-sha-256.sasl.jaas.config": modules + "scram.ScramLoginModule required;",
+		begin + "scram-sha-512.sasl.jaas.config": modules + "scram.ScramLoginModule required;",
 	}
 }
 
-// tlsConfig joins the server's key and certificate to the one file that Kafka reads.
-func tlsConfig(dir string, certs *Certs) (map[string]string, error) {
+// joinKeys writes a key and its certificate to the one file that Kafka reads.
+func joinKeys(store, key, cert string) error {
 	var keys []byte
-	for _, path := range []string{certs.ServerKey, certs.ServerCert} {
+	for _, path := range []string{key, cert} {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		keys = append(keys, b...)
 	}
-	store := filepath.Join(dir, "broker.pem")
-	if err := os.WriteFile(store, keys, 0o600); err != nil {
-		return nil, err
-	}
+	return os.WriteFile(store, keys, 0o600)
+}
+
+func tlsConfig(keys, ca string) map[string]string {
 	return map[string]string{
 		"ssl.keystore.type":       "PEM",
-		"ssl.keystore.location":   store,
+		"ssl.keystore.location":   keys,
 		"ssl.truststore.type":     "PEM",
-		"ssl.truststore.location": certs.CA,
+		"ssl.truststore.location": ca,
 		"ssl.client.auth":         "requested",
-	}, nil
+	}
 }
 
 func writeProperties(path string, config map[string]string) error {
