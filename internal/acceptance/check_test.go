@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite"
 
 	"bridge/internal/testenv"
 )
@@ -128,6 +131,21 @@ func mustFind(t testing.TB, e env, severity, codes string, words ...string) chec
 		}
 	}
 	return found[0]
+}
+
+// mustFindAll fails the test unless a check finds one thing of each code and nothing else, and returns them.
+func mustFindAll(t testing.TB, e env, codes ...string) []checkFinding {
+	t.Helper()
+	found := check(t, e).findings()
+	if len(found) != len(codes) {
+		t.Fatalf("want %q, found %+v", codes, found)
+	}
+	for i, f := range found {
+		if f.Code != codes[i] {
+			t.Fatalf("want %q, found %+v", codes, found)
+		}
+	}
+	return found
 }
 
 // healthyTable is a table in which check finds nothing.
@@ -280,6 +298,47 @@ func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
 			t.Errorf("the command is %q", f.Statement)
 		}
 	})
+}
+
+// TestCheckOfAFileAndABusInside needs no server.
+func TestCheckOfAFileAndABusInside(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "app.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, no TEXT NOT NULL, at TEXT); INSERT INTO orders (no) VALUES ('1')"); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	e := env{
+		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "app.db"), "BRIDGE_SINK_URL": "embedded:",
+		"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(data, "bridge.db"), "BRIDGE_STREAMS": "orders",
+		"BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "capability", "BRIDGE_STREAM_ORDERS_KEY": "no",
+		"BRIDGE_STREAM_ORDERS_MODIFIED": "at",
+	}
+	for _, f := range mustFindAll(t, e, "key-not-unique", "modified-index") {
+		if _, err := db.Exec(f.Statement); err != nil {
+			t.Fatalf("%s: %v", f.Statement, err)
+		}
+	}
+	mustBeSilent(t, e)
+	if left, err := os.ReadDir(data); err != nil || len(left) > 0 {
+		t.Errorf("left behind %v, %v", left, err)
+	}
+	d := newDaemon(t, binary(t, false), e)
+	d.env["BRIDGE_CHECKPOINT_URL"] = e["BRIDGE_CHECKPOINT_URL"]
+	d.start()
+	eventually(t, 20*time.Second, "published", func() bool { return d.position("orders") == 1 })
+	if r := check(t, d.env); r.Severity != "note" || len(r.find("checkpoint-locked")) != 1 {
+		t.Errorf("beside a running bridge: %+v", r.findings())
+	}
+	d.term()
+	mustBeSilent(t, d.env)
 }
 
 func TestCheckReportsAWrongConfigurationAsRunDoes(t *testing.T) {
