@@ -1,0 +1,12 @@
+-- A table to try bridge with, and a login that may read it and nothing else.
+CREATE DATABASE IF NOT EXISTS shop;
+USE shop;
+CREATE TABLE IF NOT EXISTS orders (
+  id       bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
+  customer varchar(64)     NOT NULL,
+  total    decimal(12,2)   NOT NULL,
+  created  datetime(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6)
+);
+CREATE USER IF NOT EXISTS 'bridge'@'%' IDENTIFIED BY 'secret';
+GRANT SELECT ON shop.* TO 'bridge'@'%';
+INSERT INTO orders (customer, total) VALUES ('ada', 12.50), ('grace', 7.25), ('edsger', 99.00);
