@@ -65,6 +65,8 @@ func checkCommand(p *process, ctx context.Context, call call) error {
 type group struct {
 	// kind is "configuration", "source", "stream", "sink" or "checkpoint"; name is the stream's.
 	kind, name string
+	// skipped says that it could not be looked at because something else is away.
+	skipped bool
 	inspect.Report
 }
 

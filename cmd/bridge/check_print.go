@@ -86,7 +86,11 @@ type findingPrinter struct {
 func (o *findingPrinter) group(g group, width int) {
 	head := fmt.Sprintf("%-*s  ", width, g.title())
 	o.text.WriteString(head)
-	o.severity(inspect.Worst(g.Findings))
+	if g.skipped {
+		o.text.WriteString("-        ")
+	} else {
+		o.severity(inspect.Worst(g.Findings))
+	}
 	o.wrap(g.Summary, width+2+9)
 	for _, m := range merge(g.Findings) {
 		o.finding(&m)
@@ -172,11 +176,12 @@ type findingView struct {
 
 // groupView is a group as --json shows it.
 type groupView struct {
-	Group    string           `json:"group"`
-	Stream   string           `json:"stream,omitempty"`
-	Severity inspect.Severity `json:"severity"`
-	Summary  string           `json:"summary"`
-	Findings []findingView    `json:"findings"`
+	Group  string `json:"group"`
+	Stream string `json:"stream,omitempty"`
+	// Severity is "skipped" for what could not be looked at because something else is away.
+	Severity string        `json:"severity"`
+	Summary  string        `json:"summary"`
+	Findings []findingView `json:"findings"`
 }
 
 // printFindingsJSON prints groups for programs.
@@ -185,8 +190,11 @@ func (p *process) printFindingsJSON(groups []group) error {
 	worst := inspect.OK
 	views := make([]groupView, 0, len(groups))
 	for _, g := range groups {
-		view := groupView{Group: g.kind, Stream: g.name, Severity: inspect.Worst(g.Findings), Summary: clean(g.Summary), Findings: []findingView{}}
-		worst = max(worst, view.Severity)
+		view := groupView{Group: g.kind, Stream: g.name, Severity: inspect.Worst(g.Findings).String(), Summary: clean(g.Summary), Findings: []findingView{}}
+		if g.skipped {
+			view.Severity = "skipped"
+		}
+		worst = max(worst, inspect.Worst(g.Findings))
 		for _, f := range g.Findings {
 			view.Findings = append(view.Findings, findingView{f.Severity, f.Code, f.Subject, clean(f.What), clean(f.Do), clean(f.Statement)})
 		}

@@ -17,7 +17,7 @@ func streamGroups(cfg *Config, from source.Inspection, store *checkpoint.Inspect
 		s := &cfg.Streams[i]
 		g := group{kind: "stream", name: s.Name}
 		if from.Tables == nil {
-			g.Summary = count(len(s.Tables), "table") + ", not looked at"
+			g.skipped, g.Summary = true, count(len(s.Tables), "table")+", not looked at"
 			groups = append(groups, g)
 			continue
 		}

@@ -114,6 +114,16 @@ func TestCheckPrints(t *testing.T) {
 			t.Errorf("%+v", stream)
 		}
 	})
+	t.Run("what could not be looked at as such", func(t *testing.T) {
+		skipped := groupsWith()
+		skipped[1].skipped = true
+		if got := examined(minimal(), skipped).out; !strings.Contains(got, "stream orders  -        2 tables") {
+			t.Errorf("printed\n%s", got)
+		}
+		if got := examined(minimal(), skipped, "--json").out; !strings.Contains(got, `"severity": "skipped"`) {
+			t.Errorf("printed\n%s", got)
+		}
+	})
 	t.Run("no secret", func(t *testing.T) {
 		leak := found(inspect.Unsafe, "login")
 		leak.What = "refuses secret-of-source"
@@ -214,7 +224,7 @@ func TestStreamGroups(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			groups := streamGroups(cfg, source.Inspection{Tables: c.tables}, &checkpoint.Inspection{Known: c.known}, c.positions)
-			if len(groups) != 1 || groups[0].Summary != c.want {
+			if len(groups) != 1 || groups[0].Summary != c.want || groups[0].skipped != (c.tables == nil) {
 				t.Errorf("%+v, want %q", groups, c.want)
 			}
 		})
