@@ -7,6 +7,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Linters come through the Go module proxy, pinned here, and leave go.mod alone.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
+# The tests that have a long form.
+SOAK ?= TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls
 
 .PHONY: help
 help: ## List the targets
@@ -24,6 +26,11 @@ test: ## Run all tests, those on real MariaDB, Kafka and NATS too; fetches these
 .PHONY: test-fast
 test-fast: ## Run the tests that need no service and no network, with the race detector
 	go test -race ./...
+
+.PHONY: soak
+soak: ## Run the tests of the gap ledger in their long form: 200,000 commits, transactions of minutes; half an hour
+	scripts/test-deps
+	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./internal/acceptance
 
 .PHONY: lint
 lint: ## Check formatting, go vet, staticcheck, go.mod and the house rules

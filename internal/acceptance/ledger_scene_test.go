@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite"
 
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
@@ -43,8 +46,7 @@ var occupying sync.Mutex
 
 // load is a workload on a database of its own, and those who tail it.
 type load struct {
-	t      *testing.T
-	server *testenv.MariaDBServer
+	t *testing.T
 	// name is the database, url the address of a login that may SELECT.
 	name, url string
 	db        *sql.DB
@@ -57,19 +59,40 @@ type load struct {
 // newLoad makes the tables of a workload.
 func newLoad(t *testing.T, server *testenv.MariaDBServer, opts workload.Options) *load {
 	t.Helper()
-	l := &load{t: t, server: server, name: server.NewDatabase(t)}
+	l := &load{t: t, name: server.NewDatabase(t)}
 	l.db = server.Admin(t, l.name)
-	l.db.SetMaxIdleConns(opts.Writers + 1)
 	l.url = (&revisions{t: t, server: server, name: l.name, db: l.db}).sourceURL()
+	l.create(opts)
+	return l
+}
+
+// newFileLoad makes the tables of a workload in a file of SQLite.
+func newFileLoad(t *testing.T, opts workload.Options) *load {
+	t.Helper()
+	l := &load{t: t, name: testenv.NewStreamName()}
+	path := filepath.Join(t.TempDir(), "app.db")
+	var err error
+	l.db, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.db.Close() })
+	l.url, opts.Dialect = "sqlite://"+path, workload.SQLite
+	l.create(opts)
+	return l
+}
+
+func (l *load) create(opts workload.Options) {
+	l.t.Helper()
+	l.db.SetMaxIdleConns(opts.Writers + 1)
 	opts.DB = l.db
 	var err error
 	if l.Workload, err = workload.New(opts); err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	if err := l.Create(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := l.Create(l.t.Context()); err != nil {
+		l.t.Fatal(err)
 	}
-	return l
 }
 
 // start sets the writers going; wait returns when they are done.

@@ -94,7 +94,7 @@ func (w *writer) prepare(ctx context.Context, p plan) (*transaction, error) {
 	t := &transaction{plan: p}
 	var old *Row
 	if p.kind == burn || p.kind == replace || p.kind == remove {
-		old = w.own[p.pick%uint64(len(w.own))]
+		old = w.choose(p.pick)
 		t.table = old.Table
 	}
 	if p.kind == replace || p.kind == remove {
@@ -121,6 +121,18 @@ func (w *writer) prepare(ctx context.Context, p plan) (*transaction, error) {
 		t.rows = append(t.rows, row)
 	}
 	return t, nil
+}
+
+// recent is how many of a writer's rows count as recent.
+const recent = 8
+
+// choose returns a row of the writer, every other time a recent one: what was written just now is often written again.
+func (w *writer) choose(pick uint64) *Row {
+	among := uint64(len(w.own))
+	if pick&1 == 1 {
+		among = min(among, recent)
+	}
+	return w.own[uint64(len(w.own))-1-pick>>1%among]
 }
 
 // work runs the statement of a transaction and holds it open.
