@@ -18,6 +18,10 @@ help: ## List the targets
 build: ## Build the static binary bin/bridge
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridge ./cmd/bridge
 
+.PHONY: demo
+demo: build ## See events within seconds: no service, no configuration
+	bin/bridge demo
+
 .PHONY: test
 test: ## Run all tests, those on real MariaDB, Kafka and NATS too; fetches these where it may
 	scripts/test-deps

@@ -20,6 +20,9 @@ func isHelp(arg string) bool {
 // usage returns the command's line of the help.
 func (c *command) usage() string {
 	line := "bridge " + c.name
+	for _, flag := range c.values {
+		line += " [--" + strings.Replace(flag, "=", " ", 1) + "]"
+	}
 	for _, flag := range c.flags {
 		line += " [--" + flag + "]"
 	}
@@ -31,8 +34,9 @@ func (c *command) usage() string {
 
 // parse takes what stands behind the command's name. Flags may stand anywhere; behind -- there are none.
 func (c *command) parse(args []string) (call, error) {
-	parsed := call{flags: map[string]bool{}}
-	for i, arg := range args {
+	parsed := call{flags: map[string]bool{}, values: map[string]string{}}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
 		if arg == "--" {
 			parsed.arguments = append(parsed.arguments, args[i+1:]...)
 			break
@@ -41,7 +45,24 @@ func (c *command) parse(args []string) (call, error) {
 			parsed.arguments = append(parsed.arguments, arg)
 			continue
 		}
-		flag := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+		flag, value, inOne := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		if example, takes := c.example(flag); takes {
+			if !inOne {
+				i++
+			}
+			switch {
+			case inOne:
+			case i == len(args):
+				return call{}, wrongUsage("flag --%s of bridge %s needs a value, as in --%s %s", flag, c.name, flag, example)
+			default:
+				value = args[i]
+			}
+			parsed.values[flag] = value
+			continue
+		}
+		if inOne {
+			return call{}, c.unknownFlag(arg, flag)
+		}
 		if !slices.Contains(c.flags, flag) {
 			return call{}, c.unknownFlag(arg, flag)
 		}
@@ -53,11 +74,26 @@ func (c *command) parse(args []string) (call, error) {
 	return parsed, nil
 }
 
+// example returns the example of the value that a flag takes; takes is false for flags without one.
+func (c *command) example(flag string) (example string, takes bool) {
+	for _, one := range c.values {
+		if name, example, _ := strings.Cut(one, "="); name == flag {
+			return example, true
+		}
+	}
+	return "", false
+}
+
 func (c *command) unknownFlag(arg, flag string) error {
-	if len(c.flags) == 0 {
+	known := slices.Clone(c.flags)
+	for _, one := range c.values {
+		name, _, _ := strings.Cut(one, "=")
+		known = append(known, name)
+	}
+	if len(known) == 0 {
 		return wrongUsage("unknown flag %q: bridge %s has no flags", arg, c.name)
 	}
-	return wrongUsage("unknown flag %q of bridge %s: did you mean --%s?", arg, c.name, nearest(flag, c.flags))
+	return wrongUsage("unknown flag %q of bridge %s: did you mean --%s?", arg, c.name, nearest(flag, known))
 }
 
 // count returns "no things", "1 thing" or "n things".

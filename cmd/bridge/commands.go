@@ -37,7 +37,9 @@ type command struct {
 	name string
 	// arguments are the names of the arguments, flags those of the flags.
 	arguments, flags []string
-	summary          string
+	// values are the flags that take a value, with an example of it: for=20s.
+	values  []string
+	summary string
 	// details are for the command's own help.
 	details string
 	run     func(p *process, ctx context.Context, call call) error
@@ -47,12 +49,14 @@ type command struct {
 type call struct {
 	arguments []string
 	flags     map[string]bool
+	values    map[string]string
 }
 
 // commands returns all commands in the order of the help.
 func commands() []command {
 	return []command{
 		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
+		{name: "demo", values: []string{"for=20s"}, flags: []string{"keep"}, summary: "see events within seconds, without any service or configuration", details: demoDetails, run: demoCommand},
 		{name: "check", flags: []string{"json"}, summary: "look for what is unsafe or in the way, change nothing", details: checkDetails, run: checkCommand},
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},

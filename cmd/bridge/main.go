@@ -10,7 +10,11 @@ import (
 )
 
 func main() {
-	ctx, stop := untilSignal(context.Background(), func() { os.Exit(exitFailed) })
+	ctx, stop := untilSignal(context.Background(), func() {
+		// It may not be possible; what ends at once says nothing more.
+		_ = leftovers.clear()
+		os.Exit(exitFailed)
+	})
 	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
