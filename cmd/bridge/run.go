@@ -57,6 +57,9 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	logger.Info("bridge runs", "version", version, "streams", len(cfg.Streams), "shards", len(shards),
 		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "checkpoint", cfg.CheckpointPath, "http", server.Addr().String())
 	defer logger.Info("bridge ended")
+	defer context.AfterFunc(ctx, func() {
+		logger.Info("told to end: publishing and saving what is in flight", "within", cfg.ShutdownTimeout)
+	})()
 	looking, stopLooking := context.WithCancel(ctx)
 	var looks sync.WaitGroup
 	looks.Go(func() { logFindings(looking, cfg, src, logger) })
@@ -82,7 +85,14 @@ func serve(ctx context.Context, shards []*pipeline.Shard, server *httpServer) er
 	})
 	var tails errgroup.Group
 	for _, shard := range shards {
-		tails.Go(func() error { return shard.Run(running) })
+		tails.Go(func() error {
+			err := shard.Run(running)
+			if err != nil {
+				// The process has to be restarted: the others end in good order.
+				fail(err)
+			}
+			return err
+		})
 	}
 	err := tails.Wait()
 	closePages()

@@ -376,13 +376,10 @@ func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
 	return err
 }
 
-// turnEvery is how often a loop that waits shows that it is alive.
-const turnEvery = 5 * time.Second
-
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
 func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
 	s.status.queue(b.oldest)
-	tick := time.NewTicker(turnEvery)
+	tick := time.NewTicker(s.opts.TurnEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -34,6 +34,8 @@ type bench struct {
 	store checkpoint.Store
 	opts  pipeline.Options
 	ready error
+	// fields is FIELDS.
+	fields []event.Field
 	// shared says that other shards use the same limits.
 	shared bool
 }
@@ -68,7 +70,7 @@ func newBench(t *testing.T) *bench {
 // shard returns a new shard over the bench's parts.
 func (b *bench) shard(t testing.TB) *pipeline.Shard {
 	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Release, Source: "db", Table: "items"})
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Release, Source: "db", Table: "items", Fields: b.fields})
 	if err != nil {
 		t.Fatal(err)
 	}

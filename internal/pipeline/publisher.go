@@ -36,11 +36,11 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 	for b := range in {
 		err := p.publish(ctx, b)
-		p.shard.status.dequeue()
 		p.shard.discard(b)
 		if err != nil {
 			return err
 		}
+		p.shard.status.dequeue()
 	}
 	return nil
 }

@@ -19,9 +19,6 @@ func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
 	for request := range in {
 		waiting := collect(&request, in)
 		if err := s.save(ctx, request.state); err != nil {
-			// Without a reader the publisher would wait for ever.
-			for range in {
-			}
 			return err
 		}
 		for _, done := range waiting {

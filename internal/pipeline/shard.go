@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,10 @@ type Options struct {
 	LedgerBytes int
 	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
 	Announce func(source.Traits)
+	// Recheck is the pause before a stopped shard looks whether its table can be read by now. Defaults to 10 s.
+	Recheck time.Duration
+	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
+	TurnEvery time.Duration
 	// ShutdownTimeout bounds the time to publish and save what is in flight when the shard is told to end.
 	ShutdownTimeout time.Duration
 }
@@ -103,13 +108,12 @@ type Shard struct {
 
 // New returns a Shard; Run sets it going.
 func New(opts Options) *Shard {
+	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
+	opts.TurnEvery = cmp.Or(opts.TurnEvery, 5*time.Second)
 	s := &Shard{opts: opts, window: source.NewWindow(opts.Window)}
 	s.status.init(opts.Stream, opts.Name)
 	return s
 }
-
-// recheck is the pause before a stopped shard looks whether its table can be read by now.
-const recheck = 10 * time.Second
 
 // Run tails the shard until ctx is cancelled, then publishes and saves what is in flight within the shutdown timeout, and
 // returns nil. What cannot be waited out stops this shard alone and shows in Status. An error means that the process has to be
@@ -139,7 +143,7 @@ func (s *Shard) Run(ctx context.Context) error {
 // CREATE TABLE can heal is looked at again; anything else needs a restart.
 func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
-	tick := time.NewTicker(recheck)
+	tick := time.NewTicker(s.opts.Recheck)
 	defer tick.Stop()
 	for {
 		select {
@@ -194,7 +198,14 @@ func (s *Shard) attempt(ctx context.Context) error {
 		}
 		return err
 	})
-	stages.Go(func() error { return s.saveAll(saving, toSave) })
+	stages.Go(func() error {
+		err := s.saveAll(saving, toSave)
+		stopReading(err)
+		// Without a reader the publisher would wait for ever.
+		for range toSave {
+		}
+		return err
+	})
 	return stages.Wait()
 }
 
@@ -289,12 +300,12 @@ func (s *Shard) alive(limit time.Duration, do func() error) error {
 	done := false
 	var timer *time.Timer
 	mu.Lock()
-	timer = time.AfterFunc(turnEvery, func() {
+	timer = time.AfterFunc(s.opts.TurnEvery, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !done && time.Since(started) < limit {
 			s.status.turn()
-			timer.Reset(turnEvery)
+			timer.Reset(s.opts.TurnEvery)
 		}
 	})
 	mu.Unlock()
