@@ -1,0 +1,81 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/source"
+)
+
+// read fills s.page, waiting for a source that is away.
+func (s *Shard) read(ctx context.Context, q source.Query) error {
+	if s.page == nil {
+		s.page = pages.Get().(*source.Page)
+	}
+	err := s.retry(ctx, s.readFault, reading, func() error { return s.readInto(ctx, q, s.page) })
+	if err != nil {
+		s.freePage()
+		return err
+	}
+	if s.page.Columns != s.columns {
+		if err := s.opts.Encoder.Bind(s.page.Columns); err != nil {
+			s.freePage()
+			return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+		}
+		s.columns = s.page.Columns
+	}
+	s.opts.Faults.OK(PlaceSource)
+	s.opts.Faults.OK(s.place())
+	if stopped := s.status.polled(); stopped > 0 {
+		s.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
+	}
+	return nil
+}
+
+func (s *Shard) readInto(ctx context.Context, q source.Query, page *source.Page) error {
+	return s.reading(ctx, func() error { return s.opts.Source.Read(ctx, q, page) })
+}
+
+// reading runs one read in its turn.
+func (s *Shard) reading(ctx context.Context, read func() error) error {
+	if err := s.alive(forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
+		return err
+	}
+	defer s.opts.Limits.reads.Release(1)
+	return s.alive(readLimit, read)
+}
+
+// readLimit is how long a read may take before the loop counts as standing still; sources give up earlier by themselves.
+const readLimit = 5 * time.Minute
+
+// PlaceSource is the place of faults of the source as a whole, as the outage log names it.
+const PlaceSource = "source"
+
+func (s *Shard) place() string { return "shard " + s.opts.Stream + "/" + s.opts.Name }
+
+// readFault names the place of a failed read: the source when that is away as a whole, else this shard.
+func (s *Shard) readFault(ctx context.Context) string {
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the source did not answer in 3s"))
+	defer cancel()
+	if s.opts.SourceReady(ctx) != nil {
+		return PlaceSource
+	}
+	return s.place()
+}
+
+func (s *Shard) freePages() {
+	s.freePage()
+	if s.gaps.late != nil {
+		s.gaps.late.Reset()
+	}
+}
+
+func (s *Shard) freePage() {
+	if s.page != nil {
+		s.page.Reset()
+		pages.Put(s.page)
+		s.page = nil
+	}
+}
