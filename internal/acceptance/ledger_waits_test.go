@@ -202,6 +202,10 @@ func TestAStatementThatStalls(t *testing.T) {
 	if a.late < n {
 		t.Errorf("%d late records, want at least %d", a.late, n)
 	}
+	// The first row was inserted before the wait, and so in flight all the time.
+	if at, ok := d.has("stalled-1"); !ok || at.Sub(released) > time.Second+patience {
+		t.Errorf("the row that was in flight came %s after the wait (%v)", at.Sub(released), ok)
+	}
 }
 
 // values returns n rows for an INSERT, entity and token alike.
