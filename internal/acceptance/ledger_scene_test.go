@@ -24,7 +24,10 @@ const (
 )
 
 // machine lets those tests run one after the other that keep it busy; each takes its part of the places.
-var machine = make(chan struct{}, 2)
+var machine = make(chan struct{}, wholeMachine)
+
+// wholeMachine is how many places there are.
+const wholeMachine = 3
 
 // occupy waits for places of the machine until the test ends.
 func occupy(t testing.TB, places int) {

@@ -11,6 +11,7 @@ import (
 
 // TestSegmentWriters draws ids from blocks of 5,000 that several containers hold.
 func TestSegmentWriters(t *testing.T) {
+	t.Parallel()
 	length := 30 * time.Second
 	if soak {
 		length = 10 * time.Minute

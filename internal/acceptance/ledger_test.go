@@ -28,7 +28,7 @@ func unruly() workload.Options {
 // TestTransactionsOfAnyLength has one workload tailed by four programs at the same time.
 func TestTransactionsOfAnyLength(t *testing.T) {
 	t.Parallel()
-	occupy(t, 2)
+	occupy(t, wholeMachine)
 	kafka, nats := kafkaBus{testenv.Kafka(t)}, natsBus{testenv.NATS(t)}
 	l := newLoad(t, testenv.MariaDB(t), unruly())
 	atOnce := l.tail(kafka, "at_once", env{"BRIDGE_STABILITY_WINDOW": "0s"})
@@ -104,7 +104,6 @@ func TestADatabaseThatCrashes(t *testing.T) {
 // TestTheStrictlyOrderedIssuer tails its 64 tables as one stream.
 func TestTheStrictlyOrderedIssuer(t *testing.T) {
 	t.Parallel()
-	occupy(t, 1)
 	l := newLoad(t, testenv.MariaDB(t), workload.Options{
 		IDs: workload.Ordered{}, Writers: 16, Commits: 3000, Rate: 150, Seed: 3,
 		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 10 * time.Second, LongShare: 0.01},

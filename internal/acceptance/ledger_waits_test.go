@@ -117,6 +117,7 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 
 // TestStrides has several nodes interleave their ids; one of them is silent at first, for longer than the hot time.
 func TestStrides(t *testing.T) {
+	t.Parallel()
 	silence := hotTime + 12*time.Second
 	if soak {
 		silence = 2 * time.Minute
