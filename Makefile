@@ -36,6 +36,11 @@ soak: ## Run the tests of the gap ledger in their long form: 200,000 commits, tr
 	scripts/test-deps
 	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./internal/acceptance
 
+.PHONY: figures
+figures: ## Measure the static binary: size, start to first event, idle memory
+	@scripts/test-deps > /dev/null
+	@BRIDGE_TEST_REAL=1 BRIDGE_TEST_FIGURES=1 go test -count=1 -v -run '^TestFigures$$' ./internal/acceptance | grep -vE '^(===|---|PASS|ok)'
+
 .PHONY: lint
 lint: ## Check formatting, go vet, staticcheck, go.mod and the house rules
 	scripts/lint $(STATICCHECK)
