@@ -7,6 +7,9 @@ CREATE TABLE IF NOT EXISTS orders (
   total    decimal(12,2)   NOT NULL,
   created  datetime(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6)
 );
+-- Both, because an anonymous user of this host would come before '%'.
 CREATE USER IF NOT EXISTS 'bridge'@'%' IDENTIFIED BY 'secret';
+CREATE USER IF NOT EXISTS 'bridge'@'localhost' IDENTIFIED BY 'secret';
 GRANT SELECT ON shop.* TO 'bridge'@'%';
+GRANT SELECT ON shop.* TO 'bridge'@'localhost';
 INSERT INTO orders (customer, total) VALUES ('ada', 12.50), ('grace', 7.25), ('edsger', 99.00);
