@@ -1,0 +1,39 @@
+package backoff_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/internal/backoff"
+)
+
+func TestBackoff(t *testing.T) {
+	t.Run("pauses double up to the bound, each shortened by up to a half", func(t *testing.T) {
+		b := backoff.Backoff{First: 100 * time.Millisecond, Max: time.Second}
+		for _, most := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+			most *= time.Millisecond
+			if got := b.Next(); got > most || got < most/2 {
+				t.Errorf("a pause of %s, want %s to %s", got, most/2, most)
+			}
+		}
+		b.Reset()
+		if got := b.Next(); got > 100*time.Millisecond {
+			t.Errorf("a pause of %s after Reset", got)
+		}
+	})
+	t.Run("Wait ends with the cause of its context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			why := errors.New("why")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			b := backoff.Backoff{First: time.Hour, Max: time.Hour}
+			time.AfterFunc(time.Minute, func() { cancel(why) })
+			started := time.Now()
+			if err := b.Wait(ctx); !errors.Is(err, why) || time.Since(started) != time.Minute {
+				t.Errorf("%v after %s", err, time.Since(started))
+			}
+		})
+	})
+}
