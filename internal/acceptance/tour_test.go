@@ -1,0 +1,77 @@
+package acceptance
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+)
+
+// tour returns the environment at each "bin/bridge run" of the README's tour.
+func tour(t testing.TB) (stages []env) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := env{}
+	for line := range strings.Lines(string(text)) {
+		typed, ok := strings.CutPrefix(line, "    ")
+		if !ok {
+			continue
+		}
+		if variables, ok := strings.CutPrefix(typed, "export "); ok {
+			for _, one := range strings.Fields(variables) {
+				name, value, _ := strings.Cut(one, "=")
+				now[name] = value
+			}
+		}
+		if strings.TrimSpace(typed) == "bin/bridge run" {
+			stages = append(stages, now.with(nil))
+		}
+	}
+	return stages
+}
+
+func TestTheTourOfTheREADME(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("../../deploy/orders.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, nats := testenv.StartMariaDB(t), testenv.StartNATS(t)
+	kafka := testenv.StartKafka(t, testenv.KafkaOptions{})
+	kafka.CreateTopic(t, "orders", 3, nil)
+	if _, err := server.Root(t).Exec(string(script)); err != nil {
+		t.Fatal(err)
+	}
+	here := strings.NewReplacer("127.0.0.1:3306", server.Addr, "127.0.0.1:9092", kafka.Brokers()[0], "127.0.0.1:4222", nats.Addr())
+
+	stages := tour(t)
+	if len(stages) != 3 {
+		t.Fatalf("%d times bin/bridge run, want one each for stdout, Kafka and NATS", len(stages))
+	}
+	for _, e := range stages {
+		t.Run(e["BRIDGE_SINK_URL"], func(t *testing.T) {
+			for name := range e {
+				e[name] = here.Replace(e[name])
+			}
+			file := strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "file:")
+			e["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(t.TempDir(), file+".db")
+			if e["BRIDGE_NATS_CREATE_STREAM"] == "" {
+				mustBeSilent(t, e)
+			}
+			d := newDaemon(t, binary(t, false), e)
+			d.start()
+			eventually(t, 30*time.Second, "the three rows are published", func() bool { return d.position("orders") == 3 })
+			becomesReady(t, d)
+			if status, _ := d.term(); status != 0 {
+				t.Errorf("exit status %d", status)
+			}
+			mustBeSilent(t, d.env)
+		})
+	}
+}
