@@ -32,6 +32,8 @@ const (
 	demoFor = 20 * time.Second
 	// drainWithin is how long the last rows may take to the bus; then they count as lost.
 	drainWithin = 15 * time.Second
+	// judgeWithin bounds the reading of the stream at the end.
+	judgeWithin = time.Minute
 )
 
 // demoCommand runs the demo and sees that nothing is left behind.
@@ -105,7 +107,7 @@ func (e *lossError) Error() string { return e.text }
 func (s *demoStage) verdict(v demo.Verdict, ran time.Duration) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
-rows written     %d in %s, besides %s without an event
+rows written     %d in %s, and %s, which make no event
 events received  %d by a subscriber of its own, which read from the beginning
                  lost %d, repeated %d, late %d (their ids are below earlier ones)
 latency          p50 %s, p99 %s from COMMIT to the stream

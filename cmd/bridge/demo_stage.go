@@ -85,7 +85,7 @@ func (s *demoStage) run(ctx context.Context) (err error) {
 		return err
 	}
 	ran := time.Since(begun)
-	judging, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), drainWithin, errors.New("the stream cannot be read to its end"))
+	judging, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), judgeWithin, errors.New("the stream cannot be read to its end"))
 	defer cancel()
 	events, err := subscriber.All(judging)
 	if err != nil {

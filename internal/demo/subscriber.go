@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,13 +17,16 @@ type Subscriber struct {
 	stream string
 }
 
+// answerWithin is how long a request may take on a machine that is busy with other things.
+const answerWithin = 30 * time.Second
+
 // Subscribe connects to the server at url.
 func Subscribe(url, stream string) (*Subscriber, error) {
 	nc, err := nats.Connect(url, nats.Name("bridge demo"))
 	if err != nil {
 		return nil, fmt.Errorf("subscribe at %s: %w", url, err)
 	}
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWithin))
 	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("subscribe at %s: %w", url, err)

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/internal/demo"
+)
+
+// runDemo runs the demo in this process, with a temporary folder and an environment of its own, and returns what it printed and what
+// it left in the folder.
+func runDemo(t *testing.T, ctx context.Context, env []string, args ...string) (status int, out, errs string, left []string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	var stdout, stderr bytes.Buffer
+	status = run(ctx, append([]string{"demo"}, args...), env, &stdout, &stderr)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		left = append(left, filepath.Join(dir, e.Name()))
+	}
+	return status, stdout.String(), stderr.String(), left
+}
+
+var summary = regexp.MustCompile(`rows written     (\d+) in [^\n]+\nevents received  (\d+) by [^\n]+\n +lost 0, repeated 0, late \d+ [^\n]+\nlatency          p50 \d+ms, p99 \d+ms`)
+
+func TestDemo(t *testing.T) {
+	// What is wrong in the environment is none of its business.
+	env := []string{"BRIDGE_SOURCE_URL=nonsense", "BRIDGE_UNKNOWN=1", "BRIDGE_POLL_INTERVAL=x"}
+	status, out, errs, left := runDemo(t, t.Context(), env, "--for", "3s")
+	if status != 0 || errs != "" {
+		t.Fatalf("status %d: %s\n%s", status, errs, out)
+	}
+	t.Run("publishes events of all kinds and loses none", func(t *testing.T) {
+		found := summary.FindStringSubmatch(out)
+		if found == nil || found[1] == "0" || found[2] == "0" {
+			t.Fatalf("no summary in\n%s", out)
+		}
+		for _, kind := range []string{"AppRevisionAddedEvent", "StpCapabilityAddedEvent", "AppReleasePublishedEvent", " late "} {
+			if !strings.Contains(out, kind) {
+				t.Errorf("no %q in\n%s", kind, out)
+			}
+		}
+	})
+	t.Run("prints how to subscribe", func(t *testing.T) {
+		if !regexp.MustCompile(`nats sub 'eiffel\.>' -s nats://127\.0\.0\.1:\d+\n`).MatchString(out) {
+			t.Errorf("not in\n%s", out)
+		}
+	})
+	t.Run("fits 80 columns, without colours in a pipe", func(t *testing.T) {
+		for line := range strings.Lines(out) {
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		if strings.Contains(out, "\x1b") {
+			t.Error("an escape code")
+		}
+	})
+	t.Run("leaves nothing behind", func(t *testing.T) {
+		if len(left) != 0 {
+			t.Errorf("left %v", left)
+		}
+	})
+}
+
+func TestDemoKeeps(t *testing.T) {
+	status, out, errs, left := runDemo(t, t.Context(), nil, "--keep", "--for=500ms")
+	if status != 0 || len(left) != 1 || !strings.Contains(out, "kept             "+left[0]) {
+		t.Fatalf("status %d, left %v, %s\n%s", status, left, errs, out)
+	}
+	text, err := os.ReadFile(filepath.Join(left[0], "bridge.env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := loadConfig(strings.Split(strings.TrimSpace(string(text)), "\n"), &redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(cfg.Source.SQLite.Path); err != nil {
+		t.Error(err)
+	}
+}
+
+// interrupting cancels a context at the first line with an event.
+type interrupting struct {
+	text   bytes.Buffer
+	once   sync.Once
+	cancel context.CancelFunc
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("AddedEvent ")) {
+		w.once.Do(w.cancel)
+	}
+	return w.text.Write(p)
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Run("among events it ends with the summary", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := &interrupting{cancel: cancel}
+		var errs bytes.Buffer
+		begun := time.Now()
+		if status := run(ctx, []string{"demo", "--for", "40s"}, nil, w, &errs); status != 0 || !summary.MatchString(w.text.String()) {
+			t.Errorf("status %d: %s\n%s", status, errs.String(), w.text.String())
+		}
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("it took %s to end", took)
+		}
+	})
+	t.Run("before it begins it ends at once", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var out, errs bytes.Buffer
+		if status := run(ctx, []string{"demo"}, nil, &out, &errs); status != 0 || errs.Len() > 0 {
+			t.Errorf("status %d: %s", status, errs.String())
+		}
+	})
+	t.Run("by a pipe that goes away it ends with status 0", func(t *testing.T) {
+		var errs bytes.Buffer
+		if status := run(t.Context(), []string{"demo"}, nil, brokenPipe{}, &errs); status != 0 || errs.Len() > 0 {
+			t.Errorf("status %d: %s", status, errs.String())
+		}
+	})
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+}
+
+func TestDemoSaysWhatIsWrong(t *testing.T) {
+	t.Run("no temporary folder", func(t *testing.T) {
+		t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+		var out, errs bytes.Buffer
+		if status := run(t.Context(), []string{"demo"}, nil, &out, &errs); status != 1 || !strings.Contains(errs.String(), "set TMPDIR") {
+			t.Errorf("status %d: %s", status, errs.String())
+		}
+	})
+	t.Run("a full disk", func(t *testing.T) {
+		for _, full := range []error{syscall.ENOSPC, errors.New("commit: database or disk is full (13)")} {
+			if err := explainDemo(full, "/tmp/x"); !strings.Contains(err.Error(), "no room on the disk of /tmp") || !errors.Is(err, full) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+	for _, c := range []struct {
+		name    string
+		verdict demo.Verdict
+		says    string
+	}{
+		{"a lost row", demo.Verdict{Rows: 2, Events: 1, Lost: []demo.Row{{Table: "t", ID: 7}}}, "lost 1 row, the first is id 7 of t"},
+		{"an event about nothing", demo.Verdict{Events: 1, Unknown: 1}, "1 event on the bus about rows that were never written"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := (&demoStage{out: &out}).verdict(c.verdict, time.Second); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v\n%s", err, out.String())
+			}
+		})
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	if err := os.MkdirAll(filepath.Join(dir, "b"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	var f folders
+	f.add(dir)
+	for range 2 {
+		if err := f.clear(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is there: %v", dir, err)
+	}
+}
