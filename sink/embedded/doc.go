@@ -15,6 +15,6 @@
 // # Faults
 //
 // Open returns an error for a folder that is in use, that cannot be written or whose disk is full, and for an address that is
-// taken. The server switches JetStream off when the disk is full later on; [Sink] switches it on again every two seconds until
-// there is room, and meanwhile what is to be published waits. Ready tells.
+// taken. When the disk is full later on the server gives up the stream, or switches JetStream off; [Sink] looks every two seconds
+// whether there is room again and then starts JetStream anew. Meanwhile what is to be published waits, and Ready tells.
 package embedded

@@ -139,7 +139,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 // Ready says whether the server stores messages.
 func (s *Sink) Ready(ctx context.Context) error {
 	err := s.inner.Ready(ctx)
-	if !s.server.JetStreamEnabled() && !errors.Is(err, sink.ErrClosed) {
+	if !s.stores() && !errors.Is(err, sink.ErrClosed) {
 		return errors.Join(fmt.Errorf("the NATS server inside the process stores nothing: see to room on the disk of %s", s.dir), err)
 	}
 	return err

@@ -39,7 +39,7 @@ func tryOpen(dir, listen string, subjects ...string) (*embedded.Sink, error) {
 	if len(subjects) == 0 {
 		subjects = []string{"a"}
 	}
-	o := embedded.Options{Dir: dir, Listen: listen, Stream: "EVENTS", Subjects: subjects, Logger: slog.New(slog.DiscardHandler)}
+	o := embedded.Options{Dir: dir, Listen: listen, Stream: "EVENTS", Subjects: subjects, Logger: logger()}
 	return embedded.Open(o, func(server embedded.Conns) (sink.Sink, error) {
 		return jetstream.Open(jetstream.Options{InProcess: server, Stream: "EVENTS", CreateStream: true, Subjects: subjects})
 	})
@@ -272,4 +272,12 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// logger shows what the server says with -v.
+func logger() *slog.Logger {
+	if testing.Verbose() {
+		return slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return slog.New(slog.DiscardHandler)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -12,6 +14,8 @@ import (
 type serverLog struct {
 	logger *slog.Logger
 	fatal  chan string
+	// broken says that a stream takes nothing any more until the server reads it anew: it could not be written.
+	broken atomic.Bool
 }
 
 var _ server.Logger = (*serverLog)(nil)
@@ -35,8 +39,17 @@ func (l *serverLog) Tracef(format string, v ...any) { l.log(slog.LevelDebug, for
 // Warnf logs a warning.
 func (l *serverLog) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v) }
 
-// Errorf logs an error.
-func (l *serverLog) Errorf(format string, v ...any) { l.log(slog.LevelError, format, v) }
+// Errorf logs an error, those of the files once until they are read anew. The server tells of a stream that has become useless
+// in this way alone (setWriteErr in server/filestore.go, stream.go).
+func (l *serverLog) Errorf(format string, v ...any) {
+	if strings.Contains(strings.ToLower(format), "critical write error") {
+		l.broken.Store(true)
+	} else if l.broken.Load() {
+		l.log(slog.LevelDebug, format, v)
+		return
+	}
+	l.log(slog.LevelError, format, v)
+}
 
 // Fatalf does not end the process.
 func (l *serverLog) Fatalf(format string, v ...any) {

@@ -71,7 +71,11 @@ func covers(pattern, other string) bool {
 // tryEvery is the pause between two attempts to switch JetStream on again.
 const tryEvery = 2 * time.Second
 
-// watch switches JetStream on again whenever the server has switched it off, which it does when the disk is full.
+// stores reports whether JetStream is on and has written all that it wanted to.
+func (s *Sink) stores() bool { return s.server.JetStreamEnabled() && !s.log.broken.Load() }
+
+// watch starts JetStream anew whenever the server has switched it off or has given up a stream, as it does when the disk
+// is full.
 func (s *Sink) watch(ctx context.Context) {
 	tick := time.NewTicker(tryEvery)
 	defer tick.Stop()
@@ -81,11 +85,15 @@ func (s *Sink) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if s.server.JetStreamEnabled() {
+		if s.stores() {
 			continue
 		}
 		err := s.room()
+		if err == nil && s.server.JetStreamEnabled() {
+			err = s.server.ShutdownJetStream()
+		}
 		if err == nil {
+			s.log.broken.Store(false)
 			err = s.server.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, MaxStore: maxStore, SyncAlways: true})
 		}
 		if err != nil {
