@@ -61,9 +61,6 @@ type Sink struct {
 	Embedded Embedded
 }
 
-// speaksNATS reports whether destinations are subjects of NATS.
-func (s *Sink) speaksNATS() bool { return s.Scheme == "nats" || s.Scheme == "embedded" }
-
 // Kafka says how to reach the brokers.
 type Kafka struct {
 	// Brokers are host:port.
