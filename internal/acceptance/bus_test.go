@@ -27,6 +27,8 @@ type bus interface {
 	count(t testing.TB, name string) int64
 	// follow receives the messages of the destination from its beginning as they come, until the test ends.
 	follow(t testing.TB, name string) *tape
+	// publisher makes a place and returns what publishes one message there and waits for the acknowledgement.
+	publisher(t testing.TB, name string) func(context.Context) error
 	kill()
 	start(t testing.TB)
 }
