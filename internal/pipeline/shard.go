@@ -122,7 +122,7 @@ func (s *Shard) Run(ctx context.Context) error {
 	for {
 		err := s.attempt(ctx)
 		if ctx.Err() != nil {
-			if err != nil {
+			if errors.Is(err, errShutdown) {
 				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
 			}
 			return nil

@@ -101,6 +101,9 @@ func explain(topic string, err error) error {
 		return fmt.Errorf("topic %s does not take this compression, choose another: %w", topic, err)
 	case kafkago.InvalidTimestamp:
 		return fmt.Errorf("topic %s refuses the time of the records, compare the clocks of this host and the broker: %w", topic, err)
+	case kafkago.GroupLoadInProgress:
+		// kafka-go's text is about groups; what answers is the coordinator of producer ids.
+		return fmt.Errorf("the broker has just started and cannot hand out producer ids yet: %w", code)
 	case kafkago.NotEnoughReplicas, kafkago.NotEnoughReplicasAfterAppend:
 		return fmt.Errorf("too few replicas of topic %s are in sync (min.insync.replicas): %w", topic, err)
 	}
