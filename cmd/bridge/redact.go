@@ -49,6 +49,9 @@ func (r *redactor) attr(groups []string, a slog.Attr) slog.Attr {
 		return a
 	}
 	switch a.Value.Kind() {
+	case slog.KindDuration:
+		// Else JSON has it as a number of nanoseconds.
+		return slog.String(a.Key, a.Value.Duration().String())
 	case slog.KindString:
 		return slog.String(a.Key, r.clean(a.Value.String()))
 	case slog.KindAny:

@@ -57,9 +57,16 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	logger.Info("bridge runs", "version", version, "streams", len(cfg.Streams), "shards", len(shards),
 		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "checkpoint", cfg.CheckpointPath, "http", server.Addr().String())
 	defer logger.Info("bridge ended")
-	defer context.AfterFunc(ctx, func() {
+	told := make(chan struct{})
+	untold := context.AfterFunc(ctx, func() {
+		defer close(told)
 		logger.Info("told to end: publishing and saving what is in flight", "within", cfg.ShutdownTimeout)
-	})()
+	})
+	defer func() {
+		if !untold() {
+			<-told
+		}
+	}()
 	looking, stopLooking := context.WithCancel(ctx)
 	var looks sync.WaitGroup
 	looks.Go(func() { logFindings(looking, cfg, src, logger) })
