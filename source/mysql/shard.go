@@ -74,7 +74,7 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 		return err
 	}
 	if s.shape != nil {
-		if changes := s.shape.changes(read); len(changes) > 0 {
+		if changes := s.shape.columns.Changes(read.columns); len(changes) > 0 {
 			s.source.options.Logger.Info("columns changed", append([]any{"table", s.spec.Table}, changes...)...)
 		}
 	}

@@ -28,40 +28,6 @@ func (sh *shape) equal(other *shape) bool {
 		slices.Equal(sh.values, other.values) && sh.index == other.index && sh.counter == other.counter
 }
 
-// changes returns what is different in now as log attributes.
-func (sh *shape) changes(now *shape) []any {
-	var added, dropped, altered []string
-	was := make(map[string]source.Column)
-	for _, column := range sh.columns.List {
-		was[column.Name] = column
-	}
-	for _, column := range now.columns.List {
-		before, ok := was[column.Name]
-		switch {
-		case !ok:
-			added = append(added, column.Name)
-		case before != column:
-			altered = append(altered, column.Name)
-		}
-		delete(was, column.Name)
-	}
-	for _, column := range sh.columns.List {
-		if _, gone := was[column.Name]; gone {
-			dropped = append(dropped, column.Name)
-		}
-	}
-	var attributes []any
-	for _, change := range []struct {
-		key   string
-		names []string
-	}{{"added", added}, {"dropped", dropped}, {"altered", altered}} {
-		if len(change.names) > 0 {
-			attributes = append(attributes, change.key, strings.Join(change.names, ","))
-		}
-	}
-	return attributes
-}
-
 // readShape asks for the columns of the table and checks them against the spec.
 func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	table, err := s.readTable(ctx, c)
