@@ -44,7 +44,8 @@ type State struct {
 	LedgerAnew bool
 	// Marks say where the bus ended when it acknowledged what lies behind the position, one a place.
 	Marks []sink.Mark
-	// Saved is when the state was saved, by the host's clock, to the millisecond.
+	// Saved is when the state was as it is saved, by the host's clock: a batch that it waited for came after. Gaps go on
+	// ageing from there.
 	Saved time.Time
 }
 

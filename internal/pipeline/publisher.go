@@ -18,6 +18,8 @@ type publisher struct {
 	shard    *Shard
 	position source.Position
 	marks    map[string]sink.Mark
+	// taken is when the ledger that is saved last was as it is saved: by it the ages of gaps go on after a restart.
+	taken time.Time
 	// saving ends when nothing can be saved any more.
 	saving context.Context
 	out    chan<- save
@@ -28,7 +30,7 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 	for _, m := range state.Marks {
 		marks[m.Place] = m
 	}
-	return &publisher{shard: s, position: state.Position, marks: marks, saving: saving, out: out}
+	return &publisher{shard: s, position: state.Position, marks: marks, taken: state.Saved, saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
@@ -67,7 +69,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
 	}
 	// Invariant 1: the position moves over what is acknowledged, and over nothing else.
-	p.position.ID, p.position.Gaps = b.last, b.gaps
+	p.position.ID, p.position.Gaps, p.taken = b.last, b.gaps, b.made
 	return p.save(b.ledger, nil)
 }
 
@@ -112,7 +114,7 @@ func (p *publisher) save(ledger []source.Chunk, done chan struct{}) error {
 	}
 	byPlace := func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) }
 	request := save{
-		state: checkpoint.State{Position: p.position, Ledger: ledger, Marks: slices.SortedFunc(maps.Values(p.marks), byPlace)},
+		state: checkpoint.State{Position: p.position, Ledger: ledger, Saved: p.taken, Marks: slices.SortedFunc(maps.Values(p.marks), byPlace)},
 		done:  done,
 	}
 	return p.shard.alive(forEver, func() error {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"time"
 
 	"bridge/checkpoint"
 	"bridge/source"
@@ -52,7 +51,6 @@ func collect(request *save, in <-chan save) []chan<- struct{} {
 func (s *Shard) save(ctx context.Context, state checkpoint.State) error {
 	key := checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
 	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() error {
-		state.Saved = time.Now()
 		return s.opts.Store.Save(ctx, key, state)
 	})
 	if err != nil {

@@ -267,7 +267,7 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 	if err := s.seedGaps(ctx, state.Position.ID); err != nil {
 		return state, err
 	}
-	state.Ledger, state.LedgerAnew = s.gaps.ledger.Changed(), true
+	state.Ledger, state.LedgerAnew, state.Saved = s.gaps.ledger.Changed(), true, time.Now()
 	return state, s.save(ctx, state)
 }
 

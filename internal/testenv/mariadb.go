@@ -128,7 +128,10 @@ func initMariaDB(install, dir string) error {
 		"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M",
 	}
-	out, err := exec.Command(install, append(args, runAs()...)...).CombinedOutput()
+	cmd := exec.Command(install, append(args, runAs()...)...)
+	// In a shared folder one server that starts removes the temporary tables of another.
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}
