@@ -131,6 +131,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("Run returns %v", err)
 		}
 	})
+	t.Run("and so does one that is found out while a publish waits for a save", func(t *testing.T) {
+		b := newBench(t)
+		b.store = brokenStore{b.store}
+		b.table.Insert("a row without a time of its own")
+		s := b.shard(t)
+		if err := s.Run(t.Context()); !errors.Is(err, checkpoint.ErrUnusable) {
+			t.Errorf("Run returns %v", err)
+		}
+	})
 	t.Run("a shape that cannot be mapped is said once", func(t *testing.T) {
 		log := new(lines)
 		b := newBench(t)

@@ -169,9 +169,9 @@ func (s *Shard) attempt(ctx context.Context) error {
 	// Publishing outlives ctx by the shutdown timeout, saving what was acknowledged by a little more; reading ends with ctx or
 	// with the publisher.
 	publishing, endPublishing := s.outlive(ctx, s.opts.ShutdownTimeout)
-	defer endPublishing()
+	defer endPublishing(nil)
 	saving, endSaving := s.outlive(ctx, s.opts.ShutdownTimeout+saveGrace)
-	defer endSaving()
+	defer endSaving(nil)
 	read, stopReading := context.WithCancelCause(ctx)
 	defer stopReading(nil)
 
@@ -201,6 +201,10 @@ func (s *Shard) attempt(ctx context.Context) error {
 	stages.Go(func() error {
 		err := s.saveAll(saving, toSave)
 		stopReading(err)
+		if err != nil {
+			// The publisher may wait for a save that never comes.
+			endPublishing(err)
+		}
 		// Without a reader the publisher would wait for ever.
 		for range toSave {
 		}
@@ -213,13 +217,13 @@ func (s *Shard) attempt(ctx context.Context) error {
 const saveGrace = time.Second
 
 // outlive returns a context that ends the given time after ctx has.
-func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context, func()) {
+func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelCauseFunc) {
 	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		limit := time.AfterFunc(by, func() { end(errShutdown) })
 		context.AfterFunc(longer, func() { limit.Stop() })
 	})
-	return longer, func() { stop(); end(nil) }
+	return longer, func(cause error) { stop(); end(cause) }
 }
 
 // begin loads the shard's state, or makes and saves its first one, and compares it with the bus.
