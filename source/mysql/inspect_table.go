@@ -153,21 +153,21 @@ func (t *tableInspection) readIDs(ctx context.Context, c conn) error {
 // judgeColumns reports whether every column that the stream names is there and may be read.
 func (t *tableInspection) judgeColumns(ctx context.Context, c conn) (complete bool, err error) {
 	complete = true
-	seen := make(map[role]bool)
-	for _, r := range t.roles() {
+	seen := make(map[source.Role]bool)
+	for _, r := range t.spec.Roles() {
 		if seen[r] {
 			continue
 		}
 		seen[r] = true
-		err := c.query(ctx, "SELECT "+quoteName(r.column)+" FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
+		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
 		switch number(err) {
 		case erBadField:
 			complete = false
-			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.column, r.setting)).
-				Says("correct %s of the stream: the columns are %s", r.setting, t.columnNames())
+			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
+				Says("correct %s of the stream: the columns are %s", r.Setting, t.columnNames())
 		case erColAccessDenied, erTableAccessDenied:
 			complete = false
-			t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, fmt.Sprintf("has a column %q, which %s names, that this login may not read", r.column, r.setting)).
+			t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, fmt.Sprintf("has a column %q, which %s names, that this login may not read", r.Column, r.Setting)).
 				Says("let an administrator run").Types("%s;", t.grant())
 		default:
 			if err != nil {

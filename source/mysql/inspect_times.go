@@ -12,16 +12,16 @@ import (
 // judgeTimes looks at the columns with the times of a row.
 func (t *tableInspection) judgeTimes() {
 	zoneless := ""
-	for _, r := range []role{{"CREATED", t.spec.Created}, {"MODIFIED", t.spec.Modified}} {
-		if r.column == "" {
+	for _, r := range []source.Role{{Setting: "CREATED", Column: t.spec.Created}, {Setting: "MODIFIED", Column: t.spec.Modified}} {
+		if r.Column == "" {
 			continue
 		}
-		column := t.facts.columns[find(t.facts.columns, r.column)]
+		column := t.facts.columns[find(t.facts.columns, r.Column)]
 		kind, precision := parseType(column.columnType)
 		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
 		case resolution == 0:
-			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.setting)).
-				Says("correct %s of the stream", r.setting)
+			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.Setting)).
+				Says("correct %s of the stream", r.Setting)
 		case resolution >= time.Second:
 			t.judgePrecision(r, column, resolution)
 		}
@@ -34,9 +34,9 @@ func (t *tableInspection) judgeTimes() {
 	}
 }
 
-func (t *tableInspection) judgePrecision(r role, column tableColumn, resolution time.Duration) {
-	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
-	if r.setting == "CREATED" {
+func (t *tableInspection) judgePrecision(r source.Role, column tableColumn, resolution time.Duration) {
+	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.Setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
+	if r.Setting == "CREATED" {
 		what += "the stability window grows by as much, up to the time since a row was first seen"
 	} else {
 		what += "two changes within one step look alike until they are read"

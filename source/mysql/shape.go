@@ -97,37 +97,18 @@ func (s *shard) addUnique(columns ...string) string {
 	return "ALTER TABLE " + s.table.quoted() + " ADD UNIQUE KEY (" + strings.Join(quoted, ", ") + ")"
 }
 
-// role is a column that the spec names, with the setting that names it.
-type role struct{ setting, column string }
-
-func (s *shard) roles() []role {
-	roles := []role{{"ID", s.spec.ID}}
-	for _, key := range s.spec.Key {
-		roles = append(roles, role{"KEY", key})
-	}
-	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}, {"DELETED", s.spec.Deleted}} {
-		if r.column != "" {
-			roles = append(roles, r)
-		}
-	}
-	for _, field := range s.spec.Fields {
-		roles = append(roles, role{"FIELDS", field})
-	}
-	return roles
-}
-
 func find(table []tableColumn, name string) int {
 	return slices.IndexFunc(table, func(c tableColumn) bool { return strings.EqualFold(c.name, name) })
 }
 
 // checkNamed refuses a spec with a column that the login cannot see.
 func (s *shard) checkNamed(ctx context.Context, c conn, table []tableColumn) error {
-	for _, r := range s.roles() {
-		if find(table, r.column) >= 0 {
+	for _, r := range s.spec.Roles() {
+		if find(table, r.Column) >= 0 {
 			continue
 		}
 		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a missing one.
-		err := c.query(ctx, "SELECT "+quoteName(r.column)+" FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
+		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
 		if err != nil && number(err) != erBadField {
 			return err
 		}
@@ -136,7 +117,7 @@ func (s *shard) checkNamed(ctx context.Context, c conn, table []tableColumn) err
 			names[i] = column.name
 		}
 		return fmt.Errorf("%w: no column %q in %s: correct %s of the stream; the columns are %s",
-			source.ErrMissing, r.column, s.spec.Table, r.setting, strings.Join(names, ", "))
+			source.ErrMissing, r.Column, s.spec.Table, r.Setting, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -147,8 +128,8 @@ func (s *shard) compose(table []tableColumn) *shape {
 	for i, column := range table {
 		wanted[i] = s.spec.Fields == nil && !column.invisible
 	}
-	for _, r := range s.roles() {
-		wanted[find(table, r.column)] = true
+	for _, r := range s.spec.Roles() {
+		wanted[find(table, r.Column)] = true
 	}
 	sh := &shape{columns: &source.Columns{}, whole: !s.narrow}
 	for i, column := range table {
@@ -190,16 +171,16 @@ func (s *shard) checkRoles(sh *shape, table []tableColumn) error {
 	case id.nullable:
 		return fmt.Errorf("%w: the id column %q of %s may be NULL: make it NOT NULL", source.ErrUnfit, id.name, s.spec.Table)
 	}
-	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}} {
-		if r.column == "" {
+	for _, r := range []source.Role{{Setting: "CREATED", Column: s.spec.Created}, {Setting: "MODIFIED", Column: s.spec.Modified}} {
+		if r.Column == "" {
 			continue
 		}
-		column := table[find(table, r.column)]
+		column := table[find(table, r.Column)]
 		switch kind, _ := parseType(column.columnType); kind {
 		case source.DateTime, source.Timestamp, source.Date:
 		default:
 			return fmt.Errorf("%w: the column %q of %s is %s: %s of the stream must name a DATETIME or TIMESTAMP column",
-				source.ErrUnfit, column.name, s.spec.Table, column.columnType, r.setting)
+				source.ErrUnfit, column.name, s.spec.Table, column.columnType, r.Setting)
 		}
 	}
 	return nil

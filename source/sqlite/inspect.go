@@ -117,11 +117,11 @@ func (t *tableInspection) judgeColumns() (complete bool) {
 	for i, column := range t.info.columns {
 		names[i] = column.name
 	}
-	for _, r := range t.roles() {
-		if find(t.info.columns, r.column) < 0 {
+	for _, r := range t.spec.Roles() {
+		if find(t.info.columns, r.Column) < 0 {
 			complete = false
-			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.column, r.setting)).
-				Says("correct %s of the stream: the columns are %s", r.setting, strings.Join(names, ", "))
+			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
+				Says("correct %s of the stream: the columns are %s", r.Setting, strings.Join(names, ", "))
 		}
 	}
 	return complete

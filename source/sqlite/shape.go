@@ -71,33 +71,14 @@ func orNone(declared string) string {
 	return declared
 }
 
-// role is a column that the spec names, with the setting that names it.
-type role struct{ setting, column string }
-
-func (s *shard) roles() []role {
-	roles := []role{{"ID", s.spec.ID}}
-	for _, key := range s.spec.Key {
-		roles = append(roles, role{"KEY", key})
-	}
-	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}, {"DELETED", s.spec.Deleted}} {
-		if r.column != "" {
-			roles = append(roles, r)
-		}
-	}
-	for _, field := range s.spec.Fields {
-		roles = append(roles, role{"FIELDS", field})
-	}
-	return roles
-}
-
 func find(columns []tableColumn, name string) int {
 	return slices.IndexFunc(columns, func(c tableColumn) bool { return upper(c.name) == upper(name) })
 }
 
 // checkNamed refuses a spec with a column that the table does not have.
 func (s *shard) checkNamed(columns []tableColumn) error {
-	for _, r := range s.roles() {
-		if find(columns, r.column) >= 0 {
+	for _, r := range s.spec.Roles() {
+		if find(columns, r.Column) >= 0 {
 			continue
 		}
 		names := make([]string, len(columns))
@@ -105,7 +86,7 @@ func (s *shard) checkNamed(columns []tableColumn) error {
 			names[i] = column.name
 		}
 		return fmt.Errorf("%w: no column %q in %s: correct %s of the stream; the columns are %s",
-			source.ErrMissing, r.column, s.spec.Table, r.setting, strings.Join(names, ", "))
+			source.ErrMissing, r.Column, s.spec.Table, r.Setting, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -116,8 +97,8 @@ func (s *shard) compose(columns []tableColumn) *shape {
 	for i, column := range columns {
 		wanted[i] = s.spec.Fields == nil && !column.hidden
 	}
-	for _, r := range s.roles() {
-		wanted[find(columns, r.column)] = true
+	for _, r := range s.spec.Roles() {
+		wanted[find(columns, r.Column)] = true
 	}
 	sh := &shape{columns: &source.Columns{}}
 	at := make([]int, len(columns))
@@ -172,16 +153,16 @@ func (s *shard) isTimeRole(name string) bool {
 
 // checkRoles refuses columns whose types do not fit their roles.
 func (s *shard) checkRoles(columns []tableColumn) error {
-	for _, r := range []role{{"CREATED", s.spec.Created}, {"MODIFIED", s.spec.Modified}} {
-		if r.column == "" {
+	for _, r := range []source.Role{{Setting: "CREATED", Column: s.spec.Created}, {Setting: "MODIFIED", Column: s.spec.Modified}} {
+		if r.Column == "" {
 			continue
 		}
-		column := columns[find(columns, r.column)]
+		column := columns[find(columns, r.Column)]
 		switch s.form(column).kind {
 		case source.Timestamp, source.Date:
 		default:
 			return fmt.Errorf("%w: the column %q of %s is %s: %s of the stream must name a column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
-				source.ErrUnfit, column.name, s.spec.Table, column.declared, r.setting)
+				source.ErrUnfit, column.name, s.spec.Table, column.declared, r.Setting)
 		}
 	}
 	return nil
