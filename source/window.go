@@ -4,20 +4,24 @@ import "time"
 
 // Steady makes a steady clock from the database's: it follows the database but never runs back, and never further ahead than
 // the time that has passed on this host. So a database whose clock is set, or that is replaced by one whose clock differs,
-// can make neither a moment nor an hour pass that did not. The zero value is ready; it serves one goroutine.
+// can make neither a moment nor an hour pass that did not. How long reads take does not make it lag. The zero value is ready;
+// it serves one goroutine.
 type Steady struct {
-	database, host, steady time.Time
+	database, asked, steady time.Time
 }
 
-// Tick returns the steady time of a read at which the database's clock said database and the host's said host, which must
-// carry a monotonic reading.
-func (c *Steady) Tick(database, host time.Time) time.Time {
+// Tick returns the steady time of a read at which the database's clock said database, and which the host began at asked and
+// had at answered; these must carry a monotonic reading.
+func (c *Steady) Tick(database, asked, answered time.Time) time.Time {
 	if c.steady.IsZero() {
 		c.steady = database
 	} else {
-		c.steady = c.steady.Add(min(max(database.Sub(c.database), 0), max(host.Sub(c.host), 0)))
+		// Between the two moments at which the database read its clock, the host saw this much pass at most. With less, a slow
+		// read would take away time that the next one cannot give back.
+		most := max(answered.Sub(c.asked), 0)
+		c.steady = c.steady.Add(min(max(database.Sub(c.database), 0), most))
 	}
-	c.database, c.host = database, host
+	c.database, c.asked = database, asked
 	return c.steady
 }
 

@@ -105,7 +105,7 @@ func TestWindowAgainstModel(t *testing.T) {
 
 func TestSteady(t *testing.T) {
 	step := func(c *source.Steady, database, host time.Duration) time.Duration {
-		return c.Tick(base.Add(database), base.Add(host)).Sub(base)
+		return c.Tick(base.Add(database), base.Add(host), base.Add(host)).Sub(base)
 	}
 	t.Run("it follows the database", func(t *testing.T) {
 		var c source.Steady
@@ -128,6 +128,26 @@ func TestSteady(t *testing.T) {
 			t.Errorf("ran back to %s", got)
 		}
 		if got := step(&c, -4*time.Second, 2*time.Second); got != time.Second {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("reads of different lengths lose no time", func(t *testing.T) {
+		var c source.Steady
+		var now, got time.Duration
+		for i := range 1000 {
+			asked := now
+			clock := asked + time.Millisecond
+			now = clock + time.Duration(i%7)*40*time.Millisecond
+			got = c.Tick(base.Add(clock), base.Add(asked), base.Add(now)).Sub(base)
+			if got != clock {
+				t.Fatalf("read %d: got %s, the database says %s", i, got, clock)
+			}
+		}
+	})
+	t.Run("a database that runs ahead gains no more than a read takes", func(t *testing.T) {
+		var c source.Steady
+		c.Tick(base, base, base.Add(time.Second))
+		if got := c.Tick(base.Add(time.Hour), base.Add(time.Second), base.Add(2*time.Second)).Sub(base); got != 2*time.Second {
 			t.Errorf("got %s", got)
 		}
 	})

@@ -44,6 +44,7 @@ func (s *Shard) reading(ctx context.Context, read func() error) error {
 		return err
 	}
 	defer s.opts.Limits.reads.Release(1)
+	s.asked = time.Now()
 	return s.alive(readLimit, read)
 }
 

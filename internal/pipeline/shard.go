@@ -87,6 +87,8 @@ type Shard struct {
 
 	// The owner's own, touched by no other goroutine.
 	clock   source.Steady
+	// asked is when the last read of rows or ids began.
+	asked   time.Time
 	window  *source.Window
 	columns *source.Columns
 	page    *source.Page
