@@ -86,7 +86,7 @@ type Shard struct {
 	status tracker
 
 	// The owner's own, touched by no other goroutine.
-	clock   source.Steady
+	clock source.Steady
 	// asked is when the last read of rows or ids began.
 	asked   time.Time
 	window  *source.Window
