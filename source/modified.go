@@ -1,0 +1,42 @@
+package source
+
+import (
+	"context"
+	"time"
+)
+
+// Cursor is a place in the order of (MODIFIED, id). The zero value is before everything.
+type Cursor struct {
+	// Modified is the value of the MODIFIED column in its normal form.
+	Modified string
+	// ID is the id of the row.
+	ID uint64
+}
+
+// ChangeQuery asks for the rows behind After in the order of (MODIFIED, id) whose MODIFIED is at most Through.
+type ChangeQuery struct {
+	After Cursor
+	// Through is a value of the MODIFIED column in its normal form, empty for no bound.
+	Through string
+	// Limit is the highest number of rows, at least 1.
+	Limit int
+}
+
+// Changes is what one ReadChanges returned.
+type Changes struct {
+	// List is in ascending order of (MODIFIED, id).
+	List []Cursor
+	// More says that Limit ended the read.
+	More bool
+	// Now and Server are as in Page.
+	Now    time.Time
+	Server string
+}
+
+// ChangeReader reads where rows changed, for the second cursor. Every Shard is one.
+type ChangeReader interface {
+	// ReadChanges reads ids and MODIFIED alone, by the index that MODIFIED leads, into c; what that held before is overwritten. It
+	// fails with ErrUnfit when the spec names no MODIFIED column or no index begins with it. Rows whose MODIFIED is
+	// NULL are left out.
+	ReadChanges(ctx context.Context, q ChangeQuery, c *Changes) error
+}
