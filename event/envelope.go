@@ -8,6 +8,8 @@ const (
 	serializer = "pkg:golang/bridge/event@1.0.0"
 	// tombstone is data.reason of a row that is there and marked as deleted.
 	tombstone = "TOMBSTONE"
+	// absentInSnapshot is data.reason of a row that is gone.
+	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
 )
 
 // appendOrigin appends meta.source and what leads to the members of data.

@@ -98,6 +98,10 @@ type Event struct {
 // Row is what Append encodes.
 type Row struct {
 	source.Record
+	// Op is what the row means for its entity, where the caller knows: Modified for a row of a capability stream whose entity is
+	// there already. Empty means Added, or Published in a release stream. A row that says that it is deleted is Deleted in
+	// any case.
+	Op Op
 	// Read is the database's clock when the row was read; it becomes meta.time where the row has no time of its own.
 	Read time.Time
 	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not known. It goes into

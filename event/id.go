@@ -4,7 +4,11 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 )
+
+// uuidLen is the length of the text of a UUID.
+const uuidLen = 36
 
 // namespace is the UUID under which every meta.id is made (RFC 9562, section 5.5): 387ab998-0f04-4ea2-9706-851a3360596f.
 // It must never change: every event would get another id.
@@ -68,9 +72,46 @@ func appendUUID(dst []byte, id [16]byte) []byte {
 	return dst
 }
 
+// FormatID returns the text of a meta.id, empty for zero, which stands for none.
+func FormatID(id [16]byte) string {
+	if id == ([16]byte{}) {
+		return ""
+	}
+	return string(appendUUID(make([]byte, 0, uuidLen), id))
+}
+
+// ParseID is the inverse of FormatID: it takes a UUID in lower case, as meta.id is, and the empty text as zero.
+func ParseID(text string) ([16]byte, error) {
+	var id [16]byte
+	if text == "" {
+		return id, nil
+	}
+	if !isUUID(text) {
+		return id, fmt.Errorf("%.40q is not a meta.id: it is not a UUID in lower case", text)
+	}
+	for i, n := 0, 0; i < len(text); i++ {
+		if b := text[i]; b != '-' {
+			id[n/2] = id[n/2]<<4 | digit(b)
+			n++
+		}
+	}
+	if id == ([16]byte{}) {
+		return id, fmt.Errorf("%q is not a meta.id: it is nil", text)
+	}
+	return id, nil
+}
+
+// digit returns the value of a hexadecimal digit in lower case.
+func digit(b byte) byte {
+	if b >= 'a' {
+		return b - 'a' + 10
+	}
+	return b - '0'
+}
+
 // isUUID reports whether text is a UUID as appendUUID writes it.
 func isUUID(text string) bool {
-	if len(text) != 36 {
+	if len(text) != uuidLen {
 		return false
 	}
 	for i := range len(text) {

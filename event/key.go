@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 
 	"bridge/source"
 )
@@ -33,6 +34,47 @@ func appendKeyValue(dst, v []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(v))+1)
 	return append(dst, v...)
+}
+
+// KeyValues appends the values of the key columns in entity, which is as Event.Entity has it, to dst: in the order of the key, in
+// the normal form of their columns, nil for NULL. They lie in entity. It fails, with dst as long as it was, when entity is not
+// exactly what Append writes for a key of as many columns as the bound shape has.
+func (e *Encoder) KeyValues(entity []byte, dst [][]byte) ([][]byte, error) {
+	if e.plan == nil {
+		return dst, errUnbound
+	}
+	out, rest := dst, entity
+	for range e.plan.columns.Key {
+		v, n := keyValue(rest)
+		if n == 0 {
+			return dst, e.entityFault(entity)
+		}
+		out = append(out, v)
+		rest = rest[n:]
+	}
+	if len(rest) > 0 {
+		return dst, e.entityFault(entity)
+	}
+	return out, nil
+}
+
+// entityFault is the error of bytes that are no entity of the bound shape.
+func (e *Encoder) entityFault(entity []byte) error {
+	return fmt.Errorf("read an entity of %d bytes: it does not hold the values of %d key columns of table %s", len(entity), len(e.plan.columns.Key), e.options.Table)
+}
+
+// keyValue returns the first value of entity and how many bytes it takes there; 0 where entity does not begin with one. It is the
+// inverse of appendKeyValue: a length in more bytes than it needs is refused, so that no two entities hold the same values.
+func keyValue(entity []byte) (v []byte, n int) {
+	size, n := binary.Uvarint(entity)
+	switch {
+	case n <= 0, n > 1 && entity[n-1] == 0, size > uint64(len(entity)-n)+1:
+		return nil, 0
+	case size == 0:
+		return nil, n
+	}
+	end := n + int(size-1)
+	return entity[n:end:end], end
 }
 
 // appendKeyText appends a key value as people read it; NULL is empty.
