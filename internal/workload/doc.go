@@ -20,6 +20,13 @@
 // committed, only when is not known exactly (Row.Ambiguous); if they are not it stays [Unknown], because a server may
 // show a row for a moment that it has not yet made durable.
 //
+// # States
+//
+// [Capabilities] writes states of entities: updates in place with and without a trace, flapping, REPLACE whose newer state has the
+// lower id, soft and hard deletes, keys that change. It keeps a [History] of every entity, by which a test judges whether
+// a sequence of published states can have been read in that order, and whether an entity that was reported as deleted existed
+// all the while.
+//
 // # Adding a source of ids
 //
 // Add a type with its options that implements [IDs], and an issuer that draws.

@@ -1,0 +1,168 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring. Without an error their ids are
+// set.
+func (w *stateWriter) write(ctx context.Context, verb string, db execer, entities ...*stateEntity) error {
+	own := entities[0].id != 0
+	var args []any
+	for _, e := range entities {
+		if own {
+			args = append(args, e.id)
+		}
+		args = append(args, e.row()...)
+	}
+	result, err := db.ExecContext(ctx, w.opts.insertInto(verb, len(entities), own), args...)
+	if err != nil || own {
+		return err
+	}
+	// A statement that names its rows takes its ids one behind the other.
+	first, err := result.LastInsertId()
+	for i, e := range entities {
+		e.id = uint64(first) + uint64(i)
+	}
+	return err
+}
+
+// insertRows is how many rows fill inserts in a statement.
+const insertRows = 500
+
+// fill commits n new entities.
+func (w *stateWriter) fill(ctx context.Context, n int) error {
+	for n > 0 {
+		rows := min(n, insertRows)
+		if err := w.insert(ctx, InsertMany, rows); err != nil {
+			return err
+		}
+		n -= rows
+	}
+	return nil
+}
+
+func (w *stateWriter) insert(ctx context.Context, change Change, n int) error {
+	entities := w.newcomers(n)
+	for _, e := range entities {
+		e.id = 0
+	}
+	return w.bring(ctx, change, "INSERT", entities...)
+}
+
+func (w *stateWriter) insertOld(ctx context.Context) error {
+	e := w.newcomer()
+	e.id = w.oldID()
+	return w.bring(ctx, InsertOld, "INSERT", e)
+}
+
+func (w *stateWriter) insertDead(ctx context.Context) error {
+	e := w.newcomer()
+	e.id, e.condition = 0, Tombstone
+	return w.bring(ctx, InsertDead, "INSERT", e)
+}
+
+// bring runs one INSERT or REPLACE as a commit of its own.
+func (w *stateWriter) bring(ctx context.Context, change Change, verb string, entities ...*stateEntity) error {
+	begun := time.Now()
+	if err := w.write(ctx, verb, w.opts.DB, entities...); err != nil {
+		return err
+	}
+	w.becomes(change, begun, w.displaced(entities)...)
+	return nil
+}
+
+// displaced adds to entities those whose rows they took, which compare as equal and differ.
+func (w *stateWriter) displaced(entities []*stateEntity) []*stateEntity {
+	var all []*stateEntity
+	for _, e := range entities {
+		if was := w.byName[w.compared(e.name)]; was != nil && was.name != e.name {
+			all = append(all, was.with(Absent, 0))
+		}
+	}
+	return append(all, entities...)
+}
+
+func (w *stateWriter) replace(ctx context.Context, change Change, n int) error {
+	var entities []*stateEntity
+	for _, e := range w.some(n) {
+		e = e.with(Live, w.newState())
+		e.id = 0
+		if n == 1 && w.rng.IntN(6) == 0 {
+			e.name = w.alike(e.name)
+		}
+		entities = append(entities, e)
+	}
+	if len(entities) == 0 {
+		return nil
+	}
+	return w.bring(ctx, change, "REPLACE", entities...)
+}
+
+func (w *stateWriter) replaceSame(ctx context.Context) error {
+	e := w.pick(Live)
+	if e == nil {
+		return nil
+	}
+	e = e.with(Live, e.state)
+	e.id = 0
+	return w.bring(ctx, ReplaceSame, "REPLACE", e)
+}
+
+func (w *stateWriter) replaceOld(ctx context.Context) error {
+	e := w.pick(Live, Tombstone)
+	if e == nil {
+		return nil
+	}
+	e = e.with(Live, w.newState())
+	e.id = w.oldID()
+	return w.bring(ctx, ReplaceOld, "REPLACE", e)
+}
+
+// crossing is how long the statement that waits has to take its ids. If it takes them later, the ids are in order and the record is
+// right all the same.
+const crossing = 5 * time.Millisecond
+
+// replaceCrossed locks one entity, lets a REPLACE of it and of another one take its ids and wait, and replaces the other one first.
+func (w *stateWriter) replaceCrossed(ctx context.Context) error {
+	pair := w.some(2)
+	if len(pair) < 2 {
+		return nil
+	}
+	begun := time.Now()
+	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit there is nothing to undo
+	if _, err := tx.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET note = note"+ofEntity, pair[0].app, pair[0].name); err != nil {
+		return err
+	}
+	lower := []*stateEntity{pair[0].with(Live, w.newState()), pair[1].with(Live, w.newState())}
+	lower[0].id, lower[1].id = 0, 0
+	waited := make(chan error, 1)
+	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower...) }()
+	if err := sleep(ctx, crossing); err != nil {
+		<-waited
+		return err
+	}
+	higher := pair[1].with(Live, w.newState())
+	higher.id = 0
+	if err = w.write(ctx, "REPLACE", tx, higher); err == nil {
+		begun = time.Now()
+		err = tx.Commit()
+	} else {
+		err = errors.Join(err, tx.Rollback())
+	}
+	if err == nil {
+		w.becomes(ReplaceCrossed, begun, higher)
+	}
+	// Now the other one goes on.
+	if other := <-waited; other != nil {
+		return other
+	}
+	w.becomes(ReplaceCrossed, begun, lower...)
+	return err
+}

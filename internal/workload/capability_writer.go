@@ -1,0 +1,204 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// stateEntity is an entity of a writer.
+type stateEntity struct {
+	app, name string
+	id        uint64
+	state     uint64
+	// other is the state that it flaps to.
+	other     uint64
+	condition Condition
+}
+
+// with returns a copy that is to be in another state.
+func (e *stateEntity) with(condition Condition, state uint64) *stateEntity {
+	c := *e
+	c.condition, c.state = condition, state
+	return &c
+}
+
+// stateWriter makes one change after the other, of entities that nobody else touches.
+type stateWriter struct {
+	*Capabilities
+	number int
+	rng    *rand.Rand
+	mix    weighted
+	app    string
+	// there are the entities with a row; byName finds them by what the server compares.
+	there  []*stateEntity
+	byName map[string]*stateEntity
+	// gone are the last entities that lost theirs.
+	gone []*stateEntity
+	// names and states count what is new.
+	names  int
+	states uint64
+	// freed are ids that rows had, old those that none had yet.
+	freed []uint64
+	old   uint64
+}
+
+func newStateWriter(w *Capabilities, number int) *stateWriter {
+	return &stateWriter{
+		Capabilities: w, number: number, rng: rand.New(rand.NewPCG(w.opts.Seed, uint64(number))), mix: weigh(w.opts.Mix),
+		app: fmt.Sprintf("app+%02d", number), byName: make(map[string]*stateEntity), old: uint64(number+1) * oldIDs,
+	}
+}
+
+func (w *stateWriter) run(ctx context.Context) error {
+	for w.take(ctx) {
+		n := w.rng.IntN(w.mix.upTo[len(w.mix.upTo)-1])
+		change := w.mix.changes[slices.IndexFunc(w.mix.upTo, func(upTo int) bool { return n < upTo })]
+		// What was cut short in mid-statement could have happened all the same.
+		if err := runs[change](w, context.WithoutCancel(ctx)); err != nil && !isConflict(err) {
+			return fmt.Errorf("writer %d: %s: %w", w.number, change, err)
+		}
+	}
+	return nil
+}
+
+// isConflict reports whether a statement was undone in favour of another transaction.
+func isConflict(err error) bool {
+	var server *mysql.MySQLError
+	return errors.As(err, &server) && (server.Number == deadlock || server.Number == lockWait)
+}
+
+// The error numbers of a deadlock and of a wait for a lock that took too long.
+const (
+	deadlock = 1213
+	lockWait = 1205
+)
+
+// newState returns a state that no entity ever had.
+func (w *stateWriter) newState() uint64 {
+	w.states++
+	return w.states*uint64(w.opts.Writers) + uint64(w.number)
+}
+
+// fresh returns a name that no entity of the writer ever had. Most names have letters with an upper and a lower case.
+func (w *stateWriter) fresh() string {
+	w.names++
+	return fmt.Sprintf([]string{"Item-%d", "Café+%d", "%d", "köln/%d 😀"}[w.names%4], w.names)
+}
+
+// newcomer returns an entity that has no row: one that had one some time ago, or a new one.
+func (w *stateWriter) newcomer() *stateEntity {
+	if len(w.gone) > 0 && w.rng.IntN(3) == 0 {
+		i := w.rng.IntN(len(w.gone))
+		e := w.gone[i]
+		if w.byName[w.compared(e.name)] == nil {
+			return e.with(Live, w.newState())
+		}
+	}
+	return &stateEntity{app: w.app, name: w.fresh(), condition: Live, state: w.newState()}
+}
+
+// newcomers returns n of them that differ.
+func (w *stateWriter) newcomers(n int) []*stateEntity {
+	var list []*stateEntity
+	taken := make(map[string]bool)
+	for len(list) < n {
+		if e := w.newcomer(); !taken[w.compared(e.name)] {
+			taken[w.compared(e.name)] = true
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// compared returns what the server compares of a name.
+func (w *stateWriter) compared(name string) string {
+	name = strings.TrimRight(name, " ")
+	if w.opts.Loose {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+// pick returns an entity with a row in one of the given conditions, every other time a recent one; nil if there is none at hand.
+func (w *stateWriter) pick(conditions ...Condition) *stateEntity {
+	for range 20 {
+		if len(w.there) == 0 {
+			return nil
+		}
+		i := w.rng.IntN(len(w.there))
+		if w.rng.IntN(2) == 0 {
+			i = len(w.there) - 1 - w.rng.IntN(min(len(w.there), recent))
+		}
+		if e := w.there[i]; slices.Contains(conditions, e.condition) {
+			return e
+		}
+	}
+	return nil
+}
+
+// some returns up to n different entities with a row.
+func (w *stateWriter) some(n int) []*stateEntity {
+	var list []*stateEntity
+	for range 2 * n {
+		if e := w.pick(Live, Tombstone); e != nil && len(list) < n && !slices.Contains(list, e) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// becomes brings the writer's entities and the record up to date after a commit: each of now is as it was committed, those without
+// a row first.
+func (w *stateWriter) becomes(change Change, begun time.Time, now ...*stateEntity) {
+	var lost []uint64
+	for _, e := range now {
+		key := w.compared(e.name)
+		was := w.byName[key]
+		if was != nil {
+			lost = append(lost, was.id)
+		}
+		switch {
+		case e.condition == Absent:
+			w.drop(key, was)
+			w.gone = append(w.gone, e)
+			w.gone = w.gone[max(0, len(w.gone)-4*recent):]
+		case was != nil:
+			*was = *e
+		default:
+			w.there = append(w.there, e)
+			w.byName[key] = e
+		}
+	}
+	for _, id := range lost {
+		if !slices.ContainsFunc(now, func(e *stateEntity) bool { return e.condition != Absent && e.id == id }) {
+			w.freed = append(w.freed, id)
+		}
+	}
+	w.note(change, begun, now...)
+}
+
+// drop forgets an entity that has lost its row.
+func (w *stateWriter) drop(key string, e *stateEntity) {
+	delete(w.byName, key)
+	i := slices.Index(w.there, e)
+	w.there = slices.Delete(w.there, i, i+1)
+}
+
+// oldID returns an id below those that the table hands out: one that was free all along, or one that a row had.
+func (w *stateWriter) oldID() uint64 {
+	if len(w.freed) > 0 && w.rng.IntN(2) == 0 {
+		i := w.rng.IntN(len(w.freed))
+		id := w.freed[i]
+		w.freed = slices.Delete(w.freed, i, i+1)
+		return id
+	}
+	w.old--
+	return w.old
+}
