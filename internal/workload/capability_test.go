@@ -127,7 +127,9 @@ func TestCapabilitiesKeepTheirRateAndEndWithTheContext(t *testing.T) {
 }
 
 func TestAHistoryTellsWhetherAnEntityExistedAllTheWhile(t *testing.T) {
-	at := func(seconds float64) time.Time { return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second))) }
+	at := func(seconds float64) time.Time {
+		return time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
 	version := func(c workload.Condition, begun float64) workload.Version {
 		return workload.Version{Condition: c, CommitBegun: at(begun), CommitEnded: at(begun + 1)}
 	}
