@@ -75,6 +75,15 @@ func (t *table) key(names ...string) *table {
 	return t
 }
 
+// keyOfAll makes every column a part of the key.
+func (t *table) keyOfAll() *table {
+	t.columns.Key = nil
+	for i := range t.columns.List {
+		t.columns.Key = append(t.columns.Key, i)
+	}
+	return t
+}
+
 func (t *table) created(name string) *table  { t.columns.Created = t.index(name); return t }
 func (t *table) modified(name string) *table { t.columns.Modified = t.index(name); return t }
 func (t *table) deleted(name string) *table  { t.columns.Deleted = t.index(name); return t }

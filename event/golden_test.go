@@ -22,44 +22,89 @@ type golden struct {
 	options event.Options
 	table   *table
 	id      uint64
-	// previous is the id of the entity's last event.
-	previous string
-	op       event.Op
-	bad      int
+	// say is the operation that the caller names, absent says that the row is gone.
+	say    event.Op
+	absent bool
+	// after names the golden file of the entity's last event.
+	after string
+	op    event.Op
+	bad   int
 }
 
 func goldens() []golden {
 	return []golden{
 		{name: "app_revision_added", options: appRevisionOptions(), table: appRevision("0"), id: 4711, op: event.Added},
+		{name: "app_revision_modified", options: appRevisionOptions(), table: appRevisionLater(), id: 4711, say: event.Modified, after: "app_revision_added", op: event.Modified},
 		{name: "app_revision_deleted", options: appRevisionOptions(), table: appRevision("1"), id: 4712, op: event.Deleted},
-		{name: "stp_capability_added", options: stpOptions(), table: stpCapability("N"), id: 8, op: event.Added},
-		{name: "stp_capability_deleted", options: stpOptions(), table: stpCapability("Y"), id: 8, op: event.Deleted},
-		{name: "stp_capability_renamed", options: stpOlderFormat(), table: stpCapability("N"), id: 8, op: event.Added},
-		{name: "stp_capability_again", options: stpOptions(), table: stpCapability("N"), id: 9, op: event.Added, previous: "6ba7b810-9dad-51d1-80b4-00c04fd430c8"},
+		{name: "app_revision_absent", options: appRevisionOptions(), table: appRevision("0"), id: 4711, absent: true, after: "app_revision_modified", op: event.Deleted},
+		{name: "stp_capability_added", options: stpOptions(), table: stpCapability("64", "N"), id: 8, op: event.Added},
+		{name: "stp_capability_modified", options: stpOptions(), table: stpCapability("128", "N"), id: 9, say: event.Modified, after: "stp_capability_added", op: event.Modified},
+		{name: "stp_capability_absent", options: stpOptions(), table: stpCapability("128", "N"), id: 9, absent: true, after: "stp_capability_modified", op: event.Deleted},
+		{name: "stp_capability_back", options: stpOptions(), table: stpCapability("64", "N"), id: 8, after: "stp_capability_absent", op: event.Added},
+		{name: "stp_capability_deleted", options: stpOptions(), table: stpCapability("64", "Y"), id: 8, op: event.Deleted},
+		{name: "stp_capability_marked", options: stpOptions(), table: stpCapability("64", "Y"), id: 8, say: event.Modified, after: "stp_capability_back", op: event.Deleted},
+		{name: "stp_capability_unlinked", options: stpOptions(), table: stpCapability("128", "N"), id: 9, say: event.Modified, op: event.Modified},
+		{name: "stp_capability_lost", options: stpOptions(), table: stpCapability("128", "N"), id: 9, absent: true, op: event.Deleted},
+		{name: "stp_capability_renamed", options: stpOlderFormat(), table: stpCapability("64", "N"), id: 8, op: event.Added},
+		{name: "stp_capability_folded", options: stpOlderFormat(), table: stpCapability("128", "N"), id: 8, say: event.Modified, after: "stp_capability_renamed", op: event.Modified},
 		{name: "release_history_published", options: releaseOptions(), table: releaseHistory(), id: 1042, op: event.Published},
 		{name: "every_kind", options: everyKindOptions(), table: everyKind(), id: 18446744073709551615, op: event.Added},
 		{name: "every_kind_null", options: everyKindOptions(), table: everyKindNull(), id: 2, op: event.Added},
 		{name: "every_kind_bad", options: everyKindOptions(), table: everyKindBad(), id: 3, op: event.Added, bad: 9},
+		{name: "every_kind_absent", options: everyKindOptions(), table: everyKind().keyOfAll(), id: 18446744073709551615, absent: true, op: event.Deleted},
+		{name: "every_kind_bad_absent", options: everyKindOptions(), table: everyKindBad().keyOfAll(), id: 3, absent: true, op: event.Deleted, bad: 9},
 	}
 }
 
+func goldenFile(name string) string { return filepath.Join("testdata", name+".golden.json") }
+
+// event makes the golden's event anew; the id of the one before comes from that one's file.
+func (g golden) event(t *testing.T) event.Event {
+	t.Helper()
+	row := g.table.row(g.id)
+	row.Op = g.say
+	if g.after != "" {
+		before, err := os.ReadFile(goldenFile(g.after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.Predecessor = parse(t, before).Meta.ID
+	}
+	if !g.absent {
+		return encode(t, g.options, g.table, row)
+	}
+	encoder := bind(t, g.options, g.table)
+	seen, err := encoder.Sight(row.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entity := bytes.Clone(seen.Entity)
+	_, ev, err := encoder.AppendAbsent(nil, event.Absent{Entity: entity, ID: g.id, Read: row.Read, Predecessor: row.Predecessor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
 func TestGoldenEvents(t *testing.T) {
+	ids := map[string]string{}
 	for _, g := range goldens() {
 		t.Run(g.name, func(t *testing.T) {
-			row := g.table.row(g.id)
-			row.Predecessor = g.previous
-			ev := encode(t, g.options, g.table, row)
+			ev := g.event(t)
 			if ev.Op != g.op || ev.BadValues != g.bad {
 				t.Errorf("op %s with %d bad values, want %s with %d", ev.Op, ev.BadValues, g.op, g.bad)
 			}
-			file := filepath.Join("testdata", g.name+".golden.json")
+			if other, ok := ids[ev.ID]; ok {
+				t.Errorf("it has the id of %s", other)
+			}
+			ids[ev.ID] = g.name
 			got := append(bytes.Clone(ev.Body), '\n')
 			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
+				if err := os.WriteFile(goldenFile(g.name), got, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(file)
+			want, err := os.ReadFile(goldenFile(g.name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +118,7 @@ func TestGoldenEvents(t *testing.T) {
 func TestGoldenEventsAreValidAgainstTheirSchemas(t *testing.T) {
 	for _, g := range goldens() {
 		t.Run(g.name, func(t *testing.T) {
-			body, err := os.ReadFile(filepath.Join("testdata", g.name+".golden.json"))
+			body, err := os.ReadFile(goldenFile(g.name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,6 +175,14 @@ func appRevision(deleted string) *table {
 	).key("data_center", "revision").created("gmt_create").modified("gmt_modified").deleted("deleted")
 }
 
+// appRevisionLater is the same row after an update in place.
+func appRevisionLater() *table {
+	later := appRevision("0")
+	later.values[later.index("client_version")] = []byte("5.15.0")
+	later.values[later.index("gmt_modified")] = []byte("2026-03-01 00:01:09")
+	return later
+}
+
 func stpOptions() event.Options {
 	return event.Options{Stream: "stp", Shard: "stp_capability", Kind: event.Capability, Stem: "StpCapability", Source: "tgf", Table: "stp_capability"}
 }
@@ -144,12 +197,12 @@ func stpOlderFormat() event.Options {
 	return o
 }
 
-func stpCapability(deleted string) *table {
+func stpCapability(value, deleted string) *table {
 	return newTable(
 		cell{"id", source.Int, 0, "8"},
 		cell{"stp_name", source.Text, 0, "stp-0815"},
 		cell{"capability_key", source.Text, 0, "cpu.cores"},
-		cell{"capability_value", source.Text, 0, "64"},
+		cell{"capability_value", source.Text, 0, value},
 		cell{"deleted", source.Text, 0, deleted},
 	).key("stp_name", "capability_key").deleted("deleted")
 }

@@ -57,15 +57,28 @@ func marshal(value any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// told is what an event says besides its row.
+type told struct {
+	op     event.Op
+	reason string
+	state  []byte
+	time   time.Time
+}
+
+// toldOf is what the event of a row says that is there.
+func toldOf(o event.Options, columns *source.Columns, row event.Row, op event.Op) told {
+	return told{op: op, reason: "TOMBSTONE", state: referenceState(columns, row.Values), time: referenceTime(columns, row, o.Zone)}
+}
+
 // reference is the event that the encoder must make of a row whose members are named by names.
-func reference(o event.Options, columns *source.Columns, names []string, row event.Row, op event.Op) (body []byte, bad int) {
+func reference(o event.Options, columns *source.Columns, names []string, row event.Row, says told) (body []byte, bad int) {
 	data := object{}
 	for i, column := range columns.List {
 		isKey := false
 		for _, k := range columns.Key {
 			isKey = isKey || k == i
 		}
-		if op == event.Deleted && !isKey {
+		if says.op == event.Deleted && !isKey {
 			continue
 		}
 		value, ok := referenceValue(column, row.Values[i], o.Zone)
@@ -74,22 +87,24 @@ func reference(o event.Options, columns *source.Columns, names []string, row eve
 		}
 		data = append(data, member{names[i], value})
 	}
-	if op == event.Deleted {
-		data = append(data, member{"reason", "TOMBSTONE"})
+	if says.op == event.Deleted {
+		data = append(data, member{"reason", says.reason})
 	}
 	data = append(data, member{"row", object{{"source", o.Source}, {"table", o.Table}, {"id", row.ID}}})
 	links := []any{}
 	if row.Predecessor != "" {
 		links = append(links, object{{"type", "PREVIOUS_VERSION"}, {"target", row.Predecessor}})
 	}
-	suffix := map[event.Op]string{event.Added: "AddedEvent", event.Deleted: "DeletedEvent", event.Published: "PublishedEvent"}[op]
+	suffix := map[event.Op]string{
+		event.Added: "AddedEvent", event.Modified: "ModifiedEvent", event.Deleted: "DeletedEvent", event.Published: "PublishedEvent",
+	}[says.op]
 	uri := "bridge://" + percent(o.Domain) + "/" + percent(o.Stream)
 	return marshal(object{
 		{"meta", object{
-			{"id", referenceID(o, columns, row, op)},
+			{"id", referenceID(o, columns, row, says)},
 			{"type", o.Stem + suffix},
 			{"version", "1.0.0"},
-			{"time", referenceTime(columns, row, o.Zone).UnixMilli()},
+			{"time", says.time.UnixMilli()},
 			{"source", object{{"domainId", o.Domain}, {"name", "bridge"}, {"serializer", "pkg:golang/bridge/event@1.0.0"}, {"uri", uri}}},
 		}},
 		{"data", data},
@@ -184,25 +199,30 @@ func sized(b *bytes.Buffer, text string) {
 	b.WriteString(text)
 }
 
-func referenceID(o event.Options, columns *source.Columns, row event.Row, op event.Op) string {
-	var entity, name bytes.Buffer
+func referenceEntity(columns *source.Columns, values [][]byte) []byte {
+	entity := []byte{}
 	for _, i := range columns.Key {
-		if row.Values[i] == nil {
-			entity.WriteByte(0)
+		if values[i] == nil {
+			entity = append(entity, 0)
 			continue
 		}
-		entity.Write(binary.AppendUvarint(nil, uint64(len(row.Values[i])+1)))
-		entity.Write(row.Values[i])
+		entity = binary.AppendUvarint(entity, uint64(len(values[i])+1))
+		entity = append(entity, values[i]...)
 	}
+	return entity
+}
+
+func referenceID(o event.Options, columns *source.Columns, row event.Row, says told) string {
+	var name bytes.Buffer
 	for _, part := range []uint64{0x387ab9980f044ea2, 0x9706851a3360596f} {
 		name.Write(binary.BigEndian.AppendUint64(nil, part))
 	}
 	sized(&name, o.Stream)
 	sized(&name, o.Shard)
-	sized(&name, entity.String())
+	sized(&name, string(referenceEntity(columns, row.Values)))
 	name.Write(binary.BigEndian.AppendUint64(nil, row.ID))
-	sized(&name, string(op))
-	name.Write(referenceState(columns, row.Values))
+	sized(&name, string(says.op))
+	name.Write(says.state)
 	sized(&name, row.Predecessor)
 	id := sha1.Sum(name.Bytes())
 	id[6] = id[6]%16 + 5*16
@@ -227,7 +247,7 @@ func referenceState(columns *source.Columns, values [][]byte) []byte {
 	return sum[:16]
 }
 
-// compare holds the encoder's event of a row against the reference.
+// compare holds what the encoder makes of a row, and of the row's absence, against the reference.
 func compare(t *testing.T, o event.Options, columns *source.Columns, names []string, row event.Row) {
 	t.Helper()
 	encoder, err := event.NewEncoder(o)
@@ -241,9 +261,33 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, bad := reference(o, columns, names, row, ev.Op)
-	if !bytes.Equal(ev.Body, want) {
-		t.Errorf("got  %s\nwant %s", ev.Body, want)
+	says := toldOf(o, columns, row, ev.Op)
+	compareEvent(t, ev, says.state, func() ([]byte, int) { return reference(o, columns, names, row, says) })
+	if !bytes.Equal(ev.Entity, referenceEntity(columns, row.Values)) {
+		t.Errorf("entity %x differs", ev.Entity)
+	}
+	compareSight(t, encoder, row.Record, ev)
+	compareKeyValues(t, encoder, columns, row.Values, ev.Entity)
+	if o.Kind != event.Capability {
+		return
+	}
+	_, gone, err := encoder.AppendAbsent(nil, event.Absent{Entity: ev.Entity, ID: row.ID, Read: row.Read, Predecessor: row.Predecessor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says = told{op: event.Deleted, reason: "ABSENT_IN_SNAPSHOT", state: make([]byte, 16), time: row.Read}
+	compareEvent(t, gone, says.state, func() ([]byte, int) { return reference(o, columns, names, row, says) })
+	if !bytes.Equal(gone.Entity, ev.Entity) || !bytes.Equal(gone.Key, ev.Key) || !gone.FromClock || !gone.Time.IsZero() || gone.ID == ev.ID {
+		t.Errorf("the row %+v, its absence %+v", ev, gone)
+	}
+}
+
+// compareEvent holds an event against the document and the state that it must have.
+func compareEvent(t *testing.T, ev event.Event, state []byte, want func() ([]byte, int)) {
+	t.Helper()
+	body, bad := want()
+	if !bytes.Equal(ev.Body, body) {
+		t.Errorf("got  %s\nwant %s", ev.Body, body)
 	}
 	if ev.BadValues != bad {
 		t.Errorf("%d bad values, want %d", ev.BadValues, bad)
@@ -251,7 +295,36 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	if !json.Valid(ev.Body) || !utf8.Valid(ev.Body) {
 		t.Errorf("no valid JSON: %q", ev.Body)
 	}
-	if !bytes.Equal(ev.State[:], referenceState(columns, row.Values)) {
+	if !bytes.Equal(ev.State[:], state) {
 		t.Errorf("state hash %x differs", ev.State)
+	}
+}
+
+// compareSight holds what the encoder sees in a row against the row's event.
+func compareSight(t *testing.T, encoder *event.Encoder, row source.Record, ev event.Event) {
+	t.Helper()
+	seen, err := encoder.Sight(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(seen.Entity, ev.Entity) || seen.State != ev.State || seen.Deleted != (ev.Op == event.Deleted) {
+		t.Errorf("seen %+v in the row of %+v", seen, ev)
+	}
+}
+
+// compareKeyValues holds the values read back from an entity against those of the row.
+func compareKeyValues(t *testing.T, encoder *event.Encoder, columns *source.Columns, values [][]byte, entity []byte) {
+	t.Helper()
+	got, err := encoder.KeyValues(entity, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(columns.Key) {
+		t.Fatalf("%d values of %d key columns", len(got), len(columns.Key))
+	}
+	for n, i := range columns.Key {
+		if !bytes.Equal(got[n], values[i]) || (got[n] == nil) != (values[i] == nil) {
+			t.Errorf("key column %d is %q, want %q", n, got[n], values[i])
+		}
 	}
 }
