@@ -39,6 +39,13 @@ type Traits struct {
 	EvidenceWhy string
 	// OneWriter says that the database has one writer at a time and no row can appear below one that was read (SQLite).
 	OneWriter bool
+	// Writer says that what a read by Query.Keys does not find is not there: this server takes the writes, as far as a login
+	// with SELECT alone can tell, or waits at such a read for what the others have taken. WriterWhy says why, or why not. An
+	// absence that another server shows may be its lag, and must not be judged.
+	Writer    bool
+	WriterWhy string
+	// ModifiedIndexed says that an index begins with the MODIFIED column, so that ReadChanges works.
+	ModifiedIndexed bool
 	// LockWait is how long a statement may wait for a lock between taking its id and inserting the row; 0 when unknown.
 	LockWait time.Duration
 }

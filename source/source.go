@@ -30,6 +30,7 @@ type Source interface {
 // Shard reads one physical table. It is used by one goroutine at a time, the owner of the shard.
 type Shard interface {
 	IDReader
+	ChangeReader
 	// Read fills p with the records that q asks for, in ascending order of their ids, each id once. What p held before
 	// is overwritten. On an error p holds nothing that may be used. Errors other than ErrMissing, ErrDenied and
 	// ErrUnfit are transient: the caller tries again after a pause, for ever.
@@ -57,7 +58,11 @@ type Spec struct {
 	Fields []string
 }
 
-// Query asks for one page: ids in (After, Through], or in Ranges, at most Limit records, about MaxBytes of values.
+// MaxKeys is the highest number of tuples in Query.Keys.
+const MaxKeys = 1000
+
+// Query asks for one page: ids in (After, Through], or in Ranges, or rows by their Keys, at most Limit records, about MaxBytes of
+// values.
 type Query struct {
 	// After is the id below the first one wanted; 0 reads from the beginning.
 	After uint64
@@ -65,6 +70,15 @@ type Query struct {
 	Through uint64
 	// Ranges, when not nil, are the ids wanted, in place of After and Through: ascending and disjoint.
 	Ranges []Range
+	// Keys, when not nil, are the rows wanted, in place of After, Through and Ranges: at most MaxKeys tuples of values in the order
+	// of Columns.Key and in the normal form of their columns, nil for NULL. Every row whose key is byte for byte one of them
+	// comes; the server may compare more loosely (letter case, trailing spaces), so rows with similar keys may come too, and the
+	// caller compares. A tuple that no row of the table can hold finds nothing.
+	//
+	// The rows are found by the unique index that proves that an entity is a single row: where none does, the table is unfit.
+	// A page that Limit or MaxBytes ends (Page.More) says nothing about the tuples that it has no record of: ask for those again.
+	// The statement may be split: each part is a moment of its own, Page.Now is before all of them.
+	Keys [][][]byte
 	// Limit is the highest number of records, at least 1.
 	Limit int
 	// MaxBytes ends the page after the record that brings its values to this size, so that one record always fits,

@@ -37,6 +37,32 @@ func (c Column) Time(v []byte, zone *time.Location) (time.Time, bool) {
 	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, zone).UTC(), true
 }
 
+// Text writes the moment t as a value of the column in its normal form, rounded down to the column's precision: a Timestamp in
+// UTC, a DateTime as the wall clock of zone, a Date as the day in zone; a nil zone is UTC. It is the inverse of Time where a
+// wall clock shows a moment once. It is "" for a kind that is not a time, and for years outside 0 to 9999, which have no
+// normal form.
+func (c Column) Text(t time.Time, zone *time.Location) string {
+	if c.Kind == Timestamp || zone == nil {
+		zone = time.UTC
+	}
+	t = t.In(zone)
+	if year := t.Year(); year < 0 || year > 9999 {
+		return ""
+	}
+	switch c.Kind {
+	case Date:
+		return t.Format(time.DateOnly)
+	case DateTime, Timestamp:
+		const finest = time.DateTime + ".000000"
+		digits := len(finest) - 6 + c.Precision
+		if c.Precision == 0 {
+			digits = len(time.DateTime)
+		}
+		return t.Format(finest[:digits])
+	}
+	return ""
+}
+
 // parseDay reads the "2006-01-02" that v begins with; v must be long enough.
 func parseDay(v []byte) (year, month, day int, ok bool) {
 	century, ok1 := twoDigits(v[0:])

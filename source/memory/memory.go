@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,15 +12,16 @@ import (
 	"bridge/source"
 )
 
-var (
-	_ source.Shard    = (*Table)(nil)
-	_ source.IDReader = (*Table)(nil)
-)
+var _ source.Shard = (*Table)(nil)
 
 // Table is one shard in memory. Its methods are safe for concurrent use.
 type Table struct {
-	// Clock is the database's clock. Defaults to time.Now; set it before the first use.
+	// Clock is the database's clock. Defaults to time.Now. Set this field and those below before the first use.
 	Clock func() time.Time
+	// Loose has Query.Keys compare without regard to letter case, as many servers do.
+	Loose bool
+	// Unindexed says that MODIFIED has no index.
+	Unindexed bool
 
 	mu      sync.Mutex
 	columns *source.Columns
@@ -28,6 +30,8 @@ type Table struct {
 	fails   int
 	failErr error
 	reads   int
+	server  string
+	replica bool
 }
 
 type row struct {
@@ -39,9 +43,7 @@ type row struct {
 
 // NewTable returns an empty table. columns[0] must be the id; the other roles are filled from spec by name.
 func NewTable(spec source.Spec, columns ...source.Column) *Table {
-	t := &Table{Clock: time.Now, next: 1}
-	t.columns = shape(spec, columns)
-	return t
+	return &Table{Clock: time.Now, next: 1, server: "memory", columns: shape(spec, columns)}
 }
 
 func shape(spec source.Spec, columns []source.Column) *source.Columns {
@@ -64,59 +66,6 @@ func shape(spec source.Spec, columns []source.Column) *source.Columns {
 	return c
 }
 
-// Insert commits a row under the next id and returns that. values are those of the columns after the id, in their normal
-// form.
-func (t *Table) Insert(values ...string) uint64 {
-	t.mu.Lock()
-	id := t.next
-	t.mu.Unlock()
-	t.InsertAt(id, values...)
-	return id
-}
-
-// InsertAt commits a row under the given id. Fewer values than columns leave the others NULL.
-func (t *Table) InsertAt(id uint64, values ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.insert(id, false, values)
-}
-
-func (t *Table) insert(id uint64, open bool, values []string) {
-	r := row{id: id, values: make([][]byte, len(t.columns.List)), open: open}
-	r.values[0] = strconv.AppendUint(nil, id, 10)
-	for i, v := range values {
-		r.values[i+1] = []byte(v)
-	}
-	at, found := slices.BinarySearchFunc(t.rows, id, func(r row, id uint64) int {
-		switch {
-		case r.id < id:
-			return -1
-		case r.id > id:
-			return 1
-		}
-		return 0
-	})
-	if found {
-		panic(fmt.Sprintf("memory: duplicate id %d", id))
-	}
-	t.rows = slices.Insert(t.rows, at, r)
-	t.next = max(t.next, id+1)
-}
-
-// Delete removes a row; the next id stays.
-func (t *Table) Delete(id uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id == id })
-}
-
-// Truncate removes all rows and hands out ids from 1 again.
-func (t *Table) Truncate() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.rows, t.next = nil, 1
-}
-
 // Fail makes the next n reads fail with err; a negative n all of them.
 func (t *Table) Fail(n int, err error) {
 	t.mu.Lock()
@@ -124,34 +73,49 @@ func (t *Table) Fail(n int, err error) {
 	t.fails, t.failErr = n, err
 }
 
-// Reads returns how often the table was read.
+// Move has another server answer from now on, one that takes the writes or a replica of it.
+func (t *Table) Move(server string, replica bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.server, t.replica = server, replica
+}
+
+// Reads returns how often Read was called.
 func (t *Table) Reads() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reads
 }
 
-// Read implements source.Shard.
-func (t *Table) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
+// begin counts a read and returns the error that it shall have. The caller holds mu.
+func (t *Table) begin(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	t.reads++
 	if t.fails != 0 {
 		t.fails--
 		return t.failErr
 	}
+	return nil
+}
+
+// Read implements source.Shard.
+func (t *Table) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
 	p.Reset()
-	p.Columns, p.Now, p.Server = t.columns, t.Clock().UTC(), "memory"
+	p.Columns, p.Now, p.Server = t.columns, t.Clock().UTC(), t.server
 	for _, r := range t.rows {
 		if !r.open {
 			p.MaxID = r.id
 		}
 	}
 	for _, r := range t.rows {
-		if r.open || !wanted(q, r.id) {
+		if r.open || !t.wanted(q, r) {
 			continue
 		}
 		if len(p.Records) == q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes {
@@ -160,62 +124,39 @@ func (t *Table) Read(ctx context.Context, q source.Query, p *source.Page) error 
 		}
 		p.Append(r.id, len(r.values))
 		for i, v := range r.values {
-			p.Set(i, v)
+			if v != nil {
+				p.Set(i, v)
+			}
 		}
 	}
+	p.More = p.More || len(p.Records) == q.Limit
 	return nil
 }
 
-func wanted(q source.Query, id uint64) bool {
-	if q.Ranges == nil {
-		return id > q.After && (q.Through == 0 || id <= q.Through)
+func (t *Table) wanted(q source.Query, r row) bool {
+	switch {
+	case q.Keys != nil:
+		return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return t.hasKey(r, tuple) })
+	case q.Ranges != nil:
+		return in(q.Ranges, r.id)
 	}
-	return slices.ContainsFunc(q.Ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
+	return r.id > q.After && (q.Through == 0 || r.id <= q.Through)
 }
 
-// Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns the id.
-func (t *Table) Open(values ...string) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	id := t.next
-	t.insert(id, true, values)
-	return id
-}
-
-// Commit ends the transaction of an open row, Rollback removes the row.
-func (t *Table) Commit(id uint64) { t.end(id, true) }
-
-// Rollback removes an open row; its id stays used.
-func (t *Table) Rollback(id uint64) { t.end(id, false) }
-
-func (t *Table) end(id uint64, commit bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.IndexFunc(t.rows, func(r row) bool { return r.id == id && r.open })
-	if commit {
-		t.rows[i].open = false
-	} else {
-		t.rows = slices.Delete(t.rows, i, i+1)
-	}
-}
-
-// Skip takes the next n ids without inserting anything, as a rollback does.
-func (t *Table) Skip(n uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.next += n
+func in(ranges []source.Range, id uint64) bool {
+	return slices.ContainsFunc(ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
 }
 
 // ReadIDs implements source.IDReader.
 func (t *Table) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: "memory"}
+	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: t.server}
 	for _, r := range t.rows {
-		if wanted(source.Query{Ranges: ranges}, r.id) && (uncommitted || !r.open) && len(ids.List) < limit {
+		if in(ranges, r.id) && (uncommitted || !r.open) && len(ids.List) < limit {
 			ids.List = append(ids.List, r.id)
 		}
 	}
@@ -223,9 +164,50 @@ func (t *Table) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 	return nil
 }
 
+// ReadChanges implements source.ChangeReader.
+func (t *Table) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*c = source.Changes{List: c.List[:0]}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !t.indexed() {
+		return fmt.Errorf("%w: no index begins with MODIFIED", source.ErrUnfit)
+	}
+	c.Now, c.Server = t.Clock().UTC(), t.server
+	for _, r := range t.rows {
+		v := r.values[t.columns.Modified]
+		at := source.Cursor{Modified: string(v), ID: r.id}
+		if v != nil && !r.open && compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through) {
+			c.List = append(c.List, at)
+		}
+	}
+	slices.SortFunc(c.List, compare)
+	c.More = len(c.List) >= q.Limit
+	c.List = c.List[:min(len(c.List), q.Limit)]
+	return nil
+}
+
+func compare(a, b source.Cursor) int {
+	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
+}
+
+func (t *Table) indexed() bool { return t.columns.Modified >= 0 && !t.Unindexed }
+
 // Traits implements source.IDReader: a table in memory shows its open rows.
 func (t *Table) Traits(context.Context) (source.Traits, error) {
-	return source.Traits{Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown"}, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	traits := source.Traits{
+		Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown",
+		Writer: true, WriterWhy: "there is one server", ModifiedIndexed: t.indexed(),
+	}
+	if t.replica {
+		traits.Evidence, traits.EvidenceWhy = false, "a replica shows no open rows"
+		traits.Writer, traits.WriterWhy = false, "a replica may lag"
+	}
+	return traits, nil
 }
 
 // NextID implements source.Shard.
@@ -234,3 +216,5 @@ func (t *Table) NextID(context.Context) (uint64, error) {
 	defer t.mu.Unlock()
 	return t.next, nil
 }
+
+func number(id uint64) []byte { return strconv.AppendUint(nil, id, 10) }

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ type tableIndex struct {
 	unique bool
 	// ignored says that the optimizer is told to ignore it; it is unique all the same.
 	ignored bool
-	columns []indexColumn
+	// unordered says that it finds single values only, if any: a hash.
+	unordered bool
+	columns   []indexColumn
 }
 
 // indexColumn is one part of an index. Its name is empty for an expression; a prefix has no order of the whole column.
@@ -31,7 +34,8 @@ func (s *shard) readIndexes(ctx context.Context, c conn) ([]tableIndex, error) {
 		if n := len(indexes); n == 0 || indexes[n-1].name != name {
 			indexes = append(indexes, tableIndex{
 				name: name, unique: get("Non_unique") == "0",
-				ignored: get("Ignored") == "YES" || get("Visible") == "NO",
+				ignored:   get("Ignored") == "YES" || get("Visible") == "NO",
+				unordered: get("Index_type") == "HASH",
 			})
 		}
 		last := &indexes[len(indexes)-1]
@@ -56,20 +60,51 @@ func uniqueColumns(indexes []tableIndex) map[string]string {
 	return unique
 }
 
-// keyFault says why the key columns do not identify single rows, "" when they do: a unique index whose columns are all key
-// columns and NOT NULL proves it.
-func keyFault(indexes []tableIndex, table []tableColumn, key []string) string {
-	fault := "no unique index"
-	for _, index := range indexes {
+// keyIndex returns the index that proves that the key columns identify single rows, or says why none does: a unique index
+// whose columns are all key columns and NOT NULL proves it. One that can be read by comes first.
+func keyIndex(indexes []tableIndex, table []tableColumn, key []string) (proof *tableIndex, fault string) {
+	fault = "no unique index"
+	for i := range indexes {
+		index := &indexes[i]
 		switch covered, nullable := index.over(table, key); {
 		case !index.unique || !covered:
-		case nullable == "":
-			return ""
-		default:
+		case nullable != "":
 			fault = "a unique index whose column " + nullable + " may be NULL, which makes rows that are equal"
+		case index.usable():
+			return index, ""
+		case proof == nil:
+			proof = index
 		}
 	}
-	return fault
+	if proof != nil {
+		fault = ""
+	}
+	return proof, fault
+}
+
+// usable reports whether the server can read by the index.
+func (i *tableIndex) usable() bool { return !i.ignored && !i.unordered }
+
+// modifiedIndex returns the index that MODIFIED leads, "" when there is none: best one in the order of (MODIFIED, id), as it is
+// where the id comes next, or where nothing does and the id is the primary key, with which every index of InnoDB ends.
+func modifiedIndex(indexes []tableIndex, spec source.Spec) string {
+	if spec.Modified == "" {
+		return ""
+	}
+	found := ""
+	ends := uniqueColumns(indexes)[strings.ToLower(spec.ID)] == "PRIMARY"
+	for _, index := range indexes {
+		first := index.columns[0]
+		if !index.usable() || first.prefix || !strings.EqualFold(first.name, spec.Modified) {
+			continue
+		}
+		ordered := len(index.columns) == 1 && ends || len(index.columns) > 1 && strings.EqualFold(index.columns[1].name, spec.ID)
+		if ordered {
+			return index.name
+		}
+		found = cmp.Or(found, index.name)
+	}
+	return found
 }
 
 // over reports whether all columns of the index are among key, and which of them may be NULL, "" for none.

@@ -49,7 +49,7 @@ func (t *tableInspection) judgeKey() {
 	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
 		return
 	}
-	fault := keyFault(t.facts.indexes, t.facts.columns, t.spec.Key)
+	_, fault := keyIndex(t.facts.indexes, t.facts.columns, t.spec.Key)
 	if fault == "" {
 		return
 	}
@@ -99,15 +99,12 @@ func (t *tableInspection) judgeModified() {
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return
 	}
-	for _, index := range t.facts.indexes {
-		if first := index.columns[0]; !index.ignored && !first.prefix && strings.EqualFold(first.name, t.spec.Modified) {
-			return
-		}
+	if modifiedIndex(t.facts.indexes, t.spec) != "" {
+		return
 	}
-	columns := []string{quoteName(t.spec.Modified), quoteName(t.spec.ID)}
 	t.Add(inspect.Warning, inspect.ModifiedIndex, t.spec.Table, "has no index that begins with MODIFIED ("+t.spec.Modified+"): updates and soft deletes wait for the next reconcile").
 		Says("to have them within a second let an administrator run").
-		Types("CREATE INDEX %s ON %s (%s);", quoteName(t.spec.Modified+"_"+t.spec.ID), t.table.quoted(), strings.Join(columns, ", "))
+		Types("%s;", t.createModifiedIndex())
 }
 
 // definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not there.

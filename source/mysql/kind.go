@@ -53,6 +53,12 @@ func isID(columnType string) bool {
 // isSingle reports whether a column holds single-precision numbers.
 func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
 
+// isFloat reports whether a column holds approximate numbers.
+func isFloat(columnType string) bool {
+	kind, _ := parseType(columnType)
+	return kind == source.Float
+}
+
 // appendValue appends v, as the driver delivers it, in the normal form. Byte strings are there already.
 func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
 	switch v := v.(type) {

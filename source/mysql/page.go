@@ -53,24 +53,41 @@ func (r *pageReader) learn(p *source.Page) {
 
 // readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
+	if q.Keys != nil {
+		return s.readKeys(ctx, c, q, p)
+	}
 	asked := s.reader.rowsFor(q)
-	rows, err := c.QueryContext(ctx, s.query.text(q, asked), nil)
+	return sorted(p, s.readRows(ctx, c, s.query.text(q, asked), asked, q.MaxBytes, p))
+}
+
+// sorted finishes p unless err kept it from being read.
+func sorted(p *source.Page, err error) error {
+	if err == nil || errors.Is(err, errCut) {
+		if unfit := finish(p); unfit != nil {
+			return unfit
+		}
+	}
+	return err
+}
+
+// readRows appends the at most asked records of a statement to p.
+func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, maxBytes int, p *source.Page) error {
+	before := len(p.Records)
+	rows, err := c.QueryContext(ctx, statement, nil)
 	if err != nil {
 		return err
 	}
 	if err := s.checkTypes(rows); err != nil {
 		return errors.Join(err, c.Close())
 	}
-	full, err := s.fill(rows, q, p)
+	full, err := s.fill(rows, maxBytes, p)
 	if err != nil {
 		return err
 	}
 	s.reader.learn(p)
-	p.More = full || len(p.Records) == asked
-	if err := finish(p); err != nil {
-		return err
-	}
-	if rest := asked - len(p.Records); full && rest*s.reader.rowBytes > drainBytes {
+	read := len(p.Records) - before
+	p.More = full || read == asked
+	if rest := asked - read; full && rest*s.reader.rowBytes > drainBytes {
 		// Closing rows would read all of it; the page is complete, whatever this connection says about its end.
 		_ = c.Close()
 		return errCut
@@ -79,7 +96,7 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 }
 
 // fill appends the records of rows until they end or the budget is reached.
-func (s *shard) fill(rows driver.Rows, q source.Query, p *source.Page) (full bool, err error) {
+func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
 	width := len(s.shape.columns.List)
 	if cap(s.reader.row) < width+1 {
 		s.reader.row = make([]driver.Value, width+1)
@@ -109,7 +126,7 @@ func (s *shard) fill(rows driver.Rows, q source.Query, p *source.Page) (full boo
 			return false, err
 		}
 		// Invariant 7: the budget is exceeded by one record at most.
-		full = q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
+		full = maxBytes > 0 && p.Bytes >= maxBytes
 	}
 	return full, nil
 }

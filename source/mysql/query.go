@@ -29,7 +29,7 @@ func (t tableName) quoted() string {
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // pageQuery is the statement of a page in the pieces between its numbers.
-type pageQuery struct{ upToWhere, id, limit, guard string }
+type pageQuery struct{ upToFrom, byID, byKey, id, guard string }
 
 // newPageQuery composes the statement for columns. Both parts go by index, whose first and only column is the id.
 func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
@@ -46,8 +46,8 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 			b.WriteString(" + 0e0")
 		}
 	}
-	b.WriteString(" FROM " + t.quoted() + " FORCE INDEX (" + quoteName(sh.index) + ") WHERE ")
-	q := pageQuery{upToWhere: b.String(), id: id, limit: " ORDER BY " + id + " LIMIT "}
+	b.WriteString(" FROM " + t.quoted())
+	q := pageQuery{upToFrom: b.String(), byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: id}
 	if sh.whole {
 		// It brings nothing, but the server refuses the statement once the table has another number of columns.
 		q.guard = " UNION ALL (SELECT NULL, t.* FROM " + t.quoted() + " AS t LIMIT 0)"
@@ -55,10 +55,18 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 	return q
 }
 
+// forceIndex returns the clause that keeps the server to an index, nothing where there is none to keep to.
+func forceIndex(index string) string {
+	if index == "" {
+		return ""
+	}
+	return " FORCE INDEX (" + quoteName(index) + ")"
+}
+
 // text returns the statement for q with at most limit records.
 func (p pageQuery) text(q source.Query, limit int) string {
-	b := make([]byte, 0, len(p.upToWhere)+len(p.limit)+(1+len(q.Ranges))*(len(p.id)+64))
-	b = append(b, p.upToWhere...)
+	b := make([]byte, 0, len(p.upToFrom)+len(p.byID)+(2+len(q.Ranges))*(len(p.id)+64))
+	b = append(append(b, p.upToFrom...), p.byID...)
 	if q.Ranges != nil {
 		b = appendRanges(b, p.id, q.Ranges)
 	} else {
@@ -69,7 +77,17 @@ func (p pageQuery) text(q source.Query, limit int) string {
 			b = strconv.AppendUint(b, q.Through, 10)
 		}
 	}
-	b = append(b, p.limit...)
+	b = append(append(append(b, " ORDER BY "...), p.id...), " LIMIT "...)
+	b = strconv.AppendInt(b, int64(limit), 10)
+	b = append(b, ')')
+	return string(append(b, p.guard...))
+}
+
+// keysText returns the statement for the rows that meet condition, at most limit of them, in whatever order.
+func (p pageQuery) keysText(condition []byte, limit int) string {
+	b := make([]byte, 0, len(p.upToFrom)+len(p.byKey)+len(condition)+len(p.guard)+len(p.id)+64)
+	b = append(append(b, p.upToFrom...), p.byKey...)
+	b = append(append(append(append(b, p.id...), " > 0 AND ("...), condition...), ") LIMIT "...)
 	b = strconv.AppendInt(b, int64(limit), 10)
 	b = append(b, ')')
 	return string(append(b, p.guard...))

@@ -16,6 +16,10 @@ type shape struct {
 	single []bool
 	// index is the unique index of the id.
 	index string
+	// key is how rows are found by their keys.
+	key lookup
+	// modified is the index that MODIFIED leads, "" when there is none.
+	modified string
 	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
 	whole bool
 	// counted says that the id is the table's AUTO_INCREMENT column.
@@ -26,23 +30,26 @@ func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
 	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
-		slices.Equal(sh.single, other.single) && sh.index == other.index && sh.whole == other.whole && sh.counted == other.counted
+		slices.Equal(sh.single, other.single) && sh.index == other.index && sh.key.equal(other.key) &&
+		sh.modified == other.modified && sh.whole == other.whole && sh.counted == other.counted
 }
 
 // tableColumn is a column as SHOW COLUMNS tells.
 type tableColumn struct {
 	name, columnType string
-	nullable         bool
-	invisible        bool
-	counted          bool
+	// collation is "" for what is no character string.
+	collation string
+	nullable  bool
+	invisible bool
+	counted   bool
 }
 
 // readShape asks the server for the columns of the table and checks them against the spec.
 func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, error) {
 	var table []tableColumn
-	err := c.query(ctx, "SHOW COLUMNS FROM "+s.table.quoted(), func(get func(string) string) {
+	err := c.query(ctx, "SHOW FULL COLUMNS FROM "+s.table.quoted(), func(get func(string) string) {
 		table = append(table, tableColumn{
-			name: get("Field"), columnType: get("Type"),
+			name: get("Field"), columnType: get("Type"), collation: get("Collation"),
 			nullable:  get("Null") == "YES",
 			invisible: strings.Contains(get("Extra"), "INVISIBLE"),
 			counted:   strings.Contains(strings.ToLower(get("Extra")), "auto_increment"),
@@ -73,6 +80,7 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 	if err := s.checkKey(indexes, table); err != nil {
 		return nil, err
 	}
+	sh.key, sh.modified = s.findByKey(sh, indexes, table), modifiedIndex(indexes, s.spec)
 	return sh, s.checkRoles(sh, table)
 }
 
@@ -81,7 +89,13 @@ func (s *shard) checkKey(indexes []tableIndex, table []tableColumn) error {
 	if !s.spec.UniqueKey || len(s.spec.Key) == 0 {
 		return nil
 	}
-	if fault := keyFault(indexes, table, s.spec.Key); fault != "" {
+	for _, key := range s.spec.Key {
+		if column := table[find(table, key)]; isFloat(column.columnType) {
+			return fmt.Errorf("%w: the KEY column %q of %s is %s, an approximate number, which identifies nothing: name other columns "+
+				"with KEY of the stream, or make it DECIMAL", source.ErrUnfit, column.name, s.spec.Table, column.columnType)
+		}
+	}
+	if _, fault := keyIndex(indexes, table, s.spec.Key); fault != "" {
 		return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row; let an administrator run: %s",
 			source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, s.addUnique(s.spec.Key...))
 	}

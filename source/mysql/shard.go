@@ -56,14 +56,19 @@ func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 		return errNoDatabase
 	}
 	return s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
-		if s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery {
-			if err := s.refresh(ctx, c); err != nil {
-				return err
-			}
+		if err := s.refreshIfDue(ctx, c); err != nil {
+			return err
 		}
 		p.Reset()
 		return s.readPage(ctx, c, q, p)
 	})
+}
+
+func (s *shard) refreshIfDue(ctx context.Context, c conn) error {
+	if s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery {
+		return s.refresh(ctx, c)
+	}
+	return nil
 }
 
 // refresh reads the columns and keeps the former ones while they are the same.

@@ -31,10 +31,8 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		if err != nil && number(err) != erTableAccessDenied {
 			return err
 		}
-		if s.shape == nil {
-			if err := s.refresh(ctx, c); err != nil {
-				return err
-			}
+		if err := s.refreshIfDue(ctx, c); err != nil {
+			return err
 		}
 		primary = s.shape.index == "PRIMARY"
 		return nil
@@ -44,6 +42,8 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	}
 	t := order(variables, create)
 	t.Evidence, t.EvidenceWhy = evidence(variables, create, primary)
+	t.Writer, t.WriterWhy = t.Evidence, t.EvidenceWhy
+	t.ModifiedIndexed = s.shape.modified != ""
 	if seconds, err := strconv.Atoi(variables["innodb_lock_wait_timeout"]); err == nil {
 		t.LockWait = time.Duration(seconds) * time.Second
 	}

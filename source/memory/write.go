@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Null is the value to write for NULL.
+const Null = "\x00NULL"
+
+// Insert commits a row under the next id and returns that. values are those of the columns after the id, in their normal
+// form; fewer than there are columns leave the others NULL.
+func (t *Table) Insert(values ...string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.insert(t.next, false, values)
+}
+
+// InsertAt commits a row under the given id. Fewer values than columns leave the others NULL.
+func (t *Table) InsertAt(id uint64, values ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.insert(id, false, values)
+}
+
+// Update gives a row other values, in place. Fewer values than columns leave the others as they are. It panics when there is no
+// such row.
+func (t *Table) Update(id uint64, values ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, found := t.find(id)
+	if !found {
+		panic(fmt.Sprintf("memory: no row %d to update", id))
+	}
+	// Records that were read keep the former values.
+	changed := slices.Clone(t.rows[at].values)
+	put(changed[1:], values)
+	t.rows[at].values = changed
+}
+
+// Replace commits a row under the next id, in place of the one with the same key, as SQL's REPLACE does: letter case counts unless the
+// table is Loose. It returns the new id.
+func (t *Table) Replace(values ...string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := t.next
+	t.insert(id, false, values)
+	at, _ := t.find(id)
+	written := t.rows[at]
+	key := make([][]byte, len(t.columns.Key))
+	for i, column := range t.columns.Key {
+		key[i] = written.values[column]
+	}
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && t.hasKey(r, key) })
+	return id
+}
+
+// Delete removes a row; the next id stays.
+func (t *Table) Delete(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id == id })
+}
+
+// Truncate removes all rows and hands out ids from 1 again.
+func (t *Table) Truncate() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows, t.next = nil, 1
+}
+
+// Skip takes the next n ids without inserting anything, as a rollback does.
+func (t *Table) Skip(n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next += n
+}
+
+// Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns the id.
+func (t *Table) Open(values ...string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.insert(t.next, true, values)
+}
+
+// Commit ends the transaction of an open row, Rollback removes the row.
+func (t *Table) Commit(id uint64) { t.end(id, true) }
+
+// Rollback removes an open row; its id stays used.
+func (t *Table) Rollback(id uint64) { t.end(id, false) }
+
+func (t *Table) end(id uint64, commit bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.rows, func(r row) bool { return r.id == id && r.open })
+	if commit {
+		t.rows[i].open = false
+	} else {
+		t.rows = slices.Delete(t.rows, i, i+1)
+	}
+}
+
+func (t *Table) insert(id uint64, open bool, values []string) uint64 {
+	r := row{id: id, values: make([][]byte, len(t.columns.List)), open: open}
+	r.values[0] = number(id)
+	put(r.values[1:], values)
+	at, found := t.find(id)
+	if found {
+		panic(fmt.Sprintf("memory: duplicate id %d", id))
+	}
+	t.rows = slices.Insert(t.rows, at, r)
+	t.next = max(t.next, id+1)
+	return id
+}
+
+func (t *Table) find(id uint64) (at int, found bool) {
+	return slices.BinarySearchFunc(t.rows, id, func(r row, id uint64) int { return cmp.Compare(r.id, id) })
+}
+
+func put(row [][]byte, values []string) {
+	for i, v := range values {
+		row[i] = []byte(v)
+		if v == Null {
+			row[i] = nil
+		}
+	}
+}
+
+// hasKey reports whether the row has these values in the key columns. A tuple of another length is nobody's.
+func (t *Table) hasKey(r row, tuple [][]byte) bool {
+	if len(tuple) != len(t.columns.Key) {
+		return false
+	}
+	for i, column := range t.columns.Key {
+		v := r.values[column]
+		same := bytes.Equal(v, tuple[i]) || t.Loose && bytes.EqualFold(v, tuple[i])
+		if !same || (v == nil) != (tuple[i] == nil) {
+			return false
+		}
+	}
+	return true
+}

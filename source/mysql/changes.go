@@ -1,0 +1,123 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"bridge/source"
+)
+
+// ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it holds the id. Where the id is the
+// primary key of InnoDB every index does, in the order of (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any
+// other index the server sorts what lies behind the cursor.
+func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	err := s.tryChanges(ctx, q, c)
+	if err != nil && s.shape != nil && mayBeStale(err) {
+		s.refreshed = time.Time{}
+		err = s.tryChanges(ctx, q, c)
+	}
+	if err != nil {
+		return fmt.Errorf("read what changed in %s: %w", s.spec.Table, s.explain(err))
+	}
+	c.More = len(c.List) >= q.Limit
+	return nil
+}
+
+func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	*c = source.Changes{List: c.List[:0]}
+	if s.table.database == "" {
+		return errNoDatabase
+	}
+	return s.source.do(ctx, s.source.db, func(ctx context.Context, session conn) error {
+		if err := s.refreshIfDue(ctx, session); err != nil {
+			return err
+		}
+		query, err := s.changesQuery(q)
+		if err != nil {
+			return err
+		}
+		rows, err := session.QueryContext(ctx, query, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fillChanges(rows, c), rows.Close())
+	})
+}
+
+// changesQuery composes the statement of a read of changes.
+func (s *shard) changesQuery(q source.ChangeQuery) (string, error) {
+	if s.shape.modified == "" {
+		return "", s.noModifiedIndex()
+	}
+	column := s.shape.columns.List[s.shape.columns.Modified]
+	for _, v := range []string{q.After.Modified, q.Through} {
+		if v != "" && !timeForms[column.Kind].MatchString(v) {
+			return "", fmt.Errorf("%q is no value of the column %q", v, column.Name)
+		}
+	}
+	id, modified := s.query.id, quoteName(column.Name)
+	b := []byte("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, ")
+	b = append(b, s.source.connector.server.Load().identity...)
+	b = append(b, "), NULL, NULL) UNION ALL (SELECT NULL, "+modified+", "+id+" FROM "+s.table.quoted()...)
+	b = append(b, forceIndex(s.shape.modified)+" WHERE "...)
+	if after := q.After; after.Modified != "" {
+		// As two ranges of the index, the first of which begins behind the id.
+		b = append(b, "(("+modified+" = '"+after.Modified+"' AND "+id+" > "...)
+		b = strconv.AppendUint(b, after.ID, 10)
+		b = append(b, ") OR "+modified+" > '"+after.Modified+"')"...)
+	} else {
+		b = append(b, modified+" IS NOT NULL"...)
+	}
+	if q.Through != "" {
+		b = append(b, " AND "+modified+" <= '"+q.Through+"'"...)
+	}
+	b = append(b, " AND "+id+" > 0 ORDER BY "+modified+", "+id+" LIMIT "...)
+	return string(append(strconv.AppendInt(b, int64(q.Limit), 10), ')')), nil
+}
+
+func (s *shard) noModifiedIndex() error {
+	if s.spec.Modified == "" {
+		return fmt.Errorf("%w: the stream names no MODIFIED column", source.ErrUnfit)
+	}
+	return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let an administrator run: %s",
+		source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex())
+}
+
+// createModifiedIndex returns the statement that makes the index that updates are found by.
+func (s *shard) createModifiedIndex() string {
+	return fmt.Sprintf("CREATE INDEX %s ON %s (%s, %s)",
+		quoteName(s.spec.Modified+"_"+s.spec.ID), s.table.quoted(), quoteName(s.spec.Modified), quoteName(s.spec.ID))
+}
+
+func fillChanges(rows driver.Rows, c *source.Changes) error {
+	var head source.Page
+	row := make([]driver.Value, 3)
+	for {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			if head.Now.IsZero() {
+				return errNoHead
+			}
+			c.Now, c.Server = head.Now, head.Server
+			return nil
+		case err != nil:
+			return err
+		}
+		if row[0] != nil {
+			if err := parseHead(text(row[0]), &head); err != nil {
+				return err
+			}
+			continue
+		}
+		id, err := recordID(row[2])
+		if err != nil {
+			return err
+		}
+		c.List = append(c.List, source.Cursor{Modified: text(row[1]), ID: id})
+	}
+}
