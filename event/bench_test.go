@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/event"
 	"bridge/source"
 )
 
@@ -37,6 +38,60 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := encoder.Append(buf, row); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppendAbsent(b *testing.B) {
+	rows := benchTable()
+	encoder := bind(b, options(), rows)
+	a := event.Absent{Entity: referenceEntity(&rows.columns, rows.values), ID: 123456789, Read: readAt, Predecessor: earlier}
+	buf := make([]byte, 0, 4<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := encoder.AppendAbsent(buf, a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSight(b *testing.B) {
+	rows := benchTable()
+	encoder := bind(b, options(), rows)
+	row := rows.row(123456789)
+	size := 0
+	for _, v := range rows.values {
+		size += len(v)
+	}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := encoder.Sight(row.Record); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestWhatDoesNotRenderAllocatesNothing(t *testing.T) {
+	for name, rows := range map[string]*table{"a usual row": benchTable(), "every kind": everyKind().keyOfAll()} {
+		encoder := bind(t, options(), rows)
+		row := rows.row(123456789)
+		entity := referenceEntity(&rows.columns, rows.values)
+		dst := make([][]byte, 0, 16)
+		for what, call := range map[string]func() error{
+			"a sight":                 func() error { _, err := encoder.Sight(row.Record); return err },
+			"the values of an entity": func() error { _, err := encoder.KeyValues(entity, dst); return err },
+			"an id":                   func() error { _, err := event.ParseID(earlier); return err },
+		} {
+			t.Run(what+" of "+name, func(t *testing.T) {
+				if err := call(); err != nil {
+					t.Fatal(err)
+				}
+				got := testing.AllocsPerRun(100, func() { _ = call() })
+				if got > 0 {
+					t.Errorf("%v allocations", got)
+				}
+			})
 		}
 	}
 }

@@ -88,7 +88,12 @@ func TestAppendRefusesWhatItCannotEncode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log := options()
+	log.Kind = event.Release
+	release := bind(t, log, rows)
 	good, short, timeless, alien := rows.row(1), rows.row(1), rows.row(1), rows.row(1)
+	dead, modified, unknown := rows.row(1), rows.row(1), rows.row(1)
+	dead.Op, modified.Op, unknown.Op = event.Deleted, event.Modified, "lost"
 	short.Values = nil
 	timeless.Read = time.Time{}
 	alien.Predecessor = `6ba7b810-9dad-51d1-80b4-00c04fd430c8"`
@@ -96,6 +101,9 @@ func TestAppendRefusesWhatItCannotEncode(t *testing.T) {
 		"a row before Bind":                      func() ([]byte, event.Event, error) { return unbound.Append([]byte("x"), good) },
 		"a row of another shape":                 func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), short) },
 		"a row without any time":                 func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), timeless) },
+		"a live row that is called deleted":      func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), dead) },
+		"a fact that is called modified":         func() ([]byte, event.Event, error) { return release.Append([]byte("x"), modified) },
+		"an operation that there is not":         func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), unknown) },
 		"a row with a predecessor that is no id": func() ([]byte, event.Event, error) { return bound.Append([]byte("x"), alien) },
 	} {
 		t.Run(name, func(t *testing.T) {

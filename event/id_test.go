@@ -3,6 +3,7 @@ package event_test
 import (
 	"bytes"
 	"regexp"
+	"strings"
 	"testing"
 
 	"bridge/event"
@@ -108,4 +109,38 @@ func TestIDsAreUUIDsThatEiffelTakes(t *testing.T) {
 			t.Fatalf("meta.id of %s is not %s", ev.Body, ev.ID)
 		}
 	}
+}
+
+func TestParseIDIsTheInverseOfFormatID(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		id := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(r, "id"))
+		got, err := event.ParseID(event.FormatID(id))
+		if err != nil || got != id {
+			r.Fatalf("%x came back as %x, %v", id, got, err)
+		}
+	})
+	if text := event.FormatID([16]byte{}); text != "" {
+		t.Errorf("no id is %q", text)
+	}
+	if id, err := event.ParseID(""); err != nil || id != ([16]byte{}) {
+		t.Errorf("no text is %x, %v", id, err)
+	}
+	if id, err := event.ParseID(earlier); err != nil || event.FormatID(id) != earlier || id[0] != 0x6b || id[15] != 0xc8 {
+		t.Errorf("%s is %x, %v", earlier, id, err)
+	}
+}
+
+func FuzzParseID(f *testing.F) {
+	for _, text := range []string{
+		"", earlier, strings.ToUpper(earlier), "00000000-0000-0000-0000-000000000000", earlier + "\n", " " + earlier, earlier[1:], "{" + earlier + "}",
+		"6ba7b8109dad51d180b400c04fd430c8", "6ba7b810-9dad-51d1-80b4-00c04fd430cg", "6ba7b81009dad-51d1-80b4-00c04fd430c8", "------------------------------------",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := event.ParseID(text)
+		if err == nil && event.FormatID(id) != text {
+			t.Errorf("%q is taken for %s", text, event.FormatID(id))
+		}
+	})
 }

@@ -1,0 +1,161 @@
+package event_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"bridge/event"
+	"bridge/source"
+
+	"pgregory.net/rapid"
+)
+
+// life encodes the events of one entity, each after the one before.
+type life struct {
+	encoder *event.Encoder
+	last    event.Event
+}
+
+// row is the table of a life with its one row.
+func lifeRow(value, deleted any) *table {
+	return newTable(
+		cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, "the entity"}, cell{"v", source.Text, 0, value}, cell{"deleted", source.Int, 0, deleted},
+	).key("k").deleted("deleted")
+}
+
+// tell publishes what a row says and fails unless it follows on the event before.
+func (l *life) tell(t *testing.T, op event.Op, rows *table, id uint64) event.Event {
+	t.Helper()
+	row := rows.row(id)
+	row.Op, row.Predecessor = op, l.previous(t)
+	if err := l.encoder.Bind(&rows.columns); err != nil {
+		t.Fatal(err)
+	}
+	_, ev, err := l.encoder.Append(nil, row)
+	return l.follow(t, ev, err)
+}
+
+// lose publishes that the row with this id is gone.
+func (l *life) lose(t *testing.T, id uint64) event.Event {
+	t.Helper()
+	_, ev, err := l.encoder.AppendAbsent(nil, event.Absent{Entity: l.last.Entity, ID: id, Read: readAt, Predecessor: l.previous(t)})
+	return l.follow(t, ev, err)
+}
+
+// previous is the id of the last event after a round trip through its 16 bytes.
+func (l *life) previous(t *testing.T) string {
+	t.Helper()
+	id, err := event.ParseID(l.last.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event.FormatID(id)
+}
+
+func (l *life) follow(t *testing.T, ev event.Event, err error) event.Event {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := parse(t, ev.Body).Links
+	switch {
+	case l.last.ID == "" && len(links) != 0:
+		t.Fatalf("the first event has links: %s", ev.Body)
+	case l.last.ID != "" && (len(links) != 1 || links[0].Type != "PREVIOUS_VERSION" || links[0].Target != l.last.ID):
+		t.Fatalf("links are %v, want one to %s", links, l.last.ID)
+	case l.last.ID != "" && !bytes.Equal(ev.Entity, l.last.Entity):
+		t.Fatalf("entity %x became %x", l.last.Entity, ev.Entity)
+	}
+	l.last = ev
+	return ev
+}
+
+// Invariant 4: a bus that drops what it has seen must see each fact of a life that repeats itself.
+func TestNoTwoFactsOfALifeShareAnID(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		rows := lifeRow("A", "0")
+		lived := life{encoder: bind(t, options(), rows)}
+		seen := map[string]bool{}
+		for range rapid.IntRange(1, 30).Draw(r, "length") {
+			id := rapid.Uint64Range(1, 2).Draw(r, "row")
+			value := rapid.SampledFrom([]any{"A", "B", nil}).Draw(r, "value")
+			var ev event.Event
+			switch rapid.IntRange(0, 3).Draw(r, "what") {
+			case 0:
+				ev = lived.tell(t, event.Added, lifeRow(value, "0"), id)
+			case 1:
+				ev = lived.tell(t, event.Modified, lifeRow(value, nil), id)
+			case 2:
+				ev = lived.tell(t, "", lifeRow(value, "1"), id)
+			default:
+				if lived.last.ID == "" {
+					continue
+				}
+				ev = lived.lose(t, id)
+			}
+			if seen[ev.ID] {
+				r.Fatalf("%s has the id of an earlier event", ev.Body)
+			}
+			seen[ev.ID] = true
+		}
+	})
+}
+
+func TestFactsThatDifferInOnePartDiffer(t *testing.T) {
+	entity := encode(t, options(), lifeRow("A", "0"), lifeRow("A", "0").row(1)).Entity
+	tell := func(op event.Op, deleted string, predecessor string) string {
+		row := lifeRow("A", deleted).row(1)
+		row.Op, row.Predecessor = op, predecessor
+		return encode(t, options(), lifeRow("A", deleted), row).ID
+	}
+	lose := func(id uint64, predecessor string) string {
+		_, ev, err := bind(t, options(), lifeRow("A", "0")).AppendAbsent(nil, event.Absent{Entity: entity, ID: id, Read: readAt, Predecessor: predecessor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ev.ID
+	}
+	ids := []string{
+		tell("", "0", ""), tell("", "0", earlier), tell("", "0", earlierStill),
+		tell(event.Modified, "0", ""), tell(event.Modified, "0", earlier),
+		tell("", "1", ""), tell("", "1", earlier),
+		lose(1, ""), lose(1, earlier), lose(1, earlierStill), lose(2, earlier),
+	}
+	slices.Sort(ids)
+	if got := len(slices.Compact(slices.Clone(ids))); got != len(ids) {
+		t.Errorf("%d ids of %d facts: %v", got, len(ids), ids)
+	}
+	if tell(event.Added, "0", earlier) != tell("", "0", earlier) {
+		t.Error("naming what a row means by itself makes another fact of it")
+	}
+	if tell(event.Modified, "1", earlier) != tell("", "1", earlier) {
+		t.Error("a row that is marked as deleted depends on what its caller says")
+	}
+}
+
+func TestModifiedFoldedIntoAddedStaysAFactOfItsOwn(t *testing.T) {
+	rows := stpCapability("64", "N")
+	encoder := bind(t, stpOlderFormat(), rows)
+	row := rows.row(8)
+	_, added, err := encoder.Append(nil, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row.Op = event.Modified
+	_, modified, err := encoder.Append(nil, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if added.Type != modified.Type || encoder.Type(event.Modified) != added.Type {
+		t.Errorf("types %s and %s, announced as %s", added.Type, modified.Type, encoder.Type(event.Modified))
+	}
+	if added.ID == modified.ID || modified.Op != event.Modified {
+		t.Errorf("ids %s and %s, op %s", added.ID, modified.ID, modified.Op)
+	}
+	for _, op := range []event.Op{event.Added, event.Modified} {
+		if err := compileSchema(t, event.Capability, op).Validate(unmarshal(t, modified.Body)); err != nil {
+			t.Errorf("not valid as %s: %v", op, err)
+		}
+	}
+}
