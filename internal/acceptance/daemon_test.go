@@ -163,6 +163,32 @@ func (d *daemon) kill() {
 	<-d.done
 }
 
+// killing kills and starts the daemon every few seconds until the returned function is called; it runs then.
+func (d *daemon) killing(low, high time.Duration) (stop func()) {
+	end, done := make(chan struct{}), make(chan struct{})
+	kills := 0
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(rangeOf(low, high)):
+				d.kill()
+				d.start()
+				kills++
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		close(end)
+		<-done
+		d.t.Logf("%s was killed %d times", d.env["BRIDGE_SINK_URL"], kills)
+	})
+	d.t.Cleanup(stop)
+	return stop
+}
+
 // term ends the daemon with SIGTERM and returns its exit status and how long it took.
 func (d *daemon) term() (status int, took time.Duration) {
 	d.t.Helper()

@@ -49,7 +49,7 @@ func newJudge(t testing.TB, kind event.Kind, members ...string) *judge {
 	}
 	ops := []event.Op{event.Published}
 	if kind == event.Capability {
-		ops = []event.Op{event.Added, event.Deleted}
+		ops = []event.Op{event.Added, event.Modified, event.Deleted}
 	}
 	for _, op := range ops {
 		j.schemas[op] = compileSchema(t, kind, op)
@@ -81,7 +81,7 @@ func compileSchema(t testing.TB, kind event.Kind, op event.Op) *jsonschema.Schem
 // opOf tells the operation by the type's ending.
 func opOf(kind string) event.Op {
 	for ending, op := range map[string]event.Op{
-		"AddedEvent": event.Added, "DeletedEvent": event.Deleted, "PublishedEvent": event.Published,
+		"AddedEvent": event.Added, "ModifiedEvent": event.Modified, "DeletedEvent": event.Deleted, "PublishedEvent": event.Published,
 	} {
 		if strings.HasSuffix(kind, ending) {
 			return op

@@ -230,32 +230,6 @@ func (d *tailer) drained() {
 	eventually(d.t, time.Minute, fmt.Sprintf("%s has passed %d", d.name, last), func() bool { return d.position(stream) >= last })
 }
 
-// killing kills and starts the daemon every few seconds until the returned function is called.
-func (d *tailer) killing() (stop func()) {
-	end, done := make(chan struct{}), make(chan struct{})
-	kills := 0
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(rangeOf(2*time.Second, 5*time.Second)):
-				d.kill()
-				d.start()
-				kills++
-			}
-		}
-	}()
-	stop = sync.OnceFunc(func() {
-		close(end)
-		<-done
-		d.t.Logf("%s was killed %d times", d.name, kills)
-	})
-	d.t.Cleanup(stop)
-	return stop
-}
-
 // has reports whether a row has arrived, and when first.
 func (d *tailer) has(token string) (at time.Time, ok bool) {
 	for _, m := range d.tape.all() {

@@ -36,7 +36,7 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	// On Kafka, since JetStream drops repeats. Without CREATED the time of an event is a clock's, and a repeat must have the same one still.
 	killed := l.tail(kafka, "killed", env{"BRIDGE_STABILITY_WINDOW": "200ms", "BRIDGE_STREAM_ORDERS_CREATED": ""})
 	without := l.tail(nats, "without_ledger", nil, "bridge_noledger")
-	stop := killed.killing()
+	stop := killed.killing(2*time.Second, 5*time.Second)
 	l.start()()
 	stop()
 	for _, d := range []*tailer{atOnce, windowed, killed} {
@@ -86,7 +86,7 @@ func TestADatabaseThatCrashes(t *testing.T) {
 	steady := l.tail(natsBus{testenv.NATS(t)}, "steady", env{"BRIDGE_STABILITY_WINDOW": "0s"})
 	killed := l.tail(kafkaBus{testenv.Kafka(t)}, "killed", nil)
 	wait := l.start()
-	stop := killed.killing()
+	stop := killed.killing(2*time.Second, 5*time.Second)
 	const crashes = 3
 	for crash := range crashes {
 		due := opts.Commits * (crash + 1) / (crashes + 1)
