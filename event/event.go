@@ -22,9 +22,13 @@ type Op string
 
 // The operations. Published belongs to release streams, the others to capability streams.
 const (
-	Added     Op = "added"
-	Modified  Op = "modified"
-	Deleted   Op = "deleted"
+	// Added: an entity is there that was not, as far as was published.
+	Added Op = "added"
+	// Modified: an entity that is there has another state.
+	Modified Op = "modified"
+	// Deleted: the row of an entity says that it is deleted, or is gone.
+	Deleted Op = "deleted"
+	// Published: a row was added to a log.
 	Published Op = "published"
 )
 
@@ -82,16 +86,16 @@ type Event struct {
 	Key []byte
 	// Body is the JSON document.
 	Body []byte
-	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none.
+	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none or is gone.
 	Time time.Time
-	// FromClock says that meta.time is the clock given to Append because the row has no time of its own.
+	// FromClock says that meta.time is the clock given to Append because the row has no time of its own or is gone.
 	FromClock bool
 	// BadValues counts the values that were published as null because they could not be encoded.
 	BadValues int
 	// Entity is the injective encoding of the key columns: two rows are about the same entity exactly when it is equal.
 	Entity []byte
 	// State is the state hash: the first 16 bytes of a SHA-256 over the mapped columns without id, CREATED, MODIFIED
-	// and NULLs.
+	// and NULLs. It is zero where the row is gone.
 	State [16]byte
 }
 
@@ -105,6 +109,6 @@ type Row struct {
 	// Read is the database's clock when the row was read; it becomes meta.time where the row has no time of its own.
 	Read time.Time
 	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not known. It goes into
-	// meta.id and becomes a PREVIOUS_VERSION link.
+	// meta.id, so that a state that comes back is another fact, and becomes a PREVIOUS_VERSION link.
 	Predecessor string
 }

@@ -38,7 +38,7 @@ func TestEventsPageShowsTheGoldenEvents(t *testing.T) {
 		}
 		types.WriteString(example[2])
 	}
-	for _, kind := range []string{"AddedEvent", "DeletedEvent", "PublishedEvent"} {
+	for _, kind := range []string{"AddedEvent", "ModifiedEvent", "DeletedEvent", "TOMBSTONE", "ABSENT_IN_SNAPSHOT", "PublishedEvent"} {
 		if !strings.Contains(types.String(), kind) {
 			t.Errorf("no example of an %s", kind)
 		}
