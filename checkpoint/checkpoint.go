@@ -47,6 +47,18 @@ type State struct {
 	// Saved is when the state was as it is saved, by the host's clock: a batch that it waited for came after. Gaps go on
 	// ageing from there.
 	Saved time.Time
+	// Cursor is the place of the second cursor.
+	Cursor source.Cursor
+	// Snapshot holds the ids that START=latest still has to record in the view; zero: none.
+	Snapshot source.Range
+	// View holds the entries of the view that changed since the save before; of several about one entity the last one holds.
+	// Loaded states leave it empty.
+	View []Change
+	// Given holds the ids that the ledger gave up since the save before, Found those of them that were published since; they
+	// are added to and removed from what Views.GivenUp returns, Given first. Ranges may overlap. Loaded states leave both empty.
+	Given, Found []source.Range
+	// Journal is what is about to be published, nil for nothing. Every save replaces the former one. List leaves it out.
+	Journal *Journal
 }
 
 // Entry is a state with its key.
@@ -57,13 +69,20 @@ type Entry struct {
 
 // Store keeps states. It is safe for concurrent use; saves of several shards may share one write to the disk.
 type Store interface {
+	Views
+	Runs
 	// Load returns the state of a shard, or ErrNotFound.
 	Load(ctx context.Context, key Key) (State, error)
-	// Save replaces the state of a shard, and of its ledger the parts that state.Ledger names. When it returns nil the state is durable; otherwise the former one holds. It
-	// refuses a key without names and a state that does not pass State.Check.
+	// Save replaces the state of a shard, and of its ledger and its view the parts that state names. When it returns nil the state
+	// is durable, and all of it is seen at once; otherwise the former one holds. It refuses a key without names and a state
+	// that does not pass State.Check.
 	Save(ctx context.Context, key Key, state State) error
+	// Rewind removes from a shard what speaks of rows above id: the entries of its view with such a row (the gone ones too), its
+	// journal, and the given-up ids above id. A kill, or an error, may leave a part of it done: call it again. A shard that is
+	// unknown is no error.
+	Rewind(ctx context.Context, key Key, id uint64) error
 	// List returns all states in the order of stream and shard.
 	List(ctx context.Context) ([]Entry, error)
-	// Delete removes the states of all shards of a stream and returns how many there were.
+	// Delete removes all that is kept of the shards of a stream and returns how many states there were.
 	Delete(ctx context.Context, stream string) (int, error)
 }

@@ -2,9 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"time"
 
@@ -12,12 +10,12 @@ import (
 	"bridge/source"
 )
 
-// stateVersion is the version that AppendState writes. Every version begins with its number and ends with the checksum.
-const stateVersion = 1
-
-const checksumSize = 4
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// stateVersion is the version that AppendState writes, oldestState the oldest that DecodeState reads. Every version begins with
+// its number and ends with the checksum.
+const (
+	stateVersion = 2
+	oldestState  = 1
+)
 
 // The least bytes of one mark and of one gap: they bound what a count may claim before memory is set aside for it.
 const (
@@ -25,8 +23,8 @@ const (
 	minGap  = 3
 )
 
-// Check returns an error when s is no state: gaps that are not ascending, not disjoint or beyond the position, or a time
-// outside the years 1 to 9999.
+// Check returns an error when s is no state: gaps that are not ascending, not disjoint or beyond the position, a range of ids
+// that ends before it begins, a time outside the years 1 to 9999, or a part that does not pass Change.Check or Journal.Check.
 func (s *State) Check() error {
 	for _, t := range []time.Time{s.Saved, s.Position.Reading.At} {
 		if !plausible(t) {
@@ -43,30 +41,40 @@ func (s *State) Check() error {
 			return fmt.Errorf("the time %v of gap %d-%d is outside the years 1 to 9999", g.Missed, g.First, g.Last)
 		}
 	}
-	return nil
+	for _, ranges := range [][]source.Range{{s.Snapshot}, s.Given, s.Found} {
+		for _, r := range ranges {
+			if r.First > r.Last {
+				return fmt.Errorf("the ids %d-%d are no range", r.First, r.Last)
+			}
+		}
+	}
+	for i := range s.View {
+		if err := s.View[i].Check(); err != nil {
+			return err
+		}
+	}
+	return s.Journal.Check()
 }
 
-var (
-	minMicros = time.Time{}.UnixMicro()
-	maxMicros = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() - 1
-)
-
-func plausible(t time.Time) bool { return t.Year() >= 1 && t.Year() <= 9999 }
-
-// AppendState appends the form in which stores keep s to dst and returns the extended dst. Times are kept to the
-// microsecond, in UTC. DecodeState refuses the result when s does not pass Check.
+// AppendState appends the form in which stores keep s to dst and returns the extended dst. The parts that have values of their
+// own (Ledger, View, Given, Found, Journal) are left out. Times are kept to the microsecond, in UTC. DecodeState refuses the
+// result when s does not pass Check.
 //
 // The form is, with integers as varints of encoding/binary (u unsigned, i signed), texts as their length (u) and bytes,
 // and times as microseconds since 1970:
 //
-//	version    1 byte, 1
+//	version    1 byte, 2
 //	saved      i
 //	id         u
 //	reading    through u, at i
 //	marks      count u, then each: place text, incarnation text, last u
 //	gaps       count u, then each: first u (from the end of the gap before, plus one), last u (from first),
 //	           missed i (from that of the gap before; the first from saved)
+//	cursor     modified text, id u
+//	snapshot   first u, last u (from first)
 //	checksum   CRC-32C over all before, 4 bytes, little endian
+//
+// Version 1 has neither cursor nor snapshot.
 func AppendState(dst []byte, s State) []byte {
 	start := len(dst)
 	saved := s.Saved.UnixMicro()
@@ -90,30 +98,19 @@ func AppendState(dst []byte, s State) []byte {
 		dst = binary.AppendVarint(dst, at-missed)
 		next, missed = g.Last+1, at
 	}
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
-}
-
-func appendText(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+	dst = appendText(dst, s.Cursor.Modified)
+	dst = binary.AppendUvarint(dst, s.Cursor.ID)
+	dst = appendRange(dst, s.Snapshot)
+	return appendChecksum(dst, start)
 }
 
 // DecodeState reads what AppendState wrote. It keeps no reference to b. The error wraps ErrCorrupt, or ErrNewer when a newer
 // version wrote b. It sets aside memory only in proportion to len(b), whatever b claims.
 func DecodeState(b []byte) (State, error) {
-	if len(b) < 1+checksumSize {
-		return State{}, fmt.Errorf("state of %d bytes: %w", len(b), ErrCorrupt)
+	version, r, err := open("state", b, stateVersion)
+	if err != nil {
+		return State{}, err
 	}
-	body, sum := b[:len(b)-checksumSize], binary.LittleEndian.Uint32(b[len(b)-checksumSize:])
-	if crc32.Checksum(body, castagnoli) != sum {
-		return State{}, fmt.Errorf("state of %d bytes has a wrong checksum: %w", len(b), ErrCorrupt)
-	}
-	switch v := body[0]; {
-	case v > stateVersion:
-		return State{}, fmt.Errorf("state of version %d, this program knows up to %d: %w", v, stateVersion, ErrNewer)
-	case v < stateVersion:
-		return State{}, fmt.Errorf("state of version %d: %w", v, ErrCorrupt)
-	}
-	r := reader{rest: body[1:]}
 	var s State
 	saved := r.micros(0)
 	s.Saved = time.UnixMicro(saved).UTC()
@@ -122,69 +119,14 @@ func DecodeState(b []byte) (State, error) {
 	s.Position.Reading.At = time.UnixMicro(r.micros(0)).UTC()
 	s.Marks = r.marks()
 	s.Position.Gaps = r.gaps(saved, s.Position.ID)
-	if r.err == nil && len(r.rest) > 0 {
-		r.fail("bytes follow its end")
+	if version > oldestState {
+		s.Cursor = source.Cursor{Modified: r.text(), ID: r.uint()}
+		s.Snapshot = r.idRange()
 	}
-	if r.err != nil {
-		return State{}, fmt.Errorf("state of %d bytes: %w: %w", len(b), r.err, ErrCorrupt)
+	if err := r.close("state", b); err != nil {
+		return State{}, err
 	}
 	return s, nil
-}
-
-// reader takes values off the front of rest. After the first error it returns zeros.
-type reader struct {
-	rest []byte
-	err  error
-}
-
-func (r *reader) fail(text string) {
-	if r.err == nil {
-		r.err = errors.New(text)
-	}
-	r.rest = nil
-}
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.fail("a number is cut off or too large")
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-// micros returns base plus a difference, if that is a plausible time.
-func (r *reader) micros(base int64) int64 {
-	d, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.fail("a time is cut off or too large")
-		return 0
-	}
-	r.rest = r.rest[n:]
-	// Two plausible times differ by less than 2^59, so that neither sum overflows.
-	if d < -(1<<60) || d > 1<<60 || base+d < minMicros || base+d > maxMicros {
-		r.fail("a time is outside the years 1 to 9999")
-		return 0
-	}
-	return base + d
-}
-
-// count returns a number of things that take at least size bytes each.
-func (r *reader) count(size int) int {
-	n := r.uint()
-	if n > uint64(len(r.rest)/size) {
-		r.fail("a count is larger than what is there")
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) text() string {
-	n := r.count(1)
-	s := string(r.rest[:n])
-	r.rest = r.rest[n:]
-	return s
 }
 
 func (r *reader) marks() []sink.Mark {

@@ -143,9 +143,9 @@ func TestDecodeStateRefusesNonsenseWithAGoodChecksum(t *testing.T) {
 		want error
 	}{
 		"bytes behind its end": {seal(append(bytes.Clone(body), 0)...), checkpoint.ErrCorrupt},
-		"newer version":        {seal(2, 1, 2, 3), checkpoint.ErrNewer},
+		"newer version":        {seal(3, 1, 2, 3), checkpoint.ErrNewer},
 		"version 0":            {seal(0, 1, 2, 3), checkpoint.ErrCorrupt},
-		"a billion gaps":       {seal(append(bytes.Clone(body[:len(body)-1]), 0x80, 0x94, 0xeb, 0xdc, 0x03)...), checkpoint.ErrCorrupt},
+		"a billion gaps":       {seal(append(bytes.Clone(body[:len(body)-5]), 0x80, 0x94, 0xeb, 0xdc, 0x03)...), checkpoint.ErrCorrupt},
 		"nothing":              {nil, checkpoint.ErrCorrupt},
 		"only a version":       {seal(1), checkpoint.ErrCorrupt},
 	} {

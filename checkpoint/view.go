@@ -37,9 +37,12 @@ type Known struct {
 	Since time.Time
 }
 
-// Change is a new entry of a view, in place of the entity's former one.
+// MaxEntity is the length of the longest entity that a view takes, in bytes.
+const MaxEntity = 32_000
+
+// Change is a new entry of a view, in place of the entity's former one. With the zero Known the view has no entry any more.
 type Change struct {
-	// Entity is the injective encoding of the key columns (event.Event.Entity).
+	// Entity is the injective encoding of the key columns (event.Event.Entity), 1 to MaxEntity bytes.
 	Entity []byte
 	Known  Known
 }
@@ -66,7 +69,8 @@ type Views interface {
 	// nothing. It is fastest when entities are in the order of their bytes.
 	Lookup(ctx context.Context, key Key, entities [][]byte, dst []Known) ([]Known, error)
 	// ByRow appends to dst up to limit live and soft-deleted entities of a shard with a row above after, in ascending order of their
-	// rows. The entities are copies.
+	// rows and then of their bytes. An entity whose key was changed in place shares its row with its successor: those of the last
+	// row are all there, beyond limit if need be. The entities are copies.
 	ByRow(ctx context.Context, key Key, after uint64, limit int, dst []Entity) ([]Entity, error)
 	// Forget removes entities that were found gone before the given time, of up to limit entries it looks at from the entity
 	// from on, and returns where to go on; nil at the end.

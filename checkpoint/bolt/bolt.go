@@ -92,7 +92,10 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 		if state, err = load(b, key); err != nil {
 			return err
 		}
-		state.Ledger, err = loadLedger(b, key)
+		if state.Ledger, err = loadLedger(b, key); err != nil {
+			return err
+		}
+		state.Journal, err = loadJournal(b, key)
 		return err
 	})
 	if err != nil {
@@ -110,6 +113,7 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 	}
 	if err == nil {
 		value := seal(checkpoint.AppendState(nil, state), shardBucket, key.Stream, key.Shard, stateKey)
+		journal := journalValue(key, state.Journal)
 		err = s.commit(ctx, func(tx *bbolt.Tx) error {
 			b, err := makeBucket(tx, key)
 			if err != nil {
@@ -118,7 +122,16 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 			if err := b.Put([]byte(stateKey), value); err != nil {
 				return err
 			}
-			return saveLedger(b, key, &state)
+			if err := putOrDelete(b, journalKey, journal); err != nil {
+				return err
+			}
+			if err := saveLedger(b, key, &state); err != nil {
+				return err
+			}
+			if err := saveGiven(b, key, &state); err != nil {
+				return err
+			}
+			return saveView(b, key, state.View)
 		})
 	}
 	if err != nil {
@@ -159,7 +172,13 @@ func (s *Store) Delete(ctx context.Context, stream string) (int, error) {
 		if b == nil {
 			return nil
 		}
-		if err := b.ForEachBucket(func([]byte) error { n++; return nil }); err != nil {
+		err := b.ForEachBucket(func(shard []byte) error {
+			if b.Bucket(shard).Get([]byte(stateKey)) != nil {
+				n++
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		return streams.DeleteBucket([]byte(stream))

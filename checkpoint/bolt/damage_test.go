@@ -204,7 +204,7 @@ func TestANewerFileIsRefused(t *testing.T) {
 		},
 		"of a state": func(tx *bbolt.Tx) error {
 			b := tx.Bucket([]byte("shards")).Bucket([]byte(key.Stream)).Bucket([]byte(key.Shard))
-			return b.Put([]byte("state"), bolt.Seal(bolt.Checksummed([]byte{2, 3, 4}), "shards", key.Stream, key.Shard, "state"))
+			return b.Put([]byte("state"), bolt.Seal(bolt.Checksummed([]byte{3, 3, 4}), "shards", key.Stream, key.Shard, "state"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,15 @@ const (
 	stateKey    = "state"
 	// ledgerBucket holds the parts of a shard's gap ledger.
 	ledgerBucket = "ledger"
+	journalKey   = "journal"
+	// viewBucket holds the view of a shard in the order of entities, rowsBucket in that of rows.
+	viewBucket = "view"
+	rowsBucket = "rows"
+	// givenBucket holds the ids that the ledger gave up.
+	givenBucket = "given"
+	runKey      = "run"
+	// absentBucket holds the entities that wait for the end of a reconcile.
+	absentBucket = "absent"
 )
 
 const (

@@ -19,15 +19,8 @@ func saveLedger(shard *bbolt.Bucket, key checkpoint.Key, state *checkpoint.State
 		return err
 	}
 	if state.LedgerAnew {
-		// Not by deleting the bucket, which would leak its pages when it was changed in the same transaction.
-		for c := b.Cursor(); ; {
-			name, _ := c.First()
-			if name == nil {
-				break
-			}
-			if err := b.Delete(name); err != nil {
-				return err
-			}
+		if err := emptyBucket(shard, ledgerBucket); err != nil {
+			return err
 		}
 	}
 	for _, part := range state.Ledger {
@@ -43,6 +36,24 @@ func saveLedger(shard *bbolt.Bucket, key checkpoint.Key, state *checkpoint.State
 		}
 	}
 	return nil
+}
+
+// emptyBucket removes all values of a bucket, if it is there: not by deleting the bucket, which would leak its pages when
+// it was changed in the same transaction.
+func emptyBucket(shard *bbolt.Bucket, name string) error {
+	b := shard.Bucket([]byte(name))
+	if b == nil {
+		return nil
+	}
+	for c := b.Cursor(); ; {
+		first, _ := c.First()
+		if first == nil {
+			return nil
+		}
+		if err := b.Delete(first); err != nil {
+			return err
+		}
+	}
 }
 
 // loadLedger returns all parts of the ledger in the bucket of its shard.

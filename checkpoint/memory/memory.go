@@ -18,17 +18,25 @@ var _ checkpoint.Store = (*Store)(nil)
 // Store is a checkpoint in memory. It is safe for concurrent use.
 type Store struct {
 	mu     sync.Mutex
-	states map[checkpoint.Key][]byte
-	ledger map[checkpoint.Key]map[uint64][]byte
+	shards map[checkpoint.Key]*shard
 	saves  int
 	fails  int
 	err    error
 }
 
-// New returns an empty store.
-func New() *Store {
-	return &Store{states: make(map[checkpoint.Key][]byte), ledger: make(map[checkpoint.Key]map[uint64][]byte)}
+// shard is all that is kept of one shard.
+type shard struct {
+	state, journal, run []byte
+	ledger              map[uint64][]byte
+	view                map[string]checkpoint.Known
+	given               []source.Range
+	absent              [][]byte
+	// byRow are the live and soft-deleted entities in the order of their rows; nil when the view has changed.
+	byRow []checkpoint.Entity
 }
+
+// New returns an empty store.
+func New() *Store { return &Store{shards: make(map[checkpoint.Key]*shard)} }
 
 // Fail makes the next n saves fail with err; the former states hold.
 func (s *Store) Fail(n int, err error) {
@@ -51,47 +59,81 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b, ok := s.states[key]
-	if !ok {
-		return checkpoint.State{}, fmt.Errorf("%s of stream %s: %w", key.Shard, key.Stream, checkpoint.ErrNotFound)
+	kept := s.shards[key]
+	if kept == nil || kept.state == nil {
+		return checkpoint.State{}, notFound(key)
 	}
-	state, err := checkpoint.DecodeState(b)
-	for _, part := range slices.Sorted(maps.Keys(s.ledger[key])) {
-		state.Ledger = append(state.Ledger, source.Chunk{Key: part, Bytes: slices.Clone(s.ledger[key][part])})
+	state, err := checkpoint.DecodeState(kept.state)
+	if err != nil {
+		return checkpoint.State{}, err
+	}
+	for _, part := range slices.Sorted(maps.Keys(kept.ledger)) {
+		state.Ledger = append(state.Ledger, source.Chunk{Key: part, Bytes: slices.Clone(kept.ledger[part])})
+	}
+	if kept.journal != nil {
+		state.Journal, err = checkpoint.DecodeJournal(kept.journal)
 	}
 	return state, err
 }
 
+func notFound(key checkpoint.Key) error {
+	return fmt.Errorf("%s of stream %s: %w", key.Shard, key.Stream, checkpoint.ErrNotFound)
+}
+
 // Save implements checkpoint.Store.
 func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.State) error {
+	if err := state.Check(); err != nil {
+		return err
+	}
+	return s.change(ctx, key, func(kept *shard) error {
+		if s.fails > 0 {
+			s.fails--
+			return s.err
+		}
+		s.saves++
+		kept.save(state)
+		return nil
+	})
+}
+
+// change runs f on what is kept of a shard, which is made where there is nothing.
+func (s *Store) change(ctx context.Context, key checkpoint.Key, f func(*shard) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if key.Stream == "" || key.Shard == "" {
-		return errors.New("save a state without the name of its stream and shard")
-	}
-	if err := state.Check(); err != nil {
-		return err
+		return errors.New("save something of a shard without the name of its stream and shard")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fails > 0 {
-		s.fails--
-		return s.err
+	kept := s.shards[key]
+	if kept == nil {
+		kept = &shard{ledger: make(map[uint64][]byte), view: make(map[string]checkpoint.Known)}
 	}
-	s.saves++
-	s.states[key] = checkpoint.AppendState(nil, state)
-	if s.ledger[key] == nil || state.LedgerAnew {
-		s.ledger[key] = make(map[uint64][]byte)
+	if err := f(kept); err != nil {
+		return err
+	}
+	s.shards[key] = kept
+	return nil
+}
+
+func (s *shard) save(state checkpoint.State) {
+	s.state, s.journal = checkpoint.AppendState(nil, state), nil
+	if state.Journal != nil {
+		s.journal = checkpoint.AppendJournal(nil, state.Journal)
+	}
+	if state.LedgerAnew {
+		clear(s.ledger)
 	}
 	for _, part := range state.Ledger {
 		if part.Bytes == nil {
-			delete(s.ledger[key], part.Key)
+			delete(s.ledger, part.Key)
 		} else {
-			s.ledger[key][part.Key] = slices.Clone(part.Bytes)
+			s.ledger[part.Key] = slices.Clone(part.Bytes)
 		}
 	}
-	return nil
+	s.apply(state.View)
+	s.given = checkpoint.Without(append(s.given, state.Given...), state.Found)
 }
 
 // List implements checkpoint.Store.
@@ -101,9 +143,12 @@ func (s *Store) List(ctx context.Context) ([]checkpoint.Entry, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entries := make([]checkpoint.Entry, 0, len(s.states))
-	for key, b := range s.states {
-		state, err := checkpoint.DecodeState(b)
+	entries := make([]checkpoint.Entry, 0, len(s.shards))
+	for key, kept := range s.shards {
+		if kept.state == nil {
+			continue
+		}
+		state, err := checkpoint.DecodeState(kept.state)
 		if err != nil {
 			return nil, err
 		}
@@ -123,11 +168,12 @@ func (s *Store) Delete(ctx context.Context, stream string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for key := range s.states {
+	for key, kept := range s.shards {
 		if key.Stream == stream {
-			delete(s.states, key)
-			delete(s.ledger, key)
-			n++
+			delete(s.shards, key)
+			if kept.state != nil {
+				n++
+			}
 		}
 	}
 	return n, nil

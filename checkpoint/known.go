@@ -1,0 +1,142 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// minKnown is the least bytes of a known, minChange those of a change.
+const (
+	minKnown  = 1
+	minChange = 2 + minKnown
+)
+
+// Check returns an error when c is no change: an entity that is empty or too long, or a known that says what its fate forbids.
+func (c *Change) Check() error {
+	switch k := &c.Known; {
+	case len(c.Entity) == 0 || len(c.Entity) > MaxEntity:
+		return fmt.Errorf("the entity %.40q has %d bytes, a view takes 1 to %d: choose shorter key columns", c.Entity, len(c.Entity), MaxEntity)
+	case k.Fate > Gone:
+		return fmt.Errorf("entity %.40q has the fate %d, which there is not", c.Entity, k.Fate)
+	case k.Fate == Unknown && *k != Known{}:
+		return fmt.Errorf("entity %.40q is to be unknown and yet something is known of it", c.Entity)
+	case k.Fate != Gone && !k.Since.IsZero():
+		return fmt.Errorf("entity %.40q is not gone and yet it is since %v", c.Entity, k.Since)
+	case k.Fate == Gone && k.State != [16]byte{}:
+		return fmt.Errorf("entity %.40q is gone and yet it has a state", c.Entity)
+	case !plausible(k.Since):
+		return fmt.Errorf("the time %v of entity %.40q is outside the years 1 to 9999", k.Since, c.Entity)
+	}
+	return nil
+}
+
+// AppendKnown appends the form in which stores keep k to dst and returns the extended dst. Since is kept to the second, in UTC.
+//
+// The form is, in the terms of AppendState:
+//
+//	fate       1 byte
+//	row        u              \\
+//	state      16 bytes        | unless the fate is Unknown; state only of what has a row,
+//	event      16 bytes        | since only of what has none
+//	since      i, in seconds  /
+//
+// It ends where it ends: a checksum is up to the store.
+func AppendKnown(dst []byte, k Known) []byte {
+	dst = append(dst, byte(k.Fate))
+	if k.Fate == Unknown {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, k.Row)
+	if k.Fate != Gone {
+		dst = append(dst, k.State[:]...)
+		return append(dst, k.Event[:]...)
+	}
+	dst = append(dst, k.Event[:]...)
+	return binary.AppendVarint(dst, k.Since.Unix())
+}
+
+// DecodeKnown reads what AppendKnown wrote from the front of b and returns what follows it. It keeps no reference to b. The
+// error wraps ErrCorrupt.
+func DecodeKnown(b []byte) (Known, []byte, error) {
+	r := reader{rest: b}
+	k := r.known()
+	if r.err != nil {
+		return Known{}, nil, fmt.Errorf("entry of a view: %w: %w", r.err, ErrCorrupt)
+	}
+	return k, r.rest, nil
+}
+
+func (r *reader) known() Known {
+	var k Known
+	if b := r.bytes(1); len(b) == 1 {
+		k.Fate = Fate(b[0])
+	}
+	switch {
+	case k.Fate == Unknown:
+		return Known{}
+	case k.Fate > Gone:
+		r.fail("a fate is none that there is")
+		return Known{}
+	}
+	k.Row = r.uint()
+	if k.Fate != Gone {
+		copy(k.State[:], r.bytes(len(k.State)))
+		copy(k.Event[:], r.bytes(len(k.Event)))
+		return k
+	}
+	copy(k.Event[:], r.bytes(len(k.Event)))
+	k.Since = r.second()
+	return k
+}
+
+// second returns a time to the second, in UTC.
+func (r *reader) second() time.Time {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 || v < minMicros/1e6 || v > maxMicros/1e6 {
+		r.fail("a time is cut off or outside the years 1 to 9999")
+		return time.Time{}
+	}
+	r.rest = r.rest[n:]
+	return time.Unix(v, 0).UTC()
+}
+
+// AppendChanges appends the form in which stores keep changes of a view: their number (u), then each as its entity (text)
+// and its known.
+func AppendChanges(dst []byte, changes []Change) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(changes)))
+	for i := range changes {
+		dst = binary.AppendUvarint(dst, uint64(len(changes[i].Entity)))
+		dst = append(dst, changes[i].Entity...)
+		dst = AppendKnown(dst, changes[i].Known)
+	}
+	return dst
+}
+
+// DecodeChanges reads what AppendChanges wrote and calls f for each change; its entity shares memory with b. The error wraps
+// ErrCorrupt, or is that of f.
+func DecodeChanges(b []byte, f func(Change) error) error {
+	r := reader{rest: b}
+	for range r.count(minChange) {
+		c := r.change()
+		if r.err != nil {
+			break
+		}
+		if err := f(c); err != nil {
+			return err
+		}
+	}
+	return r.close("changes of a view", b)
+}
+
+// change returns a change whose entity shares memory with the form.
+func (r *reader) change() Change {
+	entity := r.bytes(r.count(1))
+	c := Change{Entity: entity, Known: r.known()}
+	if r.err == nil {
+		if err := c.Check(); err != nil {
+			r.fail(err.Error())
+		}
+	}
+	return c
+}

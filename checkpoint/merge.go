@@ -1,0 +1,31 @@
+package checkpoint
+
+import (
+	"slices"
+
+	"bridge/source"
+)
+
+// MergeStates returns the state whose save does what the saves of older and then newer do. It may share memory with both.
+func MergeStates(older, newer State) State {
+	if !newer.LedgerAnew {
+		newer.Ledger = source.MergeChunks(older.Ledger, newer.Ledger)
+		newer.LedgerAnew = older.LedgerAnew
+	}
+	newer.View = both(older.View, newer.View)
+	// What was found and then given up again has been given up.
+	newer.Found = both(Without(older.Found, newer.Given), newer.Found)
+	newer.Given = both(older.Given, newer.Given)
+	return newer
+}
+
+// both returns a slice of the elements of older and newer.
+func both[E any](older, newer []E) []E {
+	switch {
+	case len(older) == 0:
+		return newer
+	case len(newer) == 0:
+		return older
+	}
+	return slices.Concat(older, newer)
+}
