@@ -1,0 +1,26 @@
+package event
+
+// Member is one member of data that is a column.
+type Member struct {
+	// Column is the column's place in source.Columns.List.
+	Column int
+	// Name is the member's name.
+	Name string
+}
+
+// Members returns the members that events have in data, in their order; those of the key alone, in the same order, for a
+// deleted event. It is empty until a Bind has succeeded.
+func (e *Encoder) Members(deleted bool) []Member {
+	if e.plan == nil {
+		return nil
+	}
+	members := e.plan.members
+	if deleted {
+		members = e.plan.keys
+	}
+	list := make([]Member, len(members))
+	for i, m := range members {
+		list[i] = Member{Column: m.index, Name: m.text}
+	}
+	return list
+}

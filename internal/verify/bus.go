@@ -1,0 +1,69 @@
+package verify
+
+import (
+	"context"
+
+	"bridge/sink"
+)
+
+// Message is one message as the bus holds it. It is valid until the call that hands it out returns.
+type Message struct {
+	// Place is an index into Bus.Places, At the offset or sequence there.
+	Place int
+	At    uint64
+	// Key is nil where the bus has no keys.
+	Key    []byte
+	Value  []byte
+	Header Header
+}
+
+// Header holds the headers that are judged, empty where a message lacks one.
+type Header struct {
+	ID, Type, Stream, Shard, RowID, Origin string
+}
+
+// Set takes a header of a message; those that are not judged are passed over.
+func (h *Header) Set(name, value string) {
+	switch name {
+	case sink.HeaderID:
+		h.ID = value
+	case sink.HeaderType:
+		h.Type = value
+	case sink.HeaderStream:
+		h.Stream = value
+	case sink.HeaderShard:
+		h.Shard = value
+	case sink.HeaderRowID:
+		h.RowID = value
+	case sink.HeaderOrigin:
+		h.Origin = value
+	}
+}
+
+// Place is a sequence of messages in one order: a partition or a stream.
+type Place struct {
+	// Name is "topic/3" or the name of the stream.
+	Name string
+	// Destination is the topic; empty where messages of all destinations lie in one place.
+	Destination string
+	// First is the first message that the place holds, Next the one behind the last that was read.
+	First, Next uint64
+	// Expired says that messages before First may be gone by the rules of the bus.
+	Expired bool
+	// Thinned says that single messages may be gone by the rules of the bus: compaction, a limit per subject.
+	Thinned bool
+}
+
+// Bus reads the destinations of the configured streams. It serves one goroutine.
+type Bus interface {
+	// Read calls each for every message behind those of the Read before, at first from the beginning, up to the end of the bus as
+	// it is when Read begins; the messages of a place come in their order. It calls progress now and then. An error of each
+	// ends it.
+	Read(ctx context.Context, each func(*Message) error, progress func(done, total uint64)) error
+	// Places returns what has been read so far.
+	Places() []Place
+	// Fetch reads one message that Read has handed out.
+	Fetch(ctx context.Context, place int, at uint64) (*Message, error)
+	// Close releases the connections.
+	Close() error
+}

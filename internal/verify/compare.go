@@ -1,0 +1,156 @@
+package verify
+
+import (
+	"hash/maphash"
+	"time"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// verdict is what was found about one row.
+type verdict struct {
+	// fault is empty when all is well; reason, when set, is why it was not judged.
+	fault  Fault
+	reason Unjudged
+	what   string
+	// entity is an index into entities.list, none where the bus has no event.
+	entity uint32
+	// look digests the row and the event as they were compared.
+	look uint64
+	// time is the row's own, zero where it has none.
+	time time.Time
+	// key is the entity's for people, entityKey its digest.
+	key       string
+	entityKey key
+}
+
+const none = ^uint32(0)
+
+// look compares a row, read when the database's clock stood at now, with what the bus says.
+func (s *shard) look(record source.Record, now time.Time) verdict {
+	row := event.Row{Record: record, Read: now}
+	fact, known := fact{}, false
+	if s.facts != nil {
+		if fact, known = s.byRow[record.ID]; known {
+			row.Read = time.UnixMilli(fact.millis())
+		}
+	}
+	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+	if err == nil {
+		s.buf = buf
+		err = s.row.parse(ev.Body)
+	}
+	if err != nil {
+		return verdict{reason: Unreadable, what: err.Error(), entity: none}
+	}
+	names := s.live
+	if ev.Op == event.Deleted {
+		names = s.dead
+	}
+	s.spread(&s.row, names)
+	s.learn(record.Values)
+	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), look: maphash.Bytes(seed1, ev.Body)}
+	switch {
+	case s.facts == nil:
+		s.compareEntity(record, &ev, &v)
+	case known:
+		v.look ^= fact.id
+		compareFact(fact, &ev, &v)
+	default:
+		v.fault, v.what = Missing, "it has no event"
+	}
+	return v
+}
+
+// compareFact compares the event that a row of a release makes with the one on the bus.
+func compareFact(f fact, ev *event.Event, v *verdict) {
+	id, err := event.ParseID(ev.ID)
+	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
+	switch same := err == nil && short(id) == f.id; {
+	case f.proof() == refuted:
+		// That was reported already.
+	case same && maphash.Bytes(seed1, ev.Body) == f.body:
+	case same && later:
+		// Only its times have changed.
+	case same:
+		v.fault, v.what = Altered, "its meta.id is that of the row, but its bytes are not"
+	case f.proof() == proven || later:
+		v.reason, v.what = Changed, "the row was changed after its event"
+	default:
+		v.fault, v.what = Altered, "its meta.id is not that of the row"
+	}
+}
+
+// compareEntity compares the row whose event was spread last with the last event of its entity.
+func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict) {
+	k, _ := s.keyOf(record.ID)
+	at, known := s.index[k]
+	if !known {
+		v.fault, v.what = Missing, "it has no event"
+		return
+	}
+	n := &s.list[at]
+	n.flags |= seen
+	v.entity, v.entityKey, v.look = at, k, v.look^n.last
+	gone := n.flags&dead != 0
+	switch deleted := ev.Op == event.Deleted; {
+	case deleted && gone, n.flags&isRefuted != 0 && deleted == gone:
+		// What was refuted was reported already.
+	case deleted:
+		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
+	case gone:
+		v.fault, v.what = Stale, "the row is there, the last event says that it is gone"
+	default:
+		s.compareState(record, n, v)
+	}
+	if v.fault == Stale && n.flags&split != 0 {
+		v.fault, v.reason = "", Split
+	}
+}
+
+// compareState compares the states of a row and of an event that both live.
+func (s *shard) compareState(record source.Record, n *entity, v *verdict) {
+	same := s.stateOf(&s.row) == n.state
+	if same && n.flags&isProven != 0 {
+		return
+	}
+	switch fits := s.makes(record, n); {
+	case same && fits:
+	case same:
+		v.fault, v.what = Altered, "its meta.id is not that of the state it has"
+	case fits:
+		v.fault, v.what = Altered, "its meta.id is that of the row's state, but it says another"
+	default:
+		v.fault, v.what = Stale, "the last event says another state"
+	}
+}
+
+// makes reports whether the row's state, at the place of the last event, has that event's meta.id.
+func (s *shard) makes(record source.Record, n *entity) bool {
+	record.ID = n.row
+	row := event.Row{Record: record, Read: epoch, Predecessor: event.FormatID(n.link)}
+	for _, op := range []event.Op{event.Added, event.Modified} {
+		row.Op = op
+		buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+		if err != nil {
+			return false
+		}
+		s.buf = buf
+		// A type that several operations share does not tell which one it was.
+		told := len(s.operation[ev.Type]) < 2
+		if told && (op == event.Modified) != (n.flags&changed != 0) {
+			continue
+		}
+		if id, err := event.ParseID(ev.ID); err == nil && short(id) == n.last {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether the table has a row with this key.
+func (s *shard) holds(k key) bool {
+	at, ok := s.index[k]
+	return ok && s.list[at].flags&seen != 0
+}

@@ -1,0 +1,184 @@
+package verify
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"bridge/event"
+)
+
+// entities are the entities of a capability shard, folded.
+type entities struct {
+	index map[key]uint32
+	list  []entity
+	// awaited are links to events that were not seen before the events that have them.
+	awaited map[uint32]await
+	// unlinked are links that were given up when another one had to be waited for.
+	unlinked []Example
+	// anew are events that begin an entity's history over a state that lives.
+	anew    uint64
+	anewFew []Example
+	// rootless counts repeats of events that begin a history.
+	rootless uint64
+}
+
+// entity is what an entity's events say.
+type entity struct {
+	// row, state, last, link and at are of the last message: the row, what is compared of it, the beginnings of its meta.id, the
+	// link, and its place.
+	row, state, last uint64
+	link             [16]byte
+	at               uint64
+	// tip begins the meta.id of the newest first occurrence. past are those before, the latest of them.
+	tip   uint64
+	past  *[]uint64
+	place uint16
+	flags flags
+}
+
+type flags uint8
+
+const (
+	// dead: the last message is a deleted event; tipDead: the tip is one.
+	dead flags = 1 << iota
+	tipDead
+	// changed: the last message is a modified event.
+	changed
+	// isProven and isRefuted are the last message's proof.
+	isProven
+	isRefuted
+	// seen: the table has a row of the entity.
+	seen
+	// split: its events lie in several places.
+	split
+)
+
+// await is a link to an event that has not come yet.
+type await struct {
+	id      uint64
+	example Example
+}
+
+// mostPast bounds the ids that are remembered of an entity. What repeats is what was in flight, a few batches at most.
+const mostPast = 16
+
+func newEntities() *entities {
+	return &entities{index: make(map[key]uint32), awaited: make(map[uint32]await)}
+}
+
+// short begins a UUID; within one entity that tells ids apart.
+func short(id [16]byte) uint64 { return binary.BigEndian.Uint64(id[:]) }
+
+// knows reports whether the event with this id has come before.
+func (e *entity) knows(id uint64) bool {
+	return e.tip == id || e.past != nil && slices.Contains(*e.past, id)
+}
+
+// remember puts an id into the past.
+func (e *entity) remember(id uint64) {
+	if e.past == nil {
+		e.past = new([]uint64)
+	}
+	if len(*e.past) == mostPast {
+		copy(*e.past, (*e.past)[1:])
+		*e.past = (*e.past)[:mostPast-1]
+	}
+	*e.past = append(*e.past, id)
+}
+
+// foldEntity takes in an event of a capability stream that was spread last.
+func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
+	id, link := short(e.uuid), short(e.link)
+	at, known := s.index[f.key]
+	if !known {
+		at = uint32(len(s.list))
+		s.index[f.key] = at
+		s.list = append(s.list, entity{place: uint16(m.Place), tip: id})
+	}
+	n := &s.list[at]
+	switch {
+	case !known:
+		if link != 0 {
+			s.awaited[at] = await{link, s.example(m, e, "it follows "+string(e.predecessor)+", which the bus does not hold")}
+		}
+		n.tipIs(f.op)
+	case n.knows(id):
+		s.repeats++
+		if link == 0 && f.op == event.Added {
+			s.rootless++
+		}
+	case int(n.place) != m.Place || n.flags&split != 0:
+		n.flags |= split
+		if link != n.tip {
+			return
+		}
+		n.remember(n.tip)
+		n.tip = id
+		n.tipIs(f.op)
+	default:
+		s.chain(m, e, f, at)
+	}
+	n.latest(m, e, f, s)
+}
+
+// chain judges the place of a first occurrence among the events of its entity.
+func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
+	n := &s.list[at]
+	id, link := short(e.uuid), short(e.link)
+	if awaited, ok := s.awaited[at]; ok && awaited.id == id {
+		delete(s.awaited, at)
+		awaited.example.What = "it came before " + string(e.id) + ", which it follows"
+		s.tally.fault(OutOfOrder, awaited.example)
+		// What follows it is newer, so the tip stays.
+		n.remember(id)
+		return
+	}
+	switch {
+	case link == n.tip:
+	case link == 0 && n.flags&tipDead != 0:
+		// What is known of an entity that is gone is forgotten after a while.
+	case link == 0:
+		s.anew++
+		if len(s.anewFew) < s.tally.most {
+			s.anewFew = append(s.anewFew, s.example(m, e, "it follows nothing, though the entity lives"))
+		}
+	case n.knows(link):
+		s.tally.fault(OutOfOrder, s.example(m, e, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))
+	default:
+		if awaited, ok := s.awaited[at]; ok {
+			s.unlinked = append(s.unlinked, awaited.example)
+		}
+		s.awaited[at] = await{link, s.example(m, e, "it follows "+string(e.predecessor)+", which the bus does not hold")}
+	}
+	n.remember(n.tip)
+	n.tip = id
+	n.tipIs(f.op)
+}
+
+func (e *entity) tipIs(op event.Op) {
+	e.flags &^= tipDead
+	if op == event.Deleted {
+		e.flags |= tipDead
+	}
+}
+
+// latest makes a message the entity's last one.
+func (e *entity) latest(m *Message, v *envelope, f finding, s *shard) {
+	e.row, e.last, e.link, e.at, e.state = v.row, short(v.uuid), v.link, m.At, 0
+	e.flags &^= dead | changed | isProven | isRefuted
+	switch f.op {
+	case event.Deleted:
+		e.flags |= dead
+	case event.Modified:
+		e.flags |= changed
+	}
+	switch f.proof {
+	case proven:
+		e.flags |= isProven
+	case refuted:
+		e.flags |= isRefuted
+	}
+	if f.op != event.Deleted {
+		e.state = s.stateOf(v)
+	}
+}

@@ -1,0 +1,157 @@
+package verify
+
+import (
+	"encoding/json"
+	"errors"
+
+	"bridge/event"
+	"bridge/sink"
+)
+
+// fold takes in the messages of a bus.
+type fold struct {
+	shards []*shard
+	// owners finds the shard of an event, named that of a header.
+	owners      map[string]*shard
+	named       map[[2]string]*shard
+	foreign     *tally
+	messages    uint64
+	others      uint64
+	deadLetters uint64
+	envelope    envelope
+}
+
+func newFold(shards []*shard, examples int) *fold {
+	f := &fold{shards: shards, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(examples)}
+	for _, s := range shards {
+		f.owners[identity([]byte(s.uri), []byte(s.database), []byte(s.table))] = s
+		f.named[[2]string{s.Stream, s.Name}] = s
+	}
+	return f
+}
+
+// add takes in the next message of its place.
+func (f *fold) add(m *Message) error {
+	f.messages++
+	if m.Header.Type == sink.DeadLetterType {
+		f.deadLetters++
+		f.deadLetter(m)
+		return nil
+	}
+	e := &f.envelope
+	fault := e.parse(m.Value)
+	s := f.owners[identity(e.uri, e.database, e.table)]
+	claimed := f.named[[2]string{m.Header.Stream, m.Header.Shard}]
+	switch {
+	case s == nil && claimed != nil:
+		claimed.events++
+		claimed.alter(m, e, "its headers name the shard, but it is no event of it", nil)
+	case s == nil && (errors.Is(fault, errNoJSON) || errors.Is(fault, errNoEnvelope)):
+		f.foreign.fault(Foreign, Example{What: fault.Error(), At: m.At, place: m.Place})
+	case s == nil:
+		f.others++
+	case fault != nil:
+		s.events++
+		s.alter(m, e, fault.Error(), nil)
+	default:
+		s.add(m, e)
+	}
+	return nil
+}
+
+// deadLetter remembers the row of a message that the bus refused.
+func (f *fold) deadLetter(m *Message) {
+	var letter struct {
+		Stream, Shard string
+		RowID         uint64
+	}
+	if json.Unmarshal(m.Value, &letter) != nil {
+		return
+	}
+	if s := f.named[[2]string{letter.Stream, letter.Shard}]; s != nil {
+		s.rejected[letter.RowID] = struct{}{}
+	}
+}
+
+// add takes in an event of the shard.
+func (s *shard) add(m *Message, e *envelope) {
+	s.events++
+	p := s.prove(m, e)
+	switch p.proof {
+	case refuted:
+		s.alter(m, e, p.why, p.doubt)
+	case unproven:
+		s.unproven++
+	}
+	if m.Header.Origin == string(sink.FromTail) {
+		s.noteTail(m.Place, e.row)
+	}
+	switch {
+	case p.op == "":
+		// What it says is not known.
+	case s.Kind == event.Release:
+		s.foldFact(m, e, p)
+	case p.keyed:
+		s.foldEntity(m, e, p)
+	}
+}
+
+// alter reports an altered event, at the end where lossy columns may explain it.
+func (s *shard) alter(m *Message, e *envelope, why string, doubt *doubtful) {
+	example := Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, place: m.Place}
+	if doubt == nil {
+		s.tally.fault(Altered, example)
+		return
+	}
+	example.Key = s.keyText(e.row)
+	found := s.refuted[*doubt]
+	if found == nil {
+		found = new(Finding)
+		s.refuted[*doubt] = found
+	}
+	if found.Count++; len(found.Examples) < s.tally.most {
+		found.Examples = append(found.Examples, example)
+	}
+}
+
+// settle reports what could be judged only at the end of the bus.
+func (s *shard) settle(places []Place) {
+	for doubt, found := range s.refuted {
+		if s.lossy.excuses(doubt) {
+			s.unproven += found.Count
+			continue
+		}
+		s.tally.faults(Altered, found.Count, found.Examples)
+	}
+	s.tally.doubts(Unproven, s.unproven)
+	if s.entities != nil {
+		s.settleLinks(places)
+	}
+}
+
+// settleLinks reports links that lead nowhere, and histories that begin anew.
+func (s *shard) settleLinks(places []Place) {
+	for _, awaited := range s.awaited {
+		s.brokenLink(awaited.example, places)
+	}
+	for _, example := range s.unlinked {
+		s.brokenLink(example, places)
+	}
+	// To publish rows again begins many histories anew, or repeats events that begin one. One alone is something else.
+	if s.anew == 1 && s.rootless == 0 {
+		s.tally.fault(OutOfOrder, s.anewFew[0])
+		return
+	}
+	s.tally.doubts(Anew, s.anew, s.anewFew...)
+}
+
+func (s *shard) brokenLink(e Example, places []Place) {
+	switch p := places[e.place]; {
+	case p.Expired:
+		s.tally.doubt(Expired, e)
+	case p.Thinned:
+		s.tally.doubt(Thinned, e)
+	default:
+		s.tally.fault(BrokenLink, e)
+	}
+}

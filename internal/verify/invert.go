@@ -1,0 +1,59 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"time"
+
+	"bridge/source"
+)
+
+// invert returns the value of a column in its normal form that a member was made of. exact is false where the member does not
+// tell it: a JSON document has lost its blanks, a bit field its width. ok is false for a member that no such column makes.
+//
+// Numbers and texts are taken for one another, because a column may have changed its type since the event.
+func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact, ok bool) {
+	if string(v) == "null" {
+		return nil, true, true
+	}
+	switch c.Kind {
+	case source.JSON, source.Bit:
+		return v, false, true
+	}
+	text, quoted := unquote(v)
+	if !quoted {
+		if len(v) == 0 || v[0] == '{' || v[0] == '[' {
+			return nil, false, false
+		}
+		return v, true, true
+	}
+	switch c.Kind {
+	case source.Binary:
+		value, err := base64.StdEncoding.AppendDecode([]byte{}, text)
+		return value, err == nil, err == nil
+	case source.DateTime:
+		value, ok = wallClock(text, zone)
+		return value, ok, ok
+	case source.Timestamp:
+		value, ok = wallClock(text, time.UTC)
+		return value, ok, ok
+	}
+	return text, true, true
+}
+
+// wallClock turns RFC 3339 in UTC into the wall clock of zone, with the digits of the fraction as they stand.
+func wallClock(text []byte, zone *time.Location) ([]byte, bool) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(text))
+	if err != nil {
+		return nil, false
+	}
+	layout := time.DateTime
+	if i := bytes.IndexByte(text, '.'); i >= 0 {
+		layout += "." + strings.Repeat("0", len(text)-i-len(".Z"))
+	}
+	return t.In(zone).AppendFormat(nil, layout), true
+}

@@ -1,0 +1,68 @@
+package verify
+
+import (
+	"time"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// Options say what to compare.
+type Options struct {
+	// Shards are the tables, those of a stream side by side.
+	Shards []Shard
+	// Bus is read, and not closed.
+	Bus Bus
+	// Examples is how many examples of each finding are kept. Defaults to 10.
+	Examples int
+	// Rounds is how often what does not fit is looked at again before it is reported, Pause the time before each round.
+	// They default to 3 and 1 s. Negative Rounds mean none.
+	Rounds int
+	Pause  time.Duration
+	// Progress is told now and then what is done. Optional.
+	Progress func(Step)
+}
+
+// Step says how far a run is.
+type Step struct {
+	// What is being done, as a verb phrase.
+	What string
+	// Done of Total are done; Total is 0 where it is not known.
+	Done, Total uint64
+}
+
+// Shard is one table with what its events look like.
+type Shard struct {
+	// Stream and Name are the stream's and the shard's names.
+	Stream, Name string
+	Kind         event.Kind
+	// Source reads the table.
+	Source source.Shard
+	// Encoder encodes its rows; it is the check's own.
+	Encoder *event.Encoder
+	// Zone is the zone of DATETIME columns. Defaults to UTC.
+	Zone *time.Location
+	// Window is the stability window.
+	Window time.Duration
+	// Latest and After are START: rows that were there before are not expected on the bus.
+	Latest bool
+	After  uint64
+	// Destinations are the topics of the shard; unused for a bus without them.
+	Destinations []string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Examples == 0 {
+		o.Examples = 10
+	}
+	if o.Rounds == 0 {
+		o.Rounds = 3
+	}
+	if o.Pause == 0 {
+		o.Pause = time.Second
+	}
+	if o.Progress == nil {
+		o.Progress = func(Step) {}
+	}
+	return o
+}

@@ -1,0 +1,222 @@
+package verify
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// epoch stands for the clock where none is needed.
+var epoch = time.UnixMilli(0).UTC()
+
+// proof is what an event says about itself.
+type proof uint8
+
+const (
+	// unproven: what it says does not tell the row that it was made of.
+	unproven proof = iota
+	// proven: its members make the same meta.id, and its bytes are those of the encoder.
+	proven
+	// refuted: they do not.
+	refuted
+)
+
+// lossy has the columns whose members do not tell their values, as the table's rows show: a bad value published as null, a
+// number with leading zeros. Bit 63 stands for the columns from the 64th on.
+type lossy struct{ nulls, others uint64 }
+
+func bit(column int) uint64 { return 1 << min(column, 63) }
+
+// doubtful is an event that is refuted unless its columns prove lossy in the end: those that are null, and the others.
+type doubtful struct{ nulls, others uint64 }
+
+// excuses reports whether a lossy column explains a refuted event.
+func (l lossy) excuses(d doubtful) bool { return l.nulls&d.nulls|l.others&d.others != 0 }
+
+// finding is what was found about one event by itself.
+type finding struct {
+	proof proof
+	op    event.Op
+	// why says why it is refuted.
+	why string
+	// doubt says that lossy columns may explain it.
+	doubt *doubtful
+	// key is the entity's, keyed whether the event tells it.
+	key   key
+	keyed bool
+}
+
+func refute(why string) finding { return finding{proof: refuted, why: why} }
+
+// prove judges an event by itself. The event is spread afterwards, unless it was refuted without a key.
+func (s *shard) prove(m *Message, e *envelope) finding {
+	ops := s.operation[string(e.kind)]
+	names := s.live
+	if e.reason != "" {
+		names = s.dead
+	}
+	same, unknown := s.spread(e, names)
+	f := s.proveBody(m, e, ops, same, unknown)
+	f.key, f.keyed = s.keyOf(e.row)
+	switch why := s.proveHeader(&m.Header, e); {
+	case !f.keyed && s.Kind == event.Capability:
+		f.proof, f.why, f.doubt = refuted, "it lacks a member of the key", nil
+	case why != "":
+		f.proof, f.why, f.doubt = refuted, why, nil
+	}
+	return f
+}
+
+// proveHeader returns what does not fit in the headers that the message has.
+func (s *shard) proveHeader(h *Header, e *envelope) string {
+	for _, c := range [...]struct{ name, got, want string }{
+		{"eiffel-id", h.ID, string(e.id)}, {"eiffel-type", h.Type, string(e.kind)},
+		{"bridge-stream", h.Stream, s.Stream}, {"bridge-shard", h.Shard, s.Name},
+	} {
+		if c.got != "" && c.got != c.want {
+			return "its header " + c.name + " is " + strconv.Quote(c.got) + ", its body says " + strconv.Quote(c.want)
+		}
+	}
+	if h.RowID != "" && h.RowID != strconv.FormatUint(e.row, 10) {
+		return "its header bridge-row-id is " + strconv.Quote(h.RowID) + ", its body says " + strconv.FormatUint(e.row, 10)
+	}
+	return ""
+}
+
+// proveBody encodes the event anew from what it says.
+func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown bool) finding {
+	if len(ops) == 0 {
+		return refute("no event of the stream has its type " + strconv.Quote(string(e.kind)))
+	}
+	deleted := ops[0] == event.Deleted
+	if deleted != (e.reason != "") {
+		return refute("its type " + string(e.kind) + " and its reason " + strconv.Quote(e.reason) + " do not go together")
+	}
+	exact, ok := s.invertAll(e)
+	if !ok {
+		return refute("a member holds what its column does not")
+	}
+	row := event.Row{Record: source.Record{ID: e.row, Values: s.values}, Read: time.UnixMilli(e.time), Predecessor: string(e.predecessor)}
+	if deleted {
+		return s.proveDeleted(m, e, row, same)
+	}
+	f := finding{proof: unproven, op: ops[0]}
+	for _, op := range ops {
+		if row.Op = op; op == event.Published {
+			row.Op = ""
+		}
+		buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+		if err != nil {
+			return f
+		}
+		s.buf = buf
+		switch {
+		case ev.ID != string(e.id):
+			continue
+		case same && !bytes.Equal(ev.Body, m.Value):
+			return finding{proof: refuted, op: op, why: "its meta.id fits, but its bytes are not those of that event"}
+		case m.Key != nil && !bytes.Equal(ev.Key, m.Key):
+			return finding{proof: refuted, op: op, why: "its key is " + strconv.Quote(string(m.Key)) + ", that of the event " + strconv.Quote(string(ev.Key))}
+		}
+		return finding{proof: proven, op: op}
+	}
+	if exact && !unknown {
+		f.proof, f.why, f.doubt = refuted, "its meta.id does not fit what it says", s.doubtOf()
+	}
+	return f
+}
+
+// doubtOf returns the columns of the event that was spread last.
+func (s *shard) doubtOf() *doubtful {
+	d := new(doubtful)
+	for c, v := range s.raws {
+		switch {
+		case v == nil:
+		case string(v) == "null":
+			d.nulls |= bit(c)
+		default:
+			d.others |= bit(c)
+		}
+	}
+	return d
+}
+
+// proveDeleted judges a deleted event. The state of a tombstone is not in it, so its meta.id proves nothing.
+func (s *shard) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
+	f := finding{proof: unproven, op: event.Deleted}
+	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+	if err != nil {
+		return f
+	}
+	s.buf = buf
+	entity := bytes.Clone(ev.Entity)
+	buf, ev, err = s.Encoder.AppendAbsent(s.buf[:0], event.Absent{Entity: entity, ID: e.row, Read: row.Read, Predecessor: row.Predecessor})
+	if err != nil {
+		return f
+	}
+	s.buf = buf
+	if e.reason == absent {
+		switch {
+		case ev.ID != string(e.id):
+			return finding{proof: refuted, op: event.Deleted, why: "its meta.id does not fit what it says"}
+		case same && !bytes.Equal(ev.Body, m.Value):
+			return finding{proof: refuted, op: event.Deleted, why: "its meta.id fits, but its bytes are not those of that event"}
+		}
+		return finding{proof: proven, op: event.Deleted}
+	}
+	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+tombstone+`"`), 1)
+	body = bytes.Replace(body, []byte(ev.ID), e.id, 1)
+	if same && !bytes.Equal(body, m.Value) {
+		return finding{proof: refuted, op: event.Deleted, why: "its bytes are not those of an event"}
+	}
+	return f
+}
+
+// The reasons of deleted events.
+const (
+	absent    = "ABSENT_IN_SNAPSHOT"
+	tombstone = "TOMBSTONE"
+)
+
+// invertAll fills s.values from the event that was spread last. What is no member is NULL, save the id, which is data.row's.
+func (s *shard) invertAll(e *envelope) (exact, ok bool) {
+	exact = true
+	clear(s.values)
+	for c, v := range s.raws {
+		if v == nil {
+			continue
+		}
+		value, sure, fits := invert(s.columns.List[c], s.Zone, v)
+		if !fits {
+			return false, false
+		}
+		s.values[c], exact = value, exact && sure
+	}
+	id := strconv.FormatUint(e.row, 10)
+	switch v := s.values[s.columns.ID]; {
+	case v == nil:
+		s.values[s.columns.ID] = []byte(id)
+	case string(v) != id:
+		return false, false
+	}
+	return exact, true
+}
+
+// learn looks which columns of a row its event, which was spread last, does not tell.
+func (s *shard) learn(values [][]byte) {
+	for c, v := range s.raws {
+		if v == nil || c == s.columns.ID {
+			continue
+		}
+		got, exact, ok := invert(s.columns.List[c], s.Zone, v)
+		switch {
+		case got == nil && values[c] != nil:
+			s.lossy.nulls |= bit(c)
+		case exact && ok && !bytes.Equal(got, values[c]):
+			s.lossy.others |= bit(c)
+		}
+	}
+}

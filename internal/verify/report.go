@@ -1,0 +1,198 @@
+package verify
+
+import (
+	"slices"
+
+	"bridge/event"
+)
+
+// Fault is something that is wrong.
+type Fault string
+
+// The faults.
+const (
+	// Missing: a row without an event.
+	Missing Fault = "missing"
+	// Stale: the last event says something else than the row.
+	Stale Fault = "stale"
+	// Extra: the last event says that the entity lives, but it has no row; or an event of a row that was never there.
+	Extra Fault = "extra"
+	// OutOfOrder: an event came before one that it follows.
+	OutOfOrder Fault = "outOfOrder"
+	// Altered: an event whose bytes, meta.id or headers do not fit.
+	Altered Fault = "altered"
+	// BrokenLink: an event follows one that the bus does not hold, though it holds its beginning.
+	BrokenLink Fault = "brokenLink"
+	// Foreign: a message that is no event at all.
+	Foreign Fault = "foreign"
+)
+
+// Faults are all faults in the order of a report.
+var Faults = []Fault{Missing, Stale, Extra, OutOfOrder, BrokenLink, Altered, Foreign}
+
+// Unjudged is why something could not be judged.
+type Unjudged string
+
+// The reasons.
+const (
+	// Expired: the bus no longer holds its beginning, where the event may have been.
+	Expired Unjudged = "expired"
+	// Thinned: the bus removes single messages by its own rules.
+	Thinned Unjudged = "thinned"
+	// NotFromBeginning: START is not the beginning, and the row is older.
+	NotFromBeginning Unjudged = "notFromBeginning"
+	// Young: the row is younger than the stability window.
+	Young Unjudged = "young"
+	// Changing: the row changed while it was looked at.
+	Changing Unjudged = "changing"
+	// Purged: an event of a release whose row is gone.
+	Purged Unjudged = "purged"
+	// Changed: the row of a release was changed after its event.
+	Changed Unjudged = "changed"
+	// Unproven: an event whose meta.id cannot be recomputed from what it says.
+	Unproven Unjudged = "unproven"
+	// Anew: entities whose history begins a second time, as after bridge checkpoint set.
+	Anew Unjudged = "anew"
+	// Split: the events of an entity lie in several places, which have no order among each other.
+	Split Unjudged = "split"
+	// Unreadable: a row that makes no event under ON_BAD_VALUE=stop.
+	Unreadable Unjudged = "unreadable"
+)
+
+// Reasons are all reasons in the order of a report.
+var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Anew, Split, Unreadable}
+
+// Example is one case of a finding. What is not known is empty.
+type Example struct {
+	Shard string `json:"shard,omitempty"`
+	Row   uint64 `json:"row,omitempty"`
+	// Key is the entity's key for people.
+	Key string `json:"key,omitempty"`
+	// Event is the meta.id of the event in question, Place and At are where it lies.
+	Event string `json:"event,omitempty"`
+	Place string `json:"place,omitempty"`
+	At    uint64 `json:"at,omitempty"`
+	// What says what is wrong, as a phrase.
+	What string `json:"what"`
+
+	// place is an index into Bus.Places, -1 where the example lies on no bus.
+	place int
+}
+
+// Finding counts the cases of one fault.
+type Finding struct {
+	Fault    Fault     `json:"fault"`
+	Count    uint64    `json:"count"`
+	Examples []Example `json:"examples"`
+}
+
+// Doubt counts what could not be judged for one reason.
+type Doubt struct {
+	Reason   Unjudged  `json:"reason"`
+	Count    uint64    `json:"count"`
+	Examples []Example `json:"examples"`
+}
+
+// Stream is what was found about a stream.
+type Stream struct {
+	Stream string     `json:"stream"`
+	Kind   event.Kind `json:"kind"`
+	Shards int        `json:"shards"`
+	// Rows were read from the tables, Events from the bus, Repeats among them.
+	Rows    uint64 `json:"rows"`
+	Events  uint64 `json:"events"`
+	Repeats uint64 `json:"repeats"`
+	// Live counts the entities that live by the bus; for a release stream, the rows that have an event.
+	Live uint64 `json:"live"`
+	// Rejected counts missing rows that lie in the dead letters.
+	Rejected uint64 `json:"rejected"`
+	// Behind counts missing rows above the last one that the tail has published.
+	Behind   uint64    `json:"behind"`
+	Faults   []Finding `json:"faults"`
+	Unjudged []Doubt   `json:"unjudged"`
+}
+
+// Report is what a run found.
+type Report struct {
+	// Good says that nothing is wrong, as far as it could be judged.
+	Good bool `json:"good"`
+	// Messages were read; Others are events of other sources among them, DeadLetters are dead letters.
+	Messages    uint64   `json:"messages"`
+	Others      uint64   `json:"others"`
+	DeadLetters uint64   `json:"deadLetters"`
+	Streams     []Stream `json:"streams"`
+	// Foreign are the messages that are no event of any source.
+	Foreign Finding       `json:"foreign"`
+	Places  []PlaceReport `json:"places"`
+}
+
+// PlaceReport is what was read of a place.
+type PlaceReport struct {
+	Place   string `json:"place"`
+	First   uint64 `json:"first"`
+	Next    uint64 `json:"next"`
+	Expired bool   `json:"expired"`
+	Thinned bool   `json:"thinned"`
+}
+
+// tally collects the cases of one stream, a few examples of each.
+type tally struct {
+	most    int
+	wrong   map[Fault]*Finding
+	reasons map[Unjudged]*Doubt
+}
+
+func newTally(most int) *tally {
+	return &tally{most: most, wrong: make(map[Fault]*Finding), reasons: make(map[Unjudged]*Doubt)}
+}
+
+func (t *tally) fault(f Fault, e Example) { t.faults(f, 1, []Example{e}) }
+
+func (t *tally) faults(f Fault, n uint64, examples []Example) {
+	found := t.wrong[f]
+	if found == nil {
+		found = &Finding{Fault: f, Examples: []Example{}}
+		t.wrong[f] = found
+	}
+	found.Count += n
+	found.Examples = append(found.Examples, examples[:min(len(examples), t.most-len(found.Examples))]...)
+}
+
+func (t *tally) doubt(r Unjudged, e Example) { t.doubts(r, 1, e) }
+
+func (t *tally) doubts(r Unjudged, n uint64, examples ...Example) {
+	if n == 0 {
+		return
+	}
+	found := t.reasons[r]
+	if found == nil {
+		found = &Doubt{Reason: r, Examples: []Example{}}
+		t.reasons[r] = found
+	}
+	found.Count += n
+	for _, e := range examples {
+		if len(found.Examples) < t.most {
+			found.Examples = append(found.Examples, e)
+		}
+	}
+}
+
+// report fills in what was found, in the order of Faults and Reasons.
+func (t *tally) report(s *Stream) {
+	s.Faults, s.Unjudged = []Finding{}, []Doubt{}
+	for _, f := range Faults {
+		if found := t.wrong[f]; found != nil {
+			s.Faults = append(s.Faults, *found)
+		}
+	}
+	for _, r := range Reasons {
+		if found := t.reasons[r]; found != nil {
+			s.Unjudged = append(s.Unjudged, *found)
+		}
+	}
+}
+
+// judge says whether anything is wrong.
+func (r *Report) judge() {
+	r.Good = r.Foreign.Count == 0 && !slices.ContainsFunc(r.Streams, func(s Stream) bool { return len(s.Faults) > 0 })
+}

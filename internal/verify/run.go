@@ -1,0 +1,248 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/backoff"
+	"bridge/source"
+)
+
+const (
+	pageRows  = 2000
+	pageBytes = 8 << 20
+	// retryFor is how long a source that fails is asked again.
+	retryFor = 30 * time.Second
+)
+
+// run is one check.
+type run struct {
+	Options
+	shards []*shard
+	fold   *fold
+	tables []*table
+	page   source.Page
+}
+
+// Run compares the tables with the bus. An error says that it could not: what it found is in the report alone.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	r := &run{Options: o.withDefaults()}
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.readBus(ctx); err != nil {
+		return nil, err
+	}
+	for _, t := range r.tables {
+		if err := t.scan(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range r.tables {
+		t.findExtra()
+	}
+	for round := 1; round <= r.Rounds && r.suspected() > 0; round++ {
+		if err := r.lookAgain(ctx, round == r.Rounds); err != nil {
+			return nil, err
+		}
+	}
+	return r.report(ctx)
+}
+
+// prepare learns the shapes of the tables, without which events cannot be judged.
+func (r *run) prepare(ctx context.Context) error {
+	tallies := make(map[string]*tally)
+	for _, o := range r.Options.Shards {
+		if tallies[o.Stream] == nil {
+			tallies[o.Stream] = newTally(r.Examples)
+		}
+		s := newShard(o, tallies[o.Stream])
+		t := &table{run: r, shard: s}
+		r.Progress(Step{What: "looking at " + o.Name})
+		if err := t.read(ctx, source.Query{Limit: 1}); err != nil {
+			return err
+		}
+		r.shards, r.tables = append(r.shards, s), append(r.tables, t)
+	}
+	r.fold = newFold(r.shards, r.Examples)
+	return nil
+}
+
+// readBus takes in what the bus has got since the last time.
+func (r *run) readBus(ctx context.Context) error {
+	return r.Bus.Read(ctx, r.fold.add, func(done, total uint64) {
+		r.Progress(Step{What: "reading the bus", Done: done, Total: total})
+	})
+}
+
+// suspected counts what is to be looked at again.
+func (r *run) suspected() int {
+	n := 0
+	for _, t := range r.tables {
+		n += len(t.suspects) + len(t.extra)
+	}
+	return n
+}
+
+// lookAgain reads the bus on and then the rows that did not fit; the last time, what still does not is reported.
+func (r *run) lookAgain(ctx context.Context, last bool) error {
+	r.Progress(Step{What: fmt.Sprintf("waiting to look again at %d rows", r.suspected())})
+	if err := wait(ctx, r.Pause); err != nil {
+		return err
+	}
+	if err := r.readBus(ctx); err != nil {
+		return err
+	}
+	for _, t := range r.tables {
+		if err := t.again(ctx, last); err != nil {
+			return err
+		}
+	}
+	// A row may have moved to another shard, so all shards are read first.
+	for _, t := range r.tables {
+		t.extraAgain(last)
+	}
+	return nil
+}
+
+// report sums up.
+func (r *run) report(ctx context.Context) (*Report, error) {
+	report := &Report{
+		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
+		Foreign: Finding{Fault: Foreign, Examples: []Example{}}, Places: []PlaceReport{},
+	}
+	places := r.Bus.Places()
+	for _, p := range places {
+		report.Places = append(report.Places, PlaceReport{Place: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
+	}
+	at := make(map[string]int)
+	for _, t := range r.tables {
+		s := t.shard
+		if _, known := at[s.Stream]; !known {
+			at[s.Stream] = len(report.Streams)
+			report.Streams = append(report.Streams, Stream{Stream: s.Stream, Kind: s.Kind})
+		}
+		s.settle(places)
+		if err := t.settleFacts(ctx); err != nil {
+			return nil, err
+		}
+		t.sum(&report.Streams[at[s.Stream]])
+	}
+	for _, t := range r.tables {
+		t.shard.tally.report(&report.Streams[at[t.shard.Stream]])
+	}
+	if found := r.fold.foreign.wrong[Foreign]; found != nil {
+		report.Foreign = *found
+	}
+	if err := r.complete(ctx, report, places); err != nil {
+		return nil, err
+	}
+	report.judge()
+	return report, nil
+}
+
+// complete fills in the names of places, and from the bus what the examples of entities do not hold.
+func (r *run) complete(ctx context.Context, report *Report, places []Place) error {
+	lists := [][]Example{report.Foreign.Examples}
+	for _, s := range report.Streams {
+		for _, f := range s.Faults {
+			lists = append(lists, f.Examples)
+		}
+		for _, d := range s.Unjudged {
+			lists = append(lists, d.Examples)
+		}
+	}
+	for _, list := range lists {
+		for i := range list {
+			if err := r.completeOne(ctx, &list[i], places); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) completeOne(ctx context.Context, e *Example, places []Place) error {
+	if e.place < 0 {
+		return nil
+	}
+	e.Place = places[e.place].Name
+	if e.Event != "" || e.Shard == "" {
+		return nil
+	}
+	m, err := r.Bus.Fetch(ctx, e.place, e.At)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		// It has expired since: the example is poorer for it.
+		return nil
+	}
+	var v envelope
+	if v.parse(m.Value) != nil {
+		return nil
+	}
+	e.Event = string(v.id)
+	for _, s := range r.shards {
+		if e.Key == "" && r.fold.owners[identity(v.uri, v.database, v.table)] == s {
+			s.spread(&v, s.live)
+			e.Key = s.keyText(v.row)
+		}
+	}
+	return nil
+}
+
+// sum adds the counts of a shard.
+func (t *table) sum(to *Stream) {
+	s := t.shard
+	to.Shards++
+	to.Rows += s.rows
+	to.Events += s.events
+	to.Repeats += s.repeats
+	to.Rejected += t.rejectedRows
+	to.Behind += s.behind
+	if s.Kind == event.Release {
+		to.Live += uint64(len(s.byRow))
+		return
+	}
+	for i := range s.list {
+		if s.list[i].flags&dead == 0 {
+			to.Live++
+		}
+	}
+}
+
+// read fills the page, and asks again for a while where that fails.
+func (t *table) read(ctx context.Context, q source.Query) error {
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
+	for begun := time.Now(); ; {
+		err := t.shard.Source.Read(ctx, q, &t.run.page)
+		if err == nil {
+			if err = t.shard.bind(t.run.page.Columns); err != nil {
+				return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
+			}
+			return nil
+		}
+		lasting := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
+		if lasting || ctx.Err() != nil || time.Since(begun) > retryFor {
+			return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,230 @@
+package verify
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strconv"
+
+	"bridge/event"
+	"bridge/source"
+)
+
+// shard is one table with what the bus says of it.
+type shard struct {
+	Shard
+	tally *tally
+
+	// The shape of the events, anew at each bind.
+	columns   *source.Columns
+	byName    map[string]int
+	live      []string
+	dead      []string
+	operation map[string][]event.Op
+	// uri, database and table are in every event of the shard.
+	uri, database, table string
+	lossy                lossy
+
+	*entities
+	*facts
+	// rows were read from the table; unproven are events whose meta.id proves nothing.
+	events, repeats, rows, unproven uint64
+	// tails holds the first row that the tail published in each place, newest the highest of all.
+	tails  map[int]uint64
+	newest uint64
+	// rejected are rows in the dead letters.
+	rejected map[uint64]struct{}
+	// refuted are altered events that lossy columns may explain; behind counts missing rows above newest.
+	refuted map[doubtful]*Finding
+	behind  uint64
+
+	// Memory that is used again.
+	values [][]byte
+	raws   [][]byte
+	buf    []byte
+	digest []byte
+	row    envelope
+}
+
+func newShard(o Shard, t *tally) *shard {
+	s := &shard{Shard: o, tally: t, tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), refuted: make(map[doubtful]*Finding)}
+	if o.Kind == event.Release {
+		s.facts = newFacts()
+	} else {
+		s.entities = newEntities()
+	}
+	s.operation = make(map[string][]event.Op)
+	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {
+		if kind := o.Encoder.Type(op); kind != "" {
+			s.operation[kind] = append(s.operation[kind], op)
+		}
+	}
+	return s
+}
+
+// bind takes over the shape of the table's columns.
+func (s *shard) bind(columns *source.Columns) error {
+	if s.columns == columns {
+		return nil
+	}
+	if err := s.Encoder.Bind(columns); err != nil {
+		return err
+	}
+	s.columns, s.byName, s.live, s.dead = columns, make(map[string]int), nil, nil
+	s.values, s.raws = make([][]byte, len(columns.List)), make([][]byte, len(columns.List))
+	for _, m := range s.Encoder.Members(false) {
+		s.byName[m.Name] = m.Column
+		s.live = append(s.live, m.Name)
+	}
+	for _, m := range s.Encoder.Members(true) {
+		s.dead = append(s.dead, m.Name)
+	}
+	return s.probe()
+}
+
+// probe encodes an empty row to learn what all events of the shard have in common.
+func (s *shard) probe() error {
+	clear(s.values)
+	buf, ev, err := s.Encoder.Append(s.buf[:0], event.Row{Record: source.Record{ID: 1, Values: s.values}, Read: epoch})
+	if err != nil {
+		return fmt.Errorf("encode an empty row: %w", err)
+	}
+	s.buf = buf
+	if err := s.row.parse(ev.Body); err != nil {
+		return fmt.Errorf("read an event of an empty row: %w", err)
+	}
+	s.uri, s.database, s.table = string(s.row.uri), string(s.row.database), string(s.row.table)
+	return nil
+}
+
+// identity is what tells whose an event is.
+func identity(uri, database, table []byte) string {
+	return string(uri) + "\x00" + string(database) + "\x00" + string(table)
+}
+
+// spread puts the members of an event into s.raws, by column, and reports whether they are those that the encoder would write,
+// in that order, and whether there is one of no column.
+func (s *shard) spread(e *envelope, names []string) (same, unknown bool) {
+	clear(s.raws)
+	same = len(e.members) == len(names)
+	for i, m := range e.members {
+		name, _ := unquote(m.name)
+		column, ok := s.byName[string(name)]
+		if !ok {
+			same, unknown = false, unknown || string(m.value) != "null"
+			continue
+		}
+		same = same && names[i] == string(name)
+		s.raws[column] = m.value
+	}
+	return same, unknown
+}
+
+var (
+	seed1, seed2 = maphash.MakeSeed(), maphash.MakeSeed()
+	null         = []byte("null")
+)
+
+// key tells entities of a stream apart.
+type key [2]uint64
+
+// keyOf returns the key of the event that was spread last; ok is false when it lacks a member of the key.
+func (s *shard) keyOf(row uint64) (k key, ok bool) {
+	d := s.digest[:0]
+	for _, c := range s.columns.Key {
+		v := s.raws[c]
+		switch {
+		case c == s.columns.ID:
+			d = strconv.AppendUint(d, row, 10)
+		case v == nil:
+			return k, false
+		default:
+			d = append(d, v...)
+		}
+		d = append(d, 0)
+	}
+	s.digest = d
+	return key{maphash.Bytes(seed1, d), maphash.Bytes(seed2, d)}, true
+}
+
+// stateOf digests what is compared of the event that was spread last: neither the id nor CREATED and MODIFIED, and no nulls. A
+// member of no column is part of the state.
+func (s *shard) stateOf(e *envelope) uint64 {
+	d := s.digest[:0]
+	for c, v := range s.raws {
+		if v == nil || string(v) == "null" || c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified {
+			continue
+		}
+		d = strconv.AppendInt(d, int64(c), 10)
+		d = append(append(append(d, ':'), v...), 0)
+	}
+	for _, m := range e.members {
+		name, _ := unquote(m.name)
+		if _, ok := s.byName[string(name)]; !ok && string(m.value) != "null" {
+			d = append(append(append(d, name...), m.value...), 0)
+		}
+	}
+	s.digest = d
+	return maphash.Bytes(seed1, d)
+}
+
+// keyText returns the key of the event that was spread last for people.
+func (s *shard) keyText(row uint64) string {
+	var text []byte
+	for n, c := range s.columns.Key {
+		if n > 0 {
+			text = append(text, '+')
+		}
+		v := s.raws[c]
+		if c == s.columns.ID {
+			text = strconv.AppendUint(text, row, 10)
+		} else if plain, ok := unquote(v); ok {
+			text = append(text, plain...)
+		} else {
+			text = append(text, v...)
+		}
+	}
+	return string(text)
+}
+
+// example begins an example about an event.
+func (s *shard) example(m *Message, e *envelope, what string) Example {
+	return Example{Shard: s.Name, Row: e.row, Key: s.keyText(e.row), Event: string(e.id), At: m.At, What: what, place: m.Place}
+}
+
+// noteTail remembers where the tail was when the bus began.
+func (s *shard) noteTail(place int, row uint64) {
+	if _, known := s.tails[place]; !known {
+		s.tails[place] = row
+	}
+	s.newest = max(s.newest, row)
+}
+
+// expectedFrom returns the first row that must have an event, by START and by what has expired, and why rows below it need
+// none.
+func (s *shard) expectedFrom(places []Place) (uint64, Unjudged) {
+	from, why := uint64(0), NotFromBeginning
+	switch {
+	case s.Latest:
+		from = math.MaxUint64
+		for _, row := range s.tails {
+			from = min(from, row)
+		}
+	case s.After > 0:
+		from = s.After + 1
+	}
+	for i, p := range places {
+		if !p.Expired || p.Destination != "" && !slices.Contains(s.Destinations, p.Destination) {
+			continue
+		}
+		first, ok := s.tails[i]
+		if !ok {
+			first = math.MaxUint64
+		}
+		if first > from {
+			from, why = first, Expired
+		}
+	}
+	return from, why
+}

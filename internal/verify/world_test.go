@@ -1,0 +1,223 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/verify"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/memory"
+)
+
+// world is a table, and a bus with the events that a bridge publishes of it.
+type world struct {
+	t       *testing.T
+	table   *memory.Table
+	columns *source.Columns
+	options event.Options
+	encoder *event.Encoder
+	bus     *recording
+	// last are the entities' last events by key.
+	last map[string]string
+}
+
+var (
+	spec = source.Spec{ID: "id", Key: []string{"name"}, Created: "created"}
+	list = []source.Column{
+		{Name: "id", Kind: source.Int}, {Name: "name", Kind: source.Text}, {Name: "state", Kind: source.Text},
+		{Name: "amount", Kind: source.Decimal}, {Name: "created", Kind: source.Timestamp, Precision: 3},
+	}
+)
+
+func newWorld(t *testing.T, kind event.Kind) *world {
+	t.Helper()
+	w := &world{
+		t: t, table: memory.NewTable(spec, list...), bus: &recording{place: verify.Place{Name: "T/0"}}, last: make(map[string]string),
+		options: event.Options{Stream: "things", Shard: "thing", Kind: kind, Source: "shop", Table: "thing"},
+	}
+	w.encoder = w.newEncoder()
+	return w
+}
+
+func (w *world) newEncoder() *event.Encoder {
+	w.t.Helper()
+	e, err := event.NewEncoder(w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// insert commits a row and publishes its event, of an entity that may be known.
+func (w *world) insert(name, state string) uint64 {
+	w.t.Helper()
+	id := w.table.Insert(name, state, "1.50", "2026-03-01 10:20:30.123")
+	w.publish(id)
+	return id
+}
+
+// publish publishes a row as it is.
+func (w *world) publish(id uint64) {
+	w.t.Helper()
+	var page source.Page
+	if err := w.table.Read(w.t.Context(), source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1}, &page); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.encoder.Bind(page.Columns); err != nil {
+		w.t.Fatal(err)
+	}
+	row := event.Row{Record: page.Records[0], Read: page.Now}
+	name := string(row.Values[1])
+	if w.options.Kind == event.Capability {
+		if row.Predecessor = w.last[name]; row.Predecessor != "" {
+			row.Op = event.Modified
+		}
+	}
+	_, ev, err := w.encoder.Append(nil, row)
+	w.send(ev, row.ID, err)
+	w.last[name] = ev.ID
+}
+
+// replace writes an entity's row anew, under another id, and publishes it.
+func (w *world) replace(old uint64, name, state string) uint64 {
+	w.t.Helper()
+	w.table.Delete(old)
+	return w.insert(name, state)
+}
+
+// remove deletes a row and publishes that.
+func (w *world) remove(id uint64, name string) {
+	w.t.Helper()
+	w.table.Delete(id)
+	entity := append([]byte{byte(len(name) + 1)}, name...)
+	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Entity: entity, ID: id, Read: time.Now(), Predecessor: w.last[name]})
+	w.send(ev, id, err)
+	delete(w.last, name)
+}
+
+func (w *world) send(ev event.Event, row uint64, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m := sink.Message{
+		ID: ev.ID, Type: ev.Type, Stream: w.options.Stream, Shard: w.options.Shard, RowID: row, Origin: sink.FromTail,
+	}
+	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body)}
+	m.EachHeader(c.Header.Set)
+	w.bus.messages = append(w.bus.messages, c)
+}
+
+// check compares the table with the bus.
+func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
+	w.t.Helper()
+	for i, m := range w.bus.messages {
+		m.At = uint64(i)
+	}
+	o := verify.Options{
+		Bus: w.bus, Pause: time.Millisecond,
+		Shards: []verify.Shard{{Stream: "things", Name: "thing", Kind: w.options.Kind, Source: w.table, Encoder: w.newEncoder()}},
+	}
+	for _, f := range adjust {
+		f(&o)
+	}
+	r, err := verify.Run(w.t.Context(), o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// recording is a bus whose messages can be tampered with.
+type recording struct {
+	place    verify.Place
+	messages []*verify.Message
+	read     int
+	// before is called at the beginning of each read.
+	before func()
+}
+
+func (b *recording) Read(_ context.Context, each func(*verify.Message) error, progress func(done, total uint64)) error {
+	if b.before != nil {
+		b.before()
+	}
+	for ; b.read < len(b.messages); b.read++ {
+		if err := each(b.messages[b.read]); err != nil {
+			return err
+		}
+	}
+	progress(uint64(b.read), uint64(b.read))
+	b.place.Next = uint64(b.read)
+	return nil
+}
+
+func (b *recording) Places() []verify.Place { return []verify.Place{b.place} }
+func (b *recording) Close() error           { return nil }
+
+func (b *recording) Fetch(_ context.Context, _ int, at uint64) (*verify.Message, error) {
+	return b.messages[at], nil
+}
+
+// cut removes a message, swap exchanges two.
+func (b *recording) cut(i int) { b.messages = slices.Delete(b.messages, i, i+1) }
+func (b *recording) swap(i, j int) {
+	b.messages[i], b.messages[j] = b.messages[j], b.messages[i]
+}
+
+// edit replaces text in a message.
+func (b *recording) edit(t *testing.T, i int, was, is string) {
+	t.Helper()
+	m := *b.messages[i]
+	if m.Value = bytes.Replace(m.Value, []byte(was), []byte(is), 1); bytes.Equal(m.Value, b.messages[i].Value) {
+		t.Fatalf("no %q in %s", was, m.Value)
+	}
+	b.messages[i] = &m
+}
+
+// summary lists what a report found: "missing 1, stale 2", and the doubts behind a bar.
+func summary(r *verify.Report) string {
+	var faults, doubts []string
+	for _, s := range r.Streams {
+		for _, f := range s.Faults {
+			faults = append(faults, fmt.Sprintf("%s %d", f.Fault, f.Count))
+		}
+		for _, d := range s.Unjudged {
+			doubts = append(doubts, fmt.Sprintf("%s %d", d.Reason, d.Count))
+		}
+	}
+	if r.Foreign.Count > 0 {
+		faults = append(faults, fmt.Sprintf("foreign %d", r.Foreign.Count))
+	}
+	text := strings.Join(faults, ", ")
+	if len(doubts) > 0 {
+		text += " | " + strings.Join(doubts, ", ")
+	}
+	return text
+}
+
+// want fails the test unless a report found exactly this.
+func want(t *testing.T, r *verify.Report, what string) {
+	t.Helper()
+	if got := summary(r); got != what {
+		t.Errorf("found %q, want %q", got, what)
+		for _, s := range r.Streams {
+			for _, f := range s.Faults {
+				t.Logf("%s %+v", f.Fault, f.Examples)
+			}
+			for _, f := range s.Unjudged {
+				t.Logf("%s %+v", f.Reason, f.Examples)
+			}
+		}
+	}
+	faults, _, _ := strings.Cut(what, " | ")
+	if r.Good != (faults == "") {
+		t.Errorf("good is %v for %q", r.Good, what)
+	}
+}
