@@ -4,7 +4,9 @@ import (
 	"sync"
 	"time"
 
+	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -28,12 +30,27 @@ type batch struct {
 	readThrough uint64
 	// lateClock says that a late record has no time of its own: when its id was first missed must be saved before the publish.
 	lateClock bool
+	// changes are the new entries of the view, their entities in keys; seq numbers the batches that have any.
+	changes []checkpoint.Change
+	keys    []byte
+	seq     uint64
+	// given are ids that the ledger gave up, found those of them that the batch publishes.
+	given, found []source.Range
+	// cursor is the place of the second cursor, zero where there is none.
+	cursor source.Cursor
+	// journal says that the messages are saved before they are published, and sent again as they stand after a crash.
+	journal bool
+	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
+	verdict reconcile.Verdict
+	settled func()
 	// held is what is reserved for the batch.
 	held hold
 }
 
 const (
 	messageBytes = 256
+	changeBytes  = 160
+	keysBytes    = 4 << 10
 	keepBuf      = 4 << 20
 )
 
@@ -42,7 +59,39 @@ var batches = sync.Pool{New: func() any { return new(batch) }}
 func newBatch() *batch { return batches.Get().(*batch) }
 
 // size is the memory that the batch needs.
-func (b *batch) size() int64 { return int64(len(b.buf)) + int64(len(b.messages))*messageBytes }
+func (b *batch) size() int64 {
+	return int64(len(b.buf)) + int64(len(b.keys)) + int64(len(b.messages))*messageBytes + int64(len(b.changes))*changeBytes
+}
+
+// empty reports whether the batch has nothing to publish or to save.
+func (b *batch) empty() bool {
+	return len(b.messages) == 0 && len(b.ledger) == 0 && len(b.changes) == 0 && len(b.found) == 0
+}
+
+// keep copies entity into memory that lives as long as the changes do, which is longer than the batch.
+func (b *batch) keep(entity []byte) []byte {
+	if cap(b.keys)-len(b.keys) < len(entity) {
+		// The entities before keep their part of the former array.
+		b.keys = make([]byte, 0, max(2*cap(b.keys), len(entity), keysBytes))
+	}
+	start := len(b.keys)
+	b.keys = append(b.keys, entity...)
+	return b.keys[start:len(b.keys):len(b.keys)]
+}
+
+// count notes an event of the batch.
+func (b *batch) count(op event.Op) {
+	switch op {
+	case event.Added:
+		b.verdict.Added++
+	case event.Modified:
+		b.verdict.Modified++
+	case event.Deleted:
+		b.verdict.Deleted++
+	default:
+		b.verdict.Missed++
+	}
+}
 
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
@@ -62,18 +111,24 @@ func (b *batch) born(at time.Time) {
 	}
 }
 
-// add encodes row as the batch's next message and reports whether its time is row.Read.
-func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (fromClock bool, err error) {
+// add encodes row as the batch's next message and returns its event.
+func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (event.Event, error) {
 	buf, e, err := s.opts.Encoder.Append(b.buf, row)
 	if err != nil {
-		return false, err
+		return e, err
 	}
 	b.buf = buf
 	if e.BadValues > 0 {
 		s.badValues(row.ID, e.BadValues)
 	}
+	b.send(s, &e, row.ID, origin)
+	return e, nil
+}
+
+// send makes a message of an event about the row with this id.
+func (b *batch) send(s *Shard, e *event.Event, row uint64, origin sink.Origin) {
 	b.messages = append(b.messages, sink.Message{
-		Destination: s.opts.Route(&e),
+		Destination: s.opts.Route(e),
 		Key:         e.Key,
 		Value:       e.Body,
 		ID:          e.ID,
@@ -81,11 +136,10 @@ func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (fromClock bool
 		Version:     e.Version,
 		Stream:      s.opts.Stream,
 		Shard:       s.opts.Name,
-		RowID:       row.ID,
+		RowID:       row,
 		Origin:      origin,
 		Time:        b.made,
 	})
-	return e.FromClock, nil
 }
 
 // badValues counts the values of a row that were published as null, and warns about the first of a shard.

@@ -14,11 +14,15 @@ import (
 type gaps struct {
 	ledger *source.Ledger
 	traits source.Traits
+	// server is the one that traits are known to hold for.
+	server string
 	// evidence says that uncommitted rows are looked for; it ends for good where they turn out to come from another server.
 	evidence bool
 	// late holds the rows of the last probe, ids what the last evidence showed.
 	late *source.Page
 	ids  source.IDs
+	// given are ids that were given up and that no batch has taken to be saved yet.
+	given []source.Range
 	// saved, stated and warned are when the ledger was last handed to be saved, shown in the status, and complained about.
 	saved, stated, warned time.Time
 }
@@ -38,10 +42,7 @@ const (
 )
 
 // openGaps makes the ledger of a shard from its saved state, or an empty one at its position.
-func (s *Shard) openGaps(ctx context.Context, state checkpoint.State) error {
-	if err := s.askTraits(ctx); err != nil {
-		return err
-	}
+func (s *Shard) openGaps(state checkpoint.State) error {
 	options := s.ledgerOptions()
 	options.Away = time.Since(state.Saved)
 	var err error
@@ -94,9 +95,6 @@ func (s *Shard) ledgerOptions() source.LedgerOptions {
 // seedGaps makes the ledger of a shard that begins behind start: what is not committed just below is missing from the beginning, so
 // that it is not lost.
 func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
-	if err := s.askTraits(ctx); err != nil {
-		return err
-	}
 	from := start - min(start, seedIDs)
 	ledger, err := source.NewLedger(s.ledgerOptions(), from)
 	if err != nil {
@@ -229,6 +227,10 @@ func (s *Shard) gaveUp(given []source.GivenUp) {
 		return
 	}
 	for _, g := range given {
+		if s.view == nil {
+			// A full scan compares the table with the view anyway.
+			s.gaps.given = append(s.gaps.given, g.Range)
+		}
 		s.opts.Metrics.givenUp.WithLabelValues(s.opts.Stream, string(g.Reason)).Add(float64(g.Last-g.First) + 1)
 	}
 	if s.warn() {

@@ -14,8 +14,8 @@ import (
 
 var pages = sync.Pool{New: func() any { return new(source.Page) }}
 
-// own is the owner's loop: it reads the shard page by page behind position and hands each on as a batch. It returns
-// nil when ctx ends.
+// own is the owner's loop: it reads the shard page by page behind position and hands each on as a batch, then what was
+// modified in place, and whatever is nominated. It returns nil when ctx ends.
 func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *batch) error {
 	if err := s.refuseReusedIDs(ctx, position.ID); err != nil {
 		return ended(ctx, err)
@@ -27,10 +27,15 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 		select {
 		case <-ctx.Done():
 			return nil
+		case n := <-s.nominated:
+			if err := s.judge(ctx, n, out); err != nil {
+				return ended(ctx, err)
+			}
+			continue
 		case <-poll.C:
 		}
 		next := time.Now().Add(s.opts.PollInterval)
-		more, err := s.turn(ctx, &position, out)
+		more, err := s.poll(ctx, &position, out)
 		if err != nil {
 			return ended(ctx, err)
 		}
@@ -42,6 +47,19 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 		}
 		poll.Reset(time.Until(next))
 	}
+}
+
+// poll looks once for what the tail and the second cursor find. It reports whether there may be more to read at once.
+func (s *Shard) poll(ctx context.Context, position *source.Position, out chan<- *batch) (more bool, err error) {
+	if !s.tailless() {
+		if more, err = s.turn(ctx, position, out); err != nil {
+			return false, err
+		}
+	} else if err := s.greet(ctx); err != nil {
+		return false, err
+	}
+	s.catchUp(position.ID, more)
+	return more, s.follow(ctx, out)
 }
 
 // quietAfter is how long a shard must have had nothing new before it is polled half as often.
@@ -68,7 +86,7 @@ func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- 
 		return more, err
 	}
 	b.held, held = held, hold{}
-	if len(b.messages) == 0 && len(b.ledger) == 0 {
+	if b.empty() {
 		s.discard(b)
 		return more, bad
 	}
@@ -104,9 +122,9 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 		return nil, false, nil, err
 	}
 	s.stateGaps(at)
-	b, bad = s.encode(records, position.Reading)
+	b, bad = s.encode(ctx, records, position.Reading)
 	if !s.opts.Limits.settle(held, b.size()) {
-		b.recycle()
+		s.drop(b)
 		return nil, true, nil, s.reserveBig(ctx, held)
 	}
 	s.pass(b, at)
@@ -127,6 +145,7 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 // look takes note of what the page says about the table.
 func (s *Shard) look() source.Age {
 	at := source.Age{Now: s.page.Now, Steady: s.steady(s.page.Now)}
+	s.answered.now, s.answered.at = s.page.Now, time.Now()
 	s.window.See(s.page.MaxID, at.Steady)
 	s.gaps.ledger.See(s.page.MaxID, at.Steady)
 	return at
@@ -163,29 +182,30 @@ func (s *Shard) pageIDs() []uint64 {
 	return s.passed
 }
 
-// pass moves the ledger behind what the batch publishes and hands its changes to the batch, to be saved once that is acknowledged.
+// pass moves the ledger behind what the batch takes care of and hands its changes to the batch, to be saved once that is acknowledged.
 // While nothing is published it does so now and then.
 func (s *Shard) pass(b *batch, at source.Age) {
 	ledger := s.gaps.ledger
-	s.passed = s.passed[:0]
-	for i := range b.messages {
-		if id := b.messages[i].RowID; b.messages[i].Origin == sink.FromLate {
-			ledger.Fill(id, at.Steady)
+	if ledger == nil {
+		return
+	}
+	idle := len(s.passed) == 0
+	for _, id := range s.filled {
+		if ledger.Fill(id, at.Steady) {
+			idle = false
 			s.opts.Metrics.late.WithLabelValues(s.opts.Stream).Inc()
-		} else {
-			s.passed = append(s.passed, id)
 		}
 	}
 	if n := len(s.passed); n > 0 {
 		s.gaveUp(ledger.Pass(s.passed[n-1], s.passed, at.Steady))
 	}
 	b.last = ledger.Position()
-	idle := len(b.messages) == 0
 	if idle && (time.Since(s.gaps.saved) < saveLedgerEvery || !ledger.Open()) {
 		return
 	}
 	s.gaps.saved = time.Now()
 	b.ledger = ledger.Changed()
+	b.given, s.gaps.given = s.gaps.given, nil
 	// With GapHold there are gaps above the position, too.
 	b.gaps = slices.DeleteFunc(ledger.Gaps(gapsShown), func(g source.Gap) bool { return g.Last > b.last })
 }
@@ -246,9 +266,32 @@ func (s *Shard) bornAt(page *source.Page, record source.Record) time.Time {
 // encode makes a batch of the records of the page, and behind them of the late ones, which were read after it.
 // Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the batch ends before
 // it and the error says why.
-func (s *Shard) encode(records []source.Record, reading source.Reading) (*batch, error) {
+func (s *Shard) encode(ctx context.Context, records []source.Record, reading source.Reading) (*batch, error) {
+	b := s.newBatch()
+	if err := s.encodeTail(ctx, b, records, reading); err != nil {
+		return b, err
+	}
+	late := s.gaps.late
+	if late == nil || late.Columns != s.page.Columns {
+		// Altered between the two reads: the gaps stay, the next poll reads them again.
+		return b, nil
+	}
+	return b, s.encodeLate(ctx, b, late)
+}
+
+// newBatch begins a batch.
+func (s *Shard) newBatch() *batch {
 	b := newBatch()
-	b.made = time.Now()
+	b.made, b.journal = time.Now(), s.view != nil
+	s.passed, s.filled = s.passed[:0], s.filled[:0]
+	return b
+}
+
+func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Record, reading source.Reading) error {
+	if s.view != nil {
+		s.seeTail(s.page, records)
+		return s.encodeStates(ctx, b, s.page, records, sink.FromTail, func(id uint64) { s.passed = append(s.passed, id) })
+	}
 	for _, record := range records {
 		b.born(s.bornAt(s.page, record))
 		row := event.Row{Record: record, Read: s.page.Now}
@@ -256,28 +299,32 @@ func (s *Shard) encode(records []source.Record, reading source.Reading) (*batch,
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
 			row.Read = reading.At
 		}
-		fromClock, err := b.add(s, row, sink.FromTail)
+		e, err := b.add(s, row, sink.FromTail)
 		if err != nil {
-			return b, err
+			return err
 		}
-		if fromClock {
+		s.passed = append(s.passed, record.ID)
+		if e.FromClock {
 			b.readAt, b.readThrough = row.Read, record.ID
 		}
 	}
-	late := s.gaps.late
-	if late == nil || late.Columns != s.page.Columns {
-		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		return b, nil
+	return nil
+}
+
+func (s *Shard) encodeLate(ctx context.Context, b *batch, late *source.Page) error {
+	if s.view != nil {
+		return s.encodeStates(ctx, b, late, late.Records, sink.FromLate, func(id uint64) { s.filled = append(s.filled, id) })
 	}
 	for _, record := range late.Records {
 		b.born(s.bornAt(late, record))
-		fromClock, err := b.add(s, event.Row{Record: record, Read: s.readAt(record.ID)}, sink.FromLate)
+		e, err := b.add(s, event.Row{Record: record, Read: s.readAt(record.ID)}, sink.FromLate)
 		if err != nil {
-			return b, err
+			return err
 		}
-		b.lateClock = b.lateClock || fromClock
+		s.filled = append(s.filled, record.ID)
+		b.lateClock = b.lateClock || e.FromClock
 	}
-	return b, nil
+	return nil
 }
 
 // reserve waits for a share of the bytes in flight; the loop counts as turning meanwhile.
@@ -306,6 +353,12 @@ func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
 func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
 	s.status.queue(b.oldest)
+	if s.view != nil {
+		s.view.hand(b)
+	}
+	if s.second != nil {
+		b.cursor, s.second.saved = s.second.after, time.Now()
+	}
 	tick := time.NewTicker(s.opts.TurnEvery)
 	defer tick.Stop()
 	for {
@@ -320,6 +373,14 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 			s.status.turn()
 		}
 	}
+}
+
+// drop frees a batch that is made again.
+func (s *Shard) drop(b *batch) {
+	if s.view != nil {
+		clear(s.view.staged)
+	}
+	b.recycle()
 }
 
 // discard frees a batch that is not published.

@@ -51,7 +51,7 @@ func newBench(t *testing.T) *bench {
 		store: checkpointmemory.New(),
 	}
 	b.opts = pipeline.Options{
-		Stream: "items", Name: "items",
+		Stream: "items", Name: "items", Kind: event.Release,
 		SourceReady:  func(context.Context) error { return b.ready },
 		Route:        func(*event.Event) string { return topic },
 		Limits:       pipeline.NewLimits(32<<20, 1, 2).Stream(),
@@ -70,7 +70,7 @@ func newBench(t *testing.T) *bench {
 // shard returns a new shard over the bench's parts.
 func (b *bench) shard(t testing.TB) *pipeline.Shard {
 	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Release, Source: "db", Table: "items", Fields: b.fields})
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: b.opts.Kind, Source: "db", Table: "items", Fields: b.fields})
 	if err != nil {
 		t.Fatal(err)
 	}

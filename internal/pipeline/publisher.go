@@ -17,9 +17,13 @@ import (
 type publisher struct {
 	shard    *Shard
 	position source.Position
+	cursor   source.Cursor
 	marks    map[string]sink.Mark
 	// taken is when the ledger that is saved last was as it is saved: by it the ages of gaps go on after a restart.
 	taken time.Time
+	// unsaved holds what was acknowledged and not passed on to be saved yet, settled who waits for that.
+	unsaved *checkpoint.State
+	settled []func()
 	// saving ends when nothing can be saved any more.
 	saving context.Context
 	out    chan<- save
@@ -30,7 +34,7 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 	for _, m := range state.Marks {
 		marks[m.Place] = m
 	}
-	return &publisher{shard: s, position: state.Position, marks: marks, taken: state.Saved, saving: saving, out: out}
+	return &publisher{shard: s, position: state.Position, cursor: state.Cursor, marks: marks, taken: state.Saved, saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
@@ -38,23 +42,45 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 	for b := range in {
 		err := p.publish(ctx, b)
+		if err == nil && (!b.journal || len(in) == 0) {
+			// Otherwise it goes into the transaction of the next journal.
+			err = p.flush()
+		}
 		p.shard.discard(b)
 		if err != nil {
-			return err
+			return errors.Join(err, p.flush())
 		}
 		p.shard.status.dequeue()
 	}
-	return nil
+	return p.flush()
 }
 
 // publish sends b until all of it is acknowledged or put aside as a dead letter. What was acknowledged of a batch that is given
 // up in the middle is published again: its position and its part of the ledger belong together.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
-	if err := p.fixTimes(ctx, b); err != nil {
+	var err error
+	if b.journal && len(b.messages) > 0 {
+		err = p.writeAhead(ctx, b)
+	} else {
+		err = p.fixTimes(ctx, b)
+	}
+	if err != nil {
 		return err
 	}
 	started := time.Now()
-	for rest := b.messages; len(rest) > 0; {
+	if err := p.sendAll(ctx, b.messages); err != nil {
+		return err
+	}
+	if len(b.messages) > 0 {
+		p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
+	}
+	p.acknowledge(b)
+	return nil
+}
+
+// sendAll sends messages until each is acknowledged or put aside as a dead letter.
+func (p *publisher) sendAll(ctx context.Context, messages []sink.Message) error {
+	for rest := messages; len(rest) > 0; {
 		outcome, err := p.send(ctx, rest)
 		p.note(rest, &outcome)
 		if err == nil {
@@ -65,12 +91,37 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		}
 		rest = pending(rest, &outcome)
 	}
-	if len(b.messages) > 0 {
-		p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
+	return nil
+}
+
+// after is the state that holds once b is acknowledged, without what was there before b.
+func (p *publisher) after(b *batch) checkpoint.State {
+	state := checkpoint.State{Position: p.position, Ledger: b.ledger, Saved: p.taken, View: b.changes, Given: b.given, Found: b.found, Cursor: p.cursor}
+	state.Position.ID = b.last
+	if len(b.ledger) > 0 {
+		state.Position.Gaps, state.Saved = b.gaps, b.made
 	}
+	if b.cursor != (source.Cursor{}) {
+		state.Cursor = b.cursor
+	}
+	return state
+}
+
+// acknowledge notes that b is on the bus.
+func (p *publisher) acknowledge(b *batch) {
+	state := p.after(b)
 	// Invariant 1: the position moves over what is acknowledged, and over nothing else.
-	p.position.ID, p.position.Gaps, p.taken = b.last, b.gaps, b.made
-	return p.save(b.ledger, nil)
+	p.position, p.cursor, p.taken = state.Position, state.Cursor, state.Saved
+	if p.unsaved != nil {
+		state = checkpoint.MergeStates(*p.unsaved, state)
+	}
+	p.unsaved = &state
+	if b.settled != nil {
+		p.settled = append(p.settled, b.settled)
+	}
+	if view, seq := p.shard.view, b.seq; seq > 0 {
+		p.settled = append(p.settled, func() { view.saved.Store(seq) })
+	}
 }
 
 // send publishes messages; an absent bus is waited for.
@@ -93,8 +144,19 @@ func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
 	if !newReading && !b.lateClock {
 		return nil
 	}
+	return p.saveNow(ctx, nil)
+}
+
+// writeAhead makes b durable before any of it is published, together with what the batch before it left to be saved.
+// Invariant 6: after a kill the batch is sent again as it stands, whatever has become of its rows.
+func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
+	return p.saveNow(ctx, &checkpoint.Journal{Messages: b.messages, After: p.after(b)})
+}
+
+// saveNow passes the state on with a journal and returns once both are durable.
+func (p *publisher) saveNow(ctx context.Context, journal *checkpoint.Journal) error {
 	done := make(chan struct{})
-	if err := p.save(nil, done); err != nil {
+	if err := p.save(journal, func() { close(done) }); err != nil {
 		return err
 	}
 	return p.shard.alive(forEver, func() error {
@@ -107,16 +169,29 @@ func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
 	})
 }
 
-// save passes the position on with the changed parts of the ledger that belong to it. done, when not nil, is closed once it is durable.
-func (p *publisher) save(ledger []source.Chunk, done chan struct{}) error {
+// flush passes on what was acknowledged and is not passed on yet.
+func (p *publisher) flush() error {
+	if p.unsaved == nil {
+		return nil
+	}
+	return p.save(nil, nil)
+}
+
+// save passes the state on; done, when not nil, is called once it is durable.
+func (p *publisher) save(journal *checkpoint.Journal, done func()) error {
 	if p.position.Reading.Through <= p.position.ID {
 		p.position.Reading = source.Reading{}
 	}
-	byPlace := func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) }
-	request := save{
-		state: checkpoint.State{Position: p.position, Ledger: ledger, Saved: p.taken, Marks: slices.SortedFunc(maps.Values(p.marks), byPlace)},
-		done:  done,
+	request := save{done: p.settled}
+	if p.unsaved != nil {
+		request.state = *p.unsaved
 	}
+	request.state.Position, request.state.Cursor, request.state.Saved = p.position, p.cursor, p.taken
+	request.state.Marks, request.state.Journal = p.sortedMarks(), journal
+	if done != nil {
+		request.done = append(request.done, done)
+	}
+	p.unsaved, p.settled = nil, nil
 	return p.shard.alive(forEver, func() error {
 		select {
 		case p.out <- request:
@@ -125,6 +200,11 @@ func (p *publisher) save(ledger []source.Chunk, done chan struct{}) error {
 			return context.Cause(p.saving)
 		}
 	})
+}
+
+func (p *publisher) sortedMarks() []sink.Mark {
+	byPlace := func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) }
+	return slices.SortedFunc(maps.Values(p.marks), byPlace)
 }
 
 // note keeps the marks and counts what became of rest.

@@ -19,18 +19,27 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 		s.freePage()
 		return err
 	}
-	if s.page.Columns != s.columns {
-		if err := s.opts.Encoder.Bind(s.page.Columns); err != nil {
-			s.freePage()
-			return fmt.Errorf("%w: %w", source.ErrUnfit, err)
-		}
-		s.columns = s.page.Columns
+	if err := s.bind(s.page.Columns); err != nil {
+		s.freePage()
+		return err
 	}
 	s.opts.Faults.OK(PlaceSource)
 	s.opts.Faults.OK(s.place())
-	if stopped := s.status.polled(); stopped > 0 {
+	if stopped := s.status.polled(s.page.MaxID); stopped > 0 {
 		s.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
 	}
+	return nil
+}
+
+// bind prepares for rows of this shape.
+func (s *Shard) bind(columns *source.Columns) error {
+	if columns == s.columns {
+		return nil
+	}
+	if err := s.opts.Encoder.Bind(columns); err != nil {
+		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+	}
+	s.columns = columns
 	return nil
 }
 

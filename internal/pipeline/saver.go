@@ -4,54 +4,48 @@ import (
 	"context"
 
 	"bridge/checkpoint"
-	"bridge/source"
 )
 
-// save asks for a state to be saved; done, when not nil, is closed once it is durable.
+// save asks for a state to be saved; done are called once it is durable.
 type save struct {
 	state checkpoint.State
-	done  chan<- struct{}
+	done  []func()
 }
 
 // saveAll saves the states that come from in, always the newest one that is there, until in is closed.
 func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
 	for request := range in {
-		waiting := collect(&request, in)
+		collect(&request, in)
 		if err := s.save(ctx, request.state); err != nil {
 			return err
 		}
-		for _, done := range waiting {
-			close(done)
+		for _, done := range request.done {
+			done()
 		}
 	}
 	return nil
 }
 
-// collect replaces request by the newest that is ready and returns those who wait for one of them.
-func collect(request *save, in <-chan save) []chan<- struct{} {
-	var waiting []chan<- struct{}
+// collect merges into request those that are ready behind it.
+func collect(request *save, in <-chan save) {
 	for {
-		if request.done != nil {
-			waiting = append(waiting, request.done)
-		}
 		select {
 		case newer, open := <-in:
 			if !open {
-				return waiting
+				return
 			}
-			newer.state.Ledger = source.MergeChunks(request.state.Ledger, newer.state.Ledger)
-			*request = newer
+			request.state = checkpoint.MergeStates(request.state, newer.state)
+			request.done = append(request.done, newer.done...)
 		default:
-			return waiting
+			return
 		}
 	}
 }
 
 // save makes state durable and waits for a disk that is full or away.
 func (s *Shard) save(ctx context.Context, state checkpoint.State) error {
-	key := checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
 	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() error {
-		return s.opts.Store.Save(ctx, key, state)
+		return s.opts.Store.Save(ctx, s.key(), state)
 	})
 	if err != nil {
 		return err

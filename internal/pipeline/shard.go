@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,6 +16,7 @@ import (
 	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/internal/outage"
+	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -64,6 +65,12 @@ type Options struct {
 	LedgerBytes int
 	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
 	Announce func(source.Traits)
+	// Kind says what the rows mean: a capability shard has a view and a journal.
+	Kind event.Kind
+	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
+	LookBack time.Duration
+	// Siblings returns readers of the other shards of the stream; an entity that lives in one of them is not gone. Optional.
+	Siblings func() []reconcile.Sibling
 	// Recheck is the pause before a stopped shard looks whether its table can be read by now. Defaults to 10 s.
 	Recheck time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
@@ -84,6 +91,12 @@ type Start struct {
 type Shard struct {
 	opts   Options
 	status tracker
+	// life is the attempt that runs, nil between two; nominated leads to its owner, accepted to the next one.
+	life      atomic.Pointer[lifetime]
+	nominated chan *nomination
+	accepted  chan struct{}
+	// reused says that the shard stopped because ids are used again.
+	reused atomic.Bool
 
 	// The owner's own, touched by no other goroutine.
 	clock source.Steady
@@ -93,15 +106,26 @@ type Shard struct {
 	columns *source.Columns
 	page    *source.Page
 	gaps    gaps
+	// view and second are nil where the shard has none.
+	view   *view
+	second *second
+	// answered is what the database's clock said, and the host's when the answer was there.
+	answered struct{ now, at time.Time }
+	// catching is how far the tail was behind, for the log.
+	catching catching
+	siblings []reconcile.Sibling
+	// anew says that a person has agreed that the shard begins at the first row.
+	anew bool
 	// oversize is what the next turn may use for a page that did not fit into a share.
 	oversize hold
 	// held is when the oldest record that the present turn leaves behind had the age zero, by the host's clock.
 	held time.Time
 	// active is when there was last something new or a gap to look for.
 	active time.Time
-	// kept and passed are used again and again for records and ids of a page.
-	kept   []source.Record
-	passed []uint64
+	// kept, passed and filled are used again and again: records of a page, ids that the batch being made takes care of, from
+	// the tail and from elsewhere.
+	kept           []source.Record
+	passed, filled []uint64
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
 	// warnedBad says that the warning about bad values was written.
@@ -112,7 +136,8 @@ type Shard struct {
 func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
 	opts.TurnEvery = cmp.Or(opts.TurnEvery, 5*time.Second)
-	s := &Shard{opts: opts, window: source.NewWindow(opts.Window)}
+	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
+	s := &Shard{opts: opts, window: source.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1)}
 	s.status.init(opts.Stream, opts.Name)
 	return s
 }
@@ -123,6 +148,7 @@ func New(opts Options) *Shard {
 func (s *Shard) Run(ctx context.Context) error {
 	for {
 		err := s.attempt(ctx)
+		s.reused.Store(errors.Is(err, ErrIDsReused))
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {
 				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
@@ -151,6 +177,9 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 		select {
 		case <-ctx.Done():
 			return false
+		case <-s.accepted:
+			s.anew = true
+			return true
 		case <-tick.C:
 			s.status.turn()
 			if heals {
@@ -164,10 +193,20 @@ var errShutdown = errors.New("the shutdown time limit passed")
 
 // attempt runs the three stages until ctx is cancelled or one of them cannot go on.
 func (s *Shard) attempt(ctx context.Context) error {
+	s.view = nil
+	if s.opts.Kind == event.Capability {
+		s.view = newView()
+	}
 	state, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
+	life := &lifetime{ended: make(chan struct{})}
+	s.life.Store(life)
+	defer func() {
+		s.life.Store(nil)
+		close(life.ended)
+	}()
 	// Publishing outlives ctx by the shutdown timeout, saving what was acknowledged by a little more; reading ends with ctx or
 	// with the publisher.
 	publishing, endPublishing := s.outlive(ctx, s.opts.ShutdownTimeout)
@@ -226,55 +265,6 @@ func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context,
 		context.AfterFunc(longer, func() { limit.Stop() })
 	})
 	return longer, func(cause error) { stop(); end(cause) }
-}
-
-// begin loads the shard's state, or makes and saves its first one, and compares it with the bus.
-func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
-	key := checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
-	state, err := s.opts.Store.Load(ctx, key)
-	switch {
-	case errors.Is(err, checkpoint.ErrNotFound):
-		if state, err = s.firstState(ctx); err != nil {
-			return state, err
-		}
-	case err != nil:
-		return state, fmt.Errorf("load the checkpoint: %w", err)
-	}
-	if err := s.alive(forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
-		return state, err
-	}
-	s.status.saved(state.Position)
-	if s.opts.IDOrder == source.OrderNone {
-		return state, fmt.Errorf("%w: ID_ORDER=none: ids without an order cannot be tailed", source.ErrUnfit)
-	}
-	return state, s.openGaps(ctx, state)
-}
-
-// firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
-// is decided once and not at every restart.
-func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
-	state := checkpoint.State{Position: source.Position{ID: s.opts.Start.After}}
-	if s.opts.Start.Latest || s.opts.Start.After > 0 {
-		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
-			return state, err
-		}
-		highest := s.page.MaxID
-		s.freePage()
-		if s.opts.Start.Latest {
-			state.Position.ID = highest
-		} else if highest < s.opts.Start.After {
-			return state, fmt.Errorf("%w: START is %d, the highest id of %s is %d: correct START, or wait until the table has come that far",
-				source.ErrUnfit, s.opts.Start.After, s.opts.Name, highest)
-		}
-	}
-	if !s.opts.Start.Latest && state.Position.ID == 0 {
-		return state, nil
-	}
-	if err := s.seedGaps(ctx, state.Position.ID); err != nil {
-		return state, err
-	}
-	state.Ledger, state.LedgerAnew, state.Saved = s.gaps.ledger.Changed(), true, time.Now()
-	return state, s.save(ctx, state)
 }
 
 // retry calls try until it succeeds, fails for good or ctx ends. Faults are logged under place.

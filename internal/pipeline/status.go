@@ -32,6 +32,8 @@ type Status struct {
 	// not been seen.
 	Position uint64
 	OpenGaps int
+	// Highest is the highest id of the table when it was read last.
+	Highest uint64
 	// Gaps describes the ids that were not seen.
 	Gaps Gaps
 	// Lag is the age of the oldest committed row that is not published; 0 when drained.
@@ -104,9 +106,10 @@ func (t *tracker) fault(at stage, err error) {
 	t.update(func(*Status) { t.faults[at] = err.Error() })
 }
 
-// polled notes that the source answered; it ends a fault and a stop, and returns how long that has lasted.
-func (t *tracker) polled() (stopped time.Duration) {
+// polled notes that the source answered, and the highest id of the table; it ends a fault and a stop, and returns how long that has lasted.
+func (t *tracker) polled(highest uint64) (stopped time.Duration) {
 	t.update(func(s *Status) {
+		s.Highest = highest
 		s.LastPoll, s.LastTurn = time.Now(), time.Now()
 		t.faults[reading] = ""
 		if t.stopped {
@@ -122,6 +125,13 @@ func (t *tracker) hot() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status.Gaps.Hot > 0
+}
+
+// highest returns the highest id of the table when it was read last.
+func (t *tracker) highest() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status.Highest
 }
 
 // stop notes why the shard cannot go on and reports whether that is new.

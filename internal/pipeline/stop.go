@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/source"
 )
 
 // ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated, restored or its counter
@@ -24,9 +29,35 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 	if err != nil || next == 0 || next > position {
 		return err
 	}
-	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? "+
-		"Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id",
-		ErrIDsReused, s.opts.Name, next, position, s.opts.Stream, s.opts.Name)
+	remedy := fmt.Sprintf("Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id", s.opts.Stream, s.opts.Name)
+	if s.view != nil {
+		remedy = fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", s.opts.Stream)
+	}
+	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, s.opts.Name, next, position, remedy)
+}
+
+// Accept says that a person has agreed to the table as it is. A capability shard that stopped because ids are used again then reads all of
+// it, and what its view knows already it does not publish again. It reports whether the shard had stopped for that.
+func (s *Shard) Accept() bool {
+	if !s.reused.Load() || s.opts.Kind != event.Capability {
+		return false
+	}
+	select {
+	case s.accepted <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// beginAnew saves the position 0 with the view as it is.
+func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+	state.Position, state.Ledger, state.LedgerAnew, state.Saved = source.Position{}, nil, true, time.Now()
+	if err := s.save(ctx, state); err != nil {
+		return state, err
+	}
+	s.anew = false
+	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
+	return state, nil
 }
 
 // watchIDs asks for the next id when the highest id of the page lies below the position and has changed since it was asked.

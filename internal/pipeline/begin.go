@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/source"
+)
+
+func (s *Shard) key() checkpoint.Key {
+	return checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
+}
+
+// begin loads the shard's state, or makes and saves its first one, compares it with the bus and sends again what was on its way.
+func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
+	state, err := s.opts.Store.Load(ctx, s.key())
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		if state, err = s.firstState(ctx); err != nil {
+			return state, err
+		}
+	case err != nil:
+		return state, fmt.Errorf("load the checkpoint: %w", err)
+	}
+	if err := s.alive(forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
+		return state, err
+	}
+	if state.Journal != nil {
+		if state, err = s.resend(ctx, state); err != nil {
+			return state, err
+		}
+	}
+	if s.anew {
+		if state, err = s.beginAnew(ctx, state); err != nil {
+			return state, err
+		}
+	}
+	if err := s.askTraits(ctx); err != nil {
+		return state, err
+	}
+	if state, err = s.takeSnapshot(ctx, state); err != nil {
+		return state, err
+	}
+	s.status.saved(state.Position)
+	s.openCursor(state.Cursor)
+	switch {
+	case !s.tailless():
+		return state, s.openGaps(state)
+	case s.view == nil:
+		return state, fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
+			"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.gaps.traits.OrderWhy)
+	}
+	s.gaps.ledger = nil
+	return state, nil
+}
+
+// tailless reports whether the ids have no order, so that only reconcile and the second cursor find rows.
+func (s *Shard) tailless() bool { return s.gaps.traits.Order == source.OrderNone }
+
+// everyID is how far a shard without a tail reaches: every row may be judged.
+const everyID = math.MaxUint64
+
+// greet binds a shard without a tail to its columns and shows that the source answers.
+func (s *Shard) greet(ctx context.Context) error {
+	if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
+		return err
+	}
+	s.answered.now, s.answered.at = s.page.Now, time.Now()
+	s.freePage()
+	return nil
+}
+
+// firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
+// is decided once and not at every restart.
+func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
+	state := checkpoint.State{Position: source.Position{ID: s.opts.Start.After}}
+	if s.opts.Start.Latest || s.opts.Start.After > 0 {
+		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
+			return state, err
+		}
+		highest := s.page.MaxID
+		s.freePage()
+		if s.opts.Start.Latest {
+			state.Position.ID = highest
+		} else if highest < s.opts.Start.After {
+			return state, fmt.Errorf("%w: START is %d, the highest id of %s is %d: correct START, or wait until the table has come that far",
+				source.ErrUnfit, s.opts.Start.After, s.opts.Name, highest)
+		}
+	}
+	if !s.opts.Start.Latest && state.Position.ID == 0 {
+		return state, nil
+	}
+	if err := s.askTraits(ctx); err != nil {
+		return state, err
+	}
+	if !s.tailless() {
+		if err := s.seedGaps(ctx, state.Position.ID); err != nil {
+			return state, err
+		}
+		state.Ledger, state.LedgerAnew = s.gaps.ledger.Changed(), true
+	}
+	if s.view != nil && state.Position.ID > 0 {
+		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}
+	}
+	state.Saved = time.Now()
+	return state, s.save(ctx, state)
+}

@@ -1,0 +1,232 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"bridge/sink"
+	"bridge/source"
+)
+
+const (
+	// lookBackEvery is how often the second cursor reads again what it has passed within the look-back, since modification times, too,
+	// are taken before the commit.
+	lookBackEvery = time.Second
+	// changesAtOnce bounds the changes of one read.
+	changesAtOnce = 2000
+	// maxSeen bounds the changes that are remembered; what is forgotten is read once more, and dropped by the view.
+	maxSeen = 100_000
+	// saveCursorEvery is how often a place is saved while nothing is published.
+	saveCursorEvery = 30 * time.Second
+)
+
+// second is the cursor over (MODIFIED, id) of a capability shard. It only notices: what has changed is read again by id.
+type second struct {
+	// after is how far it has come, again how far the look-back has, while one is under way.
+	after, again source.Cursor
+	looking      bool
+	// restored says that after comes from the checkpoint.
+	restored bool
+	// polled, looked and saved are when it last read what is new, began to look back, and handed its place to be saved.
+	polled, looked, saved time.Time
+	// seen holds, for rows read within the look-back, the MODIFIED they were read with.
+	seen map[uint64]string
+	// over is the newest MODIFIED whose moment has passed.
+	over    string
+	changes source.Changes
+	ids     []uint64
+}
+
+// follow looks for rows that were modified in place and publishes what has changed. It does so at most once a poll.
+func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
+	c := s.second
+	if c == nil || s.columns == nil || s.columns.Modified < 0 || time.Since(c.polled) < s.opts.PollInterval {
+		return nil
+	}
+	c.polled = time.Now()
+	now := s.databaseNow()
+	column := s.columns.List[s.columns.Modified]
+	from, through := column.Text(now.Add(-s.opts.LookBack), s.opts.Zone), column.Text(now, s.opts.Zone)
+	c.over = column.Text(now.Add(-column.Resolution()), s.opts.Zone)
+	c.begin(column, s.opts, from, through)
+	if err := s.newChanges(ctx, through, out); err != nil {
+		return err
+	}
+	if err := s.oldChanges(ctx, from, out); err != nil {
+		return err
+	}
+	return s.saveCursor(ctx, out)
+}
+
+// begin sets the place of a cursor that has none, or one that cannot be.
+func (c *second) begin(column source.Column, opts Options, from, through string) {
+	switch {
+	case c.after == source.Cursor{}, c.after.Modified > through:
+		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.
+		c.after = source.Cursor{Modified: from}
+	case c.restored:
+		// What was committed late around the saved place is read once more.
+		if t, ok := column.Time([]byte(c.after.Modified), opts.Zone); ok {
+			c.after = source.Cursor{Modified: column.Text(t.Add(-opts.LookBack), opts.Zone)}
+		}
+	}
+	c.restored = false
+}
+
+// databaseNow is the database's clock, as far as it is known without asking.
+func (s *Shard) databaseNow() time.Time {
+	if s.answered.now.IsZero() {
+		return time.Now()
+	}
+	return s.answered.now.Add(time.Since(s.answered.at))
+}
+
+// newChanges reads what lies behind the cursor.
+func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batch) error {
+	c := s.second
+	for {
+		if err := s.readChanges(ctx, source.ChangeQuery{After: c.after, Through: through, Limit: changesAtOnce}); err != nil {
+			return err
+		}
+		n := len(c.changes.List)
+		if n == 0 {
+			return nil
+		}
+		next, more := c.changes.List[n-1], c.changes.More
+		if err := s.readChanged(ctx, out); err != nil {
+			return err
+		}
+		c.after = next
+		if !more {
+			return nil
+		}
+		if time.Since(c.polled) > s.opts.PollInterval {
+			// The tail has its turn.
+			return nil
+		}
+	}
+}
+
+// oldChanges reads a part of what lies within the look-back.
+func (s *Shard) oldChanges(ctx context.Context, from string, out chan<- *batch) error {
+	c := s.second
+	if !c.looking {
+		if time.Since(c.looked) < lookBackEvery {
+			return nil
+		}
+		c.looking, c.looked, c.again = true, time.Now(), source.Cursor{Modified: from}
+		c.forget(from)
+	}
+	if c.again.Modified >= c.after.Modified {
+		c.looking = false
+		return nil
+	}
+	if err := s.readChanges(ctx, source.ChangeQuery{After: c.again, Through: c.after.Modified, Limit: changesAtOnce}); err != nil {
+		return err
+	}
+	if n := len(c.changes.List); n > 0 {
+		c.again = c.changes.List[n-1]
+	}
+	c.looking = c.changes.More
+	return s.readChanged(ctx, out)
+}
+
+func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
+	return s.retry(ctx, s.readFault, reading, func() error {
+		return s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
+	})
+}
+
+// readChanged reads those of the rows of the last changes that may say something new.
+func (s *Shard) readChanged(ctx context.Context, out chan<- *batch) error {
+	c := s.second
+	c.ids = c.ids[:0]
+	for _, change := range c.changes.List {
+		if s.ahead(change.ID) || c.seen[change.ID] == change.Modified {
+			continue
+		}
+		c.ids = append(c.ids, change.ID)
+		c.see(change.ID, change.Modified)
+	}
+	if len(c.ids) == 0 {
+		return nil
+	}
+	s.active = time.Now()
+	slices.Sort(c.ids)
+	return s.republish(ctx, rangesOf(slices.Compact(c.ids)), sink.FromModified, nil, out)
+}
+
+// ahead reports whether the row with this id is for the tail or the ledger to publish.
+func (s *Shard) ahead(id uint64) bool {
+	ledger := s.gaps.ledger
+	return ledger != nil && (id > ledger.Position() || ledger.Missing(id))
+}
+
+// rangesOf returns ascending ids as ranges.
+func rangesOf(ids []uint64) []source.Range {
+	var ranges []source.Range
+	for _, id := range ids {
+		if n := len(ranges); n > 0 && ranges[n-1].Last+1 == id {
+			ranges[n-1].Last = id
+			continue
+		}
+		ranges = append(ranges, source.Range{First: id, Last: id})
+	}
+	return ranges
+}
+
+// see notes that a row is read with this MODIFIED. While that moment is not over another change may bear it, too.
+func (c *second) see(id uint64, modified string) {
+	if modified >= c.over {
+		return
+	}
+	if len(c.seen) >= maxSeen {
+		clear(c.seen)
+	}
+	c.seen[id] = modified
+}
+
+// seeTail notes the rows of a page that the tail has read, so that the cursor does not read the newest of them again.
+func (s *Shard) seeTail(page *source.Page, records []source.Record) {
+	c := s.second
+	if c == nil || page.Columns.Modified < 0 {
+		return
+	}
+	column := page.Columns.List[page.Columns.Modified]
+	from := column.Text(page.Now.Add(-s.opts.LookBack), s.opts.Zone)
+	for _, record := range records {
+		if v := record.Values[page.Columns.Modified]; v != nil && string(v) > from {
+			c.see(record.ID, string(v))
+		}
+	}
+}
+
+// forget drops what lies before the look-back.
+func (c *second) forget(from string) {
+	for id, modified := range c.seen {
+		if modified < from {
+			delete(c.seen, id)
+		}
+	}
+}
+
+// saveCursor hands the place on to be saved when no batch has taken it for a while.
+func (s *Shard) saveCursor(ctx context.Context, out chan<- *batch) error {
+	if time.Since(s.second.saved) < saveCursorEvery {
+		return nil
+	}
+	b := s.newBatch()
+	if s.gaps.ledger != nil {
+		b.last = s.gaps.ledger.Position()
+	}
+	return s.handOver(ctx, b, out)
+}
+
+// openCursor makes the second cursor of a shard whose MODIFIED has an index, from the place that was saved.
+func (s *Shard) openCursor(saved source.Cursor) {
+	s.second = nil
+	if s.view != nil && s.gaps.traits.ModifiedIndexed {
+		s.second = &second{after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now()}
+	}
+}

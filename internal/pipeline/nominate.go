@@ -1,0 +1,302 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+)
+
+var _ reconcile.Owner = (*Shard)(nil)
+
+// errNotRunning is returned to whoever nominates something while the shard is stopped or ends.
+var errNotRunning = errors.New("the shard does not run")
+
+// nomination is one call of Nominate on its way through the owner.
+type nomination struct {
+	reconcile.Nomination
+	verdict reconcile.Verdict
+	// open counts the batches that are not saved, and one more while the owner reads.
+	open    atomic.Int64
+	settled chan struct{}
+}
+
+func (n *nomination) settle() {
+	if n.open.Add(-1) == 0 {
+		close(n.settled)
+	}
+}
+
+// lifetime is one attempt to run the shard.
+type lifetime struct{ ended chan struct{} }
+
+// Nominate implements reconcile.Owner.
+func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (reconcile.Verdict, error) {
+	life := s.life.Load()
+	if life == nil {
+		return reconcile.Verdict{}, errNotRunning
+	}
+	n := &nomination{Nomination: named, settled: make(chan struct{})}
+	n.open.Store(1)
+	select {
+	case s.nominated <- n:
+	case <-life.ended:
+		return reconcile.Verdict{}, errNotRunning
+	case <-ctx.Done():
+		return reconcile.Verdict{}, context.Cause(ctx)
+	}
+	select {
+	case <-n.settled:
+		return n.verdict, nil
+	case <-life.ended:
+		return reconcile.Verdict{}, errNotRunning
+	case <-ctx.Done():
+		return reconcile.Verdict{}, context.Cause(ctx)
+	}
+}
+
+// Reach implements reconcile.Owner: what is published and saved.
+func (s *Shard) Reach() (uint64, bool) {
+	status := s.Status()
+	running := s.life.Load() != nil && (status.State == Running || status.State == Waiting)
+	if running && s.tailless() {
+		return everyID, true
+	}
+	return status.Position, running
+}
+
+// judge reads what n names, publishes what differs and has n settled once that is saved.
+func (s *Shard) judge(ctx context.Context, n *nomination, out chan<- *batch) error {
+	defer n.settle()
+	if err := s.republish(ctx, n.Rows, sink.FromReconcile, n, out); err != nil {
+		return err
+	}
+	if s.view == nil {
+		return nil
+	}
+	for rest := n.Entities; len(rest) > 0; {
+		part := rest[:min(len(rest), keysAtOnce)]
+		rest = rest[len(part):]
+		if err := s.judgeEntities(ctx, part, n, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keysAtOnce bounds the entities of one read by key.
+const keysAtOnce = 200
+
+// republish reads the rows in ranges and publishes those that say something new.
+func (s *Shard) republish(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination, out chan<- *batch) error {
+	for len(ranges) > 0 {
+		q := source.Query{Ranges: ranges, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
+		err := s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+			ranges = nil
+			if count := len(page.Records); page.More && count > 0 {
+				ranges = rangesBehind(q.Ranges, page.Records[count-1].ID)
+			}
+			return s.encodeAgain(ctx, b, page, origin)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rangesBehind returns what of ranges lies behind the id last.
+func rangesBehind(ranges []source.Range, last uint64) []source.Range {
+	var rest []source.Range
+	for _, r := range ranges {
+		if r.Last > last {
+			rest = append(rest, source.Range{First: max(r.First, last+1), Last: r.Last})
+		}
+	}
+	return rest
+}
+
+// encodeAgain appends what the records of a page say that was not read by the tail.
+func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *source.Page, origin sink.Origin) error {
+	fill := func(id uint64) { s.filled = append(s.filled, id) }
+	if s.view != nil {
+		return s.encodeStates(ctx, b, page, page.Records, origin, fill)
+	}
+	b.journal = true
+	for _, record := range page.Records {
+		b.born(s.bornAt(page, record))
+		if _, err := b.add(s, event.Row{Record: record, Read: page.Now}, origin); err != nil {
+			return err
+		}
+		b.count(event.Published)
+		b.found = append(b.found, source.Range{First: record.ID, Last: record.ID})
+		fill(record.ID)
+	}
+	return nil
+}
+
+// judgeEntities reads entities by key, byte for byte, and publishes what is true of them. Invariant 5: only what is not there is gone.
+func (s *Shard) judgeEntities(ctx context.Context, entities [][]byte, n *nomination, out chan<- *batch) error {
+	keys := make([][][]byte, len(entities))
+	for i, entity := range entities {
+		values, err := s.opts.Encoder.KeyValues(entity, nil)
+		if err != nil {
+			return err
+		}
+		keys[i] = values
+	}
+	cut := false
+	q := source.Query{Keys: keys, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
+	err := s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+		if cut = page.More && len(entities) > 1; cut {
+			// Which of them were not read is not known.
+			return nil
+		}
+		if err := s.encodeAgain(ctx, b, page, sink.FromReconcile); err != nil {
+			return err
+		}
+		return s.encodeAbsent(ctx, b, page, entities)
+	})
+	if err != nil || !cut {
+		return err
+	}
+	half := len(entities) / 2
+	if err := s.judgeEntities(ctx, entities[:half], n, out); err != nil {
+		return err
+	}
+	return s.judgeEntities(ctx, entities[half:], n, out)
+}
+
+// encodeAbsent appends what became of those of entities that page does not hold.
+func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, entities [][]byte) error {
+	// The sights are those of the page still.
+	there := make(map[string]struct{}, len(s.view.sights))
+	for i := range s.view.sights {
+		there[string(s.view.sights[i].entity)] = struct{}{}
+	}
+	var absent [][]byte
+	for _, entity := range entities {
+		if _, ok := there[string(entity)]; !ok {
+			absent = append(absent, entity)
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer {
+		// A server that does not take the writes may be behind.
+		return err
+	}
+	elsewhere, err := s.elsewhere(ctx, absent)
+	if err != nil {
+		return err
+	}
+	s.view.sights = s.view.sights[:0]
+	for _, entity := range absent {
+		s.view.sights = append(s.view.sights, sight{entity: entity})
+	}
+	if err := s.know(ctx); err != nil {
+		return err
+	}
+	for i := range s.view.sights {
+		one := &s.view.sights[i]
+		_, moved := elsewhere[string(one.entity)]
+		if err := s.encodeGone(b, page, one, moved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meet asks a server that has not answered before what it is like.
+func (s *Shard) meet(ctx context.Context, server string) error {
+	if s.gaps.server == server {
+		return nil
+	}
+	if err := s.askTraits(ctx); err != nil {
+		return err
+	}
+	s.gaps.server = server
+	return nil
+}
+
+// encodeGone appends what follows from one entity not being there: an event, unless it was soft-deleted before or lives in another
+// shard.
+func (s *Shard) encodeGone(b *batch, page *source.Page, one *sight, moved bool) error {
+	known := one.known
+	if known.Fate != checkpoint.Live && known.Fate != checkpoint.Tombstone {
+		return nil
+	}
+	gone := checkpoint.Known{Row: known.Row, Event: known.Event, Fate: checkpoint.Gone, Since: page.Now}
+	if known.Fate == checkpoint.Live && !moved {
+		absent := event.Absent{Entity: one.entity, ID: known.Row, Read: page.Now, Predecessor: event.FormatID(known.Event)}
+		buf, e, err := s.opts.Encoder.AppendAbsent(b.buf, absent)
+		if err != nil {
+			return err
+		}
+		b.buf = buf
+		b.send(s, &e, known.Row, sink.FromReconcile)
+		b.count(event.Deleted)
+		if gone.Event, err = event.ParseID(e.ID); err != nil {
+			return err
+		}
+	}
+	s.view.change(b, one.entity, gone)
+	return nil
+}
+
+// reread reads a page and hands on the batch that fill makes of it. A page that does not fit is read again.
+func (s *Shard) reread(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *source.Page) error) error {
+	for {
+		again, err := s.rereadOnce(ctx, q, n, out, fill)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *source.Page) error) (again bool, err error) {
+	held, err := s.reserve(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { s.opts.Limits.release(&held) }()
+	page := pages.Get().(*source.Page)
+	defer func() {
+		page.Reset()
+		pages.Put(page)
+	}()
+	if err := s.retry(ctx, s.readFault, reading, func() error { return s.readInto(ctx, q, page) }); err != nil {
+		return false, err
+	}
+	if err := s.bind(page.Columns); err != nil {
+		return false, err
+	}
+	at := source.Age{Now: page.Now, Steady: s.steady(page.Now)}
+	b := s.newBatch()
+	if err := fill(b, page); err != nil {
+		s.drop(b)
+		return false, err
+	}
+	if !s.opts.Limits.settle(&held, b.size()) {
+		s.drop(b)
+		return true, s.reserveBig(ctx, &held)
+	}
+	s.pass(b, at)
+	b.held, held = held, hold{}
+	if b.empty() {
+		s.discard(b)
+		return false, nil
+	}
+	if n != nil {
+		n.verdict.Add(b.verdict)
+		n.open.Add(1)
+		b.settled = n.settle
+	}
+	return false, s.handOver(ctx, b, out)
+}

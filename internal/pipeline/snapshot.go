@@ -1,0 +1,64 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/source"
+)
+
+// takeSnapshot records the rows of a table that is taken as it stands (START=latest, or behind an id) in the view and publishes
+// nothing. It goes on where an earlier start of the process was cut short.
+func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+	if state.Snapshot == (source.Range{}) {
+		return state, nil
+	}
+	started, told := time.Now(), time.Now()
+	for rows := 0; state.Snapshot != (source.Range{}); {
+		q := source.Query{After: state.Snapshot.First - 1, Through: state.Snapshot.Last, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
+		if err := s.read(ctx, q); err != nil {
+			return state, err
+		}
+		changes, err := s.snapshot()
+		if err != nil {
+			s.freePage()
+			return state, err
+		}
+		n := len(s.page.Records)
+		rows += n
+		if s.page.More && n > 0 {
+			state.Snapshot.First = s.page.Records[n-1].ID + 1
+		} else {
+			state.Snapshot = source.Range{}
+		}
+		s.freePage()
+		step := state
+		step.View, step.Ledger, step.LedgerAnew = changes, nil, false
+		if err := s.save(ctx, step); err != nil {
+			return state, err
+		}
+		if time.Since(told) > tellEvery {
+			told = time.Now()
+			s.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", state.Snapshot.First, "of", state.Snapshot.Last,
+				"rows a second", int(float64(rows)/time.Since(started).Seconds()))
+		}
+	}
+	s.opts.Logger.Info("the table as it stands is known, changes from now on are published", "took", time.Since(started).Round(time.Millisecond))
+	return state, nil
+}
+
+// snapshot returns the entries of the view that the rows of the page make.
+func (s *Shard) snapshot() ([]checkpoint.Change, error) {
+	changes := make([]checkpoint.Change, 0, len(s.page.Records))
+	keys := new(batch)
+	for _, record := range s.page.Records {
+		seen, err := s.opts.Encoder.Sight(record)
+		if err != nil {
+			return nil, err
+		}
+		one := sight{state: seen.State, deleted: seen.Deleted}
+		changes = append(changes, checkpoint.Change{Entity: keys.keep(seen.Entity), Known: one.entry(record.ID, [16]byte{})})
+	}
+	return changes, nil
+}

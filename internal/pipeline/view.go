@@ -1,0 +1,209 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// view is what the owner of a capability shard knows about entities: what the checkpoint holds, above it what is in flight,
+// and above that the batch being made. It serves the owner; saved is set by the saver.
+type view struct {
+	// ahead holds the entries of the batches that were handed over and are not known to be saved, in the order of queue.
+	ahead map[string]aheadEntry
+	queue []aheadBatch
+	// staged holds those of the batch being made.
+	staged map[string]checkpoint.Known
+	seq    uint64
+	saved  atomic.Uint64
+
+	// sights is what the rows of a page say, in their order; the other fields are scratch.
+	sights   []sight
+	entities []byte
+	asked    []int
+	keys     [][]byte
+	known    []checkpoint.Known
+}
+
+type aheadEntry struct {
+	known checkpoint.Known
+	seq   uint64
+}
+
+type aheadBatch struct {
+	seq      uint64
+	entities [][]byte
+}
+
+// sight is what one row says about its entity, and what is known about that.
+type sight struct {
+	entity  []byte
+	state   [16]byte
+	deleted bool
+	known   checkpoint.Known
+}
+
+func newView() *view {
+	return &view{ahead: make(map[string]aheadEntry), staged: make(map[string]checkpoint.Known)}
+}
+
+// decide says what a row is news of, given what is known about its entity. Invariant 3: the rows are asked about in the order of their
+// reads.
+func (s *sight) decide() (op event.Op, news bool) {
+	switch {
+	case s.deleted:
+		return event.Deleted, s.known.Fate != checkpoint.Tombstone
+	case s.known.Fate == checkpoint.Live:
+		return event.Modified, s.known.State != s.state
+	default:
+		return event.Added, true
+	}
+}
+
+// entry is what is known once the row with this id has been published with the event of this id, or dropped as no news.
+func (s *sight) entry(row uint64, id [16]byte) checkpoint.Known {
+	known := checkpoint.Known{Row: row, State: s.state, Event: id, Fate: checkpoint.Live}
+	if s.deleted {
+		known.Fate = checkpoint.Tombstone
+	}
+	return known
+}
+
+// sight fills s.view.sights for records.
+func (s *Shard) sight(ctx context.Context, records []source.Record) error {
+	v := s.view
+	v.sights, v.entities = v.sights[:0], v.entities[:0]
+	for _, record := range records {
+		seen, err := s.opts.Encoder.Sight(record)
+		if err != nil {
+			return err
+		}
+		start := len(v.entities)
+		v.entities = append(v.entities, seen.Entity...)
+		v.sights = append(v.sights, sight{entity: v.entities[start:], state: seen.State, deleted: seen.Deleted})
+	}
+	// The arena may have moved while it grew.
+	start := 0
+	for i := range v.sights {
+		end := start + len(v.sights[i].entity)
+		v.sights[i].entity = v.entities[start:end:end]
+		start = end
+	}
+	return s.know(ctx)
+}
+
+// know fills in what is known about the entities of s.view.sights.
+func (s *Shard) know(ctx context.Context) error {
+	v := s.view
+	v.forget()
+	v.asked = v.asked[:0]
+	for i := range v.sights {
+		one := &v.sights[i]
+		if known, ok := v.staged[string(one.entity)]; ok {
+			one.known = known
+		} else if entry, ok := v.ahead[string(one.entity)]; ok {
+			one.known = entry.known
+		} else {
+			v.asked = append(v.asked, i)
+		}
+	}
+	if len(v.asked) == 0 {
+		return nil
+	}
+	slices.SortFunc(v.asked, func(a, b int) int { return bytes.Compare(v.sights[a].entity, v.sights[b].entity) })
+	v.keys = v.keys[:0]
+	for _, i := range v.asked {
+		v.keys = append(v.keys, v.sights[i].entity)
+	}
+	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() (err error) {
+		v.known, err = s.opts.Store.Lookup(ctx, s.key(), v.keys, v.known[:0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for n, i := range v.asked {
+		v.sights[i].known = v.known[n]
+	}
+	return nil
+}
+
+// forget drops what is saved by now: the checkpoint shows it.
+func (v *view) forget() {
+	saved, n := v.saved.Load(), 0
+	for ; n < len(v.queue) && v.queue[n].seq <= saved; n++ {
+		for _, entity := range v.queue[n].entities {
+			if v.ahead[string(entity)].seq == v.queue[n].seq {
+				delete(v.ahead, string(entity))
+			}
+		}
+	}
+	v.queue = slices.Delete(v.queue, 0, n)
+}
+
+// change notes a new entry of the view with the batch that publishes it.
+func (v *view) change(b *batch, entity []byte, known checkpoint.Known) {
+	entity = b.keep(entity)
+	b.changes = append(b.changes, checkpoint.Change{Entity: entity, Known: known})
+	v.staged[string(entity)] = known
+}
+
+// hand moves what is staged to what is in flight.
+func (v *view) hand(b *batch) {
+	if len(b.changes) == 0 {
+		return
+	}
+	v.seq++
+	b.seq = v.seq
+	entities := make([][]byte, 0, len(b.changes))
+	for _, c := range b.changes {
+		v.ahead[string(c.Entity)] = aheadEntry{c.Known, b.seq}
+		entities = append(entities, c.Entity)
+	}
+	v.queue = append(v.queue, aheadBatch{b.seq, entities})
+	clear(v.staged)
+}
+
+// encodeStates appends to b the events of those records of page that say something new about their entities, and what the
+// view is to hold. done is told the id of every record that was taken care of, in their order.
+func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, records []source.Record, origin sink.Origin, done func(id uint64)) error {
+	if err := s.sight(ctx, records); err != nil {
+		return err
+	}
+	v := s.view
+	for i, record := range records {
+		one := &v.sights[i]
+		op, news := one.decide()
+		if !news {
+			if one.known.Row != record.ID || one.known.State != one.state {
+				// A REPLACE with the same state: the row has another id.
+				v.change(b, one.entity, one.entry(record.ID, one.known.Event))
+			}
+			done(record.ID)
+			continue
+		}
+		b.born(s.bornAt(page, record))
+		row := event.Row{Record: record, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
+		if op == event.Modified {
+			row.Op = op
+		}
+		e, err := b.add(s, row, origin)
+		if err != nil {
+			return err
+		}
+		id, err := event.ParseID(e.ID)
+		if err != nil {
+			return err
+		}
+		v.change(b, one.entity, one.entry(record.ID, id))
+		b.count(op)
+		done(record.ID)
+	}
+	return nil
+}
