@@ -1,0 +1,144 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/source"
+)
+
+// dryRun stands in for the owner: it reads what is nominated again and counts what the owner would publish. What the owner has in flight
+// it does not know of. It serves the goroutine of its pass.
+type dryRun struct {
+	*pass
+	differences []Difference
+	sights      []drySight
+	entities    [][]byte
+	known       []checkpoint.Known
+}
+
+type drySight struct {
+	event.Sight
+	row uint64
+}
+
+// Nominate implements Owner.
+func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, err error) {
+	for ranges := n.Rows; len(ranges) > 0; {
+		if err := d.read(ctx, source.Query{Ranges: ranges, Limit: d.opts.PageRows, MaxBytes: d.opts.PageBytes}, &d.page); err != nil {
+			return verdict, err
+		}
+		if err := d.judge(ctx, &verdict); err != nil {
+			return verdict, err
+		}
+		count := len(d.page.Records)
+		if count == 0 || !d.page.More {
+			break
+		}
+		ranges = behind(ranges, d.page.Records[count-1].ID)
+	}
+	return verdict, nil
+}
+
+// Reach implements Owner.
+func (d *dryRun) Reach() (uint64, bool) { return d.opts.Owner.Reach() }
+
+// behind returns what of ranges lies behind the id last.
+func behind(ranges []source.Range, last uint64) []source.Range {
+	var rest []source.Range
+	for _, r := range ranges {
+		if r.Last > last {
+			rest = append(rest, source.Range{First: max(r.First, last+1), Last: r.Last})
+		}
+	}
+	return rest
+}
+
+// judge counts what the rows of the page are news of.
+func (d *dryRun) judge(ctx context.Context, verdict *Verdict) error {
+	if d.opts.Kind == event.Release {
+		for i := range d.page.Records {
+			verdict.Missed++
+			d.example(Difference{What: "missed", Row: d.page.Records[i].ID})
+		}
+		return nil
+	}
+	d.sights, d.entities = d.sights[:0], d.entities[:0]
+	for i := range d.page.Records {
+		seen, err := sight(d.opts.Encoder, d.page.Columns, &d.page.Records[i])
+		if err != nil {
+			return err
+		}
+		seen.Entity = slices.Clone(seen.Entity)
+		d.sights = append(d.sights, drySight{seen, d.page.Records[i].ID})
+	}
+	slices.SortFunc(d.sights, func(a, b drySight) int { return bytes.Compare(a.Entity, b.Entity) })
+	for i := range d.sights {
+		d.entities = append(d.entities, d.sights[i].Entity)
+	}
+	err := d.retry(ctx, "look up the view", func() (err error) {
+		d.known, err = d.opts.Store.Lookup(ctx, d.key(), d.entities, d.known[:0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range d.sights {
+		d.tell(verdict, &d.sights[i], d.known[i])
+	}
+	return nil
+}
+
+// tell counts what one row is news of, as the owner decides it.
+func (d *dryRun) tell(verdict *Verdict, seen *drySight, known checkpoint.Known) {
+	var what string
+	switch {
+	case seen.Deleted && known.Fate == checkpoint.Tombstone:
+		return
+	case seen.Deleted:
+		what = "deleted"
+		verdict.Deleted++
+	case known.Fate != checkpoint.Live:
+		what = "added"
+		verdict.Added++
+	case known.State != seen.State:
+		what = "modified"
+		verdict.Modified++
+	default:
+		return
+	}
+	d.example(Difference{What: what, Row: seen.row, Entity: d.name(seen.Entity)})
+}
+
+// absent counts an entity that was not found.
+func (d *dryRun) absent(entry *checkpoint.Entity) {
+	if entry.Fate != checkpoint.Live {
+		return
+	}
+	d.count(Verdict{Deleted: 1})
+	d.example(Difference{What: "deleted", Row: entry.Row, Entity: d.name(entry.Entity)})
+}
+
+func (d *dryRun) example(difference Difference) {
+	if len(d.differences) < MaxDifferences {
+		d.differences = append(d.differences, difference)
+	}
+}
+
+// name returns an entity as people read it.
+func (d *dryRun) name(entity []byte) string {
+	values, err := d.opts.Encoder.KeyValues(entity, nil)
+	if err != nil {
+		// A key of another number of columns.
+		return strings.ToValidUTF8(string(entity), "?")
+	}
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = strings.ToValidUTF8(string(v), "?")
+	}
+	return strings.Join(texts, "+")
+}

@@ -1,0 +1,83 @@
+package reconcile
+
+import (
+	"context"
+
+	"bridge/source"
+)
+
+// nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It serves one goroutine.
+type nominator struct {
+	owner Owner
+	// alone has nominations run in the caller's goroutine.
+	alone bool
+	// count is told what came of each nomination.
+	count func(Verdict)
+
+	ranges, spare []source.Range
+	ids           int
+	flying        chan outcome
+}
+
+type outcome struct {
+	verdict Verdict
+	err     error
+}
+
+// row adds a row; ids must be ascending.
+func (n *nominator) row(id uint64) {
+	n.ids++
+	if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].Last+1 == id {
+		n.ranges[last].Last = id
+		return
+	}
+	n.ranges = append(n.ranges, source.Range{First: id, Last: id})
+}
+
+func (n *nominator) full() bool { return n.ids >= MaxNominated }
+
+// send nominates what was gathered, once the nomination before has been judged.
+func (n *nominator) send(ctx context.Context) error {
+	if err := n.wait(); err != nil || n.ids == 0 {
+		return err
+	}
+	named := Nomination{Rows: n.ranges}
+	// Invariant 7: the owner has one list of rows while the other is filled.
+	n.ranges, n.spare, n.ids = n.spare[:0], n.ranges, 0
+	if n.alone {
+		return n.judge(ctx, named)
+	}
+	flying := make(chan outcome, 1)
+	n.flying = flying
+	go func() {
+		verdict, err := n.owner.Nominate(ctx, named)
+		flying <- outcome{verdict, err}
+	}()
+	return nil
+}
+
+// wait blocks until the nomination in flight has been judged.
+func (n *nominator) wait() error {
+	if n.flying == nil {
+		return nil
+	}
+	o := <-n.flying
+	n.flying = nil
+	n.count(o.verdict)
+	return o.err
+}
+
+// settle nominates what was gathered and blocks until that has been judged.
+func (n *nominator) settle(ctx context.Context) error {
+	if err := n.send(ctx); err != nil {
+		return err
+	}
+	return n.wait()
+}
+
+// judge makes a nomination and blocks until it has been judged.
+func (n *nominator) judge(ctx context.Context, named Nomination) error {
+	verdict, err := n.owner.Nominate(ctx, named)
+	n.count(verdict)
+	return err
+}

@@ -1,0 +1,101 @@
+package reconcile
+
+import (
+	"log/slog"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/source"
+)
+
+// Store is what a Reconciler needs of a checkpoint.
+type Store interface {
+	checkpoint.Views
+	checkpoint.Runs
+}
+
+// Options describe the reconcile of one shard. The fields up to Owner must be set.
+type Options struct {
+	// Stream and Shard name the shard as its checkpoint does.
+	Stream, Shard string
+	// Kind is the kind of the stream.
+	Kind event.Kind
+	// Source and Encoder are the Reconciler's own: the owner of the shard uses others.
+	Source  source.Shard
+	Encoder *event.Encoder
+	// Store keeps the view of the shard and how far a run has come.
+	Store Store
+	// Owner judges and publishes what is nominated. A dry run only asks for its reach.
+	Owner Owner
+
+	// Siblings opens readers of the other shards of the stream, for this Reconciler alone: an entity that has a row there is not
+	// gone. It is called once, when something is missing. Nil means that there are none.
+	Siblings func() []Sibling
+	// Window is the stability window: a row that its CREATED says is younger is not judged, unless the view knows it.
+	Window time.Duration
+	// Zone is the zone of a CREATED without one. Defaults to UTC.
+	Zone *time.Location
+	// MaxDeletes is the share of the live entities, in percent, that may be gone before the guard trips; 100 switches it off.
+	MaxDeletes float64
+	// Rate bounds the rows read a second. Defaults to no bound.
+	Rate int64
+	// PageRows and PageBytes bound one page; two are in memory. Default to 5000 and 2 MiB.
+	PageRows, PageBytes int
+	// SaveEvery is how often the progress is saved. Defaults to 2 s.
+	SaveEvery time.Duration
+	// Patience is how long a source or a store may go on failing before the run is given up, to be resumed later. Defaults to 5
+	// minutes.
+	Patience time.Duration
+	// Logger defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+// Sibling reads another shard of the same stream by key.
+type Sibling struct {
+	Source  source.Shard
+	Encoder *event.Encoder
+}
+
+// Mode says what a run is to do.
+type Mode struct {
+	// DryRun reports the differences and publishes and saves nothing.
+	DryRun bool
+	// AllowDeletes says that a person agrees to whatever deletes this run finds.
+	AllowDeletes bool
+}
+
+const (
+	// viewRows is how many entries of the view are read at once.
+	viewRows = 2000
+	// candidateBytes bounds the entities that are looked for by key together.
+	candidateBytes = 1 << 20
+	// keptGone is how long an entity that is gone is remembered, so that it follows on its past if it comes back.
+	keptGone = 7 * 24 * time.Hour
+	// forgetEvery is how often the view is searched for those that are gone for longer, forgetSlice how many entries at once.
+	forgetEvery = 24 * time.Hour
+	forgetSlice = 5000
+)
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.PageRows, 5000)
+	setDefault(&o.PageBytes, 2<<20)
+	setDefault(&o.SaveEvery, 2*time.Second)
+	setDefault(&o.Patience, 5*time.Minute)
+	setDefault(&o.Zone, time.UTC)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Rate > 0 {
+		// Several pages a second, so that the rate is even.
+		o.PageRows = int(max(1, min(int64(o.PageRows), o.Rate/4)))
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

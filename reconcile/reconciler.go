@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/source"
+)
+
+// Reconciler reconciles one shard. Run serves one goroutine at a time; Status may be called by any.
+type Reconciler struct {
+	opts    Options
+	log     *slog.Logger
+	tracker tracker
+
+	// reading is held by who uses the source: the scan reads ahead of what is compared.
+	reading  sync.Mutex
+	siblings []Sibling
+	// forgot is when the view was last searched for entities that are gone for long.
+	forgot time.Time
+}
+
+// New returns a reconciler under o.
+func New(o Options) *Reconciler {
+	o = o.withDefaults()
+	r := &Reconciler{opts: o, log: o.Logger.With("stream", o.Stream, "shard", o.Shard)}
+	r.tracker.status.Stream, r.tracker.status.Shard = o.Stream, o.Shard
+	return r
+}
+
+func (r *Reconciler) key() checkpoint.Key {
+	return checkpoint.Key{Stream: r.opts.Stream, Shard: r.opts.Shard}
+}
+
+// Run reconciles the shard once, or finishes the run on record that was cut short; a dry run does neither. It blocks until
+// everything that differs has been judged, published and saved. An error says that the run was cut short: it can be resumed, and the
+// report tells how far it came.
+//
+// A guard that trips is no error: Report.Guard says so.
+func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
+	r.tracker.begin(mode)
+	p := &pass{Reconciler: r, mode: mode}
+	err := p.reconcile(ctx)
+	report := p.reported(err)
+	r.tracker.end(report, p.run, err)
+	switch {
+	case err == nil && (report.Verdict != Verdict{} || report.Resumed || report.Guard != ""):
+		r.log.Info("reconcile ended", "dryRun", mode.DryRun, "report", report)
+	case err == nil:
+		r.log.Debug("reconcile ended", "dryRun", mode.DryRun, "report", report)
+	}
+	return report, err
+}
+
+// Restore shows in the status how the last run on record ended. Run does that, too.
+func (r *Reconciler) Restore(ctx context.Context) error {
+	run, err := r.lastRun(ctx)
+	if err == nil {
+		r.tracker.restore(run)
+	}
+	return err
+}
+
+// lastRun loads the run on record; the zero value is that there is none.
+func (r *Reconciler) lastRun(ctx context.Context) (run checkpoint.Run, err error) {
+	err = r.retry(ctx, "load the reconcile run", func() (err error) {
+		run, err = r.opts.Store.LoadRun(ctx, r.key())
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			run, err = checkpoint.Run{}, nil
+		}
+		return err
+	})
+	return run, err
+}
+
+// read reads a page, waiting for a source that is away.
+func (r *Reconciler) read(ctx context.Context, q source.Query, page *source.Page) error {
+	return r.retry(ctx, "read "+r.opts.Shard, func() error {
+		r.reading.Lock()
+		defer r.reading.Unlock()
+		return r.opts.Source.Read(ctx, q, page)
+	})
+}
+
+// reconcile is the whole of a run.
+func (p *pass) reconcile(ctx context.Context) error {
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	compare := p.scan
+	if p.opts.Kind == event.Release {
+		compare = p.release
+	}
+	if err := compare(ctx); err != nil {
+		return err
+	}
+	if err := p.judgeAbsent(ctx); err != nil {
+		return err
+	}
+	return p.finish(ctx)
+}

@@ -1,0 +1,237 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/source"
+)
+
+// scan reads the table up to the bound side by side with the view.
+func (p *pass) scan(ctx context.Context) error {
+	if p.reached >= p.run.Bound {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ahead := p.readAhead(ctx)
+	defer func() {
+		cancel()
+		for range ahead.pages {
+			// Until the reader has ended.
+		}
+		// A nomination in flight ends with ctx; the error that ends the scan is told already.
+		_ = p.rows.wait()
+	}()
+	for read := range ahead.pages {
+		if read.err != nil {
+			return read.err
+		}
+		if err := p.compare(ctx, read); err != nil {
+			return err
+		}
+		ahead.free <- read.page
+		p.tracker.progress(p)
+		if p.due() {
+			if err := p.settle(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return p.settle(ctx)
+}
+
+// compare compares the rows of a page, and the view up to where the page reaches.
+func (p *pass) compare(ctx context.Context, read readPage) error {
+	page := read.page
+	p.same(page.Server)
+	p.top = max(p.top, page.MaxID)
+	for i := range page.Records {
+		record := &page.Records[i]
+		if err := p.passOver(ctx, record.ID-1); err != nil {
+			return err
+		}
+		if err := p.compareRow(ctx, page, record); err != nil {
+			return err
+		}
+		if p.rows.full() {
+			if err := p.rows.send(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	p.spent = read.last
+	return p.passOver(ctx, read.through)
+}
+
+// passOver goes through the entries of the view up to the id through, none of which has a row, and moves reached there.
+func (p *pass) passOver(ctx context.Context, through uint64) error {
+	for {
+		entry, err := p.view.peek(ctx)
+		if err != nil {
+			return err
+		}
+		if entry == nil || entry.Row > through {
+			p.reached = max(p.reached, through)
+			return nil
+		}
+		if p.manyCandidates() && entry.Row > p.reached {
+			if err := p.settle(ctx); err != nil {
+				return err
+			}
+		}
+		p.countLive(entry)
+		p.candidate(entry)
+		p.reached = entry.Row
+		p.view.advance()
+	}
+}
+
+// compareRow compares a row with the entries of the view that have its id.
+func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source.Record) error {
+	seen, err := sight(p.opts.Encoder, page.Columns, record)
+	if err != nil {
+		return err
+	}
+	known, same := false, false
+	for {
+		entry, err := p.view.peek(ctx)
+		if err != nil {
+			return err
+		}
+		if entry == nil || entry.Row != record.ID {
+			break
+		}
+		p.countLive(entry)
+		if bytes.Equal(entry.Entity, seen.Entity) {
+			known, same = true, agrees(entry, &seen)
+		} else {
+			// The row is about another entity now.
+			p.candidate(entry)
+		}
+		p.view.advance()
+	}
+	p.run.Scanned++
+	p.reached = record.ID
+	if !same && (known || !p.young(page, record)) {
+		p.rows.row(record.ID)
+	}
+	return nil
+}
+
+// sight looks at a row of this shape.
+func sight(encoder *event.Encoder, columns *source.Columns, record *source.Record) (event.Sight, error) {
+	if err := bind(encoder, columns); err != nil {
+		return event.Sight{}, err
+	}
+	return encoder.Sight(*record)
+}
+
+func bind(encoder *event.Encoder, columns *source.Columns) error {
+	if err := encoder.Bind(columns); err != nil {
+		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+	}
+	return nil
+}
+
+// agrees reports whether a row says of its entity what the view holds.
+func agrees(entry *checkpoint.Entity, seen *event.Sight) bool {
+	if seen.Deleted {
+		return entry.Fate == checkpoint.Tombstone
+	}
+	return entry.Fate == checkpoint.Live && entry.State == seen.State
+}
+
+func (p *pass) countLive(entry *checkpoint.Entity) {
+	if entry.Fate == checkpoint.Live {
+		p.run.Entities++
+	}
+}
+
+// young reports whether the row's CREATED lies within the stability window of the page's clock. One that is further ahead was
+// written by another clock and says nothing.
+func (p *pass) young(page *source.Page, record *source.Record) bool {
+	i := page.Columns.Created
+	if i < 0 || p.opts.Window == 0 {
+		return false
+	}
+	column := page.Columns.List[i]
+	created, ok := column.Time(record.Values[i], p.opts.Zone)
+	if !ok {
+		return false
+	}
+	age, resolution := page.Now.Sub(created), column.Resolution()
+	return age < p.opts.Window+resolution && age > -p.opts.Window-resolution
+}
+
+// readPage is a page of the scan, or why there is none.
+type readPage struct {
+	page *source.Page
+	// through is the id up to which the page holds all rows; last says that it is the bound.
+	through uint64
+	last    bool
+	err     error
+}
+
+// pagesAhead is a reader that is a page ahead of who compares.
+type pagesAhead struct {
+	// pages is closed when the reader has ended, free takes pages back.
+	pages chan readPage
+	free  chan *source.Page
+}
+
+// readAhead starts a reader of the rows behind reached, which ends with ctx. Its pages must be read until they are closed.
+func (p *pass) readAhead(ctx context.Context) pagesAhead {
+	// Invariant 7: two pages, one being read and one being compared.
+	ahead := pagesAhead{pages: make(chan readPage), free: make(chan *source.Page, 2)}
+	ahead.free <- new(source.Page)
+	ahead.free <- new(source.Page)
+	after, bound := p.reached, p.run.Bound
+	go func() {
+		defer close(ahead.pages)
+		speed := pace{rate: p.opts.Rate}
+		for after < bound {
+			read := p.readPage(ctx, &speed, ahead.free, source.Query{
+				After: after, Through: bound, Limit: p.opts.PageRows, MaxBytes: p.opts.PageBytes,
+			})
+			select {
+			case ahead.pages <- read:
+			case <-ctx.Done():
+				return
+			}
+			if read.err != nil || read.last {
+				return
+			}
+			after = read.through
+		}
+	}()
+	return ahead
+}
+
+// readPage reads the next page in its time.
+func (p *pass) readPage(ctx context.Context, speed *pace, free <-chan *source.Page, q source.Query) readPage {
+	if err := speed.wait(ctx); err != nil {
+		return readPage{err: err}
+	}
+	var page *source.Page
+	select {
+	case page = <-free:
+	case <-ctx.Done():
+		return readPage{err: context.Cause(ctx)}
+	}
+	if err := p.read(ctx, q, page); err != nil {
+		return readPage{err: err}
+	}
+	n := len(page.Records)
+	speed.took(n)
+	if n == 0 || !page.More {
+		return readPage{page: page, through: q.Through, last: true}
+	}
+	through := page.Records[n-1].ID
+	return readPage{page: page, through: through, last: through == q.Through}
+}

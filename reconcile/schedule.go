@@ -1,0 +1,246 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"bridge/checkpoint"
+)
+
+// Scheduled is a shard with its schedule.
+type Scheduled struct {
+	*Reconciler
+	// Interval is the longest time between two runs. Defaults to 30 minutes.
+	Interval time.Duration
+	// Source names the database that the shard is in: runs in one database take turns.
+	Source string
+}
+
+// Scheduler runs the reconcilers of a process: each at a random time between half and all of its interval after its last run, at
+// once when that is longer ago or was cut short, and on request. It is safe for concurrent use.
+type Scheduler struct {
+	log   *slog.Logger
+	turns []*turn
+
+	mu sync.Mutex
+	// changed is closed and made anew when there may be something to do.
+	changed chan struct{}
+}
+
+// turn is a shard in the schedule. The mutex of the scheduler guards it.
+type turn struct {
+	Scheduled
+	// due is when the next run begins.
+	due time.Time
+	// asked are the requests that wait.
+	asked []request
+}
+
+type request struct {
+	mode Mode
+	// since is when it was made, from when it is taken up.
+	since, from time.Time
+}
+
+const (
+	// againAfter bounds the pause after a run that was cut short.
+	againAfter = time.Minute
+	// startTime is how long a request waits for a shard that does not run, and startPoll how often it looks.
+	startTime = time.Minute
+	startPoll = time.Second
+)
+
+// NewScheduler returns a scheduler of shards.
+func NewScheduler(log *slog.Logger, shards ...Scheduled) *Scheduler {
+	s := &Scheduler{log: log, changed: make(chan struct{})}
+	for _, shard := range shards {
+		setDefault(&shard.Interval, 30*time.Minute)
+		s.turns = append(s.turns, &turn{Scheduled: shard})
+	}
+	return s
+}
+
+// Request asks for a run of every shard of a stream, as soon as those before it are done, and returns how many shards that is; 0
+// when no such stream is scheduled. A run that was cut short is finished first. The outcome is in the Status of each shard.
+func (s *Scheduler) Request(stream string, mode Mode) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shards, now := 0, time.Now()
+	for _, t := range s.turns {
+		if t.opts.Stream != stream {
+			continue
+		}
+		shards++
+		if !slices.ContainsFunc(t.asked, func(r request) bool { return r.mode == mode }) {
+			t.ask(append(t.asked, request{mode: mode, since: now, from: now}))
+		}
+	}
+	s.stir()
+	return shards
+}
+
+// ask sets the requests that wait.
+func (t *turn) ask(requests []request) {
+	t.asked = requests
+	t.tracker.waiting(len(requests))
+}
+
+// stir wakes who waits. The caller holds mu.
+func (s *Scheduler) stir() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Run runs what is due, one run at a time in each database, until ctx ends. It returns nil once all runs have ended.
+func (s *Scheduler) Run(ctx context.Context) error {
+	var lanes sync.WaitGroup
+	for _, name := range s.sources() {
+		lanes.Go(func() { s.lane(ctx, name) })
+	}
+	lanes.Wait()
+	return nil
+}
+
+func (s *Scheduler) sources() []string {
+	var names []string
+	for _, t := range s.turns {
+		names = append(names, t.Source)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// lane runs the shards of one database.
+func (s *Scheduler) lane(ctx context.Context, name string) {
+	for _, t := range s.turns {
+		if t.Source == name {
+			s.open(ctx, t)
+		}
+	}
+	for ctx.Err() == nil {
+		t, asked, wait := s.next(name)
+		if t == nil {
+			wait(ctx)
+			continue
+		}
+		mode := Mode{}
+		if asked != nil {
+			mode = asked.mode
+		}
+		report, err := t.Run(ctx, mode)
+		if ctx.Err() != nil {
+			return
+		}
+		s.done(t, asked, report, err)
+	}
+}
+
+// open finds out when the first run of a shard is due.
+func (s *Scheduler) open(ctx context.Context, t *turn) {
+	last, err := t.lastRun(ctx)
+	if err != nil {
+		// The run says so again.
+		last = checkpoint.Run{}
+	}
+	t.tracker.restore(last)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !last.Started.IsZero() && last.Ended.IsZero():
+		t.due = now
+	case last.Started.IsZero():
+		t.due = now.Add(jitter(t.Interval))
+	case now.Sub(last.Ended) >= t.Interval:
+		t.due = now
+	default:
+		t.due = last.Ended.Add(jitter(t.Interval))
+	}
+}
+
+// jitter is a random time between half and all of interval, so that shards that began together spread.
+func jitter(interval time.Duration) time.Duration {
+	return interval/2 + rand.N(interval/2+1)
+}
+
+// next returns the shard of a database to run now, and the request that it answers, nil where it is its time; or else how to wait until
+// there may be one. Requests go before what is due.
+func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var asks, dues *turn
+	for _, t := range s.turns {
+		if t.Source != name {
+			continue
+		}
+		if len(t.asked) > 0 && (asks == nil || t.asked[0].from.Before(asks.asked[0].from)) {
+			asks = t
+		}
+		if dues == nil || t.due.Before(dues.due) {
+			dues = t
+		}
+	}
+	until := time.Until(dues.due)
+	if asks != nil {
+		if time.Until(asks.asked[0].from) <= 0 {
+			r := asks.asked[0]
+			return asks, &r, nil
+		}
+		until = min(until, time.Until(asks.asked[0].from))
+	}
+	if time.Until(dues.due) <= 0 {
+		return dues, nil, nil
+	}
+	changed := s.changed
+	return nil, nil, func(ctx context.Context) {
+		timer := time.NewTimer(until)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+	}
+}
+
+// done notes how a run ended and when the next one begins.
+func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if asked != nil {
+		s.answer(t, asked, report, err)
+	}
+	switch {
+	case asked != nil && asked.mode.DryRun:
+	case errors.Is(err, ErrNotRunning):
+		t.due = now.Add(jitter(10 * startPoll))
+	case err != nil:
+		t.due = now.Add(jitter(againAfter))
+	case report.Resumed && now.Sub(report.Started) > t.Interval:
+		t.due = now
+	default:
+		t.due = now.Add(jitter(t.Interval))
+	}
+	if err != nil && !errors.Is(err, ErrNotRunning) {
+		s.log.Warn("reconcile was cut short", "stream", t.opts.Stream, "shard", t.opts.Shard, "error", err)
+	}
+}
+
+// answer takes a request off those that wait, unless it is still to be answered: its run only finished the one before, or the shard is
+// just starting.
+func (s *Scheduler) answer(t *turn, asked *request, report Report, err error) {
+	i := slices.IndexFunc(t.asked, func(r request) bool { return r.mode == asked.mode })
+	switch {
+	case errors.Is(err, ErrNotRunning) && time.Since(asked.since) < startTime:
+		t.asked[i].from = time.Now().Add(startPoll)
+	case err == nil && report.Resumed:
+	default:
+		t.ask(slices.Delete(t.asked, i, i+1))
+	}
+}

@@ -1,0 +1,175 @@
+package reconcile
+
+import (
+	"sync"
+	"time"
+
+	"bridge/checkpoint"
+)
+
+// Status is a snapshot of the reconcile of one shard.
+type Status struct {
+	Stream, Shard string
+	// Running says that a run is under way, Waiting counts the requests for one that wait.
+	Running bool
+	Waiting int
+	// Progress is that of the run under way, or of the last one.
+	Progress Progress
+	// Last is the report of the last run that ended in this process, or was cut short, save dry runs; zero before the first.
+	Last Report
+	// LastDry is the same of dry runs.
+	LastDry Report
+	// LastEnded is when the last run on record ended, by the host's clock; zero when none did.
+	LastEnded time.Time
+	// LastError says why the last run was cut short, empty where it was not.
+	LastError string
+	// Guard says why no delete is published until a person agrees; empty while the guard has not tripped. While it is set the
+	// stream is degraded.
+	Guard string
+	// Verified is the database's clock up to which all commits are known to be published; zero before the first run that ended
+	// well.
+	Verified time.Time
+	// Totals count since the start of the process, dry runs aside.
+	Totals Totals
+}
+
+// Progress says how far a run has come.
+type Progress struct {
+	Mode Mode
+	// Started is when it began, or was resumed, in this process.
+	Started time.Time
+	// Scanned counts the rows that were read.
+	Scanned uint64
+	// Share is how much of the id range is done, from 0 to 1, and Estimated how many rows there will be by that, 0 while unknown.
+	Share     float64
+	Estimated uint64
+	// Rate is the rows read a second so far, Left the time that the rest takes at that; 0 while unknown.
+	Rate float64
+	Left time.Duration
+	// Gone counts the live entities that were not found so far.
+	Gone uint64
+	// Verdict counts what was published so far.
+	Verdict
+}
+
+// Totals count what all runs of a shard did.
+type Totals struct {
+	// Ended counts the runs that ended, Failed those that were cut short, Tripped those that the guard stopped.
+	Ended, Failed, Tripped uint64
+	// Dry counts dry runs, whatever came of them.
+	Dry uint64
+	// Scanned counts the rows read.
+	Scanned uint64
+	Verdict
+}
+
+// Status returns how the reconcile of the shard stands.
+func (r *Reconciler) Status() Status {
+	t := &r.tracker
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// tracker keeps a Status. It is safe for concurrent use.
+type tracker struct {
+	mu     sync.Mutex
+	status Status
+	// began says that the pass under way knows where it begins: at scanned rows.
+	began   bool
+	scanned uint64
+}
+
+func (t *tracker) begin(mode Mode) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Running, t.began = true, false
+	t.status.Progress = Progress{Mode: mode, Started: time.Now()}
+}
+
+func (t *tracker) restore(run checkpoint.Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.take(run)
+}
+
+// take shows what a run on record says. The caller holds mu.
+func (t *tracker) take(run checkpoint.Run) {
+	t.status.Guard, t.status.Verified = run.Guard, run.Verified
+	if !run.Ended.IsZero() {
+		t.status.LastEnded = run.Ended
+	}
+}
+
+// progress shows how far p has come.
+func (t *tracker) progress(p *pass) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.began {
+		t.began, t.scanned = true, p.run.Scanned
+		t.status.Guard, t.status.Verified = p.run.Guard, p.run.Verified
+	}
+	g := &t.status.Progress
+	if !p.mode.DryRun {
+		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Scanned)
+	}
+	g.Scanned, g.Gone = p.run.Scanned, p.gone
+	g.Verdict = Verdict{Added: p.run.Added, Modified: p.run.Modified, Deleted: p.run.Deleted, Missed: p.run.Missed}
+	t.foresee(g, p)
+}
+
+// foresee estimates what is to come from the share of the id range that is done: how densely it is filled is not known.
+func (t *tracker) foresee(g *Progress, p *pass) {
+	last := min(p.run.Bound, p.top)
+	if last <= p.base || p.reached <= p.base {
+		return
+	}
+	g.Share = min(1, float64(p.reached-p.base)/float64(last-p.base))
+	g.Estimated = uint64(float64(g.Scanned) / g.Share)
+	elapsed := time.Since(g.Started)
+	if elapsed <= 0 {
+		return
+	}
+	g.Rate = float64(g.Scanned-t.scanned) / elapsed.Seconds()
+	g.Left = 0
+	if begun := max(p.began, p.base); begun < p.reached && p.reached < last {
+		g.Left = time.Duration(float64(elapsed) * float64(last-p.reached) / float64(p.reached-begun))
+	}
+}
+
+func (t *tracker) count(v Verdict, mode Mode) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !mode.DryRun {
+		t.status.Totals.Add(v)
+	}
+}
+
+func (t *tracker) end(report Report, run checkpoint.Run, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.status
+	s.Running, s.Progress.Left = false, 0
+	if report.DryRun {
+		s.LastDry = report
+		s.Totals.Dry++
+		return
+	}
+	s.Last, s.LastError = report, ""
+	if err != nil {
+		s.LastError = err.Error()
+		s.Totals.Failed++
+		return
+	}
+	t.take(run)
+	s.Totals.Ended++
+	if report.Guard != "" {
+		s.Totals.Tripped++
+	}
+}
+
+func (t *tracker) waiting(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Waiting = n
+}
