@@ -29,7 +29,6 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 }
 
 func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
-	*c = source.Changes{List: c.List[:0]}
 	if s.table.database == "" {
 		return errNoDatabase
 	}
@@ -37,16 +36,21 @@ func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.
 		if err := s.refreshIfDue(ctx, session); err != nil {
 			return err
 		}
-		query, err := s.changesQuery(q)
-		if err != nil {
-			return err
-		}
-		rows, err := session.QueryContext(ctx, query, nil)
-		if err != nil {
-			return err
-		}
-		return errors.Join(fillChanges(rows, c), rows.Close())
+		return s.readChanges(ctx, session, q, c)
 	})
+}
+
+func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQuery, c *source.Changes) error {
+	*c = source.Changes{List: c.List[:0]}
+	query, err := s.changesQuery(q)
+	if err != nil {
+		return err
+	}
+	rows, err := session.QueryContext(ctx, query, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fillChanges(rows, c), rows.Close())
 }
 
 // changesQuery composes the statement of a read of changes.

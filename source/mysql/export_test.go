@@ -19,10 +19,9 @@ func (s *Source) Query(ctx context.Context, query string, columns ...string) (va
 	return values, err
 }
 
-// ReadCost reads a page and returns what the server counted for that statement: rows read, temporary tables, sorts.
-func ReadCost(ctx context.Context, reader source.Shard, q source.Query, p *source.Page) (map[string]int, error) {
-	s := reader.(*shard)
-	cost := make(map[string]int)
+// cost runs something in a session and returns what the server counted for it: rows read, temporary tables, sorts.
+func cost(ctx context.Context, s *shard, run func(ctx context.Context, c conn) error) (map[string]int, error) {
+	counters := make(map[string]int)
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		if err := s.refresh(ctx, c); err != nil {
 			return err
@@ -30,15 +29,29 @@ func ReadCost(ctx context.Context, reader source.Shard, q source.Query, p *sourc
 		if err := c.exec(ctx, "FLUSH STATUS"); err != nil {
 			return err
 		}
-		p.Reset()
-		if err := s.readPage(ctx, c, q, p); err != nil {
+		if err := run(ctx, c); err != nil {
 			return err
 		}
 		return c.query(ctx, "SHOW SESSION STATUS", func(get func(string) string) {
 			if n, err := strconv.Atoi(get("Value")); err == nil {
-				cost[get("Variable_name")] = n
+				counters[get("Variable_name")] = n
 			}
 		})
 	})
-	return cost, err
+	return counters, err
+}
+
+// ReadCost reads a page and returns what the server counted for that statement.
+func ReadCost(ctx context.Context, reader source.Shard, q source.Query, p *source.Page) (map[string]int, error) {
+	s := reader.(*shard)
+	return cost(ctx, s, func(ctx context.Context, c conn) error {
+		p.Reset()
+		return s.readPage(ctx, c, q, p)
+	})
+}
+
+// ChangesCost reads changes and returns what the server counted for that statement.
+func ChangesCost(ctx context.Context, reader source.Shard, q source.ChangeQuery, found *source.Changes) (map[string]int, error) {
+	s := reader.(*shard)
+	return cost(ctx, s, func(ctx context.Context, c conn) error { return s.readChanges(ctx, c, q, found) })
 }

@@ -57,12 +57,56 @@ func (s *shard) findByKey(sh *shape, indexes []tableIndex, table []tableColumn) 
 	return l
 }
 
+// split parts the tuples that the index finds from those that take a look at every row, and leaves out those that no row can have.
+func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
+	for _, tuple := range keys {
+		worst := sound
+		for _, part := range l.parts {
+			if part.at >= len(tuple) {
+				worst = never
+				break
+			}
+			worst = min(worst, part.fit(tuple[part.at]))
+		}
+		switch worst {
+		case sound:
+			sure = append(sure, tuple)
+		case odd:
+			strange = append(strange, tuple)
+		}
+	}
+	return sure, strange
+}
+
+// maxCondition bounds the text of one condition, far below every server's max_allowed_packet.
+const maxCondition = 512 << 10
+
+// condition returns the SQL for rows that have one of keys, and how many of keys it takes: all unless it becomes too long.
+func (l lookup) condition(keys [][][]byte, written encodings) (condition []byte, taken int) {
+	if len(keys) == 0 {
+		return []byte("FALSE"), 0
+	}
+	for taken < len(keys) && len(condition) < maxCondition {
+		if taken > 0 {
+			condition = append(condition, " OR "...)
+		}
+		for i, part := range l.parts {
+			condition = append(condition, []string{"(", " AND "}[min(i, 1)]...)
+			condition = part.appendCondition(condition, keys[taken][part.at], written)
+		}
+		condition = append(condition, ')')
+		taken++
+	}
+	return condition, taken
+}
+
 var (
 	errTooManyKeys = fmt.Errorf("more than %d keys in one read", source.MaxKeys)
 	errMoved       = errors.New("another server answered in the middle of a read")
 )
 
-// readKeys reads the rows with the keys of q into p, in as many statements as their length wants.
+// readKeys reads the rows with the keys of q into p: those that the index finds in as few statements as their length allows, then the
+// strange ones.
 func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	switch {
 	case len(q.Keys) > source.MaxKeys:
@@ -71,26 +115,61 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let an administrator run: %s",
 			source.ErrUnfit, s.addUnique(s.spec.Key...))
 	}
-	var now time.Time
-	for rest := q.Keys; ; {
-		condition, taken := s.shape.key.condition(rest)
-		rest = rest[taken:]
-		server := p.Server
+	sure, strange := s.shape.key.split(q.Keys)
+	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange))
+	if err != nil {
+		return err
+	}
+	err = s.readKeysOf(ctx, c, keySet{sure, written}, q, p)
+	if err == nil && len(strange) > 0 && !p.More {
+		err = s.readKeysOf(ctx, c, keySet{strange, written}, q, p)
+	}
+	if err == nil || errors.Is(err, errCut) {
+		unite(p)
+	}
+	return err
+}
+
+// keySet are keys with what the server wrote of them.
+type keySet struct {
+	keys    [][][]byte
+	written encodings
+}
+
+// readKeysOf appends the rows with the given keys.
+func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Query, p *source.Page) error {
+	keys := of.keys
+	for {
+		condition, taken := s.shape.key.condition(keys, of.written)
+		keys = keys[taken:]
+		now, server := p.Now, p.Server
 		p.Now = time.Time{}
 		asked := min(s.reader.rowsFor(q), q.Limit-len(p.Records))
 		err := s.readRows(ctx, c, s.query.keysText(condition, asked), asked, q.MaxBytes, p)
-		if now.IsZero() {
-			now = p.Now
-		}
-		// The clock of the first statement lies before all of them.
-		p.Now = now
 		switch {
 		case err != nil && !errors.Is(err, errCut):
 			return err
 		case server != "" && server != p.Server:
 			return errMoved
-		case p.More, len(rest) == 0:
-			return sorted(p, err)
+		}
+		if !now.IsZero() {
+			// The clock of the first statement lies before all of them.
+			p.Now = now
+		}
+		if err != nil || p.More || len(keys) == 0 {
+			return err
+		}
+	}
+}
+
+// unite puts the records of several statements in order. A row that two of them found comes once.
+func unite(p *source.Page) {
+	p.Sort()
+	p.Records = slices.CompactFunc(p.Records, func(a, b source.Record) bool { return a.ID == b.ID })
+	p.Bytes = 0
+	for _, r := range p.Records {
+		for _, v := range r.Values {
+			p.Bytes += len(v)
 		}
 	}
 }

@@ -5,56 +5,21 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"bridge/source"
 )
 
-// maxCondition bounds the text of one condition, far below every server's max_allowed_packet.
-const maxCondition = 512 << 10
+// fit says what a comparison with a value of a key can rely on.
+type fit uint8
 
-// condition returns the SQL for rows that have one of keys, and how many of keys it takes, which is all unless it becomes too long.
-// Values that no row can hold find nothing: they never reach the server, which might fail on them.
-func (l lookup) condition(keys [][][]byte) (condition []byte, taken int) {
-	for _, tuple := range keys {
-		if len(condition) > maxCondition {
-			break
-		}
-		taken++
-		before := len(condition)
-		if before > 0 {
-			condition = append(condition, " OR "...)
-		}
-		whole := false
-		if condition, whole = l.appendTuple(condition, tuple); !whole {
-			condition = condition[:before]
-		}
-	}
-	if len(condition) == 0 {
-		condition = append(condition, "FALSE"...)
-	}
-	return condition, taken
-}
-
-// appendTuple appends the condition of one tuple; whole is false when no row can have it.
-func (l lookup) appendTuple(b []byte, tuple [][]byte) (_ []byte, whole bool) {
-	b = append(b, '(')
-	for i, part := range l.parts {
-		if part.at >= len(tuple) || tuple[part.at] == nil {
-			// The columns of the index are NOT NULL.
-			return b, false
-		}
-		if i > 0 {
-			b = append(b, " AND "...)
-		}
-		b = append(append(b, part.name...), " = "...)
-		if b, whole = part.appendLiteral(b, tuple[part.at]); !whole {
-			return b, false
-		}
-	}
-	return append(b, ')'), true
-}
+const (
+	// never: no row can hold the value.
+	never fit = iota
+	// odd: rows may hold it, but the server has no literal for it that is sure to find them. The column is compared as it is read.
+	odd
+	// sound: the literal finds every row that holds it, by the index.
+	sound
+)
 
 var (
 	wholeNumber = regexp.MustCompile(`^-?[0-9]{1,20}$`)
@@ -62,53 +27,88 @@ var (
 	exactNumber = regexp.MustCompile(`^-?[0-9]{1,65}(\.[0-9]{1,38})?$`)
 	timeForms   = map[source.Kind]*regexp.Regexp{
 		source.Date:      regexp.MustCompile(`^\d{4}-\d\d-\d\d$`),
-		source.Clock:     regexp.MustCompile(`^-?\d{2,3}:\d\d:\d\d(\.\d{1,6})?$`),
-		source.DateTime:  regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?$`),
-		source.Timestamp: regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,6})?$`),
+		source.Clock:     regexp.MustCompile(`^-?[0-8]?\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?$`),
+		source.DateTime:  regexp.MustCompile(`^\d{4}-\d\d-\d\d [0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?$`),
+		source.Timestamp: regexp.MustCompile(`^\d{4}-\d\d-\d\d [0-2]\d:[0-5]\d:[0-5]\d(\.\d{1,6})?$`),
 	}
-	// plainText is what servers write of types that are no character strings, such as UUID and INET6.
-	plainText = regexp.MustCompile(`^[0-9A-Za-z:./_-]{0,100}$`)
 )
 
-// appendLiteral appends v, a value in the normal form of the part's kind, as SQL that means the same whatever the modes of the
-// session; fits is false when v has not that form.
-func (k keyPart) appendLiteral(b, v []byte) (_ []byte, fits bool) {
+// fit looks at v, a value in the normal form of the part's kind.
+func (k keyPart) fit(v []byte) fit {
+	if v == nil {
+		// The columns of the index are NOT NULL.
+		return never
+	}
+	form := timeForms[k.kind]
 	switch k.kind {
 	case source.Int:
-		return append(b, v...), wholeNumber.Match(v)
+		form = wholeNumber
 	case source.Decimal:
-		return append(b, v...), exactNumber.Match(v)
+		form = exactNumber
 	case source.Bit:
-		if len(v) == 0 || len(v) > 8 {
-			return b, false
-		}
-		var bits [8]byte
-		copy(bits[8-len(v):], v)
-		return strconv.AppendUint(b, binary.BigEndian.Uint64(bits[:]), 10), true
+		return when(len(v) > 0 && len(v) <= 8)
 	case source.Binary:
-		return appendHex(b, v), true
-	case source.Date, source.Clock, source.DateTime, source.Timestamp:
-		return append(append(append(b, '\''), v...), '\''), timeForms[k.kind].Match(v)
+		return sound
+	case source.Text, source.JSON:
+		return k.fitText(v)
 	}
-	return k.appendText(b, v)
+	if form == nil || !form.Match(v) {
+		return never
+	}
+	if k.kind == source.Date || k.kind == source.DateTime || k.kind == source.Timestamp {
+		return fitDay(k.kind, v)
+	}
+	return sound
 }
 
-// appendText appends a text in the character set and the collation of the column, so that its index can be used. A character that
-// the column cannot hold becomes '?', which finds a row that the caller tells from the one wanted.
-func (k keyPart) appendText(b, v []byte) (_ []byte, fits bool) {
-	if k.collation == "" {
-		return append(append(append(b, '\''), v...), '\''), plainText.Match(v)
+func when(sure bool) fit {
+	if sure {
+		return sound
 	}
-	if !utf8.Valid(v) {
-		return b, false
+	return never
+}
+
+// fitDay takes a date for odd that no calendar knows, which a column may hold all the same but some servers refuse in a statement. The
+// zero date is none of these.
+func fitDay(kind source.Kind, v []byte) fit {
+	_, known := source.Column{Kind: kind}.Time(v, nil)
+	if known || string(v[:len("0000-00-00")]) == "0000-00-00" {
+		return sound
 	}
-	charset, _, _ := strings.Cut(k.collation, "_")
-	if charset == "utf8mb4" {
-		return appendHex(append(b, "_utf8mb4 "...), v), true
+	return odd
+}
+
+// appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means the same whatever the modes of
+// the session, and nothing in v can leave it.
+func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
+	if k.fit(v) == odd {
+		return k.appendAsRead(b, v)
 	}
-	b = appendHex(append(b, "CONVERT(_utf8mb4 "...), v)
-	b = append(append(b, " USING "...), charset...)
-	return append(append(b, ") COLLATE "...), k.collation...), true
+	b = append(append(b, k.name...), " = "...)
+	switch k.kind {
+	case source.Int, source.Decimal:
+		return append(b, v...)
+	case source.Bit:
+		var bits [8]byte
+		copy(bits[8-len(v):], v)
+		return strconv.AppendUint(b, binary.BigEndian.Uint64(bits[:]), 10)
+	case source.Binary:
+		return appendHex(b, v)
+	case source.Text, source.JSON:
+		return k.appendText(b, v, written)
+	}
+	return append(append(append(b, '\''), v...), '\'')
+}
+
+// appendAsRead appends the comparison of v with what a client reads of the column, byte for byte. No index helps with that.
+func (k keyPart) appendAsRead(b, v []byte) []byte {
+	read := "CONVERT(" + k.name + " USING utf8mb4)"
+	if k.charset() == "utf8mb4" {
+		read = k.name
+	} else if k.collation == "" {
+		read = "CAST(" + k.name + " AS CHAR)"
+	}
+	return appendHex(append(b, "CAST("+read+" AS BINARY) = "...), v)
 }
 
 func appendHex(b, v []byte) []byte {
