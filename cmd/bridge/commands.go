@@ -58,6 +58,7 @@ func commands() []command {
 		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
 		{name: "demo", values: []string{"for=20s"}, flags: []string{"keep"}, summary: "see events within seconds, without any service or configuration", details: demoDetails, run: demoCommand},
 		{name: "check", flags: []string{"json"}, summary: "look for what is unsafe or in the way, change nothing", details: checkDetails, run: checkCommand},
+		{name: "verify", values: []string{"examples=10"}, flags: []string{"json"}, summary: "compare the whole bus with the tables, change nothing", details: verifyDetails, run: verifyCommand},
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
 		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},

@@ -139,7 +139,7 @@ func (s *shard) settleLinks(places []Place) {
 	}
 	// To publish rows again begins many histories anew, or repeats events that begin one. One alone is something else.
 	if s.anew == 1 && s.rootless == 0 {
-		s.tally.fault(OutOfOrder, s.anewFew[0])
+		s.tally.faults(OutOfOrder, 1, s.anewFew)
 		return
 	}
 	s.tally.doubts(Anew, s.anew, s.anewFew...)

@@ -13,10 +13,10 @@ type Options struct {
 	Shards []Shard
 	// Bus is read, and not closed.
 	Bus Bus
-	// Examples is how many examples of each finding are kept. Defaults to 10.
+	// Examples is how many examples of each finding are kept. Defaults to 10; a negative number is none.
 	Examples int
 	// Rounds is how often what does not fit is looked at again before it is reported, Pause the time before each round.
-	// They default to 3 and 1 s. Negative Rounds mean none.
+	// They default to 3 and 1 s.
 	Rounds int
 	Pause  time.Duration
 	// Progress is told now and then what is done. Optional.
@@ -52,10 +52,13 @@ type Shard struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Examples == 0 {
+	switch {
+	case o.Examples == 0:
 		o.Examples = 10
+	case o.Examples < 0:
+		o.Examples = 0
 	}
-	if o.Rounds == 0 {
+	if o.Rounds <= 0 {
 		o.Rounds = 3
 	}
 	if o.Pause == 0 {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// progressBar shows on one line of a terminal how far a long work is. A nil *progressBar shows nothing. It serves one goroutine.
+type progressBar struct {
+	w     io.Writer
+	what  string
+	begun time.Time
+	drawn time.Time
+	shown bool
+}
+
+// drawEvery is the least time between two drawings.
+const drawEvery = 100 * time.Millisecond
+
+// newProgressBar returns a bar on stderr, nil where that is no terminal or a bar is not wanted.
+func (p *process) newProgressBar(wanted bool) *progressBar {
+	if !wanted || !isTerminal(p.stderr) || p.variable("TERM") == "dumb" {
+		return nil
+	}
+	return &progressBar{w: p.stderr, begun: time.Now()}
+}
+
+// show says what is being done and how far it is; a total of 0 is not known.
+func (b *progressBar) show(what string, done, total uint64) {
+	if b == nil {
+		return
+	}
+	now := time.Now()
+	if what != b.what {
+		b.what, b.begun = what, now
+	}
+	if now.Sub(b.drawn) < drawEvery {
+		return
+	}
+	b.drawn, b.shown = now, true
+	// A line that cannot be drawn is not missed.
+	_, _ = fmt.Fprintf(b.w, "\r\x1b[K%s", barLine(what, done, total, now.Sub(b.begun)))
+}
+
+// stop clears the line.
+func (b *progressBar) stop() {
+	if b != nil && b.shown {
+		_, _ = fmt.Fprint(b.w, "\r\x1b[K")
+	}
+}
+
+// barLine is a line of at most 79 columns for a work that has taken so long.
+func barLine(what string, done, total uint64, took time.Duration) string {
+	const width, room = 20, 34
+	if len(what) > room {
+		what = what[:room-1] + "…"
+	}
+	if total == 0 {
+		return what
+	}
+	done = min(done, total)
+	share := float64(done) / float64(total)
+	full := int(share * width)
+	line := fmt.Sprintf("%-*s [%s%s] %3.0f %%", room, what, strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
+	if seconds := took.Seconds(); seconds >= 1 && done > 0 {
+		line += fmt.Sprintf(", %s left", (time.Duration((1-share)/share*seconds)*time.Second + time.Second).Round(time.Second))
+	}
+	return line
+}
