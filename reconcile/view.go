@@ -31,30 +31,19 @@ func (c *viewCursor) peek(ctx context.Context) (*checkpoint.Entity, error) {
 
 func (c *viewCursor) advance() { c.next++ }
 
-// fill reads the next entries. Two entities may have the same row, where its key was changed in place: they stay together.
+// fill reads the next entries. All that have the same row come together.
 func (c *viewCursor) fill(ctx context.Context) error {
 	r := c.reconciler
-	for limit := viewRows; ; limit *= 2 {
-		err := r.retry(ctx, "read the view", func() (err error) {
-			c.entries, err = r.opts.Store.ByRow(ctx, r.key(), c.after, limit, c.entries[:0])
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		c.next = 0
-		n := len(c.entries)
-		if n < limit {
-			c.ended = true
-			return nil
-		}
-		last := c.entries[n-1].Row
-		for n > 0 && c.entries[n-1].Row == last {
-			n--
-		}
-		if n > 0 {
-			c.entries, c.after = c.entries[:n], last-1
-			return nil
-		}
+	err := r.retry(ctx, "read the view", func() (err error) {
+		c.entries, err = r.opts.Store.ByRow(ctx, r.key(), c.after, viewRows, c.entries[:0])
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	c.next, c.ended = 0, len(c.entries) < viewRows
+	if !c.ended {
+		c.after = c.entries[len(c.entries)-1].Row
+	}
+	return nil
 }

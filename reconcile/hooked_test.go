@@ -1,0 +1,41 @@
+package reconcile_test
+
+import (
+	"context"
+
+	"bridge/checkpoint"
+	"bridge/reconcile"
+	"bridge/source"
+)
+
+// hooked calls a function before every read.
+type hooked struct {
+	source.Shard
+	before func()
+}
+
+func (h hooked) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	h.before()
+	return h.Shard.Read(ctx, q, p)
+}
+
+// cut is a store whose saves of runs fail from the given one on: before or after they took effect.
+type cut struct {
+	reconcile.Store
+	saves *int
+	at    int
+	after bool
+}
+
+func (c cut) SaveRun(ctx context.Context, k checkpoint.Key, run checkpoint.Run, absent [][]byte) error {
+	*c.saves++
+	if *c.saves < c.at {
+		return c.Store.SaveRun(ctx, k, run, absent)
+	}
+	if c.after && *c.saves == c.at {
+		if err := c.Store.SaveRun(ctx, k, run, absent); err != nil {
+			return err
+		}
+	}
+	return checkpoint.ErrUnusable
+}

@@ -1,0 +1,243 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/reconcile"
+	"bridge/source"
+)
+
+func TestRunPublishesTheDifference(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(w *world)
+		want   reconcile.Verdict
+	}{
+		{"nothing differs", func(*world) {}, reconcile.Verdict{}},
+		{"a row was updated in place", func(w *world) { w.table.Update(5, "a5", "2") }, reconcile.Verdict{Modified: 1}},
+		{"a row was soft-deleted", func(w *world) { w.touch("a5"); w.table.Update(5, "a5", "1", "1") }, reconcile.Verdict{Deleted: 1}},
+		{"a row is gone", func(w *world) { w.touch("a5"); w.table.Delete(5) }, reconcile.Verdict{Deleted: 1}},
+		{"the last row is gone", func(w *world) { w.touch("a30"); w.table.Delete(30) }, reconcile.Verdict{Deleted: 1}},
+		{"a row was replaced by the same", func(w *world) { w.table.Replace("a5", "1", "0") }, reconcile.Verdict{}},
+		{"a row was moved to a lower id", func(w *world) { w.table.Delete(30); w.table.Delete(5); w.table.InsertAt(5, "a30", "3", "0"); w.touch("a5") },
+			reconcile.Verdict{Modified: 1, Deleted: 1}},
+		{"two rows changed their ids", func(w *world) { w.table.Update(5, "a30"); w.table.Update(30, "a5") }, reconcile.Verdict{}},
+		{"a key changed its letter case", func(w *world) { w.touch("a5"); w.table.Update(5, "A5") }, reconcile.Verdict{Added: 1, Deleted: 1}},
+		{"a row came under an old id", func(w *world) {
+			w.touch("a5")
+			w.table.Delete(5)
+			w.run(reconcile.Mode{})
+			w.table.InsertAt(5, "b", "1", "0")
+		}, reconcile.Verdict{Added: 1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, event.Capability)
+			w.fill("a", 30)
+			test.change(w)
+			dry := w.run(reconcile.Mode{DryRun: true})
+			if before := len(w.bus); dry.Verdict != test.want || before != len(w.bus) {
+				t.Errorf("a dry run found %+v, want %+v", dry.Verdict, test.want)
+			}
+			report := w.run(reconcile.Mode{})
+			if report.Verdict != test.want {
+				t.Errorf("published %+v, want %+v", report.Verdict, test.want)
+			}
+			w.tail(100)
+			w.compare()
+			if again := w.run(reconcile.Mode{}); again.Verdict != (reconcile.Verdict{}) {
+				t.Errorf("the next run published %+v", again.Verdict)
+			}
+		})
+	}
+}
+
+func TestRunJudges(t *testing.T) {
+	t.Run("no row above the position", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 10)
+		w.table.Insert("b", "1", "0")
+		if report := w.run(reconcile.Mode{}); report.Added != 0 || report.Scanned != 10 {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("a young row not before it is old, unless its CREATED lies ahead of the database's clock", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+		w.table.Clock = func() time.Time { return now }
+		w.options.Window = 5 * time.Second
+		w.fill("a", 10)
+		w.touch("a4")
+		w.table.Delete(4)
+		w.table.InsertAt(4, "b", "1", "0", now.Add(-5*time.Second).Format(time.DateTime))
+		w.touch("a5")
+		w.table.Delete(5)
+		w.table.InsertAt(5, "c", "1", "0", now.Add(time.Hour).Format(time.DateTime))
+		if report := w.run(reconcile.Mode{}); report.Added != 1 || report.Deleted != 2 {
+			t.Errorf("report %+v", report)
+		}
+		now = now.Add(2 * time.Second)
+		if report := w.run(reconcile.Mode{}); report.Added != 1 {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("no absence on a server that does not take the writes", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 10)
+		w.table.Delete(4)
+		w.table.Update(6, "a6", "7")
+		w.table.Move("replica", true)
+		report := w.run(reconcile.Mode{AllowDeletes: true})
+		if report.Unjudged == "" || report.Deleted != 0 || report.Modified != 1 || !report.Verified.IsZero() {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("no absence when another server answers in the middle of it", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.table.Delete(4)
+		w.table.Delete(29)
+		reads := 0
+		w.options.Source = hooked{w.table, func() {
+			if reads++; reads == 3 {
+				w.table.Move("other", false)
+			}
+		}}
+		report := w.run(reconcile.Mode{})
+		if report.Unjudged == "" || report.Deleted != 0 {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("no entity gone that has a row in another shard of the stream", func(t *testing.T) {
+		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.touch("a4")
+		w.touch("a5")
+		for id := uint64(1); id <= 20; id++ {
+			w.table.Delete(id)
+			if id != 4 {
+				other.table.Insert(fmt.Sprintf("a%d", id), "1", "0")
+			}
+		}
+		w.options.Siblings = func() []reconcile.Sibling {
+			return []reconcile.Sibling{{Source: other.table, Encoder: newEncoder(t, event.Capability)}}
+		}
+		if report := w.run(reconcile.Mode{}); report.Gone != 1 || report.Deleted != 1 {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("soft-deleted entities whose rows go leave in silence", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		for i := range 300 {
+			w.touch(fmt.Sprintf("a%d", i))
+			w.table.Insert(fmt.Sprintf("a%d", i), "1", "1")
+		}
+		w.fill("b", 10)
+		w.tail(400)
+		for id := uint64(1); id <= 300; id++ {
+			w.table.Delete(id)
+		}
+		before := len(w.bus)
+		report := w.run(reconcile.Mode{})
+		if report.Guard != "" || report.Gone != 0 || len(w.bus) != before {
+			t.Errorf("report %+v, %d events", report, len(w.bus)-before)
+		}
+		left, err := w.store.ByRow(t.Context(), key, 0, 1000, nil)
+		if err != nil || len(left) != 10 {
+			t.Errorf("%d entities are left in the view: %v", len(left), err)
+		}
+	})
+	t.Run("two entities of one row, after its key was changed in place", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.touch("a7")
+		w.table.Update(7, "z7")
+		// As the second cursor would.
+		if _, err := w.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 7, Last: 7}}}); err != nil {
+			t.Fatal(err)
+		}
+		if report := w.run(reconcile.Mode{}); report.Deleted != 1 {
+			t.Errorf("report %+v", report)
+		}
+		w.compare()
+	})
+}
+
+func TestVerifiedThrough(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	w.table.Clock = func() time.Time { return now }
+	w.options.Window = time.Millisecond
+	w.fill("a", 10)
+	want := now.Add(-time.Millisecond)
+	if report := w.run(reconcile.Mode{}); !report.Verified.Equal(want) {
+		t.Errorf("verified through %v, want %v", report.Verified, want)
+	}
+	if testing.Short() {
+		return
+	}
+	now = now.Add(time.Minute)
+	w.table.Insert("b", "1", "0")
+	if report := w.run(reconcile.Mode{}); !report.Verified.Equal(want) {
+		t.Errorf("verified through %v while the tail is behind", report.Verified)
+	}
+}
+
+func TestDryRunListsExamples(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 30)
+	w.table.Update(5, "a5", "2")
+	w.table.Delete(7)
+	before, err := w.store.LoadRun(t.Context(), key)
+	report := w.run(reconcile.Mode{DryRun: true})
+	var lines []string
+	for _, d := range report.Differences {
+		lines = append(lines, fmt.Sprintf("%s %s in row %d", d.What, d.Entity, d.Row))
+	}
+	if got, want := strings.Join(lines, ", "), "modified a5 in row 5, deleted a7 in row 7"; got != want {
+		t.Errorf("examples: %s, want: %s", got, want)
+	}
+	after, errAfter := w.store.LoadRun(t.Context(), key)
+	if before != after || (err == nil) != (errAfter == nil) {
+		t.Errorf("a dry run was saved: %+v", after)
+	}
+}
+
+func TestReleaseLooksAtWhatWasGivenUp(t *testing.T) {
+	w := newWorld(t, event.Release)
+	w.fill("a", 10)
+	w.table.Skip(5000)
+	w.fill("b", 10)
+	w.save(checkpoint.State{Given: []source.Range{{First: 11, Last: 2000}, {First: 2100, Last: 5010}}})
+	for _, id := range []uint64{11, 2000, 2050, 2100, 5010} {
+		w.table.InsertAt(id, fmt.Sprintf("late%d", id), "1", "0")
+	}
+	w.table.Delete(3)
+	published := len(w.bus)
+	if dry := w.run(reconcile.Mode{DryRun: true}); dry.Missed != 4 || len(w.bus) != published {
+		t.Errorf("a dry run found %+v", dry)
+	}
+	report := w.run(reconcile.Mode{})
+	if report.Missed != 4 || len(w.bus) != published+4 {
+		t.Errorf("report %+v, %d events", report, len(w.bus)-published)
+	}
+	if again := w.run(reconcile.Mode{}); again.Missed != 0 {
+		t.Errorf("the next run published %d", again.Missed)
+	}
+}
+
+func TestEntitiesGoneForLongAreForgotten(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 10)
+	w.enter([]byte(entity("old")), checkpoint.Known{Row: 1, Fate: checkpoint.Gone, Since: time.Now().Add(-8 * 24 * time.Hour)})
+	w.enter([]byte(entity("new")), checkpoint.Known{Row: 1, Fate: checkpoint.Gone, Since: time.Now().Add(-6 * 24 * time.Hour)})
+	w.run(reconcile.Mode{})
+	if old, kept := w.known([]byte(entity("old"))), w.known([]byte(entity("new"))); old.Fate != checkpoint.Unknown || kept.Fate != checkpoint.Gone {
+		t.Errorf("old %v, new %v", old, kept)
+	}
+}
