@@ -1,35 +1,90 @@
 package event_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"testing"
 
 	"bridge/event"
-	"bridge/source"
 )
 
-func TestMembersAreThoseOfTheEvents(t *testing.T) {
-	e, err := event.NewEncoder(event.Options{
-		Stream: "orders", Shard: "orders", Kind: event.Capability, Source: "shop", Table: "orders",
-		Fields: []event.Field{{Column: "state"}, {Column: "order_no", Member: "number"}},
+func TestMembersAreThoseOfTheEventInTheirOrder(t *testing.T) {
+	for name, test := range map[string]struct {
+		options event.Options
+		live    *table
+		dead    *table
+	}{
+		"all columns": {appRevisionOptions(), appRevision("0"), appRevision("1")},
+		"a whitelist": {stpOlderFormat(), stpCapability("64", "N"), stpCapability("64", "Y")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, rows := range []*table{test.live, test.dead} {
+				encoder := bind(t, test.options, rows)
+				_, ev, err := encoder.Append(nil, rows.row(8))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var want []string
+				for _, name := range memberNames(t, ev.Body) {
+					if name != "row" && name != "reason" {
+						want = append(want, name)
+					}
+				}
+				var got []string
+				for _, m := range encoder.Members(ev.Op == event.Deleted) {
+					got = append(got, m.Name)
+					if v := parse(t, ev.Body).Data[m.Name]; rows.values[m.Column] == nil != (string(v) == "null") {
+						t.Errorf("member %s of column %d is %s", m.Name, m.Column, v)
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("members %v, want %v", got, want)
+				}
+			}
+		})
+	}
+	t.Run("none before Bind", func(t *testing.T) {
+		unbound, err := event.NewEncoder(options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unbound.Members(false); len(got) != 0 {
+			t.Errorf("got %v", got)
+		}
 	})
-	if err != nil {
+}
+
+// memberNames returns the names of the members of data in their order.
+func memberNames(t *testing.T, body []byte) []string {
+	t.Helper()
+	var document struct{ Data json.RawMessage }
+	if err := json.Unmarshal(body, &document); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Members(false); len(got) > 0 {
-		t.Errorf("before Bind: %v", got)
-	}
-	columns := &source.Columns{
-		List: []source.Column{{Name: "id", Kind: source.Int}, {Name: "order_no", Kind: source.Text}, {Name: "state", Kind: source.Text}},
-		Key:  []int{1}, Created: -1, Modified: -1, Deleted: -1,
-	}
-	if err := e.Bind(columns); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := e.Members(false), []event.Member{{Column: 2, Name: "state"}, {Column: 1, Name: "number"}}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got, want := e.Members(true), []event.Member{{Column: 1, Name: "number"}}; !slices.Equal(got, want) {
-		t.Errorf("deleted: got %v, want %v", got, want)
+	d := json.NewDecoder(bytes.NewReader(document.Data))
+	var names []string
+	for depth := 0; ; {
+		token, err := d.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case json.Delim:
+			if depth++; token == '}' || token == ']' {
+				depth -= 2
+			}
+			if depth == 0 {
+				return names
+			}
+		case string:
+			if depth == 1 {
+				names = append(names, token)
+				var value json.RawMessage
+				if err := d.Decode(&value); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }
