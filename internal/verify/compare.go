@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"time"
 
@@ -50,27 +51,32 @@ func (s *shard) look(record source.Record, now time.Time) verdict {
 	}
 	s.spread(&s.row, names)
 	s.learn(record.Values)
-	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), look: maphash.Bytes(seed1, ev.Body)}
+	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), look: binary.BigEndian.Uint64(ev.State[:]) ^ uint64(ev.Time.UnixNano())}
 	switch {
 	case s.facts == nil:
 		s.compareEntity(record, &ev, &v)
 	case known:
 		v.look ^= fact.id
-		compareFact(fact, &ev, &v)
+		if s.compareFact(fact, &ev, &v) && fact.proof() == unproven {
+			s.unproven--
+			fact.time |= int64(proven)
+			s.byRow[record.ID] = fact
+		}
 	default:
 		v.fault, v.what = Missing, "it has no event"
 	}
 	return v
 }
 
-// compareFact compares the event that a row of a release makes with the one on the bus.
-func compareFact(f fact, ev *event.Event, v *verdict) {
+// compareFact compares the event that a row of a release makes with the one on the bus, and reports whether they are the same.
+func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 	id, err := event.ParseID(ev.ID)
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
 	switch same := err == nil && short(id) == f.id; {
 	case f.proof() == refuted:
 		// That was reported already.
 	case same && maphash.Bytes(seed1, ev.Body) == f.body:
+		return true
 	case same && later:
 		// Only its times have changed.
 	case same:
@@ -80,6 +86,7 @@ func compareFact(f fact, ev *event.Event, v *verdict) {
 	default:
 		v.fault, v.what = Altered, "its meta.id is not that of the row"
 	}
+	return false
 }
 
 // compareEntity compares the row whose event was spread last with the last event of its entity.
@@ -95,8 +102,12 @@ func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict)
 	v.entity, v.entityKey, v.look = at, k, v.look^n.last
 	gone := n.flags&dead != 0
 	switch deleted := ev.Op == event.Deleted; {
-	case deleted && gone, n.flags&isRefuted != 0 && deleted == gone:
-		// What was refuted was reported already.
+	case n.flags&isRefuted != 0 && deleted == gone:
+		// That was reported already.
+	case deleted && gone:
+		if n.flags&isProven == 0 && s.makes(record, n) {
+			s.confirm(n)
+		}
 	case deleted:
 		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
 	case gone:
@@ -117,6 +128,7 @@ func (s *shard) compareState(record source.Record, n *entity, v *verdict) {
 	}
 	switch fits := s.makes(record, n); {
 	case same && fits:
+		s.confirm(n)
 	case same:
 		v.fault, v.what = Altered, "its meta.id is not that of the state it has"
 	case fits:
@@ -124,6 +136,12 @@ func (s *shard) compareState(record source.Record, n *entity, v *verdict) {
 	default:
 		v.fault, v.what = Stale, "the last event says another state"
 	}
+}
+
+// confirm notes that the row proves the last event.
+func (s *shard) confirm(n *entity) {
+	n.flags |= isProven
+	s.unproven--
 }
 
 // makes reports whether the row's state, at the place of the last event, has that event's meta.id.

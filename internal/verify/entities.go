@@ -96,6 +96,9 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
 		s.list = append(s.list, entity{place: uint16(m.Place), tip: id})
 	}
 	n := &s.list[at]
+	if f.proof == unproven && !(known && n.knows(id)) {
+		s.unproven++
+	}
 	switch {
 	case !known:
 		if link != 0 {
@@ -137,6 +140,8 @@ func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
 	case link == n.tip:
 	case link == 0 && n.flags&tipDead != 0:
 		// What is known of an entity that is gone is forgotten after a while.
+	case link == 0 && e.row < n.row:
+		s.tally.fault(OutOfOrder, s.example(m, e, "it follows nothing, and comes behind an event of a later row"))
 	case link == 0:
 		s.anew++
 		if len(s.anewFew) < s.tally.most {

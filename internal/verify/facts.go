@@ -40,6 +40,9 @@ func (s *shard) foldFact(m *Message, e *envelope, f finding) {
 	before, known := s.byRow[e.row]
 	switch {
 	case !known:
+		if f.proof == unproven {
+			s.unproven++
+		}
 	case before.id != this.id:
 		s.tally.fault(Extra, s.example(m, e, "it is a second event of the row"))
 	case before.body != this.body:

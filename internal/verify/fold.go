@@ -77,11 +77,8 @@ func (f *fold) deadLetter(m *Message) {
 func (s *shard) add(m *Message, e *envelope) {
 	s.events++
 	p := s.prove(m, e)
-	switch p.proof {
-	case refuted:
+	if p.proof == refuted {
 		s.alter(m, e, p.why, p.doubt)
-	case unproven:
-		s.unproven++
 	}
 	if m.Header.Origin == string(sink.FromTail) {
 		s.noteTail(m.Place, e.row)
