@@ -31,8 +31,10 @@ func example() checkpoint.State {
 			},
 			Reading: source.Reading{Through: 77, At: moment.Add(time.Second)},
 		},
-		Marks: []sink.Mark{{Place: "orders/3", Last: 9}, {Place: "ORDERS", Incarnation: "2026-01-02T03:04:05Z", Last: math.MaxUint64}},
-		Saved: moment,
+		Marks:    []sink.Mark{{Place: "orders/3", Last: 9}, {Place: "ORDERS", Incarnation: "2026-01-02T03:04:05Z", Last: math.MaxUint64}},
+		Saved:    moment,
+		Cursor:   source.Cursor{Modified: "2026-01-02 03:04:05.678901", ID: math.MaxUint64},
+		Snapshot: source.Range{First: 3, Last: math.MaxUint64},
 	}
 }
 
@@ -86,6 +88,9 @@ func drawState(t *rapid.T) checkpoint.State {
 	for range rapid.IntRange(0, 5).Draw(t, "marks") {
 		s.Marks = append(s.Marks, sink.Mark{Place: rapid.String().Draw(t, "place"), Incarnation: rapid.String().Draw(t, "incarnation"), Last: rapid.Uint64().Draw(t, "last")})
 	}
+	s.Cursor = source.Cursor{Modified: rapid.String().Draw(t, "modified"), ID: rapid.Uint64().Draw(t, "cursor")}
+	s.Snapshot.Last = rapid.Uint64().Draw(t, "through")
+	s.Snapshot.First = rapid.Uint64Range(0, s.Snapshot.Last).Draw(t, "from")
 	next, room := uint64(0), true
 	for range rapid.IntRange(0, 20).Draw(t, "gaps") {
 		if !room || next > s.Position.ID {
@@ -98,6 +103,19 @@ func drawState(t *rapid.T) checkpoint.State {
 		room = next != 0
 	}
 	return s
+}
+
+// TestVersion1IsRead holds the form of the versions of bridge that knew no view.
+func TestVersion1IsRead(t *testing.T) {
+	want := example()
+	want.Cursor, want.Snapshot = source.Cursor{}, source.Range{}
+	// Without a cursor and a snapshot, version 2 has a byte for each of their four numbers.
+	b := checkpoint.AppendState(nil, want)
+	body := bytes.Clone(b[:len(b)-4-4])
+	body[0] = 1
+	if got := mustDecode(t, seal(body...)); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
 }
 
 func TestAMillionGapsAreCompact(t *testing.T) {
@@ -161,6 +179,7 @@ func TestCheckRefusesWhatIsNoState(t *testing.T) {
 		"gaps that descend":     func(s *checkpoint.State) { s.Position.Gaps[2] = source.Gap{First: 3, Last: 4} },
 		"a gap backwards":       func(s *checkpoint.State) { s.Position.Gaps[1].First = 10 },
 		"a gap beyond the id":   func(s *checkpoint.State) { s.Position.ID = 1 << 63 },
+		"a range backwards":     func(s *checkpoint.State) { s.Snapshot = source.Range{First: 2, Last: 1} },
 		"an early time":         func(s *checkpoint.State) { s.Saved = time.Time{}.Add(-time.Hour) },
 		"a late time of a gap":  func(s *checkpoint.State) { s.Position.Gaps[0].Missed = moment.AddDate(9000, 0, 0) },
 		"a late time of a read": func(s *checkpoint.State) { s.Position.Reading.At = moment.AddDate(300_000, 0, 0) },

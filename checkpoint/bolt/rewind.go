@@ -65,10 +65,11 @@ func (t trees) rewind(from []byte, id uint64) (next []byte, err error) {
 			drop = append(drop, bytes.Clone(entity))
 		}
 	}
+	var rows rowOps
 	for _, entity := range drop {
-		if err := t.put(checkpoint.Change{Entity: entity}); err != nil {
+		if err := t.put(checkpoint.Change{Entity: entity}, &rows); err != nil {
 			return nil, err
 		}
 	}
-	return next, nil
+	return next, t.apply(rows)
 }

@@ -25,11 +25,33 @@ func saveView(shard *bbolt.Bucket, key checkpoint.Key, changes []checkpoint.Chan
 	// In the order of entities, each page is touched once.
 	changes = slices.Clone(changes)
 	slices.SortStableFunc(changes, func(a, b checkpoint.Change) int { return bytes.Compare(a.Entity, b.Entity) })
+	var rows rowOps
 	for i := range changes {
 		if i+1 < len(changes) && bytes.Equal(changes[i].Entity, changes[i+1].Entity) {
 			continue
 		}
-		if err := t.put(changes[i]); err != nil {
+		if err := t.put(changes[i], &rows); err != nil {
+			return err
+		}
+	}
+	return t.apply(rows)
+}
+
+// rowOps are changes of the order of rows: a value of nil deletes.
+type rowOps []struct{ name, value []byte }
+
+// apply makes changes of the order of rows, in that order: bbolt splits a page only in the end, so that anything else would
+// push the many new rows behind the last one to and fro.
+func (t trees) apply(ops rowOps) error {
+	slices.SortFunc(ops, func(a, b struct{ name, value []byte }) int { return bytes.Compare(a.name, b.name) })
+	for _, op := range ops {
+		var err error
+		if op.value == nil {
+			err = t.rows.Delete(op.name)
+		} else {
+			err = t.rows.Put(op.name, op.value)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -83,16 +105,14 @@ func (t trees) known(entity, value []byte) (checkpoint.Known, error) {
 	return known, err
 }
 
-// put makes a change in both trees.
-func (t trees) put(c checkpoint.Change) error {
+// put makes a change in the order of entities and adds to rows what it means for the order of rows.
+func (t trees) put(c checkpoint.Change, rows *rowOps) error {
 	former, err := t.get(c.Entity)
 	if err != nil {
 		return err
 	}
 	if hasRow(former) && (!hasRow(c.Known) || former.Row != c.Known.Row) {
-		if err := t.rows.Delete(rowName(former.Row, c.Entity)); err != nil {
-			return err
-		}
+		*rows = append(*rows, struct{ name, value []byte }{rowName(former.Row, c.Entity), nil})
 	}
 	if c.Known.Fate == checkpoint.Unknown {
 		return t.view.Delete(c.Entity)
@@ -103,7 +123,8 @@ func (t trees) put(c checkpoint.Change) error {
 	}
 	name := rowName(c.Known.Row, c.Entity)
 	value = append([]byte{byte(c.Known.Fate)}, c.Known.State[:]...)
-	return t.rows.Put(name, seal(value, shardBucket, t.key.Stream, t.key.Shard, rowsBucket, string(name)))
+	*rows = append(*rows, struct{ name, value []byte }{name, seal(value, shardBucket, t.key.Stream, t.key.Shard, rowsBucket, string(name))})
+	return nil
 }
 
 // hasRow reports whether an entity is in the order of rows.
