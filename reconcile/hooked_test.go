@@ -2,11 +2,18 @@ package reconcile_test
 
 import (
 	"context"
+	"testing"
+	"testing/synctest"
 
 	"bridge/checkpoint"
 	"bridge/reconcile"
 	"bridge/source"
 )
+
+// inBubble runs a test under a clock of its own, so that no wait takes time.
+func inBubble(test func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
+}
 
 // hooked calls a function before every read.
 type hooked struct {

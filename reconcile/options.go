@@ -42,7 +42,7 @@ type Options struct {
 	Rate int64
 	// PageRows and PageBytes bound one page; two are in memory. Default to 5000 and 2 MiB.
 	PageRows, PageBytes int
-	// SaveEvery is how often the progress is saved. Defaults to 2 s.
+	// SaveEvery is how often the progress is saved, after every page where it is negative. Defaults to 2 s.
 	SaveEvery time.Duration
 	// Patience is how long a source or a store may go on failing before the run is given up, to be resumed later. Defaults to 5
 	// minutes.

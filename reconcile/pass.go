@@ -102,9 +102,7 @@ func (p *pass) look(ctx context.Context) error {
 		return err
 	}
 	var traits source.Traits
-	err := p.retry(ctx, "ask about "+p.opts.Shard, func() (err error) {
-		p.reading.Lock()
-		defer p.reading.Unlock()
+	err := p.ask(ctx, "ask about "+p.opts.Shard, func() (err error) {
 		traits, err = p.opts.Source.Traits(ctx)
 		return err
 	})

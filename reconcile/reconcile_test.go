@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bridge/checkpoint"
@@ -24,7 +25,12 @@ func TestRunPublishesTheDifference(t *testing.T) {
 		{"a row is gone", func(w *world) { w.touch("a5"); w.table.Delete(5) }, reconcile.Verdict{Deleted: 1}},
 		{"the last row is gone", func(w *world) { w.touch("a30"); w.table.Delete(30) }, reconcile.Verdict{Deleted: 1}},
 		{"a row was replaced by the same", func(w *world) { w.table.Replace("a5", "1", "0") }, reconcile.Verdict{}},
-		{"a row was moved to a lower id", func(w *world) { w.table.Delete(30); w.table.Delete(5); w.table.InsertAt(5, "a30", "3", "0"); w.touch("a5") },
+		{"a row was moved to a lower id", func(w *world) {
+			w.table.Delete(30)
+			w.table.Delete(5)
+			w.table.InsertAt(5, "a30", "3", "0")
+			w.touch("a5")
+		},
 			reconcile.Verdict{Modified: 1, Deleted: 1}},
 		{"two rows changed their ids", func(w *world) { w.table.Update(5, "a30"); w.table.Update(30, "a5") }, reconcile.Verdict{}},
 		{"a key changed its letter case", func(w *world) { w.touch("a5"); w.table.Update(5, "A5") }, reconcile.Verdict{Added: 1, Deleted: 1}},
@@ -36,7 +42,7 @@ func TestRunPublishesTheDifference(t *testing.T) {
 		}, reconcile.Verdict{Added: 1}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(test.name, inBubble(func(t *testing.T) {
 			w := newWorld(t, event.Capability)
 			w.fill("a", 30)
 			test.change(w)
@@ -53,19 +59,19 @@ func TestRunPublishesTheDifference(t *testing.T) {
 			if again := w.run(reconcile.Mode{}); again.Verdict != (reconcile.Verdict{}) {
 				t.Errorf("the next run published %+v", again.Verdict)
 			}
-		})
+		}))
 	}
 }
 
 func TestRunJudges(t *testing.T) {
-	t.Run("no row above the position", func(t *testing.T) {
+	t.Run("no row above the position", inBubble(func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 10)
 		w.table.Insert("b", "1", "0")
 		if report := w.run(reconcile.Mode{}); report.Added != 0 || report.Scanned != 10 {
 			t.Errorf("report %+v", report)
 		}
-	})
+	}))
 	t.Run("a young row not before it is old, unless its CREATED lies ahead of the database's clock", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -169,6 +175,10 @@ func TestRunJudges(t *testing.T) {
 }
 
 func TestVerifiedThrough(t *testing.T) {
+	synctest.Test(t, testVerifiedThrough)
+}
+
+func testVerifiedThrough(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	w.table.Clock = func() time.Time { return now }
@@ -177,9 +187,6 @@ func TestVerifiedThrough(t *testing.T) {
 	want := now.Add(-time.Millisecond)
 	if report := w.run(reconcile.Mode{}); !report.Verified.Equal(want) {
 		t.Errorf("verified through %v, want %v", report.Verified, want)
-	}
-	if testing.Short() {
-		return
 	}
 	now = now.Add(time.Minute)
 	w.table.Insert("b", "1", "0")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"bridge/checkpoint"
@@ -18,8 +17,8 @@ type Reconciler struct {
 	log     *slog.Logger
 	tracker tracker
 
-	// reading is held by who uses the source: the scan reads ahead of what is compared.
-	reading  sync.Mutex
+	// reading is full while somebody uses the source: the scan reads ahead of what is compared.
+	reading  chan struct{}
 	siblings []Sibling
 	// forgot is when the view was last searched for entities that are gone for long.
 	forgot time.Time
@@ -28,7 +27,7 @@ type Reconciler struct {
 // New returns a reconciler under o.
 func New(o Options) *Reconciler {
 	o = o.withDefaults()
-	r := &Reconciler{opts: o, log: o.Logger.With("stream", o.Stream, "shard", o.Shard)}
+	r := &Reconciler{opts: o, log: o.Logger.With("stream", o.Stream, "shard", o.Shard), reading: make(chan struct{}, 1)}
 	r.tracker.status.Stream, r.tracker.status.Shard = o.Stream, o.Shard
 	return r
 }
@@ -80,10 +79,19 @@ func (r *Reconciler) lastRun(ctx context.Context) (run checkpoint.Run, err error
 
 // read reads a page, waiting for a source that is away.
 func (r *Reconciler) read(ctx context.Context, q source.Query, page *source.Page) error {
-	return r.retry(ctx, "read "+r.opts.Shard, func() error {
-		r.reading.Lock()
-		defer r.reading.Unlock()
-		return r.opts.Source.Read(ctx, q, page)
+	return r.ask(ctx, "read "+r.opts.Shard, func() error { return r.opts.Source.Read(ctx, q, page) })
+}
+
+// ask uses the source, waiting for one that is away.
+func (r *Reconciler) ask(ctx context.Context, what string, try func() error) error {
+	return r.retry(ctx, what, func() error {
+		select {
+		case r.reading <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		defer func() { <-r.reading }()
+		return try()
 	})
 }
 

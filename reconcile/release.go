@@ -61,7 +61,7 @@ func (p *pass) release(ctx context.Context) error {
 func (p *pass) lookForIDs(ctx context.Context, ranges []source.Range, through uint64, ids *source.IDs) error {
 	ids.List, ids.Cut = ids.List[:0], false
 	if len(ranges) > 0 {
-		err := p.retry(ctx, "read ids of "+p.opts.Shard, func() error {
+		err := p.ask(ctx, "read ids of "+p.opts.Shard, func() error {
 			return p.opts.Source.ReadIDs(ctx, ranges, false, MaxNominated, ids)
 		})
 		if err != nil {

@@ -45,6 +45,8 @@ type request struct {
 	mode Mode
 	// since is when it was made, from when it is taken up.
 	since, from time.Time
+	// taken says that its run is under way: what is asked for now may be past where that has come.
+	taken bool
 }
 
 const (
@@ -76,7 +78,7 @@ func (s *Scheduler) Request(stream string, mode Mode) int {
 			continue
 		}
 		shards++
-		if !slices.ContainsFunc(t.asked, func(r request) bool { return r.mode == mode }) {
+		if !slices.ContainsFunc(t.asked, func(r request) bool { return r.mode == mode && !r.taken }) {
 			t.ask(append(t.asked, request{mode: mode, since: now, from: now}))
 		}
 	}
@@ -88,6 +90,12 @@ func (s *Scheduler) Request(stream string, mode Mode) int {
 func (t *turn) ask(requests []request) {
 	t.asked = requests
 	t.tracker.waiting(len(requests))
+}
+
+// setDue sets when the next run begins. The caller holds mu.
+func (t *turn) setDue(due time.Time) {
+	t.due = due
+	t.tracker.next(due)
 }
 
 // stir wakes who waits. The caller holds mu.
@@ -153,13 +161,13 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 	now := time.Now()
 	switch {
 	case !last.Started.IsZero() && last.Ended.IsZero():
-		t.due = now
+		t.setDue(now)
 	case last.Started.IsZero():
-		t.due = now.Add(jitter(t.Interval))
+		t.setDue(now.Add(jitter(t.Interval)))
 	case now.Sub(last.Ended) >= t.Interval:
-		t.due = now
+		t.setDue(now)
 	default:
-		t.due = last.Ended.Add(jitter(t.Interval))
+		t.setDue(last.Ended.Add(jitter(t.Interval)))
 	}
 }
 
@@ -188,6 +196,7 @@ func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(cont
 	until := time.Until(dues.due)
 	if asks != nil {
 		if time.Until(asks.asked[0].from) <= 0 {
+			asks.asked[0].taken = true
 			r := asks.asked[0]
 			return asks, &r, nil
 		}
@@ -219,13 +228,13 @@ func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	switch {
 	case asked != nil && asked.mode.DryRun:
 	case errors.Is(err, ErrNotRunning):
-		t.due = now.Add(jitter(10 * startPoll))
+		t.setDue(now.Add(jitter(10 * startPoll)))
 	case err != nil:
-		t.due = now.Add(jitter(againAfter))
+		t.setDue(now.Add(jitter(againAfter)))
 	case report.Resumed && now.Sub(report.Started) > t.Interval:
-		t.due = now
+		t.setDue(now)
 	default:
-		t.due = now.Add(jitter(t.Interval))
+		t.setDue(now.Add(jitter(t.Interval)))
 	}
 	if err != nil && !errors.Is(err, ErrNotRunning) {
 		s.log.Warn("reconcile was cut short", "stream", t.opts.Stream, "shard", t.opts.Shard, "error", err)
@@ -235,7 +244,8 @@ func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 // answer takes a request off those that wait, unless it is still to be answered: its run only finished the one before, or the shard is
 // just starting.
 func (s *Scheduler) answer(t *turn, asked *request, report Report, err error) {
-	i := slices.IndexFunc(t.asked, func(r request) bool { return r.mode == asked.mode })
+	i := slices.IndexFunc(t.asked, func(r request) bool { return r.taken })
+	t.asked[i].taken = false
 	switch {
 	case errors.Is(err, ErrNotRunning) && time.Since(asked.since) < startTime:
 		t.asked[i].from = time.Now().Add(startPoll)

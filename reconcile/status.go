@@ -29,6 +29,8 @@ type Status struct {
 	// Verified is the database's clock up to which all commits are known to be published; zero before the first run that ended
 	// well.
 	Verified time.Time
+	// Next is when the next run of the schedule is due, by the host's clock; zero while there is none.
+	Next time.Time
 	// Totals count since the start of the process, dry runs aside.
 	Totals Totals
 }
@@ -172,4 +174,10 @@ func (t *tracker) waiting(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Waiting = n
+}
+
+func (t *tracker) next(due time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Next = due
 }

@@ -52,7 +52,7 @@ type published struct {
 // columns of the table: the roles of spec by name.
 func newWorld(t testing.TB, kind event.Kind) *world {
 	t.Helper()
-	spec := source.Spec{Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created"}
+	spec := source.Spec{Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created", UniqueKey: kind == event.Capability}
 	w := &world{
 		t: t, store: store.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
 		table: memory.NewTable(spec,
@@ -63,7 +63,7 @@ func newWorld(t testing.TB, kind event.Kind) *world {
 	w.encoder = newEncoder(t, kind)
 	w.options = reconcile.Options{
 		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, Encoder: newEncoder(t, kind), Store: w.store, Owner: w,
-		MaxDeletes: 10, PageRows: 7, SaveEvery: time.Nanosecond, Patience: time.Second, Logger: slog.New(slog.DiscardHandler),
+		MaxDeletes: 10, PageRows: 7, SaveEvery: -1, Patience: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	return w
 }

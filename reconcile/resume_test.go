@@ -1,0 +1,140 @@
+package reconcile_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/reconcile"
+	"bridge/source"
+)
+
+func TestRunThatIsCutShortGoesOn(t *testing.T) {
+	for _, kind := range []event.Kind{event.Capability, event.Release} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, cut after the save: %v", kind, after), func(t *testing.T) {
+				for at := 1; cutAt(t, kind, at, after); at++ {
+					if at > 1000 {
+						t.Fatal("no run ends")
+					}
+				}
+			})
+		}
+	}
+}
+
+// cutAt cuts a run at the given save and finishes it, and reports whether there was such a save.
+func cutAt(t *testing.T, kind event.Kind, at int, after bool) bool {
+	t.Helper()
+	w := newWorld(t, kind)
+	w.fill("a", 60)
+	change(w)
+	saves := 0
+	whole := w.options
+	w.options.Store = cut{w.store, &saves, at, after}
+	first, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{})
+	if err == nil {
+		return false
+	}
+	if !errors.Is(err, checkpoint.ErrUnusable) {
+		t.Fatalf("cut at save %d: %v", at, err)
+	}
+	w.options = whole
+	second := w.run(reconcile.Mode{})
+	begun := at > 1 || after
+	if ended := after && !second.Resumed; second.Resumed != begun && !ended {
+		t.Errorf("cut at save %d: resumed %v", at, second.Resumed)
+	}
+	if second.Guard != "" {
+		t.Errorf("cut at save %d: %s", at, second.Guard)
+	}
+	if begun && second.Resumed && second.Scanned != first.Scanned && kind == event.Capability && second.Scanned != 54 {
+		t.Errorf("cut at save %d: %d rows scanned", at, second.Scanned)
+	}
+	if kind == event.Capability {
+		w.compare()
+		if got := w.deletes(); got != 7 {
+			t.Errorf("cut at save %d: %d deletes", at, got)
+		}
+	} else if last := w.run(reconcile.Mode{}); last.Missed != 0 {
+		t.Errorf("cut at save %d: %d rows were still missed", at, last.Missed)
+	}
+	if run, err := w.store.LoadRun(t.Context(), key); err != nil || run.Ended.IsZero() || run.Absent != 0 {
+		t.Errorf("cut at save %d: on record %+v, %v", at, run, err)
+	}
+	if left, err := w.store.Absent(t.Context(), key, 0, 10, nil); err != nil || len(left) > 0 {
+		t.Errorf("cut at save %d: %d entities still wait, %v", at, len(left), err)
+	}
+	return true
+}
+
+// change makes some of everything: 7 rows go, of which one leaves another in its place.
+func change(w *world) {
+	for id := uint64(5); id <= 60; id += 8 {
+		w.touch(fmt.Sprintf("a%d", id))
+		w.table.Delete(id)
+		w.table.Update(id+1, fmt.Sprintf("a%d", id+1), "2")
+	}
+	w.table.InsertAt(13, "new", "1", "0")
+	w.save(checkpoint.State{Given: []source.Range{{First: 4, Last: 5}, {First: 13, Last: 13}}})
+}
+
+func TestAllowedRunStaysAllowedWhenItIsCutShort(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 60)
+	for i := 1; i <= 60; i++ {
+		w.touch(fmt.Sprintf("a%d", i))
+		if i > 2 {
+			w.table.Delete(uint64(i))
+		}
+	}
+	saves := 0
+	whole := w.options
+	w.options.Store = cut{w.store, &saves, 3, false}
+	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{AllowDeletes: true}); err == nil {
+		t.Fatal("the run was not cut")
+	}
+	w.options = whole
+	if report := w.run(reconcile.Mode{}); report.Deleted != 58 || !report.Resumed {
+		t.Errorf("report %+v", report)
+	}
+}
+
+func TestRunWaitsForWhatIsAway(t *testing.T) {
+	t.Run("a source that fails for a while", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.table.Update(5, "a5", "2")
+		w.table.Fail(2, errors.New("away"))
+		if report := w.run(reconcile.Mode{}); report.Modified != 1 {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("but not for a table that is missing", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		reads := 0
+		w.options.Source = hooked{w.table, func() {
+			if reads++; reads == 3 {
+				w.table.Fail(-1, source.ErrMissing)
+			}
+		}}
+		reconciler := reconcile.New(w.options)
+		if _, err := reconciler.Run(t.Context(), reconcile.Mode{}); !errors.Is(err, source.ErrMissing) {
+			t.Errorf("error %v", err)
+		}
+		if s := reconciler.Status(); s.LastError == "" || s.Totals.Failed != 1 || s.Running {
+			t.Errorf("status %+v", s)
+		}
+	})
+	t.Run("nor for a shard that does not run", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.stopped = true
+		if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, reconcile.ErrNotRunning) {
+			t.Errorf("error %v", err)
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/reconcile"
+	"bridge/source"
+)
+
+// plant is a scheduler of worlds under a clock of its own; begun are the times at which runs of each began.
+type plant struct {
+	t         *testing.T
+	worlds    []*world
+	shards    []reconcile.Scheduled
+	scheduler *reconcile.Scheduler
+	begun     map[int][]time.Time
+	// running counts the runs under way, most the most of them at one time.
+	running, most int
+	stop          func()
+}
+
+// newPlant makes worlds in one database; last is what is on record of each.
+func newPlant(t *testing.T, last ...checkpoint.Run) *plant {
+	p := &plant{t: t, begun: make(map[int][]time.Time)}
+	for i, run := range last {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.options.Stream, w.options.Shard = key.Stream, key.Shard
+		w.options.PageRows = 5
+		w.options.Source = slowTable{w.table, func(q source.Query) { p.reading(i, q) }}
+		if !run.Started.IsZero() {
+			if err := w.store.SaveRun(t.Context(), key, run, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.worlds = append(p.worlds, w)
+		p.shards = append(p.shards, reconcile.Scheduled{Reconciler: reconcile.New(w.options), Interval: 30 * time.Minute, Source: "db"})
+	}
+	return p
+}
+
+// reading is called before each read of a run, the first of which asks for a single row.
+func (p *plant) reading(i int, q source.Query) {
+	if q.Limit == 1 {
+		if n := len(p.begun[i]); n == 0 || time.Since(p.begun[i][n-1]) > time.Second {
+			p.begun[i] = append(p.begun[i], time.Now())
+		}
+	}
+	p.running++
+	p.most = max(p.most, p.running)
+	<-time.After(10 * time.Millisecond)
+	p.running--
+}
+
+func (p *plant) start() {
+	p.scheduler = reconcile.NewScheduler(slog.New(slog.DiscardHandler), p.shards...)
+	ctx, cancel := context.WithCancel(p.t.Context())
+	done := make(chan error)
+	go func() { done <- p.scheduler.Run(ctx) }()
+	p.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Errorf("the scheduler ended with %v", err)
+		}
+	}
+}
+
+// pass lets time pass.
+func (p *plant) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+type slowTable struct {
+	source.Shard
+	before func(source.Query)
+}
+
+func (s slowTable) Read(ctx context.Context, q source.Query, page *source.Page) error {
+	s.before(q)
+	return s.Shard.Read(ctx, q, page)
+}
+
+func TestSchedulerRuns(t *testing.T) {
+	t.Run("every shard at random between half and all of its interval, one at a time", inBubble(func(t *testing.T) {
+		p := newPlant(t, checkpoint.Run{}, checkpoint.Run{}, checkpoint.Run{})
+		begin := time.Now()
+		p.start()
+		p.pass(10 * time.Hour)
+		p.stop()
+		for i := range p.worlds {
+			last := begin
+			for _, at := range p.begun[i] {
+				if gap := at.Sub(last); gap < 15*time.Minute || gap > 31*time.Minute {
+					t.Errorf("shard %d ran after %s", i, gap)
+				}
+				last = at
+			}
+			if n := len(p.begun[i]); n < 20 || n > 40 {
+				t.Errorf("shard %d ran %d times in 10 h", i, n)
+			}
+		}
+		if p.most != 1 {
+			t.Errorf("%d at a time", p.most)
+		}
+	}))
+	t.Run("at once what ran longer ago than its interval, or was cut short", inBubble(func(t *testing.T) {
+		now := time.Now()
+		p := newPlant(t,
+			checkpoint.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)},
+			checkpoint.Run{Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute)},
+			checkpoint.Run{Started: now.Add(-time.Minute), Bound: 30, After: 12, Scanned: 12, Server: "memory"})
+		p.start()
+		p.pass(10 * time.Second)
+		p.stop()
+		if len(p.begun[0]) != 1 || len(p.begun[1]) != 0 || len(p.begun[2]) != 1 {
+			t.Errorf("ran: %v", p.begun)
+		}
+		if s := p.shards[2].Status(); !s.Last.Resumed || s.Last.Scanned != 30 {
+			t.Errorf("status %+v", s)
+		}
+		if s := p.shards[1].Status(); !s.LastEnded.Equal(now.Add(-time.Minute).Truncate(time.Microsecond)) {
+			t.Errorf("status %+v", s)
+		}
+	}))
+	t.Run("what is asked for, before what is due, and anew where only an older run was finished", inBubble(func(t *testing.T) {
+		now := time.Now()
+		p := newPlant(t, checkpoint.Run{Started: now.Add(-time.Minute), Bound: 30, After: 12, Scanned: 12, Server: "memory"})
+		p.worlds[0].table.Update(3, "a3", "7")
+		p.start()
+		if n := p.scheduler.Request("orders", reconcile.Mode{}); n != 1 {
+			t.Errorf("%d shards", n)
+		}
+		if n := p.scheduler.Request("other", reconcile.Mode{}); n != 0 {
+			t.Errorf("%d shards", n)
+		}
+		p.pass(10 * time.Second)
+		p.stop()
+		s := p.shards[0].Status()
+		if s.Totals.Ended != 2 || s.Totals.Modified != 1 || s.Waiting != 0 || s.Running || s.Totals.Scanned != 48 {
+			t.Errorf("status %+v", s)
+		}
+	}))
+	t.Run("a dry run beside the schedule", inBubble(func(t *testing.T) {
+		p := newPlant(t, checkpoint.Run{})
+		p.worlds[0].table.Update(3, "a3", "7")
+		p.start()
+		p.scheduler.Request("orders", reconcile.Mode{DryRun: true})
+		p.pass(time.Minute)
+		if s := p.shards[0].Status(); s.Totals != (reconcile.Totals{Dry: 1}) || s.LastDry.Modified != 1 || len(s.LastDry.Differences) != 1 {
+			t.Errorf("status %+v", s)
+		}
+		p.pass(30 * time.Minute)
+		p.stop()
+		if s := p.shards[0].Status(); s.Totals.Modified != 1 {
+			t.Errorf("status %+v", s)
+		}
+	}))
+	t.Run("a request once its shard has started", inBubble(func(t *testing.T) {
+		p := newPlant(t, checkpoint.Run{})
+		p.worlds[0].stopped = true
+		p.start()
+		p.scheduler.Request("orders", reconcile.Mode{})
+		p.pass(10 * time.Second)
+		if s := p.shards[0].Status(); s.Waiting != 1 || s.LastError == "" {
+			t.Errorf("status %+v", s)
+		}
+		p.worlds[0].mu.Lock()
+		p.worlds[0].stopped = false
+		p.worlds[0].mu.Unlock()
+		p.pass(10 * time.Second)
+		p.stop()
+		if s := p.shards[0].Status(); s.Waiting != 0 || s.LastError != "" || s.Totals.Ended != 1 {
+			t.Errorf("status %+v", s)
+		}
+	}))
+	t.Run("again soon after one that was cut short", inBubble(func(t *testing.T) {
+		now := time.Now()
+		p := newPlant(t, checkpoint.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)})
+		p.worlds[0].table.Fail(1, fmt.Errorf("gone: %w", source.ErrMissing))
+		p.start()
+		p.pass(2 * time.Minute)
+		p.stop()
+		if s := p.shards[0].Status(); s.Totals.Failed != 1 || s.Totals.Ended != 1 {
+			t.Errorf("status %+v", s)
+		}
+	}))
+}
+
+func TestRateAndProgress(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 1000)
+		w.options.Rate = 100
+		r := reconcile.New(w.options)
+		done := make(chan reconcile.Report)
+		go func() {
+			report, err := r.Run(t.Context(), reconcile.Mode{})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- report
+		}()
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		g := r.Status().Progress
+		if !r.Status().Running || g.Scanned < 450 || g.Scanned > 550 || g.Share < 0.45 || g.Share > 0.55 || g.Estimated != 1000 {
+			t.Errorf("after half: %+v", g)
+		}
+		if g.Rate < 90 || g.Rate > 110 || g.Left < 4*time.Second || g.Left > 6*time.Second {
+			t.Errorf("after half: %+v", g)
+		}
+		if report := <-done; report.Ended.Sub(report.Started) < 9*time.Second || report.Scanned != 1000 {
+			t.Errorf("report %+v", report)
+		}
+	})(t)
+}
