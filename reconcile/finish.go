@@ -59,17 +59,8 @@ func (p *pass) verify(ctx context.Context) error {
 	if p.tripped || p.unjudged != "" {
 		return nil
 	}
-	for deadline := time.Now().Add(2*p.opts.Window + 2*time.Second); ; {
-		reach, running := p.opts.Owner.Reach()
-		if running && reach >= p.highest {
-			break
-		}
-		if !running || time.Now().After(deadline) {
-			return nil
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
+	if there, err := p.awaitTail(ctx, 2*p.opts.Window+2*time.Second); err != nil || !there {
+		return err
 	}
 	through := p.run.Clock.Add(-p.opts.Window)
 	if p.opts.Kind == event.Release {
@@ -79,4 +70,20 @@ func (p *pass) verify(ctx context.Context) error {
 		p.run.Verified = through
 	}
 	return nil
+}
+
+// awaitTail waits until the tail has come to where the table ended when the pass began, for up to limit, and reports whether it has.
+func (p *pass) awaitTail(ctx context.Context, limit time.Duration) (bool, error) {
+	for deadline := time.Now().Add(limit); ; {
+		reach, running := p.opts.Owner.Reach()
+		if running && reach >= p.highest {
+			return true, nil
+		}
+		if !running || time.Now().After(deadline) {
+			return false, nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
 }

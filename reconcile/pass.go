@@ -54,11 +54,15 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reach, running := p.opts.Owner.Reach()
-	if !running {
+	if _, running := p.opts.Owner.Reach(); !running {
 		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
 	}
 	if err := p.look(ctx); err != nil {
+		return err
+	}
+	p.highest = p.page.MaxID
+	reach, err := p.bound(ctx)
+	if err != nil {
 		return err
 	}
 	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
@@ -73,7 +77,7 @@ func (p *pass) begin(ctx context.Context) error {
 			Allowed: p.mode.AllowDeletes, Guard: last.Guard, Verified: last.Verified,
 		}
 	}
-	p.began, p.reached, p.saved, p.highest, p.top = p.run.After, p.run.After, time.Now(), p.page.MaxID, p.page.MaxID
+	p.began, p.reached, p.saved, p.top = p.run.After, p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
 	p.rows = nominator{owner: p.opts.Owner, count: p.count}
 	if p.mode.DryRun {
@@ -88,6 +92,21 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.tracker.progress(p)
 	return p.save(ctx)
+}
+
+// bound returns the highest id that is judged: what the tail has passed. A run that may publish deletes gives the tail the time to
+// read a table whose ids began anew, so that little has to be looked for by key.
+func (p *pass) bound(ctx context.Context) (uint64, error) {
+	if p.mode.AllowDeletes && !p.mode.DryRun {
+		if _, err := p.awaitTail(ctx, p.opts.Patience); err != nil {
+			return 0, err
+		}
+	}
+	reach, running := p.opts.Owner.Reach()
+	if !running {
+		return 0, fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+	}
+	return reach, nil
 }
 
 // look reads a row for the clock, the server and the highest id, and asks whether absence may be judged there.

@@ -4,17 +4,54 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 
 	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/source"
 )
 
-// scan reads the table up to the bound side by side with the view.
+// scan compares the table up to the bound, and what the view holds above that.
 func (p *pass) scan(ctx context.Context) error {
-	if p.reached >= p.run.Bound {
-		return nil
+	if p.reached < p.run.Bound {
+		if err := p.scanTable(ctx); err != nil {
+			return err
+		}
 	}
+	return p.beyondBound(ctx)
+}
+
+// beyondBound looks for the entities of the view with a row above the bound. Those up to the position were mostly published since the run
+// began, and are left to the next run unless a person waits for this one. Above the position there are entities where it was set
+// back, because a table was truncated or restored.
+func (p *pass) beyondBound(ctx context.Context) error {
+	from := p.run.Bound
+	if !p.run.Allowed {
+		reach, running := p.opts.Owner.Reach()
+		if !running {
+			return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
+		}
+		from = max(from, reach)
+	}
+	for {
+		entry, err := p.view.peek(ctx)
+		if err != nil {
+			return err
+		}
+		if entry == nil || entry.Row > from {
+			break
+		}
+		p.view.advance()
+	}
+	p.reached = max(p.reached, from)
+	if err := p.passOver(ctx, math.MaxUint64); err != nil {
+		return err
+	}
+	return p.settle(ctx)
+}
+
+// scanTable reads the table up to the bound side by side with the view.
+func (p *pass) scanTable(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ahead := p.readAhead(ctx)
 	defer func() {
