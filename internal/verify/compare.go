@@ -57,10 +57,8 @@ func (s *shard) look(record source.Record, now time.Time) verdict {
 		s.compareEntity(record, &ev, &v)
 	case known:
 		v.look ^= fact.id
-		if s.compareFact(fact, &ev, &v) && fact.proof() == unproven {
-			s.unproven--
-			fact.time |= int64(proven)
-			s.byRow[record.ID] = fact
+		if s.compareFact(fact, &ev, &v) {
+			s.byRow[record.ID] = s.confirmFact(fact, &ev)
 		}
 	default:
 		v.fault, v.what = Missing, "it has no event"
@@ -77,6 +75,8 @@ func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 		// That was reported already.
 	case same && maphash.Bytes(seed1, ev.Body) == f.body:
 		return true
+	case f.proof() == doubted:
+		// That is reported in the end.
 	case same && later:
 		// Only its times have changed.
 	case same:
@@ -89,6 +89,18 @@ func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 	return false
 }
 
+// confirmFact notes that the row proves its event.
+func (s *shard) confirmFact(f fact, ev *event.Event) fact {
+	switch f.proof() {
+	case unproven:
+		s.unproven--
+	case doubted:
+		s.acquit(ev.ID)
+	}
+	f.time = f.millis()<<2 | int64(proven)
+	return f
+}
+
 // compareEntity compares the row whose event was spread last with the last event of its entity.
 func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict) {
 	k, _ := s.keyOf(record.ID)
@@ -97,7 +109,7 @@ func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict)
 		v.fault, v.what = Missing, "it has no event"
 		return
 	}
-	n := &s.list[at]
+	n := s.at(at)
 	n.flags |= seen
 	v.entity, v.entityKey, v.look = at, k, v.look^n.last
 	gone := n.flags&dead != 0
@@ -105,8 +117,10 @@ func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict)
 	case n.flags&isRefuted != 0 && deleted == gone:
 		// That was reported already.
 	case deleted && gone:
-		if n.flags&isProven == 0 && s.makes(record, n) {
-			s.confirm(n)
+		if n.flags&isProven == 0 {
+			if id, fits := s.makes(record, n); fits {
+				s.confirm(n, id)
+			}
 		}
 	case deleted:
 		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
@@ -126,9 +140,11 @@ func (s *shard) compareState(record source.Record, n *entity, v *verdict) {
 	if same && n.flags&isProven != 0 {
 		return
 	}
-	switch fits := s.makes(record, n); {
+	switch id, fits := s.makes(record, n); {
 	case same && fits:
-		s.confirm(n)
+		s.confirm(n, id)
+	case n.flags&isDoubted != 0 && (same || fits):
+		// That is reported in the end.
 	case same:
 		v.fault, v.what = Altered, "its meta.id is not that of the state it has"
 	case fits:
@@ -138,37 +154,41 @@ func (s *shard) compareState(record source.Record, n *entity, v *verdict) {
 	}
 }
 
-// confirm notes that the row proves the last event.
-func (s *shard) confirm(n *entity) {
-	n.flags |= isProven
-	s.unproven--
+// confirm notes that the row, whose event was spread last, proves the last event.
+func (s *shard) confirm(n *entity, id string) {
+	if n.flags&isDoubted != 0 {
+		s.acquit(id)
+	} else {
+		s.unproven--
+	}
+	n.flags = n.flags&^isDoubted | isProven
 }
 
-// makes reports whether the row's state, at the place of the last event, has that event's meta.id.
-func (s *shard) makes(record source.Record, n *entity) bool {
+// makes reports whether the row's state, in the place of the last event, has that event's meta.id, and returns that.
+func (s *shard) makes(record source.Record, n *entity) (id string, fits bool) {
 	record.ID = n.row
 	row := event.Row{Record: record, Read: epoch, Predecessor: event.FormatID(n.link)}
 	for _, op := range []event.Op{event.Added, event.Modified} {
 		row.Op = op
-		buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+		buf, ev, err := s.Encoder.Append(s.spare[:0], row)
 		if err != nil {
-			return false
+			return "", false
 		}
-		s.buf = buf
+		s.spare = buf
 		// A type that several operations share does not tell which one it was.
 		told := len(s.operation[ev.Type]) < 2
 		if told && (op == event.Modified) != (n.flags&changed != 0) {
 			continue
 		}
 		if id, err := event.ParseID(ev.ID); err == nil && short(id) == n.last {
-			return true
+			return ev.ID, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // holds reports whether the table has a row with this key.
 func (s *shard) holds(k key) bool {
 	at, ok := s.index[k]
-	return ok && s.list[at].flags&seen != 0
+	return ok && s.at(at).flags&seen != 0
 }

@@ -10,11 +10,13 @@ import (
 // entities are the entities of a capability shard, folded.
 type entities struct {
 	index map[key]uint32
-	list  []entity
+	// chunks hold the entities, each of chunkSize, so that to grow copies nothing.
+	chunks [][]entity
+	count  uint32
 	// awaited are links to events that were not seen before the events that have them.
 	awaited map[uint32]await
 	// unlinked are links that were given up when another one had to be waited for.
-	unlinked []Example
+	unlinked []await
 	// anew are events that begin an entity's history over a state that lives.
 	anew    uint64
 	anewFew []Example
@@ -44,23 +46,52 @@ const (
 	tipDead
 	// changed: the last message is a modified event.
 	changed
-	// isProven and isRefuted are the last message's proof.
+	// isProven, isRefuted and isDoubted are the last message's proof.
 	isProven
 	isRefuted
+	isDoubted
 	// seen: the table has a row of the entity.
 	seen
 	// split: its events lie in several places.
 	split
 )
 
-// await is a link to an event that has not come yet.
+// await is a link to an event that has not come yet, and where the event lies that has it.
 type await struct {
-	id      uint64
-	example Example
+	link    [16]byte
+	row, at uint64
+	place   uint16
+}
+
+func awaitOf(m *Message, e *envelope) await {
+	return await{link: e.link, row: e.row, at: m.At, place: uint16(m.Place)}
+}
+
+// example names the event that has the link; the bus knows the rest.
+func (a await) example(s *shard, what string) Example {
+	return Example{Shard: s.Name, Row: a.row, At: a.at, What: what, place: int(a.place)}
 }
 
 // mostPast bounds the ids that are remembered of an entity. What repeats is what was in flight, a few batches at most.
 const mostPast = 16
+
+const chunkSize = 4096
+
+// at returns an entity by its index.
+func (l *entities) at(i uint32) *entity { return &l.chunks[i/chunkSize][i%chunkSize] }
+
+// add adds an entity and returns its index.
+func (l *entities) add(k key, e entity) uint32 {
+	i := l.count
+	if i%chunkSize == 0 {
+		l.chunks = append(l.chunks, make([]entity, 0, chunkSize))
+	}
+	last := &l.chunks[len(l.chunks)-1]
+	*last = append(*last, e)
+	l.index[k] = i
+	l.count++
+	return i
+}
 
 func newEntities() *entities {
 	return &entities{index: make(map[key]uint32), awaited: make(map[uint32]await)}
@@ -91,18 +122,16 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
 	id, link := short(e.uuid), short(e.link)
 	at, known := s.index[f.key]
 	if !known {
-		at = uint32(len(s.list))
-		s.index[f.key] = at
-		s.list = append(s.list, entity{place: uint16(m.Place), tip: id})
+		at = s.entities.add(f.key, entity{place: uint16(m.Place), tip: id})
 	}
-	n := &s.list[at]
+	n := s.at(at)
 	if f.proof == unproven && !(known && n.knows(id)) {
 		s.unproven++
 	}
 	switch {
 	case !known:
 		if link != 0 {
-			s.awaited[at] = await{link, s.example(m, e, "it follows "+string(e.predecessor)+", which the bus does not hold")}
+			s.awaited[at] = awaitOf(m, e)
 		}
 		n.tipIs(f.op)
 	case n.knows(id):
@@ -126,12 +155,11 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
 
 // chain judges the place of a first occurrence among the events of its entity.
 func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
-	n := &s.list[at]
+	n := s.at(at)
 	id, link := short(e.uuid), short(e.link)
-	if awaited, ok := s.awaited[at]; ok && awaited.id == id {
+	if awaited, ok := s.awaited[at]; ok && awaited.link == e.uuid {
 		delete(s.awaited, at)
-		awaited.example.What = "it came before " + string(e.id) + ", which it follows"
-		s.tally.fault(OutOfOrder, awaited.example)
+		s.tally.fault(OutOfOrder, awaited.example(s, "it came before "+string(e.id)+", which it follows"))
 		// What follows it is newer, so the tip stays.
 		n.remember(id)
 		return
@@ -151,9 +179,9 @@ func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
 		s.tally.fault(OutOfOrder, s.example(m, e, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))
 	default:
 		if awaited, ok := s.awaited[at]; ok {
-			s.unlinked = append(s.unlinked, awaited.example)
+			s.unlinked = append(s.unlinked, awaited)
 		}
-		s.awaited[at] = await{link, s.example(m, e, "it follows "+string(e.predecessor)+", which the bus does not hold")}
+		s.awaited[at] = awaitOf(m, e)
 	}
 	n.remember(n.tip)
 	n.tip = id
@@ -170,7 +198,7 @@ func (e *entity) tipIs(op event.Op) {
 // latest makes a message the entity's last one.
 func (e *entity) latest(m *Message, v *envelope, f finding, s *shard) {
 	e.row, e.last, e.link, e.at, e.state = v.row, short(v.uuid), v.link, m.At, 0
-	e.flags &^= dead | changed | isProven | isRefuted
+	e.flags &^= dead | changed | isProven | isRefuted | isDoubted
 	switch f.op {
 	case event.Deleted:
 		e.flags |= dead
@@ -182,6 +210,8 @@ func (e *entity) latest(m *Message, v *envelope, f finding, s *shard) {
 		e.flags |= isProven
 	case refuted:
 		e.flags |= isRefuted
+	case doubted:
+		e.flags |= isDoubted
 	}
 	if f.op != event.Deleted {
 		e.state = s.stateOf(v)

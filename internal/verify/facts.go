@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 
 	"bridge/sink"
@@ -9,8 +10,8 @@ import (
 // facts are the events of a release shard.
 type facts struct {
 	byRow map[uint64]fact
-	// newest holds, by key, the last first occurrence.
-	newestOf map[key]newest
+	// newestOf holds, by the beginning of the key, twice the row that came last, plus one where it was published late.
+	newestOf map[uint64]uint64
 }
 
 // fact is the event of one row.
@@ -21,14 +22,8 @@ type fact struct {
 	time int64
 }
 
-// newest is the row that came last of a key, and whether it was published late.
-type newest struct {
-	row  uint64
-	late bool
-}
-
 func newFacts() *facts {
-	return &facts{byRow: make(map[uint64]fact), newestOf: make(map[key]newest)}
+	return &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64)}
 }
 
 func (f fact) proof() proof  { return proof(f.time & 3) }
@@ -47,22 +42,30 @@ func (s *shard) foldFact(m *Message, e *envelope, f finding) {
 		s.tally.fault(Extra, s.example(m, e, "it is a second event of the row"))
 	case before.body != this.body:
 		s.repeats++
-		if f.proof != refuted {
+		if f.proof == proven || f.proof == unproven {
 			s.tally.fault(Altered, s.example(m, e, "it repeats an event with other bytes"))
 		}
 	default:
 		s.repeats++
 	}
 	s.byRow[e.row] = this
-	if known || !f.keyed {
-		return
+	// Where the key is the id, nothing has an order.
+	if key := s.columns.Key; !known && f.keyed && !(len(key) == 1 && key[0] == s.columns.ID) {
+		s.order(m, e, binary.BigEndian.Uint64(f.key[:]))
 	}
-	late := m.Header.Origin == string(sink.FromLate) || m.Header.Origin == string(sink.FromReconcile)
-	last, ok := s.newestOf[f.key]
-	if ok && e.row < last.row && !late && !last.late {
+}
+
+// order judges the place of a first occurrence among the events of its key.
+func (s *shard) order(m *Message, e *envelope, key uint64) {
+	this := e.row << 1
+	if m.Header.Origin == string(sink.FromLate) || m.Header.Origin == string(sink.FromReconcile) {
+		this |= 1
+	}
+	last, ok := s.newestOf[key]
+	if ok && this>>1 < last>>1 && (this|last)&1 == 0 {
 		s.tally.fault(OutOfOrder, s.example(m, e, "it came behind a later row of its key"))
 	}
-	if !ok || e.row > last.row {
-		s.newestOf[f.key] = newest{e.row, late}
+	if !ok || this>>1 > last>>1 {
+		s.newestOf[key] = this
 	}
 }

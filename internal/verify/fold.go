@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"bridge/event"
 	"bridge/sink"
@@ -45,14 +46,14 @@ func (f *fold) add(m *Message) error {
 	switch {
 	case s == nil && claimed != nil:
 		claimed.events++
-		claimed.alter(m, e, "its headers name the shard, but it is no event of it", nil)
+		claimed.alter(m, e, "its headers name the shard, but it is no event of it")
 	case s == nil && (errors.Is(fault, errNoJSON) || errors.Is(fault, errNoEnvelope)):
 		f.foreign.fault(Foreign, Example{What: fault.Error(), At: m.At, place: m.Place})
 	case s == nil:
 		f.others++
 	case fault != nil:
 		s.events++
-		s.alter(m, e, fault.Error(), nil)
+		s.alter(m, e, fault.Error())
 	default:
 		s.add(m, e)
 	}
@@ -77,8 +78,11 @@ func (f *fold) deadLetter(m *Message) {
 func (s *shard) add(m *Message, e *envelope) {
 	s.events++
 	p := s.prove(m, e)
-	if p.proof == refuted {
-		s.alter(m, e, p.why, p.doubt)
+	switch p.proof {
+	case refuted:
+		s.alter(m, e, p.why)
+	case doubted:
+		s.doubt(m, e, p)
 	}
 	if m.Header.Origin == string(sink.FromTail) {
 		s.noteTail(m.Place, e.row)
@@ -93,27 +97,37 @@ func (s *shard) add(m *Message, e *envelope) {
 	}
 }
 
-// alter reports an altered event, at the end where lossy columns may explain it.
-func (s *shard) alter(m *Message, e *envelope, why string, doubt *doubtful) {
-	example := Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, place: m.Place}
-	if doubt == nil {
-		s.tally.fault(Altered, example)
-		return
-	}
-	example.Key = s.keyText(e.row)
-	found := s.refuted[*doubt]
+// alter reports an altered event.
+func (s *shard) alter(m *Message, e *envelope, why string) {
+	s.tally.fault(Altered, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, place: m.Place})
+}
+
+// doubt puts an event aside: whether columns are lossy shows when the table has been read.
+func (s *shard) doubt(m *Message, e *envelope, f finding) {
+	found := s.doubted[f.doubt]
 	if found == nil {
 		found = new(Finding)
-		s.refuted[*doubt] = found
+		s.doubted[f.doubt] = found
 	}
 	if found.Count++; len(found.Examples) < s.tally.most {
-		found.Examples = append(found.Examples, example)
+		found.Examples = append(found.Examples, s.example(m, e, f.why))
+	}
+}
+
+// acquit withdraws the doubt about the event that was spread last, which its row has proven.
+func (s *shard) acquit(id string) {
+	if found := s.doubted[s.doubtOf()]; found != nil && found.Count > 0 {
+		found.Count--
+		found.Examples = slices.DeleteFunc(found.Examples, func(e Example) bool { return e.Event == id })
 	}
 }
 
 // settle reports what could be judged only at the end of the bus.
 func (s *shard) settle(places []Place) {
-	for doubt, found := range s.refuted {
+	for doubt, found := range s.doubted {
+		if found.Count == 0 {
+			continue
+		}
 		if s.lossy.excuses(doubt) {
 			s.unproven += found.Count
 			continue
@@ -129,10 +143,10 @@ func (s *shard) settle(places []Place) {
 // settleLinks reports links that lead nowhere, and histories that begin anew.
 func (s *shard) settleLinks(places []Place) {
 	for _, awaited := range s.awaited {
-		s.brokenLink(awaited.example, places)
+		s.brokenLink(awaited, places)
 	}
-	for _, example := range s.unlinked {
-		s.brokenLink(example, places)
+	for _, awaited := range s.unlinked {
+		s.brokenLink(awaited, places)
 	}
 	// To publish rows again begins many histories anew, or repeats events that begin one. One alone is something else.
 	if s.anew == 1 && s.rootless == 0 {
@@ -142,7 +156,8 @@ func (s *shard) settleLinks(places []Place) {
 	s.tally.doubts(Anew, s.anew, s.anewFew...)
 }
 
-func (s *shard) brokenLink(e Example, places []Place) {
+func (s *shard) brokenLink(a await, places []Place) {
+	e := a.example(s, "it follows "+event.FormatID(a.link)+", which the bus does not hold")
 	switch p := places[e.place]; {
 	case p.Expired:
 		s.tally.doubt(Expired, e)

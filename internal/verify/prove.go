@@ -22,6 +22,8 @@ const (
 	proven
 	// refuted: they do not.
 	refuted
+	// doubted: they do not, but lossy columns may explain that.
+	doubted
 )
 
 // lossy has the columns whose members do not tell their values, as the table's rows show: a bad value published as null, a
@@ -30,20 +32,19 @@ type lossy struct{ nulls, others uint64 }
 
 func bit(column int) uint64 { return 1 << min(column, 63) }
 
-// doubtful is an event that is refuted unless its columns prove lossy in the end: those that are null, and the others.
+// doubtful are the columns of an event that is doubted: those that are null, and the others.
 type doubtful struct{ nulls, others uint64 }
 
-// excuses reports whether a lossy column explains a refuted event.
+// excuses reports whether a lossy column explains a doubted event.
 func (l lossy) excuses(d doubtful) bool { return l.nulls&d.nulls|l.others&d.others != 0 }
 
 // finding is what was found about one event by itself.
 type finding struct {
 	proof proof
 	op    event.Op
-	// why says why it is refuted.
-	why string
-	// doubt says that lossy columns may explain it.
-	doubt *doubtful
+	// why says why it is refuted or doubted, doubt what could explain it.
+	why   string
+	doubt doubtful
 	// key is the entity's, keyed whether the event tells it.
 	key   key
 	keyed bool
@@ -63,9 +64,9 @@ func (s *shard) prove(m *Message, e *envelope) finding {
 	f.key, f.keyed = s.keyOf(e.row)
 	switch why := s.proveHeader(&m.Header, e); {
 	case !f.keyed && s.Kind == event.Capability:
-		f.proof, f.why, f.doubt = refuted, "it lacks a member of the key", nil
+		f.proof, f.why = refuted, "it lacks a member of the key"
 	case why != "":
-		f.proof, f.why, f.doubt = refuted, why, nil
+		f.proof, f.why = refuted, why
 	}
 	return f
 }
@@ -124,14 +125,13 @@ func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown
 		return finding{proof: proven, op: op}
 	}
 	if exact && !unknown {
-		f.proof, f.why, f.doubt = refuted, "its meta.id does not fit what it says", s.doubtOf()
+		f.proof, f.why, f.doubt = doubted, "its meta.id does not fit what it says", s.doubtOf()
 	}
 	return f
 }
 
 // doubtOf returns the columns of the event that was spread last.
-func (s *shard) doubtOf() *doubtful {
-	d := new(doubtful)
+func (s *shard) doubtOf() (d doubtful) {
 	for c, v := range s.raws {
 		switch {
 		case v == nil:

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bridge/event"
@@ -113,9 +114,21 @@ func TestWhatCannotBeJudged(t *testing.T) {
 		want(t, w.check(func(o *verify.Options) { o.Shards[0].After = 2 }), "missing 1 | notFromBeginning 2")
 	})
 	t.Run("a row that is younger than the stability window", func(t *testing.T) {
-		w := log(t)
-		w.table.Insert("a", "x", "1.50", time.Now().UTC().Format("2006-01-02 15:04:05.000"))
-		want(t, w.check(func(o *verify.Options) { o.Shards[0].Window = time.Hour }), " | young 1")
+		synctest.Test(t, func(t *testing.T) {
+			w := log(t)
+			w.table.Insert("a", "x", "1.50", time.Now().UTC().Format("2006-01-02 15:04:05.000"))
+			want(t, w.check(func(o *verify.Options) { o.Shards[0].Window = time.Hour }), " | young 1")
+		})
+	})
+	t.Run("but an older row without a time of its own is waited for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, event.Release)
+			for range 3 {
+				w.publish(w.table.Insert("a", "x", "1.50"))
+			}
+			w.bus.cut(2)
+			want(t, w.check(func(o *verify.Options) { o.Shards[0].Window = 40 * time.Second }), "missing 1")
+		})
 	})
 	t.Run("what has been removed by a limit per subject", func(t *testing.T) {
 		w := log(t)

@@ -16,6 +16,8 @@ const (
 	pageBytes = 8 << 20
 	// retryFor is how long a source that fails is asked again.
 	retryFor = 30 * time.Second
+	// mostWindow bounds how long a stability window is waited for.
+	mostWindow = time.Minute
 )
 
 // run is one check.
@@ -90,7 +92,7 @@ func (r *run) suspected() int {
 // lookAgain reads the bus on and then the rows that did not fit; the last time, what still does not is reported.
 func (r *run) lookAgain(ctx context.Context, last bool) error {
 	r.Progress(Step{What: fmt.Sprintf("waiting to look again at %d rows", r.suspected())})
-	if err := wait(ctx, r.Pause); err != nil {
+	if err := wait(ctx, r.pause()); err != nil {
 		return err
 	}
 	if err := r.readBus(ctx); err != nil {
@@ -106,6 +108,15 @@ func (r *run) lookAgain(ctx context.Context, last bool) error {
 		t.extraAgain(last)
 	}
 	return nil
+}
+
+// pause is the time before a round: all rounds together outlast the stability windows.
+func (r *run) pause() time.Duration {
+	window := time.Duration(0)
+	for _, s := range r.shards {
+		window = max(window, s.Window)
+	}
+	return max(r.Pause, (min(window, mostWindow)+2*r.Pause)/time.Duration(r.Rounds))
 }
 
 // report sums up.
@@ -208,8 +219,8 @@ func (t *table) sum(to *Stream) {
 		to.Live += uint64(len(s.byRow))
 		return
 	}
-	for i := range s.list {
-		if s.list[i].flags&dead == 0 {
+	for i := range s.count {
+		if s.at(i).flags&dead == 0 {
 			to.Live++
 		}
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -35,20 +36,22 @@ type shard struct {
 	newest uint64
 	// rejected are rows in the dead letters.
 	rejected map[uint64]struct{}
-	// refuted are altered events that lossy columns may explain; behind counts missing rows above newest.
-	refuted map[doubtful]*Finding
+	// doubted are the events that lossy columns may explain; behind counts missing rows above newest.
+	doubted map[doubtful]*Finding
 	behind  uint64
 
 	// Memory that is used again.
 	values [][]byte
 	raws   [][]byte
 	buf    []byte
+	// spare is for an event while another one is spread in buf.
+	spare  []byte
 	digest []byte
 	row    envelope
 }
 
 func newShard(o Shard, t *tally) *shard {
-	s := &shard{Shard: o, tally: t, tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), refuted: make(map[doubtful]*Finding)}
+	s := &shard{Shard: o, tally: t, tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), doubted: make(map[doubtful]*Finding)}
 	if o.Kind == event.Release {
 		s.facts = newFacts()
 	} else {
@@ -127,7 +130,7 @@ var (
 )
 
 // key tells entities of a stream apart.
-type key [2]uint64
+type key [16]byte
 
 // keyOf returns the key of the event that was spread last; ok is false when it lacks a member of the key.
 func (s *shard) keyOf(row uint64) (k key, ok bool) {
@@ -145,7 +148,9 @@ func (s *shard) keyOf(row uint64) (k key, ok bool) {
 		d = append(d, 0)
 	}
 	s.digest = d
-	return key{maphash.Bytes(seed1, d), maphash.Bytes(seed2, d)}, true
+	binary.BigEndian.PutUint64(k[:8], maphash.Bytes(seed1, d))
+	binary.BigEndian.PutUint64(k[8:], maphash.Bytes(seed2, d))
+	return k, true
 }
 
 // stateOf digests what is compared of the event that was spread last: neither the id nor CREATED and MODIFIED, and no nulls. A
@@ -193,6 +198,11 @@ func (s *shard) example(m *Message, e *envelope, what string) Example {
 	return Example{Shard: s.Name, Row: e.row, Key: s.keyText(e.row), Event: string(e.id), At: m.At, What: what, place: m.Place}
 }
 
+// uses reports whether events of the shard may lie in a place.
+func (s *shard) uses(p Place) bool {
+	return p.Destination == "" || slices.Contains(s.Destinations, p.Destination)
+}
+
 // noteTail remembers where the tail was when the bus began.
 func (s *shard) noteTail(place int, row uint64) {
 	if _, known := s.tails[place]; !known {
@@ -215,7 +225,7 @@ func (s *shard) expectedFrom(places []Place) (uint64, Unjudged) {
 		from = s.After + 1
 	}
 	for i, p := range places {
-		if !p.Expired || p.Destination != "" && !slices.Contains(s.Destinations, p.Destination) {
+		if !p.Expired || !s.uses(p) {
 			continue
 		}
 		first, ok := s.tails[i]

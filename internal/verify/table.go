@@ -88,7 +88,7 @@ func (t *table) accept(v *verdict, row uint64) bool {
 func (t *table) example(v *verdict, row uint64) Example {
 	e := Example{Shard: t.shard.Name, Row: row, Key: v.key, What: v.what, place: -1}
 	if v.entity != none {
-		n := &t.shard.list[v.entity]
+		n := t.shard.at(v.entity)
 		e.place, e.At = int(n.place), n.at
 	}
 	return e
@@ -172,7 +172,7 @@ func (t *table) vanished(s suspect) {
 	if s.entity == none || t.shard.entities == nil {
 		return
 	}
-	t.shard.list[s.entity].flags &^= seen
+	t.shard.at(s.entity).flags &^= seen
 	t.extra = append(t.extra, ghost{s.key, s.entity})
 }
 
@@ -193,9 +193,7 @@ func (t *table) second(s suspect, record source.Record, now time.Time, last bool
 		t.suspects = append(t.suspects, s)
 		return
 	}
-	// What was published must have had the time to come.
-	due := t.shard.Window + 2*t.run.Pause
-	old := now.Sub(s.since) >= due || !v.time.IsZero() && now.Sub(v.time) >= due
+	old := t.isOld(&v, record.ID, s.since, now)
 	e := t.example(&v, record.ID)
 	switch {
 	case moved:
@@ -207,6 +205,18 @@ func (t *table) second(s suspect, record source.Record, now time.Time, last bool
 	default:
 		t.shard.tally.fault(v.fault, e)
 	}
+}
+
+// isOld reports whether a row has not changed for so long that what it says must have been published: by its own time, or since
+// it was seen first.
+func (t *table) isOld(v *verdict, row uint64, since, now time.Time) bool {
+	window := t.shard.Window
+	if v.fault != Missing || row <= t.shard.newest {
+		// What the tail has passed is no new row.
+		window = min(window, mostWindow)
+	}
+	due := window + 2*t.run.Pause
+	return now.Sub(since) >= due || !v.time.IsZero() && now.Sub(v.time) >= due
 }
 
 // missing reports a row without an event, unless the bus need not have one.
@@ -221,7 +231,7 @@ func (t *table) missing(e Example) {
 		t.rejectedRows++
 	}
 	for _, p := range places {
-		if p.Thinned && t.shard.facts != nil {
+		if p.Thinned && t.shard.facts != nil && t.shard.uses(p) {
 			t.shard.tally.doubt(Thinned, e)
 			return
 		}
@@ -238,7 +248,7 @@ func (t *table) findExtra() {
 		return
 	}
 	for k, at := range t.shard.index {
-		if t.shard.list[at].flags&(seen|dead) == 0 {
+		if t.shard.at(at).flags&(seen|dead) == 0 {
 			t.extra = append(t.extra, ghost{k, at})
 		}
 	}
@@ -254,7 +264,7 @@ func (t *table) rereadExtra(ctx context.Context) error {
 		return err
 	}
 	for _, g := range t.extra {
-		row := t.shard.list[g.entity].row
+		row := t.shard.at(g.entity).row
 		ids = append(ids, source.Range{First: row, Last: row})
 		if len(ids) == 500 {
 			if err := flush(); err != nil {
@@ -270,7 +280,7 @@ func (t *table) rereadExtra(ctx context.Context) error {
 func (t *table) extraAgain(last bool) {
 	kept := t.extra[:0]
 	for _, g := range t.extra {
-		n := &t.shard.list[g.entity]
+		n := t.shard.at(g.entity)
 		switch {
 		case n.flags&(seen|dead) != 0 || t.elsewhere(g.key):
 		case !last:

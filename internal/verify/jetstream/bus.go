@@ -98,21 +98,22 @@ func (b *Bus) find(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at the stream %s: %w", name, cause(ctx, err))
 		}
-		info := handle.CachedInfo()
-		b.streams = append(b.streams, &stream{handle: handle, Place: placeOf(info)})
+		s := &stream{handle: handle, Place: verify.Place{Name: name, Next: 1}}
+		s.learn(handle.CachedInfo())
+		b.streams = append(b.streams, s)
 	}
 	return nil
 }
 
-// placeOf tells what a stream can still hold.
-func placeOf(info *jetstream.StreamInfo) verify.Place {
+// learn tells what the stream can still hold.
+func (s *stream) learn(info *jetstream.StreamInfo) {
 	c := &info.Config
-	limited := c.MaxAge > 0 || c.MaxMsgs > 0 || c.MaxBytes > 0
-	return verify.Place{
-		Name: c.Name, First: info.State.FirstSeq, Next: 1,
-		Expired: limited && info.State.FirstSeq > 1,
-		Thinned: c.MaxMsgsPerSubject > 0 || c.Retention != jetstream.LimitsPolicy || c.AllowMsgTTL,
-	}
+	byAge := c.MaxAge > 0 || c.MaxMsgs > 0 || c.MaxBytes > 0
+	oneByOne := c.MaxMsgsPerSubject > 0 || c.Retention != jetstream.LimitsPolicy || c.AllowMsgTTL
+	headless := info.State.FirstSeq > 1
+	s.First = info.State.FirstSeq
+	s.Expired = headless && byAge
+	s.Thinned = oneByOne && (headless || info.State.NumDeleted > 0)
 }
 
 // cause returns why ctx ended in place of an error that says only that it did.

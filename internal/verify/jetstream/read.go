@@ -20,6 +20,7 @@ func (b *Bus) Read(ctx context.Context, each func(*verify.Message) error, progre
 		if err != nil {
 			return err
 		}
+		s.learn(info)
 		s.end = info.State.LastSeq
 		if s.Next < info.State.FirstSeq {
 			s.Next = info.State.FirstSeq
