@@ -58,7 +58,7 @@ type LedgerOptions struct {
 	// MaxRanges bounds the ranges of a probe. Defaults to 256.
 	MaxRanges int
 	// MaxRows and MaxIDs bound how many ids that were seen already one probe reads again in vain, since neighbouring gaps
-	// are merged: by its read of rows and its read of ids. Default to 1024 and 32,768.
+	// are merged: by its read of rows and its read of ids. Default to 1024 and 4096.
 	MaxRows, MaxIDs int
 }
 
@@ -79,7 +79,7 @@ func (o *LedgerOptions) complete() error {
 	setDefault(&o.MaxBytes, 16<<20)
 	setDefault(&o.MaxRanges, 256)
 	setDefault(&o.MaxRows, 1024)
-	setDefault(&o.MaxIDs, 32<<10)
+	setDefault(&o.MaxIDs, 4<<10)
 	o.MaxBytes = max(o.MaxBytes, minLedgerBytes)
 	o.Away = max(o.Away, 0)
 	switch {
