@@ -1,0 +1,166 @@
+package jetstream_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/testenv"
+	"bridge/internal/verify"
+	"bridge/internal/verify/jetstream"
+)
+
+// world is a server with one stream.
+type world struct {
+	server *testenv.NATSServer
+	stream natsjs.Stream
+	js     natsjs.JetStream
+}
+
+func newWorld(t *testing.T, adjust ...func(*natsjs.StreamConfig)) *world {
+	t.Helper()
+	w := &world{server: testenv.InProcessNATS(t)}
+	w.js = w.server.JetStream(t)
+	config := natsjs.StreamConfig{Name: "T", Subjects: []string{"t.>"}}
+	for _, f := range adjust {
+		f(&config)
+	}
+	w.stream = w.server.CreateStream(t, config)
+	return w
+}
+
+// publish publishes one message to each subject.
+func (w *world) publish(t *testing.T, subjects ...string) {
+	t.Helper()
+	for i, subject := range subjects {
+		m := &nats.Msg{Subject: subject, Data: fmt.Appendf(nil, "v%d", i), Header: nats.Header{"bridge-row-id": {fmt.Sprint(i)}, "other": {"x"}}}
+		if _, err := w.js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w *world) open(t *testing.T, stream string, subjects ...string) *jetstream.Bus {
+	t.Helper()
+	b, err := jetstream.Open(t.Context(), jetstream.Options{URLs: []string{w.server.URL()}, Stream: stream, Subjects: subjects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// read returns what one Read hands out, as sequence, value and row id.
+func read(t *testing.T, b *jetstream.Bus) (got []string) {
+	t.Helper()
+	var last, total uint64
+	err := b.Read(t.Context(), func(m *verify.Message) error {
+		got = append(got, fmt.Sprintf("%d %s %s", m.At, m.Value, m.Header.RowID))
+		return nil
+	}, func(done, of uint64) { last, total = done, of })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != total {
+		t.Errorf("progress ended with %d of %d", last, total)
+	}
+	return got
+}
+
+func TestRead(t *testing.T) {
+	w := newWorld(t)
+	w.publish(t, "t.a", "t.b", "t.c.x", "t.a")
+	for name, b := range map[string]*jetstream.Bus{
+		"the stream that is named":              w.open(t, "T", "t.a", "t.c.*"),
+		"the streams that take the subjects":    w.open(t, "", "t.a", "t.c.*"),
+		"what of the subjects the stream takes": w.open(t, "T", "t.a", "t.c.*", "other.a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, want := read(t, b), []string{"1 v0 0", "3 v2 2", "4 v3 3"}; !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got := b.Places(); len(got) != 1 || got[0] != (verify.Place{Name: "T", First: 1, Next: 5}) {
+				t.Errorf("places %+v", got)
+			}
+		})
+	}
+	t.Run("goes on where it ended", func(t *testing.T) {
+		b := w.open(t, "T", "t.a")
+		read(t, b)
+		w.publish(t, "t.b", "t.a", "t.b")
+		if got, want := read(t, b), []string{"6 v1 1"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := read(t, b); len(got) > 0 {
+			t.Errorf("and then %q", got)
+		}
+	})
+	t.Run("nothing of subjects that have nothing", func(t *testing.T) {
+		if got := read(t, w.open(t, "T", "t.nothing")); len(got) > 0 {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("fetches one message again", func(t *testing.T) {
+		b := w.open(t, "T", "t.a")
+		m, err := b.Fetch(t.Context(), 0, 3)
+		if err != nil || string(m.Value) != "v2" || m.At != 3 || m.Header.RowID != "2" {
+			t.Errorf("%+v, %v", m, err)
+		}
+	})
+	t.Run("many messages", func(t *testing.T) {
+		w.publish(t, slices.Repeat([]string{"t.many"}, 3000)...)
+		if got := read(t, w.open(t, "T", "t.many")); len(got) != 3000 || got[2999] != "3007 v2999 2999" {
+			t.Errorf("%d messages", len(got))
+		}
+	})
+}
+
+func TestWhatAStreamNoLongerHolds(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		adjust           func(*natsjs.StreamConfig)
+		remove           uint64
+		expired, thinned bool
+	}{
+		{"without limits nothing goes by itself", func(*natsjs.StreamConfig) {}, 1, false, false},
+		{"a limit removes the head", func(c *natsjs.StreamConfig) { c.MaxMsgs = 3 }, 0, true, false},
+		{"an age removes the head", func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour }, 1, true, false},
+		{"a limit that has removed nothing", func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour }, 3, false, false},
+		{"a limit per subject removes single messages", func(c *natsjs.StreamConfig) { c.MaxMsgsPerSubject = 1 }, 0, false, true},
+		{"a limit per subject that has removed nothing", func(c *natsjs.StreamConfig) { c.MaxMsgsPerSubject = 9 }, 0, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, c.adjust)
+			w.publish(t, "t.b", "t.a", "t.b", "t.b", "t.b")
+			if c.remove > 0 {
+				if err := w.stream.DeleteMsg(t.Context(), c.remove); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := w.open(t, "T", "t.*")
+			read(t, b)
+			if p := b.Places()[0]; p.Expired != c.expired || p.Thinned != c.thinned {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+func TestStreamThatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	for stream, want := range map[string]string{"": "no stream takes the subjects nowhere", "NONE": "look at the stream NONE"} {
+		_, err := jetstream.Open(t.Context(), jetstream.Options{URLs: []string{w.server.URL()}, Stream: stream, Subjects: []string{"nowhere"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("stream %q: %v", stream, err)
+		}
+	}
+}
