@@ -53,9 +53,9 @@ func (b *progressBar) stop() {
 
 // barLine is a line of at most 79 columns for a work that has taken so long.
 func barLine(what string, done, total uint64, took time.Duration) string {
-	const width, room = 20, 34
-	if len(what) > room {
-		what = what[:room-1] + "…"
+	const width, room, most = 20, 30, 100 * time.Hour
+	if runes := []rune(what); len(runes) > room {
+		what = string(runes[:room-1]) + "…"
 	}
 	if total == 0 {
 		return what
@@ -65,7 +65,9 @@ func barLine(what string, done, total uint64, took time.Duration) string {
 	full := int(share * width)
 	line := fmt.Sprintf("%-*s [%s%s] %3.0f %%", room, what, strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
 	if seconds := took.Seconds(); seconds >= 1 && done > 0 {
-		line += fmt.Sprintf(", %s left", (time.Duration((1-share)/share*seconds)*time.Second + time.Second).Round(time.Second))
+		if left := time.Duration((1 - share) / share * float64(took)); left < most {
+			line += fmt.Sprintf(", %s left", left.Round(time.Second))
+		}
 	}
 	return line
 }
