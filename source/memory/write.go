@@ -5,6 +5,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+
+	"bridge/source"
 )
 
 // Null is the value to write for NULL.
@@ -49,11 +52,8 @@ func (t *Table) Replace(values ...string) uint64 {
 	t.insert(id, false, values)
 	at, _ := t.find(id)
 	written := t.rows[at]
-	key := make([][]byte, len(t.columns.Key))
-	for i, column := range t.columns.Key {
-		key[i] = written.values[column]
-	}
-	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && t.hasKey(r, key) })
+	key := t.keyOf(written)
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && t.isKey(key, t.keyOf(r)) })
 	return id
 }
 
@@ -103,8 +103,8 @@ func (t *Table) end(id uint64, commit bool) {
 }
 
 func (t *Table) insert(id uint64, open bool, values []string) uint64 {
-	r := row{id: id, values: make([][]byte, len(t.columns.List)), open: open}
-	r.values[0] = number(id)
+	r := row{id: id, values: make([][]byte, len(t.list)), open: open}
+	r.values[0] = strconv.AppendUint(nil, id, 10)
 	put(r.values[1:], values)
 	at, found := t.find(id)
 	if found {
@@ -128,17 +128,48 @@ func put(row [][]byte, values []string) {
 	}
 }
 
-// hasKey reports whether the row has these values in the key columns. A tuple of another length is nobody's.
-func (t *Table) hasKey(r row, tuple [][]byte) bool {
-	if len(tuple) != len(t.columns.Key) {
-		return false
+// keyOf returns the values of the key columns of the table's own spec.
+func (t *Table) keyOf(r row) (tuple [][]byte) {
+	for _, name := range t.spec.Key {
+		tuple = append(tuple, r.values[t.column(name)])
 	}
-	for i, column := range t.columns.Key {
-		v := r.values[column]
-		same := bytes.Equal(v, tuple[i]) || t.Loose && bytes.EqualFold(v, tuple[i])
-		if !same || (v == nil) != (tuple[i] == nil) {
-			return false
-		}
+	if len(tuple) == 0 {
+		return r.values[:1]
 	}
-	return true
+	return tuple
+}
+
+// isKey reports whether two tuples are the same key. NULL is like NULL alone.
+func (t *Table) isKey(a, b [][]byte) bool {
+	return slices.EqualFunc(a, b, func(a, b []byte) bool {
+		same := bytes.Equal(a, b) || t.Loose && bytes.EqualFold(a, b)
+		return same && (a == nil) == (b == nil)
+	})
+}
+
+// AddColumn adds a column that is NULL in every row.
+func (t *Table) AddColumn(column source.Column) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.list = append(slices.Clone(t.list), column)
+	for i, r := range t.rows {
+		t.rows[i].values = append(slices.Clip(r.values), nil)
+	}
+	t.version++
+}
+
+// DropColumn removes a column, which must not be the id.
+func (t *Table) DropColumn(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.column(name)
+	t.list = slices.Delete(slices.Clone(t.list), at, at+1)
+	for i, r := range t.rows {
+		t.rows[i].values = slices.Delete(slices.Clone(r.values), at, at+1)
+	}
+	t.version++
+}
+
+func (t *Table) column(name string) int {
+	return slices.IndexFunc(t.list, func(c source.Column) bool { return c.Name == name })
 }

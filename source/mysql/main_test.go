@@ -107,7 +107,28 @@ func TestSource(t *testing.T) {
 					created DATETIME(6) NOT NULL DEFAULT NOW(6))`)
 				return table
 			},
-			Insert:     func(t *testing.T, table string, rows ...sourcetest.Row) { insert(t, b.admin, table, rows) },
+			Insert: func(t *testing.T, table string, rows ...sourcetest.Row) { insert(t, b.admin, table, rows) },
+			NewKeyed: func(t *testing.T) string {
+				tables++
+				table := fmt.Sprintf("states_%d", tables)
+				b.exec(t, "CREATE TABLE "+table+` (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(100) NOT NULL, part INT NOT NULL, ratio DOUBLE,
+					modified DATETIME(3), UNIQUE KEY (part, name), KEY (modified)) DEFAULT CHARSET utf8mb4`)
+				return table
+			},
+			InsertKeyed: func(t *testing.T, table string, rows ...sourcetest.KeyedRow) {
+				tx := begin(t, b)
+				for _, row := range rows {
+					if _, err := tx.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, part, modified) VALUES (?, ?, ?, NULLIF(?, ''))", row.ID, row.Name, row.Part, row.Modified); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := tx.Commit(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Touch: func(t *testing.T, table string, id uint64, modified string) {
+				b.exec(t, "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, id)
+			},
 			AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
 			DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
 			Uncommitted: func(t *testing.T, table string, row sourcetest.Row) func() {

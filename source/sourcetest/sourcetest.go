@@ -28,6 +28,13 @@ type Fixture struct {
 	NewTable func(t *testing.T) string
 	// Insert adds rows in the given order and commits.
 	Insert func(t *testing.T, table string, rows ...Row)
+	// NewKeyed creates an empty table like NewTable. Its columns are id, name (text of up to 100 characters, never NULL), part (a
+	// signed integer, never NULL), ratio (a floating-point number) and modified (a time with milliseconds or more, in UTC,
+	// nullable); (name, part) is unique, and an index begins with modified.
+	NewKeyed func(t *testing.T) string
+	// InsertKeyed adds rows and commits, Touch changes modified of one: "2006-01-02 15:04:05.000", empty for NULL.
+	InsertKeyed func(t *testing.T, table string, rows ...KeyedRow)
+	Touch       func(t *testing.T, table string, id uint64, modified string)
 	// AddColumn adds a nullable text column, DropColumn drops one.
 	AddColumn, DropColumn func(t *testing.T, table, column string)
 	// Uncommitted inserts a row and leaves its transaction open until commit is called. Nil where readers and
@@ -63,6 +70,17 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a cancelled read tells why and harms no later one", testCancel},
 		{"shards are read side by side", testConcurrent},
 		{"what is not committed is not read", testUncommitted},
+		{"rows are found by their keys", testKeys},
+		{"keys that no row can have find nothing", testStrangeKeys},
+		{"a thousand keys are found in one read", testManyKeys},
+		{"without KEY rows are found by their ids", testKeyByID},
+		{"keys need a unique index", testUnprovedKeys},
+		{"an approximate number is no key", testFloatKey},
+		{"traits tell the writer and the index on MODIFIED", testWriter},
+		{"changes come in the order of MODIFIED and id", testChanges},
+		{"a row that is modified again is a change again", testMovingChanges},
+		{"changes are read from one moment to another", testChangesByClock},
+		{"changes need an index on MODIFIED", testNoChanges},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open(t)) })
 	}

@@ -16,10 +16,8 @@ import (
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, _ bool, limit int, ids *source.IDs) error {
 	*ids = source.IDs{List: ids.List[:0]}
 	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
-		if s.shape == nil || s.stale {
-			if err := s.refresh(ctx, c); err != nil {
-				return err
-			}
+		if err := s.refreshIfStale(ctx, c); err != nil {
+			return err
 		}
 		ids.Now, ids.Server = time.Now().UTC().Round(0), c.identity
 		rows, err := c.QueryContext(ctx, s.query.ids, rangesArgs(ranges, limit))
@@ -56,10 +54,22 @@ func fillIDs(ctx context.Context, rows driver.Rows, ids *source.IDs) error {
 	}
 }
 
-// Traits tells that SQLite needs no evidence.
-func (s *shard) Traits(context.Context) (source.Traits, error) {
-	return source.Traits{
+// Traits tells that SQLite needs no evidence, and that what is not in the file is not there.
+func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
+	t := source.Traits{
 		Order: source.OrderStrict, OrderWhy: "SQLite has one counter",
 		EvidenceWhy: "SQLite has one writer and needs none", OneWriter: true,
-	}, nil
+		Writer: true, WriterWhy: "the application writes to this file",
+	}
+	if s.spec.Modified == "" {
+		return t, nil
+	}
+	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
+		return s.refreshIfStale(ctx, c)
+	})
+	if err != nil {
+		return source.Traits{}, fmt.Errorf("ask about the indexes of %s: %w", s.spec.Table, explain(err))
+	}
+	t.ModifiedIndexed = s.shape.modified.by != ""
+	return t, nil
 }

@@ -197,7 +197,10 @@ func (t *tableInspection) judgePosition(ctx context.Context, c *session) error {
 
 // judgeKey looks whether every entity is a single row.
 func (t *tableInspection) judgeKey(indexes []tableIndex) {
-	if fault := t.keyFault(indexes, t.info); fault != "" {
+	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
+		return
+	}
+	if _, fault := t.keyIndex(indexes, t.info); fault != "" {
 		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
 			Says("name the columns of a unique index with KEY of the stream, or let the application declare the columns NOT NULL and run").
 			Types("%s", t.createUnique(t.spec.Key...))
@@ -212,12 +215,10 @@ func (t *tableInspection) judgeTimes(indexes []tableIndex) {
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return
 	}
-	for _, index := range indexes {
-		if !index.partial && upper(index.columns[0]) == upper(t.spec.Modified) {
-			return
-		}
+	if t.modifiedIndex(indexes).by != "" {
+		return
 	}
 	t.Add(inspect.Warning, inspect.ModifiedIndex, t.spec.Table, "has no index that begins with MODIFIED ("+t.spec.Modified+"): updates and soft deletes wait for the next reconcile").
 		Says("to have them within a second let the application run").
-		Types("CREATE INDEX %s ON %s (%s, %s);", quoteName(t.spec.Table+"_"+t.spec.Modified), quoteName(t.table.table), quoteName(t.spec.Modified), quoteName(t.spec.ID))
+		Types("%s", t.createModifiedIndex())
 }

@@ -11,41 +11,56 @@ import (
 
 // tableIndex is an index of a table. A column that is an expression has the name "".
 type tableIndex struct {
+	name            string
 	unique, partial bool
-	columns         []string
+	// table says that the index is the table itself, by which it is read NOT INDEXED.
+	table      bool
+	columns    []string
+	collations []string
 }
 
-// readIndexes returns the indexes of the table; the table itself, where it is the index of its primary key, is not among them.
+// by returns the clause that keeps the planner to the index.
+func (i tableIndex) by() string {
+	if i.table {
+		return "NOT INDEXED"
+	}
+	return "INDEXED BY " + quoteName(i.name)
+}
+
+// readIndexes returns the indexes of the table; the number of the row (the rowid) is not among them.
 func (s *shard) readIndexes(ctx context.Context, c *session, table tableInfo) ([]tableIndex, error) {
-	const query = `SELECT l.name AS "index", l."unique" AS uniq, l.partial AS partial, x.name AS "column"
+	const query = `SELECT l.name AS "index", l.origin AS origin, l."unique" AS uniq, l.partial AS partial, x.name AS "column", x.coll AS coll
 		FROM pragma_index_list(?1, 'main') AS l, pragma_index_xinfo(l.name, 'main') AS x WHERE x.key ORDER BY l.seq, x.seqno`
 	var indexes []tableIndex
-	last := ""
 	err := c.query(ctx, query, func(get func(string) string) {
-		if name := get("index"); len(indexes) == 0 || name != last {
-			indexes = append(indexes, tableIndex{unique: get("uniq") == "1", partial: get("partial") == "1"})
-			last = name
+		if name := get("index"); len(indexes) == 0 || name != indexes[len(indexes)-1].name {
+			indexes = append(indexes, tableIndex{
+				name: name, unique: get("uniq") == "1", partial: get("partial") == "1",
+				table: get("origin") == "pk" && table.withoutRowID,
+			})
 		}
 		index := &indexes[len(indexes)-1]
 		index.columns = append(index.columns, get("column"))
+		index.collations = append(index.collations, get("coll"))
 	}, table.name)
 	return indexes, err
 }
 
-// keyFault says why the key columns do not identify single rows where they must, "" when they do: a unique index whose
-// columns are all key columns and NOT NULL proves it.
-func (s *shard) keyFault(indexes []tableIndex, table tableInfo) string {
-	if !s.spec.UniqueKey || len(s.spec.Key) == 0 {
-		return ""
+// keyIndex returns the index that proves that the key columns identify single rows, or says why none does: a unique index whose
+// columns are all key columns and NOT NULL proves it. Without KEY it is that of the id.
+func (s *shard) keyIndex(indexes []tableIndex, table tableInfo) (proof tableIndex, fault string) {
+	key := s.spec.Key
+	if len(key) == 0 {
+		key = []string{s.spec.ID}
 	}
 	inKey := func(name string) bool {
-		return slices.ContainsFunc(s.spec.Key, func(key string) bool { return upper(key) == upper(name) })
+		return slices.ContainsFunc(key, func(key string) bool { return upper(key) == upper(name) })
 	}
 	// The number of the row is never NULL, and an index of its own.
-	if alias := table.primaryKey(); alias != nil && upper(alias.declared) == "INTEGER" && inKey(alias.name) {
-		return ""
+	if alias := table.primaryKey(); alias != nil && upper(alias.declared) == "INTEGER" && inKey(alias.name) && !table.withoutRowID {
+		return tableIndex{table: true, columns: []string{alias.name}, collations: []string{"BINARY"}}, ""
 	}
-	fault := "no unique index"
+	fault = "no unique index"
 	for _, index := range indexes {
 		if !index.unique || index.partial || !all(index.columns, inKey) {
 			continue
@@ -54,12 +69,21 @@ func (s *shard) keyFault(indexes []tableIndex, table tableInfo) string {
 			at := find(table.columns, name)
 			return at >= 0 && (table.columns[at].notNull || table.withoutRowID && table.columns[at].primary)
 		})
-		if solid {
-			return ""
+		switch {
+		case !solid:
+			fault = "a unique index with a column that may be NULL, which makes rows that are equal"
+		case !all(index.collations, isKnownCollation):
+			fault = "a unique index with a collation of the application's own, by which nobody else can read"
+		default:
+			return index, ""
 		}
-		fault = "a unique index with a column that may be NULL, which makes rows that are equal"
 	}
-	return fault
+	return tableIndex{}, fault
+}
+
+// isKnownCollation reports whether every SQLite has the collation.
+func isKnownCollation(name string) bool {
+	return slices.Contains([]string{"BINARY", "NOCASE", "RTRIM"}, upper(name))
 }
 
 func all(names []string, holds func(string) bool) bool {
@@ -67,15 +91,17 @@ func all(names []string, holds func(string) bool) bool {
 }
 
 // checkKey refuses a key that does not identify single rows where it must.
-func (s *shard) checkKey(ctx context.Context, c *session, table tableInfo) error {
+func (s *shard) checkKey(indexes []tableIndex, table tableInfo) error {
 	if !s.spec.UniqueKey || len(s.spec.Key) == 0 {
 		return nil
 	}
-	indexes, err := s.readIndexes(ctx, c, table)
-	if err != nil {
-		return err
+	for _, key := range s.spec.Key {
+		if column := table.columns[find(table.columns, key)]; s.form(column).kind == source.Float {
+			return fmt.Errorf("%w: the KEY column %q of %s is %s, an approximate number, which identifies nothing: name other columns with KEY of the stream",
+				source.ErrUnfit, column.name, s.spec.Table, column.declared)
+		}
 	}
-	if fault := s.keyFault(indexes, table); fault != "" {
+	if _, fault := s.keyIndex(indexes, table); fault != "" {
 		return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row; let the application declare the columns NOT NULL and run: %s",
 			source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, s.createUnique(s.spec.Key...))
 	}

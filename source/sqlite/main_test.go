@@ -143,6 +143,28 @@ func newFixture(t *testing.T, b base) sourcetest.Fixture {
 				t.Fatal(err)
 			}
 		},
+		NewKeyed: func(t *testing.T) string {
+			b.exec(t, `CREATE TABLE states (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, part INT NOT NULL, ratio REAL, modified DATETIME, UNIQUE (part, name))`)
+			b.exec(t, `CREATE INDEX changes ON states (modified)`)
+			return "states"
+		},
+		InsertKeyed: func(t *testing.T, table string, rows ...sourcetest.KeyedRow) {
+			tx, err := b.app.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				if _, err := tx.ExecContext(t.Context(), "INSERT INTO "+table+" (id, name, part, modified) VALUES (?, ?, ?, NULLIF(?, ''))", int64(row.ID), row.Name, row.Part, row.Modified); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Touch: func(t *testing.T, table string, id uint64, modified string) {
+			b.exec(t, "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, int64(id))
+		},
 		AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
 		DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },
 	}

@@ -13,6 +13,9 @@ import (
 
 // readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *source.Page) error {
+	if q.Keys != nil {
+		return s.readKeys(ctx, c, q, p)
+	}
 	p.Columns, p.Server = s.shape.columns, c.identity
 	// Before the snapshot is taken, and without the monotonic reading that a database has not.
 	p.Now = time.Now().UTC().Round(0)
@@ -20,24 +23,35 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 	if q.Ranges != nil {
 		statement, args = s.query.ranges, rangesArgs(q.Ranges, q.Limit)
 	}
+	full, err := s.readRows(ctx, c, statement, args, func(row []driver.Value) (full bool, err error) {
+		if err := checkOrder(row[s.shape.columns.ID], p); err != nil {
+			return false, err
+		}
+		if err := s.appendRecord(row, p); err != nil {
+			return false, err
+		}
+		return q.MaxBytes > 0 && p.Bytes >= q.MaxBytes, nil
+	}, p)
+	p.More = full || len(p.Records) == q.Limit
+	return err
+}
+
+// readRows runs the statement of a page, reads its head into p and hands its rows to take, until that has enough.
+func (s *shard) readRows(ctx context.Context, c *session, statement string, args []driver.NamedValue, take func([]driver.Value) (bool, error), p *source.Page) (full bool, err error) {
 	rows, err := c.QueryContext(ctx, statement, args)
 	if err != nil {
-		return err
+		return false, err
 	}
-	full, err := s.fill(ctx, rows, q, p)
+	full, err = s.fill(ctx, rows, take, p)
 	// Closing ends the snapshot, whether all of it was read or not; after an error it repeats that error.
 	if closed := rows.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return err
-	}
-	p.More = full || len(p.Records) == q.Limit
-	return nil
+	return full, err
 }
 
-// fill reads the head, then appends the records of rows until they end or the budget is reached.
-func (s *shard) fill(ctx context.Context, rows driver.Rows, q source.Query, p *source.Page) (full bool, err error) {
+// fill reads the head, then hands on rows until they end or take has enough.
+func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.Value) (bool, error), p *source.Page) (full bool, err error) {
 	row := make([]driver.Value, len(s.shape.columns.List)+1)
 	if err := rows.Next(row); err != nil {
 		return false, fmt.Errorf("read the first row of the page: %w", err)
@@ -60,22 +74,27 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, q source.Query, p *s
 		case err != nil:
 			return false, err
 		}
-		if err := s.appendRecord(row[1:], p); err != nil {
+		if full, err = take(row[1:]); err != nil {
 			return false, err
 		}
-		full = q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
 	}
 	return full, nil
 }
 
+// checkOrder refuses a record that does not follow the last one of p.
+func checkOrder(id driver.Value, p *source.Page) error {
+	last := len(p.Records) - 1
+	if n, ok := id.(int64); ok && last >= 0 && uint64(n) <= p.Records[last].ID {
+		return fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check",
+			source.ErrUnfit, n, p.Records[last].ID)
+	}
+	return nil
+}
+
 func (s *shard) appendRecord(row []driver.Value, p *source.Page) error {
 	id, ok := row[s.shape.columns.ID].(int64)
-	switch last := len(p.Records) - 1; {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("%w: the id %v is no integer: correct or delete the row", source.ErrUnfit, row[s.shape.columns.ID])
-	case last >= 0 && uint64(id) <= p.Records[last].ID:
-		return fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check",
-			source.ErrUnfit, id, p.Records[last].ID)
 	}
 	p.Append(uint64(id), len(row))
 	for i, v := range row {

@@ -29,7 +29,15 @@ func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, 
 type queries struct {
 	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
 	page, ranges, ids string
+	// byKey has keysMark in the place of what tells the rows apart; table and id are names.
+	byKey, table, id string
+	// changes has the parameters from (included) and to (not included); greatest reads the greatest MODIFIED. Both are "" when
+	// no index begins with MODIFIED.
+	changes, greatest string
 }
+
+// keysMark cannot stand in a statement otherwise.
+const keysMark = "\x00"
 
 func newQueries(t tableName, sh *shape) queries {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
@@ -37,11 +45,20 @@ func newQueries(t tableName, sh *shape) queries {
 	// The ranges come in order and are looked up one after the other: nothing is sorted.
 	each := "(SELECT value AS bridge_range FROM json_each(?1)) CROSS JOIN " + from +
 		" WHERE " + id + " BETWEEN bridge_range ->> 0 AND bridge_range ->> 1 LIMIT ?2"
-	return queries{
+	q := queries{
 		page:   pageQuery(t, sh, from+" WHERE "+id+" > ?1 AND "+id+" <= ?2 ORDER BY "+id+" LIMIT ?3"),
 		ranges: pageQuery(t, sh, each),
 		ids:    "SELECT " + id + " FROM " + each,
+		byKey:  pageQuery(t, sh, keysMark),
+		table:  t.quoted(),
+		id:     id,
 	}
+	if m := sh.modified; m.by != "" {
+		from := " FROM " + t.quoted() + " " + m.by + " WHERE " + m.column
+		q.changes = "SELECT " + m.column + ", " + id + from + " >= ?1 AND " + m.column + " < ?2 AND " + id + " > 0 ORDER BY " + m.column
+		q.greatest = "SELECT " + m.column + from + " IS NOT NULL ORDER BY " + m.column + " DESC LIMIT 1"
+	}
+	return q
 }
 
 // pageQuery composes a statement of a page. Both parts go by the index of the id; the second is a subquery because ORDER BY and

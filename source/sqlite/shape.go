@@ -17,6 +17,10 @@ type shape struct {
 	values []valueForm
 	// index is the unique index of the id, "" when the table is its own.
 	index string
+	// key is how rows are found by their keys.
+	key lookup
+	// modified is how changes are found; its by is "" when no index begins with MODIFIED.
+	modified modifiedOrder
 	// counter is the table's name in sqlite_sequence, "" when the id is not AUTOINCREMENT.
 	counter string
 }
@@ -25,7 +29,8 @@ func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
 	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
-		slices.Equal(sh.values, other.values) && sh.index == other.index && sh.counter == other.counter
+		slices.Equal(sh.values, other.values) && sh.index == other.index &&
+		sh.key.equal(other.key) && sh.modified == other.modified && sh.counter == other.counter
 }
 
 // readShape asks for the columns of the table and checks them against the spec.
@@ -58,9 +63,14 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	if index == "" && table.autoIncrement {
 		sh.counter = table.name
 	}
-	if err := s.checkKey(ctx, c, table); err != nil {
+	named, err := s.readIndexes(ctx, c, table)
+	if err != nil {
 		return nil, err
 	}
+	if err := s.checkKey(named, table); err != nil {
+		return nil, err
+	}
+	sh.key, sh.modified = s.findByKey(sh, named, table), s.modifiedIndex(named)
 	return sh, s.checkRoles(table.columns)
 }
 

@@ -42,14 +42,19 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 
 func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 	return s.source.do(ctx, func(ctx context.Context, c *session) error {
-		if s.shape == nil || s.stale {
-			if err := s.refresh(ctx, c); err != nil {
-				return err
-			}
+		if err := s.refreshIfStale(ctx, c); err != nil {
+			return err
 		}
 		p.Reset()
 		return s.readPage(ctx, c, q, p)
 	})
+}
+
+func (s *shard) refreshIfStale(ctx context.Context, c *session) error {
+	if s.shape == nil || s.stale {
+		return s.refresh(ctx, c)
+	}
+	return nil
 }
 
 // refresh reads the columns and keeps the former ones while they are the same.

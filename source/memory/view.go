@@ -1,0 +1,223 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"bridge/source"
+)
+
+var _ source.Shard = (*view)(nil)
+
+// view reads a table as a spec wants it.
+type view struct {
+	table *Table
+	spec  source.Spec
+	// columns is the shape at version; pick holds the place of each of its columns in the table's list.
+	columns *source.Columns
+	pick    []int
+	version int
+}
+
+// begin counts a read and returns the error that it shall have. The caller holds the table's mutex.
+func (v *view) begin(ctx context.Context) error {
+	t := v.table
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t.reads++
+	if t.fails != 0 {
+		t.fails--
+		return t.failErr
+	}
+	return v.look()
+}
+
+// look brings the shape up to date.
+func (v *view) look() error {
+	t := v.table
+	if v.columns != nil && v.version == t.version {
+		return nil
+	}
+	wanted := make(map[string]bool)
+	for _, role := range v.spec.Roles() {
+		if t.column(role.Column) < 0 {
+			return fmt.Errorf("%w: no column %q, which %s names", source.ErrMissing, role.Column, role.Setting)
+		}
+		wanted[role.Column] = true
+	}
+	v.columns, v.pick, v.version = &source.Columns{}, nil, t.version
+	for i, column := range t.list {
+		if v.spec.Fields == nil || wanted[column.Name] {
+			v.columns.List, v.pick = append(v.columns.List, column), append(v.pick, i)
+		}
+	}
+	return v.assign()
+}
+
+// assign fills in the roles.
+func (v *view) assign() error {
+	c := v.columns
+	index := func(name string) int {
+		return slices.IndexFunc(c.List, func(column source.Column) bool { return name != "" && column.Name == name })
+	}
+	c.ID, c.Created, c.Modified, c.Deleted = index(v.spec.ID), index(v.spec.Created), index(v.spec.Modified), index(v.spec.Deleted)
+	for _, name := range v.spec.Key {
+		at := index(name)
+		if v.spec.UniqueKey && c.List[at].Kind == source.Float {
+			return fmt.Errorf("%w: the KEY column %q is an approximate number, which identifies nothing", source.ErrUnfit, name)
+		}
+		c.Key = append(c.Key, at)
+	}
+	if len(c.Key) == 0 {
+		c.Key = []int{c.ID}
+	}
+	return nil
+}
+
+// Read implements source.Shard.
+func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	t := v.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.Reset()
+	if err := v.begin(ctx); err != nil {
+		return err
+	}
+	if err := v.checkKeys(q.Keys); err != nil {
+		return err
+	}
+	p.Columns, p.Now, p.Server = v.columns, t.Clock().UTC(), t.server
+	for _, r := range t.rows {
+		if !r.open {
+			p.MaxID = r.id
+		}
+	}
+	for _, r := range t.rows {
+		if r.open || !v.wanted(q, r) {
+			continue
+		}
+		if q.MaxBytes > 0 && p.Bytes >= q.MaxBytes {
+			p.More = true
+			break
+		}
+		p.Append(r.id, len(v.pick))
+		for i, from := range v.pick {
+			if r.values[from] != nil {
+				p.Set(i, r.values[from])
+			}
+		}
+		if len(p.Records) == q.Limit {
+			p.More = true
+			break
+		}
+	}
+	return nil
+}
+
+func (v *view) checkKeys(keys [][][]byte) error {
+	switch {
+	case len(keys) > source.MaxKeys:
+		return fmt.Errorf("more than %d keys in one read", source.MaxKeys)
+	case keys != nil && len(v.spec.Key) > 0 && v.table.Repeated:
+		return fmt.Errorf("%w: nothing proves that the KEY is unique", source.ErrUnfit)
+	}
+	return nil
+}
+
+func (v *view) wanted(q source.Query, r row) bool {
+	switch {
+	case q.Keys != nil:
+		var key [][]byte
+		for _, at := range v.columns.Key {
+			key = append(key, r.values[v.pick[at]])
+		}
+		return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return v.table.isKey(tuple, key) })
+	case q.Ranges != nil:
+		return in(q.Ranges, r.id)
+	}
+	return r.id > q.After && (q.Through == 0 || r.id <= q.Through)
+}
+
+func in(ranges []source.Range, id uint64) bool {
+	return slices.ContainsFunc(ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
+}
+
+// ReadIDs implements source.IDReader.
+func (v *view) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	t := v.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: t.server}
+	for _, r := range t.rows {
+		if in(ranges, r.id) && (uncommitted || !r.open) && len(ids.List) < limit {
+			ids.List = append(ids.List, r.id)
+		}
+	}
+	ids.Cut = len(ids.List) == limit
+	return nil
+}
+
+// ReadChanges implements source.ChangeReader.
+func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	t := v.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*c = source.Changes{List: c.List[:0]}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := v.look(); err != nil {
+		return err
+	}
+	if !v.indexed() {
+		return fmt.Errorf("%w: no index begins with MODIFIED", source.ErrUnfit)
+	}
+	c.Now, c.Server = t.Clock().UTC(), t.server
+	for _, r := range t.rows {
+		value := r.values[v.pick[v.columns.Modified]]
+		at := source.Cursor{Modified: string(value), ID: r.id}
+		if value != nil && !r.open && compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through) {
+			c.List = append(c.List, at)
+		}
+	}
+	slices.SortFunc(c.List, compare)
+	c.More = len(c.List) >= q.Limit
+	c.List = c.List[:min(len(c.List), q.Limit)]
+	return nil
+}
+
+func compare(a, b source.Cursor) int {
+	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
+}
+
+// indexed reports whether an index begins with MODIFIED.
+func (v *view) indexed() bool { return v.spec.Modified != "" && !v.table.Unindexed }
+
+// Traits implements source.IDReader: a table in memory shows its open rows.
+func (v *view) Traits(context.Context) (source.Traits, error) {
+	t := v.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	traits := source.Traits{
+		Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown",
+		Writer: true, WriterWhy: "there is one server", ModifiedIndexed: v.indexed(),
+	}
+	if t.replica {
+		traits.Evidence, traits.EvidenceWhy = false, "a replica shows no open rows"
+		traits.Writer, traits.WriterWhy = false, "a replica may lag"
+	}
+	return traits, nil
+}
+
+// NextID implements source.Shard.
+func (v *view) NextID(context.Context) (uint64, error) {
+	v.table.mu.Lock()
+	defer v.table.mu.Unlock()
+	return v.table.next, nil
+}
