@@ -51,8 +51,8 @@ func (b *bench) said(t testing.TB) []said {
 	var all []said
 	for _, m := range b.bus.Messages(topic) {
 		var e struct {
-			Meta struct{ ID, Type string }
-			Data struct{ Name, Value, Reason string }
+			Meta  struct{ ID, Type string }
+			Data  struct{ Name, Value, Reason string }
 			Links []struct{ Type, Target string }
 		}
 		if err := json.Unmarshal(m.Value, &e); err != nil {
