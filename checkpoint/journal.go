@@ -45,7 +45,7 @@ func (j *Journal) Check() error {
 //	           stream repeat, shard repeat, row u, origin repeat, time i
 //	state      length u, then the form of AppendState
 //	ledger     anew 1 byte, count u, then each part: key u, length plus one (u) and bytes, or 0 for a part that is gone
-//	view       the form of AppendChanges
+//	view       count u, then each in the form of AppendChange
 //	given      count u, then each: first u, last u (from first)
 //	found      as given
 //	checksum   CRC-32C over all before, 4 bytes, little endian
@@ -89,7 +89,10 @@ func appendAfter(dst []byte, s *State) []byte {
 			dst = append(binary.AppendUvarint(dst, uint64(len(part.Bytes))+1), part.Bytes...)
 		}
 	}
-	dst = AppendChanges(dst, s.View)
+	dst = binary.AppendUvarint(dst, uint64(len(s.View)))
+	for _, c := range s.View {
+		dst = AppendChange(dst, c)
+	}
 	for _, ranges := range [][]source.Range{s.Given, s.Found} {
 		dst = binary.AppendUvarint(dst, uint64(len(ranges)))
 		for _, r := range ranges {

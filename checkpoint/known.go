@@ -101,32 +101,21 @@ func (r *reader) second() time.Time {
 	return time.Unix(v, 0).UTC()
 }
 
-// AppendChanges appends the form in which stores keep changes of a view: their number (u), then each as its entity (text)
-// and its known.
-func AppendChanges(dst []byte, changes []Change) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(changes)))
-	for i := range changes {
-		dst = binary.AppendUvarint(dst, uint64(len(changes[i].Entity)))
-		dst = append(dst, changes[i].Entity...)
-		dst = AppendKnown(dst, changes[i].Known)
-	}
-	return dst
+// AppendChange appends the form in which stores keep c to dst and returns the extended dst: the entity (text) and the known.
+func AppendChange(dst []byte, c Change) []byte {
+	dst = append(binary.AppendUvarint(dst, uint64(len(c.Entity))), c.Entity...)
+	return AppendKnown(dst, c.Known)
 }
 
-// DecodeChanges reads what AppendChanges wrote and calls f for each change; its entity shares memory with b. The error wraps
-// ErrCorrupt, or is that of f.
-func DecodeChanges(b []byte, f func(Change) error) error {
+// DecodeChange reads what AppendChange wrote from the front of b and returns what follows it. The entity shares memory with b. The
+// error wraps ErrCorrupt.
+func DecodeChange(b []byte) (Change, []byte, error) {
 	r := reader{rest: b}
-	for range r.count(minChange) {
-		c := r.change()
-		if r.err != nil {
-			break
-		}
-		if err := f(c); err != nil {
-			return err
-		}
+	c := r.change()
+	if r.err != nil {
+		return Change{}, nil, fmt.Errorf("change of a view: %w: %w", r.err, ErrCorrupt)
 	}
-	return r.close("changes of a view", b)
+	return c, r.rest, nil
 }
 
 // change returns a change whose entity shares memory with the form.

@@ -25,10 +25,15 @@ type Options struct {
 
 // Store is a checkpoint in one file. It is safe for concurrent use.
 type Store struct {
-	path string
-	db   *bbolt.DB
+	path    string
+	db      *bbolt.DB
+	bounds  bounds
+	overlay *overlay
 	// turn is held by the goroutine that writes a transaction.
 	turn chan struct{}
+	// fold and credit belong to who has the turn: the fold that is under way, and how many operations on the trees are due.
+	fold   *fold
+	credit int
 
 	mu      sync.Mutex
 	waiting []*change
@@ -41,13 +46,20 @@ type Store struct {
 //
 // The error wraps checkpoint.ErrCorrupt, ErrForeign, ErrNewer or ErrLocked where that is the cause; in all these cases the file
 // is left as it is.
-func Open(path string, opts Options) (*Store, error) {
+func Open(path string, opts Options) (*Store, error) { return open(path, opts, defaultBounds) }
+
+func open(path string, opts Options, b bounds) (*Store, error) {
 	if opts.LockTimeout <= 0 {
 		opts.LockTimeout = time.Second
 	}
-	s := &Store{path: path, turn: make(chan struct{}, 1)}
+	s := &Store{path: path, turn: make(chan struct{}, 1), bounds: b, overlay: newOverlay()}
 	err := s.guard(func() (err error) {
-		s.db, err = openLocked(path, opts.LockTimeout)
+		if s.db, err = openLocked(path, opts.LockTimeout); err != nil {
+			return err
+		}
+		if err = s.db.View(s.overlay.load); err != nil {
+			err = errors.Join(err, s.db.Close())
+		}
 		return err
 	})
 	if err != nil {
@@ -114,7 +126,8 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 	if err == nil {
 		value := seal(checkpoint.AppendState(nil, state), shardBucket, key.Stream, key.Shard, stateKey)
 		journal := journalValue(key, state.Journal)
-		err = s.commit(ctx, func(tx *bbolt.Tx) error {
+		recent := &addition{key: key, forms: recentForms(state.View)}
+		err = s.commit(ctx, recent, func(tx *bbolt.Tx) error {
 			b, err := makeBucket(tx, key)
 			if err != nil {
 				return err
@@ -131,7 +144,7 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 			if err := saveGiven(b, key, &state); err != nil {
 				return err
 			}
-			return saveView(b, key, state.View)
+			return recent.put(b)
 		})
 	}
 	if err != nil {
@@ -165,28 +178,42 @@ func (s *Store) List(ctx context.Context) ([]checkpoint.Entry, error) {
 // Delete implements checkpoint.Store.
 func (s *Store) Delete(ctx context.Context, stream string) (int, error) {
 	n := 0
-	err := s.commit(ctx, func(tx *bbolt.Tx) error {
-		n = 0
-		streams := tx.Bucket([]byte(shardBucket))
-		b := bucketOf(tx, stream)
-		if b == nil {
-			return nil
-		}
-		err := b.ForEachBucket(func(shard []byte) error {
-			if b.Bucket(shard).Get([]byte(stateKey)) != nil {
-				n++
-			}
-			return nil
+	err := s.alone(ctx, func() error {
+		err := s.update(func(tx *bbolt.Tx) (err error) {
+			n, err = deleteStream(tx, stream)
+			return err
 		})
 		if err != nil {
 			return err
 		}
-		return streams.DeleteBucket([]byte(stream))
+		if s.fold != nil && s.fold.key.Stream == stream {
+			s.fold = nil
+		}
+		s.overlay.dropStream(stream)
+		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("delete the checkpoints of stream %s: %w", stream, err)
 	}
 	return n, nil
+}
+
+// deleteStream removes the bucket of a stream and returns how many states it had.
+func deleteStream(tx *bbolt.Tx, stream string) (n int, err error) {
+	b := bucketOf(tx, stream)
+	if b == nil {
+		return 0, nil
+	}
+	err = b.ForEachBucket(func(shard []byte) error {
+		if b.Bucket(shard).Get([]byte(stateKey)) != nil {
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, tx.Bucket([]byte(shardBucket)).DeleteBucket([]byte(stream))
 }
 
 // view runs f on the newest saved states.

@@ -11,19 +11,44 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	checkpointtest.Run(t, func(t *testing.T) checkpointtest.Fixture {
-		path := filepath.Join(t.TempDir(), "bridge.db")
-		s := mustOpen(t, path)
-		return checkpointtest.Fixture{
-			Store: s,
-			Reopen: func(t testing.TB) checkpoint.Store {
-				mustClose(t, s)
-				s = mustOpen(t, path)
-				return s
-			},
-			Close: func(t testing.TB) { mustClose(t, s) },
+	for name, open := range map[string]func(path string) (*bolt.Store, error){
+		"as it is":                 func(path string) (*bolt.Store, error) { return bolt.Open(path, bolt.Options{}) },
+		"folding at every save":    func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 0, 1<<20) },
+		"folding a little at once": func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 20, 7) },
+		"folding, with hashes that collide": func(path string) (*bolt.Store, error) {
+			s, err := bolt.OpenFolding(path, 50, 30)
+			if err == nil {
+				s.HashLike()
+			}
+			return s, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkpointtest.Run(t, func(t *testing.T) checkpointtest.Fixture { return fixture(t, open) })
+		})
+	}
+}
+
+func fixture(t *testing.T, open func(path string) (*bolt.Store, error)) checkpointtest.Fixture {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	again := func(t testing.TB) *bolt.Store {
+		s, err := open(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		t.Cleanup(func() { mustClose(t, s) })
+		return s
+	}
+	s := again(t)
+	return checkpointtest.Fixture{
+		Store: s,
+		Reopen: func(t testing.TB) checkpoint.Store {
+			mustClose(t, s)
+			s = again(t)
+			return s
+		},
+		Close: func(t testing.TB) { mustClose(t, s) },
+	}
 }
 
 // mustOpen opens the file at path; the end of the test closes it.

@@ -18,16 +18,26 @@ var errClosed = errors.New("checkpoint is closed")
 // change is one change that waits for its transaction.
 type change struct {
 	apply func(*bbolt.Tx) error
-	done  chan error
+	// recent is what apply adds to the recent values, set by it.
+	recent *addition
+	done   chan error
+}
+
+// addition is recent values that were added to a shard, the first with this number.
+type addition struct {
+	key   checkpoint.Key
+	forms [][]byte
+	first uint64
 }
 
 // commit makes a change durable. Changes that come while a transaction is being written wait and then go together into the
 // next one; a change that comes alone waits for nothing. Changes are made in the order of the calls.
-func (s *Store) commit(ctx context.Context, apply func(*bbolt.Tx) error) error {
+// recent may be nil.
+func (s *Store) commit(ctx context.Context, recent *addition, apply func(*bbolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c := &change{apply: apply, done: make(chan error, 1)}
+	c := &change{apply: apply, recent: recent, done: make(chan error, 1)}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, c)
 	s.mu.Unlock()
@@ -67,17 +77,82 @@ func (s *Store) commitWaiting() {
 	if len(changes) == 0 {
 		return
 	}
-	err := s.update(func(tx *bbolt.Tx) error {
-		for _, c := range changes {
-			if err := c.apply(tx); err != nil {
-				return err
+	err := s.settle(0)
+	if err == nil {
+		err = s.update(func(tx *bbolt.Tx) error {
+			for _, c := range changes {
+				if err := c.apply(tx); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+	count := 0
+	if err == nil {
+		count, err = s.noteRecent(changes)
+	}
 	for _, c := range changes {
 		c.done <- err
 	}
+	if err == nil {
+		// A step that fails changes nothing, and the next save meets it again.
+		_ = s.settle(count)
+	}
+}
+
+// noteRecent adds what changes have added to the recent values to the overlay, all at once, and returns how many changes of
+// views that is. The caller has the turn.
+func (s *Store) noteRecent(changes []*change) (count int, err error) {
+	s.overlay.mu.Lock()
+	defer s.overlay.mu.Unlock()
+	for _, c := range changes {
+		if c.recent == nil || len(c.recent.forms) == 0 {
+			continue
+		}
+		n, err := s.addRecent(*c.recent)
+		if err != nil {
+			return 0, err
+		}
+		count += n
+	}
+	return count, nil
+}
+
+// addRecent adds recent values that are in the file to the overlay. The caller has the turn and the overlay.
+func (s *Store) addRecent(a addition) (count int, err error) {
+	err = s.view(func(tx *bbolt.Tx) error {
+		r := recentsOf(bucketOf(tx, a.key.Stream, a.key.Shard), a.key)
+		for i, form := range a.forms {
+			n, err := s.overlay.add(r, a.first+uint64(i), form, nil)
+			if err != nil {
+				return err
+			}
+			count += n
+		}
+		return nil
+	})
+	if err != nil {
+		// It is durable, and yet readers would not see it.
+		return 0, s.fail(fmt.Errorf("%s: what was saved cannot be read: %w", s.path, err))
+	}
+	return count, nil
+}
+
+// alone runs f with the turn and without readers of views. What f commits need not go together with what others save.
+func (s *Store) alone(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	s.overlay.mu.Lock()
+	defer s.overlay.mu.Unlock()
+	return f()
 }
 
 // update runs one transaction. The caller has the turn.

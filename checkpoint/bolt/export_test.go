@@ -14,6 +14,23 @@ func Checksummed(body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))
 }
 
+// OpenFolding opens a store that folds what is recent after this many entities, in steps of this many operations.
+func OpenFolding(path string, entries, step int) (*Store, error) {
+	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step})
+}
+
+// HashLike makes hashes of entities collide: only the last bit of the length is left.
+func (s *Store) HashLike() {
+	s.overlay.hash = func(entity []byte) uint64 { return uint64(len(entity) & 1) }
+}
+
+// Recent returns how many entities the overlay has, and whether a fold is under way.
+func (s *Store) Recent() (entities int, folding bool) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.overlay.entries, s.fold != nil
+}
+
 // Verify is verify.
 func Verify(file io.ReaderAt, size int64, visit func(path []string, value []byte) error) error {
 	return verify(file, size, visit)

@@ -24,6 +24,8 @@ const (
 	// viewBucket holds the view of a shard in the order of entities, rowsBucket in that of rows.
 	viewBucket = "view"
 	rowsBucket = "rows"
+	// recentBucket holds the changes of a view that the two do not have yet.
+	recentBucket = "recent"
 	// givenBucket holds the ids that the ledger gave up.
 	givenBucket = "given"
 	runKey      = "run"
@@ -75,8 +77,46 @@ func check(file io.ReaderAt, size int64) error {
 // checkRecord checks one value of a shard. A name that was damaged shows because the path is part of the seal.
 func checkRecord(value []byte, path []string) error {
 	payload, err := unseal(value, path...)
-	if err == nil && len(path) == 4 && path[3] == stateKey {
+	if err != nil {
+		return err
+	}
+	switch len(path) {
+	case 4:
+		return checkValue(path[3], payload)
+	case 5:
+		return checkEntry(path[3], path[4], payload)
+	}
+	return nil
+}
+
+// checkValue checks a value in the bucket of a shard.
+func checkValue(name string, payload []byte) (err error) {
+	switch name {
+	case stateKey:
 		_, err = checkpoint.DecodeState(payload)
+	case journalKey:
+		_, err = checkpoint.DecodeJournal(payload)
+	case runKey:
+		_, err = checkpoint.DecodeRun(payload)
+	}
+	return err
+}
+
+// checkEntry checks a value in a bucket in that of a shard.
+func checkEntry(bucket, name string, payload []byte) (err error) {
+	switch bucket {
+	case viewBucket:
+		_, err = settledKnown([]byte(name), payload)
+	case rowsBucket:
+		_, err = settledEntity([]byte(name), payload)
+	case recentBucket:
+		err = eachChange(payload, func(int, checkpoint.Change) error { return nil })
+	case givenBucket:
+		_, err = givenRange([]byte(name), payload)
+	case absentBucket:
+		if len(name) != 8 || len(payload) == 0 {
+			err = damaged("the absent entities have one named %.40q of %d bytes", name, len(payload))
+		}
 	}
 	return err
 }

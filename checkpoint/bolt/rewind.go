@@ -12,19 +12,33 @@ import (
 )
 
 // rewindStep is how many entries one transaction of Rewind looks at.
-const rewindStep = 20_000
+const rewindStep = 5000
 
-// Rewind implements checkpoint.Store. It goes through the whole view in several transactions.
+// Rewind implements checkpoint.Store. It goes through the whole view, in several transactions; other saves wait meanwhile.
 func (s *Store) Rewind(ctx context.Context, key checkpoint.Key, id uint64) error {
-	err := s.commit(ctx, func(tx *bbolt.Tx) error { return rewindRest(bucketOf(tx, key.Stream, key.Shard), key, id) })
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	err := s.update(func(tx *bbolt.Tx) error { return rewindRest(bucketOf(tx, key.Stream, key.Shard), key, id) })
+	if err == nil {
+		err = s.foldAll(key)
+	}
 	for next := []byte{}; err == nil && next != nil; {
-		err = s.commit(ctx, func(tx *bbolt.Tx) (err error) {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		err = s.update(func(tx *bbolt.Tx) error {
 			t, ok := treesOf(bucketOf(tx, key.Stream, key.Shard), key)
 			if !ok {
 				next = nil
 				return nil
 			}
-			next, err = t.rewind(next, id)
+			from := next
+			var err error
+			next, err = t.rewind(from, id)
 			return err
 		})
 	}
@@ -50,7 +64,7 @@ func rewindRest(shard *bbolt.Bucket, key checkpoint.Key, id uint64) error {
 
 // rewind removes, of the next entries from an entity on, those with a row above id, and returns where to go on; nil at the end.
 func (t trees) rewind(from []byte, id uint64) (next []byte, err error) {
-	var drop [][]byte
+	var drop []checkpoint.Change
 	c, left := t.view.Cursor(), rewindStep
 	for entity, value := c.Seek(from); entity != nil; entity, value = c.Next() {
 		if left--; left < 0 {
@@ -62,14 +76,16 @@ func (t trees) rewind(from []byte, id uint64) (next []byte, err error) {
 			return nil, err
 		}
 		if known.Row > id {
-			drop = append(drop, bytes.Clone(entity))
+			drop = append(drop, checkpoint.Change{Entity: bytes.Clone(entity), Known: known})
 		}
 	}
-	var rows rowOps
-	for _, entity := range drop {
-		if err := t.put(checkpoint.Change{Entity: entity}, &rows); err != nil {
+	for _, d := range drop {
+		if err := t.deleteRow(d.Known.Row, d.Entity); err != nil {
+			return nil, err
+		}
+		if err := t.view.Delete(d.Entity); err != nil {
 			return nil, err
 		}
 	}
-	return next, t.apply(rows)
+	return next, nil
 }

@@ -41,7 +41,7 @@ func (s *Store) SaveRun(ctx context.Context, key checkpoint.Key, run checkpoint.
 	}
 	if err == nil {
 		value := seal(checkpoint.AppendRun(nil, run), shardBucket, key.Stream, key.Shard, runKey)
-		err = s.commit(ctx, func(tx *bbolt.Tx) error {
+		err = s.commit(ctx, nil, func(tx *bbolt.Tx) error {
 			shard, err := makeBucket(tx, key)
 			if err != nil {
 				return err

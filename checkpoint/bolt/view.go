@@ -2,8 +2,8 @@ package bolt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -13,153 +13,52 @@ import (
 	"bridge/checkpoint"
 )
 
-// saveView applies the changes of a view, the last one of each entity.
-func saveView(shard *bbolt.Bucket, key checkpoint.Key, changes []checkpoint.Change) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	t, err := makeTrees(shard, key)
-	if err != nil {
-		return err
-	}
-	// In the order of entities, each page is touched once.
-	changes = slices.Clone(changes)
-	slices.SortStableFunc(changes, func(a, b checkpoint.Change) int { return bytes.Compare(a.Entity, b.Entity) })
-	var rows rowOps
-	for i := range changes {
-		if i+1 < len(changes) && bytes.Equal(changes[i].Entity, changes[i+1].Entity) {
-			continue
-		}
-		if err := t.put(changes[i], &rows); err != nil {
-			return err
-		}
-	}
-	return t.apply(rows)
+// look is what one reader sees of the view of a shard: the trees, and what is recent over them.
+type look struct {
+	trees   trees
+	planted bool // there are trees
+	recents *recents
+	layer   *layer
 }
 
-// rowOps are changes of the order of rows: a value of nil deletes.
-type rowOps []struct{ name, value []byte }
-
-// apply makes changes of the order of rows, in that order: bbolt splits a page only in the end, so that anything else would
-// push the many new rows behind the last one to and fro.
-func (t trees) apply(ops rowOps) error {
-	slices.SortFunc(ops, func(a, b struct{ name, value []byte }) int { return bytes.Compare(a.name, b.name) })
-	for _, op := range ops {
-		var err error
-		if op.value == nil {
-			err = t.rows.Delete(op.name)
-		} else {
-			err = t.rows.Put(op.name, op.value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// trees are the two orders in which the view of a shard is kept.
-type trees struct {
-	key        checkpoint.Key
-	view, rows *bbolt.Bucket
-}
-
-func makeTrees(shard *bbolt.Bucket, key checkpoint.Key) (trees, error) {
-	t := trees{key: key}
-	var err error
-	if t.view, err = shard.CreateBucketIfNotExists([]byte(viewBucket)); err != nil {
-		return t, err
-	}
-	t.rows, err = shard.CreateBucketIfNotExists([]byte(rowsBucket))
-	return t, err
-}
-
-// treesOf returns the trees in the bucket of a shard, which may be nil, and whether there are any.
-func treesOf(shard *bbolt.Bucket, key checkpoint.Key) (trees, bool) {
-	if shard == nil {
-		return trees{}, false
-	}
-	t := trees{key: key, view: shard.Bucket([]byte(viewBucket)), rows: shard.Bucket([]byte(rowsBucket))}
-	return t, t.view != nil && t.rows != nil
+func (s *Store) lookAt(tx *bbolt.Tx, key checkpoint.Key) look {
+	shard := bucketOf(tx, key.Stream, key.Shard)
+	v := look{recents: recentsOf(shard, key), layer: s.overlay.shards[key]}
+	v.trees, v.planted = treesOf(shard, key)
+	return v
 }
 
 // get returns what is known about an entity.
-func (t trees) get(entity []byte) (checkpoint.Known, error) {
-	value := t.view.Get(entity)
-	if value == nil {
+func (v *look) get(entity []byte) (checkpoint.Known, error) {
+	if c, _, ok, err := v.layer.find(v.recents, entity); ok || err != nil {
+		return c.Known, err
+	}
+	if !v.planted {
 		return checkpoint.Known{}, nil
 	}
-	return t.known(entity, value)
+	return v.trees.get(entity)
 }
 
-// known reads the value of an entity.
-func (t trees) known(entity, value []byte) (checkpoint.Known, error) {
-	payload, err := unseal(value, shardBucket, t.key.Stream, t.key.Shard, viewBucket, string(entity))
-	if err != nil {
-		return checkpoint.Known{}, err
-	}
-	known, rest, err := checkpoint.DecodeKnown(payload)
-	if err == nil && len(rest) > 0 {
-		err = damaged("bytes follow the entry of entity %.40q", entity)
-	}
-	return known, err
-}
-
-// put makes a change in the order of entities and adds to rows what it means for the order of rows.
-func (t trees) put(c checkpoint.Change, rows *rowOps) error {
-	former, err := t.get(c.Entity)
-	if err != nil {
+// read runs f on the view of a shard as it is.
+func (s *Store) read(ctx context.Context, key checkpoint.Key, f func(*look) error) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if hasRow(former) && (!hasRow(c.Known) || former.Row != c.Known.Row) {
-		*rows = append(*rows, struct{ name, value []byte }{rowName(former.Row, c.Entity), nil})
-	}
-	if c.Known.Fate == checkpoint.Unknown {
-		return t.view.Delete(c.Entity)
-	}
-	value := seal(checkpoint.AppendKnown(nil, c.Known), shardBucket, t.key.Stream, t.key.Shard, viewBucket, string(c.Entity))
-	if err := t.view.Put(c.Entity, value); err != nil || !hasRow(c.Known) {
-		return err
-	}
-	name := rowName(c.Known.Row, c.Entity)
-	value = append([]byte{byte(c.Known.Fate)}, c.Known.State[:]...)
-	*rows = append(*rows, struct{ name, value []byte }{name, seal(value, shardBucket, t.key.Stream, t.key.Shard, rowsBucket, string(name))})
-	return nil
-}
-
-// hasRow reports whether an entity is in the order of rows.
-func hasRow(k checkpoint.Known) bool {
-	return k.Fate == checkpoint.Live || k.Fate == checkpoint.Tombstone
-}
-
-// rowName is the name of an entity in the order of rows.
-func rowName(row uint64, entity []byte) []byte {
-	name := make([]byte, 0, 8+len(entity))
-	return append(binary.BigEndian.AppendUint64(name, row), entity...)
-}
-
-// entity reads a value in the order of rows; its entity shares memory with name.
-func (t trees) entity(name, value []byte) (checkpoint.Entity, error) {
-	payload, err := unseal(value, shardBucket, t.key.Stream, t.key.Shard, rowsBucket, string(name))
-	if err != nil {
-		return checkpoint.Entity{}, err
-	}
-	if len(name) <= 8 || len(payload) != 17 {
-		return checkpoint.Entity{}, damaged("the order of rows has an entry named %.40q with %d bytes", name, len(payload))
-	}
-	e := checkpoint.Entity{Row: binary.BigEndian.Uint64(name), Fate: checkpoint.Fate(payload[0]), Entity: name[8:]}
-	copy(e.State[:], payload[1:])
-	return e, nil
+	s.overlay.mu.RLock()
+	defer s.overlay.mu.RUnlock()
+	return s.view(func(tx *bbolt.Tx) error {
+		v := s.lookAt(tx, key)
+		return f(&v)
+	})
 }
 
 // Lookup implements checkpoint.Views.
 func (s *Store) Lookup(ctx context.Context, key checkpoint.Key, entities [][]byte, dst []checkpoint.Known) ([]checkpoint.Known, error) {
 	start := len(dst)
 	dst = slices.Grow(dst, len(entities))[:start+len(entities)]
-	clear(dst[start:])
-	err := s.read(ctx, key, func(t trees) (err error) {
+	err := s.read(ctx, key, func(v *look) (err error) {
 		for i, entity := range entities {
-			if dst[start+i], err = t.get(entity); err != nil {
+			if dst[start+i], err = v.get(entity); err != nil {
 				return err
 			}
 		}
@@ -171,38 +70,27 @@ func (s *Store) Lookup(ctx context.Context, key checkpoint.Key, entities [][]byt
 	return dst, nil
 }
 
-// read runs f on the trees of a shard, if it has any.
-func (s *Store) read(ctx context.Context, key checkpoint.Key, f func(trees) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.view(func(tx *bbolt.Tx) error {
-		if t, ok := treesOf(bucketOf(tx, key.Stream, key.Shard), key); ok {
-			return f(t)
-		}
-		return nil
-	})
-}
-
 // ByRow implements checkpoint.Views.
 func (s *Store) ByRow(ctx context.Context, key checkpoint.Key, after uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, error) {
-	if after+1 == 0 || limit < 1 {
-		return dst, ctx.Err()
-	}
 	start := len(dst)
-	err := s.read(ctx, key, func(t trees) error {
-		c := t.rows.Cursor()
-		for name, value := c.Seek(rowName(after+1, nil)); name != nil; name, value = c.Next() {
-			e, err := t.entity(name, value)
-			if err != nil {
+	err := s.read(ctx, key, func(v *look) (err error) {
+		if after+1 == 0 || limit < 1 {
+			return nil
+		}
+		last := uint64(1<<64 - 1)
+		if v.planted {
+			if dst, last, err = v.settledRows(after, limit, dst); err != nil {
 				return err
 			}
-			if n := len(dst); n-start >= limit && dst[n-1].Row != e.Row {
-				return nil
-			}
-			e.Entity = bytes.Clone(e.Entity)
-			dst = append(dst, e)
 		}
+		if dst, err = v.recentRows(after, last, limit, dst); err != nil {
+			return err
+		}
+		rows := dst[start:]
+		slices.SortFunc(rows, func(a, b checkpoint.Entity) int {
+			return cmp.Or(cmp.Compare(a.Row, b.Row), bytes.Compare(a.Entity, b.Entity))
+		})
+		dst = dst[:start+page(rows, limit)]
 		return nil
 	})
 	if err != nil {
@@ -211,38 +99,125 @@ func (s *Store) ByRow(ctx context.Context, key checkpoint.Key, after uint64, lim
 	return dst, nil
 }
 
+// page returns how many of rows are a page of at least limit, if there are, that ends between two rows.
+func page(rows []checkpoint.Entity, limit int) int {
+	n := min(limit, len(rows))
+	for n > 0 && n < len(rows) && rows[n].Row == rows[n-1].Row {
+		n++
+	}
+	return n
+}
+
+// settledRows appends to dst a page of what the trees say that is not hidden, and returns the row through which that is all.
+func (v *look) settledRows(after uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, uint64, error) {
+	start := len(dst)
+	c := v.trees.rows.Cursor()
+	for name, value := c.Seek(rowName(after+1, nil)); name != nil; name, value = c.Next() {
+		e, err := v.trees.entity(name, value)
+		if err != nil {
+			return dst, 0, err
+		}
+		if n := len(dst); n-start >= limit && dst[n-1].Row != e.Row {
+			return dst, dst[n-1].Row, nil
+		}
+		_, _, hidden, err := v.layer.find(v.recents, e.Entity)
+		if err != nil {
+			return dst, 0, err
+		}
+		if !hidden {
+			e.Entity = bytes.Clone(e.Entity)
+			dst = append(dst, e)
+		}
+	}
+	return dst, 1<<64 - 1, nil
+}
+
+// recentRows appends to dst a page of what is recent, of the rows above after and up to last.
+func (v *look) recentRows(after, last uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, error) {
+	type candidate struct {
+		row uint64
+		at  place
+	}
+	var candidates []candidate
+	v.layer.rowsAbove(after, last, func(row uint64, p place) { candidates = append(candidates, candidate{row, p}) })
+	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.row, b.row) })
+	start := len(dst)
+	for _, one := range candidates {
+		if n := len(dst); n-start >= limit && dst[n-1].Row != one.row {
+			break
+		}
+		c, err := v.recents.at(one.at)
+		if err != nil {
+			return dst, err
+		}
+		if _, newest, _, err := v.layer.find(v.recents, c.Entity); err != nil {
+			return dst, err
+		} else if newest == one.at {
+			dst = append(dst, checkpoint.Entity{Row: one.row, State: c.Known.State, Fate: c.Known.Fate, Entity: bytes.Clone(c.Entity)})
+		}
+	}
+	return dst, nil
+}
+
 // Forget implements checkpoint.Views.
 func (s *Store) Forget(ctx context.Context, key checkpoint.Key, before time.Time, from []byte, limit int) (next []byte, err error) {
-	err = s.commit(ctx, func(tx *bbolt.Tx) error {
-		t, ok := treesOf(bucketOf(tx, key.Stream, key.Shard), key)
-		if !ok {
-			return nil
+	err = s.alone(ctx, func() error {
+		var forms [][]byte
+		if err := s.view(func(tx *bbolt.Tx) error {
+			v := s.lookAt(tx, key)
+			changes, end, err := v.forgettable(before, from, limit)
+			next, forms = end, recentForms(changes)
+			return err
+		}); err != nil || len(forms) == 0 {
+			return err
 		}
-		var gone [][]byte
-		c := t.view.Cursor()
-		left := limit
-		for entity, value := c.Seek(from); entity != nil; entity, value = c.Next() {
-			if left--; left < 0 {
-				next = bytes.Clone(entity)
-				break
-			}
-			known, err := t.known(entity, value)
-			if err != nil {
-				return err
-			}
-			if known.Fate == checkpoint.Gone && known.Since.Before(before) {
-				gone = append(gone, bytes.Clone(entity))
-			}
+		recent := addition{key: key, forms: forms}
+		if err := s.update(func(tx *bbolt.Tx) error { return recent.put(bucketOf(tx, key.Stream, key.Shard)) }); err != nil {
+			return err
 		}
-		for _, entity := range gone {
-			if err := t.view.Delete(entity); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := s.addRecent(recent)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("forget entities of %s of stream %s: %w", key.Shard, key.Stream, err)
 	}
 	return next, nil
+}
+
+// forgettable returns changes that remove entities found gone before the given time, of up to limit settled ones from an entity on
+// and of the recent ones among them, and where to go on. The changes are good as long as the transaction.
+func (v *look) forgettable(before time.Time, from []byte, limit int) (changes []checkpoint.Change, next []byte, err error) {
+	if v.planted {
+		c := v.trees.view.Cursor()
+		for entity, value := c.Seek(from); entity != nil; entity, value = c.Next() {
+			if limit--; limit < 0 {
+				next = bytes.Clone(entity)
+				break
+			}
+			known, err := v.trees.known(entity, value)
+			if err != nil {
+				return nil, nil, err
+			}
+			if _, _, hidden, err := v.layer.find(v.recents, entity); err != nil {
+				return nil, nil, err
+			} else if !hidden && goneBefore(known, before) {
+				changes = append(changes, checkpoint.Change{Entity: entity})
+			}
+		}
+	}
+	if v.layer.size() == 0 {
+		return changes, next, nil
+	}
+	err = v.layer.each(func(p place) error {
+		c, err := v.recents.at(p)
+		if err == nil && goneBefore(c.Known, before) && bytes.Compare(c.Entity, from) >= 0 && (next == nil || bytes.Compare(c.Entity, next) < 0) {
+			changes = append(changes, checkpoint.Change{Entity: c.Entity})
+		}
+		return err
+	})
+	return changes, next, err
+}
+
+func goneBefore(k checkpoint.Known, t time.Time) bool {
+	return k.Fate == checkpoint.Gone && k.Since.Before(t)
 }

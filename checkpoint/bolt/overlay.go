@@ -1,0 +1,233 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"sort"
+	"sync"
+
+	"go.etcd.io/bbolt"
+
+	"bridge/checkpoint"
+)
+
+// recentOverhead is what a recent value counts beside its bytes: the page that a small one takes.
+const recentOverhead = 4096
+
+// overlay finds what the recent values of all shards say. What it says of an entity takes the place of what the trees say.
+//
+// The goroutine that has the turn changes it, holding mu. Readers hold mu for reading, from before they begin their
+// transaction until they are done: so no recent value that the overlay names is gone from their transaction.
+type overlay struct {
+	hash func(entity []byte) uint64
+
+	mu      sync.RWMutex
+	shards  map[checkpoint.Key]*layer
+	entries int
+	bytes   int
+}
+
+// layer is the overlay of one shard.
+type layer struct {
+	hash func(entity []byte) uint64
+	// index finds the newest change of an entity by the entity's hash, twins that of one whose hash another one has.
+	index map[uint64]place
+	twins map[string]place
+	// runs are the recent values in the order of their numbers.
+	runs []run
+	// outdated are changes that were loaded and have newer ones. A fold that was cut short may have put their rows.
+	outdated []place
+	bytes    int
+}
+
+// run is one recent value: its changes with a row, in the order of rows.
+type run struct {
+	number uint64
+	bytes  int
+	rows   []rowAt
+}
+
+type rowAt struct {
+	row    uint64
+	offset uint32
+}
+
+func newOverlay() *overlay {
+	seed := maphash.MakeSeed()
+	return &overlay{
+		hash:   func(entity []byte) uint64 { return maphash.Bytes(seed, entity) },
+		shards: make(map[checkpoint.Key]*layer),
+	}
+}
+
+// size is the number of entities in l, which may be nil.
+func (l *layer) size() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.index) + len(l.twins)
+}
+
+// add adds a recent value, newer than all before, and returns how many changes it has. Those whose place they take are
+// appended to outdated, unless that is nil.
+func (o *overlay) add(r *recents, number uint64, form []byte, outdated *[]place) (count int, err error) {
+	l := o.shards[r.key]
+	if l == nil {
+		l = &layer{hash: o.hash, index: make(map[uint64]place), twins: make(map[string]place)}
+		o.shards[r.key] = l
+	}
+	before := l.size()
+	run := run{number: number, bytes: len(form) + recentOverhead}
+	err = eachChange(form, func(offset int, c checkpoint.Change) error {
+		count++
+		if hasRow(c.Known) {
+			if n := len(run.rows); n > 0 && run.rows[n-1].row > c.Known.Row {
+				return damaged("recent value %d of %s is out of order", number, r.key.Shard)
+			}
+			run.rows = append(run.rows, rowAt{c.Known.Row, uint32(offset)})
+		}
+		former, had, err := l.put(r, c.Entity, placeOf(number, offset))
+		if had && outdated != nil {
+			*outdated = append(*outdated, former)
+		}
+		return err
+	})
+	l.runs = append(l.runs, run)
+	l.bytes += run.bytes
+	o.bytes += run.bytes
+	o.entries += l.size() - before
+	return count, err
+}
+
+// put makes p the newest change of an entity and returns the former one.
+func (l *layer) put(r *recents, entity []byte, p place) (former place, had bool, err error) {
+	if former, had = l.twins[string(entity)]; had {
+		l.twins[string(entity)] = p
+		return former, true, nil
+	}
+	hash := l.hash(entity)
+	if former, had = l.index[hash]; had {
+		c, err := r.at(former)
+		if err != nil {
+			return 0, false, err
+		}
+		if string(c.Entity) != string(entity) {
+			l.twins[string(entity)] = p
+			return 0, false, nil
+		}
+	}
+	l.index[hash] = p
+	return former, had, nil
+}
+
+// find returns the newest change of an entity and where it is, if l, which may be nil, has one.
+func (l *layer) find(r *recents, entity []byte) (c checkpoint.Change, p place, ok bool, err error) {
+	if l == nil {
+		return c, 0, false, nil
+	}
+	if p, ok = l.index[l.hash(entity)]; ok {
+		if c, err = r.at(p); err != nil || string(c.Entity) == string(entity) {
+			return c, p, err == nil, err
+		}
+	}
+	if p, ok = l.twins[string(entity)]; ok {
+		c, err = r.at(p)
+	}
+	return c, p, ok && err == nil, err
+}
+
+// each calls f for the newest changes of all entities.
+func (l *layer) each(f func(place) error) error {
+	for _, p := range l.index {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range l.twins {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowsAbove calls f for all changes in l, which may be nil, with a row above after and at most last, the outdated ones too.
+func (l *layer) rowsAbove(after, last uint64, f func(row uint64, p place)) {
+	if l == nil {
+		return
+	}
+	for _, run := range l.runs {
+		from := sort.Search(len(run.rows), func(i int) bool { return run.rows[i].row > after })
+		for _, at := range run.rows[from:] {
+			if at.row > last {
+				break
+			}
+			f(at.row, placeOf(run.number, int(at.offset)))
+		}
+	}
+}
+
+// drop removes from the overlay of a shard what its recent values up to number through said.
+func (o *overlay) drop(key checkpoint.Key, through uint64) {
+	l := o.shards[key]
+	if l == nil {
+		return
+	}
+	before := l.size()
+	for hash, p := range l.index {
+		if p.number() <= through {
+			delete(l.index, hash)
+		}
+	}
+	for entity, p := range l.twins {
+		if p.number() <= through {
+			delete(l.twins, entity)
+		}
+	}
+	n := sort.Search(len(l.runs), func(i int) bool { return l.runs[i].number > through })
+	for _, run := range l.runs[:n] {
+		l.bytes -= run.bytes
+		o.bytes -= run.bytes
+	}
+	l.runs = append([]run(nil), l.runs[n:]...)
+	l.outdated = nil
+	o.entries -= before - l.size()
+	if len(l.runs) == 0 {
+		delete(o.shards, key)
+	}
+}
+
+// dropStream removes what all shards of a stream said.
+func (o *overlay) dropStream(stream string) {
+	for key := range o.shards {
+		if key.Stream == stream {
+			o.drop(key, 1<<64-1)
+		}
+	}
+}
+
+// load fills the overlay from the recent values of all shards.
+func (o *overlay) load(tx *bbolt.Tx) error {
+	return eachShard(tx, func(key checkpoint.Key, shard *bbolt.Bucket) error {
+		r := recentsOf(shard, key)
+		if r.b == nil {
+			return nil
+		}
+		var outdated []place
+		err := r.b.ForEach(func(name, value []byte) error {
+			if len(name) != 8 {
+				return damaged("a recent value of %s has the name %q", key.Shard, name)
+			}
+			form, err := r.unseal(name, value)
+			if err != nil {
+				return err
+			}
+			_, err = o.add(r, binary.BigEndian.Uint64(name), form, &outdated)
+			return err
+		})
+		if l := o.shards[key]; l != nil {
+			l.outdated = outdated
+		}
+		return err
+	})
+}
