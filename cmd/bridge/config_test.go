@@ -216,8 +216,6 @@ func TestWarnings(t *testing.T) {
 		env            settingsOf
 	}{
 		{"a setting of another bus", "BRIDGE_NATS_STREAM", with("BRIDGE_NATS_STREAM", "EVENTS")},
-		{"a global setting without effect yet", "BRIDGE_RECONCILE_RATE", with("BRIDGE_RECONCILE_RATE", "7")},
-		{"a stream's setting without effect yet", "BRIDGE_STREAM_ORDERS_RECONCILE_RATE", with("BRIDGE_STREAM_ORDERS_RECONCILE_RATE", "5")},
 		{"a password in the clear", "BRIDGE_KAFKA_SASL_MECHANISM", with("BRIDGE_KAFKA_SASL_MECHANISM", "plain", "BRIDGE_KAFKA_SASL_USERNAME", "u", "BRIDGE_KAFKA_SASL_PASSWORD", "p")},
 		{"DELETED on a release stream", "BRIDGE_STREAM_ORDERS_DELETED", with("BRIDGE_STREAM_ORDERS_KIND", "release", "BRIDGE_STREAM_ORDERS_DELETED", "gone")},
 	} {

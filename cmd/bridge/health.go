@@ -8,6 +8,7 @@ import (
 
 	"bridge/internal/outage"
 	"bridge/internal/pipeline"
+	"bridge/reconcile"
 )
 
 // health implements daemon over the parts of the process.
@@ -17,6 +18,11 @@ type health struct {
 	faults  *outage.Log
 	// source and sink are asked whether they can be reached.
 	source, sink func(context.Context) error
+	// reconcilers are those of shards, in their order; scheduler runs them.
+	reconcilers []reconcile.Scheduled
+	scheduler   *reconcile.Scheduler
+	// started is when the process began.
+	started time.Time
 }
 
 var _ daemon = (*health)(nil)
@@ -53,22 +59,35 @@ func (h *health) Ready(ctx context.Context) []Reason {
 			reasons = append(reasons, Reason{Reason: fault.Error()})
 		}
 	}
-	for _, shard := range h.shards {
-		if s := shard.Status(); s.State == pipeline.Stopped || s.State == pipeline.Starting {
-			reason := s.LastError
-			if s.State == pipeline.Starting {
-				reason = "has not been read since the start"
-			}
-			reasons = append(reasons, Reason{Stream: s.Stream, Shard: s.Shard, Reason: reason})
+	for _, s := range h.snapshots() {
+		if why := s.unready(); why != "" {
+			reasons = append(reasons, Reason{Stream: s.Stream, Shard: s.Shard, Reason: why})
 		}
 	}
 	return reasons
 }
 
-func (h *health) Status() Status {
-	snapshots := make([]pipeline.Status, len(h.shards))
-	for i, shard := range h.shards {
-		snapshots[i] = shard.Status()
+// unready says why a shard is not ready, empty when it is.
+func (s *snapshot) unready() string {
+	switch {
+	case s.State == pipeline.Stopped:
+		return s.LastError
+	case s.State == pipeline.Starting:
+		return "has not been read since the start"
 	}
-	return statusOf(h.streams, snapshots)
+	return s.reconcile.Guard
+}
+
+func (h *health) snapshots() []snapshot {
+	snapshots := make([]snapshot, len(h.shards))
+	for i, shard := range h.shards {
+		snapshots[i] = snapshot{shard.Status(), h.reconcilers[i].Status()}
+	}
+	return snapshots
+}
+
+func (h *health) Status() Status {
+	status := statusOf(h.streams, h.snapshots())
+	status.Started = h.started.UTC()
+	return status
 }

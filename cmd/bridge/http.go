@@ -78,12 +78,14 @@ func (s *httpServer) Run(ctx context.Context) error {
 	return <-closed
 }
 
-// handler answers the paths of bridge; another one is not found, another method than GET and HEAD not allowed.
+// handler answers the paths of bridge; another one is not found, another method not allowed. What is asked for by POST must not come from
+// a page of another origin that somebody's browser shows.
 func handler(d daemon, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, d.Status()) })
+	mux.Handle("POST /api/v1/streams/{name}/reconcile", http.NewCrossOriginProtection().Handler(reconcileHandler(d)))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }

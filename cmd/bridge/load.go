@@ -50,7 +50,6 @@ func loadConfig(environ []string, secrets *redactor) (*Config, error) {
 	l.judgeDatabase(cfg)
 	l.warnZones(cfg)
 	l.judgeTables(cfg)
-	l.warnWithoutEffect(&settings.Tuning, names)
 	cfg.Warnings = l.warnings
 	if err := l.err(); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -83,9 +82,5 @@ func (v *variable) meaning() string {
 	if v.group == overrideGroup {
 		return v.doc
 	}
-	meaning := strings.TrimSpace(v.doc + " " + v.allowed())
-	if slices.Contains(withoutEffect, strings.TrimPrefix(v.name, prefix)) {
-		meaning += " No effect yet in this version."
-	}
-	return meaning
+	return strings.TrimSpace(v.doc + " " + v.allowed())
 }

@@ -256,9 +256,4 @@ func TestReferenceTags(t *testing.T) {
 			t.Errorf("%s has bounds in the wrong order", v.name)
 		}
 	}
-	for _, name := range withoutEffect {
-		if !slices.ContainsFunc(variablesOf(&tuning{}, ""), func(v variable) bool { return v.name == name }) {
-			t.Errorf("%s is without effect and unknown", name)
-		}
-	}
 }

@@ -28,7 +28,7 @@ type endSettings struct {
 }
 
 type processSettings struct {
-	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1/status."`
+	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile and bridge health ask there. Whoever reaches it may ask for a reconcile."`
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"The form of log lines. Without it: text on a terminal, else json."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name of the installation that is the same on every host."`
@@ -44,9 +44,9 @@ type tuning struct {
 	GapPolicy           string        `env:"GAP_POLICY" envDefault:"late" oneof:"late,hold" doc:"late goes on past ids that have not been seen; hold waits for them."`
 	GapTTL              time.Duration `env:"GAP_TTL" envDefault:"24h" min:"1m" max:"8760h" doc:"How long an id that has not been seen is looked for."`
 	IDOrder             string        `env:"ID_ORDER" envDefault:"auto" oneof:"auto,strict,strided,segmented,none" doc:"How ids are handed out. auto asks the server."`
-	ReconcileInterval   time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30m" min:"1s" max:"8760h" doc:"Longest time between two full comparisons of a table with what has been published."`
-	ReconcileRate       int64         `env:"RECONCILE_RATE" envDefault:"0" min:"0" max:"1000000000" doc:"Rows a second that a comparison reads at most; 0 is no limit."`
-	ReconcileMaxDeletes percent       `env:"RECONCILE_MAX_DELETES" envDefault:"10%" doc:"A comparison that finds more of the entities gone publishes no delete until a person agrees."`
+	ReconcileInterval   time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30m" min:"1s" max:"8760h" doc:"Longest time between two reconciles of a table: each begins at a random time between half and all of it after the last one."`
+	ReconcileRate       int64         `env:"RECONCILE_RATE" envDefault:"0" min:"0" max:"1000000000" doc:"Rows a second that a reconcile reads at most; 0 is no limit."`
+	ReconcileMaxDeletes percent       `env:"RECONCILE_MAX_DELETES" envDefault:"10%" doc:"A reconcile that finds more of the live entities gone, and more than 100, or more than half of them whatever the number, publishes no delete until a person agrees. 100% switches that off."`
 	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it such a row stops its stream."`
 	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"What becomes of a zero date or invalid UTF-8: null publishes null and counts, stop stops the stream."`
 	TimeZone            zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The zone in which DATETIME columns are, by its name in the IANA database."`

@@ -5,16 +5,19 @@ import (
 	"time"
 
 	"bridge/internal/pipeline"
+	"bridge/reconcile"
 )
 
 // daemon is what HTTP shows of the process. It is safe for concurrent use.
 type daemon interface {
 	// Live returns nil while the loops turn, whatever the source and the bus do.
 	Live() error
-	// Ready returns why the process is not ready: nothing when source and bus can be reached and no stream is stopped.
+	// Ready returns why the process is not ready: nothing when source and bus can be reached and no stream is stopped or degraded.
 	Ready(ctx context.Context) []Reason
 	// Status returns a snapshot of all streams.
 	Status() Status
+	// Reconcile asks for a reconcile of a stream and returns without waiting for it. The error is errNoStream or errCannot.
+	Reconcile(stream string, mode reconcile.Mode) (Asked, error)
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty where it concerns all of them.
@@ -26,6 +29,8 @@ type Reason struct {
 
 // Status is the answer of /api/v1/status.
 type Status struct {
+	// Started is when the process began, by the host's clock.
+	Started time.Time      `json:"started"`
 	Streams []StreamStatus `json:"streams"`
 }
 
@@ -43,6 +48,8 @@ type ShardStatus struct {
 	State pipeline.State `json:"state"`
 	// Position is the id up to which everything is published and saved.
 	Position uint64 `json:"position"`
+	// Highest is the highest id of the table when it was read last.
+	Highest uint64 `json:"highest"`
 	// OpenGaps counts the ranges of ids below the position that have not been seen.
 	OpenGaps int `json:"openGaps"`
 	// Gaps describes the ids below the position that have not been seen.
@@ -53,9 +60,12 @@ type ShardStatus struct {
 	LastError *string `json:"lastError"`
 	// LastPoll is when the source last answered, null before the first time.
 	LastPoll *time.Time `json:"lastPoll"`
-	// Reconcile is null until this version compares tables.
-	Reconcile *struct{} `json:"reconcile"`
+	// Reconcile says how the comparison of the table with what was published stands.
+	Reconcile *ReconcileStatus `json:"reconcile"`
 }
+
+// Degraded is the state of a shard that goes on but publishes no delete that reconcile finds, until a person agrees.
+const Degraded pipeline.State = "degraded"
 
 // GapsStatus describes the ids of a shard that have not been seen.
 type GapsStatus struct {
@@ -76,8 +86,22 @@ type GapStatus struct {
 	Missed time.Time `json:"missed"`
 }
 
+// snapshot is one shard as it stands.
+type snapshot struct {
+	pipeline.Status
+	reconcile reconcile.Status
+}
+
+// state is the worst of what tail and reconcile say.
+func (s *snapshot) state() pipeline.State {
+	if s.reconcile.Guard != "" && severity(Degraded) > severity(s.State) {
+		return Degraded
+	}
+	return s.State
+}
+
 // statusOf groups the snapshots of shards by stream, in the order of the configuration.
-func statusOf(streams []Stream, shards []pipeline.Status) Status {
+func statusOf(streams []Stream, shards []snapshot) Status {
 	status := Status{Streams: make([]StreamStatus, 0, len(streams))}
 	for _, stream := range streams {
 		one := StreamStatus{Name: stream.Name, Kind: string(stream.Kind), State: pipeline.Running, Shards: []ShardStatus{}}
@@ -86,8 +110,8 @@ func statusOf(streams []Stream, shards []pipeline.Status) Status {
 				continue
 			}
 			one.Shards = append(one.Shards, shardStatus(shard))
-			if severity(shard.State) > severity(one.State) {
-				one.State = shard.State
+			if state := shard.state(); severity(state) > severity(one.State) {
+				one.State = state
 			}
 		}
 		status.Streams = append(status.Streams, one)
@@ -95,13 +119,20 @@ func statusOf(streams []Stream, shards []pipeline.Status) Status {
 	return status
 }
 
-func shardStatus(s pipeline.Status) ShardStatus {
+func shardStatus(s snapshot) ShardStatus {
 	one := ShardStatus{
 		Shard:      s.Shard,
-		State:      s.State,
+		State:      s.state(),
 		Position:   s.Position,
+		Highest:    s.Highest,
 		OpenGaps:   s.OpenGaps,
 		LagSeconds: s.Lag.Seconds(),
+		LastError:  given(s.LastError),
+		LastPoll:   moment(s.LastPoll),
+		Reconcile:  reconcileStatus(s.reconcile),
+	}
+	if one.State == Degraded && one.LastError == nil {
+		one.LastError = given(s.reconcile.Guard)
 	}
 	one.Gaps = GapsStatus{
 		Hot: s.Gaps.Hot, Cold: s.Gaps.Cold, InFlight: s.Gaps.InFlight,
@@ -110,13 +141,6 @@ func shardStatus(s pipeline.Status) ShardStatus {
 	for _, g := range s.Gaps.Oldest {
 		one.Gaps.Oldest = append(one.Gaps.Oldest, GapStatus{g.First, g.Last, g.Missed.UTC()})
 	}
-	if s.LastError != "" {
-		one.LastError = &s.LastError
-	}
-	if !s.LastPoll.IsZero() {
-		polled := s.LastPoll.UTC()
-		one.LastPoll = &polled
-	}
 	return one
 }
 
@@ -124,6 +148,8 @@ func shardStatus(s pipeline.Status) ShardStatus {
 func severity(s pipeline.State) int {
 	switch s {
 	case pipeline.Stopped:
+		return 4
+	case Degraded:
 		return 3
 	case pipeline.Waiting:
 		return 2

@@ -20,18 +20,23 @@ import (
 	"bridge/source/sqlite"
 )
 
-// maxReads bounds the reads that run at the same time, each on a connection of its own.
-const maxReads = 8
+const (
+	// maxReads bounds the reads of all tails that run at the same time, each on a connection of its own.
+	maxReads = 8
+	// scanReads is how many connections reconcile has besides, so that it takes none from the tails: one reads ahead, one looks
+	// into the other tables of the stream.
+	scanReads = 2
+)
 
 func openSource(cfg *Config, logger *slog.Logger) (source.Source, error) {
 	switch cfg.Source.Scheme {
 	case "mysql":
 		options := cfg.Source.MySQL
-		options.MaxConns, options.Logger = maxReads, logger
+		options.MaxConns, options.Logger = maxReads+scanReads, logger
 		return mysql.Open(options)
 	case "sqlite":
 		options := cfg.Source.SQLite
-		options.MaxConns, options.Logger = maxReads, logger
+		options.MaxConns, options.Logger = maxReads+scanReads, logger
 		return sqlite.Open(options)
 	default:
 		return nil, fmt.Errorf("no source for the scheme %q", cfg.Source.Scheme)
@@ -146,7 +151,10 @@ func newShards(cfg *Config, p parts) ([]*pipeline.Shard, error) {
 		tables += len(cfg.Streams[i].Tables)
 	}
 	for i := range cfg.Streams {
-		one := perStream{limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), announce: announcer(p.logger.With("stream", cfg.Streams[i].Name))}
+		one := perStream{
+			limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), siblings: newSiblings(cfg, &cfg.Streams[i], p.source),
+			announce: announcer(p.logger.With("stream", cfg.Streams[i].Name)),
+		}
 		for _, table := range cfg.Streams[i].Tables {
 			shard, err := newShard(cfg, &cfg.Streams[i], table, p, one)
 			if err != nil {
@@ -163,6 +171,7 @@ type perStream struct {
 	limits      *pipeline.StreamLimits
 	ledgerBytes int
 	announce    func(source.Traits)
+	siblings    *siblings
 }
 
 // ledgersBytes bounds the memory of all gap ledgers together, mostLedgerBytes that of one.
@@ -197,9 +206,13 @@ func newShard(cfg *Config, s *Stream, table string, p parts, one perStream) (*pi
 	if err != nil {
 		return nil, err
 	}
+	others, err := one.siblings.of(table)
+	if err != nil {
+		return nil, err
+	}
 	reader := p.source.Shard(s.spec(table))
 	return pipeline.New(pipeline.Options{
-		Stream: s.Name, Name: table,
+		Stream: s.Name, Name: table, Kind: s.Kind,
 		Source:      reader,
 		IDs:         reader,
 		SourceReady: p.source.Ready,
@@ -223,6 +236,7 @@ func newShard(cfg *Config, s *Stream, table string, p parts, one perStream) (*pi
 		GapTTL:          s.GapTTL,
 		LedgerBytes:     one.ledgerBytes,
 		Announce:        one.announce,
+		Siblings:        others,
 		ShutdownTimeout: cfg.ShutdownTimeout,
 	}), nil
 }

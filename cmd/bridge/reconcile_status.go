@@ -1,0 +1,147 @@
+package main
+
+import (
+	"time"
+
+	"bridge/reconcile"
+)
+
+// ReconcileStatus is the reconcile of one shard. Times are by the host's clock, save VerifiedThrough.
+type ReconcileStatus struct {
+	// Running tells whether a run is under way; Waiting counts the requests for one that are not answered, that of a run
+	// under way too.
+	Running bool `json:"running"`
+	Waiting int  `json:"waiting"`
+	// DryRun and what follows up to Absent are about the run under way, or the last one save dry runs.
+	DryRun    bool       `json:"dryRun"`
+	StartedAt *time.Time `json:"startedAt"`
+	// EndedAt is null while a run is under way, and for one that was cut short.
+	EndedAt *time.Time `json:"endedAt"`
+	// Rows counts the rows read. RowsOf estimates how many there will be, 0 while that is not known; of a run that has ended it is
+	// Rows.
+	Rows          uint64  `json:"rows"`
+	RowsOf        uint64  `json:"rowsOf"`
+	Percent       float64 `json:"percent"`
+	RowsPerSecond float64 `json:"rowsPerSecond"`
+	SecondsLeft   float64 `json:"secondsLeft"`
+	// DifferenceCounts are what was published, or would be.
+	DifferenceCounts
+	// Absent counts the live entities that have no row.
+	Absent uint64 `json:"absent"`
+	// Resumed tells whether the run went on where an earlier one was cut short, Unjudged why absence was not judged.
+	Resumed  bool    `json:"resumed"`
+	Unjudged *string `json:"unjudged"`
+	// VerifiedThrough is the database's clock up to which all commits are known to be published.
+	VerifiedThrough *time.Time `json:"verifiedThrough"`
+	// Guard says why no delete is published until a person agrees.
+	Guard *string `json:"guard"`
+	// LastError says why the last run was cut short.
+	LastError *string    `json:"lastError"`
+	NextAt    *time.Time `json:"nextAt"`
+	// LastDryRun is null before the first one since the start.
+	LastDryRun *ReconcileReport `json:"lastDryRun"`
+}
+
+// DifferenceCounts counts differences by kind. Missed are rows of a release stream.
+type DifferenceCounts struct {
+	Added    uint64 `json:"added"`
+	Modified uint64 `json:"modified"`
+	Deleted  uint64 `json:"deleted"`
+	Missed   uint64 `json:"missed"`
+}
+
+// ReconcileReport is what a run found.
+type ReconcileReport struct {
+	StartedAt *time.Time `json:"startedAt"`
+	EndedAt   *time.Time `json:"endedAt"`
+	DryRun    bool       `json:"dryRun"`
+	Resumed   bool       `json:"resumed"`
+	Rows      uint64     `json:"rows"`
+	DifferenceCounts
+	Absent          uint64     `json:"absent"`
+	Guard           *string    `json:"guard"`
+	Unjudged        *string    `json:"unjudged"`
+	VerifiedThrough *time.Time `json:"verifiedThrough"`
+	// Differences are examples, of dry runs only.
+	Differences []DifferenceStatus `json:"differences"`
+}
+
+// DifferenceStatus is one difference.
+type DifferenceStatus struct {
+	What   string `json:"what"`
+	Row    uint64 `json:"row"`
+	Entity string `json:"entity,omitempty"`
+}
+
+func reconcileStatus(s reconcile.Status) *ReconcileStatus {
+	one := &ReconcileStatus{
+		Running: s.Running, Waiting: s.Waiting,
+		VerifiedThrough: moment(s.Verified), NextAt: moment(s.Next), Guard: given(s.Guard), LastError: given(s.LastError),
+	}
+	if s.Running {
+		one.under(s.Progress)
+	} else {
+		one.ended(s)
+	}
+	if !s.LastDry.Started.IsZero() {
+		one.LastDryRun = reconcileReport(s.LastDry)
+	}
+	return one
+}
+
+// under fills in a run that is under way.
+func (r *ReconcileStatus) under(p reconcile.Progress) {
+	r.DryRun, r.StartedAt = p.Mode.DryRun, moment(p.Started)
+	r.Rows, r.RowsOf, r.Percent = p.Scanned, p.Estimated, 100*p.Share
+	r.RowsPerSecond, r.SecondsLeft = p.Rate, p.Left.Seconds()
+	r.DifferenceCounts, r.Absent = differenceCounts(p.Verdict), p.Gone
+}
+
+// ended fills in the last run. Of one before the start of the process only the end is on record.
+func (r *ReconcileStatus) ended(s reconcile.Status) {
+	last := s.Last
+	r.StartedAt, r.EndedAt = moment(last.Started), moment(last.Ended)
+	r.Rows, r.Resumed, r.Unjudged = last.Scanned, last.Resumed, given(last.Unjudged)
+	r.DifferenceCounts, r.Absent = differenceCounts(last.Verdict), last.Gone
+	if last.Started.IsZero() && s.LastError == "" {
+		r.EndedAt = moment(s.LastEnded)
+	}
+	if r.EndedAt != nil {
+		r.Percent, r.RowsOf = 100, r.Rows
+	}
+	if took := last.Ended.Sub(last.Started); r.StartedAt != nil && took > 0 && !last.Resumed {
+		r.RowsPerSecond = float64(last.Scanned) / took.Seconds()
+	}
+}
+
+func reconcileReport(r reconcile.Report) *ReconcileReport {
+	report := &ReconcileReport{
+		StartedAt: moment(r.Started), EndedAt: moment(r.Ended), DryRun: r.DryRun, Resumed: r.Resumed,
+		Rows: r.Scanned, DifferenceCounts: differenceCounts(r.Verdict), Absent: r.Gone,
+		Guard: given(r.Guard), Unjudged: given(r.Unjudged), VerifiedThrough: moment(r.Verified), Differences: []DifferenceStatus{},
+	}
+	for _, d := range r.Differences {
+		report.Differences = append(report.Differences, DifferenceStatus(d))
+	}
+	return report
+}
+
+func differenceCounts(v reconcile.Verdict) DifferenceCounts {
+	return DifferenceCounts{Added: v.Added, Modified: v.Modified, Deleted: v.Deleted, Missed: v.Missed}
+}
+
+// moment is null for the zero time, given for an empty text.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
