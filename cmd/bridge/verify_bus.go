@@ -26,7 +26,7 @@ func openVerifyBus(ctx context.Context, cfg *Config) (verify.Bus, error) {
 	case "embedded":
 		return openVerifyEmbedded(ctx, cfg)
 	default:
-		return nil, errors.New("what bridge has printed cannot be read back: bridge verify needs a sink that keeps its messages, kafka:, nats: or embedded:")
+		return nil, errors.New("what bridge has printed cannot be read back: bridge verify needs a sink that keeps its messages, as kafka: nats: and embedded: do")
 	}
 }
 

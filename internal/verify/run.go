@@ -2,12 +2,9 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"bridge/event"
-	"bridge/internal/backoff"
 	"bridge/source"
 )
 
@@ -204,47 +201,6 @@ func (r *run) completeOne(ctx context.Context, e *Example, places []Place) error
 		}
 	}
 	return nil
-}
-
-// sum adds the counts of a shard.
-func (t *table) sum(to *Stream) {
-	s := t.shard
-	to.Shards++
-	to.Rows += s.rows
-	to.Events += s.events
-	to.Repeats += s.repeats
-	to.Rejected += t.rejectedRows
-	to.Behind += s.behind
-	if s.Kind == event.Release {
-		to.Live += uint64(len(s.byRow))
-		return
-	}
-	for i := range s.count {
-		if s.at(i).flags&dead == 0 {
-			to.Live++
-		}
-	}
-}
-
-// read fills the page, and asks again for a while where that fails.
-func (t *table) read(ctx context.Context, q source.Query) error {
-	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
-	for begun := time.Now(); ; {
-		err := t.shard.Source.Read(ctx, q, &t.run.page)
-		if err == nil {
-			if err = t.shard.bind(t.run.page.Columns); err != nil {
-				return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
-			}
-			return nil
-		}
-		lasting := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
-		if lasting || ctx.Err() != nil || time.Since(begun) > retryFor {
-			return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
-		}
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
-	}
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -124,10 +124,7 @@ func (s *shard) spread(e *envelope, names []string) (same, unknown bool) {
 	return same, unknown
 }
 
-var (
-	seed1, seed2 = maphash.MakeSeed(), maphash.MakeSeed()
-	null         = []byte("null")
-)
+var seed1, seed2 = maphash.MakeSeed(), maphash.MakeSeed()
 
 // key tells entities of a stream apart.
 type key [16]byte

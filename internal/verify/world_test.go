@@ -20,7 +20,6 @@ import (
 type world struct {
 	t       *testing.T
 	table   *memory.Table
-	columns *source.Columns
 	options event.Options
 	encoder *event.Encoder
 	bus     *recording

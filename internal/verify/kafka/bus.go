@@ -19,7 +19,7 @@ const (
 	// answerWithin bounds one request, giveUpAfter how long requests may fail one after another.
 	answerWithin = 20 * time.Second
 	giveUpAfter  = 30 * time.Second
-	fetchBytes   = 8 << 20
+	fetchBytes   = 2 << 20
 	fetchWait    = 500 * time.Millisecond
 	// progressEvery is a number of records.
 	progressEvery = 1000

@@ -1,0 +1,156 @@
+package verify
+
+import (
+	"context"
+	"time"
+
+	"bridge/source"
+)
+
+// again looks at the suspects another time, and at the rows that have come since.
+func (t *table) again(ctx context.Context, last bool) error {
+	list := t.suspects
+	t.suspects = nil
+	for len(list) > 0 {
+		n := min(len(list), 500)
+		if err := t.reread(ctx, list[:n], last); err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	if err := t.rereadExtra(ctx); err != nil {
+		return err
+	}
+	if err := t.scan(ctx); err != nil {
+		return err
+	}
+	if last {
+		t.tooYoung()
+	}
+	return nil
+}
+
+// tooYoung gives up on rows that came during the last look.
+func (t *table) tooYoung() {
+	for _, s := range t.suspects {
+		t.shard.tally.doubt(Young, Example{Shard: t.shard.Name, Row: s.row, What: "it came while the check ran", place: -1})
+	}
+	t.suspects = nil
+}
+
+// reread looks at some suspects.
+func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
+	ids := make([]source.Range, len(list))
+	for i, s := range list {
+		ids[i] = source.Range{First: s.row, Last: s.row}
+	}
+	if err := t.readIDs(ctx, ids, func(record source.Record, now time.Time) {
+		for list[0].row < record.ID {
+			t.vanished(list[0])
+			list = list[1:]
+		}
+		t.second(list[0], record, now, last)
+		list = list[1:]
+	}); err != nil {
+		return err
+	}
+	for _, s := range list {
+		t.vanished(s)
+	}
+	return nil
+}
+
+// readIDs reads rows by their ids.
+func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(source.Record, time.Time)) error {
+	for len(ids) > 0 {
+		if err := t.read(ctx, source.Query{Ranges: ids, Limit: pageRows, MaxBytes: pageBytes}); err != nil {
+			return err
+		}
+		page := &t.run.page
+		for _, record := range page.Records {
+			each(record, page.Now)
+			for len(ids) > 0 && ids[0].First <= record.ID {
+				ids = ids[1:]
+			}
+		}
+		if !page.More {
+			return nil
+		}
+	}
+	return nil
+}
+
+// vanished is a suspect whose row is gone: its entity may have another one, or none.
+func (t *table) vanished(s suspect) {
+	if s.entity == none || t.shard.entities == nil {
+		return
+	}
+	t.shard.at(s.entity).flags &^= seen
+	t.extra = append(t.extra, ghost{s.key, s.entity})
+}
+
+// second looks at a suspect another time.
+func (t *table) second(s suspect, record source.Record, now time.Time, last bool) {
+	v := t.shard.look(record, now)
+	if !s.known && v.fault != Missing {
+		t.matched++
+	}
+	if t.accept(&v, record.ID) {
+		return
+	}
+	before, moved := s.since, v.look != s.look
+	if s = suspectOf(&v, record.ID, now); !moved {
+		s.since = before
+	}
+	if !last {
+		t.suspects = append(t.suspects, s)
+		return
+	}
+	old := t.isOld(&v, record.ID, s.since, now)
+	e := t.example(&v, record.ID)
+	switch {
+	case moved:
+		t.shard.tally.doubt(Changing, e)
+	case !old:
+		t.shard.tally.doubt(Young, e)
+	case v.fault == Missing:
+		t.missing(e)
+	default:
+		t.shard.tally.fault(v.fault, e)
+	}
+}
+
+// isOld reports whether a row has not changed for so long that what it says must have been published: by its own time, or since
+// it was seen first.
+func (t *table) isOld(v *verdict, row uint64, since, now time.Time) bool {
+	window := t.shard.Window
+	if v.fault != Missing || row <= t.shard.newest {
+		// What the tail has passed is no new row.
+		window = min(window, mostWindow)
+	}
+	due := window + 2*t.run.Pause
+	return now.Sub(since) >= due || !v.time.IsZero() && now.Sub(v.time) >= due
+}
+
+// missing reports a row without an event, unless the bus need not have one.
+func (t *table) missing(e Example) {
+	places := t.run.Bus.Places()
+	if from, why := t.shard.expectedFrom(places); e.Row < from {
+		t.shard.tally.doubt(why, e)
+		return
+	}
+	if _, rejected := t.shard.rejected[e.Row]; rejected {
+		e.What += "; the bus refused it, it is in the dead letters"
+		t.rejectedRows++
+	}
+	for _, p := range places {
+		if p.Thinned && t.shard.facts != nil && t.shard.uses(p) {
+			t.shard.tally.doubt(Thinned, e)
+			return
+		}
+	}
+	if e.Row > t.shard.newest {
+		t.shard.behind++
+	}
+	t.shard.tally.fault(Missing, e)
+}
