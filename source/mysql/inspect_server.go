@@ -54,7 +54,7 @@ func (f *serverFacts) role() string {
 // readOnly returns the variable that says that the server takes no writes, "" when none does.
 func (f *serverFacts) readOnly() string {
 	for _, name := range []string{"super_read_only", "innodb_read_only", "read_only"} {
-		if value := f.variables[name]; value != "" && value != "OFF" && value != "0" {
+		if isSet(f.variables[name]) {
 			return name
 		}
 	}
@@ -119,13 +119,21 @@ func (f *serverFacts) judgeRole(r *inspect.Report) {
 		r.Add(inspect.Warning, inspect.Replica, "server", what).
 			Says("point BRIDGE_SOURCE_URL to the server that takes the writes; otherwise %s", timeDecides)
 	}
+	if proxy := f.proxy(); proxy != "" {
+		r.Add(inspect.Warning, inspect.Proxied, "server", "is "+proxy+", which may send reads to another server than writes").
+			Says("have it send the reads of this login to the server that takes the writes; otherwise %s", timeDecides)
+	}
+}
+
+// proxy names what stands before the server, "" when nothing shows.
+func (f *serverFacts) proxy() string {
 	comment := strings.ToLower(f.variables["version_comment"] + f.variables["version"])
 	for _, proxy := range []string{"ProxySQL", "Vitess", "MaxScale", "MyCat"} {
 		if strings.Contains(comment, strings.ToLower(proxy)) {
-			r.Add(inspect.Warning, inspect.Proxied, "server", "is "+proxy+", which may send reads to another server than writes").
-				Says("have it send the reads of this login to the server that takes the writes; otherwise %s", timeDecides)
+			return proxy
 		}
 	}
+	return ""
 }
 
 // usualLockWait is the longest innodb_lock_wait_timeout that fits into the least hot time of a vacant id, 60 s.

@@ -115,6 +115,11 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let an administrator run: %s",
 			source.ErrUnfit, s.addUnique(s.spec.Key...))
 	}
+	// Invariant 5: what is not found here is not there, where Traits says so.
+	return s.source.connector.server.Load().waiting.around(ctx, c, func() error { return s.readAllKeys(ctx, c, q, p) })
+}
+
+func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
 	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange))
 	if err != nil {

@@ -30,6 +30,8 @@ type server struct {
 	account string
 	// identity is the SQL that tells servers apart, a list of expressions.
 	identity string
+	// waiting is how to have a read show what other members have committed; zero where there are none.
+	waiting waiting
 }
 
 func (s server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
@@ -96,6 +98,9 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 		return err
 	}
 	if found.identity, err = identify(ctx, session, found); err != nil {
+		return err
+	}
+	if found.waiting, err = askWaiting(ctx, session); err != nil {
 		return err
 	}
 	for _, statement := range requiredSettings(c.isolation) {

@@ -12,7 +12,7 @@ import (
 
 // traitVariables tell how ids are handed out and whose transactions the server can show. A server lists those it has.
 const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
-	"'innodb_lock_wait_timeout', 'read_only', 'wsrep_on', 'wsrep_cluster_address', " +
+	"'innodb_lock_wait_timeout', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'wsrep_cluster_address', " +
 	"'group_replication_group_name', 'group_replication_single_primary_mode')"
 
 // Traits asks the server.
@@ -20,6 +20,7 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	variables := make(map[string]string)
 	var create string
 	primary := false
+	var writer writerFacts
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		err := c.query(ctx, traitVariables, func(get func(string) string) {
 			variables[get("Variable_name")] = get("Value")
@@ -35,14 +36,15 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 			return err
 		}
 		primary = s.shape.index == "PRIMARY"
-		return nil
+		writer, err = s.askWriter(ctx, c, variables)
+		return err
 	})
 	if err != nil {
 		return source.Traits{}, fmt.Errorf("ask about the ids of %s: %w", s.spec.Table, s.explain(err))
 	}
 	t := order(variables, create)
 	t.Evidence, t.EvidenceWhy = evidence(variables, create, primary)
-	t.Writer, t.WriterWhy = t.Evidence, t.EvidenceWhy
+	t.Writer, t.WriterWhy = writer.writer()
 	t.ModifiedIndexed = s.shape.modified != ""
 	if seconds, err := strconv.Atoi(variables["innodb_lock_wait_timeout"]); err == nil {
 		t.LockWait = time.Duration(seconds) * time.Second

@@ -1,0 +1,71 @@
+package mysql_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+)
+
+func TestTraitsOfARealServer(t *testing.T) {
+	server := testenv.StartMariaDB(t)
+	b := newBase(t, server)
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50) NOT NULL UNIQUE, at DATETIME)")
+	s := b.login(t, "SELECT ON t").Shard(source.Spec{Table: "t", ID: "id", Key: []string{"name"}, UniqueKey: true, Modified: "at"})
+	expect := func(t *testing.T, writer bool, why string) {
+		t.Helper()
+		traits, err := s.Traits(t.Context())
+		if err != nil || traits.Writer != writer || !strings.Contains(traits.WriterWhy, why) {
+			t.Errorf("writer %t because %q, %v; want %t because of %q", traits.Writer, traits.WriterWhy, err, writer, why)
+		}
+	}
+	t.Run("with SELECT alone it is the writer", func(t *testing.T) { expect(t, true, "copies from no other") })
+	t.Run("while it is read-only it is not", func(t *testing.T) {
+		b.exec(t, "SET GLOBAL read_only = ON")
+		defer b.exec(t, "SET GLOBAL read_only = OFF")
+		expect(t, false, "read_only")
+	})
+	t.Run("while it copies from another server it is not", func(t *testing.T) {
+		b.exec(t, "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='nobody'")
+		b.exec(t, "START SLAVE")
+		defer b.exec(t, "STOP SLAVE; RESET SLAVE ALL")
+		eventually(t, func() bool {
+			traits, err := s.Traits(t.Context())
+			return err == nil && !traits.Writer && strings.Contains(traits.WriterWhy, "copies from another")
+		})
+	})
+}
+
+// One node is a cluster, too: its session must take the setting, wait, and go back.
+func TestKeysWaitForAGaleraCluster(t *testing.T) {
+	const library = "/usr/lib/galera/libgalera_smm.so"
+	if _, err := os.Stat(library); err != nil {
+		t.Skipf("Galera is not installed: %v", err)
+	}
+	server := testenv.StartMariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+library, "--wsrep-cluster-address=gcomm://", "--binlog-format=ROW",
+		"--innodb-autoinc-lock-mode=2", "--wsrep-node-address=127.0.0.1", "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:0;ist.recv_addr=127.0.0.1:0")
+	b := newBase(t, server)
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50) NOT NULL UNIQUE)")
+	b.exec(t, "INSERT INTO t VALUES (1, 'a')")
+	source1 := b.login(t, "SELECT ON t")
+	s := source1.Shard(source.Spec{Table: "t", ID: "id", Key: []string{"name"}, UniqueKey: true})
+	traits, err := s.Traits(t.Context())
+	if err != nil || !traits.Writer || !strings.Contains(traits.WriterWhy, "wsrep_sync_wait") || traits.Evidence {
+		t.Errorf("traits %+v, %v", traits, err)
+	}
+	waits := func() string {
+		return b.query(t, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_causal_reads'")
+	}
+	before := waits()
+	if ids, _ := byKey(t, s, texts("a"), texts("b")); !slices.Equal(ids, []uint64{1}) {
+		t.Errorf("keys find %d", ids)
+	}
+	between := waits()
+	read(t, s, source.Query{Limit: 9})
+	if after := waits(); before == between || between != after {
+		t.Errorf("causal reads: %s, after a read by keys %s, after a page %s", before, between, after)
+	}
+}
