@@ -28,9 +28,9 @@ func (p *pass) finish(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// forget drops entities from the view that are gone for long.
+// forget drops entities from the view that are gone for long, in the first run of a day.
 func (p *pass) forget(ctx context.Context) error {
-	if p.opts.Kind == event.Release || time.Since(p.forgot) < forgetEvery && !p.forgot.IsZero() {
+	if p.opts.Kind == event.Release || !p.newDay {
 		return nil
 	}
 	before := p.run.Clock.Add(-keptGone)
@@ -47,7 +47,6 @@ func (p *pass) forget(ctx context.Context) error {
 			return err
 		}
 		if from == nil {
-			p.forgot = time.Now()
 			return nil
 		}
 	}

@@ -70,7 +70,7 @@ func TestGuardBeyond(t *testing.T) {
 	}
 }
 
-// Fifty and five thousand rows: below and above what the guard lets pass whatever their share, and more than one nomination.
+// Fifty and 2500 rows: below and above what the guard lets pass whatever their share, and more than one nomination.
 func TestGuardHoldsDeletesBack(t *testing.T) {
 	events := []struct {
 		name   string
@@ -90,7 +90,7 @@ func TestGuardHoldsDeletesBack(t *testing.T) {
 		}},
 	}
 	for _, event := range events {
-		for _, rows := range []int{50, 5000} {
+		for _, rows := range []int{50, 2500} {
 			t.Run(fmt.Sprintf("%s, %d rows before", event.name, rows), func(t *testing.T) { testHeldBack(t, rows, event.happen) })
 		}
 	}
@@ -132,8 +132,8 @@ func TestGuardLetsReplacedRowsPass(t *testing.T) {
 		t.Run(fmt.Sprintf("tail behind: %v", behind), inBubble(func(t *testing.T) {
 			w := newWorld(t, event.Capability)
 			w.options.PageRows = 500
-			w.fill("a", 5000)
-			for i := 1; i <= 5000; i++ {
+			w.fill("a", 1500)
+			for i := 1; i <= 1500; i++ {
 				if i%3 == 0 {
 					w.table.Replace(fmt.Sprintf("a%d", i), "1", "0")
 				}

@@ -66,14 +66,14 @@ type Mode struct {
 }
 
 const (
-	// viewRows is how many entries of the view are read at once.
-	viewRows = 2000
+	// minViewRows and maxViewRows are how many entries of the view are read at once, whose entities take about viewBytes at most.
+	minViewRows, maxViewRows = 200, 10_000
+	viewBytes                = 2 << 20
 	// candidateBytes bounds the entities that are looked for by key together.
 	candidateBytes = 1 << 20
 	// keptGone is how long an entity that is gone is remembered, so that it follows on its past if it comes back.
 	keptGone = 7 * 24 * time.Hour
-	// forgetEvery is how often the view is searched for those that are gone for longer, forgetSlice how many entries at once.
-	forgetEvery = 24 * time.Hour
+	// forgetSlice is how many entries of a view are searched at once for those that are gone for longer.
 	forgetSlice = 5000
 )
 

@@ -15,6 +15,8 @@ type pass struct {
 	*Reconciler
 	mode Mode
 	run  checkpoint.Run
+	// newDay says that the run before began on another day than this pass.
+	newDay bool
 	// resumed says that run was on record and had not ended.
 	resumed bool
 	// unjudged says why absence is not judged, empty where it is.
@@ -65,6 +67,7 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.newDay = !last.Started.IsZero() && last.Started.YearDay() != time.Now().UTC().YearDay()
 	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	if p.resumed {
 		last.Allowed = last.Allowed || p.mode.AllowDeletes

@@ -244,6 +244,14 @@ func TestEntitiesGoneForLongAreForgotten(t *testing.T) {
 	w.enter([]byte(entity("old")), checkpoint.Known{Row: 1, Fate: checkpoint.Gone, Since: time.Now().Add(-8 * 24 * time.Hour)})
 	w.enter([]byte(entity("new")), checkpoint.Known{Row: 1, Fate: checkpoint.Gone, Since: time.Now().Add(-6 * 24 * time.Hour)})
 	w.run(reconcile.Mode{})
+	if old := w.known([]byte(entity("old"))); old.Fate != checkpoint.Gone {
+		t.Errorf("the very first run forgot %v", old)
+	}
+	yesterday := checkpoint.Run{Started: time.Now().Add(-24 * time.Hour), Ended: time.Now()}
+	if err := w.store.SaveRun(t.Context(), key, yesterday, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.run(reconcile.Mode{})
 	if old, kept := w.known([]byte(entity("old"))), w.known([]byte(entity("new"))); old.Fate != checkpoint.Unknown || kept.Fate != checkpoint.Gone {
 		t.Errorf("old %v, new %v", old, kept)
 	}

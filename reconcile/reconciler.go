@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"bridge/checkpoint"
 	"bridge/event"
@@ -20,8 +19,6 @@ type Reconciler struct {
 	// reading is full while somebody uses the source: the scan reads ahead of what is compared.
 	reading  chan struct{}
 	siblings []Sibling
-	// forgot is when the view was last searched for entities that are gone for long.
-	forgot time.Time
 }
 
 // New returns a reconciler under o.

@@ -7,13 +7,15 @@ import (
 )
 
 // viewCursor walks the live and soft-deleted entities of a view in the order of their rows. What is read may be as old as
-// viewRows entries: at worst it nominates what the owner has published since.
+// what it has read ahead: at worst it nominates what the owner has published since.
 type viewCursor struct {
 	reconciler *Reconciler
 	entries    []checkpoint.Entity
 	next       int
-	after      uint64
-	ended      bool
+	// limit is how many entries are read next.
+	limit int
+	after uint64
+	ended bool
 }
 
 // peek returns the entry at the cursor, nil at the end; advance moves on. The entry is valid until the next peek.
@@ -34,16 +36,25 @@ func (c *viewCursor) advance() { c.next++ }
 // fill reads the next entries. All that have the same row come together.
 func (c *viewCursor) fill(ctx context.Context) error {
 	r := c.reconciler
+	limit := max(c.limit, minViewRows)
 	err := r.retry(ctx, "read the view", func() (err error) {
-		c.entries, err = r.opts.Store.ByRow(ctx, r.key(), c.after, viewRows, c.entries[:0])
+		clear(c.entries)
+		c.entries, err = r.opts.Store.ByRow(ctx, r.key(), c.after, limit, c.entries[:0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	c.next, c.ended = 0, len(c.entries) < viewRows
-	if !c.ended {
-		c.after = c.entries[len(c.entries)-1].Row
+	c.next, c.ended = 0, len(c.entries) < limit
+	if c.ended {
+		return nil
 	}
+	c.after = c.entries[len(c.entries)-1].Row
+	// Invariant 7: as many as fit, if they are like those before.
+	size := 0
+	for i := range c.entries {
+		size += len(c.entries[i].Entity)
+	}
+	c.limit = min(viewBytes*len(c.entries)/max(size, 1), 2*limit, maxViewRows)
 	return nil
 }
