@@ -84,6 +84,7 @@ func (s *shard) add(m *Message, e *envelope) {
 	case doubted:
 		s.doubt(m, e, p)
 	}
+	s.shapes.note(s, m, e, p)
 	if m.Header.Origin == string(sink.FromTail) {
 		s.noteTail(m.Place, e.row)
 	}
@@ -133,6 +134,12 @@ func (s *shard) settle(places []Place) {
 			continue
 		}
 		s.tally.faults(Altered, found.Count, found.Examples)
+	}
+	for _, stranger := range s.shapes.strangers() {
+		if !stranger.proven {
+			s.unproven--
+		}
+		s.tally.fault(Altered, stranger.first)
 	}
 	s.tally.doubts(Unproven, s.unproven)
 	if s.entities != nil {

@@ -45,6 +45,8 @@ type finding struct {
 	// why says why it is refuted or doubted, doubt what could explain it.
 	why   string
 	doubt doubtful
+	// usual says that its members are those of the table's columns, strange that one of them is of no column.
+	usual, strange bool
 	// key is the entity's, keyed whether the event tells it.
 	key   key
 	keyed bool
@@ -61,6 +63,7 @@ func (s *shard) prove(m *Message, e *envelope) finding {
 	}
 	same, unknown := s.spread(e, names)
 	f := s.proveBody(m, e, ops, same, unknown)
+	f.usual, f.strange = same && e.reason == "", unknown && f.proof != refuted
 	f.key, f.keyed = s.keyOf(e.row)
 	switch why := s.proveHeader(&m.Header, e); {
 	case !f.keyed && s.Kind == event.Capability:

@@ -39,6 +39,7 @@ type shard struct {
 	// doubted are the events that lossy columns may explain; behind counts missing rows above newest.
 	doubted map[doubtful]*Finding
 	behind  uint64
+	shapes  shapes
 
 	// Memory that is used again.
 	values [][]byte

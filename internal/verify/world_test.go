@@ -23,8 +23,9 @@ type world struct {
 	options event.Options
 	encoder *event.Encoder
 	bus     *recording
-	// last are the entities' last events by key.
+	// last are the entities' last events by key, gone are those whose last one is a deleted one.
 	last map[string]string
+	gone map[string]bool
 }
 
 var (
@@ -38,7 +39,7 @@ var (
 func newWorld(t *testing.T, kind event.Kind) *world {
 	t.Helper()
 	w := &world{
-		t: t, table: memory.NewTable(spec, list...), bus: &recording{place: verify.Place{Name: "T/0"}}, last: make(map[string]string),
+		t: t, table: memory.NewTable(spec, list...), bus: &recording{place: verify.Place{Name: "T/0"}}, last: make(map[string]string), gone: make(map[string]bool),
 		options: event.Options{Stream: "things", Shard: "thing", Kind: kind, Source: "shop", Table: "thing"},
 	}
 	w.encoder = w.newEncoder()
@@ -75,9 +76,10 @@ func (w *world) publish(id uint64) {
 	row := event.Row{Record: page.Records[0], Read: page.Now}
 	name := string(row.Values[1])
 	if w.options.Kind == event.Capability {
-		if row.Predecessor = w.last[name]; row.Predecessor != "" {
+		if row.Predecessor = w.last[name]; row.Predecessor != "" && !w.gone[name] {
 			row.Op = event.Modified
 		}
+		delete(w.gone, name)
 	}
 	_, ev, err := w.encoder.Append(nil, row)
 	w.send(ev, row.ID, err)
@@ -98,7 +100,7 @@ func (w *world) remove(id uint64, name string) {
 	entity := append([]byte{byte(len(name) + 1)}, name...)
 	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Entity: entity, ID: id, Read: time.Now(), Predecessor: w.last[name]})
 	w.send(ev, id, err)
-	delete(w.last, name)
+	w.last[name], w.gone[name] = ev.ID, true
 }
 
 func (w *world) send(ev event.Event, row uint64, err error) {

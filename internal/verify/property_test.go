@@ -1,0 +1,93 @@
+package verify_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"testing"
+
+	"bridge/event"
+	"bridge/internal/verify"
+)
+
+// life publishes a random history of a few entities, whose events follow on one another as bridge has them do. It returns the
+// messages of each entity.
+func life(t *testing.T, random *rand.Rand) (w *world, of map[string][]int) {
+	t.Helper()
+	w, of = newWorld(t, event.Capability), make(map[string][]int)
+	rows, state := make(map[string]uint64), 0
+	for range 60 {
+		name := string(rune('a' + random.IntN(6)))
+		of[name] = append(of[name], len(w.bus.messages))
+		state++
+		switch row, there := rows[name]; {
+		case !there:
+			rows[name] = w.insert(name, fmt.Sprint(state))
+		case random.IntN(4) == 0:
+			w.remove(row, name)
+			delete(rows, name)
+		default:
+			rows[name] = w.replace(row, name, fmt.Sprint(state))
+		}
+	}
+	return w, of
+}
+
+var moments = regexp.MustCompile(`"time":[0-9]+`)
+
+// TestNoSingleFaultIsMissed plants every fault at every place of random histories.
+func TestNoSingleFaultIsMissed(t *testing.T) {
+	for seed := range uint64(3) {
+		w, of := life(t, rand.New(rand.NewPCG(seed, 1)))
+		clean := slices.Clone(w.bus.messages)
+		mustFind := func(what string, messages []*verify.Message) {
+			t.Helper()
+			w.bus.messages, w.bus.read = messages, 0
+			if r := w.check(); r.Good {
+				t.Errorf("seed %d: nothing was found although %s", seed, what)
+			}
+		}
+		w.bus.read = 0
+		want(t, w.check(), "")
+		for i := range clean {
+			mustFind(fmt.Sprintf("message %d was removed", i), slices.Delete(slices.Clone(clean), i, i+1))
+			altered := slices.Clone(clean)
+			m := *clean[i]
+			m.Value = slices.Clone(m.Value)
+			// Any byte: a random one of every message.
+			m.Value[rand.New(rand.NewPCG(seed, uint64(i))).IntN(len(m.Value))] ^= 1
+			altered[i] = &m
+			if bytes.Contains(m.Value, []byte("ABSENT")) && bytes.Equal(moments.ReplaceAll(m.Value, nil), moments.ReplaceAll(clean[i].Value, nil)) {
+				// When a row was looked for and not found is told by nothing else.
+				continue
+			}
+			mustFind(fmt.Sprintf("message %d was altered: %s", i, m.Value), altered)
+		}
+		for name, places := range of {
+			for n := 1; n < len(places); n++ {
+				swapped := slices.Clone(clean)
+				swapped[places[n-1]], swapped[places[n]] = swapped[places[n]], swapped[places[n-1]]
+				mustFind(fmt.Sprintf("messages %d and %d of %s were swapped", places[n-1], places[n], name), swapped)
+			}
+		}
+	}
+}
+
+// TestRepeatedRunsAreNoFault repeats runs of messages as kills do: each begins again somewhere and goes on to its newest.
+func TestRepeatedRunsAreNoFault(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		w, _ := life(t, random)
+		var messages []*verify.Message
+		for i := 0; i < len(w.bus.messages); i++ {
+			m := *w.bus.messages[i]
+			if messages = append(messages, &m); random.IntN(10) == 0 {
+				i -= min(i, random.IntN(8)) + 1
+			}
+		}
+		w.bus.messages = messages
+		want(t, w.check(), "")
+	}
+}
