@@ -56,7 +56,7 @@ func newQueries(t tableName, sh *shape) queries {
 	if m := sh.modified; m.by != "" {
 		from := " FROM " + t.quoted() + " " + m.by + " WHERE " + m.column
 		q.changes = "SELECT " + m.column + ", " + id + from + " >= ?1 AND " + m.column + " < ?2 AND " + id + " > 0 ORDER BY " + m.column
-		q.greatest = "SELECT " + m.column + from + " IS NOT NULL ORDER BY " + m.column + " DESC LIMIT 1"
+		q.greatest = "SELECT MAX(" + m.column + ") FROM " + t.quoted() + " " + m.by
 	}
 	return q
 }

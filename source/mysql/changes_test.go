@@ -1,0 +1,130 @@
+package mysql_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+// The handler counters prove that a read of changes begins at the cursor, ends at its limit, and looks at no row.
+func TestChangesReadTheirIndexEntriesOnly(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	for _, layout := range []struct{ name, definition string }{
+		{"an index on MODIFIED alone", "id BIGINT UNSIGNED PRIMARY KEY, at DATETIME(3) NOT NULL, body TEXT, KEY (at)"},
+		{"a nullable timestamp and a signed id", "id INT PRIMARY KEY, at TIMESTAMP(6) NULL, body TEXT, KEY (at)"},
+		{"an index on MODIFIED and the id", "id INT PRIMARY KEY, at DATETIME(6), body TEXT, KEY (at, id)"},
+		{"an index on both beside another primary key", "body VARCHAR(600), k INT AUTO_INCREMENT PRIMARY KEY, id INT NOT NULL UNIQUE, at DATETIME NOT NULL, KEY (at), KEY ordered (at, id)"},
+		{"seconds", "id BIGINT PRIMARY KEY, at DATETIME NOT NULL, body TEXT, KEY (at)"},
+	} {
+		t.Run(layout.name, func(t *testing.T) {
+			b.exec(t, "CREATE OR REPLACE TABLE changed ("+layout.definition+")")
+			// Ten rows a second, and 5000 at once.
+			b.exec(t, "INSERT INTO changed (id, at, body) SELECT 2*seq, '2026-01-01' + INTERVAL seq DIV 10 SECOND, REPEAT('b', 500) FROM seq_1_to_10000")
+			b.exec(t, "INSERT INTO changed (id, at, body) SELECT 30000 + seq, '2026-02-01 12:00:00', REPEAT('b', 500) FROM seq_1_to_5000")
+			s := b.source.Shard(source.Spec{Table: "changed", ID: "id", Modified: "at"})
+			for _, q := range []source.ChangeQuery{
+				{Limit: 100},
+				{After: source.Cursor{Modified: "2026-01-01 00:10:00"}, Limit: 100},
+				{After: source.Cursor{Modified: "2026-01-01 00:10:00", ID: 12004}, Limit: 100},
+				{After: source.Cursor{Modified: "2026-01-01 00:10:00"}, Through: "2026-01-01 00:10:03", Limit: 1000},
+				{After: source.Cursor{Modified: "2026-02-01 12:00:00", ID: 34000}, Limit: 100},
+				{After: source.Cursor{Modified: "2026-02-01 12:00:00", ID: 35000}, Limit: 100},
+				{After: source.Cursor{Modified: "2027-01-01 00:00:00"}, Limit: 100},
+			} {
+				var c source.Changes
+				cost, err := mysql.ChangesCost(t.Context(), s, q, &c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				// A range of the cursor's time, and one behind it.
+				if cost["Handler_read_key"]+cost["Handler_read_first"] == 0 || cost["Handler_read_key"] > 2 || cost["Handler_read_next"] > len(c.List)+1 {
+					t.Errorf("%+v: %d changes cost %s", q, len(c.List), nonZero(cost))
+				}
+				for _, name := range []string{"Handler_read_rnd", "Handler_read_rnd_next", "Handler_tmp_write", "Sort_rows", "Sort_range", "Sort_scan", "Select_full_join"} {
+					if cost[name] != 0 {
+						t.Errorf("%+v: %s is %d", q, name, cost[name])
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestChangesWhereTheIndexHasNotTheID(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, id INT NOT NULL UNIQUE, at DATETIME NOT NULL, KEY (at, k))")
+	b.exec(t, "INSERT INTO t SELECT UUID_SHORT() % 1000000 * 10000 + seq, seq, '2026-01-01' + INTERVAL seq DIV 700 SECOND FROM seq_1_to_2000")
+	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
+	var ids []uint64
+	for q := (source.ChangeQuery{Limit: 300}); ; {
+		var c source.Changes
+		if err := s.ReadChanges(t.Context(), q, &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range c.List {
+			ids, q.After = append(ids, at.ID), at
+		}
+		if !c.More {
+			break
+		}
+	}
+	if len(ids) != 2000 || !slices.IsSorted(ids) {
+		t.Errorf("%d changes, in order %t", len(ids), slices.IsSorted(ids))
+	}
+}
+
+func TestChangesOfOddTimes(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE t (id BIGINT PRIMARY KEY, at DATETIME, stamp TIMESTAMP(3) NULL, day DATE, KEY (at), KEY (stamp), KEY (day))")
+	b.exec(t, `SET sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'; INSERT INTO t VALUES (-1, '2026-01-01', '2026-01-01', '2026-01-01'), (0, '2026-01-01', '2026-01-01', '2026-01-01'),
+		(1, '0000-00-00', '0000-00-00', '0000-00-00'), (2, '2024-02-31', '2026-01-02 00:00:00.5', '2024-02-31'), (3, NULL, NULL, NULL), (4, '9999-12-31 23:59:59', '2038-01-19 03:14:07.999', '9999-12-31')`)
+	for _, column := range []string{"at", "stamp", "day"} {
+		s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: column})
+		var c source.Changes
+		if err := s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, &c); err != nil {
+			t.Fatal(err)
+		}
+		var ids []uint64
+		for _, at := range c.List {
+			ids = append(ids, at.ID)
+		}
+		if !slices.Equal(ids, []uint64{1, 2, 4}) {
+			t.Errorf("changes by %s: %v", column, c.List)
+		}
+		for _, at := range c.List {
+			var behind source.Changes
+			if err := s.ReadChanges(t.Context(), source.ChangeQuery{After: at, Limit: 9}, &behind); err != nil || len(behind.List) > 2 {
+				t.Errorf("after %v: %v, %v", at, behind.List, err)
+			}
+		}
+		q := source.ChangeQuery{After: source.Cursor{Modified: "2026-01-01' OR '1", ID: 1}, Limit: 9}
+		if err := s.ReadChanges(t.Context(), q, &c); err == nil {
+			t.Error("a cursor that is no time is no error")
+		}
+	}
+}
+
+func TestAnIndexOnModifiedMayComeAndGo(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t), func(o *mysql.Options) { o.RefreshEvery = time.Hour })
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY, at DATETIME, KEY one (at))")
+	b.exec(t, "INSERT INTO t VALUES (1, '2026-01-01')")
+	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
+	var c source.Changes
+	readIt := func() error { return s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, &c) }
+	if err := readIt(); err != nil || len(c.List) != 1 {
+		t.Fatal(c.List, err)
+	}
+	b.exec(t, "ALTER TABLE t DROP KEY one, ADD KEY two (at, id)")
+	if err := readIt(); err != nil || len(c.List) != 1 {
+		t.Errorf("by another index: %v, %v", c.List, err)
+	}
+	b.exec(t, "ALTER TABLE t DROP KEY two")
+	if err := readIt(); !errors.Is(err, source.ErrUnfit) {
+		t.Errorf("without an index: %v", err)
+	}
+}

@@ -1,0 +1,131 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/source"
+	"bridge/source/sqlite"
+)
+
+// However times are stored, as long as they are all stored alike, changes come in the order of the moments.
+func TestChangesOfEveryFormOfTimes(t *testing.T) {
+	berlin := time.FixedZone("", 2*3600)
+	for _, test := range []struct {
+		name, definition string
+		stored           func(at time.Time) any
+	}{
+		{"texts with milliseconds", "DATETIME", func(at time.Time) any { return at.Format("2006-01-02 15:04:05.000") }},
+		{"texts with as many digits as it takes", "TIMESTAMP", func(at time.Time) any { return at.Format("2006-01-02 15:04:05.999") }},
+		{"texts with a T and a Z", "TEXT", func(at time.Time) any { return at.Format("2006-01-02T15:04:05.000Z") }},
+		{"texts with a Z and as many digits as it takes", "TEXT", func(at time.Time) any { return at.Format(time.RFC3339Nano) }},
+		{"texts with an offset", "DATETIME", func(at time.Time) any { return at.In(berlin).Format("2006-01-02 15:04:05.000-07:00") }},
+		{"texts as Go writes them", "DATETIME", func(at time.Time) any { return at.String() }},
+		{"whole seconds in texts", "DATETIME", func(at time.Time) any { return at.Format(time.DateTime) }},
+		{"minutes in texts", "DATETIME", func(at time.Time) any { return at.Format("2006-01-02 15:04") }},
+		{"days", "DATE", func(at time.Time) any { return at.Format(time.DateOnly) }},
+		{"Unix time", "INTEGER", func(at time.Time) any { return at.Unix() }},
+		{"Unix time with a fraction", "REAL", func(at time.Time) any { return float64(at.UnixMilli())/1000 + 0 }},
+		{"Julian days", "REAL", func(at time.Time) any { return float64(at.UnixMilli())/86_400_000 + 2440587.5 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBase(t, wal)
+			b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, at "+test.definition+"); CREATE INDEX i ON t (at)")
+			start := time.Date(2026, 3, 1, 23, 59, 40, 0, time.UTC)
+			for id := range 300 {
+				at := start.Add(time.Duration(rand.IntN(160)) * 250 * time.Millisecond)
+				b.exec(t, "INSERT INTO t VALUES (?, ?)", id+1, test.stored(at))
+			}
+			b.exec(t, "INSERT INTO t VALUES (1000, NULL)")
+			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
+			p := read(t, s, source.Query{Limit: 1000})
+			var want []source.Cursor
+			for _, r := range p.Records {
+				if v := r.Values[1]; v != nil {
+					want = append(want, source.Cursor{Modified: string(v), ID: r.ID})
+				}
+			}
+			slices.SortFunc(want, func(a, b source.Cursor) int {
+				if c := strings.Compare(a.Modified, b.Modified); c != 0 {
+					return c
+				}
+				return int(a.ID) - int(b.ID)
+			})
+			for _, limit := range []int{1, 7, 1000} {
+				if got := follow(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, want) {
+					t.Fatalf("%d at a time: %d changes, want %d", limit, len(got), len(want))
+				}
+			}
+			from, to := want[100], want[200].Modified
+			got := follow(t, s, source.ChangeQuery{After: from, Through: to, Limit: 9})
+			end := slices.IndexFunc(want, func(at source.Cursor) bool { return at.Modified > to })
+			if end < 0 {
+				end = len(want)
+			}
+			if !slices.Equal(got, want[101:end]) {
+				t.Errorf("from %v through %s: %d changes, want %d", from, to, len(got), end-101)
+			}
+		})
+	}
+}
+
+func follow(t *testing.T, s source.Shard, q source.ChangeQuery) (all []source.Cursor) {
+	t.Helper()
+	for {
+		var c source.Changes
+		if err := s.ReadChanges(t.Context(), q, &c); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c.List...)
+		if !c.More {
+			return all
+		}
+		q.After = c.List[len(c.List)-1]
+	}
+}
+
+func TestChangesCostTheirIndexEntries(t *testing.T) {
+	for name, create := range map[string]string{
+		"a column":               "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME, v); CREATE INDEX i ON t (at)",
+		"a column and the id":    "CREATE TABLE t (id INT NOT NULL UNIQUE, at DATETIME, v); CREATE INDEX i ON t (at, id)",
+		"without rowid":          "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, at DATETIME, v) WITHOUT ROWID; CREATE INDEX i ON t (at)",
+		"in descending order":    "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME, v); CREATE INDEX i ON t (at DESC)",
+		"in another collation":   "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME, v); CREATE INDEX i ON t (at COLLATE NOCASE)",
+		"beside a partial index": "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME, v); CREATE INDEX p ON t (at) WHERE v; CREATE INDEX i ON t (at)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBase(t, wal)
+			b.exec(t, create)
+			b.exec(t, "INSERT INTO t (id, at) VALUES (1, '2026-01-02 03:04:05'), (2, '2026-01-02 03:04:04')")
+			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
+			steps, err := sqlite.ChangesPlan(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := strings.Join(steps, "\n")
+			if len(steps) != 2 || strings.Contains(plan, "B-TREE") || strings.Count(plan, "SEARCH main.t USING COVERING INDEX i") != 2 {
+				t.Errorf("changes are not read along the index:\n%s", plan)
+			}
+			if got := fmt.Sprint(follow(t, s, source.ChangeQuery{Limit: 1})); got != "[{2026-01-02 03:04:04.000000 2} {2026-01-02 03:04:05.000000 1}]" {
+				t.Errorf("changes %s", got)
+			}
+		})
+	}
+}
+
+func TestChangesPassOverWhatIsNoTime(t *testing.T) {
+	b := newBase(t, wal)
+	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT); CREATE INDEX i ON t (at)")
+	b.exec(t, "INSERT INTO t VALUES (-1, '2026-01-01 00:00:00'), (1, ''), (2, '2026-01-01 00:00:00'), (3, '2026-01-01 00:00:00 or so'), (4, '2026-01-02 00:00:00')")
+	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
+	if got := fmt.Sprint(follow(t, s, source.ChangeQuery{Limit: 10})); got != "[{2026-01-01 00:00:00.000000 2} {2026-01-02 00:00:00.000000 4}]" {
+		t.Errorf("changes %s", got)
+	}
+	if err := s.ReadChanges(t.Context(), source.ChangeQuery{After: source.Cursor{Modified: "soon"}, Limit: 1}, new(source.Changes)); err == nil {
+		t.Error("a cursor that is no time is no error")
+	}
+}
