@@ -93,6 +93,52 @@ func TestTimeAgreesWithTheStandardLibrary(t *testing.T) {
 	}
 }
 
+func TestTextRoundsDownToWhatTheColumnHolds(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_999_999, time.UTC)
+	shanghai := time.FixedZone("+08", 8*3600)
+	for _, test := range []struct {
+		column source.Column
+		zone   *time.Location
+		want   string
+	}{
+		{source.Column{Kind: source.DateTime}, nil, "2026-01-02 03:04:05"},
+		{source.Column{Kind: source.DateTime, Precision: 1}, nil, "2026-01-02 03:04:05.6"},
+		{source.Column{Kind: source.DateTime, Precision: 3}, shanghai, "2026-01-02 11:04:05.678"},
+		{source.Column{Kind: source.Timestamp, Precision: 6}, shanghai, "2026-01-02 03:04:05.678999"},
+		{source.Column{Kind: source.Date}, nil, "2026-01-02"},
+		{source.Column{Kind: source.Date}, time.FixedZone("-04", -4*3600), "2026-01-01"},
+		{source.Column{Kind: source.Clock, Precision: 6}, nil, ""},
+		{source.Column{Kind: source.Text}, nil, ""},
+	} {
+		if got := test.column.Text(at.In(shanghai), test.zone); got != test.want {
+			t.Errorf("%+v in %v: %q, want %q", test.column, test.zone, got, test.want)
+		}
+	}
+	column := source.Column{Kind: source.Timestamp}
+	for year, want := range map[int]string{-1: "", 0: "0000-01-01 00:00:00", 9999: "9999-01-01 00:00:00", 10000: ""} {
+		if got := column.Text(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), nil); got != want {
+			t.Errorf("year %d: %q, want %q", year, got, want)
+		}
+	}
+}
+
+func TestTextIsTheInverseOfTime(t *testing.T) {
+	zones := []*time.Location{nil, time.FixedZone("+05:30", 19800), time.FixedZone("-03", -10800)}
+	start := time.Date(1999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	for i := range 2000 {
+		at := start.Add(time.Duration(i) * 7_654_321_987 * time.Microsecond)
+		for _, kind := range []source.Kind{source.Date, source.DateTime, source.Timestamp} {
+			column := source.Column{Kind: kind, Precision: i % 7}
+			zone := zones[i%len(zones)]
+			text := column.Text(at, zone)
+			back, ok := column.Time([]byte(text), zone)
+			if late := at.Sub(back); !ok || late < 0 || late >= column.Resolution() || column.Text(back, zone) != text {
+				t.Fatalf("%v becomes %q and that %v, %t", at, text, back, ok)
+			}
+		}
+	}
+}
+
 // normalForm is stricter than the library, which also takes an hour of one digit, further spaces, and a comma before the
 // fraction.
 var normalForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?$`)
