@@ -19,18 +19,19 @@ import (
 const demoDetails = `
 It needs no service and no configuration, and takes no notice of one: an SQLite database in a temporary folder, an application that
 writes to it, a NATS server inside the process, and between them the pipeline of bridge run. It prints the events as they come,
-at most 20 a second, and at the end compares what was written with what a subscriber of its own has read.
+at most 20 a second, and at the end compares what was written with what a subscriber of its own has read. Beside an event stands
+what noticed it, unless it was the tail: late, its id is below earlier ones; edit, the second cursor; scan, a reconcile.
 
   --for    how long to write, as in 20s or 5m; SIGINT (Ctrl-C) or SIGTERM ends it earlier, with the summary
   --keep   leave the temporary folder, with the database, the events and the configuration
 
-Colours are for terminals, and off with NO_COLOR. Exit status: 0 when no row was lost, else 1.
+Colours are for terminals, and off with NO_COLOR. Exit status: 0 when nothing was lost, else 1.
 `
 
 // Times of the demo.
 const (
 	demoFor = 20 * time.Second
-	// drainWithin is how long the last rows may take to the bus; then they count as lost.
+	// drainWithin is how long the last changes may take to the bus, a reconcile included; then they count as lost.
 	drainWithin = 15 * time.Second
 	// judgeWithin bounds the reading of the stream at the end.
 	judgeWithin = time.Minute
@@ -107,14 +108,15 @@ func (e *lossError) Error() string { return e.text }
 func (s *demoStage) verdict(v demo.Verdict, ran time.Duration) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
-rows written     %d in %s, and %s, which make no event
+states written   %d in %s, and %s that say nothing new
 events received  %d by a subscriber of its own, which read from the beginning
-                 lost %d, repeated %d, late %d (their ids are below earlier ones)
-latency          p50 %s, p99 %s from COMMIT to the stream
-`, v.Rows, ran.Round(100*time.Millisecond), count(v.Heartbeats, "heartbeat"), v.Events, len(v.Lost), v.Repeated, v.Late,
-		demo.Millis(v.P50), demo.Millis(v.P99))
-	if v.Gone > 0 {
-		fmt.Fprintf(&text, "                 %s replaced or purged before bridge could read it\n", count(v.Gone, "row"))
+                 lost %d, repeated %d, stale %d
+noticed          %d late, %d by the second cursor, %d by reconcile
+latency          p50 %s, p99 %s from COMMIT to the stream (not reconcile)
+`, v.States, ran.Round(100*time.Millisecond), count(v.Quiet, "write"), v.Events, len(v.Lost), v.Repeated, v.Stale,
+		v.Late, v.Modified, v.Reconciled, demo.Millis(v.P50), demo.Millis(v.P99))
+	if v.Brief > 0 {
+		fmt.Fprintf(&text, "                 %s over before bridge could read it\n", count(v.Brief, "state"))
 	}
 	if s.keep {
 		fmt.Fprintf(&text, "kept             %s\n", s.dir)
@@ -124,9 +126,11 @@ latency          p50 %s, p99 %s from COMMIT to the stream
 		return err
 	case len(v.Lost) > 0:
 		first := v.Lost[0]
-		return &lossError{fmt.Sprintf("lost %s, the first is id %d of %s: keep the folder with --keep and report it", count(len(v.Lost), "row"), first.ID, first.Table)}
+		return &lossError{fmt.Sprintf("lost %s, the first is %q of id %d of %s: keep the folder with --keep and report it", count(len(v.Lost), "state"), first.State, first.ID, first.Table)}
+	case v.Stale > 0:
+		return &lossError{fmt.Sprintf("entities whose last event is not their last state: %d: keep the folder with --keep and report it", v.Stale)}
 	case v.Unknown > 0:
-		return &lossError{fmt.Sprintf("%s on the bus about rows that were never written: keep the folder with --keep and report it", count(v.Unknown, "event"))}
+		return &lossError{fmt.Sprintf("%s on the bus about what was never written: keep the folder with --keep and report it", count(v.Unknown, "event"))}
 	}
 	return nil
 }

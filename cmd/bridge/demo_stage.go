@@ -17,10 +17,14 @@ import (
 	"bridge/internal/demo"
 	"bridge/internal/outage"
 	"bridge/internal/pipeline"
+	"bridge/reconcile"
 )
 
 // demoAddress is where the demo's NATS server listens: a free port of the loopback.
 const demoAddress = "127.0.0.1:0"
+
+// reconcileEvery is the demo's interval: what only a reconcile sees is on the bus while somebody looks.
+const reconcileEvery = 3 * time.Second
 
 // environ is the configuration of the demo, as bridge run would read it.
 func (s *demoStage) environ() []string {
@@ -43,6 +47,7 @@ func (s *demoStage) environ() []string {
 			prefix + "POLL_INTERVAL=100ms",
 			// SQLite has one writer: no row commits behind a higher id that was handed out after its own.
 			prefix + "STABILITY_WINDOW=0s",
+			prefix + "RECONCILE_INTERVAL=" + reconcileEvery.String(),
 		},
 		stream(demo.Revisions, "KIND=capability", "KEY=data_center,revision", "MODIFIED=gmt_modified", "DELETED=deleted", "FAMILY=registry"),
 		stream(demo.Capabilities, "KIND=capability", "KEY=stp_name,capability_key", "DELETED=deleted", "ID_ORDER=segmented", "FAMILY=lab"),
@@ -98,6 +103,8 @@ func (s *demoStage) run(ctx context.Context) (err error) {
 func (s *demoStage) greet(at string) error {
 	_, err := fmt.Fprintf(s.out, `An application writes to an SQLite database, and bridge publishes its rows as
 events to NATS, all in this process, for %s. Ctrl-C ends it.
+Beside the latency stands what noticed an event, unless the tail did: "late",
+its id is below earlier ones; "edit", the second cursor; "scan", a reconcile.
 To see the events from outside:
 
   nats sub 'eiffel.>' -s %s
@@ -150,7 +157,8 @@ func (s *demoStage) play(ctx context.Context, writers *demo.Writers, bridge *dem
 
 // demoBridge is the pipeline of bridge run, without its pages.
 type demoBridge struct {
-	shards []*pipeline.Shard
+	shards    []*pipeline.Shard
+	scheduler *reconcile.Scheduler
 	// url is that of the NATS server.
 	url string
 	// closers are closed last to first.
@@ -182,16 +190,25 @@ func (s *demoStage) openBridge(cfg *Config) (_ *demoBridge, err error) {
 	}
 	b.closers = append(b.closers, bus.Close)
 	b.url = embeddedURL(bus)
-	b.shards, err = newShards(cfg, parts{
+	shared := parts{
 		source: src, sink: bus, store: store, limits: pipeline.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
 		faults: outage.New(s.logger), metrics: metrics, logger: s.logger,
-	})
-	return b, err
+	}
+	if b.shards, err = newShards(cfg, shared); err != nil {
+		return nil, err
+	}
+	reconcilers, err := newReconcilers(cfg, shared, b.shards)
+	if err != nil {
+		return nil, err
+	}
+	b.scheduler = reconcile.NewScheduler(s.logger, reconcilers...)
+	return b, nil
 }
 
-// run tails all tables until ctx ends.
+// run tails all tables, and compares them with what was published, until ctx ends.
 func (b *demoBridge) run(ctx context.Context) error {
 	var tails errgroup.Group
+	tails.Go(func() error { return b.scheduler.Run(ctx) })
 	for _, shard := range b.shards {
 		tails.Go(func() error { return shard.Run(ctx) })
 	}

@@ -34,7 +34,7 @@ func runDemo(t *testing.T, ctx context.Context, env []string, args ...string) (s
 	return status, stdout.String(), stderr.String(), left
 }
 
-var summary = regexp.MustCompile(`rows written     (\d+) in [^\n]+\nevents received  (\d+) by [^\n]+\n +lost 0, repeated 0, late \d+ [^\n]+\nlatency          p50 \d+ms, p99 \d+ms`)
+var summary = regexp.MustCompile(`states written   (\d+) in [^\n]+\nevents received  (\d+) by [^\n]+\n +lost 0, repeated 0, stale 0\nnoticed          \d+ late, \d+ by [^\n]+\nlatency          p50 \d+ms, p99 \d+ms`)
 
 func TestDemo(t *testing.T) {
 	// What is wrong in the environment is none of its business.
@@ -48,7 +48,7 @@ func TestDemo(t *testing.T) {
 		if found == nil || found[1] == "0" || found[2] == "0" {
 			t.Fatalf("no summary in\n%s", out)
 		}
-		for _, kind := range []string{"AppRevisionAddedEvent", "StpCapabilityAddedEvent", "AppReleasePublishedEvent", " late "} {
+		for _, kind := range []string{"AppRevisionAddedEvent", "AppRevisionModifiedEvent", "StpCapabilityAddedEvent", "AppReleasePublishedEvent", " late ", " edit "} {
 			if !strings.Contains(out, kind) {
 				t.Errorf("no %q in\n%s", kind, out)
 			}
@@ -169,8 +169,9 @@ func TestDemoSaysWhatIsWrong(t *testing.T) {
 		verdict demo.Verdict
 		says    string
 	}{
-		{"a lost row", demo.Verdict{Rows: 2, Events: 1, Lost: []demo.Row{{Table: "t", ID: 7}}}, "lost 1 row, the first is id 7 of t"},
-		{"an event about nothing", demo.Verdict{Events: 1, Unknown: 1}, "1 event on the bus about rows that were never written"},
+		{"a lost state", demo.Verdict{States: 2, Events: 1, Lost: []demo.Fact{{Table: "t", ID: 7, State: "gone"}}}, `lost 1 state, the first is "gone" of id 7 of t`},
+		{"an older state after a newer one", demo.Verdict{States: 2, Events: 2, Stale: 1}, "entities whose last event is not their last state: 1"},
+		{"an event about nothing", demo.Verdict{Events: 1, Unknown: 1}, "1 event on the bus about what was never written"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer

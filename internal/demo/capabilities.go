@@ -28,7 +28,7 @@ var capabilities = []struct {
 
 func newContainer(w *Writers, number int) *container { return &container{Writers: w, number: number} }
 
-// write adds, replaces or soft-deletes one capability of an environment that this container looks after.
+// write adds, replaces, soft-deletes or deletes one capability of an environment that this container looks after.
 func (w *container) write(ctx context.Context) error {
 	if w.ids == w.end {
 		if err := w.fetch(ctx); err != nil {
@@ -42,15 +42,37 @@ func (w *container) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		remove := false
-		if known {
-			c.removed = []int64{id}
-			remove = !deleted && rand.IntN(4) == 0
+		entity := stp + "+" + capability.key
+		which := rand.IntN(10)
+		if known && !deleted && which == 0 {
+			return remove(ctx, tx, c, entity, id)
 		}
+		text, marks := capability.values[rand.IntN(len(capability.values))], known && !deleted && which < 3
 		w.ids++
-		return c.put(ctx, tx, "REPLACE INTO stp_capability (id, stp_name, capability_key, capability_value, deleted, gmt_create) VALUES (?, ?, ?, ?, ?, ?)",
-			w.ids, stp, capability.key, capability.values[rand.IntN(len(capability.values))], remove, clock())
+		_, err = tx.ExecContext(ctx, "REPLACE INTO stp_capability (id, stp_name, capability_key, capability_value, deleted, gmt_create) VALUES (?, ?, ?, ?, ?, ?)",
+			w.ids, stp, capability.key, text, marks, clock())
+		if marks {
+			text = marked
+		}
+		c.states = []state{{entity, w.ids, text}}
+		return err
 	})
+}
+
+// fewRows is how many rows a table must have before one is deleted: bridge believes in no deletes where most of a table is gone.
+const fewRows = 8
+
+// remove deletes a row, unless there are few.
+func remove(ctx context.Context, tx *sql.Tx, c *change, entity string, id int64) error {
+	result, err := tx.ExecContext(ctx, "DELETE FROM stp_capability WHERE id = ? AND (SELECT COUNT(*) FROM stp_capability) >= ?", id, fewRows)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	c.states = []state{{entity, id, gone}}
+	return nil
 }
 
 // fetch draws the next block by compare-and-set, in a transaction of its own.

@@ -15,7 +15,9 @@ import (
 type Event struct {
 	// ID and Type are meta.id and meta.type; Origin is how the record came to be published.
 	ID, Type, Origin string
-	Row              Row
+	// Table and Row are where it comes from.
+	Table string
+	Row   int64
 	// Members are the scalar members of data in their order, without those of the row.
 	Members []Member
 	// Stored is when the stream took the message.
@@ -53,7 +55,7 @@ func parse(m jetstream.Msg) (Event, error) {
 	}
 	return Event{
 		ID: body.Meta.ID, Type: body.Meta.Type, Origin: m.Headers().Get("bridge-origin"),
-		Row: Row{data.Row.Table, data.Row.ID}, Members: members, Stored: meta.Timestamp,
+		Table: data.Row.Table, Row: data.Row.ID, Members: members, Stored: meta.Timestamp,
 	}, nil
 }
 
@@ -93,7 +95,7 @@ var keys = map[string][]string{
 // key returns the key of the entity as Kafka would carry it.
 func (e *Event) key() string {
 	var parts []string
-	for _, name := range keys[e.Row.Table] {
+	for _, name := range keys[e.Table] {
 		for _, m := range e.Members {
 			if m.Name == name {
 				parts = append(parts, m.Value)
@@ -103,7 +105,10 @@ func (e *Event) key() string {
 	return strings.Join(parts, "+")
 }
 
-// shown returns the members to show beside the key.
+// Fact returns what the event says.
+func (e *Event) Fact() Fact { return Fact{e.Table, e.Row, e.shown()} }
+
+// shown returns the state to show beside the key.
 func (e *Event) shown() string {
 	var parts []string
 	for _, m := range e.Members {
@@ -112,6 +117,8 @@ func (e *Event) shown() string {
 			parts = append(parts, m.Value)
 		case "clientVersion":
 			parts = append(parts, "v"+m.Value)
+		case "reason":
+			parts = append(parts, map[string]string{"TOMBSTONE": marked, "ABSENT_IN_SNAPSHOT": gone}[m.Value])
 		}
 	}
 	return strings.Join(parts, " ")

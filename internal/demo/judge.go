@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// SeenWithin is how long a row has to be there to be surely read.
+// SeenWithin is how long a state has to last to be surely read: by the tail, or by a reconcile.
 const SeenWithin = 10 * time.Second
 
 // lookAgain is the pause between two looks at something that is waited for.
@@ -24,27 +24,27 @@ func sleep(ctx context.Context) error {
 	}
 }
 
-// Seen is the set of rows that have an event. It is safe for concurrent use; the zero value is ready.
+// Seen is the set of facts that have an event. It is safe for concurrent use; the zero value is ready.
 type Seen struct {
-	mu   sync.Mutex
-	rows map[Row]bool
+	mu    sync.Mutex
+	facts map[Fact]bool
 }
 
-// Add enters the row of an event.
+// Add enters the fact of an event.
 func (s *Seen) Add(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rows == nil {
-		s.rows = make(map[Row]bool)
+	if s.facts == nil {
+		s.facts = make(map[Fact]bool)
 	}
-	s.rows[e.Row] = true
+	s.facts[e.Fact()] = true
 }
 
-// Drained blocks until every row that must have an event has one, or ctx ends.
+// Drained blocks until everything that must have an event has one, or ctx ends.
 func (s *Seen) Drained(ctx context.Context, record *Record) {
 	for {
 		s.mu.Lock()
-		lost, _ := record.without(s.rows)
+		lost, _ := record.without(s.facts)
 		s.mu.Unlock()
 		if len(lost) == 0 || sleep(ctx) != nil {
 			return
@@ -54,44 +54,116 @@ func (s *Seen) Drained(ctx context.Context, record *Record) {
 
 // Verdict is what the bus holds compared with what was written.
 type Verdict struct {
-	// Rows and Heartbeats were written, Events are on the bus.
-	Rows, Heartbeats, Events int
-	// Lost are rows without an event; Gone counts those that were replaced or purged before they could be read.
-	Lost []Row
-	Gone int
-	// Unknown counts events about rows that nobody wrote, Repeated events that are there more than once or whose row has
-	// another one, Late those that came in a gap.
-	Unknown, Repeated, Late int
-	// P50 and P99 are times from a row's COMMIT until the stream held its event; 0 without events.
+	// States and Quiet, changes without a new state, were written; Events are on the bus.
+	States, Quiet, Events int
+	// Lost are states without an event; Brief counts those that were over before they could be read.
+	Lost  []Fact
+	Brief int
+	// Unknown counts events about what nobody wrote, Repeated those about what had an event already, Stale entities whose last
+	// event is not their last state.
+	Unknown, Repeated, Stale int
+	// Late counts the events that came in a gap, Modified those of the second cursor, Reconciled those of a reconcile.
+	Late, Modified, Reconciled int
+	// P50 and P99 are times from a COMMIT until the stream held the event, save those of a reconcile; 0 without events.
 	P50, P99 time.Duration
 }
 
 // Judge compares all events of the stream with the record. The writers must have ended.
 func Judge(events []Event, record *Record) Verdict {
 	v := Verdict{Events: len(events)}
-	v.Rows, v.Heartbeats = record.Counts()
-	seen := make(map[Row]bool, len(events))
+	v.States, v.Quiet = record.Counts()
+	seen := make(map[Fact]bool, len(events))
+	told := make(map[*version]bool, len(events))
+	// fold is what the events leave of each entity.
+	fold := make(map[name]*version)
 	var latencies []time.Duration
 	for _, e := range events {
-		if e.Origin == "late" {
-			v.Late++
-		}
-		committed, known := record.Committed(e.Row)
+		v.origin(e)
+		fact := e.Fact()
+		version, known := record.facts[fact]
 		switch {
 		case !known:
 			v.Unknown++
 			continue
-		case seen[e.Row]:
+		case told[version]:
 			v.Repeated++
 			continue
 		}
-		seen[e.Row] = true
-		latencies = append(latencies, max(0, e.Stored.Sub(committed)))
+		seen[fact], told[version] = true, true
+		fold[name{fact.Table, version.entity}] = version
+		if e.Origin != "reconcile" {
+			latencies = append(latencies, max(0, e.Stored.Sub(version.committed)))
+		}
 	}
-	v.Lost, v.Gone = record.without(seen)
+	v.Lost, v.Brief = record.without(seen)
+	v.Stale = record.stale(told, fold)
 	slices.Sort(latencies)
 	if n := len(latencies); n > 0 {
 		v.P50, v.P99 = latencies[(n-1)/2], latencies[(n-1)*99/100]
 	}
 	return v
+}
+
+// origin counts what noticed an event.
+func (v *Verdict) origin(e Event) {
+	switch e.Origin {
+	case "late":
+		v.Late++
+	case "modified":
+		v.Modified++
+	case "reconcile":
+		v.Reconciled++
+	}
+}
+
+// without returns what is not in seen: the states that must be there, and how many were over soon.
+func (r *Record) without(seen map[Fact]bool) (lost []Fact, brief int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := make(map[*version]bool, len(seen))
+	for fact := range seen {
+		if v, ok := r.facts[fact]; ok {
+			told[v] = true
+		}
+	}
+	for entity, v := range r.last {
+		for ; v != nil; v = v.before {
+			switch {
+			case told[v] || !v.isNews(told):
+			case v.ended.IsZero() || v.ended.Sub(v.committed) > SeenWithin:
+				lost = append(lost, Fact{entity.table, v.rows[len(v.rows)-1], v.state})
+			default:
+				brief++
+			}
+		}
+	}
+	return lost, brief
+}
+
+// isNews reports whether v is another state than what was told of its entity last. That an entity is gone which was never
+// there, or was deleted already, is none.
+func (v *version) isNews(told map[*version]bool) bool {
+	last := v.before
+	for last != nil && !told[last] {
+		last = last.before
+	}
+	switch {
+	case v.state == gone:
+		return last != nil && last.state != gone && last.state != marked
+	default:
+		return last == nil || last.state != v.state
+	}
+}
+
+// stale counts the entities of which the last state was told, and an older one after it.
+func (r *Record) stale(told map[*version]bool, fold map[name]*version) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for entity, v := range r.last {
+		if told[v] && fold[entity].state != v.state {
+			n++
+		}
+	}
+	return n
 }

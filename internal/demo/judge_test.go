@@ -6,69 +6,121 @@ import (
 	"time"
 )
 
-// wrote makes a record of rows 1 to n of a table, written a second ago.
-func wrote(t *testing.T, n int64) *Record {
+// story writes versions of entity e of table t: each a row and a state, every one of them lasting for lasted.
+func story(t *testing.T, lasted time.Duration, states ...state) *Record {
 	t.Helper()
 	r := new(Record)
-	for id := int64(1); id <= n; id++ {
-		if err := r.commit(change{table: "t", added: []int64{id}}, func() error { return nil }); err != nil {
-			t.Fatal(err)
+	for i, s := range states {
+		s.entity = "e"
+		r.commitAt(t, s)
+		if i > 0 && lasted > 0 {
+			for v := r.last[name{"t", "e"}].before; v != nil; v = v.before {
+				v.committed = v.ended.Add(-lasted)
+			}
 		}
 	}
 	return r
 }
 
-// gone says that a row was replaced after lived.
-func (r *Record) goneAfter(id int64, lived time.Duration) {
-	row := Row{"t", id}
-	f := r.rows[row]
-	r.rows[row] = fate{f.committed, f.committed.Add(lived)}
+func (r *Record) commitAt(t *testing.T, s state) {
+	t.Helper()
+	if err := r.commit(change{table: "t", states: []state{s}}, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func about(id int64) Event {
-	return Event{ID: "e", Row: Row{"t", id}, Origin: "tail", Stored: time.Now()}
+func row(id int64, text string) state { return state{id: id, text: text} }
+
+// says is the event of a row with a state.
+func says(id int64, text, origin string) Event {
+	e := Event{ID: "e", Table: "t", Row: id, Origin: origin, Stored: time.Now()}
+	switch text {
+	case marked:
+		e.Members = []Member{{"reason", "TOMBSTONE"}}
+	case gone:
+		e.Members = []Member{{"reason", "ABSENT_IN_SNAPSHOT"}}
+	default:
+		e.Members = []Member{{"comment", text}}
+	}
+	return e
 }
 
 func TestJudge(t *testing.T) {
-	t.Run("finds nothing where every row has its event", func(t *testing.T) {
-		late := about(2)
-		late.Origin = "late"
-		v := Judge([]Event{about(1), late, about(3)}, wrote(t, 3))
-		if len(v.Lost) != 0 || v.Repeated != 0 || v.Unknown != 0 || v.Gone != 0 || v.Late != 1 || v.Rows != 3 || v.Events != 3 {
-			t.Errorf("%+v", v)
-		}
-	})
-	t.Run("finds a row without an event", func(t *testing.T) {
-		if v := Judge([]Event{about(1)}, wrote(t, 2)); len(v.Lost) != 1 || v.Lost[0].ID != 2 {
-			t.Errorf("%+v", v)
-		}
-	})
-	t.Run("forgives a row that was gone soon, and no other", func(t *testing.T) {
-		r := wrote(t, 2)
-		r.goneAfter(1, time.Second)
-		r.goneAfter(2, SeenWithin+time.Second)
-		if v := Judge(nil, r); len(v.Lost) != 1 || v.Lost[0].ID != 2 || v.Gone != 1 {
-			t.Errorf("%+v", v)
-		}
-	})
-	t.Run("finds repeats and events about nothing", func(t *testing.T) {
-		if v := Judge([]Event{about(1), about(1), about(9)}, wrote(t, 1)); v.Repeated != 1 || v.Unknown != 1 {
-			t.Errorf("%+v", v)
-		}
-	})
+	long, short := SeenWithin+time.Second, time.Second
+	for _, c := range []struct {
+		name   string
+		record *Record
+		events []Event
+		want   Verdict
+	}{
+		{"a life of which everything was read",
+			story(t, long, row(1, "a"), row(2, "b"), row(2, "c"), row(2, gone), row(3, "a"), row(3, marked)),
+			[]Event{says(1, "a", "tail"), says(2, "b", "late"), says(2, "c", "modified"), says(2, gone, "reconcile"), says(3, "a", "tail"), says(3, marked, "modified")},
+			Verdict{States: 6, Events: 6, Late: 1, Modified: 2, Reconciled: 1}},
+		{"states that were over soon", story(t, short, row(1, "a"), row(2, "b"), row(3, "c")), []Event{says(3, "c", "tail")},
+			Verdict{States: 3, Events: 1, Brief: 2}},
+		{"a REPLACE with the values that were there", story(t, long, row(1, "a"), row(2, "a")), []Event{says(1, "a", "tail")},
+			Verdict{States: 1, Quiet: 1, Events: 1}},
+		{"such a one of which the later row was read", story(t, long, row(1, "a"), row(2, "a")), []Event{says(2, "a", "tail")},
+			Verdict{States: 1, Quiet: 1, Events: 1}},
+		{"a state that is back before the other was read", story(t, short, row(1, "a"), row(2, "b"), row(3, "a")), []Event{says(1, "a", "tail")},
+			Verdict{States: 3, Events: 1, Brief: 1}},
+		{"a delete of what was never read", story(t, short, row(1, "a"), row(1, gone)), nil, Verdict{States: 2, Brief: 1}},
+		{"a delete of a row that was not read, but another one", story(t, short, row(1, "a"), row(2, "b"), row(2, gone)),
+			[]Event{says(1, "a", "tail"), says(1, gone, "reconcile")}, Verdict{States: 3, Events: 2, Brief: 1, Reconciled: 1}},
+		{"the end of a row that was marked", story(t, long, row(1, "a"), row(1, marked), row(1, gone)),
+			[]Event{says(1, "a", "tail"), says(1, marked, "tail")}, Verdict{States: 3, Events: 2}},
+		{"a state without an event", story(t, long, row(1, "a"), row(2, "b")), []Event{says(1, "a", "tail")},
+			Verdict{States: 2, Events: 1, Lost: []Fact{{"t", 2, "b"}}}},
+		{"one that lasted long", story(t, long, row(1, "a"), row(2, "b")), []Event{says(2, "b", "tail")},
+			Verdict{States: 2, Events: 1, Lost: []Fact{{"t", 1, "a"}}}},
+		{"an update without an event", story(t, short, row(1, "a"), row(1, "b")), []Event{says(1, "a", "tail")},
+			Verdict{States: 2, Events: 1, Lost: []Fact{{"t", 1, "b"}}}},
+		{"a delete without an event", story(t, short, row(1, "a"), row(1, gone)), []Event{says(1, "a", "tail")},
+			Verdict{States: 2, Events: 1, Lost: []Fact{{"t", 1, gone}}}},
+		{"repeats and events about nothing", story(t, long, row(1, "a")), []Event{says(1, "a", "tail"), says(1, "a", "tail"), says(1, "b", "tail"), says(9, "a", "tail")},
+			Verdict{States: 1, Events: 4, Repeated: 1, Unknown: 2}},
+		{"an older state after a newer one", story(t, long, row(1, "a"), row(2, "b")), []Event{says(2, "b", "tail"), says(1, "a", "late")},
+			Verdict{States: 2, Events: 2, Stale: 1, Late: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := Judge(c.events, c.record)
+			got.P50, got.P99 = 0, 0
+			if len(got.Lost) != len(c.want.Lost) || len(got.Lost) == 1 && got.Lost[0] != c.want.Lost[0] {
+				t.Errorf("lost %v, want %v", got.Lost, c.want.Lost)
+			}
+			got.Lost, c.want.Lost = nil, nil
+			if !equal(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func equal(a, b Verdict) bool {
+	return a.States == b.States && a.Quiet == b.Quiet && a.Events == b.Events && a.Brief == b.Brief && a.Unknown == b.Unknown &&
+		a.Repeated == b.Repeated && a.Stale == b.Stale && a.Late == b.Late && a.Modified == b.Modified && a.Reconciled == b.Reconciled
+}
+
+func TestJudgeForgivesAPurge(t *testing.T) {
+	r := new(Record)
+	r.commitAt(t, release(1, "fix"))
+	if err := r.commit(change{table: "t", purged: []int64{1}}, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if v := Judge(nil, r); len(v.Lost) != 0 || v.Brief != 1 {
+		t.Errorf("%+v", v)
+	}
 }
 
 func TestRecordForgetsAFailedCommit(t *testing.T) {
-	r := wrote(t, 1)
+	r := story(t, 0, row(1, "a"))
 	failed := errors.New("failed")
-	c := change{table: "t", added: []int64{2}, removed: []int64{1}, heartbeats: 1}
+	c := change{table: "t", states: []state{{"e", 2, "b"}}, heartbeats: 1}
 	if err := r.commit(c, func() error { return failed }); !errors.Is(err, failed) {
 		t.Fatal(err)
 	}
-	if v := Judge([]Event{about(1)}, r); v.Rows != 1 || v.Heartbeats != 0 || len(v.Lost) != 0 {
+	if v := Judge([]Event{says(1, "a", "tail")}, r); v.States != 1 || v.Quiet != 0 || len(v.Lost) != 0 {
 		t.Errorf("%+v", v)
-	}
-	if v := Judge(nil, r); len(v.Lost) != 1 {
-		t.Errorf("the row that was not removed is not missed: %+v", v)
 	}
 }

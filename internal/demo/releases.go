@@ -18,18 +18,19 @@ const (
 	purgeAfter = 2 * SeenWithin
 )
 
-func (r *releases) write(ctx context.Context) error { return r.release(ctx, 1, "edit") }
+func (r *releases) write(ctx context.Context) error { return r.release(ctx, 1, "fix") }
 
 func (r *releases) burst(ctx context.Context) error { return r.release(ctx, burstRows, "rollout") }
 
 func (r *releases) release(ctx context.Context, rows int, comment string) error {
 	return r.transact(ctx, Releases, func(tx *sql.Tx, c *change) error {
 		for range rows {
-			err := c.put(ctx, tx, "INSERT INTO release_message (app_id, cluster, namespace, comment, gmt_create) VALUES (?, ?, ?, ?, ?)",
+			id, err := put(ctx, tx, "INSERT INTO release_message (app_id, cluster, namespace, comment, gmt_create) VALUES (?, ?, ?, ?, ?)",
 				apps[rand.IntN(len(apps))], "prod", []string{"app", "database", "limits"}[rand.IntN(3)], comment, clock())
 			if err != nil {
 				return err
 			}
+			c.states = append(c.states, release(id, comment))
 		}
 		return nil
 	})
@@ -50,7 +51,7 @@ func (r *releases) purge(ctx context.Context) error {
 			if err := rows.Scan(&id); err != nil {
 				return fmt.Errorf("purge: %w", err)
 			}
-			c.removed = append(c.removed, id)
+			c.purged = append(c.purged, id)
 		}
 		return rows.Err()
 	})

@@ -12,10 +12,13 @@ type revisions struct {
 	*Writers
 	// known are the revisions that are there.
 	known []revision
-	made  int
+	// reports counts them, made and versions what was made up.
+	reports, made, versions int
 }
 
 type revision struct{ dataCenter, name, app string }
+
+func (r revision) entity() string { return r.dataCenter + "+" + r.name }
 
 var (
 	apps        = []string{"checkout", "catalog", "search", "billing", "login", "delivery"}
@@ -24,51 +27,99 @@ var (
 
 func newRevisions(w *Writers) *revisions { return &revisions{Writers: w} }
 
-// write is one report: of a new revision, a heartbeat, a change, or the removal of one that has been silent.
+// report is what a client has to say about its revision.
+type report int
+
+const (
+	isNew report = iota
+	isAlive
+	isReplaced
+	isUpdated
+	isSilent
+)
+
+// begins is how the reports begin, so that a short demo shows everything; often is how they go on, at random.
+var (
+	begins = []report{isNew, isUpdated, isAlive, isUpdated, isReplaced, isNew, isSilent}
+	often  = []report{isNew, isNew, isAlive, isAlive, isAlive, isReplaced, isReplaced, isUpdated, isUpdated, isSilent}
+)
+
+// write is one report.
 func (r *revisions) write(ctx context.Context) error {
-	which := rand.IntN(10)
-	if len(r.known) < 3 || which < 2 {
+	what := often[rand.IntN(len(often))]
+	if r.reports < len(begins) {
+		what = begins[r.reports]
+	}
+	r.reports++
+	if what == isNew || len(r.known) == 0 {
 		r.made++
 		app := apps[rand.IntN(len(apps))]
 		one := revision{dataCenters[rand.IntN(len(dataCenters))], fmt.Sprintf("%s-r%d", app, r.made), app}
 		r.known = append(r.known, one)
-		return r.replace(ctx, one, false)
+		return r.replace(ctx, one)
 	}
 	at := rand.IntN(len(r.known))
 	one := r.known[at]
-	switch {
-	case which < 6:
+	switch what {
+	case isAlive:
 		return r.heartbeat(ctx, one)
-	case which < 9:
-		return r.replace(ctx, one, false)
+	case isReplaced:
+		return r.replace(ctx, one)
+	case isUpdated:
+		return r.update(ctx, one)
+	default:
+		r.known = append(r.known[:at], r.known[at+1:]...)
+		return r.mark(ctx, one)
 	}
-	r.known = append(r.known[:at], r.known[at+1:]...)
-	return r.replace(ctx, one, true)
 }
 
 // heartbeat moves the time of modification and nothing else.
 func (r *revisions) heartbeat(ctx context.Context, one revision) error {
 	return r.transact(ctx, Revisions, func(tx *sql.Tx, c *change) error {
 		c.heartbeats = 1
-		_, err := tx.ExecContext(ctx, "UPDATE app_revision SET gmt_modified = ? WHERE data_center = ? AND revision = ? AND deleted = 0",
-			clock(), one.dataCenter, one.name)
+		_, err := tx.ExecContext(ctx, "UPDATE app_revision SET gmt_modified = ? WHERE data_center = ? AND revision = ?", clock(), one.dataCenter, one.name)
+		return err
+	})
+}
+
+// update changes the revision's row in place.
+func (r *revisions) update(ctx context.Context, one revision) error {
+	version := r.version()
+	return r.inPlace(ctx, one, "v"+version, "client_version = ?", version)
+}
+
+// mark marks the revision's row as deleted, in place.
+func (r *revisions) mark(ctx context.Context, one revision) error {
+	return r.inPlace(ctx, one, marked, "deleted = ?", true)
+}
+
+// inPlace sets a column of the revision's row.
+func (r *revisions) inPlace(ctx context.Context, one revision, text, assignment string, value any) error {
+	return r.transact(ctx, Revisions, func(tx *sql.Tx, c *change) error {
+		id, _, _, err := current(ctx, tx, "SELECT id, deleted FROM app_revision WHERE data_center = ? AND revision = ?", one.dataCenter, one.name)
+		if err != nil {
+			return err
+		}
+		c.states = []state{{one.entity(), id, text}}
+		_, err = tx.ExecContext(ctx, "UPDATE app_revision SET gmt_modified = ?, "+assignment+" WHERE id = ?", clock(), value, id)
 		return err
 	})
 }
 
 // replace gives the revision a new row under a new id.
-func (r *revisions) replace(ctx context.Context, one revision, deleted bool) error {
+func (r *revisions) replace(ctx context.Context, one revision) error {
 	return r.transact(ctx, Revisions, func(tx *sql.Tx, c *change) error {
-		id, _, known, err := current(ctx, tx, "SELECT id, deleted FROM app_revision WHERE data_center = ? AND revision = ?", one.dataCenter, one.name)
-		if err != nil {
-			return err
-		}
-		if known {
-			c.removed = []int64{id}
-		}
-		now := clock()
-		return c.put(ctx, tx, `REPLACE INTO app_revision (data_center, revision, app_name, client_version, base_params, deleted, gmt_create, gmt_modified)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, one.dataCenter, one.name, one.app, fmt.Sprintf("5.%d.%d", rand.IntN(4), rand.IntN(10)),
-			fmt.Sprintf(`{"zone":"z%d","weight":%d}`, rand.IntN(4), 10*rand.IntN(11)), deleted, now, now)
+		version, now := r.version(), clock()
+		id, err := put(ctx, tx, `REPLACE INTO app_revision (data_center, revision, app_name, client_version, base_params, deleted, gmt_create, gmt_modified)
+			VALUES (?, ?, ?, ?, ?, 0, ?, ?)`, one.dataCenter, one.name, one.app, version,
+			fmt.Sprintf(`{"zone":"z%d","weight":%d}`, rand.IntN(4), 10*rand.IntN(11)), now, now)
+		c.states = []state{{one.entity(), id, "v" + version}}
+		return err
 	})
+}
+
+// version returns the next version, so that each change is one that can be told from the others.
+func (r *revisions) version() string {
+	r.versions++
+	return fmt.Sprintf("5.%d.%d", r.versions/10, r.versions%10)
 }

@@ -30,7 +30,11 @@ const (
 	linesPerSecond = 20
 	typeWidth      = 26
 	keyWidth       = 31
+	noticedWidth   = 4
 )
+
+// noticed are short words for what noticed an event, by origin.
+var noticed = map[string]string{"late": "late", "modified": "edit", "reconcile": "scan"}
 
 // The codes of colours and what they are for.
 const (
@@ -79,15 +83,11 @@ func (s *Screen) flush() error {
 	return err
 }
 
-// line is time, type, key and members, "late" where it is, and latency.
+// line is time, type, key and state, what noticed it unless it was the tail, and latency.
 func (s *Screen) line(e Event, now time.Time) string {
 	latency := ""
-	if committed, ok := s.Record.Committed(e.Row); ok {
+	if committed, ok := s.Record.Committed(e.Fact()); ok {
 		latency = Millis(max(0, now.Sub(committed)))
-	}
-	late := "    "
-	if e.Origin == "late" {
-		late = "late"
 	}
 	what := e.key()
 	if members := e.shown(); members != "" {
@@ -95,7 +95,7 @@ func (s *Screen) line(e Event, now time.Time) string {
 	}
 	return strings.Join([]string{
 		s.paint(dim, now.Format(time.TimeOnly)), s.paint(colourOf(e.Type), fit(e.Type, typeWidth)), fit(what, keyWidth),
-		s.paint(magenta, late), fmt.Sprintf("%6s", latency),
+		s.paint(magenta, fit(noticed[e.Origin], noticedWidth)), fmt.Sprintf("%6s", latency),
 	}, " ")
 }
 

@@ -12,7 +12,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func event(id int64) Event {
 	return Event{
-		Type: "StpCapabilityDeletedEvent", Origin: "late", Row: Row{Capabilities, id},
+		Type: "StpCapabilityDeletedEvent", Origin: "late", Table: Capabilities, Row: id,
 		Members: []Member{{"id", "1"}, {"stpName", "stp-01"}, {"capabilityKey", "os.version-that-is-long"}, {"capabilityValue", "rocky-9.4"}},
 	}
 }
@@ -21,7 +21,7 @@ func TestScreen(t *testing.T) {
 	t.Run("fits a terminal of 80 columns", func(t *testing.T) {
 		var b strings.Builder
 		r := new(Record)
-		if err := r.commit(change{table: Capabilities, added: []int64{1}}, func() error { return nil }); err != nil {
+		if err := r.commit(change{table: Capabilities, states: []state{{"stp-01+os.version-that-is-long", 1, "rocky-9.4"}}}, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		s := &Screen{W: &b, Record: r}
@@ -35,6 +35,16 @@ func TestScreen(t *testing.T) {
 		for _, part := range []string{"StpCapabilityDeletedEvent", "stp-01+os.version", "late", "000ms"} {
 			if !strings.Contains(line, part) {
 				t.Errorf("no %q in %q", part, line)
+			}
+		}
+	})
+	t.Run("says what noticed an event, unless it was the tail", func(t *testing.T) {
+		for origin, want := range map[string]string{"tail": "     ", "late": " late ", "modified": " edit ", "reconcile": " scan "} {
+			e := event(1)
+			e.Origin = origin
+			line := (&Screen{Record: new(Record)}).line(e, noon)
+			if !strings.Contains(line, want) || utf8.RuneCountInString(line) > 79 {
+				t.Errorf("no %q in %q", want, line)
 			}
 		}
 	})
@@ -94,13 +104,16 @@ func TestWritersWriteWhatTheyRecord(t *testing.T) {
 		}
 		there += n
 	}
-	kept := 0
-	for _, f := range r.rows {
-		if f.gone.IsZero() {
+	kept, seen := 0, map[string]bool{}
+	for _, v := range r.last {
+		if v.ended.IsZero() && v.state != gone {
 			kept++
 		}
+		for ; v != nil; v = v.before {
+			seen[v.state] = true
+		}
 	}
-	if rows, heartbeats := r.Counts(); kept != there || heartbeats == 0 || rows <= kept {
-		t.Errorf("%d rows recorded, %d of them kept, %d heartbeats; the tables hold %d", rows, kept, heartbeats, there)
+	if states, quiet := r.Counts(); kept != there || quiet == 0 || states <= kept || !seen[gone] || !seen[marked] {
+		t.Errorf("%d states recorded, %d of them kept, %d without news; the tables hold %d", states, kept, quiet, there)
 	}
 }

@@ -35,6 +35,7 @@ CREATE TABLE app_revision (
 	gmt_modified DATETIME NOT NULL,
 	UNIQUE (data_center, revision)
 );
+CREATE INDEX app_revision_modified ON app_revision (gmt_modified);
 CREATE TABLE stp_capability (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	stp_name TEXT NOT NULL,

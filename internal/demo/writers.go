@@ -77,15 +77,13 @@ func (w *Writers) transact(ctx context.Context, table string, do func(tx *sql.Tx
 	return nil
 }
 
-// put runs a statement that inserts one row and notes its id.
-func (c *change) put(ctx context.Context, tx *sql.Tx, statement string, args ...any) error {
+// put runs a statement that inserts one row and returns its id.
+func put(ctx context.Context, tx *sql.Tx, statement string, args ...any) (int64, error) {
 	result, err := tx.ExecContext(ctx, statement, args...)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	id, err := result.LastInsertId()
-	c.added = append(c.added, id)
-	return err
+	return result.LastInsertId()
 }
 
 // current reads the id of an entity's row and whether it is marked as deleted; known is false where there is none.
