@@ -65,7 +65,7 @@ func TestSQLite(t *testing.T) {
 			})
 			s.Close()
 			for i, e := range events {
-				if e.Row.ID != int64(i+1) || e.Type != "ReleasesPublishedEvent" {
+				if e.Row != int64(i+1) || e.Type != "ReleasesPublishedEvent" {
 					t.Errorf("event %d is %+v", i, e)
 				}
 			}
