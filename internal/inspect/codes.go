@@ -43,8 +43,12 @@ const (
 	SecondPrecision Code = "second-precision"
 	TimeZone        Code = "time-zone"
 	KeyNotUnique    Code = "key-not-unique"
-	ModifiedIndex   Code = "modified-index"
-	Engine          Code = "engine"
+	// KeyType: a column of KEY is an approximate number.
+	KeyType Code = "key-type"
+	// KeyIndex: the index that proves that KEY is unique cannot be read by.
+	KeyIndex      Code = "key-index"
+	ModifiedIndex Code = "modified-index"
+	Engine        Code = "engine"
 	// IDsReused: the table's next id is at or below the position.
 	IDsReused Code = "ids-reused"
 	// PositionAhead: the position is above every id of a table that does not tell its next id.

@@ -49,8 +49,16 @@ func (t *tableInspection) judgeKey() {
 	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
 		return
 	}
-	_, fault := keyIndex(t.facts.indexes, t.facts.columns, t.spec.Key)
+	for _, key := range t.spec.Key {
+		if column := t.facts.columns[find(t.facts.columns, key)]; isFloat(column.columnType) {
+			t.Add(inspect.Unsafe, inspect.KeyType, t.spec.Table, fmt.Sprintf("has the KEY column %s of type %s, an approximate number, which identifies nothing", column.name, column.columnType)).
+				Says("name other columns with KEY of the stream, or let an administrator make it DECIMAL")
+			return
+		}
+	}
+	proof, fault := keyIndex(t.facts.indexes, t.facts.columns, t.spec.Key)
 	if fault == "" {
+		t.judgeProof(proof)
 		return
 	}
 	f := t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
@@ -60,6 +68,19 @@ func (t *tableInspection) judgeKey() {
 	} else {
 		f.Says("name the columns of a unique index with KEY of the stream, or let an administrator add one; TEXT and BLOB columns need a length there")
 	}
+}
+
+// judgeProof warns of a unique index that the server checks but does not read by.
+func (t *tableInspection) judgeProof(proof *tableIndex) {
+	if proof.usable() {
+		return
+	}
+	why := "is a hash, by which nothing can be read"
+	if proof.ignored {
+		why = "is ignored by the server"
+	}
+	t.Add(inspect.Warning, inspect.KeyIndex, t.spec.Table, fmt.Sprintf("has a KEY (%s) whose unique index %s %s: whoever looks a row up by its key reads the whole table, reconcile above all", strings.Join(t.spec.Key, ", "), proof.name, why)).
+		Says("let an administrator make the index visible, or add a unique one over columns with a length")
 }
 
 // uniqueKeyStatement returns the statement that makes KEY identify single rows, "" when none can be given.

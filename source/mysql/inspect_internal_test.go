@@ -148,6 +148,63 @@ func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
 	}
 }
 
+func TestAKeyIsJudgedByItsTypeAndItsIndex(t *testing.T) {
+	over := func(columns ...string) (list []indexColumn) {
+		for _, column := range columns {
+			list = append(list, indexColumn{name: column})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name    string
+		indexes []tableIndex
+		key     []string
+		want    []string
+	}{
+		{"a unique index", []tableIndex{{name: "u", unique: true, columns: over("a")}}, []string{"a"}, nil},
+		{"a hash", []tableIndex{{name: "u", unique: true, unordered: true, columns: over("a")}}, []string{"a"}, []string{"warning key-index"}},
+		{"an ignored index", []tableIndex{{name: "u", unique: true, ignored: true, columns: over("a")}}, []string{"a"}, []string{"warning key-index"}},
+		{"an ignored index beside a better one", []tableIndex{{name: "u", unique: true, ignored: true, columns: over("a")}, {name: "v", unique: true, columns: over("b", "a")}}, []string{"a", "b"}, nil},
+		{"an approximate number", []tableIndex{{name: "u", unique: true, columns: over("f")}}, []string{"f"}, []string{"unsafe key-type"}},
+		{"no index", nil, []string{"a"}, []string{"unsafe key-not-unique"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := inspected(source.Expected{Spec: source.Spec{Key: c.key, UniqueKey: true}}, nil)
+			table.facts.columns = append(table.facts.columns, tableColumn{name: "a", columnType: "int"}, tableColumn{name: "b", columnType: "int"}, tableColumn{name: "f", columnType: "double"})
+			table.facts.indexes = c.indexes
+			if table.judgeKey(); !slices.Equal(codes(table.Findings), c.want) {
+				t.Errorf("found %v, want %q", table.Findings, c.want)
+			}
+		})
+	}
+}
+
+func TestTheBestIndexOnModifiedIsTaken(t *testing.T) {
+	spec := source.Spec{ID: "ID", Modified: "at"}
+	primary := tableIndex{name: "PRIMARY", unique: true, columns: []indexColumn{{name: "id"}}}
+	index := func(name string, columns ...string) tableIndex {
+		i := tableIndex{name: name}
+		for _, column := range columns {
+			i.columns = append(i.columns, indexColumn{name: column})
+		}
+		return i
+	}
+	for _, c := range []struct {
+		want    string
+		indexes []tableIndex
+	}{
+		{"", []tableIndex{primary}},
+		{"", []tableIndex{primary, index("a", "id", "at"), {name: "b", unordered: true, columns: []indexColumn{{name: "at"}}}, {name: "c", ignored: true, columns: []indexColumn{{name: "at"}}}}},
+		{"b", []tableIndex{primary, index("a", "AT", "x"), index("b", "At")}},
+		{"c", []tableIndex{index("a", "at", "x"), index("b", "at"), index("c", "at", "id")}},
+		{"a", []tableIndex{index("a", "at", "x"), index("b", "at")}},
+	} {
+		if got := modifiedIndex(c.indexes, spec); got != c.want {
+			t.Errorf("of %v %q is taken, want %q", c.indexes, got, c.want)
+		}
+	}
+}
+
 func TestDefinitionsAreRewritten(t *testing.T) {
 	create := "CREATE TABLE `t` (\n  `a` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp() COMMENT 'not current_timestamp()',\n" +
 		"  `a b``c` datetime(0) DEFAULT NULL,\n  `d` timestamp NULL DEFAULT CURRENT_TIMESTAMP,\n  `e` varchar(9) DEFAULT 'x' COMMENT 'DEFAULT NULL',\n" +

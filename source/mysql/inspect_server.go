@@ -111,9 +111,9 @@ func (f *serverFacts) judgeRole(r *inspect.Report) {
 	what := ""
 	switch variable := f.readOnly(); {
 	case f.copies:
-		what = "is a replica: it does not show what is uncommitted on the server that takes the writes, and may lag behind it"
+		what = "is a replica: it does not show what is uncommitted on the server that takes the writes, and may lag behind it, so that a row that vanished is not published as deleted"
 	case variable != "":
-		what = "takes no writes (" + variable + " is on), so it is a replica or stands still: what is uncommitted on the server that takes the writes does not show here"
+		what = "takes no writes (" + variable + " is on), so it is a replica or stands still: what is uncommitted on the server that takes the writes does not show here, and a row that vanished is not published as deleted"
 	}
 	if what != "" {
 		r.Add(inspect.Warning, inspect.Replica, "server", what).

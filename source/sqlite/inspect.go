@@ -200,6 +200,13 @@ func (t *tableInspection) judgeKey(indexes []tableIndex) {
 	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
 		return
 	}
+	for _, key := range t.spec.Key {
+		if column := t.info.columns[find(t.info.columns, key)]; t.form(column).kind == source.Float {
+			t.Add(inspect.Unsafe, inspect.KeyType, t.spec.Table, fmt.Sprintf("has the KEY column %s of type %s, an approximate number, which identifies nothing", column.name, column.declared)).
+				Says("name other columns with KEY of the stream")
+			return
+		}
+	}
 	if _, fault := t.keyIndex(indexes, t.info); fault != "" {
 		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
 			Says("name the columns of a unique index with KEY of the stream, or let the application declare the columns NOT NULL and run").

@@ -41,6 +41,8 @@ func TestInspect(t *testing.T) {
 		{name: "a KEY that is unique for some rows", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL); CREATE UNIQUE INDEX some ON t (a) WHERE a > 'b'",
 			change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
 		{name: "a KEY that may be NULL", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT UNIQUE)", change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
+		{name: "a KEY that is an approximate number", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a REAL NOT NULL UNIQUE)",
+			change: bare, want: []string{"unsafe key-type"}, refused: true},
 		{name: "nothing in a KEY of facts", change: func(e *source.Expected) { e.Spec.Key, e.Spec.UniqueKey = []string{"a"}, false }},
 		{name: "nothing in a KEY that holds the id", change: func(e *source.Expected) { e.Spec.Key = []string{"ID", "a"} }},
 		{name: "no index on MODIFIED", change: func(e *source.Expected) { e.Spec.Modified = "created" }, want: []string{"warning modified-index"}},
