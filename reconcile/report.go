@@ -23,6 +23,8 @@ type Report struct {
 	Guard string
 	// Unjudged says why absence was not judged in this run; empty where it was.
 	Unjudged string
+	// Error says, in a Status, why the run was cut short; empty where it was not.
+	Error string
 	// Verified is the database's clock up to which all commits are known to be published.
 	Verified time.Time
 	// Differences are examples of what a dry run found, at most MaxDifferences.

@@ -152,14 +152,16 @@ func (t *tracker) end(report Report, run checkpoint.Run, err error) {
 	defer t.mu.Unlock()
 	s := &t.status
 	s.Running, s.Progress.Left = false, 0
+	if err != nil {
+		report.Error = err.Error()
+	}
 	if report.DryRun {
 		s.LastDry = report
 		s.Totals.Dry++
 		return
 	}
-	s.Last, s.LastError = report, ""
+	s.Last, s.LastError = report, report.Error
 	if err != nil {
-		s.LastError = err.Error()
 		s.Totals.Failed++
 		return
 	}

@@ -29,6 +29,9 @@ func (c *command) usage() string {
 	for _, argument := range c.arguments {
 		line += " <" + argument + ">"
 	}
+	if c.rest != "" {
+		line += " [<" + c.rest + "> ...]"
+	}
 	return line
 }
 
@@ -68,7 +71,7 @@ func (c *command) parse(args []string) (call, error) {
 		}
 		parsed.flags[flag] = true
 	}
-	if len(parsed.arguments) != len(c.arguments) {
+	if n := len(parsed.arguments); n != len(c.arguments) && (c.rest == "" || n < len(c.arguments)) {
 		return call{}, wrongUsage("bridge %s takes %s, not %d: %s", c.name, count(len(c.arguments), "argument"), len(parsed.arguments), c.usage())
 	}
 	return parsed, nil

@@ -22,8 +22,9 @@ holds that file: stop it first. A shard is a table as BRIDGE_STREAM_<NAME>_TABLE
 `
 
 const checkpointSetDetails = `
-Rows up to the id count as published, rows above it are published, again if need be. The id is 0 to publish all of them. The
-stream need not be configured.
+Rows up to the id count as published, rows above it are published, again if need be: what was published of them is forgotten, in the
+view of a capability stream, too. The id is 0 to publish all of them. The stream need not be configured. A kill may leave
+a part of it done: type it again.
 `
 
 const checkpointResetDetails = `
@@ -64,6 +65,19 @@ type checkpointView struct {
 	Gaps   []gapView  `json:"gaps"`
 	Marks  []markView `json:"marks"`
 	Saved  time.Time  `json:"saved"`
+	// Reconcile is null where none was ever begun.
+	Reconcile *runView `json:"reconcile"`
+}
+
+// runView is how far a reconcile has come, or how the last one ended.
+type runView struct {
+	StartedAt *time.Time `json:"startedAt"`
+	// EndedAt is null while it is under way or waits to be resumed: it has compared After of the ids up to Bound.
+	EndedAt         *time.Time `json:"endedAt"`
+	After           uint64     `json:"after"`
+	Bound           uint64     `json:"bound"`
+	VerifiedThrough *time.Time `json:"verifiedThrough"`
+	Guard           *string    `json:"guard"`
 }
 
 type gapView struct {
@@ -78,7 +92,8 @@ type markView struct {
 	Last        uint64 `json:"last"`
 }
 
-func viewOf(e checkpoint.Entry) checkpointView {
+// viewOf returns the checkpoint of e and what its store has on record of reconcile.
+func viewOf(ctx context.Context, s store, e checkpoint.Entry) (checkpointView, error) {
 	view := checkpointView{
 		Stream: e.Key.Stream, Shard: e.Key.Shard, ID: e.State.Position.ID,
 		Gaps: []gapView{}, Marks: []markView{}, Saved: e.State.Saved.UTC(),
@@ -89,7 +104,18 @@ func viewOf(e checkpoint.Entry) checkpointView {
 	for _, m := range e.State.Marks {
 		view.Marks = append(view.Marks, markView{m.Place, m.Incarnation, m.Last})
 	}
-	return view
+	run, err := s.LoadRun(ctx, e.Key)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		return view, nil
+	case err != nil:
+		return view, err
+	}
+	view.Reconcile = &runView{
+		StartedAt: moment(run.Started), EndedAt: moment(run.Ended), After: run.After, Bound: run.Bound,
+		VerifiedThrough: moment(run.Verified), Guard: given(run.Guard),
+	}
+	return view, nil
 }
 
 func checkpointShow(p *process, ctx context.Context, call call) error {
@@ -98,33 +124,55 @@ func checkpointShow(p *process, ctx context.Context, call call) error {
 		if err != nil {
 			return err
 		}
-		if call.flags["json"] {
-			views := make([]checkpointView, 0, len(entries))
-			for _, e := range entries {
-				views = append(views, viewOf(e))
+		views := make([]checkpointView, 0, len(entries))
+		for _, e := range entries {
+			view, err := viewOf(ctx, s, e)
+			if err != nil {
+				return err
 			}
+			views = append(views, view)
+		}
+		if call.flags["json"] {
 			return p.printJSON(map[string][]checkpointView{"checkpoints": views})
 		}
-		return p.printCheckpoints(entries)
+		return p.printCheckpoints(views)
 	})
 }
 
-func (p *process) printCheckpoints(entries []checkpoint.Entry) error {
-	if len(entries) == 0 {
+func (p *process) printCheckpoints(views []checkpointView) error {
+	if len(views) == 0 {
 		_, err := fmt.Fprintln(p.stdout, "no shard has a checkpoint yet")
 		return err
 	}
 	var text strings.Builder
 	// A strings.Builder takes every write.
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tID\tGAPS\tSAVED")
-	for _, e := range entries {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\n", e.Key.Stream, e.Key.Shard, e.State.Position.ID,
-			len(e.State.Position.Gaps), e.State.Saved.UTC().Format(time.RFC3339))
+	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tID\tGAPS\tSAVED\tVERIFIED THROUGH\tRECONCILE")
+	for _, v := range views {
+		verified, state := v.Reconcile.words()
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", v.Stream, v.Shard, v.ID, len(v.Gaps), v.Saved.Format(time.RFC3339), verified, state)
 	}
 	_ = table.Flush()
 	_, err := fmt.Fprint(p.stdout, text.String())
 	return err
+}
+
+// words says in short through when a shard is verified and how its reconcile stands.
+func (r *runView) words() (verified, state string) {
+	if r == nil {
+		return "-", "none yet"
+	}
+	verified = "-"
+	if r.VerifiedThrough != nil {
+		verified = r.VerifiedThrough.Format(time.RFC3339)
+	}
+	switch {
+	case r.EndedAt == nil:
+		return verified, "to be resumed"
+	case r.Guard != nil:
+		return verified, "deletes held back"
+	}
+	return verified, "ended " + r.EndedAt.Format(time.RFC3339)
 }
 
 func checkpointSet(p *process, ctx context.Context, call call) error {
@@ -142,7 +190,11 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
-		if err := s.Save(ctx, key, moved(id)); err != nil {
+		// Before the save: a kill between the two leaves a shard that publishes more than it has to, not less.
+		if err := s.Rewind(ctx, key, id); err != nil {
+			return err
+		}
+		if err := s.Save(ctx, key, moved(before, id)); err != nil {
 			return err
 		}
 		if isNew {
@@ -157,12 +209,24 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 
 // moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position. The marks go, too: who
 // resolves a bus that has lost messages knows that it has.
-func moved(id uint64) checkpoint.State {
-	return checkpoint.State{
+func moved(before checkpoint.State, id uint64) checkpoint.State {
+	state := checkpoint.State{
 		Position:   source.Position{ID: id},
 		LedgerAnew: true,
 		Saved:      time.Now().Truncate(time.Millisecond),
 	}
+	// Rows that are passed by count as published: a capability shard takes them into its view as they stand.
+	passed := before.Snapshot
+	if id > before.Position.ID {
+		passed.Last = id
+		if passed.First == 0 {
+			passed.First = before.Position.ID + 1
+		}
+	}
+	if passed.Last = min(passed.Last, id); passed.First <= passed.Last && passed.First > 0 {
+		state.Snapshot = passed
+	}
+	return state
 }
 
 func checkpointReset(p *process, ctx context.Context, call call) error {

@@ -33,6 +33,14 @@ func filled(t *testing.T) (settingsOf, string) {
 			t.Fatal(err)
 		}
 	}
+	for key, run := range map[checkpoint.Key]checkpoint.Run{
+		{Stream: "bills", Shard: "b"}:    {Started: saved, Ended: saved.Add(time.Minute), Verified: saved},
+		{Stream: "orders", Shard: "t_0"}: {Started: saved, Ended: saved.Add(time.Minute), Guard: "too many are gone"},
+	} {
+		if err := s.SaveRun(t.Context(), key, run, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,10 +62,10 @@ func TestCheckpointShow(t *testing.T) {
 	t.Run("prints a table for people", func(t *testing.T) {
 		env, _ := filled(t)
 		got := outcome{}.call(env, "checkpoint", "show")
-		want := "STREAM   SHARD   ID                     GAPS   SAVED\n" +
-			"bills    b       18446744073709551615   1      2026-01-02T03:04:05Z\n" +
-			"orders   t_0     18446744073709551615   1      2026-01-02T03:04:05Z\n" +
-			"orders   t_1     18446744073709551615   1      2026-01-02T03:04:05Z\n"
+		want := "STREAM   SHARD   ID                     GAPS   SAVED                  VERIFIED THROUGH       RECONCILE\n" +
+			"bills    b       18446744073709551615   1      2026-01-02T03:04:05Z   2026-01-02T03:04:05Z   ended 2026-01-02T03:05:05Z\n" +
+			"orders   t_0     18446744073709551615   1      2026-01-02T03:04:05Z   -                      deletes held back\n" +
+			"orders   t_1     18446744073709551615   1      2026-01-02T03:04:05Z   -                      none yet\n"
 		if got.status != 0 || got.out != want {
 			t.Errorf("%+v, want\n%s", got, want)
 		}
@@ -65,7 +73,8 @@ func TestCheckpointShow(t *testing.T) {
 	t.Run("prints everything as JSON", func(t *testing.T) {
 		env, _ := filled(t)
 		list := shown(t, env)
-		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 1<<64-1 || list[1].Gaps[0].Last != 9 || list[1].Marks[0].Place != "orders/3" {
+		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 1<<64-1 || list[1].Gaps[0].Last != 9 || list[1].Marks[0].Place != "orders/3" ||
+			list[2].Reconcile != nil || *list[1].Reconcile.Guard != "too many are gone" || list[0].Reconcile.VerifiedThrough.Year() != 2026 {
 			t.Errorf("%+v", list)
 		}
 	})
@@ -124,6 +133,29 @@ func TestCheckpointSet(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	})
+	t.Run("forgets what was published of the rows above the id, in the view, too", func(t *testing.T) {
+		env, path := filled(t)
+		key := checkpoint.Key{Stream: "orders", Shard: "t_1"}
+		entities := [][]byte{[]byte("high"), []byte("low")}
+		inStore(t, path, func(s store) {
+			state := checkpoint.State{Position: source.Position{ID: 50}, View: []checkpoint.Change{
+				{Entity: entities[0], Known: checkpoint.Known{Row: 42, Fate: checkpoint.Live}},
+				{Entity: entities[1], Known: checkpoint.Known{Row: 41, Fate: checkpoint.Live}},
+			}}
+			if err := s.Save(t.Context(), key, state); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got := (outcome{}).call(env, "checkpoint", "set", "orders", "t_1", "41"); got.status != 0 {
+			t.Fatalf("%+v", got)
+		}
+		inStore(t, path, func(s store) {
+			known, err := s.Lookup(t.Context(), key, entities, nil)
+			if err != nil || known[0].Fate != checkpoint.Unknown || known[1].Fate != checkpoint.Live {
+				t.Errorf("%+v, %v", known, err)
+			}
+		})
+	})
 	t.Run("makes the checkpoint of a shard that has none, in a new file too", func(t *testing.T) {
 		env := settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "new.db")}
 		got := outcome{}.call(env, "checkpoint", "set", "orders", "db.t_9", "7")
@@ -143,6 +175,42 @@ func TestCheckpointSet(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	})
+}
+
+func TestMovedShardTakesWhatItPassesByForPublished(t *testing.T) {
+	at := func(id uint64, pending source.Range) checkpoint.State {
+		return checkpoint.State{Position: source.Position{ID: id}, Snapshot: pending}
+	}
+	for name, c := range map[string]struct {
+		before checkpoint.State
+		id     uint64
+		want   source.Range
+	}{
+		"back":                 {at(50, source.Range{}), 41, source.Range{}},
+		"to the beginning":     {at(50, source.Range{First: 7, Last: 50}), 0, source.Range{}},
+		"ahead":                {at(50, source.Range{}), 60, source.Range{First: 51, Last: 60}},
+		"without a checkpoint": {checkpoint.State{}, 60, source.Range{First: 1, Last: 60}},
+		"ahead while the table is still taken down": {at(50, source.Range{First: 7, Last: 50}), 60, source.Range{First: 7, Last: 60}},
+		"back while the table is still taken down":  {at(50, source.Range{First: 7, Last: 50}), 40, source.Range{First: 7, Last: 40}},
+		"back before what is left to take down":     {at(50, source.Range{First: 7, Last: 50}), 6, source.Range{}},
+	} {
+		if got := moved(c.before, c.id); got.Snapshot != c.want || got.Position.ID != c.id {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// inStore calls do with the open checkpoint at path.
+func inStore(t *testing.T, path string, do func(store)) {
+	t.Helper()
+	s, err := openBolt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestCheckpointReset(t *testing.T) {

@@ -37,6 +37,8 @@ type command struct {
 	name string
 	// arguments are the names of the arguments, flags those of the flags.
 	arguments, flags []string
+	// rest names any number of further arguments, empty where there are none.
+	rest string
 	// values are the flags that take a value, with an example of it: for=20s.
 	values  []string
 	summary string
@@ -58,6 +60,7 @@ func commands() []command {
 		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
 		{name: "demo", values: []string{"for=20s"}, flags: []string{"keep"}, summary: "see events within seconds, without any service or configuration", details: demoDetails, run: demoCommand},
 		{name: "check", flags: []string{"json"}, summary: "look for what is unsafe or in the way, change nothing", details: checkDetails, run: checkCommand},
+		{name: "reconcile", rest: "stream", flags: []string{"dry-run", "allow-deletes", "json"}, summary: "compare whole tables with what was published, publish the difference", details: reconcileDetails, run: reconcileCommand},
 		{name: "verify", values: []string{"examples=10"}, flags: []string{"json"}, summary: "compare the whole bus with the tables, change nothing", details: verifyDetails, run: verifyCommand},
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},

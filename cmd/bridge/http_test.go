@@ -97,7 +97,7 @@ func TestStatus(t *testing.T) {
 	const gaps = `"gaps":{"hot":0,"cold":0,"inFlight":0,"oldestSeconds":0,"oldest":[]}`
 	none := func(guard string) string {
 		return `"reconcile":{"running":false,"waiting":0,"dryRun":false,"startedAt":null,"endedAt":null,"rows":0,"rowsOf":0,"percent":0,"rowsPerSecond":0,"secondsLeft":0,` +
-			`"added":0,"modified":0,"deleted":0,"missed":0,"absent":0,"resumed":false,"unjudged":null,"verifiedThrough":null,"guard":` + guard + `,"lastError":null,"nextAt":null,"lastDryRun":null}`
+			`"added":0,"modified":0,"deleted":0,"missed":0,"absent":0,"resumed":false,"unjudged":null,"verifiedThrough":null,"guard":` + guard + `,"lastError":null,"nextAt":null,"lastRun":null,"lastDryRun":null}`
 	}
 	want := `{"started":"2026-01-02T03:04:05Z","streams":[{"name":"orders","kind":"capability","state":"stopped","shards":[` +
 		`{"shard":"t_0","state":"running","position":18446744073709551615,"highest":7,"openGaps":2,` + gaps + `,"lagSeconds":1.5,"lastError":null,"lastPoll":"2026-01-02T03:04:05Z",` + none("null") + `},` +

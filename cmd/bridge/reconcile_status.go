@@ -38,7 +38,8 @@ type ReconcileStatus struct {
 	// LastError says why the last run was cut short.
 	LastError *string    `json:"lastError"`
 	NextAt    *time.Time `json:"nextAt"`
-	// LastDryRun is null before the first one since the start.
+	// LastRun and LastDryRun are null before the first one since the start.
+	LastRun    *ReconcileReport `json:"lastRun"`
 	LastDryRun *ReconcileReport `json:"lastDryRun"`
 }
 
@@ -53,10 +54,12 @@ type DifferenceCounts struct {
 // ReconcileReport is what a run found.
 type ReconcileReport struct {
 	StartedAt *time.Time `json:"startedAt"`
-	EndedAt   *time.Time `json:"endedAt"`
-	DryRun    bool       `json:"dryRun"`
-	Resumed   bool       `json:"resumed"`
-	Rows      uint64     `json:"rows"`
+	// EndedAt is null where the run was cut short; Error says why.
+	EndedAt *time.Time `json:"endedAt"`
+	Error   *string    `json:"error"`
+	DryRun  bool       `json:"dryRun"`
+	Resumed bool       `json:"resumed"`
+	Rows    uint64     `json:"rows"`
 	DifferenceCounts
 	Absent          uint64     `json:"absent"`
 	Guard           *string    `json:"guard"`
@@ -83,7 +86,10 @@ func reconcileStatus(s reconcile.Status) *ReconcileStatus {
 	} else {
 		one.ended(s)
 	}
-	if !s.LastDry.Started.IsZero() {
+	if s.Totals.Ended+s.Totals.Failed > 0 {
+		one.LastRun = reconcileReport(s.Last)
+	}
+	if s.Totals.Dry > 0 {
 		one.LastDryRun = reconcileReport(s.LastDry)
 	}
 	return one
@@ -118,7 +124,7 @@ func reconcileReport(r reconcile.Report) *ReconcileReport {
 	report := &ReconcileReport{
 		StartedAt: moment(r.Started), EndedAt: moment(r.Ended), DryRun: r.DryRun, Resumed: r.Resumed,
 		Rows: r.Scanned, DifferenceCounts: differenceCounts(r.Verdict), Absent: r.Gone,
-		Guard: given(r.Guard), Unjudged: given(r.Unjudged), VerifiedThrough: moment(r.Verified), Differences: []DifferenceStatus{},
+		Guard: given(r.Guard), Unjudged: given(r.Unjudged), Error: given(r.Error), VerifiedThrough: moment(r.Verified), Differences: []DifferenceStatus{},
 	}
 	for _, d := range r.Differences {
 		report.Differences = append(report.Differences, DifferenceStatus(d))
