@@ -9,6 +9,9 @@
 //
 // A [Shard] reads with SELECT and nothing else. Every page comes from one statement, and with it the database's clock, the
 // server's identity and the highest id of the table in the same snapshot, so that a decision never mixes two moments.
+// Rows are read in the order of their ids, by their ids, or by their keys ([Query]); ids alone, of uncommitted rows too, by [IDReader]; and
+// where rows changed by [ChangeReader].
+//
 // What decides when a record may be published ([Window]), which ids were not seen and are looked for ([Ledger]), and which tables
 // a stream has ([ExpandTables]) is pure: no I/O, no clock of its own.
 //

@@ -8,6 +8,26 @@
 // has records (a test holds the handler counters to that). A LEFT JOIN would bring the same answer, but MariaDB fills a
 // temporary table with everything above the position to sort it.
 //
+// # Rows by their keys
+//
+// Rows are looked up along the unique index that proves that an entity is a single row, in statements of up
+// to a hundred equalities; the handler counters hold that to one look-up a key, too. The columns of that index are compared, further columns of KEY are not: the
+// caller compares all of them byte for byte. Texts go as literals in the character set of their column, which the server itself writes
+// where it is none of Unicode's: a literal in another set would keep it from the index, and a function around it is not safe.
+// What has no such literal (a byte without a character, an encoding of which there are two, a date that no calendar has) is compared
+// as it is read, row for row: right, and slow. So is everything where the only unique index is a hash (MariaDB's UNIQUE over a TEXT) or
+// ignored; bridge check warns of that.
+//
+// A key that is not found is not there, if Traits says Writer: on Galera and in a multi-primary group a read by keys waits until the
+// server has applied what the others have committed. A replica, a server behind a proxy, and any server that copies from another
+// are not taken for the writer.
+//
+// # Changes
+//
+// What changed is read from the index that MODIFIED leads, and from that alone. InnoDB ends every index with the primary key, so where
+// that is the id an index on MODIFIED is in the order of (MODIFIED, id), and no run of equal times is read twice. Another table wants an index on
+// both columns; with any other the server sorts what lies behind the cursor at every read.
+//
 // # Sessions
 //
 // Every session runs in UTC with utf8mb4, READ COMMITTED, read-only and with a statement time limit on the server; the

@@ -78,15 +78,20 @@ func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
 	return sure, strange
 }
 
-// maxCondition bounds the text of one condition, far below every server's max_allowed_packet.
-const maxCondition = 512 << 10
+const (
+	// maxCondition bounds the text of one condition, far below every server's max_allowed_packet.
+	maxCondition = 512 << 10
+	// atOnce bounds the keys in one condition: the server finds a row by its index, but then goes through the condition until it
+	// meets the key of that row.
+	atOnce = 100
+)
 
-// condition returns the SQL for rows that have one of keys, and how many of keys it takes: all unless it becomes too long.
+// condition returns the SQL for rows that have one of keys, and how many of keys it takes.
 func (l lookup) condition(keys [][][]byte, written encodings) (condition []byte, taken int) {
 	if len(keys) == 0 {
 		return []byte("FALSE"), 0
 	}
-	for taken < len(keys) && len(condition) < maxCondition {
+	for taken < min(len(keys), atOnce) && len(condition) < maxCondition {
 		if taken > 0 {
 			condition = append(condition, " OR "...)
 		}

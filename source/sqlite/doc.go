@@ -37,6 +37,18 @@
 // learns of it at the next reconcile, a release stream never. Nor can a truncated table be told from one whose newest rows were
 // deleted: NextID is 0. Declare the id as INTEGER PRIMARY KEY AUTOINCREMENT where rows are ever deleted.
 //
+// # Rows by their keys
+//
+// A key is looked for in each form in which its value may be stored: as a text, as bytes, as a number. Times, documents and booleans have
+// too many forms: behind other columns of the unique index these find the rows, and where such a column comes first in the index, the
+// whole table is read. What comes is equal byte for byte.
+//
+// # Changes
+//
+// The index on MODIFIED has times in the order in which they are stored, so all of them must be stored alike; the greatest one tells how. Texts
+// in several zones, or texts beside numbers, wait for the next reconcile. Changes are read from the beginning of the cursor's second: rows
+// of one second that are more than a page are read again for every page of them.
+//
 // # Columns
 //
 // The columns of a table are read again when the schema version of a page is not the one they were read at. The names of
