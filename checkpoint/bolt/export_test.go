@@ -16,7 +16,7 @@ func Checksummed(body []byte) []byte {
 
 // OpenFolding opens a store that folds what is recent after this many entities, in steps of this many operations.
 func OpenFolding(path string, entries, step int) (*Store, error) {
-	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step})
+	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5})
 }
 
 // HashLike makes hashes of entities collide: only the last bit of the length is left.

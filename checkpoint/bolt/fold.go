@@ -15,13 +15,14 @@ import (
 type bounds struct {
 	// entries and bytes bound the overlay of all shards: beyond them folding begins, at twice as much saves wait for it.
 	entries, bytes int
-	// step is how many operations on the trees one transaction of a fold makes.
-	step int
+	// step is how many operations on the trees one transaction of a fold makes, unless it touches this many pages before: they
+	// are in memory until it ends.
+	step, pages int
 }
 
 // defaultBounds keep the overlay, with what a fold needs, within some 15 MiB of memory and the recent values within 64 MiB
 // of the file. The more entries are folded at once, the fewer pages are written for each.
-var defaultBounds = bounds{entries: 128 << 10, bytes: 32 << 20, step: 3000}
+var defaultBounds = bounds{entries: 128 << 10, bytes: 32 << 20, step: 16 << 10, pages: 1500}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change
 // needs up to three.
@@ -54,13 +55,14 @@ type rowOp struct {
 func (s *Store) settle(changes int) error {
 	s.credit += foldPace * changes
 	for s.fold != nil || s.overlay.beyond(s.bounds, 1) {
-		if s.credit < s.bounds.step && !s.overlay.beyond(s.bounds, 2) {
+		if s.credit <= 0 && !s.overlay.beyond(s.bounds, 2) {
 			return nil
 		}
-		if err := s.foldStep(); err != nil {
+		done, err := s.foldStep()
+		if err != nil {
 			return err
 		}
-		s.credit = max(s.credit-s.bounds.step, 0)
+		s.credit -= done
 	}
 	s.credit = 0
 	return nil
@@ -71,32 +73,33 @@ func (o *overlay) beyond(b bounds, times int) bool {
 	return o.entries > times*b.entries || o.bytes > times*b.bytes
 }
 
-// foldStep begins a fold, makes the next step of the one that is under way, or ends it. The caller has the turn.
-func (s *Store) foldStep() error {
-	if s.fold == nil {
-		return s.beginFold(s.overlay.largest())
-	}
+// foldStep begins a fold, goes on with the one that is under way, or ends it, and returns how many operations on the trees it
+// made. The caller has the turn.
+func (s *Store) foldStep() (done int, err error) {
 	f := s.fold
-	if f.done < len(f.rows)+len(f.entities) {
-		done := f.done
-		err := s.update(func(tx *bbolt.Tx) (err error) {
-			done, err = f.step(tx, s.bounds.step)
+	switch {
+	case f == nil:
+		return 0, s.beginFold(s.overlay.largest())
+	case f.done < f.size():
+		err = s.update(func(tx *bbolt.Tx) (err error) {
+			done, err = f.step(tx, s.bounds)
 			return err
 		})
-		if err == nil {
-			f.done = done
+		if err != nil {
+			return 0, err
 		}
-		return err
+		f.done += done
+		return done, nil
 	}
 	// Readers stay out, because what the overlay names goes with this transaction.
 	s.overlay.mu.Lock()
 	defer s.overlay.mu.Unlock()
 	if err := s.update(f.end); err != nil {
-		return err
+		return 0, err
 	}
 	s.overlay.drop(f.key, f.through)
 	s.fold = nil
-	return nil
+	return 0, nil
 }
 
 // foldAll folds all that is recent of a shard. The caller has the turn.
@@ -106,7 +109,7 @@ func (s *Store) foldAll(key checkpoint.Key) error {
 		if s.fold == nil {
 			err = s.beginFold(key)
 		} else {
-			err = s.foldStep()
+			_, err = s.foldStep()
 		}
 		if err != nil {
 			return err
@@ -216,8 +219,11 @@ func rowOps(shard *bbolt.Bucket, r *recents, l *layer, sorted []entityAt) ([]row
 // inRow reports whether k is in the order of rows with this row.
 func inRow(k checkpoint.Known, row uint64) bool { return hasRow(k) && k.Row == row }
 
-// step makes up to count operations, and returns how many are done by then.
-func (f *fold) step(tx *bbolt.Tx, count int) (done int, err error) {
+// size is the number of operations that f is.
+func (f *fold) size() int { return len(f.rows) + len(f.entities) }
+
+// step makes the next operations, as many as b allows, and returns how many that is.
+func (f *fold) step(tx *bbolt.Tx, b bounds) (done int, err error) {
 	shard := bucketOf(tx, f.key.Stream, f.key.Shard)
 	if shard == nil {
 		return 0, damaged("shard %s is gone", f.key.Shard)
@@ -227,18 +233,30 @@ func (f *fold) step(tx *bbolt.Tx, count int) (done int, err error) {
 		return 0, err
 	}
 	r := recentsOf(shard, f.key)
-	done = f.done
-	for end := min(done+count, len(f.rows)+len(f.entities)); err == nil && done < end; done++ {
-		if done < len(f.rows) {
-			err = f.rows[done].apply(t, r)
-			continue
-		}
-		var c checkpoint.Change
-		if c, err = r.at(f.entities[done-len(f.rows)]); err == nil {
-			err = t.putView(c)
+	for end := min(b.step, f.size()-f.done); done < end && (done == 0 || pagesIn(tx) < b.pages); done++ {
+		if err := f.apply(t, r, f.done+done); err != nil {
+			return 0, err
 		}
 	}
-	return done, err
+	return done, nil
+}
+
+// pagesIn returns how many pages tx has in memory.
+func pagesIn(tx *bbolt.Tx) int {
+	stats := tx.Stats()
+	return int(stats.GetNodeCount())
+}
+
+// apply makes the n-th operation.
+func (f *fold) apply(t trees, r *recents, n int) error {
+	if n < len(f.rows) {
+		return f.rows[n].apply(t, r)
+	}
+	c, err := r.at(f.entities[n-len(f.rows)])
+	if err != nil {
+		return err
+	}
+	return t.putView(c)
 }
 
 func (op rowOp) apply(t trees, r *recents) error {

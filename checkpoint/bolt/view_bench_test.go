@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"bridge/checkpoint"
@@ -63,6 +65,21 @@ func fillView(b *testing.B, s *bolt.Store, entities int) {
 	}
 }
 
+// written returns how many bytes the process has written to files.
+func written(b *testing.B) (n int64) {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Skip("needs Linux: ", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "wchar: %d", &n); err == nil {
+			return n
+		}
+	}
+	b.Fatal("the kernel does not say what was written")
+	return 0
+}
+
 // BenchmarkView saves batches with their journals into views of several sizes and looks entities up in them. New entities come
 // in at random places of the view; known ones move to new rows, as REPLACE does.
 func BenchmarkView(b *testing.B) {
@@ -78,6 +95,7 @@ func BenchmarkView(b *testing.B) {
 			{"known", func() int { return rand.IntN(size) }},
 		} {
 			b.Run(fmt.Sprintf("entities=%d/save=%s", size, mode.name), func(b *testing.B) {
+				before := written(b)
 				for b.Loop() {
 					b.StopTimer()
 					changes := benchChanges(benchRows, row+1, mode.pick)
@@ -89,6 +107,7 @@ func BenchmarkView(b *testing.B) {
 					}
 				}
 				b.ReportMetric(benchRows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+				b.ReportMetric(float64(written(b)-before)/float64(b.N)/1e6, "MB/save")
 			})
 		}
 		b.Run(fmt.Sprintf("entities=%d/lookup", size), func(b *testing.B) {
