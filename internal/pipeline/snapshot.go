@@ -31,7 +31,8 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 		}
 		n := len(s.page.Records)
 		rows += n
-		if s.page.More && n > 0 {
+		// A page that is full may hold the last row.
+		if s.page.More && n > 0 && s.page.Records[n-1].ID < state.Snapshot.Last {
 			state.Snapshot.First = s.page.Records[n-1].ID + 1
 		} else {
 			state.Snapshot = source.Range{}

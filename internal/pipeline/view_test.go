@@ -357,6 +357,19 @@ func TestSnapshot(t *testing.T) {
 	stop()
 }
 
+func TestASnapshotThatEndsWithAFullPage(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.Start = pipeline.Start{Latest: true}
+	for i := range 2 * b.opts.BatchRows {
+		b.table.Insert(fmt.Sprint("e", i), "1", "0")
+	}
+	_, stop := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == uint64(2*b.opts.BatchRows) })
+	b.table.Replace("e7", "2", "0")
+	b.expectSaid(t, "Modified e7=2")
+	stop()
+}
+
 func TestTableTruncated(t *testing.T) {
 	b := newViewBench(t, false)
 	for i := range 5 {
