@@ -158,6 +158,19 @@ func TestRunJudges(t *testing.T) {
 			t.Errorf("%d entities are left in the view: %v", len(left), err)
 		}
 	})
+	t.Run("no entity gone whose row did not fit into the page", inBubble(func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.options.PageBytes = 1
+		w.fill("a", 30)
+		w.touch("a3")
+		w.table.Delete(3)
+		for i := 10; i <= 30; i++ {
+			w.table.Replace(fmt.Sprintf("a%d", i), "1", "0")
+		}
+		if report := w.run(reconcile.Mode{}); report.Gone != 1 || report.Deleted != 1 || report.Guard != "" {
+			t.Errorf("report %+v", report)
+		}
+	}))
 	t.Run("two entities of one row, after its key was changed in place", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)

@@ -138,3 +138,45 @@ func TestRunWaitsForWhatIsAway(t *testing.T) {
 		}
 	})
 }
+
+func TestRunThatIsCutShortRemembers(t *testing.T) {
+	t.Run("that another server answered", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 60)
+		w.table.Delete(50)
+		reads, saves := 0, 0
+		whole := w.options
+		w.options.Source = hooked{w.table, func() {
+			if reads++; reads == 3 {
+				w.table.Move("other", false)
+			}
+		}}
+		w.options.Store = cut{w.store, &saves, 6, false}
+		if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); err == nil {
+			t.Fatal("the run was not cut")
+		}
+		w.table.Move("memory", false)
+		w.options = whole
+		report := w.run(reconcile.Mode{})
+		if !report.Resumed || report.Unjudged == "" || report.Deleted != 0 || !report.Verified.IsZero() {
+			t.Errorf("report %+v", report)
+		}
+	})
+	t.Run("that the guard tripped in the run before", func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 60)
+		if err := w.store.SaveRun(t.Context(), key, checkpoint.Run{Guard: "tripped"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		saves := 0
+		w.options.Store = cut{w.store, &saves, 4, false}
+		r := reconcile.New(w.options)
+		if _, err := r.Run(t.Context(), reconcile.Mode{}); err == nil {
+			t.Fatal("the run was not cut")
+		}
+		again := reconcile.New(w.options)
+		if err := again.Restore(t.Context()); err != nil || again.Status().Guard == "" || r.Status().Guard == "" {
+			t.Errorf("status %+v and %+v, %v", r.Status(), again.Status(), err)
+		}
+	})
+}
