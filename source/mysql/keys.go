@@ -154,7 +154,7 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Quer
 		keys = keys[taken:]
 		now, server := p.Now, p.Server
 		p.Now = time.Time{}
-		asked := min(s.reader.rowsFor(q), q.Limit-len(p.Records))
+		asked := q.Limit - len(p.Records)
 		err := s.readRows(ctx, c, s.query.keysText(condition, asked), asked, q.MaxBytes, p)
 		switch {
 		case err != nil && !errors.Is(err, errCut):

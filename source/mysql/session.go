@@ -124,17 +124,22 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	return nil
 }
 
-// identify returns the best identity that the server has. MariaDB has no @@server_uuid, a compatible server may lack any.
+// identify returns the best identity that the server has. MariaDB has no @@server_uuid, a compatible server may lack any. A server that
+// becomes read-only becomes another one: what was found out about the writer does not hold for a replica.
 func identify(ctx context.Context, session conn, s server) (string, error) {
+	// Newer servers have more words for it than ON.
+	const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, 'read-only')"
 	candidates := []string{"@@server_uuid", "@@hostname, @@port, @@server_id", "@@hostname"}
 	if s.isMariaDB() {
 		candidates = candidates[1:]
 	}
 	for _, candidate := range candidates {
-		err := session.query(ctx, "SELECT "+candidate, func(func(string) string) {})
-		var refused *mysql.MySQLError
-		if !errors.As(err, &refused) {
-			return candidate, err
+		for _, expressions := range []string{candidate + role, candidate} {
+			err := session.query(ctx, "SELECT "+expressions, func(func(string) string) {})
+			var refused *mysql.MySQLError
+			if !errors.As(err, &refused) {
+				return expressions, err
+			}
 		}
 	}
 	return "'unknown'", nil

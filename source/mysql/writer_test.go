@@ -23,10 +23,17 @@ func TestTraitsOfARealServer(t *testing.T) {
 		}
 	}
 	t.Run("with SELECT alone it is the writer", func(t *testing.T) { expect(t, true, "copies from no other") })
-	t.Run("while it is read-only it is not", func(t *testing.T) {
+	t.Run("while it is read-only it is not, and another server for all who read", func(t *testing.T) {
+		writer := read(t, s, source.Query{Limit: 1}).Server
 		b.exec(t, "SET GLOBAL read_only = ON")
-		defer b.exec(t, "SET GLOBAL read_only = OFF")
 		expect(t, false, "read_only")
+		if now := read(t, s, source.Query{Limit: 1}).Server; now == writer {
+			t.Errorf("the replica is still taken for %q", now)
+		}
+		b.exec(t, "SET GLOBAL read_only = OFF")
+		if now := read(t, s, source.Query{Limit: 1}).Server; now != writer {
+			t.Errorf("the writer is taken for %q, not for %q", now, writer)
+		}
 	})
 	t.Run("while it copies from another server it is not", func(t *testing.T) {
 		b.exec(t, "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='nobody'")
