@@ -163,8 +163,8 @@ func (d *daemon) kill() {
 	<-d.done
 }
 
-// killing kills and starts the daemon every few seconds until the returned function is called; it runs then.
-func (d *daemon) killing(low, high time.Duration) (stop func()) {
+// killing kills and starts the daemon every few seconds, with a look at it before, until the returned function is called; it runs then.
+func (d *daemon) killing(low, high time.Duration, look ...func()) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	kills := 0
 	go func() {
@@ -174,6 +174,9 @@ func (d *daemon) killing(low, high time.Duration) (stop func()) {
 			case <-end:
 				return
 			case <-time.After(rangeOf(low, high)):
+				for _, look := range look {
+					look()
+				}
 				d.kill()
 				d.start()
 				kills++
@@ -231,6 +234,17 @@ type shardStatus struct {
 	Position  uint64
 	LastError string
 	Gaps      gapsStatus
+	Reconcile *reconcileStatus
+}
+
+// reconcileStatus is what a shard says about its reconcile.
+type reconcileStatus struct {
+	Running                        bool
+	Waiting                        int
+	Rows, Added, Modified, Deleted uint64
+	RowsPerSecond                  float64
+	StartedAt, EndedAt             time.Time
+	Guard, LastError               string
 }
 
 // gapsStatus is what a shard says about the ids that it has not seen.

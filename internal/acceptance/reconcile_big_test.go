@@ -1,0 +1,260 @@
+package acceptance
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+)
+
+// The table of the large run: bigRows rows with the ids behind bigFirst, of which bigChanged are then updated without a trace, bigGone
+// deleted, and bigOld inserted under ids below.
+const (
+	bigRows    = 2_000_000
+	bigFirst   = 1000
+	bigChanged = 1000
+	bigGone    = 500
+	bigOld     = 500
+)
+
+// big is a large table, a program that publishes it and a writer beside it.
+type big struct {
+	*publisher
+	db *sql.DB
+
+	mu      sync.Mutex
+	written map[string]time.Time
+}
+
+// TestALargeTableIsReconciled takes 2,000,000 rows for known, changes one in a thousand and measures what finding these costs.
+func TestALargeTableIsReconciled(t *testing.T) {
+	t.Parallel()
+	occupy(t, wholeMachine)
+	s := &states{t: t, name: testenv.MariaDB(t).NewDatabase(t)}
+	s.db = testenv.MariaDB(t).Admin(t, s.name)
+	s.url = (&revisions{t: t, server: testenv.MariaDB(t), name: s.name, db: s.db}).sourceURL()
+	s.sql(`CREATE TABLE big (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, app varchar(32) COLLATE utf8mb4_bin NOT NULL,
+		name varchar(64) COLLATE utf8mb4_bin NOT NULL, state varchar(64) NOT NULL, created datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))`)
+	s.sql(fmt.Sprintf(`INSERT INTO big SELECT %d + seq, concat('app-', seq %% 97), md5(seq), concat('state ', seq, ' ', repeat('x', seq %% 40)),
+		now(6) - interval 1 hour FROM seq_1_to_%d`, bigFirst, bigRows))
+	s.sql("ALTER TABLE big ADD UNIQUE KEY entity (app, name)")
+
+	b := natsBus{testenv.NATS(t)}
+	p := &publisher{name: "big", bus: b, states: s}
+	l := &big{publisher: p, db: s.db, written: make(map[string]time.Time)}
+	p.daemon = newDaemon(t, binary(t, false), b.env().with(env{
+		"BRIDGE_SOURCE_URL": s.url, "BRIDGE_POLL_INTERVAL": pollEvery.String(), "BRIDGE_RECONCILE_INTERVAL": "24h", "BRIDGE_STREAMS": "big",
+		"BRIDGE_STREAM_BIG_TABLE": "big", "BRIDGE_STREAM_BIG_KIND": "capability", "BRIDGE_STREAM_BIG_KEY": "app,name",
+		"BRIDGE_STREAM_BIG_CREATED": "created", "BRIDGE_STREAM_BIG_START": "latest", "BRIDGE_STREAM_BIG_DESTINATION": b.open(t, p.destination("big")),
+	}))
+	p.tapes = map[string]*tape{"big": b.follow(t, p.destination("big"))}
+	began := time.Now()
+	p.start()
+	rss := l.watchMemory()
+	eventually(t, 3*time.Minute, "the table as it stands is known", func() bool { return strings.Contains(p.log.String(), "as it stands is known") })
+	first := p.asks("big", "")
+	t.Logf("known and compared once after %s, RssAnon at most %d MiB: %+v", time.Since(began).Round(time.Second), rss()>>20, first)
+	if n := p.tapes["big"].count(); n > 0 {
+		t.Errorf("%d events of a table that was taken for known", n)
+	}
+
+	bare := l.bareSelect()
+	stop := l.write()
+	pause(8 * time.Second)
+	usual := l.delays(time.Time{})
+	known := fmt.Sprintf("id BETWEEN %d AND %d AND id", bigFirst+1, bigFirst+bigRows)
+	s.sql(fmt.Sprintf("UPDATE big SET state = concat(state, ' anew') WHERE %s %% %d = 7", known, bigRows/bigChanged))
+	s.sql(fmt.Sprintf("DELETE FROM big WHERE %s %% %d = 11", known, bigRows/bigGone))
+	s.sql(fmt.Sprintf("INSERT INTO big (id, app, name, state) SELECT seq, 'old', md5(seq), 's' FROM seq_1_to_%d", bigOld))
+	// What is younger than the window is not judged.
+	pause(1500 * time.Millisecond)
+	started := time.Now()
+	report := p.asks("big", "")
+	stop()
+	took := report.EndedAt.Sub(report.StartedAt)
+	during := l.delays(started)
+
+	perSecond := bigRows / took.Seconds()
+	t.Logf("%d rows in %s, %.0f a second, %.2f of a bare SELECT (%.0f a second); RssAnon at most %d MiB; %+v",
+		bigRows, took.Round(time.Millisecond), perSecond, perSecond/bare, bare, rss()>>20, report)
+	t.Logf("from commit to consumer: usually %s, while it is reconciled %s", figures(usual), figures(during))
+	if perSecond < bare/10 {
+		t.Errorf("%.0f rows a second, a bare SELECT has %.0f", perSecond, bare)
+	}
+	if peak := rss(); peak > 150<<20 {
+		t.Errorf("RssAnon reached %d MiB, want less than 150", peak>>20)
+	}
+	for _, part := range []float64{0.5, 0.99} {
+		if is, was := percentile(during, part), percentile(usual, part); is > 2*was {
+			t.Errorf("the p%.0f of the delays is %s while it is reconciled, usually it is %s", part*100, is, was)
+		}
+	}
+	l.differences()
+}
+
+// watchMemory samples the memory of the daemon, which runs, until the test ends; peak returns the highest value so far.
+func (l *big) watchMemory() (peak func() int64) {
+	var mu sync.Mutex
+	var highest int64
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			// After its end there is nothing to see.
+			if rss, err := l.rssAnon(); err == nil {
+				mu.Lock()
+				highest = max(highest, rss)
+				mu.Unlock()
+			}
+		}
+	}()
+	l.t.Cleanup(func() { cancel(); <-done })
+	return func() int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return highest
+	}
+}
+
+// bareSelect reads the table once in pages, as a reconcile has to, and returns how many rows a second that makes.
+func (l *big) bareSelect() float64 {
+	l.t.Helper()
+	conn, err := l.db.Conn(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer conn.Close()
+	started, rows, after := time.Now(), 0, uint64(0)
+	for {
+		n, last, err := barePage(l.t.Context(), conn, after)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if n == 0 {
+			return float64(rows) / time.Since(started).Seconds()
+		}
+		rows, after = rows+n, last
+	}
+}
+
+func barePage(ctx context.Context, conn *sql.Conn, after uint64) (n int, last uint64, err error) {
+	rows, err := conn.QueryContext(ctx, "SELECT id, app, name, state, created FROM big WHERE id > ? ORDER BY id LIMIT 2000", after)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer rows.Close()
+	var app, name, state, created sql.RawBytes
+	for rows.Next() {
+		if err := rows.Scan(&last, &app, &name, &state, &created); err != nil {
+			return 0, 0, err
+		}
+		n++
+	}
+	return n, last, rows.Err()
+}
+
+// write inserts 50 rows a second until it is told to stop.
+func (l *big) write() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var writer sync.WaitGroup
+	var err error
+	writer.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			name := fmt.Sprintf("live-%d", i)
+			if _, err = l.db.Exec("INSERT INTO big (app, name, state) VALUES ('live', ?, 's')", name); err != nil {
+				return
+			}
+			l.mu.Lock()
+			l.written[name] = time.Now()
+			l.mu.Unlock()
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		writer.Wait()
+		if err != nil {
+			l.t.Error(err)
+		}
+	})
+	l.t.Cleanup(stop)
+	return stop
+}
+
+// delays returns from commit to consumer of what the writer wrote since then, ascending, once it has all arrived.
+func (l *big) delays(since time.Time) []time.Duration {
+	l.t.Helper()
+	l.mu.Lock()
+	var last string
+	for name, at := range l.written {
+		if last == "" || at.After(l.written[last]) {
+			last = name
+		}
+	}
+	l.mu.Unlock()
+	arrived := make(map[string]time.Time)
+	eventually(l.t, time.Minute, last+" has arrived", func() bool {
+		clear(arrived)
+		for _, m := range l.tapes["big"].all() {
+			var e struct{ Data struct{ Name string } }
+			if json.Unmarshal(m.value, &e) == nil && strings.HasPrefix(e.Data.Name, "live-") {
+				arrived[e.Data.Name] = m.at
+			}
+		}
+		return !arrived[last].IsZero()
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var delays []time.Duration
+	for name, at := range l.written {
+		if got, ok := arrived[name]; ok && at.After(since) {
+			delays = append(delays, max(0, got.Sub(at)))
+		}
+	}
+	slices.Sort(delays)
+	return delays
+}
+
+// differences fails the test unless what differed was published, and nothing else.
+func (l *big) differences() {
+	l.t.Helper()
+	counts := make(map[string]int)
+	for _, m := range l.received("big") {
+		e, err := decodeEntity(m)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if e.app != "live" {
+			counts[string(opOf(m.headers["eiffel-type"]))]++
+		}
+	}
+	if counts["added"] != bigOld || counts["modified"] != bigChanged || counts["deleted"] != bigGone {
+		l.t.Errorf("published %v, want %d added, %d modified, %d deleted", counts, bigOld, bigChanged, bigGone)
+	}
+}
+
+// decodeEntity returns the entity of an event.
+func decodeEntity(m received) (entityKey, error) {
+	var e struct{ Data struct{ App, Name string } }
+	err := json.Unmarshal(m.value, &e)
+	return entityKey{e.Data.App, e.Data.Name}, err
+}
