@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/pipeline"
 	"bridge/sink"
 )
 
@@ -60,9 +64,48 @@ func TestEventsPageListsTheHeaders(t *testing.T) {
 	}
 }
 
+// described is a registry that keeps nothing but what its collectors describe.
+type described []string
+
+func (d *described) Register(c prometheus.Collector) error {
+	descs := make(chan *prometheus.Desc, 100)
+	c.Describe(descs)
+	close(descs)
+	for desc := range descs {
+		_, rest, _ := strings.Cut(desc.String(), `fqName: "`)
+		name, _, _ := strings.Cut(rest, `"`)
+		*d = append(*d, name)
+	}
+	return nil
+}
+
+func (d *described) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		_ = d.Register(c) // there is no error
+	}
+}
+
+func (d *described) Unregister(prometheus.Collector) bool { return false }
+
+func TestOperationsPageListsTheMetrics(t *testing.T) {
+	var there described
+	pipeline.NewMetrics(&there)
+	there.MustRegister(pipeline.NewCollector(nil, nil), &reconcileCollector{})
+	_, table, _ := strings.Cut(page(t, "docs/operations.md"), "\n## Metrics\n")
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, row[1])
+	}
+	slices.Sort(there)
+	slices.Sort(listed)
+	if !slices.Equal(there, listed) {
+		t.Errorf("docs/operations.md lists\n%v\nthere are\n%v", listed, there)
+	}
+}
+
 func TestPagesLinkToWhatThereIs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)\)`)
-	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md", "docs/operations.md"} {
 		folder := top
 		if strings.HasPrefix(file, "docs/") {
 			folder += "docs/"
