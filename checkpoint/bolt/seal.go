@@ -4,11 +4,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"sync"
 
 	"bridge/checkpoint"
 )
 
 const sealSize = 4
+
+// paths holds memory for the paths of checksums, of which a scan makes millions.
+var paths = sync.Pool{New: func() any { return new([]byte) }}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -30,11 +34,14 @@ func unseal(value []byte, path ...string) ([]byte, error) {
 }
 
 func checksum(payload []byte, path []string) uint32 {
-	var buf [binary.MaxVarintLen64]byte
-	sum := uint32(0)
+	scratch := paths.Get().(*[]byte)
+	joined := (*scratch)[:0]
 	for _, name := range path {
-		sum = crc32.Update(sum, castagnoli, buf[:binary.PutUvarint(buf[:], uint64(len(name)))])
-		sum = crc32.Update(sum, castagnoli, []byte(name))
+		joined = binary.AppendUvarint(joined, uint64(len(name)))
+		joined = append(joined, name...)
 	}
-	return crc32.Update(sum, castagnoli, payload)
+	sum := crc32.Update(crc32.Update(0, castagnoli, joined), castagnoli, payload)
+	*scratch = joined
+	paths.Put(scratch)
+	return sum
 }

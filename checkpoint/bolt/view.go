@@ -77,20 +77,22 @@ func (s *Store) ByRow(ctx context.Context, key checkpoint.Key, after uint64, lim
 		if after+1 == 0 || limit < 1 {
 			return nil
 		}
-		last := uint64(1<<64 - 1)
-		if v.planted {
-			if dst, last, err = v.settledRows(after, limit, dst); err != nil {
+		for last := after; len(dst)-start < limit && last+1 != 0; after = last {
+			last = 1<<64 - 1
+			from := len(dst)
+			if v.planted {
+				if dst, last, err = v.settledRows(after, limit, dst); err != nil {
+					return err
+				}
+			}
+			if dst, err = v.recentRows(after, last, limit, dst); err != nil {
 				return err
 			}
+			slices.SortFunc(dst[from:], func(a, b checkpoint.Entity) int {
+				return cmp.Or(cmp.Compare(a.Row, b.Row), bytes.Compare(a.Entity, b.Entity))
+			})
 		}
-		if dst, err = v.recentRows(after, last, limit, dst); err != nil {
-			return err
-		}
-		rows := dst[start:]
-		slices.SortFunc(rows, func(a, b checkpoint.Entity) int {
-			return cmp.Or(cmp.Compare(a.Row, b.Row), bytes.Compare(a.Entity, b.Entity))
-		})
-		dst = dst[:start+page(rows, limit)]
+		dst = dst[:start+page(dst[start:], limit)]
 		return nil
 	})
 	if err != nil {
@@ -108,18 +110,20 @@ func page(rows []checkpoint.Entity, limit int) int {
 	return n
 }
 
-// settledRows appends to dst a page of what the trees say that is not hidden, and returns the row through which that is all.
+// settledRows appends to dst what is not hidden of a page of what the trees say, and returns the row through which that is all.
 func (v *look) settledRows(after uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, uint64, error) {
-	start := len(dst)
 	c := v.trees.rows.Cursor()
+	last, looked := after, 0
 	for name, value := c.Seek(rowName(after+1, nil)); name != nil; name, value = c.Next() {
 		e, err := v.trees.entity(name, value)
 		if err != nil {
 			return dst, 0, err
 		}
-		if n := len(dst); n-start >= limit && dst[n-1].Row != e.Row {
-			return dst, dst[n-1].Row, nil
+		if looked >= limit && last != e.Row {
+			return dst, last, nil
 		}
+		last = e.Row
+		looked++
 		_, _, hidden, err := v.layer.find(v.recents, e.Entity)
 		if err != nil {
 			return dst, 0, err
