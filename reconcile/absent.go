@@ -83,6 +83,18 @@ func (p *pass) recount(ctx context.Context) error {
 	})
 }
 
+// tell logs that the guard has tripped: as an error when that is new.
+func (p *pass) tell() {
+	switch {
+	case p.mode.DryRun:
+		p.log.Info("reconcile guard would trip", "why", p.guard)
+	case p.run.Guard != "":
+		p.log.Warn("reconcile guard is still tripped", "why", p.guard)
+	default:
+		p.log.Error("reconcile guard tripped", "why", p.guard)
+	}
+}
+
 // waitingFrom calls do with the entities that wait in the store, from the given number on, a nomination's worth at a time.
 func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) error) error {
 	var entities [][]byte
@@ -121,7 +133,7 @@ func (p *pass) judgeAbsent(ctx context.Context) error {
 	// Invariant 5: no delete until a person agrees.
 	if p.guard != "" {
 		p.tripped = true
-		p.log.Error("reconcile guard tripped", "dryRun", p.mode.DryRun, "why", p.guard)
+		p.tell()
 		return nil
 	}
 	if p.mode.DryRun {

@@ -1,7 +1,10 @@
 package reconcile_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"bridge/event"
@@ -64,4 +67,20 @@ func TestRunLeavesWhatWasPublishedMeanwhileToTheNextOne(t *testing.T) {
 		t.Errorf("the next report %+v", report)
 	}
 	w.compare()
+}
+
+func TestGuardIsAnErrorInTheLogOncePerTrip(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t, event.Capability)
+	w.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	w.fill("a", 30)
+	for id := range uint64(30) {
+		w.table.Delete(id + 1)
+	}
+	for _, mode := range []reconcile.Mode{{DryRun: true}, {}, {}, {}} {
+		w.run(mode)
+	}
+	if errors, warnings := strings.Count(log.String(), "level=ERROR"), strings.Count(log.String(), "level=WARN"); errors != 1 || warnings != 2 {
+		t.Errorf("%d errors and %d warnings, want 1 and 2:\n%s", errors, warnings, log.String())
+	}
 }
