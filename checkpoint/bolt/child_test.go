@@ -21,7 +21,7 @@ import (
 const childVar = "BRIDGE_TEST_BOLT_CHILD"
 
 func TestMain(m *testing.M) {
-	parts := map[string]func(path string) error{"save": saveForEver, "hold": hold, "full": fillDisk}
+	parts := map[string]func(path string) error{"save": saveForEver, "views": saveViewsForEver, "hold": hold, "full": fillDisk}
 	part := os.Getenv(childVar)
 	if part == "" {
 		os.Exit(m.Run())
@@ -66,12 +66,17 @@ func saveForEver(path string) error {
 	if err != nil {
 		return err
 	}
+	return saveAllForEver(s, crashState)
+}
+
+// saveAllForEver saves what state makes.
+func saveAllForEver(s *bolt.Store, state func(n int) checkpoint.State) error {
 	fmt.Println("open")
 	var wg sync.WaitGroup
 	for shard := range crashShards {
 		wg.Go(func() {
 			for n := numberOf(s, crashKey(shard)) + 1; ; n++ {
-				if err := s.Save(context.Background(), crashKey(shard), crashState(n)); err != nil {
+				if err := s.Save(context.Background(), crashKey(shard), state(n)); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
 				}

@@ -124,7 +124,7 @@ func (s *Store) addRecent(a addition) (count int, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
 		r := recentsOf(bucketOf(tx, a.key.Stream, a.key.Shard), a.key)
 		for i, form := range a.forms {
-			n, err := s.overlay.add(r, a.first+uint64(i), form, nil)
+			n, err := s.overlay.add(r, a.first+uint64(i), form)
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ func TestKillDuringSaves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.db")
 	acked := [crashShards]int{-1, -1, -1, -1}
 	for round := range 25 {
-		saveAndKill(t, path, 1+rand.IntN(60), &acked)
+		saveAndKill(t, "save", path, 1+rand.IntN(60), &acked)
 		s, err := bolt.Open(path, bolt.Options{})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -47,9 +47,9 @@ func TestKillDuringSaves(t *testing.T) {
 }
 
 // saveAndKill lets a child save until it has acknowledged n saves and kills it. It notes all acknowledgements in acked.
-func saveAndKill(t *testing.T, path string, n int, acked *[crashShards]int) {
+func saveAndKill(t *testing.T, part, path string, n int, acked *[crashShards]int) {
 	t.Helper()
-	c := child("save", path)
+	c := child(part, path)
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

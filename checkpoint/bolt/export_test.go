@@ -2,8 +2,14 @@ package bolt
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"bridge/checkpoint"
 )
 
 // Seal is seal, for tests that write files of their own.
@@ -29,6 +35,56 @@ func (s *Store) Recent() (entities int, folding bool) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	return s.overlay.entries, s.fold != nil
+}
+
+// FoldSteps makes a number of steps of the fold of a shard and reports whether there was nothing more to do.
+func (s *Store) FoldSteps(key checkpoint.Key, steps int) (ended bool, err error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	for range steps {
+		if s.fold == nil && s.overlay.shards[key] == nil {
+			return true, nil
+		}
+		if s.fold == nil {
+			err = s.beginFold(key)
+		} else {
+			_, err = s.foldStep()
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// Trees returns the entities with a row of all shards as the two trees have them, sorted.
+func (s *Store) Trees() (inView, inRows []string, err error) {
+	err = s.view(func(tx *bbolt.Tx) error {
+		return eachShard(tx, func(key checkpoint.Key, shard *bbolt.Bucket) error {
+			t, there := treesOf(shard, key)
+			if !there {
+				return nil
+			}
+			err := t.view.ForEach(func(entity, value []byte) error {
+				k, err := t.known(entity, value)
+				if hasRow(k) {
+					inView = append(inView, fmt.Sprint(key, string(entity), k.Row, k.Fate, k.State))
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return t.rows.ForEach(func(name, value []byte) error {
+				e, err := t.entity(name, value)
+				inRows = append(inRows, fmt.Sprint(key, string(e.Entity), e.Row, e.Fate, e.State))
+				return err
+			})
+		})
+	})
+	slices.Sort(inView)
+	slices.Sort(inRows)
+	return inView, inRows, err
 }
 
 // Verify is verify.

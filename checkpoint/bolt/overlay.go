@@ -35,7 +35,9 @@ type layer struct {
 	twins map[string]place
 	// runs are the recent values in the order of their numbers.
 	runs []run
-	// outdated are changes that were loaded and have newer ones. A fold that was cut short may have put their rows.
+	// Up to number loaded, recent values were there when the store was opened: a fold that was cut short may have put the rows of
+	// their changes. outdated are those of the changes that have newer ones.
+	loaded   uint64
 	outdated []place
 	bytes    int
 }
@@ -68,9 +70,8 @@ func (l *layer) size() int {
 	return len(l.index) + len(l.twins)
 }
 
-// add adds a recent value, newer than all before, and returns how many changes it has. Those whose place they take are
-// appended to outdated, unless that is nil.
-func (o *overlay) add(r *recents, number uint64, form []byte, outdated *[]place) (count int, err error) {
+// add adds a recent value, newer than all before, and returns how many changes it has.
+func (o *overlay) add(r *recents, number uint64, form []byte) (count int, err error) {
 	l := o.shards[r.key]
 	if l == nil {
 		l = &layer{hash: o.hash, index: make(map[uint64]place), twins: make(map[string]place)}
@@ -87,8 +88,8 @@ func (o *overlay) add(r *recents, number uint64, form []byte, outdated *[]place)
 			run.rows = append(run.rows, rowAt{c.Known.Row, uint32(offset)})
 		}
 		former, had, err := l.put(r, c.Entity, placeOf(number, offset))
-		if had && outdated != nil {
-			*outdated = append(*outdated, former)
+		if had && former.number() <= l.loaded {
+			l.outdated = append(l.outdated, former)
 		}
 		return err
 	})
@@ -190,7 +191,7 @@ func (o *overlay) drop(key checkpoint.Key, through uint64) {
 		o.bytes -= run.bytes
 	}
 	l.runs = append([]run(nil), l.runs[n:]...)
-	l.outdated = nil
+	l.loaded, l.outdated = 0, nil
 	o.entries -= before - l.size()
 	if len(l.runs) == 0 {
 		delete(o.shards, key)
@@ -213,8 +214,7 @@ func (o *overlay) load(tx *bbolt.Tx) error {
 		if r.b == nil {
 			return nil
 		}
-		var outdated []place
-		err := r.b.ForEach(func(name, value []byte) error {
+		return r.b.ForEach(func(name, value []byte) error {
 			if len(name) != 8 {
 				return damaged("a recent value of %s has the name %q", key.Shard, name)
 			}
@@ -222,12 +222,10 @@ func (o *overlay) load(tx *bbolt.Tx) error {
 			if err != nil {
 				return err
 			}
-			_, err = o.add(r, binary.BigEndian.Uint64(name), form, &outdated)
+			number := binary.BigEndian.Uint64(name)
+			_, err = o.add(r, number, form)
+			o.shards[key].loaded = number
 			return err
 		})
-		if l := o.shards[key]; l != nil {
-			l.outdated = outdated
-		}
-		return err
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"hash/crc32"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -39,12 +40,31 @@ func recentForms(changes []checkpoint.Change) [][]byte {
 	var forms [][]byte
 	for _, c := range kept {
 		if n := len(forms); n == 0 || len(forms[n-1]) >= recentSize {
-			forms = append(forms, make([]byte, 0, min(len(kept)*96, recentSize+recentSize/8)))
+			forms = append(forms, make([]byte, 0, min(len(kept)*100, recentSize+recentSize/8)))
 		}
 		last := &forms[len(forms)-1]
-		*last = checkpoint.AppendChange(*last, c)
+		*last = appendSealed(*last, c)
 	}
 	return forms
+}
+
+// appendSealed appends a change and the CRC-32C over it, 4 bytes, little endian: so that one can be read without reading all.
+func appendSealed(dst []byte, c checkpoint.Change) []byte {
+	start := len(dst)
+	dst = checkpoint.AppendChange(dst, c)
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// sealedChange reads what appendSealed wrote from the front of b and returns what follows it. The entity shares memory with b.
+func sealedChange(b []byte) (c checkpoint.Change, rest []byte, err error) {
+	c, rest, err = checkpoint.DecodeChange(b)
+	if err != nil {
+		return c, nil, err
+	}
+	if len(rest) < sealSize || binary.LittleEndian.Uint32(rest) != crc32.Checksum(b[:len(b)-len(rest)], castagnoli) {
+		return c, nil, damaged("a recent change has a wrong checksum")
+	}
+	return c, rest[sealSize:], nil
 }
 
 // put puts a's payloads behind the recent values in the bucket of its shard and notes the number of the first.
@@ -89,24 +109,19 @@ func recentsOf(shard *bbolt.Bucket, key checkpoint.Key) *recents {
 	return r
 }
 
-// at returns the change at a place. Its entity is good as long as the transaction.
+// at returns the change at a place. Its entity is good as long as the transaction. Of the value that it is in, it checks no more.
 func (r *recents) at(p place) (checkpoint.Change, error) {
-	form, ok := r.opened[p.number()]
+	value, ok := r.opened[p.number()]
 	if !ok {
-		name := binary.BigEndian.AppendUint64(nil, p.number())
-		if r.b == nil || r.b.Get(name) == nil {
-			return checkpoint.Change{}, damaged("recent value %d of %s is gone", p.number(), r.key.Shard)
+		if r.b != nil {
+			value = r.b.Get(binary.BigEndian.AppendUint64(nil, p.number()))
 		}
-		var err error
-		if form, err = r.unseal(name, r.b.Get(name)); err != nil {
-			return checkpoint.Change{}, err
-		}
-		r.opened[p.number()] = form
+		r.opened[p.number()] = value
 	}
-	if p.offset() >= len(form) {
-		return checkpoint.Change{}, damaged("recent value %d of %s ends before %d", p.number(), r.key.Shard, p.offset())
+	if p.offset() >= len(value) {
+		return checkpoint.Change{}, damaged("recent value %d of %s has no change at %d", p.number(), r.key.Shard, p.offset())
 	}
-	c, _, err := checkpoint.DecodeChange(form[p.offset():])
+	c, _, err := sealedChange(value[p.offset():])
 	return c, err
 }
 
@@ -118,7 +133,7 @@ func (r *recents) unseal(name, value []byte) ([]byte, error) {
 func eachChange(form []byte, f func(offset int, c checkpoint.Change) error) error {
 	for rest := form; len(rest) > 0; {
 		offset := len(form) - len(rest)
-		c, behind, err := checkpoint.DecodeChange(rest)
+		c, behind, err := sealedChange(rest)
 		if err != nil {
 			return err
 		}
