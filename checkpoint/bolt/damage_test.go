@@ -17,7 +17,11 @@ import (
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
 	"bridge/checkpoint/checkpointtest"
+	"bridge/internal/inspect"
 )
+
+// viewsKey names the shard that has a view.
+var viewsKey = checkpoint.Key{Stream: "views", Shard: "db.orders"}
 
 // fill saves states of all sizes, each several times, so that the file has pages of every kind, older copies among them, and
 // returns what it holds.
@@ -35,6 +39,18 @@ func fill(t testing.TB, path string) []checkpoint.Entry {
 				t.Fatal(err)
 			}
 		}
+	}
+	for n := range 12 {
+		state := viewState(n)
+		if err := s.Save(t.Context(), viewsKey, state); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.FoldSteps(viewsKey, 1<<20*(1-n/10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.SaveRun(t.Context(), viewsKey, checkpointtest.Reconcile(1), [][]byte{[]byte("a"), []byte("b")}); err != nil {
+		t.Fatal(err)
 	}
 	for n := range 25 {
 		key := checkpoint.Key{Stream: "wide", Shard: fmt.Sprintf("%0100d", n)}
@@ -137,6 +153,10 @@ func openDamaged(t *testing.T, path string, want []checkpoint.Entry, write bool)
 	if err != nil || !slices.EqualFunc(got, want, sameEntry) {
 		t.Fatalf("a damaged file is accepted and holds %d states, %v", len(got), err)
 	}
+	mustView(t, s, viewsKey, viewAfter(11))
+	if run, err := s.LoadRun(t.Context(), viewsKey); err != nil || run != checkpointtest.Reconcile(1) {
+		t.Fatalf("a damaged file is accepted and holds the run %+v, %v", run, err)
+	}
 	if write {
 		if err := s.Save(t.Context(), key, checkpointtest.State(1)); err != nil {
 			t.Fatalf("a file that is accepted cannot be written: %v", err)
@@ -234,6 +254,45 @@ func TestAStateInAnotherPlaceIsRefused(t *testing.T) {
 		return b.Bucket([]byte("a")).Put([]byte("state"), b.Bucket([]byte("b")).Get([]byte("state")))
 	})
 	mustRefuse(t, path, checkpoint.ErrCorrupt, "checksum")
+}
+
+// TestNonsenseWithAGoodSealIsRefused puts values of no form into the file.
+func TestNonsenseWithAGoodSealIsRefused(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole.db")
+	fill(t, whole)
+	number := "\x00\x00\x00\x00\x00\x00\x00\x07"
+	for name, path := range map[string][]string{
+		"a state":                    {"state"},
+		"a journal":                  {"journal"},
+		"a run":                      {"run"},
+		"an entry of a view":         {"view", "a"},
+		"a row":                      {"rows", number + "a"},
+		"a row without an entity":    {"rows", number},
+		"a recent value":             {"recent", number},
+		"a range of ids":             {"given", number},
+		"a name of a range":          {"given", "a"},
+		"a name of an absent entity": {"absent", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "bridge.db")
+			if err := os.WriteFile(file, mustRead(t, whole), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			editBolt(t, file, bbolt.Options{}, func(tx *bbolt.Tx) error {
+				b := tx.Bucket([]byte("shards")).Bucket([]byte(viewsKey.Stream)).Bucket([]byte(viewsKey.Shard))
+				if len(path) == 2 {
+					b = b.Bucket([]byte(path[0]))
+				}
+				full := append([]string{"shards", viewsKey.Stream, viewsKey.Shard}, path...)
+				return b.Put([]byte(path[len(path)-1]), bolt.Seal([]byte{1, 2, 3}, full...))
+			})
+			mustRefuse(t, file, checkpoint.ErrCorrupt, "restore the file")
+			found := bolt.Inspect(file)
+			if found.Known || len(found.Findings) != 1 || found.Findings[0].Code != inspect.CheckpointCorrupt {
+				t.Errorf("Inspect finds %v", found.Findings)
+			}
+		})
+	}
 }
 
 // TestAFileCutOffInUse: reading what is gone is a fault, not a crash.

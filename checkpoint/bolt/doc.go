@@ -16,7 +16,8 @@
 //
 // # Layout, version 1
 //
-// The file is a bbolt database (pages of the host's page size and byte order) with these buckets:
+// The file is a bbolt database (pages of the host's page size and byte order) with these buckets; numbers in names are 8 bytes,
+// big endian:
 //
 //	"bridge"                          marks the file
 //	    "format"                      sealed text "bridge checkpoint 1"; the number is the version of the layout
@@ -24,8 +25,21 @@
 //	    <stream>                      name as in checkpoint.Key, UTF-8, one bucket a stream
 //	        <shard>                   name as in checkpoint.Key, UTF-8, one bucket a shard
 //	            "state"               sealed state, in the form of checkpoint.AppendState
+//	            "journal"             sealed journal, in the form of checkpoint.AppendJournal, if there is one
+//	            "run"                 sealed reconcile run, in the form of checkpoint.AppendRun, if there was one
 //	            "ledger"              the parts of the gap ledger, a bucket
-//	                <key>             8 bytes, big endian; sealed part, in the form of source.Ledger
+//	                <key>             number; sealed part, in the form of source.Ledger
+//	            "given"               the ids that the ledger gave up, a bucket
+//	                <first id>        number; sealed last id, a number; ranges are disjoint with ids between them
+//	            "absent"              the entities that wait for the end of the run, a bucket
+//	                <number>          counted from 0; sealed entity
+//	            "recent"              the newest changes of the view, a bucket
+//	                <number>          ascending; sealed changes, of each entity one, in the order of their rows: each in the
+//	                                  form of checkpoint.AppendChange, and the CRC-32C over it, little endian
+//	            "view"                the view in the order of entities without what is recent, a bucket
+//	                <entity>          sealed known, in the form of checkpoint.AppendKnown
+//	            "rows"                those of "view" that have a row, in the order of rows, a bucket
+//	                <row><entity>     number and entity; sealed fate (1 byte) and state (16 bytes)
 //
 // Every value is sealed. A sealed value is its payload and four bytes: the CRC-32C, little endian, over the value's path and the payload, where
 // the path is written as for each of its names from the root on the length (uvarint) and the bytes. A value is thus
@@ -34,6 +48,17 @@
 // What else belongs to a shard goes beside "state", into values or buckets in the shard's bucket, sealed too, and changes in
 // the same transaction. A reader that meets names there that it does not know leaves them alone. A value anywhere
 // else is damage; a layout that needs one has another version.
+//
+// # Views
+//
+// The keys of entities are in no order, so that each change of a view would rewrite a page of its own in "view", and in "rows"
+// another one. A save therefore only adds one value to "recent", and to the overlay in memory, which finds for each entity the newest change
+// there. When there are enough of them, they are folded into the trees "view" and "rows", each in its order, so that a page is
+// rewritten once for many changes.
+//
+// A fold takes several transactions, made by those who save, between saves. Until the last one, which removes what was recent, the overlay hides what
+// the fold has done to the trees. After a kill the fold is begun again, with what "recent" holds then; it first changes "rows", while "view"
+// still says which row an entity leaves. Readers see the trees and the overlay as they were between two saves: all of a save, or none of it.
 //
 // # Platforms
 //
