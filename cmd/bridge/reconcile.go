@@ -68,22 +68,22 @@ func reconcileCommand(p *process, ctx context.Context, call call) error {
 			out = p.stderr
 		}
 		if outcomes, err = p.reconcileAlone(ctx, cfg, job); err != nil {
-			return interrupted(ctx, err)
+			return interrupted(ctx, err, "the next reconcile goes on where this one stopped")
 		}
 	case err != nil:
-		return interrupted(ctx, err)
+		return interrupted(ctx, err, "nothing was asked for")
 	default:
 		if outcomes, err = p.reconcileThere(ctx, bridge, status, job); err != nil {
-			return interrupted(ctx, err)
+			return interrupted(ctx, err, "the bridge that was asked goes on")
 		}
 	}
 	return p.printOutcomes(out, outcomes, job)
 }
 
-// interrupted replaces an error that a signal caused.
-func interrupted(ctx context.Context, err error) error {
+// interrupted replaces an error that a signal caused by what becomes of the work.
+func interrupted(ctx context.Context, err error, then string) error {
 	if ctx.Err() != nil {
-		return errors.New("interrupted: a reconcile that was cut short goes on where it stopped, with the next one")
+		return errors.New("interrupted: " + then)
 	}
 	return err
 }
