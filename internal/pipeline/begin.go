@@ -42,19 +42,21 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if err := s.askTraits(ctx); err != nil {
 		return state, err
 	}
+	s.gaps.ledger = nil
+	if !s.tailless() {
+		if err := s.openGaps(state); err != nil {
+			return state, err
+		}
+	}
 	if state, err = s.takeSnapshot(ctx, state); err != nil {
 		return state, err
 	}
 	s.status.saved(state.Position)
 	s.openCursor(state.Cursor)
-	switch {
-	case !s.tailless():
-		return state, s.openGaps(state)
-	case s.view == nil:
+	if s.tailless() && s.view == nil {
 		return state, fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
 			"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.gaps.traits.OrderWhy)
 	}
-	s.gaps.ledger = nil
 	return state, nil
 }
 
@@ -83,6 +85,7 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 			return state, err
 		}
 		highest := s.page.MaxID
+		state.Cursor = s.cursorAt(s.page.Now)
 		s.freePage()
 		if s.opts.Start.Latest {
 			state.Position.ID = highest

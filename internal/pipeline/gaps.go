@@ -43,6 +43,7 @@ const (
 
 // openGaps makes the ledger of a shard from its saved state, or an empty one at its position.
 func (s *Shard) openGaps(state checkpoint.State) error {
+	s.gaps.given = nil
 	options := s.ledgerOptions()
 	options.Away = time.Since(state.Saved)
 	var err error

@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"bridge/sink"
@@ -28,6 +30,10 @@ type second struct {
 	looking      bool
 	// restored says that after comes from the checkpoint.
 	restored bool
+	// began is the database's clock when the look-back began, covered that of the last one that came to its end.
+	began, covered time.Time
+	// column is MODIFIED as it was when the cursor was moved last.
+	column source.Column
 	// polled, looked and saved are when it last read what is new, began to look back, and handed its place to be saved.
 	polled, looked, saved time.Time
 	// seen holds, for rows read within the look-back, the MODIFIED they were read with.
@@ -45,33 +51,46 @@ func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
 		return nil
 	}
 	c.polled = time.Now()
-	now := s.databaseNow()
-	column := s.columns.List[s.columns.Modified]
-	from, through := column.Text(now.Add(-s.opts.LookBack), s.opts.Zone), column.Text(now, s.opts.Zone)
+	err := s.followChanges(ctx, s.databaseNow(), out)
+	if errors.Is(err, source.ErrUnfit) && ctx.Err() == nil {
+		s.second = nil
+		s.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
+		return nil
+	}
+	return err
+}
+
+func (s *Shard) followChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
+	c, column := s.second, s.columns.List[s.columns.Modified]
+	through := column.Text(now, s.opts.Zone)
 	c.over = column.Text(now.Add(-column.Resolution()), s.opts.Zone)
-	c.begin(column, s.opts, from, through)
+	c.begin(column, s.opts, now, through)
 	if err := s.newChanges(ctx, through, out); err != nil {
 		return err
 	}
-	if err := s.oldChanges(ctx, from, out); err != nil {
+	if err := s.oldChanges(ctx, now, out); err != nil {
 		return err
 	}
 	return s.saveCursor(ctx, out)
 }
 
 // begin sets the place of a cursor that has none, or one that cannot be.
-func (c *second) begin(column source.Column, opts Options, from, through string) {
+func (c *second) begin(column source.Column, opts Options, now time.Time, through string) {
+	at, readable := column.Time([]byte(c.after.Modified), opts.Zone)
+	altered := c.column != column && c.column != source.Column{}
 	switch {
-	case c.after == source.Cursor{}, c.after.Modified > through:
+	case !readable, altered, c.after.Modified > through:
 		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.
-		c.after = source.Cursor{Modified: from}
+		c.after = source.Cursor{Modified: column.Text(now.Add(-opts.LookBack), opts.Zone)}
 	case c.restored:
 		// What was committed late around the saved place is read once more.
-		if t, ok := column.Time([]byte(c.after.Modified), opts.Zone); ok {
-			c.after = source.Cursor{Modified: column.Text(t.Add(-opts.LookBack), opts.Zone)}
-		}
+		c.after = source.Cursor{Modified: column.Text(at.Add(-opts.LookBack), opts.Zone)}
 	}
-	c.restored = false
+	if altered {
+		c.looking = false
+		clear(c.seen)
+	}
+	c.column, c.restored = column, false
 }
 
 // databaseNow is the database's clock, as far as it is known without asking.
@@ -91,6 +110,7 @@ func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batc
 		}
 		n := len(c.changes.List)
 		if n == 0 {
+			c.reach(through)
 			return nil
 		}
 		next, more := c.changes.List[n-1], c.changes.More
@@ -99,6 +119,7 @@ func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batc
 		}
 		c.after = next
 		if !more {
+			c.reach(through)
 			return nil
 		}
 		if time.Since(c.polled) > s.opts.PollInterval {
@@ -108,18 +129,26 @@ func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batc
 	}
 }
 
+// reach notes that there is nothing more up to a moment.
+func (c *second) reach(through string) {
+	if c.after.Modified < through {
+		c.after = source.Cursor{Modified: through}
+	}
+}
+
 // oldChanges reads a part of what lies within the look-back.
-func (s *Shard) oldChanges(ctx context.Context, from string, out chan<- *batch) error {
+func (s *Shard) oldChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
 	c := s.second
 	if !c.looking {
 		if time.Since(c.looked) < lookBackEvery {
 			return nil
 		}
-		c.looking, c.looked, c.again = true, time.Now(), source.Cursor{Modified: from}
-		c.forget(from)
+		if err := s.lookBack(ctx, now, out); err != nil {
+			return err
+		}
 	}
 	if c.again.Modified >= c.after.Modified {
-		c.looking = false
+		c.lookedBack()
 		return nil
 	}
 	if err := s.readChanges(ctx, source.ChangeQuery{After: c.again, Through: c.after.Modified, Limit: changesAtOnce}); err != nil {
@@ -128,9 +157,38 @@ func (s *Shard) oldChanges(ctx context.Context, from string, out chan<- *batch) 
 	if n := len(c.changes.List); n > 0 {
 		c.again = c.changes.List[n-1]
 	}
-	c.looking = c.changes.More
+	if !c.changes.More {
+		c.lookedBack()
+	}
 	return s.readChanged(ctx, out)
 }
+
+// lookBack begins to look back: from the look-back before now, or, after a stall, before when it was last done and where the cursor stands.
+func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) error {
+	c := s.second
+	c.looking, c.looked, c.began = true, time.Now(), now
+	begin := now
+	if !c.covered.IsZero() && c.covered.Before(begin) {
+		begin = c.covered
+	}
+	if at, ok := c.column.Time([]byte(c.after.Modified), s.opts.Zone); ok && at.Before(begin) {
+		begin = at
+	}
+	from := c.column.Text(begin.Add(-s.opts.LookBack), s.opts.Zone)
+	c.again = source.Cursor{Modified: from}
+	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have been committed since it was read.
+	left := c.forget(from)
+	slices.Sort(left)
+	for part := range slices.Chunk(left, changesAtOnce) {
+		if err := s.republish(ctx, rangesOf(part), sink.FromModified, nil, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookedBack notes that all within the look-back has been read.
+func (c *second) lookedBack() { c.looking, c.covered = false, c.began }
 
 func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
 	return s.retry(ctx, s.readFault, reading, func() error {
@@ -202,13 +260,18 @@ func (s *Shard) seeTail(page *source.Page, records []source.Record) {
 	}
 }
 
-// forget drops what lies before the look-back.
-func (c *second) forget(from string) {
+// forget drops what lies before the look-back and returns the rows whose MODIFIED was written to the second.
+func (c *second) forget(from string) []uint64 {
+	var left []uint64
 	for id, modified := range c.seen {
 		if modified < from {
 			delete(c.seen, id)
+			if _, fraction, _ := strings.Cut(modified, "."); strings.Trim(fraction, "0") == "" {
+				left = append(left, id)
+			}
 		}
 	}
+	return left
 }
 
 // saveCursor hands the place on to be saved when no batch has taken it for a while.
@@ -221,6 +284,14 @@ func (s *Shard) saveCursor(ctx context.Context, out chan<- *batch) error {
 		b.last = s.gaps.ledger.Position()
 	}
 	return s.handOver(ctx, b, out)
+}
+
+// cursorAt returns the place of the second cursor at a moment, the zero one where there is no MODIFIED.
+func (s *Shard) cursorAt(now time.Time) source.Cursor {
+	if s.view == nil || s.columns.Modified < 0 {
+		return source.Cursor{}
+	}
+	return source.Cursor{Modified: s.columns.List[s.columns.Modified].Text(now, s.opts.Zone)}
 }
 
 // openCursor makes the second cursor of a shard whose MODIFIED has an index, from the place that was saved.

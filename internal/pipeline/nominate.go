@@ -70,9 +70,17 @@ func (s *Shard) Reach() (uint64, bool) {
 	return status.Position, running
 }
 
-// judge reads what n names, publishes what differs and has n settled once that is saved.
+// judge reads what n names, publishes what differs and has n settled once that is saved. After an error it is never settled: whoever
+// nominated learns that the shard stopped.
 func (s *Shard) judge(ctx context.Context, n *nomination, out chan<- *batch) error {
-	defer n.settle()
+	if err := s.judgeAll(ctx, n, out); err != nil {
+		return err
+	}
+	n.settle()
+	return nil
+}
+
+func (s *Shard) judgeAll(ctx context.Context, n *nomination, out chan<- *batch) error {
 	if err := s.republish(ctx, n.Rows, sink.FromReconcile, n, out); err != nil {
 		return err
 	}
@@ -142,17 +150,13 @@ func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *source.Page, or
 
 // judgeEntities reads entities by key, byte for byte, and publishes what is true of them. Invariant 5: only what is not there is gone.
 func (s *Shard) judgeEntities(ctx context.Context, entities [][]byte, n *nomination, out chan<- *batch) error {
-	keys := make([][][]byte, len(entities))
-	for i, entity := range entities {
-		values, err := s.opts.Encoder.KeyValues(entity, nil)
-		if err != nil {
-			return err
-		}
-		keys[i] = values
+	keys, err := s.keyValues(entities)
+	if err != nil {
+		return err
 	}
 	cut := false
 	q := source.Query{Keys: keys, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	err := s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+	err = s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
 		if cut = page.More && len(entities) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
@@ -194,6 +198,9 @@ func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, e
 	}
 	elsewhere, err := s.elsewhere(ctx, absent)
 	if err != nil {
+		return err
+	}
+	if absent, err = s.stillAbsent(ctx, absent); err != nil {
 		return err
 	}
 	s.view.sights = s.view.sights[:0]

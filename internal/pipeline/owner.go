@@ -200,7 +200,7 @@ func (s *Shard) pass(b *batch, at source.Age) {
 		s.gaveUp(ledger.Pass(s.passed[n-1], s.passed, at.Steady))
 	}
 	b.last = ledger.Position()
-	if idle && (time.Since(s.gaps.saved) < saveLedgerEvery || !ledger.Open()) {
+	if idle && (time.Since(s.gaps.saved) < saveLedgerEvery || !ledger.Open() && len(s.gaps.given) == 0) {
 		return
 	}
 	s.gaps.saved = time.Now()

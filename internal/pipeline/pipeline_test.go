@@ -15,6 +15,7 @@ import (
 	"bridge/event"
 	"bridge/internal/outage"
 	"bridge/internal/pipeline"
+	"bridge/sink"
 	sinkmemory "bridge/sink/memory"
 	"bridge/source"
 	sourcememory "bridge/source/memory"
@@ -36,6 +37,9 @@ type bench struct {
 	ready error
 	// fields is FIELDS.
 	fields []event.Field
+	// hook is called before each read of rows, sink stands before the bus; both may be nil.
+	hook func(source.Query) error
+	sink sink.Sink
 	// shared says that other shards use the same limits.
 	shared bool
 }
@@ -76,6 +80,12 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 	}
 	opts := b.opts
 	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, b.table, b.table, b.bus, b.store
+	if b.hook != nil {
+		opts.Source = hookedSource{b.table, b.hook}
+	}
+	if b.sink != nil {
+		opts.Sink = b.sink
+	}
 	return pipeline.New(opts)
 }
 

@@ -46,10 +46,12 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 			// Otherwise it goes into the transaction of the next journal.
 			err = p.flush()
 		}
-		p.shard.discard(b)
 		if err != nil {
+			// The saver may hold a journal of its messages still: they are left to the garbage collector.
+			p.shard.opts.Limits.release(&b.held)
 			return errors.Join(err, p.flush())
 		}
+		p.shard.discard(b)
 		p.shard.status.dequeue()
 	}
 	return p.flush()

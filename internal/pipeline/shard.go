@@ -96,7 +96,8 @@ type Shard struct {
 	nominated chan *nomination
 	accepted  chan struct{}
 	// reused says that the shard stopped because ids are used again.
-	reused atomic.Bool
+	reused    atomic.Bool
+	agreement sync.Mutex
 
 	// The owner's own, touched by no other goroutine.
 	clock source.Steady
@@ -148,7 +149,7 @@ func New(opts Options) *Shard {
 func (s *Shard) Run(ctx context.Context) error {
 	for {
 		err := s.attempt(ctx)
-		s.reused.Store(errors.Is(err, ErrIDsReused))
+		s.askAgreement(err)
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {
 				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
@@ -173,12 +174,17 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
 	tick := time.NewTicker(s.opts.Recheck)
 	defer tick.Stop()
+	var accepted <-chan struct{}
+	if errors.Is(err, ErrIDsReused) {
+		accepted = s.accepted
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-s.accepted:
+		case <-accepted:
 			s.anew = true
+			s.reused.Store(false)
 			return true
 		case <-tick.C:
 			s.status.turn()

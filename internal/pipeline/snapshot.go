@@ -58,7 +58,11 @@ func (s *Shard) snapshot() ([]checkpoint.Change, error) {
 	changes := make([]checkpoint.Change, 0, len(s.page.Records))
 	keys := new(batch)
 	for _, record := range s.page.Records {
-		seen, err := s.opts.Encoder.Sight(record)
+		if ledger := s.gaps.ledger; ledger != nil && ledger.Missing(record.ID) {
+			// It was not committed when the shard began: it is a change since.
+			continue
+		}
+		seen, err := s.see(record)
 		if err != nil {
 			return nil, err
 		}

@@ -39,6 +39,8 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped because ids are used again then reads all of
 // it, and what its view knows already it does not publish again. It reports whether the shard had stopped for that.
 func (s *Shard) Accept() bool {
+	s.agreement.Lock()
+	defer s.agreement.Unlock()
 	if !s.reused.Load() || s.opts.Kind != event.Capability {
 		return false
 	}
@@ -47,6 +49,17 @@ func (s *Shard) Accept() bool {
 	default:
 	}
 	return true
+}
+
+// askAgreement says whether a person may agree from now on; what was agreed to before is void.
+func (s *Shard) askAgreement(err error) {
+	s.agreement.Lock()
+	defer s.agreement.Unlock()
+	select {
+	case <-s.accepted:
+	default:
+	}
+	s.reused.Store(errors.Is(err, ErrIDsReused))
 }
 
 // beginAnew saves the position 0 with the view as it is.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -80,7 +81,7 @@ func (s *Shard) sight(ctx context.Context, records []source.Record) error {
 	v := s.view
 	v.sights, v.entities = v.sights[:0], v.entities[:0]
 	for _, record := range records {
-		seen, err := s.opts.Encoder.Sight(record)
+		seen, err := s.see(record)
 		if err != nil {
 			return err
 		}
@@ -96,6 +97,16 @@ func (s *Shard) sight(ctx context.Context, records []source.Record) error {
 		start = end
 	}
 	return s.know(ctx)
+}
+
+// see returns what a row says, if a view can hold it.
+func (s *Shard) see(record source.Record) (event.Sight, error) {
+	seen, err := s.opts.Encoder.Sight(record)
+	if err == nil && len(seen.Entity) > checkpoint.MaxEntity {
+		err = fmt.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with KEY",
+			source.ErrUnfit, record.ID, s.opts.Name, len(seen.Entity), checkpoint.MaxEntity)
+	}
+	return seen, err
 }
 
 // know fills in what is known about the entities of s.view.sights.
