@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"bridge/source"
 )
@@ -9,6 +11,8 @@ import (
 // nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It serves one goroutine.
 type nominator struct {
 	owner Owner
+	// patience is how long a nomination may take: while the bus is away the other shards of the database are to have their turn.
+	patience time.Duration
 	// alone has nominations run in the caller's goroutine.
 	alone bool
 	// count is told what came of each nomination.
@@ -50,7 +54,7 @@ func (n *nominator) send(ctx context.Context) error {
 	flying := make(chan outcome, 1)
 	n.flying = flying
 	go func() {
-		verdict, err := n.owner.Nominate(ctx, named)
+		verdict, err := n.nominate(ctx, named)
 		flying <- outcome{verdict, err}
 	}()
 	return nil
@@ -77,7 +81,15 @@ func (n *nominator) settle(ctx context.Context) error {
 
 // judge makes a nomination and blocks until it has been judged.
 func (n *nominator) judge(ctx context.Context, named Nomination) error {
-	verdict, err := n.owner.Nominate(ctx, named)
+	verdict, err := n.nominate(ctx, named)
 	n.count(verdict)
 	return err
 }
+
+func (n *nominator) nominate(ctx context.Context, named Nomination) (Verdict, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, n.patience, errImpatient)
+	defer cancel()
+	return n.owner.Nominate(ctx, named)
+}
+
+var errImpatient = errors.New("what differs could not be published for long: is the bus away?")

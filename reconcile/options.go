@@ -73,6 +73,8 @@ const (
 	candidateBytes = 1 << 20
 	// keptGone is how long an entity that is gone is remembered, so that it follows on its past if it comes back.
 	keptGone = 7 * 24 * time.Hour
+	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
+	allowedFor = time.Hour
 	// forgetSlice is how many entries of a view are searched at once for those that are gone for longer.
 	forgetSlice = 5000
 )

@@ -70,7 +70,8 @@ func (p *pass) begin(ctx context.Context) error {
 	p.newDay = !last.Started.IsZero() && last.Started.YearDay() != time.Now().UTC().YearDay()
 	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	if p.resumed {
-		last.Allowed = last.Allowed || p.mode.AllowDeletes
+		// Invariant 5: who agreed to what was seen then has not agreed to whatever is seen much later.
+		last.Allowed = p.mode.AllowDeletes || last.Allowed && time.Since(last.Started) < allowedFor
 		last.Bound = min(last.Bound, reach)
 		p.run = last
 		p.same(p.page.Server)
@@ -80,9 +81,13 @@ func (p *pass) begin(ctx context.Context) error {
 			Allowed: p.mode.AllowDeletes, Guard: last.Guard, Verified: last.Verified,
 		}
 	}
+	if p.unjudged != "" {
+		// A run that is resumed must not forget it.
+		p.run.Server = ""
+	}
 	p.began, p.reached, p.saved, p.top = p.run.After, p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
-	p.rows = nominator{owner: p.opts.Owner, count: p.count}
+	p.rows = nominator{owner: p.opts.Owner, patience: p.opts.Patience, count: p.count}
 	if p.mode.DryRun {
 		p.dry.pass = p
 		p.rows.owner, p.rows.alone = &p.dry, true

@@ -17,6 +17,8 @@ type Scheduled struct {
 	*Reconciler
 	// Interval is the longest time between two runs. Defaults to 30 minutes.
 	Interval time.Duration
+	// AtOnce has a shard without a run on record run at once: one whose rows only reconcile finds.
+	AtOnce bool
 	// Source names the database that the shard is in: runs in one database take turns.
 	Source string
 }
@@ -160,7 +162,7 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	switch {
-	case !last.Started.IsZero() && last.Ended.IsZero():
+	case !last.Started.IsZero() && last.Ended.IsZero(), last.Started.IsZero() && t.AtOnce:
 		t.setDue(now)
 	case last.Started.IsZero():
 		t.setDue(now.Add(jitter(t.Interval)))

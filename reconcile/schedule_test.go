@@ -194,6 +194,33 @@ func TestSchedulerRuns(t *testing.T) {
 	}))
 }
 
+// busless is an owner whose bus does not answer.
+type busless struct{ reconcile.Owner }
+
+func (busless) Nominate(ctx context.Context, _ reconcile.Nomination) (reconcile.Verdict, error) {
+	<-ctx.Done()
+	return reconcile.Verdict{}, context.Cause(ctx)
+}
+
+// TestABusThatIsAway has one shard of a database unable to publish, and the other reconciled all the same.
+func TestABusThatIsAway(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		old := checkpoint.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
+		p := newPlant(t, old, old)
+		p.worlds[0].table.Update(3, "a3", "7")
+		p.worlds[1].table.Update(3, "a3", "7")
+		p.worlds[0].options.Owner = busless{p.worlds[0]}
+		p.worlds[0].options.Source = slowTable{p.worlds[0].table, func(q source.Query) { p.reading(0, q) }}
+		p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
+		p.start()
+		p.pass(time.Hour)
+		if len(p.begun[1]) == 0 {
+			t.Errorf("not reconciled in an hour; the first: %+v", p.shards[0].Status())
+		}
+		p.stop()
+	})(t)
+}
+
 func TestRateAndProgress(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		w := newWorld(t, event.Capability)

@@ -71,6 +71,9 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
+		if err := forgetJournal(ctx, s, key, before); err != nil {
+			return err
+		}
 		// Before the save: a kill between the two leaves a shard that publishes more than it has to, not less.
 		if err := s.Rewind(ctx, key, id); err != nil {
 			return err
@@ -86,6 +89,20 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 			count(len(before.Position.Gaps), "gap"))
 		return err
 	})
+}
+
+// forgetJournal drops a batch that was on its way at the last end. Nobody knows what of it is on the bus, so its entities are unknown
+// from now on: what is true of them is published again.
+func forgetJournal(ctx context.Context, s store, key checkpoint.Key, before checkpoint.State) error {
+	if before.Journal == nil {
+		return nil
+	}
+	state := before
+	state.Journal, state.Ledger = nil, nil
+	for _, change := range before.Journal.After.View {
+		state.View = append(state.View, checkpoint.Change{Entity: change.Entity})
+	}
+	return s.Save(ctx, key, state)
 }
 
 // moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position. The marks go, too: who

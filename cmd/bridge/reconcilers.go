@@ -28,7 +28,7 @@ func scheduled(cfg *Config, p parts, owners []reconcile.Owner) ([]reconcile.Sche
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
-			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: cfg.Source.Addr})
+			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: cfg.Source.Addr, AtOnce: s.idOrder() == source.OrderNone})
 		}
 	}
 	return all, nil
