@@ -5,6 +5,7 @@ import (
 
 	"bridge/internal/pipeline"
 	"bridge/reconcile"
+	"bridge/source"
 )
 
 // newReconcilers makes a reconciler for each of shards, in their order, with its schedule. They are the pipelines of all physical
