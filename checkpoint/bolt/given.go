@@ -84,8 +84,9 @@ func (g given) remove(r source.Range) error {
 
 // from appends to dst the ranges that hold an id of first to last, up to limit of them; 0 means all.
 func (g given) from(first, last uint64, limit int, dst []source.Range) ([]source.Range, error) {
+	var value []byte
 	c := g.b.Cursor()
-	name, value := c.Seek(g.name(source.Range{First: first}))
+	name, _ := c.Seek(g.name(source.Range{First: first}))
 	// The range before may reach as far as first.
 	if name == nil {
 		name, value = c.Last()
