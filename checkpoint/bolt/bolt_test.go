@@ -14,9 +14,9 @@ func TestConformance(t *testing.T) {
 	for name, open := range map[string]func(path string) (*bolt.Store, error){
 		"as it is":                 func(path string) (*bolt.Store, error) { return bolt.Open(path, bolt.Options{}) },
 		"folding at every save":    func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 0, 1<<20) },
-		"folding a little at once": func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 20, 7) },
+		"folding a little at once": func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 40, 30) },
 		"folding, with hashes that collide": func(path string) (*bolt.Store, error) {
-			s, err := bolt.OpenFolding(path, 50, 30)
+			s, err := bolt.OpenFolding(path, 100, 60)
 			if err == nil {
 				s.HashLike()
 			}

@@ -22,7 +22,7 @@ type bounds struct {
 
 // defaultBounds keep the overlay, with what a fold needs, within some 15 MiB of memory and the recent values within 64 MiB
 // of the file. The more entries are folded at once, the fewer pages are written for each.
-var defaultBounds = bounds{entries: 128 << 10, bytes: 32 << 20, step: 16 << 10, pages: 1500}
+var defaultBounds = bounds{entries: 96 << 10, bytes: 32 << 20, step: 12 << 10, pages: 750}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change
 // needs up to three.
@@ -46,9 +46,11 @@ type fold struct {
 // rowOp puts the entity of the change at a place in a row, or deletes it from there.
 type rowOp struct {
 	row uint64
-	at  place
-	del bool
+	at  place // with leaves, when it is deleted
 }
+
+// leaves marks the place of a rowOp that deletes. No place is as high.
+const leaves place = 1 << 63
 
 // settle makes as many steps of folds as changes that were saved call for. The caller has the turn.
 // Invariant 7: what is recent is bounded over all shards; beyond twice the bound, saves wait.
@@ -179,7 +181,7 @@ func (l *layer) byEntity(r *recents) ([]entityAt, error) {
 
 // rowOps returns the changes of the order of rows that the newest changes of l mean, in any order.
 func rowOps(shard *bbolt.Bucket, r *recents, l *layer, sorted []entityAt) ([]rowOp, error) {
-	ops := make([]rowOp, 0, len(sorted)+len(l.outdated))
+	ops := make([]rowOp, 0, 2*len(sorted)+len(l.outdated))
 	t, there := treesOf(shard, r.key)
 	for _, e := range sorted {
 		c, err := r.at(e.at)
@@ -197,7 +199,7 @@ func rowOps(shard *bbolt.Bucket, r *recents, l *layer, sorted []entityAt) ([]row
 			return nil, err
 		}
 		if hasRow(former) && !inRow(c.Known, former.Row) {
-			ops = append(ops, rowOp{row: former.Row, at: e.at, del: true})
+			ops = append(ops, rowOp{row: former.Row, at: e.at | leaves})
 		}
 	}
 	for _, p := range l.outdated {
@@ -210,7 +212,7 @@ func rowOps(shard *bbolt.Bucket, r *recents, l *layer, sorted []entityAt) ([]row
 			return nil, err
 		}
 		if ok && hasRow(old.Known) && !inRow(newest.Known, old.Known.Row) {
-			ops = append(ops, rowOp{row: old.Known.Row, at: p, del: true})
+			ops = append(ops, rowOp{row: old.Known.Row, at: p | leaves})
 		}
 	}
 	return ops, nil
@@ -260,11 +262,11 @@ func (f *fold) apply(t trees, r *recents, n int) error {
 }
 
 func (op rowOp) apply(t trees, r *recents) error {
-	c, err := r.at(op.at)
+	c, err := r.at(op.at &^ leaves)
 	switch {
 	case err != nil:
 		return err
-	case op.del:
+	case op.at&leaves != 0:
 		return t.deleteRow(op.row, c.Entity)
 	}
 	return t.putRow(c)

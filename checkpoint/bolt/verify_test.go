@@ -155,6 +155,23 @@ func smallFile(t testing.TB) []byte {
 		state := checkpoint.AppendState(nil, checkpointtest.State(n))
 		err = errors.Join(err, put(string(state), "shards", "orders", fmt.Sprint("db.orders_", n), "state"))
 	}
+	change := checkpoint.Change{Entity: []byte("a"), Known: checkpointtest.Known(checkpoint.Live, 7, 1)}
+	number, entry := "\x00\x00\x00\x00\x00\x00\x00\x07", checkpoint.AppendChange(nil, change)
+	for _, value := range []struct{ name, bucket, payload string }{
+		{"journal", "", string(checkpoint.AppendJournal(nil, checkpointtest.Journal(1)))},
+		{"run", "", string(checkpoint.AppendRun(nil, checkpointtest.Reconcile(1)))},
+		{"a", "view", string(checkpoint.AppendKnown(nil, change.Known))},
+		{number + "a", "rows", "\x01" + string(change.Known.State[:])},
+		{number, "recent", string(binary.LittleEndian.AppendUint32(entry, crc32.Checksum(entry, crc32.MakeTable(crc32.Castagnoli))))},
+		{number, "given", number},
+		{number, "absent", "a"},
+	} {
+		path := []string{"shards", "orders", "db.orders_0", value.bucket, value.name}
+		if value.bucket == "" {
+			path = []string{"shards", "orders", "db.orders_0", value.name}
+		}
+		err = errors.Join(err, put(value.payload, path...))
+	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func TestKillDuringSavesOfViews(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.db")
 	acked := [crashShards]int{-1, -1, -1, -1}
 	folding := 0
-	for round := range 25 {
+	for round := range 15 {
 		saveAndKill(t, "views", path, 1+rand.IntN(60), &acked)
 		s, err := openForViews(path)
 		if err != nil {
@@ -112,7 +112,7 @@ func TestKillDuringSavesOfViews(t *testing.T) {
 		}
 		mustClose(t, s)
 	}
-	t.Logf("%d of 25 kills came while there was something to fold", folding)
+	t.Logf("%d of 15 kills came while there was something to fold", folding)
 	if acked[0] < 10 || folding == 0 {
 		t.Errorf("only %d saves were made and %d folds cut short, the test shows nothing", acked[0], folding)
 	}
@@ -135,7 +135,7 @@ func mustHoldWithView(t *testing.T, s *bolt.Store, shard, n int) {
 // TestAFoldThatIsCutShort ends a fold after every one of its steps: what is read is the same, before and after, and once it is
 // begun again nothing is left behind in the order of rows.
 func TestAFoldThatIsCutShort(t *testing.T) {
-	const saves = 30
+	const saves = 16
 	for cut := 0; ; cut++ {
 		path := filepath.Join(t.TempDir(), "bridge.db")
 		s, err := bolt.OpenFolding(path, 1<<20, 20)

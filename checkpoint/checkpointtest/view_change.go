@@ -30,7 +30,7 @@ func RandomChanges(r *rand.Rand, count int) []checkpoint.Change {
 func randomView(t *testing.T, f Fixture) {
 	r := rand.New(rand.NewPCG(1, 2))
 	want := [2]model{{}, {}}
-	for round := range 60 {
+	for round := range 40 {
 		shard := r.IntN(2)
 		changes := RandomChanges(r, r.IntN(60))
 		mustSave(t, f.Store, key(shard), checkpoint.State{View: changes})
@@ -45,7 +45,7 @@ func randomView(t *testing.T, f Fixture) {
 
 // wholeSaves: every save moves all entities to one state and one row.
 func wholeSaves(t *testing.T, f Fixture) {
-	const entities, saves = 50, 60
+	const entities, saves = 50, 30
 	save := func(n int) {
 		var changes []checkpoint.Change
 		for e := range entities {
