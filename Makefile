@@ -32,7 +32,7 @@ test-fast: ## Run the tests that need no service and no network, with the race d
 	go test -race ./...
 
 .PHONY: soak
-soak: ## Run the tests of the gap ledger in their long form: 200,000 commits, transactions of minutes; half an hour
+soak: ## Run the tests that have a long form: 300,000 changes of states, 200,000 commits, transactions of minutes; 45 minutes
 	scripts/test-deps
 	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./internal/acceptance
 
