@@ -36,6 +36,7 @@ type Conns interface{ InProcessConn() (net.Conn, error) }
 type Sink struct {
 	inner  sink.Sink
 	server *server.Server
+	gate   *gate
 	lock   *lock
 	dir    string
 	log    *serverLog
@@ -75,7 +76,8 @@ func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the NATS server inside the process: %w", err), s.Close())
 	}
-	if s.inner, err = open(s.server); err != nil {
+	s.gate = newGate(s.server)
+	if s.inner, err = open(s.gate); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.running.Go(func() { s.watch(ctx) })

@@ -94,7 +94,9 @@ func (s *Sink) watch(ctx context.Context) {
 		}
 		if err == nil {
 			s.log.broken.Store(false)
-			err = s.server.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, MaxStore: maxStore, SyncAlways: true})
+			err = s.gate.quiet(func() error {
+				return s.server.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, MaxStore: maxStore, SyncAlways: true})
+			})
 		}
 		if err != nil {
 			s.log.logger.Warn("the NATS server inside the process cannot store messages, what is to be published waits", "error", err)
