@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -99,29 +98,11 @@ func (s *shard) createModifiedIndex() string {
 }
 
 func fillChanges(rows driver.Rows, c *source.Changes) error {
-	var head source.Page
-	row := make([]driver.Value, 3)
-	for {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			if head.Now.IsZero() {
-				return errNoHead
-			}
-			c.Now, c.Server = head.Now, head.Server
-			return nil
-		case err != nil:
-			return err
-		}
-		if row[0] != nil {
-			if err := parseHead(text(row[0]), &head); err != nil {
-				return err
-			}
-			continue
-		}
+	head, err := readHeaded(rows, 3, func(row []driver.Value) error {
 		id, err := recordID(row[2])
-		if err != nil {
-			return err
-		}
 		c.List = append(c.List, source.Cursor{Modified: text(row[1]), ID: id})
-	}
+		return err
+	})
+	c.Now, c.Server = head.Now, head.Server
+	return err
 }

@@ -68,25 +68,7 @@ func (s *shard) idsQuery(ranges []source.Range, limit int) string {
 }
 
 func fillIDs(rows driver.Rows, ids *source.IDs) error {
-	var head source.Page
-	row := make([]driver.Value, 2)
-	for {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			if head.Now.IsZero() {
-				return errNoHead
-			}
-			ids.Now, ids.Server = head.Now, head.Server
-			return nil
-		case err != nil:
-			return err
-		}
-		if row[0] != nil {
-			if err := parseHead(text(row[0]), &head); err != nil {
-				return err
-			}
-			continue
-		}
+	head, err := readHeaded(rows, 2, func(row []driver.Value) error {
 		id, err := recordID(row[1])
 		if err != nil {
 			return err
@@ -95,5 +77,31 @@ func fillIDs(rows driver.Rows, ids *source.IDs) error {
 			return fmt.Errorf("%w: the id %d came after %d", source.ErrUnfit, id, ids.List[n-1])
 		}
 		ids.List = append(ids.List, id)
+		return nil
+	})
+	ids.Now, ids.Server = head.Now, head.Server
+	return err
+}
+
+// readHeaded calls each for every row but the one that tells about the server, whose clock and identity it returns.
+func readHeaded(rows driver.Rows, width int, each func(row []driver.Value) error) (head source.Page, err error) {
+	row := make([]driver.Value, width)
+	for {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF) && head.Now.IsZero():
+			return head, errNoHead
+		case errors.Is(err, io.EOF):
+			return head, nil
+		case err != nil:
+			return head, err
+		}
+		if row[0] != nil {
+			err = parseHead(text(row[0]), &head)
+		} else {
+			err = each(row)
+		}
+		if err != nil {
+			return head, err
+		}
 	}
 }
