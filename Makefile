@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
 # The tests that have a long form.
-SOAK ?= WhateverHappensToATable|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls
+SOAK ?= WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls
 
 .PHONY: help
 help: ## List the targets
