@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +136,9 @@ func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *sour
 		err = s.readKeysOf(ctx, c, keySet{strange, written}, q, p)
 	}
 	if err == nil || errors.Is(err, errCut) {
-		unite(p)
+		if changed := unite(p); changed != nil {
+			return changed
+		}
 	}
 	return err
 }
@@ -172,14 +175,26 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Quer
 	}
 }
 
-// unite puts the records of several statements in order. A row that two of them found comes once.
-func unite(p *source.Page) {
+// unite puts the records of several statements in order. A row that two of them found comes once. One that was changed between them is
+// an error, for the caller to read again: its key may be another by now, and neither of the two may count as absent.
+func unite(p *source.Page) error {
 	p.Sort()
-	p.Records = slices.CompactFunc(p.Records, func(a, b source.Record) bool { return a.ID == b.ID })
 	p.Bytes = 0
+	kept := p.Records[:0]
 	for _, r := range p.Records {
+		if n := len(kept); n > 0 && kept[n-1].ID == r.ID {
+			if !slices.EqualFunc(kept[n-1].Values, r.Values, sameValue) {
+				return fmt.Errorf("row %d was changed between two statements of one read", r.ID)
+			}
+			continue
+		}
 		for _, v := range r.Values {
 			p.Bytes += len(v)
 		}
+		kept = append(kept, r)
 	}
+	p.Records = kept
+	return nil
 }
+
+func sameValue(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
