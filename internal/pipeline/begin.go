@@ -71,7 +71,6 @@ func (s *Shard) greet(ctx context.Context) error {
 	if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
 		return err
 	}
-	s.answered.now, s.answered.at = s.page.Now, time.Now()
 	s.freePage()
 	return nil
 }

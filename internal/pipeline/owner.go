@@ -145,7 +145,6 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 // look takes note of what the page says about the table.
 func (s *Shard) look() source.Age {
 	at := source.Age{Now: s.page.Now, Steady: s.steady(s.page.Now)}
-	s.answered.now, s.answered.at = s.page.Now, time.Now()
 	s.window.See(s.page.MaxID, at.Steady)
 	s.gaps.ledger.See(s.page.MaxID, at.Steady)
 	return at

@@ -23,6 +23,7 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 		s.freePage()
 		return err
 	}
+	s.answered.now, s.answered.at = s.page.Now, time.Now()
 	s.opts.Faults.OK(PlaceSource)
 	s.opts.Faults.OK(s.place())
 	if stopped := s.status.polled(s.page.MaxID); stopped > 0 {
