@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bridge/event"
+	"bridge/internal/backoff"
 )
 
 // finish forgets what is gone for long, and records how the run ended.
@@ -81,7 +82,7 @@ func (p *pass) awaitTail(ctx context.Context, limit time.Duration) (bool, error)
 		if !running || time.Now().After(deadline) {
 			return false, nil
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := backoff.Pause(ctx, 20*time.Millisecond); err != nil {
 			return false, err
 		}
 	}

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"time"
+
+	"bridge/internal/backoff"
 )
 
 // pace keeps a reader to a number of rows a second. The zero value does not hold it up.
@@ -16,7 +18,7 @@ func (p *pace) wait(ctx context.Context) error {
 	if p.rate == 0 {
 		return nil
 	}
-	return pause(ctx, time.Until(p.next))
+	return backoff.Pause(ctx, time.Until(p.next))
 }
 
 // took notes that rows were read.
@@ -28,19 +30,4 @@ func (p *pace) took(rows int) {
 		p.next = now
 	}
 	p.next = p.next.Add(time.Duration(float64(rows) / float64(p.rate) * float64(time.Second)))
-}
-
-// pause waits for d, or returns the cause of ctx when that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

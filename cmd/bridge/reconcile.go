@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/reconcile"
 )
 
@@ -125,7 +126,7 @@ func (p *process) reconcileThere(ctx context.Context, bridge *runningBridge, sta
 	defer show.stop()
 	watch := newWatch(chosen, job.mode)
 	for began := status.Started; ; {
-		if err := pauseFor(ctx, askEvery); err != nil {
+		if err := backoff.Pause(ctx, askEvery); err != nil {
 			return nil, err
 		}
 		if status, err = bridge.status(ctx); err != nil {
@@ -139,17 +140,5 @@ func (p *process) reconcileThere(ctx context.Context, bridge *runningBridge, sta
 			return watch.outcomes(), nil
 		}
 		show.show(watch.line(status))
-	}
-}
-
-// pauseFor waits, or returns the cause of ctx when that ends first.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

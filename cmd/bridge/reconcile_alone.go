@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/checkpoint"
+	"bridge/internal/backoff"
 	"bridge/internal/pipeline"
 	"bridge/reconcile"
 )
@@ -113,7 +114,7 @@ func (a *aloneRun) settle(ctx context.Context, shard *pipeline.Shard) error {
 			return fmt.Errorf("the tail does not get going within %s: %s", settleWithin, s.LastError)
 		}
 		a.show.show(fmt.Sprintf("%s %s: catching up, id %d of %d", visible(s.Stream), visible(s.Shard), s.Position, s.Highest))
-		if err := pauseFor(ctx, 50*time.Millisecond); err != nil {
+		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}

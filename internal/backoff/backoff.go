@@ -15,8 +15,14 @@ type Backoff struct {
 }
 
 // Wait pauses before the next attempt. It returns the cause of ctx when that ends first.
-func (b *Backoff) Wait(ctx context.Context) error {
-	timer := time.NewTimer(b.Next())
+func (b *Backoff) Wait(ctx context.Context) error { return Pause(ctx, b.Next()) }
+
+// Pause lets d pass. It returns the cause of ctx when that ends first, or has ended where d is not positive.
+func Pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/source"
 )
 
@@ -89,7 +90,7 @@ func (r *run) suspected() int {
 // lookAgain reads the bus on and then the rows that did not fit; the last time, what still does not is reported.
 func (r *run) lookAgain(ctx context.Context, last bool) error {
 	r.Progress(Step{What: fmt.Sprintf("waiting to look again at %d rows", r.suspected())})
-	if err := wait(ctx, r.pause()); err != nil {
+	if err := backoff.Pause(ctx, r.pause()); err != nil {
 		return err
 	}
 	if err := r.readBus(ctx); err != nil {
@@ -201,15 +202,4 @@ func (r *run) completeOne(ctx context.Context, e *Example, places []Place) error
 		}
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"bridge/internal/backoff"
 )
 
 // CapabilityOptions describe a workload on a table of states.
@@ -128,7 +130,7 @@ func (w *Capabilities) take(ctx context.Context) bool {
 		return ctx.Err() == nil
 	}
 	due := w.started.Add(time.Duration(float64(w.paced.Add(1)-1) / w.opts.Rate * float64(time.Second)))
-	return sleep(ctx, time.Until(due)) == nil
+	return backoff.Pause(ctx, time.Until(due)) == nil
 }
 
 // Sums returns how often each change was made.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"bridge/internal/backoff"
 )
 
 // write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring. Without an error their ids are
@@ -144,7 +146,7 @@ func (w *stateWriter) replaceCrossed(ctx context.Context) error {
 	lower[0].id, lower[1].id = 0, 0
 	waited := make(chan error, 1)
 	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower...) }()
-	if err := sleep(ctx, crossing); err != nil {
+	if err := backoff.Pause(ctx, crossing); err != nil {
 		<-waited
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"bridge/internal/backoff"
 )
 
 // execer runs statements: a pool or a transaction.
@@ -55,7 +57,7 @@ func (w *stateWriter) flap(ctx context.Context) error {
 		if err := w.commit(ctx, Flap, statement, append(stateValues(now.state), e.app, e.name), &now); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Duration(w.rng.IntN(20))*time.Millisecond); err != nil {
+		if err := backoff.Pause(ctx, time.Duration(w.rng.IntN(20))*time.Millisecond); err != nil {
 			return err
 		}
 	}

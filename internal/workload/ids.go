@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"bridge/internal/backoff"
 )
 
 // AutoIncrement leaves the ids to the database.
@@ -59,7 +61,7 @@ func (s *strides) start(at time.Time) { s.began = at }
 func (s *strides) draw(ctx context.Context, d draw) (string, []uint64, error) {
 	node := d.writer % s.Nodes
 	if node == 0 {
-		if err := sleep(ctx, time.Until(s.began.Add(s.Silence))); err != nil {
+		if err := backoff.Pause(ctx, time.Until(s.began.Add(s.Silence))); err != nil {
 			return "", nil, err
 		}
 	}

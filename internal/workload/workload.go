@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"bridge/internal/backoff"
 )
 
 // Workload is a number of writers and the record of what they did.
@@ -87,22 +89,7 @@ func (w *Workload) pace(ctx context.Context) error {
 	}
 	turn := w.paced.Add(1) - 1
 	due := w.started.Add(time.Duration(float64(turn) / w.opts.Rate * float64(time.Second)))
-	return sleep(ctx, time.Until(due))
-}
-
-// sleep lets d pass; it returns the cause when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return backoff.Pause(ctx, time.Until(due))
 }
 
 // issuer draws ids. It is safe for concurrent use.

@@ -146,7 +146,7 @@ func (w *writer) work(ctx context.Context, tx *sql.Tx, t *transaction) error {
 	if err != nil {
 		return err
 	}
-	return sleep(ctx, t.hold)
+	return backoff.Pause(ctx, t.hold)
 }
 
 func (t *transaction) statement() (string, []any) {

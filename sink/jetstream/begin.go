@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/sink"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -67,7 +68,7 @@ func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstre
 			l.anchor.lose(err)
 			return nil, nil, err
 		}
-		if waitErr := pauseFor(ctx, behindFor/10); waitErr != nil {
+		if waitErr := backoff.Pause(ctx, behindFor/10); waitErr != nil {
 			return nil, nil, waitErr
 		}
 	}
@@ -166,16 +167,4 @@ func holds(ctx context.Context, stream jetstream.Stream, f *flight) (bool, error
 		return false, fmt.Errorf("read message %d of the stream: %w", f.predicted, err)
 	}
 	return m.Header.Get(headerMsgID) == f.id, nil
-}
-
-// pauseFor waits; it returns the cause of ctx when that ends first.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -84,7 +84,7 @@ func (s *Sink) session(ctx context.Context) (*session, error) {
 func (s *Sink) pause(ctx context.Context, d time.Duration) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	return pauseFor(ctx, d)
+	return backoff.Pause(ctx, d)
 }
 
 // within returns a context that ends with ctx and, with the cause sink.ErrClosed, with the sink.

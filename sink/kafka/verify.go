@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
@@ -58,7 +59,7 @@ func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
 			if shorter++; shorter >= verdictAfter {
 				return behind(m, ending(end))
 			}
-			if err := wait(ctx, verdictPause); err != nil {
+			if err := backoff.Pause(ctx, verdictPause); err != nil {
 				return err
 			}
 		case ctx.Err() != nil:
@@ -146,15 +147,4 @@ func parsePlace(place string) (topic string, partition int32, err error) {
 		return "", 0, fmt.Errorf("%q is no partition of Kafka, so the checkpoint was made with another bus", place)
 	}
 	return topic, int32(n), nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
@@ -147,7 +148,7 @@ func (s *Sink) send(ctx context.Context, m *sink.Message) (mark sink.Mark, reaso
 			if s.opts.Fault != nil {
 				s.opts.Fault(m.Destination, err)
 			}
-			if err := pause(ctx, s.opts.RetryPause); err != nil {
+			if err := backoff.Pause(ctx, s.opts.RetryPause); err != nil {
 				return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
 			}
 		}
@@ -251,17 +252,6 @@ func (s *Sink) isClosed() bool {
 func (s *Sink) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func clone(m sink.Message) sink.Message {
