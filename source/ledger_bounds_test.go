@@ -66,6 +66,28 @@ func TestACutReadIsContinued(t *testing.T) {
 	}
 }
 
+// TestWhatNoEvidenceHasShownIsReadFirst has more hot ids than a read of rows takes: an id that was just missed may have committed since,
+// and must not wait for an evidence to show it.
+func TestWhatNoEvidenceHasShownIsReadFirst(t *testing.T) {
+	l := mustLedger(t, source.LedgerOptions{}, 0)
+	var published []uint64
+	for id := uint64(1); id <= 4000; id++ {
+		if id%5 != 0 {
+			published = append(published, id)
+		}
+	}
+	l.Pass(3999, published, base)
+	look(l, base)
+	l.Pass(4001, []uint64{4001}, after(time.Second))
+	if probe := l.Hot(after(time.Second)); !covers(probe.Rows, 4000) {
+		t.Errorf("reads %v, and not 4000, which was never judged", probe.Rows)
+	}
+}
+
+func covers(ranges []source.Range, id uint64) bool {
+	return slices.ContainsFunc(ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
+}
+
 // TestLateRecordsComeWithinTwoPolls measures from commit to publication under the load of the property test.
 func TestLateRecordsComeWithinTwoPolls(t *testing.T) {
 	const every = 100 * time.Millisecond

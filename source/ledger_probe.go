@@ -56,7 +56,7 @@ const (
 )
 
 // Hot returns what to look for at this poll: every hot id, where they fit into MaxRanges ranges with no more ids in between than MaxRows
-// and MaxIDs. Where they do not, those in flight, those never judged, the newest, and blocks come first, and the others
+// and MaxIDs. Where they do not, those never judged, those in flight, the newest, and blocks come first, and the others
 // take turns. It is empty when there are no hot ids. Call it once a poll.
 func (l *Ledger) Hot(now time.Time) Probe {
 	t := l.clock.tick(now)
@@ -90,11 +90,15 @@ func (l *Ledger) Hot(now time.Time) Probe {
 func (l *Ledger) rows(list []candidate) []Range {
 	rows, n := l.choose(list, l.opts.MaxRows)
 	if n < len(list) {
-		// What is not in flight has time until an evidence shows it.
-		flights := l.takeFlights(nil, l.probe.rowFlight)
-		rows, n = l.choose(append(flights, list...), l.opts.MaxRows)
+		// What no evidence has shown yet may have committed since it was missed. Of the others, what is not in flight has time until
+		// an evidence shows it.
+		first := l.unjudged()
+		unjudged := len(first)
+		first = l.takeFlights(first, l.probe.rowFlight)
+		rows, n = l.choose(append(first, list...), l.opts.MaxRows)
 		if len(l.flights) > 0 {
-			l.probe.rowFlight = (l.probe.rowFlight + min(n, len(flights))) % len(l.flights)
+			flights := min(n, len(first)) - unjudged
+			l.probe.rowFlight = (l.probe.rowFlight + max(flights, 0)) % len(l.flights)
 		}
 	} else {
 		l.probe.rowFlight = 0
@@ -204,13 +208,7 @@ func (l *Ledger) urgent(from uint64, t int64) ([]candidate, rotation) {
 	list := w.list
 	r.first = len(list)
 
-	unjudged := l.judged + 1
-	if l.opts.Policy == GapHold {
-		unjudged = l.position + 1
-	}
-	w = l.walker(4)
-	l.missing.ascend(unjudged, w.add)
-	list = append(list, w.list...)
+	list = append(list, l.unjudged()...)
 
 	r.flights = len(list)
 	list = l.takeFlights(list, l.probe.flight)
@@ -227,6 +225,17 @@ func (l *Ledger) urgent(from uint64, t int64) ([]candidate, rotation) {
 	}
 	l.missing.descend(top, func(r run) bool { return r.first >= from && w.add(r) })
 	return append(list, w.list...), r
+}
+
+// unjudged returns the first hot ranges that no evidence has covered yet.
+func (l *Ledger) unjudged() []candidate {
+	from := l.judged + 1
+	if l.opts.Policy == GapHold {
+		from = l.position + 1
+	}
+	w := l.walker(4)
+	l.missing.ascend(from, w.add)
+	return w.list
 }
 
 // turn notes what the next probe begins with when the first n of list had a place in this one.
