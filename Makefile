@@ -36,6 +36,11 @@ soak: ## Run the tests that have a long form: 300,000 changes of states, 200,000
 	scripts/test-deps
 	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./internal/acceptance
 
+.PHONY: torture
+torture: ## Do every kind of harm to bridge under load and print what came of it; ARGS='--help' says what can be chosen
+	@scripts/test-deps
+	@scripts/torture $(ARGS)
+
 .PHONY: figures
 figures: ## Measure the static binary: size, start to first event, idle memory
 	@scripts/test-deps > /dev/null

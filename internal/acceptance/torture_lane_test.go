@@ -1,0 +1,137 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"bridge/internal/testenv"
+)
+
+// lane is a bus and a database of its own, on which trials run one after the other.
+type lane struct {
+	name string
+	// kafka or nats is set, bus is either of them.
+	kafka *testenv.KafkaServer
+	nats  *testenv.NATSServer
+	bus   bus
+	db    *testenv.MariaDBServer
+}
+
+func newLane(t *testing.T, name string) *lane {
+	t.Helper()
+	l := &lane{name: name, db: testenv.StartMariaDB(t)}
+	if name == "kafka" {
+		l.kafka = testenv.StartKafka(t, testenv.KafkaOptions{})
+		l.bus = kafkaBus{l.kafka}
+	} else {
+		l.nats = testenv.StartNATS(t)
+		l.bus = natsBus{l.nats}
+	}
+	return l
+}
+
+// open makes the place for a destination, whose messages carry the time at which the bus stored them, and returns what to set as
+// DESTINATION.
+func (l *lane) open(t testing.TB, name string) (destination string) {
+	t.Helper()
+	if l.kafka == nil {
+		return l.bus.open(t, name)
+	}
+	appended := "LogAppendTime"
+	l.kafka.CreateTopic(t, name, 8, map[string]*string{"message.timestamp.type": &appended})
+	return name
+}
+
+// harvest hands each message of a destination to take, each place in its order, with the time at which the bus stored it.
+func (l *lane) harvest(t testing.TB, name string, take func(received)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	var err error
+	if l.kafka != nil {
+		err = harvestKafka(ctx, strings.Join(l.kafka.Brokers(), ","), name, l.bus.count(t, name), take)
+	} else {
+		err = harvestNATS(ctx, l.nats.JetStream(t), name, take)
+	}
+	if err != nil {
+		t.Fatalf("read %s: %v", name, err)
+	}
+}
+
+// harvestKafka reads until it has had all offsets up to end, the sum over the partitions.
+func harvestKafka(ctx context.Context, broker, topic string, end int64, take func(received)) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	next := make(map[int32]int64)
+	for sum := int64(0); sum < end; {
+		fetches := client.PollFetches(ctx)
+		for _, e := range fetches.Errors() {
+			return e.Err
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			next[r.Partition] = r.Offset + 1
+			// The broker's clock has milliseconds: the message came before the end of this one.
+			m := received{
+				place: fmt.Sprint(r.Partition), key: string(r.Key), value: r.Value, headers: make(map[string]string),
+				at: r.Timestamp.Add(time.Millisecond),
+			}
+			for _, h := range r.Headers {
+				m.headers[h.Key] = string(h.Value)
+			}
+			take(m)
+		})
+		sum = 0
+		for _, offset := range next {
+			sum += offset
+		}
+	}
+	return nil
+}
+
+func harvestNATS(ctx context.Context, js jetstream.JetStream, name string, take func(received)) error {
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	info, err := stream.Info(ctx)
+	if err != nil || info.State.Msgs == 0 {
+		return err
+	}
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		r := received{place: name, value: m.Data(), headers: make(map[string]string), at: meta.Timestamp}
+		for k, v := range m.Headers() {
+			r.headers[k] = v[0]
+		}
+		take(r)
+		if meta.Sequence.Stream >= info.State.LastSeq {
+			return nil
+		}
+	}
+}

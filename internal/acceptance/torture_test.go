@@ -1,0 +1,153 @@
+package acceptance
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The flags of `make torture`.
+var (
+	tortureSeed  = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
+	tortureFault = flag.String("fault", "", "a regular expression: only the faults whose names it matches")
+	tortureBus   = flag.String("bus", "", "only this bus: kafka or nats")
+	tortureShort = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
+	tortureWrite = flag.String("write", "", "a folder that the matrix is written to, as Markdown and as JSON")
+)
+
+// TestTorture runs the program under load on every bus, does one kind of harm after the other, and judges what arrived. It is part
+// of `make torture`: in its long form it takes longer than the other tests together.
+func TestTorture(t *testing.T) {
+	if os.Getenv("BRIDGE_TEST_TORTURE") == "" {
+		t.Skip("part of `make torture`")
+	}
+	if *tortureSeed == 0 {
+		*tortureSeed = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	plan := planTorture(t)
+	m := &matrix{Seed: *tortureSeed, Short: *tortureShort, Begun: time.Now().UTC(), due: len(plan)}
+	m.progress("%d trials, --seed %d", len(plan), *tortureSeed)
+	t.Run("on", func(t *testing.T) {
+		for _, name := range []string{"kafka", "nats"} {
+			trials := slices.DeleteFunc(slices.Clone(plan), func(p planned) bool { return p.bus != name })
+			if len(trials) == 0 {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				l := newLane(t, name)
+				for _, p := range trials {
+					t.Run(p.fault.name, func(t *testing.T) { m.add(l.suffer(t, p.fault)) })
+				}
+			})
+		}
+	})
+	m.print()
+	if *tortureWrite != "" {
+		if err := m.write(*tortureWrite); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// planned is one fault that one bus is to see.
+type planned struct {
+	fault fault
+	bus   string
+}
+
+// planTorture returns the trials that the flags ask for.
+func planTorture(t *testing.T) []planned {
+	wanted, err := regexp.Compile(*tortureFault)
+	if err != nil {
+		t.Fatalf("--fault: %v", err)
+	}
+	var plan []planned
+	turn := int(*tortureSeed % 2)
+	for _, f := range allFaults() {
+		if !wanted.MatchString(f.name) {
+			continue
+		}
+		buses := []string{"kafka", "nats"}
+		switch {
+		case f.only != "":
+			buses = []string{f.only}
+		case *tortureShort && *tortureBus == "":
+			turn++
+			buses = buses[turn%2 : turn%2+1]
+		}
+		for _, bus := range buses {
+			if *tortureBus == "" || *tortureBus == bus {
+				plan = append(plan, planned{f, bus})
+			}
+		}
+	}
+	if len(plan) == 0 {
+		t.Fatalf("no fault is called %q: see docs/fault-matrix.md for their names", *tortureFault)
+	}
+	return plan
+}
+
+// fault is one kind of harm.
+type fault struct {
+	name string
+	// family is the part of the matrix where it stands, what one line that says what is done.
+	family, what string
+	// only is the one bus that has it, because says why.
+	only, because string
+	// repeats says that messages may be stored twice: after SIGKILL of bridge or bus, or with an older checkpoint (invariant 6).
+	repeats bool
+	// torn says that what is known of entities was lost with a checkpoint or a bus: the chain of their events begins anew.
+	torn bool
+	// prepare is called before the program starts, to set its environment or other ways to its servers. Optional.
+	prepare func(*trial)
+	// inject does the harm while there is load, and returns when it is over and whatever a person has to do is done.
+	inject func(*trial)
+	// soaks says that the harm passes by itself and the program lives on: it can be done at any time, again and again.
+	soaks bool
+}
+
+// allFaults returns the faults in the order of the matrix.
+func allFaults() []fault {
+	return slices.Concat(processFaults)
+}
+
+// matrix is what came of all trials. It is safe for concurrent use.
+type matrix struct {
+	Seed  uint64    `json:"seed"`
+	Short bool      `json:"short"`
+	Begun time.Time `json:"begun"`
+	Took  seconds   `json:"tookSeconds"`
+	// Trials are in the order of the matrix once all have ended.
+	Trials []score `json:"trials"`
+
+	mu  sync.Mutex
+	due int
+}
+
+func (m *matrix) add(s score) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Trials = append(m.Trials, s)
+	m.progress("[%d/%d] %-5s %-32s %s", len(m.Trials), m.due, s.Bus, s.Fault, s)
+}
+
+// progress writes a line for those who wait.
+func (m *matrix) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "torture: "+format+"\n", args...)
+}
+
+// chance returns a source of chance for one trial, the same for the same seed.
+func chance(bus, name string) *rand.Rand {
+	h := *tortureSeed
+	for _, b := range []byte(bus + "/" + name) {
+		h = h*1099511628211 ^ uint64(b)
+	}
+	return rand.New(rand.NewPCG(*tortureSeed, h))
+}

@@ -1,0 +1,258 @@
+package acceptance
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/internal/workload"
+)
+
+// trial is the program under load on one lane while one fault is done to it.
+type trial struct {
+	*daemon
+	lane  *lane
+	fault fault
+	rng   *rand.Rand
+	// name is the database, db an administrator's way to it.
+	name string
+	db   *sql.DB
+	// facts is the workload of the release stream, entities that of the capability stream.
+	facts    *workload.Workload
+	entities *workload.Capabilities
+	// stopped ends the writers and waits for them.
+	stopped func()
+	score   score
+}
+
+// facts and entities are the streams of a trial, named as their tables.
+const (
+	facts    = "orders"
+	entities = "strict"
+)
+
+// suffer puts the program under load, does the harm, and judges what came of it.
+func (l *lane) suffer(t *testing.T, f fault) (s score) {
+	tr := &trial{lane: l, fault: f, rng: chance(l.name, f.name)}
+	tr.score = score{Family: f.family, Fault: f.name, What: f.what, Bus: l.name}
+	// Also a trial that ends early has its row.
+	defer func() {
+		s = tr.score
+		s.Passed = !t.Failed()
+	}()
+	tr.set(t)
+	if f.prepare != nil {
+		f.prepare(tr)
+	}
+	tr.daemon.start()
+	tr.load()
+	tr.flows()
+	f.inject(tr)
+	tr.recovers()
+	tr.stopped()
+	tr.settles()
+	tr.judge()
+	return tr.score
+}
+
+// set makes the tables, the destinations and the environment.
+func (tr *trial) set(t *testing.T) {
+	t.Helper()
+	l := tr.lane
+	tr.name = l.db.NewDatabase(t)
+	tr.db = l.db.Admin(t, tr.name)
+	tr.db.SetMaxIdleConns(20)
+	var err error
+	tr.facts, err = workload.New(workload.Options{
+		DB: tr.db, Table: facts, Writers: 8, Rate: 150, Seed: tr.rng.Uint64(),
+		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 3 * time.Second, LongShare: 0.01},
+		Mix:  workload.Mix{Rollback: 0.03, Burn: 0.01, MultiRow: 0.05, InsertSelect: 0.01, Replace: 0.05, Delete: 0.01},
+	})
+	if err == nil {
+		err = tr.facts.Create(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.entities, err = workload.NewCapabilities(workload.CapabilityOptions{
+		DB: tr.db, Table: entities, Writers: 4, Rate: 100, Entities: 400, Seed: tr.rng.Uint64(),
+	})
+	if err == nil {
+		err = tr.entities.Create(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := l.bus.env().with(env{
+		"BRIDGE_SOURCE_URL":             (&revisions{t: t, server: l.db, name: tr.name, db: tr.db}).sourceURL(),
+		"BRIDGE_POLL_INTERVAL":          pollEvery.String(),
+		"BRIDGE_BATCH_ROWS":             "200",
+		"BRIDGE_STREAMS":                facts + "," + entities,
+		"BRIDGE_RECONCILE_MAX_DELETES":  "45%",
+		"BRIDGE_STREAM_ORDERS_TABLE":    facts,
+		"BRIDGE_STREAM_ORDERS_KIND":     "release",
+		"BRIDGE_STREAM_ORDERS_KEY":      "entity",
+		"BRIDGE_STREAM_ORDERS_CREATED":  "created",
+		"BRIDGE_STREAM_STRICT_TABLE":    entities,
+		"BRIDGE_STREAM_STRICT_KIND":     "capability",
+		"BRIDGE_STREAM_STRICT_KEY":      "app,name",
+		"BRIDGE_STREAM_STRICT_CREATED":  "created",
+		"BRIDGE_STREAM_STRICT_MODIFIED": "modified",
+		"BRIDGE_STREAM_STRICT_DELETED":  "deleted",
+	})
+	for _, stream := range []string{facts, entities} {
+		e["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_DESTINATION"] = l.open(t, tr.destination(stream))
+	}
+	tr.daemon = newDaemon(t, binary(t, false), e)
+}
+
+func (tr *trial) destination(stream string) string { return tr.name + "_" + stream }
+
+// load sets the writers going.
+func (tr *trial) load() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var writers sync.WaitGroup
+	writers.Go(func() {
+		if err := tr.facts.Run(ctx); err != nil {
+			tr.t.Errorf("the writers of %s: %v", facts, err)
+		}
+	})
+	writers.Go(func() {
+		if err := tr.entities.Run(ctx); err != nil {
+			tr.t.Errorf("the writers of %s: %v", entities, err)
+		}
+	})
+	tr.stopped = sync.OnceFunc(func() { cancel(); writers.Wait() })
+	tr.t.Cleanup(tr.stopped)
+}
+
+// flows waits until both streams are under way.
+func (tr *trial) flows() {
+	tr.t.Helper()
+	tr.reaches(20*time.Second, "what is written arrives")
+}
+
+// highest returns the highest id of each table.
+func (tr *trial) highest() map[string]uint64 {
+	tr.t.Helper()
+	ids := make(map[string]uint64)
+	for _, stream := range []string{facts, entities} {
+		var id uint64
+		if err := tr.db.QueryRow("SELECT coalesce(max(id), 0) FROM " + stream).Scan(&id); err != nil {
+			tr.t.Fatal(err)
+		}
+		ids[stream] = id
+	}
+	return ids
+}
+
+// reaches waits until all rows of the moment are published and the program is ready, and returns how long that took.
+func (tr *trial) reaches(limit time.Duration, what string) time.Duration {
+	tr.t.Helper()
+	begun, ids := time.Now(), tr.highest()
+	eventually(tr.t, limit, what, func() bool {
+		for stream, id := range ids {
+			if tr.position(stream) < id {
+				return false
+			}
+		}
+		code, _ := tr.get("/readyz")
+		return code == 200
+	})
+	return time.Since(begun)
+}
+
+// recovers waits until the program has caught up after the harm.
+func (tr *trial) recovers() {
+	tr.t.Helper()
+	tr.score.Recovery = inSeconds(tr.reaches(2*time.Minute, "recovered"))
+}
+
+// settles waits until all that was committed is published, as far as it can be without a reconcile.
+func (tr *trial) settles() {
+	tr.t.Helper()
+	tr.reaches(time.Minute, "drained")
+	eventually(tr.t, 30*time.Second, "no id is in flight", func() bool {
+		for _, stream := range []string{facts, entities} {
+			shards := tr.shards(stream)
+			if len(shards) != 1 || shards[0].Gaps.InFlight > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	// What is younger than the window is neither published nor judged by reconcile.
+	pause(1500 * time.Millisecond)
+}
+
+// judge fills the score and fails the test for what is wrong.
+func (tr *trial) judge() {
+	tr.t.Helper()
+	s := &tr.score
+	var tape []received
+	gather := func(m received) { tape = append(tape, m) }
+	tr.lane.harvest(tr.t, tr.destination(facts), gather)
+	a := judgeTape(tape, tr.facts.Record().Rows(), expectations{reconciled: tr.fault.torn})
+	s.count(facts, &a)
+
+	// What vanished, and what was changed without a trace, reconcile finds.
+	tr.asks(entities, "")
+	tape = nil
+	tr.lane.harvest(tr.t, tr.destination(entities), gather)
+	r := judgeStates(stateSchemas(tr.t), tape, tr.entities.Histories())
+	r.ended()
+	if tr.fault.torn {
+		r.forgive(torn)
+	}
+	s.count(entities, &r.account)
+	if found := r.fold.difference(tableFold(tr.t, tr.db, entities)); found != "" {
+		s.False += strings.Count(found, "\n") + 1
+		s.find("the bus folds to something else than the table: %s", found)
+	}
+	if s.Repeated > 0 && !tr.fault.repeats {
+		s.find("%d messages were stored twice", s.Repeated)
+	}
+	s.LogLines = strings.Count(tr.log.String(), "\n")
+	tr.verify()
+	if len(s.Findings) > 0 {
+		tr.t.Errorf("%s", strings.Join(s.Findings, "\n"))
+	}
+}
+
+// verify asks the program's own judge, which has to agree.
+func (tr *trial) verify() {
+	tr.t.Helper()
+	status, stdout, stderr := bridge(tr.t, tr.env, "verify", "--json")
+	if status != 0 && !tr.fault.torn {
+		tr.score.find("bridge verify: exit status %d: %.600s %.600s", status, stdout, stderr)
+	}
+}
+
+// outage lets a while pass in which something is away: d in the long form, at most 5 s in the short one.
+func (tr *trial) outage(d time.Duration) {
+	if *tortureShort {
+		d = min(d, 5*time.Second)
+	}
+	pause(d)
+}
+
+// sometime lets up to d pass, by chance.
+func (tr *trial) sometime(d time.Duration) { pause(time.Duration(tr.rng.Int64N(int64(d)))) }
+
+// ended waits for the end of the program and returns its exit status.
+func (tr *trial) ended() int {
+	tr.t.Helper()
+	select {
+	case <-tr.done:
+	case <-time.After(time.Minute):
+		tr.t.Fatal("the program has not ended within a minute")
+	}
+	return tr.cmd.ProcessState.ExitCode()
+}
+
+func (tr *trial) String() string { return fmt.Sprintf("%s on %s", tr.fault.name, tr.lane.name) }
