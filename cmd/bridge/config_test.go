@@ -89,13 +89,13 @@ func TestConfig(t *testing.T) {
 		got := []any{
 			cfg.CheckpointPath, cfg.HTTPAddr, cfg.LogLevel.String(), cfg.LogFormat, cfg.DomainID, cfg.MaxInflightBytes, cfg.ShutdownTimeout,
 			s.PollInterval, s.BatchRows, s.StabilityWindow, s.GapPolicy, s.GapTTL, s.IDOrder,
-			s.ReconcileInterval, s.ReconcileRate, s.ReconcileMaxDeletes, s.DeadLetter, s.OnBadValue, s.TimeZone.location.String(),
+			s.ReconcileInterval, s.ReconcileRate, s.ReconcileMaxDeletes, s.DeadLetter, s.DeadLetterLimit, s.OnBadValue, s.TimeZone.location.String(),
 			cfg.Sink.Kafka.Compression, cfg.Sink.Kafka.UseTLS, s.ID, s.Start, s.Destination,
 		}
 		want := []any{
 			"bridge.db", "127.0.0.1:8080", "INFO", "", "bridge", int64(32 << 20), 10 * time.Second,
 			200 * time.Millisecond, 2000, time.Second, "late", 24 * time.Hour, "auto",
-			30 * time.Minute, int64(0), percent(0.1), "", "null", "UTC",
+			30 * time.Minute, int64(0), percent(0.1), "", 100, "null", "UTC",
 			"lz4", false, "id", start{}, "{stream}",
 		}
 		for i := range want {

@@ -48,6 +48,7 @@ type tuning struct {
 	ReconcileRate       int64         `env:"RECONCILE_RATE" envDefault:"0" min:"0" max:"1000000000" doc:"Rows a second that a reconcile reads at most; 0 is no limit."`
 	ReconcileMaxDeletes percent       `env:"RECONCILE_MAX_DELETES" envDefault:"10%" doc:"A reconcile that finds more of the live entities gone, and more than 100, or more than half of them whatever the number, publishes no delete until a person agrees. 100% switches that off."`
 	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it such a row stops its stream."`
+	DeadLetterLimit     int           `env:"DEAD_LETTER_LIMIT" envDefault:"100" min:"0" max:"1000000" doc:"Most rows a minute of one stream that are put aside as dead letters; one more stops the stream. 0 is no limit."`
 	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"What becomes of a zero date or invalid UTF-8: null publishes null and counts, stop stops the stream."`
 	TimeZone            zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The zone in which DATETIME columns are, by its name in the IANA database."`
 }

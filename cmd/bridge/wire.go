@@ -154,6 +154,7 @@ func newShards(cfg *Config, p parts) ([]*pipeline.Shard, error) {
 		one := perStream{
 			limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), siblings: newSiblings(cfg, &cfg.Streams[i], p.source),
 			announce: announcer(p.logger.With("stream", cfg.Streams[i].Name)),
+			letters:  pipeline.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit),
 		}
 		for _, table := range cfg.Streams[i].Tables {
 			shard, err := newShard(cfg, &cfg.Streams[i], table, p, one)
@@ -172,6 +173,7 @@ type perStream struct {
 	ledgerBytes int
 	announce    func(source.Traits)
 	siblings    *siblings
+	letters     *pipeline.LetterLimit
 }
 
 // ledgersBytes bounds the memory of all gap ledgers together, mostLedgerBytes that of one.
@@ -221,6 +223,7 @@ func newShard(cfg *Config, s *Stream, table string, p parts, one perStream) (*pi
 		Sink:        p.sink,
 		Store:       p.store,
 		DeadLetter:  s.DeadLetter,
+		Letters:     one.letters,
 		Limits:      one.limits,
 		Faults:      p.faults,
 		Metrics:     p.metrics,

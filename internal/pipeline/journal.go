@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"bridge/checkpoint"
 )
@@ -10,14 +11,18 @@ import (
 // Invariant 6: what was on its way when the process was killed is on the bus, whole and as it was, before anything is read.
 func (s *Shard) resend(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
 	p := newPublisher(s, state, ctx, nil)
-	if err := p.sendAll(ctx, state.Journal.Messages); err != nil {
+	sent, after := len(state.Journal.Messages), state.Journal.After
+	if left, err := p.sendAll(ctx, &batch{messages: state.Journal.Messages, changes: after.View}); err != nil {
+		if _, full := errors.AsType[*letterLimitError](err); full {
+			state.Marks, state.Journal = p.sortedMarks(), &checkpoint.Journal{Messages: left, After: after}
+			err = errors.Join(err, s.save(ctx, state))
+		}
 		return state, err
 	}
-	after := state.Journal.After
 	after.Marks = p.sortedMarks()
 	if err := s.save(ctx, after); err != nil {
 		return state, err
 	}
-	s.opts.Logger.Info("messages that were on their way at the last end were sent again", "messages", len(state.Journal.Messages))
+	s.opts.Logger.Info("messages that were on their way at the last end were sent again", "messages", sent)
 	return s.opts.Store.Load(ctx, s.key())
 }

@@ -70,8 +70,8 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		return err
 	}
 	started := time.Now()
-	if err := p.sendAll(ctx, b.messages); err != nil {
-		return err
+	if left, err := p.sendAll(ctx, b); err != nil {
+		return errors.Join(err, p.keep(ctx, b, left, err))
 	}
 	if len(b.messages) > 0 {
 		p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
@@ -80,20 +80,29 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// sendAll sends messages until each is acknowledged or put aside as a dead letter.
-func (p *publisher) sendAll(ctx context.Context, messages []sink.Message) error {
-	for rest := messages; len(rest) > 0; {
-		outcome, err := p.send(ctx, rest)
-		p.note(rest, &outcome)
+// sendAll sends the messages of b until each is acknowledged or put aside as a dead letter. With an error it returns those that are not.
+func (p *publisher) sendAll(ctx context.Context, b *batch) (left []sink.Message, err error) {
+	for left = b.messages; len(left) > 0; {
+		outcome, err := p.send(ctx, left)
+		p.note(left, &outcome)
 		if err == nil {
-			err = p.bury(ctx, rest, outcome.Rejected)
+			err = p.bury(ctx, b, left, &outcome)
 		}
+		left = pending(left, &outcome)
 		if err != nil {
-			return err
+			return left, err
 		}
-		rest = pending(rest, &outcome)
 	}
-	return nil
+	return nil, nil
+}
+
+// keep saves what is left of a batch that ends at the limit of dead letters, so that a restart goes on with it instead of filling the limit with
+// the same rows again. Invariant 1: the position stays before the batch.
+func (p *publisher) keep(ctx context.Context, b *batch, left []sink.Message, err error) error {
+	if _, full := errors.AsType[*letterLimitError](err); !full {
+		return nil
+	}
+	return p.saveNow(ctx, &checkpoint.Journal{Messages: left, After: p.after(b)})
 }
 
 // after is the state that holds once b is acknowledged, without what was there before b.
@@ -223,11 +232,11 @@ func (p *publisher) noteMarks(marks []sink.Mark) {
 	}
 }
 
-// pending returns the messages that are neither acknowledged nor rejected, in their order.
+// pending returns the messages that are neither acknowledged nor put aside, in their order.
 func pending(rest []sink.Message, outcome *sink.Outcome) []sink.Message {
 	var left []sink.Message
 	for i, status := range outcome.Status {
-		if status == sink.Pending {
+		if status != sink.Acked {
 			left = append(left, rest[i])
 		}
 	}
@@ -237,20 +246,24 @@ func pending(rest []sink.Message, outcome *sink.Outcome) []sink.Message {
 // excerpts are the sizes of dead letters to try, in bytes: the bus may refuse a large one like the message itself.
 var excerpts = []int{256 << 10, 32 << 10, 4 << 10, sink.MinDeadLetter}
 
-// bury publishes a dead letter for each rejected message, before anything that comes after it.
-func (p *publisher) bury(ctx context.Context, rest []sink.Message, rejected []sink.Rejection) error {
-	for _, r := range rejected {
-		if err := p.buryOne(ctx, rest[r.Index], r.Reason); err != nil {
+// bury publishes a dead letter for each rejected message of rest, before anything that comes after it, and notes it as acknowledged.
+func (p *publisher) bury(ctx context.Context, b *batch, rest []sink.Message, outcome *sink.Outcome) error {
+	for _, r := range outcome.Rejected {
+		if err := p.buryOne(ctx, b, rest[r.Index], r.Reason); err != nil {
 			return err
 		}
+		outcome.Status[r.Index] = sink.Acked
 	}
 	return nil
 }
 
-func (p *publisher) buryOne(ctx context.Context, m sink.Message, reason string) error {
+func (p *publisher) buryOne(ctx context.Context, b *batch, m sink.Message, reason string) error {
 	refused := &sink.RejectedError{Message: m, Reason: reason}
 	if p.shard.opts.DeadLetter == "" {
 		return refused
+	}
+	if err := p.shard.opts.Letters.take(&m, reason, time.Now()); err != nil {
+		return err
 	}
 	for _, limit := range excerpts {
 		letter := sink.DeadLetter(m, p.shard.opts.DeadLetter, reason, limit)

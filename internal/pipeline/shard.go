@@ -38,6 +38,8 @@ type Options struct {
 	Store checkpoint.Store
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the shard instead.
 	DeadLetter string
+	// Letters bounds the dead letters; shared by all shards of the stream. Nil does not.
+	Letters *LetterLimit
 	// Limits is shared by all shards of the stream.
 	Limits *StreamLimits
 	// Faults logs what is waited out; shared by all shards.
