@@ -1,0 +1,17 @@
+//go:build !bridge_failpoints
+
+package failpoint
+
+import "time"
+
+// Enabled says that this is a build with failpoints.
+const Enabled = false
+
+// At passes a point and returns the error that the list has for it.
+func At(Point) error { return nil }
+
+// Pass passes a point that cannot fail.
+func Pass(Point) {}
+
+// Shift passes a point that is a clock and returns by how much it is to be wrong.
+func Shift(Point) time.Duration { return 0 }
