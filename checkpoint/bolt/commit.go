@@ -11,6 +11,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"bridge/checkpoint"
+	"bridge/internal/failpoint"
 )
 
 var errClosed = errors.New("checkpoint is closed")
@@ -159,10 +160,17 @@ func (s *Store) alone(ctx context.Context, f func() error) error {
 func (s *Store) update(apply func(*bbolt.Tx) error) error {
 	txid := 0
 	err := s.guard(func() error {
-		return s.db.Update(func(tx *bbolt.Tx) error {
+		err := s.db.Update(func(tx *bbolt.Tx) error {
 			txid = tx.ID()
-			return apply(tx)
+			if err := apply(tx); err != nil {
+				return err
+			}
+			return failpoint.At(failpoint.StoreSync)
 		})
+		if err != nil {
+			return err
+		}
+		return failpoint.At(failpoint.StoreHeaderSync)
 	})
 	if err == nil || txid == 0 {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bridge/event"
+	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -24,6 +25,7 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 	poll := time.NewTimer(rand.N(s.opts.PollInterval + 1))
 	defer poll.Stop()
 	for {
+		failpoint.Pass(failpoint.OwnerTurn)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bridge/checkpoint"
+	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -76,7 +77,9 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if len(b.messages) > 0 {
 		p.shard.opts.Metrics.publish.WithLabelValues(p.shard.opts.Stream).Observe(time.Since(started).Seconds())
 	}
+	failpoint.Pass(failpoint.BeforeAck)
 	p.acknowledge(b)
+	failpoint.Pass(failpoint.AfterAck)
 	return nil
 }
 
@@ -138,7 +141,9 @@ func (p *publisher) acknowledge(b *batch) {
 // send publishes messages; an absent bus is waited for.
 func (p *publisher) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
 	err = p.shard.alive(forEver, func() error {
+		failpoint.Pass(failpoint.BeforePublish)
 		outcome, err = p.shard.opts.Sink.Publish(ctx, messages)
+		failpoint.Pass(failpoint.AfterPublish)
 		return err
 	})
 	return outcome, err
@@ -161,7 +166,10 @@ func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
 // writeAhead makes b durable before any of it is published, together with what the batch before it left to be saved.
 // Invariant 6: after a kill the batch is sent again as it stands, whatever has become of its rows.
 func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
-	return p.saveNow(ctx, &checkpoint.Journal{Messages: b.messages, After: p.after(b)})
+	failpoint.Pass(failpoint.BeforeJournal)
+	err := p.saveNow(ctx, &checkpoint.Journal{Messages: b.messages, After: p.after(b)})
+	failpoint.Pass(failpoint.AfterJournal)
+	return err
 }
 
 // saveNow passes the state on with a journal and returns once both are durable.

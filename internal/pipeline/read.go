@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"bridge/internal/failpoint"
 	"bridge/source"
 )
 
@@ -45,7 +46,26 @@ func (s *Shard) bind(columns *source.Columns) error {
 }
 
 func (s *Shard) readInto(ctx context.Context, q source.Query, page *source.Page) error {
-	return s.reading(ctx, func() error { return s.opts.Source.Read(ctx, q, page) })
+	return s.reading(ctx, func() error { return s.readRows(ctx, q, page) })
+}
+
+func (s *Shard) readRows(ctx context.Context, q source.Query, page *source.Page) error {
+	named := q.Ranges != nil || q.Keys != nil
+	if err := failpoint.At(pointOf(named, failpoint.BeforeRead, failpoint.BeforeReread)); err != nil {
+		return err
+	}
+	if err := s.opts.Source.Read(ctx, q, page); err != nil {
+		return err
+	}
+	return failpoint.At(pointOf(named, failpoint.AfterRead, failpoint.AfterReread))
+}
+
+// pointOf tells a page of the tail from a read of rows that something else has named.
+func pointOf(named bool, tail, again failpoint.Point) failpoint.Point {
+	if named {
+		return again
+	}
+	return tail
 }
 
 // reading runs one read in its turn.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"bridge/checkpoint"
+	"bridge/internal/failpoint"
 )
 
 // save asks for a state to be saved; done are called once it is durable.
@@ -45,7 +46,12 @@ func collect(request *save, in <-chan save) {
 // save makes state durable and waits for a disk that is full or away.
 func (s *Shard) save(ctx context.Context, state checkpoint.State) error {
 	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() error {
-		return s.opts.Store.Save(ctx, s.key(), state)
+		if err := failpoint.At(failpoint.BeforeSave); err != nil {
+			return err
+		}
+		err := s.opts.Store.Save(ctx, s.key(), state)
+		failpoint.Pass(failpoint.AfterSave)
+		return err
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"bridge/internal/failpoint"
 	"bridge/source"
 )
 
@@ -126,6 +127,9 @@ func parseHead(head string, p *source.Page) error {
 		return malformedHead(head)
 	}
 	p.Now, p.Server = now, identity
+	if failpoint.Enabled {
+		p.Now = p.Now.Add(failpoint.Shift(failpoint.DatabaseClock))
+	}
 	if strings.HasPrefix(maxID, "-") {
 		return nil
 	}
