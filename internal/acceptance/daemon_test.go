@@ -163,6 +163,17 @@ func (d *daemon) kill() {
 	<-d.done
 }
 
+// wait waits until the daemon has ended by itself and returns the signal that ended it, -1 where none did.
+func (d *daemon) wait() syscall.Signal {
+	d.t.Helper()
+	select {
+	case <-d.done:
+	case <-time.After(30 * time.Second):
+		d.t.Fatal("not ended within 30 s")
+	}
+	return d.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
+}
+
 // killing kills and starts the daemon every few seconds, with a look at it before, until the returned function is called; it runs then.
 func (d *daemon) killing(low, high time.Duration, look ...func()) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
