@@ -1,0 +1,243 @@
+package testenv_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+)
+
+// echo starts a server that sends back what it gets, prefixed once by its greeting.
+func echo(t *testing.T, greeting string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				_, _ = io.WriteString(conn, greeting)
+				_, _ = io.Copy(conn, conn)
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	return l.Addr().String()
+}
+
+// proxied returns a proxy in front of an echo server.
+func proxied(t *testing.T) *testenv.Proxy {
+	t.Helper()
+	return testenv.StartProxy(t, echo(t, ""))
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// trip sends a piece and reads it back within limit.
+func trip(conn net.Conn, piece []byte, limit time.Duration) (time.Duration, error) {
+	start := time.Now()
+	if err := conn.SetDeadline(start.Add(limit)); err != nil {
+		return 0, err
+	}
+	if _, err := conn.Write(piece); err != nil {
+		return 0, err
+	}
+	back := make([]byte, len(piece))
+	if _, err := io.ReadFull(conn, back); err != nil {
+		return time.Since(start), err
+	}
+	if !bytes.Equal(piece, back) {
+		return 0, errors.New("another piece came back")
+	}
+	return time.Since(start), nil
+}
+
+func passes(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if _, err := trip(conn, []byte("hello"), 5*time.Second); err != nil {
+		t.Fatalf("nothing passes: %v", err)
+	}
+}
+
+func TestProxyDelaysAndNarrows(t *testing.T) {
+	t.Parallel()
+	p := proxied(t)
+	conn := dial(t, p.Addr())
+	passes(t, conn)
+	p.Latency(100 * time.Millisecond)
+	if d, err := trip(conn, []byte("late"), 5*time.Second); err != nil || d < 200*time.Millisecond {
+		t.Errorf("a round trip took %v (%v), want 200ms or more", d, err)
+	}
+	p.Latency(0)
+	p.Bandwidth(100_000)
+	if d, err := trip(conn, make([]byte, 50_000), 5*time.Second); err != nil || d < 400*time.Millisecond {
+		t.Errorf("50 kB at 100 kB/s took %v (%v)", d, err)
+	}
+	p.Heal()
+	if d, err := trip(conn, make([]byte, 50_000), 5*time.Second); err != nil || d > 150*time.Millisecond {
+		t.Errorf("50 kB took %v after Heal (%v)", d, err)
+	}
+}
+
+func TestProxyResetsItsShare(t *testing.T) {
+	t.Parallel()
+	p := proxied(t)
+	p.Resets(0.05)
+	const trips = 2000
+	resets, conn := 0, dial(t, p.Addr())
+	for range trips {
+		if _, err := trip(conn, []byte("x"), 5*time.Second); err == nil {
+			continue
+		} else if !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatalf("ended with %v, want a reset", err)
+		}
+		resets++
+		_ = conn.Close()
+		conn = dial(t, p.Addr())
+	}
+	// Two pieces a trip: 195 in the mean, with a deviation of 14.
+	if resets < 110 || resets > 280 {
+		t.Errorf("%d resets in %d trips at 5 %%", resets, trips)
+	}
+	p.Heal()
+	other := dial(t, p.Addr())
+	for range 200 {
+		passes(t, other)
+	}
+}
+
+func TestProxyHalfOpenSwallowsAndAcceptsUntilHeal(t *testing.T) {
+	t.Parallel()
+	p := proxied(t)
+	used, idle := dial(t, p.Addr()), dial(t, p.Addr())
+	passes(t, used)
+	passes(t, idle)
+	p.HalfOpen()
+	for what, conn := range map[string]net.Conn{"an open": used, "a further": dial(t, p.Addr())} {
+		if _, err := trip(conn, []byte("lost"), 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s connection: %v, want silence", what, err)
+		}
+	}
+	p.Heal()
+	if _, err := trip(used, []byte("again"), 5*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection that has lost data goes on after Heal (%v)", err)
+	}
+	passes(t, idle)
+	passes(t, dial(t, p.Addr()))
+}
+
+func TestProxyCutsDropsAndForwards(t *testing.T) {
+	t.Parallel()
+	p := proxied(t)
+	conn := dial(t, p.Addr())
+	passes(t, conn)
+	p.Cut()
+	if _, err := trip(conn, []byte("x"), 5*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection that was cut: %v", err)
+	}
+	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a further connection: %v, want it refused", err)
+	}
+	p.Forward(echo(t, "other"))
+	p.Heal()
+	conn = dial(t, p.Addr())
+	greeting := make([]byte, 5)
+	if _, err := io.ReadFull(conn, greeting); err != nil || string(greeting) != "other" {
+		t.Errorf("greeted with %q (%v)", greeting, err)
+	}
+	passes(t, conn)
+	p.Drop()
+	if _, err := trip(conn, []byte("x"), 5*time.Second); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("a connection that was dropped: %v", err)
+	}
+	passes(t, asGreeted(t, dial(t, p.Addr())))
+}
+
+func asGreeted(t *testing.T, conn net.Conn) net.Conn {
+	t.Helper()
+	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestProxyChangesWhileAnEndTakesNothing(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	p := testenv.StartProxy(t, l.Addr().String())
+	conn := dial(t, p.Addr())
+	// As much as the buffers on the way take.
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if n, err := conn.Write(make([]byte, 64<<20)); err == nil {
+		t.Fatalf("%d bytes went to an end that takes nothing", n)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); p.Latency(time.Millisecond); p.Heal() }()
+	select {
+	case <-done:
+	case <-time.After(15 * time.Second):
+		t.Fatal("Latency and Heal still wait after 15s")
+	}
+}
+
+func TestProxyLeavesNoGoroutine(t *testing.T) {
+	t.Run("whatever its connections do at the end", func(t *testing.T) {
+		p := proxied(t)
+		p.Latency(50 * time.Millisecond)
+		p.Bandwidth(1000)
+		for i := range 8 {
+			conn := dial(t, p.Addr())
+			if _, err := conn.Write(make([]byte, 20_000)); err != nil {
+				t.Fatal(err)
+			}
+			if i%2 == 0 {
+				_ = conn.Close()
+			}
+		}
+		p.HalfOpen()
+		if _, err := dial(t, p.Addr()).Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		left := strings.Count(string(stacks), "toxiproxy") + strings.Count(string(stacks), "testenv.(*Proxy)")
+		if left == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("goroutines are left:\n%.4000s", stacks)
+		}
+		runtime.Gosched()
+	}
+}
