@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,6 +188,12 @@ func (s *MariaDBServer) Kill() { s.server.kill() }
 
 // Stop ends a server of StartMariaDB in good order. Its data stays.
 func (s *MariaDBServer) Stop() { s.server.stop() }
+
+// Pause makes a server of StartMariaDB stand still, as a host without CPU time does: connections stay open, nothing answers.
+func (s *MariaDBServer) Pause() { s.server.signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *MariaDBServer) Resume() { s.server.signal(syscall.SIGCONT) }
 
 // Start starts a killed or stopped server on its data and port and blocks until it answers.
 func (s *MariaDBServer) Start(t testing.TB) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -163,6 +164,12 @@ func (s *NATSServer) Kill() { s.server.kill() }
 
 // Stop ends a server of StartNATS in good order. Its data stays.
 func (s *NATSServer) Stop() { s.server.stop() }
+
+// Pause makes a server of StartNATS stand still, as a host without CPU time does: connections stay open, nothing answers.
+func (s *NATSServer) Pause() { s.server.signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *NATSServer) Resume() { s.server.signal(syscall.SIGCONT) }
 
 // Start starts a killed or stopped server on its data and port and blocks until JetStream answers.
 func (s *NATSServer) Start(t testing.TB) {

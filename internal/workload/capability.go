@@ -75,9 +75,10 @@ type Capabilities struct {
 	started     time.Time
 
 	// mu guards the record.
-	mu        sync.Mutex
-	histories map[string]*History
-	sums      map[Change]int
+	mu          sync.Mutex
+	histories   map[string]*History
+	sums        map[Change]int
+	interrupted Interruptions
 }
 
 // NewCapabilities returns a workload; Create makes its table and Run sets it going.
@@ -108,8 +109,9 @@ func (w *Capabilities) Create(ctx context.Context) error {
 	return nil
 }
 
-// Run writes until the changes of the options are made or ctx ends, and returns nil then; it finishes the changes that it has begun.
-// One that a deadlock or a wait for a lock undoes has not happened. A database that goes away ends the run with an error.
+// Run writes until the changes of the options are made or ctx ends, and returns nil then; it finishes the changes that it has begun,
+// within 3 s of the end of ctx. One that a deadlock or a wait for a lock undoes has not happened. A database or a table that is away is
+// waited for; an error that says something else ends the run.
 func (w *Capabilities) Run(ctx context.Context) error {
 	w.started = time.Now()
 	w.left.Store(int64(w.opts.Changes))

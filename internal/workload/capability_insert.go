@@ -68,12 +68,8 @@ func (w *stateWriter) insertDead(ctx context.Context) error {
 
 // bring runs one INSERT or REPLACE as a commit of its own.
 func (w *stateWriter) bring(ctx context.Context, change Change, verb string, entities ...*stateEntity) error {
-	begun := time.Now()
-	if err := w.write(ctx, verb, w.opts.DB, entities...); err != nil {
-		return err
-	}
-	w.becomes(change, begun, w.displaced(entities)...)
-	return nil
+	c := commit{change: change, begun: time.Now(), now: w.displaced(entities)}
+	return w.settle(ctx, w.write(ctx, verb, w.opts.DB, entities...), c)
 }
 
 // displaced adds to entities those whose rows they took, which compare as equal and differ.
@@ -133,38 +129,45 @@ func (w *stateWriter) replaceCrossed(ctx context.Context) error {
 	if len(pair) < 2 {
 		return nil
 	}
-	begun := time.Now()
-	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	tx, err := open(ctx, w.opts.DB, MySQL)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit there is nothing to undo
+	defer tx.end()
 	if _, err := tx.ExecContext(ctx, "UPDATE "+w.opts.Table+" SET note = note"+ofEntity, pair[0].app, pair[0].name); err != nil {
 		return err
 	}
-	lower := []*stateEntity{pair[0].with(Live, w.newState()), pair[1].with(Live, w.newState())}
-	lower[0].id, lower[1].id = 0, 0
+	lower := commit{change: ReplaceCrossed, now: []*stateEntity{pair[0].with(Live, w.newState()), pair[1].with(Live, w.newState())}}
+	lower.now[0].id, lower.now[1].id = 0, 0
 	waited := make(chan error, 1)
-	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower...) }()
+	lower.begun = time.Now()
+	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower.now...) }()
 	if err := backoff.Pause(ctx, crossing); err != nil {
-		<-waited
-		return err
+		return worst(w.settle(ctx, <-waited, lower), err)
 	}
-	higher := pair[1].with(Live, w.newState())
-	higher.id = 0
-	if err = w.write(ctx, "REPLACE", tx, higher); err == nil {
-		begun = time.Now()
-		err = tx.Commit()
-	} else {
-		err = errors.Join(err, tx.Rollback())
+	higher := commit{change: ReplaceCrossed, now: []*stateEntity{pair[1].with(Live, w.newState())}}
+	higher.now[0].id = 0
+	err = w.write(ctx, "REPLACE", tx, higher.now...)
+	if err != nil {
+		_ = tx.rollback(ctx) // what failed here has not happened
+		return worst(w.settle(ctx, <-waited, lower), err)
 	}
-	if err == nil {
-		w.becomes(ReplaceCrossed, begun, higher)
+	higher.begun = time.Now()
+	// The other one waits until this one is there.
+	lower.begun = higher.begun
+	err = tx.commit(ctx)
+	return w.settleCrossed(ctx, outcome{higher, err}, outcome{lower, <-waited})
+}
+
+// settleCrossed enters two commits, of which the second one has waited for the first.
+func (w *stateWriter) settleCrossed(ctx context.Context, higher, lower outcome) error {
+	switch {
+	case higher.err != nil && lower.err == nil:
+		// What the second one has replaced cannot be told any more.
+		w.doubt(higher.commit)
+		return w.settle(ctx, nil, lower.commit)
+	case higher.err != nil && isAway(lower.err) && !isRefused(lower.err):
+		return w.settle(ctx, errors.Join(higher.err, lower.err), lower.commit, higher.commit)
 	}
-	// Now the other one goes on.
-	if other := <-waited; other != nil {
-		return other
-	}
-	w.becomes(ReplaceCrossed, begun, lower...)
-	return err
+	return worst(w.settle(ctx, higher.err, higher.commit), w.settle(ctx, lower.err, lower.commit))
 }

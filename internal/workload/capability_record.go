@@ -27,7 +27,7 @@ type Version struct {
 	State uint64
 	// ID is the id of its row; 0 for an absent one. A row that got another id and kept its state is no new version.
 	ID uint64
-	// CommitBegun is before the commit that brought the version, CommitEnded after it.
+	// CommitBegun is before the commit that brought the version, CommitEnded after it: when it was found where the commit was not answered.
 	CommitBegun, CommitEnded time.Time
 }
 
@@ -37,6 +37,9 @@ type History struct {
 	// App and Name are the entity, the values of the key columns.
 	App, Name string
 	Versions  []Version
+	// Doubtful are versions whose commit was not answered, which were not there afterwards or that nobody could look for: a reader may
+	// have seen them. They differ from the version before.
+	Doubtful []Version
 }
 
 // Existed reports whether the entity had a live row all the while from one moment to another, whatever its states were.
@@ -61,37 +64,86 @@ func (w *Capabilities) Histories() []History {
 	defer w.mu.Unlock()
 	list := make([]History, 0, len(w.histories))
 	for _, h := range w.histories {
-		list = append(list, History{App: h.App, Name: h.Name, Versions: slices.Clone(h.Versions)})
+		list = append(list, History{App: h.App, Name: h.Name, Versions: slices.Clone(h.Versions), Doubtful: slices.Clone(h.Doubtful)})
 	}
 	slices.SortFunc(list, func(a, b History) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Name, b.Name)) })
 	return list
 }
 
 // note enters what one commit made of entities. Each is in its new condition already.
-func (w *Capabilities) note(change Change, begun time.Time, entities ...*stateEntity) {
-	ended := time.Now()
+func (w *Capabilities) note(c commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sums[change]++
-	for _, e := range entities {
-		key := e.app + "\x00" + e.name
-		h := w.histories[key]
-		if h == nil {
-			h = &History{App: e.app, Name: e.name}
-			w.histories[key] = h
+	w.sums[c.change]++
+	for _, e := range c.now {
+		h := w.history(e)
+		if v := e.version(c.begun); h.changes(v) {
+			h.Versions = append(h.Versions, v)
 		}
-		v := Version{Condition: e.condition, CommitBegun: begun, CommitEnded: ended}
-		if e.condition != Absent {
-			v.ID = e.id
-		}
-		if e.condition == Live {
-			v.State = e.state
-		}
-		if n := len(h.Versions); n > 0 {
-			if last := h.Versions[n-1]; last.Condition == v.Condition && last.State == v.State {
-				continue
-			}
-		}
-		h.Versions = append(h.Versions, v)
 	}
+}
+
+// doubt enters a commit that may not have happened, or that others may have seen and that has not lasted.
+func (w *Capabilities) doubt(c commit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.interrupted.Doubtful++
+	for _, e := range c.now {
+		h := w.history(e)
+		if v := e.version(c.begun); h.changes(v) {
+			h.Doubtful = append(h.Doubtful, v)
+		}
+	}
+}
+
+// history returns the history of an entity. w.mu is held.
+func (w *Capabilities) history(e *stateEntity) *History {
+	key := e.app + "\x00" + e.name
+	h := w.histories[key]
+	if h == nil {
+		h = &History{App: e.app, Name: e.name}
+		w.histories[key] = h
+	}
+	return h
+}
+
+// version returns what an entity has become by a commit that ends just now.
+func (e *stateEntity) version(begun time.Time) Version {
+	v := Version{Condition: e.condition, CommitBegun: begun, CommitEnded: time.Now()}
+	if e.condition != Absent {
+		v.ID = e.id
+	}
+	if e.condition == Live {
+		v.State = e.state
+	}
+	return v
+}
+
+// changes reports whether v differs from the last version.
+func (h *History) changes(v Version) bool {
+	if len(h.Versions) == 0 {
+		return true
+	}
+	last := h.Versions[len(h.Versions)-1]
+	return last.Condition != v.Condition || last.State != v.State
+}
+
+// Interruptions counts what a database that was away has kept a workload from.
+type Interruptions struct {
+	// Retries counts the changes that were given up, Found the commits without an answer that were found afterwards, and Doubtful those that
+	// were not.
+	Retries, Found, Doubtful int
+}
+
+// Interruptions returns the counts so far.
+func (w *Capabilities) Interruptions() Interruptions {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.interrupted
+}
+
+func (w *Capabilities) count(change func(*Interruptions)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.interrupted)
 }

@@ -18,12 +18,9 @@ type execer interface {
 
 // commit runs one statement as a commit of its own, which makes of the entities what now says.
 func (w *stateWriter) commit(ctx context.Context, change Change, statement string, args []any, now ...*stateEntity) error {
-	begun := time.Now()
-	if _, err := w.opts.DB.ExecContext(ctx, statement, args...); err != nil {
-		return err
-	}
-	w.becomes(change, begun, now...)
-	return nil
+	c := commit{change: change, begun: time.Now(), now: now}
+	_, err := w.opts.DB.ExecContext(ctx, statement, args...)
+	return w.settle(ctx, err, c)
 }
 
 // toState changes the state of an entity in place.
@@ -118,23 +115,19 @@ func (w *stateWriter) reinsert(ctx context.Context) error {
 		}
 		return w.bring(ctx, Reinsert, "INSERT", again)
 	}
-	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	tx, err := open(ctx, w.opts.DB, MySQL)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit there is nothing to undo
+	defer tx.end()
 	if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 		return err
 	}
 	if err := w.write(ctx, "INSERT", tx, again); err != nil {
 		return err
 	}
-	begun := time.Now()
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	w.becomes(Reinsert, begun, again)
-	return nil
+	c := commit{change: Reinsert, begun: time.Now(), now: []*stateEntity{again}}
+	return w.settle(ctx, tx.commit(ctx), c)
 }
 
 // purge removes up to 8 rows, those with the lowest ids.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"bridge/internal/backoff"
 )
 
 // stateEntity is an entity of a writer.
@@ -47,38 +47,50 @@ type stateWriter struct {
 	// freed are ids that rows had, old those that none had yet.
 	freed []uint64
 	old   uint64
+	pause backoff.Backoff
 }
 
 func newStateWriter(w *Capabilities, number int) *stateWriter {
 	return &stateWriter{
 		Capabilities: w, number: number, rng: rand.New(rand.NewPCG(w.opts.Seed, uint64(number))), mix: weigh(w.opts.Mix),
 		app: fmt.Sprintf("app+%02d", number), byName: make(map[string]*stateEntity), old: uint64(number+1) * oldIDs,
+		pause: backoff.Backoff{First: 10 * time.Millisecond, Max: 500 * time.Millisecond},
 	}
 }
 
 func (w *stateWriter) run(ctx context.Context) error {
+	// What was cut short in mid-statement could have happened all the same.
+	lasting, end := outlast(ctx)
+	defer end()
 	for w.take(ctx) {
-		n := w.rng.IntN(w.mix.upTo[len(w.mix.upTo)-1])
-		change := w.mix.changes[slices.IndexFunc(w.mix.upTo, func(upTo int) bool { return n < upTo })]
-		// What was cut short in mid-statement could have happened all the same.
-		if err := runs[change](w, context.WithoutCancel(ctx)); err != nil && !isConflict(err) {
-			return fmt.Errorf("writer %d: %s: %w", w.number, change, err)
+		if err := w.turn(ctx, lasting); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// isConflict reports whether a statement was undone in favour of another transaction.
-func isConflict(err error) bool {
-	var server *mysql.MySQLError
-	return errors.As(err, &server) && (server.Number == deadlock || server.Number == lockWait)
+// turn makes one change, another one when a database that is away has kept it from that. What is begun ends with lasting.
+func (w *stateWriter) turn(ctx, lasting context.Context) error {
+	for {
+		n := w.rng.IntN(w.mix.upTo[len(w.mix.upTo)-1])
+		change := w.mix.changes[slices.IndexFunc(w.mix.upTo, func(upTo int) bool { return n < upTo })]
+		err := runs[change](w, lasting)
+		switch {
+		case lasting.Err() != nil && !errors.Is(err, errNeither):
+			return nil
+		case err == nil || isConflict(err):
+			w.pause.Reset()
+			return nil
+		case !isAway(err):
+			return fmt.Errorf("writer %d: %s: %w", w.number, change, err)
+		}
+		w.count(func(i *Interruptions) { i.Retries++ })
+		if w.pause.Wait(ctx) != nil {
+			return nil
+		}
+	}
 }
-
-// The error numbers of a deadlock and of a wait for a lock that took too long.
-const (
-	deadlock = 1213
-	lockWait = 1205
-)
 
 // newState returns a state that no entity ever had.
 func (w *stateWriter) newState() uint64 {
@@ -154,11 +166,10 @@ func (w *stateWriter) some(n int) []*stateEntity {
 	return list
 }
 
-// becomes brings the writer's entities and the record up to date after a commit: each of now is as it was committed, those without
-// a row first.
-func (w *stateWriter) becomes(change Change, begun time.Time, now ...*stateEntity) {
+// becomes brings the writer's entities and the record up to date after a commit.
+func (w *stateWriter) becomes(c commit) {
 	var lost []uint64
-	for _, e := range now {
+	for _, e := range c.now {
 		key := w.compared(e.name)
 		was := w.byName[key]
 		if was != nil {
@@ -177,11 +188,11 @@ func (w *stateWriter) becomes(change Change, begun time.Time, now ...*stateEntit
 		}
 	}
 	for _, id := range lost {
-		if !slices.ContainsFunc(now, func(e *stateEntity) bool { return e.condition != Absent && e.id == id }) {
+		if !slices.ContainsFunc(c.now, func(e *stateEntity) bool { return e.condition != Absent && e.id == id }) {
 			w.freed = append(w.freed, id)
 		}
 	}
-	w.note(change, begun, now...)
+	w.note(c)
 }
 
 // drop forgets an entity that has lost its row.

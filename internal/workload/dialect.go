@@ -50,6 +50,14 @@ func (d Dialect) createCounters(name string) string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (name varchar(64) PRIMARY KEY, num bigint unsigned NOT NULL) ENGINE=InnoDB", name)
 }
 
+// begin returns the statement that begins a transaction.
+func (d Dialect) begin() string {
+	if d == SQLite {
+		return "BEGIN IMMEDIATE"
+	}
+	return "START TRANSACTION"
+}
+
 // whatIsThere returns the query for the tokens of n entities. It waits for transactions that are not finished yet.
 func (d Dialect) whatIsThere(table string, n int) string {
 	query := "SELECT entity, token FROM " + table + " WHERE entity IN (" + placeholders(n) + ")"

@@ -9,8 +9,7 @@ import (
 
 // Options describe a workload.
 type Options struct {
-	// DB is the application's pool. It should keep as many idle connections as there are writers. For SQLite its
-	// transactions must begin IMMEDIATE (_txlock=immediate), with a busy timeout.
+	// DB is the application's pool. It should keep as many idle connections as there are writers, for SQLite with a busy timeout.
 	DB *sql.DB
 	// Dialect defaults to MySQL.
 	Dialect Dialect

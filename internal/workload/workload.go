@@ -52,8 +52,8 @@ func (w *Workload) Create(ctx context.Context) error {
 	return w.issuer.create(ctx)
 }
 
-// Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and returns nil. A
-// database that is away is waited for; an error that says something else ends it.
+// Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and returns nil, within 3 s of the
+// end of ctx even where the server stands still. A database or a table that is away is waited for; an error that says something else ends it.
 func (w *Workload) Run(ctx context.Context) error {
 	w.started = time.Now()
 	w.issuer.start(w.started)

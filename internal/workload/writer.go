@@ -2,7 +2,6 @@ package workload
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,8 +38,10 @@ type transaction struct {
 }
 
 func (w *writer) run(ctx context.Context) error {
+	lasting, end := outlast(ctx)
+	defer end()
 	for w.reserve() {
-		done, err := w.turn(ctx)
+		done, err := w.turn(ctx, lasting)
 		if !done {
 			w.giveBack()
 		}
@@ -61,8 +62,8 @@ func (w *writer) run(ctx context.Context) error {
 	return nil
 }
 
-// turn runs one transaction and reports whether it counts as a commit.
-func (w *writer) turn(ctx context.Context) (done bool, err error) {
+// turn runs one transaction and reports whether it counts as a commit. Its last statement ends with lasting.
+func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	if err := w.pace(ctx); err != nil {
 		return false, err
 	}
@@ -70,20 +71,25 @@ func (w *writer) turn(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	tx, err := open(ctx, w.opts.DB, w.opts.Dialect)
 	if err != nil {
 		return false, err
 	}
+	defer tx.end()
 	w.record.begin(t)
 	if err := w.work(ctx, tx, t); err != nil || t.kind == rollback || t.kind == burn {
 		w.record.rolledBack(t)
 		// A connection that is gone has rolled back.
-		if ended := tx.Rollback(); err == nil && ended != nil && !errors.Is(ended, sql.ErrTxDone) {
+		if ended := tx.rollback(lasting); err == nil {
 			err = ended
 		}
 		return false, err
 	}
-	return true, w.commit(ctx, tx, t)
+	if ctx.Err() != nil {
+		w.record.rolledBack(t)
+		return false, ctx.Err()
+	}
+	return true, w.commit(lasting, tx, t)
 }
 
 // prepare draws ids and makes the rows of a transaction.
@@ -136,7 +142,7 @@ func (w *writer) choose(pick uint64) *Row {
 }
 
 // work runs the statement of a transaction and holds it open.
-func (w *writer) work(ctx context.Context, tx *sql.Tx, t *transaction) error {
+func (w *writer) work(ctx context.Context, tx *session, t *transaction) error {
 	statement, args := t.statement()
 	_, err := tx.ExecContext(ctx, statement, args...)
 	if t.kind == burn && isDuplicate(err) {
@@ -175,15 +181,10 @@ func (t *transaction) statement() (string, []any) {
 	return "INSERT " + into + "VALUES " + strings.Join(slices.Repeat([]string{"(" + values + ")"}, len(t.rows)), ", "), args
 }
 
-// commit sends the COMMIT and notes what became of it. A COMMIT that was sent is waited for when ctx ends.
-func (w *writer) commit(ctx context.Context, tx *sql.Tx, t *transaction) error {
-	if ctx.Err() != nil {
-		w.record.rolledBack(t)
-		_ = tx.Rollback() // what ctx has ended is rolled back
-		return ctx.Err()
-	}
+// commit sends the COMMIT and notes what became of it.
+func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error {
 	w.record.committing(t)
-	err := tx.Commit()
+	err := tx.commit(ctx)
 	if err == nil {
 		w.record.committed(t)
 	} else {
@@ -220,11 +221,12 @@ func (w *writer) find(ctx context.Context, t *transaction) (map[string]bool, err
 }
 
 func (w *writer) look(ctx context.Context, t *transaction) (_ map[string]bool, err error) {
-	tx, err := w.opts.DB.BeginTx(ctx, nil)
+	tx, err := open(ctx, w.opts.DB, w.opts.Dialect)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	defer tx.end()
+	defer func() { err = errors.Join(err, tx.rollback(ctx)) }()
 	var entities []any
 	for _, row := range slices.Concat(t.rows, t.removes) {
 		entities = append(entities, row.Entity)

@@ -1,0 +1,61 @@
+package workload
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"time"
+)
+
+// patience is how long a statement that was sent is waited for when the context of a run has ended.
+const patience = 3 * time.Second
+
+// outlast returns a context that ends patience after ctx has.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		limit := time.AfterFunc(patience, end)
+		context.AfterFunc(longer, func() { limit.Stop() })
+	})
+	return longer, func() { stop(); end() }
+}
+
+// session is a transaction whose COMMIT and ROLLBACK end with a context, too: those of database/sql wait for ever where the server
+// stands still.
+type session struct {
+	*sql.Conn
+	ended bool
+}
+
+// open begins a transaction; end must follow.
+func open(ctx context.Context, db *sql.DB, d Dialect) (*session, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Conn: conn}
+	if _, err := conn.ExecContext(ctx, d.begin()); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+// commit ends the transaction. An error other than one of the server leaves open what became of it.
+func (s *session) commit(ctx context.Context) error { return s.finish(ctx, "COMMIT") }
+
+func (s *session) rollback(ctx context.Context) error { return s.finish(ctx, "ROLLBACK") }
+
+func (s *session) finish(ctx context.Context, statement string) error {
+	_, err := s.ExecContext(ctx, statement)
+	s.ended = err == nil
+	return err
+}
+
+// end gives the connection back. One whose transaction is open is closed, whereupon the server rolls back.
+func (s *session) end() {
+	if !s.ended {
+		_ = s.Raw(func(any) error { return driver.ErrBadConn }) // says that it is closed
+	}
+	_ = s.Close() // nothing is left to lose
+}
