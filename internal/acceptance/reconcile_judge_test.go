@@ -244,7 +244,15 @@ func (r *stateRuling) order(c *chain, e stateEvent) {
 			return
 		}
 	}
-	from := h.Versions[0].CommitEnded
+	if i := slices.IndexFunc(h.Doubtful, e.matches); i >= 0 && !e.at.Before(h.Doubtful[i].CommitBegun) {
+		// It was there for a moment; what was there before it came back.
+		c.version = max(-1, c.version-1)
+		return
+	}
+	var from time.Time
+	if len(h.Versions) > 0 {
+		from = h.Versions[0].CommitEnded
+	}
 	if c.version >= 0 {
 		from = h.Versions[c.version].CommitEnded
 	}
@@ -271,7 +279,10 @@ func about(h *workload.History, version int) string {
 // ended judges that the fold is what the entities are at the end.
 func (r *stateRuling) ended() {
 	for key, h := range r.histories {
-		v := h.Versions[len(h.Versions)-1]
+		v := workload.Version{Condition: workload.Absent}
+		if n := len(h.Versions); n > 0 {
+			v = h.Versions[n-1]
+		}
 		last, ok := r.fold[key]
 		switch state := fmt.Sprintf("s%d", v.State); {
 		case v.Condition != workload.Live && ok && !last.deleted:

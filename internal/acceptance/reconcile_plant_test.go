@@ -51,7 +51,8 @@ func plantedStates() ([]workload.History, []received) {
 			version(workload.Live, 1, 0.5), version(workload.Live, 2, 1.5), version(workload.Live, 1, 2.5), version(workload.Tombstone, 0, 3.5),
 			version(workload.Absent, 0, 4.2), version(workload.Live, 3, 4.5),
 		}},
-		{App: "a", Name: "X", Versions: []workload.Version{version(workload.Live, 4, 0.5), version(workload.Live, 5, 1.5)}},
+		{App: "a", Name: "X", Versions: []workload.Version{version(workload.Live, 4, 0.5), version(workload.Live, 5, 1.5)},
+			Doubtful: []workload.Version{version(workload.Live, 6, 1.2)}},
 	}
 	return histories, []received{
 		stateMessage(1, 0, "Added", "x", 1), stateMessage(2, 1, "Modified", "x", 2), stateMessage(3, 2, "Modified", "x", 1),
@@ -74,6 +75,14 @@ func TestTheJudgeOfStatesFinds(t *testing.T) {
 			p[3].at = plantedAt(4.3)
 			return p
 		}, ""},
+		"nothing in a state that did not last": {func(p []received) []received {
+			return append(p[:6:6], stateMessage(7, 6, "Modified", "X", 6), stateMessage(8, 7, "Modified", "X", 4), stateMessage(9, 8, "Modified", "X", 5))
+		}, ""},
+		"a state that did not last before its time": {func(p []received) []received {
+			p[6] = stateMessage(7, 6, "Modified", "X", 6)
+			p[6].at = plantedAt(1.1)
+			return p
+		}, "of no state: a \"X\""},
 		"a repeat that ends with an older state": {func(p []received) []received { return append(p, p[5]) }, "stale: a \"X\" is s5 at the end, the bus has s4"},
 		"an entity that is missing":              {func(p []received) []received { return p[:5] }, "missing: a \"X\""},
 		"a state that is missing":                {func(p []received) []received { return p[:6] }, "stale: a \"X\""},

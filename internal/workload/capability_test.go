@@ -65,20 +65,7 @@ func TestHistoriesEndAsTheTableIs(t *testing.T) {
 			if err := w.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			there := readStates(t, opts.DB, "capabilities")
-			versions := 0
-			for _, h := range w.Histories() {
-				entity, last := h.App+"/"+h.Name, h.Versions[len(h.Versions)-1]
-				is, ok := there[entity]
-				delete(there, entity)
-				versions += len(h.Versions)
-				if ok != (last.Condition != workload.Absent) || ok && (is.Condition != last.Condition || is.State != last.State) {
-					t.Errorf("%s: the table has %+v (%v), the history ends with %+v", entity, is, ok, last)
-				}
-			}
-			for entity := range there {
-				t.Errorf("%s has a row and no history", entity)
-			}
+			versions := agreeStates(t, w, opts.DB)
 			sums := w.Sums()
 			t.Logf("%d versions, %v", versions, sums)
 			for change := range workload.EveryChange() {

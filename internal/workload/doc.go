@@ -15,9 +15,9 @@
 //
 // # Faults
 //
-// Writers go on over a restart of the database. A transaction that loses its connection before the COMMIT is rolled back.
-// One that loses it in the COMMIT is looked for, with a locking read, once the database answers: if its rows are there it was
-// committed, only when is not known exactly (Row.Ambiguous); if they are not it stays [Unknown], because a server may
+// Writers go on over a restart of the database and over a table that is away for a time. A transaction that loses its connection before
+// the COMMIT is rolled back. One that loses it in the COMMIT is looked for, with a locking read, once the database answers: if its rows
+// are there it was committed, only when is not known exactly (Row.Ambiguous); if they are not it stays [Unknown], because a server may
 // show a row for a moment that it has not yet made durable.
 //
 // # States

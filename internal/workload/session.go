@@ -41,7 +41,7 @@ func open(ctx context.Context, db *sql.DB, d Dialect) (*session, error) {
 	return s, nil
 }
 
-// commit ends the transaction. An error other than one of the server leaves open what became of it.
+// commit ends the transaction, and so does rollback; with an error the connection is closed. That of a commit leaves open what became of it.
 func (s *session) commit(ctx context.Context) error { return s.finish(ctx, "COMMIT") }
 
 func (s *session) rollback(ctx context.Context) error { return s.finish(ctx, "ROLLBACK") }
@@ -49,6 +49,9 @@ func (s *session) rollback(ctx context.Context) error { return s.finish(ctx, "RO
 func (s *session) finish(ctx context.Context, statement string) error {
 	_, err := s.ExecContext(ctx, statement)
 	s.ended = err == nil
+	if err != nil {
+		s.end()
+	}
 	return err
 }
 
