@@ -63,8 +63,8 @@ type ruling struct {
 	newest  map[string]int
 }
 
-// judgeTape compares what a consumer received with what a workload did.
-func judgeTape(messages []received, rows []workload.Row, want expectations) account {
+// newRuling begins to compare what a consumer received with what a workload did. Hand it all messages, then end it.
+func newRuling(rows []workload.Row, want expectations) *ruling {
 	r := &ruling{
 		want: want, rows: make(map[string]*workload.Row, len(rows)), first: make(map[string]judged, len(rows)),
 		owner: make(map[string]string, len(rows)), highest: make(map[string]uint64), newest: make(map[string]int),
@@ -72,14 +72,26 @@ func judgeTape(messages []received, rows []workload.Row, want expectations) acco
 	for i := range rows {
 		r.rows[rows[i].Token] = &rows[i]
 	}
+	return r
+}
+
+// judgeTape is the ruling about messages.
+func judgeTape(messages []received, rows []workload.Row, want expectations) account {
+	r := newRuling(rows, want)
 	for _, m := range messages {
 		r.message(m)
 	}
-	for _, row := range rows {
+	return r.end()
+}
+
+// end looks for what is missing.
+func (r *ruling) end() account {
+	for _, row := range r.rows {
 		if _, ok := r.first[row.Token]; !ok && row.Fate == workload.Committed && row.GoneFrom.IsZero() {
-			r.lost = append(r.lost, row)
+			r.lost = append(r.lost, *row)
 		}
 	}
+	slices.SortFunc(r.lost, func(a, b workload.Row) int { return a.Begun.Compare(b.Begun) })
 	slices.Sort(r.delay)
 	slices.Sort(r.lateDelay)
 	return r.account

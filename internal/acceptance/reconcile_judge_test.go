@@ -130,19 +130,25 @@ type stateRuling struct {
 	chains    map[entityKey]*chain
 }
 
-// judgeStates compares what a consumer received with what a workload did: each sequence of events about an entity must be one in which
-// its states can have been read. The account of a consumer that is to have everything is checked by ended, too.
-func judgeStates(schemas map[event.Op]*jsonschema.Schema, messages []received, histories []workload.History) *stateRuling {
+// newStateRuling begins to compare what a consumer received with what a workload did: each sequence of events about an entity must be one
+// in which its states can have been read. Hand it all messages. The account of a consumer that is to have everything is checked by ended, too.
+func newStateRuling(schemas map[event.Op]*jsonschema.Schema, histories []workload.History) *stateRuling {
 	r := &stateRuling{
 		stateAccount: stateAccount{
 			ops: make(map[string]int), origins: make(map[string]int), delays: make(map[string][]time.Duration), fold: make(fold),
 		},
 		schemas: schemas, histories: make(map[entityKey]*workload.History, len(histories)),
-		first: make(map[string][32]byte, len(messages)), chains: make(map[entityKey]*chain),
+		first: make(map[string][32]byte), chains: make(map[entityKey]*chain),
 	}
 	for i := range histories {
 		r.histories[entityKey{histories[i].App, histories[i].Name}] = &histories[i]
 	}
+	return r
+}
+
+// judgeStates is the ruling about messages.
+func judgeStates(schemas map[event.Op]*jsonschema.Schema, messages []received, histories []workload.History) *stateRuling {
+	r := newStateRuling(schemas, histories)
 	for _, m := range messages {
 		r.message(m)
 	}

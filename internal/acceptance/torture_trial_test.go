@@ -194,17 +194,15 @@ func (tr *trial) settles() {
 func (tr *trial) judge() {
 	tr.t.Helper()
 	s := &tr.score
-	var tape []received
-	gather := func(m received) { tape = append(tape, m) }
-	tr.lane.harvest(tr.t, tr.destination(facts), gather)
-	a := judgeTape(tape, tr.facts.Record().Rows(), expectations{reconciled: tr.fault.torn})
+	rows := newRuling(tr.facts.Record().Rows(), expectations{reconciled: tr.fault.torn})
+	tr.lane.harvest(tr.t, tr.destination(facts), rows.message)
+	a := rows.end()
 	s.count(facts, &a)
 
 	// What vanished, and what was changed without a trace, reconcile finds.
 	tr.asks(entities, "")
-	tape = nil
-	tr.lane.harvest(tr.t, tr.destination(entities), gather)
-	r := judgeStates(stateSchemas(tr.t), tape, tr.entities.Histories())
+	r := newStateRuling(stateSchemas(tr.t), tr.entities.Histories())
+	tr.lane.harvest(tr.t, tr.destination(entities), r.message)
 	r.ended()
 	if tr.fault.torn {
 		r.forgive(torn)
