@@ -43,7 +43,7 @@ func TestTorture(t *testing.T) {
 				t.Parallel()
 				l := newLane(t, name)
 				for _, p := range trials {
-					t.Run(p.fault.name, func(t *testing.T) { m.add(l.suffer(t, p.fault)) })
+					t.Run(p.fault.name, func(t *testing.T) { m.add(l.suffer(t, p.fault, binary(t, false))) })
 				}
 			})
 		}
