@@ -43,51 +43,6 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// binary builds the program once for each choice, with the race detector if asked for and with build tags, and returns its path.
-func binary(t testing.TB, race bool, tags ...string) string {
-	t.Helper()
-	flags := []string{"-tags=" + strings.Join(tags, ",")}
-	if race {
-		flags = append(flags, "-race")
-	}
-	builds.mu.Lock()
-	build := builds.made[fmt.Sprint(flags)]
-	if build == nil {
-		build = new(buildOnce)
-		builds.made[fmt.Sprint(flags)] = build
-	}
-	builds.mu.Unlock()
-	build.once.Do(func() {
-		dir, err := os.MkdirTemp("", "bridge-acceptance-")
-		if err != nil {
-			build.err = err
-			return
-		}
-		testenv.AtExit(func() { os.RemoveAll(dir) })
-		build.path = filepath.Join(dir, "bridge")
-		args := append([]string{"build", "-o", build.path}, flags...)
-		out, err := exec.Command("go", append(args, "bridge/cmd/bridge")...).CombinedOutput()
-		if err != nil {
-			build.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	if build.err != nil {
-		t.Fatal(build.err)
-	}
-	return build.path
-}
-
-type buildOnce struct {
-	once sync.Once
-	path string
-	err  error
-}
-
-var builds = struct {
-	mu   sync.Mutex
-	made map[string]*buildOnce
-}{made: make(map[string]*buildOnce)}
-
 // env is an environment of the program.
 type env map[string]string
 

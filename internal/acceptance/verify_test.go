@@ -194,8 +194,8 @@ func (b natsBus) replay(t *testing.T, stream string, messages []received) {
 	}
 }
 
-// edit returns messages with text replaced in one of them.
-func edit(t *testing.T, messages []received, at int, was, is string) []received {
+// altered returns messages with text replaced in one of them.
+func altered(t *testing.T, messages []received, at int, was, is string) []received {
 	t.Helper()
 	messages = slices.Clone(messages)
 	value := bytes.Replace(messages[at].value, []byte(was), []byte(is), 1)
@@ -257,17 +257,17 @@ func plantFaults(t *testing.T, s *scene, stream string, clean []received, at []i
 		plant("a message of a row that is there is removed", cut(0), "missing 1")
 	}
 	for where, i := range map[string]int{"first": first, "middle": middle, "last": last} {
-		plant("the "+where+" message is altered", edit(t, clean, i, `"baseParams":"version-`, `"baseParams":"Version-`), "altered 1")
+		plant("the "+where+" message is altered", altered(t, clean, i, `"baseParams":"version-`, `"baseParams":"Version-`), "altered 1")
 	}
 	plant("the first two are swapped", swap(clean, first, at[1]), "outOfOrder 1")
 	plant("two in the middle are swapped", swap(clean, at[1], middle), "outOfOrder 1")
 	if stream == capability {
-		added := edit(t, append(slices.Clone(clean), clean[last]), len(clean), `"revision":"a"`, `"revision":"z"`)
+		added := altered(t, append(slices.Clone(clean), clean[last]), len(clean), `"revision":"a"`, `"revision":"z"`)
 		plant("an entity is added", added, "altered 1", "brokenLink 1", "extra 1")
 		plant("an older event is added at the end", append(slices.Clone(clean), clean[middle]), "stale 1")
 	} else {
 		added := append(slices.Clone(clean), clean[last])
-		added = edit(t, added, len(clean), `"id":`+added[len(clean)].headers["bridge-row-id"]+"}", `"id":999999}`)
+		added = altered(t, added, len(clean), `"id":`+added[len(clean)].headers["bridge-row-id"]+"}", `"id":999999}`)
 		plant("a row is added", added, "altered 1")
 	}
 	hello := slices.Clone(clean[0:1])
