@@ -6,5 +6,9 @@
 // CI=true a real server that cannot be had fails the test. Servers that run already are used instead where
 // BRIDGE_TEST_MYSQL_DSN, BRIDGE_TEST_KAFKA or BRIDGE_TEST_NATS points to them.
 //
+// A server of one's own can be made to fail: it can be paused, killed, stopped and brought back (Heal), put back to an
+// earlier state (Snapshot, Restore), given other passwords, and reached through a network that fails ([Proxy]). [SmallDisk] is a disk
+// that can be filled.
+//
 // A package that uses shared servers calls [Main] from its TestMain, which stops them at the end.
 package testenv

@@ -35,6 +35,9 @@ type KafkaOptions struct {
 	// TLS adds a listener with the server certificate given, which also takes client certificates by the same CA. With SASL there
 	// is one that wants both, too.
 	TLS *Certs
+	// Proxied adds a listener behind a Proxy, whose address is the one that the broker tells clients there: they stay behind it. With
+	// SASL it wants a login, too.
+	Proxied bool
 	// Config is added to server.properties.
 	Config map[string]string
 }
@@ -49,6 +52,7 @@ type KafkaServer struct {
 	plain, sasl, secure string
 	// both wants TLS and a login; keys is the file with the server's certificate.
 	both, keys string
+	proxy      *Proxy
 	server     *process
 }
 
@@ -130,7 +134,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 			break
 		}
 		s.server = &process{
-			name: "kafka", log: filepath.Join(dir, "log"), wait: time.Minute, ready: s.ping,
+			name: "kafka", log: filepath.Join(dir, "log"), wait: time.Minute, ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
 		}
 		if err = s.server.start(); err == nil {
@@ -170,6 +174,12 @@ func (s *KafkaServer) TLSBrokers() []string { return []string{s.secure} }
 
 // SASLTLSBrokers returns the address of the listener with TLS that wants a login.
 func (s *KafkaServer) SASLTLSBrokers() []string { return []string{s.both} }
+
+// ProxiedBrokers returns the address of the proxy in front of the listener of KafkaOptions.Proxied.
+func (s *KafkaServer) ProxiedBrokers() []string { return []string{s.proxy.Addr()} }
+
+// Proxy returns the proxy of KafkaOptions.Proxied.
+func (s *KafkaServer) Proxy() *Proxy { return s.proxy }
 
 // Log returns the end of what the broker wrote to its log.
 func (s *KafkaServer) Log() string { return string(s.server.tail()) }

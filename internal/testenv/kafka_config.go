@@ -60,11 +60,29 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 		protocols = append(protocols, "BOTH:SASL_SSL")
 		maps.Copy(config, saslConfig("both"))
 	}
+	advertised := slices.Clone(listeners)
+	if opts.Proxied {
+		behind := address(FreePort(t))
+		s.proxy = StartProxy(t, behind)
+		listeners = append(listeners, "PROXIED://"+behind)
+		advertised = append(advertised, "PROXIED://"+s.proxy.Addr())
+		protocols = append(protocols, "PROXIED:"+proxiedProtocol(opts))
+		if opts.SASL {
+			maps.Copy(config, saslConfig("proxied"))
+		}
+	}
 	config["listeners"] = strings.Join(append(listeners, "CONTROLLER://"+controller), ",")
-	config["advertised.listeners"] = strings.Join(listeners, ",")
+	config["advertised.listeners"] = strings.Join(advertised, ",")
 	config["listener.security.protocol.map"] = strings.Join(protocols, ",")
 	maps.Copy(config, opts.Config)
 	return writeProperties(properties(dir), config)
+}
+
+func proxiedProtocol(opts KafkaOptions) string {
+	if opts.SASL {
+		return "SASL_PLAINTEXT"
+	}
+	return "PLAINTEXT"
 }
 
 // saslConfig lets KafkaUser in at a listener, whose name is in lower case.

@@ -59,6 +59,18 @@ func (s *KafkaServer) AddPartitions(t testing.TB, name string, partitions int32)
 	})
 }
 
+// ConfigureTopic sets configs of a topic, max.message.bytes for instance, and waits until the broker shows them. A nil value is the
+// broker's default.
+func (s *KafkaServer) ConfigureTopic(t testing.TB, name string, configs map[string]*string) {
+	t.Helper()
+	s.administer(t, "configure topic "+name, func(ctx context.Context, client *kgo.Client) error {
+		if err := alterTopic(ctx, client, name, configs); err != nil {
+			return err
+		}
+		return poll(ctx, func() error { return topicShows(ctx, client, name, configs) })
+	})
+}
+
 // administer runs do with a client and half a minute.
 func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kgo.Client) error) {
 	t.Helper()
@@ -89,57 +101,4 @@ func poll(ctx context.Context, check func() error) error {
 			return err
 		}
 	}
-}
-
-func createTopic(ctx context.Context, client *kgo.Client, name string, partitions int32, configs map[string]*string) error {
-	topic := kmsg.NewCreateTopicsRequestTopic()
-	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, -1
-	for key, value := range configs {
-		config := kmsg.NewCreateTopicsRequestTopicConfig()
-		config.Name, config.Value = key, value
-		topic.Configs = append(topic.Configs, config)
-	}
-	req := kmsg.NewPtrCreateTopicsRequest()
-	req.TimeoutMillis, req.Topics = 20_000, append(req.Topics, topic)
-	res, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return err
-	}
-	return kerr.ErrorForCode(res.Topics[0].ErrorCode)
-}
-
-func deleteTopic(ctx context.Context, client *kgo.Client, name string) error {
-	topic := kmsg.NewDeleteTopicsRequestTopic()
-	topic.Topic = &name
-	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis, req.TopicNames, req.Topics = 20_000, []string{name}, append(req.Topics, topic)
-	res, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return err
-	}
-	return kerr.ErrorForCode(res.Topics[0].ErrorCode)
-}
-
-// hasLeaders returns nil when the topic has that many partitions and each of them has a leader.
-func hasLeaders(ctx context.Context, client *kgo.Client, name string, partitions int32) error {
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &name
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = append(req.Topics, topic)
-	res, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return err
-	}
-	if err := kerr.ErrorForCode(res.Topics[0].ErrorCode); err != nil {
-		return err
-	}
-	if n := len(res.Topics[0].Partitions); n != int(partitions) {
-		return fmt.Errorf("%d of %d partitions are there", n, partitions)
-	}
-	for _, partition := range res.Topics[0].Partitions {
-		if err := kerr.ErrorForCode(partition.ErrorCode); err != nil {
-			return err
-		}
-	}
-	return nil
 }

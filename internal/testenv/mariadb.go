@@ -154,7 +154,7 @@ func privateMariaDB(daemon, dir string, port int, args []string) *MariaDBServer 
 	command = append(append(command, runAs()...), args...)
 	s.server = &process{
 		name: "mariadbd", args: command, log: filepath.Join(dir, "log"), wait: time.Minute,
-		ready: func(ctx context.Context) error { return s.ping(ctx) },
+		ready: func(ctx context.Context) error { return s.ping(ctx) }, data: filepath.Join(dir, "data"),
 	}
 	return s
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -29,6 +28,8 @@ type NATSServer struct {
 	login []nats.Option
 	// server is nil for a server that ran already and for one inside the process.
 	server *process
+	// config is what the server was started with, nil without one of our own.
+	config *natsConfig
 }
 
 var sharedNATS struct {
@@ -117,38 +118,47 @@ func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSS
 	for _, option := range options {
 		option(c)
 	}
-	s.login = c.login
+	s.login, s.config = c.login, c
 	if c.tls {
 		s.url.Scheme = "tls"
 	}
-	path := filepath.Join(dir, "nats.conf")
-	if err := os.WriteFile(path, []byte(strings.Join(c.lines, "\n")+"\n"), 0o600); err != nil {
+	c.path = filepath.Join(dir, "nats.conf")
+	if err := c.write(); err != nil {
 		return nil, err
 	}
 	s.server = &process{
-		name: "nats-server", args: []string{daemon, "-c", path}, log: filepath.Join(dir, "log"), wait: 30 * time.Second,
-		ready: func(ctx context.Context) error { return s.greet(ctx, "private") },
+		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: 30 * time.Second,
+		ready: func(ctx context.Context) error { return s.greet(ctx, "private") }, data: filepath.Join(dir, "data"),
 	}
 	return s, nil
 }
 
 var reportNATS sync.Once
 
-// greet waits for JetStream, asks the server for its version and notes that it takes part.
-func (s *NATSServer) greet(ctx context.Context, where string) error {
+// ask returns the server's version once JetStream has answered.
+func (s *NATSServer) ask(ctx context.Context) (version string, err error) {
 	nc, err := nats.Connect(s.url.String(), s.login...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, err := js.AccountInfo(ctx); err != nil {
-		return fmt.Errorf("JetStream: %w", err)
+		return "", fmt.Errorf("JetStream: %w", err)
 	}
-	s.Version = nc.ConnectedServerVersion()
+	return nc.ConnectedServerVersion(), nil
+}
+
+// greet asks the server for its version and notes that it takes part.
+func (s *NATSServer) greet(ctx context.Context, where string) error {
+	version, err := s.ask(ctx)
+	if err != nil {
+		return err
+	}
+	s.Version = version
 	reportNATS.Do(func() { report("real", fmt.Sprintf("nats-server %s (%s)", s.Version, where)) })
 	return nil
 }

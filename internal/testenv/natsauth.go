@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
@@ -16,9 +18,20 @@ import (
 type NATSOption func(*natsConfig)
 
 type natsConfig struct {
+	path  string
 	lines []string
 	login []nats.Option
 	tls   bool
+	// password is that of NATSPassword.
+	password *natsPassword
+}
+
+func (c *natsConfig) write() error {
+	lines := c.lines
+	if c.password != nil {
+		lines = append(slices.Clone(lines), c.password.line())
+	}
+	return os.WriteFile(c.path, []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
 func (c *natsConfig) line(format string, args ...any) {
@@ -30,11 +43,11 @@ func NATSLines(lines ...string) NATSOption {
 	return func(c *natsConfig) { c.lines = append(c.lines, lines...) }
 }
 
-// NATSPassword lets in one user with a password.
+// NATSPassword lets in one user with a password, which SetPassword changes.
 func NATSPassword(user, password string) NATSOption {
 	return func(c *natsConfig) {
-		c.line("authorization { user: %q, password: %q }", user, password)
-		c.login = append(c.login, nats.UserInfo(user, password))
+		c.password = &natsPassword{user: user, password: password}
+		c.login = append(c.login, nats.UserInfoHandler(c.password.get), nats.IgnoreAuthErrorAbort())
 	}
 }
 

@@ -20,6 +20,8 @@ type process struct {
 	ready func(ctx context.Context) error
 	// wait bounds the time until ready.
 	wait time.Duration
+	// data is the folder with all that outlives the process.
+	data string
 
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -77,8 +79,24 @@ func (p *process) untilReady() error {
 	}
 }
 
-// signal sends sig to the process.
-func (p *process) signal(sig syscall.Signal) { _ = syscall.Kill(p.cmd.Process.Pid, sig) }
+// signal sends sig to the process, if it runs.
+func (p *process) signal(sig syscall.Signal) {
+	if p.running() {
+		_ = syscall.Kill(p.cmd.Process.Pid, sig)
+	}
+}
+
+func (p *process) running() bool {
+	if p.cmd == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
 
 // kill ends the process at once (SIGKILL) and waits for its end.
 func (p *process) kill() {
@@ -89,12 +107,13 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop ends the process in good order (SIGTERM) and kills it when it takes longer than 20 s.
+// stop ends the process in good order (SIGTERM), also one that stands still, and kills it when it takes longer than 20 s.
 func (p *process) stop() {
 	if p.cmd == nil {
 		return
 	}
 	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGCONT)
 	select {
 	case <-p.done:
 	case <-time.After(20 * time.Second):
