@@ -21,19 +21,35 @@ type lane struct {
 	nats  *testenv.NATSServer
 	bus   bus
 	db    *testenv.MariaDBServer
+	// busProxy and dbProxy are ways to the servers that networkFaults do their harm to.
+	busProxy, dbProxy *testenv.Proxy
 }
 
 func newLane(t *testing.T, name string) *lane {
 	t.Helper()
 	l := &lane{name: name, db: testenv.StartMariaDB(t)}
+	l.dbProxy = testenv.StartProxy(t, l.db.Addr)
 	if name == "kafka" {
-		l.kafka = testenv.StartKafka(t, testenv.KafkaOptions{})
-		l.bus = kafkaBus{l.kafka}
+		l.kafka = testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true})
+		l.bus, l.busProxy = kafkaBus{l.kafka}, l.kafka.Proxy()
 	} else {
 		l.nats = testenv.StartNATS(t)
-		l.bus = natsBus{l.nats}
+		l.bus, l.busProxy = natsBus{l.nats}, testenv.StartProxy(t, l.nats.Addr())
 	}
 	return l
+}
+
+// heal undoes what a trial that ended early has left.
+func (l *lane) heal(t testing.TB) {
+	t.Helper()
+	l.dbProxy.Heal()
+	l.busProxy.Heal()
+	l.db.Heal(t)
+	if l.kafka != nil {
+		l.kafka.Heal(t)
+	} else {
+		l.nats.Heal(t)
+	}
 }
 
 // open makes the place for a destination, whose messages carry the time at which the bus stored them, and returns what to set as

@@ -18,6 +18,7 @@ var (
 	tortureFault = flag.String("fault", "", "a regular expression: only the faults whose names it matches")
 	tortureBus   = flag.String("bus", "", "only this bus: kafka or nats")
 	tortureShort = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
+	tortureFor   = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
 	tortureWrite = flag.String("write", "", "a folder that the matrix is written to, as Markdown and as JSON")
 )
 
@@ -29,6 +30,10 @@ func TestTorture(t *testing.T) {
 	}
 	if *tortureSeed == 0 {
 		*tortureSeed = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	if *tortureFor > 0 {
+		soakTorture(t)
+		return
 	}
 	plan := planTorture(t)
 	m := &matrix{Seed: *tortureSeed, Short: *tortureShort, Begun: time.Now().UTC(), due: len(plan)}
@@ -115,7 +120,7 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults)
+	return slices.Concat(processFaults, serverFaults, networkFaults)
 }
 
 // matrix is what came of all trials. It is safe for concurrent use.

@@ -45,6 +45,7 @@ func (l *lane) suffer(t testing.TB, f fault, path string) (s score) {
 		s = tr.score
 		s.Passed = !t.Failed()
 	}()
+	l.heal(t)
 	ofFacts, ofEntities := tr.usual()
 	tr.set(t, ofFacts, ofEntities)
 	tr.daemon.path = path

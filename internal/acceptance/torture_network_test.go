@@ -1,0 +1,57 @@
+package acceptance
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"bridge/internal/testenv"
+)
+
+// through has bridge reach its servers through proxies of the lane, which networkFaults do their harm to.
+func through(tr *trial) {
+	tr.env["BRIDGE_SOURCE_URL"] = strings.Replace(tr.env["BRIDGE_SOURCE_URL"], tr.lane.db.Addr, tr.lane.dbProxy.Addr(), 1)
+	if tr.lane.kafka != nil {
+		tr.env["BRIDGE_SINK_URL"] = "kafka://" + strings.Join(tr.lane.kafka.ProxiedBrokers(), ",")
+		return
+	}
+	u, err := url.Parse(tr.env["BRIDGE_SINK_URL"])
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	u.Host = tr.lane.busProxy.Addr()
+	tr.env["BRIDGE_SINK_URL"] = u.String()
+}
+
+// networkFaults are done to the ways between bridge and its servers.
+var networkFaults = []fault{
+	onNetwork("network-latency", "200 ms more in each direction, for 60 s", both, func(p *testenv.Proxy) { p.Latency(200 * time.Millisecond) }),
+	onNetwork("network-resets", "1 % of all pieces of data lost with a reset of their connection, for 60 s", both,
+		func(p *testenv.Proxy) { p.Resets(0.01) }),
+	onNetwork("network-bandwidth", "256 kB/s, for 60 s", both, func(p *testenv.Proxy) { p.Bandwidth(256_000) }),
+	onNetwork("network-half-open-bus", "the way to the bus swallows all data, connections stay open, for 60 s", toBus, (*testenv.Proxy).HalfOpen),
+	onNetwork("network-half-open-database", "the way to the database swallows all data, connections stay open, for 60 s", toDatabase, (*testenv.Proxy).HalfOpen),
+	onNetwork("network-cut-bus", "the way to the bus cut for 60 s", toBus, (*testenv.Proxy).Cut),
+	onNetwork("network-cut-database", "the way to the database cut for 60 s", toDatabase, (*testenv.Proxy).Cut),
+	onNetwork("network-cut-both", "both ways cut for 60 s", both, (*testenv.Proxy).Cut),
+}
+
+func toBus(l *lane) []*testenv.Proxy      { return []*testenv.Proxy{l.busProxy} }
+func toDatabase(l *lane) []*testenv.Proxy { return []*testenv.Proxy{l.dbProxy} }
+func both(l *lane) []*testenv.Proxy       { return append(toBus(l), toDatabase(l)...) }
+
+// onNetwork returns a fault of some ways, for a minute.
+func onNetwork(name, what string, ways func(*lane) []*testenv.Proxy, harm func(*testenv.Proxy)) fault {
+	return fault{
+		name: name, family: "network", what: what, prepare: through, soaks: true,
+		inject: func(tr *trial) {
+			for _, p := range ways(tr.lane) {
+				harm(p)
+			}
+			tr.outage(time.Minute)
+			for _, p := range ways(tr.lane) {
+				p.Heal()
+			}
+		},
+	}
+}

@@ -1,0 +1,130 @@
+package acceptance
+
+import (
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+)
+
+// server is a real server that harm can be done to. Its data stays in all of it.
+type server interface {
+	// Kill ends it with SIGKILL, Stop in good order, Start starts it again and waits until it answers.
+	Kill()
+	Stop()
+	Start(t testing.TB)
+	// Pause makes it stand still with its connections open, Resume ends that.
+	Pause()
+	Resume()
+}
+
+// busServer returns the lane's bus as something that harm can be done to.
+func (l *lane) busServer() server {
+	if l.kafka != nil {
+		return l.kafka
+	}
+	return l.nats
+}
+
+// serverFaults are done to database and bus.
+var serverFaults = slices.Concat(
+	faultsOf("bus", func(tr *trial) server { return tr.lane.busServer() }, true),
+	faultsOf("database", func(tr *trial) server { return tr.lane.db }, false),
+	[]fault{
+		{
+			name: "connections-killed", family: "database", what: "all connections of bridge killed, every 100 ms for 5 s", soaks: true,
+			inject: func(tr *trial) {
+				tr.often(5*time.Second, 100*time.Millisecond, func() { tr.lane.db.KillConnections(tr.t, tr.reader()) })
+			},
+		},
+		{
+			name: "queries-killed", family: "database", what: "the statements of bridge killed in mid-result, every 2 ms for 5 s", soaks: true,
+			inject: func(tr *trial) {
+				killed := 0
+				tr.often(5*time.Second, 2*time.Millisecond, func() { killed += tr.lane.db.KillQueries(tr.t, tr.reader()) })
+				if killed == 0 {
+					tr.score.find("no statement was there to be killed: the trial shows nothing")
+				}
+			},
+		},
+		{
+			name: "all-servers-killed", family: "several at once", what: "SIGKILL of bus and database and bridge together", repeats: true,
+			inject: func(tr *trial) {
+				tr.lane.busServer().Kill()
+				tr.lane.db.Kill()
+				tr.kill()
+				tr.outage(10 * time.Second)
+				tr.daemon.start()
+				tr.sometime(3 * time.Second)
+				tr.lane.db.Start(tr.t)
+				tr.lane.busServer().Start(tr.t)
+			},
+		},
+		{
+			name: "bridge-killed-without-bus", family: "several at once", what: "bridge killed again and again while the bus stands still", repeats: true,
+			inject: func(tr *trial) {
+				tr.lane.busServer().Pause()
+				for range 3 {
+					tr.outage(4 * time.Second)
+					tr.kill()
+					tr.daemon.start()
+				}
+				tr.lane.busServer().Resume()
+			},
+		},
+	},
+)
+
+// faultsOf returns what can be done to a server of a family.
+func faultsOf(family string, of func(*trial) server, repeats bool) []fault {
+	return []fault{
+		{
+			name: family + "-killed", family: family, what: "SIGKILL, away for 10 s, twice", repeats: repeats, soaks: true,
+			inject: func(tr *trial) {
+				for range 2 {
+					of(tr).Kill()
+					tr.outage(10 * time.Second)
+					of(tr).Start(tr.t)
+					tr.sometime(time.Second)
+				}
+			},
+		},
+		{
+			name: family + "-restarted", family: family, what: "ended in good order, started again with its state at once, twice", soaks: true,
+			inject: func(tr *trial) {
+				for range 2 {
+					of(tr).Stop()
+					of(tr).Start(tr.t)
+					tr.sometime(time.Second)
+				}
+			},
+		},
+		{
+			name: family + "-paused", family: family, what: "SIGSTOP for 30 s: connections are open, nothing answers", soaks: true,
+			inject: func(tr *trial) {
+				of(tr).Pause()
+				tr.outage(30 * time.Second)
+				of(tr).Resume()
+			},
+		},
+	}
+}
+
+// often repeats something for a while.
+func (tr *trial) often(d, every time.Duration, do func()) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
+		do()
+	}
+}
+
+// reader is the login with which bridge reads.
+func (tr *trial) reader() string {
+	tr.t.Helper()
+	u, err := url.Parse(tr.env["BRIDGE_SOURCE_URL"])
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	return u.User.Username()
+}
