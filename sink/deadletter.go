@@ -2,6 +2,7 @@ package sink
 
 import (
 	"crypto/sha1"
+	"encoding/base64"
 	"encoding/hex"
 	"strconv"
 	"unicode/utf8"
@@ -11,7 +12,7 @@ import (
 // no envelope, and it is not about an entity but about a message.
 const (
 	DeadLetterType    = "BridgeDeadLetterEvent"
-	DeadLetterVersion = "1.0.0"
+	DeadLetterVersion = "1.1.0"
 )
 
 // MinDeadLetter is the smallest size that a dead letter can be held to, in bytes. A smaller limit counts as this one.
@@ -20,21 +21,27 @@ const MinDeadLetter = 1024
 // deadLetterSpace is the name space of the ids of dead letters, a UUID made once at random.
 var deadLetterSpace = [16]byte{0x5b, 0x0f, 0x9c, 0x1e, 0x7a, 0x52, 0x4d, 0x0b, 0x9e, 0x36, 0xc4, 0x61, 0x28, 0xd7, 0x8f, 0xa3}
 
-// DeadLetter makes the message that goes to the dead-letter destination in place of m, which the bus refuses for good with
-// this reason. Its Value is a JSON document
+// Refused is a message that the bus refuses for good.
+type Refused struct {
+	Message
+	// Reason is the bus's answer.
+	Reason string
+	// Entity is the entity that the event is about, in the encoding of event.Event.Entity; empty where there is none.
+	Entity []byte
+}
+
+// DeadLetter makes the message that goes to the dead-letter destination in place of r. Its Value is a JSON document with the members of
+// [Letter]: size is that of r.Value in bytes and digest its [Digest], excerpt as much of r.Value as fits, cut at a character's boundary;
+// truncated tells whether it was. Bytes that are not UTF-8 appear as U+FFFD.
 //
-//	{"stream", "shard", "rowId", "key", "eventId", "eventType", "destination", "reason", "size", "excerpt", "truncated"}
-//
-// where size is that of m.Value in bytes and excerpt as much of m.Value as fits, cut at a character's boundary; truncated
-// tells whether it was. Bytes that are not UTF-8 appear as U+FFFD.
-//
-// Key and Value together have at most limit bytes, whatever m holds: where they do not fit, the key is cut, and so is every
-// text of the document. Headers come on top; most need less than 1 KiB. The id is a UUID of version 5 over the destination and the document, which holds the event's id: a
-// repeat has the same id and bytes (invariant 4). Stream, Shard, RowID, Origin and Time are those of m.
-func DeadLetter(m Message, destination, reason string, limit int) Message {
+// Key and Value together have at most limit bytes, whatever r holds: where they do not fit, the key is cut, and so is every
+// text of the document; an entity is left out. Headers come on top; most need less than 1 KiB. The id is a UUID of version 5 over the destination
+// and the document, which holds the event's id: a repeat has the same id and bytes (invariant 4). Stream, Shard, RowID, Origin and Time
+// are those of r.
+func DeadLetter(r Refused, destination string, limit int) Message {
 	limit = max(limit, MinDeadLetter)
-	key := m.Key[:min(len(m.Key), limit/8)]
-	body := appendDeadLetter(make([]byte, 0, min(limit, 1024+len(m.Value)+len(m.Value)/4)), &m, reason, limit-len(key))
+	key := r.Key[:min(len(r.Key), limit/8)]
+	body := appendDeadLetter(make([]byte, 0, min(limit, 1024+len(r.Value)+len(r.Value)/4)), &r, limit-len(key))
 	return Message{
 		Destination: destination,
 		Key:         append([]byte(nil), key...),
@@ -42,39 +49,45 @@ func DeadLetter(m Message, destination, reason string, limit int) Message {
 		ID:          deadLetterID(destination, body), // Invariant 4: same document, same id.
 		Type:        DeadLetterType,
 		Version:     DeadLetterVersion,
-		Stream:      m.Stream,
-		Shard:       m.Shard,
-		RowID:       m.RowID,
-		Origin:      m.Origin,
-		Time:        m.Time,
+		Stream:      r.Stream,
+		Shard:       r.Shard,
+		RowID:       r.RowID,
+		Origin:      r.Origin,
+		Time:        r.Time,
 	}
 }
 
 // appendDeadLetter appends the document, at most limit bytes of it, to dst, which must be empty.
-func appendDeadLetter(dst []byte, m *Message, reason string, limit int) []byte {
-	// Seven texts of a sixteenth leave more than a quarter of the least limit for names, numbers and the excerpt.
+func appendDeadLetter(dst []byte, r *Refused, limit int) []byte {
+	// Eight texts of a sixteenth leave enough of the least limit for names, numbers and the beginning of the excerpt.
 	most := limit / 16
-	dst = append(dst, `{"stream":`...)
-	dst, _ = appendText(dst, m.Stream, most)
-	dst = append(dst, `,"shard":`...)
-	dst, _ = appendText(dst, m.Shard, most)
+	told := tell(r.Value)
+	text := func(name, value string) {
+		dst = append(dst, name...)
+		dst, _ = appendText(dst, value, most)
+	}
+	text(`{"stream":`, r.Stream)
+	text(`,"shard":`, r.Shard)
 	dst = append(dst, `,"rowId":`...)
-	dst = strconv.AppendUint(dst, m.RowID, 10)
-	dst = append(dst, `,"key":`...)
-	dst, _ = appendText(dst, m.Key, most)
-	dst = append(dst, `,"eventId":`...)
-	dst, _ = appendText(dst, m.ID, most)
-	dst = append(dst, `,"eventType":`...)
-	dst, _ = appendText(dst, m.Type, most)
-	dst = append(dst, `,"destination":`...)
-	dst, _ = appendText(dst, m.Destination, most)
-	dst = append(dst, `,"reason":`...)
-	dst, _ = appendText(dst, reason, most)
+	dst = strconv.AppendUint(dst, r.RowID, 10)
+	text(`,"key":`, string(r.Key))
+	if n := base64.StdEncoding.EncodedLen(len(r.Entity)); n+2 <= most {
+		text(`,"entity":`, base64.StdEncoding.EncodeToString(r.Entity))
+	}
+	text(`,"eventId":`, r.ID)
+	text(`,"eventType":`, r.Type)
+	dst = append(dst, `,"eventTime":`...)
+	dst = strconv.AppendInt(dst, told.Meta.Time, 10)
+	text(`,"previous":`, told.previous())
+	text(`,"destination":`, r.Destination)
+	text(`,"reason":`, r.Reason)
 	dst = append(dst, `,"size":`...)
-	dst = strconv.AppendInt(dst, int64(len(m.Value)), 10)
-	dst = append(dst, `,"excerpt":`...)
+	dst = strconv.AppendInt(dst, int64(len(r.Value)), 10)
+	dst = append(dst, `,"digest":"`...)
+	dst = append(dst, Digest(r.Value)...)
+	dst = append(dst, `","excerpt":`...)
 	const tail = `,"truncated":false}`
-	dst, whole := appendText(dst, m.Value, limit-len(dst)-len(tail))
+	dst, whole := appendText(dst, r.Value, limit-len(dst)-len(tail))
 	dst = append(dst, `,"truncated":`...)
 	dst = strconv.AppendBool(dst, !whole)
 	return append(dst, '}')

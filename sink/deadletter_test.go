@@ -3,6 +3,7 @@ package sink_test
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,19 +13,11 @@ import (
 	"bridge/sink"
 )
 
-// document is a dead letter as a consumer reads it.
-type document struct {
-	Stream, Shard, Key, EventID, EventType, Destination, Reason, Excerpt string
-	RowID                                                                uint64
-	Size                                                                 int
-	Truncated                                                            bool
-}
-
-func decode(t *testing.T, m sink.Message) document {
+func decode(t *testing.T, m sink.Message) sink.Letter {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(m.Value))
 	d.DisallowUnknownFields()
-	var doc document
+	var doc sink.Letter
 	if err := d.Decode(&doc); err != nil {
 		t.Fatalf("%v in %q", err, m.Value)
 	}
@@ -34,24 +27,26 @@ func decode(t *testing.T, m sink.Message) document {
 	return doc
 }
 
-func refused() sink.Message {
-	return sink.Message{
-		Destination: "orders", Key: []byte("a+b"), Value: []byte(`{"meta":{"id":"x"},"data":{"text":"ä\n"}}`),
-		ID: "6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e", Type: "OrdersAddedEvent", Version: "1.0.0", Stream: "orders", Shard: "db.orders_07",
+func refused() sink.Refused {
+	return sink.Refused{Reason: "too large", Entity: []byte("\x02a\x02b"), Message: sink.Message{
+		Destination: "orders", Key: []byte("a+b"),
+		Value: []byte(`{"meta":{"id":"x","time":1700000000123},"data":{"text":"ä\n"},"links":[{"type":"PREVIOUS_VERSION","target":"before"}]}`),
+		ID:    "6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e", Type: "OrdersAddedEvent", Version: "1.0.0", Stream: "orders", Shard: "db.orders_07",
 		RowID: 18446744073709551615, Origin: sink.FromLate, Time: time.Unix(1700000000, 0),
-	}
+	}}
 }
 
 var uuid5 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func TestDeadLetterSaysWhatWasRefused(t *testing.T) {
 	m := refused()
-	dead := sink.DeadLetter(m, "dead", "too large", 1<<20)
-	want := document{
-		Stream: m.Stream, Shard: m.Shard, Key: "a+b", EventID: m.ID, EventType: m.Type, Destination: "orders", Reason: "too large",
+	dead := sink.DeadLetter(m, "dead", 1<<20)
+	want := sink.Letter{
+		Stream: m.Stream, Shard: m.Shard, Key: "a+b", Entity: m.Entity, EventID: m.ID, EventType: m.Type, Destination: "orders", Reason: "too large",
+		EventTime: 1700000000123, Previous: "before", Digest: sink.Digest(m.Value),
 		Excerpt: string(m.Value), RowID: m.RowID, Size: len(m.Value),
 	}
-	if got := decode(t, dead); got != want {
+	if got := decode(t, dead); !reflect.DeepEqual(got, want) {
 		t.Errorf("the document is\n%+v, want\n%+v", got, want)
 	}
 	if dead.Destination != "dead" || !bytes.Equal(dead.Key, m.Key) || dead.Type != sink.DeadLetterType || dead.Version != sink.DeadLetterVersion ||
@@ -64,21 +59,21 @@ func TestDeadLetterSaysWhatWasRefused(t *testing.T) {
 }
 
 func TestDeadLetterRepeatsAreTheSame(t *testing.T) {
-	first := sink.DeadLetter(refused(), "dead", "too large", 4096)
+	first := sink.DeadLetter(refused(), "dead", 4096)
 	later := refused()
 	later.Time, later.Origin = later.Time.Add(time.Hour), sink.FromTail
-	second := sink.DeadLetter(later, "dead", "too large", 4096)
+	second := sink.DeadLetter(later, "dead", 4096)
 	if first.ID != second.ID || !bytes.Equal(first.Value, second.Value) || !bytes.Equal(first.Key, second.Key) {
 		t.Errorf("a repeat differs:\n%s %s\n%s %s", first.ID, first.Value, second.ID, second.Value)
 	}
-	for name, change := range map[string]func(m *sink.Message, destination, reason *string){
-		"event":       func(m *sink.Message, _, _ *string) { m.ID = "another" },
-		"destination": func(_ *sink.Message, destination, _ *string) { *destination = "elsewhere" },
-		"reason":      func(_ *sink.Message, _, reason *string) { *reason = "larger" },
+	for name, change := range map[string]func(m *sink.Refused, destination *string){
+		"event":       func(m *sink.Refused, _ *string) { m.ID = "another" },
+		"destination": func(_ *sink.Refused, destination *string) { *destination = "elsewhere" },
+		"reason":      func(m *sink.Refused, _ *string) { m.Reason = "larger" },
 	} {
-		m, destination, reason := refused(), "dead", "too large"
-		change(&m, &destination, &reason)
-		if sink.DeadLetter(m, destination, reason, 4096).ID == first.ID {
+		m, destination := refused(), "dead"
+		change(&m, &destination)
+		if sink.DeadLetter(m, destination, 4096).ID == first.ID {
 			t.Errorf("another %s has the same id", name)
 		}
 	}
@@ -89,7 +84,7 @@ func TestDeadLetterCutsAtACharacter(t *testing.T) {
 	text := strings.Repeat("€\"\n😀", 10_000)
 	for limit := 1024; limit < 1100; limit++ {
 		m.Value = []byte(text)
-		dead := sink.DeadLetter(m, "dead", "too large", limit)
+		dead := sink.DeadLetter(m, "dead", limit)
 		doc := decode(t, dead)
 		if !doc.Truncated || doc.Size != len(text) || !strings.HasPrefix(text, doc.Excerpt) {
 			t.Fatalf("limit %d: truncated %v, size %d, excerpt ends in %q", limit, doc.Truncated, doc.Size, doc.Excerpt[len(doc.Excerpt)-8:])
@@ -105,21 +100,34 @@ func FuzzDeadLetter(f *testing.F) {
 	f.Add("\x00\xff", "\"\\", bytes.Repeat([]byte{0}, 5000), bytes.Repeat([]byte("\xf0\x9f\x98"), 3000), strings.Repeat("\x01", 4000), -1)
 	f.Add("", "", []byte(nil), []byte(nil), "", 1<<20)
 	f.Fuzz(func(t *testing.T, stream, shard string, key, value []byte, reason string, limit int) {
-		m := sink.Message{Destination: stream, Stream: stream, Shard: shard, Key: key, Value: value, ID: shard, Type: reason, RowID: uint64(limit)}
-		dead := sink.DeadLetter(m, "dead", reason, limit)
+		m := sink.Refused{Reason: reason, Entity: key, Message: sink.Message{
+			Destination: stream, Stream: stream, Shard: shard, Key: key, Value: value, ID: shard, Type: reason, RowID: uint64(limit),
+		}}
+		dead := sink.DeadLetter(m, "dead", limit)
 		if size := len(dead.Value) + len(dead.Key); size > max(limit, sink.MinDeadLetter) {
 			t.Fatalf("%d bytes with a limit of %d", size, limit)
 		}
 		doc := decode(t, dead)
-		if doc.RowID != m.RowID || doc.Size != len(value) {
+		if doc.RowID != m.RowID || doc.Size != len(value) || doc.Digest != sink.Digest(value) {
 			t.Fatalf("row %d of size %d, want %d and %d", doc.RowID, doc.Size, m.RowID, len(value))
+		}
+		if doc.Entity != nil && !bytes.Equal(doc.Entity, key) {
+			t.Fatalf("entity %q of %q", doc.Entity, key)
 		}
 		if utf8.Valid(value) && (!strings.HasPrefix(string(value), doc.Excerpt) || doc.Truncated == (doc.Excerpt == string(value))) {
 			t.Fatalf("excerpt %q (truncated: %v) of %q", doc.Excerpt, doc.Truncated, value)
 		}
-		again := sink.DeadLetter(m, "dead", reason, limit)
+		again := sink.DeadLetter(m, "dead", limit)
 		if again.ID != dead.ID || !bytes.Equal(again.Value, dead.Value) || !uuid5.MatchString(dead.ID) {
 			t.Fatalf("not deterministic: %s, %s", dead.ID, again.ID)
 		}
 	})
+}
+
+func TestWhatIsNoDeadLetter(t *testing.T) {
+	for _, text := range []string{"", "hello", "[]", `{"meta":{"id":"x"}}`, `{"stream":"a","shard":"b"}`, `{"stream":1}`} {
+		if l, err := sink.ParseDeadLetter([]byte(text)); err == nil {
+			t.Errorf("%s is read as %+v", text, l)
+		}
+	}
 }

@@ -43,6 +43,8 @@ type batch struct {
 	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
 	verdict reconcile.Verdict
 	settled func()
+	// again, when not nil, is the dead letter that the batch sends again.
+	again *resending
 	// held is what is reserved for the batch.
 	held hold
 }
@@ -77,6 +79,29 @@ func (b *batch) keep(entity []byte) []byte {
 	start := len(b.keys)
 	b.keys = append(b.keys, entity...)
 	return b.keys[start:len(b.keys):len(b.keys)]
+}
+
+// entityOf returns the entity that the event with this id is about, nil where the batch does not tell.
+func (b *batch) entityOf(id string) []byte {
+	event, err := event.ParseID(id)
+	if err != nil {
+		return nil
+	}
+	for i := range b.changes {
+		if b.changes[i].Known.Event == event {
+			return b.changes[i].Entity
+		}
+	}
+	if b.again != nil {
+		return b.again.letter.Entity
+	}
+	return nil
+}
+
+// undo takes back what was added behind the first n messages, which end at the length size of the buffer.
+func (b *batch) undo(n, size int) {
+	clear(b.messages[n:])
+	b.messages, b.buf = b.messages[:n], b.buf[:size]
 }
 
 // count notes an event of the batch.

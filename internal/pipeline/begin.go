@@ -30,7 +30,7 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 		return state, err
 	}
 	if state.Journal != nil {
-		if state, err = s.resend(ctx, state); err != nil {
+		if state, err = s.sendJournal(ctx, state); err != nil {
 			return state, err
 		}
 	}

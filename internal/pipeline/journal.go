@@ -7,9 +7,9 @@ import (
 	"bridge/checkpoint"
 )
 
-// resend publishes the batch that was about to be published, as it stands, and saves what holds then. It returns the state to go on from.
+// sendJournal publishes the batch that was about to be published, as it stands, and saves what holds then. It returns the state to go on from.
 // Invariant 6: what was on its way when the process was killed is on the bus, whole and as it was, before anything is read.
-func (s *Shard) resend(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+func (s *Shard) sendJournal(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
 	p := newPublisher(s, state, ctx, nil)
 	sent, after := len(state.Journal.Messages), state.Journal.After
 	if left, err := p.sendAll(ctx, &batch{messages: state.Journal.Messages, changes: after.View}); err != nil {

@@ -20,6 +20,8 @@ var errNotRunning = errors.New("the shard does not run")
 // nomination is one call of Nominate on its way through the owner.
 type nomination struct {
 	reconcile.Nomination
+	// letters are sent again; nil for a nomination of reconcile.
+	letters []*resending
 	verdict reconcile.Verdict
 	// open counts the batches that are not saved, and one more while the owner reads.
 	open    atomic.Int64
@@ -37,26 +39,35 @@ type lifetime struct{ ended chan struct{} }
 
 // Nominate implements reconcile.Owner.
 func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (reconcile.Verdict, error) {
+	n := &nomination{Nomination: named}
+	if err := s.nominate(ctx, n); err != nil {
+		return reconcile.Verdict{}, err
+	}
+	return n.verdict, nil
+}
+
+// nominate hands n to the owner and waits until what it published for it is saved.
+func (s *Shard) nominate(ctx context.Context, n *nomination) error {
 	life := s.life.Load()
 	if life == nil {
-		return reconcile.Verdict{}, errNotRunning
+		return errNotRunning
 	}
-	n := &nomination{Nomination: named, settled: make(chan struct{})}
+	n.settled = make(chan struct{})
 	n.open.Store(1)
 	select {
 	case s.nominated <- n:
 	case <-life.ended:
-		return reconcile.Verdict{}, errNotRunning
+		return errNotRunning
 	case <-ctx.Done():
-		return reconcile.Verdict{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	select {
 	case <-n.settled:
-		return n.verdict, nil
+		return nil
 	case <-life.ended:
-		return reconcile.Verdict{}, errNotRunning
+		return errNotRunning
 	case <-ctx.Done():
-		return reconcile.Verdict{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
@@ -81,6 +92,9 @@ func (s *Shard) judge(ctx context.Context, n *nomination, out chan<- *batch) err
 }
 
 func (s *Shard) judgeAll(ctx context.Context, n *nomination, out chan<- *batch) error {
+	if n.letters != nil {
+		return s.sendAgain(ctx, n.letters, n, out)
+	}
 	if err := s.republish(ctx, n.Rows, sink.FromReconcile, n, out); err != nil {
 		return err
 	}
@@ -192,22 +206,8 @@ func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, e
 	if len(absent) == 0 {
 		return nil
 	}
-	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer {
-		// A server that does not take the writes may be behind.
-		return err
-	}
-	elsewhere, err := s.elsewhere(ctx, absent)
+	elsewhere, err := s.proveAbsent(ctx, page, absent)
 	if err != nil {
-		return err
-	}
-	if absent, err = s.stillAbsent(ctx, absent); err != nil {
-		return err
-	}
-	s.view.sights = s.view.sights[:0]
-	for _, entity := range absent {
-		s.view.sights = append(s.view.sights, sight{entity: entity})
-	}
-	if err := s.know(ctx); err != nil {
 		return err
 	}
 	for i := range s.view.sights {
@@ -218,6 +218,26 @@ func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, e
 		}
 	}
 	return nil
+}
+
+// proveAbsent fills s.view.sights with those of absent, which page does not hold, that the shard has no row of, and returns those of them
+// that have one in another shard. Where absence is not judged there are none.
+func (s *Shard) proveAbsent(ctx context.Context, page *source.Page, absent [][]byte) (elsewhere map[string]struct{}, err error) {
+	s.view.sights = s.view.sights[:0]
+	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer {
+		// A server that does not take the writes may be behind.
+		return nil, err
+	}
+	if elsewhere, err = s.elsewhere(ctx, absent); err != nil {
+		return nil, err
+	}
+	if absent, err = s.stillAbsent(ctx, absent); err != nil {
+		return nil, err
+	}
+	for _, entity := range absent {
+		s.view.sights = append(s.view.sights, sight{entity: entity})
+	}
+	return elsewhere, s.know(ctx)
 }
 
 // meet asks a server that has not answered before what it is like.

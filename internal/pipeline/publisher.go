@@ -270,11 +270,15 @@ func (p *publisher) buryOne(ctx context.Context, b *batch, m sink.Message, reaso
 	if p.shard.opts.DeadLetter == "" {
 		return refused
 	}
-	if err := p.shard.opts.Letters.take(&m, reason, time.Now()); err != nil {
+	if b.again != nil {
+		// It is in the dead letters already, and counts no more.
+		b.again.refused(reason)
+	} else if err := p.shard.opts.Letters.take(&m, reason, time.Now()); err != nil {
 		return err
 	}
+	entity := b.entityOf(m.ID)
 	for _, limit := range excerpts {
-		letter := sink.DeadLetter(m, p.shard.opts.DeadLetter, reason, limit)
+		letter := sink.DeadLetter(sink.Refused{Message: m, Reason: reason, Entity: entity}, p.shard.opts.DeadLetter, limit)
 		outcome, err := p.send(ctx, []sink.Message{letter})
 		p.noteMarks(outcome.Marks)
 		if err != nil {

@@ -148,9 +148,9 @@ func TestShardsOfAStream(t *testing.T) {
 func TestDeadLettersAreHints(t *testing.T) {
 	w := log(t)
 	refused := w.bus.messages[3]
-	letter := sink.DeadLetter(sink.Message{
+	letter := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
 		Stream: "things", Shard: "thing", RowID: 4, Key: refused.Key, Value: refused.Value, ID: refused.Header.ID,
-	}, "dead", "too large", 4096)
+	}}, "dead", 4096)
 	w.bus.messages[3] = &verify.Message{Value: letter.Value}
 	letter.EachHeader(w.bus.messages[3].Header.Set)
 	r := w.check()
