@@ -71,7 +71,7 @@ func appendDeadLetter(dst []byte, r *Refused, limit int) []byte {
 	dst = append(dst, `,"rowId":`...)
 	dst = strconv.AppendUint(dst, r.RowID, 10)
 	text(`,"key":`, string(r.Key))
-	if n := base64.StdEncoding.EncodedLen(len(r.Entity)); n+2 <= most {
+	if n := base64.StdEncoding.EncodedLen(len(r.Entity)); n > 0 && n+2 <= most {
 		text(`,"entity":`, base64.StdEncoding.EncodeToString(r.Entity))
 	}
 	text(`,"eventId":`, r.ID)

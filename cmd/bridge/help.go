@@ -16,6 +16,9 @@ Exit status: 0 fine, 1 something is wrong or went wrong, 2 wrong usage or config
 bridge help <command> tells more about one of them.
 `
 
+// groupDetails are for the help of the commands that begin with a word.
+var groupDetails = map[string]string{"checkpoint": checkpointDetails, "deadletter": deadLetterDetails}
+
 // help prints the help of the commands that topic begins the names of, or that of all.
 func (p *process) help(topic []string) error {
 	var some []command
@@ -34,7 +37,7 @@ func (p *process) help(topic []string) error {
 		}
 		return err
 	case len(some) > 1:
-		return p.overview(some, "Usage:\n", checkpointDetails)
+		return p.overview(some, "Usage:\n", groupDetails[topic[0]])
 	}
 	return p.details(some[0])
 }

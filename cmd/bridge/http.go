@@ -86,6 +86,7 @@ func handler(d daemon, metrics prometheus.Gatherer) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, d.Status()) })
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", http.NewCrossOriginProtection().Handler(reconcileHandler(d)))
+	mux.Handle("POST /api/v1/streams/{name}/resend", http.NewCrossOriginProtection().Handler(resendHandler(d)))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }

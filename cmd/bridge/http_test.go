@@ -37,6 +37,11 @@ func (d *fakeDaemon) Reconcile(stream string, mode reconcile.Mode) (Asked, error
 	return Asked{Stream: stream, Shards: 1, DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: d.status.Started}, d.refuses
 }
 
+func (d *fakeDaemon) Resend(_ context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error) {
+	d.asked = append(d.asked, fmt.Sprintf("%s/%s/%v/%d", request.Stream, request.Shard, request.DryRun, len(request.Letters)))
+	return make([]pipeline.LetterOutcome, len(request.Letters)), d.refuses
+}
+
 func request(t *testing.T, d daemon, method, path string) (status int, body string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,11 +26,9 @@ const (
 	maxStatus = 64 << 20
 )
 
-var errNoAnswer = fmt.Errorf("no answer within %s", answerWithin)
-
 // status returns how the streams are. An error that is syscall.ECONNREFUSED says that nobody listens.
 func (b *runningBridge) status(ctx context.Context) (Status, error) {
-	code, body, err := b.ask(ctx, http.MethodGet, "/api/v1/status")
+	code, body, err := b.ask(ctx, question{method: http.MethodGet, path: "/api/v1/status"})
 	if err != nil {
 		return Status{}, err
 	}
@@ -42,7 +42,7 @@ func (b *runningBridge) status(ctx context.Context) (Status, error) {
 // reconcile asks for a reconcile of a stream. The error says why it was refused.
 func (b *runningBridge) reconcile(ctx context.Context, stream string, mode reconcile.Mode) (Asked, error) {
 	query := url.Values{"dryRun": {strconv.FormatBool(mode.DryRun)}, "allowDeletes": {strconv.FormatBool(mode.AllowDeletes)}}
-	code, body, err := b.ask(ctx, http.MethodPost, "/api/v1/streams/"+url.PathEscape(stream)+"/reconcile?"+query.Encode())
+	code, body, err := b.ask(ctx, question{method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(stream) + "/reconcile?" + query.Encode()})
 	if err != nil {
 		return Asked{}, err
 	}
@@ -57,11 +57,21 @@ func (b *runningBridge) reconcile(ctx context.Context, stream string, mode recon
 	return Asked{}, fmt.Errorf("what listens on %s does not reconcile (status %d): see %s", b.addr, code, httpVariable)
 }
 
+// question is a request.
+type question struct {
+	method, path string
+	// body is JSON.
+	body []byte
+	// within is how long the answer may take. Defaults to answerWithin.
+	within time.Duration
+}
+
 // ask sends a request, past any proxy of the environment.
-func (b *runningBridge) ask(ctx context.Context, method, path string) (code int, body []byte, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
+func (b *runningBridge) ask(ctx context.Context, q question) (code int, body []byte, err error) {
+	within := cmp.Or(q.within, answerWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s", within))
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+b.addr+path, nil)
+	request, err := http.NewRequestWithContext(ctx, q.method, "http://"+b.addr+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return 0, nil, err
 	}

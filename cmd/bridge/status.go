@@ -18,6 +18,8 @@ type daemon interface {
 	Status() Status
 	// Reconcile asks for a reconcile of a stream and returns without waiting for it. The error is errNoStream or errCannot.
 	Reconcile(stream string, mode reconcile.Mode) (Asked, error)
+	// Resend has the owner of a shard send dead letters again, and waits until it has. The error is errNoStream, errCannot, or that of ctx.
+	Resend(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error)
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty where it concerns all of them.

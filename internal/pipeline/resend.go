@@ -14,13 +14,15 @@ import (
 // Letter names an event that was put aside, as its dead letter tells it. It proves nothing: the owner reads the row again.
 type Letter struct {
 	// Row is the id of the row, Entity the entity of a capability stream, empty where the letter does not tell it.
-	Row    uint64
-	Entity []byte
+	Row    uint64 `json:"row"`
+	Entity []byte `json:"entity,omitempty"`
 	// Event is the meta.id of the event, Type its type, Previous the event that it follows, empty where there is none.
-	Event, Type, Previous string
+	Event    string `json:"event"`
+	Type     string `json:"type"`
+	Previous string `json:"previous"`
 	// Time is the event's meta.time, zero where the letter does not tell it; Digest is the sink.Digest of its bytes.
-	Time   time.Time
-	Digest string
+	Time   time.Time `json:"time,omitzero"`
+	Digest string    `json:"digest"`
 }
 
 // Fate is what becomes of a letter that is sent again.
@@ -70,11 +72,12 @@ func (f Fate) Done() bool {
 
 // LetterOutcome is what became of a letter.
 type LetterOutcome struct {
-	Fate Fate
+	Fate Fate `json:"fate"`
 	// Event and Type are those of the event that was published, empty where none was.
-	Event, Type string
+	Event string `json:"event"`
+	Type  string `json:"type"`
 	// Why says more where the fate alone does not tell.
-	Why string
+	Why string `json:"why"`
 }
 
 // resending is a letter on its way through owner and publisher.

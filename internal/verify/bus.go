@@ -20,6 +20,8 @@ type Message struct {
 // Header holds the headers that are judged, empty where a message lacks one.
 type Header struct {
 	ID, Type, Stream, Shard, RowID, Origin string
+	// PublishedAt is when the message was made, for those who read dead letters.
+	PublishedAt string
 }
 
 // Set takes a header of a message; those that are not judged are passed over.
@@ -37,6 +39,8 @@ func (h *Header) Set(name, value string) {
 		h.RowID = value
 	case sink.HeaderOrigin:
 		h.Origin = value
+	case sink.HeaderPublishedAt:
+		h.PublishedAt = value
 	}
 }
 

@@ -1,0 +1,64 @@
+package deadletter_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"bridge/internal/deadletter"
+	"bridge/internal/verify"
+	"bridge/sink"
+)
+
+// tray is a bus with messages.
+type tray struct {
+	verify.Bus
+	messages []*verify.Message
+}
+
+func (b *tray) Read(_ context.Context, each func(*verify.Message) error, progress func(done, total uint64)) error {
+	for _, m := range b.messages {
+		if err := each(m); err != nil {
+			return err
+		}
+	}
+	progress(1, 1)
+	return nil
+}
+
+// put puts a letter on the bus that was made so many seconds after the start.
+func (b *tray) put(seconds int64, row uint64, event, reason string, entity []byte) {
+	m := sink.DeadLetter(sink.Refused{Reason: reason, Entity: entity, Message: sink.Message{
+		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
+	}}, "dead", 4096)
+	read := &verify.Message{Value: m.Value}
+	m.EachHeader(read.Header.Set)
+	b.messages = append(b.messages, read)
+}
+
+func TestRead(t *testing.T) {
+	b := &tray{}
+	b.put(3, 7, "c", "too large", nil)
+	b.put(1, 5, "a", "too large", []byte("x"))
+	b.put(2, 6, "b", "too large", nil)
+	b.put(9, 5, "a", "much too large", nil)
+	b.messages = append(b.messages, &verify.Message{Value: []byte("hello")}, &verify.Message{Value: b.messages[0].Value})
+	found, err := deadletter.Read(t.Context(), b, nil, func(uint64, uint64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range found.Letters {
+		got = append(got, fmt.Sprintf("%s %s %d %s %q %d-%d %d times", l.EventID, l.Shard, l.RowID, l.Reason, l.Entity, l.First.Unix(), l.Last.Unix(), l.Count))
+	}
+	const want = `[a t_1 5 much too large "x" 1001-1009 2 times b t_0 6 too large "" 1002-1002 1 times c t_1 7 too large "" 1003-1003 1 times]`
+	if fmt.Sprint(got) != want || found.Others != 2 {
+		t.Errorf("%v and %d others, want\n%s", got, found.Others, want)
+	}
+
+	found, err = deadletter.Read(t.Context(), b, func(l *sink.Letter) bool { return l.Shard == "t_0" }, func(uint64, uint64) {})
+	if err != nil || len(found.Letters) != 1 || found.Letters[0].EventID != "b" || found.Letters[0].EventTime != 5 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
