@@ -28,7 +28,7 @@ type endSettings struct {
 }
 
 type processSettings struct {
-	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile and bridge health ask there. Whoever reaches it may ask for a reconcile."`
+	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile, bridge deadletter resend and bridge health ask there. Whoever reaches it may ask for a reconcile or a resend."`
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"The form of log lines. Without it: text on a terminal, else json."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name of the installation that is the same on every host."`

@@ -30,6 +30,7 @@ var doubtWords = map[verify.Unjudged]string{
 	verify.Unproven:         "events whose meta.id cannot be recomputed from what they say",
 	verify.Anew:             "entities whose history begins anew, as after bridge checkpoint set",
 	verify.Split:            "entities with events in several places, as after a change of the number of partitions",
+	verify.PutAside:         "events that follow one that the bus refused, a dead letter",
 	verify.Unreadable:       "rows that make no event under ON_BAD_VALUE=stop",
 }
 
@@ -88,6 +89,9 @@ func writeStream(text *strings.Builder, s *verify.Stream) {
 			writeMissing(text, s)
 		}
 	}
+	if s.Rejected > 0 {
+		fmt.Fprintf(text, "    of %s above an event is a dead letter: bridge deadletter list names it, bridge deadletter resend publishes what is true\n", count(int(s.Rejected), "row"))
+	}
 	for _, d := range s.Unjudged {
 		writeFinding(text, d.Count, "not judged", string(d.Reason), doubtWords[d.Reason], d.Examples)
 	}
@@ -95,9 +99,6 @@ func writeStream(text *strings.Builder, s *verify.Stream) {
 
 // writeMissing says where missing rows may be.
 func writeMissing(text *strings.Builder, s *verify.Stream) {
-	if s.Rejected > 0 {
-		fmt.Fprintf(text, "        %d of them lie in the dead letters\n", s.Rejected)
-	}
 	if s.Behind > 0 {
 		fmt.Fprintf(text, "        %d of them lie above all rows that were published: is bridge running, and has it caught up?\n", s.Behind)
 	}

@@ -65,8 +65,8 @@ stream orders: capability, 2 tables with 1000 rows; 1190 events, 1 repeat, 990 e
     WRONG: missing 3: rows without an event
         orders_01, row 17, key eu+ [31m: it has no event
         and 2 more
-        1 of them lie in the dead letters
         2 of them lie above all rows that were published: is bridge running, and has it caught up?
+    of 1 row above an event is a dead letter: bridge deadletter list names it, bridge deadletter resend publishes what is true
     not judged: young 1: rows that came or changed just now
         orders_00, row 18, event 1b9f, at orders/0 12: it came while the check ran
 `

@@ -116,7 +116,16 @@ func (t *table) second(s suspect, record source.Record, now time.Time, last bool
 	case v.fault == Missing:
 		t.missing(e)
 	default:
+		t.hint(&e)
 		t.shard.tally.fault(v.fault, e)
+	}
+}
+
+// hint says where an event may be that the bus lacks.
+func (t *table) hint(e *Example) {
+	if _, rejected := t.shard.rejected[e.Row]; rejected {
+		e.What += "; the bus refused an event of the row, which is a dead letter"
+		t.rejectedRows++
 	}
 }
 
@@ -139,10 +148,7 @@ func (t *table) missing(e Example) {
 		t.shard.tally.doubt(why, e)
 		return
 	}
-	if _, rejected := t.shard.rejected[e.Row]; rejected {
-		e.What += "; the bus refused it, it is in the dead letters"
-		t.rejectedRows++
-	}
+	t.hint(&e)
 	for _, p := range places {
 		if p.Thinned && t.shard.facts != nil && t.shard.uses(p) {
 			t.shard.tally.doubt(Thinned, e)

@@ -55,9 +55,9 @@ func (t *table) extraAgain(last bool) {
 		case n.flags&split != 0:
 			t.shard.tally.doubt(Split, Example{Shard: t.shard.Name, Row: n.row, At: n.at, What: "it has no row", place: int(n.place)})
 		default:
-			t.shard.tally.fault(Extra, Example{
-				Shard: t.shard.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", place: int(n.place),
-			})
+			e := Example{Shard: t.shard.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", place: int(n.place)}
+			t.hint(&e)
+			t.shard.tally.fault(Extra, e)
 		}
 	}
 	t.extra = kept

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -60,17 +59,19 @@ func (f *fold) add(m *Message) error {
 	return nil
 }
 
-// deadLetter remembers the row of a message that the bus refused.
+// deadLetter remembers the row and the event of a message that the bus refused.
 func (f *fold) deadLetter(m *Message) {
-	var letter struct {
-		Stream, Shard string
-		RowID         uint64
-	}
-	if json.Unmarshal(m.Value, &letter) != nil {
+	letter, err := sink.ParseDeadLetter(m.Value)
+	if err != nil {
 		return
 	}
-	if s := f.named[[2]string{letter.Stream, letter.Shard}]; s != nil {
-		s.rejected[letter.RowID] = struct{}{}
+	s := f.named[[2]string{letter.Stream, letter.Shard}]
+	if s == nil {
+		return
+	}
+	s.rejected[letter.RowID] = struct{}{}
+	if id, err := event.ParseID(letter.EventID); err == nil {
+		s.refused[id] = struct{}{}
 	}
 }
 
@@ -165,7 +166,11 @@ func (s *shard) settleLinks(places []Place) {
 
 func (s *shard) brokenLink(a await, places []Place) {
 	e := a.example(s, "it follows "+event.FormatID(a.link)+", which the bus does not hold")
+	_, refused := s.refused[a.link]
 	switch p := places[e.place]; {
+	case refused:
+		e.What = "it follows " + event.FormatID(a.link) + ", which the bus refused: it is a dead letter"
+		s.tally.doubt(PutAside, e)
 	case p.Expired:
 		s.tally.doubt(Expired, e)
 	case p.Thinned:

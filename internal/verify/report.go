@@ -55,12 +55,14 @@ const (
 	Anew Unjudged = "anew"
 	// Split: the events of an entity lie in several places, which have no order among each other.
 	Split Unjudged = "split"
+	// PutAside: an event that follows one which the bus refused and which is a dead letter.
+	PutAside Unjudged = "deadLetter"
 	// Unreadable: a row that makes no event under ON_BAD_VALUE=stop.
 	Unreadable Unjudged = "unreadable"
 )
 
 // Reasons are all reasons in the order of a report.
-var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Anew, Split, Unreadable}
+var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Anew, Split, PutAside, Unreadable}
 
 // Example is one case of a finding. What is not known is empty.
 type Example struct {
@@ -104,7 +106,7 @@ type Stream struct {
 	Repeats uint64 `json:"repeats"`
 	// Live counts the entities that live by the bus; for a release stream, the rows that have an event.
 	Live uint64 `json:"live"`
-	// Rejected counts missing rows that lie in the dead letters.
+	// Rejected counts the rows that are missing, stale or extra and of which an event is a dead letter.
 	Rejected uint64 `json:"rejected"`
 	// Behind counts missing rows above the last one that the tail has published.
 	Behind   uint64    `json:"behind"`

@@ -36,6 +36,8 @@ type shard struct {
 	newest uint64
 	// rejected are rows in the dead letters.
 	rejected map[uint64]struct{}
+	// refused are the events in the dead letters.
+	refused map[[16]byte]struct{}
 	// doubted are the events that lossy columns may explain; behind counts missing rows above newest.
 	doubted map[doubtful]*Finding
 	behind  uint64
@@ -52,7 +54,7 @@ type shard struct {
 }
 
 func newShard(o Shard, t *tally) *shard {
-	s := &shard{Shard: o, tally: t, tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), doubted: make(map[doubtful]*Finding)}
+	s := &shard{Shard: o, tally: t, tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), refused: make(map[[16]byte]struct{}), doubted: make(map[doubtful]*Finding)}
 	if o.Kind == event.Release {
 		s.facts = newFacts()
 	} else {
