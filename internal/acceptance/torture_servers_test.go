@@ -61,6 +61,18 @@ var serverFaults = slices.Concat(
 			},
 		},
 		{
+			name: "bridge-terminated-without-bus", family: "several at once", what: "SIGTERM while the bus stands still, until the shutdown limit has passed",
+			repeats: true,
+			prepare: func(tr *trial) { tr.env["BRIDGE_SHUTDOWN_TIMEOUT"] = "2s" },
+			inject: func(tr *trial) {
+				tr.lane.busServer().Pause()
+				tr.outage(5 * time.Second)
+				tr.term()
+				tr.daemon.start()
+				tr.lane.busServer().Resume()
+			},
+		},
+		{
 			name: "bridge-killed-without-bus", family: "several at once", what: "bridge killed again and again while the bus stands still", repeats: true,
 			inject: func(tr *trial) {
 				tr.lane.busServer().Pause()

@@ -113,6 +113,8 @@ func (tr *trial) set(t testing.TB, ofFacts workload.Options, ofEntities workload
 		"BRIDGE_STREAM_STRICT_CREATED":  "created",
 		"BRIDGE_STREAM_STRICT_MODIFIED": "modified",
 		"BRIDGE_STREAM_STRICT_DELETED":  "deleted",
+		// Reconcile is under way in the midst of harm. What the release stream has it has from its tail.
+		"BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL": "4s",
 	})
 	for _, stream := range []string{facts, entities} {
 		e["BRIDGE_STREAM_"+strings.ToUpper(stream)+"_DESTINATION"] = l.open(t, tr.destination(stream))
