@@ -199,3 +199,12 @@ func TestEditsThatDoNotFitAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAProgramIsBuiltWithItsEdits(t *testing.T) {
+	t.Parallel()
+	path := overlaid(t, "edited version", edit{"cmd/bridge/version.go", "\tv.Version = cmp.Or(v.Version, ", "\tv.Version = cmp.Or(\"edited\", "})
+	out, err := exec.Command(path, "version").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "edited") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
