@@ -37,7 +37,7 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 	r := &run{
 		lane: l, wire: w, fenced: !l.pace.unfenced, flights: l.ring, head: l.token, tail: l.token, window: 1,
 		busy: make(map[string]struct{}), last: info.State.LastSeq,
-		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)},
+		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
 	}
 	for _, c := range l.calls {
 		c.examine(r.limits)

@@ -80,6 +80,18 @@ func (c *call) leave() (sink.Outcome, error) {
 	return out, c.err
 }
 
+// tooLarge reports whether one of the messages is refused by limits alone.
+func (c *call) tooLarge(l limits) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := c.low; i < c.limit && !c.stopped; i++ {
+		if c.status[i] == sink.Pending && l.refusal(&c.batch[i]) != "" && (limits{}).refusal(&c.batch[i]) == "" {
+			return true
+		}
+	}
+	return false
+}
+
 // examine looks for the first message that will never be taken.
 func (c *call) examine(l limits) {
 	c.mu.Lock()

@@ -54,14 +54,27 @@ func (r *run) absorb(now time.Time) {
 				r.take(token, parseAck(m), now)
 			}
 		case c := <-r.lane.submit:
-			c.examine(r.limits)
-			r.lane.calls = append(r.lane.calls, c)
+			r.admit(c)
 		case err := <-r.wire.denied:
 			r.deny(err, now)
 		default:
 			return
 		}
 	}
+}
+
+// limitsAge is how old limits may be by which a message is refused.
+const limitsAge = time.Second
+
+// admit takes a call. Where old limits refuse a message of it the run ends, and the next one asks for them: somebody may have
+// raised them.
+func (r *run) admit(c *call) {
+	r.lane.calls = append(r.lane.calls, c)
+	if time.Since(r.asked) > limitsAge && c.tooLarge(r.limits) {
+		r.over = true
+		return
+	}
+	c.examine(r.limits)
 }
 
 // block waits for something to happen, until wake when that is set. It returns false when the run is to end.
@@ -77,8 +90,7 @@ func (r *run) block(ctx context.Context, timer *time.Timer, wake time.Time) bool
 			r.take(token, parseAck(m), time.Now())
 		}
 	case c := <-r.lane.submit:
-		c.examine(r.limits)
-		r.lane.calls = append(r.lane.calls, c)
+		r.admit(c)
 	case err := <-r.wire.denied:
 		r.deny(err, time.Now())
 	case <-alarm:

@@ -99,6 +99,30 @@ func TestPublish(t *testing.T) {
 		}
 	})
 
+	t.Run("a limit that is raised under way rejects no more", func(t *testing.T) {
+		stream := broker.CreateStream(t, natsjs.StreamConfig{MaxMsgSize: 2048})
+		config := stream.CachedInfo().Config
+		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: config.Name})
+		batch := messages(config.Name+".a", "large", 1, 1)
+		batch[0].Value = make([]byte, 3000)
+		refused := func() bool {
+			out, err := s.Publish(deadline(t, 10*time.Second), batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(out.Rejected) == 1
+		}
+		if !refused() {
+			t.Fatal("it is taken")
+		}
+		config.MaxMsgSize = 4096
+		if _, err := broker.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "it is taken", func() bool { return !refused() })
+		mustPublish(t, s, messages(config.Name+".a", "after", 10, 10))
+	})
+
 	t.Run("a destination that is no subject is rejected", func(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name

@@ -45,7 +45,9 @@ type run struct {
 	wire *wire
 	// fenced: each message names the one before it as a condition. Else the lane keeps one message a key under way.
 	fenced bool
+	// limits hold as they were at the time asked.
 	limits limits
+	asked  time.Time
 
 	// flights holds those with the tokens from head to tail, at token modulo its length.
 	flights    []flight
