@@ -64,7 +64,7 @@ func (r *run) absorb(now time.Time) {
 }
 
 // limitsAge is how old limits may be by which a message is refused.
-const limitsAge = time.Second
+const limitsAge = 100 * time.Millisecond
 
 // admit takes a call. Where old limits refuse a message of it the run ends, and the next one asks for them: somebody may have
 // raised them.
