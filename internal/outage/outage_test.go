@@ -39,6 +39,44 @@ func TestLog(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a fault that comes and goes is one fault", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l, out := open()
+			text := func() string {
+				// The last line comes from another goroutine.
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return out.String()
+			}
+			for range 60 {
+				l.Fail("bus", refused)
+				<-time.After(2 * time.Second)
+				l.OK("bus")
+				if l.Err() != nil {
+					t.Error("it lasts while it is gone")
+				}
+				<-time.After(3 * time.Second)
+			}
+			synctest.Wait()
+			// Begin, first end, and a line a minute.
+			if got := strings.Count(text(), "\n"); got > 2+5 {
+				t.Errorf("%d lines in 5 minutes:\n%s", got, text())
+			}
+			<-time.After(time.Minute)
+			synctest.Wait()
+			for _, want := range []string{"times=1\n", "fault lasts", "after=4m57s failures=60 times=60\n"} {
+				if !strings.Contains(text(), want) {
+					t.Errorf("the log lacks %q:\n%s", want, text())
+				}
+			}
+			lines := strings.Count(text(), "\n")
+			l.Fail("bus", refused)
+			l.OK("bus")
+			if got := strings.Count(text(), "\n"); got != lines+2 {
+				t.Errorf("%d lines for the next fault, want 2:\n%s", got-lines, text())
+			}
+		})
+	})
 	t.Run("the places of a group are one fault in the log", func(t *testing.T) {
 		l, out := open()
 		for _, place := range []string{"topic/1", "topic/2", "topic/3"} {
