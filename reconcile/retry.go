@@ -33,12 +33,14 @@ func isPermanent(err error) bool {
 func (r *Reconciler) retry(ctx context.Context, what string, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second}
 	var since time.Time
-	for {
+	for failures := 0; ; failures++ {
+		ended := r.tracker.try()
 		err := try()
+		ended()
 		switch {
 		case err == nil:
 			if !since.IsZero() {
-				r.log.Info("reconcile goes on", "after", time.Since(since).Round(time.Millisecond))
+				r.log.Info("reconcile goes on", "after", time.Since(since).Round(time.Millisecond), "failures", failures)
 			}
 			return nil
 		case ctx.Err() != nil:

@@ -41,6 +41,9 @@ type turn struct {
 	due time.Time
 	// asked are the requests that wait.
 	asked []request
+	// failure is what the last run was cut short by, logged when that was last in the log.
+	failure string
+	logged  time.Time
 }
 
 type request struct {
@@ -57,6 +60,8 @@ const (
 	// startTime is how long a request waits for a shard that does not run, and startPoll how often it looks.
 	startTime = time.Minute
 	startPoll = time.Second
+	// logEvery is how often the log says the same of a shard, at most.
+	logEvery = time.Minute
 )
 
 // NewScheduler returns a scheduler of shards.
@@ -238,7 +243,10 @@ func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	default:
 		t.setDue(now.Add(jitter(t.Interval)))
 	}
-	if err != nil && !errors.Is(err, ErrNotRunning) {
+	if err == nil {
+		t.failure = ""
+	} else if !errors.Is(err, ErrNotRunning) && (err.Error() != t.failure || now.Sub(t.logged) >= logEvery) {
+		t.failure, t.logged = err.Error(), now
 		s.log.Warn("reconcile was cut short", "stream", t.opts.Stream, "shard", t.opts.Shard, "error", err)
 	}
 }

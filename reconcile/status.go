@@ -29,6 +29,9 @@ type Status struct {
 	// Verified is the database's clock up to which all commits are known to be published; zero before the first run that ended
 	// well.
 	Verified time.Time
+	// Trying is since when the oldest read or save that is under way has been, by the host's clock; zero while there is none. Each ends by
+	// itself well within TryLimit.
+	Trying time.Time
 	// Next is when the next run of the schedule is due, by the host's clock; zero while there is none.
 	Next time.Time
 	// Totals count since the start of the process, dry runs aside.
@@ -70,7 +73,24 @@ func (r *Reconciler) Status() Status {
 	t := &r.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.status
+	status := t.status
+	for _, since := range t.tries {
+		if status.Trying.IsZero() || since.Before(status.Trying) {
+			status.Trying = since
+		}
+	}
+	return status
+}
+
+// TryLimit is how long one read or save of a reconcile may take before it counts as standing still.
+const TryLimit = 2 * time.Minute
+
+// Still returns how long the read or save under way has taken, 0 while there is none.
+func (s *Status) Still() time.Duration {
+	if s.Trying.IsZero() {
+		return 0
+	}
+	return time.Since(s.Trying)
 }
 
 // tracker keeps a Status. It is safe for concurrent use.
@@ -80,6 +100,26 @@ type tracker struct {
 	// began says that the pass under way knows where it begins: at scanned rows.
 	began   bool
 	scanned uint64
+	// tries has when the reads and saves under way began, by their number: one may read ahead. tried counts them.
+	tries map[int]time.Time
+	tried int
+}
+
+// try notes that a read or a save begins; the returned function that it has ended.
+func (t *tracker) try() (ended func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tries == nil {
+		t.tries = make(map[int]time.Time)
+	}
+	t.tried++
+	this := t.tried
+	t.tries[this] = time.Now()
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.tries, this)
+	}
 }
 
 func (t *tracker) begin(mode Mode) {
