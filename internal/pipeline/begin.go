@@ -26,7 +26,7 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	case err != nil:
 		return state, fmt.Errorf("load the checkpoint: %w", err)
 	}
-	if err := s.alive(forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
+	if err := s.alive(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
 		return state, err
 	}
 	if state.Journal != nil {
@@ -109,5 +109,5 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}
 	}
 	state.Saved = time.Now()
-	return state, s.save(ctx, state)
+	return state, s.save(ctx, owning, state)
 }

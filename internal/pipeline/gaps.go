@@ -64,7 +64,7 @@ func (s *Shard) openGaps(state checkpoint.State) error {
 
 // askTraits asks the server how it hands out ids, unless ID_ORDER says so.
 func (s *Shard) askTraits(ctx context.Context) error {
-	err := s.retry(ctx, s.readFault, reading, func() (err error) {
+	err := s.retry(ctx, s.reads(), func() (err error) {
 		s.gaps.traits, err = s.opts.IDs.Traits(ctx)
 		return err
 	})
@@ -115,7 +115,7 @@ func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
 
 // readIDs fills s.gaps.ids, waiting for a source that is away.
 func (s *Shard) readIDs(ctx context.Context, ranges []source.Range, uncommitted bool) error {
-	return s.retry(ctx, s.readFault, reading, func() error {
+	return s.retry(ctx, s.reads(), func() error {
 		return s.reading(ctx, func() error {
 			return s.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &s.gaps.ids)
 		})
@@ -158,7 +158,7 @@ func (s *Shard) readLate(ctx context.Context, ranges []source.Range) error {
 	}
 	late := s.gaps.late
 	q := source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: s.opts.Limits.pageBytes()}
-	if err := s.retry(ctx, s.readFault, reading, func() error { return s.readInto(ctx, q, late) }); err != nil {
+	if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, late) }); err != nil {
 		late.Reset()
 		return err
 	}

@@ -191,7 +191,7 @@ func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) 
 func (c *second) lookedBack() { c.looking, c.covered = false, c.began }
 
 func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
-	return s.retry(ctx, s.readFault, reading, func() error {
+	return s.retry(ctx, s.reads(), func() error {
 		return s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
 	})
 }

@@ -298,7 +298,7 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 		page.Reset()
 		pages.Put(page)
 	}()
-	if err := s.retry(ctx, s.readFault, reading, func() error { return s.readInto(ctx, q, page) }); err != nil {
+	if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, page) }); err != nil {
 		return false, err
 	}
 	if err := s.bind(page.Columns); err != nil {

@@ -335,7 +335,7 @@ func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
 		held, s.oversize = s.oversize, hold{}
 		return held, nil
 	}
-	err = s.alive(forEver, func() error {
+	err = s.alive(owning, forEver, func() error {
 		held, err = s.opts.Limits.reserve(ctx)
 		return err
 	})
@@ -344,7 +344,7 @@ func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
 
 // reserveBig waits until a batch of any size may be held, and keeps that for the next turn.
 func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
-	err := s.alive(forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
+	err := s.alive(owning, forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
 	if err == nil {
 		s.oversize, *held = *held, hold{}
 	}
@@ -371,7 +371,7 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 			s.discard(b)
 			return context.Cause(ctx)
 		case <-tick.C:
-			s.status.turn()
+			s.status.turn(owning)
 		}
 	}
 }

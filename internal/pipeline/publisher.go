@@ -16,7 +16,9 @@ import (
 
 // publisher publishes the batches of a shard one after the other and passes on what may be saved.
 type publisher struct {
-	shard    *Shard
+	shard *Shard
+	// loop is the one that it runs in.
+	loop     loop
 	position source.Position
 	cursor   source.Cursor
 	marks    map[string]sink.Mark
@@ -35,13 +37,15 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 	for _, m := range state.Marks {
 		marks[m.Place] = m
 	}
-	return &publisher{shard: s, position: state.Position, cursor: state.Cursor, marks: marks, taken: state.Saved, saving: saving, out: out}
+	return &publisher{shard: s, loop: publishing, position: state.Position, cursor: state.Cursor, marks: marks, taken: state.Saved, saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
 // there has been passed on then.
 func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
+	defer p.shard.status.rest(p.loop)
 	for b := range in {
+		p.shard.status.turn(p.loop)
 		err := p.publish(ctx, b)
 		if err == nil && (!b.journal || len(in) == 0) {
 			// Otherwise it goes into the transaction of the next journal.
@@ -54,6 +58,7 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 		}
 		p.shard.discard(b)
 		p.shard.status.dequeue()
+		p.shard.status.rest(p.loop)
 	}
 	return p.flush()
 }
@@ -140,7 +145,7 @@ func (p *publisher) acknowledge(b *batch) {
 
 // send publishes messages; an absent bus is waited for.
 func (p *publisher) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
-	err = p.shard.alive(forEver, func() error {
+	err = p.shard.alive(p.loop, forEver, func() error {
 		failpoint.Pass(failpoint.BeforePublish)
 		outcome, err = p.shard.opts.Sink.Publish(ctx, messages)
 		failpoint.Pass(failpoint.AfterPublish)
@@ -178,7 +183,7 @@ func (p *publisher) saveNow(ctx context.Context, journal *checkpoint.Journal) er
 	if err := p.save(journal, func() { close(done) }); err != nil {
 		return err
 	}
-	return p.shard.alive(forEver, func() error {
+	return p.shard.alive(p.loop, forEver, func() error {
 		select {
 		case <-done:
 			return nil
@@ -211,7 +216,7 @@ func (p *publisher) save(journal *checkpoint.Journal, done func()) error {
 		request.done = append(request.done, done)
 	}
 	p.unsaved, p.settled = nil, nil
-	return p.shard.alive(forEver, func() error {
+	return p.shard.alive(p.loop, forEver, func() error {
 		select {
 		case p.out <- request:
 			return nil

@@ -15,7 +15,7 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 	if s.page == nil {
 		s.page = pages.Get().(*source.Page)
 	}
-	err := s.retry(ctx, s.readFault, reading, func() error { return s.readInto(ctx, q, s.page) })
+	err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, s.page) })
 	if err != nil {
 		s.freePage()
 		return err
@@ -70,16 +70,16 @@ func pointOf(named bool, tail, again failpoint.Point) failpoint.Point {
 
 // reading runs one read in its turn.
 func (s *Shard) reading(ctx context.Context, read func() error) error {
-	if err := s.alive(forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
+	if err := s.alive(owning, forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
 		return err
 	}
 	defer s.opts.Limits.reads.Release(1)
 	s.asked = time.Now()
-	return s.alive(readLimit, read)
+	return s.alive(owning, readLimit, read)
 }
 
 // readLimit is how long a read may take before the loop counts as standing still; sources give up earlier by themselves.
-const readLimit = 5 * time.Minute
+const readLimit = 2 * time.Minute
 
 // PlaceSource is the place of faults of the source as a whole, as the outage log names it.
 const PlaceSource = "source"

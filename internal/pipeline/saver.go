@@ -15,14 +15,17 @@ type save struct {
 
 // saveAll saves the states that come from in, always the newest one that is there, until in is closed.
 func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
+	defer s.status.rest(storing)
 	for request := range in {
+		s.status.turn(storing)
 		collect(&request, in)
-		if err := s.save(ctx, request.state); err != nil {
+		if err := s.save(ctx, storing, request.state); err != nil {
 			return err
 		}
 		for _, done := range request.done {
 			done()
 		}
+		s.status.rest(storing)
 	}
 	return nil
 }
@@ -44,8 +47,8 @@ func collect(request *save, in <-chan save) {
 }
 
 // save makes state durable and waits for a disk that is full or away.
-func (s *Shard) save(ctx context.Context, state checkpoint.State) error {
-	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() error {
+func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error {
+	err := s.retry(ctx, stores(l), func() error {
 		if err := failpoint.At(failpoint.BeforeSave); err != nil {
 			return err
 		}

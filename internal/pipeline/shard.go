@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,6 +148,7 @@ func New(opts Options) *Shard {
 // returns nil. What cannot be waited out stops this shard alone and shows in Status. An error means that the process has to be
 // restarted: the checkpoint cannot be used any more.
 func (s *Shard) Run(ctx context.Context) error {
+	defer s.status.rest(owning)
 	for {
 		err := s.attempt(ctx)
 		s.askAgreement(err)
@@ -189,7 +189,7 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 			s.reused.Store(false)
 			return true
 		case <-tick.C:
-			s.status.turn()
+			s.status.turn(owning)
 			if heals {
 				return true
 			}
@@ -201,6 +201,7 @@ var errShutdown = errors.New("the shutdown time limit passed")
 
 // attempt runs the three stages until ctx is cancelled or one of them cannot go on.
 func (s *Shard) attempt(ctx context.Context) error {
+	s.status.turn(owning)
 	s.view = nil
 	if s.opts.Kind == event.Capability {
 		s.view = newView()
@@ -229,6 +230,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	var stages errgroup.Group
 	stages.Go(func() error {
 		defer close(toPublish)
+		defer s.status.rest(owning)
 		err := s.own(read, state.Position, toPublish)
 		if err != nil {
 			// At once, not when the batches before it are through.
@@ -275,51 +277,23 @@ func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context,
 	return longer, func(cause error) { stop(); end(cause) }
 }
 
-// retry calls try until it succeeds, fails for good or ctx ends. Faults are logged under place.
-func (s *Shard) retry(ctx context.Context, place func(context.Context) string, stage stage, try func() error) error {
+// retry calls try until it succeeds, fails for good or ctx ends.
+func (s *Shard) retry(ctx context.Context, e effort, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		err := try()
-		s.status.turn()
+		s.status.turn(e.loop)
 		if err == nil || ctx.Err() != nil || permanent(err) {
 			return err
 		}
-		s.status.fault(stage, err)
-		where := place(ctx)
+		s.status.fault(e.stage, err)
+		where := e.place(ctx)
 		s.opts.Faults.Fail(where, err)
 		s.opts.Metrics.Retry(where, err)
 		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
 	}
-}
-
-// forEver is the limit of a wait for something that may be away for any time.
-const forEver = time.Duration(math.MaxInt64)
-
-// alive shows that the loop is alive while do waits for something, for up to limit.
-func (s *Shard) alive(limit time.Duration, do func() error) error {
-	started := time.Now()
-	var mu sync.Mutex
-	done := false
-	var timer *time.Timer
-	mu.Lock()
-	timer = time.AfterFunc(s.opts.TurnEvery, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !done && time.Since(started) < limit {
-			s.status.turn()
-			timer.Reset(s.opts.TurnEvery)
-		}
-	})
-	mu.Unlock()
-	defer func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done = true
-		timer.Stop()
-	}()
-	return do()
 }
 
 // permanent reports whether an error stops the shard until a person acts.

@@ -40,7 +40,7 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 		s.freePage()
 		step := state
 		step.View, step.Ledger, step.LedgerAnew = changes, nil, false
-		if err := s.save(ctx, step); err != nil {
+		if err := s.save(ctx, owning, step); err != nil {
 			return state, err
 		}
 		if time.Since(told) > tellEvery {

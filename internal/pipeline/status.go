@@ -42,8 +42,10 @@ type Status struct {
 	LastError string
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
-	// LastTurn is when the owner's loop last turned, by the host's clock. It turns while source and bus are away, too.
+	// LastTurn is when the shard's loop that has stood still the longest last turned, by the host's clock, and Loop is its name: owner,
+	// publisher or saver. Loops turn while source and bus are away, too; one without anything to do is left out.
 	LastTurn time.Time
+	Loop     string
 }
 
 // Gaps describes the ids of a shard that were not seen.
@@ -76,6 +78,8 @@ type tracker struct {
 	queued []time.Time
 	// sent is when the batch in flight was begun, zero when there is none.
 	sent time.Time
+	// turns is when each loop last turned, zero for one that rests.
+	turns [loops]time.Time
 }
 
 // stage is a part of a shard that can fail by itself.
@@ -87,11 +91,12 @@ const (
 	stages
 )
 
-// slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus.
+// slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus, and a save before it counts as waiting
+// for the disk.
 const slowPublish = 5 * time.Second
 
 func (t *tracker) init(stream, shard string) {
-	t.status = Status{Stream: stream, Shard: shard, State: Starting, LastTurn: time.Now()}
+	t.status = Status{Stream: stream, Shard: shard, State: Starting}
 }
 
 func (t *tracker) update(change func(*Status)) {
@@ -99,8 +104,6 @@ func (t *tracker) update(change func(*Status)) {
 	defer t.mu.Unlock()
 	change(&t.status)
 }
-
-func (t *tracker) turn() { t.update(func(s *Status) { s.LastTurn = time.Now() }) }
 
 func (t *tracker) fault(at stage, err error) {
 	t.update(func(*Status) { t.faults[at] = err.Error() })
@@ -110,7 +113,7 @@ func (t *tracker) fault(at stage, err error) {
 func (t *tracker) polled(highest uint64) (stopped time.Duration) {
 	t.update(func(s *Status) {
 		s.Highest = highest
-		s.LastPoll, s.LastTurn = time.Now(), time.Now()
+		s.LastPoll = time.Now()
 		t.faults[reading] = ""
 		if t.stopped {
 			s.LastError, t.stopped = "", false
@@ -181,6 +184,8 @@ func (s *Shard) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, status := time.Now(), t.status
+	slowest, turned := t.stillest(now)
+	status.LastTurn, status.Loop = turned, slowest.String()
 	oldest := t.held
 	if len(t.queued) > 0 {
 		oldest = t.queued[0]
@@ -194,9 +199,12 @@ func (s *Shard) Status() Status {
 		status.State = Stopped
 	case t.faults != [stages]string{}:
 		status.State, status.LastError = Waiting, cmp.Or(t.faults[:]...)
+	case t.saves(now) > slowPublish:
+		status.State = Waiting
+		status.LastError = fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", t.saves(now).Round(time.Second))
 	case slow:
 		status.State = Waiting
-		status.LastError = fmt.Sprintf("the bus has not acknowledged a batch for %s, /readyz and the log say why", now.Sub(t.sent).Round(time.Second))
+		status.LastError = fmt.Sprintf("the bus has not acknowledged a batch for %s", now.Sub(t.sent).Round(time.Second))
 	case !status.LastPoll.IsZero():
 		status.State = Running
 	}

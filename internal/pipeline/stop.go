@@ -22,7 +22,7 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 		return nil
 	}
 	var next uint64
-	err := s.retry(ctx, s.readFault, reading, func() (err error) {
+	err := s.retry(ctx, s.reads(), func() (err error) {
 		next, err = s.opts.Source.NextID(ctx)
 		return err
 	})
@@ -65,7 +65,7 @@ func (s *Shard) askAgreement(err error) {
 // beginAnew saves the position 0 with the view as it is.
 func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
 	state.Position, state.Ledger, state.LedgerAnew, state.Saved = source.Position{}, nil, true, time.Now()
-	if err := s.save(ctx, state); err != nil {
+	if err := s.save(ctx, owning, state); err != nil {
 		return state, err
 	}
 	s.anew = false

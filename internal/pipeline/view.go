@@ -132,7 +132,7 @@ func (s *Shard) know(ctx context.Context) error {
 	for _, i := range v.asked {
 		v.keys = append(v.keys, v.sights[i].entity)
 	}
-	err := s.retry(ctx, func(context.Context) string { return placeCheckpoint }, saving, func() (err error) {
+	err := s.retry(ctx, stores(owning), func() (err error) {
 		v.known, err = s.opts.Store.Lookup(ctx, s.key(), v.keys, v.known[:0])
 		return err
 	})
