@@ -50,6 +50,7 @@ func (c lossyConn) ExecContext(ctx context.Context, query string, args []driver.
 }
 
 func TestAnswersThatAreLostAreLookedUp(t *testing.T) {
+	t.Parallel()
 	for what, loose := range map[string]bool{"where letter case counts": false, "where it does not": true} {
 		t.Run(what, func(t *testing.T) {
 			server := testenv.MariaDB(t)

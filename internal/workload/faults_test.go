@@ -40,6 +40,7 @@ func agreeStates(t *testing.T, w *workload.Capabilities, db *sql.DB) (versions i
 }
 
 func TestStatesGoOnOverACrashOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMariaDB(t)
 	db := openMariaDB(t, server, 16)
 	w := newCapabilities(t, workload.CapabilityOptions{DB: db, Entities: 500, Writers: 16, Changes: 5000, Rate: 1500, Seed: 7})
@@ -117,6 +118,7 @@ func (c *twoRuns) ended(t *testing.T, within time.Duration) {
 }
 
 func TestWritersWaitOutWhatPasses(t *testing.T) {
+	t.Parallel()
 	for what, fault := range map[string]func(t *testing.T, root *sql.DB, db string){
 		"a table that is away for a time":   renameAway,
 		"killed connections and statements": killSessions,
@@ -196,6 +198,7 @@ func pass(t *testing.T, d time.Duration) {
 }
 
 func TestAServerThatStandsStill(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMariaDB(t)
 	for what, scene := range map[string]func(t *testing.T, c *twoRuns){
 		"is waited for": func(t *testing.T, c *twoRuns) {
