@@ -17,7 +17,7 @@ type health struct {
 	shards  []*pipeline.Shard
 	faults  *outage.Log
 	// source and sink are asked whether they can be reached.
-	source, sink func(context.Context) error
+	source, sink *inquiry
 	// reconcilers are those of shards, in their order; scheduler runs them.
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
@@ -27,14 +27,20 @@ type health struct {
 
 var _ daemon = (*health)(nil)
 
-// turnLimit is how long a shard's loop may stand still. Loops turn every few seconds, also while they wait.
+// turnLimit is how long a loop may stand still. Loops turn every few seconds, also while they wait.
 const turnLimit = time.Minute
 
 func (h *health) Live() error {
 	for _, shard := range h.shards {
 		s := shard.Status()
 		if still := time.Since(s.LastTurn); still > turnLimit {
-			return fmt.Errorf("the loop of shard %s of stream %s has not turned for %s", s.Shard, s.Stream, still.Round(time.Second))
+			return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
+		}
+	}
+	for _, r := range h.reconcilers {
+		s := r.Status()
+		if still := s.Still(); still > turnLimit+reconcile.TryLimit {
+			return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
 		}
 	}
 	return nil
@@ -43,8 +49,8 @@ func (h *health) Live() error {
 func (h *health) Ready(ctx context.Context) []Reason {
 	var fromSource, fromSink error
 	var asked sync.WaitGroup
-	asked.Go(func() { fromSource = h.source(ctx) })
-	asked.Go(func() { fromSink = h.sink(ctx) })
+	asked.Go(func() { fromSource = h.source.ask(ctx) })
+	asked.Go(func() { fromSink = h.sink.ask(ctx) })
 	asked.Wait()
 
 	var reasons []Reason
@@ -59,8 +65,19 @@ func (h *health) Ready(ctx context.Context) []Reason {
 			reasons = append(reasons, Reason{Reason: fault.Error()})
 		}
 	}
-	for _, s := range h.snapshots() {
-		if why := s.unready(); why != "" {
+	return append(reasons, unready(h.snapshots(), len(reasons) > 0)...)
+}
+
+// unready says which shards are not ready. What those wait for that wait has been said already where known is set.
+func unready(shards []snapshot, known bool) []Reason {
+	var reasons []Reason
+	for i := range shards {
+		s := &shards[i]
+		why := s.unready()
+		if why == "" && s.State == pipeline.Waiting && !known {
+			why = s.LastError
+		}
+		if why != "" {
 			reasons = append(reasons, Reason{Stream: s.Stream, Shard: s.Shard, Reason: why})
 		}
 	}

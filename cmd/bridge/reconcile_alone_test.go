@@ -184,7 +184,7 @@ func TestDaemonReconciles(t *testing.T) {
 	}
 	scheduler := reconcile.NewScheduler(e.logger, e.reconcilers...)
 	registry.MustRegister(&reconcileCollector{e.reconcilers})
-	h := &health{streams: cfg.Streams, shards: e.shards, faults: e.faults, source: e.source.Ready, sink: e.sink.Ready,
+	h := &health{streams: cfg.Streams, shards: e.shards, faults: e.faults, source: &inquiry{put: e.source.Ready}, sink: &inquiry{put: e.sink.Ready},
 		reconcilers: e.reconcilers, scheduler: scheduler, started: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

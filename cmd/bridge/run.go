@@ -32,7 +32,7 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	scheduler := reconcile.NewScheduler(logger, e.reconcilers...)
 	registry.MustRegister(pipeline.NewCollector(e.shards, e.limits), &reconcileCollector{e.reconcilers})
 	h := &health{
-		streams: cfg.Streams, shards: e.shards, faults: e.faults, source: e.source.Ready, sink: e.sink.Ready,
+		streams: cfg.Streams, shards: e.shards, faults: e.faults, source: &inquiry{put: e.source.Ready}, sink: &inquiry{put: e.sink.Ready},
 		reconcilers: e.reconcilers, scheduler: scheduler, started: time.Now(),
 	}
 	server, err := openHTTP(ctx, cfg.HTTPAddr, h, registry, logger)

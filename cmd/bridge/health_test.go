@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+)
+
+func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
+	// Neither heeds its context.
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		answers := make(chan struct{})
+		hangs := func(context.Context) error {
+			asked.Add(1)
+			<-answers
+			return nil
+		}
+		h := &health{faults: outage.New(slog.New(slog.DiscardHandler)), source: &inquiry{put: hangs}, sink: &inquiry{put: hangs}}
+		pages := handler(h, prometheus.NewRegistry())
+		probe := func() (int, string) {
+			w := httptest.NewRecorder()
+			pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			body, _ := io.ReadAll(w.Body) // of memory
+			return w.Code, string(body)
+		}
+		for range 20 {
+			begun := time.Now()
+			code, body := probe()
+			if took := time.Since(begun); code != 503 || took > 10*time.Second || !strings.Contains(body, "source:") || !strings.Contains(body, "sink:") {
+				t.Fatalf("%d after %s: %s", code, took, body)
+			}
+		}
+		if n := asked.Load(); n != 2 {
+			t.Errorf("source and bus were asked %d times, want each once", n)
+		}
+		close(answers)
+		synctest.Wait()
+		if code, body := probe(); code != 200 {
+			t.Errorf("%d once they answer: %s", code, body)
+		}
+	})
+}
+
+func TestShardsThatAreNotReady(t *testing.T) {
+	waiting := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Waiting, LastError: "the bus has not acknowledged a batch for 6s"}}
+	running := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Running}}
+	stopped := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Stopped, LastError: "no table"}}
+	for what, c := range map[string]struct {
+		shard snapshot
+		known bool
+		want  string
+	}{
+		"one that waits, for what nothing else has told": {waiting, false, "has not acknowledged"},
+		"one that waits for what has been told":          {waiting, true, ""},
+		"one that runs":                                  {running, false, ""},
+		"one that has stopped":                           {stopped, true, "no table"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			reasons := unready([]snapshot{c.shard}, c.known)
+			if len(reasons) > 0 != (c.want != "") || c.want != "" && !strings.Contains(reasons[0].Reason, c.want) {
+				t.Errorf("got %+v, want %q", reasons, c.want)
+			}
+		})
+	}
+}
+
+func TestAnInquiryHasItsAnswer(t *testing.T) {
+	refused := errors.New("connection refused")
+	q := &inquiry{put: func(context.Context) error { return refused }}
+	if err := q.ask(t.Context()); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+}
