@@ -15,7 +15,9 @@ func main() {
 		_ = leftovers.clear()
 		os.Exit(exitFailed)
 	})
+	stopProfile := profile()
 	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stopProfile()
 	stop()
 	os.Exit(code)
 }
