@@ -105,7 +105,7 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 
 func TestPagesLinkToWhatThereIs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)\)`)
-	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md", "docs/operations.md"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md", "docs/operations.md", "docs/performance.md"} {
 		folder := top
 		if strings.HasPrefix(file, "docs/") {
 			folder += "docs/"

@@ -1,0 +1,158 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// The items of a report.
+const (
+	Scan      = "scan"
+	Publish   = "publish"
+	Bridge    = "bridge"
+	Ratio     = "ratio"
+	Latency   = "latency"
+	Idle      = "idle"
+	Reconcile = "reconcile"
+	// Growth is bridge and reconcile at other sizes; its figures are under their items.
+	Growth = "growth"
+)
+
+// The metrics of figures.
+const (
+	Seconds      = "seconds"
+	RowsASecond  = "rows a second"
+	CPU          = "CPU-seconds per million rows"
+	RssAnon      = "peak RssAnon"
+	Allocs       = "allocations a row"
+	AllocBytes   = "bytes allocated a row"
+	Times        = "(S + P) / T"
+	P50          = "p50"
+	P99          = "p99"
+	P999         = "p99.9"
+	Worst        = "max"
+	Reached      = "rows a second that were written"
+	CPUShare     = "CPU"
+	StatementsA  = "statements a second"
+	OfTheScan    = "of the bare scan"
+	BytesOfRow   = "bytes of a row"
+	BytesOfEvent = "bytes of an event"
+)
+
+// Case says what was measured. Fields that do not matter for an item are zero.
+type Case struct {
+	// Kind is that of the stream, Bus the name of the bus, Client what published.
+	Kind   string `json:"kind,omitempty"`
+	Bus    string `json:"bus,omitempty"`
+	Client string `json:"client,omitempty"`
+	// Rows is the size of the table.
+	Rows int `json:"rows,omitempty"`
+	// Rate is in rows a second, Window the stability window.
+	Rate   int    `json:"rate,omitempty"`
+	Window string `json:"window,omitempty"`
+	// Shards is the number of tables.
+	Shards int `json:"shards,omitempty"`
+}
+
+// Figure is one metric of one case: a value for each round, in their order.
+type Figure struct {
+	Item string `json:"item"`
+	Case
+	Metric string    `json:"metric"`
+	Values []float64 `json:"values"`
+	Median float64   `json:"median"`
+}
+
+// Machine is where the figures come from.
+type Machine struct {
+	Cores  int    `json:"cores"`
+	CPU    string `json:"cpu"`
+	Memory string `json:"memory"`
+	Kernel string `json:"kernel"`
+	Go     string `json:"go"`
+}
+
+// Report is all that one run has measured. It is for one goroutine at a time.
+type Report struct {
+	// Version is that of the program.
+	Version string    `json:"version"`
+	Began   time.Time `json:"began"`
+	// Took is in seconds.
+	Took    float64 `json:"took"`
+	Machine Machine `json:"machine"`
+	// Servers are the versions, by name.
+	Servers map[string]string `json:"servers"`
+	// Rows is the size of the main table, Rounds how often each of its parts was measured.
+	Rows   int `json:"rows"`
+	Rounds int `json:"rounds"`
+	// Load is the mean load of the machine in the last minute when the run began: above zero, others had their part of it.
+	Load    float64  `json:"load"`
+	Figures []Figure `json:"figures"`
+}
+
+// Add notes a round's value.
+func (r *Report) Add(item string, c Case, metric string, value float64) {
+	i := r.find(item, c, metric)
+	if i < 0 {
+		i = len(r.Figures)
+		r.Figures = append(r.Figures, Figure{Item: item, Case: c, Metric: metric})
+	}
+	f := &r.Figures[i]
+	f.Values = append(f.Values, value)
+	f.Median = Median(f.Values)
+}
+
+func (r *Report) find(item string, c Case, metric string) int {
+	return slices.IndexFunc(r.Figures, func(f Figure) bool { return f.Item == item && f.Case == c && f.Metric == metric })
+}
+
+// Get returns a figure, and whether it was measured.
+func (r *Report) Get(item string, c Case, metric string) (Figure, bool) {
+	if i := r.find(item, c, metric); i >= 0 {
+		return r.Figures[i], true
+	}
+	return Figure{}, false
+}
+
+// Last returns the value of the last round, 0 where there is none.
+func (r *Report) Last(item string, c Case, metric string) float64 {
+	if f, ok := r.Get(item, c, metric); ok {
+		return f.Values[len(f.Values)-1]
+	}
+	return 0
+}
+
+// Cases returns the cases of an item that were measured, in the order of their first values.
+func (r *Report) Cases(item string) []Case {
+	var cases []Case
+	for _, f := range r.Figures {
+		if f.Item == item && !slices.Contains(cases, f.Case) {
+			cases = append(cases, f.Case)
+		}
+	}
+	return cases
+}
+
+// WriteJSON writes r as JSON, for other programs and for Read.
+func (r *Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", " ")
+	return encoder.Encode(r)
+}
+
+// Read reads what WriteJSON wrote to a file.
+func Read(path string) (*Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read the figures of %s: %w", path, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,156 @@
+package report_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/bench/report"
+)
+
+// sample is a report with a figure of every item.
+func sample() *report.Report {
+	r := &report.Report{
+		Version: "v1", Began: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC), Took: 90, Rows: 1000, Rounds: 2,
+		Machine: report.Machine{Cores: 2, CPU: "a CPU", Memory: "4 GiB", Kernel: "6.1", Go: "go1.26"},
+		Servers: map[string]string{"NATS": "2.15", "Apache Kafka": "4.1.0"},
+	}
+	main := report.Case{Kind: "release", Bus: "Kafka", Rows: 1000}
+	lib, own, small := main, main, main
+	lib.Client, own.Client, small.Rows = report.Library, report.OurSink, 100
+	for _, v := range []float64{2, 1} {
+		r.Add(report.Scan, report.Case{Rows: 1000}, report.Seconds, v)
+		r.Add(report.Publish, lib, report.Seconds, 2*v)
+		r.Add(report.Publish, own, report.Seconds, 3*v)
+		r.Add(report.Bridge, main, report.Seconds, 4*v)
+		r.Add(report.Ratio, main, report.Times, 0.75)
+		r.Add(report.Bridge, main, report.RowsASecond, 250/v)
+		r.Add(report.Bridge, small, report.RowsASecond, 200/v)
+		r.Add(report.Reconcile, main, report.RowsASecond, 123456/v)
+	}
+	for _, rate := range []int{100, 5000} {
+		c := report.Case{Kind: "capability", Bus: "<JetStream>", Rate: rate, Window: "1s"}
+		r.Add(report.Latency, c, report.P50, 1100)
+		r.Add(report.Latency, c, report.P99, 1300)
+	}
+	r.Add(report.Idle, report.Case{Shards: 1}, report.CPUShare, 0.2)
+	r.Add(report.Idle, report.Case{Shards: 1000}, report.CPUShare, 20)
+	return r
+}
+
+func TestTablesShowMedianAndSpread(t *testing.T) {
+	text := sample().Markdown("performance")
+	for _, want := range []string{
+		"### Throughput", "| release | Kafka | 1.50 (1.00–2.00) | 3.00 (2.00–4.00) | 4.50 (3.00–6.00) | 6.00 (4.00–8.00) | 188 | 0.75 (0.75–0.75) |",
+		"### Latency", "| capability | <JetStream> | 1s | 5,000 | – | 1,100.0 | 1,300.0 | – | – |",
+		"### Growth", "| release | Kafka | 100 | 150 (100–200) |", "92,592 (61,728–123,456)",
+		"### Idle cost", "| 1,000 | 20.00 | – | – |",
+		"Apache Kafka 4.1.0, NATS 2.15", "![Latency with a stability window of 1s](performance/latency-1s.svg)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the tables lack %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestTablesLeaveOutWhatWasNotMeasured(t *testing.T) {
+	r := &report.Report{Rows: 1000}
+	r.Add(report.Scan, report.Case{Rows: 1000}, report.Seconds, 1)
+	text := r.Markdown(".")
+	if !strings.Contains(text, "### Throughput") || strings.Contains(text, "### Latency") || strings.Contains(text, "### Cost") {
+		t.Errorf("tables of a scan alone:\n%s", text)
+	}
+}
+
+func TestAFolderHoldsEverything(t *testing.T) {
+	folder, want := t.TempDir(), sample()
+	if err := want.WriteFolder(folder); err != nil {
+		t.Fatal(err)
+	}
+	got, err := report.Read(filepath.Join(folder, report.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("read back %+v", got)
+	}
+	for _, name := range []string{"throughput.svg", "latency-1s.svg", "growth.svg", "idle.svg"} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(string(text), "NaN") || strings.Contains(string(text), "Inf") {
+			t.Errorf("%s has places that are none", name)
+		}
+		if err := wellFormed(string(text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if table, err := os.ReadFile(filepath.Join(folder, report.TableFile)); err != nil || string(table) != want.Markdown(".") {
+		t.Errorf("%s: %v", report.TableFile, err)
+	}
+}
+
+func wellFormed(text string) error {
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	ascending := make([]float64, 1000)
+	for i := range ascending {
+		ascending[i] = float64(i + 1)
+	}
+	for _, c := range []struct{ got, want float64 }{
+		{report.Percentile(ascending, 50), 500}, {report.Percentile(ascending, 99), 990}, {report.Percentile(ascending, 99.9), 999},
+		{report.Percentile(ascending[:1], 99.9), 1}, {report.Percentile(ascending, 100), 1000}, {report.Percentile(nil, 50), 0},
+		{report.Median([]float64{9, 1, 5}), 5}, {report.Median([]float64{4, 1}), 2.5}, {report.Median(nil), 0},
+	} {
+		if c.got != c.want {
+			t.Errorf("%v, want %v", c.got, c.want)
+		}
+	}
+}
+
+func TestThePageShowsTheRecordedRun(t *testing.T) {
+	docs := filepath.Join("..", "..", "..", "docs")
+	page, err := os.ReadFile(filepath.Join(docs, "performance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := report.Spliced(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := report.Nothing
+	if r, err := report.Read(filepath.Join(docs, "performance", report.JSONFile)); err == nil {
+		want = r.Markdown("performance")
+	} else if !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if shown != want {
+		t.Errorf("docs/performance.md shows\n%s\nrecorded is\n%s", shown, want)
+	}
+}
+
+func TestSpliceKeepsTheRestOfThePage(t *testing.T) {
+	page := "# A page\n\n" + report.Begin + "\nold\n" + report.End + "\n\nThe end.\n"
+	got, err := report.Splice(page, "new\n")
+	if want := strings.Replace(page, "old", "new", 1); err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := report.Splice("# A page without the lines\n", "new\n"); err == nil {
+		t.Error("no error for a page without the lines")
+	}
+}

@@ -1,0 +1,97 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Names of what publishes.
+const (
+	OurSink = "our sink"
+	Library = "library"
+)
+
+// throughput compares the parts with the whole, in seconds.
+func (r *Report) throughput() table {
+	t := table{title: "Throughput", words: 2, head: []string{
+		"stream", "bus", "scan S, s", "publish P: library, s", "publish P: our sink, s", "bridge T, s", "bridge, rows/s", "(S + P) / T",
+	}}
+	for _, c := range r.mains() {
+		lib, own := c, c
+		lib.Client, own.Client = Library, OurSink
+		t.add(c.Kind, c.Bus, r.spread(Scan, Case{Rows: c.Rows}, Seconds, 2), r.spread(Publish, lib, Seconds, 2), r.spread(Publish, own, Seconds, 2),
+			r.spread(Bridge, c, Seconds, 2), r.median(Bridge, c, RowsASecond, 0), r.spread(Ratio, c, Times, 2))
+		t.note = fmt.Sprintf("%s rows of %s bytes, events of %s bytes, %d rounds, the parts one after the other in each.", number(float64(c.Rows), 0),
+			r.median(Scan, Case{Rows: c.Rows}, BytesOfRow, 0), r.median(Publish, Case{Rows: c.Rows, Kind: c.Kind}, BytesOfEvent, 0), r.Rounds)
+	}
+	return t
+}
+
+// mains are the cases of the main table.
+func (r *Report) mains() []Case {
+	var mains []Case
+	for _, c := range append(r.Cases(Bridge), r.Cases(Publish)...) {
+		c.Client = ""
+		if c.Rows == r.Rows && c.Bus != "" && !slices.Contains(mains, c) {
+			mains = append(mains, c)
+		}
+	}
+	slices.SortStableFunc(mains, func(a, b Case) int { return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Bus, b.Bus)) })
+	if len(mains) == 0 && len(r.Cases(Scan)) > 0 {
+		return []Case{{Rows: r.Rows}}
+	}
+	return mains
+}
+
+// cost is what bridge itself uses, and what publishing alone does.
+func (r *Report) cost() table {
+	t := table{title: "Cost", words: 2, note: "Of the process of bridge alone, and, for comparison, of one that only scans or only publishes.", head: []string{
+		"stream", "bus", "bridge, CPU s per 10⁶ rows", "scan", "library", "our sink", "peak RssAnon, MiB", "allocations a row", "bytes allocated a row",
+	}}
+	for _, c := range r.mains() {
+		lib, own := c, c
+		lib.Client, own.Client = Library, OurSink
+		t.add(c.Kind, c.Bus, r.spread(Bridge, c, CPU, 2), r.median(Scan, Case{Rows: c.Rows}, CPU, 2), r.median(Publish, lib, CPU, 2),
+			r.median(Publish, own, CPU, 2), r.spread(Bridge, c, RssAnon, 1), r.median(Bridge, c, Allocs, 2), r.median(Bridge, c, AllocBytes, 0))
+	}
+	return t
+}
+
+// latency is from commit to consumer.
+func (r *Report) latency() table {
+	t := table{title: "Latency", words: 3, note: "From the answer to the writer's COMMIT until a consumer has the message, in ms.", head: []string{
+		"stream", "bus", "window", "rows/s", "written, rows/s", "p50", "p99", "p99.9", "max",
+	}}
+	for _, c := range r.Cases(Latency) {
+		t.add(c.Kind, c.Bus, c.Window, number(float64(c.Rate), 0), r.median(Latency, c, Reached, 0), r.median(Latency, c, P50, 1),
+			r.median(Latency, c, P99, 1), r.median(Latency, c, P999, 1), r.median(Latency, c, Worst, 1))
+	}
+	return t
+}
+
+// growth is what the size of the table changes.
+func (r *Report) growth() table {
+	t := table{title: "Growth", words: 2, note: "The whole backlog by bridge, and then a reconcile of the table, which finds no difference.", head: []string{
+		"stream", "bus", "rows", "bridge, rows/s", "peak RssAnon, MiB", "reconcile, rows/s", "of the bare scan",
+	}}
+	cases := r.Cases(Bridge)
+	slices.SortStableFunc(cases, func(a, b Case) int {
+		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Rows, b.Rows))
+	})
+	for _, c := range cases {
+		t.add(c.Kind, c.Bus, number(float64(c.Rows), 0), r.spread(Bridge, c, RowsASecond, 0), r.median(Bridge, c, RssAnon, 1),
+			r.spread(Reconcile, c, RowsASecond, 0), r.median(Reconcile, c, OfTheScan, 2))
+	}
+	return t
+}
+
+// idle is what quiet tables cost.
+func (r *Report) idle() table {
+	t := table{title: "Idle cost", words: 0, head: []string{"quiet shards", "CPU, % of a core", "statements a second", "RssAnon, MiB"}}
+	for _, c := range r.Cases(Idle) {
+		t.rows = append(t.rows, []string{number(float64(c.Shards), 0), r.median(Idle, c, CPUShare, 2), r.median(Idle, c, StatementsA, 1),
+			r.median(Idle, c, RssAnon, 1)})
+	}
+	return t
+}
