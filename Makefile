@@ -7,6 +7,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Linters come through the Go module proxy, pinned here, and leave go.mod alone.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 FUZZTIME ?= 30s
+BENCH ?= .
+COUNT ?= 6
+MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/pipeline ./internal/verify
 # The tests that have a long form.
 SOAK ?= WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls
 
@@ -45,6 +48,16 @@ torture: ## Do every kind of harm to bridge under load and print what came of it
 figures: ## Measure the static binary: size, start to first event, idle memory
 	@scripts/test-deps > /dev/null
 	@BRIDGE_TEST_REAL=1 BRIDGE_TEST_FIGURES=1 go test -count=1 -v -run '^TestFigures$$' ./internal/acceptance | grep -vE '^(===|---|PASS|ok)'
+
+.PHONY: bench
+bench: ## Measure scan, publish, bridge, latency, idle cost and growth on real servers: under an hour; ARGS=--quick a minute, ARGS=--help says more
+	@scripts/test-deps
+	@go test -c -o bin/bench.test ./internal/bench
+	@cd internal/bench && BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
+
+.PHONY: bench-micro
+bench-micro: ## Run the benchmarks that need no server, as benchstat reads them: COUNT (6) times those that match BENCH (all)
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(MICRO)
 
 .PHONY: lint
 lint: ## Check formatting, go vet, staticcheck, go.mod and the house rules

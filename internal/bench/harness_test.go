@@ -1,0 +1,40 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"bridge/internal/bench/report"
+	"bridge/internal/testenv"
+)
+
+// TestHarness runs every measurement with tables of a few rows. It shows that the instrument works; its figures say nothing.
+func TestHarness(t *testing.T) {
+	testenv.Kafka(t)
+	p := tinyPlan()
+	p.out = t.Output()
+	b := newBench(t, p)
+	b.run()
+
+	cases := len(p.kinds) * len(p.buses)
+	for item, want := range map[string]int{
+		report.Bridge: cases, report.Ratio: cases, report.Latency: cases * len(p.rates) * len(p.windows), report.Idle: len(p.shards),
+		report.Reconcile: len(p.buses),
+	} {
+		if got := len(b.report.Cases(item)); got != want {
+			t.Errorf("%d cases of %s, want %d", got, item, want)
+		}
+	}
+	for _, f := range b.report.Figures {
+		// What takes less than a hundredth of a second of CPU is zero by the kernel's clock.
+		if f.Metric != report.CPUShare && f.Metric != report.CPU && f.Item != report.Latency && f.Median <= 0 {
+			t.Errorf("%s of %s %+v is %v", f.Metric, f.Item, f.Case, f.Values)
+		}
+	}
+	if text := b.report.Markdown("."); strings.Count(text, "\n### ") != 5 {
+		t.Errorf("the tables:\n%s", text)
+	}
+	if err := b.report.WriteFolder(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/bench/report"
+)
+
+// idleCosts measures what quiet tables cost, for each number of them.
+func (b *bench) idleCosts() {
+	b.t.Helper()
+	most := slices.Max(b.plan.shards)
+	for i := range most {
+		b.db.create(b.t, fmt.Sprintf("quiet_%d", i))
+		b.db.exec(b.t, fmt.Sprintf("INSERT INTO quiet_%d (%s, gmt_create) SELECT %s, now(3) - interval 1 hour", i, written, rowsOf(fmt.Sprint(i))))
+		b.screen.far("making quiet tables", int64(i), int64(most))
+	}
+	for _, shards := range b.plan.shards {
+		b.idle(shards)
+	}
+	for i := range most {
+		b.db.drop(b.t, fmt.Sprintf("quiet_%d", i))
+	}
+}
+
+// idle measures a program that has nothing to do for so many tables.
+func (b *bench) idle(shards int) {
+	b.t.Helper()
+	one := b.buses[len(b.buses)-1]
+	place := newPlace("quiet")
+	e := b.streamEnv(event.Release, fmt.Sprintf("quiet_{0..%d}", shards-1), one.open(b.t, place))
+	defer one.drop(b.t, place)
+	maps.Copy(e, one.env(place))
+	d := startDaemon(b.t, b.path, e)
+	defer d.end()
+	eventually(b.t, 5*time.Minute, "all shards have published their row", func() bool {
+		saved := 0
+		for _, s := range d.shards() {
+			if s.Position > 0 {
+				saved++
+			}
+		}
+		b.screen.far(fmt.Sprintf("starting %d shards", shards), int64(saved), int64(shards))
+		return saved == shards
+	})
+	b.wait(fmt.Sprintf("%d shards become quiet", shards), b.plan.idleSettle)
+
+	cpu, statements, began := d.spent(), b.db.questions(b.t), time.Now()
+	b.wait(fmt.Sprintf("%d shards are quiet", shards), b.plan.idleFor)
+	passed := time.Since(began).Seconds()
+	// The second question is counted, too.
+	statements = b.db.questions(b.t) - statements - 1
+	cpu = d.spent() - cpu
+	rss, err := rssAnonOf(d.cmd.Process.Pid)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	c := report.Case{Shards: shards}
+	b.report.Add(report.Idle, c, report.CPUShare, cpu/passed*100)
+	b.report.Add(report.Idle, c, report.StatementsA, float64(statements)/passed)
+	b.report.Add(report.Idle, c, report.RssAnon, float64(rss)/(1<<20))
+	b.screen.say("%d quiet shards: %.2f %% of a core, %.1f statements a second, %.1f MiB", shards, cpu/passed*100, float64(statements)/passed, float64(rss)/(1<<20))
+}
+
+// wait lets time pass while something is measured.
+func (b *bench) wait(what string, length time.Duration) {
+	began := time.Now()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for passed := time.Duration(0); passed < length; passed = time.Since(began) {
+		b.screen.far(what, int64(passed), int64(length))
+		<-tick.C
+	}
+}

@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	ours "bridge/sink/jetstream"
+)
+
+// natsBus counts and reads with nats.go.
+type natsBus struct {
+	server *testenv.NATSServer
+	js     jetstream.JetStream
+}
+
+func openJetStream(t *testing.T) bus {
+	t.Helper()
+	server := testenv.NATS(t)
+	return natsBus{server, server.JetStream(t)}
+}
+
+func (b natsBus) name() string    { return "jetstream" }
+func (b natsBus) product() string { return "nats-server" }
+func (b natsBus) version() string { return b.server.Version }
+func (b natsBus) servers() string { return b.server.URL() }
+func (b natsBus) library() string { return "nats.go" }
+func (b natsBus) ours() string    { return "jetstream" }
+
+func (b natsBus) env(place string) env {
+	return env{"BRIDGE_SINK_URL": b.server.URL(), "BRIDGE_NATS_STREAM": place}
+}
+
+func (b natsBus) open(t testing.TB, place string) string {
+	t.Helper()
+	config := jetstream.StreamConfig{
+		Name: place, Subjects: []string{place + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
+	}
+	if _, err := b.js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	return place + ".{type}"
+}
+
+func (b natsBus) drop(t testing.TB, place string) {
+	t.Helper()
+	if err := b.js.DeleteStream(t.Context(), place); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b natsBus) count(t testing.TB, place string) int64 {
+	t.Helper()
+	stream, err := b.js.Stream(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(stream.CachedInfo().State.Msgs)
+}
+
+func (b natsBus) follow(t testing.TB, place string, each func(arrival)) (stop func()) {
+	t.Helper()
+	consumer, err := b.js.OrderedConsumer(t.Context(), place, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return consume(t, messages.Stop, func(ctx context.Context) error {
+		for {
+			m, err := messages.Next(jetstream.NextContext(ctx))
+			if errors.Is(err, jetstream.ErrNoHeartbeat) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			at := time.Now()
+			row, _ := strconv.ParseUint(m.Headers().Get(sink.HeaderRowID), 10, 64) // a row 0 is nobody's
+			each(arrival{row, at, m.Data()})
+		}
+	})
+}
+
+// window is how many messages may be on the way, as it is by default in our sink.
+const window = 1000
+
+// publishNATS publishes a spool with nats.go: message ids, acknowledgements, the same window as our sink.
+func publishNATS(j job, begin func()) (count, size int64, err error) {
+	messages, err := openSpool(j.Spool)
+	if err != nil {
+		return 0, 0, err
+	}
+	nc, err := nats.Connect(j.Servers)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer nc.Close()
+	failed := make(chan error, 1)
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(window),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) {
+			select {
+			case failed <- err:
+			default:
+			}
+		}))
+	if err != nil {
+		return 0, 0, err
+	}
+	// The library keeps a message until it is acknowledged.
+	pool := make([]nats.Msg, 4*window)
+	begin()
+	for m, ok := messages.next(); ok; m, ok = messages.next() {
+		one := &pool[count%int64(len(pool))]
+		if one.Header == nil {
+			one.Header = natsHeaders(&m)
+		}
+		*one = nats.Msg{Subject: j.Destination, Data: m.value, Header: one.Header}
+		id := string(m.id)
+		one.Header[jetstream.MsgIDHeader][0], one.Header[sink.HeaderID][0], one.Header[sink.HeaderRowID][0] = id, id, string(m.row)
+		if _, err := js.PublishMsgAsync(one, jetstream.WithStallWait(time.Minute)); err != nil {
+			return count, size, err
+		}
+		count++
+		size += int64(len(m.value))
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case err = <-failed:
+	}
+	return count, size, err
+}
+
+// natsHeaders are the headers of a message; those that do not differ serve its successors, too.
+func natsHeaders(m *spooled) nats.Header {
+	header := nats.Header{jetstream.MsgIDHeader: {""}}
+	names, values := headersOf(m.message("", time.Now()))
+	for i, name := range names {
+		header[name] = []string{values[i]}
+	}
+	return header
+}
+
+// publishOurJetStream publishes a spool with our sink.
+func publishOurJetStream(j job, begin func()) (count, size int64, err error) {
+	s, err := ours.Open(ours.Options{URLs: strings.Split(j.Servers, ","), Stream: j.Place})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return publishOurs(s, j, begin)
+}

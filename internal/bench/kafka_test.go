@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+// partitions of every topic.
+const partitions = 8
+
+// kafkaBus counts and reads with franz-go, which the program does not use.
+type kafkaBus struct {
+	server *testenv.KafkaServer
+	client *kgo.Client
+}
+
+func openKafka(t *testing.T) bus {
+	t.Helper()
+	server := testenv.Kafka(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(server.Brokers()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return kafkaBus{server, client}
+}
+
+func (b kafkaBus) name() string    { return "kafka" }
+func (b kafkaBus) product() string { return "Apache Kafka" }
+func (b kafkaBus) version() string { return b.server.Version }
+func (b kafkaBus) servers() string { return strings.Join(b.server.Brokers(), ",") }
+func (b kafkaBus) library() string { return "franz-go" }
+func (b kafkaBus) ours() string    { return "kafka" }
+
+func (b kafkaBus) env(string) env { return env{"BRIDGE_SINK_URL": "kafka://" + b.servers()} }
+
+func (b kafkaBus) open(t testing.TB, place string) string {
+	b.server.CreateTopic(t, place, partitions, nil)
+	return place
+}
+
+func (b kafkaBus) drop(t testing.TB, place string) { b.server.DeleteTopic(t, place) }
+
+func (b kafkaBus) count(t testing.TB, place string) int64 {
+	t.Helper()
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.ReplicaID = -1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = place
+	for p := range int32(partitions) {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p, -1
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	request.Topics = append(request.Topics, topic)
+	response, err := request.RequestWith(t.Context(), b.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	for _, p := range response.Topics[0].Partitions {
+		sum += p.Offset
+	}
+	return sum
+}
+
+func (b kafkaBus) follow(t testing.TB, place string, each func(arrival)) (stop func()) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.server.Brokers()...), kgo.ConsumeTopics(place),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second), soon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return consume(t, client.Close, func(ctx context.Context) error {
+		for {
+			fetches := client.PollFetches(ctx)
+			at := time.Now()
+			for _, e := range fetches.Errors() {
+				return e.Err
+			}
+			fetches.EachRecord(func(r *kgo.Record) {
+				for _, h := range r.Headers {
+					if h.Key == sink.HeaderRowID {
+						row, _ := strconv.ParseUint(string(h.Value), 10, 64) // a row 0 is nobody's
+						each(arrival{row, at, r.Value})
+					}
+				}
+			})
+		}
+	})
+}
+
+// soon has a client ask again soon about a topic that was made a moment ago, in place of seconds later.
+var soon = kgo.MetadataMinAge(20 * time.Millisecond)
+
+// ring is the number of records in the memory of publishFranz: more than the client holds at a time.
+const ring = 1 << 16
+
+// publishFranz publishes a spool with franz-go: idempotent, acks=all, lz4, its batches as they come.
+func publishFranz(j job, begin func()) (count, size int64, err error) {
+	messages, err := openSpool(j.Spool)
+	if err != nil {
+		return 0, 0, err
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(j.Servers, ",")...), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.MaxBufferedRecords(ring/2), kgo.DefaultProduceTopic(j.Place), soon)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer client.Close()
+	if err := client.Ping(context.Background()); err != nil {
+		return 0, 0, err
+	}
+	records := make([]kgo.Record, ring)
+	failed := make(chan error, 1)
+	acked := func(_ *kgo.Record, err error) {
+		if err != nil {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+	}
+	begin()
+	for m, ok := messages.next(); ok; m, ok = messages.next() {
+		r := &records[count%ring]
+		if r.Headers == nil {
+			r.Headers = kafkaHeaders(&m)
+		}
+		*r = kgo.Record{Key: m.key, Value: m.value, Headers: r.Headers}
+		r.Headers[idHeader].Value, r.Headers[rowHeader].Value = m.id, m.row
+		client.Produce(context.Background(), r, acked)
+		count++
+		size += int64(len(m.value))
+	}
+	err = client.Flush(context.Background())
+	select {
+	case first := <-failed:
+		err = errors.Join(err, first)
+	default:
+	}
+	return count, size, err
+}
+
+// The places of the headers that differ between messages, as sink.Message lists them.
+const idHeader, rowHeader = 1, 6
+
+// kafkaHeaders are the headers of a message; those that do not differ serve its successors, too.
+func kafkaHeaders(m *spooled) []kgo.RecordHeader {
+	var headers []kgo.RecordHeader
+	names, values := headersOf(m.message("", time.Now()))
+	for i, name := range names {
+		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(values[i])})
+	}
+	return headers
+}
+
+// publishOurKafka publishes a spool with our sink.
+func publishOurKafka(j job, begin func()) (count, size int64, err error) {
+	s, err := kafka.Open(kafka.Options{Brokers: strings.Split(j.Servers, ",")})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return publishOurs(s, j, begin)
+}

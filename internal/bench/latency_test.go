@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/bench/report"
+)
+
+// latencies measures from commit to consumer for every kind, bus, window and rate.
+func (b *bench) latencies() {
+	b.t.Helper()
+	for _, kind := range b.plan.kinds {
+		for _, one := range b.buses {
+			for _, window := range b.plan.windows {
+				for _, rate := range b.plan.rates {
+					b.latency(kind, one, window, rate)
+				}
+			}
+		}
+	}
+}
+
+// latency measures one case: a writer at this rate, the program, and a consumer.
+func (b *bench) latency(kind event.Kind, one bus, window time.Duration, rate int) {
+	b.t.Helper()
+	place := newPlace(kind)
+	table := strings.ReplaceAll(place, "-", "_")
+	b.db.create(b.t, table)
+	defer b.db.drop(b.t, table)
+	e := b.streamEnv(kind, table, one.open(b.t, place))
+	defer one.drop(b.t, place)
+	maps.Copy(e, one.env(place))
+	e["BRIDGE_STABILITY_WINDOW"] = window.String()
+	arrivals := newArrivals()
+	stop := one.follow(b.t, place, arrivals.add)
+	defer stop()
+	d := startDaemon(b.t, b.path, e)
+	defer d.end()
+	eventually(b.t, time.Minute, "the shard runs", func() bool {
+		shards := d.shards()
+		return len(shards) == 1 && shards[0].LastPoll != nil
+	})
+
+	w := writer{b: b, table: table, rate: rate}
+	w.insert(b.t.Context(), 1)
+	eventually(b.t, time.Minute, "the consumer has received a first row", func() bool { return arrivals.count() == 1 })
+	began := time.Now()
+	w.write(b.t.Context(), b.plan.latencyWarm+b.plan.latencyFor)
+	took := time.Since(began)
+	eventually(b.t, time.Minute, fmt.Sprintf("all %d rows have arrived", len(w.commits)), func() bool { return arrivals.count() >= len(w.commits) })
+	c := report.Case{Kind: string(kind), Bus: one.name(), Window: windowName(window), Rate: rate}
+	delays := arrivals.delays(w.commits, began.Add(b.plan.latencyWarm))
+	for _, p := range []struct {
+		metric  string
+		percent float64
+	}{{report.P50, 50}, {report.P99, 99}, {report.P999, 99.9}, {report.Worst, 100}} {
+		b.report.Add(report.Latency, c, p.metric, report.Percentile(delays, p.percent))
+	}
+	b.report.Add(report.Latency, c, report.Reached, float64(len(w.commits)-1)/took.Seconds())
+	b.screen.say("latency, %s stream to %s, window %s, %d rows a second: p50 %.1f ms, p99 %.1f ms of %d rows", kind, one.name(), c.Window, rate,
+		report.Percentile(delays, 50), report.Percentile(delays, 99), len(delays))
+}
+
+func windowName(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	return d.String()
+}
+
+// writer commits rows at a steady rate, those that are due in one transaction, a hundred times a second.
+type writer struct {
+	b     *bench
+	table string
+	rate  int
+	// commits are when the server has answered to the commit of each row, by its id less one.
+	commits []time.Time
+}
+
+func (w *writer) write(ctx context.Context, length time.Duration) {
+	w.b.t.Helper()
+	began := time.Now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for passed := time.Duration(0); passed < length; passed = time.Since(began) {
+		// Besides the first row, which was there before.
+		if due := int(passed.Seconds()*float64(w.rate)) + 1; due >= len(w.commits) {
+			w.insert(ctx, due+1-len(w.commits))
+			w.b.screen.far("latency", int64(passed), int64(length))
+		}
+		<-tick.C
+	}
+}
+
+// insert commits the next n rows.
+func (w *writer) insert(ctx context.Context, n int) {
+	w.b.t.Helper()
+	var statement strings.Builder
+	fmt.Fprintf(&statement, "INSERT INTO %s (%s) VALUES ", w.table, written)
+	for i := range n {
+		if i > 0 {
+			statement.WriteString(", ")
+		}
+		fmt.Fprintf(&statement, "(%s)", rowsOf(fmt.Sprint(len(w.commits)+i+1)))
+	}
+	done, err := w.b.db.db.ExecContext(ctx, statement.String())
+	at := time.Now()
+	if err != nil {
+		w.b.t.Fatal(err)
+	}
+	if first, err := done.LastInsertId(); err != nil || first != int64(len(w.commits)+1) {
+		w.b.t.Fatalf("the first of the rows has the id %d, want %d: %v", first, len(w.commits)+1, err)
+	}
+	for range n {
+		w.commits = append(w.commits, at)
+	}
+}
+
+// arrivals are when a consumer has first received the message of each row.
+type arrivals struct {
+	mu    sync.Mutex
+	first map[uint64]time.Time
+}
+
+func newArrivals() *arrivals { return &arrivals{first: make(map[uint64]time.Time)} }
+
+func (a *arrivals) add(one arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.first[one.row]; !ok {
+		a.first[one.row] = one.at
+	}
+}
+
+func (a *arrivals) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.first)
+}
+
+// delays returns, ascending and in ms, how long after its commit each row that was committed since then has arrived. A row is visible
+// a little before the writer hears of it, so there may be 0.
+func (a *arrivals) delays(commits []time.Time, since time.Time) []float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var delays []float64
+	for i, committed := range commits {
+		if committed.After(since) {
+			delays = append(delays, max(0, float64(a.first[uint64(i+1)].Sub(committed).Microseconds())/1000))
+		}
+	}
+	slices.Sort(delays)
+	return delays
+}

@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/bench/report"
+)
+
+// flagSet are the flags of `make bench ARGS='…'`.
+type flagSet struct {
+	only, kinds, buses, out, profile *string
+	rows, rounds                     *int
+	quick, docs                      *bool
+}
+
+var flags = flagSet{
+	only:    flag.String("only", "", "measure these items alone, with commas: "+strings.Join(itemNames, ", ")),
+	kinds:   flag.String("kinds", "release,capability", "kinds of streams"),
+	buses:   flag.String("buses", strings.Join(busNames, ","), "buses"),
+	rows:    flag.Int("rows", 0, "rows of the main table (default 1000000)"),
+	rounds:  flag.Int("rounds", 0, "rounds on the main table (default 5)"),
+	quick:   flag.Bool("quick", false, "a minute, to try it: 50,000 rows, one round, little of everything else"),
+	out:     flag.String("out", filepath.Join(top(), "bin", "bench"), "folder for JSON, tables and drawings"),
+	docs:    flag.Bool("docs", false, "record the run in docs/performance.md and docs/performance, too"),
+	profile: flag.String("profile", "", "folder for profiles of bridge, which is built with their pages for that"),
+}
+
+// itemNames are what --only takes.
+var itemNames = []string{report.Scan, report.Publish, report.Bridge, report.Latency, report.Idle, report.Reconcile, report.Growth}
+
+// items says what is measured.
+type items map[string]bool
+
+// plan says what is measured, and how much of it.
+type plan struct {
+	only   items
+	kinds  []event.Kind
+	buses  []string
+	rows   int
+	rounds int
+	// growth are further sizes of the table, each measured in so many rounds.
+	growth       []int
+	growthRounds int
+	// latencyFor is how long the rows are written whose latency counts, after latencyWarm.
+	latencyFor, latencyWarm time.Duration
+	rates                   []int
+	windows                 []time.Duration
+	// shards are numbers of quiet tables, looked at for idleFor once idleSettle has passed.
+	shards              []int
+	idleFor, idleSettle time.Duration
+	// bufferPool is the memory that the database may use, empty for what the tests give it.
+	bufferPool string
+	// static has the program built as `make build` does.
+	static  bool
+	profile string
+	// verify has the messages of bridge compared with those that were encoded for the publishers.
+	verify bool
+	out    io.Writer
+}
+
+// fullPlan takes less than an hour on two cores.
+func fullPlan() plan {
+	return plan{
+		rows: 1_000_000, rounds: 5, growth: []int{100_000, 5_000_000}, growthRounds: 2,
+		latencyFor: 15 * time.Second, latencyWarm: 3 * time.Second, rates: []int{100, 1000, 5000}, windows: []time.Duration{time.Second, 0},
+		// A shard that has been quiet for ten seconds is polled half as often.
+		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleSettle: 15 * time.Second,
+		bufferPool: "1G", static: true,
+	}
+}
+
+func quickPlan() plan {
+	p := fullPlan()
+	p.rows, p.rounds, p.growth, p.growthRounds = 50_000, 1, []int{10_000}, 1
+	p.latencyFor, p.latencyWarm, p.rates = 2*time.Second, 500*time.Millisecond, []int{100, 1000}
+	p.shards, p.idleFor, p.idleSettle = []int{1, 50}, 2*time.Second, time.Second
+	return p
+}
+
+// tinyPlan shows that everything works, in seconds.
+func tinyPlan() plan {
+	p := quickPlan()
+	p.rows, p.growth = 3000, nil
+	p.latencyFor, p.latencyWarm, p.rates, p.windows = 300*time.Millisecond, 200*time.Millisecond, []int{500}, []time.Duration{0}
+	p.shards, p.idleFor, p.idleSettle = []int{3}, 500*time.Millisecond, 0
+	p.bufferPool, p.static = "", false
+	p.verify = true
+	p.only, p.kinds, p.buses = all(), []event.Kind{event.Release, event.Capability}, busNames
+	return p
+}
+
+func all() items {
+	only := make(items)
+	for _, name := range itemNames {
+		only[name] = true
+	}
+	return only
+}
+
+// planOf is the plan that flags ask for.
+func planOf(f flagSet) (plan, error) {
+	p := fullPlan()
+	if *f.quick {
+		p = quickPlan()
+	}
+	if *f.rows > 0 {
+		p.rows = *f.rows
+	}
+	if *f.rounds > 0 {
+		p.rounds = *f.rounds
+	}
+	p.profile, p.only, p.buses = *f.profile, all(), strings.Split(*f.buses, ",")
+	if *f.only != "" {
+		p.only = make(items)
+		for name := range strings.SplitSeq(*f.only, ",") {
+			if !slices.Contains(itemNames, name) {
+				return p, fmt.Errorf("--only: there is no %q: choose from %s", name, strings.Join(itemNames, ", "))
+			}
+			p.only[name] = true
+		}
+	}
+	for _, name := range p.buses {
+		if !slices.Contains(busNames, name) {
+			return p, fmt.Errorf("--buses: there is no %q: choose from %s", name, strings.Join(busNames, ", "))
+		}
+	}
+	for name := range strings.SplitSeq(*f.kinds, ",") {
+		kind := event.Kind(name)
+		if kind != event.Release && kind != event.Capability {
+			return p, fmt.Errorf("--kinds: there is no %q: choose from %s, %s", name, event.Release, event.Capability)
+		}
+		p.kinds = append(p.kinds, kind)
+	}
+	if *f.docs && (*f.only != "" || *f.quick) {
+		return p, errors.New("--docs records whole runs: leave --only and --quick away")
+	}
+	return p, nil
+}
+
+// has reports whether one of the items is to be measured.
+func (p *plan) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return p.only[name] })
+}

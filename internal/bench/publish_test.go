@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/bench/report"
+	"bridge/sink"
+)
+
+// batchRows is how many messages our sink is given at a time: BATCH_ROWS of bridge.
+const batchRows = 2000
+
+// publishOurs publishes a spool through s as bridge does for one shard: one batch after the other.
+func publishOurs(s sink.Sink, j job, begin func()) (count, size int64, err error) {
+	messages, err := openSpool(j.Spool)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := s.Ready(context.Background()); err != nil {
+		return 0, 0, err
+	}
+	batch := make([]sink.Message, 0, batchRows)
+	begin()
+	for more := true; more; {
+		batch = batch[:0]
+		made := time.Now()
+		for len(batch) < batchRows {
+			m, ok := messages.next()
+			if more = ok; !ok {
+				break
+			}
+			batch = append(batch, m.message(j.Destination, made))
+			size += int64(len(m.value))
+		}
+		if len(batch) == 0 {
+			break
+		}
+		outcome, err := s.Publish(context.Background(), batch)
+		if err != nil {
+			return count, size, err
+		}
+		if !outcome.AllAcked() || outcome.Duplicates > 0 {
+			return count, size, fmt.Errorf("%d of %d acknowledged, %d of them as repeats", outcome.Acked(), len(batch), outcome.Duplicates)
+		}
+		count += int64(len(batch))
+	}
+	return count, size, nil
+}
+
+// publish measures one round of publishing a spool by the library and by our sink, each to a place of its own, and returns the shorter
+// time in seconds.
+func (b *bench) publish(one bus, kind event.Kind, s spool, rows int) float64 {
+	b.t.Helper()
+	best := 0.0
+	for _, by := range []struct{ client, work string }{{report.Library, one.library()}, {report.OurSink, one.ours()}} {
+		place := newPlace(kind)
+		destination := one.open(b.t, place)
+		// All events of a backlog are of one type.
+		destination = strings.ReplaceAll(destination, "{type}", "BenchEvent")
+		r := child(b.t, job{Do: by.work, Spool: s.path, Servers: one.servers(), Place: place, Destination: destination})
+		if held := one.count(b.t, place); r.Count != int64(rows) || held != int64(rows) {
+			b.t.Fatalf("%s has published %d messages, %s holds %d, want %d", by.work, r.Count, place, held, rows)
+		}
+		one.drop(b.t, place)
+		c := report.Case{Kind: string(kind), Bus: one.name(), Client: by.client, Rows: rows}
+		b.report.Add(report.Publish, c, report.Seconds, r.Seconds)
+		b.report.Add(report.Publish, c, report.CPU, r.CPU/float64(rows)*1e6)
+		b.screen.say("published %d messages of a %s stream to %s by %s: %.2f s, %.0f a second", rows, kind, one.name(), by.work, r.Seconds, float64(rows)/r.Seconds)
+		if best == 0 || r.Seconds < best {
+			best = r.Seconds
+		}
+	}
+	return best
+}
+
+var places struct {
+	mu   sync.Mutex
+	next int
+}
+
+// newPlace returns a name that no topic and no stream of the run has.
+func newPlace(kind event.Kind) string {
+	places.mu.Lock()
+	defer places.mu.Unlock()
+	places.next++
+	return fmt.Sprintf("bench-%s-%d", kind, places.next)
+}
+
+// consume runs work until stop is called; an error before that fails the test.
+func consume(t testing.TB, release func(), work func(ctx context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := work(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("the consumer ended: %v", err)
+		}
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-done; release() })
+	t.Cleanup(stop)
+	return stop
+}

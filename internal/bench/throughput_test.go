@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/bench/report"
+)
+
+// throughput fills a table and measures parts on it, one after the other in each round, so that what disturbs the machine meets all of
+// them: the bare scan, publishing alone, and bridge, which does both.
+func (b *bench) throughput(rows, rounds int, parts items) {
+	b.t.Helper()
+	table := fmt.Sprintf("rows_%d", rows)
+	b.db.fill(b.t, b.screen, table, rows)
+	defer b.db.drop(b.t, table)
+	spools := make(map[event.Kind]spool)
+	if parts[report.Publish] || b.plan.verify {
+		for _, kind := range b.plan.kinds {
+			s := b.encode(kind, table, rows)
+			spools[kind] = s
+			b.report.Add(report.Scan, report.Case{Rows: rows}, report.BytesOfRow, s.rows)
+			b.report.Add(report.Publish, report.Case{Kind: string(kind), Rows: rows}, report.BytesOfEvent, s.events)
+			b.screen.say("encoded the events of a %s stream: %.0f bytes each, of rows of %.0f bytes", kind, s.events, s.rows)
+		}
+	}
+	for round := range rounds {
+		for _, kind := range b.plan.kinds {
+			for _, one := range b.buses {
+				b.screen.say("round %d of %d with %d rows: %s, %s", round+1, rounds, rows, kind, one.name())
+				b.compare(load{kind: kind, bus: one, table: table, rows: rows, spool: spools[kind]}, parts)
+			}
+		}
+	}
+}
+
+// load is one backlog on its way to a bus.
+type load struct {
+	kind  event.Kind
+	bus   bus
+	table string
+	rows  int
+	spool spool
+}
+
+// name is what the screen says.
+func (l load) name() string { return fmt.Sprintf("%s stream to %s", l.kind, l.bus.name()) }
+
+func (l load) is() report.Case {
+	return report.Case{Kind: string(l.kind), Bus: l.bus.name(), Rows: l.rows}
+}
+
+// compare measures the parts of one round.
+func (b *bench) compare(l load, parts items) {
+	b.t.Helper()
+	var scan, publish float64
+	if parts[report.Scan] {
+		scan = b.scan(l.table, l.rows)
+	}
+	if parts[report.Publish] {
+		publish = b.publish(l.bus, l.kind, l.spool, l.rows)
+	}
+	reconciles := parts[report.Reconcile] && l.kind == event.Capability
+	if !parts[report.Bridge] && !reconciles {
+		return
+	}
+	whole, reconcile := b.bridge(l, reconciles)
+	if scan > 0 && publish > 0 {
+		ratio := (scan + publish) / whole
+		b.report.Add(report.Ratio, l.is(), report.Times, ratio)
+		b.screen.say("(S + P) / T = (%.2f + %.2f) / %.2f = %.2f", scan, publish, whole, ratio)
+	}
+	if reconcile > 0 && scan > 0 {
+		b.report.Add(report.Reconcile, l.is(), report.OfTheScan, scan/reconcile)
+	}
+}
+
+// streamEnv is the configuration of the one stream.
+func (b *bench) streamEnv(kind event.Kind, tables, destination string) env {
+	const prefix = "BRIDGE_STREAM_BENCH_"
+	e := env{
+		"BRIDGE_SOURCE_URL": b.db.url(), "BRIDGE_STREAMS": streamName, prefix + "TABLE": tables, prefix + "KIND": string(kind),
+		prefix + "CREATED": createdColumn, prefix + "KEY": keyColumns[0] + "," + keyColumns[1], prefix + "DESTINATION": destination,
+	}
+	if deleted := deletedOf(kind); deleted != "" {
+		e[prefix+"DELETED"] = deleted
+	}
+	return e
+}
+
+// bridge measures one run of the program over a backlog, from the start of the process until the bus holds all messages, and returns how
+// long that took in seconds; and behind it, where that is wanted, a reconcile.
+func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
+	b.t.Helper()
+	place := newPlace(l.kind)
+	e := b.streamEnv(l.kind, l.table, l.bus.open(b.t, place))
+	defer l.bus.drop(b.t, place)
+	maps.Copy(e, l.bus.env(place))
+	if b.plan.profile != "" {
+		e["BRIDGE_TEST_PROFILE"] = filepath.Join(b.plan.profile, fmt.Sprintf("%s-%s-%d", l.kind, l.bus.name(), l.rows))
+	}
+	d := startDaemon(b.t, b.path, e)
+	defer d.end()
+	before := d.counters()
+	b.published(d, l, place)
+	seconds = time.Since(d.began).Seconds()
+	cpu, peak := d.spent(), d.memory.peak()
+	var after counters
+	eventually(b.t, time.Minute, "bridge has counted its rows", func() bool {
+		after = d.counters()
+		return after.records >= float64(l.rows)
+	})
+	counted := after.records - before.records
+	for metric, value := range map[string]float64{
+		report.Seconds: seconds, report.RowsASecond: float64(l.rows) / seconds, report.CPU: cpu / float64(l.rows) * 1e6, report.RssAnon: peak,
+		report.Allocs: (after.mallocs - before.mallocs) / counted, report.AllocBytes: (after.allocated - before.allocated) / counted,
+	} {
+		b.report.Add(report.Bridge, l.is(), metric, value)
+	}
+	b.screen.say("bridge, %s: %.2f s, %.0f rows a second, %.2f CPU-seconds, %.1f MiB, %.2f allocations a row", l.name(), seconds,
+		float64(l.rows)/seconds, cpu, peak, b.report.Last(report.Bridge, l.is(), report.Allocs))
+	if b.plan.verify {
+		b.verify(l, place)
+	}
+	if reconciles {
+		reconcile = b.reconcile(d, l)
+	}
+	if b.plan.profile != "" {
+		d.term()
+	}
+	return seconds, reconcile
+}
+
+// published waits until the place holds a message for every row.
+func (b *bench) published(d *daemon, l load, place string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	moved, last := time.Now(), int64(0)
+	for {
+		n := l.bus.count(b.t, place)
+		switch {
+		case n == int64(l.rows):
+			return
+		case n > int64(l.rows):
+			b.t.Fatalf("%s holds %d messages of %d rows", place, n, l.rows)
+		case n > last:
+			moved, last = time.Now(), n
+		case time.Since(moved) > 2*time.Minute:
+			b.t.Fatalf("%s holds %d messages of %d rows, and no more for two minutes", place, n, l.rows)
+		}
+		d.alive()
+		b.screen.far("bridge, "+l.name(), n, int64(l.rows))
+		<-tick.C
+	}
+}
+
+// verify compares the messages of a place with those that were encoded for the publishers: what is compared is the same.
+func (b *bench) verify(l load, place string) {
+	b.t.Helper()
+	var mu sync.Mutex
+	values := make(map[string][]byte, l.rows)
+	stop := l.bus.follow(b.t, place, func(a arrival) {
+		mu.Lock()
+		defer mu.Unlock()
+		values[fmt.Sprint(a.row)] = bytes.Clone(a.value)
+	})
+	defer stop()
+	eventually(b.t, time.Minute, "all messages are read", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(values) == l.rows
+	})
+	messages, err := openSpool(l.spool.path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for m, ok := messages.next(); ok; m, ok = messages.next() {
+		if got := values[string(m.row)]; !bytes.Equal(got, m.value) {
+			b.t.Fatalf("bridge has published for row %s\n%s\nthe publishers send\n%s", m.row, got, m.value)
+		}
+	}
+}
