@@ -40,11 +40,13 @@ type bench struct {
 	// hook is called before each read of rows, sink stands before the bus; both may be nil.
 	hook func(source.Query) error
 	sink sink.Sink
+	// source, when not nil, is read in place of the table.
+	source source.Shard
 	// shared says that other shards use the same limits.
 	shared bool
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	spec := source.Spec{Table: "items", ID: "id", Created: "created"}
 	b := &bench{
 		table: sourcememory.NewTable(spec,
@@ -80,6 +82,9 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 	}
 	opts := b.opts
 	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, b.table, b.table, b.bus, b.store
+	if b.source != nil {
+		opts.Source = b.source
+	}
 	if b.hook != nil {
 		opts.Source = hookedSource{b.table, b.hook}
 	}
