@@ -119,12 +119,12 @@ func publishNATS(j job, begin func()) (count, size int64, err error) {
 	}
 	// The library keeps a message until it is acknowledged.
 	pool := make([]nats.Msg, 4*window)
+	for i := range pool {
+		pool[i].Header = natsHeaders()
+	}
 	begin()
 	for m, ok := messages.next(); ok; m, ok = messages.next() {
 		one := &pool[count%int64(len(pool))]
-		if one.Header == nil {
-			one.Header = natsHeaders(&m)
-		}
 		*one = nats.Msg{Subject: j.Destination, Data: m.value, Header: one.Header}
 		id := string(m.id)
 		one.Header[jetstream.MsgIDHeader][0], one.Header[sink.HeaderID][0], one.Header[sink.HeaderRowID][0] = id, id, string(m.row)
@@ -141,10 +141,10 @@ func publishNATS(j job, begin func()) (count, size int64, err error) {
 	return count, size, err
 }
 
-// natsHeaders are the headers of a message; those that do not differ serve its successors, too.
-func natsHeaders(m *spooled) nats.Header {
+// natsHeaders are the headers of all messages of a place in the pool; all but three values stay.
+func natsHeaders() nats.Header {
 	header := nats.Header{jetstream.MsgIDHeader: {""}}
-	names, values := headersOf(m.message("", time.Now()))
+	names, values := headersOf(usual.message("", time.Now()))
 	for i, name := range names {
 		header[name] = []string{values[i]}
 	}

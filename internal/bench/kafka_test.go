@@ -123,6 +123,9 @@ func publishFranz(j job, begin func()) (count, size int64, err error) {
 		return 0, 0, err
 	}
 	records := make([]kgo.Record, ring)
+	for i := range records {
+		records[i].Headers = kafkaHeaders()
+	}
 	failed := make(chan error, 1)
 	acked := func(_ *kgo.Record, err error) {
 		if err != nil {
@@ -135,9 +138,6 @@ func publishFranz(j job, begin func()) (count, size int64, err error) {
 	begin()
 	for m, ok := messages.next(); ok; m, ok = messages.next() {
 		r := &records[count%ring]
-		if r.Headers == nil {
-			r.Headers = kafkaHeaders(&m)
-		}
 		*r = kgo.Record{Key: m.key, Value: m.value, Headers: r.Headers}
 		r.Headers[idHeader].Value, r.Headers[rowHeader].Value = m.id, m.row
 		client.Produce(context.Background(), r, acked)
@@ -156,10 +156,10 @@ func publishFranz(j job, begin func()) (count, size int64, err error) {
 // The places of the headers that differ between messages, as sink.Message lists them.
 const idHeader, rowHeader = 1, 6
 
-// kafkaHeaders are the headers of a message; those that do not differ serve its successors, too.
-func kafkaHeaders(m *spooled) []kgo.RecordHeader {
+// kafkaHeaders are the headers of all messages of a place in the ring; all but two values stay.
+func kafkaHeaders() []kgo.RecordHeader {
 	var headers []kgo.RecordHeader
-	names, values := headersOf(m.message("", time.Now()))
+	names, values := headersOf(usual.message("", time.Now()))
 	for i, name := range names {
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(values[i])})
 	}

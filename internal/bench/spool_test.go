@@ -175,7 +175,10 @@ func (m *spooled) message(destination string, made time.Time) sink.Message {
 	}
 }
 
-// headers are those of every message save the id and the row.
+// usual is a message like all others.
+var usual = spooled{kind: []byte("BenchPublishedEvent"), id: []byte("01234567-89ab-5def-8123-456789abcdef"), row: []byte("1")}
+
+// headersOf returns the headers of a message.
 func headersOf(m sink.Message) (names, values []string) {
 	m.EachHeader(func(name, value string) { names, values = append(names, name), append(values, value) })
 	return names, values
