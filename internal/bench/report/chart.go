@@ -19,7 +19,8 @@ type axis struct {
 	// log has equal factors at equal distances.
 	log bool
 
-	low, high float64
+	// step is what lies between two marks where it is not logarithmic.
+	low, high, step float64
 }
 
 type line struct {
@@ -54,7 +55,7 @@ func (c *chart) widens() bool {
 	return false
 }
 
-// bound fits the axis to values: whole powers of ten where it is logarithmic, from 0 to a round number otherwise.
+// bound fits the axis to values: whole powers of ten where it is logarithmic, otherwise from 0 in five steps at most.
 func (a *axis) bound(values []float64) {
 	if a.log {
 		low, high := math.Inf(1), math.Inf(-1)
@@ -69,7 +70,9 @@ func (a *axis) bound(values []float64) {
 		}
 		return
 	}
-	a.low, a.high = 0, step(slices.Max(values))*5
+	highest := slices.Max(values)
+	a.step = step(highest)
+	a.low, a.high = 0, max(1, math.Ceil(highest/a.step-1e-9))*a.step
 }
 
 // step returns the smallest of 1, 2, 5, 10, … that makes five steps reach v.
@@ -103,8 +106,8 @@ func (a *axis) ticks() []float64 {
 		}
 		return all
 	}
-	for i := range 6 {
-		all = append(all, a.low+float64(i)*(a.high-a.low)/5)
+	for v := a.low; v <= a.high*1.001; v += a.step {
+		all = append(all, v)
 	}
 	return all
 }

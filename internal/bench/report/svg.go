@@ -97,5 +97,5 @@ func (f frame) grid(x, y *axis) {
 		f.canvas.line(point{f.left, at}, point{f.left + f.width, at}, grey)
 		f.canvas.text(f.left-6, at+4, short(v), "end")
 	}
-	f.canvas.text(f.left-6, f.top-8, y.name, "end")
+	f.canvas.text(8, f.top-12, y.name, "start")
 }

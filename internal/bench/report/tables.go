@@ -22,7 +22,7 @@ func (r *Report) throughput() table {
 		lib.Client, own.Client = Library, OurSink
 		t.add(c.Kind, c.Bus, r.spread(Scan, Case{Rows: c.Rows}, Seconds, 2), r.spread(Publish, lib, Seconds, 2), r.spread(Publish, own, Seconds, 2),
 			r.spread(Bridge, c, Seconds, 2), r.median(Bridge, c, RowsASecond, 0), r.spread(Ratio, c, Times, 2))
-		t.note = fmt.Sprintf("%s rows of %s bytes, events of %s bytes, %d rounds, the parts one after the other in each.", number(float64(c.Rows), 0),
+		t.note = fmt.Sprintf("%s rows of %s bytes, events of %s bytes, rounds: %d, the parts one after the other in each.", number(float64(c.Rows), 0),
 			r.median(Scan, Case{Rows: c.Rows}, BytesOfRow, 0), r.median(Publish, Case{Rows: c.Rows, Kind: c.Kind}, BytesOfEvent, 0), r.Rounds)
 	}
 	return t
@@ -76,6 +76,9 @@ func (r *Report) growth() table {
 		"stream", "bus", "rows", "bridge, rows/s", "peak RssAnon, MiB", "reconcile, rows/s", "of the bare scan",
 	}}
 	cases := r.Cases(Bridge)
+	if len(r.Cases(Reconcile)) == 0 && !slices.ContainsFunc(cases, func(c Case) bool { return c.Rows != r.Rows }) {
+		return t
+	}
 	slices.SortStableFunc(cases, func(a, b Case) int {
 		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Rows, b.Rows))
 	})
