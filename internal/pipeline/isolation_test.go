@@ -122,6 +122,24 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		dying.dead.Store(false)
 		eventually(t, "running", func() bool { return s.Status().State == pipeline.Running && s.Status().LastError == "" })
 	})
+	t.Run("a checkpoint that cannot be saved is a fault, also while that of another shard can", func(t *testing.T) {
+		full, small := newBench(t), newBench(t)
+		dying := &mortalStore{Store: full.store}
+		full.store, small.opts.Faults, small.opts.Name = dying, full.opts.Faults, "others"
+		full.opts.ShutdownTimeout = time.Millisecond
+		dying.die()
+		full.insert(10)
+		s, _ := full.run(t)
+		eventually(t, "waiting", func() bool { return s.Status().State == pipeline.Waiting })
+		small.insert(10)
+		other, _ := small.run(t)
+		eventually(t, "the other one is saved", func() bool { return other.Status().Position == 10 })
+		if faults := full.opts.Faults.Faults(); len(faults) != 1 || faults[0].Place != "checkpoint/items/items" {
+			t.Errorf("faults %v", faults)
+		}
+		dying.dead.Store(false)
+		eventually(t, "no fault", func() bool { return len(full.opts.Faults.Faults()) == 0 })
+	})
 	t.Run("a checkpoint that only a restart mends ends the shard with an error", func(t *testing.T) {
 		b := newBench(t)
 		b.store = brokenStore{b.store}

@@ -83,7 +83,5 @@ type effort struct {
 
 func (s *Shard) reads() effort { return effort{owning, reading, s.readFault} }
 
-// stores is an effort on the checkpoint.
-func stores(l loop) effort {
-	return effort{l, saving, func(context.Context) string { return placeCheckpoint }}
-}
+// stores is an effort to save.
+func (s *Shard) stores(l loop) effort { return effort{l, saving, s.saveFault} }

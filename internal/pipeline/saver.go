@@ -48,7 +48,7 @@ func collect(request *save, in <-chan save) {
 
 // save makes state durable and waits for a disk that is full or away.
 func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error {
-	err := s.retry(ctx, stores(l), func() error {
+	err := s.retry(ctx, s.stores(l), func() error {
 		if err := failpoint.At(failpoint.BeforeSave); err != nil {
 			return err
 		}
@@ -59,9 +59,12 @@ func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error 
 	if err != nil {
 		return err
 	}
-	s.opts.Faults.OK(placeCheckpoint)
+	s.opts.Faults.OK(s.saveFault(ctx))
 	s.status.saved(state.Position)
 	return nil
 }
 
-const placeCheckpoint = "checkpoint"
+// saveFault names the place of a failed save: that others can save, who need less room, says nothing about this shard.
+func (s *Shard) saveFault(context.Context) string {
+	return "checkpoint/" + s.opts.Stream + "/" + s.opts.Name
+}
