@@ -27,7 +27,9 @@ type trial struct {
 	entities *workload.Capabilities
 	// stopped ends the writers and waits for them.
 	stopped func()
-	score   score
+	// points are those of withFailpoints.
+	points *failpoints
+	score  score
 }
 
 // facts and entities are the streams of a trial, named as their tables.
@@ -257,12 +259,18 @@ func (tr *trial) sometime(d time.Duration) { pause(time.Duration(tr.rng.Int64N(i
 // ended waits for the end of the program and returns its exit status.
 func (tr *trial) ended() int {
 	tr.t.Helper()
+	return tr.endOf(tr.daemon)
+}
+
+// endOf waits for the end of a program and returns its exit status.
+func (tr *trial) endOf(d *daemon) int {
+	tr.t.Helper()
 	select {
-	case <-tr.done:
+	case <-d.done:
 	case <-time.After(time.Minute):
 		tr.t.Fatal("the program has not ended within a minute")
 	}
-	return tr.cmd.ProcessState.ExitCode()
+	return d.cmd.ProcessState.ExitCode()
 }
 
 func (tr *trial) String() string { return fmt.Sprintf("%s on %s", tr.fault.name, tr.lane.name) }
