@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -164,6 +165,23 @@ func TestDeadLettersOfAShop(t *testing.T) {
 
 	s.env["BRIDGE_STREAM_ORDERS_TABLE"] = "other"
 	s.call(exitFailed, "2 letters: 2 notConfigured", "deadletter resend")
+}
+
+func TestDeadLettersOfARunningServerInside(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_DEAD_LETTER"] = "eiffel.dead"
+	running, err := openSink(load(t, s.env), slog.New(slog.DiscardHandler), func(string, error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := running.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.call(exitFailed, "stop it, or let bridge deadletter list in with ?listen=", "deadletter list")
+	s.call(exitFailed, "stop it, or let bridge deadletter resend in with ?listen=", "deadletter resend")
 }
 
 func TestResendByTheRunningBridge(t *testing.T) {
