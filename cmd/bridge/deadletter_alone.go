@@ -27,6 +27,10 @@ func (p *process) sendAlone(ctx context.Context, cfg *Config, sent []sentLetter,
 		}
 		return nil
 	}
+	if _, err := os.Stat(cfg.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
+		// A tail without one would begin where START says.
+		return fmt.Errorf("there is no checkpoint at %s: what was published is not known; see to BRIDGE_CHECKPOINT_URL", cfg.CheckpointPath)
+	}
 	logger := newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets)
 	a := &aloneRun{p: p, cfg: cfg, show: p.newReconcileProgress(!job.json)}
 	defer a.show.stop()
@@ -90,9 +94,6 @@ func (c *Config) stream(name string) *Stream {
 
 // previewLetters looks at the tables and the checkpoint, without a tail and without a bus.
 func (a *aloneRun) previewLetters(ctx context.Context, sent []sentLetter, logger *slog.Logger) (err error) {
-	if _, err := os.Stat(a.cfg.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no checkpoint at %s: what was published is not known", a.cfg.CheckpointPath)
-	}
 	src, err := openSource(a.cfg, logger)
 	if err != nil {
 		return err
