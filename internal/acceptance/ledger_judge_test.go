@@ -101,8 +101,10 @@ func (r *ruling) message(m received) {
 	var e struct {
 		Meta struct{ ID string }
 		Data struct {
-			Token, Entity string
-			Row           struct{ ID uint64 }
+			Token, Entity, Body string
+			ID                  *uint64
+			Created             time.Time
+			Row                 struct{ ID uint64 }
 		}
 	}
 	if err := json.Unmarshal(m.value, &e); err != nil {
@@ -130,8 +132,26 @@ func (r *ruling) message(m received) {
 	if e.Data.Entity != row.Entity || row.ID != 0 && row.ID != id {
 		r.fault("not the row", "row %d of %s, the record says %+v", id, e.Data.Entity, *row)
 	}
+	// Messages that a test has planted have none of these.
+	if e.Data.ID != nil && (*e.Data.ID != id || !ofVersion(e.Data.Body, row.Version) || awayFrom(e.Data.Created, row)) {
+		r.fault("content", "row %d (%s), version %d, begun %s: %s", id, token, row.Version, row.Begun.UTC(), m.value)
+	}
 	r.fate(m, row, id)
 	r.order(m, row, id)
+}
+
+// ofVersion reports whether a body is one that the workload writes for a version.
+func ofVersion(body string, version int) bool {
+	var b struct {
+		Kind    string
+		Version int
+	}
+	return json.Unmarshal([]byte(body), &b) == nil && b.Version == version && strings.Trim(b.Kind, "abcdefghijklmnopqrstuvwxyz-") == ""
+}
+
+// awayFrom reports whether a time of creation is not one of the transaction: a statement may wait for a lock, or a server stand still.
+func awayFrom(created time.Time, row *workload.Row) bool {
+	return !created.IsZero() && (created.Before(row.Begun.Add(-2*time.Second)) || !row.CommitBegun.IsZero() && created.After(row.CommitBegun.Add(2*time.Second)))
 }
 
 // fate judges that only what was committed is published, and only then.

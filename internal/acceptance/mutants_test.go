@@ -31,20 +31,28 @@ var mutants = []mutant{
 		{batchFile, "\tb.messages = append(b.messages, sink.Message{\n",
 			"\tif dropped.Add(1)%1000 == 500 {\n\t\treturn\n\t}\n\tb.messages = append(b.messages, sink.Message{\n"},
 	}},
-	{"swap-within-key", "3: the first two messages of a batch that share a key change places", []edit{
-		{publisherFile, "\tstarted := time.Now()\n", "\tswap(b.messages)\n\tstarted := time.Now()\n"},
-		{publisherFile, "// pending returns", `func swap(messages []sink.Message) {
-	at := make(map[string]int, len(messages))
-	for i := range messages {
-		if first, ok := at[string(messages[i].Key)]; ok && messages[first].ID != messages[i].ID {
-			messages[first], messages[i] = messages[i], messages[first]
-			return
-		}
-		at[string(messages[i].Key)] = i
+	{"a-batch-late", "3: the last message of a batch is sent behind the next batch", []edit{
+		{publisherFile, "\tstarted := time.Now()\n", "\tb.messages = postpone(p, b.messages)\n\tstarted := time.Now()\n"},
+		{publisherFile, "// pending returns", `var postponed sync.Map
+
+func postpone(p *publisher, messages []sink.Message) []sink.Message {
+	before, waited := postponed.LoadAndDelete(p)
+	n := len(messages) - 1
+	if n > 0 {
+		last := messages[n]
+		last.Key, last.Value = bytes.Clone(last.Key), bytes.Clone(last.Value)
+		postponed.Store(p, last)
+		messages = messages[:n]
 	}
+	if waited {
+		messages = append(messages, before.(sink.Message))
+	}
+	return messages
 }
 
 // pending returns`},
+		{publisherFile, "\t\"context\"\n", "\t\"bytes\"\n\t\"context\"\n"},
+		{publisherFile, "\t\"strings\"\n", "\t\"strings\"\n\t\"sync\"\n"},
 	}},
 	{"save-before-publish", "1: the position is saved before the bus has the batch", []edit{
 		{publisherFile, "\tstarted := time.Now()\n",

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,8 @@ type stateRuling struct {
 	histories map[entityKey]*workload.History
 	first     map[string][32]byte
 	chains    map[entityKey]*chain
+	// contents are the members of each state: the same for each entity and whenever.
+	contents map[uint64]string
 }
 
 // newStateRuling begins to compare what a consumer received with what a workload did: each sequence of events about an entity must be one
@@ -138,7 +141,7 @@ func newStateRuling(schemas map[event.Op]*jsonschema.Schema, histories []workloa
 			ops: make(map[string]int), origins: make(map[string]int), delays: make(map[string][]time.Duration), fold: make(fold),
 		},
 		schemas: schemas, histories: make(map[entityKey]*workload.History, len(histories)),
-		first: make(map[string][32]byte), chains: make(map[entityKey]*chain),
+		first: make(map[string][32]byte), chains: make(map[entityKey]*chain), contents: make(map[uint64]string),
 	}
 	for i := range histories {
 		r.histories[entityKey{histories[i].App, histories[i].Name}] = &histories[i]
@@ -183,6 +186,7 @@ func (r *stateRuling) message(m received) {
 		c = &chain{version: -1}
 		r.chains[e.key] = c
 	}
+	r.content(e)
 	r.follows(c, e)
 	r.order(c, e)
 	c.last = e
@@ -210,6 +214,26 @@ func (r *stateRuling) valid(e stateEvent) {
 	if e.key.app+"+"+e.key.name != e.received.key && e.received.key != "" {
 		r.fault("key", "%s has the key %q", e, e.received.key)
 	}
+}
+
+// content judges what an event says of the row.
+func (r *stateRuling) content(e stateEvent) {
+	if id, ok := e.Data["id"]; ok && string(id) != fmt.Sprint(e.rowID) {
+		r.fault("content", "%s has the id %s", e, id)
+	}
+	if e.op == event.Deleted {
+		return
+	}
+	var b strings.Builder
+	for _, member := range slices.Sorted(maps.Keys(stateMembers)) {
+		if value := e.Data[member]; member != "app" && member != "name" && string(value) != "null" {
+			fmt.Fprintf(&b, "%s=%s ", member, value)
+		}
+	}
+	if was, ok := r.contents[e.state]; ok && was != b.String() {
+		r.fault("content", "%s has %s, another event of that state %s", e, b.String(), was)
+	}
+	r.contents[e.state] = b.String()
 }
 
 // follows judges an event by the one before it about the entity.

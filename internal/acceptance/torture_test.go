@@ -14,12 +14,13 @@ import (
 
 // The flags of `make torture`.
 var (
-	tortureSeed  = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
-	tortureFault = flag.String("fault", "", "a regular expression: only the faults whose names it matches")
-	tortureBus   = flag.String("bus", "", "only this bus: kafka or nats")
-	tortureShort = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
-	tortureFor   = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
-	tortureWrite = flag.String("write", "", "a folder that the matrix is written to, as Markdown and as JSON")
+	tortureSeed    = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
+	tortureFault   = flag.String("fault", "", "a regular expression: only the faults whose names it matches")
+	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats")
+	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
+	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
+	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
+	tortureWrite   = flag.String("write", "", "a folder that the matrix is written to, as Markdown and as JSON")
 )
 
 // TestTorture runs the program under load on every bus, does one kind of harm after the other, and judges what arrived. It is part
@@ -30,6 +31,11 @@ func TestTorture(t *testing.T) {
 	}
 	if *tortureSeed == 0 {
 		*tortureSeed = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	if *tortureMutants {
+		*tortureShort = true
+		mutantTorture(t)
+		return
 	}
 	if *tortureFor > 0 {
 		soakTorture(t)
