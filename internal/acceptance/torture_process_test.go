@@ -13,6 +13,7 @@ var processFaults = []fault{
 			for range 5 {
 				tr.sometime(1500 * time.Millisecond)
 				tr.kill()
+				tr.sometime(1500 * time.Millisecond)
 				tr.start()
 			}
 		},
