@@ -83,6 +83,8 @@ func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 		v.fault, v.what = Altered, "its meta.id is that of the row, but its bytes are not"
 	case f.proof() == proven || later:
 		v.reason, v.what = Changed, "the row was changed after its event"
+	case f.unusual():
+		// A column has come, gone or been renamed, which changed the row. It counts as unproven.
 	default:
 		v.fault, v.what = Altered, "its meta.id is not that of the row"
 	}
@@ -97,7 +99,7 @@ func (s *shard) confirmFact(f fact, ev *event.Event) fact {
 	case doubted:
 		s.acquit(ev.ID)
 	}
-	f.time = f.millis()<<2 | int64(proven)
+	f.time = f.time&^3 | int64(proven)
 	return f
 }
 

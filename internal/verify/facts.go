@@ -18,7 +18,7 @@ type facts struct {
 type fact struct {
 	// id begins its meta.id, body digests its bytes.
 	id, body uint64
-	// time is meta.time in milliseconds, four times that and the proof.
+	// time is meta.time in milliseconds, eight times that, plus four where its members are not the table's columns, and the proof.
 	time int64
 }
 
@@ -27,11 +27,18 @@ func newFacts() *facts {
 }
 
 func (f fact) proof() proof  { return proof(f.time & 3) }
-func (f fact) millis() int64 { return f.time >> 2 }
+func (f fact) unusual() bool { return f.time&unusual != 0 }
+func (f fact) millis() int64 { return f.time >> 3 }
+
+// unusual is the bit of fact.time for members that are not the table's columns.
+const unusual = 1 << 2
 
 // foldFact takes in an event of a release stream that was spread last.
 func (s *shard) foldFact(m *Message, e *envelope, f finding) {
-	this := fact{id: short(e.uuid), body: maphash.Bytes(seed1, m.Value), time: e.time<<2 | int64(f.proof)}
+	this := fact{id: short(e.uuid), body: maphash.Bytes(seed1, m.Value), time: e.time<<3 | int64(f.proof)}
+	if !f.usual {
+		this.time |= unusual
+	}
 	before, known := s.byRow[e.row]
 	switch {
 	case !known:

@@ -109,6 +109,38 @@ func TestWhatAnEventDoesNotTell(t *testing.T) {
 	})
 }
 
+func TestColumnsOfAReleaseThatComeAndGo(t *testing.T) {
+	t.Run("leave events from before them unproven, where these say what no column holds", func(t *testing.T) {
+		w := withColumns(t, event.Release, source.Column{Name: "value", Kind: source.Text}, source.Column{Name: "old", Kind: source.Text})
+		w.publish(w.table.Insert("a", "x", "y"))
+		w.publish(w.table.Insert("b", "x", "y"))
+		w.table.DropColumn("old")
+		w.publish(w.table.Insert("c", "x"))
+		want(t, w.check(), " | unproven 2")
+	})
+	t.Run("leave events from before them unproven, where these do not tell all of their row", func(t *testing.T) {
+		w := withColumns(t, event.Release, source.Column{Name: "value", Kind: source.JSON})
+		w.publish(w.table.Insert("a", `{ "b": 1 }`))
+		w.table.AddColumn(source.Column{Name: "more", Kind: source.Text})
+		w.table.Update(1, "a", `{ "b": 1 }`, "all")
+		w.publish(w.table.Insert("b", `{ "b": 1 }`, "all"))
+		want(t, w.check(), " | unproven 1")
+	})
+	t.Run("are changes of rows whose events tell all of them", func(t *testing.T) {
+		w := withColumns(t, event.Release, source.Column{Name: "value", Kind: source.Text})
+		w.publish(w.table.Insert("a", "x"))
+		w.table.AddColumn(source.Column{Name: "more", Kind: source.Text})
+		w.table.Update(1, "a", "x", "all")
+		want(t, w.check(), " | changed 1")
+	})
+	t.Run("hide no event that was altered and has the table's columns", func(t *testing.T) {
+		w := withColumns(t, event.Release, source.Column{Name: "value", Kind: source.JSON})
+		w.publish(w.table.Insert("a", `{ "b": 1 }`))
+		w.bus.edit(t, 0, `1}`, `2}`)
+		want(t, w.check(), "altered 1 | unproven 1")
+	})
+}
+
 func TestTypesThatOperationsShare(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.options.Names = map[event.Op]string{event.Added: "ThingMessage", event.Modified: "ThingMessage"}
