@@ -37,6 +37,8 @@ type run struct {
 	rejection *sink.Rejection
 	// moved ends the run early because the lane leads nowhere any more.
 	moved bool
+	// fault ends the run early because the partition has lost records.
+	fault error
 }
 
 func newCall(batch []sink.Message) *call {
@@ -91,6 +93,16 @@ func (c *call) moved() []int {
 	}
 	slices.Sort(index)
 	return index
+}
+
+// fault returns why runs ended early, nil when none did.
+func (c *call) fault() error {
+	for _, r := range c.runs {
+		if r.fault != nil {
+			return r.fault
+		}
+	}
+	return nil
 }
 
 // outcome sums up the runs. The lanes are done with the call.

@@ -27,5 +27,6 @@
 // rejected. What follows a rejected message on its partition is not sent in that call.
 //
 // A mark is the offset of the last acknowledged record of a partition. The protocol versions of kafka-go carry no topic id:
-// marks have no incarnation, and a topic that was made anew is recognised by its end alone, once it ends before the mark.
+// marks have no incarnation, and a topic that was made anew is recognised by its offsets alone: at Verify by an end before the mark, later by
+// a batch whose offset was acknowledged before. That is a loss: every Publish to the partition returns sink.ErrBehind until the process ends.
 package kafka

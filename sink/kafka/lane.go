@@ -29,6 +29,8 @@ type lane struct {
 	queue  []*run
 	busy   bool
 	flight *flight
+	// last is the highest offset that was acknowledged, to this process or by a mark to one before; -1 when none was.
+	last int64
 
 	// What follows belongs to the draining goroutine.
 
@@ -39,6 +41,8 @@ type lane struct {
 	limit int
 	// held says that a fault has been reported that has not ended.
 	held bool
+	// lost is the loss that was found. It stays: only an operator can say what to do.
+	lost error
 }
 
 // flight is a batch on its way with the runs that it carries.
@@ -61,7 +65,7 @@ type part struct {
 }
 
 func newLane(s *Sink, topic string, partition int32) *lane {
-	return &lane{sink: s, topic: topic, partition: partition, place: place(topic, partition), limit: math.MaxInt}
+	return &lane{sink: s, topic: topic, partition: partition, place: place(topic, partition), limit: math.MaxInt, last: -1}
 }
 
 // enqueue adds a run and sees to it that somebody drains the lane.
@@ -161,8 +165,19 @@ func (l *lane) carry(ctx context.Context, f *flight) {
 		f.buffers.release()
 		return
 	}
+	if l.lost != nil {
+		f.buffers.release()
+		l.refuse(l.lost)
+		return
+	}
 	base, err := l.send(ctx, f)
+	if err == nil {
+		l.lost = l.raise(base, f.count)
+	}
 	switch {
+	case l.lost != nil:
+		l.calm()
+		l.refuse(l.lost)
 	case err == nil:
 		l.calm()
 		l.acknowledge(f, base)
@@ -235,12 +250,44 @@ func (l *lane) move(f *flight) {
 	}
 }
 
+// pin takes over what a mark says.
+func (l *lane) pin(offset uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = max(l.last, int64(offset))
+}
+
+// raise notes an acknowledgement. A partition that takes a batch where it had acknowledged records before has lost those: its topic was
+// made anew or restored, or a replica without them leads it.
+func (l *lane) raise(base int64, count int) error {
+	if base < 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if base <= l.last {
+		return behind(&sink.Mark{Place: l.place, Last: uint64(l.last)}, fmt.Sprintf("what came after it has the offset %d", base))
+	}
+	l.last = base + int64(count) - 1
+	return nil
+}
+
+// refuse ends all runs with an error.
+func (l *lane) refuse(err error) {
+	l.mu.Lock()
+	runs := slices.Clone(l.queue)
+	l.mu.Unlock()
+	for _, r := range runs {
+		l.settle(r, func() { r.fault = err })
+	}
+}
+
 // settle notes a result of a run, unless its caller has left, and closes the run when that ends it.
 func (l *lane) settle(r *run, note func()) {
 	ended := false
 	r.call.present(func() {
 		note()
-		ended = r.next == len(r.index) || r.rejection != nil || r.moved
+		ended = r.next == len(r.index) || r.rejection != nil || r.moved || r.fault != nil
 	})
 	if !ended {
 		return

@@ -91,6 +91,9 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			c.leave()
 			return c.outcome(rejected), context.Cause(ctx)
 		}
+		if err := c.fault(); err != nil {
+			return c.outcome(rejected), err
+		}
 		pending = c.moved()
 	}
 	return c.outcome(rejected), nil

@@ -28,7 +28,7 @@ func behind(m *sink.Mark, what string) error {
 }
 
 // Verify implements [sink.Sink]. A topic that is missing is waited for: it may be on its way, or its name mistyped. A
-// partition that is missing is lost.
+// partition that is missing is lost. What it finds is also held against every batch that is acknowledged later.
 func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -36,8 +36,20 @@ func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 		if err := s.verify(ctx, &marks[i]); err != nil {
 			return err
 		}
+		s.pin(&marks[i])
 	}
 	return nil
+}
+
+// pin has a lane hold its partition against a mark at every batch.
+func (s *Sink) pin(m *sink.Mark) {
+	topic, partition, err := parsePlace(m.Place)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lane(topic, partition).pin(m.Last)
 }
 
 // verify judges one mark.
