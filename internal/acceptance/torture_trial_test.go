@@ -155,13 +155,17 @@ func (tr *trial) highest() map[string]uint64 {
 	tr.t.Helper()
 	ids := make(map[string]uint64)
 	for _, stream := range []string{facts, entities} {
-		var id uint64
-		if err := tr.db.QueryRow("SELECT coalesce(max(id), 0) FROM " + stream).Scan(&id); err != nil {
-			tr.t.Fatal(err)
-		}
-		ids[stream] = id
+		ids[stream] = tr.highestOf(stream)
 	}
 	return ids
+}
+
+func (tr *trial) highestOf(table string) (id uint64) {
+	tr.t.Helper()
+	if err := tr.db.QueryRow("SELECT coalesce(max(id), 0) FROM " + table).Scan(&id); err != nil {
+		tr.t.Fatal(err)
+	}
+	return id
 }
 
 // reaches waits until all rows of the moment are published and the program is ready, and returns how long that took.
