@@ -150,7 +150,7 @@ func New(opts Options) *Shard {
 func (s *Shard) Run(ctx context.Context) error {
 	defer s.status.rest(owning)
 	for {
-		err := s.attempt(ctx)
+		err := s.nameLoss(s.attempt(ctx))
 		s.askAgreement(err)
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {

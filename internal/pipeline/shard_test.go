@@ -147,8 +147,10 @@ func TestStart(t *testing.T) {
 		b.bus.Lose(topic, 3)
 		s, _ := b.run(t)
 		eventually(t, "stopped", func() bool { return s.Status().State == pipeline.Stopped })
-		if got := s.Status().LastError; !strings.Contains(got, sink.ErrBehind.Error()) {
-			t.Errorf("last error %q", got)
+		for _, want := range []string{sink.ErrBehind.Error(), "`bridge checkpoint set items items 0`"} {
+			if got := s.Status().LastError; !strings.Contains(got, want) {
+				t.Errorf("last error %q lacks %q", got, want)
+			}
 		}
 	})
 	t.Run("a table that hands out published ids again stops the shard with the commands that resolve it", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/sink"
 	"bridge/source"
 )
 
@@ -34,6 +35,15 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 		remedy = fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", s.opts.Stream)
 	}
 	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, s.opts.Name, next, position, remedy)
+}
+
+// nameLoss adds to the loss of a bus what publishes again.
+func (s *Shard) nameLoss(err error) error {
+	if !errors.Is(err, sink.ErrBehind) {
+		return err
+	}
+	return fmt.Errorf("%w: once the cause is known, stop bridge, then `bridge checkpoint set %s %s 0` has all of the table published again",
+		err, s.opts.Stream, s.opts.Name)
 }
 
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped because ids are used again then reads all of

@@ -63,8 +63,6 @@ func (a *anchor) loss() error {
 	return a.lost
 }
 
-const remedy = "stop bridge, then `bridge checkpoint set <stream> <shard> 0` has all of a table published again"
-
 // behind compares a stream as it is with a mark. A finding that is not sure may be that of a new leader of a replicated
 // stream, which for a moment knows less than the old one.
 func behind(m sink.Mark, created string, last uint64) (sure bool, err error) {
@@ -72,10 +70,10 @@ func behind(m sink.Mark, created string, last uint64) (sure bool, err error) {
 	case m.Last == 0:
 		return true, nil
 	case m.Incarnation != "" && created != m.Incarnation:
-		return true, fmt.Errorf("%w: the stream %s was created at %s, acknowledged was by one created at %s: %s",
-			sink.ErrBehind, m.Place, created, m.Incarnation, remedy)
+		return true, fmt.Errorf("%w: the stream %s was created at %s, acknowledged was by one created at %s",
+			sink.ErrBehind, m.Place, created, m.Incarnation)
 	case last < m.Last:
-		return false, fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d: %s", sink.ErrBehind, m.Place, last, m.Last, remedy)
+		return false, fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d", sink.ErrBehind, m.Place, last, m.Last)
 	}
 	return true, nil
 }

@@ -90,7 +90,7 @@ func lookUp(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	case !o.CreateStream || name != o.Stream:
 		return nil, fmt.Errorf("the stream %s does not exist: create it, or set BRIDGE_NATS_CREATE_STREAM=true", name)
 	case known.Last > 0:
-		return nil, fmt.Errorf("%w: the stream %s is gone, acknowledged was sequence %d: %s", sink.ErrBehind, name, known.Last, remedy)
+		return nil, fmt.Errorf("%w: the stream %s is gone, acknowledged was sequence %d", sink.ErrBehind, name, known.Last)
 	}
 	stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,

@@ -23,8 +23,7 @@ const (
 
 // behind says that a place ends before its mark.
 func behind(m *sink.Mark, what string) error {
-	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s: once the cause is known, stop bridge, then `bridge checkpoint set <stream> <shard> 0` has all of the table published again",
-		sink.ErrBehind, m.Last, m.Place, what)
+	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s", sink.ErrBehind, m.Last, m.Place, what)
 }
 
 // Verify implements [sink.Sink]. A topic that is missing is waited for: it may be on its way, or its name mistyped. A
