@@ -64,6 +64,17 @@ func (l *lane) open(t testing.TB, name string) (destination string) {
 	return name
 }
 
+// remake deletes the place of a destination and makes it again, empty.
+func (l *lane) remake(t testing.TB, name string) {
+	t.Helper()
+	if l.kafka != nil {
+		l.kafka.DeleteTopic(t, name)
+	} else if err := l.nats.JetStream(t).DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	l.open(t, name)
+}
+
 // harvest hands each message of a destination to take, each place in its order, with the time at which the bus stored it.
 func (l *lane) harvest(t testing.TB, name string, take func(received)) {
 	t.Helper()

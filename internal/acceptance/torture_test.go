@@ -126,7 +126,7 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults, pointFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults)
+	return slices.Concat(processFaults, pointFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
 }
 
 // matrix is what came of all trials. It is safe for concurrent use.
