@@ -61,6 +61,8 @@ type ruling struct {
 	owner   map[string]string
 	highest map[string]uint64
 	newest  map[string]int
+	// aside are the tokens of rows that were put aside.
+	aside map[string]bool
 }
 
 // newRuling begins to compare what a consumer received with what a workload did. Hand it all messages, then end it.
@@ -87,7 +89,7 @@ func judgeTape(messages []received, rows []workload.Row, want expectations) acco
 // end looks for what is missing.
 func (r *ruling) end() account {
 	for _, row := range r.rows {
-		if _, ok := r.first[row.Token]; !ok && row.Fate == workload.Committed && row.GoneFrom.IsZero() {
+		if _, ok := r.first[row.Token]; !ok && row.Fate == workload.Committed && row.GoneFrom.IsZero() && !r.aside[row.Token] {
 			r.lost = append(r.lost, *row)
 		}
 	}

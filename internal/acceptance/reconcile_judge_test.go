@@ -149,6 +149,8 @@ type stateRuling struct {
 	chains    map[entityKey]*chain
 	// contents are the members of each state: the same for each entity and whenever.
 	contents map[uint64]string
+	// letters are the events that were put aside, nil for none.
+	letters *letters
 }
 
 // newStateRuling begins to compare what a consumer received with what a workload did: each sequence of events about an entity must be one
@@ -205,7 +207,13 @@ func (r *stateRuling) message(m received) {
 		r.chains[e.key] = c
 	}
 	r.content(e)
-	r.follows(c, e)
+	if aside := r.letters.aside(e); !aside {
+		r.follows(c, e)
+	} else if e.op == event.Modified && e.state == c.last.state {
+		// What lay between the two is no state that the bus could take.
+		c.last = e
+		return
+	}
 	if !c.shows(e) {
 		r.order(c, e)
 	}

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"context"
 	"regexp"
 	"strings"
 	"time"
@@ -22,16 +21,79 @@ var contentsFaults = []fault{
 		},
 	},
 	{
+		name: "bus-restored", family: "bus contents", repeats: true, torn: true,
+		what: "the bus goes back to how it was seconds ago, while bridge runs; a person types the commands that the streams name",
+		inject: func(tr *trial) {
+			before := tr.lane.snapshot(tr.t)
+			tr.flows()
+			tr.sometime(3 * time.Second)
+			tr.lane.restore(tr.t, before)
+			tr.republish()
+		},
+	},
+	{
+		name: "bus-restored-meanwhile", family: "bus contents", repeats: true, torn: true,
+		what: "the same while bridge does not run",
+		inject: func(tr *trial) {
+			before := tr.lane.snapshot(tr.t)
+			tr.flows()
+			tr.sometime(3 * time.Second)
+			if status, _ := tr.term(); status != 0 {
+				tr.score.find("exit status %d after SIGTERM", status)
+			}
+			tr.lane.restore(tr.t, before)
+			tr.start()
+			tr.republish()
+		},
+	},
+	{
 		name: "stream-full", family: "bus contents", only: "nats", because: "a topic of Kafka has no limit at which it refuses messages",
 		what: "both streams reach a limit and discard what is new, for 20 s",
 		inject: func(tr *trial) {
 			for _, stream := range []string{facts, entities} {
-				tr.limit(stream, func(c *jetstream.StreamConfig, now jetstream.StreamState) { c.MaxMsgs = int64(now.Msgs) + 20 })
+				tr.lane.configure(tr.t, tr.destination(stream), func(c *jetstream.StreamConfig, now jetstream.StreamState) {
+					c.Discard, c.MaxMsgs = jetstream.DiscardNew, int64(now.Msgs)+20
+				})
 			}
 			tr.refuses("maximum messages")
 			tr.outage(20 * time.Second)
 			for _, stream := range []string{facts, entities} {
-				tr.limit(stream, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
+				tr.lane.configure(tr.t, tr.destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
+			}
+		},
+	},
+	{
+		name: "row-too-large", family: "bus contents", what: "rows that the bus refuses as too large, in both streams: they are put aside", prepare: toPutAside,
+		inject: func(tr *trial) {
+			for range 6 {
+				tr.swell(facts)
+				tr.swell(entities)
+				tr.sometime(500 * time.Millisecond)
+			}
+			tr.flows()
+			// What is too large for an event is none of its states: the last one has to arrive.
+			tr.exec("UPDATE strict SET bulk = NULL, modified = now(6) WHERE bulk IS NOT NULL")
+			tr.gatherLetters()
+		},
+	},
+	{
+		name: "row-too-large-alone", family: "bus contents", prepare: swelling,
+		what: "the same without a place for dead letters: that stream stops, the other goes on; the bus's limit is raised and bridge restarted",
+		inject: func(tr *trial) {
+			for _, turn := range [][2]string{{facts, entities}, {entities, facts}} {
+				stream, other := turn[0], turn[1]
+				for shards := tr.shards(stream); len(shards) == 1 && shards[0].State == "running"; shards = tr.shards(stream) {
+					tr.swell(stream)
+					pause(300 * time.Millisecond)
+				}
+				tr.shardStops(stream, "refuses row", "BRIDGE_DEAD_LETTER", "raise")
+				tr.goesOn(other)
+				tr.lane.admit(tr.t, tr.destination(stream), 0)
+				if status, _ := tr.term(); status != 0 {
+					tr.score.find("exit status %d after SIGTERM", status)
+				}
+				tr.start()
+				tr.flows()
 			}
 		},
 	},
@@ -40,7 +102,7 @@ var contentsFaults = []fault{
 // shardStops waits until a stream has stopped for a reason that names all of words, and returns it.
 func (tr *trial) shardStops(stream string, words ...string) (reason string) {
 	tr.t.Helper()
-	eventually(tr.t, 30*time.Second, stream+" stops", func() bool {
+	eventually(tr.t, 90*time.Second, stream+" stops", func() bool {
 		shards := tr.shards(stream)
 		if len(shards) != 1 || shards[0].State != "stopped" {
 			return false
@@ -99,22 +161,4 @@ func (tr *trial) republish() {
 		}
 	}
 	tr.start()
-}
-
-// limit changes the limits of a stream of JetStream, given how it stands.
-func (tr *trial) limit(stream string, change func(*jetstream.StreamConfig, jetstream.StreamState)) {
-	tr.t.Helper()
-	ctx, cancel := context.WithTimeout(tr.t.Context(), 20*time.Second)
-	defer cancel()
-	js := tr.lane.nats.JetStream(tr.t)
-	s, err := js.Stream(ctx, tr.destination(stream))
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	config := s.CachedInfo().Config
-	config.Discard = jetstream.DiscardNew
-	change(&config, s.CachedInfo().State)
-	if _, err := js.UpdateStream(ctx, config); err != nil {
-		tr.t.Fatal(err)
-	}
 }

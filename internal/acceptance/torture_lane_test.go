@@ -3,6 +3,7 @@ package acceptance
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,59 @@ func (l *lane) remake(t testing.TB, name string) {
 		t.Fatal(err)
 	}
 	l.open(t, name)
+}
+
+// admit bounds the messages that the place of a destination lets in, in bytes; 0 is the bus's default.
+func (l *lane) admit(t testing.TB, name string, bytes int) {
+	t.Helper()
+	if l.kafka != nil {
+		var limit *string
+		if bytes > 0 {
+			text := strconv.Itoa(bytes)
+			limit = &text
+		}
+		l.kafka.ConfigureTopic(t, name, map[string]*string{"max.message.bytes": limit})
+		return
+	}
+	if bytes == 0 {
+		bytes = -1
+	}
+	l.configure(t, name, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgSize = int32(bytes) })
+}
+
+// snapshot returns a copy of all that the bus holds, restore puts it in its place.
+func (l *lane) snapshot(t testing.TB) string {
+	t.Helper()
+	if l.kafka != nil {
+		return l.kafka.Snapshot(t)
+	}
+	return l.nats.Snapshot(t)
+}
+
+func (l *lane) restore(t testing.TB, snapshot string) {
+	t.Helper()
+	if l.kafka != nil {
+		l.kafka.Restore(t, snapshot)
+	} else {
+		l.nats.Restore(t, snapshot)
+	}
+}
+
+// configure changes a stream of JetStream, given how it stands.
+func (l *lane) configure(t testing.TB, name string, change func(*jetstream.StreamConfig, jetstream.StreamState)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	js := l.nats.JetStream(t)
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	change(&config, stream.CachedInfo().State)
+	if _, err := js.UpdateStream(ctx, config); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // harvest hands each message of a destination to take, each place in its order, with the time at which the bus stored it.

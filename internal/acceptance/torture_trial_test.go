@@ -29,7 +29,9 @@ type trial struct {
 	stopped func()
 	// points are those of withFailpoints.
 	points *failpoints
-	score  score
+	// letters are the rows that the bus refuses; nil where it refuses none.
+	letters *letters
+	score   score
 }
 
 // facts and entities are the streams of a trial, named as their tables.
@@ -212,6 +214,9 @@ func (tr *trial) judge() {
 	tr.t.Helper()
 	s := &tr.score
 	rows := newRuling(tr.facts.Record().Rows(), expectations{reconciled: tr.fault.torn})
+	if tr.letters != nil {
+		rows.aside = tr.letters.tokens
+	}
 	tr.lane.harvest(tr.t, tr.destination(facts), rows.message)
 	a := rows.end()
 	s.count(facts, &a)
@@ -219,6 +224,7 @@ func (tr *trial) judge() {
 	// What vanished, and what was changed without a trace, reconcile finds.
 	tr.asks(entities, "")
 	r := newStateRuling(stateSchemas(tr.t), tr.entities.Histories())
+	r.letters = tr.letters
 	tr.lane.harvest(tr.t, tr.destination(entities), r.message)
 	r.ended()
 	if tr.fault.torn {
@@ -244,7 +250,11 @@ func (tr *trial) judge() {
 func (tr *trial) verify() {
 	tr.t.Helper()
 	status, stdout, stderr := bridge(tr.t, tr.env, "verify", "--json")
-	if status != 0 && !tr.fault.torn {
+	if tr.letters != nil {
+		if err := tr.letters.excuses(stdout); err != nil {
+			tr.score.find("bridge verify: %v: %.600s", err, stdout)
+		}
+	} else if status != 0 && !tr.fault.torn {
 		tr.score.find("bridge verify: exit status %d: %.600s %.600s", status, stdout, stderr)
 	}
 }
