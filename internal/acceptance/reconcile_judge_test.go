@@ -151,6 +151,8 @@ type stateRuling struct {
 	contents map[uint64]string
 	// letters are the events that were put aside, nil for none.
 	letters *letters
+	// torn says that what was known of entities was lost.
+	torn bool
 }
 
 // newStateRuling begins to compare what a consumer received with what a workload did: each sequence of events about an entity must be one
@@ -194,19 +196,26 @@ func (r *stateRuling) message(m received) {
 		if r.repeated++; was != sum {
 			r.fault("one id for two events", "%s: %.300s", e, m.value)
 		}
-		return
+		if !r.anew(e) {
+			return
+		}
+	} else {
+		r.first[e.ID] = sum
+		r.published++
+		r.ops[string(e.op)+strings.ToLower(e.reason)]++
+		r.origins[m.headers["bridge-origin"]]++
+		r.valid(e)
 	}
-	r.first[e.ID] = sum
-	r.published++
-	r.ops[string(e.op)+strings.ToLower(e.reason)]++
-	r.origins[m.headers["bridge-origin"]]++
-	r.valid(e)
 	c := r.chains[e.key]
 	if c == nil {
 		c = &chain{version: -1}
 		r.chains[e.key] = c
 	}
 	r.content(e)
+	if r.anew(e) {
+		// The state may be the one that came last.
+		c.last, c.version = stateEvent{}, max(c.version-1, -1)
+	}
 	if aside := r.letters.aside(e); !aside {
 		r.follows(c, e)
 	} else if e.op == event.Modified && e.state == c.last.state {
@@ -218,6 +227,11 @@ func (r *stateRuling) message(m received) {
 		r.order(c, e)
 	}
 	c.last = e
+}
+
+// anew reports whether the chain of an entity begins with an event, though another may have begun before.
+func (r *stateRuling) anew(e stateEvent) bool {
+	return r.torn && e.op == event.Added && len(e.Links) == 0
 }
 
 // valid judges an event by itself.

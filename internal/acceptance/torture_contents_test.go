@@ -17,7 +17,7 @@ var contentsFaults = []fault{
 			for _, stream := range []string{facts, entities} {
 				tr.lane.remake(tr.t, tr.destination(stream))
 			}
-			tr.republish()
+			tr.republish(false)
 		},
 	},
 	{
@@ -28,7 +28,7 @@ var contentsFaults = []fault{
 			tr.flows()
 			tr.sometime(3 * time.Second)
 			tr.lane.restore(tr.t, before)
-			tr.republish()
+			tr.republish(true)
 		},
 	},
 	{
@@ -43,7 +43,7 @@ var contentsFaults = []fault{
 			}
 			tr.lane.restore(tr.t, before)
 			tr.start()
-			tr.republish()
+			tr.republish(true)
 		},
 	},
 	{
@@ -140,10 +140,12 @@ func (tr *trial) refuses(phrase string) {
 // resolving is the command in the reason of a stream that has stopped because the bus has lost messages.
 var resolving = regexp.MustCompile("stop bridge, then `bridge ([^`]+)`")
 
-// republish waits until the streams stop, stops the program, types what they ask for, and starts the program.
-func (tr *trial) republish() {
+// republish waits until the streams stop, stops the program, does what they ask for, and starts the program. restored says that the bus
+// has gone back to an earlier state.
+func (tr *trial) republish(restored bool) {
 	tr.t.Helper()
 	var commands [][]string
+	var empty []bool
 	for _, stream := range []string{facts, entities} {
 		reason := tr.shardStops(stream, "the bus has lost acknowledged messages", tr.destination(stream))
 		found := resolving.FindStringSubmatch(reason)
@@ -151,11 +153,15 @@ func (tr *trial) republish() {
 			tr.t.Fatalf("%s stops and names no command: %s", stream, reason)
 		}
 		commands = append(commands, strings.Fields(found[1]))
+		empty = append(empty, strings.Contains(reason, "empty the destination"))
 	}
 	if status, _ := tr.term(); status != 0 {
 		tr.score.find("exit status %d after SIGTERM", status)
 	}
-	for _, command := range commands {
+	for i, command := range commands {
+		if restored && empty[i] {
+			tr.lane.remake(tr.t, tr.destination(command[2]))
+		}
 		if status, stdout, stderr := bridge(tr.t, tr.env, command...); status != 0 {
 			tr.t.Fatalf("bridge %q: exit status %d: %s%s", command, status, stdout, stderr)
 		}

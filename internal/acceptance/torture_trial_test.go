@@ -224,7 +224,7 @@ func (tr *trial) judge() {
 	// What vanished, and what was changed without a trace, reconcile finds.
 	tr.asks(entities, "")
 	r := newStateRuling(stateSchemas(tr.t), tr.entities.Histories())
-	r.letters = tr.letters
+	r.letters, r.torn = tr.letters, tr.fault.torn
 	tr.lane.harvest(tr.t, tr.destination(entities), r.message)
 	r.ended()
 	if tr.fault.torn {

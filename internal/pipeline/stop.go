@@ -42,8 +42,12 @@ func (s *Shard) nameLoss(err error) error {
 	if !errors.Is(err, sink.ErrBehind) {
 		return err
 	}
-	return fmt.Errorf("%w: once the cause is known, stop bridge, then `bridge checkpoint set %s %s 0` has all of the table published again",
-		err, s.opts.Stream, s.opts.Name)
+	former := ""
+	if s.view != nil {
+		former = "; if the bus has gone back to an earlier state, empty the destination of the stream first, where entities live that are gone since"
+	}
+	return fmt.Errorf("%w: once the cause is known, stop bridge, then `bridge checkpoint set %s %s 0` has all of the table published again%s",
+		err, s.opts.Stream, s.opts.Name, former)
 }
 
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped because ids are used again then reads all of

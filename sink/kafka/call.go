@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,9 @@ type call struct {
 	open atomic.Int64
 	// settled is closed when no run is open any more.
 	settled chan struct{}
+	// failed ends with the cause that a partition has lost records.
+	failed context.Context
+	fail   context.CancelCauseFunc
 
 	// mu is held for reading while a lane reads the batch or writes a result, and for writing to leave.
 	mu   sync.RWMutex
@@ -37,12 +41,12 @@ type run struct {
 	rejection *sink.Rejection
 	// moved ends the run early because the lane leads nowhere any more.
 	moved bool
-	// fault ends the run early because the partition has lost records.
-	fault error
 }
 
 func newCall(batch []sink.Message) *call {
-	return &call{batch: batch, status: make([]sink.Status, len(batch))}
+	c := &call{batch: batch, status: make([]sink.Status, len(batch))}
+	c.failed, c.fail = context.WithCancelCause(context.Background())
+	return c
 }
 
 // enter hands the runs to their lanes.
@@ -93,16 +97,6 @@ func (c *call) moved() []int {
 	}
 	slices.Sort(index)
 	return index
-}
-
-// fault returns why runs ended early, nil when none did.
-func (c *call) fault() error {
-	for _, r := range c.runs {
-		if r.fault != nil {
-			return r.fault
-		}
-	}
-	return nil
 }
 
 // outcome sums up the runs. The lanes are done with the call.

@@ -272,13 +272,14 @@ func (l *lane) raise(base int64, count int) error {
 	return nil
 }
 
-// refuse ends all runs with an error.
+// refuse ends the calls of all runs with an error.
 func (l *lane) refuse(err error) {
 	l.mu.Lock()
-	runs := slices.Clone(l.queue)
+	runs := l.queue
+	l.queue = nil
 	l.mu.Unlock()
 	for _, r := range runs {
-		l.settle(r, func() { r.fault = err })
+		r.call.fail(err)
 	}
 }
 
@@ -287,7 +288,7 @@ func (l *lane) settle(r *run, note func()) {
 	ended := false
 	r.call.present(func() {
 		note()
-		ended = r.next == len(r.index) || r.rejection != nil || r.moved || r.fault != nil
+		ended = r.next == len(r.index) || r.rejection != nil || r.moved
 	})
 	if !ended {
 		return

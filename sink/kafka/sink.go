@@ -75,6 +75,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	c := newCall(batch)
+	defer c.fail(nil)
 	rejected, pending := s.screen(c)
 	for len(pending) > 0 {
 		if err := context.Cause(ctx); err != nil {
@@ -87,12 +88,13 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		c.enter(runs)
 		select {
 		case <-c.settled:
+		case <-c.failed.Done():
+			// Other partitions may be away for any time.
+			c.leave()
+			return c.outcome(rejected), context.Cause(c.failed)
 		case <-ctx.Done():
 			c.leave()
 			return c.outcome(rejected), context.Cause(ctx)
-		}
-		if err := c.fault(); err != nil {
-			return c.outcome(rejected), err
 		}
 		pending = c.moved()
 	}
