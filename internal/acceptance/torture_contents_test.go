@@ -55,7 +55,7 @@ var contentsFaults = []fault{
 					c.Discard, c.MaxMsgs = jetstream.DiscardNew, int64(now.Msgs)+20
 				})
 			}
-			tr.refuses("maximum messages")
+			tr.unreadyFor("maximum messages")
 			tr.outage(20 * time.Second)
 			for _, stream := range []string{facts, entities} {
 				tr.lane.configure(tr.t, tr.destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
@@ -121,8 +121,8 @@ func (tr *trial) shardStops(stream string, words ...string) (reason string) {
 	return reason
 }
 
-// refuses waits until the program is unready for a reason that has a phrase in it.
-func (tr *trial) refuses(phrase string) {
+// unreadyFor waits until the program is unready for a reason that has a phrase in it.
+func (tr *trial) unreadyFor(phrase string) {
 	tr.t.Helper()
 	body := ""
 	defer func() {
