@@ -7,6 +7,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/outage"
 	"bridge/source"
 )
 
@@ -14,6 +15,7 @@ import (
 type Reconciler struct {
 	opts    Options
 	log     *slog.Logger
+	faults  *outage.Log
 	tracker tracker
 
 	// reading is full while somebody uses the source: the scan reads ahead of what is compared.
@@ -24,7 +26,8 @@ type Reconciler struct {
 // New returns a reconciler under o.
 func New(o Options) *Reconciler {
 	o = o.withDefaults()
-	r := &Reconciler{opts: o, log: o.Logger.With("stream", o.Stream, "shard", o.Shard), reading: make(chan struct{}, 1)}
+	log := o.Logger.With("stream", o.Stream, "shard", o.Shard)
+	r := &Reconciler{opts: o, log: log, faults: outage.New(log), reading: make(chan struct{}, 1)}
 	r.tracker.status.Stream, r.tracker.status.Shard = o.Stream, o.Shard
 	return r
 }

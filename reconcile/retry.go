@@ -29,30 +29,34 @@ func isPermanent(err error) bool {
 	return false
 }
 
+// place is where the faults of a run are, for the log.
+const place = "reconcile"
+
 // retry tries until it succeeds, fails for good, has failed for as long as the patience, or ctx ends.
 func (r *Reconciler) retry(ctx context.Context, what string, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second}
 	var since time.Time
-	for failures := 0; ; failures++ {
+	for {
 		ended := r.tracker.try()
 		err := try()
 		ended()
 		switch {
 		case err == nil:
-			if !since.IsZero() {
-				r.log.Info("reconcile goes on", "after", time.Since(since).Round(time.Millisecond), "failures", failures)
-			}
+			r.faults.OK(place)
 			return nil
 		case ctx.Err() != nil:
+			r.faults.Forget(place)
 			return context.Cause(ctx)
 		case isPermanent(err):
+			r.faults.Forget(place)
 			return fmt.Errorf("%s: %w", what, err)
 		case since.IsZero():
 			since = time.Now()
-			r.log.Warn("reconcile waits", "at", what, "error", err)
 		case time.Since(since) > r.opts.Patience:
+			r.faults.Forget(place)
 			return fmt.Errorf("%s, in vain for %s: %w", what, r.opts.Patience, err)
 		}
+		r.faults.Fail(place, fmt.Errorf("%s: %w", what, err))
 		if err := pause.Wait(ctx); err != nil {
 			return err
 		}

@@ -240,6 +240,7 @@ func (tr *trial) judge() {
 		s.find("%d messages were stored twice", s.Repeated)
 	}
 	s.LogLines = strings.Count(tr.log.String(), "\n")
+	s.Findings = append(s.Findings, chatter(tr.log.String())...)
 	tr.verify()
 	if len(s.Findings) > 0 {
 		tr.t.Errorf("%s", strings.Join(s.Findings, "\n"))
