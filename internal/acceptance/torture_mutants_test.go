@@ -44,6 +44,9 @@ func mutantTorture(t *testing.T) {
 		}
 	})
 	fmt.Fprintf(os.Stderr, "torture: %d of %d mutants found\n", len(m.Trials), len(hunts))
+	if len(m.Trials) < len(hunts) {
+		t.Errorf("%d of %d mutants were found", len(m.Trials), len(hunts))
+	}
 }
 
 // hunt fails the test unless trials of the mutant show that something is wrong. Chance has more than one throw.

@@ -60,6 +60,9 @@ func TestTorture(t *testing.T) {
 		}
 	})
 	m.print()
+	if len(m.Trials) < len(plan) {
+		t.Errorf("%d of %d trials were run: servers are missing, or a lane has ended early", len(m.Trials), len(plan))
+	}
 	if *tortureWrite != "" {
 		if err := m.write(*tortureWrite); err != nil {
 			t.Error(err)
