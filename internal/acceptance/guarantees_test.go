@@ -89,3 +89,20 @@ func TestTheCostsNameBenchmarksThatExist(t *testing.T) {
 		}
 	}
 }
+
+func TestThePageOfThePerformanceNamesBenchmarksThatExist(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "performance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := testNames(t)
+	matches := named.FindAllStringSubmatch(string(page), -1)
+	for _, match := range matches {
+		if !known[match[1]] {
+			t.Errorf("docs/performance.md names %s, which no package has", match[1])
+		}
+	}
+	if len(matches) == 0 {
+		t.Error("docs/performance.md names no benchmark")
+	}
+}

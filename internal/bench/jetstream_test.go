@@ -22,6 +22,9 @@ type natsBus struct {
 	js     jetstream.JetStream
 }
 
+// patience bounds requests to a server that has all its hands full. By itself the library waits for 5 s.
+const patience = time.Minute
+
 func openJetStream(t *testing.T) bus {
 	t.Helper()
 	server := testenv.NATS(t)
@@ -52,14 +55,18 @@ func (b natsBus) open(t testing.TB, place string) string {
 
 func (b natsBus) drop(t testing.TB, place string) {
 	t.Helper()
-	if err := b.js.DeleteStream(t.Context(), place); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := b.js.DeleteStream(ctx, place); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (b natsBus) count(t testing.TB, place string) int64 {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), place)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := b.js.Stream(ctx, place)
 	if err != nil {
 		t.Fatal(err)
 	}

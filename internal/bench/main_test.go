@@ -118,8 +118,8 @@ func (b *bench) run() {
 		b.idleCosts()
 	}
 	if b.plan.has(report.Growth) {
-		for _, rows := range b.plan.growth {
-			b.throughput(rows, b.plan.growthRounds, items{report.Scan: true, report.Bridge: true, report.Reconcile: true})
+		for _, one := range b.plan.growth {
+			b.throughput(one.rows, one.rounds, items{report.Scan: true, report.Bridge: true, report.Reconcile: true})
 		}
 	}
 	b.report.Took = time.Since(b.began).Seconds()

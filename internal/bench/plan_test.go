@@ -46,9 +46,8 @@ type plan struct {
 	buses  []string
 	rows   int
 	rounds int
-	// growth are further sizes of the table, each measured in so many rounds.
-	growth       []int
-	growthRounds int
+	// growth are further sizes of the table.
+	growth []size
 	// latencyFor is how long the rows are written whose latency counts, after latencyWarm.
 	latencyFor, latencyWarm time.Duration
 	rates                   []int
@@ -66,10 +65,13 @@ type plan struct {
 	out    io.Writer
 }
 
+// size is a table of so many rows, on which all parts are measured so many times.
+type size struct{ rows, rounds int }
+
 // fullPlan takes less than an hour on two cores.
 func fullPlan() plan {
 	return plan{
-		rows: 1_000_000, rounds: 5, growth: []int{100_000, 5_000_000}, growthRounds: 2,
+		rows: 1_000_000, rounds: 5, growth: []size{{100_000, 3}, {5_000_000, 1}},
 		latencyFor: 15 * time.Second, latencyWarm: 3 * time.Second, rates: []int{100, 1000, 5000}, windows: []time.Duration{time.Second, 0},
 		// A shard that has been quiet for ten seconds is polled half as often.
 		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleSettle: 15 * time.Second,
@@ -79,7 +81,7 @@ func fullPlan() plan {
 
 func quickPlan() plan {
 	p := fullPlan()
-	p.rows, p.rounds, p.growth, p.growthRounds = 50_000, 1, []int{10_000}, 1
+	p.rows, p.rounds, p.growth = 50_000, 1, []size{{10_000, 1}}
 	p.latencyFor, p.latencyWarm, p.rates = 2*time.Second, 500*time.Millisecond, []int{100, 1000}
 	p.shards, p.idleFor, p.idleSettle = []int{1, 50}, 2*time.Second, time.Second
 	return p
