@@ -64,6 +64,9 @@ func (m *matrix) write(folder string) error {
 	var b bytes.Buffer
 	b.WriteString(matrixHead)
 	fmt.Fprintf(&b, "Made by `make torture` on %s in %.0f minutes, with the seed %d.\n", m.Begun.Format(time.DateOnly), float64(m.Took)/60, m.Seed)
+	if m.Short {
+		b.WriteString("This is the short form: where a row names a longer time, something was away for 5 s.\n")
+	}
 	m.table(&b)
 	b.WriteString(absentFaults())
 	if err := os.WriteFile(filepath.Join(folder, "fault-matrix.md"), b.Bytes(), 0o644); err != nil {

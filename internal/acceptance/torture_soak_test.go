@@ -40,7 +40,7 @@ func soakTorture(t *testing.T) {
 	var scores []soakScore
 	t.Run("soak", func(t *testing.T) {
 		for _, name := range []string{"kafka", "nats"} {
-			if *tortureBus != "" && *tortureBus != name {
+			if *tortureBus != "" && *tortureBus != "both" && *tortureBus != name {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {

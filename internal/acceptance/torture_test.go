@@ -16,7 +16,7 @@ import (
 var (
 	tortureSeed    = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
 	tortureFault   = flag.String("fault", "", "a regular expression: only the faults whose names it matches")
-	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats")
+	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats; both is each fault on both of them, in the short form, too")
 	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
 	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
 	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
@@ -97,7 +97,7 @@ func planTorture(t *testing.T) []planned {
 			buses = buses[turn%2 : turn%2+1]
 		}
 		for _, bus := range buses {
-			if *tortureBus == "" || *tortureBus == bus {
+			if *tortureBus == "" || *tortureBus == "both" || *tortureBus == bus {
 				plan = append(plan, planned{f, bus})
 			}
 		}
