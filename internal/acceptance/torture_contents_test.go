@@ -3,6 +3,7 @@ package acceptance
 import (
 	"regexp"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -59,6 +60,18 @@ var contentsFaults = []fault{
 			tr.outage(20 * time.Second)
 			for _, stream := range []string{facts, entities} {
 				tr.lane.configure(tr.t, tr.destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
+			}
+		},
+	},
+	{
+		name: "leader-moved", family: "bus contents", what: "on a bus of three servers other leaders are elected again and again for 30 s",
+		on: func(t testing.TB, l *lane) *lane { return l.clustered(t) },
+		inject: func(tr *trial) {
+			for end := time.Now().Add(tr.within(30 * time.Second)); time.Now().Before(end); {
+				for _, stream := range []string{facts, entities} {
+					tr.lane.moveLeaders(tr.t, tr.destination(stream))
+					tr.sometime(500 * time.Millisecond)
+				}
 			}
 		},
 	},

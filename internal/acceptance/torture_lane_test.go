@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"bridge/internal/testenv"
@@ -24,6 +25,10 @@ type lane struct {
 	db    *testenv.MariaDBServer
 	// busProxy and dbProxy are ways to the servers that networkFaults do their harm to.
 	busProxy, dbProxy *testenv.Proxy
+	// leaders are the brokers of a cluster of Kafka that moves leaders, replicas is how many a stream of a cluster of NATS has; neither
+	// where the bus is one server.
+	leaders  *kfake.Cluster
+	replicas int
 }
 
 func newLane(t *testing.T, name string) *lane {
@@ -31,7 +36,7 @@ func newLane(t *testing.T, name string) *lane {
 	l := &lane{name: name, db: testenv.StartMariaDB(t)}
 	l.dbProxy = testenv.StartProxy(t, l.db.Addr)
 	if name == "kafka" {
-		l.kafka = testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true})
+		l.kafka = testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, SASL: true})
 		l.bus, l.busProxy = kafkaBus{l.kafka}, l.kafka.Proxy()
 	} else {
 		l.nats = testenv.StartNATS(t)
@@ -53,12 +58,41 @@ func (l *lane) heal(t testing.TB) {
 	}
 }
 
+// clustered returns a lane with the same database and a bus of three servers.
+func (l *lane) clustered(t testing.TB) *lane {
+	t.Helper()
+	other := *l
+	if l.kafka != nil {
+		other.kafka, other.leaders = testenv.FakeKafka(t, 3)
+		other.bus = kafkaBus{other.kafka}
+		return &other
+	}
+	other.nats, other.replicas = testenv.InProcessNATSCluster(t)[0], 3
+	other.bus = natsBus{other.nats}
+	return &other
+}
+
+// moveLeaders has the leaders of all parts of a destination step down.
+func (l *lane) moveLeaders(t testing.TB, name string) {
+	t.Helper()
+	if l.leaders != nil {
+		l.leaders.ShufflePartitionLeaders()
+		return
+	}
+	// A request that meets no leader asks nobody to step down.
+	_, _ = l.nats.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+}
+
 // open makes the place for a destination, whose messages carry the time at which the bus stored them, and returns what to set as
 // DESTINATION.
 func (l *lane) open(t testing.TB, name string) (destination string) {
 	t.Helper()
 	if l.kafka == nil {
-		return l.bus.open(t, name)
+		destination = l.bus.open(t, name)
+		if l.replicas > 1 {
+			l.configure(t, name, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Replicas = l.replicas })
+		}
+		return destination
 	}
 	appended := "LogAppendTime"
 	l.kafka.CreateTopic(t, name, 8, map[string]*string{"message.timestamp.type": &appended})
@@ -146,8 +180,8 @@ func (l *lane) harvest(t testing.TB, name string, take func(received)) {
 }
 
 // harvestKafka reads until it has had all offsets up to end, the sum over the partitions.
-func harvestKafka(ctx context.Context, broker, topic string, end int64, take func(received)) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+func harvestKafka(ctx context.Context, brokers, topic string, end int64, take func(received)) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return err

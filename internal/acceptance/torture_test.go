@@ -119,6 +119,8 @@ type fault struct {
 	repeats bool
 	// torn says that what is known of entities was lost with a checkpoint or a bus: the chain of their events begins anew.
 	torn bool
+	// on returns the lane that the trial is on, in place of that of its bus: one with the same database and another bus. Optional.
+	on func(testing.TB, *lane) *lane
 	// prepare is called before the program starts, to set its environment or other ways to its servers. Optional.
 	prepare func(*trial)
 	// inject does the harm while there is load, and returns when it is over and whatever a person has to do is done.
@@ -129,7 +131,7 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults, pointFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
+	return slices.Concat(processFaults, pointFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults, loginFaults)
 }
 
 // matrix is what came of all trials. It is safe for concurrent use.

@@ -50,6 +50,10 @@ func (l *lane) suffer(t testing.TB, f fault, path string) (s score) {
 		s.Passed = !t.Failed()
 	}()
 	l.heal(t)
+	if f.on != nil {
+		l = f.on(t, l)
+		tr.lane = l
+	}
 	ofFacts, ofEntities := tr.usual()
 	tr.set(t, ofFacts, ofEntities)
 	tr.daemon.path = path
@@ -260,12 +264,15 @@ func (tr *trial) verify() {
 	}
 }
 
-// outage lets a while pass in which something is away: d in the long form, at most 5 s in the short one.
-func (tr *trial) outage(d time.Duration) {
+// outage lets a while pass in which something is away.
+func (tr *trial) outage(d time.Duration) { pause(tr.within(d)) }
+
+// within is how long harm lasts: d in the long form, at most 5 s in the short one.
+func (tr *trial) within(d time.Duration) time.Duration {
 	if *tortureShort {
-		d = min(d, 5*time.Second)
+		return min(d, 5*time.Second)
 	}
-	pause(d)
+	return d
 }
 
 // sometime lets up to d pass, by chance.
