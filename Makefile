@@ -53,7 +53,7 @@ figures: ## Measure the static binary: size, start to first event, idle memory
 bench: ## Measure scan, publish, bridge, latency, idle cost and growth on real servers: under an hour; ARGS=--quick a minute, ARGS=--help says more
 	@scripts/test-deps
 	@go test -c -o bin/bench.test ./internal/bench
-	@cd internal/bench && BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
+	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: ## Run the benchmarks that need no server, as benchstat reads them: COUNT (6) times those that match BENCH (all)
