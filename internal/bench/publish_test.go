@@ -22,7 +22,7 @@ func publishOurs(s sink.Sink, j job, begin func()) (count, size int64, err error
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := s.Ready(context.Background()); err != nil {
+	if err := untilReady(s); err != nil {
 		return 0, 0, err
 	}
 	batch := make([]sink.Message, 0, batchRows)
@@ -51,6 +51,17 @@ func publishOurs(s sink.Sink, j job, begin func()) (count, size int64, err error
 		count += int64(len(batch))
 	}
 	return count, size, nil
+}
+
+// untilReady waits for a bus that answers late because it has its hands full.
+func untilReady(s sink.Sink) error {
+	for deadline := time.Now().Add(patience); ; {
+		err := s.Ready(context.Background())
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		<-time.After(100 * time.Millisecond)
+	}
 }
 
 // publish measures one round of publishing a spool by the library and by our sink, each to a place of its own, and returns the shorter
