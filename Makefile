@@ -11,7 +11,7 @@ BENCH ?= .
 COUNT ?= 6
 MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/pipeline ./internal/verify
 # The tests that have a long form.
-SOAK ?= WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls
+SOAK ?= WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
 
 .PHONY: help
 help: ## List the targets

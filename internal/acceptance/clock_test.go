@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -80,10 +79,10 @@ func (d *daemon) logged() []time.Time {
 
 var logTime = regexp.MustCompile(`(?m)^time=(\S+) `)
 
-// TestAWrongClock is part of `make test`: every package is compiled anew for it, once.
+// TestAWrongClock is for the soak: every package is compiled anew for it, and `make torture` sets the clock wrong as well.
 func TestAWrongClock(t *testing.T) {
-	if os.Getenv("BRIDGE_TEST_REAL") == "" {
-		t.Skip("compiles everything anew: part of `make test` (BRIDGE_TEST_REAL=1)")
+	if !soak {
+		t.Skip("compiles everything anew: part of `make soak` (BRIDGE_TEST_SOAK=1)")
 	}
 	t.Parallel()
 	for _, c := range []struct {
