@@ -88,8 +88,8 @@ every way. The writers keep their own record; the judges read the bus with clien
 - *lost*: committed rows and states that never came; *other id*: facts that came again as another event; *out of order*: states of an entity
   behind newer ones; *rolled back*: what never was committed; *wrong content*: events that are not what the table had; *false at the end*: entities
   that the bus folds to something else than the table.
-- *repeated*: messages that the bus stored once more, with the same id and the same bytes. Only a SIGKILL of bridge or of the bus and an older
-  checkpoint bring them; JetStream drops them.
+- *repeated*: messages that the bus stored once more, with the same id and the same bytes. Only a SIGKILL of bridge or of the bus, an older
+  checkpoint and a row at which a stream stops bring them; JetStream drops them.
 - *recovery*: from the end of the harm until all that was committed before it is on the bus and bridge is ready.
 
 ` + "`make torture`" + ` makes this page; ` + "`make torture ARGS='--fault bus-killed --bus nats --seed 7'`" + ` runs one row of it.
