@@ -115,7 +115,8 @@ type fault struct {
 	family, what string
 	// only is the one bus that has it, because says why.
 	only, because string
-	// repeats says that messages may be stored twice: after SIGKILL of bridge or bus, or with an older checkpoint (invariant 6).
+	// repeats says that messages may be stored twice: after SIGKILL of bridge or bus, with an older checkpoint
+	// (invariant 6), or after a stream has stopped in the middle of a batch.
 	repeats bool
 	// torn says that what is known of entities was lost with a checkpoint or a bus: the chain of their events begins anew.
 	torn bool
