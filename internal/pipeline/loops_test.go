@@ -88,6 +88,20 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 			})
 		})
 	}
+	t.Run("not one that has nothing to do until the next poll", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newStuckBench(t)
+			b.opts.PollInterval = time.Hour
+			s, stop := b.run(t)
+			for range 5 * 60 {
+				<-time.After(time.Minute)
+				if got := still(s); got > limit/2 {
+					t.Fatalf("the %s has stood still for %s", s.Status().Loop, got)
+				}
+			}
+			stop()
+		})
+	})
 	t.Run("a checkpoint that cannot be loaded", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newStuckBench(t)

@@ -26,15 +26,19 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 	defer poll.Stop()
 	for {
 		failpoint.Pass(failpoint.OwnerTurn)
+		// Until the next poll it may be an hour.
+		s.status.rest(owning)
 		select {
 		case <-ctx.Done():
 			return nil
 		case n := <-s.nominated:
+			s.status.turn(owning)
 			if err := s.judge(ctx, n, out); err != nil {
 				return ended(ctx, err)
 			}
 			continue
 		case <-poll.C:
+			s.status.turn(owning)
 		}
 		next := time.Now().Add(s.opts.PollInterval)
 		more, err := s.poll(ctx, &position, out)
