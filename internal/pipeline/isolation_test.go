@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/pipeline"
+	"bridge/reconcile"
 	"bridge/sink"
 )
 
@@ -186,6 +188,35 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("the last turn was %s ago", since)
 		}
 	})
+}
+
+// blinkingStore is a store whose view cannot be read as often as fails says.
+type blinkingStore struct {
+	checkpoint.Store
+	fails atomic.Int64
+}
+
+func (s *blinkingStore) Lookup(ctx context.Context, key checkpoint.Key, entities [][]byte, dst []checkpoint.Known) ([]checkpoint.Known, error) {
+	if s.fails.Add(-1) >= 0 {
+		return dst, errors.New("input/output error")
+	}
+	return s.Store.Lookup(ctx, key, entities, dst)
+}
+
+func TestAViewThatCanBeReadAgainIsNoFault(t *testing.T) {
+	b := newViewBench(t, false)
+	store := &blinkingStore{Store: b.store}
+	b.store = store
+	b.table.Insert("a", "ok", "0", now())
+	s, _ := b.run(t)
+	eventually(t, "drained", func() bool { return b.position(t) == 1 && s.Status().State == pipeline.Running })
+	store.fails.Store(1)
+	// It is no news: nothing is saved.
+	nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
+	if store.fails.Load() >= 0 {
+		t.Fatal("the view was not read")
+	}
+	eventually(t, "running again", func() bool { return s.Status().State == pipeline.Running })
 }
 
 func TestStartLatestOnAnEmptyTable(t *testing.T) {

@@ -88,6 +88,8 @@ type stage int
 const (
 	reading stage = iota
 	saving
+	// consulting reads the saved view.
+	consulting
 	stages
 )
 
@@ -107,6 +109,11 @@ func (t *tracker) update(change func(*Status)) {
 
 func (t *tracker) fault(at stage, err error) {
 	t.update(func(*Status) { t.faults[at] = err.Error() })
+}
+
+// healed ends a fault.
+func (t *tracker) healed(at stage) {
+	t.update(func(*Status) { t.faults[at] = "" })
 }
 
 // polled notes that the source answered, and the highest id of the table; it ends a fault and a stop, and returns how long that has lasted.

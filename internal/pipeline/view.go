@@ -148,8 +148,10 @@ func (s *Shard) know(ctx context.Context) error {
 // consult reads from the saved view, and waits for a disk that is away.
 func (s *Shard) consult(ctx context.Context, read func() error) error {
 	place := func(ctx context.Context) string { return s.saveFault(ctx) + "/view" }
-	err := s.retry(ctx, effort{owning, saving, place}, read)
+	err := s.retry(ctx, effort{owning, consulting, place}, read)
 	if err == nil {
+		// It says nothing about whether the disk takes a save.
+		s.status.healed(consulting)
 		s.opts.Faults.OK(place(ctx))
 	}
 	return err
