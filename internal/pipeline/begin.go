@@ -53,11 +53,16 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	}
 	s.status.saved(state.Position)
 	s.openCursor(state.Cursor)
-	if s.tailless() && s.view == nil {
-		return state, fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
-			"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.gaps.traits.OrderWhy)
+	return state, s.refuseTailless()
+}
+
+// refuseTailless is the error of a release stream whose ids have no order.
+func (s *Shard) refuseTailless() error {
+	if !s.tailless() || s.view != nil {
+		return nil
 	}
-	return state, nil
+	return fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
+		"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.gaps.traits.OrderWhy)
 }
 
 // tailless reports whether the ids have no order, so that only reconcile and the second cursor find rows.

@@ -22,6 +22,8 @@ type nomination struct {
 	reconcile.Nomination
 	// letters are sent again; nil for a nomination of reconcile.
 	letters []*resending
+	// asker ends when nobody waits for the letters any more; nil for a nomination of reconcile, which the owner sees to in any case.
+	asker   context.Context
 	verdict reconcile.Verdict
 	// open counts the batches that are not saved, and one more while the owner reads.
 	open    atomic.Int64
@@ -32,6 +34,19 @@ func (n *nomination) settle() {
 	if n.open.Add(-1) == 0 {
 		close(n.settled)
 	}
+}
+
+// left reports whether whoever asked has left.
+func (n *nomination) left() bool { return n != nil && n.asker != nil && n.asker.Err() != nil }
+
+// within returns a context that ends with ctx and when whoever asked has left.
+func (n *nomination) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if n == nil || n.asker == nil {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(n.asker, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // lifetime is one attempt to run the shard.
@@ -298,7 +313,7 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 		page.Reset()
 		pages.Put(page)
 	}()
-	if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, page) }); err != nil {
+	if err := s.readNamed(ctx, q, n, page); err != nil {
 		return false, err
 	}
 	if err := s.bind(page.Columns); err != nil {
@@ -326,4 +341,15 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 		b.settled = n.settle
 	}
 	return false, s.handOver(ctx, b, out)
+}
+
+// readNamed reads what was named into page. A row that cannot be read holds up the tail no longer than somebody waits for it.
+func (s *Shard) readNamed(ctx context.Context, q source.Query, n *nomination, page *source.Page) error {
+	reading, end := n.within(ctx)
+	defer end()
+	err := s.retry(reading, s.reads(), func() error { return s.readInto(reading, q, page) })
+	if err != nil && n.left() && ctx.Err() == nil && !permanent(err) {
+		return errLeft
+	}
+	return err
 }

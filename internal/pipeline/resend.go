@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/sink"
 	"bridge/source"
@@ -92,21 +93,26 @@ func (r *resending) refused(reason string) {
 	r.outcome.Fate, r.outcome.Why = RefusedAgain, reason
 }
 
-// errDry ends a read whose batch is not published.
-var errDry = errors.New("nothing is published")
+var (
+	// errDry ends a read whose batch is not published.
+	errDry = errors.New("nothing is published")
+	// errLeft ends a read that nobody waits for any more.
+	errLeft = errors.New("whoever asked has left")
+)
 
 // Resend has the owner read again what letters name and publish what is true then, and blocks until that is saved. Said twice it
 // publishes the same event again, or nothing. With dry nothing is published. An error says that the shard stopped or ctx ended: any part may
-// have been published.
+// have been published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]LetterOutcome, error) {
-	n := &nomination{letters: resendings(letters, dry)}
+	n := &nomination{letters: resendings(letters, dry), asker: ctx}
 	if err := s.nominate(ctx, n); err != nil {
 		return nil, err
 	}
 	return outcomesOf(n.letters), nil
 }
 
-// Preview is a dry Resend for a shard that does not run, from its checkpoint and its table alone.
+// Preview is a dry Resend for a shard that does not run, from its checkpoint and its table alone. What was on its way at the last end counts as
+// published: a shard that runs sends that first.
 func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome, error) {
 	state, err := s.opts.Store.Load(ctx, s.key())
 	if err != nil {
@@ -115,7 +121,13 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	if s.opts.Kind == event.Capability {
 		s.view = newView()
 	}
-	if err := s.askTraits(ctx); err != nil {
+	if journal := state.Journal; journal != nil {
+		state = checkpoint.MergeStates(state, journal.After)
+		if s.view != nil {
+			s.view.foresee(journal.After.View)
+		}
+	}
+	if err := errors.Join(s.askTraits(ctx), s.refuseTailless()); err != nil {
 		return nil, err
 	}
 	if !s.tailless() {
@@ -159,7 +171,10 @@ func (s *Shard) sendAgain(ctx context.Context, letters []*resending, n *nominati
 		one = s.sendEntity
 	}
 	for _, r := range letters {
-		if err := one(ctx, r, n, out); err != nil && !errors.Is(err, errDry) {
+		if n.left() {
+			return nil
+		}
+		if err := one(ctx, r, n, out); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errLeft) {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,6 +164,58 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		outcomes, err := b.shard(t).Preview(t.Context(), b.letters(t))
 		if expectFates(t, fates(outcomes), "same same gone"); err != nil || len(b.ids(topic)) != 2 {
 			t.Errorf("%v, published %v", err, b.ids(topic))
+		}
+	})
+	t.Run("so does one that stopped in the middle of a batch, where the limit of dead letters ended it", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(5)
+		b.opts.DeadLetter, b.opts.Letters = letter, pipeline.NewLetterLimit("items", 1)
+		b.bus.Reject(refuseRows(2, 4))
+		s, stop := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == pipeline.Stopped })
+		stop()
+		outcomes, err := b.shard(t).Preview(t.Context(), b.letters(t))
+		if expectFates(t, fates(outcomes), "same"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("and one whose ids have no order by now says so", func(t *testing.T) {
+		b, _ := newRefused(t, "2020-01-01 00:00:00.000000")
+		b.opts.IDOrder = source.OrderNone
+		if _, err := b.shard(t).Preview(t.Context(), b.letters(t)); !errors.Is(err, source.ErrUnfit) {
+			t.Errorf("Preview returns %v", err)
+		}
+	})
+	t.Run("a row that cannot be read holds up the tail only while somebody waits for it", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.DeadLetter = letter
+		b.insert(5)
+		b.bus.Reject(refuseRows(2, 4))
+		var broken atomic.Bool
+		asked := make(chan struct{}, 1)
+		b.hook = func(q source.Query) error {
+			if !broken.Load() || len(q.Ranges) == 0 {
+				return nil
+			}
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return errors.New("the page of the row is damaged")
+		}
+		s, _ := b.run(t)
+		eventually(t, "drained", func() bool { return b.position(t) == 5 })
+		b.bus.Reject(nil)
+		broken.Store(true)
+		ctx, leave := context.WithCancel(t.Context())
+		go func() { <-asked; leave() }()
+		if _, err := s.Resend(ctx, b.letters(t), false); !errors.Is(err, context.Canceled) {
+			t.Errorf("Resend returns %v", err)
+		}
+		b.insert(1)
+		eventually(t, "the tail goes on", func() bool { return b.position(t) == 6 })
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) {
+			t.Errorf("published %v", got)
 		}
 	})
 }

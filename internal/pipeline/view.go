@@ -193,6 +193,13 @@ func (v *view) hand(b *batch) {
 	clear(v.staged)
 }
 
+// foresee takes for known what the checkpoint will hold.
+func (v *view) foresee(changes []checkpoint.Change) {
+	for _, c := range changes {
+		v.ahead[string(c.Entity)] = aheadEntry{known: c.Known}
+	}
+}
+
 // encodeStates appends to b the events of those records of page that say something new about their entities, and what the
 // view is to hold. done is told the id of every record that was taken care of, in their order.
 func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, records []source.Record, origin sink.Origin, done func(id uint64)) error {
