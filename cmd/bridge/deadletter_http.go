@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,10 +29,31 @@ var errResendTimeout = fmt.Errorf("it is not done within %s: the bus or the sour
 // ResendRequest asks the owner of a shard to send letters again.
 type ResendRequest struct {
 	// Stream is part of the path.
-	Stream  string            `json:"-"`
-	Shard   string            `json:"shard"`
-	DryRun  bool              `json:"dryRun"`
-	Letters []pipeline.Letter `json:"letters"`
+	Stream  string        `json:"-"`
+	Shard   string        `json:"shard"`
+	DryRun  bool          `json:"dryRun"`
+	Letters lettersToSend `json:"letters"`
+}
+
+// lettersToSend are the letters of a request. A list that is too long is read to one letter more than there may be, since as letters a body
+// takes many times its length. Invariant 7.
+type lettersToSend []pipeline.Letter
+
+func (l *lettersToSend) UnmarshalJSON(text []byte) error {
+	*l = nil
+	list := json.NewDecoder(bytes.NewReader(text))
+	list.DisallowUnknownFields()
+	if begin, err := list.Token(); err != nil || begin != json.Delim('[') {
+		return errors.Join(err, errors.New("letters must be a list"))
+	}
+	for list.More() && len(*l) <= lettersAtOnce {
+		var letter pipeline.Letter
+		if err := list.Decode(&letter); err != nil {
+			return err
+		}
+		*l = append(*l, letter)
+	}
+	return nil
 }
 
 // resent is the answer: what became of each letter, in their order.
@@ -74,7 +97,11 @@ func resendRequestOf(w http.ResponseWriter, r *http.Request) (request ResendRequ
 	}
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxResendBytes))
 	body.DisallowUnknownFields()
-	if err := body.Decode(&request); err != nil {
+	err = body.Decode(&request)
+	if _, more := body.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.Join(more, errors.New("something follows the object"))
+	}
+	if err != nil {
 		return request, fmt.Errorf("read the body, a JSON object with shard, dryRun and letters: %w", err)
 	}
 	if n := len(request.Letters); request.Shard == "" || n == 0 || n > lettersAtOnce {

@@ -106,6 +106,8 @@ func TestRequestsToResend(t *testing.T) {
 		{"needs an event each that is one", path, body(`{"row":17}`), "", nil, 400, "letter 1 has no event"},
 		{"is bounded", path, body(`{"type":"` + strings.Repeat("x", maxResendBytes) + `"}`), "", nil, 413, "send fewer letters"},
 		{"needs a body", path, "", "", nil, 400, "read the body"},
+		{"has a list of letters", path, `{"shard":"t_0","letters":{"row":17}}`, "", nil, 400, "letters must be a list"},
+		{"ends behind the object", path, body(letter) + `{"dryRun":false}`, "", nil, 400, "something follows"},
 		{"does not come from a page of another origin", path, body(letter), "https://elsewhere.example", nil, 403, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,6 +185,22 @@ func TestDeadLettersOfARunningServerInside(t *testing.T) {
 	}()
 	s.call(exitFailed, "stop it, or let bridge deadletter list in with ?listen=", "deadletter list")
 	s.call(exitFailed, "stop it, or let bridge deadletter resend in with ?listen=", "deadletter resend")
+}
+
+func TestALongListOfLettersTakesLittleMemory(t *testing.T) {
+	text := `{"shard":"t_0","letters":[` + strings.Repeat("{},", maxResendBytes/4) + `{}]}`
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r := httptest.NewRequest("POST", "/", strings.NewReader(text))
+			if _, err := resendRequestOf(httptest.NewRecorder(), r); err == nil || !strings.Contains(err.Error(), "1 to 100 letters") {
+				b.Fatal(err)
+			}
+		}
+	})
+	if result.N == 0 || result.AllocedBytesPerOp() > 8*maxResendBytes {
+		t.Errorf("a body of %d bytes takes %d bytes", len(text), result.AllocedBytesPerOp())
+	}
 }
 
 func TestResendByTheRunningBridge(t *testing.T) {
