@@ -54,6 +54,36 @@ func TestATopicThatIsMadeAnewUnderWay(t *testing.T) {
 	})
 }
 
+func TestALossThatOthersFillUpWhileItIsLookedAt(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	first := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	out := publish(t, first, series("t", "before", 0, 10, 4))
+	remake(t, c, "t", 1)
+	// One shard has lost its messages, another one had none on the topic and goes on.
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	looked, filled := make(chan struct{}), make(chan struct{})
+	looks := 0
+	c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if looks++; looks == 2 {
+			close(looked)
+			c.SleepControl(func() { <-filled })
+		}
+		return nil, nil, false
+	})
+	verified := make(chan error, 1)
+	go func() { verified <- s.Verify(deadline(t), out.Marks) }()
+	<-looked
+	more, err := s.Publish(deadline(t), series("t", "after", 0, 20, 4))
+	close(filled)
+	if err != nil {
+		t.Fatalf("Publish returns %d acknowledged, %v", more.Acked(), err)
+	}
+	if err := <-verified; !errors.Is(err, sink.ErrBehind) {
+		t.Errorf("Verify returns %v, want ErrBehind", err)
+	}
+}
+
 // remake deletes a topic and makes it anew.
 func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
 	t.Helper()

@@ -31,6 +31,8 @@ type lane struct {
 	flight *flight
 	// last is the highest offset that was acknowledged, to this process or by a mark to one before; -1 when none was.
 	last int64
+	// watches are those of the marks that are being verified.
+	watches map[*watch]struct{}
 
 	// What follows belongs to the draining goroutine.
 
@@ -265,6 +267,9 @@ func (l *lane) raise(base int64, count int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for w := range l.watches {
+		w.see(base)
+	}
 	if base <= l.last {
 		return behind(&sink.Mark{Place: l.place, Last: uint64(l.last)}, fmt.Sprintf("what came after it has the offset %d", base))
 	}

@@ -46,9 +46,13 @@ func (s *Sink) pin(m *sink.Mark) {
 	if err != nil {
 		return
 	}
+	s.laneOf(topic, partition).pin(m.Last)
+}
+
+func (s *Sink) laneOf(topic string, partition int32) *lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lane(topic, partition).pin(m.Last)
+	return s.lane(topic, partition)
 }
 
 // verify judges one mark.
@@ -61,11 +65,14 @@ func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
 	defer s.faults.ok(who)
 	s.cluster.follow([]string{topic})
 	pause := newBackoff()
+	l := s.laneOf(topic, partition)
+	w := l.watch(m)
+	defer l.unwatch(w)
 	for shorter := 0; ; {
 		end, err := s.endOf(ctx, topic, partition)
 		switch {
 		case err == nil && end > int64(m.Last):
-			return nil
+			return l.judge(w)
 		case err == nil:
 			if shorter++; shorter >= verdictAfter {
 				return behind(m, ending(end))
