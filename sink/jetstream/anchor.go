@@ -16,6 +16,8 @@ type anchor struct {
 	last    uint64
 	// lost is the loss that was found. It stays: only an operator can say what to do.
 	lost error
+	// watches are those of the marks that are being verified.
+	watches map[*watch]struct{}
 }
 
 // raise notes an acknowledgement.
@@ -23,6 +25,15 @@ func (a *anchor) raise(seq uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = max(a.last, seq)
+}
+
+// stored notes that an acknowledged message was stored now, not before.
+func (a *anchor) stored(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for w := range a.watches {
+		w.see(seq)
+	}
 }
 
 // pin takes over what a mark says.

@@ -10,6 +10,7 @@ import (
 	"bridge/sink"
 	"bridge/sink/jetstream"
 
+	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
@@ -95,6 +96,27 @@ func TestLoss(t *testing.T) {
 		}
 	})
 
+	t.Run("a loss that others fill up while it is looked at shows to Verify", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{})
+		config := stream.CachedInfo().Config
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+		lost := mustPublish(t, s, messages(config.Name+".a", "before", 10, 10)).Marks
+		// As after a restore of what it held before.
+		lost[0].Last += 5
+		s = open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+		looks := watchLooks(t, server.URL(), config.Name)
+		verified := make(chan error, 1)
+		go func() { verified <- s.Verify(deadline(t, 30*time.Second), lost) }()
+		// With the second one the first is answered.
+		for range 2 {
+			<-looks
+		}
+		mustPublish(t, s, messages(config.Name+".a", "after", 100, 10))
+		if err := <-verified; !errors.Is(err, sink.ErrBehind) {
+			t.Errorf("Verify returns %v, want ErrBehind", err)
+		}
+	})
+
 	t.Run("what Verify was told is held against the stream by Publish", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		config := stream.CachedInfo().Config
@@ -109,4 +131,22 @@ func TestLoss(t *testing.T) {
 			t.Errorf("Publish returns %v, want ErrBehind", err)
 		}
 	})
+}
+
+// watchLooks tells of each question for a stream.
+func watchLooks(t *testing.T, url, stream string) <-chan *nats.Msg {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	looks := make(chan *nats.Msg, 100)
+	if _, err := nc.ChanSubscribe("$JS.API.STREAM.INFO."+stream, looks); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return looks
 }

@@ -190,6 +190,7 @@ func (r *run) take(token uint64, a ack, now time.Time) {
 	r.close(f, stored)
 	r.lane.anchor.raise(a.seq)
 	if !a.duplicate {
+		r.lane.anchor.stored(a.seq)
 		r.stored++
 		r.window = min(r.window+1, len(r.flights))
 	}

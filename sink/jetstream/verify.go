@@ -13,11 +13,11 @@ import (
 // create it. What it finds is also held against the streams at every reconnect.
 func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 	for _, m := range marks {
-		if err := s.verify(ctx, m); err != nil {
-			return err
-		}
 		l, err := s.lane(m.Place)
 		if err != nil {
+			return err
+		}
+		if err := s.verify(ctx, m, &l.anchor); err != nil {
 			return err
 		}
 		l.anchor.pin(m)
@@ -26,14 +26,20 @@ func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 }
 
 // verify compares one stream with its mark, as often as it takes to get an answer.
-func (s *Sink) verify(ctx context.Context, m sink.Mark) error {
+func (s *Sink) verify(ctx context.Context, m sink.Mark, a *anchor) error {
 	what := "verify " + m.Place
 	defer s.faults.leave(ctx, what)
 	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	w := a.watch(m)
+	defer a.unwatch(w)
 	var until time.Time
+	shorter := false
 	for {
 		sure, err := s.compare(ctx, m)
-		if err == nil {
+		switch {
+		case err == nil && shorter:
+			return a.judge(w)
+		case err == nil:
 			return nil
 		}
 		if err := s.over(ctx); err != nil {
@@ -47,6 +53,7 @@ func (s *Sink) verify(ctx context.Context, m sink.Mark) error {
 			}
 			continue
 		}
+		shorter = true
 		if until.IsZero() {
 			until = time.Now().Add(behindFor)
 		}
