@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"bridge/sink"
 	"bridge/source"
@@ -51,7 +52,7 @@ func (j *Journal) Check() error {
 //	checksum   CRC-32C over all before, 4 bytes, little endian
 func AppendJournal(dst []byte, j *Journal) []byte {
 	start := len(dst)
-	dst = append(dst, journalVersion)
+	dst = append(slices.Grow(dst, j.room()), journalVersion)
 	dst = binary.AppendUvarint(dst, uint64(len(j.Messages)))
 	var last sink.Message
 	for i := range j.Messages {
@@ -70,6 +71,28 @@ func AppendJournal(dst []byte, j *Journal) []byte {
 		last = *m
 	}
 	return appendChecksum(appendAfter(dst, &j.After), start)
+}
+
+// room is about how many bytes the form of j takes, rather more than less, with a store's checksum behind it: its memory is then
+// allocated once.
+func (j *Journal) room() int {
+	const (
+		message = 40
+		change  = 48
+		rest    = 4 << 10
+	)
+	n := rest
+	for i := range j.Messages {
+		m := &j.Messages[i]
+		n += message + len(m.Key) + len(m.Value) + len(m.ID)
+		if i == 0 || m.Destination != j.Messages[i-1].Destination || m.Type != j.Messages[i-1].Type {
+			n += len(m.Destination) + len(m.Type)
+		}
+	}
+	for i := range j.After.View {
+		n += change + len(j.After.View[i].Entity)
+	}
+	return n
 }
 
 // appendAfter appends all parts of the state that is saved once the messages are out.
