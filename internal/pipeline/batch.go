@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -54,11 +55,21 @@ const (
 	changeBytes  = 160
 	keysBytes    = 4 << 10
 	keepBuf      = 4 << 20
+	// roomDivisor is the part by which events may be larger than those before.
+	roomDivisor = 16
 )
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
 func newBatch() *batch { return batches.Get().(*batch) }
+
+// makeRoom allocates at once what n more messages need if their events are about as large as those of the batch before: buffers that
+// grow row by row are copied again and again. Invariant 7: it is no more than what the read has reserved.
+func (b *batch) makeRoom(s *Shard, n int) {
+	b.messages = slices.Grow(b.messages, n)
+	each := s.eventBytes + s.eventBytes/roomDivisor
+	b.buf = slices.Grow(b.buf, min(n*each, int(s.opts.Limits.share)))
+}
 
 // size is the memory that the batch needs.
 func (b *batch) size() int64 {
@@ -118,6 +129,13 @@ func (b *batch) count(op event.Op) {
 	}
 }
 
+// learn notes how large the events of the batch are.
+func (s *Shard) learn(b *batch) {
+	if n := len(b.messages); n > 0 {
+		s.eventBytes = len(b.buf) / n
+	}
+}
+
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
 	buf, messages := b.buf[:0], b.messages
@@ -152,8 +170,10 @@ func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (event.Event, e
 
 // send makes a message of an event about the row with this id.
 func (b *batch) send(s *Shard, e *event.Event, row uint64, origin sink.Origin) {
+	// A function that is not known here gets no pointer to a row's own memory: that would allocate it.
+	s.event = *e
 	b.messages = append(b.messages, sink.Message{
-		Destination: s.opts.Route(e),
+		Destination: s.opts.Route(&s.event),
 		Key:         e.Key,
 		Value:       e.Body,
 		ID:          e.ID,

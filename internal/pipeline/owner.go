@@ -297,6 +297,7 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Recor
 		s.seeTail(s.page, records)
 		return s.encodeStates(ctx, b, s.page, records, sink.FromTail, func(id uint64) { s.passed = append(s.passed, id) })
 	}
+	b.makeRoom(s, len(records))
 	for _, record := range records {
 		b.born(s.bornAt(s.page, record))
 		row := event.Row{Record: record, Read: s.page.Now}
@@ -358,6 +359,7 @@ func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
 func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
 	s.status.queue(b.oldest)
+	s.learn(b)
 	if s.view != nil {
 		s.view.hand(b)
 	}

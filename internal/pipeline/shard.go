@@ -130,6 +130,9 @@ type Shard struct {
 	passed, filled []uint64
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
+	// event is the one that a destination is asked for, eventBytes how large those of the last batch are.
+	event      event.Event
+	eventBytes int
 	// warnedBad says that the warning about bad values was written.
 	warnedBad bool
 }

@@ -170,6 +170,22 @@ func (v *view) forget() {
 	v.queue = slices.Delete(v.queue, 0, n)
 }
 
+// makeRoom makes room in b for what the sights are news of.
+func (v *view) makeRoom(s *Shard, b *batch) {
+	events, bytes := 0, 0
+	for i := range v.sights {
+		if _, news := v.sights[i].decide(); news {
+			events++
+			bytes += len(v.sights[i].entity)
+		}
+	}
+	b.makeRoom(s, events)
+	b.changes = slices.Grow(b.changes, events)
+	if cap(b.keys)-len(b.keys) < bytes {
+		b.keys = make([]byte, 0, bytes)
+	}
+}
+
 // change notes a new entry of the view with the batch that publishes it.
 func (v *view) change(b *batch, entity []byte, known checkpoint.Known) {
 	entity = b.keep(entity)
@@ -207,6 +223,7 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 		return err
 	}
 	v := s.view
+	v.makeRoom(s, b)
 	for i, record := range records {
 		one := &v.sights[i]
 		op, news := one.decide()
