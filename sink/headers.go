@@ -1,6 +1,10 @@
 package sink
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Headers of every message, on every bus. What may differ between two sends of the same event is here and never in the
 // event itself.
@@ -24,13 +28,54 @@ const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // EachHeader calls yield with the name and value of every header of m, always in the same order.
 func (m *Message) EachHeader(yield func(name, value string)) {
+	m.eachHeader(strconv.FormatUint(m.RowID, 10), publishedAt(m.Time), yield)
+}
+
+func (m *Message) eachHeader(row, at string, yield func(name, value string)) {
 	yield(HeaderContentType, ContentType)
 	yield(HeaderID, m.ID)
 	yield(HeaderType, m.Type)
 	yield(HeaderVersion, m.Version)
 	yield(HeaderStream, m.Stream)
 	yield(HeaderShard, m.Shard)
-	yield(HeaderRowID, strconv.FormatUint(m.RowID, 10))
+	yield(HeaderRowID, row)
 	yield(HeaderOrigin, string(m.Origin))
-	yield(HeaderPublishedAt, m.Time.UTC().Format(PublishedAtFormat))
+	yield(HeaderPublishedAt, at)
+}
+
+func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
+
+// Headers yields the headers of one message after the other with hardly an allocation: the messages of a batch have one time, which is
+// rendered once, and the numbers of their rows share memory. It serves one goroutine; the zero value is ready; it must not be copied.
+type Headers struct {
+	time    time.Time
+	at      string
+	numbers strings.Builder
+	digits  [maxDigits]byte
+}
+
+const (
+	// maxDigits is the length of the highest number, numbersBytes the size of the memory that numbers share.
+	maxDigits    = 20
+	numbersBytes = 2 << 10
+)
+
+// Each calls yield as m.EachHeader does. The values may be kept, each holds at most 2 KiB.
+func (h *Headers) Each(m *Message, yield func(name, value string)) {
+	if h.at == "" || !m.Time.Equal(h.time) {
+		h.time, h.at = m.Time, publishedAt(m.Time)
+	}
+	m.eachHeader(h.Number(m.RowID), h.at, yield)
+}
+
+// Number returns n in decimal digits. What it returned stays as it is.
+func (h *Headers) Number(n uint64) string {
+	if h.numbers.Cap()-h.numbers.Len() < maxDigits {
+		// The strings before keep the memory that they are in.
+		h.numbers.Reset()
+		h.numbers.Grow(numbersBytes)
+	}
+	start := h.numbers.Len()
+	h.numbers.Write(strconv.AppendUint(h.digits[:0], n, 10))
+	return h.numbers.String()[start:]
 }

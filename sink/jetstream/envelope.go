@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"bridge/sink"
@@ -32,21 +31,22 @@ type fence struct {
 // envelope turns messages into those of NATS, one at a time, in the same memory. The library copies what it is given
 // before PublishMsg returns.
 type envelope struct {
-	msg nats.Msg
+	msg     nats.Msg
+	headers sink.Headers
 }
 
-func newEnvelope() *envelope { return &envelope{nats.Msg{Header: make(nats.Header, 16)}} }
+func newEnvelope() *envelope { return &envelope{msg: nats.Msg{Header: make(nats.Header, 16)}} }
 
 // fill makes e the message m that is answered at reply.
 func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
-	m.EachHeader(e.set)
+	e.headers.Each(m, e.set)
 	e.set(headerMsgID, m.ID)
 	e.set(headerStream, f.stream)
 	e.set(headerLastID, f.lastID)
 	last := ""
 	if f.sequenced {
-		last = strconv.FormatUint(f.last, 10)
+		last = e.headers.Number(f.last)
 	}
 	e.set(headerLastSequence, last)
 	return &e.msg

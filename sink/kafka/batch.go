@@ -44,6 +44,7 @@ type records struct {
 	// raw is room for the batch header and then the records, uncompressed.
 	raw       []byte
 	headers   []byte
+	texts     sink.Headers
 	count     int
 	first     int64
 	max       int64
@@ -62,7 +63,7 @@ func (r *records) add(m *sink.Message) bool {
 	if r.count == 0 {
 		first = stamp
 	}
-	r.headers = appendHeaders(r.headers[:0], m)
+	r.headers = appendHeaders(r.headers[:0], &r.texts, m)
 	size := 1 + varintLen(stamp-first) + varintLen(int64(r.count)) + bytesLen(m.Key) + bytesLen(m.Value) + len(r.headers)
 	whole := varintLen(int64(size)) + size
 	if r.count > 0 && len(r.raw)-recordsAt+whole > maxBatchBytes {
@@ -123,9 +124,9 @@ var headersPerMessage = func() (n int64) {
 	return n
 }()
 
-func appendHeaders(b []byte, m *sink.Message) []byte {
+func appendHeaders(b []byte, texts *sink.Headers, m *sink.Message) []byte {
 	b = binary.AppendVarint(b, headersPerMessage)
-	m.EachHeader(func(name, value string) {
+	texts.Each(m, func(name, value string) {
 		b = append(binary.AppendVarint(b, int64(len(name))), name...)
 		b = append(binary.AppendVarint(b, int64(len(value))), value...)
 	})
