@@ -45,8 +45,8 @@ func (a *ack) fenceBroken() bool {
 // tooLarge says that the message will be refused whatever happens.
 func (a *ack) tooLarge() bool { return a.code == codeExceedsMaximum || a.code == codeHeaderTooLarge }
 
-// parseAck reads an answer.
-func parseAck(m *nats.Msg) ack {
+// parseAck reads an answer, which is most likely that of the stream own.
+func parseAck(m *nats.Msg, own string) ack {
 	if len(m.Data) == 0 {
 		switch status := m.Header.Get("Status"); status {
 		case "503":
@@ -57,14 +57,15 @@ func parseAck(m *nats.Msg) ack {
 			return ack{err: fmt.Errorf("empty answer with status %q", status)}
 		}
 	}
-	if a, ok := parsePlain(m.Data); ok {
+	if a, ok := parsePlain(m.Data, own); ok {
 		return a
 	}
 	return parseJSON(m.Data)
 }
 
-// parsePlain reads {"stream":"S","seq":7}, with or without a domain, which almost every answer is.
-func parsePlain(data []byte) (ack, bool) {
+// parsePlain reads {"stream":"S","seq":7}, with or without a domain, which almost every answer is. A name equal to
+// own is not copied.
+func parsePlain(data []byte, own string) (ack, bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok {
 		return ack{}, false
@@ -81,6 +82,9 @@ func parsePlain(data []byte) (ack, bool) {
 	seq, err := strconv.ParseUint(string(digits), 10, 64)
 	if !begins || !ends || err != nil || seq == 0 {
 		return ack{}, false
+	}
+	if string(name) == own {
+		return ack{stream: own, seq: seq}, true
 	}
 	return ack{stream: string(name), seq: seq}, true
 }

@@ -51,7 +51,7 @@ func (r *run) absorb(now time.Time) {
 		select {
 		case m := <-r.wire.acks:
 			if token, ok := r.wire.token(m.Subject); ok {
-				r.take(token, parseAck(m), now)
+				r.take(token, parseAck(m, r.lane.name), now)
 			}
 		case c := <-r.lane.submit:
 			r.admit(c)
@@ -87,7 +87,7 @@ func (r *run) block(ctx context.Context, timer *time.Timer, wake time.Time) bool
 	select {
 	case m := <-r.wire.acks:
 		if token, ok := r.wire.token(m.Subject); ok {
-			r.take(token, parseAck(m), time.Now())
+			r.take(token, parseAck(m, r.lane.name), time.Now())
 		}
 	case c := <-r.lane.submit:
 		r.admit(c)

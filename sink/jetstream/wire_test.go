@@ -20,10 +20,11 @@ func TestParseAck(t *testing.T) {
 		{`{"stream":"S","seq":7}`, ack{stream: "S", seq: 7}},
 		{`{"stream":"S","domain":"hub","seq":18446744073709551615}`, ack{stream: "S", seq: 1<<64 - 1}},
 		{`{"stream":"S","seq":7,"duplicate": true}`, ack{stream: "S", seq: 7, duplicate: true}},
+		{`{"stream":"SS","seq":7}`, ack{stream: "SS", seq: 7}},
 		{`{"stream":"S\u0022","seq":7}`, ack{stream: `S"`, seq: 7}},
 		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 5"},"stream":"S","seq":0}`, ack{stream: "S", code: 10071}},
 	} {
-		got := parseAck(&nats.Msg{Data: []byte(c.data)})
+		got := parseAck(&nats.Msg{Data: []byte(c.data)}, "S")
 		if (got.err != nil) != (c.want.code != 0) {
 			t.Errorf("%s: error %v", c.data, got.err)
 		}
@@ -36,9 +37,16 @@ func TestParseAck(t *testing.T) {
 		{Header: nats.Header{"Status": {"503"}}}, {Header: nats.Header{"Status": {"429"}}}, {},
 		{Data: []byte(`{`)}, {Data: []byte(`{"stream":"S"}`)}, {Data: []byte(`{"stream":"S","seq":0}`)},
 	} {
-		if a := parseAck(m); a.err == nil || a.code != 0 {
+		if a := parseAck(m, "S"); a.err == nil || a.code != 0 {
 			t.Errorf("%q with %v: %+v, want a refusal without code", m.Data, m.Header, a)
 		}
+	}
+}
+
+func TestAnAcknowledgementOfOurStreamAllocatesNothing(t *testing.T) {
+	m := &nats.Msg{Data: []byte(`{"stream":"A_STREAM_WITH_A_NAME_OF_SOME_LENGTH","seq":1234567890123}`)}
+	if got := testing.AllocsPerRun(100, func() { parseAck(m, "A_STREAM_WITH_A_NAME_OF_SOME_LENGTH") }); got > 0 {
+		t.Errorf("%v allocations", got)
 	}
 }
 
@@ -49,7 +57,7 @@ func FuzzParseAck(f *testing.F) {
 	f.Add([]byte(`{"error":{"err_code":10071},"stream":"S","seq":0}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		// The fast way may know less than the slow one, never something else.
-		if a, ok := parsePlain(data); ok && bytes.IndexByte(data, '\\') < 0 {
+		if a, ok := parsePlain(data, "S"); ok && bytes.IndexByte(data, '\\') < 0 {
 			if b := parseJSON(data); b.err == nil && a != b {
 				t.Errorf("%q: %+v and %+v", data, a, b)
 			}
