@@ -28,24 +28,44 @@ func (p place) offset() int    { return int(p & (1<<offsetBits - 1)) }
 
 // recentForms returns changes, of each entity the last one, in the order of rows, as the payloads of recent values.
 func recentForms(changes []checkpoint.Change) [][]byte {
-	changes = slices.Clone(changes)
-	slices.SortStableFunc(changes, func(a, b checkpoint.Change) int { return bytes.Compare(a.Entity, b.Entity) })
-	kept := changes[:0]
-	for i, c := range changes {
-		if i+1 == len(changes) || !bytes.Equal(c.Entity, changes[i+1].Entity) {
-			kept = append(kept, c)
-		}
+	const changeSize = 56 // beside the entity, at most
+	// Places are sorted: changes are large.
+	kept := newest(changes)
+	slices.SortFunc(kept, func(a, b int) int {
+		return cmp.Or(cmp.Compare(changes[a].Known.Row, changes[b].Known.Row), cmp.Compare(a, b))
+	})
+	size := sealSize
+	for _, i := range kept {
+		size += changeSize + len(changes[i].Entity)
 	}
-	slices.SortFunc(kept, func(a, b checkpoint.Change) int { return cmp.Compare(a.Known.Row, b.Known.Row) })
 	var forms [][]byte
-	for _, c := range kept {
+	for _, i := range kept {
 		if n := len(forms); n == 0 || len(forms[n-1]) >= recentSize {
-			forms = append(forms, make([]byte, 0, min(len(kept)*100, recentSize+recentSize/8)))
+			forms = append(forms, make([]byte, 0, min(size, recentSize+recentSize/8)))
 		}
 		last := &forms[len(forms)-1]
-		*last = appendSealed(*last, c)
+		*last = appendSealed(*last, changes[i])
 	}
 	return forms
+}
+
+// newest returns where the last change of each entity is, in the order of changes.
+func newest(changes []checkpoint.Change) []int {
+	order := make([]int, len(changes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(bytes.Compare(changes[a].Entity, changes[b].Entity), cmp.Compare(a, b))
+	})
+	kept := order[:0]
+	for n, i := range order {
+		if n+1 == len(order) || !bytes.Equal(changes[i].Entity, changes[order[n+1]].Entity) {
+			kept = append(kept, i)
+		}
+	}
+	slices.Sort(kept)
+	return kept
 }
 
 // appendSealed appends a change and the CRC-32C over it, 4 bytes, little endian: so that one can be read without reading all.
@@ -85,7 +105,8 @@ func (a *addition) put(shard *bbolt.Bucket) error {
 			a.first = number
 		}
 		name := binary.BigEndian.AppendUint64(nil, number)
-		value := seal(bytes.Clone(form), shardBucket, a.key.Stream, a.key.Shard, recentBucket, string(name))
+		// The form has room for the checksum. Nobody writes to it again: it belongs to the transaction until that ends.
+		value := seal(form, shardBucket, a.key.Stream, a.key.Shard, recentBucket, string(name))
 		if err := b.Put(name, value); err != nil {
 			return err
 		}
