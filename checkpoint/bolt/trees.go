@@ -8,6 +8,12 @@ import (
 	"bridge/checkpoint"
 )
 
+// knownSize is the most that a live entity takes in the order of entities, rowSize what each takes in the order of rows; in bytes.
+const (
+	knownSize = 1 + binary.MaxVarintLen64 + 2*16
+	rowSize   = 1 + 16
+)
+
 // trees are the two orders in which the view of a shard is kept.
 type trees struct {
 	key        checkpoint.Key
@@ -44,7 +50,7 @@ func (t trees) get(entity []byte) (checkpoint.Known, error) {
 
 // known reads the value of an entity.
 func (t trees) known(entity, value []byte) (checkpoint.Known, error) {
-	payload, err := unseal(value, shardBucket, t.key.Stream, t.key.Shard, viewBucket, string(entity))
+	payload, err := unsealNamed(value, entity, shardBucket, t.key.Stream, t.key.Shard, viewBucket)
 	if err != nil {
 		return checkpoint.Known{}, err
 	}
@@ -65,15 +71,16 @@ func (t trees) putView(c checkpoint.Change) error {
 	if c.Known.Fate == checkpoint.Unknown {
 		return t.view.Delete(c.Entity)
 	}
-	value := checkpoint.AppendKnown(nil, c.Known)
-	return t.view.Put(c.Entity, seal(value, shardBucket, t.key.Stream, t.key.Shard, viewBucket, string(c.Entity)))
+	value := checkpoint.AppendKnown(make([]byte, 0, knownSize+sealSize), c.Known)
+	return t.view.Put(c.Entity, sealNamed(value, c.Entity, shardBucket, t.key.Stream, t.key.Shard, viewBucket))
 }
 
 // putRow puts an entity that has a row in the order of rows.
 func (t trees) putRow(c checkpoint.Change) error {
 	name := rowName(c.Known.Row, c.Entity)
-	value := append([]byte{byte(c.Known.Fate)}, c.Known.State[:]...)
-	return t.rows.Put(name, seal(value, shardBucket, t.key.Stream, t.key.Shard, rowsBucket, string(name)))
+	value := append(make([]byte, 0, rowSize+sealSize), byte(c.Known.Fate))
+	value = append(value, c.Known.State[:]...)
+	return t.rows.Put(name, sealNamed(value, name, shardBucket, t.key.Stream, t.key.Shard, rowsBucket))
 }
 
 // deleteRow removes an entity from the order of rows, if it is there with this row.
@@ -92,7 +99,7 @@ func rowName(row uint64, entity []byte) []byte {
 
 // entity reads a value in the order of rows; its entity shares memory with name.
 func (t trees) entity(name, value []byte) (checkpoint.Entity, error) {
-	payload, err := unseal(value, shardBucket, t.key.Stream, t.key.Shard, rowsBucket, string(name))
+	payload, err := unsealNamed(value, name, shardBucket, t.key.Stream, t.key.Shard, rowsBucket)
 	if err != nil {
 		return checkpoint.Entity{}, err
 	}
@@ -101,7 +108,7 @@ func (t trees) entity(name, value []byte) (checkpoint.Entity, error) {
 
 // settledEntity reads a name and a payload in the order of rows.
 func settledEntity(name, payload []byte) (checkpoint.Entity, error) {
-	if len(name) <= 8 || len(payload) != 17 || !hasRow(checkpoint.Known{Fate: checkpoint.Fate(payload[0])}) {
+	if len(name) <= 8 || len(payload) != rowSize || !hasRow(checkpoint.Known{Fate: checkpoint.Fate(payload[0])}) {
 		return checkpoint.Entity{}, damaged("the order of rows has an entry named %.40q of %d bytes", name, len(payload))
 	}
 	e := checkpoint.Entity{Row: binary.BigEndian.Uint64(name), Fate: checkpoint.Fate(payload[0]), Entity: name[8:]}
