@@ -308,6 +308,9 @@ func (r *stateRuling) order(c *chain, e stateEvent) {
 	for i := c.version + 1; i < len(h.Versions); i++ {
 		if v := h.Versions[i]; e.matches(v) {
 			if e.at.Before(v.CommitBegun) {
+				if c.version >= 0 && e.matches(h.Versions[c.version]) {
+					break
+				}
 				r.fault("before its commit", "%s came %s before it", e, v.CommitBegun.Sub(e.at))
 			}
 			c.version = i
@@ -329,6 +332,8 @@ func (r *stateRuling) order(c *chain, e stateEvent) {
 		from = h.Versions[c.version].CommitEnded
 	}
 	switch {
+	case c.version >= 0 && e.matches(h.Versions[c.version]):
+		r.fault("nothing new", "%s comes behind %s; %s", e, c.last, about(h, c.version))
 	case e.op == event.Deleted && h.Existed(from, e.at):
 		r.fault("deleted though it existed all the while", "%s comes behind %s; %s", e, c.last, about(h, c.version))
 	case slices.ContainsFunc(h.Versions, e.matches):
@@ -358,7 +363,7 @@ func (r *stateRuling) ended() {
 		last, ok := r.fold[key]
 		switch state := fmt.Sprintf("s%d", v.State); {
 		case v.Condition != workload.Live && ok && !last.deleted:
-			r.fault("stale", "%s %q is %s at the end, the bus has %s", key.app, key.name, v.Condition, last.members["state"])
+			r.fault("extra", "%s %q is %s at the end, the bus has %s", key.app, key.name, v.Condition, last.members["state"])
 		case v.Condition == workload.Live && (!ok || last.deleted):
 			r.fault("missing", "%s %q is %s at the end and the bus has it not (deleted: %v)", key.app, key.name, state, last.deleted)
 		case v.Condition == workload.Live && last.members["state"] != state:

@@ -58,8 +58,10 @@ func tableFold(t testing.TB, db *sql.DB, table string) fold {
 }
 
 // difference returns what the fold of a bus has otherwise than a table, empty when nothing.
-func (f fold) difference(table fold) string {
-	var a account
+func (f fold) difference(table fold) string { return f.compare(table).verdict() }
+
+// compare finds what the fold of a bus has otherwise than a table.
+func (f fold) compare(table fold) (a account) {
 	for key, want := range table {
 		got, ok := f[key]
 		if !ok || got.deleted {
@@ -77,7 +79,7 @@ func (f fold) difference(table fold) string {
 			a.fault("extra", "%s %q, state %s", key.app, key.name, got.members["state"])
 		}
 	}
-	return a.verdict()
+	return a
 }
 
 // sameNumber reports whether two texts are the same floating-point number.

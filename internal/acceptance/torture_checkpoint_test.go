@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -32,6 +33,26 @@ var checkpointFaults = []fault{
 				tr.refuses(where.name, tr.flipped(whole, where))
 			}
 			tr.writes(whole)
+			tr.start()
+		},
+	},
+	{
+		name: "checkpoint-older", family: "checkpoint", what: "the file is replaced by a copy of some seconds before, twice", repeats: true, torn: true,
+		inject: func(tr *trial) {
+			for range 2 {
+				copied := tr.copies()
+				tr.sometime(time.Second)
+				tr.writes(copied)
+				tr.start()
+				tr.flows()
+			}
+		},
+	},
+	{
+		name: "checkpoint-moved-away", family: "checkpoint", what: "the file is moved away, so that every stream begins anew", repeats: true, torn: true,
+		inject: func(tr *trial) {
+			tr.stops()
+			tr.check(os.Rename(tr.checkpoint(), tr.checkpoint()+".damaged"))
 			tr.start()
 		},
 	},
@@ -89,6 +110,18 @@ func (tr *trial) stops() {
 	} else if status, _ := tr.term(); status != 0 {
 		tr.score.find("exit status %d after SIGTERM", status)
 	}
+}
+
+// copies makes a copy of the checkpoint, lets the program go on behind it for some seconds, and stops it.
+func (tr *trial) copies() []byte {
+	tr.t.Helper()
+	tr.kill()
+	copied := tr.reads(tr.checkpoint())
+	tr.start()
+	tr.flows()
+	tr.outage(10 * time.Second)
+	tr.stops()
+	return copied
 }
 
 // refuses puts a damaged file in the place of the checkpoint and starts the program, which has to end with a word about it and leave it

@@ -29,6 +29,8 @@ type score struct {
 	RolledBack int `json:"rolledBack"`
 	Wrong      int `json:"wrongContent"`
 	False      int `json:"falseAtTheEnd"`
+	// LeftOver counts entities that are gone and that the bus still has, for want of what was known of them: bridge verify names them all.
+	LeftOver int `json:"leftOver,omitempty"`
 	// Recovery is the time from the end of the harm until all that was committed before it is on the bus and the program is ready.
 	Recovery seconds `json:"recoverySeconds"`
 	// LogLines counts the lines that the program wrote.
@@ -90,6 +92,9 @@ func (s *score) find(format string, args ...any) {
 
 // torn are the findings about the chain of an entity's events that are as they have to be when what was known of entities was lost.
 var torn = []string{"link", "operation", "nothing new", "one id for two events"}
+
+// leftOver are entities that came and went while the program knew nothing of either.
+var leftOver = []string{"extra"}
 
 // forgive takes out what a torn chain brings with it.
 func (a *account) forgive(kinds []string) {

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/verify"
 	"bridge/internal/workload"
 )
 
@@ -233,9 +235,15 @@ func (tr *trial) judge() {
 	r.ended()
 	if tr.fault.torn {
 		r.forgive(torn)
+		r.forgive(leftOver)
 	}
 	s.count(entities, &r.account)
-	if found := r.fold.difference(tableFold(tr.t, tr.db, entities)); found != "" {
+	different := r.fold.compare(tableFold(tr.t, tr.db, entities))
+	if tr.fault.torn {
+		s.LeftOver = different.counts["extra"]
+		different.forgive(leftOver)
+	}
+	if found := different.verdict(); found != "" {
 		s.False += strings.Count(found, "\n") + 1
 		s.find("the bus folds to something else than the table: %s", found)
 	}
@@ -251,16 +259,29 @@ func (tr *trial) judge() {
 	}
 }
 
-// verify asks the program's own judge, which has to agree.
+// verify asks the program's own judge, which has to agree, and to name what is left over.
 func (tr *trial) verify() {
 	tr.t.Helper()
 	status, stdout, stderr := bridge(tr.t, tr.env, "verify", "--json")
-	if tr.letters != nil {
+	var report verify.Report
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		tr.t.Fatalf("bridge verify: %v: %.600s %.600s", err, stdout, stderr)
+	}
+	named := make(map[verify.Fault]int)
+	for _, stream := range report.Streams {
+		for _, found := range stream.Faults {
+			named[found.Fault] += int(found.Count)
+		}
+	}
+	switch {
+	case tr.letters != nil:
 		if err := tr.letters.excuses(stdout); err != nil {
 			tr.score.find("bridge verify: %v: %.600s", err, stdout)
 		}
-	} else if status != 0 && !tr.fault.torn {
+	case !tr.fault.torn && status != 0:
 		tr.score.find("bridge verify: exit status %d: %.600s %.600s", status, stdout, stderr)
+	case tr.fault.torn && (named[verify.Missing]+named[verify.Stale]+named[verify.Altered] > 0 || named[verify.Extra] != tr.score.LeftOver):
+		tr.score.find("bridge verify: %d are left over and it names %v", tr.score.LeftOver, named)
 	}
 }
 
