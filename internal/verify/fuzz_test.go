@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"bridge/event"
 	"bridge/source"
 )
 
@@ -47,7 +48,7 @@ func FuzzInvert(f *testing.F) {
 			return
 		}
 		c := source.Column{Kind: source.Kind(kind%11 + 1)}
-		if value, exact, ok := invert(c, nil, []byte(member)); exact && !ok || !ok && value != nil && len(value) > len(member) {
+		if value, exact, ok := event.Invert(c, nil, []byte(member)); exact && !ok || !ok && value != nil && len(value) > len(member) {
 			t.Errorf("%s as %v is %q, %v, %v", member, c.Kind, value, exact, ok)
 		}
 	})

@@ -192,7 +192,7 @@ func (s *shard) invertAll(e *envelope) (exact, ok bool) {
 		if v == nil {
 			continue
 		}
-		value, sure, fits := invert(s.columns.List[c], s.Zone, v)
+		value, sure, fits := event.Invert(s.columns.List[c], s.Zone, v)
 		if !fits {
 			return false, false
 		}
@@ -214,7 +214,7 @@ func (s *shard) learn(values [][]byte) {
 		if v == nil || c == s.columns.ID {
 			continue
 		}
-		got, exact, ok := invert(s.columns.List[c], s.Zone, v)
+		got, exact, ok := event.Invert(s.columns.List[c], s.Zone, v)
 		switch {
 		case got == nil && values[c] != nil:
 			s.lossy.nulls |= bit(c)

@@ -1,19 +1,20 @@
-package verify
+package event
 
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"bridge/source"
 )
 
-// invert returns the value of a column in its normal form that a member was made of. exact is false where the member does not
+// Invert returns the value of a column in its normal form that a member was made of. exact is false where the member does not
 // tell it: a JSON document has lost its blanks, a bit field its width. ok is false for a member that no such column makes.
 //
 // Numbers and texts are taken for one another, because a column may have changed its type since the event.
-func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact, ok bool) {
+func Invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact, ok bool) {
 	if string(v) == "null" {
 		return nil, true, true
 	}
@@ -21,7 +22,7 @@ func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 	case source.JSON, source.Bit:
 		return v, false, true
 	}
-	text, quoted := unquote(v)
+	text, quoted := unquoted(v)
 	if !quoted {
 		if len(v) == 0 || v[0] == '{' || v[0] == '[' {
 			return nil, false, false
@@ -56,4 +57,17 @@ func wallClock(text []byte, zone *time.Location) ([]byte, bool) {
 		layout += "." + strings.Repeat("0", len(text)-i-len(".Z"))
 	}
 	return t.In(zone).AppendFormat(nil, layout), true
+}
+
+// unquoted returns the text of a JSON string; ok is false for a value that is none.
+func unquoted(v []byte) (text []byte, ok bool) {
+	if len(v) < 2 || v[0] != '"' {
+		return nil, false
+	}
+	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return inner, true
+	}
+	var s string
+	err := json.Unmarshal(v, &s)
+	return []byte(s), err == nil
 }
