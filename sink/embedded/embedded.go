@@ -152,6 +152,14 @@ func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 	return s.inner.Verify(ctx, marks)
 }
 
+// Recall is that of the sink on the server.
+func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+	if recaller, ok := s.inner.(sink.Recaller); ok {
+		return recaller.Recall(ctx, marks, each)
+	}
+	return nil
+}
+
 // Inspect is that of the sink on the server.
 func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 	if inspector, ok := s.inner.(sink.Inspector); ok {

@@ -69,5 +69,5 @@
 //
 // Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and $JS.API.STREAM.MSG.GET.<stream>, on
 // $JS.API.STREAM.NAMES where no stream is configured, on $JS.API.STREAM.CREATE.<stream> where it is to be created, and to
-// subscribe to _INBOX.>.
+// subscribe to _INBOX.>. To Recall it needs to publish on $JS.API.CONSUMER.> too.
 package jetstream

@@ -36,6 +36,8 @@ type session struct {
 	wires map[*wire]struct{}
 	// cause is why the connection was dropped on this side.
 	cause error
+	// unread is why no consumer may be made or read.
+	unread error
 }
 
 // connector keeps one session open, for ever.
@@ -206,10 +208,25 @@ func (s *session) refused(err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if deniedReading(err) {
+		// It answers nothing that was published.
+		s.unread = err
+		return
+	}
 	for w := range s.wires {
 		select {
 		case w.denied <- err:
 		default:
 		}
 	}
+}
+
+// denial returns why no consumer may be made or read, nil while that is not known.
+func (s *session) denial() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unread
 }

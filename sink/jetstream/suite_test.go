@@ -23,7 +23,7 @@ func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 	return sinktest.Fixture{
 		Sink:         open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name}),
 		Destinations: []string{name + ".a", name + ".b"},
-		Features:     sinktest.Features{Headers: true, Marks: true, Rejects: true, Stalls: true, Wipes: true},
+		Features:     sinktest.Features{Headers: true, Marks: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
 		MaxBytes:     maxPayload,
 		Read: func(t testing.TB, destination string) []sinktest.Record {
 			stream, err := js.Stream(deadline(t, 10*time.Second), name)

@@ -29,4 +29,6 @@
 // A mark is the offset of the last acknowledged record of a partition. The protocol versions of kafka-go carry no topic id:
 // marks have no incarnation, and a topic that was made anew is recognised by its offsets alone: at Verify by an end before the mark, later by
 // a batch whose offset was acknowledged before. That is a loss: every Publish to the partition returns sink.ErrBehind until the process ends.
+//
+// Beside WRITE and DESCRIBE the user needs READ on the topics for Recall, which reads what lies behind marks.
 package kafka

@@ -51,7 +51,7 @@ func TestConformanceInProcess(t *testing.T) {
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None})
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
-			Features: sinktest.Features{Keys: true, Headers: true, Marks: true, Rejects: true, Stalls: true, Wipes: true},
+			Features: sinktest.Features{Keys: true, Headers: true, Marks: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.ListenAddrs()...)))
 			},
@@ -100,7 +100,7 @@ func TestConformanceReal(t *testing.T) {
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Marks: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: true, Headers: true, Marks: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)))

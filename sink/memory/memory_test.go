@@ -21,7 +21,7 @@ func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
 			Destinations: []string{"one", "two"},
 			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d)) },
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Marks: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: true, Headers: true, Marks: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
 			MaxBytes: opts.MaxBytes,
 			Restart:  func(testing.TB) { s.Fail(50, errors.New("connection reset"), true) },

@@ -14,6 +14,8 @@ type Features struct {
 	Headers bool
 	// Marks: outcomes carry marks, and Verify can tell a bus that has lost messages.
 	Marks bool
+	// Recalls: the sink is a sink.Recaller, and the bus has marks and headers.
+	Recalls bool
 	// Durable: messages outlive a restart of the bus; Restart must be set.
 	Durable bool
 	// Rejects: there are messages that the bus refuses for good; MaxBytes must be set.
@@ -83,6 +85,9 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"marks ascend and Verify accepts them", features.Marks, "Marks", marksAscend},
 		{"Verify refuses a bus that ends before a mark", features.Marks, "Marks", marksBehind},
 		{"Verify refuses a bus that was made anew", features.Marks && features.Wipes, "Marks and Wipes", marksWiped},
+		{"what lies behind marks is recalled", features.Recalls, "Recalls", recalls},
+		{"a sink that is closed recalls nothing", features.Recalls, "Recalls", recallClosed},
+		{"a bus that was made anew recalls nothing of what was", features.Recalls && features.Wipes, "Recalls and Wipes", recallWiped},
 		{"a restart of the bus loses nothing", features.Durable, "Durable", restart},
 	} {
 		if !test.asked {

@@ -1,0 +1,57 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"bridge/sink"
+)
+
+var _ sink.Recaller = (*Sink)(nil)
+
+// Recall implements [sink.Recaller].
+func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+	for _, mark := range marks {
+		held, err := s.behind(mark)
+		if err != nil {
+			return err
+		}
+		for i := range held {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			held[i].Destination = ""
+			if err := each(&held[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// behind returns what a destination holds behind a mark.
+func (s *Sink) behind(mark sink.Mark) ([]sink.Message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.places[mark.Place]
+	switch {
+	case s.closed:
+		return nil, sink.ErrClosed
+	case s.unreadable != nil:
+		return nil, fmt.Errorf("%w: %w", sink.ErrUnreadable, s.unreadable)
+	case p == nil || mark.Incarnation != fmt.Sprint(p.making) || mark.Last >= uint64(len(p.messages)):
+		return nil, nil
+	}
+	var held []sink.Message
+	for _, m := range p.messages[mark.Last:] {
+		held = append(held, clone(m))
+	}
+	return held, nil
+}
+
+// Hide makes Recall fail with sink.ErrUnreadable for a reason; nil ends that.
+func (s *Sink) Hide(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unreadable = why
+}

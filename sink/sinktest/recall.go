@@ -1,0 +1,112 @@
+package sinktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"bridge/sink"
+)
+
+// recall returns what a sink recalls behind marks, by id and in order.
+func recall(t *testing.T, s sink.Sink, marks []sink.Mark) (ids []string, told map[string]sink.Message) {
+	t.Helper()
+	told = make(map[string]sink.Message)
+	err := s.(sink.Recaller).Recall(deadline(t), marks, func(m *sink.Message) error {
+		kept := *m
+		kept.Key, kept.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+		ids, told[m.ID] = append(ids, m.ID), kept
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("Recall: %v", err)
+	}
+	return ids, told
+}
+
+// behindMarks publishes two batches and returns the marks of the first and the second one itself.
+func behindMarks(t *testing.T, f Fixture) (before, after []sink.Mark, behind []sink.Message) {
+	t.Helper()
+	marks := make(map[string]sink.Mark)
+	note := func(out sink.Outcome) {
+		for _, mark := range out.Marks {
+			marks[mark.Place] = mark
+		}
+	}
+	note(mustPublish(t, f.Sink, batch(f.Destinations[0], "before", 200, 20)))
+	before = slices.Collect(maps.Values(marks))
+	behind = batch(f.Destinations[0], "behind", 300, 7)
+	behind = append(behind, message(f.Destinations[0], "large", "k", 1, min(200<<10, max(f.MaxBytes/2, 1<<10))))
+	note(mustPublish(t, f.Sink, behind[:100]))
+	note(mustPublish(t, f.Sink, behind[100:]))
+	return before, slices.Collect(maps.Values(marks)), behind
+}
+
+func recalls(t *testing.T, f Fixture) {
+	before, after, behind := behindMarks(t, f)
+	ids, told := recall(t, f.Sink, before)
+	if len(ids) != len(behind) || len(told) != len(behind) {
+		t.Fatalf("%d messages with %d ids are behind the marks, want %d", len(ids), len(told), len(behind))
+	}
+	newest := make(map[string]int)
+	at := make(map[string]int)
+	for i, id := range ids {
+		at[id] = i
+	}
+	for _, want := range behind {
+		got := told[want.ID]
+		if got.ID != want.ID || !bytes.Equal(got.Value, want.Value) || got.Stream != want.Stream || got.Shard != want.Shard || got.Type != want.Type || got.RowID != want.RowID {
+			t.Fatalf("got %.300v, want %.300v", got, want)
+		}
+		if key := string(want.Key); at[want.ID] < newest[key] {
+			t.Fatalf("%s is told before one that came before it", want.ID)
+		} else {
+			newest[key] = at[want.ID]
+		}
+	}
+	if again, _ := recall(t, f.Sink, after); len(again) != 0 {
+		t.Errorf("%d messages lie behind the end", len(again))
+	}
+	if none, _ := recall(t, f.Sink, nil); len(none) != 0 {
+		t.Errorf("%d messages lie behind no mark", len(none))
+	}
+	wanted := errors.New("enough")
+	calls := 0
+	err := f.Sink.(sink.Recaller).Recall(deadline(t), before, func(*sink.Message) error { calls++; return wanted })
+	if !errors.Is(err, wanted) || calls != 1 {
+		t.Errorf("Recall returns %v after %d calls, want the error of the first", err, calls)
+	}
+	ctx, cancel := context.WithCancelCause(deadline(t))
+	err = f.Sink.(sink.Recaller).Recall(ctx, before, func(*sink.Message) error { cancel(wanted); return nil })
+	if !errors.Is(err, wanted) {
+		t.Errorf("Recall returns %v when it is cancelled", err)
+	}
+}
+
+func recallClosed(t *testing.T, f Fixture) {
+	before, _, _ := behindMarks(t, f)
+	if err := f.Sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err := f.Sink.(sink.Recaller).Recall(deadline(t), before, func(*sink.Message) error { return nil })
+	if !errors.Is(err, sink.ErrClosed) {
+		t.Errorf("Recall returns %v, want ErrClosed", err)
+	}
+}
+
+func recallWiped(t *testing.T, f Fixture) {
+	before, after, _ := behindMarks(t, f)
+	for i := range before {
+		if before[i].Incarnation == "" {
+			// Only its end tells that it was made anew.
+			before[i] = after[i]
+		}
+	}
+	f.Wipe(t)
+	if ids, _ := recall(t, f.Sink, before); len(ids) != 0 {
+		t.Errorf("%d messages are recalled of a bus that is empty", len(ids))
+	}
+}
