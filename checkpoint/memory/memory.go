@@ -178,3 +178,17 @@ func (s *Store) Delete(ctx context.Context, stream string) (int, error) {
 	}
 	return n, nil
 }
+
+// Copy returns a store that holds what s holds, as a copy of a file does.
+func (s *Store) Copy() *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	copied := New()
+	for key, kept := range s.shards {
+		own := *kept
+		own.ledger, own.view, own.byRow = maps.Clone(kept.ledger), maps.Clone(kept.view), nil
+		own.given, own.absent = slices.Clone(kept.given), slices.Clone(kept.absent)
+		copied.shards[key] = &own
+	}
+	return copied
+}

@@ -18,6 +18,8 @@ import (
 type engine struct {
 	parts
 	shards []*pipeline.Shard
+	// recalls is what shards ask whether the bus knows more than the checkpoint; nil where it cannot be read.
+	recalls *pipeline.Recalls
 	// reconcilers are those of shards, in their order.
 	reconcilers []reconcile.Scheduled
 	// closers are closed last to first.
@@ -50,6 +52,9 @@ func openEngine(cfg *Config, registry prometheus.Registerer, open func(path stri
 	}
 	e.sink, e.closers = bus, append(e.closers, bus.Close)
 	if e.shards, err = newShards(cfg, e.parts); err != nil {
+		return nil, err
+	}
+	if e.recalls, err = pipeline.NewRecalls(context.Background(), e.sink, e.store, e.shards); err != nil {
 		return nil, err
 	}
 	e.reconcilers, err = newReconcilers(cfg, e.parts, e.shards)

@@ -30,6 +30,9 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
 	scheduler := reconcile.NewScheduler(logger, e.reconcilers...)
+	if e.recalls != nil {
+		e.recalls.Then(func(stream string) { scheduler.Request(stream, reconcile.Mode{}) })
+	}
 	registry.MustRegister(pipeline.NewCollector(e.shards, e.limits), &reconcileCollector{e.reconcilers})
 	h := &health{
 		streams: cfg.Streams, shards: e.shards, faults: e.faults, source: &inquiry{put: e.source.Ready}, sink: &inquiry{put: e.sink.Ready},

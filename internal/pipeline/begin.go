@@ -29,6 +29,9 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if err := s.alive(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
 		return state, err
 	}
+	if state, err = s.recall(ctx, state); err != nil {
+		return state, err
+	}
 	if state.Journal != nil {
 		if state, err = s.sendJournal(ctx, state); err != nil {
 			return state, err

@@ -97,6 +97,15 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 	return whole, nil
 }
 
+func (s reapedSink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+	return s.Sink.(sink.Recaller).Recall(ctx, marks, func(m *sink.Message) error {
+		if !s.alive() {
+			return errDead
+		}
+		return each(m)
+	})
+}
+
 // unanswered is a publish whose acknowledgement never comes.
 func (reapedSink) unanswered(ctx context.Context, n int) (sink.Outcome, error) {
 	<-ctx.Done()
@@ -109,7 +118,9 @@ type life struct {
 	// ids are the rows of the entities, highest the highest id that any had.
 	ids     map[string]uint64
 	highest uint64
-	been    map[string][]string
+	// named are the entities that a reconcile names, a and b where it is nil.
+	named [][]byte
+	been  map[string][]string
 }
 
 func newLife(t *testing.T) *life {
@@ -148,7 +159,11 @@ func (l *life) became(name, value, deleted string) {
 
 // everything names all rows and entities, as a reconcile does at worst.
 func (l *life) everything() reconcile.Nomination {
-	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: l.highest}}, Entities: [][]byte{entity("a"), entity("b")}}
+	named := l.named
+	if named == nil {
+		named = [][]byte{entity("a"), entity("b")}
+	}
+	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: l.highest}}, Entities: named}
 }
 
 // dies runs a shard that is killed after n steps, lets nominated be nominated if it is not nil, and reports whether it got that
@@ -164,6 +179,9 @@ func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() re
 	opts.ShutdownTimeout = time.Millisecond
 	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, l.table, l.table, reapedSink{l.bus, r}, reapedStore{l.store, r}
 	s := pipeline.New(opts)
+	if _, err := pipeline.NewRecalls(t.Context(), opts.Sink, opts.Store, []*pipeline.Shard{s}); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.Run(ctx) }) // what the dead say does not matter

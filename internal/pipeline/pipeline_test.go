@@ -91,7 +91,11 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 	if b.sink != nil {
 		opts.Sink = b.sink
 	}
-	return pipeline.New(opts)
+	s := pipeline.New(opts)
+	if _, err := pipeline.NewRecalls(t.Context(), opts.Sink, opts.Store, []*pipeline.Shard{s}); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // run sets a new shard going and returns it with a function that ends it in good order.

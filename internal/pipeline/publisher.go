@@ -239,6 +239,9 @@ func (p *publisher) note(rest []sink.Message, outcome *sink.Outcome) {
 
 func (p *publisher) noteMarks(marks []sink.Mark) {
 	for _, m := range marks {
+		if !p.shard.opts.Recalls.settled(m.Place) {
+			continue
+		}
 		if old, ok := p.marks[m.Place]; !ok || old.Incarnation != m.Incarnation || m.Last > old.Last {
 			p.marks[m.Place] = m
 		}

@@ -66,6 +66,8 @@ type Options struct {
 	LedgerBytes int
 	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
 	Announce func(source.Traits)
+	// Recalls finds out whether the bus knows more than the checkpoint; shared by all shards, nil where it is not asked. NewRecalls sets it.
+	Recalls *Recalls
 	// Kind says what the rows mean: a capability shard has a view and a journal.
 	Kind event.Kind
 	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
@@ -116,6 +118,8 @@ type Shard struct {
 	// catching is how far the tail was behind, for the log.
 	catching catching
 	siblings []reconcile.Sibling
+	// recalled says that the view holds what the bus says, as far as that can be read.
+	recalled bool
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
 	// oversize is what the next turn may use for a page that did not fit into a share.

@@ -227,6 +227,9 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 	for i, record := range records {
 		one := &v.sights[i]
 		op, news := one.decide()
+		if news && op == event.Modified && s.confirms(one) {
+			news = false
+		}
 		if !news {
 			if one.known.Row != record.ID || one.known.State != one.state {
 				// A REPLACE with the same state: the row has another id.

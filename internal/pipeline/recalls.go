@@ -1,0 +1,246 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/sink"
+)
+
+// Recalls finds out, once in the life of a process, whether the bus holds messages of its shards that their checkpoints do not know: then
+// the file is a copy from before. All shards share it. It is safe for concurrent use.
+//
+// The whole file is of one moment. A shard saves what it is about to publish before it does, so whatever it had published by the time that
+// another shard saved a mark is in the file too: only what lies behind the highest mark of each place has to be looked at. That is why no mark
+// of a topic is saved (settled) until every shard that has messages behind has recalled them: after a kill they are found again.
+type Recalls struct {
+	bus    sink.Recaller
+	store  checkpoint.Store
+	log    *slog.Logger
+	shards map[checkpoint.Key]bool
+
+	mu     sync.Mutex
+	topics map[string]*topicRecall
+	then   func(stream string)
+}
+
+// topicRecall is what is known of a topic, or of a stream of JetStream.
+type topicRecall struct {
+	name string
+	// marks are where its places ended when the file was saved last.
+	marks []sink.Mark
+	// looking is full while somebody looks. The mutex of Recalls guards the rest.
+	looking chan struct{}
+	looked  bool
+	behind  map[checkpoint.Key]*backlog
+}
+
+// backlog is what a topic holds of a shard behind the marks.
+type backlog struct {
+	// journal has the events of the shard's journal, true once they were seen; others counts the messages that are not among them.
+	journal map[string]bool
+	others  int
+}
+
+// passed reports whether the whole journal is on the bus.
+func (b *backlog) passed() bool {
+	for _, seen := range b.journal {
+		if !seen {
+			return false
+		}
+	}
+	return true
+}
+
+// NewRecalls returns what is to be looked for on a bus for the given shards, by what the store holds: call it before any of them runs. It
+// returns nil for a bus that cannot be read.
+func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shards []*Shard) (*Recalls, error) {
+	recaller, ok := bus.(sink.Recaller)
+	if !ok {
+		return nil, nil
+	}
+	r := &Recalls{bus: recaller, store: store, log: slog.New(slog.DiscardHandler), shards: make(map[checkpoint.Key]bool), topics: make(map[string]*topicRecall)}
+	for _, s := range shards {
+		r.shards[s.key()] = s.opts.Kind == event.Capability
+		r.log = s.opts.Logger
+	}
+	entries, err := store.List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the marks of the checkpoint: %w", err)
+	}
+	for _, e := range entries {
+		if _, ours := r.shards[e.Key]; ours {
+			for _, m := range e.State.Marks {
+				name := sink.TopicOf(m.Place)
+				r.topics[name] = &topicRecall{name: name, looking: make(chan struct{}, 1)}
+			}
+		}
+	}
+	for _, e := range entries {
+		for _, m := range e.State.Marks {
+			if t := r.topics[sink.TopicOf(m.Place)]; t != nil {
+				t.raise(m)
+			}
+		}
+	}
+	for _, s := range shards {
+		s.opts.Recalls = r
+	}
+	return r, nil
+}
+
+// raise takes in a mark of the file.
+func (t *topicRecall) raise(m sink.Mark) {
+	i := slices.IndexFunc(t.marks, func(o sink.Mark) bool { return o.Place == m.Place && o.Incarnation == m.Incarnation })
+	if i < 0 {
+		t.marks = append(t.marks, m)
+	} else {
+		t.marks[i].Last = max(t.marks[i].Last, m.Last)
+	}
+}
+
+// Then has f called with the stream of each shard that has recalled something, when it has: it is to reconcile.
+func (r *Recalls) Then(f func(stream string)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.then = f
+}
+
+// more is a topic that holds more of a shard than its checkpoint knows.
+type more struct {
+	topic *topicRecall
+	*backlog
+}
+
+// await looks at the topics that a shard with these marks has published to, unless that was done, and returns those that hold more of it
+// than its journal. A shard without marks may have published anywhere.
+func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark) (behind []more, err error) {
+	for _, t := range r.of(marks) {
+		if err := r.look(ctx, t); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		if b := t.behind[key]; b != nil {
+			behind = append(behind, more{t, b})
+		}
+		r.mu.Unlock()
+	}
+	return behind, nil
+}
+
+// of returns the topics of marks; without marks all.
+func (r *Recalls) of(marks []sink.Mark) []*topicRecall {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []*topicRecall
+	for name, t := range r.topics {
+		if len(marks) == 0 || slices.ContainsFunc(marks, func(m sink.Mark) bool { return sink.TopicOf(m.Place) == name }) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// look reads what a topic holds behind its marks, once.
+func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
+	select {
+	case t.looking <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-t.looking }()
+	if r.isLooked(t) {
+		return nil
+	}
+	found := make(map[checkpoint.Key]*backlog)
+	err := r.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return r.count(ctx, found, m) })
+	if errors.Is(err, sink.ErrUnreadable) {
+		r.log.Warn("whether the checkpoint is a copy from before cannot be told: if it is, some entities may stay wrong on the bus", "topic", t.name, "error", err)
+		found, err = nil, nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at what is behind the checkpoint in %s: %w", t.name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.looked, t.behind = true, make(map[checkpoint.Key]*backlog)
+	for key, b := range found {
+		if b.others > 0 {
+			t.behind[key] = b
+		}
+	}
+	r.settle(t)
+	return nil
+}
+
+func (r *Recalls) isLooked(t *topicRecall) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.looked
+}
+
+// count takes in a message behind the marks.
+func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]*backlog, m *sink.Message) error {
+	key := checkpoint.Key{Stream: m.Stream, Shard: m.Shard}
+	if !r.shards[key] || m.Type == sink.DeadLetterType {
+		return nil
+	}
+	b := found[key]
+	if b == nil {
+		b = &backlog{journal: make(map[string]bool)}
+		found[key] = b
+		// The shard waits for this look, so that the journal is that of the file.
+		state, err := r.store.Load(ctx, key)
+		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+			return fmt.Errorf("load the checkpoint: %w", err)
+		}
+		if state.Journal != nil {
+			for i := range state.Journal.Messages {
+				b.journal[state.Journal.Messages[i].ID] = false
+			}
+		}
+	}
+	if _, ours := b.journal[m.ID]; ours {
+		b.journal[m.ID] = true
+	} else {
+		b.others++
+	}
+	return nil
+}
+
+// settle forgets a topic of which nothing has to be recalled any more. The caller holds mu.
+func (r *Recalls) settle(t *topicRecall) {
+	if t.looked && len(t.behind) == 0 {
+		delete(r.topics, t.name)
+	}
+}
+
+// settled reports whether the marks of a place may be saved.
+func (r *Recalls) settled(place string) bool {
+	if r == nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.topics[sink.TopicOf(place)] == nil
+}
+
+// done notes that a shard has recalled what there was.
+func (r *Recalls) done(key checkpoint.Key) {
+	r.mu.Lock()
+	then := r.then
+	for _, t := range r.topics {
+		delete(t.behind, key)
+		r.settle(t)
+	}
+	r.mu.Unlock()
+	if then != nil {
+		then(key.Stream)
+	}
+}
