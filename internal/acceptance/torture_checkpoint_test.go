@@ -37,7 +37,7 @@ var checkpointFaults = []fault{
 		},
 	},
 	{
-		name: "checkpoint-older", family: "checkpoint", what: "the file is replaced by a copy of some seconds before, twice", repeats: true, torn: true,
+		name: "checkpoint-older", family: "checkpoint", what: "the file is replaced by a copy of some seconds before, twice", repeats: true,
 		inject: func(tr *trial) {
 			for range 2 {
 				copied := tr.copies()
