@@ -202,8 +202,10 @@ func (v *view) hand(b *batch) {
 	b.seq = v.seq
 	entities := make([][]byte, 0, len(b.changes))
 	for _, c := range b.changes {
-		v.ahead[string(c.Entity)] = aheadEntry{c.Known, b.seq}
 		entities = append(entities, c.Entity)
+	}
+	for entity, known := range v.staged {
+		v.ahead[entity] = aheadEntry{known, b.seq}
 	}
 	v.queue = append(v.queue, aheadBatch{b.seq, entities})
 	clear(v.staged)
