@@ -13,18 +13,13 @@ var complaint = regexp.MustCompile(`^time=(\S+) level=(?:WARN|ERROR) msg=("[^"]*
 // whereabouts are the parts of such a line that say where.
 var whereabouts = regexp.MustCompile(` (?:place|stream|shard)=(?:"[^"]*"|\S+)`)
 
-// chatter returns the complaints that a log repeats more often than once a minute, beyond the first and one for a fault that is the
-// same again. Each start of the program begins anew.
+// chatter returns the complaints that a log repeats more often than once a minute. A fault that has ended may begin again after 10 s.
+// Each start of the program begins anew.
 func chatter(log string) (found []string) {
-	type talk struct {
-		first time.Time
-		lines int
-		told  bool
-	}
-	talks := make(map[string]*talk)
+	last := make(map[string]time.Time)
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, ` msg="bridge runs"`) {
-			clear(talks)
+			clear(last)
 		}
 		parts := complaint.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
 		// A row that is put aside has a line of its own.
@@ -35,16 +30,17 @@ func chatter(log string) (found []string) {
 		if err != nil {
 			continue
 		}
-		what := parts[2] + strings.Join(whereabouts.FindAllString(parts[3], -1), "")
-		t := talks[what]
-		if t == nil {
-			t = &talk{first: at}
-			talks[what] = t
+		what, pause := parts[2]+parts[3], 59*time.Second
+		if strings.HasPrefix(parts[2], `"fault `) {
+			what = parts[2] + strings.Join(whereabouts.FindAllString(parts[3], -1), "")
 		}
-		if t.lines++; !t.told && t.lines > 2+int(at.Sub(t.first).Minutes()) {
-			t.told = true
-			found = append(found, fmt.Sprintf("the log repeats %s: %s", what, parts[0]))
+		if strings.HasPrefix(parts[2], `"fault begins`) {
+			pause = 9 * time.Second
 		}
+		if before, ok := last[what]; ok && at.Sub(before).Abs() < pause {
+			found = append(found, fmt.Sprintf("the log repeats %s after %s: %s", what, at.Sub(before), parts[0]))
+		}
+		last[what] = at
 	}
 	return found
 }
