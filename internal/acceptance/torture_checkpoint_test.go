@@ -18,7 +18,7 @@ var checkpointFaults = []fault{
 			tr.stops()
 			whole := tr.reads(tr.checkpoint())
 			tr.refuses("cut off in its header", whole[:20+tr.rng.IntN(100)])
-			tr.refuses("cut in half", whole[:len(whole)/2])
+			tr.refuses("cut in half", whole[:tr.pagesUsed(whole)/2])
 			tr.refuses("cut off anywhere", whole[:20+tr.rng.IntN(tr.pagesUsed(whole)-20)])
 			tr.writes(whole)
 			tr.start()

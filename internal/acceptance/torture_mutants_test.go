@@ -54,7 +54,9 @@ func (m *matrix) hunt(t *testing.T, l *lane, mutant mutant, f fault) {
 	path := mutant.build(t)
 	for range 4 {
 		r := &recorder{TB: t}
-		s := r.run(func() score { return l.suffer(r, f, path) })
+		tr := l.trial(f)
+		r.run(func() { tr.suffer(r, path) })
+		s := tr.score
 		if findings := slices.Concat(s.Findings, r.findings); len(findings) > 0 {
 			s.Fault = mutant.name
 			m.add(s)
@@ -93,7 +95,7 @@ type recorder struct {
 }
 
 // run runs do in a goroutine that Fatal ends.
-func (r *recorder) run(do func() score) (s score) {
+func (r *recorder) run(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -102,10 +104,9 @@ func (r *recorder) run(do func() score) (s score) {
 				clean()
 			}
 		}()
-		s = do()
+		do()
 	}()
 	<-done
-	return s
 }
 
 func (r *recorder) note(text string) {

@@ -12,7 +12,11 @@ import (
 func through(tr *trial) {
 	tr.env["BRIDGE_SOURCE_URL"] = strings.Replace(tr.env["BRIDGE_SOURCE_URL"], tr.lane.db.Addr, tr.lane.dbProxy.Addr(), 1)
 	if tr.lane.kafka != nil {
+		tr.lane.kafka.SetPassword(tr.t, testenv.KafkaPassword)
 		tr.env["BRIDGE_SINK_URL"] = "kafka://" + strings.Join(tr.lane.kafka.ProxiedBrokers(), ",")
+		tr.env["BRIDGE_KAFKA_SASL_MECHANISM"] = "SCRAM-SHA-512"
+		tr.env["BRIDGE_KAFKA_SASL_USERNAME"] = testenv.KafkaUser
+		tr.env["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
 		return
 	}
 	u, err := url.Parse(tr.env["BRIDGE_SINK_URL"])

@@ -72,8 +72,7 @@ func soakTorture(t *testing.T) {
 // soak has one program live through d of faults that pass by themselves.
 func (l *lane) soak(t *testing.T, d time.Duration) (s soakScore) {
 	f := fault{name: "soak", family: "soak", repeats: true, prepare: through}
-	tr := &trial{lane: l, fault: f, rng: chance(l.name, f.name)}
-	tr.score = score{Family: f.family, Fault: f.name, Bus: l.name}
+	tr := l.trial(f)
 	s.Faults = make(map[string]int)
 	defer func() {
 		s.score = tr.score

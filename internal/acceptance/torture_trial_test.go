@@ -42,15 +42,16 @@ const (
 	entities = "strict"
 )
 
+// trial prepares to do a fault on the lane.
+func (l *lane) trial(f fault) *trial {
+	return &trial{
+		lane: l, fault: f, rng: chance(l.name, f.name), score: score{Family: f.family, Fault: f.name, What: f.what, Bus: l.name},
+	}
+}
+
 // suffer puts the program at path under load, does the harm, and judges what came of it.
-func (l *lane) suffer(t testing.TB, f fault, path string) (s score) {
-	tr := &trial{lane: l, fault: f, rng: chance(l.name, f.name)}
-	tr.score = score{Family: f.family, Fault: f.name, What: f.what, Bus: l.name}
-	// Also a trial that ends early has its row.
-	defer func() {
-		s = tr.score
-		s.Passed = !t.Failed()
-	}()
+func (tr *trial) suffer(t testing.TB, path string) {
+	f, l := tr.fault, tr.lane
 	l.heal(t)
 	if f.on != nil {
 		l = f.on(t, l)
@@ -70,7 +71,6 @@ func (l *lane) suffer(t testing.TB, f fault, path string) (s score) {
 	tr.stopped()
 	tr.settles()
 	tr.judge()
-	return tr.score
 }
 
 // usual is the load of a trial: 250 commits a second.
