@@ -177,7 +177,7 @@ func TestLookBack(t *testing.T) {
 		b.table.Insert("a", "1", "0", now())
 		s, stop := b.run(t)
 		b.expectSaid(t, "Added a=1")
-		b.table.Unindexed = true
+		b.table.DropIndex()
 		b.table.Insert("b", "1", "0", now())
 		b.expectSaid(t, "Added a=1", "Added b=1")
 		if got := s.Status(); got.State == pipeline.Stopped {

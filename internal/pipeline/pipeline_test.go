@@ -145,6 +145,13 @@ func (b *bench) position(t testing.TB) uint64 {
 	return state.Position.ID
 }
 
+// snapshotTaken reports whether nothing of the table as it stood is left to be recorded.
+func (b *bench) snapshotTaken(t testing.TB) bool {
+	t.Helper()
+	state, err := b.store.Load(t.Context(), key)
+	return err == nil && state.Snapshot == (source.Range{})
+}
+
 // eventually waits for a condition.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()

@@ -347,7 +347,7 @@ func TestSnapshot(t *testing.T) {
 		b.table.Insert(fmt.Sprint("e", i), "1", "0")
 	}
 	_, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 250 })
+	eventually(t, "the table as it stands is known", func() bool { return b.position(t) == 250 && b.snapshotTaken(t) })
 	b.table.Replace("e6", "1", "0")
 	b.table.Replace("e7", "2", "0")
 	all := b.expectSaid(t, "Modified e7=2")
@@ -364,7 +364,9 @@ func TestASnapshotThatEndsWithAFullPage(t *testing.T) {
 		b.table.Insert(fmt.Sprint("e", i), "1", "0")
 	}
 	_, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == uint64(2*b.opts.BatchRows) })
+	eventually(t, "the table as it stands is known", func() bool {
+		return b.position(t) == uint64(2*b.opts.BatchRows) && b.snapshotTaken(t)
+	})
 	b.table.Replace("e7", "2", "0")
 	b.expectSaid(t, "Modified e7=2")
 	stop()

@@ -18,7 +18,7 @@ type Table struct {
 	Loose bool
 	// Repeated says that no unique index proves that a key is a single row's, unless the id is the key.
 	Repeated bool
-	// Unindexed says that MODIFIED has no index.
+	// Unindexed says that MODIFIED has no index; DropIndex has it so later on.
 	Unindexed bool
 
 	// view is the table as its own spec shows it.
@@ -67,6 +67,13 @@ func (t *Table) Move(server string, replica bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.server, t.replica = server, replica
+}
+
+// DropIndex drops the index of MODIFIED.
+func (t *Table) DropIndex() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Unindexed = true
 }
 
 // Reads returns how often Read was called.
