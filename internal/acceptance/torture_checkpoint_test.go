@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.etcd.io/bbolt"
 )
 
@@ -50,9 +51,16 @@ var checkpointFaults = []fault{
 	},
 	{
 		name: "checkpoint-moved-away", family: "checkpoint", what: "the file is moved away, so that every stream begins anew", repeats: true, torn: true,
+		prepare: func(tr *trial) {
+			if tr.lane.nats != nil {
+				tr.lane.configure(tr.t, tr.destination(entities), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = time.Second })
+			}
+		},
 		inject: func(tr *trial) {
 			tr.stops()
 			tr.check(os.Rename(tr.checkpoint(), tr.checkpoint()+".damaged"))
+			// What JetStream would drop as a repeat of something older it has to take.
+			pause(1500 * time.Millisecond)
 			tr.start()
 		},
 	},

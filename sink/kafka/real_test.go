@@ -142,13 +142,14 @@ func TestAMissingTopicIsWaitedFor(t *testing.T) {
 
 func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
 	k := testenv.Kafka(t)
-	k.CreateTopic(t, "changing", 4, nil)
-	s := open(t, kafka.Options{Brokers: k.Brokers()})
-	publish(t, s, series("changing", "first", 0, 100, 20))
-	k.DeleteTopic(t, "changing")
 	k.CreateTopic(t, "changing", 2, nil)
-	sent := series("changing", "second", 0, 100, 20)
+	s := open(t, kafka.Options{Brokers: k.Brokers()})
+	sent := series("changing", "first", 0, 100, 20)
 	publish(t, s, sent)
+	k.AddPartitions(t, "changing", 4)
+	more := series("changing", "second", 0, 100, 20)
+	publish(t, s, more)
+	sent = append(sent, more...)
 	judge(t, sent, consume(t, "changing", kgo.SeedBrokers(k.Brokers()...)))
 }
 
