@@ -171,14 +171,14 @@ func inspectOthers(store *checkpoint.Inspection, cfg *Config) {
 		shards[entry.Key.Stream] = append(shards[entry.Key.Stream], entry.Key.Shard)
 	}
 	for _, name := range streamsOf(store.Entries) {
-		at := slices.IndexFunc(cfg.Streams, func(s Stream) bool { return s.Name == name })
-		if at < 0 {
+		stream := streamNamed(cfg.Streams, name)
+		if stream == nil {
 			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
 				Says("where it is the checkpoint of another installation, set BRIDGE_CHECKPOINT_URL to this one's; where the stream is gone for good").
 				Types("bridge checkpoint reset %s", name)
 			continue
 		}
-		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(cfg.Streams[at].Tables, shard) })
+		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) })
 		if len(others) > 0 {
 			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, variablePrefix(name))).
 				Says("where a table was renamed, go on behind its position under the new name; see bridge checkpoint show").

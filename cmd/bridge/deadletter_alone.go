@@ -40,24 +40,15 @@ func (p *process) sendAlone(ctx context.Context, cfg *Config, sent []sentLetter,
 	return a.sendLetters(ctx, sent, logger)
 }
 
-// sendLetters tails the streams until they have caught up, sends the letters again, and ends in good order.
-func (a *aloneRun) sendLetters(ctx context.Context, sent []sentLetter, logger *slog.Logger) (err error) {
-	e, err := openEngine(a.cfg, prometheus.NewRegistry(), a.openStore, logger)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.close()) }()
-	running, end := context.WithCancel(ctx)
-	defer end()
-	return e.run(running, func(ctx context.Context) error {
-		// The shards publish and save what is in flight.
-		defer end()
+// sendLetters tails the streams until they have caught up, and sends the letters again.
+func (a *aloneRun) sendLetters(ctx context.Context, sent []sentLetter, logger *slog.Logger) error {
+	return a.tailing(ctx, logger, func(ctx context.Context, e *engine) error {
 		return a.eachTable(e.shards, sent, func(shard *pipeline.Shard, letters []*sentLetter) error {
 			if err := a.settle(ctx, shard); err != nil {
 				mark(letters, notSent, err.Error())
 				return ctx.Err()
 			}
-			stream := a.cfg.stream(letters[0].Stream)
+			stream := streamNamed(a.cfg.Streams, letters[0].Stream)
 			return sendTable(ctx, letters, false, func(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error) {
 				return resendBy(ctx, stream, []*pipeline.Shard{shard}, request)
 			})
@@ -83,37 +74,19 @@ func (a *aloneRun) eachTable(shards []*pipeline.Shard, sent []sentLetter, do fun
 	return nil
 }
 
-// stream returns the stream with this name, nil where there is none.
-func (c *Config) stream(name string) *Stream {
-	at := slices.IndexFunc(c.Streams, func(s Stream) bool { return s.Name == name })
-	if at < 0 {
-		return nil
-	}
-	return &c.Streams[at]
-}
-
-// previewLetters looks at the tables and the checkpoint, without a tail and without a bus.
-func (a *aloneRun) previewLetters(ctx context.Context, sent []sentLetter, logger *slog.Logger) (err error) {
-	src, err := openSource(a.cfg, logger)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	kept, err := a.openStore(a.cfg.CheckpointPath)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
-	shards, err := newShards(a.cfg, parts{
-		source: src, store: kept, logger: logger, faults: outage.New(logger), metrics: pipeline.NewMetrics(prometheus.NewRegistry()),
-		limits: pipeline.NewLimits(a.cfg.MaxInflightBytes, len(a.cfg.Streams), maxReads),
-	})
-	if err != nil {
-		return err
-	}
-	return a.eachTable(shards, sent, func(shard *pipeline.Shard, letters []*sentLetter) error {
-		return sendTable(ctx, letters, true, func(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error) {
-			return shard.Preview(ctx, request.Letters)
+// previewLetters looks at the tables and the checkpoint.
+func (a *aloneRun) previewLetters(ctx context.Context, sent []sentLetter, logger *slog.Logger) error {
+	return a.looking(logger, func(p parts) error {
+		p.faults, p.metrics = outage.New(logger), pipeline.NewMetrics(prometheus.NewRegistry())
+		p.limits = pipeline.NewLimits(a.cfg.MaxInflightBytes, len(a.cfg.Streams), maxReads)
+		shards, err := newShards(a.cfg, p)
+		if err != nil {
+			return err
+		}
+		return a.eachTable(shards, sent, func(shard *pipeline.Shard, letters []*sentLetter) error {
+			return sendTable(ctx, letters, true, func(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error) {
+				return shard.Preview(ctx, request.Letters)
+			})
 		})
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -118,11 +117,11 @@ func resendRequestOf(w http.ResponseWriter, r *http.Request) (request ResendRequ
 
 // Resend implements daemon.
 func (h *health) Resend(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error) {
-	at := slices.IndexFunc(h.streams, func(s Stream) bool { return s.Name == request.Stream })
-	if at < 0 {
-		return nil, fmt.Errorf("%w as %.100q: there are %s", errNoStream, request.Stream, strings.Join(namesOf(h.streams), ", "))
+	stream, err := h.stream(request.Stream)
+	if err != nil {
+		return nil, err
 	}
-	return resendBy(ctx, &h.streams[at], h.shards, request)
+	return resendBy(ctx, stream, h.shards, request)
 }
 
 // resendBy has that one of shards send letters again which owns their table.

@@ -55,8 +55,18 @@ func (a *aloneRun) openStore(path string) (store, error) {
 	return s, err
 }
 
-// run tails the streams until they have caught up, reconciles each table once, and ends in good order.
-func (a *aloneRun) run(ctx context.Context, logger *slog.Logger) (err error) {
+// run tails the streams until they have caught up, and reconciles each table once.
+func (a *aloneRun) run(ctx context.Context, logger *slog.Logger) error {
+	return a.tailing(ctx, logger, func(ctx context.Context, e *engine) error {
+		for i, shard := range e.shards {
+			a.one(ctx, shard, e.reconcilers[i].Reconciler)
+		}
+		return ctx.Err()
+	})
+}
+
+// tailing calls do while the streams of cfg are tailed, and ends them in good order then.
+func (a *aloneRun) tailing(ctx context.Context, logger *slog.Logger, do func(context.Context, *engine) error) (err error) {
 	e, err := openEngine(a.cfg, prometheus.NewRegistry(), a.openStore, logger)
 	if err != nil {
 		return err
@@ -67,10 +77,7 @@ func (a *aloneRun) run(ctx context.Context, logger *slog.Logger) (err error) {
 	return e.run(running, func(ctx context.Context) error {
 		// The shards publish and save what is in flight.
 		defer end()
-		for i, shard := range e.shards {
-			a.one(ctx, shard, e.reconcilers[i].Reconciler)
-		}
-		return ctx.Err()
+		return do(ctx, e)
 	})
 }
 
@@ -169,10 +176,33 @@ func (a *aloneRun) note(r *reconcile.Reconciler, report reconcile.Report) {
 }
 
 // dry compares without a tail and without a bus: the checkpoint says how far the tail has come.
-func (a *aloneRun) dry(ctx context.Context, logger *slog.Logger) (err error) {
+func (a *aloneRun) dry(ctx context.Context, logger *slog.Logger) error {
 	if _, err := os.Stat(a.cfg.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no checkpoint at %s: nothing was published yet that a table could be compared with", a.cfg.CheckpointPath)
 	}
+	return a.looking(logger, func(p parts) error {
+		owners := make([]reconcile.Owner, a.tables())
+		positions := make([]savedPosition, len(owners))
+		for i := range owners {
+			owners[i] = &positions[i]
+		}
+		all, err := scheduled(a.cfg, p, owners)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if err := positions[i].load(ctx, a.cfg, p, all[i].Status()); err != nil {
+				a.note(all[i].Reconciler, reconcile.Report{Error: err.Error()})
+				continue
+			}
+			a.compare(ctx, all[i].Reconciler)
+		}
+		return ctx.Err()
+	})
+}
+
+// looking calls do with the source and the checkpoint, without a tail and without a bus.
+func (a *aloneRun) looking(logger *slog.Logger, do func(parts) error) (err error) {
 	src, err := openSource(a.cfg, logger)
 	if err != nil {
 		return err
@@ -183,22 +213,5 @@ func (a *aloneRun) dry(ctx context.Context, logger *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
-	p := parts{source: src, store: kept, logger: logger}
-	owners := make([]reconcile.Owner, a.tables())
-	positions := make([]savedPosition, len(owners))
-	for i := range owners {
-		owners[i] = &positions[i]
-	}
-	all, err := scheduled(a.cfg, p, owners)
-	if err != nil {
-		return err
-	}
-	for i := range all {
-		if err := positions[i].load(ctx, a.cfg, p, all[i].Status()); err != nil {
-			a.note(all[i].Reconciler, reconcile.Report{Error: err.Error()})
-			continue
-		}
-		a.compare(ctx, all[i].Reconciler)
-	}
-	return ctx.Err()
+	return do(parts{source: src, store: kept, logger: logger})
 }

@@ -76,9 +76,8 @@ func modeOf(query url.Values) (mode reconcile.Mode, err error) {
 
 // Reconcile implements daemon. With deletes allowed, a shard that stopped because its ids are used again goes on.
 func (h *health) Reconcile(stream string, mode reconcile.Mode) (Asked, error) {
-	at := slices.IndexFunc(h.streams, func(s Stream) bool { return s.Name == stream })
-	if at < 0 {
-		return Asked{}, fmt.Errorf("%w as %.100q: there are %s", errNoStream, stream, strings.Join(namesOf(h.streams), ", "))
+	if _, err := h.stream(stream); err != nil {
+		return Asked{}, err
 	}
 	able, why := 0, ""
 	for _, shard := range h.shards {
@@ -99,6 +98,23 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (Asked, error) {
 		Stream: stream, Shards: h.scheduler.Request(stream, mode),
 		DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: h.started.UTC(),
 	}, nil
+}
+
+// stream returns the stream with this name. The error is errNoStream.
+func (h *health) stream(name string) (*Stream, error) {
+	if s := streamNamed(h.streams, name); s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w as %.100q: there are %s", errNoStream, name, strings.Join(namesOf(h.streams), ", "))
+}
+
+// streamNamed returns the stream with this name, nil where there is none.
+func streamNamed(streams []Stream, name string) *Stream {
+	at := slices.IndexFunc(streams, func(s Stream) bool { return s.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &streams[at]
 }
 
 func namesOf(streams []Stream) []string {
