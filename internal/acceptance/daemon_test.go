@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -255,20 +254,7 @@ func (d *daemon) position(stream string) uint64 {
 }
 
 // rssAnon returns the daemon's anonymous memory in bytes.
-func (d *daemon) rssAnon() (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			var kb int64
-			_, err := fmt.Sscanf(rest, "%d kB", &kb)
-			return kb << 10, err
-		}
-	}
-	return 0, errors.New("no RssAnon")
-}
+func (d *daemon) rssAnon() (int64, error) { return testenv.RSSAnon(d.cmd.Process.Pid) }
 
 // lockedBuffer is a log that is written and read at the same time.
 type lockedBuffer struct {

@@ -8,6 +8,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/bench/report"
+	"bridge/internal/testenv"
 )
 
 // idleCosts measures what quiet tables cost, for each number of them.
@@ -55,7 +56,7 @@ func (b *bench) idle(shards int) {
 	// The second question is counted, too.
 	statements = b.db.questions(b.t) - statements - 1
 	cpu = d.spent() - cpu
-	rss, err := rssAnonOf(d.cmd.Process.Pid)
+	rss, err := testenv.RSSAnon(d.cmd.Process.Pid)
 	if err != nil {
 		b.t.Fatal(err)
 	}

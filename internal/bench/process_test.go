@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"bridge/internal/testenv"
 )
 
 // ticksASecond is the unit of the times in /proc: Linux shows hundredths everywhere.
@@ -37,22 +39,6 @@ func cpuOf(pid int) (float64, error) {
 	return sum / ticksASecond, nil
 }
 
-// rssAnonOf returns the anonymous memory of a process in bytes.
-func rssAnonOf(pid int) (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			var kb int64
-			_, err := fmt.Sscanf(rest, "%d kB", &kb)
-			return kb << 10, err
-		}
-	}
-	return 0, errors.New("no RssAnon")
-}
-
 // watch keeps the highest memory of a process.
 type watch struct {
 	mu      sync.Mutex
@@ -71,7 +57,7 @@ func watchMemory(pid int) *watch {
 		defer tick.Stop()
 		for {
 			// After its end there is nothing to see.
-			if rss, err := rssAnonOf(pid); err == nil {
+			if rss, err := testenv.RSSAnon(pid); err == nil {
 				w.mu.Lock()
 				w.highest = max(w.highest, rss)
 				w.mu.Unlock()
@@ -121,7 +107,7 @@ func TestOwnTimesAndMemoryCanBeRead(t *testing.T) {
 		}
 	}
 	// A test binary has some MiB.
-	if rss, err := rssAnonOf(os.Getpid()); err != nil || rss < 1<<20 {
+	if rss, err := testenv.RSSAnon(os.Getpid()); err != nil || rss < 1<<20 {
 		t.Errorf("RssAnon of this process: %d, %v", rss, err)
 	}
 }
