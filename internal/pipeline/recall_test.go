@@ -30,12 +30,31 @@ func (l *life) lived(t *testing.T) {
 	stop()
 }
 
-// behind is what happens behind a copy of the checkpoint, each step published by itself, and then while nothing runs.
-var behind = []struct {
+// happened is what happens behind a copy.
+type happened struct {
 	name  string
 	steps []func(l *life)
 	then  func(l *life)
-}{
+}
+
+// copiedBefore has a and b told, copies the checkpoint, lets it happen, and puts the copy back.
+func (h *happened) copiedBefore(t *testing.T) *life {
+	t.Helper()
+	l := newLife(t)
+	l.named = [][]byte{entity("a"), entity("b"), entity("c")}
+	l.begin(t)
+	before := l.copied()
+	for _, step := range h.steps {
+		step(l)
+		l.lived(t)
+	}
+	h.then(l)
+	l.store = before
+	return l
+}
+
+// behind is what happens behind a copy of the checkpoint, each step published by itself, and then while nothing runs.
+var behind = []happened{
 	{"nothing", nil, func(*life) {}},
 	{"nothing, then a change", nil, func(l *life) { l.replace("a", "3", "0") }},
 	{"a change", []func(*life){func(l *life) { l.replace("a", "2", "0") }}, func(*life) {}},
@@ -63,16 +82,7 @@ func (l *life) begin(t *testing.T) {
 func TestAnOlderCheckpointRecallsWhatTheBusSays(t *testing.T) {
 	for _, c := range behind {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLife(t)
-			l.named = [][]byte{entity("a"), entity("b"), entity("c")}
-			l.begin(t)
-			before := l.copied()
-			for _, step := range c.steps {
-				step(l)
-				l.lived(t)
-			}
-			c.then(l)
-			l.store = before
+			l := c.copiedBefore(t)
 			l.lived(t)
 			// What is on the bus is known: nothing comes twice, and another start finds nothing.
 			l.agrees(t)
@@ -87,16 +97,7 @@ func TestAnOlderCheckpointRecallsWhatTheBusSays(t *testing.T) {
 		})
 		t.Run(c.name+", killed at each step of the recall", func(t *testing.T) {
 			for step := 0; ; step++ {
-				l := newLife(t)
-				l.named = [][]byte{entity("a"), entity("b"), entity("c")}
-				l.begin(t)
-				before := l.copied()
-				for _, step := range c.steps {
-					step(l)
-					l.lived(t)
-				}
-				c.then(l)
-				l.store = before
+				l := c.copiedBefore(t)
 				died := l.dies(t, step, 30*time.Millisecond, l.everything)
 				l.lived(t)
 				l.agrees(t)

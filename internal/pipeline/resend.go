@@ -26,9 +26,6 @@ type Letter struct {
 	Digest string    `json:"digest"`
 }
 
-// Fate is what becomes of a letter that is sent again.
-type Fate string
-
 // LetterOf returns what a dead letter tells.
 func LetterOf(l *sink.Letter) Letter {
 	letter := Letter{Row: l.RowID, Entity: l.Entity, Event: l.EventID, Type: l.EventType, Previous: l.Previous, Digest: l.Digest}
@@ -37,6 +34,9 @@ func LetterOf(l *sink.Letter) Letter {
 	}
 	return letter
 }
+
+// Fate is what becomes of a letter that is sent again.
+type Fate string
 
 // The fates of letters.
 const (
