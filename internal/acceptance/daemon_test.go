@@ -52,6 +52,9 @@ func (e env) with(more env) env {
 	return e
 }
 
+// startMark stands in a daemon's log before what each of its processes writes.
+const startMark = "-- bridge is started --"
+
 // daemon is one running `bridge run`.
 type daemon struct {
 	t    testing.TB
@@ -89,6 +92,7 @@ func (d *daemon) start() {
 		d.cmd.Env = append(d.cmd.Env, name+"="+d.env[name])
 	}
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	fmt.Fprintln(d.log, startMark)
 	// It dies with the test binary, even when that is killed.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd, done, started := d.cmd, make(chan struct{}), make(chan error)

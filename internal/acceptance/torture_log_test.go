@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -14,11 +15,11 @@ var complaint = regexp.MustCompile(`^time=(\S+) level=(?:WARN|ERROR) msg=("[^"]*
 var whereabouts = regexp.MustCompile(` (?:place|stream|shard)=(?:"[^"]*"|\S+)`)
 
 // chatter returns the complaints that a log repeats more often than once a minute. A fault that has ended may begin again after 10 s.
-// Each start of the program begins anew.
+// Each start of the program begins anew: a process cannot know what the one before it has said.
 func chatter(log string) (found []string) {
 	last := make(map[string]time.Time)
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, ` msg="bridge runs"`) {
+		if strings.HasPrefix(line, startMark) {
 			clear(last)
 		}
 		parts := complaint.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
@@ -43,4 +44,22 @@ func chatter(log string) (found []string) {
 		last[what] = at
 	}
 	return found
+}
+
+func TestChatterIsJudgedByProcess(t *testing.T) {
+	begins := `time=2026-01-02T03:04:%02dZ level=WARN msg="fault begins, trying again until it ends" place=nats error=EOF` + "\n"
+	for name, c := range map[string]struct {
+		log  string
+		want int
+	}{
+		"one process that says it twice":    {startMark + "\n" + fmt.Sprintf(begins, 5) + fmt.Sprintf(begins, 10), 1},
+		"two processes that say it once":    {fmt.Sprintf(begins, 5) + startMark + "\n" + fmt.Sprintf(begins, 10), 0},
+		"a fault that begins again in 10 s": {fmt.Sprintf(begins, 5) + fmt.Sprintf(begins, 15), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if found := chatter(c.log); len(found) != c.want {
+				t.Errorf("%d complaints, want %d: %s", len(found), c.want, found)
+			}
+		})
+	}
 }
