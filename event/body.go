@@ -92,7 +92,7 @@ func (e *Encoder) appendMembers(dst []byte, ev *Event, members []member, row Row
 		m := &members[i]
 		dst = append(dst, m.name...)
 		var fault string
-		dst, fault = e.values.append(dst, m.column, row.Values[m.index])
+		dst, fault = e.values.append(dst, &m.column, row.Values[m.index])
 		if fault != "" {
 			if e.options.BadValue == StopOnBad {
 				return dst, &BadValueError{Table: e.options.Table, Row: row.ID, Column: m.column.Name, Fault: fault}

@@ -2,6 +2,8 @@ package event
 
 import (
 	"encoding/base64"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -21,6 +23,12 @@ func appendString(dst, text []byte) ([]byte, bool) {
 	begin, start := len(dst), 0
 	dst = append(dst, '"')
 	for i := 0; i < len(text); {
+		if i+8 <= len(text) {
+			n := plainBytes(binary.LittleEndian.Uint64(text[i:]))
+			if i += n; n == 8 {
+				continue
+			}
+		}
 		if b := text[i]; b < utf8.RuneSelf {
 			if !plain[b] {
 				dst = appendEscaped(append(dst, text[start:i]...), b)
@@ -42,6 +50,16 @@ func appendString(dst, text []byte) ([]byte, bool) {
 	}
 	dst = append(dst, text[start:]...)
 	return append(dst, '"'), true
+}
+
+// plainBytes returns how many of the eight bytes of w, the lowest first, are plain before one that is not.
+func plainBytes(w uint64) int {
+	const each = 0x0101010101010101
+	control := w - ' '*each
+	quote := w ^ '"'*each - each
+	backslash := w ^ '\\'*each - each
+	// A subtraction borrows only from bytes above one that is not plain: the lowest mark is true.
+	return bits.TrailingZeros64((w|control|quote|backslash)&(0x80*each)) / 8
 }
 
 // appendEscaped appends an ASCII byte that may not stand in a JSON string as it is.

@@ -45,7 +45,7 @@ type values struct {
 }
 
 // append appends v as JSON. Where it cannot be encoded it appends null and says what is wrong, else the fault is empty.
-func (s *values) append(dst []byte, c source.Column, v []byte) (out []byte, fault string) {
+func (s *values) append(dst []byte, c *source.Column, v []byte) (out []byte, fault string) {
 	if v == nil {
 		return append(dst, "null"...), ""
 	}
@@ -83,7 +83,13 @@ func (s *values) append(dst []byte, c source.Column, v []byte) (out []byte, faul
 }
 
 // appendTime appends a wall clock as RFC 3339 in UTC with the fraction digits of its column.
-func (s *values) appendTime(dst []byte, c source.Column, v []byte) ([]byte, bool) {
+func (s *values) appendTime(dst []byte, c *source.Column, v []byte) ([]byte, bool) {
+	if c.Kind == source.Timestamp || s.zone == time.UTC {
+		if !c.IsTime(v) {
+			return dst, false
+		}
+		return appendClock(dst, c, v), true
+	}
 	t, ok := c.Time(v, s.zone)
 	if !ok || t.Year() < 0 || t.Year() > 9999 {
 		return dst, false
@@ -102,6 +108,23 @@ func (s *values) appendTime(dst []byte, c source.Column, v []byte) ([]byte, bool
 		dst = dst[:len(dst)-9+precision]
 	}
 	return append(dst, 'Z', '"'), true
+}
+
+// appendClock appends v, a time of the column in UTC, as appendTime would: no calendar is needed for that.
+func appendClock(dst []byte, c *source.Column, v []byte) []byte {
+	const day, second = len(time.DateOnly), len(time.DateTime)
+	dst = append(append(dst, '"'), v[:day]...)
+	dst = append(append(dst, 'T'), v[day+1:second]...)
+	if precision := min(c.Precision, 9); precision > 0 {
+		// One byte of the fraction is its point.
+		given := min(len(v)-second, precision+1)
+		dst = append(dst, v[second:second+given]...)
+		if given == 0 {
+			dst, given = append(dst, '.'), 1
+		}
+		dst = append(dst, "000000000"[:precision+1-given]...)
+	}
+	return append(dst, 'Z', '"')
 }
 
 // appendDigits appends n, which is not negative, in exactly width digits.

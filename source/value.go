@@ -11,30 +11,41 @@ func (c Column) Time(v []byte, zone *time.Location) (time.Time, bool) {
 	if c.Kind == Timestamp || zone == nil {
 		zone = time.UTC
 	}
+	w, ok := c.wall(v)
+	if !ok {
+		return time.Time{}, false
+	}
+	return time.Date(w.year, time.Month(w.month), w.day, w.hour, w.minute, w.second, w.nanos, zone).UTC(), true
+}
+
+// IsTime reports whether Time reads v as a moment, without making one.
+func (c Column) IsTime(v []byte) bool {
+	_, ok := c.wall(v)
+	return ok
+}
+
+// wall is what a calendar and a clock on the wall show.
+type wall struct{ year, month, day, hour, minute, second, nanos int }
+
+// wall reads v, a value of the column in its normal form.
+func (c Column) wall(v []byte) (w wall, ok bool) {
 	switch c.Kind {
 	case Date:
 		if len(v) != len(time.DateOnly) {
-			return time.Time{}, false
+			return w, false
 		}
 	case DateTime, Timestamp:
 		if len(v) < len(time.DateTime) {
-			return time.Time{}, false
+			return w, false
 		}
 	default:
-		return time.Time{}, false
+		return w, false
 	}
-	year, month, day, ok := parseDay(v)
-	if !ok {
-		return time.Time{}, false
+	if w.year, w.month, w.day, ok = parseDay(v); !ok || c.Kind == Date {
+		return w, ok
 	}
-	if c.Kind == Date {
-		return time.Date(year, time.Month(month), day, 0, 0, 0, 0, zone).UTC(), true
-	}
-	hour, minute, second, nanos, ok := parseClock(v[len(time.DateOnly):])
-	if !ok {
-		return time.Time{}, false
-	}
-	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, zone).UTC(), true
+	w.hour, w.minute, w.second, w.nanos, ok = parseClock(v[len(time.DateOnly):])
+	return w, ok
 }
 
 // Text writes the moment t as a value of the column in its normal form, rounded down to the column's precision: a Timestamp in
