@@ -3,11 +3,15 @@ package acceptance
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -27,7 +31,6 @@ func (m *matrix) sort() {
 
 // print shows the matrix to those who wait.
 func (m *matrix) print() {
-	m.Took = inSeconds(time.Since(m.Begun))
 	m.sort()
 	failed := 0
 	for _, s := range m.Trials {
@@ -37,7 +40,7 @@ func (m *matrix) print() {
 	}
 	var b bytes.Buffer
 	m.table(&b)
-	fmt.Fprintf(os.Stderr, "\n%s\ntorture: %d trials in %.0f s, %d failed, --seed %d\n", b.String(), len(m.Trials), float64(m.Took), failed, m.Seed)
+	fmt.Fprintf(os.Stderr, "\n%s\ntorture: %d trials in %.0f s, %d failed, --seed %d\n", b.String(), len(m.Trials), time.Since(m.begun).Seconds(), failed, *tortureSeed)
 }
 
 // table writes the matrix as Markdown.
@@ -59,24 +62,68 @@ func (m *matrix) table(b *bytes.Buffer) {
 	}
 }
 
-// write leaves the matrix in a folder as fault-matrix.md and fault-matrix.json.
+// write leaves the matrix in a folder as fault-matrix.md and fault-matrix.json. Rows that are there already and were not run this time
+// stay as they are.
 func (m *matrix) write(folder string) error {
+	file := filepath.Join(folder, "fault-matrix.json")
+	page, err := m.joined(file)
+	if err != nil {
+		return err
+	}
 	var b bytes.Buffer
 	b.WriteString(matrixHead)
-	fmt.Fprintf(&b, "Made by `make torture` on %s in %.0f minutes, with the seed %d.\n", m.Begun.Format(time.DateOnly), float64(m.Took)/60, m.Seed)
-	if m.Short {
-		b.WriteString("This is the short form: where a row names a longer time, something was away for 5 s.\n")
-	}
-	m.table(&b)
+	page.runs(&b)
+	page.table(&b)
 	b.WriteString(absentFaults())
 	if err := os.WriteFile(filepath.Join(folder, "fault-matrix.md"), b.Bytes(), 0o644); err != nil {
 		return err
 	}
-	list, err := json.MarshalIndent(m, "", "  ")
+	list, err := json.MarshalIndent(page, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "fault-matrix.json"), append(list, '\n'), 0o644)
+	return os.WriteFile(file, append(list, '\n'), 0o644)
+}
+
+// joined returns the trials of m and, of those in a file, the ones of faults that there still are and that m has not.
+func (m *matrix) joined(file string) (*matrix, error) {
+	var before matrix
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &before)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the matrix that is there: %w: move it away", err)
+	}
+	page := &matrix{Trials: slices.Clone(m.Trials)}
+	for _, old := range before.Trials {
+		again := slices.ContainsFunc(m.Trials, func(s score) bool { return s.Fault == old.Fault && s.Bus == old.Bus })
+		exists := slices.ContainsFunc(allFaults(), func(f fault) bool { return f.name == old.Fault })
+		if !again && exists {
+			page.Trials = append(page.Trials, old)
+		}
+	}
+	page.sort()
+	return page, nil
+}
+
+// runs writes which run the rows are from.
+func (m *matrix) runs(b *bytes.Buffer) {
+	rows := make(map[string]int)
+	for _, s := range m.Trials {
+		form := "in the long form"
+		if s.Short {
+			form = "in the short form, where what a row says to last longer lasts 5 s"
+		}
+		rows[fmt.Sprintf("on %s with the seed %d, %s", s.Day, s.Seed, form)]++
+	}
+	b.WriteString("Made by `make torture`:\n\n")
+	for _, run := range slices.Sorted(maps.Keys(rows)) {
+		fmt.Fprintf(b, "- %d of the rows %s\n", rows[run], run)
+	}
 }
 
 const matrixHead = `# The fault matrix
@@ -108,4 +155,31 @@ func absentFaults() string {
 		return ""
 	}
 	return "\n" + b.String()
+}
+
+func TestRowsOfTheMatrixStayUntilTheyAreRunAgain(t *testing.T) {
+	folder := t.TempDir()
+	row := func(fault, bus string, seed uint64) score {
+		return score{Family: "bridge", Fault: fault, Bus: bus, Seed: seed, Day: "2026-01-02"}
+	}
+	for _, trials := range [][]score{
+		{row("bridge-killed", "nats", 1), row("bridge-killed", "kafka", 1), row("a fault of old", "nats", 1)},
+		{row("bridge-killed", "nats", 2)},
+	} {
+		if err := (&matrix{Trials: trials}).write(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var m matrix
+	text, err := os.ReadFile(filepath.Join(folder, "fault-matrix.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if want := []score{row("bridge-killed", "kafka", 1), row("bridge-killed", "nats", 2)}; err != nil || !reflect.DeepEqual(m.Trials, want) {
+		t.Errorf("%v, %+v, want %+v", err, m.Trials, want)
+	}
+	page, err := os.ReadFile(filepath.Join(folder, "fault-matrix.md"))
+	if err != nil || !strings.Contains(string(page), "- 1 of the rows on 2026-01-02 with the seed 2, in the long form") {
+		t.Errorf("%v: %s", err, page)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -58,9 +57,9 @@ func (m *matrix) hunt(t *testing.T, l *lane, mutant mutant, f fault) {
 		r.run(func() { tr.suffer(r, path) })
 		s := tr.score
 		if findings := slices.Concat(s.Findings, r.findings); len(findings) > 0 {
-			s.Fault = mutant.name
+			s.Fault, s.Findings = mutant.name, findings
 			m.add(s)
-			m.progress("      broke %s; found under %s: %.400s", mutant.breaks, f.name, strings.Join(findings, " | "))
+			m.progress("      broke %s; found under %s", mutant.breaks, f.name)
 			return
 		}
 	}

@@ -17,6 +17,10 @@ type score struct {
 	Fault  string `json:"fault"`
 	What   string `json:"what"`
 	Bus    string `json:"bus"`
+	// Seed, Short and Day tell the run that the row is from.
+	Seed  uint64 `json:"seed"`
+	Short bool   `json:"short"`
+	Day   string `json:"day"`
 	// Events counts distinct events, Repeated those that were stored once more with the same id and bytes.
 	Events   int `json:"events"`
 	Repeated int `json:"repeated"`

@@ -44,9 +44,10 @@ const (
 
 // trial prepares to do a fault on the lane.
 func (l *lane) trial(f fault) *trial {
-	return &trial{
-		lane: l, fault: f, rng: chance(l.name, f.name), score: score{Family: f.family, Fault: f.name, What: f.what, Bus: l.name},
-	}
+	return &trial{lane: l, fault: f, rng: chance(l.name, f.name), score: score{
+		Family: f.family, Fault: f.name, What: f.what, Bus: l.name,
+		Seed: *tortureSeed, Short: *tortureShort, Day: time.Now().UTC().Format(time.DateOnly),
+	}}
 }
 
 // suffer puts the program at path under load, does the harm, and judges what came of it.
