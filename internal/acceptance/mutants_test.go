@@ -83,10 +83,10 @@ func postpone(p *publisher, messages []sink.Message) []sink.Message {
 	{"no-ledger", "2: an id that commits below the position is forgotten", []edit{
 		{"internal/pipeline/ledger_on.go", "const ledgerOff = false", "const ledgerOff = true"},
 	}},
-	{"stale-state", "3: reconcile publishes a row as the scan saw it, not as the owner reads it then", []edit{
+	{"stale-state", "3: reconcile publishes a row as the scan saw it two seconds ago, not as the owner reads it then", []edit{
 		{"reconcile/owner.go", "\tEntities [][]byte\n}", "\tEntities [][]byte\n\tStale    map[uint64][][]byte\n}"},
 		{"reconcile/nominate.go", "\tflying        chan outcome\n}", "\tflying        chan outcome\n\tstale         map[uint64][][]byte\n}"},
-		{"reconcile/nominate.go", "\tnamed := Nomination{Rows: n.ranges}\n", "\tnamed := Nomination{Rows: n.ranges, Stale: n.stale}\n\tn.stale = nil\n"},
+		{"reconcile/nominate.go", "\tnamed := Nomination{Rows: n.ranges}\n", "\tnamed := Nomination{Rows: n.ranges, Stale: n.stale}\n\tn.stale = nil\n\ttime.Sleep(2 * time.Second)\n"},
 		{"reconcile/scan.go", "\t\tp.rows.row(record.ID)\n", `		p.rows.row(record.ID)
 		if p.rows.stale == nil {
 			p.rows.stale = make(map[uint64][][]byte)

@@ -15,7 +15,7 @@ import (
 // The flags of `make torture`.
 var (
 	tortureSeed    = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
-	tortureFault   = flag.String("fault", "", "a regular expression: only the faults whose names it matches")
+	tortureFault   = flag.String("fault", "", "a regular expression: only the faults, or mutants, whose names it matches")
 	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats; both is each fault on both of them, in the short form, too")
 	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
 	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
