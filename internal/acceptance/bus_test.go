@@ -102,14 +102,22 @@ func (b kafkaBus) count(t testing.TB, name string) int64 {
 		topic.Partitions = append(topic.Partitions, partition)
 	}
 	request.Topics = append(request.Topics, topic)
-	response, err := request.RequestWith(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var sum int64
-	for _, p := range response.Topics[0].Partitions {
-		sum += p.Offset
-	}
+	eventually(t, 30*time.Second, "Kafka says how much "+name+" holds", func() bool {
+		// While a leader is sought there is no answer.
+		response, err := request.RequestWith(t.Context(), client)
+		if err != nil || len(response.Topics) == 0 {
+			return false
+		}
+		sum = 0
+		for _, p := range response.Topics[0].Partitions {
+			if p.ErrorCode != 0 {
+				return false
+			}
+			sum += p.Offset
+		}
+		return true
+	})
 	return sum
 }
 
