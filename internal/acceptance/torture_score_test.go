@@ -53,6 +53,14 @@ func (s score) String() string {
 		verdict, s.Events, s.Repeated, s.Lost, s.OtherID, s.Disorder, s.RolledBack, s.Wrong, s.False, float64(s.Recovery))
 }
 
+// verdict is what the page says of a row.
+func (s *score) verdict() string {
+	if s.Passed {
+		return "passed"
+	}
+	return "**failed**"
+}
+
 // kinds says which figure of a score a finding of a judge counts into; others are wrong content.
 var kinds = map[string]func(*score) *int{
 	"repeated otherwise":    func(s *score) *int { return &s.OtherID },

@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +23,11 @@ type soakScore struct {
 	Early    footprint      `json:"early"`
 	Late     footprint      `json:"late"`
 	Duration seconds        `json:"durationSeconds"`
+}
+
+// soaks are the results of one run.
+type soaks struct {
+	Soaks []soakScore `json:"soaks"`
 }
 
 // footprint is what the process takes; medians over a while.
@@ -60,9 +64,9 @@ func soakTorture(t *testing.T) {
 	if *tortureWrite == "" {
 		return
 	}
-	list, err := json.MarshalIndent(map[string]any{"seed": *tortureSeed, "soaks": scores}, "", "  ")
+	err := writeJSON(filepath.Join(*tortureWrite, soakFile), soaks{scores})
 	if err == nil {
-		err = os.WriteFile(filepath.Join(*tortureWrite, "fault-soak.json"), append(list, '\n'), 0o644)
+		err = writePage(*tortureWrite)
 	}
 	if err != nil {
 		t.Error(err)
