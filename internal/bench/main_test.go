@@ -84,6 +84,8 @@ type bench struct {
 	buses  []bus
 	path   string
 	began  time.Time
+	// profilerPath is that of the program with its own profiles, "" until it is built.
+	profilerPath string
 }
 
 // newBench starts the servers and builds the program.
@@ -108,7 +110,7 @@ func newBench(t *testing.T, p plan) *bench {
 // run measures what the plan says.
 func (b *bench) run() {
 	b.t.Helper()
-	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile) {
+	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile, report.Profile) {
 		b.throughput(b.plan.rows, b.plan.rounds, b.plan.only)
 	}
 	if b.plan.has(report.Latency) {

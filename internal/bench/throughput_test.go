@@ -37,6 +37,19 @@ func (b *bench) throughput(rows, rounds int, parts items) {
 			}
 		}
 	}
+	if parts[report.Profile] {
+		b.profiles(table, rows)
+	}
+}
+
+// profiles runs the program over the backlog with a profile, once for each kind of stream and bus.
+func (b *bench) profiles(table string, rows int) {
+	for _, kind := range b.plan.kinds {
+		for _, one := range b.buses {
+			b.screen.say("profile with %d rows: %s, %s", rows, kind, one.name())
+			b.profiled(load{kind: kind, bus: one, table: table, rows: rows})
+		}
+	}
 }
 
 // load is one backlog on its way to a bus.

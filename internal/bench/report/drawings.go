@@ -18,6 +18,7 @@ func (r *Report) drawings() []drawing {
 		}
 	}
 	add("throughput.svg", "Seconds for the whole backlog, and for its parts", "Throughput", r.drawThroughput())
+	add("profile.svg", "CPU of bridge by the parts of its work", "Where the time goes", r.drawProfile())
 	for _, window := range r.windows() {
 		title := "Latency with a stability window of " + window
 		add("latency-"+window+".svg", title, "Latency", r.drawLatency(title, window))
@@ -42,6 +43,22 @@ func (r *Report) drawThroughput() string {
 		name := main.Kind + ", " + main.Bus
 		c.bars = append(c.bars, bar{"library", name, []float64{scan.Median, library.Median, 0, 0}},
 			bar{"our sink", name, []float64{scan.Median, 0, sink.Median, 0}}, bar{"bridge", name, []float64{0, 0, 0, whole.Median}})
+	}
+	return c.draw()
+}
+
+func (r *Report) drawProfile() string {
+	c := bars{title: "CPU of bridge by the parts of its work", unit: "s per million rows", parts: Parts}
+	for _, main := range r.mains() {
+		values := make([]float64, len(Parts))
+		for i, part := range Parts {
+			main.Part = part
+			f, _ := r.Get(Profile, main, CPU)
+			values[i] = f.Median
+		}
+		if slices.Max(values) > 0 {
+			c.bars = append(c.bars, bar{main.Bus, main.Kind, values})
+		}
 	}
 	return c.draw()
 }

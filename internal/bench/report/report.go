@@ -20,7 +20,24 @@ const (
 	Reconcile = "reconcile"
 	// Growth is bridge and reconcile at other sizes; its figures are under their items.
 	Growth = "growth"
+	// Profile is the CPU by the parts of the work.
+	Profile = "profile"
 )
+
+// The parts of the work that a profile tells apart.
+const (
+	Reading     = "reading"
+	Encoding    = "encoding"
+	Saving      = "journal and view"
+	Compressing = "compressing"
+	Publishing  = "publishing"
+	Else        = "the rest of bridge"
+	Collecting  = "garbage collector"
+	Scheduling  = "scheduler"
+)
+
+// Parts are all of them, in the order of the work.
+var Parts = []string{Reading, Encoding, Saving, Compressing, Publishing, Else, Collecting, Scheduling}
 
 // The metrics of figures.
 const (
@@ -56,6 +73,8 @@ type Case struct {
 	Window string `json:"window,omitempty"`
 	// Shards is the number of tables.
 	Shards int `json:"shards,omitempty"`
+	// Part is one of Parts.
+	Part string `json:"part,omitempty"`
 }
 
 // Figure is one metric of one case: a value for each round, in their order.

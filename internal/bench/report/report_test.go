@@ -39,6 +39,8 @@ func sample() *report.Report {
 		r.Add(report.Latency, c, report.P50, 1100)
 		r.Add(report.Latency, c, report.P99, 1300)
 	}
+	main.Part = report.Encoding
+	r.Add(report.Profile, main, report.CPU, 1.25)
 	r.Add(report.Idle, report.Case{Shards: 1}, report.CPUShare, 0.2)
 	r.Add(report.Idle, report.Case{Shards: 1000}, report.CPUShare, 20)
 	return r
@@ -48,6 +50,7 @@ func TestTablesShowMedianAndSpread(t *testing.T) {
 	text := sample().Markdown("performance")
 	for _, want := range []string{
 		"### Throughput", "| release | Kafka | 1.50 (1.00–2.00) | 3.00 (2.00–4.00) | 4.50 (3.00–6.00) | 6.00 (4.00–8.00) | 188 | 0.75 (0.75–0.75) |",
+		"### Where the time goes", "| release | Kafka | – | 1.25 | – |", "![CPU of bridge by the parts of its work](performance/profile.svg)",
 		"### Latency", "| capability | <JetStream> | 1s | 5,000 | – | 1,100.0 | 1,300.0 | – | – |",
 		"### Growth", "| release | Kafka | 100 | 150 (100–200) |", "92,592 (61,728–123,456)",
 		"### Idle cost", "| 1,000 | 20.00 | – | – |",

@@ -31,8 +31,8 @@ func (r *Report) throughput() table {
 // mains are the cases of the main table.
 func (r *Report) mains() []Case {
 	var mains []Case
-	for _, c := range append(r.Cases(Bridge), r.Cases(Publish)...) {
-		c.Client = ""
+	for _, c := range slices.Concat(r.Cases(Bridge), r.Cases(Publish), r.Cases(Profile)) {
+		c.Client, c.Part = "", ""
 		if c.Rows == r.Rows && c.Bus != "" && !slices.Contains(mains, c) {
 			mains = append(mains, c)
 		}
@@ -54,6 +54,21 @@ func (r *Report) cost() table {
 		lib.Client, own.Client = Library, OurSink
 		t.add(c.Kind, c.Bus, r.spread(Bridge, c, CPU, 2), r.median(Scan, Case{Rows: c.Rows}, CPU, 2), r.median(Publish, lib, CPU, 2),
 			r.median(Publish, own, CPU, 2), r.spread(Bridge, c, RssAnon, 1), r.median(Bridge, c, Allocs, 2), r.median(Bridge, c, AllocBytes, 0))
+	}
+	return t
+}
+
+// profile is where the CPU goes.
+func (r *Report) profile() table {
+	t := table{title: "Where the time goes", words: 2, head: append([]string{"stream", "bus"}, Parts...),
+		note: "CPU-seconds of the process of bridge per 10⁶ rows, by a profile of one run: profiling costs, so their sum is more than without."}
+	for _, c := range r.mains() {
+		cells := []string{c.Kind, c.Bus}
+		for _, part := range Parts {
+			c.Part = part
+			cells = append(cells, r.median(Profile, c, CPU, 2))
+		}
+		t.add(cells...)
 	}
 	return t
 }
