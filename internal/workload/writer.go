@@ -198,7 +198,18 @@ func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error 
 
 // keep brings own up to date with a transaction that has ended.
 func (w *writer) keep(t *transaction) {
-	w.own = slices.DeleteFunc(w.own, func(row *Row) bool { return !row.GoneFrom.IsZero() && slices.Contains(t.removes, row) })
+	for _, row := range t.removes {
+		if row.GoneFrom.IsZero() {
+			continue
+		}
+		// Most of those that go have come of late.
+		for i := len(w.own) - 1; i >= 0; i-- {
+			if w.own[i] == row {
+				w.own = slices.Delete(w.own, i, i+1)
+				break
+			}
+		}
+	}
 	for _, row := range t.rows {
 		if row.Fate == Committed {
 			w.own = append(w.own, row)
