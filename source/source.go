@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Errors of a shard that do not heal by trying again: a person has to change the database or the configuration. They
@@ -39,6 +40,14 @@ type Shard interface {
 	// server does not tell. An answer at or below a position means that ids are being used again: the table was
 	// truncated, restored or its counter reset.
 	NextID(ctx context.Context) (uint64, error)
+}
+
+// Glancer is a Shard that can say cheaply that there is nothing new.
+type Glancer interface {
+	// Glance fills p as a Read of no records would: Columns, Now, MaxID and Server. What p held before is overwritten. It may begin up
+	// to wait later, to go together with the glances of other shards. seen is false where only a Read can tell; the error is that
+	// of ctx or of an answer that cannot be understood.
+	Glance(ctx context.Context, wait time.Duration, p *Page) (seen bool, err error)
 }
 
 // Spec says which table a shard is and which columns play a role. Names are as the server knows them, unquoted.

@@ -45,10 +45,10 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 		if err != nil {
 			return ended(ctx, err)
 		}
-		switch quiet := time.Since(s.active); {
+		switch {
 		case more:
 			next = time.Now()
-		case quiet > quietAfter:
+		case s.quiet():
 			next = next.Add(s.opts.PollInterval)
 		}
 		poll.Reset(time.Until(next))
@@ -70,6 +70,9 @@ func (s *Shard) poll(ctx context.Context, position *source.Position, out chan<- 
 
 // quietAfter is how long a shard must have had nothing new before it is polled half as often.
 const quietAfter = 10 * time.Second
+
+// quiet reports whether the shard has had nothing new, and no gap to look for, for a while.
+func (s *Shard) quiet() bool { return time.Since(s.active) > quietAfter }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
 func ended(ctx context.Context, err error) error {

@@ -20,6 +20,8 @@ type Source struct {
 	connector *connector
 	// slots bounds the reading connections below the pool's size, so that Ready never waits for them.
 	slots chan struct{}
+	// glances are shared by all shards.
+	glances glances
 }
 
 var _ source.Source = (*Source)(nil)
@@ -35,13 +37,15 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open mysql source: %w", err)
 	}
-	return &Source{
+	s := &Source{
 		options:   o,
 		db:        openPool(c, o.MaxConns+1),
 		dirty:     openPool(c.uncommitted(), o.MaxConns),
 		connector: c,
 		slots:     make(chan struct{}, o.MaxConns),
-	}, nil
+	}
+	s.glances.source = s
+	return s, nil
 }
 
 func openPool(c *connector, conns int) *sql.DB {

@@ -30,15 +30,18 @@ func (t tableName) quoted() string {
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // pageQuery is the statement of a page in the pieces between its numbers.
-type pageQuery struct{ upToFrom, byID, byKey, id, guard string }
+type pageQuery struct {
+	upToFrom, byID, byKey, id, guard string
+	// head is what the first row holds: see parseHead.
+	head string
+}
 
 // newPageQuery composes the statement for columns. Both parts go by index, whose first and only column is the id.
 func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
-	b.WriteString("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), ")
-	b.WriteString("COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")")
-	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)))
+	head := "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")"
+	b.WriteString("(SELECT " + head + strings.Repeat(", NULL", len(sh.columns.List)))
 	b.WriteString(") UNION ALL (SELECT NULL")
 	for i, column := range sh.columns.List {
 		b.WriteString(", " + quoteName(column.Name))
@@ -48,7 +51,7 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 		}
 	}
 	b.WriteString(" FROM " + t.quoted())
-	q := pageQuery{upToFrom: b.String(), byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: id}
+	q := pageQuery{upToFrom: b.String(), byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: id, head: head}
 	if sh.whole {
 		// It brings nothing, but the server refuses the statement once the table has another number of columns.
 		q.guard = " UNION ALL (SELECT NULL, t.* FROM " + t.quoted() + " AS t LIMIT 0)"

@@ -65,10 +65,14 @@ func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 }
 
 func (s *shard) refreshIfDue(ctx context.Context, c conn) error {
-	if s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery {
+	if s.refreshDue() {
 		return s.refresh(ctx, c)
 	}
 	return nil
+}
+
+func (s *shard) refreshDue() bool {
+	return s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery
 }
 
 // refresh reads the columns and keeps the former ones while they are the same.
