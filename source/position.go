@@ -13,6 +13,9 @@ type Position struct {
 	Reading Reading
 }
 
+// Bounded reports whether the next page has to end at Reading.Through.
+func (p *Position) Bounded() bool { return p.Reading.Through > p.ID }
+
 // Gap is a closed range of ids that have not been seen.
 type Gap struct {
 	First, Last uint64

@@ -45,8 +45,8 @@ type Shard interface {
 // Glancer is a Shard that can say cheaply that there is nothing new.
 type Glancer interface {
 	// Glance fills p as a Read of no records would: Columns, Now, MaxID and Server. What p held before is overwritten. It may begin up
-	// to wait later, to go together with the glances of other shards. seen is false where only a Read can tell; the error is that
-	// of ctx or of an answer that cannot be understood.
+	// to wait later, to go together with the glances of other shards. seen is false where only a Read can tell, also that
+	// the source is away; the error is that of ctx.
 	Glance(ctx context.Context, wait time.Duration, p *Page) (seen bool, err error)
 }
 

@@ -76,11 +76,12 @@ const everyID = math.MaxUint64
 
 // greet binds a shard without a tail to its columns and shows that the source answers.
 func (s *Shard) greet(ctx context.Context) error {
-	if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
-		return err
+	seen, err := s.glance(ctx)
+	if err == nil && !seen {
+		err = s.read(ctx, source.Query{Limit: 1})
 	}
 	s.freePage()
-	return nil
+	return err
 }
 
 // firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it

@@ -71,7 +71,7 @@ func (s *Shard) poll(ctx context.Context, position *source.Position, out chan<- 
 // quietAfter is how long a shard must have had nothing new before it is polled half as often.
 const quietAfter = 10 * time.Second
 
-// quiet reports whether the shard has had nothing new, and no gap to look for, for a while.
+// quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its start.
 func (s *Shard) quiet() bool { return time.Since(s.active) > quietAfter }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
@@ -85,11 +85,25 @@ func ended(ctx context.Context, err error) error {
 // turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
 // be more to read at once.
 func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- *batch) (more bool, err error) {
+	nothing := false
+	if !position.Bounded() {
+		seen, err := s.glance(ctx)
+		if err != nil {
+			return false, err
+		}
+		nothing = seen && s.page.MaxID <= position.ID
+	}
 	held, err := s.reserve(ctx)
 	if err != nil {
+		s.freePage()
 		return false, err
 	}
 	defer func() { s.opts.Limits.release(&held) }()
+	if !nothing {
+		if err := s.read(ctx, s.tailQuery(*position)); err != nil {
+			return false, err
+		}
+	}
 	b, more, bad, err := s.next(ctx, position, &held)
 	if err != nil || b == nil {
 		return more, err
@@ -106,16 +120,19 @@ func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- 
 	return more, bad
 }
 
-// next reads a page and makes a batch of it. bad is why the batch ends early, for good.
-func (s *Shard) next(ctx context.Context, position *source.Position, held *hold) (b *batch, more bool, bad, err error) {
+// tailQuery asks for the page behind position.
+func (s *Shard) tailQuery(position source.Position) source.Query {
 	q := source.Query{After: position.ID, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	if position.Reading.Through > position.ID {
+	if position.Bounded() {
 		// What was read under an earlier clock is a page of its own.
 		q.Through = position.Reading.Through
 	}
-	if err := s.read(ctx, q); err != nil {
-		return nil, false, nil, err
-	}
+	return q
+}
+
+// next makes a batch of s.page, the page behind position. bad is why the batch ends early, for good.
+func (s *Shard) next(ctx context.Context, position *source.Position, held *hold) (b *batch, more bool, bad, err error) {
+	bounded := position.Bounded()
 	// Before the batch waits for its turn: what it needs of the page is copied.
 	defer s.freePages()
 	if err := s.watchIDs(ctx, position.ID); err != nil {
@@ -137,12 +154,12 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 		return nil, true, nil, s.reserveBig(ctx, held)
 	}
 	s.pass(b, at)
-	if q.Through > 0 && len(s.page.Records) == 0 {
+	if bounded && len(s.page.Records) == 0 {
 		// The rows of the former reading are gone.
 		position.Reading = source.Reading{}
 		more = true
 	}
-	if n := len(records); n > 0 && n == len(s.page.Records) && (s.page.More || q.Through > 0) {
+	if n := len(records); n > 0 && n == len(s.page.Records) && (s.page.More || bounded) {
 		more = true
 		// What comes next is hardly older.
 		s.hold(s.page, records[n-1])

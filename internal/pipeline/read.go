@@ -15,16 +15,16 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 	if s.page == nil {
 		s.page = pages.Get().(*source.Page)
 	}
-	err := s.retry(ctx, s.reads(), func() error {
-		if nothing, err := s.glance(ctx, q); nothing || err != nil {
-			return err
-		}
-		return s.readInto(ctx, q, s.page)
-	})
+	err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, s.page) })
 	if err != nil {
 		s.freePage()
 		return err
 	}
+	return s.greeted()
+}
+
+// greeted takes note of an answer of the source in s.page.
+func (s *Shard) greeted() error {
 	if err := s.bind(s.page.Columns); err != nil {
 		s.freePage()
 		return err
@@ -38,20 +38,29 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 	return nil
 }
 
-// glance looks whether there is anything behind the position of a quiet shard, where that is cheaper than a read. nothing says that s.page
-// is as a read would have left it.
-func (s *Shard) glance(ctx context.Context, q source.Query) (nothing bool, err error) {
+// glanceWait bounds how long a glance waits for those of other shards.
+const glanceWait = 250 * time.Millisecond
+
+// glance asks a quiet shard for no more than its highest id, where that is cheaper than a read. seen says that s.page holds the answer.
+// It is for the time before memory for rows is reserved: it may wait for other shards, and brings none.
+func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 	glancer, able := s.opts.Source.(source.Glancer)
-	if !able || !s.quiet() || q.Through > 0 {
+	if !able || !s.quiet() {
 		return false, nil
 	}
+	if s.page == nil {
+		s.page = pages.Get().(*source.Page)
+	}
 	s.asked = time.Now()
-	var seen bool
 	err = s.alive(owning, readLimit, func() error {
-		seen, err = glancer.Glance(ctx, s.opts.PollInterval/4, s.page)
+		seen, err = glancer.Glance(ctx, min(s.opts.PollInterval/4, glanceWait), s.page)
 		return err
 	})
-	return seen && s.page.MaxID <= q.After, err
+	if err != nil || !seen {
+		s.freePage()
+		return false, err
+	}
+	return true, s.greeted()
 }
 
 // bind prepares for rows of this shape.

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,10 +13,13 @@ import (
 )
 
 const (
-	// glancesAtOnce is how many glances share a statement at most.
+	// glancesAtOnce is how many glances share a statement at most, glanceConns how many statements are under way at most.
 	glancesAtOnce = 100
-	// glanceLimit is how long a glance waits for its answer before it is left to a Read.
+	glanceConns   = 2
+	// glanceLimit bounds a statement of glances on the server, so that one table that is slow or locked holds the others up no longer.
 	glanceLimit = 2 * time.Second
+	// glanceAlone is how long a shard goes without glances after one that was not answered.
+	glanceAlone = 10 * time.Second
 )
 
 var _ source.Glancer = (*shard)(nil)
@@ -24,26 +28,37 @@ var _ source.Glancer = (*shard)(nil)
 // keeps that from being answered is left to Read, which knows how to tell it.
 func (s *shard) Glance(ctx context.Context, wait time.Duration, p *source.Page) (seen bool, err error) {
 	p.Reset()
-	if s.shape == nil || s.refreshDue() {
+	if s.shape == nil || s.refreshDue() || time.Now().Before(s.alone) {
 		return false, nil
 	}
 	head, err := s.source.glances.ask(ctx, wait, s.query.head)
-	if err != nil || head == "" {
+	if err != nil {
 		return false, err
 	}
+	if head == "" {
+		s.alone = time.Now().Add(glanceAlone)
+		return false, nil
+	}
 	p.Columns = s.shape.columns
-	return true, parseHead(head, p)
+	// A proxy, or a change of servers, may have brought it elsewhere: only a page may say so.
+	return parseHead(head, p) == nil && p.Server == s.answered, nil
 }
 
 // glances gathers what the shards of a source ask for. It is safe for concurrent use.
 type glances struct {
 	source *Source
+	// ctx ends with the source.
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	waiting []glance
 	// timer takes what waits at due.
 	timer *time.Timer
 	due   time.Time
+	// busy counts the statements under way, flying waits for them.
+	busy   int
+	flying sync.WaitGroup
 }
 
 // glance is one expression, answered with its value, or with "" where the statement failed.
@@ -52,11 +67,24 @@ type glance struct {
 	answer     chan string
 }
 
+func (g *glances) open(s *Source) {
+	g.source = s
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+}
+
+// close ends the statements under way; nothing is asked any more.
+func (g *glances) close() {
+	g.mu.Lock()
+	g.cancel()
+	g.mu.Unlock()
+	g.flying.Wait()
+}
+
 // ask returns the value of an expression, "" where it cannot be had, after waiting for others. The error is that of ctx.
 func (g *glances) ask(ctx context.Context, wait time.Duration, expression string) (string, error) {
 	one := glance{expression, make(chan string, 1)}
 	g.add(one, wait)
-	limit := time.NewTimer(glanceLimit)
+	limit := time.NewTimer(wait + glanceLimit)
 	defer limit.Stop()
 	select {
 	case head := <-one.answer:
@@ -85,21 +113,25 @@ func (g *glances) add(one glance, wait time.Duration) {
 	}
 }
 
-// take has all that wait answered.
+// take has those that wait answered; what finds no connection is taken when one is free.
 func (g *glances) take() {
 	g.mu.Lock()
-	all := g.waiting
-	g.waiting = nil
-	g.mu.Unlock()
-	if len(all) == 0 {
-		// Taken by a timer that was set earlier.
-		return
+	defer g.mu.Unlock()
+	for len(g.waiting) > 0 && g.busy < glanceConns && g.ctx.Err() == nil {
+		some := slices.Clone(g.waiting[:min(len(g.waiting), glancesAtOnce)])
+		g.waiting = slices.Delete(g.waiting, 0, len(some))
+		g.busy++
+		g.flying.Go(func() {
+			g.answer(some)
+			g.mu.Lock()
+			g.busy--
+			overdue := len(g.waiting) > 0 && !time.Now().Before(g.due)
+			g.mu.Unlock()
+			if overdue {
+				g.take()
+			}
+		})
 	}
-	for len(all) > glancesAtOnce {
-		go g.answer(all[:glancesAtOnce])
-		all = all[glancesAtOnce:]
-	}
-	g.answer(all)
 }
 
 // answer runs one statement for all. Those who asked may have left.
@@ -122,10 +154,14 @@ func (g *glances) run(all []glance) ([]string, error) {
 		if i > 0 {
 			statement.WriteString(" UNION ALL ")
 		}
-		statement.WriteString("SELECT " + strconv.Itoa(i) + " AS n, " + all[i].expression + " AS head")
+		// In the form of a page, so that a proxy sends it where it sends pages.
+		statement.WriteString("(SELECT " + strconv.Itoa(i) + " AS n, " + all[i].expression + " AS head)")
 	}
+	// The server's own limit comes first.
+	ctx, cancel := context.WithTimeoutCause(g.ctx, glanceLimit+time.Second, errNoAnswer)
+	defer cancel()
 	heads := make([]string, len(all))
-	err := g.source.do(context.Background(), g.source.db, func(ctx context.Context, c conn) error {
+	err := g.source.use(ctx, g.source.brief, func(c conn) error {
 		rows := 0
 		err := c.query(ctx, statement.String(), func(get func(string) string) {
 			if n, err := strconv.Atoi(get("n")); err == nil && n < len(heads) {

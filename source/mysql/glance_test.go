@@ -1,9 +1,12 @@
 package mysql_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,25 +73,97 @@ func TestGlancesShareStatements(t *testing.T) {
 		}
 		return n
 	}
-	all := func() {
+	// all glances at all tables at once and returns how many were seen.
+	all := func() int {
 		var done sync.WaitGroup
+		var count atomic.Int64
 		for i, s := range shards {
 			done.Go(func() {
 				var p source.Page
-				if seen, err := s.(source.Glancer).Glance(t.Context(), 20*time.Millisecond, &p); err != nil || seen && p.MaxID != uint64(i+1) {
+				seen, err := s.(source.Glancer).Glance(t.Context(), 20*time.Millisecond, &p)
+				if err != nil || seen && p.MaxID != uint64(i+1) {
 					t.Errorf("table %d: %v, %v, %d", i, seen, err, p.MaxID)
+				}
+				if seen {
+					count.Add(1)
 				}
 			})
 		}
 		done.Wait()
+		return int(count.Load())
 	}
+	all() // logs in
 	before := asked()
-	all()
+	if n := all(); n != tables {
+		t.Errorf("%d of %d tables were seen", n, tables)
+	}
 	if n := asked() - before; n > tables/5 {
 		t.Errorf("%d statements for %d glances", n, tables)
 	}
-	t.Run("one of which fails for all", func(t *testing.T) {
-		b.exec(t, "DROP TABLE t7")
-		all()
-	})
+	b.exec(t, "DROP TABLE t7")
+	if n := all(); n == tables {
+		t.Error("a table that is gone was seen")
+	}
+	if n := all(); n < tables-100 {
+		t.Errorf("%d of %d tables were seen: those that a table that is gone has spoiled a statement for should be alone", n, tables)
+	}
+}
+
+func TestAGlanceWaitsForNoLock(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t))
+	b.exec(t, "CREATE TABLE a (id INT PRIMARY KEY)")
+	s := b.source.Shard(source.Spec{Table: "a", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+	lock, err := b.admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES a WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if p := glance(t, s); p != nil {
+		t.Errorf("a table that is locked: %+v", p)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the glance took %s", took)
+	}
+	if n := b.query(t, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%metadata lock%'"); n != "0" {
+		t.Errorf("%s statements wait for the lock still", n)
+	}
+}
+
+func TestASourceWithAGlanceUnderWayCloses(t *testing.T) {
+	server := testenv.MariaDB(t)
+	b := newBase(t, server)
+	b.exec(t, "CREATE TABLE a (id INT PRIMARY KEY)")
+	relay := startRelay(t, server.Addr)
+	from := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, relay.addr, 1))
+	s := from.Shard(source.Spec{Table: "a", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+	if p := glance(t, s); p == nil {
+		t.Fatal("it does not glance")
+	}
+	relay.pauseAfter(0)
+	defer relay.resume()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		var p source.Page
+		_, err := s.(source.Glancer).Glance(ctx, time.Millisecond, &p)
+		done <- err
+	}()
+	<-relay.paused
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("a glance that was cancelled has no error")
+	}
+	began := time.Now()
+	if err := from.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("closing took %s", took)
+	}
 }

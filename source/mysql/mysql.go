@@ -16,7 +16,9 @@ type Source struct {
 	options Options
 	db      *sql.DB
 	// dirty holds the sessions that see uncommitted rows; nothing but ids is read there.
-	dirty     *sql.DB
+	dirty *sql.DB
+	// brief holds the sessions of glances, which wait for nothing long.
+	brief     *sql.DB
 	connector *connector
 	// slots bounds the reading connections below the pool's size, so that Ready never waits for them.
 	slots chan struct{}
@@ -41,10 +43,11 @@ func Open(o Options) (*Source, error) {
 		options:   o,
 		db:        openPool(c, o.MaxConns+1),
 		dirty:     openPool(c.uncommitted(), o.MaxConns),
+		brief:     openPool(c.brief(), glanceConns),
 		connector: c,
 		slots:     make(chan struct{}, o.MaxConns),
 	}
-	s.glances.source = s
+	s.glances.open(s)
 	return s, nil
 }
 
@@ -71,7 +74,10 @@ func (s *Source) Ready(ctx context.Context) error {
 }
 
 // Close releases all connections.
-func (s *Source) Close() error { return errors.Join(s.db.Close(), s.dirty.Close()) }
+func (s *Source) Close() error {
+	s.glances.close()
+	return errors.Join(s.db.Close(), s.dirty.Close(), s.brief.Close())
+}
 
 var (
 	errNotReady = errors.New("the database did not answer in time")

@@ -19,7 +19,9 @@ type connector struct {
 	addr    string
 	// isolation is what the sessions see of other transactions.
 	isolation string
-	server    *atomic.Pointer[server]
+	// hasty says that the sessions do not wait for the locks of tables.
+	hasty  bool
+	server *atomic.Pointer[server]
 }
 
 // server is what a session learned about its server and login.
@@ -71,6 +73,14 @@ func (c *connector) uncommitted() *connector {
 	return &dirty
 }
 
+// brief returns a connector like c whose statements are short, and wait for no table that is locked.
+func (c *connector) brief() *connector {
+	brief := *c
+	brief.hasty = true
+	brief.options.StatementTimeout = min(glanceLimit, c.options.StatementTimeout)
+	return &brief
+}
+
 var errLogin = errors.New("the server was reached but did not finish the login in time")
 
 // Connect opens a connection and sets up its session.
@@ -109,7 +119,11 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 		}
 	}
 	first := c.server.Swap(&found) == nil
-	for _, statement := range optionalSettings(found, c.options) {
+	optional := optionalSettings(found, c.options)
+	if c.hasty {
+		optional = append(optional, "SET SESSION lock_wait_timeout = 1")
+	}
+	for _, statement := range optional {
 		err := session.exec(ctx, statement)
 		var refused *mysql.MySQLError
 		switch {

@@ -27,6 +27,9 @@ type shard struct {
 	types []byte
 
 	reader pageReader
+	// answered is the server of the last page; until alone the shard does not glance.
+	answered string
+	alone    time.Time
 }
 
 var _ source.Shard = (*shard)(nil)
@@ -48,6 +51,7 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 		p.Reset()
 		return fmt.Errorf("read %s after %d: %w", s.spec.Table, q.After, s.explain(err))
 	}
+	s.answered = p.Server
 	return nil
 }
 
