@@ -97,7 +97,11 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	if err != nil {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", row.ID, e.options.Table, err)
 	}
-	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: e.state.of(e.plan, row.Values), reason: tombstone})
+	state := row.State
+	if state == ([16]byte{}) {
+		state = e.state.of(e.plan, row.Values)
+	}
+	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: tombstone})
 }
 
 // checkShape reports whether the encoder is bound to the shape of record.

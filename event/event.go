@@ -75,8 +75,9 @@ type Options struct {
 
 // Event is one encoded event. Its byte slices lie in the buffer that Append was given.
 type Event struct {
-	// ID is meta.id, a lower-case UUID of version 5.
-	ID string
+	// ID is meta.id, a lower-case UUID of version 5, UUID the same in its binary form.
+	ID   string
+	UUID [16]byte
 	// Type is meta.type, Version meta.version.
 	Type, Version string
 	// Op is what the event says.
@@ -106,6 +107,8 @@ type Row struct {
 	// there already. Empty means Added, or Published in a release stream. A row that says that it is deleted is Deleted in
 	// any case.
 	Op Op
+	// State is what Sight has said of the row; zero when it was not asked.
+	State [16]byte
 	// Read is the database's clock when the row was read; it becomes meta.time where the row has no time of its own.
 	Read time.Time
 	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not known. It goes into

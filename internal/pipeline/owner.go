@@ -257,7 +257,7 @@ func (s *Shard) stable(at source.Age) []source.Record {
 
 // hold notes a record that stays behind unpublished, for the lag.
 func (s *Shard) hold(page *source.Page, record source.Record) {
-	if born := s.bornAt(page, record); s.held.IsZero() || born.Before(s.held) {
+	if born := s.bornAt(page, record, time.Now()); s.held.IsZero() || born.Before(s.held) {
 		s.held = born
 	}
 }
@@ -276,9 +276,8 @@ func (s *Shard) created(page *source.Page, record source.Record) (time.Time, tim
 	return created, column.Resolution()
 }
 
-// bornAt is the host's time at which the record had the age zero.
-func (s *Shard) bornAt(page *source.Page, record source.Record) time.Time {
-	now := time.Now()
+// bornAt is the host's time at which the record had the age zero; now is the host's clock.
+func (s *Shard) bornAt(page *source.Page, record source.Record, now time.Time) time.Time {
 	if created, _ := s.created(page, record); !created.IsZero() {
 		return now.Add(-max(0, page.Now.Sub(created)))
 	}
@@ -319,7 +318,7 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Recor
 	}
 	b.makeRoom(s, len(records))
 	for _, record := range records {
-		b.born(s.bornAt(s.page, record))
+		b.born(s.bornAt(s.page, record, b.made))
 		row := event.Row{Record: record, Read: s.page.Now}
 		if reading.Covers(record.ID) {
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
@@ -342,7 +341,7 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *source.Page) err
 		return s.encodeStates(ctx, b, late, late.Records, sink.FromLate, func(id uint64) { s.filled = append(s.filled, id) })
 	}
 	for _, record := range late.Records {
-		b.born(s.bornAt(late, record))
+		b.born(s.bornAt(late, record, b.made))
 		e, err := b.add(s, event.Row{Record: record, Read: s.readAt(record.ID)}, sink.FromLate)
 		if err != nil {
 			return err

@@ -240,8 +240,8 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 			done(record.ID)
 			continue
 		}
-		b.born(s.bornAt(page, record))
-		row := event.Row{Record: record, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
+		b.born(s.bornAt(page, record, b.made))
+		row := event.Row{Record: record, State: one.state, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
 		if op == event.Modified {
 			row.Op = op
 		}
@@ -249,11 +249,7 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 		if err != nil {
 			return err
 		}
-		id, err := event.ParseID(e.ID)
-		if err != nil {
-			return err
-		}
-		v.change(b, one.entity, one.entry(record.ID, id))
+		v.change(b, one.entity, one.entry(record.ID, e.UUID))
 		b.count(op)
 		done(record.ID)
 	}
