@@ -86,7 +86,7 @@ func postpone(p *publisher, messages []sink.Message) []sink.Message {
 	{"stale-state", "3: reconcile publishes a row as the scan saw it two seconds ago, not as the owner reads it then", []edit{
 		{"reconcile/owner.go", "\tEntities [][]byte\n}", "\tEntities [][]byte\n\tStale    map[uint64][][]byte\n}"},
 		{"reconcile/nominate.go", "\tflying        chan outcome\n}", "\tflying        chan outcome\n\tstale         map[uint64][][]byte\n}"},
-		{"reconcile/nominate.go", "\tnamed := Nomination{Rows: n.ranges}\n", "\tnamed := Nomination{Rows: n.ranges, Stale: n.stale}\n\tn.stale = nil\n\ttime.Sleep(2 * time.Second)\n"},
+		{"reconcile/nominate.go", "\tnamed := Nomination{Rows: n.ranges}\n", "\tnamed := Nomination{Rows: n.ranges, Stale: n.stale}\n\tn.stale = nil\n\t<-time.After(2 * time.Second)\n"},
 		{"reconcile/scan.go", "\t\tp.rows.row(record.ID)\n", `		p.rows.row(record.ID)
 		if p.rows.stale == nil {
 			p.rows.stale = make(map[uint64][][]byte)

@@ -83,9 +83,9 @@ func (l *lane) soak(t *testing.T, d time.Duration) (s soakScore) {
 		s.Passed = !t.Failed()
 	}()
 	ofFacts, ofEntities := tr.usual()
-	// A third of 700 transactions a second insert five rows in the mean.
-	ofFacts.Writers, ofFacts.Rate, ofFacts.Mix.MultiRow = 24, 700, 0.33
-	ofEntities.Rate, ofEntities.Writers, ofEntities.Entities = 300, 8, 20_000
+	// A third of 750 transactions a second insert five rows in the mean.
+	ofFacts.Writers, ofFacts.Rate, ofFacts.Mix.MultiRow = 24, 750, 0.33
+	ofEntities.Rate, ofEntities.Writers, ofEntities.Entities = 320, 8, 20_000
 	tr.set(t, ofFacts, ofEntities)
 	through(tr)
 	tr.env["BRIDGE_BATCH_ROWS"] = "2000"
