@@ -31,7 +31,7 @@ func TestHarness(t *testing.T) {
 			t.Errorf("%s of %s %+v is %v", f.Metric, f.Item, f.Case, f.Values)
 		}
 	}
-	if text := b.report.Markdown("."); strings.Count(text, "\n### ") != 5 {
+	if text := b.report.Markdown("."); strings.Count(text, "\n### ") != 6 {
 		t.Errorf("the tables:\n%s", text)
 	}
 	if err := b.report.WriteFolder(t.TempDir()); err != nil {
