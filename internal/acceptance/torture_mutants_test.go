@@ -3,7 +3,6 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -36,7 +35,8 @@ var hunts = []hunt{
 // mutantTorture builds the program with one deliberate defect after the other and shows that trials find each of them, or each whose
 // name --fault matches.
 func mutantTorture(t *testing.T) {
-	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !regexp.MustCompile(*tortureFault).MatchString(h.mutant) })
+	names := namesWanted(t)
+	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !names.MatchString(h.mutant) })
 	m := &matrix{due: len(wanted)}
 	t.Run("mutants", func(t *testing.T) {
 		for i, bus := range []string{"kafka", "nats"} {

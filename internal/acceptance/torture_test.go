@@ -84,12 +84,19 @@ type planned struct {
 	bus   string
 }
 
-// planTorture returns the trials that the flags ask for.
-func planTorture(t *testing.T) []planned {
+// namesWanted is what --fault asks for.
+func namesWanted(t *testing.T) *regexp.Regexp {
+	t.Helper()
 	wanted, err := regexp.Compile(*tortureFault)
 	if err != nil {
 		t.Fatalf("--fault: %v", err)
 	}
+	return wanted
+}
+
+// planTorture returns the trials that the flags ask for.
+func planTorture(t *testing.T) []planned {
+	wanted := namesWanted(t)
 	var plan []planned
 	turn := int(*tortureSeed % 2)
 	for _, f := range allFaults() {
