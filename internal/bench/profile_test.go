@@ -48,13 +48,8 @@ func partOf(stack []string) string {
 func (b *bench) profiled(l load) {
 	b.t.Helper()
 	folder := b.t.TempDir()
-	place := newPlace(l.kind)
-	e := b.streamEnv(l.kind, l.table, l.bus.open(b.t, place))
-	defer l.bus.drop(b.t, place)
-	maps.Copy(e, l.bus.env(place))
-	e["BRIDGE_TEST_PROFILE"] = folder
-	d := startDaemon(b.t, b.profiler(), e)
-	defer d.end()
+	d, place, end := b.start(l, b.profiler(), folder)
+	defer end()
 	b.published(d, l, place)
 	d.term()
 	spent, err := parts(filepath.Join(folder, "cpu.pprof"))

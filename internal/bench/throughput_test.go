@@ -110,15 +110,12 @@ func (b *bench) streamEnv(kind event.Kind, tables, destination string) env {
 // long that took in seconds; and behind it, where that is wanted, a reconcile.
 func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	b.t.Helper()
-	place := newPlace(l.kind)
-	e := b.streamEnv(l.kind, l.table, l.bus.open(b.t, place))
-	defer l.bus.drop(b.t, place)
-	maps.Copy(e, l.bus.env(place))
+	profile := ""
 	if b.plan.profile != "" {
-		e["BRIDGE_TEST_PROFILE"] = filepath.Join(b.plan.profile, fmt.Sprintf("%s-%s-%d", l.kind, l.bus.name(), l.rows))
+		profile = filepath.Join(b.plan.profile, fmt.Sprintf("%s-%s-%d", l.kind, l.bus.name(), l.rows))
 	}
-	d := startDaemon(b.t, b.path, e)
-	defer d.end()
+	d, place, end := b.start(l, b.path, profile)
+	defer end()
 	before := d.counters()
 	b.published(d, l, place)
 	seconds = time.Since(d.began).Seconds()
@@ -147,6 +144,23 @@ func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 		d.term()
 	}
 	return seconds, reconcile
+}
+
+// start starts the program at path on a backlog and a place of its own, with a folder for its profiles unless that is "". end ends it and
+// drops the place.
+func (b *bench) start(l load, path, profile string) (d *daemon, place string, end func()) {
+	b.t.Helper()
+	place = newPlace(l.kind)
+	e := b.streamEnv(l.kind, l.table, l.bus.open(b.t, place))
+	maps.Copy(e, l.bus.env(place))
+	if profile != "" {
+		e["BRIDGE_TEST_PROFILE"] = profile
+	}
+	d = startDaemon(b.t, path, e)
+	return d, place, func() {
+		d.end()
+		l.bus.drop(b.t, place)
+	}
 }
 
 // published waits until the place holds a message for every row.
