@@ -47,7 +47,7 @@ func (b natsBus) open(t testing.TB, place string) string {
 	config := jetstream.StreamConfig{
 		Name: place, Subjects: []string{place + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
 	}
-	if _, err := b.js.CreateStream(t.Context(), config); err != nil {
+	if _, err := testenv.CreateStream(t.Context(), b.js, config); err != nil {
 		t.Fatal(err)
 	}
 	return place + ".{type}"

@@ -81,3 +81,16 @@ func TestNATSFaults(t *testing.T) {
 		}
 	})
 }
+
+func TestStreamsThatComeAndGoAreAllCreated(t *testing.T) {
+	js := testenv.InProcessNATS(t).JetStream(t)
+	for range 2000 {
+		name := testenv.NewStreamName()
+		if _, err := testenv.CreateStream(t.Context(), js, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 	js := s.JetStream(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	stream, err := js.CreateStream(ctx, config)
+	stream, err := CreateStream(ctx, js, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,4 +103,22 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 		}
 	})
 	return stream
+}
+
+// storeFailed is the server's error code for a stream whose files it could not create.
+const storeFailed = jetstream.ErrorCode(10049)
+
+// CreateStream creates a stream, and tries again until ctx ends when the server could not create its files: when an account's last
+// stream is deleted, the server removes the folder of all streams a moment later, also under a stream that is being created.
+func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
+	var other error
+	waited := poll(ctx, func() error {
+		stream, err = js.CreateStream(ctx, config)
+		if refused := new(jetstream.APIError); errors.As(err, &refused) && refused.ErrorCode == storeFailed {
+			return err
+		}
+		other = err
+		return nil
+	})
+	return stream, errors.Join(other, waited)
 }
