@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"bridge/internal/gcpace"
 	"bridge/internal/pipeline"
 	"bridge/reconcile"
 )
@@ -57,6 +58,7 @@ func runDaemon(ctx context.Context, cfg *Config, logger *slog.Logger) (err error
 	}()
 	looking, stopLooking := context.WithCancel(ctx)
 	var looks sync.WaitGroup
+	looks.Go(func() { gcpace.Run(looking) })
 	looks.Go(func() { logFindings(looking, cfg, e.source, logger) })
 	defer looks.Wait()
 	defer stopLooking()
