@@ -40,18 +40,12 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 		case <-poll.C:
 			s.status.turn(owning)
 		}
-		next := time.Now().Add(s.opts.PollInterval)
+		began := time.Now()
 		more, err := s.poll(ctx, &position, out)
 		if err != nil {
 			return ended(ctx, err)
 		}
-		switch {
-		case more:
-			next = time.Now()
-		case s.quiet():
-			next = next.Add(s.opts.PollInterval)
-		}
-		poll.Reset(time.Until(next))
+		poll.Reset(time.Until(s.nextPoll(began, more)))
 	}
 }
 
@@ -67,12 +61,6 @@ func (s *Shard) poll(ctx context.Context, position *source.Position, out chan<- 
 	s.catchUp(position.ID, more)
 	return more, s.follow(ctx, out)
 }
-
-// quietAfter is how long a shard must have had nothing new before it is polled half as often.
-const quietAfter = 10 * time.Second
-
-// quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its start.
-func (s *Shard) quiet() bool { return time.Since(s.active) > quietAfter }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
 func ended(ctx context.Context, err error) error {
@@ -91,7 +79,9 @@ func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- 
 		if err != nil {
 			return false, err
 		}
-		nothing = seen && s.page.MaxID <= position.ID
+		if nothing = seen && s.page.MaxID <= position.ID; nothing && !s.owes() {
+			return false, s.rest(ctx, position.ID)
+		}
 	}
 	held, err := s.reserve(ctx)
 	if err != nil {

@@ -38,31 +38,6 @@ func (s *Shard) greeted() error {
 	return nil
 }
 
-// glanceWait bounds how long a glance waits for those of other shards.
-const glanceWait = 250 * time.Millisecond
-
-// glance asks a quiet shard for no more than its highest id, where that is cheaper than a read. seen says that s.page holds the answer.
-// It is for the time before memory for rows is reserved: it may wait for other shards, and brings none.
-func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
-	glancer, able := s.opts.Source.(source.Glancer)
-	if !able || !s.quiet() {
-		return false, nil
-	}
-	if s.page == nil {
-		s.page = pages.Get().(*source.Page)
-	}
-	s.asked = time.Now()
-	err = s.alive(owning, readLimit, func() error {
-		seen, err = glancer.Glance(ctx, min(s.opts.PollInterval/4, glanceWait), s.page)
-		return err
-	})
-	if err != nil || !seen {
-		s.freePage()
-		return false, err
-	}
-	return true, s.greeted()
-}
-
 // bind prepares for rows of this shape.
 func (s *Shard) bind(columns *source.Columns) error {
 	if columns == s.columns {

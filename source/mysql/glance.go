@@ -18,6 +18,8 @@ const (
 	glanceConns   = 2
 	// glanceLimit bounds a statement of glances on the server, so that one table that is slow or locked holds the others up no longer.
 	glanceLimit = 2 * time.Second
+	// glanceRefresh is how many times as old as at a page the columns may be: a page comes first, and reads them again, once there is a row.
+	glanceRefresh = 10
 	// glanceAlone is how long a shard goes without glances after one that was not answered.
 	glanceAlone = 10 * time.Second
 )
@@ -28,7 +30,7 @@ var _ source.Glancer = (*shard)(nil)
 // keeps that from being answered is left to Read, which knows how to tell it.
 func (s *shard) Glance(ctx context.Context, wait time.Duration, p *source.Page) (seen bool, err error) {
 	p.Reset()
-	if s.shape == nil || s.refreshDue() || time.Now().Before(s.alone) {
+	if s.shape == nil || s.refreshDue(glanceRefresh) || time.Now().Before(s.alone) {
 		return false, nil
 	}
 	head, err := s.source.glances.ask(ctx, wait, s.query.head)

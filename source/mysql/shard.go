@@ -69,14 +69,15 @@ func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 }
 
 func (s *shard) refreshIfDue(ctx context.Context, c conn) error {
-	if s.refreshDue() {
+	if s.refreshDue(1) {
 		return s.refresh(ctx, c)
 	}
 	return nil
 }
 
-func (s *shard) refreshDue() bool {
-	return s.refreshed.IsZero() || time.Since(s.refreshed) >= s.source.options.RefreshEvery
+// refreshDue reports whether the columns were read longer ago than some times RefreshEvery, or are not to be trusted.
+func (s *shard) refreshDue(times time.Duration) bool {
+	return s.refreshed.IsZero() || time.Since(s.refreshed) >= times*s.source.options.RefreshEvery
 }
 
 // refresh reads the columns and keeps the former ones while they are the same.
