@@ -142,7 +142,9 @@ func (v *look) recentRows(after, last uint64, limit int, dst []checkpoint.Entity
 		row uint64
 		at  place
 	}
-	var candidates []candidate
+	count := 0
+	v.layer.rowsAbove(after, last, func(uint64, place) { count++ })
+	candidates := make([]candidate, 0, count)
 	v.layer.rowsAbove(after, last, func(row uint64, p place) { candidates = append(candidates, candidate{row, p}) })
 	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.row, b.row) })
 	start := len(dst)
