@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -33,10 +34,14 @@ type Changes struct {
 	Server string
 }
 
+// ErrAltered is returned for a query whose values do not have the form of its column: that was altered since. What the next page says of the
+// columns is right.
+var ErrAltered = errors.New("the column was altered")
+
 // ChangeReader reads where rows changed, for the second cursor. Every Shard is one.
 type ChangeReader interface {
 	// ReadChanges reads ids and MODIFIED alone, by the index that MODIFIED leads, into c; what that held before is overwritten. It
-	// fails with ErrUnfit when the spec names no MODIFIED column or no index begins with it. Rows whose MODIFIED is
-	// NULL are left out.
+	// fails with ErrUnfit when the spec names no MODIFIED column or no index begins with it, and with
+	// ErrAltered when the query has values of another kind than the column's. Rows whose MODIFIED is NULL are left out.
 	ReadChanges(ctx context.Context, q ChangeQuery, c *Changes) error
 }

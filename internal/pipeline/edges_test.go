@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +28,21 @@ func (h hookedSource) Read(ctx context.Context, q source.Query, p *source.Page) 
 		return err
 	}
 	return h.Shard.Read(ctx, q, p)
+}
+
+// alteredSource is a source whose MODIFIED is another column than the shard knows, until that is over.
+type alteredSource struct {
+	source.Shard
+	asked atomic.Int64
+	over  atomic.Bool
+}
+
+func (a *alteredSource) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	a.asked.Add(1)
+	if !a.over.Load() {
+		return source.ErrAltered
+	}
+	return a.Shard.ReadChanges(ctx, q, c)
 }
 
 // runHooked sets a shard going that calls before before each read of rows.
@@ -153,6 +169,21 @@ func TestLookBack(t *testing.T) {
 		wait(t, 2*time.Second)
 		b.table.Fail(0, nil)
 		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2", "Modified a=2")
+		stop()
+	})
+
+	t.Run("a second cursor whose column was altered begins anew and holds nothing up", func(t *testing.T) {
+		b := newViewBench(t, true)
+		altered := &alteredSource{Shard: b.table}
+		b.source = altered
+		id := b.table.Insert("a", "1", "0", now())
+		_, stop := b.run(t)
+		eventually(t, "it asks for changes again", func() bool { return altered.asked.Load() > 3 })
+		b.table.Insert("b", "1", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		altered.over.Store(true)
+		b.table.Update(id, "a", "2", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2")
 		stop()
 	})
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -52,6 +53,10 @@ func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
 	}
 	c.polled = time.Now()
 	err := s.followChanges(ctx, s.databaseNow(), out)
+	if errors.Is(err, source.ErrAltered) && ctx.Err() == nil {
+		// The next poll brings the columns, and the cursor begins anew with them.
+		return nil
+	}
 	if errors.Is(err, source.ErrUnfit) && ctx.Err() == nil {
 		s.second = nil
 		s.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
@@ -191,9 +196,16 @@ func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) 
 func (c *second) lookedBack() { c.looking, c.covered = false, c.began }
 
 func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
-	return s.retry(ctx, s.reads(), func() error {
-		return s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
+	var altered error
+	err := s.retry(ctx, s.reads(), func() error {
+		err := s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
+		if errors.Is(err, source.ErrAltered) {
+			altered = err
+			return nil
+		}
+		return err
 	})
+	return cmp.Or(err, altered)
 }
 
 // readChanged reads those of the rows of the last changes that may say something new.

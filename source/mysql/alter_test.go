@@ -114,6 +114,11 @@ func TestAlteredTable(t *testing.T) {
 			t.Fatalf("%d records", len(p.Records))
 		}
 	})
+	t.Run("ids are read though their index was altered since the last page", func(t *testing.T) {
+		b, s, _ := altered(t, source.Spec{})
+		b.exec(t, "ALTER TABLE t MODIFY id INT NOT NULL, DROP PRIMARY KEY, ADD UNIQUE KEY other (id)")
+		expectIDs(t, readIDs(t, s, false, source.Range{First: 1, Last: 9}), 1)
+	})
 	t.Run("a dropped column with a role stops the shard", func(t *testing.T) {
 		b, s, _ := altered(t, source.Spec{Created: "at"})
 		b.exec(t, "ALTER TABLE t DROP at")

@@ -60,7 +60,7 @@ func (s *shard) changesQuery(q source.ChangeQuery) (string, error) {
 	column := s.shape.columns.List[s.shape.columns.Modified]
 	for _, v := range []string{q.After.Modified, q.Through} {
 		if v != "" && !timeForms[column.Kind].MatchString(v) {
-			return "", fmt.Errorf("%q is no value of the column %q", v, column.Name)
+			return "", fmt.Errorf("%w: %q is no value of the column %q", source.ErrAltered, v, column.Name)
 		}
 	}
 	id, modified := s.query.id, quoteName(column.Name)

@@ -128,3 +128,19 @@ func TestAnIndexOnModifiedMayComeAndGo(t *testing.T) {
 		t.Errorf("without an index: %v", err)
 	}
 }
+
+func TestAModifiedOfAnotherKind(t *testing.T) {
+	b := newBase(t, testenv.MariaDB(t), func(o *mysql.Options) { o.RefreshEvery = time.Nanosecond })
+	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY, at DATETIME, KEY (at))")
+	b.exec(t, "INSERT INTO t VALUES (1, '2026-01-02')")
+	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
+	var c source.Changes
+	q := source.ChangeQuery{After: source.Cursor{Modified: "2026-01-01 00:00:00"}, Limit: 9}
+	if err := s.ReadChanges(t.Context(), q, &c); err != nil || len(c.List) != 1 {
+		t.Fatal(c.List, err)
+	}
+	b.exec(t, "ALTER TABLE t MODIFY at DATE")
+	if err := s.ReadChanges(t.Context(), q, &c); !errors.Is(err, source.ErrAltered) {
+		t.Errorf("%v, %v", c.List, err)
+	}
+}

@@ -39,7 +39,7 @@
 // The columns of a table come from SHOW COLUMNS and SHOW INDEX, which need no privilege beyond SELECT; on MariaDB, where JSON
 // is LONGTEXT with a CHECK, SHOW CREATE TABLE tells it. They are read again every [Options.RefreshEvery], and at once when a page
 // fails on a column or its types are not those of the page before. A column that was added is therefore seen within that
-// time, one that was dropped at the next page, which a quiet table reads once in that time. A login with SELECT on single columns
+// time, one that was dropped at the next page. A table that is only glanced at is read a page of once in ten times that. A login with SELECT on single columns
 // only sees those, and JSON as text.
 //
 // Values take the normal form of source.Kind. FLOAT is read as DOUBLE because the server would round its text to six

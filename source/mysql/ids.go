@@ -17,34 +17,40 @@ var _ source.IDReader = (*shard)(nil)
 // ReadIDs reads ids along the index of the id, in one statement. On the primary key of InnoDB that shows uncommitted rows at
 // READ UNCOMMITTED; it takes no lock and needs nothing but SELECT.
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
-	*ids = source.IDs{List: ids.List[:0]}
-	if s.table.database == "" {
-		return errNoDatabase
-	}
 	pool := s.source.db
 	if uncommitted {
 		pool = s.source.dirty
 	}
-	err := s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
-		if s.shape == nil {
-			if err := s.refresh(ctx, c); err != nil {
+	read := func() error {
+		return s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
+			if err := s.refreshIfDue(ctx, c); err != nil {
 				return err
 			}
-		}
-		rows, err := c.QueryContext(ctx, s.idsQuery(ranges, limit), nil)
-		if err != nil {
-			return err
-		}
-		return errors.Join(fillIDs(rows, ids), rows.Close())
-	})
+			return s.tryIDs(ctx, c, s.idsQuery(ranges, limit), ids)
+		})
+	}
+	if s.table.database == "" {
+		return errNoDatabase
+	}
+	err := read()
+	if mayBeStale(err) {
+		s.refreshed = time.Time{}
+		err = read()
+	}
 	if err != nil {
-		if mayBeStale(err) {
-			s.refreshed = time.Time{}
-		}
 		return fmt.Errorf("read ids of %s: %w", s.spec.Table, s.explain(err))
 	}
 	ids.Cut = len(ids.List) == limit
 	return nil
+}
+
+func (s *shard) tryIDs(ctx context.Context, c conn, query string, ids *source.IDs) error {
+	*ids = source.IDs{List: ids.List[:0]}
+	rows, err := c.QueryContext(ctx, query, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fillIDs(rows, ids), rows.Close())
 }
 
 func (s *shard) idsQuery(ranges []source.Range, limit int) string {

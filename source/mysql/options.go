@@ -36,7 +36,7 @@ type Options struct {
 	StatementTimeout time.Duration
 	// DialTimeout bounds reaching the server; the login after that may take twice as long. Defaults to 5 s.
 	DialTimeout time.Duration
-	// RefreshEvery is the time after which the columns of a table are read again. Defaults to 30 s.
+	// RefreshEvery is the time after which the columns of a table are read again, with the next page. Defaults to 30 s.
 	RefreshEvery time.Duration
 	// Logger receives changes of columns and, at Debug, the driver's lines. Defaults to none.
 	Logger *slog.Logger

@@ -107,10 +107,8 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	}
 	var next uint64
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
-		if s.shape == nil {
-			if err := s.refresh(ctx, c); err != nil {
-				return err
-			}
+		if err := s.refreshIfDue(ctx, c); err != nil {
+			return err
 		}
 		if !s.shape.counted {
 			// The table's counter, if it has one, is another column's.
