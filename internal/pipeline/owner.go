@@ -21,7 +21,7 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 	if err := s.refuseReusedIDs(ctx, position.ID); err != nil {
 		return ended(ctx, err)
 	}
-	// Shards that start together do not poll together.
+	// Shards that start together do not begin together.
 	poll := time.NewTimer(rand.N(s.opts.PollInterval + 1))
 	defer poll.Stop()
 	for {

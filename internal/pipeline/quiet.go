@@ -22,7 +22,8 @@ func (s *Shard) nextPoll(began time.Time, more bool) time.Time {
 		return began.Add(s.opts.PollInterval)
 	}
 	pause := 2 * s.opts.PollInterval
-	if _, able := s.opts.Source.(source.Glancer); !able {
+	if _, able := s.opts.Source.(source.Glancer); !able || s.second != nil {
+		// It has reads of its own, which are better spread.
 		return began.Add(pause)
 	}
 	// Glances go together, and the process sleeps in between: so their times are multiples of the pause.
@@ -57,10 +58,11 @@ func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 	return true, s.greeted()
 }
 
-// owes reports whether a turn may have something to do though the table has nothing new: open gaps, or ids given up that are to be saved.
+// owes reports whether a turn may have something to do though the table has nothing new: open gaps, ids given up that are to be saved, or the
+// memory for a page that was too large, which is gone now.
 func (s *Shard) owes() bool {
 	ledger := s.gaps.ledger
-	return ledger != nil && ledger.Open() || len(s.gaps.given) > 0
+	return ledger != nil && ledger.Open() || len(s.gaps.given) > 0 || s.oversize.big
 }
 
 // rest ends a turn that has found nothing, in s.page, behind position, and owes nothing: it takes note of the time, and no more.

@@ -40,10 +40,28 @@ func TestNextPoll(t *testing.T) {
 			}
 		}
 	})
+	t.Run("with a second cursor, which has reads of its own, they do not", func(t *testing.T) {
+		s := shard(glances, time.Time{})
+		s.second = new(second)
+		if got := s.nextPoll(began, false); got != began.Add(2*interval) {
+			t.Errorf("%s after the last", got.Sub(began))
+		}
+	})
 	t.Run("what has more is polled at once", func(t *testing.T) {
 		before := time.Now()
 		if got := shard(glances, time.Time{}).nextPoll(began, true); got.Before(before) || got.After(time.Now()) {
 			t.Errorf("%s from now", time.Until(got))
 		}
 	})
+}
+
+func TestAShardThatHasMemoryForALargePageOwesATurn(t *testing.T) {
+	s := new(Shard)
+	if s.owes() {
+		t.Fatal("a shard without a ledger owes something")
+	}
+	s.oversize = hold{big: true}
+	if !s.owes() {
+		t.Error("nobody takes the memory back where the page is gone")
+	}
 }
