@@ -87,9 +87,7 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 		config.Subjects = []string{config.Name + ".>"}
 	}
 	js := s.JetStream(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	stream, err := CreateStream(ctx, js, config)
+	stream, err := CreateStream(t.Context(), js, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +103,14 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 	return stream
 }
 
-// storeFailed is the server's error code for a stream whose files it could not create.
+// storeFailed is the server's error code for a stream that it could not create, for want of its files among other reasons.
 const storeFailed = jetstream.ErrorCode(10049)
 
-// CreateStream creates a stream, and tries again until ctx ends when the server could not create its files: when an account's last
+// CreateStream creates a stream, and tries again for 10 s when the server could not create its files: when an account's last
 // stream is deleted, the server removes the folder of all streams a moment later, also under a stream that is being created.
 func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	var other error
 	waited := poll(ctx, func() error {
 		stream, err = js.CreateStream(ctx, config)
