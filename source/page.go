@@ -99,39 +99,35 @@ type Page struct {
 	// Bytes is the size of all values.
 	Bytes int
 
-	arena []byte
-	cells [][]byte
+	// arena holds the values, cells the lists of them.
+	arena slab[byte]
+	cells slab[[]byte]
 }
 
 const (
-	chunkBytes = 64 << 10
-	keepBytes  = 4 << 20
+	// chunkBytes and chunkRows are what the first array of a page has room for; further ones are larger.
+	chunkBytes, largeChunkBytes = 64 << 10, 256 << 10
+	chunkRows, largeChunkRows   = 64, 512
+	// keepBytes and keepCells are what a page keeps for the next read.
+	keepBytes, keepCells = 4 << 20, 256 << 10
 )
 
 // Reset empties p for the next read and keeps memory of ordinary size.
 func (p *Page) Reset() {
 	clear(p.Records)
-	clear(p.cells)
-	records, cells, arena := p.Records[:0], p.cells[:0], p.arena[:0]
-	if cap(arena) > keepBytes {
-		arena = nil
-	}
-	*p = Page{Records: records, cells: cells, arena: arena}
+	p.arena.reset(keepBytes, false)
+	p.cells.reset(keepCells, true)
+	*p = Page{Records: p.Records[:0], cells: p.cells, arena: p.arena}
 }
 
 // Append adds a record of width columns whose values are all NULL; fill it with Set. Records must be appended in
 // ascending order of their ids.
 func (p *Page) Append(id uint64, width int) {
-	start := len(p.cells)
-	if cap(p.cells)-start < width {
-		// The records before keep their part of the former array.
-		p.cells = make([][]byte, 0, max(2*cap(p.cells), 64*width))
-		start = 0
+	rows := largeChunkRows
+	if p.cells.empty() {
+		rows = chunkRows
 	}
-	p.cells = p.cells[:start+width]
-	values := p.cells[start : start+width : start+width]
-	clear(values)
-	p.Records = append(p.Records, Record{ID: id, Values: values})
+	p.Records = append(p.Records, Record{ID: id, Values: p.cells.take(width, rows*width)})
 }
 
 // Set copies v into column i of the last record. A nil v is NULL, an empty one is not.
@@ -141,13 +137,12 @@ func (p *Page) Set(i int, v []byte) {
 		values[i] = v[:0:0]
 		return
 	}
-	if cap(p.arena)-len(p.arena) < len(v) {
-		// The values before keep their part of the former array.
-		p.arena = make([]byte, 0, max(chunkBytes, min(2*cap(p.arena), keepBytes), len(v)))
+	size := largeChunkBytes
+	if p.arena.empty() {
+		size = chunkBytes
 	}
-	start := len(p.arena)
-	p.arena = append(p.arena, v...)
-	values[i] = p.arena[start:len(p.arena):len(p.arena)]
+	values[i] = p.arena.take(len(v), size)
+	copy(values[i], v)
 	p.Bytes += len(v)
 }
 

@@ -1,0 +1,62 @@
+package source_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"bridge/source"
+)
+
+// fill gives p rows of three columns, the second of which is size bytes and the third NULL.
+func fill(p *source.Page, rows, size int) {
+	p.Reset()
+	for id := range rows {
+		p.Append(uint64(id), 3)
+		p.Set(0, fmt.Appendf(nil, "%d", id))
+		p.Set(1, bytes.Repeat([]byte{byte(id)}, size))
+	}
+}
+
+func expectFilled(t *testing.T, p *source.Page, rows, size int) {
+	t.Helper()
+	if len(p.Records) != rows {
+		t.Fatalf("%d records, want %d", len(p.Records), rows)
+	}
+	for id, record := range p.Records {
+		want := fmt.Sprintf("%d", id)
+		if got := record.Values; record.ID != uint64(id) || string(got[0]) != want || !bytes.Equal(got[1], bytes.Repeat([]byte{byte(id)}, size)) || got[2] != nil {
+			t.Fatalf("record %d is %d %q", id, record.ID, record.Values)
+		}
+	}
+}
+
+func TestPageHoldsWhatItWasGiven(t *testing.T) {
+	var p source.Page
+	for _, c := range []struct{ rows, size int }{{1, 10}, {3000, 200}, {5, 1 << 20}, {20_000, 3}, {0, 0}, {3000, 200}, {40, 300_000}, {100, 1}} {
+		fill(&p, c.rows, c.size)
+		expectFilled(t, &p, c.rows, c.size)
+	}
+}
+
+func TestPageKeepsMemoryOfOrdinarySize(t *testing.T) {
+	var p source.Page
+	value := bytes.Repeat([]byte("v"), 300)
+	read := func() {
+		p.Reset()
+		for id := range 5000 {
+			p.Append(uint64(id), 4)
+			for i := range 3 {
+				p.Set(i, value)
+			}
+		}
+	}
+	read()
+	// 4.5 MB of values are a little more than is kept.
+	if n := testing.AllocsPerRun(10, read); n > 5 {
+		t.Errorf("%g allocations for a page as large as the one before", n)
+	}
+	if n := testing.AllocsPerRun(10, func() { fill(&p, 5, 100) }); n > 12 {
+		t.Errorf("%g allocations for a small page after a large one", n)
+	}
+}

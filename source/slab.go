@@ -1,0 +1,56 @@
+package source
+
+// slab hands out pieces of memory that stay where they are, and takes all of them back at once. The zero value is ready for use.
+type slab[T any] struct {
+	// current is filled, full holds those filled before it, and free those to be filled next. None of them moves.
+	current    []T
+	full, free [][]T
+}
+
+// take returns n zero values, or n with what they held before where reset did not wipe them. A new array has room for size of them.
+func (s *slab[T]) take(n, size int) []T {
+	if cap(s.current)-len(s.current) < n {
+		s.next(n, size)
+	}
+	start := len(s.current)
+	s.current = s.current[:start+n]
+	return s.current[start : start+n : start+n]
+}
+
+func (s *slab[T]) next(n, size int) {
+	if s.current != nil {
+		s.full = append(s.full, s.current)
+	}
+	for last := len(s.free) - 1; last >= 0; last-- {
+		s.current = s.free[last]
+		s.free[last], s.free = nil, s.free[:last]
+		if cap(s.current) >= n {
+			return
+		}
+	}
+	s.current = make([]T, 0, max(n, size))
+}
+
+// reset takes back all that was handed out, and keeps arrays of up to keep values in all.
+func (s *slab[T]) reset(keep int, wipe bool) {
+	if s.current != nil {
+		s.full = append(s.full, s.current)
+	}
+	for _, array := range s.free {
+		keep -= cap(array)
+	}
+	for i, array := range s.full {
+		if s.full[i] = nil; cap(array) > keep {
+			continue
+		}
+		keep -= cap(array)
+		if wipe {
+			clear(array)
+		}
+		s.free = append(s.free, array[:0])
+	}
+	s.full, s.current = s.full[:0], nil
+}
+
+// empty reports whether the next take has to allocate.
+func (s *slab[T]) empty() bool { return s.current == nil && len(s.free) == 0 }
