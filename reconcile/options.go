@@ -40,7 +40,7 @@ type Options struct {
 	MaxDeletes float64
 	// Rate bounds the rows read a second. Defaults to no bound.
 	Rate int64
-	// PageRows and PageBytes bound one page; two are in memory. Default to 5000 and 2 MiB.
+	// PageRows and PageBytes bound one page; two are in memory. Default to 2500 and 1 MiB.
 	PageRows, PageBytes int
 	// SaveEvery is how often the progress is saved, after every page where it is negative. Defaults to 2 s.
 	SaveEvery time.Duration
@@ -80,8 +80,8 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.PageRows, 5000)
-	setDefault(&o.PageBytes, 2<<20)
+	setDefault(&o.PageRows, 2500)
+	setDefault(&o.PageBytes, 1<<20)
 	setDefault(&o.SaveEvery, 2*time.Second)
 	setDefault(&o.Patience, 5*time.Minute)
 	setDefault(&o.Zone, time.UTC)
