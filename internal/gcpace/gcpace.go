@@ -14,7 +14,7 @@ const (
 	// most and least are the bounds of GOGC: most is Go's default, below least the cost grows faster than the memory falls.
 	most, least = 100, 25
 	// cheap and dear are shares of one core. Half the percent is about twice the cost: what is cheap is not dear after both steps.
-	cheap, dear = 0.01, 0.04
+	cheap, dear = 0.02, 0.08
 	// weight is what one look counts for in the mean, so that one collection of a large heap in a while is not a dear one.
 	weight = 0.25
 )

@@ -16,11 +16,11 @@ func TestLook(t *testing.T) {
 		want        int
 	}{
 		{"what costs nothing is made twice as often", 100, 0, 0, 50},
-		{"and again", 50, 0.008, 0, 25},
+		{"and again", 50, 0.016, 0, 25},
 		{"but not without end", 25, 0, 0, 25},
-		{"what costs something stays", 50, 0.02, 0.02, 50},
-		{"one collection of a large heap changes nothing", 50, 0.012, 0.12, 50},
-		{"what costs much is made half as often", 25, 0.02, 0.4, 50},
+		{"what costs something stays", 50, 0.04, 0.04, 50},
+		{"one collection of a large heap changes nothing", 50, 0.024, 0.24, 50},
+		{"what costs much is made half as often", 25, 0.04, 0.8, 50},
 		{"up to Go's default", 50, 0.5, 0.5, 100},
 		{"and no further", 100, 0.5, 0.5, 100},
 	} {
