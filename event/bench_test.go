@@ -102,7 +102,8 @@ func TestAppendAllocatesTheIDAndNothingElse(t *testing.T) {
 			encoder := bind(t, options(), rows)
 			row := rows.row(123456789)
 			buf := make([]byte, 0, 16<<10)
-			got := testing.AllocsPerRun(100, func() {
+			// With the race detector a pool of the standard library forgets by chance: the mean of a few rows is no whole number.
+			got := testing.AllocsPerRun(2000, func() {
 				if _, _, err := encoder.Append(buf, row); err != nil {
 					t.Fatal(err)
 				}
