@@ -111,14 +111,13 @@ const storeFailed = jetstream.ErrorCode(10049)
 func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var other error
-	waited := poll(ctx, func() error {
+	// The last try tells how it ended.
+	_ = poll(ctx, func() error {
 		stream, err = js.CreateStream(ctx, config)
 		if refused := new(jetstream.APIError); errors.As(err, &refused) && refused.ErrorCode == storeFailed {
 			return err
 		}
-		other = err
 		return nil
 	})
-	return stream, errors.Join(other, waited)
+	return stream, err
 }

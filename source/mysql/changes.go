@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"bridge/source"
 )
@@ -15,12 +14,8 @@ import (
 // primary key of InnoDB every index does, in the order of (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any
 // other index the server sorts what lies behind the cursor.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
-	err := s.tryChanges(ctx, q, c)
-	if err != nil && s.shape != nil && mayBeStale(err) {
-		s.refreshed = time.Time{}
-		err = s.tryChanges(ctx, q, c)
-	}
-	if err != nil {
+	try := func() error { return s.tryChanges(ctx, q, c) }
+	if err := s.renewed(try(), try); err != nil {
 		return fmt.Errorf("read what changed in %s: %w", s.spec.Table, s.explain(err))
 	}
 	c.More = len(c.List) >= q.Limit

@@ -39,8 +39,8 @@
 // The columns of a table come from SHOW COLUMNS and SHOW INDEX, which need no privilege beyond SELECT; on MariaDB, where JSON
 // is LONGTEXT with a CHECK, SHOW CREATE TABLE tells it. They are read again every [Options.RefreshEvery], and at once when a page
 // fails on a column or its types are not those of the page before. A column that was added is therefore seen within that
-// time, one that was dropped at the next page. A table that is only glanced at is read a page of once in ten times that. A login with SELECT on single columns
-// only sees those, and JSON as text.
+// time, one that was dropped at the next page. A table that is only glanced at is read a page of once in ten times that. A login
+// with SELECT on single columns only sees those, and JSON as text.
 //
 // Values take the normal form of source.Kind. FLOAT is read as DOUBLE because the server would round its text to six
 // digits. Rows with an id of 0 or below are not read.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"bridge/source"
 )
@@ -21,7 +20,10 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 	if uncommitted {
 		pool = s.source.dirty
 	}
-	read := func() error {
+	if s.table.database == "" {
+		return errNoDatabase
+	}
+	try := func() error {
 		return s.source.do(ctx, pool, func(ctx context.Context, c conn) error {
 			if err := s.refreshIfDue(ctx, c); err != nil {
 				return err
@@ -29,15 +31,7 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 			return s.tryIDs(ctx, c, s.idsQuery(ranges, limit), ids)
 		})
 	}
-	if s.table.database == "" {
-		return errNoDatabase
-	}
-	err := read()
-	if mayBeStale(err) {
-		s.refreshed = time.Time{}
-		err = read()
-	}
-	if err != nil {
+	if err := s.renewed(try(), try); err != nil {
 		return fmt.Errorf("read ids of %s: %w", s.spec.Table, s.explain(err))
 	}
 	ids.Cut = len(ids.List) == limit

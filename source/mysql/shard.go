@@ -36,18 +36,15 @@ var _ source.Shard = (*shard)(nil)
 
 // Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	err := s.try(ctx, q, p)
+	try := func() error { return s.try(ctx, q, p) }
+	err := try()
 	if denied := number(err); s.shape != nil && s.shape.whole && (denied == erTableAccessDenied || denied == erColAccessDenied) {
 		// A login with grants on single columns may not say `SELECT *`.
 		s.narrow = true
 		s.refreshed = time.Time{}
-		err = s.try(ctx, q, p)
+		err = try()
 	}
-	if err != nil && s.shape != nil && mayBeStale(err) {
-		s.refreshed = time.Time{}
-		err = s.try(ctx, q, p)
-	}
-	if err != nil {
+	if err = s.renewed(err, try); err != nil {
 		p.Reset()
 		return fmt.Errorf("read %s after %d: %w", s.spec.Table, q.After, s.explain(err))
 	}
@@ -66,6 +63,15 @@ func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 		p.Reset()
 		return s.readPage(ctx, c, q, p)
 	})
+}
+
+// renewed tries once more, with the columns as they are then, where err of the first try may come from columns that changed.
+func (s *shard) renewed(err error, try func() error) error {
+	if s.shape == nil || !mayBeStale(err) {
+		return err
+	}
+	s.refreshed = time.Time{}
+	return try()
 }
 
 func (s *shard) refreshIfDue(ctx context.Context, c conn) error {
