@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -196,16 +195,9 @@ func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) 
 func (c *second) lookedBack() { c.looking, c.covered = false, c.began }
 
 func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
-	var altered error
-	err := s.retry(ctx, s.reads(), func() error {
-		err := s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
-		if errors.Is(err, source.ErrAltered) {
-			altered = err
-			return nil
-		}
-		return err
+	return s.retry(ctx, s.reads(), func() error {
+		return s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
 	})
-	return cmp.Or(err, altered)
 }
 
 // readChanged reads those of the rows of the last changes that may say something new.

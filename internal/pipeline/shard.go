@@ -290,7 +290,8 @@ func (s *Shard) retry(ctx context.Context, e effort, try func() error) error {
 	for {
 		err := try()
 		s.status.turn(e.loop)
-		if err == nil || ctx.Err() != nil || permanent(err) {
+		// What was altered is asked for in another way.
+		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) {
 			return err
 		}
 		s.status.fault(e.stage, err)
