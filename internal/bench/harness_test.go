@@ -18,7 +18,7 @@ func TestHarness(t *testing.T) {
 
 	cases := len(p.kinds) * len(p.buses)
 	for item, want := range map[string]int{
-		report.Bridge: cases, report.Ratio: cases, report.Latency: cases * len(p.rates) * len(p.windows), report.Idle: len(p.shards),
+		report.Bridge: cases, report.Ratio: cases, report.Latency: cases * len(p.paces), report.Idle: len(p.shards),
 		report.Reconcile: len(p.buses),
 	} {
 		if got := len(b.report.Cases(item)); got != want {

@@ -13,22 +13,37 @@ import (
 	"bridge/internal/bench/report"
 )
 
-// latencies measures from commit to consumer for every kind, bus, window and rate.
+// pace is one case of the latency: rows written at this rate, a stability window, a poll interval.
+type pace struct {
+	rate         int
+	window, poll time.Duration
+}
+
+// paces are all rates with all windows at one poll interval.
+func paces(rates []int, windows []time.Duration, poll time.Duration) []pace {
+	var all []pace
+	for _, window := range windows {
+		for _, rate := range rates {
+			all = append(all, pace{rate, window, poll})
+		}
+	}
+	return all
+}
+
+// latencies measures from commit to consumer for every kind, bus and pace.
 func (b *bench) latencies() {
 	b.t.Helper()
 	for _, kind := range b.plan.kinds {
 		for _, one := range b.buses {
-			for _, window := range b.plan.windows {
-				for _, rate := range b.plan.rates {
-					b.latency(kind, one, window, rate)
-				}
+			for _, p := range b.plan.paces {
+				b.latency(kind, one, p)
 			}
 		}
 	}
 }
 
-// latency measures one case: a writer at this rate, the program, and a consumer.
-func (b *bench) latency(kind event.Kind, one bus, window time.Duration, rate int) {
+// latency measures one case: a writer at its rate, the program, and a consumer.
+func (b *bench) latency(kind event.Kind, one bus, p pace) {
 	b.t.Helper()
 	place := newPlace(kind)
 	table := strings.ReplaceAll(place, "-", "_")
@@ -37,7 +52,7 @@ func (b *bench) latency(kind event.Kind, one bus, window time.Duration, rate int
 	e := b.streamEnv(kind, table, one.open(b.t, place))
 	defer one.drop(b.t, place)
 	maps.Copy(e, one.env(place))
-	e["BRIDGE_STABILITY_WINDOW"] = window.String()
+	e["BRIDGE_STABILITY_WINDOW"], e["BRIDGE_POLL_INTERVAL"] = p.window.String(), p.poll.String()
 	arrivals := newArrivals()
 	stop := one.follow(b.t, place, arrivals.add)
 	defer stop()
@@ -48,23 +63,25 @@ func (b *bench) latency(kind event.Kind, one bus, window time.Duration, rate int
 		return len(shards) == 1 && shards[0].LastPoll != nil
 	})
 
-	w := writer{b: b, table: table, rate: rate}
+	w := writer{b: b, table: table, rate: p.rate}
 	w.insert(b.t.Context(), 1)
 	eventually(b.t, time.Minute, "the consumer has received a first row", func() bool { return arrivals.count() == 1 })
 	began := time.Now()
 	w.write(b.t.Context(), b.plan.latencyWarm+b.plan.latencyFor)
 	took := time.Since(began)
 	eventually(b.t, time.Minute, fmt.Sprintf("all %d rows have arrived", len(w.commits)), func() bool { return arrivals.count() >= len(w.commits) })
-	c := report.Case{Kind: string(kind), Bus: one.name(), Window: windowName(window), Rate: rate}
+	c := report.Case{Kind: string(kind), Bus: one.name(), Window: windowName(p.window), Poll: p.poll.String(), Rate: p.rate}
 	delays := arrivals.delays(w.commits, began.Add(b.plan.latencyWarm))
-	for _, p := range []struct {
+	for _, quantile := range []struct {
 		metric  string
 		percent float64
 	}{{report.P50, 50}, {report.P99, 99}, {report.P999, 99.9}, {report.Worst, 100}} {
-		b.report.Add(report.Latency, c, p.metric, report.Percentile(delays, p.percent))
+		if quantile.metric != report.P999 || len(delays) >= report.RowsForP999 {
+			b.report.Add(report.Latency, c, quantile.metric, report.Percentile(delays, quantile.percent))
+		}
 	}
 	b.report.Add(report.Latency, c, report.Reached, float64(len(w.commits)-1)/took.Seconds())
-	b.screen.say("latency, %s stream to %s, window %s, %d rows a second: p50 %.1f ms, p99 %.1f ms of %d rows", kind, one.name(), c.Window, rate,
+	b.screen.say("latency, %s stream to %s, window %s, poll %s, %d rows a second: p50 %.1f ms, p99 %.1f ms of %d rows", kind, one.name(), c.Window, c.Poll, p.rate,
 		report.Percentile(delays, 50), report.Percentile(delays, 99), len(delays))
 }
 

@@ -50,8 +50,7 @@ type plan struct {
 	growth []size
 	// latencyFor is how long the rows are written whose latency counts, after latencyWarm.
 	latencyFor, latencyWarm time.Duration
-	rates                   []int
-	windows                 []time.Duration
+	paces                   []pace
 	// shards are numbers of quiet tables, looked at for idleFor once idleSettle has passed.
 	shards              []int
 	idleFor, idleSettle time.Duration
@@ -72,17 +71,24 @@ type size struct{ rows, rounds int }
 func fullPlan() plan {
 	return plan{
 		rows: 1_000_000, rounds: 5, growth: []size{{100_000, 3}, {5_000_000, 1}},
-		latencyFor: 15 * time.Second, latencyWarm: 3 * time.Second, rates: []int{100, 1000, 5000}, windows: []time.Duration{time.Second, 0},
+		latencyFor: 12 * time.Second, latencyWarm: 3 * time.Second,
+		paces: append(paces([]int{100, 1000, 5000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond}),
 		// A shard that has been quiet for ten seconds is polled half as often.
 		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleSettle: 15 * time.Second,
 		bufferPool: "1G", static: true,
 	}
 }
 
+// windows are the default one and none; usualPoll is at which poll interval all rates are measured.
+var windows = []time.Duration{time.Second, 0}
+
+const usualPoll = 100 * time.Millisecond
+
 func quickPlan() plan {
 	p := fullPlan()
 	p.rows, p.rounds, p.growth = 50_000, 1, []size{{10_000, 1}}
-	p.latencyFor, p.latencyWarm, p.rates = 2*time.Second, 500*time.Millisecond, []int{100, 1000}
+	p.latencyFor, p.latencyWarm = 2*time.Second, 500*time.Millisecond
+	p.paces = append(paces([]int{100, 1000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond})
 	p.shards, p.idleFor, p.idleSettle = []int{1, 50}, 2*time.Second, time.Second
 	return p
 }
@@ -91,7 +97,7 @@ func quickPlan() plan {
 func tinyPlan() plan {
 	p := quickPlan()
 	p.rows, p.growth = 3000, nil
-	p.latencyFor, p.latencyWarm, p.rates, p.windows = 300*time.Millisecond, 200*time.Millisecond, []int{500}, []time.Duration{0}
+	p.latencyFor, p.latencyWarm, p.paces = 300*time.Millisecond, 200*time.Millisecond, []pace{{500, 0, usualPoll}, {500, 0, 10 * time.Millisecond}}
 	p.shards, p.idleFor, p.idleSettle = []int{3}, 500*time.Millisecond, 0
 	p.bufferPool, p.static = "", false
 	p.verify = true

@@ -20,7 +20,7 @@ func (r *Report) drawings() []drawing {
 	add("throughput.svg", "Seconds for the whole backlog, and for its parts", "Throughput", r.drawThroughput())
 	add("profile.svg", "CPU of bridge by the parts of its work", "Where the time goes", r.drawProfile())
 	for _, window := range r.windows() {
-		title := "Latency with a stability window of " + window
+		title := "Latency with a stability window of " + window + " and a poll interval of " + r.usualPoll()
 		add("latency-"+window+".svg", title, "Latency", r.drawLatency(title, window))
 	}
 	add("growth.svg", "Rows a second by the size of the table", "Growth", r.drawGrowth())
@@ -74,10 +74,19 @@ func (r *Report) windows() []string {
 	return windows
 }
 
+// usualPoll is the poll interval with which the latency was measured at all rates: that of the first case.
+func (r *Report) usualPoll() string {
+	if cases := r.Cases(Latency); len(cases) > 0 {
+		return cases[0].Poll
+	}
+	return ""
+}
+
 func (r *Report) drawLatency(title, window string) string {
 	c := chart{title: title, x: axis{name: "rows a second", log: true}, y: axis{name: "ms", log: true}}
+	poll := r.usualPoll()
 	for _, one := range r.Cases(Latency) {
-		if one.Window != window {
+		if one.Window != window || one.Poll != poll {
 			continue
 		}
 		for _, metric := range []string{P50, P99} {

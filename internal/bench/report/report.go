@@ -68,9 +68,10 @@ type Case struct {
 	Client string `json:"client,omitempty"`
 	// Rows is the size of the table.
 	Rows int `json:"rows,omitempty"`
-	// Rate is in rows a second, Window the stability window.
+	// Rate is in rows a second, Window the stability window, Poll the pause between two looks at a table.
 	Rate   int    `json:"rate,omitempty"`
 	Window string `json:"window,omitempty"`
+	Poll   string `json:"poll,omitempty"`
 	// Shards is the number of tables.
 	Shards int `json:"shards,omitempty"`
 	// Part is one of Parts.

@@ -35,7 +35,7 @@ func sample() *report.Report {
 		r.Add(report.Reconcile, main, report.RowsASecond, 123456/v)
 	}
 	for _, rate := range []int{100, 5000} {
-		c := report.Case{Kind: "capability", Bus: "<JetStream>", Rate: rate, Window: "1s"}
+		c := report.Case{Kind: "capability", Bus: "<JetStream>", Rate: rate, Window: "1s", Poll: "100ms"}
 		r.Add(report.Latency, c, report.P50, 1100)
 		r.Add(report.Latency, c, report.P99, 1300)
 	}
@@ -51,10 +51,10 @@ func TestTablesShowMedianAndSpread(t *testing.T) {
 	for _, want := range []string{
 		"### Throughput", "| release | Kafka | 1.50 (1.00–2.00) | 3.00 (2.00–4.00) | 4.50 (3.00–6.00) | 6.00 (4.00–8.00) | 188 | 0.75 (0.75–0.75) |",
 		"### Where the time goes", "| release | Kafka | – | 1.25 | – |", "![CPU of bridge by the parts of its work](performance/profile.svg)",
-		"### Latency", "| capability | <JetStream> | 1s | 5,000 | – | 1,100.0 | 1,300.0 | – | – |",
+		"### Latency", "| capability | <JetStream> | 1s | 100ms | 5,000 | – | 1,100.0 | 1,300.0 | – | – |",
 		"### Growth", "| release | Kafka | 100 | 150 (100–200) |", "92,592 (61,728–123,456)",
 		"### Idle cost", "| 1,000 | 20.00 | – | – |",
-		"Apache Kafka 4.1.0, NATS 2.15", "![Latency with a stability window of 1s](performance/latency-1s.svg)",
+		"Apache Kafka 4.1.0, NATS 2.15", "![Latency with a stability window of 1s and a poll interval of 100ms](performance/latency-1s.svg)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the tables lack %q:\n%s", want, text)

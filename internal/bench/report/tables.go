@@ -75,11 +75,10 @@ func (r *Report) profile() table {
 
 // latency is from commit to consumer.
 func (r *Report) latency() table {
-	t := table{title: "Latency", words: 3, note: "From the answer to the writer's COMMIT until a consumer has the message, in ms.", head: []string{
-		"stream", "bus", "window", "rows/s", "written, rows/s", "p50", "p99", "p99.9", "max",
-	}}
+	t := table{title: "Latency", words: 4, note: fmt.Sprintf("From the answer to the writer's COMMIT until a consumer has the message, in ms; p99.9 of %s rows or more.",
+		number(RowsForP999, 0)), head: []string{"stream", "bus", "window", "poll", "rows/s", "written, rows/s", "p50", "p99", "p99.9", "max"}}
 	for _, c := range r.Cases(Latency) {
-		t.add(c.Kind, c.Bus, c.Window, number(float64(c.Rate), 0), r.median(Latency, c, Reached, 0), r.median(Latency, c, P50, 1),
+		t.add(c.Kind, c.Bus, c.Window, c.Poll, number(float64(c.Rate), 0), r.median(Latency, c, Reached, 0), r.median(Latency, c, P50, 1),
 			r.median(Latency, c, P99, 1), r.median(Latency, c, P999, 1), r.median(Latency, c, Worst, 1))
 	}
 	return t
