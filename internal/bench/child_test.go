@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type job struct {
 type result struct {
 	// Seconds passed; CPU seconds the process used in them.
 	Seconds, CPU float64
+	// Mallocs is how many pieces of memory the process allocated in them.
+	Mallocs uint64
 	// Count is how many rows or messages there were, Bytes their size.
 	Count, Bytes int64
 	Error        string
@@ -69,8 +72,16 @@ func work(j job) (result, error) {
 	}
 	var began time.Time
 	var used float64
-	count, size, err := do(j, func() { used, began = ownCPU(), time.Now() })
-	return result{Seconds: time.Since(began).Seconds(), CPU: ownCPU() - used, Count: count, Bytes: size}, err
+	var mallocs uint64
+	count, size, err := do(j, func() { mallocs, used, began = ownMallocs(), ownCPU(), time.Now() })
+	return result{Seconds: time.Since(began).Seconds(), CPU: ownCPU() - used, Mallocs: ownMallocs() - mallocs, Count: count, Bytes: size}, err
+}
+
+// ownMallocs is how many pieces of memory this process has allocated, by the counter that bridge shows as go_memstats_mallocs_total.
+func ownMallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
 
 // ownCPU is what this process has used, in seconds.

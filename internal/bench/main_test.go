@@ -111,7 +111,7 @@ func newBench(t *testing.T, p plan) *bench {
 func (b *bench) run() {
 	b.t.Helper()
 	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile, report.Profile) {
-		b.throughput(b.plan.rows, b.plan.rounds, b.plan.only)
+		b.throughput(size{rows: b.plan.rows, rounds: b.plan.rounds}, b.plan.only)
 	}
 	if b.plan.has(report.Latency) {
 		b.latencies()
@@ -121,7 +121,7 @@ func (b *bench) run() {
 	}
 	if b.plan.has(report.Growth) {
 		for _, one := range b.plan.growth {
-			b.throughput(one.rows, one.rounds, items{report.Scan: true, report.Bridge: true, report.Reconcile: true})
+			b.throughput(one, items{report.Scan: true, report.Bridge: true, report.Reconcile: true})
 		}
 	}
 	b.report.Took = time.Since(b.began).Seconds()

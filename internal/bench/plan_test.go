@@ -56,6 +56,8 @@ type plan struct {
 	idleFor, idleSettle time.Duration
 	// bufferPool is the memory that the database may use, empty for what the tests give it.
 	bufferPool string
+	// hurryAfter is when further rounds of tables of other sizes are left out, 0 for never.
+	hurryAfter time.Duration
 	// static has the program built as `make build` does.
 	static  bool
 	profile string
@@ -64,19 +66,31 @@ type plan struct {
 	out    io.Writer
 }
 
-// size is a table of so many rows, on which all parts are measured so many times.
-type size struct{ rows, rounds int }
+// size is a table of so many rows, on which all parts are measured so many times, for capability streams once where releaseAlone says so.
+type size struct {
+	rows, rounds int
+	releaseAlone bool
+}
 
 // fullPlan takes less than an hour on two cores.
 func fullPlan() plan {
 	return plan{
-		rows: 1_000_000, rounds: 5, growth: []size{{100_000, 3}, {5_000_000, 1}},
+		rows: 1_000_000, rounds: 5, growth: []size{{rows: 100_000, rounds: 3}, {rows: 5_000_000, rounds: 2, releaseAlone: true}},
 		latencyFor: 12 * time.Second, latencyWarm: 3 * time.Second,
 		paces: append(paces([]int{100, 1000, 5000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond}),
 		// A shard that has been quiet for ten seconds is polled half as often.
 		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleSettle: 15 * time.Second,
-		bufferPool: "1G", static: true,
+		bufferPool: poolFor(report.MemoryBytes()), static: true, hurryAfter: 50 * time.Minute,
 	}
+}
+
+// poolFor is what the database may use for its pages on a machine with so many bytes of memory: the largest table with its keys, if there is room.
+func poolFor(memory int64) string {
+	// A machine of 16 GiB shows a little less.
+	if memory >= 15<<30 {
+		return "4G"
+	}
+	return "1G"
 }
 
 // windows are the default one and none; usualPoll is at which poll interval all rates are measured.
@@ -86,7 +100,7 @@ const usualPoll = 100 * time.Millisecond
 
 func quickPlan() plan {
 	p := fullPlan()
-	p.rows, p.rounds, p.growth = 50_000, 1, []size{{10_000, 1}}
+	p.rows, p.rounds, p.growth = 50_000, 1, []size{{rows: 10_000, rounds: 1}}
 	p.latencyFor, p.latencyWarm = 2*time.Second, 500*time.Millisecond
 	p.paces = append(paces([]int{100, 1000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond})
 	p.shards, p.idleFor, p.idleSettle = []int{1, 50}, 2*time.Second, time.Second

@@ -64,30 +64,30 @@ func untilReady(s sink.Sink) error {
 	}
 }
 
-// publish measures one round of publishing a spool by the library and by our sink, each to a place of its own, and returns the shorter
-// time in seconds.
-func (b *bench) publish(one bus, kind event.Kind, s spool, rows int) float64 {
+// publisher is what publishes a spool, and the name of its work.
+type publisher struct{ client, work string }
+
+func publishers(one bus) []publisher {
+	return []publisher{{report.Library, one.library()}, {report.OurSink, one.ours()}}
+}
+
+// publish measures one round of publishing a spool by one publisher, to a place of its own, and returns the time in seconds.
+func (b *bench) publish(l load, by publisher) float64 {
 	b.t.Helper()
-	best := 0.0
-	for _, by := range []struct{ client, work string }{{report.Library, one.library()}, {report.OurSink, one.ours()}} {
-		place := newPlace(kind)
-		destination := one.open(b.t, place)
-		// All events of a backlog are of one type.
-		destination = strings.ReplaceAll(destination, "{type}", "BenchEvent")
-		r := child(b.t, job{Do: by.work, Spool: s.path, Servers: one.servers(), Place: place, Destination: destination})
-		if held := one.count(b.t, place); r.Count != int64(rows) || held != int64(rows) {
-			b.t.Fatalf("%s has published %d messages, %s holds %d, want %d", by.work, r.Count, place, held, rows)
-		}
-		one.drop(b.t, place)
-		c := report.Case{Kind: string(kind), Bus: one.name(), Client: by.client, Rows: rows}
-		b.report.Add(report.Publish, c, report.Seconds, r.Seconds)
-		b.report.Add(report.Publish, c, report.CPU, r.CPU/float64(rows)*1e6)
-		b.screen.say("published %d messages of a %s stream to %s by %s: %.2f s, %.0f a second", rows, kind, one.name(), by.work, r.Seconds, float64(rows)/r.Seconds)
-		if best == 0 || r.Seconds < best {
-			best = r.Seconds
-		}
+	place := newPlace(l.kind)
+	// All events of a backlog are of one type.
+	destination := strings.ReplaceAll(l.bus.open(b.t, place), "{type}", "BenchEvent")
+	r := child(b.t, job{Do: by.work, Spool: l.spool.path, Servers: l.bus.servers(), Place: place, Destination: destination})
+	if held := l.bus.count(b.t, place); r.Count != int64(l.rows) || held != int64(l.rows) {
+		b.t.Fatalf("%s has published %d messages, %s holds %d, want %d", by.work, r.Count, place, held, l.rows)
 	}
-	return best
+	l.bus.drop(b.t, place)
+	c := l.is()
+	c.Client = by.client
+	b.report.Add(report.Publish, c, report.Seconds, r.Seconds)
+	b.report.Add(report.Publish, c, report.CPU, r.CPU/float64(l.rows)*1e6)
+	b.screen.say("published the messages of a %s by %s: %.2f s, %.0f a second", l.name(), by.work, r.Seconds, float64(l.rows)/r.Seconds)
+	return r.Seconds
 }
 
 var places struct {

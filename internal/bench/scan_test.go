@@ -24,7 +24,9 @@ func (b *bench) scan(table string, rows int) float64 {
 	b.report.Add(report.Scan, c, report.Seconds, r.Seconds)
 	b.report.Add(report.Scan, c, report.CPU, r.CPU/float64(rows)*1e6)
 	b.report.Add(report.Scan, c, report.RowsASecond, float64(rows)/r.Seconds)
-	b.screen.say("scanned %d rows: %.2f s, %.0f a second", rows, r.Seconds, float64(rows)/r.Seconds)
+	b.report.Add(report.Scan, c, report.Allocs, float64(r.Mallocs)/float64(rows))
+	b.screen.say("scanned %d rows: %.2f s, %.0f a second, %.2f allocations a row", rows, r.Seconds, float64(rows)/r.Seconds,
+		b.report.Last(report.Scan, c, report.Allocs))
 	return r.Seconds
 }
 

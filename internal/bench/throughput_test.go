@@ -14,8 +14,9 @@ import (
 
 // throughput fills a table and measures parts on it, one after the other in each round, so that what disturbs the machine meets all of
 // them: the bare scan, publishing alone, and bridge, which does both.
-func (b *bench) throughput(rows, rounds int, parts items) {
+func (b *bench) throughput(of size, parts items) {
 	b.t.Helper()
+	rows := of.rows
 	table := fmt.Sprintf("rows_%d", rows)
 	b.db.fill(b.t, b.screen, table, rows)
 	defer b.db.drop(b.t, table)
@@ -29,11 +30,14 @@ func (b *bench) throughput(rows, rounds int, parts items) {
 			b.screen.say("encoded the events of a %s stream: %.0f bytes each, of rows of %.0f bytes", kind, s.events, s.rows)
 		}
 	}
-	for round := range rounds {
+	for round := range of.rounds {
 		for _, kind := range b.plan.kinds {
+			if round > 0 && (b.late() && rows != b.plan.rows || kind != event.Release && of.releaseAlone) {
+				continue
+			}
 			for _, one := range b.buses {
-				b.screen.say("round %d of %d with %d rows: %s, %s", round+1, rounds, rows, kind, one.name())
-				b.compare(load{kind: kind, bus: one, table: table, rows: rows, spool: spools[kind]}, parts)
+				b.screen.say("round %d of %d with %d rows: %s, %s", round+1, of.rounds, rows, kind, one.name())
+				b.compare(load{kind: kind, bus: one, table: table, rows: rows, spool: spools[kind]}, parts, round)
 			}
 		}
 	}
@@ -41,6 +45,9 @@ func (b *bench) throughput(rows, rounds int, parts items) {
 		b.profiles(table, rows)
 	}
 }
+
+// late reports whether the rest has to be kept short for the run to end within its hour: a further round is left out then.
+func (b *bench) late() bool { return b.plan.hurryAfter > 0 && time.Since(b.began) > b.plan.hurryAfter }
 
 // profiles runs the program over the backlog with a profile, once for each kind of stream and bus.
 func (b *bench) profiles(table string, rows int) {
@@ -68,31 +75,6 @@ func (l load) is() report.Case {
 	return report.Case{Kind: string(l.kind), Bus: l.bus.name(), Rows: l.rows}
 }
 
-// compare measures the parts of one round.
-func (b *bench) compare(l load, parts items) {
-	b.t.Helper()
-	var scan, publish float64
-	if parts[report.Scan] {
-		scan = b.scan(l.table, l.rows)
-	}
-	if parts[report.Publish] {
-		publish = b.publish(l.bus, l.kind, l.spool, l.rows)
-	}
-	reconciles := parts[report.Reconcile] && l.kind == event.Capability
-	if !parts[report.Bridge] && !reconciles {
-		return
-	}
-	whole, reconcile := b.bridge(l, reconciles)
-	if scan > 0 && publish > 0 {
-		ratio := (scan + publish) / whole
-		b.report.Add(report.Ratio, l.is(), report.Times, ratio)
-		b.screen.say("(S + P) / T = (%.2f + %.2f) / %.2f = %.2f", scan, publish, whole, ratio)
-	}
-	if reconcile > 0 && scan > 0 {
-		b.report.Add(report.Reconcile, l.is(), report.OfTheScan, scan/reconcile)
-	}
-}
-
 // streamEnv is the configuration of the one stream.
 func (b *bench) streamEnv(kind event.Kind, tables, destination string) env {
 	const prefix = "BRIDGE_STREAM_BENCH_"
@@ -117,7 +99,7 @@ func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	d, place, end := b.start(l, b.path, profile)
 	defer end()
 	before := d.counters()
-	b.published(d, l, place)
+	steady := b.published(d, l, place)
 	seconds = time.Since(d.began).Seconds()
 	cpu, peak := d.spent(), d.memory.peak()
 	var after counters
@@ -132,8 +114,11 @@ func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	} {
 		b.report.Add(report.Bridge, l.is(), metric, value)
 	}
-	b.screen.say("bridge, %s: %.2f s, %.0f rows a second, %.2f CPU-seconds, %.1f MiB, %.2f allocations a row", l.name(), seconds,
-		float64(l.rows)/seconds, cpu, peak, b.report.Last(report.Bridge, l.is(), report.Allocs))
+	if steady > 0 {
+		b.report.Add(report.Bridge, l.is(), report.SteadyRate, steady)
+	}
+	b.screen.say("bridge, %s: %.2f s, %.0f rows a second, %.0f when steady, %.2f CPU-seconds, %.1f MiB, %.2f allocations a row", l.name(), seconds,
+		float64(l.rows)/seconds, steady, cpu, peak, b.report.Last(report.Bridge, l.is(), report.Allocs))
 	if b.plan.verify {
 		b.verify(l, place)
 	}
@@ -163,17 +148,23 @@ func (b *bench) start(l load, path, profile string) (d *daemon, place string, en
 	}
 }
 
-// published waits until the place holds a message for every row.
-func (b *bench) published(d *daemon, l load, place string) {
+// published waits until the place holds a message for every row, and returns how many rows a second have come since the first look that
+// found some, 0 if that one found all.
+func (b *bench) published(d *daemon, l load, place string) (steady float64) {
 	b.t.Helper()
+	var first int64
+	var since time.Time
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	moved, last := time.Now(), int64(0)
 	for {
 		n := l.bus.count(b.t, place)
+		if first == 0 && n > 0 {
+			first, since = n, time.Now()
+		}
 		switch {
 		case n == int64(l.rows):
-			return
+			return float64(n-first) / time.Since(since).Seconds()
 		case n > int64(l.rows):
 			b.t.Fatalf("%s holds %d messages of %d rows", place, n, l.rows)
 		case n > last:

@@ -102,11 +102,12 @@ func (r *Report) drawLatency(title, window string) string {
 }
 
 func (r *Report) drawGrowth() string {
-	c := chart{title: "Rows a second by the size of the table", x: axis{name: "rows", log: true}, y: axis{name: "rows a second", log: true}}
-	for _, item := range []string{Bridge, Reconcile} {
-		for _, one := range r.Cases(item) {
-			if f, ok := r.Get(item, one, RowsASecond); ok {
-				c.add(strings.Join([]string{item, one.Kind, one.Bus}, " "), item == Reconcile, point{float64(one.Rows), f.Median})
+	c := chart{title: "Rows a second by the size of the table, bridge from its first message on", x: axis{name: "rows", log: true}, y: axis{name: "rows a second", log: true}}
+	for _, drawn := range []struct{ item, metric string }{{Bridge, SteadyRate}, {Reconcile, RowsASecond}, {Scan, RowsASecond}} {
+		for _, one := range r.Cases(drawn.item) {
+			if f, ok := r.Get(drawn.item, one, drawn.metric); ok {
+				name := strings.TrimSpace(strings.Join([]string{drawn.item, one.Kind, one.Bus}, " "))
+				c.add(name, drawn.item != Bridge, point{float64(one.Rows), f.Median})
 			}
 		}
 	}

@@ -14,11 +14,19 @@ func ThisMachine() Machine {
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = strings.TrimSpace(string(release))
 	}
-	var kb int64
-	if _, err := fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%d kB", &kb); err == nil {
-		m.Memory = fmt.Sprintf("%.0f GiB", float64(kb)/(1<<20))
+	if bytes := MemoryBytes(); bytes > 0 {
+		m.Memory = fmt.Sprintf("%.0f GiB", float64(bytes)/(1<<30))
 	}
 	return m
+}
+
+// MemoryBytes is the memory of the machine, 0 where it does not tell.
+func MemoryBytes() int64 {
+	var kb int64
+	if _, err := fmt.Sscanf(field("/proc/meminfo", "MemTotal"), "%d kB", &kb); err != nil {
+		return 0
+	}
+	return kb << 10
 }
 
 // LoadNow is the mean load of the last minute, 0 where the machine does not tell.

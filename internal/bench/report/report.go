@@ -41,11 +41,14 @@ var Parts = []string{Reading, Encoding, Saving, Compressing, Publishing, Else, C
 
 // The metrics of figures.
 const (
-	Seconds      = "seconds"
-	RowsASecond  = "rows a second"
-	CPU          = "CPU-seconds per million rows"
-	RssAnon      = "peak RssAnon"
-	Allocs       = "allocations a row"
+	Seconds     = "seconds"
+	RowsASecond = "rows a second"
+	SteadyRate  = "rows a second from the first message on"
+	CPU         = "CPU-seconds per million rows"
+	RssAnon     = "peak RssAnon"
+	Allocs      = "allocations a row"
+	// AllocsOnward is what is left of Allocs without those of a bare scan of the same pages: the way from page to bus.
+	AllocsOnward = "allocations a row, page to bus"
 	AllocBytes   = "bytes allocated a row"
 	Times        = "(S + P) / T"
 	P50          = "p50"

@@ -32,6 +32,10 @@ func sample() *report.Report {
 		r.Add(report.Ratio, main, report.Times, 0.75)
 		r.Add(report.Bridge, main, report.RowsASecond, 250/v)
 		r.Add(report.Bridge, small, report.RowsASecond, 200/v)
+		r.Add(report.Bridge, small, report.SteadyRate, 300/v)
+		r.Add(report.Bridge, main, report.SteadyRate, 320/v)
+		r.Add(report.Bridge, main, report.Allocs, 21)
+		r.Add(report.Bridge, main, report.AllocsOnward, 6)
 		r.Add(report.Reconcile, main, report.RowsASecond, 123456/v)
 	}
 	for _, rate := range []int{100, 5000} {
@@ -52,7 +56,7 @@ func TestTablesShowMedianAndSpread(t *testing.T) {
 		"### Throughput", "| release | Kafka | 1.50 (1.00–2.00) | 3.00 (2.00–4.00) | 4.50 (3.00–6.00) | 6.00 (4.00–8.00) | 188 | 0.75 (0.75–0.75) |",
 		"### Where the time goes", "| release | Kafka | – | 1.25 | – |", "![CPU of bridge by the parts of its work](performance/profile.svg)",
 		"### Latency", "| capability | <JetStream> | 1s | 100ms | 5,000 | – | 1,100.0 | 1,300.0 | – | – |",
-		"### Growth", "| release | Kafka | 100 | 150 (100–200) |", "92,592 (61,728–123,456)",
+		"### Growth", "| release | Kafka | 100 | – | 225 (150–300) | 150 |", "| 21.00 | 6.00 |", "92,592 (61,728–123,456)",
 		"### Idle cost", "| 1,000 | 20.00 | – | – |",
 		"Apache Kafka 4.1.0, NATS 2.15", "![Latency with a stability window of 1s and a poll interval of 100ms](performance/latency-1s.svg)",
 	} {
