@@ -44,6 +44,9 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Stdout.WriteString("\n" + b.report.Markdown(".") + "\nin " + *flags.out + "\n")
+	if p.against != nil {
+		os.Stdout.WriteString("\n" + report.Compare(p.against, b.report) + "\n")
+	}
 	if *flags.docs {
 		record(t, b.report)
 	}

@@ -16,20 +16,23 @@ import (
 
 // flagSet are the flags of `make bench ARGS='…'`.
 type flagSet struct {
-	only, kinds, buses, out, profile *string
-	rows, rounds                     *int
-	quick, docs                      *bool
+	only, kinds, buses, out, profile, against *string
+	rows, rounds                              *int
+	quick, docs                               *bool
 }
+
+const allKinds = "release,capability"
 
 var flags = flagSet{
 	only:    flag.String("only", "", "measure these items alone, with commas: "+strings.Join(itemNames, ", ")),
-	kinds:   flag.String("kinds", "release,capability", "kinds of streams"),
+	kinds:   flag.String("kinds", allKinds, "kinds of streams"),
 	buses:   flag.String("buses", strings.Join(busNames, ","), "buses"),
 	rows:    flag.Int("rows", 0, "rows of the main table (default 1000000)"),
 	rounds:  flag.Int("rounds", 0, "rounds on the main table (default 5)"),
 	quick:   flag.Bool("quick", false, "a minute, to try it: 50,000 rows, one round, little of everything else"),
 	out:     flag.String("out", filepath.Join(top(), "bin", "bench"), "folder for JSON, tables and drawings"),
 	docs:    flag.Bool("docs", false, "record the run in docs/performance.md and docs/performance, too"),
+	against: flag.String("against", "", "compare the ratios with those of this file, docs/performance/"+report.JSONFile+" say"),
 	profile: flag.String("profile", "", "folder for profiles of bridge, which is built with their pages for that"),
 }
 
@@ -63,7 +66,9 @@ type plan struct {
 	profile string
 	// verify has the messages of bridge compared with those that were encoded for the publishers.
 	verify bool
-	out    io.Writer
+	// against is the run to compare with, nil for none.
+	against *report.Report
+	out     io.Writer
 }
 
 // size is a table of so many rows, on which all parts are measured so many times, for capability streams once where releaseAlone says so.
@@ -161,10 +166,40 @@ func planOf(f flagSet) (plan, error) {
 		}
 		p.kinds = append(p.kinds, kind)
 	}
-	if *f.docs && (*f.only != "" || *f.quick) {
-		return p, errors.New("--docs records whole runs: leave --only and --quick away")
+	if *f.docs {
+		if err := recordable(f); err != nil {
+			return p, err
+		}
 	}
-	return p, nil
+	return p, p.readAgainst(*f.against)
+}
+
+// fewestRounds are what a recorded run has at least: a median needs them.
+const fewestRounds = 3
+
+// recordable refuses to record what is no whole run.
+func recordable(f flagSet) error {
+	if *f.only != "" || *f.quick || *f.kinds != allKinds || *f.buses != strings.Join(busNames, ",") || *f.rows > 0 || *f.profile != "" {
+		return errors.New("--docs records whole runs: leave --only, --quick, --kinds, --buses, --rows and --profile away")
+	}
+	if *f.rounds > 0 && *f.rounds < fewestRounds {
+		return fmt.Errorf("--docs records whole runs: let --rounds be at least %d", fewestRounds)
+	}
+	return nil
+}
+
+// readAgainst reads the run to compare with, before anything is measured. The path is from the top of the repository.
+func (p *plan) readAgainst(path string) (err error) {
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(top(), path)
+	}
+	if p.against, err = report.Read(path); err != nil {
+		return fmt.Errorf("--against wants the %s of a run: %w", report.JSONFile, err)
+	}
+	return nil
 }
 
 // has reports whether one of the items is to be measured.
