@@ -86,6 +86,7 @@ func (o Options) answerTimeout() time.Duration {
 func (o Options) driverConfig() *driver.Config {
 	cfg := driver.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = o.User, "tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
+	cfg.DialFunc = dial
 	cfg.AllowFallbackToPlaintext = o.TLSOptional
 	cfg.Timeout = o.DialTimeout
 	// The deadline of the context, which has a name, comes first.
