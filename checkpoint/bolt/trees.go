@@ -26,7 +26,10 @@ func makeTrees(shard *bbolt.Bucket, key checkpoint.Key) (trees, error) {
 	if t.view, err = shard.CreateBucketIfNotExists([]byte(viewBucket)); err != nil {
 		return t, err
 	}
-	t.rows, err = shard.CreateBucketIfNotExists([]byte(rowsBucket))
+	if t.rows, err = shard.CreateBucketIfNotExists([]byte(rowsBucket)); err == nil {
+		// It grows at its end, where what is split off is not filled any more.
+		t.rows.FillPercent = 0.9
+	}
 	return t, err
 }
 
