@@ -12,9 +12,11 @@ const (
 	// interval is the time from one look at the collector's cost to the next.
 	interval = 5 * time.Second
 	// most and least are the bounds of GOGC: most is Go's default, below least the cost grows faster than the memory falls.
-	most, least = 100, 25
-	// cheap and dear are shares of one core. Half the percent is about twice the cost: what is cheap is not dear after both steps.
+	most, least = 100, 50
+	// cheap and dear are shares of one core. Half the percent is about twice the cost: what is cheap is far from dear after the step.
 	cheap, dear = 0.02, 0.08
+	// first is what the cost is taken for at the start: a backlog is often there from then on.
+	first = 2 * cheap
 	// weight is what one look counts for in the mean, so that one collection of a large heap in a while is not a dear one.
 	weight = 0.25
 )
@@ -25,7 +27,7 @@ func Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	p := pace{percent: most}
+	p := pace{percent: most, share: first}
 	defer debug.SetGCPercent(debug.SetGCPercent(p.percent))
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
