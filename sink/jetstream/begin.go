@@ -31,11 +31,16 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 	}
 	l.anchor.settle(createdAt(info))
 	l.warn(info)
-	if err := l.resolve(ctx, stream, info.State.LastSeq); err != nil {
+	ours, err := l.resolve(ctx, stream, info.State.LastSeq)
+	if err != nil {
 		return nil, err
 	}
+	if l.doubt && info.State.LastSeq > ours {
+		l.pace.broken(l, w.since, time.Now())
+	}
+	l.doubt = false
 	r := &run{
-		lane: l, wire: w, fenced: !l.pace.unfenced, flights: l.ring, head: l.token, tail: l.token, window: 1,
+		lane: l, wire: w, stream: stream, fenced: !l.pace.unfenced, flights: l.ring, head: l.token, tail: l.token, window: 1,
 		busy: make(map[string]struct{}), last: info.State.LastSeq,
 		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
 	}
@@ -129,17 +134,20 @@ func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Fo
 
 // resolve finds out which of the messages without an answer have been stored. The fence gives each of them one sequence at
 // which it can be, and has one stored only if all before it are: so the last that is found settles those before it.
-func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64) error {
+// ours is the sequence with which the stream ends, for all that is known, unless somebody else has written to it.
+func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64) (ours uint64, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	n := sort.Search(len(l.suspects), func(i int) bool { return l.suspects[i].predicted > last })
 	// Most often the stream ends with one of ours.
 	low, high, probe := 0, n, n-1
+	removed := false
 	for low < high {
-		stored, err := holds(ctx, stream, &l.suspects[probe])
+		stored, gone, err := holds(ctx, stream, &l.suspects[probe])
 		if err != nil {
-			return err
+			return 0, err
 		}
+		removed = removed || gone
 		if stored {
 			low = probe + 1
 		} else {
@@ -147,24 +155,34 @@ func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64
 		}
 		probe = (low + high) / 2
 	}
+	ours = last
+	if len(l.suspects) > 0 {
+		ours = l.suspects[0].predicted - 1
+	}
 	for _, f := range l.suspects[:low] {
+		ours = f.predicted
 		f.call.acked(f.index, f.predicted, false)
 		l.anchor.raise(f.predicted)
 		l.progress(f.call)
 	}
+	if removed {
+		for _, f := range l.suspects[low:n] {
+			f.call.rewind(f.index, true)
+		}
+	}
 	l.suspects = nil
-	return nil
+	return ours, nil
 }
 
-// holds reports whether the stream has the message at its sequence. One that has been removed since counts as not stored:
-// it is sent again, and dropped by its id.
-func holds(ctx context.Context, stream jetstream.Stream, f *flight) (bool, error) {
+// holds reports whether the stream has the message at its sequence, and whether nothing is there. One that has been removed since
+// counts as not stored: it is sent again, and dropped by its id.
+func holds(ctx context.Context, stream jetstream.Stream, f *flight) (stored, gone bool, err error) {
 	m, err := stream.GetMsg(ctx, f.predicted)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
+		return false, true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read message %d of the stream: %w", f.predicted, err)
+		return false, false, fmt.Errorf("read message %d of the stream: %w", f.predicted, err)
 	}
-	return m.Header.Get(headerMsgID) == f.id, nil
+	return m.Header.Get(headerMsgID) == f.id, false, nil
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -140,6 +141,11 @@ func (c *call) acked(i int, seq uint64, firstSendDup bool) {
 	for c.low < len(c.status) && c.status[c.low] == sink.Acked {
 		c.low++
 	}
+}
+
+// pendingBehind reports whether a message behind i is to be sent. mu is held.
+func (c *call) pendingBehind(i int) bool {
+	return !c.stopped && slices.Contains(c.status[min(i+1, c.limit):c.limit], sink.Pending)
 }
 
 // answered notes that a message that was sent is not on the way any more.

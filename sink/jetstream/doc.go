@@ -43,6 +43,11 @@
 // A session is never taken up again: the library's own reconnect is off, because it flushes what was written during the
 // outage, and because logins and certificates are then read afresh for each connection.
 //
+// The same holds for an answer: where a message is stored at its sequence, so are all before it. A fenced run therefore asks for eight
+// answers a window and one for the last message of a batch; the others cost an answer less on both sides. A run whose fence is shut while
+// some have no answer does not know why: the next one tells by what the stream ends with whether somebody else has written to it, and
+// begins slowly, so that a refusal meets a message that asks. Where nobody is left to send a message that asks, the stream is looked at.
+//
 // # When others publish to the stream
 //
 // Their messages shut fences as well. After three such runs with little progress the lane goes over to unfenced runs, in

@@ -17,6 +17,7 @@ func (r *run) fly(ctx context.Context) {
 		r.absorb(now)
 		r.lane.prune()
 		if r.over && r.waiting == 0 {
+			r.inquire(ctx)
 			return
 		}
 		more, wake := false, time.Time{}
@@ -25,7 +26,12 @@ func (r *run) fly(ctx context.Context) {
 				continue
 			}
 		}
-		if r.waiting > 0 {
+		switch {
+		case r.waiting == 0 && r.silent > 0:
+			// Whoever was to send what asks for an answer has left.
+			r.over = true
+			continue
+		case r.waiting > 0:
 			if now.Sub(r.heard) >= ackWait {
 				r.giveUp()
 				return
@@ -35,6 +41,20 @@ func (r *run) fly(ctx context.Context) {
 		if !r.block(ctx, timer, wake) {
 			return
 		}
+	}
+}
+
+// inquire asks the stream what became of the messages behind the last answer, none of which will be answered. What it does not tell
+// the next run finds out.
+func (r *run) inquire(ctx context.Context) {
+	if r.silent == 0 || r.flight(r.tail-1).state != waiting {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	defer cancel()
+	if there, _, err := holds(ctx, r.stream, r.flight(r.tail-1)); err == nil && there {
+		r.settleBefore(r.tail)
+		r.advance()
 	}
 }
 
@@ -131,10 +151,13 @@ func (r *run) end() {
 		if cause == nil {
 			cause = f
 		}
-		f.call.rewind(f.index, f.state == waiting || f.answer.unsure)
+		// What asked for no answer was on the stream before a shut fence told, or is not.
+		told := f.silent && r.shut && r.err == nil && r.wire.alive()
+		f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
 		f.call.answered()
 	}
 	r.judge(cause)
+	l.doubt = r.shut && !r.sawDup && cause != nil && cause.state == waiting
 	clear(r.flights)
 	l.prune()
 }

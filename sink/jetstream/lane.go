@@ -26,6 +26,8 @@ type lane struct {
 	calls []*call
 	// suspects are the messages without an answer of the last fenced run, in their order.
 	suspects []flight
+	// doubt: a fence of the last run was shut, and whether by somebody else's message the suspects tell.
+	doubt bool
 	// token is the next one; tokens are never used twice.
 	token uint64
 	// ring and env are memory for the runs.

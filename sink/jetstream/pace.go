@@ -42,11 +42,19 @@ func (p *pace) ended(r *run, foreign bool, now time.Time, logger *slog.Logger) {
 	case r.fenced && r.sawDup:
 		// Repeats come in series, after a restart; each of them would end a fenced run.
 		p.unfenced, p.clean = true, 0
-	case r.fenced && foreign && now.Sub(r.wire.since) >= settleTime:
-		if p.breaks++; p.breaks >= maxBreaks {
-			p.unfenced, p.clean, p.breaks, p.foreign = true, 0, 0, now
-			logger.Info("others publish to the stream as well: one message per key at a time until they pause", "stream", r.lane.name)
-		}
+	case r.fenced && foreign:
+		p.broken(r.lane, r.wire.since, now)
+	}
+}
+
+// broken notes that somebody else's message has shut a fence on a connection that began at since.
+func (p *pace) broken(l *lane, since, now time.Time) {
+	if now.Sub(since) < settleTime {
+		return
+	}
+	if p.breaks++; p.breaks >= maxBreaks {
+		p.unfenced, p.clean, p.breaks, p.foreign = true, 0, 0, now
+		l.options.Logger.Info("others publish to the stream as well: one message per key at a time until they pause", "stream", l.name)
 	}
 }
 

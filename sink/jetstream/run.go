@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"bridge/sink"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // ackWait is how long the lane waits for any answer before it takes the messages under way for lost.
@@ -25,7 +27,9 @@ type flight struct {
 	predicted uint64
 	// first: as far as this call can have brought it about, the message is not on the stream.
 	first bool
-	state flightState
+	// silent: the message asks for no answer; one to a message behind it tells.
+	silent bool
+	state  flightState
 	// answer is the refusal.
 	answer ack
 }
@@ -41,8 +45,9 @@ const (
 // run is one uninterrupted series of messages on one wire. It ends at its first refusal, loss or timeout; what is not
 // acknowledged then is sent again by the next run.
 type run struct {
-	lane *lane
-	wire *wire
+	lane   *lane
+	wire   *wire
+	stream jetstream.Stream
 	// fenced: each message names the one before it as a condition. Else the lane keeps one message a key under way.
 	fenced bool
 	// limits hold as they were at the time asked.
@@ -52,8 +57,10 @@ type run struct {
 	// flights holds those with the tokens from head to tail, at token modulo its length.
 	flights    []flight
 	head, tail uint64
-	waiting    int
-	bytes      int
+	// waiting are under way and will be answered, silent those that ask for no answer. bytes is the size of both.
+	waiting, silent, bytes int
+	// mute counts the messages sent since one asked for an answer, muteBytes is their size.
+	mute, muteBytes int
 	// window is how many messages may be under way. It begins at 1 and grows with each acknowledgement.
 	window int
 	// busy has the order keys under way of an unfenced run.
@@ -65,6 +72,8 @@ type run struct {
 
 	// over: nothing more is sent in this run.
 	over bool
+	// shut: the server has refused a message because of its fence.
+	shut bool
 	// sawDup: the run ended because a message was a repeat.
 	sawDup bool
 	// moved: the run ends to change over to a fenced one.
@@ -157,19 +166,37 @@ func (r *run) launch(c *call, f flight, now time.Time) {
 	if r.fenced {
 		cond.sequenced, cond.last, cond.lastID = true, r.last, r.lastID
 	}
-	token := r.tail
+	token, reply := r.tail, ""
+	if f.silent = !r.asks(c, &f); f.silent {
+		r.silent++
+		r.mute, r.muteBytes = r.mute+1, r.muteBytes+f.size
+	} else {
+		reply = r.wire.reply(token)
+		r.waiting++
+		r.mute, r.muteBytes = 0, 0
+	}
 	*r.flight(token) = f
 	r.tail++
-	r.waiting++
 	r.bytes += f.size
 	r.last, r.lastID = r.last+1, f.id
-	if r.waiting == 1 {
+	if r.waiting == 1 && !f.silent {
 		r.heard = now
 	}
-	if err := r.wire.nc.PublishMsg(r.lane.env.fill(&c.batch[f.index], r.wire.reply(token), cond)); err != nil {
+	if err := r.wire.nc.PublishMsg(r.lane.env.fill(&c.batch[f.index], reply, cond)); err != nil {
 		// Nothing of it will be heard; what comes before it may still be answered.
 		r.refuse(token, ack{err: err, unsure: true})
 	}
+}
+
+// answersPerWindow is how many answers are asked for while a window is sent.
+const answersPerWindow = 8
+
+// asks reports whether the message of f, of the call c, has to ask for an answer. In a fenced run an answer speaks for all before it,
+// and each costs both sides as much as a message. The last of a call always asks, and so does what was refused before.
+// c.mu is held.
+func (r *run) asks(c *call, f *flight) bool {
+	return !r.fenced || c.fault != "" || !c.pendingBehind(f.index) ||
+		(r.mute+1)*answersPerWindow >= r.window || (r.muteBytes+f.size)*answersPerWindow >= r.lane.options.WindowBytes
 }
 
 // take notes an answer.
@@ -187,6 +214,26 @@ func (r *run) take(token uint64, a ack, now time.Time) {
 		r.refuse(token, ack{err: fmt.Errorf("the subject belongs to the stream %s, not to %s", a.stream, r.lane.name)})
 		return
 	}
+	if r.fenced && !a.duplicate && a.seq == f.predicted {
+		r.settleBefore(token)
+	}
+	r.settle(f, a)
+	r.follow(f, a)
+	r.advance()
+}
+
+// settleBefore settles what was sent before a message that is stored where it was to be: its fence was open, so all of it is stored,
+// too, each at its sequence.
+func (r *run) settleBefore(token uint64) {
+	for before := r.head; before < token; before++ {
+		if f := r.flight(before); f.state == waiting {
+			r.settle(f, ack{seq: f.predicted})
+		}
+	}
+}
+
+// settle notes that a message is stored.
+func (r *run) settle(f *flight, a ack) {
 	r.close(f, stored)
 	r.lane.anchor.raise(a.seq)
 	if !a.duplicate {
@@ -197,7 +244,10 @@ func (r *run) take(token uint64, a ack, now time.Time) {
 	f.call.acked(f.index, a.seq, a.duplicate && f.first)
 	f.call.answered()
 	r.lane.progress(f.call)
-	r.follow(f, a)
+}
+
+// advance lets go of what is stored at the front of the window.
+func (r *run) advance() {
 	for r.head < r.tail && r.flight(r.head).state == stored {
 		*r.flight(r.head) = flight{state: stored}
 		r.head++
@@ -225,13 +275,18 @@ func (r *run) refuse(token uint64, a ack) {
 	r.close(f, refused)
 	f.answer = a
 	r.over = true
+	r.shut = r.shut || a.fenceBroken()
 	// In launch the call is locked and not counted yet: the end of the run answers for all that was refused.
 }
 
 // close takes f off the window.
 func (r *run) close(f *flight, state flightState) {
 	f.state = state
-	r.waiting--
+	if f.silent {
+		r.silent--
+	} else {
+		r.waiting--
+	}
 	r.bytes -= f.size
 	if f.key != "" {
 		delete(r.busy, f.key)
