@@ -96,7 +96,7 @@ func TestWhatDoesNotRenderAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAppendAllocatesTheIDAndNothingElse(t *testing.T) {
+func TestAppendAllocatesSomeIDsAtOnceAndNothingElse(t *testing.T) {
 	for name, rows := range map[string]*table{"a usual row": benchTable(), "every kind": everyKind()} {
 		t.Run(name, func(t *testing.T) {
 			encoder := bind(t, options(), rows)
@@ -108,7 +108,7 @@ func TestAppendAllocatesTheIDAndNothingElse(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if got > 1 {
+			if got > 0 {
 				t.Errorf("%v allocations a row", got)
 			}
 		})
