@@ -43,8 +43,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type records struct {
 	// raw is room for the batch header and then the records, uncompressed.
 	raw       []byte
-	headers   []byte
-	texts     sink.Headers
+	headers   headers
 	count     int
 	first     int64
 	max       int64
@@ -63,8 +62,8 @@ func (r *records) add(m *sink.Message) bool {
 	if r.count == 0 {
 		first = stamp
 	}
-	r.headers = appendHeaders(r.headers[:0], &r.texts, m)
-	size := 1 + varintLen(stamp-first) + varintLen(int64(r.count)) + bytesLen(m.Key) + bytesLen(m.Value) + len(r.headers)
+	headers := r.headers.of(m)
+	size := 1 + varintLen(stamp-first) + varintLen(int64(r.count)) + bytesLen(m.Key) + bytesLen(m.Value) + headers
 	whole := varintLen(int64(size)) + size
 	if r.count > 0 && len(r.raw)-recordsAt+whole > maxBatchBytes {
 		return false
@@ -79,7 +78,7 @@ func (r *records) add(m *sink.Message) bool {
 	b = binary.AppendVarint(b, int64(r.count))
 	b = appendBytes(b, m.Key)
 	b = appendBytes(b, m.Value)
-	r.raw = append(b, r.headers...)
+	r.raw = r.headers.append(b, m)
 	r.max = max(r.max, stamp)
 	r.maxRecord = max(r.maxRecord, whole)
 	r.count++
@@ -116,21 +115,6 @@ func stamp(sealed []byte, id identity) {
 	binary.BigEndian.PutUint16(sealed[epochAt:], uint16(id.epoch))
 	binary.BigEndian.PutUint32(sealed[sequenceAt:], uint32(id.sequence))
 	binary.BigEndian.PutUint32(sealed[crcAt:], crc32.Checksum(sealed[attributesAt:], castagnoli))
-}
-
-// headersPerMessage is how many headers sink.Message.EachHeader yields.
-var headersPerMessage = func() (n int64) {
-	new(sink.Message).EachHeader(func(string, string) { n++ })
-	return n
-}()
-
-func appendHeaders(b []byte, texts *sink.Headers, m *sink.Message) []byte {
-	b = binary.AppendVarint(b, headersPerMessage)
-	texts.Each(m, func(name, value string) {
-		b = append(binary.AppendVarint(b, int64(len(name))), name...)
-		b = append(binary.AppendVarint(b, int64(len(value))), value...)
-	})
-	return b
 }
 
 // appendBytes writes nil as null.
