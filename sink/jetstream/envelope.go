@@ -33,36 +33,67 @@ type fence struct {
 type envelope struct {
 	msg     nats.Msg
 	headers sink.Headers
+	// common are the headers that every message has, in the order of sink.Message.EachHeader; next is the one that comes next.
+	common []header
+	next   int
+	// What follows are those of the server.
+	id, stream, lastID, lastSequence header
 }
 
-func newEnvelope() *envelope { return &envelope{msg: nats.Msg{Header: make(nats.Header, 16)}} }
+// header is one header of msg. A change of its value needs no look into the map.
+type header struct {
+	name  string
+	value []string
+	// there: it is in the map.
+	there bool
+}
+
+func newEnvelope() *envelope {
+	named := func(name string) header { return header{name: name, value: make([]string, 1)} }
+	return &envelope{
+		msg: nats.Msg{Header: make(nats.Header, 16)},
+		id:  named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
+	}
+}
 
 // fill makes e the message m that is answered at reply.
 func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
-	e.headers.Each(m, e.set)
-	e.set(headerMsgID, m.ID)
-	e.set(headerStream, f.stream)
-	e.set(headerLastID, f.lastID)
+	e.next = 0
+	e.headers.Each(m, e.add)
+	e.set(&e.id, m.ID)
+	e.set(&e.stream, f.stream)
+	e.set(&e.lastID, f.lastID)
 	last := ""
 	if f.sequenced {
 		last = e.headers.Number(f.last)
 	}
-	e.set(headerLastSequence, last)
+	e.set(&e.lastSequence, last)
 	return &e.msg
 }
 
-// set sets a header, or removes one of the server's that is empty.
-func (e *envelope) set(name, value string) {
-	if value == "" && strings.HasPrefix(name, "Nats-") {
-		delete(e.msg.Header, name)
-		return
+// add sets the next of the common headers.
+func (e *envelope) add(name, value string) {
+	if e.next == len(e.common) {
+		h := header{name: name, value: make([]string, 1)}
+		e.msg.Header[name] = h.value
+		e.common = append(e.common, h)
 	}
-	if v := e.msg.Header[name]; v != nil {
-		v[0] = value
-		return
+	e.common[e.next].value[0] = value
+	e.next++
+}
+
+// set sets a header of the server's, or removes one that is empty.
+func (e *envelope) set(h *header, value string) {
+	h.value[0] = value
+	switch there := value != ""; {
+	case there == h.there:
+	case there:
+		e.msg.Header[h.name], h.there = h.value, true
+	default:
+		delete(e.msg.Header, h.name)
+		h.there = false
 	}
-	e.msg.Header[name] = []string{value}
 }
 
 // limits are the sizes in bytes, headers included, up to which messages are taken. Zero and less means none.
