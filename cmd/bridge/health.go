@@ -32,16 +32,30 @@ const turnLimit = time.Minute
 
 func (h *health) Live() error {
 	for _, shard := range h.shards {
-		s := shard.Status()
-		if still := time.Since(s.LastTurn); still > turnLimit {
-			return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
+		if err := turns(shard.Status()); err != nil {
+			return err
 		}
 	}
 	for _, r := range h.reconcilers {
-		s := r.Status()
-		if still := s.Still(); still > turnLimit+reconcile.TryLimit {
-			return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
+		if err := reconciles(r.Status()); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// turns returns why the loops of a shard do not turn, nil while they do.
+func turns(s pipeline.Status) error {
+	if still := time.Since(s.LastTurn); still > turnLimit {
+		return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
+	}
+	return nil
+}
+
+// reconciles returns why a reconcile does not go on, nil while it does.
+func reconciles(s reconcile.Status) error {
+	if still := s.Still(); still > turnLimit+reconcile.TryLimit {
+		return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"bridge/internal/outage"
 	"bridge/internal/pipeline"
+	"bridge/reconcile"
 )
 
 func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
@@ -51,6 +52,32 @@ func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
 		synctest.Wait()
 		if code, body := probe(); code != 200 {
 			t.Errorf("%d once they answer: %s", code, body)
+		}
+	})
+}
+
+func TestLoopsThatStandStill(t *testing.T) {
+	// The clock stands still meanwhile.
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			still time.Duration
+			alive bool
+		}{
+			"a loop that turned 59 s ago is alive":  {59 * time.Second, true},
+			"a loop that turned 61 s ago is not":    {61 * time.Second, false},
+			"a loop that turned 60 s ago is, still": {60 * time.Second, true},
+		} {
+			err := turns(pipeline.Status{Stream: "orders", Shard: "t", Loop: "saver", LastTurn: time.Now().Add(-c.still)})
+			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the saver of shard t of stream orders") {
+				t.Errorf("%s: %v", name, err)
+			}
+			err = reconciles(reconcile.Status{Stream: "orders", Shard: "t", Trying: time.Now().Add(-c.still - reconcile.TryLimit)})
+			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the reconcile of shard t of stream orders") {
+				t.Errorf("%s, in a reconcile beyond its limit: %v", name, err)
+			}
+		}
+		if err := reconciles(reconcile.Status{}); err != nil {
+			t.Errorf("a reconcile that does nothing: %v", err)
 		}
 	})
 }
