@@ -34,6 +34,8 @@ type Proxy struct {
 	listener net.Listener
 	pairs    map[*pair]struct{}
 	resets   float64
+	// broken counts the connections that faults have ended or kept data from.
+	broken int
 	// healed is closed by Heal; nil unless the network is half-open.
 	healed chan struct{}
 }
@@ -113,9 +115,23 @@ func (p *Proxy) Cut() {
 	if l != nil {
 		_ = l.Close()
 	}
-	for _, pair := range p.open() {
+	open := p.open()
+	p.mu.Lock()
+	p.broken += len(open)
+	p.mu.Unlock()
+	for _, pair := range open {
 		pair.close()
 	}
+}
+
+// Open returns how many connections go through the proxy.
+func (p *Proxy) Open() int { return len(p.open()) }
+
+// Broken returns how many connections Cut and Resets have ended and HalfOpen has kept data from, the latter once Heal has ended that.
+func (p *Proxy) Broken() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken
 }
 
 // Heal ends every fault. A connection from which HalfOpen has swallowed something is reset, because its ends cannot go on; all
@@ -147,6 +163,7 @@ func (p *Proxy) endFaults() []*pair {
 			lost = append(lost, pair)
 		}
 	}
+	p.broken += len(lost)
 	return lost
 }
 
@@ -205,7 +222,11 @@ func (p *Proxy) accept(l net.Listener) {
 func (p *Proxy) unlucky() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.resets > 0 && rand.Float64() < p.resets
+	unlucky := p.resets > 0 && rand.Float64() < p.resets
+	if unlucky {
+		p.broken++
+	}
+	return unlucky
 }
 
 // close ends the proxy and waits for its goroutines.
