@@ -95,8 +95,7 @@ func decodeState(m received) (stateEvent, error) {
 func (e stateEvent) extra() map[string]string {
 	extra := make(map[string]string)
 	for member, value := range e.Data {
-		_, written := stateMembers[member]
-		if !written && !slices.Contains([]string{"id", "created", "modified", "row"}, member) && string(value) != "null" {
+		if isExtra(member) && string(value) != "null" {
 			extra[member] = string(value)
 		}
 	}
@@ -151,8 +150,14 @@ type stateRuling struct {
 	contents map[uint64]string
 	// letters are the events that were put aside, nil for none.
 	letters *letters
-	// torn says that what was known of entities was lost.
-	torn bool
+	// torn says that what was known of entities was lost. begunAnew are then those whose events begin a second time, and restated counts
+	// events of theirs that have the id of an earlier one and other bytes.
+	torn      bool
+	begunAnew map[entityKey]bool
+	restated  int
+	// emptied says that the bus has lost all that it had. orphans counts events that follow on one of that.
+	emptied bool
+	orphans int
 }
 
 // newStateRuling begins to compare what a consumer received with what a workload did: each sequence of events about an entity must be one
@@ -164,6 +169,7 @@ func newStateRuling(schemas map[event.Op]*jsonschema.Schema, histories []workloa
 		},
 		schemas: schemas, histories: make(map[entityKey]*workload.History, len(histories)),
 		first: make(map[string][32]byte), chains: make(map[entityKey]*chain), contents: make(map[uint64]string),
+		begunAnew: make(map[entityKey]bool),
 	}
 	for i := range histories {
 		r.histories[entityKey{histories[i].App, histories[i].Name}] = &histories[i]
@@ -191,12 +197,23 @@ func (r *stateRuling) message(m received) {
 	}
 	// A consumer that does not know repeats folds them as well.
 	r.fold.add(e)
+	c := r.chains[e.key]
+	if c == nil {
+		c = &chain{version: -1}
+		r.chains[e.key] = c
+	}
 	sum := sha256.Sum256(m.value)
 	if was, ok := r.first[e.ID]; ok {
-		if r.repeated++; was != sum {
+		r.repeated++
+		again := r.anew(e) || r.begunAnew[e.key] && len(e.Links) == 1 && e.Links[0].Target == c.last.ID
+		switch {
+		case was == sum:
+		case again:
+			r.restated++
+		default:
 			r.fault("one id for two events", "%s: %.300s", e, m.value)
 		}
-		if !r.anew(e) {
+		if !again {
 			return
 		}
 	} else {
@@ -206,17 +223,15 @@ func (r *stateRuling) message(m received) {
 		r.origins[m.headers["bridge-origin"]]++
 		r.valid(e)
 	}
-	c := r.chains[e.key]
-	if c == nil {
-		c = &chain{version: -1}
-		r.chains[e.key] = c
-	}
 	r.content(e)
-	if r.anew(e) {
+	if r.anew(e) && c.last.ID != "" {
 		// The state may be the one that came last.
 		c.last, c.version = stateEvent{}, max(c.version-1, -1)
+		r.begunAnew[e.key] = true
 	}
-	if aside := r.letters.aside(e); !aside {
+	if aside := r.letters.aside(e); r.orphan(c, e) {
+		r.orphans++
+	} else if !aside {
 		r.follows(c, e)
 	} else if e.op == event.Modified && e.state == c.last.state {
 		// What lay between the two is no state that the bus could take.
@@ -231,7 +246,16 @@ func (r *stateRuling) message(m received) {
 
 // anew reports whether the chain of an entity begins with an event, though another may have begun before.
 func (r *stateRuling) anew(e stateEvent) bool {
-	return r.torn && e.op == event.Added && len(e.Links) == 0
+	return r.torn && len(e.Links) == 0 && (e.op == event.Added || e.reason == "TOMBSTONE")
+}
+
+// orphan reports whether an event follows on one that went with all that the bus had.
+func (r *stateRuling) orphan(c *chain, e stateEvent) bool {
+	if !r.emptied || c.last.ID != "" || len(e.Links) != 1 {
+		return false
+	}
+	_, there := r.first[e.Links[0].Target]
+	return !there
 }
 
 // valid judges an event by itself.

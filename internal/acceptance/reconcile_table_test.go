@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"unicode/utf8"
 )
 
 // stateMembers are the members of an event about a row of workload.Capabilities, and what MariaDB makes of the column in the
@@ -77,6 +78,89 @@ func (f fold) compare(table fold) (a account) {
 	for key, got := range f {
 		if _, ok := table[key]; !ok && !got.deleted {
 			a.fault("extra", "%s %q, state %s", key.app, key.name, got.members["state"])
+		}
+	}
+	return a
+}
+
+// extraColumns returns the columns of a table that no workload writes.
+func extraColumns(t testing.TB, db *sql.DB, table string) (names []string) {
+	t.Helper()
+	rows, err := db.Query("SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = ?", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		if isExtra(name) {
+			names = append(names, name)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// isExtra reports whether a column, or its member, is one that no workload writes and that belongs to the state of a row.
+func isExtra(name string) bool {
+	_, written := stateMembers[name]
+	return !written && !slices.Contains([]string{"id", "created", "modified", "row"}, name)
+}
+
+// tableExtras returns what the entities of a table have in its extraColumns: text, as a consumer should have it. NULL, and text that is no UTF-8,
+// which is published as null, are left out.
+func tableExtras(t testing.TB, db *sql.DB, table string) map[entityKey]map[string]string {
+	t.Helper()
+	names := extraColumns(t, db, table)
+	query := "SELECT app, name"
+	for _, name := range names {
+		query += ", CAST(" + name + " AS BINARY)"
+	}
+	rows, err := db.Query(query + " FROM " + table + " WHERE deleted = 0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	extras := make(map[entityKey]map[string]string)
+	values := make([][]byte, len(names))
+	for rows.Next() {
+		var key entityKey
+		into := []any{&key.app, &key.name}
+		for i := range values {
+			into = append(into, &values[i])
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		extras[key] = make(map[string]string)
+		for i, value := range values {
+			if value != nil && utf8.Valid(value) {
+				extras[key][names[i]] = string(value)
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return extras
+}
+
+// compareExtras finds the entities whose last event has something else in extra columns than the table.
+func (f fold) compareExtras(table map[entityKey]map[string]string) (a account) {
+	for key, want := range table {
+		has := make(map[string]string)
+		for member, value := range f[key].members {
+			if isExtra(member) {
+				has[member] = value
+			}
+		}
+		if !maps.Equal(has, want) {
+			a.fault("content", "%s %q ends with %.300v, the table has %.300v", key.app, key.name, has, want)
 		}
 	}
 	return a

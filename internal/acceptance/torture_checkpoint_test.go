@@ -38,7 +38,7 @@ var checkpointFaults = []fault{
 		},
 	},
 	{
-		name: "checkpoint-older", family: "checkpoint", what: "the file is replaced by a copy of some seconds before, twice", repeats: true,
+		name: "checkpoint-older", family: "checkpoint", what: "the file is replaced by a copy of some seconds before, twice", repeats: true, behind: true,
 		inject: func(tr *trial) {
 			for range 2 {
 				copied := tr.copies()
@@ -50,7 +50,7 @@ var checkpointFaults = []fault{
 		},
 	},
 	{
-		name: "checkpoint-moved-away", family: "checkpoint", what: "the file is moved away, so that every stream begins anew", repeats: true, torn: true,
+		name: "checkpoint-moved-away", family: "checkpoint", what: "the file is moved away, so that every stream begins anew", repeats: true, behind: true, forgets: true, torn: true,
 		prepare: func(tr *trial) {
 			if tr.lane.nats != nil {
 				tr.lane.configure(tr.t, tr.destination(entities), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = time.Second })

@@ -12,7 +12,7 @@ import (
 // contentsFaults are done to what the bus holds, and to what it lets in.
 var contentsFaults = []fault{
 	{
-		name: "places-remade", family: "bus contents", repeats: true, torn: true,
+		name: "places-remade", family: "bus contents", repeats: true, behind: true, torn: true, empties: true,
 		what: "both topics or streams are deleted and made again; the streams stop, and a person types the command that they name",
 		inject: func(tr *trial) {
 			for _, stream := range []string{facts, entities} {
@@ -22,7 +22,7 @@ var contentsFaults = []fault{
 		},
 	},
 	{
-		name: "bus-restored", family: "bus contents", repeats: true, torn: true,
+		name: "bus-restored", family: "bus contents", repeats: true, behind: true, torn: true,
 		what: "the bus goes back to how it was seconds ago, while bridge runs; a person types the commands that the streams name",
 		inject: func(tr *trial) {
 			before := tr.lane.snapshot(tr.t)
@@ -33,7 +33,7 @@ var contentsFaults = []fault{
 		},
 	},
 	{
-		name: "bus-restored-meanwhile", family: "bus contents", repeats: true, torn: true,
+		name: "bus-restored-meanwhile", family: "bus contents", repeats: true, behind: true, torn: true,
 		what: "the same while bridge does not run",
 		inject: func(tr *trial) {
 			before := tr.lane.snapshot(tr.t)
@@ -67,11 +67,15 @@ var contentsFaults = []fault{
 		name: "leader-moved", family: "bus contents", what: "on a bus of three servers other leaders are elected again and again for 30 s",
 		on: func(t testing.TB, l *lane) *lane { return l.clustered(t) },
 		inject: func(tr *trial) {
+			moved := make(map[string]int)
 			for end := time.Now().Add(tr.within(30 * time.Second)); time.Now().Before(end); {
 				for _, stream := range []string{facts, entities} {
-					tr.lane.moveLeaders(tr.t, tr.destination(stream))
+					moved[stream] += tr.lane.moveLeaders(tr.t, tr.destination(stream))
 					tr.sometime(500 * time.Millisecond)
 				}
+			}
+			for _, stream := range []string{facts, entities} {
+				tr.met(moved[stream], "no leader of "+stream+" has moved")
 			}
 		},
 	},
@@ -101,6 +105,7 @@ var contentsFaults = []fault{
 					pause(300 * time.Millisecond)
 				}
 				tr.shardStops(stream, "refuses row", "BRIDGE_DEAD_LETTER", "raise")
+				tr.cuts++
 				tr.goesOn(other)
 				tr.lane.admit(tr.t, tr.destination(stream), 0)
 				if status, _ := tr.term(); status != 0 {

@@ -32,7 +32,7 @@ var diskFaults = []fault{
 		prepare: func(tr *trial) {
 			probe := filepath.Join(tr.t.TempDir(), "probe")
 			if err := immutableStops(probe); err != nil {
-				tr.t.Skipf("a file cannot be made immutable while it is open: %v", err)
+				tr.cannot("a file cannot be made immutable while it is open", err)
 			}
 		},
 		inject: func(tr *trial) {
@@ -77,6 +77,7 @@ var diskFaults = []fault{
 				said := len(tr.log.String())
 				tr.points.set("StoreHeaderSync=error(input/output error)@0.2")
 				status := tr.ended()
+				tr.cuts++
 				tr.says("after a failed fsync of the header", status, tr.log.String()[said:],
 					tr.checkpoint(), "check the disk, then restart bridge", "input/output error")
 				tr.points.set("")

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,16 +73,44 @@ func (l *lane) clustered(t testing.TB) *lane {
 	return &other
 }
 
-// moveLeaders has the leaders of all parts of a destination step down.
-func (l *lane) moveLeaders(t testing.TB, name string) {
+// moveLeaders has the leaders of all parts of a destination step down, and returns how many have.
+func (l *lane) moveLeaders(t testing.TB, name string) (moved int) {
 	t.Helper()
 	if l.leaders != nil {
+		before := l.leadersOf(name)
 		l.leaders.ShufflePartitionLeaders()
-		return
+		for partition, leader := range l.leadersOf(name) {
+			if leader != before[partition] {
+				moved++
+			}
+		}
+		return moved
 	}
 	// A request that meets no leader asks nobody to step down.
-	_, _ = l.nats.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+	answer, err := l.nats.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+	if err != nil {
+		return 0
+	}
+	var stepped struct{ Success bool }
+	if err := json.Unmarshal(answer.Data, &stepped); err != nil {
+		t.Fatalf("step down: %v: %s", err, answer.Data)
+	}
+	if stepped.Success {
+		moved++
+	}
+	return moved
 }
+
+// leadersOf returns the leaders of the partitions of a topic.
+func (l *lane) leadersOf(topic string) (leaders [partitions]int32) {
+	for partition := range leaders {
+		leaders[partition] = l.leaders.LeaderFor(topic, int32(partition))
+	}
+	return leaders
+}
+
+// partitions is how many a topic of a trial has.
+const partitions = 8
 
 // open makes the place for a destination, whose messages carry the time at which the bus stored them, and returns what to set as
 // DESTINATION.
@@ -95,7 +124,7 @@ func (l *lane) open(t testing.TB, name string) (destination string) {
 		return destination
 	}
 	appended := "LogAppendTime"
-	l.kafka.CreateTopic(t, name, 8, map[string]*string{"message.timestamp.type": &appended})
+	l.kafka.CreateTopic(t, name, partitions, map[string]*string{"message.timestamp.type": &appended})
 	return name
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bridge/internal/testenv"
 )
 
 // sort brings the trials into the order of the matrix.
@@ -91,7 +93,54 @@ func TestRowsOfTheMatrixStayUntilTheyAreRunAgain(t *testing.T) {
 		t.Errorf("%v, %+v, want %+v", err, m.Trials, want)
 	}
 	page, err := os.ReadFile(filepath.Join(folder, pageFile))
-	if err != nil || !strings.Contains(string(page), "- 1 of the rows on 2026-01-02 with the seed 2, in the long form") {
+	if err != nil || !strings.Contains(string(page), "- 1 of the rows on 2026-01-02 with the seed 2, in the long form, of a program from before commits were recorded") {
 		t.Errorf("%v: %s", err, page)
+	}
+}
+
+func TestTheMatrixShowsWhatIsSoByDesign(t *testing.T) {
+	for name, c := range map[string]struct {
+		row  score
+		want []string
+	}{
+		"what is left over": {score{Passed: true, LeftOver: 13, Anew: 7, Restated: 2},
+			[]string{"| 0 (13 left over, all named by `bridge verify`) |", "| 0 (7 entities begun anew, 2 events restated) |", "| passed |"}},
+		"events that follow on nothing": {score{Passed: true, Orphans: 6}, []string{"| 0 (6 orphans) |"}},
+		"how much may be repeated":      {score{Passed: true, Repeated: 35, Bound: 1200}, []string{"| 35 of ≤ 1200 |"}},
+		"that a trial was not run":      {score{Findings: []string{notRun + ": no such disk"}}, []string{"| **not run** |"}},
+		"that a trial has failed":       {score{Findings: []string{"something else"}}, []string{"| **failed** |"}},
+	} {
+		c.row.Family = "bridge"
+		var b bytes.Buffer
+		(&matrix{Trials: []score{c.row}}).table(&b)
+		for _, want := range c.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q in %s", name, want, &b)
+			}
+		}
+	}
+}
+
+func TestRepeatsAreBounded(t *testing.T) {
+	kafka, nats := &lane{}, &lane{nats: new(testenv.NATSServer)}
+	kill, older, anew := fault{repeats: true}, fault{repeats: true, behind: true}, fault{repeats: true, behind: true, forgets: true}
+	for name, c := range map[string]struct {
+		lane     *lane
+		fault    fault
+		repeated int
+		within   bool
+	}{
+		"two kills may repeat two times the batches in flight": {kafka, kill, 2 * inFlight * 20, true},
+		"and no more":                                  {kafka, kill, 2*inFlight*20 + 1, false},
+		"without a kill there are no repeats":          {kafka, fault{}, 1, false},
+		"JetStream drops those of a kill":              {nats, kill, 1, false},
+		"an older checkpoint repeats what it takes":    {kafka, older, 10_000, true},
+		"JetStream drops those of an older checkpoint": {nats, older, 1, false},
+		"without a checkpoint everything comes again":  {nats, anew, 10_000, true},
+	} {
+		tr := &trial{daemon: &daemon{t: t, env: env{"BRIDGE_BATCH_ROWS": "20"}}, lane: c.lane, fault: c.fault, cuts: 2, score: score{Repeated: c.repeated}}
+		if tr.boundRepeats(); c.within != (len(tr.score.Findings) == 0) {
+			t.Errorf("%s: %v", name, tr.score.Findings)
+		}
 	}
 }

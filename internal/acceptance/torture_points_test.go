@@ -66,6 +66,7 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 				}
 				tr.points.set(strings.Join(list, ";"))
 				tr.ended()
+				tr.cuts++
 				if by := tr.cmd.ProcessState.Sys().(syscall.WaitStatus); by.Signal() != syscall.SIGKILL {
 					tr.score.find("the program ended by itself: %v", tr.cmd.ProcessState)
 				}
@@ -74,6 +75,7 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 			tr.points.set("")
 			select {
 			case <-tr.done: // before it looked
+				tr.cuts++
 				tr.start()
 			case <-time.After(time.Second):
 			}

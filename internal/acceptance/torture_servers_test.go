@@ -34,7 +34,9 @@ var serverFaults = slices.Concat(
 		{
 			name: "connections-killed", family: "database", what: "all connections of bridge killed, every 100 ms for 5 s", soaks: true,
 			inject: func(tr *trial) {
-				tr.often(5*time.Second, 100*time.Millisecond, func() { tr.lane.db.KillConnections(tr.t, tr.reader()) })
+				killed := 0
+				tr.often(5*time.Second, 100*time.Millisecond, func() { killed += tr.lane.db.KillConnections(tr.t, tr.reader()) })
+				tr.met(killed, "no connection was there to be killed")
 			},
 		},
 		{
@@ -51,6 +53,7 @@ var serverFaults = slices.Concat(
 			name: "all-servers-killed", family: "several at once", what: "SIGKILL of bus and database and bridge together", repeats: true,
 			inject: func(tr *trial) {
 				tr.lane.busServer().Kill()
+				tr.cuts++
 				tr.lane.db.Kill()
 				tr.kill()
 				tr.outage(10 * time.Second)
@@ -68,6 +71,7 @@ var serverFaults = slices.Concat(
 				tr.lane.busServer().Pause()
 				tr.outage(5 * time.Second)
 				tr.term()
+				tr.cuts++
 				tr.daemon.start()
 				tr.lane.busServer().Resume()
 			},
@@ -95,6 +99,9 @@ func faultsOf(family string, of func(*trial) server, repeats bool) []fault {
 			inject: func(tr *trial) {
 				for range 2 {
 					of(tr).Kill()
+					if repeats {
+						tr.cuts++
+					}
 					tr.outage(10 * time.Second)
 					of(tr).Start(tr.t)
 					tr.sometime(time.Second)
@@ -119,6 +126,13 @@ func faultsOf(family string, of func(*trial) server, repeats bool) []fault {
 				of(tr).Resume()
 			},
 		},
+	}
+}
+
+// met notes it when harm has met nothing: such a trial shows nothing. In a soak other harm may have come first.
+func (tr *trial) met(count int, otherwise string) {
+	if count == 0 && tr.fault.name != soakName {
+		tr.score.find("the harm has met nothing: %s", otherwise)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 // faultEvery is the time from one fault of a soak to the next; one that takes longer delays it.
 const faultEvery = 10 * time.Second
 
+// soakName stands for the fault of a soak, which is many.
+const soakName = "soak"
+
 // soakScore is what came of a soak on one bus.
 type soakScore struct {
 	score
@@ -64,9 +67,9 @@ func soakTorture(t *testing.T) {
 	if *tortureWrite == "" {
 		return
 	}
-	err := writeJSON(filepath.Join(*tortureWrite, soakFile), soaks{scores})
+	err := writeJSON(filepath.Join(resultsFolder(), soakFile), soaks{scores})
 	if err == nil {
-		err = writePage(*tortureWrite)
+		err = writePage(resultsFolder())
 	}
 	if err != nil {
 		t.Error(err)
@@ -75,7 +78,7 @@ func soakTorture(t *testing.T) {
 
 // soak has one program live through d of faults that pass by themselves.
 func (l *lane) soak(t *testing.T, d time.Duration) (s soakScore) {
-	f := fault{name: "soak", family: "soak", repeats: true, prepare: through}
+	f := fault{name: soakName, family: "soak", repeats: true, prepare: through}
 	tr := l.trial(f)
 	s.Faults = make(map[string]int)
 	defer func() {

@@ -1,12 +1,16 @@
 package acceptance
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +24,7 @@ var (
 	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
 	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
 	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
-	tortureWrite   = flag.String("write", "", "a folder that the matrix is written to, as Markdown and as JSON; its rows that are not run stay")
+	tortureWrite   = flag.String("write", "", "a folder, docs for the page itself, that the matrix is written to, as Markdown and as JSON; rows that are not run stay")
 )
 
 // TestTorture runs the program under load on every bus, does one kind of harm after the other, and judges what arrived. It is part
@@ -32,6 +36,7 @@ func TestTorture(t *testing.T) {
 	if *tortureSeed == 0 {
 		*tortureSeed = uint64(time.Now().UnixNano() % 1_000_000)
 	}
+	checkResultsFolder(t)
 	if *tortureMutants {
 		*tortureShort = true
 		mutantTorture(t)
@@ -58,7 +63,7 @@ func TestTorture(t *testing.T) {
 						tr := l.trial(p.fault)
 						// Also a trial that ends early has its row.
 						defer func() {
-							tr.score.Passed = !t.Failed()
+							tr.close(t)
 							m.add(tr.score)
 						}()
 						tr.suffer(t, binary(t, false))
@@ -72,11 +77,62 @@ func TestTorture(t *testing.T) {
 		t.Errorf("%d of %d trials were run: servers are missing, or a lane has ended early", len(m.Trials), len(plan))
 	}
 	if *tortureWrite != "" {
-		if err := m.write(*tortureWrite); err != nil {
+		if err := m.write(resultsFolder()); err != nil {
 			t.Error(err)
 		}
 	}
 }
+
+// resultsFolder is what --write names, by the folder in which the command was typed.
+func resultsFolder() string {
+	if filepath.IsAbs(*tortureWrite) {
+		return *tortureWrite
+	}
+	return filepath.Join(cmp.Or(os.Getenv("BRIDGE_TEST_FROM"), root), *tortureWrite)
+}
+
+// checkResultsFolder fails the test at once, not after hours, when results cannot be written.
+func checkResultsFolder(t *testing.T) {
+	t.Helper()
+	if *tortureWrite == "" {
+		return
+	}
+	if info, err := os.Stat(resultsFolder()); err != nil || !info.IsDir() {
+		t.Fatalf("--write: %s is no folder: make it, or name another (%v)", resultsFolder(), err)
+	}
+}
+
+// close says what became of a trial that has ended. One that was skipped has not passed; with CI=true it has failed, unless it cannot be run
+// on this machine.
+func (tr *trial) close(t testing.TB) {
+	if t.Skipped() {
+		tr.score.find("%s: %s", notRun, cmp.Or(tr.impossible, "it was skipped, see its log"))
+		if tr.impossible == "" && os.Getenv("CI") == "true" {
+			t.Errorf("%s was skipped", tr)
+		}
+	}
+	tr.score.Passed = !t.Failed() && !t.Skipped()
+}
+
+// cannot skips a trial that this machine does not let be run.
+func (tr *trial) cannot(why string, err error) {
+	tr.t.Helper()
+	tr.impossible = fmt.Sprintf("%s: %v", why, err)
+	tr.t.Skip(tr.impossible)
+}
+
+// sources says which commit the program is built of, with -dirty behind it where something else than docs differs from that.
+var sources = sync.OnceValue(func() string {
+	commit, err := exec.Command("git", "-C", root, "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "unknown"
+	}
+	name := strings.TrimSpace(string(commit))
+	if exec.Command("git", "-C", root, "diff", "--quiet", "HEAD", "--", ".", ":!docs").Run() != nil {
+		name += "-dirty"
+	}
+	return name
+})
 
 // planned is one fault that one bus is to see.
 type planned struct {
@@ -131,10 +187,12 @@ type fault struct {
 	// only is the one bus that has it, because says why.
 	only, because string
 	// repeats says that messages may be stored twice: after SIGKILL of bridge or bus, with an older checkpoint
-	// (invariant 6), or after a stream has stopped in the middle of a batch.
-	repeats bool
-	// torn says that what is known of entities was lost with a checkpoint or a bus: the chain of their events begins anew.
-	torn bool
+	// (invariant 6), or after a stream has stopped in the middle of a batch. At most the batches in flight, unless behind says that
+	// bridge goes on from behind what the bus has; not by JetStream, unless forgets says that everything is announced anew to a bus that has it.
+	repeats, behind, forgets bool
+	// torn says that what is known of entities was lost with a checkpoint or a bus: the chain of their events begins anew. empties says that
+	// the bus has lost all that it had.
+	torn, empties bool
 	// on returns the lane that the trial is on, in place of that of its bus: one with the same database and another bus. Optional.
 	on func(testing.TB, *lane) *lane
 	// prepare is called before the program starts, to set its environment or other ways to its servers. Optional.
