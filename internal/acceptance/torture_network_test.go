@@ -38,6 +38,23 @@ var networkFaults = []fault{
 	onNetwork("network-cut-bus", "the way to the bus cut for 60 s", toBus, (*testenv.Proxy).Cut),
 	onNetwork("network-cut-database", "the way to the database cut for 60 s", toDatabase, (*testenv.Proxy).Cut),
 	onNetwork("network-cut-both", "both ways cut for 60 s", both, (*testenv.Proxy).Cut),
+	{
+		name: "results-cut", family: "network", prepare: through,
+		what: "64 kB/s on the way to the database, and all connections reset at random moments for 8 s: results end in the middle",
+		inject: func(tr *trial) {
+			p := tr.lane.dbProxy
+			p.Bandwidth(64_000)
+			open := 0
+			for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
+				pause(300 * time.Millisecond)
+				tr.sometime(time.Second)
+				open += p.Open()
+				p.Drop()
+			}
+			p.Heal()
+			tr.met(open, "no connection was there to be reset")
+		},
+	},
 }
 
 func toBus(l *lane) []*testenv.Proxy      { return []*testenv.Proxy{l.busProxy} }
@@ -46,15 +63,25 @@ func both(l *lane) []*testenv.Proxy       { return append(toBus(l), toDatabase(l
 
 // onNetwork returns a fault of some ways, for a minute.
 func onNetwork(name, what string, ways func(*lane) []*testenv.Proxy, harm func(*testenv.Proxy)) fault {
+	// What is slow breaks nothing.
+	breaks := name != "network-latency" && name != "network-bandwidth"
 	return fault{
 		name: name, family: "network", what: what, prepare: through, soaks: true,
 		inject: func(tr *trial) {
+			open, before := 0, 0
 			for _, p := range ways(tr.lane) {
+				open, before = open+p.Open(), before+p.Broken()
 				harm(p)
 			}
 			tr.outage(time.Minute)
+			broken := -before
 			for _, p := range ways(tr.lane) {
 				p.Heal()
+				broken += p.Broken()
+			}
+			tr.met(open, "no connection went that way")
+			if breaks {
+				tr.met(broken, "no connection was cut, reset or kept from anything")
 			}
 		},
 	}
