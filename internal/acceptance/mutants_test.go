@@ -20,6 +20,7 @@ func (m mutant) build(t testing.TB, tags ...string) string {
 const (
 	batchFile     = "internal/pipeline/batch.go"
 	publisherFile = "internal/pipeline/publisher.go"
+	saverFile     = "internal/pipeline/saver.go"
 	nominateFile  = "internal/pipeline/nominate.go"
 )
 
@@ -145,6 +146,12 @@ const (
 	}},
 	{"end-is-ack", "1: what was not acknowledged when a publish is cancelled counts as acknowledged", []edit{
 		{publisherFile, "\t\tp.note(left, &outcome)\n", "\t\tp.note(left, &outcome)\n\t\tif err != nil {\n\t\t\treturn nil, nil\n\t\t}\n"},
+	}},
+	{"saves-late", "6: a position is saved 3 s after its batch was acknowledged, so that a kill repeats more than was in flight", []edit{
+		{saverFile, "func collect(request *save, in <-chan save) {\n\tfor {\n",
+			"func collect(request *save, in <-chan save) {\n\tlater := time.After(3 * time.Second)\n\tfor request.state.Journal == nil {\n"},
+		{saverFile, "\t\tdefault:\n\t\t\treturn\n", "\t\tcase <-later:\n\t\t\treturn\n"},
+		{saverFile, "\t\"context\"\n", "\t\"context\"\n\t\"time\"\n"},
 	}},
 	{"no-look-back", "2: a change that is committed behind the second cursor is not looked for", []edit{
 		{"internal/pipeline/modified.go", "\tc := s.second\n\tif !c.looking {\n",

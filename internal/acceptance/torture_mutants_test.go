@@ -3,50 +3,93 @@ package acceptance
 import (
 	"fmt"
 	"os"
-	"runtime"
+	"os/exec"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 )
 
-// hunt is under which fault a mutant is looked for, and on which bus, empty for either.
+// hunt is how a mutant is looked for.
 type hunt struct {
-	mutant, fault, bus string
-	// atOnce has rows published as soon as they are read.
-	atOnce bool
+	mutant string
+	// fault is the one that trials have, on a bus, empty for either. shows is the figure of the score that has to show the defect, as the matrix
+	// names it: that something else is found does not count.
+	fault, bus, shows string
+	// env is added to the program's environment, crowded has the load change few entities, so that what happens to one happens again soon.
+	env     env
+	crowded bool
+	// test is one of a package, in place of trials, where those cannot show the defect.
+	test, pkg string
 }
 
 var hunts = []hunt{
-	{mutant: "drop-one", fault: "connections-killed"},
-	{mutant: "a-batch-late", fault: "connections-killed"},
-	{mutant: "save-before-publish", fault: "bridge-killed-without-bus"},
-	{mutant: "no-resend", fault: "bridge-killed-without-bus"},
-	{mutant: "trust-the-scan", fault: "connections-killed"},
-	{mutant: "other-id-again", fault: "bridge-killed", bus: "kafka"},
-	{mutant: "read-uncommitted", fault: "connections-killed"},
-	{mutant: "no-ledger", fault: "connections-killed"},
-	{mutant: "stale-state", fault: "connections-killed", atOnce: true},
-	{mutant: "alter-one", fault: "connections-killed"},
-	{mutant: "kafka-error-is-ack", fault: "bus-killed", bus: "kafka"},
-	{mutant: "nats-error-is-ack", fault: "stream-full", bus: "nats"},
-	{mutant: "end-is-ack", fault: "bridge-terminated-without-bus"},
+	{mutant: "drop-one", fault: "connections-killed", shows: "lost"},
+	{mutant: "a-batch-late", fault: "connections-killed", shows: "out of order", crowded: true},
+	{mutant: "save-before-publish", fault: "bridge-killed-without-bus", shows: "lost"},
+	{mutant: "no-resend", fault: "bridge-killed-without-bus", shows: "out of order"},
+	{mutant: "trust-the-scan", fault: "connections-killed", shows: "false at the end"},
+	{mutant: "broken-read-is-whole", fault: "results-cut", shows: "false at the end",
+		env: env{"BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL": "1s", "BRIDGE_RECONCILE_MAX_DELETES": "100%"}},
+	{mutant: "other-id-again", fault: "killed-before-save", bus: "kafka", shows: "other id"},
+	{mutant: "read-uncommitted", fault: "connections-killed", shows: "rolled back"},
+	{mutant: "no-ledger", fault: "connections-killed", shows: "lost"},
+	{mutant: "stale-state", fault: "connections-killed", shows: "out of order", env: env{"BRIDGE_STABILITY_WINDOW": "0s"}},
+	{mutant: "alter-one", fault: "connections-killed", shows: "wrong content"},
+	{mutant: "kafka-error-is-ack", fault: "bus-killed", bus: "kafka", shows: "lost"},
+	{mutant: "nats-error-is-ack", fault: "stream-full", bus: "nats", shows: "lost"},
+	{mutant: "end-is-ack", fault: "bridge-terminated-without-bus", shows: "lost"},
+	{mutant: "saves-late", fault: "bridge-killed", bus: "kafka", shows: "repeated"},
+	// In a trial the next reconcile publishes what the second cursor has missed.
+	{mutant: "no-look-back", test: "TestLookBack", pkg: "bridge/internal/pipeline"},
 }
 
-// mutantTorture builds the program with one deliberate defect after the other and shows that trials find each of them, or each whose
-// name --fault matches.
-func mutantTorture(t *testing.T) {
+// shown are the figures that show a defect. Of repeats those count that may not be.
+var shown = map[string]func(*score) int{
+	"lost":             func(s *score) int { return s.Lost },
+	"other id":         func(s *score) int { return s.OtherID },
+	"out of order":     func(s *score) int { return s.Disorder },
+	"rolled back":      func(s *score) int { return s.RolledBack },
+	"wrong content":    func(s *score) int { return s.Wrong },
+	"false at the end": func(s *score) int { return s.False },
+	"repeated":         func(s *score) int { return s.Repeated - s.Bound },
+}
+
+// huntsWanted returns the hunts of the mutants whose names --fault matches.
+func huntsWanted(t *testing.T) []hunt {
+	t.Helper()
 	names := namesWanted(t)
 	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !names.MatchString(h.mutant) })
+	if len(wanted) == 0 {
+		var known []string
+		for _, h := range hunts {
+			known = append(known, h.mutant)
+		}
+		t.Fatalf("no mutant is called %q: --fault takes one of %s", *tortureFault, strings.Join(known, ", "))
+	}
+	return wanted
+}
+
+// mutantTorture builds the program with one deliberate defect after the other and shows that each of them is found, or each whose name
+// --fault matches.
+func mutantTorture(t *testing.T) {
+	wanted := huntsWanted(t)
 	m := &matrix{due: len(wanted)}
 	t.Run("mutants", func(t *testing.T) {
 		for i, bus := range []string{"kafka", "nats"} {
+			var mine []hunt
+			for n, h := range wanted {
+				if h.bus == bus || h.bus == "" && n%2 == i {
+					mine = append(mine, h)
+				}
+			}
+			if len(mine) == 0 {
+				continue
+			}
 			t.Run(bus, func(t *testing.T) {
 				t.Parallel()
 				l := newLane(t, bus)
-				for n, h := range wanted {
-					if h.bus == bus || h.bus == "" && n%2 == i {
-						t.Run(h.mutant, func(t *testing.T) { m.hunt(t, l, h) })
-					}
+				for _, h := range mine {
+					t.Run(h.mutant, func(t *testing.T) { m.hunt(t, l, h) })
 				}
 			})
 		}
@@ -57,31 +100,82 @@ func mutantTorture(t *testing.T) {
 	}
 }
 
-// hunt fails the test unless trials of the mutant show that something is wrong. Chance has more than one throw.
+// hunt fails the test unless the mutant is found. Chance has more than one throw.
 func (m *matrix) hunt(t *testing.T, l *lane, h hunt) {
-	mutant, f := mutantNamed(t, h.mutant), faultNamed(t, h.fault)
-	path, prepare := mutant.build(t), f.prepare
+	mutant := mutantNamed(t, h.mutant)
+	if h.test != "" {
+		m.found(mutant, h.test, mutant.failing(t, h))
+		return
+	}
+	f := faultNamed(t, h.fault)
+	prepare := f.prepare
 	f.prepare = func(tr *trial) {
 		if prepare != nil {
 			prepare(tr)
 		}
-		if h.atOnce {
-			tr.env["BRIDGE_STABILITY_WINDOW"] = "0s"
+		tags := []string(nil)
+		if tr.points != nil {
+			tags = []string{failpointsTag}
 		}
+		tr.daemon.path = mutant.build(tr.t, tags...)
+		tr.daemon.env = tr.daemon.env.with(h.env)
 	}
+	var last score
 	for range 4 {
 		r := &recorder{TB: t}
 		tr := l.trial(f)
-		r.run(func() { tr.suffer(r, path) })
-		s := tr.score
-		if findings := slices.Concat(s.Findings, r.findings); len(findings) > 0 {
-			s.Fault, s.Findings = mutant.name, findings
-			m.add(s)
-			m.progress("      broke %s; found under %s", mutant.breaks, f.name)
+		tr.crowded = h.crowded
+		r.run(func() { tr.suffer(r, binary(t, false)) })
+		last = tr.score
+		last.Findings = append(last.Findings, r.findings...)
+		if shown[h.shows](&last) > 0 {
+			m.found(mutant, f.name, last)
 			return
 		}
 	}
-	t.Errorf("broke %s, and nothing was found under %s", mutant.breaks, f.name)
+	t.Errorf("broke %s, and nothing %s was found under %s; of the last trial: %s %.600s", mutant.breaks, h.shows, f.name, last, last.Findings)
+}
+
+// found notes that a mutant was found, and where.
+func (m *matrix) found(mutant mutant, where string, s score) {
+	s.Fault = mutant.name
+	m.add(s)
+	m.progress("      broke %s; found under %s", mutant.breaks, where)
+}
+
+// failing fails the test unless the test of a package that h names fails with the mutant.
+func (mutant mutant) failing(t *testing.T, h hunt) (s score) {
+	t.Helper()
+	overlay, err := writeOverlay(t.TempDir(), mutant.edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "test", "-count=1", "-overlay="+overlay, "-run=^"+h.test+"$", h.pkg).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--- FAIL: "+h.test) {
+		t.Fatalf("broke %s, and %s of %s does not fail: %v: %.2000s", mutant.breaks, h.test, h.pkg, err, out)
+	}
+	s.find("%.600s", out)
+	return s
+}
+
+func TestEveryMutantIsHunted(t *testing.T) {
+	hunted := make(map[string]bool)
+	for _, h := range hunts {
+		hunted[h.mutant] = true
+		mutantNamed(t, h.mutant)
+		if h.test != "" {
+			continue
+		}
+		faultNamed(t, h.fault)
+		if shown[h.shows] == nil {
+			t.Errorf("%s is to show %q, which no score has", h.mutant, h.shows)
+		}
+	}
+	for _, m := range mutants {
+		if !hunted[m.name] {
+			t.Errorf("nobody looks for %s", m.name)
+		}
+	}
 }
 
 func mutantNamed(t *testing.T, name string) mutant {
@@ -102,42 +196,3 @@ func faultNamed(t *testing.T, name string) fault {
 	}
 	return list[i]
 }
-
-// recorder is a test that notes what is wrong instead of failing. What cleans up after it runs at the end of run.
-type recorder struct {
-	testing.TB
-	mu       sync.Mutex
-	findings []string
-	cleanups []func()
-}
-
-// run runs do in a goroutine that Fatal ends.
-func (r *recorder) run(do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			for _, clean := range slices.Backward(r.cleanups) {
-				clean()
-			}
-		}()
-		do()
-	}()
-	<-done
-}
-
-func (r *recorder) note(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.findings = append(r.findings, text)
-}
-
-func (r *recorder) Cleanup(f func())             { r.cleanups = append(r.cleanups, f) }
-func (r *recorder) Error(args ...any)            { r.note(fmt.Sprint(args...)) }
-func (r *recorder) Errorf(form string, a ...any) { r.note(fmt.Sprintf(form, a...)) }
-func (r *recorder) Fatal(args ...any)            { r.note(fmt.Sprint(args...)); runtime.Goexit() }
-func (r *recorder) Fatalf(form string, a ...any) { r.note(fmt.Sprintf(form, a...)); runtime.Goexit() }
-func (r *recorder) FailNow()                     { runtime.Goexit() }
-func (r *recorder) Failed() bool                 { r.mu.Lock(); defer r.mu.Unlock(); return len(r.findings) > 0 }
-func (r *recorder) Log(...any)                   {}
-func (r *recorder) Logf(string, ...any)          {}
