@@ -24,6 +24,7 @@ var (
 	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses")
 	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
 	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
+	torturePage    = flag.Bool("page", false, "no trials: only makes the page in the folder of --write anew, of the results that lie there")
 	tortureWrite   = flag.String("write", "", "a folder, docs for the page itself, that the matrix is written to, as Markdown and as JSON; rows that are not run stay")
 )
 
@@ -37,6 +38,15 @@ func TestTorture(t *testing.T) {
 		*tortureSeed = uint64(time.Now().UnixNano() % 1_000_000)
 	}
 	checkResultsFolder(t)
+	if *torturePage {
+		if *tortureWrite == "" {
+			t.Fatal("--page: name the folder with --write")
+		}
+		if err := writePage(resultsFolder()); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	if *tortureMutants {
 		*tortureShort = true
 		mutantTorture(t)
