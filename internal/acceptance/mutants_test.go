@@ -142,7 +142,8 @@ const (
 			"\t\tl.broken = l.broken || err != nil && f.stamped != nil\n\t\tif err == nil || remedyFor(err) == done || f.stamped != nil {\n"},
 	}},
 	{"nats-error-is-ack", "1: a message that JetStream has refused, or not answered to, counts as acknowledged", []edit{
-		{"sink/jetstream/fly.go", "\t\tf.call.rewind(f.index, f.state == waiting || f.answer.unsure)\n", "\t\tf.call.acked(f.index, f.predicted, false)\n"},
+		{"sink/jetstream/fly.go", "\t\tf.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)\n",
+			"\t\t_ = told\n\t\tf.call.acked(f.index, f.predicted, false)\n"},
 	}},
 	{"end-is-ack", "1: what was not acknowledged when a publish is cancelled counts as acknowledged", []edit{
 		{publisherFile, "\t\tp.note(left, &outcome)\n", "\t\tp.note(left, &outcome)\n\t\tif err != nil {\n\t\t\treturn nil, nil\n\t\t}\n"},
