@@ -39,8 +39,9 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 		l.pace.broken(l, w.since, time.Now())
 	}
 	l.doubt = false
+	l.replicated = info.Config.Replicas > 1
 	r := &run{
-		lane: l, wire: w, stream: stream, fenced: !l.pace.unfenced, flights: l.ring, head: l.token, tail: l.token, window: 1,
+		lane: l, wire: w, stream: stream, fenced: !l.pace.unfenced && !l.replicated, flights: l.ring, head: l.token, tail: l.token, window: 1,
 		busy: make(map[string]struct{}), last: info.State.LastSeq,
 		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
 	}
@@ -166,6 +167,8 @@ func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64
 		l.progress(f.call)
 	}
 	if removed {
+		// What came between them and the end nobody can tell.
+		ours = last
 		for _, f := range l.suspects[low:n] {
 			f.call.rewind(f.index, true)
 		}

@@ -58,6 +58,16 @@
 // restart of the bridge, are published unfenced, too: each would end a fenced run. When nobody else has written for 5 s and no
 // repeat has come for a while, fences are taken up again.
 //
+// # Streams with several replicas
+//
+// They are published to unfenced, always. nats-server 2.15 compares the expected id only when a message that its leader has accepted is
+// applied; where that fails, each replica takes it for a fault of its own and stops the stream until servers are restarted
+// (applyStreamMsgOp and monitorStream in server/jetstream_cluster.go). One message of somebody else among fenced ones is enough. A
+// stream that is given replicas while it is published to gets no fences after at most 30 s.
+//
+// Two processes must not publish the same events to one stream at the same time: one's message in the place of the other's would open a
+// fence.
+//
 // # Faults
 //
 // A refusal holds up the calls it belongs to, with a back-off of 50 ms to 2 s, while other calls go on. A missing stream, a
@@ -72,7 +82,8 @@
 //
 // # Rights
 //
-// Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and $JS.API.STREAM.MSG.GET.<stream>, on
+// Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and $JS.API.STREAM.MSG.GET.<stream> (with
+// allow_direct $JS.API.DIRECT.GET.<stream> in its place), on
 // $JS.API.STREAM.NAMES where no stream is configured, on $JS.API.STREAM.CREATE.<stream> where it is to be created, and to
 // subscribe to _INBOX.>. To Recall it needs to publish on $JS.API.CONSUMER.> too.
 package jetstream

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"bridge/internal/backoff"
 )
 
 // fly sends and takes answers until the run is over and everything under way is answered, or the connection goes, or no
@@ -52,11 +54,21 @@ func (r *run) inquire(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
-	if there, _, err := holds(ctx, r.stream, r.flight(r.tail-1)); err == nil && there {
-		r.settleBefore(r.tail)
-		r.advance()
+	// The server answers requests beside what it still has to store.
+	for until := time.Now().Add(unreadFor); ; {
+		there, gone, err := holds(ctx, r.stream, r.flight(r.tail-1))
+		if err == nil && there {
+			r.settleBefore(r.tail)
+			r.advance()
+		}
+		if there || !gone || r.shut || time.Now().After(until) || backoff.Pause(ctx, unreadFor/50) != nil {
+			return
+		}
 	}
 }
+
+// unreadFor is how long what was sent may take until the stream has it.
+const unreadFor = 250 * time.Millisecond
 
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
@@ -86,11 +98,15 @@ func (r *run) absorb(now time.Time) {
 // limitsAge is how old limits may be by which a message is refused.
 const limitsAge = 100 * time.Millisecond
 
+// fencedFor is how long a fenced run may last: a stream that is given replicas must not be sent fences for long.
+const fencedFor = 30 * time.Second
+
 // admit takes a call. Where old limits refuse a message of it the run ends, and the next one asks for them: somebody may have
 // raised them.
 func (r *run) admit(c *call) {
 	r.lane.calls = append(r.lane.calls, c)
-	if time.Since(r.asked) > limitsAge && c.tooLarge(r.limits) {
+	age := time.Since(r.asked)
+	if age > limitsAge && c.tooLarge(r.limits) || r.fenced && age > fencedFor {
 		r.over = true
 		return
 	}

@@ -28,6 +28,8 @@ type lane struct {
 	suspects []flight
 	// doubt: a fence of the last run was shut, and whether by somebody else's message the suspects tell.
 	doubt bool
+	// replicated: the stream has several replicas, and takes no fences.
+	replicated bool
 	// token is the next one; tokens are never used twice.
 	token uint64
 	// ring and env are memory for the runs.

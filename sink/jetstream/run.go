@@ -258,7 +258,7 @@ func (r *run) advance() {
 func (r *run) follow(f *flight, a ack) {
 	switch {
 	case !r.fenced:
-		if r.lane.pace.acked(a, r.heard) {
+		if r.lane.pace.acked(a, r.heard) && !r.lane.replicated {
 			r.moved, r.over = true, true
 		}
 	case a.duplicate:
@@ -302,7 +302,8 @@ func (r *run) deny(err error, now time.Time) {
 		}
 		if subject := f.call.destination(f.index); subject != "" && strings.Contains(err.Error(), strconv.Quote(subject)) {
 			r.heard = now
-			r.refuse(token, ack{err: fmt.Errorf("grant the user the right to publish on it: %w", err)})
+			// It may be one behind that was meant.
+			r.refuse(token, ack{err: fmt.Errorf("grant the user the right to publish on it: %w", err), unsure: true})
 			return
 		}
 	}
