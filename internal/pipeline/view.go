@@ -44,6 +44,7 @@ type aheadBatch struct {
 
 // sight is what one row says about its entity, and what is known about that.
 type sight struct {
+	row     uint64
 	entity  []byte
 	state   [16]byte
 	deleted bool
@@ -58,6 +59,9 @@ func newView() *view {
 // reads.
 func (s *sight) decide() (op event.Op, news bool) {
 	switch {
+	case s.deleted && s.known.Fate == checkpoint.Gone:
+		// Its entity is deleted. That a row comes back is seen where the database was killed, and has forgotten a delete that could be read.
+		return event.Deleted, s.known.Row != s.row
 	case s.deleted:
 		return event.Deleted, s.known.Fate != checkpoint.Tombstone
 	case s.known.Fate == checkpoint.Live:
@@ -87,7 +91,7 @@ func (s *Shard) sight(ctx context.Context, records []source.Record) error {
 		}
 		start := len(v.entities)
 		v.entities = append(v.entities, seen.Entity...)
-		v.sights = append(v.sights, sight{entity: v.entities[start:], state: seen.State, deleted: seen.Deleted})
+		v.sights = append(v.sights, sight{row: record.ID, entity: v.entities[start:], state: seen.State, deleted: seen.Deleted})
 	}
 	// The arena may have moved while it grew.
 	start := 0
