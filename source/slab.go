@@ -5,7 +5,16 @@ type slab[T any] struct {
 	// current is filled, full holds those filled before it, and free those to be filled next. None of them moves.
 	current    []T
 	full, free [][]T
+	// high is about the most that was handed out lately.
+	high int
 }
+
+const (
+	// highFalls is the part of high by which it falls with each reset: by half within a dozen.
+	highFalls = 16
+	// leastKept is the part of what may be kept that is kept however little is used.
+	leastKept = 8
+)
 
 // take returns n zero values, or n with what they held before where reset did not wipe them. A new array has room for size of them.
 func (s *slab[T]) take(n, size int) []T {
@@ -31,14 +40,18 @@ func (s *slab[T]) next(n, size int) {
 	s.current = make([]T, 0, max(n, size))
 }
 
-// reset takes back all that was handed out, and keeps arrays of up to keep values in all.
+// reset takes back all that was handed out, and keeps arrays of up to keep values in all, and of no more than twice what was handed out
+// lately, save for an eighth of keep.
 func (s *slab[T]) reset(keep int, wipe bool) {
 	if s.current != nil {
 		s.full = append(s.full, s.current)
 	}
-	for _, array := range s.free {
-		keep -= cap(array)
+	used := 0
+	for _, array := range s.full {
+		used += len(array)
 	}
+	s.high = max(used, s.high-s.high/highFalls)
+	keep = s.shrink(min(keep, max(2*s.high, keep/leastKept)))
 	for i, array := range s.full {
 		if s.full[i] = nil; cap(array) > keep {
 			continue
@@ -50,6 +63,20 @@ func (s *slab[T]) reset(keep int, wipe bool) {
 		s.free = append(s.free, array[:0])
 	}
 	s.full, s.current = s.full[:0], nil
+}
+
+// shrink drops free arrays until those that stay have up to keep values, and returns how many more may stay.
+func (s *slab[T]) shrink(keep int) (rest int) {
+	kept := s.free[:0]
+	for _, array := range s.free {
+		if cap(array) <= keep {
+			keep -= cap(array)
+			kept = append(kept, array)
+		}
+	}
+	clear(s.free[len(kept):])
+	s.free = kept
+	return keep
 }
 
 // empty reports whether the next take has to allocate.
