@@ -4,20 +4,19 @@ import (
 	"context"
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
+	"syscall"
 	"time"
 )
 
 const (
-	// interval is the time from one look at the collector's cost to the next.
+	// interval is the time from one look at the process's CPU time to the next.
 	interval = 5 * time.Second
-	// most and least are the bounds of GOGC: most is Go's default, below least the cost grows faster than the memory falls.
-	most, least = 100, 50
-	// cheap and dear are shares of one core. Half the percent is about twice the cost: what is cheap is far from dear after the step.
-	cheap, dear = 0.02, 0.08
-	// first is what the cost is taken for at the start: a backlog is often there from then on.
-	first = 2 * cheap
-	// weight is what one look counts for in the mean, so that one collection of a large heap in a while is not a dear one.
+	// busy and quiet are the values of GOGC: busy is Go's default, with less than quiet the cost grows faster than the memory falls.
+	busy, quiet = 100, 50
+	// much and little are shares of one core. A process that uses little spends no more than some hundredths of a core on the collector
+	// with either value.
+	much, little = 0.5, 0.25
+	// weight is what one look counts for in the mean, so that to catch up for ten seconds makes no busy process.
 	weight = 0.25
 )
 
@@ -27,28 +26,29 @@ func Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	p := pace{percent: most, share: first}
+	// A backlog is often there from the start.
+	p := pace{percent: busy, share: much}
 	defer debug.SetGCPercent(debug.SetGCPercent(p.percent))
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for cost, at := spent(), time.Now(); ; {
+	for used, at := spent(), time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 		total, now := spent(), time.Now()
-		if before := p.percent; p.look((total-cost)/now.Sub(at).Seconds()) != before {
+		if before := p.percent; p.look((total-used)/now.Sub(at).Seconds()) != before {
 			debug.SetGCPercent(p.percent)
 		}
-		cost, at = total, now
+		used, at = total, now
 	}
 }
 
 // pace is how often the collector runs.
 type pace struct {
 	percent int
-	// share is the share of one core that the collector has taken, a moving mean.
+	// share is the share of one core that the process uses, a moving mean.
 	share float64
 }
 
@@ -56,18 +56,17 @@ type pace struct {
 func (p *pace) look(share float64) int {
 	p.share += weight * (share - p.share)
 	switch {
-	case p.share > dear:
-		p.percent = min(2*p.percent, most)
-	case p.share < cheap:
-		p.percent = max(p.percent/2, least)
+	case p.share > much:
+		p.percent = busy
+	case p.share < little:
+		p.percent = quiet
 	}
 	return p.percent
 }
 
-// spent returns the CPU-seconds that the collector has taken since the start of the process. Marking on cores that have nothing else to
-// do is among them: in a container they belong to somebody. The runtime counts them up at the end of each collection.
+// spent returns the CPU-seconds that the process has used. It does not fail on Unix: its arguments are good.
 func spent() float64 {
-	sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
-	metrics.Read(sample)
-	return sample[0].Value.Float64()
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
 }

@@ -15,12 +15,13 @@ func TestLook(t *testing.T) {
 		mean, share float64
 		want        int
 	}{
-		{"what costs nothing is made twice as often", 100, 0, 0, 50},
-		{"but not without end", 50, 0, 0, 50},
-		{"what costs something stays", 50, 0.04, 0.04, 50},
-		{"one collection of a large heap changes nothing", 50, 0.024, 0.24, 50},
-		{"what costs much is made half as often, as by default", 50, 0.04, 0.8, 100},
-		{"and no further", 100, 0.5, 0.5, 100},
+		{"who does nothing is collected more often", busy, 0.3, 0, quiet},
+		{"and goes on so", quiet, 0, 0, quiet},
+		{"who does something stays as he was", quiet, 0.4, 0.4, quiet},
+		{"however that is", busy, 0.4, 0.4, busy},
+		{"who catches up for a while stays quiet", quiet, 0.1, 1, quiet},
+		{"who has much to do is collected as by default", quiet, 0.4, 1, busy},
+		{"and stays so with more cores", busy, 1.5, 2, busy},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := pace{c.percent, c.mean}
@@ -31,18 +32,11 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A load whose cost falls by half with twice the percent finds a percent and stays there.
-func TestASteadyLoadComesToRest(t *testing.T) {
-	for cost := 0.0001; cost < 0.5; cost *= 1.1 {
-		p, last := pace{percent: most, share: first}, 0
-		for i := range 200 {
-			before := p.percent
-			if p.look(cost*most/float64(before)) != before {
-				last = i
-			}
-		}
-		if last > 20 {
-			t.Errorf("a load of %.4f cores at the default changes the percent at look %d", cost, last)
+func TestSpentGrowsWithWork(t *testing.T) {
+	before, patience := spent(), time.Now().Add(time.Minute)
+	for spent() <= before {
+		if time.Now().After(patience) {
+			t.Fatalf("%g CPU-seconds a minute long", before)
 		}
 	}
 }
