@@ -67,7 +67,7 @@ MariaDB, Kafka and NATS are real servers, with one exception: the three brokers 
 for NATS, three servers of the NATS library in the process of the tests.
 
 The writers keep their own record. The judges read the whole bus with consumers of their own and decode what they find without bridge's code: they
-compare it with that record and with the table. The client libraries below them (franz-go, nats.go) are those that bridge publishes with.
+compare it with that record and with the table. On Kafka they read with franz-go, where bridge publishes with kafka-go; on NATS both use nats.go.
 
 - *lost*: committed rows and states that never came; *other id*: facts that came again as another event; *out of order*: states of an entity
   behind newer ones; *rolled back*: what never was committed; *wrong content*: events that are not what the table had; *false at the end*: entities
