@@ -89,7 +89,7 @@ func TestOrder(t *testing.T) {
 	server := testenv.InProcessNATS(t)
 
 	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
-		cutAgainAndAgain(t, server, 5000)
+		cutAgainAndAgain(t, server, 15_000)
 	})
 
 	t.Run("what was stored without an answer is found even when its id is forgotten", func(t *testing.T) {
