@@ -33,14 +33,15 @@ type fence struct {
 type envelope struct {
 	msg     nats.Msg
 	headers sink.Headers
-	// common are the headers that every message has, in the order of sink.Message.EachHeader; next is the one that comes next.
-	common []header
+	// common are the values of the headers that every message has, in the order of sink.Message.EachHeader; next is the one that comes next.
+	// A change of a value needs no look into the map.
+	common [][]string
 	next   int
-	// What follows are those of the server.
+	// What follows are the headers of the server.
 	id, stream, lastID, lastSequence header
 }
 
-// header is one header of msg. A change of its value needs no look into the map.
+// header is a header of the server, which not every message has.
 type header struct {
 	name  string
 	value []string
@@ -75,11 +76,10 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 // add sets the next of the common headers.
 func (e *envelope) add(name, value string) {
 	if e.next == len(e.common) {
-		h := header{name: name, value: make([]string, 1)}
-		e.msg.Header[name] = h.value
-		e.common = append(e.common, h)
+		e.common = append(e.common, make([]string, 1))
+		e.msg.Header[name] = e.common[e.next]
 	}
-	e.common[e.next].value[0] = value
+	e.common[e.next][0] = value
 	e.next++
 }
 
