@@ -51,9 +51,11 @@ func (s *slab[T]) reset(keep int, wipe bool) {
 		used += len(array)
 	}
 	s.high = max(used, s.high-s.high/highFalls)
-	keep = s.shrink(min(keep, max(2*s.high, keep/leastKept)))
-	for i, array := range s.full {
-		if s.full[i] = nil; cap(array) > keep {
+	keep = min(keep, max(2*s.high, keep/leastKept))
+	all := append(s.free, s.full...)
+	s.free = all[:0]
+	for _, array := range all {
+		if cap(array) > keep {
 			continue
 		}
 		keep -= cap(array)
@@ -62,21 +64,9 @@ func (s *slab[T]) reset(keep int, wipe bool) {
 		}
 		s.free = append(s.free, array[:0])
 	}
+	clear(all[len(s.free):])
+	clear(s.full)
 	s.full, s.current = s.full[:0], nil
-}
-
-// shrink drops free arrays until those that stay have up to keep values, and returns how many more may stay.
-func (s *slab[T]) shrink(keep int) (rest int) {
-	kept := s.free[:0]
-	for _, array := range s.free {
-		if cap(array) <= keep {
-			keep -= cap(array)
-			kept = append(kept, array)
-		}
-	}
-	clear(s.free[len(kept):])
-	s.free = kept
-	return keep
 }
 
 // empty reports whether the next take has to allocate.
