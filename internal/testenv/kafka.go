@@ -191,7 +191,7 @@ func (s *KafkaServer) Kill() { s.server.kill() }
 func (s *KafkaServer) Stop() { s.server.stop() }
 
 // Pause makes a broker of StartKafka stand still, as a host without CPU time does: connections stay open, nothing answers.
-func (s *KafkaServer) Pause() { s.server.signal(syscall.SIGSTOP) }
+func (s *KafkaServer) Pause() { s.server.pause() }
 
 // Resume ends Pause.
 func (s *KafkaServer) Resume() { s.server.signal(syscall.SIGCONT) }

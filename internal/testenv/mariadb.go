@@ -190,7 +190,7 @@ func (s *MariaDBServer) Kill() { s.server.kill() }
 func (s *MariaDBServer) Stop() { s.server.stop() }
 
 // Pause makes a server of StartMariaDB stand still, as a host without CPU time does: connections stay open, nothing answers.
-func (s *MariaDBServer) Pause() { s.server.signal(syscall.SIGSTOP) }
+func (s *MariaDBServer) Pause() { s.server.pause() }
 
 // Resume ends Pause.
 func (s *MariaDBServer) Resume() { s.server.signal(syscall.SIGCONT) }

@@ -176,7 +176,7 @@ func (s *NATSServer) Kill() { s.server.kill() }
 func (s *NATSServer) Stop() { s.server.stop() }
 
 // Pause makes a server of StartNATS stand still, as a host without CPU time does: connections stay open, nothing answers.
-func (s *NATSServer) Pause() { s.server.signal(syscall.SIGSTOP) }
+func (s *NATSServer) Pause() { s.server.pause() }
 
 // Resume ends Pause.
 func (s *NATSServer) Resume() { s.server.signal(syscall.SIGCONT) }

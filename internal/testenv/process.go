@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -84,6 +85,31 @@ func (p *process) signal(sig syscall.Signal) {
 	if p.running() {
 		_ = syscall.Kill(p.cmd.Process.Pid, sig)
 	}
+}
+
+// pause stops the process (SIGSTOP) and returns when each of its threads stands still, after 10 s at the latest: the kernel leaves it to
+// one of the threads to stop the others, and until that one has its turn on a busy machine the process goes on answering.
+func (p *process) pause() {
+	p.signal(syscall.SIGSTOP)
+	for deadline := time.Now().Add(10 * time.Second); p.running() && !p.stopped() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// stopped reports whether each thread of the process is stopped by a signal, as proc_pid_stat(5) tells it.
+func (p *process) stopped() bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		// The state is the word after the name, which may itself hold parentheses.
+		if state := stat[bytes.LastIndexByte(stat, ')')+1:]; err != nil || !bytes.HasPrefix(state, []byte(" T ")) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *process) running() bool {
