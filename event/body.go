@@ -55,7 +55,7 @@ func (e *Encoder) appendBody(dst []byte, ev *Event, f finding, id [16]byte) ([]b
 	dst = append(dst, `{"meta":{"id":"`...)
 	at := len(dst)
 	dst = appendUUID(dst, id)
-	ev.ID, ev.UUID = e.identity.text(dst[at:]), id
+	ev.ID, ev.UUID = e.identity.texts.Of(dst[at:]), id
 	dst = append(dst, f.kind.head...)
 	moment := ev.Time
 	if ev.FromClock {

@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"strings"
+
+	"bridge/internal/texts"
 )
 
 // uuidLen is the length of the text of a UUID.
@@ -20,12 +21,9 @@ type identity struct {
 	name []byte
 	// fixed is how much of name is the same for every event.
 	fixed int
-	// texts holds ids as text, many in one allocation.
-	texts strings.Builder
+	// texts holds ids as text.
+	texts texts.Texts
 }
-
-// textsBytes is the size of the memory that the texts of ids share: who keeps one keeps so much.
-const textsBytes = 4 << 10
 
 // fact is what an event says, as far as it tells events apart.
 type fact struct {
@@ -61,18 +59,6 @@ func (s *identity) id(f fact) [16]byte {
 	id[6] = id[6]&0x0f | 0x50
 	id[8] = id[8]&0x3f | 0x80
 	return id
-}
-
-// text returns id, the text of one, as a string that stays as it is.
-func (s *identity) text(id []byte) string {
-	if s.texts.Cap()-s.texts.Len() < len(id) {
-		// The strings before keep the memory that they are in.
-		s.texts.Reset()
-		s.texts.Grow(textsBytes)
-	}
-	start := s.texts.Len()
-	s.texts.Write(id)
-	return s.texts.String()[start:]
 }
 
 // appendSized appends text led by its length.

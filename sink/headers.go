@@ -2,8 +2,9 @@ package sink
 
 import (
 	"strconv"
-	"strings"
 	"time"
+
+	"bridge/internal/texts"
 )
 
 // Headers of every message, on every bus. What may differ between two sends of the same event is here and never in the
@@ -50,17 +51,11 @@ func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) 
 type Headers struct {
 	time    time.Time
 	at      string
-	numbers strings.Builder
-	digits  [maxDigits]byte
+	numbers texts.Texts
+	digits  [20]byte
 }
 
-const (
-	// maxDigits is the length of the highest number, numbersBytes the size of the memory that numbers share.
-	maxDigits    = 20
-	numbersBytes = 2 << 10
-)
-
-// Each calls yield as m.EachHeader does. The values may be kept, each holds at most 2 KiB.
+// Each calls yield as m.EachHeader does. The values may be kept, each holds at most 4 KiB.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	if h.at == "" || !m.Time.Equal(h.time) {
 		h.time, h.at = m.Time, publishedAt(m.Time)
@@ -70,12 +65,5 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 
 // Number returns n in decimal digits. What it returned stays as it is.
 func (h *Headers) Number(n uint64) string {
-	if h.numbers.Cap()-h.numbers.Len() < maxDigits {
-		// The strings before keep the memory that they are in.
-		h.numbers.Reset()
-		h.numbers.Grow(numbersBytes)
-	}
-	start := h.numbers.Len()
-	h.numbers.Write(strconv.AppendUint(h.digits[:0], n, 10))
-	return h.numbers.String()[start:]
+	return h.numbers.Of(strconv.AppendUint(h.digits[:0], n, 10))
 }

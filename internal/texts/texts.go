@@ -1,0 +1,23 @@
+package texts
+
+import "strings"
+
+// sharedBytes is the size of the memory that strings share: who keeps one keeps so much.
+const sharedBytes = 4 << 10
+
+// Texts makes strings that share memory, most often 4 KiB. It serves one goroutine; the zero value is ready; it must not be copied.
+type Texts struct {
+	b strings.Builder
+}
+
+// Of returns text as a string that stays as it is.
+func (t *Texts) Of(text []byte) string {
+	if t.b.Cap()-t.b.Len() < len(text) {
+		// The strings before keep the memory that they are in.
+		t.b.Reset()
+		t.b.Grow(max(sharedBytes, len(text)))
+	}
+	start := t.b.Len()
+	t.b.Write(text)
+	return t.b.String()[start:]
+}
