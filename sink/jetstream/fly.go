@@ -182,7 +182,7 @@ func (r *run) end() {
 func (r *run) judge(cause *flight) {
 	l := r.lane
 	foreign := cause != nil && cause.state == refused && cause.answer.fenceBroken() && !r.sawDup
-	l.pace.ended(r, foreign, time.Now(), l.options.Logger)
+	l.pace.ended(r, foreign, time.Now())
 	switch {
 	case cause == nil, foreign:
 	case cause.state == waiting:

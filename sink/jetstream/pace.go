@@ -1,9 +1,6 @@
 package jetstream
 
-import (
-	"log/slog"
-	"time"
-)
+import "time"
 
 // When a lane gives up its fences and when it takes them up again.
 const (
@@ -30,7 +27,7 @@ type pace struct {
 }
 
 // ended draws the conclusions from a run. foreign says that somebody else's message ended it.
-func (p *pace) ended(r *run, foreign bool, now time.Time, logger *slog.Logger) {
+func (p *pace) ended(r *run, foreign bool, now time.Time) {
 	p.next = 0
 	if r.stored >= littleProgress {
 		p.breaks = 0
@@ -38,7 +35,7 @@ func (p *pace) ended(r *run, foreign bool, now time.Time, logger *slog.Logger) {
 	switch {
 	case r.moved:
 		p.unfenced = false
-		logger.Debug("publishing with fences again", "stream", r.lane.name)
+		r.lane.options.Logger.Debug("publishing with fences again", "stream", r.lane.name)
 	case r.fenced && r.sawDup:
 		// Repeats come in series, after a restart; each of them would end a fenced run.
 		p.unfenced, p.clean = true, 0
