@@ -134,7 +134,7 @@ func alter(body []byte) {
 
 const (
 	messageBytes`},
-		{batchFile, "\t\"sync\"\n", "\t\"bytes\"\n\t\"sync\"\n\t\"sync/atomic\"\n"},
+		{batchFile, "\t\"sync\"\n", "\t\"sync\"\n\t\"sync/atomic\"\n"},
 		{batchFile, "\tb.messages = append(b.messages, sink.Message{\n", "\talter(e.Body)\n\tb.messages = append(b.messages, sink.Message{\n"},
 	}},
 	{"kafka-error-is-ack", "1: a batch that Kafka has refused, or not answered to, counts as acknowledged", []edit{

@@ -12,8 +12,7 @@ func (s *Shard) stable(at source.Age) []source.Record {
 	hold := s.opts.GapPolicy == source.GapHold
 	kept := s.kept[:0]
 	for _, record := range s.page.Records {
-		created, resolution := s.created(s.page, record)
-		if s.window.Stable(record.ID, created, resolution, at) {
+		if s.isStable(s.page, record, at) {
 			kept = append(kept, record)
 			continue
 		}
@@ -24,6 +23,16 @@ func (s *Shard) stable(at source.Age) []source.Record {
 	}
 	s.kept = kept
 	return kept
+}
+
+// isStable reports whether the record of page is old enough. CREATED is read of those alone whose id was not seen long enough ago: of
+// a backlog of none.
+func (s *Shard) isStable(page *source.Page, record source.Record, at source.Age) bool {
+	if s.window.Stable(record.ID, time.Time{}, 0, at) {
+		return true
+	}
+	created, resolution := s.created(page, record)
+	return s.window.Stable(record.ID, created, resolution, at)
 }
 
 // hold notes a record that stays behind unpublished, for the lag.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type batch struct {
 	made time.Time
 	// oldest is the host's time at which the oldest record had the age zero.
 	oldest time.Time
+	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it has none.
+	oldestCreated []byte
 	// readAt is set when a message of the tail carries the database's clock as its time, readThrough is the last such row:
 	// both must be saved before the publish.
 	readAt      time.Time
@@ -147,10 +150,20 @@ func (b *batch) recycle() {
 	batches.Put(b)
 }
 
-// born notes the host's time at which a record had the age zero.
-func (b *batch) born(at time.Time) {
-	if b.oldest.IsZero() || at.Before(b.oldest) {
-		b.oldest = at
+// born notes the host's time at which a record of page had the age zero, if it is the oldest of the batch. CREATED in its normal form
+// orders as the moments do (but in the hour that the zone's clock shows twice), so that it is read as a time of the oldest alone.
+func (b *batch) born(s *Shard, page *source.Page, record source.Record) {
+	i := page.Columns.Created
+	if i >= 0 && b.oldestCreated != nil && bytes.Compare(record.Values[i], b.oldestCreated) >= 0 {
+		return
+	}
+	at := s.bornAt(page, record, b.made)
+	if !b.oldest.IsZero() && !at.Before(b.oldest) {
+		return
+	}
+	b.oldest = at
+	if i >= 0 && page.Columns.List[i].IsTime(record.Values[i]) {
+		b.oldestCreated = record.Values[i]
 	}
 }
 

@@ -176,7 +176,7 @@ func (s *Shard) holdYoung(at source.Age) {
 		if !s.gaps.ledger.Missing(record.ID) {
 			continue
 		}
-		if created, resolution := s.created(late, record); !s.window.Stable(record.ID, created, resolution, at) {
+		if !s.isStable(late, record, at) {
 			s.gaps.ledger.Young(record.ID)
 			s.hold(late, record)
 			continue

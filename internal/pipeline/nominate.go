@@ -166,7 +166,7 @@ func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *source.Page, or
 	}
 	b.journal = true
 	for _, record := range page.Records {
-		b.born(s.bornAt(page, record, b.made))
+		b.born(s, page, record)
 		if _, err := b.add(s, event.Row{Record: record, Read: page.Now}, origin); err != nil {
 			return err
 		}

@@ -256,7 +256,7 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Recor
 	}
 	b.makeRoom(s, len(records))
 	for _, record := range records {
-		b.born(s.bornAt(s.page, record, b.made))
+		b.born(s, s.page, record)
 		row := event.Row{Record: record, Read: s.page.Now}
 		if reading.Covers(record.ID) {
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
@@ -279,7 +279,7 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *source.Page) err
 		return s.encodeStates(ctx, b, late, late.Records, sink.FromLate, func(id uint64) { s.filled = append(s.filled, id) })
 	}
 	for _, record := range late.Records {
-		b.born(s.bornAt(late, record, b.made))
+		b.born(s, late, record)
 		e, err := b.add(s, event.Row{Record: record, Read: s.readAt(record.ID)}, sink.FromLate)
 		if err != nil {
 			return err

@@ -195,7 +195,7 @@ func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out ch
 			return nil
 		}
 		record := page.Records[0]
-		b.born(s.bornAt(page, record, b.made))
+		b.born(s, page, record)
 		e, same := s.makeAgain(b, event.Row{Record: record, Read: r.letter.Time}, r)
 		if !same && e.FromClock && r.letter.Time.IsZero() {
 			// Invariant 4: with the clock of this read each resend would make other bytes under one id.

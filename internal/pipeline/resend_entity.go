@@ -77,7 +77,7 @@ func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Record, one 
 	if r.overtaken(one.known) {
 		return nil
 	}
-	b.born(s.bornAt(page, record, b.made))
+	b.born(s, page, record)
 	op, news := one.decide()
 	if !news {
 		if s.sameAgain(b, page, record, r) {

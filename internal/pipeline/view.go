@@ -244,7 +244,7 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 			done(record.ID)
 			continue
 		}
-		b.born(s.bornAt(page, record, b.made))
+		b.born(s, page, record)
 		row := event.Row{Record: record, State: one.state, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
 		if op == event.Modified {
 			row.Op = op
