@@ -24,12 +24,11 @@ type hunt struct {
 
 var hunts = []hunt{
 	{mutant: "drop-one", fault: "connections-killed", shows: "lost"},
-	{mutant: "a-batch-late", fault: "connections-killed", shows: "out of order", crowded: true},
+	// With the window two states of an entity are seldom in batches that follow one another.
+	{mutant: "a-batch-late", fault: "connections-killed", shows: "out of order", crowded: true, env: env{"BRIDGE_STABILITY_WINDOW": "0s"}},
 	{mutant: "save-before-publish", fault: "bridge-killed-without-bus", shows: "lost"},
 	{mutant: "no-resend", fault: "bridge-killed-without-bus", shows: "out of order"},
 	{mutant: "trust-the-scan", fault: "connections-killed", shows: "false at the end"},
-	{mutant: "broken-read-is-whole", fault: "results-cut", shows: "false at the end",
-		env: env{"BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL": "1s", "BRIDGE_RECONCILE_MAX_DELETES": "100%"}},
 	{mutant: "other-id-again", fault: "killed-before-save", bus: "kafka", shows: "other id"},
 	{mutant: "read-uncommitted", fault: "connections-killed", shows: "rolled back"},
 	{mutant: "no-ledger", fault: "connections-killed", shows: "lost"},
@@ -39,6 +38,8 @@ var hunts = []hunt{
 	{mutant: "nats-error-is-ack", fault: "stream-full", bus: "nats", shows: "lost"},
 	{mutant: "end-is-ack", fault: "bridge-terminated-without-bus", shows: "lost"},
 	{mutant: "saves-late", fault: "bridge-killed", bus: "kafka", shows: "repeated"},
+	// In a trial the next poll reads what a broken result has left out, and what a scan did not find is asked for by key.
+	{mutant: "broken-read-is-whole", test: "TestConnectionKilledInMidResult", pkg: "bridge/source/mysql"},
 	// In a trial the next reconcile publishes what the second cursor has missed.
 	{mutant: "no-look-back", test: "TestLookBack", pkg: "bridge/internal/pipeline"},
 }
