@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"go.etcd.io/bbolt"
@@ -14,23 +15,48 @@ const (
 	rowSize   = 1 + 16
 )
 
-// trees are the two orders in which the view of a shard is kept.
+// trees are the two orders in which the view of a shard is kept, in one transaction. They serve one goroutine.
 type trees struct {
 	key        checkpoint.Key
 	view, rows *bbolt.Bucket
+	// entities is the cursor that get moves about in view: one for all, because each has a stack of its own.
+	entities *bbolt.Cursor
+	// values is the memory of what is put.
+	values *room
 }
 
+// room gives memory for values, which bbolt keeps as they are until the transaction ends, with an allocation for many of them.
+type room struct {
+	left []byte
+	// name is the name that is being put, of which bbolt makes a copy.
+	name []byte
+}
+
+const roomBytes = 16 << 10
+
+// take returns an empty slice with space for n bytes.
+func (r *room) take(n int) []byte {
+	if len(r.left) < n {
+		r.left = make([]byte, max(n, roomBytes))
+	}
+	taken := r.left[:0:n]
+	r.left = r.left[n:]
+	return taken
+}
+
+// makeTrees returns the trees in the bucket of a shard, for a transaction that writes, and plants them where there are none.
 func makeTrees(shard *bbolt.Bucket, key checkpoint.Key) (trees, error) {
-	t := trees{key: key}
-	var err error
-	if t.view, err = shard.CreateBucketIfNotExists([]byte(viewBucket)); err != nil {
-		return t, err
+	view, err := shard.CreateBucketIfNotExists([]byte(viewBucket))
+	if err != nil {
+		return trees{}, err
 	}
-	if t.rows, err = shard.CreateBucketIfNotExists([]byte(rowsBucket)); err == nil {
-		// It grows at its end, where what is split off is not filled any more.
-		t.rows.FillPercent = 0.9
+	rows, err := shard.CreateBucketIfNotExists([]byte(rowsBucket))
+	if err != nil {
+		return trees{}, err
 	}
-	return t, err
+	// It grows at its end, where what is split off is not filled any more.
+	rows.FillPercent = 0.9
+	return openTrees(key, view, rows), nil
 }
 
 // treesOf returns the trees in the bucket of a shard, which may be nil, and whether there are any.
@@ -38,14 +64,21 @@ func treesOf(shard *bbolt.Bucket, key checkpoint.Key) (trees, bool) {
 	if shard == nil {
 		return trees{}, false
 	}
-	t := trees{key: key, view: shard.Bucket([]byte(viewBucket)), rows: shard.Bucket([]byte(rowsBucket))}
-	return t, t.view != nil && t.rows != nil
+	view, rows := shard.Bucket([]byte(viewBucket)), shard.Bucket([]byte(rowsBucket))
+	if view == nil || rows == nil {
+		return trees{}, false
+	}
+	return openTrees(key, view, rows), true
+}
+
+func openTrees(key checkpoint.Key, view, rows *bbolt.Bucket) trees {
+	return trees{key: key, view: view, rows: rows, entities: view.Cursor(), values: new(room)}
 }
 
 // get returns what is known about an entity.
 func (t trees) get(entity []byte) (checkpoint.Known, error) {
-	value := t.view.Get(entity)
-	if value == nil {
+	name, value := t.entities.Seek(entity)
+	if value == nil || !bytes.Equal(name, entity) {
 		return checkpoint.Known{}, nil
 	}
 	return t.known(entity, value)
@@ -74,30 +107,37 @@ func (t trees) putView(c checkpoint.Change) error {
 	if c.Known.Fate == checkpoint.Unknown {
 		return t.view.Delete(c.Entity)
 	}
-	value := checkpoint.AppendKnown(make([]byte, 0, knownSize+sealSize), c.Known)
+	value := checkpoint.AppendKnown(t.values.take(knownSize+sealSize), c.Known)
 	return t.view.Put(c.Entity, sealNamed(value, c.Entity, shardBucket, t.key.Stream, t.key.Shard, viewBucket))
 }
 
 // putRow puts an entity that has a row in the order of rows.
 func (t trees) putRow(c checkpoint.Change) error {
-	name := rowName(c.Known.Row, c.Entity)
-	value := append(make([]byte, 0, rowSize+sealSize), byte(c.Known.Fate))
+	name := t.rowName(c.Known.Row, c.Entity)
+	value := append(t.values.take(rowSize+sealSize), byte(c.Known.Fate))
 	value = append(value, c.Known.State[:]...)
 	return t.rows.Put(name, sealNamed(value, name, shardBucket, t.key.Stream, t.key.Shard, rowsBucket))
 }
 
 // deleteRow removes an entity from the order of rows, if it is there with this row.
-func (t trees) deleteRow(row uint64, entity []byte) error { return t.rows.Delete(rowName(row, entity)) }
+func (t trees) deleteRow(row uint64, entity []byte) error {
+	return t.rows.Delete(t.rowName(row, entity))
+}
+
+// rowName is the name of an entity in the order of rows; it is good until the next one.
+func (t trees) rowName(row uint64, entity []byte) []byte {
+	t.values.name = appendRowName(t.values.name[:0], row, entity)
+	return t.values.name
+}
 
 // hasRow reports whether an entity is in the order of rows.
 func hasRow(k checkpoint.Known) bool {
 	return k.Fate == checkpoint.Live || k.Fate == checkpoint.Tombstone
 }
 
-// rowName is the name of an entity in the order of rows.
-func rowName(row uint64, entity []byte) []byte {
-	name := make([]byte, 0, 8+len(entity))
-	return append(binary.BigEndian.AppendUint64(name, row), entity...)
+// appendRowName appends the name of an entity in the order of rows.
+func appendRowName(dst []byte, row uint64, entity []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, row), entity...)
 }
 
 // entity reads a value in the order of rows; its entity shares memory with name.

@@ -114,7 +114,7 @@ func page(rows []checkpoint.Entity, limit int) int {
 func (v *look) settledRows(after uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, uint64, error) {
 	c := v.trees.rows.Cursor()
 	last, looked := after, 0
-	for name, value := c.Seek(rowName(after+1, nil)); name != nil; name, value = c.Next() {
+	for name, value := c.Seek(appendRowName(nil, after+1, nil)); name != nil; name, value = c.Next() {
 		e, err := v.trees.entity(name, value)
 		if err != nil {
 			return dst, 0, err
