@@ -16,7 +16,7 @@ const (
 	// much and little are shares of one core. A process that uses little spends no more than some hundredths of a core on the collector
 	// with either value.
 	much, little = 0.5, 0.25
-	// weight is what one look counts for in the mean, so that to catch up for ten seconds makes no busy process.
+	// weight is what one look counts for in the mean, so that to catch up for ten seconds makes no busy process, on however many cores.
 	weight = 0.25
 )
 
@@ -54,7 +54,7 @@ type pace struct {
 
 // look takes a share in and returns the percent that follows.
 func (p *pace) look(share float64) int {
-	p.share += weight * (share - p.share)
+	p.share += weight * (min(share, 1) - p.share)
 	switch {
 	case p.share > much:
 		p.percent = busy

@@ -2,7 +2,7 @@ package gcpace
 
 import (
 	"context"
-	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +20,7 @@ func TestLook(t *testing.T) {
 		{"who does something stays as he was", quiet, 0.4, 0.4, quiet},
 		{"however that is", busy, 0.4, 0.4, busy},
 		{"who catches up for a while stays quiet", quiet, 0.1, 1, quiet},
+		{"on however many cores", quiet, 0.1, 8, quiet},
 		{"who has much to do is collected as by default", quiet, 0.4, 1, busy},
 		{"and stays so with more cores", busy, 1.5, 2, busy},
 	} {
@@ -42,7 +43,11 @@ func TestSpentGrowsWithWork(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	percent := func() int { p := debug.SetGCPercent(100); debug.SetGCPercent(p); return p }
+	percent := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
 	start := func(t *testing.T) (stop func()) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var run sync.WaitGroup
