@@ -26,7 +26,7 @@ type batch struct {
 	made time.Time
 	// oldest is the host's time at which the oldest record had the age zero.
 	oldest time.Time
-	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it has none.
+	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it has none, and once the page is done.
 	oldestCreated []byte
 	// readAt is set when a message of the tail carries the database's clock as its time, readThrough is the last such row:
 	// both must be saved before the publish.
@@ -151,7 +151,8 @@ func (b *batch) recycle() {
 }
 
 // born notes the host's time at which a record of page had the age zero, if it is the oldest of the batch. CREATED in its normal form
-// orders as the moments do (but in the hour that the zone's clock shows twice), so that it is read as a time of the oldest alone.
+// orders as the moments do, so that it is read as a time of the oldest alone. For the lag it is good enough that an hour which the zone's
+// clock shows twice or skips has another order, and that what is no time and sorts behind the oldest is taken for younger.
 func (b *batch) born(s *Shard, page *source.Page, record source.Record) {
 	i := page.Columns.Created
 	if i >= 0 && b.oldestCreated != nil && bytes.Compare(record.Values[i], b.oldestCreated) >= 0 {
@@ -161,8 +162,8 @@ func (b *batch) born(s *Shard, page *source.Page, record source.Record) {
 	if !b.oldest.IsZero() && !at.Before(b.oldest) {
 		return
 	}
-	b.oldest = at
-	if i >= 0 && page.Columns.List[i].IsTime(record.Values[i]) {
+	b.oldest, b.oldestCreated = at, nil
+	if created, _ := s.created(page, record); !created.IsZero() {
 		b.oldestCreated = record.Values[i]
 	}
 }

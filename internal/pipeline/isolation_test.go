@@ -95,6 +95,18 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("lag %s of rows that are years old", lag)
 		}
 	})
+	t.Run("the oldest row counts, whatever stands in CREATED of those before it", func(t *testing.T) {
+		b := newBench(t)
+		for _, created := range []string{"0001-01-01 00:00:00.000000", "0000-00-00 00:00:00.000000", "2999-01-01 00:00:00.000000", old} {
+			b.table.Insert("x", created)
+		}
+		b.bus.Reject(refuseAll)
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == pipeline.Stopped })
+		if lag := s.Status().Lag; lag < 24*time.Hour {
+			t.Errorf("lag %s of a row that is years old", lag)
+		}
+	})
 	t.Run("lag is not zero while a backlog drains", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.BatchRows = 1

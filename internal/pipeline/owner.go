@@ -275,6 +275,8 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Recor
 }
 
 func (s *Shard) encodeLate(ctx context.Context, b *batch, late *source.Page) error {
+	// The late page may have been read long after the other, when the source was away in between: its ages are others.
+	b.oldestCreated = nil
 	if s.view != nil {
 		return s.encodeStates(ctx, b, late, late.Records, sink.FromLate, func(id uint64) { s.filled = append(s.filled, id) })
 	}
@@ -315,6 +317,7 @@ func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
 
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
 func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
+	b.oldestCreated = nil
 	s.status.queue(b.oldest)
 	s.learn(b)
 	if s.view != nil {
