@@ -78,7 +78,8 @@ func (s *Shard) nominate(ctx context.Context, n *nomination) error {
 	}
 	select {
 	case <-n.settled:
-		return nil
+		// What whoever asked has left is settled, too, and not done.
+		return context.Cause(ctx)
 	case <-life.ended:
 		return errNotRunning
 	case <-ctx.Done():
