@@ -66,8 +66,8 @@ stream whose transactions stay open for up to 3 s, are rolled back and burn ids,
 MariaDB, Kafka and NATS are real servers, with one exception: the three brokers of ´leader-moved´ are, for Kafka, the fake of its client library and,
 for NATS, three servers of the NATS library in the process of the tests.
 
-The writers keep their own record. The judges read the whole bus with consumers of their own and decode what they find without bridge's code: they
-compare it with that record and with the table. On Kafka they read with franz-go, where bridge publishes with kafka-go; on NATS both use nats.go.
+The writers keep their own record. The judges read the whole bus with consumers of their own and decode what they find without bridge's code, of which they have the
+schemas alone: they compare it with that record and with the table. On Kafka they read with franz-go, where bridge publishes with kafka-go; on NATS both use nats.go.
 
 - *lost*: committed rows and states that never came; *other id*: facts that came again as another event; *out of order*: states of an entity
   behind newer ones; *rolled back*: what never was committed; *wrong content*: events that are not what the table had; *false at the end*: entities
@@ -78,7 +78,7 @@ compare it with that record and with the table. On Kafka they read with franz-go
   bytes, because ´CREATED´ or ´MODIFIED´ of the row, which no id covers, was written meanwhile. *Orphans* are events that a bus which was emptied
   took before bridge noticed: each follows on one that is gone from the bus, and all is announced anew behind it.
 - *repeated*: messages that the bus stored once more, with the same id and the same bytes. Only an end of bridge or of the bus before they had
-  agreed on a batch (SIGKILL, a failing disk, a stream that stops), an older checkpoint, and a bus that was emptied or restored bring them. JetStream drops
+  agreed on a batch (SIGKILL, SIGTERM whose time ran out, a failing disk, a stream that stops), an older checkpoint, and a bus that was emptied or restored bring them. JetStream drops
   them, unless it has lost what they repeat. *of ≤ n*: bridge may repeat so many, which is the number of cuts × the batches of both streams that can
   be published and not yet saved × ´BRIDGE_BATCH_ROWS´; more is a failure.
 - *recovery*: from the end of the harm until all that was committed before it is on the bus and bridge is ready.
@@ -147,8 +147,8 @@ func (s *soaks) table(b *bytes.Buffer) {
 const soakHead = `
 ### Soak
 
-One program a bus, with both streams, under load all the time, and every ten seconds one of the faults that pass by themselves, by chance:
-` + "`make torture ARGS='--for 30m'`" + `. The last three figures are medians over the fifth minute and over the last one.
+One program a bus, with both streams, under load all the time, and one of the faults that pass by themselves after the other, by chance, in their short
+form, ten seconds apart or as soon as the last one has ended: ` + "`make torture ARGS='--for 30m'`" + `. The last three figures are medians over the fifth minute and over the last one.
 
 | bus | run | time | rows | rows/s | faults | lost | other id | out of order | rolled back | wrong content | false at the end | repeated | RssAnon | goroutines | open files | |
 |---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|---|---|---|

@@ -19,7 +19,7 @@ func (r *Report) Markdown(folder string) string {
 		}
 		b.WriteString(name + " " + r.Servers[name])
 	}
-	fmt.Fprintf(&b, ". The load before the run was %.1f; the run took %.0f minutes. Medians, and in brackets the lowest and the highest round.\n",
+	fmt.Fprintf(&b, ". The load before the run was %.1f; the run took %.0f minutes. Medians, and in brackets the lowest and the highest round; without brackets it is one measurement.\n",
 		r.Load, r.Took/60)
 	drawings := r.drawings()
 	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.idle()} {
