@@ -9,17 +9,21 @@ import (
 	"runtime/pprof"
 )
 
-// sampleBytes is how many bytes of allocations there are to a sample.
-const sampleBytes = 16 << 10
+// sampleBytes is how many bytes of allocations there are to a sample, sampleNanos how many nanoseconds of waiting.
+const (
+	sampleBytes = 16 << 10
+	sampleNanos = 10_000
+)
 
-// profile begins to profile the process, and returns what writes the CPU profile and that of the allocations to the folder
-// BRIDGE_TEST_PROFILE, one file each. Only a program that is built with the tag bridge_pprof does that.
+// profile begins to profile the process, and returns what writes the CPU profile, that of the allocations and that of the waiting between
+// goroutines to the folder BRIDGE_TEST_PROFILE, one file each. Only a program that is built with the tag bridge_pprof does that.
 func profile() (stop func()) {
 	folder := os.Getenv("BRIDGE_TEST_PROFILE")
 	if folder == "" {
 		return func() {}
 	}
 	runtime.MemProfileRate = sampleBytes
+	runtime.SetBlockProfileRate(sampleNanos)
 	err := os.MkdirAll(folder, 0o755)
 	if err != nil {
 		fail(err)
@@ -36,16 +40,23 @@ func profile() (stop func()) {
 		if err := cpu.Close(); err != nil {
 			fail(err)
 		}
-		allocs, err := os.Create(folder + "/allocs.pprof")
-		if err != nil {
-			fail(err)
+		for _, name := range []string{"allocs", "block"} {
+			write(name, folder+"/"+name+".pprof")
 		}
-		if err := pprof.Lookup("allocs").WriteTo(allocs, 0); err != nil {
-			fail(err)
-		}
-		if err := allocs.Close(); err != nil {
-			fail(err)
-		}
+	}
+}
+
+// write writes the profile of this name to a file.
+func write(name, path string) {
+	file, err := os.Create(path)
+	if err != nil {
+		fail(err)
+	}
+	if err := pprof.Lookup(name).WriteTo(file, 0); err != nil {
+		fail(err)
+	}
+	if err := file.Close(); err != nil {
+		fail(err)
 	}
 }
 
