@@ -228,7 +228,7 @@ func (d *tailer) drained() {
 		d.t.Fatal(err)
 	}
 	// How fast that is is for other tests to tell, and for a machine that is not busy with ten of them.
-	patience := min(time.Minute+time.Duration(last)*time.Millisecond, 5*time.Minute)
+	patience := time.Minute + time.Duration(min(last, 240_000))*time.Millisecond
 	eventually(d.t, patience, fmt.Sprintf("%s has passed %d", d.name, last), func() bool { return d.position(stream) >= last })
 }
 
