@@ -328,6 +328,8 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 	}
 	if !s.opts.Limits.settle(&held, b.size()) {
 		s.drop(b)
+		// Invariant 7: what is read again does not wait beside others.
+		page.Reset()
 		return true, s.reserveBig(ctx, &held)
 	}
 	s.pass(b, at)

@@ -141,6 +141,8 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 	b, bad = s.encode(ctx, records, position.Reading)
 	if !s.opts.Limits.settle(held, b.size()) {
 		s.drop(b)
+		// Invariant 7: what is read again does not wait beside others.
+		s.freePages()
 		return nil, true, nil, s.reserveBig(ctx, held)
 	}
 	s.pass(b, at)
