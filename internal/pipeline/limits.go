@@ -103,9 +103,10 @@ func (l *StreamLimits) reserveBig(ctx context.Context, h *hold) error {
 
 func (l *StreamLimits) free(h *hold, n int64) {
 	if n > 0 {
-		h.from.Release(n)
 		h.bytes -= n
+		// First, or it would count twice what another takes at once.
 		l.used.Add(-n)
+		h.from.Release(n)
 	}
 }
 
