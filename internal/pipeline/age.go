@@ -56,8 +56,12 @@ func (s *Shard) created(page *source.Page, record source.Record) (time.Time, tim
 	return created, column.Resolution()
 }
 
-// bornAt is the host's time at which the record had the age zero; now is the host's clock.
+// bornAt is the host's time at which the record had the age zero; now is the host's clock when page was read, about. That of the tail may have
+// waited, and when it was read is known.
 func (s *Shard) bornAt(page *source.Page, record source.Record, now time.Time) time.Time {
+	if page == s.page {
+		now = s.answered.at
+	}
 	if created, _ := s.created(page, record); !created.IsZero() {
 		return now.Add(-max(0, page.Now.Sub(created)))
 	}

@@ -123,7 +123,7 @@ func (s *Shard) readIDs(ctx context.Context, ranges []source.Range, uncommitted 
 }
 
 // steady returns the steady time of the last read, at which the database's clock said now.
-func (s *Shard) steady(now time.Time) time.Time { return s.clock.Tick(now, s.asked, time.Now()) }
+func (s *Shard) steady(now time.Time) time.Time { return s.clock.Tick(now, s.asked, s.got) }
 
 // probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
 // rows included. An id may only be judged vacant by a read that came after the committed one.

@@ -51,6 +51,7 @@ func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 		seen, err = glancer.Glance(ctx, min(s.opts.PollInterval/10, glanceWait), s.page)
 		return err
 	})
+	s.got = time.Now()
 	if err != nil || !seen {
 		s.freePage()
 		return false, err

@@ -29,10 +29,10 @@ func (s *Shard) greeted() error {
 		s.freePage()
 		return err
 	}
-	s.answered.now, s.answered.at = s.page.Now, time.Now()
+	s.answered.now, s.answered.at = s.page.Now, s.got
 	s.opts.Faults.OK(PlaceSource)
 	s.opts.Faults.OK(s.place())
-	if stopped := s.status.polled(s.page.MaxID); stopped > 0 {
+	if stopped := s.status.polled(s.page.MaxID, s.got); stopped > 0 {
 		s.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
 	}
 	return nil
@@ -80,7 +80,9 @@ func (s *Shard) reading(ctx context.Context, read func() error) error {
 	}
 	defer s.opts.Limits.reads.Release(1)
 	s.asked = time.Now()
-	return s.alive(owning, readLimit, read)
+	err := s.alive(owning, readLimit, read)
+	s.got = time.Now()
+	return err
 }
 
 // readLimit is how long a read may take before the loop counts as standing still; sources give up earlier by themselves.

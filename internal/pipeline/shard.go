@@ -104,12 +104,12 @@ type Shard struct {
 
 	// The owner's own, touched by no other goroutine.
 	clock source.Steady
-	// asked is when the last read of rows or ids began.
-	asked   time.Time
-	window  *source.Window
-	columns *source.Columns
-	page    *source.Page
-	gaps    gaps
+	// asked and got are when the last read of rows or ids began and ended.
+	asked, got time.Time
+	window     *source.Window
+	columns    *source.Columns
+	page       *source.Page
+	gaps       gaps
 	// view and second are nil where the shard has none.
 	view   *view
 	second *second

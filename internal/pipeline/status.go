@@ -116,11 +116,11 @@ func (t *tracker) healed(at stage) {
 	t.update(func(*Status) { t.faults[at] = "" })
 }
 
-// polled notes that the source answered, and the highest id of the table; it ends a fault and a stop, and returns how long that has lasted.
-func (t *tracker) polled(highest uint64) (stopped time.Duration) {
+// polled notes when the source answered, and the highest id of the table; it ends a fault and a stop, and returns how long that has lasted.
+func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 	t.update(func(s *Status) {
 		s.Highest = highest
-		s.LastPoll = time.Now()
+		s.LastPoll = at
 		t.faults[reading] = ""
 		if t.stopped {
 			s.LastError, t.stopped = "", false
