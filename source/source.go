@@ -28,7 +28,7 @@ type Source interface {
 	Close() error
 }
 
-// Shard reads one physical table. It is used by one goroutine at a time, the owner of the shard.
+// Shard reads one physical table. It is used by one goroutine at a time, not always the same, on behalf of the owner of the shard.
 type Shard interface {
 	IDReader
 	ChangeReader

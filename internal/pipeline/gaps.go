@@ -64,6 +64,7 @@ func (s *Shard) openGaps(state checkpoint.State) error {
 
 // askTraits asks the server how it hands out ids, unless ID_ORDER says so.
 func (s *Shard) askTraits(ctx context.Context) error {
+	s.dropPrefetched()
 	err := s.retry(ctx, s.reads(), func() (err error) {
 		s.gaps.traits, err = s.opts.IDs.Traits(ctx)
 		return err

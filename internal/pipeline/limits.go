@@ -68,17 +68,29 @@ func (l *StreamLimits) pageBytes() int { return int(max(1, l.share/valuesPart)) 
 
 // reserve blocks until a share is free.
 func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
-	from := l.own
-	if !from.TryAcquire(l.share) {
-		if from = l.common; !from.TryAcquire(l.share) {
-			from = l.own
-			if err := from.Acquire(ctx, l.share); err != nil {
-				return hold{}, err
-			}
+	if held, ok := l.tryReserve(); ok {
+		return held, nil
+	}
+	if err := l.own.Acquire(ctx, l.share); err != nil {
+		return hold{}, err
+	}
+	return l.took(l.own), nil
+}
+
+// tryReserve reserves a share if one is free and nobody waits for it.
+func (l *StreamLimits) tryReserve() (hold, bool) {
+	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
+		if from.TryAcquire(l.share) {
+			return l.took(from), true
 		}
 	}
+	return hold{}, false
+}
+
+// took returns the share that was acquired from one of the semaphores.
+func (l *StreamLimits) took(from *semaphore.Weighted) hold {
 	l.used.Add(l.share)
-	return hold{from: from, bytes: l.share}, nil
+	return hold{from: from, bytes: l.share}
 }
 
 // settle gives back what a batch of need bytes leaves of its share. It reports false where need is more than the share and

@@ -24,6 +24,10 @@ func (s *Shard) own(ctx context.Context, position source.Position, out chan<- *b
 	// Shards that start together do not begin together.
 	poll := time.NewTimer(rand.N(s.opts.PollInterval + 1))
 	defer poll.Stop()
+	// Invariant 7: nothing is read, and no memory is held, beyond the end.
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.dropPrefetched()
+	defer cancel()
 	for {
 		failpoint.Pass(failpoint.OwnerTurn)
 		// Until the next poll it may be an hour.
@@ -73,26 +77,10 @@ func ended(ctx context.Context, err error) error {
 // turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
 // be more to read at once.
 func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- *batch) (more bool, err error) {
-	nothing := false
-	if !position.Bounded() {
-		seen, err := s.glance(ctx)
-		if err != nil {
-			return false, err
-		}
-		if nothing = seen && s.page.MaxID <= position.ID; nothing && !s.owes() {
-			return false, s.rest(ctx, position.ID)
-		}
-	}
-	held, err := s.reserve(ctx)
-	if err != nil {
-		s.freePage()
-		return false, err
-	}
+	held, err := s.readTail(ctx, *position)
 	defer func() { s.opts.Limits.release(&held) }()
-	if !nothing {
-		if err := s.read(ctx, s.tailQuery(*position)); err != nil {
-			return false, err
-		}
+	if err != nil || s.page == nil {
+		return false, err
 	}
 	b, more, bad, err := s.next(ctx, position, &held)
 	if err != nil || b == nil {
@@ -108,6 +96,39 @@ func (s *Shard) turn(ctx context.Context, position *source.Position, out chan<- 
 		return false, err
 	}
 	return more, bad
+}
+
+// readTail makes s.page the page behind position, and returns the share that it is to become a batch in. There is no page where a glance shows
+// nothing behind position and the turn has nothing else to do.
+func (s *Shard) readTail(ctx context.Context, position source.Position) (held hold, err error) {
+	q := s.tailQuery(position)
+	if held, ok := s.takePrefetched(q); ok {
+		return held, s.greeted()
+	}
+	drained, err := s.drained(ctx, position)
+	if err != nil {
+		return hold{}, err
+	}
+	if drained && !s.owes() {
+		return hold{}, s.rest(ctx, position.ID)
+	}
+	if held, err = s.reserve(ctx); err != nil {
+		s.freePage()
+		return hold{}, err
+	}
+	if drained {
+		return held, nil
+	}
+	return held, s.read(ctx, q)
+}
+
+// drained reports whether a glance, whose answer s.page holds then, shows nothing behind position.
+func (s *Shard) drained(ctx context.Context, position source.Position) (bool, error) {
+	if position.Bounded() {
+		return false, nil
+	}
+	seen, err := s.glance(ctx)
+	return seen && s.page.MaxID <= position.ID, err
 }
 
 // tailQuery asks for the page behind position.
@@ -138,6 +159,10 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 		return nil, false, nil, err
 	}
 	s.stateGaps(at)
+	whole := len(records) > 0 && len(records) == len(s.page.Records)
+	if whole && s.page.More && !bounded {
+		s.prefetch(ctx, source.Position{ID: records[len(records)-1].ID})
+	}
 	b, bad = s.encode(ctx, records, position.Reading)
 	if !s.opts.Limits.settle(held, b.size()) {
 		s.drop(b)
@@ -151,10 +176,10 @@ func (s *Shard) next(ctx context.Context, position *source.Position, held *hold)
 		position.Reading = source.Reading{}
 		more = true
 	}
-	if n := len(records); n > 0 && n == len(s.page.Records) && (s.page.More || bounded) {
+	if whole && (s.page.More || bounded) {
 		more = true
 		// What comes next is hardly older.
-		s.hold(s.page, records[n-1])
+		s.hold(s.page, records[len(records)-1])
 	}
 	s.status.heldSince(s.held)
 	return b, more && bad == nil, bad, nil
@@ -301,6 +326,8 @@ func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
 		held, s.oversize = s.oversize, hold{}
 		return held, nil
 	}
+	// Of shards that wait for a share each might hold one for a page that it is not going to use.
+	s.dropPrefetched()
 	err = s.alive(owning, forEver, func() error {
 		held, err = s.opts.Limits.reserve(ctx)
 		return err
@@ -310,6 +337,7 @@ func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
 
 // reserveBig waits until a batch of any size may be held, and keeps that for the next turn.
 func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
+	s.dropPrefetched()
 	err := s.alive(owning, forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
 	if err == nil {
 		s.oversize, *held = *held, hold{}
@@ -340,6 +368,7 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 			return context.Cause(ctx)
 		case <-tick.C:
 			s.status.turn(owning)
+			s.dropStale()
 		}
 	}
 }

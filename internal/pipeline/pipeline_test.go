@@ -83,7 +83,7 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 	opts := b.opts
 	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, b.table, b.table, b.bus, b.store
 	if b.source != nil {
-		opts.Source = b.source
+		opts.Source, opts.IDs = b.source, b.source
 	}
 	if b.hook != nil {
 		opts.Source = hookedSource{b.table, b.hook}
@@ -102,6 +102,12 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 func (b *bench) run(t testing.TB) (s *pipeline.Shard, stop func()) {
 	t.Helper()
 	s = b.shard(t)
+	return s, b.runShard(t, s)
+}
+
+// runShard sets a shard going and returns a function that ends it in good order.
+func (b *bench) runShard(t testing.TB, s *pipeline.Shard) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -117,7 +123,7 @@ func (b *bench) run(t testing.TB) (s *pipeline.Shard, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
-	return s, stop
+	return stop
 }
 
 // insert commits n rows, all of them older than any window.

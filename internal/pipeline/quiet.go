@@ -46,6 +46,7 @@ func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 	if s.page == nil {
 		s.page = pages.Get().(*source.Page)
 	}
+	s.dropPrefetched()
 	s.asked = time.Now()
 	err = s.alive(owning, readLimit, func() error {
 		seen, err = glancer.Glance(ctx, min(s.opts.PollInterval/10, glanceWait), s.page)

@@ -75,6 +75,7 @@ func pointOf(named bool, tail, again failpoint.Point) failpoint.Point {
 
 // reading runs one read in its turn.
 func (s *Shard) reading(ctx context.Context, read func() error) error {
+	s.dropPrefetched()
 	if err := s.alive(owning, forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
 		return err
 	}

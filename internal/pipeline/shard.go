@@ -109,6 +109,8 @@ type Shard struct {
 	window     *source.Window
 	columns    *source.Columns
 	page       *source.Page
+	// prefetched is the page behind s.page, which is being read or waits, nil where there is none.
+	prefetched *prefetch
 	gaps       gaps
 	// view and second are nil where the shard has none.
 	view   *view

@@ -22,6 +22,7 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 	if position == 0 {
 		return nil
 	}
+	s.dropPrefetched()
 	var next uint64
 	err := s.retry(ctx, s.reads(), func() (err error) {
 		next, err = s.opts.Source.NextID(ctx)
