@@ -57,8 +57,10 @@ type State struct {
 	// Given holds the ids that the ledger gave up since the save before, Found those of them that were published since; they
 	// are added to and removed from what Views.GivenUp returns, Given first. Ranges may overlap. Loaded states leave both empty.
 	Given, Found []source.Range
-	// Journal is what is about to be published, nil for nothing. Every save replaces the former one. List leaves it out.
-	Journal *Journal
+	// Journals are what is about to be published, in ascending order of their numbers. A save adds them and removes those that were there,
+	// but for the ones numbered Keep and above; Keep 0 removes all. Loaded states leave Keep 0, List leaves the journals out.
+	Journals []*Journal
+	Keep     uint64
 }
 
 // Entry is a state with its key.

@@ -20,23 +20,21 @@ const (
 )
 
 // Check returns an error when j is no journal: a time outside the years 1 to 9999, or a state behind it that does not pass
-// State.Check or has marks or a journal. No journal passes.
+// State.Check or has marks or a journal.
 func (j *Journal) Check() error {
-	if j == nil {
-		return nil
-	}
 	for i := range j.Messages {
 		if t := j.Messages[i].Time; !plausible(t) {
 			return fmt.Errorf("the time %v of message %s is outside the years 1 to 9999", t, j.Messages[i].ID)
 		}
 	}
-	if len(j.After.Marks) > 0 || j.After.Journal != nil {
+	if len(j.After.Marks) > 0 || len(j.After.Journals) > 0 {
 		return errors.New("the state behind a journal has marks or a journal")
 	}
 	return j.After.Check()
 }
 
-// AppendJournal appends the form in which stores keep j to dst and returns the extended dst.
+// AppendJournal appends the form in which stores keep j to dst and returns the extended dst. The number is left out: it is the name of what a
+// store keeps.
 //
 // The form is, in the terms of AppendState, where a repeat is 0 for what the message before has, or the length plus one (u)
 // and the bytes:

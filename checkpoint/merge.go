@@ -16,6 +16,15 @@ func MergeStates(older, newer State) State {
 	// What was found and then given up again has been given up.
 	newer.Found = both(Without(older.Found, newer.Given), newer.Found)
 	newer.Given = both(older.Given, newer.Given)
+	if newer.Keep > 0 {
+		kept := slices.DeleteFunc(slices.Clone(older.Journals), func(j *Journal) bool { return j.Number < newer.Keep })
+		newer.Journals = both(kept, newer.Journals)
+		if older.Keep == 0 {
+			newer.Keep = 0
+		} else {
+			newer.Keep = max(older.Keep, newer.Keep)
+		}
+	}
 	return newer
 }
 

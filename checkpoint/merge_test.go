@@ -34,7 +34,10 @@ func drawSave(r *rand.Rand, n int) checkpoint.State {
 	}
 	s.Given, s.Found = draw(), draw()
 	if r.IntN(2) == 0 {
-		s.Journal = checkpointtest.Journal(n)
+		s.Journals = append(s.Journals, checkpointtest.Journal(n))
+	}
+	if r.IntN(3) > 0 {
+		s.Keep = uint64(r.IntN(n + 3))
 	}
 	return s
 }

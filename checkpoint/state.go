@@ -53,11 +53,19 @@ func (s *State) Check() error {
 			return err
 		}
 	}
-	return s.Journal.Check()
+	for i, j := range s.Journals {
+		if i > 0 && j.Number <= s.Journals[i-1].Number {
+			return fmt.Errorf("journal %d comes behind journal %d", j.Number, s.Journals[i-1].Number)
+		}
+		if err := j.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AppendState appends the form in which stores keep s to dst and returns the extended dst. The parts that have values of their
-// own (Ledger, View, Given, Found, Journal) are left out. Times are kept to the microsecond, in UTC. DecodeState refuses the
+// own (Ledger, View, Given, Found, Journals) are left out. Times are kept to the microsecond, in UTC. DecodeState refuses the
 // result when s does not pass Check.
 //
 // The form is, with integers as varints of encoding/binary (u unsigned, i signed), texts as their length (u) and bytes,

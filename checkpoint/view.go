@@ -49,6 +49,8 @@ type Change struct {
 
 // Journal is a batch that is about to be published: saved before it is, sent again as it stands after a crash.
 type Journal struct {
+	// Number tells the journals of a shard apart and says in which order they are sent.
+	Number uint64
 	// Messages are the batch, in order.
 	Messages []sink.Message
 	// After is what is to be saved once all of Messages are acknowledged. It has no marks and no journal.

@@ -57,7 +57,7 @@ func open(path string, opts Options, b bounds) (*Store, error) {
 		if s.db, err = openLocked(path, opts.LockTimeout); err != nil {
 			return err
 		}
-		if err = s.db.View(s.overlay.load); err != nil {
+		if err = errors.Join(s.upgrade(), s.db.View(s.overlay.load)); err != nil {
 			err = errors.Join(err, s.db.Close())
 		}
 		return err
@@ -107,7 +107,7 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 		if state.Ledger, err = loadLedger(b, key); err != nil {
 			return err
 		}
-		state.Journal, err = loadJournal(b, key)
+		state.Journals, err = loadJournals(b, key)
 		return err
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 	}
 	if err == nil {
 		value := seal(checkpoint.AppendState(nil, state), shardBucket, key.Stream, key.Shard, stateKey)
-		journal := journalValue(key, state.Journal)
+		journals := journalForms(key, state.Journals)
 		recent := &addition{key: key, forms: recentForms(state.View)}
 		err = s.commit(ctx, recent, func(tx *bbolt.Tx) error {
 			b, err := makeBucket(tx, key)
@@ -135,7 +135,7 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 			if err := b.Put([]byte(stateKey), value); err != nil {
 				return err
 			}
-			if err := putOrDelete(b, journalKey, journal); err != nil {
+			if err := saveJournals(b, state.Keep, journals); err != nil {
 				return err
 			}
 			if err := saveLedger(b, key, &state); err != nil {

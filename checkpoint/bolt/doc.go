@@ -14,21 +14,22 @@
 // A new file is made aside and put in its place by a rename, so that a kill leaves either a whole file or one of 0 bytes, which
 // the next Open fills. A file of 0 bytes is the only one that Open ever replaces.
 //
-// # Layout, version 1
+// # Layout, version 2
 //
 // The file is a bbolt database (pages of the host's page size and byte order) with these buckets; numbers in names are 8 bytes,
 // big endian:
 //
 //	"bridge"                          marks the file
-//	    "format"                      sealed text "bridge checkpoint 1"; the number is the version of the layout
+//	    "format"                      sealed text "bridge checkpoint 2"; the number is the version of the layout
 //	"shards"
 //	    <stream>                      name as in checkpoint.Key, UTF-8, one bucket a stream
 //	        <shard>                   name as in checkpoint.Key, UTF-8, one bucket a shard
 //	            "state"               sealed state, in the form of checkpoint.AppendState
-//	            "journal"             sealed journal, in the form of checkpoint.AppendJournal, if there is one
 //	            "run"                 sealed reconcile run, in the form of checkpoint.AppendRun, if there was one
 //	            "ledger"              the parts of the gap ledger, a bucket
 //	                <key>             number; sealed part, in the form of source.Ledger
+//	            "journals"            what is about to be published, a bucket
+//	                <number>          ascending; sealed journal, in the form of checkpoint.AppendJournal
 //	            "given"               the ids that the ledger gave up, a bucket
 //	                <first id>        number; sealed last id, a number; ranges are disjoint with ids between them
 //	            "absent"              the entities that wait for the end of the run, a bucket
@@ -48,6 +49,9 @@
 // What else belongs to a shard goes beside "state", into values or buckets in the shard's bucket, sealed too, and changes in
 // the same transaction. A reader that meets names there that it does not know leaves them alone. A value anywhere
 // else is damage; a layout that needs one has another version.
+//
+// Version 1 had at most one journal, in a value "journal" beside "state". Open makes of such a file one of version 2; the next save of a
+// shard removes that value.
 //
 // # Views
 //

@@ -1,36 +1,91 @@
 package bolt
 
 import (
+	"encoding/binary"
+
 	"go.etcd.io/bbolt"
 
 	"bridge/checkpoint"
 )
 
-// journalValue returns the sealed form of a journal; nil for none.
-func journalValue(key checkpoint.Key, j *checkpoint.Journal) []byte {
-	if j == nil {
-		return nil
+// formed is a journal in the form of its value.
+type formed struct{ name, value []byte }
+
+// journalForms returns the values of journals.
+func journalForms(key checkpoint.Key, journals []*checkpoint.Journal) []formed {
+	forms := make([]formed, 0, len(journals))
+	for _, j := range journals {
+		name := binary.BigEndian.AppendUint64(nil, j.Number)
+		value := seal(checkpoint.AppendJournal(nil, j), shardBucket, key.Stream, key.Shard, journalsBucket, string(name))
+		forms = append(forms, formed{name, value})
 	}
-	return seal(checkpoint.AppendJournal(nil, j), shardBucket, key.Stream, key.Shard, journalKey)
+	return forms
 }
 
-// putOrDelete puts a value, or deletes what is there when it is nil.
-func putOrDelete(b *bbolt.Bucket, name string, value []byte) error {
-	if value == nil {
-		return b.Delete([]byte(name))
+// saveJournals removes the journals in the bucket of a shard that are numbered below keep, all where that is 0, and adds forms.
+func saveJournals(shard *bbolt.Bucket, keep uint64, forms []formed) error {
+	if shard.Get([]byte(journalKey)) != nil {
+		if err := shard.Delete([]byte(journalKey)); err != nil {
+			return err
+		}
 	}
-	return b.Put([]byte(name), value)
+	b := shard.Bucket([]byte(journalsBucket))
+	if b == nil {
+		if len(forms) == 0 {
+			return nil
+		}
+		var err error
+		if b, err = shard.CreateBucket([]byte(journalsBucket)); err != nil {
+			return err
+		}
+	}
+	for c := b.Cursor(); ; {
+		name, _ := c.First()
+		if name == nil || keep > 0 && binary.BigEndian.Uint64(name) >= keep {
+			break
+		}
+		if err := b.Delete(name); err != nil {
+			return err
+		}
+	}
+	for _, form := range forms {
+		if err := b.Put(form.name, form.value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// loadJournal returns the journal in the bucket of a shard; nil when there is none.
-func loadJournal(b *bbolt.Bucket, key checkpoint.Key) (*checkpoint.Journal, error) {
-	value := b.Get([]byte(journalKey))
-	if value == nil {
+// loadJournals returns the journals in the bucket of a shard.
+func loadJournals(shard *bbolt.Bucket, key checkpoint.Key) (journals []*checkpoint.Journal, err error) {
+	if value := shard.Get([]byte(journalKey)); value != nil {
+		// The one of a file of version 1.
+		payload, err := unseal(value, shardBucket, key.Stream, key.Shard, journalKey)
+		if err != nil {
+			return nil, err
+		}
+		j, err := checkpoint.DecodeJournal(payload)
+		return []*checkpoint.Journal{j}, err
+	}
+	b := shard.Bucket([]byte(journalsBucket))
+	if b == nil {
 		return nil, nil
 	}
-	payload, err := unseal(value, shardBucket, key.Stream, key.Shard, journalKey)
-	if err != nil {
-		return nil, err
-	}
-	return checkpoint.DecodeJournal(payload)
+	err = b.ForEach(func(name, value []byte) error {
+		if len(name) != 8 {
+			return damaged("a journal has the name %.40q", name)
+		}
+		payload, err := unseal(value, shardBucket, key.Stream, key.Shard, journalsBucket, string(name))
+		if err != nil {
+			return err
+		}
+		j, err := checkpoint.DecodeJournal(payload)
+		if err != nil {
+			return err
+		}
+		j.Number = binary.BigEndian.Uint64(name)
+		journals = append(journals, j)
+		return nil
+	})
+	return journals, err
 }

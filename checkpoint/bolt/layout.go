@@ -20,7 +20,9 @@ const (
 	stateKey    = "state"
 	// ledgerBucket holds the parts of a shard's gap ledger.
 	ledgerBucket = "ledger"
-	journalKey   = "journal"
+	// journalsBucket holds the journals of a shard. journalKey was the only one in version 1.
+	journalsBucket = "journals"
+	journalKey     = "journal"
 	// viewBucket holds the view of a shard in the order of entities, rowsBucket in that of rows.
 	viewBucket = "view"
 	rowsBucket = "rows"
@@ -35,10 +37,11 @@ const (
 
 const (
 	formatText    = "bridge checkpoint "
-	formatVersion = 1
+	formatVersion = 2
 )
 
-// mark writes what every file of ours has.
+// mark writes what every file of ours has. A file of version 1 that has it is one of version 2: that one has the journals elsewhere, where an
+// older program would not find them.
 func mark(tx *bbolt.Tx) error {
 	b, err := tx.CreateBucketIfNotExists([]byte(markBucket))
 	if err != nil {
@@ -47,9 +50,11 @@ func mark(tx *bbolt.Tx) error {
 	if _, err := tx.CreateBucketIfNotExists([]byte(shardBucket)); err != nil {
 		return err
 	}
-	format := strconv.AppendInt([]byte(formatText), formatVersion, 10)
-	return b.Put([]byte(formatKey), seal(format, markBucket, formatKey))
+	return b.Put([]byte(formatKey), seal(formatMark(), markBucket, formatKey))
 }
+
+// formatMark is what a file of the present version says of itself.
+func formatMark() []byte { return strconv.AppendInt([]byte(formatText), formatVersion, 10) }
 
 // check reads a whole file and returns nil if it is a checkpoint of ours that can be trusted. Otherwise the error wraps
 // ErrCorrupt, ErrForeign or ErrNewer.
@@ -113,6 +118,11 @@ func checkEntry(bucket, name string, payload []byte) (err error) {
 		err = eachChange(payload, func(int, checkpoint.Change) error { return nil })
 	case givenBucket:
 		_, err = givenRange([]byte(name), payload)
+	case journalsBucket:
+		if len(name) != 8 {
+			return damaged("a journal has the name %.40q", name)
+		}
+		_, err = checkpoint.DecodeJournal(payload)
 	case absentBucket:
 		if len(name) != 8 || len(payload) == 0 {
 			err = damaged("the absent entities have one named %.40q of %d bytes", name, len(payload))

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -100,6 +101,20 @@ func openFile(file *os.File, size int64) (*bbolt.DB, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return db, nil
+}
+
+// upgrade makes a file of an older version one of the present one.
+func (s *Store) upgrade() error {
+	current := false
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		value := tx.Bucket([]byte(markBucket)).Get([]byte(formatKey))
+		current = bytes.Equal(value, seal(formatMark(), markBucket, formatKey))
+		return nil
+	})
+	if err != nil || current {
+		return err
+	}
+	return s.db.Update(mark)
 }
 
 // create puts a new database in the place of the empty file at path, in one step.

@@ -53,7 +53,7 @@ func rewindRest(shard *bbolt.Bucket, key checkpoint.Key, id uint64) error {
 	if shard == nil {
 		return nil
 	}
-	if err := shard.Delete([]byte(journalKey)); err != nil {
+	if err := saveJournals(shard, 0, nil); err != nil {
 		return err
 	}
 	if b := shard.Bucket([]byte(givenBucket)); b != nil && id+1 > 0 {

@@ -150,7 +150,7 @@ func smallFile(t testing.TB) []byte {
 			return b.Put([]byte(path[len(path)-1]), bolt.Seal([]byte(value), path...))
 		})
 	}
-	err = put("bridge checkpoint 1", "bridge", "format")
+	err = put("bridge checkpoint 2", "bridge", "format")
 	for n := range 12 {
 		state := checkpoint.AppendState(nil, checkpointtest.State(n))
 		err = errors.Join(err, put(string(state), "shards", "orders", fmt.Sprint("db.orders_", n), "state"))
@@ -159,6 +159,7 @@ func smallFile(t testing.TB) []byte {
 	number, entry := "\x00\x00\x00\x00\x00\x00\x00\x07", checkpoint.AppendChange(nil, change)
 	for _, value := range []struct{ name, bucket, payload string }{
 		{"journal", "", string(checkpoint.AppendJournal(nil, checkpointtest.Journal(1)))},
+		{number, "journals", string(checkpoint.AppendJournal(nil, checkpointtest.Journal(1)))},
 		{"run", "", string(checkpoint.AppendRun(nil, checkpointtest.Reconcile(1)))},
 		{"a", "view", string(checkpoint.AppendKnown(nil, change.Known))},
 		{number + "a", "rows", "\x01" + string(change.Known.State[:])},

@@ -100,7 +100,7 @@ func BenchmarkView(b *testing.B) {
 					b.StopTimer()
 					changes := benchChanges(benchRows, row+1, mode.pick)
 					row += benchRows
-					state := checkpoint.State{View: changes, Journal: benchJournal(changes)}
+					state := checkpoint.State{View: changes, Journals: []*checkpoint.Journal{benchJournal(changes)}}
 					b.StartTimer()
 					if err := s.Save(b.Context(), key, state); err != nil {
 						b.Fatal(err)

@@ -35,7 +35,7 @@ func viewState(n int) checkpoint.State {
 	first := uint64(n) * 10
 	s.Given, s.Found = []source.Range{{First: first, Last: first + 5}}, []source.Range{{First: first + 3, Last: first + 3}}
 	if n%3 > 0 {
-		s.Journal = checkpointtest.Journal(n)
+		s.Journals = []*checkpoint.Journal{checkpointtest.Journal(n)}
 	}
 	return s
 }

@@ -51,6 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Forget drops what was found gone long ago and nothing else", true, "", forget},
 		{"Rewind drops what speaks of rows above an id", true, "", rewind},
 		{"a journal is replaced and removed by the next save", true, "", journal},
+		{"a save keeps the journals that it says", true, "", keptJournals},
 		{"given-up ids are joined, and split by what is found", true, "", givenUp},
 		{"a run is kept with the entities that wait for its end", true, "", runs},
 		{"runs, views and journals of a stream go with it", true, "", allDeleted},

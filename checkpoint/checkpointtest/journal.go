@@ -25,15 +25,15 @@ func Journal(n int) *checkpoint.Journal {
 	}
 	other := message
 	other.Destination, other.Key, other.Type, other.Origin, other.Time = "", nil, "OrderDeletedEvent", sink.FromReconcile, time.Time{}
-	return &checkpoint.Journal{Messages: []sink.Message{message, other, message}, After: after}
+	return &checkpoint.Journal{Number: uint64(n) + 1, Messages: []sink.Message{message, other, message}, After: after}
 }
 
 func journal(t *testing.T, f Fixture) {
 	state := State(1)
 	for n := range 4 {
-		state.Journal = Journal(n)
+		state.Journals = journals(n)
 		mustSave(t, f.Store, key(1), state)
-		state.Journal = Journal(n)
+		state.Journals = journals(n)
 		mustHold(t, f.Store, key(1), state)
 		mustKnow(t, f.Store, key(1), model{}, "a", "b", "c")
 		mustGiveUp(t, f.Store, nil)
@@ -43,17 +43,61 @@ func journal(t *testing.T, f Fixture) {
 		mustHold(t, f.Store, key(1), state)
 	}
 	entries, err := f.Store.List(t.Context())
-	if err != nil || len(entries) != 1 || entries[0].State.Journal != nil {
+	if err != nil || len(entries) != 1 || entries[0].State.Journals != nil {
 		t.Errorf("List returns %v, %v, want a state without its journal", entries, err)
 	}
 	bad := state
-	bad.Journal = &checkpoint.Journal{After: checkpoint.State{Marks: []sink.Mark{{Place: "orders"}}}}
+	bad.Journals = []*checkpoint.Journal{{After: checkpoint.State{Marks: []sink.Mark{{Place: "orders"}}}}}
 	if err := f.Store.Save(t.Context(), key(1), bad); err == nil {
 		t.Error("Save of a journal with marks returns nil")
+	}
+	if bad.Journals = journals(5, 4); f.Store.Save(t.Context(), key(1), bad) == nil {
+		t.Error("Save of journals in the wrong order returns nil")
 	}
 	mustHold(t, f.Store, key(1), state)
 	mustSave(t, f.Store, key(1), State(2))
 	mustHold(t, f.Store, key(1), State(2))
+}
+
+// journals makes the journals of these numbers less one.
+func journals(numbers ...int) (all []*checkpoint.Journal) {
+	for _, n := range numbers {
+		all = append(all, Journal(n))
+	}
+	return all
+}
+
+// keptJournals: a save leaves the journals that it is told to keep, and adds its own.
+func keptJournals(t *testing.T, f Fixture) {
+	for _, step := range []struct {
+		keep      uint64
+		add, want []int
+	}{
+		{0, []int{4}, []int{4}},
+		{5, []int{5}, []int{4, 5}},
+		{6, []int{6}, []int{5, 6}},
+		{6, nil, []int{5, 6}},
+		{7, nil, []int{6}},
+		{7, []int{7, 8}, []int{6, 7, 8}},
+		{9, []int{1}, []int{1, 8}},
+		{2, []int{8}, []int{1, 8}},
+		{10, nil, nil},
+		{1, []int{0}, []int{0}},
+		{1, []int{1}, []int{0, 1}},
+		{0, nil, nil},
+		{7, []int{3}, []int{3}},
+	} {
+		state := State(1)
+		state.Keep, state.Journals = step.keep, journals(step.add...)
+		mustSave(t, f.Store, key(1), state)
+		want := State(1)
+		want.Journals = journals(step.want...)
+		mustHold(t, f.Store, key(1), want)
+		if f.Reopen != nil {
+			f.Store = f.Reopen(t)
+			mustHold(t, f.Store, key(1), want)
+		}
+	}
 }
 
 // ranges makes ranges of the first and last ids.

@@ -112,7 +112,7 @@ func runs(t *testing.T, f Fixture) {
 func everything(t *testing.T, s checkpoint.Store, k checkpoint.Key, n int) {
 	state := State(n)
 	state.View = []checkpoint.Change{change("a", Known(checkpoint.Live, 1, n)), change("b", Known(checkpoint.Gone, 2, n))}
-	state.Given, state.Journal = ranges(1, 5), Journal(n)
+	state.Given, state.Journals = ranges(1, 5), []*checkpoint.Journal{Journal(n)}
 	mustSave(t, s, k, state)
 	mustSaveRun(t, s, k, checkpoint.Run{})
 	mustSaveRun(t, s, k, Reconcile(n), "b")
@@ -121,7 +121,7 @@ func everything(t *testing.T, s checkpoint.Store, k checkpoint.Key, n int) {
 func mustHoldEverything(t *testing.T, s checkpoint.Store, k checkpoint.Key, n int) {
 	t.Helper()
 	state := State(n)
-	state.Journal = Journal(n)
+	state.Journals = []*checkpoint.Journal{Journal(n)}
 	mustHold(t, s, k, state)
 	mustKnow(t, s, k, model{"a": Known(checkpoint.Live, 1, n), "b": Known(checkpoint.Gone, 2, n)})
 	mustRun(t, s, k, Reconcile(n), "b")

@@ -139,7 +139,7 @@ func rewind(t *testing.T, f Fixture) {
 	}
 	want.apply(state.View)
 	state.Given = ranges(1, 3, 90, 120, 200, 210)
-	state.Journal = Journal(1)
+	state.Journals = []*checkpoint.Journal{Journal(1), Journal(2)}
 	mustSave(t, f.Store, key(1), state)
 	mustSave(t, f.Store, key(2), state)
 	if err := f.Store.Rewind(t.Context(), key(1), 100); err != nil {

@@ -26,11 +26,11 @@ type Store struct {
 
 // shard is all that is kept of one shard.
 type shard struct {
-	state, journal, run []byte
-	ledger              map[uint64][]byte
-	view                map[string]checkpoint.Known
-	given               []source.Range
-	absent              [][]byte
+	state, run       []byte
+	ledger, journals map[uint64][]byte
+	view             map[string]checkpoint.Known
+	given            []source.Range
+	absent           [][]byte
 	// byRow are the live and soft-deleted entities in the order of their rows; nil when the view has changed.
 	byRow []checkpoint.Entity
 }
@@ -70,10 +70,15 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 	for _, part := range slices.Sorted(maps.Keys(kept.ledger)) {
 		state.Ledger = append(state.Ledger, source.Chunk{Key: part, Bytes: slices.Clone(kept.ledger[part])})
 	}
-	if kept.journal != nil {
-		state.Journal, err = checkpoint.DecodeJournal(kept.journal)
+	for _, number := range slices.Sorted(maps.Keys(kept.journals)) {
+		j, err := checkpoint.DecodeJournal(kept.journals[number])
+		if err != nil {
+			return state, err
+		}
+		j.Number = number
+		state.Journals = append(state.Journals, j)
 	}
-	return state, err
+	return state, nil
 }
 
 func notFound(key checkpoint.Key) error {
@@ -108,7 +113,7 @@ func (s *Store) change(ctx context.Context, key checkpoint.Key, f func(*shard) e
 	defer s.mu.Unlock()
 	kept := s.shards[key]
 	if kept == nil {
-		kept = &shard{ledger: make(map[uint64][]byte), view: make(map[string]checkpoint.Known)}
+		kept = &shard{ledger: make(map[uint64][]byte), journals: make(map[uint64][]byte), view: make(map[string]checkpoint.Known)}
 	}
 	if err := f(kept); err != nil {
 		return err
@@ -118,9 +123,10 @@ func (s *Store) change(ctx context.Context, key checkpoint.Key, f func(*shard) e
 }
 
 func (s *shard) save(state checkpoint.State) {
-	s.state, s.journal = checkpoint.AppendState(nil, state), nil
-	if state.Journal != nil {
-		s.journal = checkpoint.AppendJournal(nil, state.Journal)
+	s.state = checkpoint.AppendState(nil, state)
+	maps.DeleteFunc(s.journals, func(number uint64, _ []byte) bool { return state.Keep == 0 || number < state.Keep })
+	for _, j := range state.Journals {
+		s.journals[j.Number] = checkpoint.AppendJournal(nil, j)
 	}
 	if state.LedgerAnew {
 		clear(s.ledger)
@@ -186,7 +192,7 @@ func (s *Store) Copy() *Store {
 	copied := New()
 	for key, kept := range s.shards {
 		own := *kept
-		own.ledger, own.view, own.byRow = maps.Clone(kept.ledger), maps.Clone(kept.view), nil
+		own.ledger, own.journals, own.view, own.byRow = maps.Clone(kept.ledger), maps.Clone(kept.journals), maps.Clone(kept.view), nil
 		own.given, own.absent = slices.Clone(kept.given), slices.Clone(kept.absent)
 		copied.shards[key] = &own
 	}

@@ -118,7 +118,8 @@ func (s *Store) GivenUp(ctx context.Context, key checkpoint.Key, from uint64, li
 // Rewind implements checkpoint.Store.
 func (s *Store) Rewind(ctx context.Context, key checkpoint.Key, id uint64) error {
 	return s.read(ctx, key, func(kept *shard) {
-		kept.journal, kept.byRow = nil, nil
+		clear(kept.journals)
+		kept.byRow = nil
 		maps.DeleteFunc(kept.view, func(_ string, k checkpoint.Known) bool { return k.Row > id })
 		if id+1 > id {
 			kept.given = checkpoint.Without(kept.given, []source.Range{{First: id + 1, Last: 1<<64 - 1}})

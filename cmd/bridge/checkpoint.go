@@ -71,7 +71,7 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
-		if err := forgetJournal(ctx, s, key, before); err != nil {
+		if err := forgetJournals(ctx, s, key, before); err != nil {
 			return err
 		}
 		// Before the save: a kill between the two leaves a shard that publishes more than it has to, not less.
@@ -91,16 +91,18 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 	})
 }
 
-// forgetJournal drops a batch that was on its way at the last end. Nobody knows what of it is on the bus, so its entities are unknown
+// forgetJournals drops batches that were on their way at the last end. Nobody knows what of them is on the bus, so their entities are unknown
 // from now on: what is true of them is published again.
-func forgetJournal(ctx context.Context, s store, key checkpoint.Key, before checkpoint.State) error {
-	if before.Journal == nil {
+func forgetJournals(ctx context.Context, s store, key checkpoint.Key, before checkpoint.State) error {
+	if len(before.Journals) == 0 {
 		return nil
 	}
 	state := before
-	state.Journal, state.Ledger = nil, nil
-	for _, change := range before.Journal.After.View {
-		state.View = append(state.View, checkpoint.Change{Entity: change.Entity})
+	state.Journals, state.Ledger = nil, nil
+	for _, j := range before.Journals {
+		for _, change := range j.After.View {
+			state.View = append(state.View, checkpoint.Change{Entity: change.Entity})
+		}
 	}
 	return s.Save(ctx, key, state)
 }

@@ -42,8 +42,11 @@ type batch struct {
 	given, found []source.Range
 	// cursor is the place of the second cursor, zero where there is none.
 	cursor source.Cursor
-	// journal says that the messages are saved before they are published, and sent again as they stand after a crash.
+	// journal says that the messages are saved before they are published, and sent again as they stand after a crash; number is that of
+	// the journal, 0 where there is none, and after the state that holds once the batch is acknowledged.
 	journal bool
+	number  uint64
+	after   *checkpoint.State
 	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
 	verdict reconcile.Verdict
 	settled func()

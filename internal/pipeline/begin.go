@@ -32,10 +32,8 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if state, err = s.recall(ctx, state); err != nil {
 		return state, err
 	}
-	if state.Journal != nil {
-		if state, err = s.sendJournal(ctx, state); err != nil {
-			return state, err
-		}
+	if state, err = s.sendJournals(ctx, state); err != nil {
+		return state, err
 	}
 	if s.anew {
 		if state, err = s.beginAnew(ctx, state); err != nil {

@@ -6,7 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"bridge/checkpoint"
 	"bridge/internal/failpoint"
@@ -14,22 +18,41 @@ import (
 	"bridge/source"
 )
 
-// publisher publishes the batches of a shard one after the other and passes on what may be saved.
+// publisher publishes the batches of a shard one after the other and passes on what may be saved. Batches with a journal go through two
+// goroutines: the journal of one is saved while the one before it is published.
 type publisher struct {
 	shard *Shard
 	// loop is the one that it runs in.
-	loop     loop
-	position source.Position
-	cursor   source.Cursor
-	marks    map[string]sink.Mark
-	// taken is when the ledger that is saved last was as it is saved: by it the ages of gaps go on after a restart.
-	taken time.Time
-	// unsaved holds what was acknowledged and not passed on to be saved yet, settled who waits for that.
-	unsaved *checkpoint.State
-	settled []func()
+	loop loop
 	// saving ends when nothing can be saved any more.
 	saving context.Context
 	out    chan<- save
+	// planned is the state behind the last batch that has a journal, numbered is that journal's number. They belong to the goroutine of the
+	// journals.
+	planned  front
+	numbered uint64
+	// following counts the batches that have come and are not acknowledged.
+	following atomic.Int64
+
+	// order has requests reach the saver in the order in which they were made: a position never goes back.
+	order sync.Mutex
+	// mu guards what is below.
+	mu sync.Mutex
+	// reached is the state behind the last batch that was acknowledged, sent the number of the last journal that was.
+	reached front
+	sent    uint64
+	marks   map[string]sink.Mark
+	// unsaved holds what was acknowledged and not passed on to be saved yet, settled who waits for that.
+	unsaved *checkpoint.State
+	settled []func()
+}
+
+// front is how far a shard has come, as it is saved.
+type front struct {
+	position source.Position
+	cursor   source.Cursor
+	// taken is when the ledger that is saved last was as it is saved: by it the ages of gaps go on after a restart.
+	taken time.Time
 }
 
 func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out chan<- save) *publisher {
@@ -37,22 +60,79 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 	for _, m := range state.Marks {
 		marks[m.Place] = m
 	}
-	return &publisher{shard: s, loop: publishing, position: state.Position, cursor: state.Cursor, marks: marks, taken: state.Saved, saving: saving, out: out}
+	begin := front{position: state.Position, cursor: state.Cursor, taken: state.Saved}
+	return &publisher{shard: s, loop: publishing, planned: begin, reached: begin, marks: marks, saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
 // there has been passed on then.
 func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 	defer p.shard.status.rest(p.loop)
-	for b := range in {
+	if p.shard.view == nil {
+		return p.publishAll(ctx, in, in)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ready := make(chan *batch)
+	var stages errgroup.Group
+	stages.Go(func() error {
+		defer close(ready)
+		return p.journalAll(ctx, in, ready)
+	})
+	stages.Go(func() error {
+		err := p.publishAll(ctx, ready, in)
+		stop(err)
+		for b := range ready {
+			p.forsake(b)
+		}
+		return err
+	})
+	return stages.Wait()
+}
+
+// journalAll writes a journal for each batch from in and hands it on. Two journals are in the file at most: that of the batch that is being
+// published, and the next one.
+func (p *publisher) journalAll(ctx context.Context, in <-chan *batch, ready chan<- *batch) error {
+	for {
+		var b *batch
+		select {
+		case next, open := <-in:
+			if !open {
+				return nil
+			}
+			b = next
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		p.following.Add(1)
+		if err := p.writeAhead(ctx, b); err != nil {
+			p.forsake(b)
+			return err
+		}
+		select {
+		case ready <- b:
+		case <-ctx.Done():
+			p.forsake(b)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// forsake frees a batch that is not published. The saver may hold a journal of its messages still: they are left to the garbage collector.
+func (p *publisher) forsake(b *batch) {
+	p.shard.opts.Limits.release(&b.held)
+}
+
+// publishAll publishes the batches from ready, behind which others wait in queue.
+func (p *publisher) publishAll(ctx context.Context, ready, queue <-chan *batch) error {
+	for b := range ready {
 		p.shard.status.turn(p.loop)
 		err := p.publish(ctx, b)
-		if err == nil && (!b.journal || len(in) == 0) {
+		if err == nil && (!b.journal || p.following.Load() == 0 && len(queue) == 0) {
 			// Otherwise it goes into the transaction of the next journal.
 			err = p.flush()
 		}
 		if err != nil {
-			// The saver may hold a journal of its messages still: they are left to the garbage collector.
 			p.shard.opts.Limits.release(&b.held)
 			return errors.Join(err, p.flush())
 		}
@@ -66,13 +146,7 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 // publish sends b until all of it is acknowledged or put aside as a dead letter. What was acknowledged of a batch that is given
 // up in the middle is published again: its position and its part of the ledger belong together.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
-	var err error
-	if b.journal && len(b.messages) > 0 {
-		err = p.writeAhead(ctx, b)
-	} else {
-		err = p.fixTimes(ctx, b)
-	}
-	if err != nil {
+	if err := p.fixTimes(ctx, b); err != nil {
 		return err
 	}
 	started := time.Now()
@@ -110,12 +184,22 @@ func (p *publisher) keep(ctx context.Context, b *batch, left []sink.Message, err
 	if _, full := errors.AsType[*letterLimitError](err); !full {
 		return nil
 	}
-	return p.saveNow(ctx, &checkpoint.Journal{Messages: left, After: p.after(b)})
+	return p.saveNow(ctx, &checkpoint.Journal{Number: b.number, Messages: left, After: p.after(b)})
 }
 
 // after is the state that holds once b is acknowledged, without what was there before b.
 func (p *publisher) after(b *batch) checkpoint.State {
-	state := checkpoint.State{Position: p.position, Ledger: b.ledger, Saved: p.taken, View: b.changes, Given: b.given, Found: b.found, Cursor: p.cursor}
+	if b.after != nil {
+		return *b.after
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reached.after(b)
+}
+
+// after is the state that holds once b is acknowledged behind f, without what was there before b.
+func (f front) after(b *batch) checkpoint.State {
+	state := checkpoint.State{Position: f.position, Ledger: b.ledger, Saved: f.taken, View: b.changes, Given: b.given, Found: b.found, Cursor: f.cursor}
 	state.Position.ID = b.last
 	if len(b.ledger) > 0 {
 		state.Position.Gaps, state.Saved = b.gaps, b.made
@@ -126,11 +210,21 @@ func (p *publisher) after(b *batch) checkpoint.State {
 	return state
 }
 
+func frontOf(state *checkpoint.State) front {
+	return front{position: state.Position, cursor: state.Cursor, taken: state.Saved}
+}
+
 // acknowledge notes that b is on the bus.
 func (p *publisher) acknowledge(b *batch) {
 	state := p.after(b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	// Invariant 1: the position moves over what is acknowledged, and over nothing else.
-	p.position, p.cursor, p.taken = state.Position, state.Cursor, state.Saved
+	p.reached = frontOf(&state)
+	p.sent = max(p.sent, b.number)
+	if b.after != nil {
+		p.following.Add(-1)
+	}
 	if p.unsaved != nil {
 		state = checkpoint.MergeStates(*p.unsaved, state)
 	}
@@ -157,22 +251,32 @@ func (p *publisher) send(ctx context.Context, messages []sink.Message) (outcome 
 // fixTimes sees to it that the clocks that stand for the times of rows without one are durable before any of b is published.
 // Invariant 4: a repeat after a crash has the same times and so the same bytes.
 func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
-	r := p.position.Reading
+	p.mu.Lock()
+	r := p.reached.position.Reading
 	newReading := !b.readAt.IsZero() && (r.Through < b.readThrough || !r.At.Equal(b.readAt))
 	if newReading {
-		p.position.Reading = source.Reading{Through: b.readThrough, At: b.readAt}
+		p.reached.position.Reading = source.Reading{Through: b.readThrough, At: b.readAt}
 	}
+	p.mu.Unlock()
 	if !newReading && !b.lateClock {
 		return nil
 	}
 	return p.saveNow(ctx, nil)
 }
 
-// writeAhead makes b durable before any of it is published, together with what the batch before it left to be saved.
+// writeAhead makes b durable before any of it is published, together with what was acknowledged meanwhile. A batch without messages has
+// nothing to be sent again.
 // Invariant 6: after a kill the batch is sent again as it stands, whatever has become of its rows.
 func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
+	after := p.planned.after(b)
+	b.after, p.planned = &after, frontOf(&after)
+	if len(b.messages) == 0 {
+		return nil
+	}
+	p.numbered++
+	b.number = p.numbered
 	failpoint.Pass(failpoint.BeforeJournal)
-	err := p.saveNow(ctx, &checkpoint.Journal{Messages: b.messages, After: p.after(b)})
+	err := p.saveNow(ctx, &checkpoint.Journal{Number: b.number, Messages: b.messages, After: after})
 	failpoint.Pass(failpoint.AfterJournal)
 	return err
 }
@@ -195,7 +299,10 @@ func (p *publisher) saveNow(ctx context.Context, journal *checkpoint.Journal) er
 
 // flush passes on what was acknowledged and is not passed on yet.
 func (p *publisher) flush() error {
-	if p.unsaved == nil {
+	p.mu.Lock()
+	nothing := p.unsaved == nil
+	p.mu.Unlock()
+	if nothing {
 		return nil
 	}
 	return p.save(nil, nil)
@@ -203,19 +310,12 @@ func (p *publisher) flush() error {
 
 // save passes the state on; done, when not nil, is called once it is durable.
 func (p *publisher) save(journal *checkpoint.Journal, done func()) error {
-	if p.position.Reading.Through <= p.position.ID {
-		p.position.Reading = source.Reading{}
-	}
-	request := save{done: p.settled}
-	if p.unsaved != nil {
-		request.state = *p.unsaved
-	}
-	request.state.Position, request.state.Cursor, request.state.Saved = p.position, p.cursor, p.taken
-	request.state.Marks, request.state.Journal = p.sortedMarks(), journal
+	p.order.Lock()
+	defer p.order.Unlock()
+	request := p.request(journal)
 	if done != nil {
 		request.done = append(request.done, done)
 	}
-	p.unsaved, p.settled = nil, nil
 	return p.shard.alive(p.loop, forEver, func() error {
 		select {
 		case p.out <- request:
@@ -224,6 +324,27 @@ func (p *publisher) save(journal *checkpoint.Journal, done func()) error {
 			return context.Cause(p.saving)
 		}
 	})
+}
+
+// request takes all that is not passed on yet.
+func (p *publisher) request(journal *checkpoint.Journal) save {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reached.position.Reading.Through <= p.reached.position.ID {
+		p.reached.position.Reading = source.Reading{}
+	}
+	request := save{done: p.settled}
+	if p.unsaved != nil {
+		request.state = *p.unsaved
+	}
+	request.state.Position, request.state.Cursor, request.state.Saved = p.reached.position, p.reached.cursor, p.reached.taken
+	request.state.Marks = p.sortedMarks()
+	// A journal goes with the save of what it says.
+	if request.state.Keep = p.sent + 1; journal != nil {
+		request.state.Journals = []*checkpoint.Journal{journal}
+	}
+	p.unsaved, p.settled = nil, nil
+	return request
 }
 
 func (p *publisher) sortedMarks() []sink.Mark {
@@ -238,6 +359,8 @@ func (p *publisher) note(rest []sink.Message, outcome *sink.Outcome) {
 }
 
 func (p *publisher) noteMarks(marks []sink.Mark) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, m := range marks {
 		if !p.shard.opts.Recalls.settled(m.Place) {
 			continue

@@ -44,7 +44,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	if err := s.greet(ctx); err != nil {
 		return state, err
 	}
-	if state, err = s.passJournal(ctx, state, behind); err != nil {
+	if state, err = s.passJournals(ctx, state, behind); err != nil {
 		return state, err
 	}
 	c := &recollection{shard: s, state: state, known: make(map[string]checkpoint.Known)}
@@ -69,19 +69,21 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	return state, nil
 }
 
-// passJournal drops a journal that is on the bus with what came behind it, and keeps what follows from it. One of which something is not there
-// is sent again as it stands.
-func (s *Shard) passJournal(ctx context.Context, state checkpoint.State, behind []more) (checkpoint.State, error) {
-	if state.Journal == nil {
+// passJournals drops journals that are on the bus with what came behind them, and keeps what follows from them. Where something of them is not
+// there they are sent again as they stand.
+func (s *Shard) passJournals(ctx context.Context, state checkpoint.State, behind []more) (checkpoint.State, error) {
+	if len(state.Journals) == 0 {
 		return state, nil
 	}
 	if slices.ContainsFunc(behind, func(m more) bool { return !m.passed() }) {
-		return s.sendJournal(ctx, state)
+		return s.sendJournals(ctx, state)
 	}
-	after := state.Journal.After
-	after.Marks = state.Marks
-	if err := s.save(ctx, owning, after); err != nil {
-		return state, err
+	for _, j := range state.Journals {
+		after := j.After
+		after.Marks, after.Keep = state.Marks, j.Number+1
+		if err := s.save(ctx, owning, after); err != nil {
+			return state, err
+		}
 	}
 	return s.opts.Store.Load(ctx, s.key())
 }

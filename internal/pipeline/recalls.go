@@ -200,9 +200,9 @@ func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]*backlog, 
 		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
 			return fmt.Errorf("load the checkpoint: %w", err)
 		}
-		if state.Journal != nil {
-			for i := range state.Journal.Messages {
-				b.journal[state.Journal.Messages[i].ID] = false
+		for _, j := range state.Journals {
+			for i := range j.Messages {
+				b.journal[j.Messages[i].ID] = false
 			}
 		}
 	}

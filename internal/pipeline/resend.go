@@ -121,7 +121,7 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	if s.opts.Kind == event.Capability {
 		s.view = newView()
 	}
-	if journal := state.Journal; journal != nil {
+	for _, journal := range state.Journals {
 		state = checkpoint.MergeStates(state, journal.After)
 		if s.view != nil {
 			s.view.foresee(journal.After.View)
