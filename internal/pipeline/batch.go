@@ -47,6 +47,8 @@ type batch struct {
 	journal bool
 	number  uint64
 	after   *checkpoint.State
+	// passed, when not nil, is closed once the batch is acknowledged: it has no journal, since it has no messages.
+	passed chan struct{}
 	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
 	verdict reconcile.Verdict
 	settled func()

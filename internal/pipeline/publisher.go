@@ -31,6 +31,8 @@ type publisher struct {
 	// journals.
 	planned  front
 	numbered uint64
+	// passed is that of the last batch without a journal, nil when a journal came after it.
+	passed <-chan struct{}
 	// following counts the batches that have come and are not acknowledged.
 	following atomic.Int64
 
@@ -42,9 +44,11 @@ type publisher struct {
 	reached front
 	sent    uint64
 	marks   map[string]sink.Mark
-	// unsaved holds what was acknowledged and not passed on to be saved yet, settled who waits for that.
+	// unsaved holds what was acknowledged and not passed on to be saved yet, settled what is called then; awaited says that somebody waits
+	// for that.
 	unsaved *checkpoint.State
 	settled []func()
+	awaited bool
 }
 
 // front is how far a shard has come, as it is saved.
@@ -225,12 +229,15 @@ func (p *publisher) acknowledge(b *batch) {
 	if b.after != nil {
 		p.following.Add(-1)
 	}
+	if b.passed != nil {
+		close(b.passed)
+	}
 	if p.unsaved != nil {
 		state = checkpoint.MergeStates(*p.unsaved, state)
 	}
 	p.unsaved = &state
 	if b.settled != nil {
-		p.settled = append(p.settled, b.settled)
+		p.settled, p.awaited = append(p.settled, b.settled), true
 	}
 	if view, seq := p.shard.view, b.seq; seq > 0 {
 		p.settled = append(p.settled, func() { view.saved.Store(seq) })
@@ -271,7 +278,18 @@ func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
 	after := p.planned.after(b)
 	b.after, p.planned = &after, frontOf(&after)
 	if len(b.messages) == 0 {
+		b.passed = make(chan struct{})
+		p.passed = b.passed
 		return nil
+	}
+	if p.passed != nil {
+		// The state behind a journal goes on from what is saved with it: a batch that no journal holds has to be in there.
+		select {
+		case <-p.passed:
+			p.passed = nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	p.numbered++
 	b.number = p.numbered
@@ -333,7 +351,7 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 	if p.reached.position.Reading.Through <= p.reached.position.ID {
 		p.reached.position.Reading = source.Reading{}
 	}
-	request := save{done: p.settled}
+	request := save{done: p.settled, patient: journal == nil && p.shard.view != nil && !p.awaited}
 	if p.unsaved != nil {
 		request.state = *p.unsaved
 	}
@@ -343,7 +361,7 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 	if request.state.Keep = p.sent + 1; journal != nil {
 		request.state.Journals = []*checkpoint.Journal{journal}
 	}
-	p.unsaved, p.settled = nil, nil
+	p.unsaved, p.settled, p.awaited = nil, nil, false
 	return request
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"bridge/checkpoint"
 	"bridge/internal/failpoint"
@@ -11,7 +12,12 @@ import (
 type save struct {
 	state checkpoint.State
 	done  []func()
+	// patient says that nobody waits for it, and that a journal may come which it can go with.
+	patient bool
 }
+
+// patience is how long a save waits for a journal. Each transaction costs two syncs; what is acknowledged meanwhile is repeated after a kill.
+const patience = 20 * time.Millisecond
 
 // saveAll saves the states that come from in, always the newest one that is there, until in is closed.
 func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
@@ -19,6 +25,9 @@ func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
 	for request := range in {
 		s.status.turn(storing)
 		collect(&request, in)
+		if request.patient {
+			await(&request, in)
+		}
 		if err := s.save(ctx, storing, request.state); err != nil {
 			return err
 		}
@@ -38,12 +47,31 @@ func collect(request *save, in <-chan save) {
 			if !open {
 				return
 			}
-			request.state = checkpoint.MergeStates(request.state, newer.state)
-			request.done = append(request.done, newer.done...)
+			request.add(newer)
 		default:
 			return
 		}
 	}
+}
+
+// await merges into request the next one, if that comes soon.
+func await(request *save, in <-chan save) {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case newer, open := <-in:
+		if open {
+			request.add(newer)
+		}
+	case <-limit.C:
+	}
+}
+
+// add has request do what newer does behind it.
+func (request *save) add(newer save) {
+	request.state = checkpoint.MergeStates(request.state, newer.state)
+	request.done = append(request.done, newer.done...)
+	request.patient = request.patient && newer.patient
 }
 
 // save makes state durable and waits for a disk that is full or away.
