@@ -1,0 +1,60 @@
+package bolt_test
+
+import (
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"go.etcd.io/bbolt"
+
+	"bridge/checkpoint"
+	"bridge/checkpoint/bolt"
+	"bridge/checkpoint/checkpointtest"
+)
+
+// TestAFileOfVersion1IsTakenOver: it has its journal elsewhere, and is none of version 1 any more once it was opened.
+func TestAFileOfVersion1IsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	s := mustOpen(t, path)
+	if err := s.Save(t.Context(), key, checkpointtest.State(1)); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
+		shard := []string{"shards", key.Stream, key.Shard}
+		journal := bolt.Seal(checkpoint.AppendJournal(nil, checkpointtest.Journal(1)), append(shard, "journal")...)
+		return errors.Join(
+			tx.Bucket([]byte("bridge")).Put([]byte("format"), bolt.Seal([]byte("bridge checkpoint 1"), "bridge", "format")),
+			tx.Bucket([]byte(shard[0])).Bucket([]byte(shard[1])).Bucket([]byte(shard[2])).Put([]byte("journal"), journal))
+	})
+
+	want := checkpointtest.State(1)
+	want.Journals = []*checkpoint.Journal{checkpointtest.Journal(1)}
+	want.Journals[0].Number = 0
+	for range 2 {
+		s = mustOpen(t, path)
+		if got, err := s.Load(t.Context(), key); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("the state is\n%+v, %v, want\n%+v", got, err, want)
+		}
+		mustClose(t, s)
+		editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
+			if got := string(tx.Bucket([]byte("bridge")).Get([]byte("format"))); got != string(bolt.Seal([]byte("bridge checkpoint 2"), "bridge", "format")) {
+				t.Errorf("the file says %q of itself", got)
+			}
+			return nil
+		})
+	}
+
+	// As a shard does that has sent it.
+	s = mustOpen(t, path)
+	after := checkpointtest.State(2)
+	after.Keep = 1
+	if err := s.Save(t.Context(), key, after); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Load(t.Context(), key); err != nil || !reflect.DeepEqual(got, checkpointtest.State(2)) {
+		t.Errorf("the state is\n%+v, %v", got, err)
+	}
+	mustClose(t, s)
+}
