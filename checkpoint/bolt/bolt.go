@@ -34,6 +34,10 @@ type Store struct {
 	// fold and credit belong to who has the turn: the fold that is under way, and how many operations on the trees are due.
 	fold   *fold
 	credit int
+	// onPreparation is called before each transaction of a preparation, by tests.
+	onPreparation func() error
+	// broken is closed when the store fails.
+	broken chan struct{}
 
 	mu      sync.Mutex
 	waiting []*change
@@ -52,7 +56,7 @@ func open(path string, opts Options, b bounds) (*Store, error) {
 	if opts.LockTimeout <= 0 {
 		opts.LockTimeout = time.Second
 	}
-	s := &Store{path: path, turn: make(chan struct{}, 1), bounds: b, overlay: newOverlay()}
+	s := &Store{path: path, turn: make(chan struct{}, 1), bounds: b, overlay: newOverlay(), broken: make(chan struct{})}
 	err := s.guard(func() (err error) {
 		if s.db, err = openLocked(path, opts.LockTimeout); err != nil {
 			return err
@@ -86,6 +90,9 @@ func (s *Store) Close() error {
 	if failed != nil {
 		// After a panic the database may hold its own locks for ever. The process's end releases the file.
 		return fmt.Errorf("close checkpoint: %w", failed)
+	}
+	if s.fold != nil {
+		s.cancelFold()
 	}
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close checkpoint %s: %w", s.path, err)
@@ -187,6 +194,7 @@ func (s *Store) Delete(ctx context.Context, stream string) (int, error) {
 			return err
 		}
 		if s.fold != nil && s.fold.key.Stream == stream {
+			s.cancelFold()
 			s.fold = nil
 		}
 		s.overlay.dropStream(stream)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
@@ -15,6 +16,13 @@ func TestConformance(t *testing.T) {
 		"as it is":                 func(path string) (*bolt.Store, error) { return bolt.Open(path, bolt.Options{}) },
 		"folding at every save":    func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 0, 1<<20) },
 		"folding a little at once": func(path string) (*bolt.Store, error) { return bolt.OpenFolding(path, 40, 30) },
+		"folding beside the saves": func(path string) (*bolt.Store, error) {
+			s, err := bolt.OpenFolding(path, 60, 30)
+			if err == nil {
+				s.OnPreparation(func() error { time.Sleep(100 * time.Microsecond); return nil })
+			}
+			return s, err
+		},
 		"folding, with hashes that collide": func(path string) (*bolt.Store, error) {
 			s, err := bolt.OpenFolding(path, 100, 60)
 			if err == nil {

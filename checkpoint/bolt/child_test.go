@@ -21,7 +21,7 @@ import (
 const childVar = "BRIDGE_TEST_BOLT_CHILD"
 
 func TestMain(m *testing.M) {
-	parts := map[string]func(path string) error{"save": saveForEver, "views": saveViewsForEver, "hold": hold, "full": fillDisk}
+	parts := map[string]func(path string) error{"save": saveForEver, "views": saveViewsForEver, "preparing": saveViewsPreparing, "hold": hold, "full": fillDisk}
 	part := os.Getenv(childVar)
 	if part == "" {
 		os.Exit(m.Run())

@@ -223,6 +223,7 @@ func (s *Store) fail(err error) error {
 	defer s.mu.Unlock()
 	if s.failed == nil {
 		s.failed = fmt.Errorf("%w: %w", checkpoint.ErrUnusable, err)
+		close(s.broken)
 	}
 	return s.failed
 }

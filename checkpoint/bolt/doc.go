@@ -60,7 +60,8 @@
 // there. When there are enough of them, they are folded into the trees "view" and "rows", each in its order, so that a page is
 // rewritten once for many changes.
 //
-// A fold takes several transactions, made by those who save, between saves. Until the last one, which removes what was recent, the overlay hides what
+// What a fold has to do is found out beside the saves, in short transactions that read. Then it takes several transactions, made by
+// those who save, between saves. Until the last one, which removes what was recent, the overlay hides what
 // the fold has done to the trees. After a kill the fold is begun again, with what "recent" holds then; it first changes "rows", while "view"
 // still says which row an entity leaves. Readers see the trees and the overlay as they were between two saves: all of a save, or none of it.
 //

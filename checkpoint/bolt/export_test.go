@@ -22,8 +22,18 @@ func Checksummed(body []byte) []byte {
 
 // OpenFolding opens a store that folds what is recent after this many entities, in steps of this many operations.
 func OpenFolding(path string, entries, step int) (*Store, error) {
-	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5})
+	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, piece: 16})
 }
+
+// OnPreparation calls f before each transaction of a preparation from now on.
+func (s *Store) OnPreparation(f func() error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.onPreparation = f
+}
+
+// Busy reports whether somebody has the turn.
+func (s *Store) Busy() bool { return len(s.turn) > 0 }
 
 // HashLike makes hashes of entities collide: only the last bit of the length is left.
 func (s *Store) HashLike() {
@@ -46,7 +56,8 @@ func (s *Store) FoldSteps(key checkpoint.Key, steps int) (ended bool, err error)
 			return true, nil
 		}
 		if s.fold == nil {
-			err = s.beginFold(key)
+			s.beginFold(key)
+			_, err = s.prepared()
 		} else {
 			_, err = s.foldStep()
 		}

@@ -3,6 +3,7 @@ package bolt
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"iter"
 	"sort"
 	"sync"
 
@@ -137,19 +138,23 @@ func (l *layer) find(r *recents, entity []byte) (c checkpoint.Change, p place, o
 	return c, p, ok && err == nil, err
 }
 
-// each calls f for the newest changes of all entities.
-func (l *layer) each(f func(place) error) error {
-	for _, p := range l.index {
-		if err := f(p); err != nil {
-			return err
+// newest goes through the newest changes of all entities in l, which may be nil.
+func (l *layer) newest() iter.Seq[place] {
+	return func(yield func(place) bool) {
+		if l == nil {
+			return
+		}
+		for _, p := range l.index {
+			if !yield(p) {
+				return
+			}
+		}
+		for _, p := range l.twins {
+			if !yield(p) {
+				return
+			}
 		}
 	}
-	for _, p := range l.twins {
-		if err := f(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // rowsAbove calls f for all changes in l, which may be nil, with a row above after and at most last, the outdated ones too.

@@ -211,17 +211,16 @@ func (v *look) forgettable(before time.Time, from []byte, limit int) (changes []
 			}
 		}
 	}
-	if v.layer.size() == 0 {
-		return changes, next, nil
-	}
-	err = v.layer.each(func(p place) error {
+	for p := range v.layer.newest() {
 		c, err := v.recents.at(p)
-		if err == nil && goneBefore(c.Known, before) && bytes.Compare(c.Entity, from) >= 0 && (next == nil || bytes.Compare(c.Entity, next) < 0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if goneBefore(c.Known, before) && bytes.Compare(c.Entity, from) >= 0 && (next == nil || bytes.Compare(c.Entity, next) < 0) {
 			changes = append(changes, checkpoint.Change{Entity: c.Entity})
 		}
-		return err
-	})
-	return changes, next, err
+	}
+	return changes, next, nil
 }
 
 func goneBefore(k checkpoint.Known, t time.Time) bool {
