@@ -26,6 +26,9 @@ type overlay struct {
 	shards  map[checkpoint.Key]*layer
 	entries int
 	bytes   int
+	// rows and offsets are memory of add.
+	rows    []uint64
+	offsets []uint32
 }
 
 // layer is the overlay of one shard.
@@ -47,12 +50,9 @@ type layer struct {
 type run struct {
 	number uint64
 	bytes  int
-	rows   []rowAt
-}
-
-type rowAt struct {
-	row    uint64
-	offset uint32
+	// rows and offsets have one length: the rows, and where in the value the changes begin.
+	rows    []uint64
+	offsets []uint32
 }
 
 func newOverlay() *overlay {
@@ -80,13 +80,14 @@ func (o *overlay) add(r *recents, number uint64, form []byte) (count int, err er
 	}
 	before := l.size()
 	run := run{number: number, bytes: len(form) + recentOverhead}
+	rows, offsets := o.rows[:0], o.offsets[:0]
 	err = eachChange(form, func(offset int, c checkpoint.Change) error {
 		count++
 		if hasRow(c.Known) {
-			if n := len(run.rows); n > 0 && run.rows[n-1].row > c.Known.Row {
+			if n := len(rows); n > 0 && rows[n-1] > c.Known.Row {
 				return damaged("recent value %d of %s is out of order", number, r.key.Shard)
 			}
-			run.rows = append(run.rows, rowAt{c.Known.Row, uint32(offset)})
+			rows, offsets = append(rows, c.Known.Row), append(offsets, uint32(offset))
 		}
 		former, had, err := l.put(r, c.Entity, placeOf(number, offset))
 		if had && former.number() <= l.loaded {
@@ -94,11 +95,20 @@ func (o *overlay) add(r *recents, number uint64, form []byte) (count int, err er
 		}
 		return err
 	})
+	o.rows, o.offsets = rows, offsets
+	run.rows, run.offsets = exact(rows), exact(offsets)
 	l.runs = append(l.runs, run)
 	l.bytes += run.bytes
 	o.bytes += run.bytes
 	o.entries += l.size() - before
 	return count, err
+}
+
+// exact returns a copy of s that takes no more memory than it needs: there are many of them for long.
+func exact[E any](s []E) []E {
+	c := make([]E, len(s))
+	copy(c, s)
+	return c
 }
 
 // put makes p the newest change of an entity and returns the former one.
@@ -163,12 +173,9 @@ func (l *layer) rowsAbove(after, last uint64, f func(row uint64, p place)) {
 		return
 	}
 	for _, run := range l.runs {
-		from := sort.Search(len(run.rows), func(i int) bool { return run.rows[i].row > after })
-		for _, at := range run.rows[from:] {
-			if at.row > last {
-				break
-			}
-			f(at.row, placeOf(run.number, int(at.offset)))
+		from := sort.Search(len(run.rows), func(i int) bool { return run.rows[i] > after })
+		for i := from; i < len(run.rows) && run.rows[i] <= last; i++ {
+			f(run.rows[i], placeOf(run.number, int(run.offsets[i])))
 		}
 	}
 }
