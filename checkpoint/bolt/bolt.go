@@ -34,7 +34,7 @@ type Store struct {
 	// fold and credit belong to who has the turn: the fold that is under way, and how many operations on the trees are due.
 	fold   *fold
 	credit int
-	// onPreparation is called before each transaction of a preparation, by tests.
+	// onPreparation is what tests have called before each transaction of the preparations that begin.
 	onPreparation func() error
 	// broken is closed when the store fails.
 	broken chan struct{}

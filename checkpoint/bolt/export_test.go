@@ -25,7 +25,7 @@ func OpenFolding(path string, entries, step int) (*Store, error) {
 	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, piece: 16})
 }
 
-// OnPreparation calls f before each transaction of a preparation from now on.
+// OnPreparation calls f before each transaction of the preparations that begin from now on.
 func (s *Store) OnPreparation(f func() error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()

@@ -22,13 +22,15 @@ type preparation struct {
 	done      chan struct{}
 	err       error
 	cancelled atomic.Bool
+	// onPiece, where it is not nil, is called before each transaction.
+	onPiece func() error
 }
 
 // beginFold begins to prepare the fold of a shard. The caller has the turn: nobody changes the overlay.
 func (s *Store) beginFold(key checkpoint.Key) {
 	l := s.overlay.shards[key]
 	f := &fold{key: key, through: l.runs[len(l.runs)-1].number}
-	f.done = make(chan struct{})
+	f.done, f.onPiece = make(chan struct{}), s.onPreparation
 	places := l.places()
 	s.fold = f
 	go func() {
@@ -155,8 +157,8 @@ func (s *Store) readRecent(f *fold, read func(shard *bbolt.Bucket, r *recents) e
 	if f.cancelled.Load() {
 		return errCancelled
 	}
-	if s.onPreparation != nil {
-		if err := s.onPreparation(); err != nil {
+	if f.onPiece != nil {
+		if err := f.onPiece(); err != nil {
 			return err
 		}
 	}
