@@ -37,7 +37,7 @@ func (s *Store) Busy() bool { return len(s.turn) > 0 }
 
 // HashLike makes hashes of entities collide: only the last bit of the length is left.
 func (s *Store) HashLike() {
-	s.overlay.hash = func(entity []byte) uint64 { return uint64(len(entity) & 1) }
+	s.overlay.hash = func(entity []byte) uint32 { return uint32(len(entity) & 1) }
 }
 
 // Recent returns how many entities the overlay has, and whether a fold is under way.

@@ -20,7 +20,7 @@ const recentOverhead = 4096
 // The goroutine that has the turn changes it, holding mu. Readers hold mu for reading, from before they begin their
 // transaction until they are done: so no recent value that the overlay names is gone from their transaction.
 type overlay struct {
-	hash func(entity []byte) uint64
+	hash func(entity []byte) uint32
 
 	mu      sync.RWMutex
 	shards  map[checkpoint.Key]*layer
@@ -33,9 +33,9 @@ type overlay struct {
 
 // layer is the overlay of one shard.
 type layer struct {
-	hash func(entity []byte) uint64
+	hash func(entity []byte) uint32
 	// index finds the newest change of an entity by the entity's hash, twins that of one whose hash another one has.
-	index map[uint64]place
+	index index
 	twins map[string]place
 	// runs are the recent values in the order of their numbers.
 	runs []run
@@ -58,7 +58,7 @@ type run struct {
 func newOverlay() *overlay {
 	seed := maphash.MakeSeed()
 	return &overlay{
-		hash:   func(entity []byte) uint64 { return maphash.Bytes(seed, entity) },
+		hash:   func(entity []byte) uint32 { return uint32(maphash.Bytes(seed, entity)) },
 		shards: make(map[checkpoint.Key]*layer),
 	}
 }
@@ -68,14 +68,14 @@ func (l *layer) size() int {
 	if l == nil {
 		return 0
 	}
-	return len(l.index) + len(l.twins)
+	return l.index.count + len(l.twins)
 }
 
 // add adds a recent value, newer than all before, and returns how many changes it has.
 func (o *overlay) add(r *recents, number uint64, form []byte) (count int, err error) {
 	l := o.shards[r.key]
 	if l == nil {
-		l = &layer{hash: o.hash, index: make(map[uint64]place), twins: make(map[string]place)}
+		l = &layer{hash: o.hash, twins: make(map[string]place)}
 		o.shards[r.key] = l
 	}
 	before := l.size()
@@ -118,7 +118,7 @@ func (l *layer) put(r *recents, entity []byte, p place) (former place, had bool,
 		return former, true, nil
 	}
 	hash := l.hash(entity)
-	if former, had = l.index[hash]; had {
+	if former, had = l.index.get(hash); had {
 		c, err := r.at(former)
 		if err != nil {
 			return 0, false, err
@@ -128,7 +128,7 @@ func (l *layer) put(r *recents, entity []byte, p place) (former place, had bool,
 			return 0, false, nil
 		}
 	}
-	l.index[hash] = p
+	l.index.put(hash, p)
 	return former, had, nil
 }
 
@@ -137,7 +137,7 @@ func (l *layer) find(r *recents, entity []byte) (c checkpoint.Change, p place, o
 	if l == nil {
 		return c, 0, false, nil
 	}
-	if p, ok = l.index[l.hash(entity)]; ok {
+	if p, ok = l.index.get(l.hash(entity)); ok {
 		if c, err = r.at(p); err != nil || string(c.Entity) == string(entity) {
 			return c, p, err == nil, err
 		}
@@ -154,7 +154,7 @@ func (l *layer) newest() iter.Seq[place] {
 		if l == nil {
 			return
 		}
-		for _, p := range l.index {
+		for p := range l.index.all() {
 			if !yield(p) {
 				return
 			}
@@ -187,11 +187,7 @@ func (o *overlay) drop(key checkpoint.Key, through uint64) {
 		return
 	}
 	before := l.size()
-	for hash, p := range l.index {
-		if p.number() <= through {
-			delete(l.index, hash)
-		}
-	}
+	l.index.drop(through)
 	for entity, p := range l.twins {
 		if p.number() <= through {
 			delete(l.twins, entity)

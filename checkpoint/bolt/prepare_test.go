@@ -189,8 +189,10 @@ func TestWhatIsDoneWhileAFoldIsPrepared(t *testing.T) {
 					g.open()
 				} else {
 					var done sync.WaitGroup
-					done.Go(func() { test.do(t, w) })
-					waitFor(t, s.Busy)
+					var ended atomic.Bool
+					done.Go(func() { test.do(t, w); ended.Store(true) })
+					// A preparation that is cancelled before it is held does not wait.
+					waitFor(t, func() bool { return s.Busy() || ended.Load() })
 					g.open()
 					done.Wait()
 				}
