@@ -12,7 +12,7 @@ import (
 // BenchmarkOverlay reports the memory of an entity that is recent, in the overlay and in a fold that was begun, and the time that
 // the beginning takes an entity. Batches are as a backlog has them.
 func BenchmarkOverlay(b *testing.B) {
-	const entities = 90_000
+	const entities = 250_000
 	for b.Loop() {
 		s := mustOpen(b, filepath.Join(b.TempDir(), "bridge.db"))
 		empty := heap()
