@@ -165,7 +165,7 @@ func TestWhatIsDoneWhileAFoldIsPrepared(t *testing.T) {
 			// The file has trees and, from the second round on, outdated changes of before it was opened.
 			path := filepath.Join(t.TempDir(), "bridge.db")
 			w := &twin{model: memory.New()}
-			for at := int32(1); at <= 30; at += 3 {
+			for at := int32(1); at <= 30; at += 7 {
 				s, err := bolt.OpenFolding(path, 300, 40)
 				if err != nil {
 					t.Fatal(err)
