@@ -9,6 +9,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/texts"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -21,8 +22,10 @@ type view struct {
 	queue []aheadBatch
 	// staged holds those of the batch being made.
 	staged map[string]checkpoint.Known
-	seq    uint64
-	saved  atomic.Uint64
+	// names holds the keys of both.
+	names texts.Texts
+	seq   uint64
+	saved atomic.Uint64
 
 	// sights is what the rows of a page say, in their order; the other fields are scratch.
 	sights   []sight
@@ -194,7 +197,7 @@ func (v *view) makeRoom(s *Shard, b *batch) {
 func (v *view) change(b *batch, entity []byte, known checkpoint.Known) {
 	entity = b.keep(entity)
 	b.changes = append(b.changes, checkpoint.Change{Entity: entity, Known: known})
-	v.staged[string(entity)] = known
+	v.staged[v.names.Of(entity)] = known
 }
 
 // hand moves what is staged to what is in flight.
