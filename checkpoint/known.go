@@ -25,7 +25,7 @@ func (c *Change) Check() error {
 		return fmt.Errorf("entity %.40q is not gone and yet it is since %v", c.Entity, k.Since)
 	case k.Fate == Gone && k.State != [16]byte{}:
 		return fmt.Errorf("entity %.40q is gone and yet it has a state", c.Entity)
-	case !plausible(k.Since):
+	case k.Fate == Gone && !plausible(k.Since):
 		return fmt.Errorf("the time %v of entity %.40q is outside the years 1 to 9999", k.Since, c.Entity)
 	}
 	return nil
