@@ -133,6 +133,8 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 	if err == nil {
 		value := seal(checkpoint.AppendState(nil, state), shardBucket, key.Stream, key.Shard, stateKey)
 		journals := journalForms(key, state.Journals)
+		// The database keeps values as they are until the transaction ends.
+		defer free(journals)
 		recent := &addition{key: key, forms: recentForms(state.View)}
 		err = s.commit(ctx, recent, func(tx *bbolt.Tx) error {
 			b, err := makeBucket(tx, key)

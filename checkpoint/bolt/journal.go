@@ -2,24 +2,45 @@ package bolt
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"go.etcd.io/bbolt"
 
 	"bridge/checkpoint"
 )
 
-// formed is a journal in the form of its value.
-type formed struct{ name, value []byte }
+// formed is a journal in the form of its value, which is in memory that is used again.
+type formed struct {
+	name, value []byte
+	memory      *[]byte
+}
 
-// journalForms returns the values of journals.
+// journalMemory holds memory for values of journals: a backlog has one of some MB for each save.
+var journalMemory = sync.Pool{New: func() any { return new([]byte) }}
+
+// keepJournal is the largest memory that is used again, in bytes.
+const keepJournal = 8 << 20
+
+// journalForms returns the values of journals; free them once their transaction is over.
 func journalForms(key checkpoint.Key, journals []*checkpoint.Journal) []formed {
 	forms := make([]formed, 0, len(journals))
 	for _, j := range journals {
 		name := binary.BigEndian.AppendUint64(nil, j.Number)
-		value := seal(checkpoint.AppendJournal(nil, j), shardBucket, key.Stream, key.Shard, journalsBucket, string(name))
-		forms = append(forms, formed{name, value})
+		memory := journalMemory.Get().(*[]byte)
+		value := seal(checkpoint.AppendJournal((*memory)[:0], j), shardBucket, key.Stream, key.Shard, journalsBucket, string(name))
+		*memory = value
+		forms = append(forms, formed{name, value, memory})
 	}
 	return forms
+}
+
+// free gives the memory of values back.
+func free(forms []formed) {
+	for _, f := range forms {
+		if cap(*f.memory) <= keepJournal {
+			journalMemory.Put(f.memory)
+		}
+	}
 }
 
 // saveJournals removes the journals in the bucket of a shard that are numbered below keep, all where that is 0, and adds forms.
