@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/crc32"
+	"hash/maphash"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -55,6 +56,9 @@ func newest(changes []checkpoint.Change) []int {
 	for i := range order {
 		order[i] = i
 	}
+	if distinct(changes) {
+		return order
+	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(bytes.Compare(changes[a].Entity, changes[b].Entity), cmp.Compare(a, b))
 	})
@@ -67,6 +71,17 @@ func newest(changes []checkpoint.Change) []int {
 	slices.Sort(kept)
 	return kept
 }
+
+// distinct reports whether all changes are of different entities; false where it cannot tell.
+func distinct(changes []checkpoint.Change) bool {
+	seen := make(map[uint64]struct{}, len(changes))
+	for i := range changes {
+		seen[maphash.Bytes(distinctSeed, changes[i].Entity)] = struct{}{}
+	}
+	return len(seen) == len(changes)
+}
+
+var distinctSeed = maphash.MakeSeed()
 
 // appendSealed appends a change and the CRC-32C over it, 4 bytes, little endian: so that one can be read without reading all.
 func appendSealed(dst []byte, c checkpoint.Change) []byte {
