@@ -20,9 +20,9 @@ type bounds struct {
 	piece int
 }
 
-// defaultBounds keep the overlay, with what a fold needs, within some 25 MiB of memory and the recent values within 96 MiB
+// defaultBounds keep the overlay, with what a fold needs, within some 50 MiB of memory and the recent values within 192 MiB
 // of the file. The more entries are folded at once, the fewer pages are written for each.
-var defaultBounds = bounds{entries: 256 << 10, bytes: 48 << 20, step: 12 << 10, pages: 750, piece: 8 << 10}
+var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, piece: 8 << 10}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change
 // needs up to three.
