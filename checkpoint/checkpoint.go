@@ -57,8 +57,9 @@ type State struct {
 	// Given holds the ids that the ledger gave up since the save before, Found those of them that were published since; they
 	// are added to and removed from what Views.GivenUp returns, Given first. Ranges may overlap. Loaded states leave both empty.
 	Given, Found []source.Range
-	// Journals are what is about to be published, in ascending order of their numbers. A save adds them and removes those that were there,
-	// but for the ones numbered Keep and above; Keep 0 removes all. Loaded states leave Keep 0, List leaves the journals out.
+	// Journals are what is about to be published, in ascending order of their numbers. A save removes those that were there,
+	// but for the ones numbered Keep and above; Keep 0 removes all. Then it adds its own, each in the place of one with its number. Loaded
+	// states leave Keep 0, List leaves the journals out.
 	Journals []*Journal
 	Keep     uint64
 }
@@ -75,12 +76,12 @@ type Store interface {
 	Runs
 	// Load returns the state of a shard, or ErrNotFound.
 	Load(ctx context.Context, key Key) (State, error)
-	// Save replaces the state of a shard, and of its ledger and its view the parts that state names. When it returns nil the state
+	// Save replaces the state of a shard, and of its ledger, its view and its journals the parts that state names. When it returns nil the state
 	// is durable, and all of it is seen at once; otherwise the former one holds. It refuses a key without names and a state
 	// that does not pass State.Check.
 	Save(ctx context.Context, key Key, state State) error
 	// Rewind removes from a shard what speaks of rows above id: the entries of its view with such a row (the gone ones too), its
-	// journal, and the given-up ids above id. A kill, or an error, may leave a part of it done: call it again. A shard that is
+	// journals, and the given-up ids above id. A kill, or an error, may leave a part of it done: call it again. A shard that is
 	// unknown is no error.
 	Rewind(ctx context.Context, key Key, id uint64) error
 	// List returns all states in the order of stream and shard.

@@ -27,7 +27,7 @@ func (j *Journal) Check() error {
 			return fmt.Errorf("the time %v of message %s is outside the years 1 to 9999", t, j.Messages[i].ID)
 		}
 	}
-	if len(j.After.Marks) > 0 || len(j.After.Journals) > 0 {
+	if len(j.After.Marks) > 0 || len(j.After.Journals) > 0 || j.After.Keep > 0 {
 		return errors.New("the state behind a journal has marks or a journal")
 	}
 	return j.After.Check()

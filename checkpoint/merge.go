@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"slices"
 
 	"bridge/source"
@@ -17,8 +18,10 @@ func MergeStates(older, newer State) State {
 	newer.Found = both(Without(older.Found, newer.Given), newer.Found)
 	newer.Given = both(older.Given, newer.Given)
 	if newer.Keep > 0 {
-		kept := slices.DeleteFunc(slices.Clone(older.Journals), func(j *Journal) bool { return j.Number < newer.Keep })
-		newer.Journals = both(kept, newer.Journals)
+		kept := slices.DeleteFunc(slices.Clone(older.Journals), func(j *Journal) bool {
+			return j.Number < newer.Keep || slices.ContainsFunc(newer.Journals, func(n *Journal) bool { return n.Number == j.Number })
+		})
+		newer.Journals = slices.SortedFunc(slices.Values(slices.Concat(kept, newer.Journals)), byNumber)
 		if older.Keep == 0 {
 			newer.Keep = 0
 		} else {
@@ -27,6 +30,8 @@ func MergeStates(older, newer State) State {
 	}
 	return newer
 }
+
+func byNumber(a, b *Journal) int { return cmp.Compare(a.Number, b.Number) }
 
 // both returns a slice of the elements of older and newer.
 func both[E any](older, newer []E) []E {
