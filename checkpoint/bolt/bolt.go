@@ -61,7 +61,10 @@ func open(path string, opts Options, b bounds) (*Store, error) {
 		if s.db, err = openLocked(path, opts.LockTimeout); err != nil {
 			return err
 		}
-		if err = errors.Join(s.upgrade(), s.db.View(s.overlay.load)); err != nil {
+		if err = s.db.View(s.overlay.load); err == nil {
+			err = s.upgrade()
+		}
+		if err != nil {
 			err = errors.Join(err, s.db.Close())
 		}
 		return err

@@ -20,8 +20,8 @@ type bounds struct {
 	piece int
 }
 
-// defaultBounds keep the overlay, with what a fold needs, within some 50 MiB of memory and the recent values within 192 MiB
-// of the file. The more entries are folded at once, the fewer pages are written for each.
+// defaultBounds keep the overlay, with what a fold needs, within some 50 MiB of memory, and twice as much where saves wait for a fold, and the
+// recent values within 192 MiB of the file. The more entries are folded at once, the fewer pages are written for each.
 var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, piece: 8 << 10}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change

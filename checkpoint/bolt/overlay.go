@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"container/heap"
 	"encoding/binary"
 	"hash/maphash"
 	"iter"
@@ -167,17 +168,56 @@ func (l *layer) newest() iter.Seq[place] {
 	}
 }
 
-// rowsAbove calls f for all changes in l, which may be nil, with a row above after and at most last, the outdated ones too.
-func (l *layer) rowsAbove(after, last uint64, f func(row uint64, p place)) {
-	if l == nil {
-		return
-	}
-	for _, run := range l.runs {
-		from := sort.Search(len(run.rows), func(i int) bool { return run.rows[i] > after })
-		for i := from; i < len(run.rows) && run.rows[i] <= last; i++ {
-			f(run.rows[i], placeOf(run.number, int(run.offsets[i])))
+// rowsAbove goes through all changes in l, which may be nil, with a row above after and at most last, in the order of rows, the outdated ones
+// too. It takes memory for its runs alone: a page asks for few of the changes that there are.
+func (l *layer) rowsAbove(after, last uint64) iter.Seq2[uint64, place] {
+	return func(yield func(uint64, place) bool) {
+		if l == nil {
+			return
+		}
+		var left runHeap
+		for i := range l.runs {
+			rows := l.runs[i].rows
+			from := sort.Search(len(rows), func(i int) bool { return rows[i] > after })
+			if from < len(rows) && rows[from] <= last {
+				left = append(left, runLeft{&l.runs[i], from})
+			}
+		}
+		heap.Init(&left)
+		for len(left) > 0 {
+			first := &left[0]
+			if !yield(first.row(), placeOf(first.run.number, int(first.run.offsets[first.at]))) {
+				return
+			}
+			if first.at++; first.at < len(first.run.rows) && first.row() <= last {
+				heap.Fix(&left, 0)
+			} else {
+				heap.Pop(&left)
+			}
 		}
 	}
+}
+
+// runLeft is what is left of a run, of which there is some.
+type runLeft struct {
+	run *run
+	at  int
+}
+
+func (r *runLeft) row() uint64 { return r.run.rows[r.at] }
+
+// runHeap has the run with the lowest row in front.
+type runHeap []runLeft
+
+func (h runHeap) Len() int           { return len(h) }
+func (h runHeap) Less(i, j int) bool { return h[i].row() < h[j].row() }
+func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *runHeap) Push(r any)        { *h = append(*h, r.(runLeft)) }
+
+func (h *runHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 // drop removes from the overlay of a shard what its recent values up to number through said.

@@ -138,28 +138,19 @@ func (v *look) settledRows(after uint64, limit int, dst []checkpoint.Entity) ([]
 
 // recentRows appends to dst a page of what is recent, of the rows above after and up to last.
 func (v *look) recentRows(after, last uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, error) {
-	type candidate struct {
-		row uint64
-		at  place
-	}
-	count := 0
-	v.layer.rowsAbove(after, last, func(uint64, place) { count++ })
-	candidates := make([]candidate, 0, count)
-	v.layer.rowsAbove(after, last, func(row uint64, p place) { candidates = append(candidates, candidate{row, p}) })
-	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.row, b.row) })
 	start := len(dst)
-	for _, one := range candidates {
-		if n := len(dst); n-start >= limit && dst[n-1].Row != one.row {
+	for row, at := range v.layer.rowsAbove(after, last) {
+		if n := len(dst); n-start >= limit && dst[n-1].Row != row {
 			break
 		}
-		c, err := v.recents.at(one.at)
+		c, err := v.recents.at(at)
 		if err != nil {
 			return dst, err
 		}
 		if _, newest, _, err := v.layer.find(v.recents, c.Entity); err != nil {
 			return dst, err
-		} else if newest == one.at {
-			dst = append(dst, checkpoint.Entity{Row: one.row, State: c.Known.State, Fate: c.Known.Fate, Entity: bytes.Clone(c.Entity)})
+		} else if newest == at {
+			dst = append(dst, checkpoint.Entity{Row: row, State: c.Known.State, Fate: c.Known.Fate, Entity: bytes.Clone(c.Entity)})
 		}
 	}
 	return dst, nil
@@ -190,8 +181,8 @@ func (s *Store) Forget(ctx context.Context, key checkpoint.Key, before time.Time
 	return next, nil
 }
 
-// forgettable returns changes that remove entities found gone before the given time, of up to limit settled ones from an entity on
-// and of the recent ones among them, and where to go on. The changes are good as long as the transaction.
+// forgettable returns changes that remove entities found gone before the given time, of up to limit settled ones from an entity on,
+// of the recent ones with the last of those, and where to go on. The changes are good as long as the transaction.
 func (v *look) forgettable(before time.Time, from []byte, limit int) (changes []checkpoint.Change, next []byte, err error) {
 	if v.planted {
 		c := v.trees.view.Cursor()
@@ -211,12 +202,16 @@ func (v *look) forgettable(before time.Time, from []byte, limit int) (changes []
 			}
 		}
 	}
+	if next != nil {
+		// What is recent is looked at once, with the last of what is settled.
+		return changes, next, nil
+	}
 	for p := range v.layer.newest() {
 		c, err := v.recents.at(p)
 		if err != nil {
 			return nil, nil, err
 		}
-		if goneBefore(c.Known, before) && bytes.Compare(c.Entity, from) >= 0 && (next == nil || bytes.Compare(c.Entity, next) < 0) {
+		if goneBefore(c.Known, before) {
 			changes = append(changes, checkpoint.Change{Entity: c.Entity})
 		}
 	}
