@@ -30,7 +30,9 @@ func (s *Shard) sendJournal(ctx context.Context, state *checkpoint.State, j *che
 	p := newPublisher(s, *state, ctx, nil)
 	p.loop = owning
 	after := j.After
-	if left, err := p.sendAll(ctx, &batch{messages: j.Messages, changes: after.View}); err != nil {
+	left, err := p.sendAll(ctx, &batch{messages: j.Messages, changes: after.View})
+	p.takeMarks()
+	if err != nil {
 		if _, full := errors.AsType[*letterLimitError](err); full {
 			before := *state
 			before.Marks, before.Keep = p.sortedMarks(), j.Number

@@ -12,6 +12,7 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	sourcememory "bridge/source/memory"
 )
 
 // gatedSink publishes nothing before its gate is open.
@@ -171,5 +172,65 @@ func TestABacklogIsJournaledOnce(t *testing.T) {
 	}
 	if saves := store.saves.Load(); saves > 2*(rows/7+1)+10 {
 		t.Errorf("%d saves for %d batches", saves, rows/7+1)
+	}
+}
+
+// TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus: however long that takes, a kill repeats no more than what is on its way.
+func TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.BatchRows = 1
+	gate := make(chan struct{}, 1)
+	b.sink = onceSink{b.bus, gate}
+	gate <- struct{}{}
+	b.table.Replace("a", "1", "0", now())
+	b.table.Replace("b", "1", "0", now())
+	_, stop := b.run(t)
+	b.expectSaid(t, "Added a=1")
+	eventually(t, "the first one is saved", func() bool { return b.position(t) == 1 })
+	b.mustStayJournaled(t, []uint64{2})
+	close(gate)
+	eventually(t, "saved", func() bool { return b.position(t) == 2 && len(b.journaled(t)) == 0 })
+	stop()
+}
+
+// onceSink publishes a batch for each token at its gate.
+type onceSink struct {
+	sink.Sink
+	gate chan struct{}
+}
+
+func (s onceSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	return gatedSink(s).Publish(ctx, batch)
+}
+
+// TestRowsOfAReleaseStreamThatReconcileFoundHaveAJournal: without a time of its own such a row would have another one when it is read again.
+func TestRowsOfAReleaseStreamThatReconcileFoundHaveAJournal(t *testing.T) {
+	b := newBench(t)
+	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
+	b.shared = true
+	b.table.Insert("a")
+	b.table.Insert("b")
+	if err := b.store.Save(t.Context(), key, checkpoint.State{Position: source.Position{ID: 2}, Given: []source.Range{{First: 2, Last: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	gated := gatedSink{b.bus, make(chan struct{})}
+	b.sink = gated
+	s, stop := b.run(t)
+	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { _, _ = s.Nominate(ctx, reconcile.Nomination{Rows: []source.Range{{First: 2, Last: 2}}}) }() // it is killed
+	b.mustStayJournaled(t, []uint64{2})
+	next := b.killed()
+	cancel()
+	close(gated.gate)
+	eventually(t, "published", func() bool { return len(b.bus.Messages(topic)) == 1 })
+	eventually(t, "saved", func() bool { return len(b.journaled(t)) == 0 })
+	stop()
+	_, stop = next.run(t)
+	eventually(t, "published again", func() bool { return len(b.bus.Messages(topic)) == 2 && len(next.journaled(t)) == 0 })
+	stop()
+	if all := b.bus.Messages(topic); all[0].ID != all[1].ID || string(all[0].Value) != string(all[1].Value) {
+		t.Errorf("the repeat is another event:\n%s\n%s", all[0].Value, all[1].Value)
 	}
 }

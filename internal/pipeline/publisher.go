@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +17,7 @@ import (
 	"bridge/source"
 )
 
-// publisher publishes the batches of a shard one after the other and passes on what may be saved. Batches with a journal go through two
+// publisher publishes the batches of a shard one after the other and passes on what may be saved. Those of a capability shard go through two
 // goroutines: the journal of one is saved while the one before it is published.
 type publisher struct {
 	shard *Shard
@@ -27,14 +26,14 @@ type publisher struct {
 	// saving ends when nothing can be saved any more.
 	saving context.Context
 	out    chan<- save
-	// planned is the state behind the last batch that has a journal, numbered is that journal's number. They belong to the goroutine of the
+	// planned is the state behind the last batch that came, numbered the number of the last journal. They belong to the goroutine that writes
 	// journals.
 	planned  front
 	numbered uint64
 	// passed is that of the last batch without a journal, nil when a journal came after it.
 	passed <-chan struct{}
-	// following counts the batches that have come and are not acknowledged.
-	following atomic.Int64
+	// fresh are the marks of the batch that is being published; they belong to the goroutine that publishes.
+	fresh []sink.Mark
 
 	// order has requests reach the saver in the order in which they were made: a position never goes back.
 	order sync.Mutex
@@ -108,7 +107,6 @@ func (p *publisher) journalAll(ctx context.Context, in <-chan *batch, ready chan
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		p.following.Add(1)
 		if err := p.writeAhead(ctx, b); err != nil {
 			p.forsake(b)
 			return err
@@ -132,8 +130,8 @@ func (p *publisher) publishAll(ctx context.Context, ready, queue <-chan *batch) 
 	for b := range ready {
 		p.shard.status.turn(p.loop)
 		err := p.publish(ctx, b)
-		if err == nil && (!b.journal || p.following.Load() == 0 && len(queue) == 0) {
-			// Otherwise it goes into the transaction of the next journal.
+		if err == nil && (!b.journal || len(queue) == 0) {
+			// Otherwise it goes into the transaction of the next journal, which waits for no bus.
 			err = p.flush()
 		}
 		if err != nil {
@@ -150,7 +148,14 @@ func (p *publisher) publishAll(ctx context.Context, ready, queue <-chan *batch) 
 // publish sends b until all of it is acknowledged or put aside as a dead letter. What was acknowledged of a batch that is given
 // up in the middle is published again: its position and its part of the ledger belong together.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
-	if err := p.fixTimes(ctx, b); err != nil {
+	var err error
+	if b.journal && b.after == nil && len(b.messages) > 0 {
+		// Rows of a release stream that reconcile has found.
+		err = p.journal(ctx, b, p.after(b))
+	} else {
+		err = p.fixTimes(ctx, b)
+	}
+	if err != nil {
 		return err
 	}
 	started := time.Now()
@@ -188,6 +193,11 @@ func (p *publisher) keep(ctx context.Context, b *batch, left []sink.Message, err
 	if _, full := errors.AsType[*letterLimitError](err); !full {
 		return nil
 	}
+	p.takeMarks()
+	if b.number == 0 {
+		p.numbered++
+		b.number = p.numbered
+	}
 	return p.saveNow(ctx, &checkpoint.Journal{Number: b.number, Messages: left, After: p.after(b)})
 }
 
@@ -221,14 +231,12 @@ func frontOf(state *checkpoint.State) front {
 // acknowledge notes that b is on the bus.
 func (p *publisher) acknowledge(b *batch) {
 	state := p.after(b)
+	p.takeMarks()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Invariant 1: the position moves over what is acknowledged, and over nothing else.
 	p.reached = frontOf(&state)
 	p.sent = max(p.sent, b.number)
-	if b.after != nil {
-		p.following.Add(-1)
-	}
 	if b.passed != nil {
 		close(b.passed)
 	}
@@ -291,6 +299,11 @@ func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
 			return context.Cause(ctx)
 		}
 	}
+	return p.journal(ctx, b, after)
+}
+
+// journal makes the messages of b durable, and what holds after them.
+func (p *publisher) journal(ctx context.Context, b *batch, after checkpoint.State) error {
 	p.numbered++
 	b.number = p.numbered
 	failpoint.Pass(failpoint.BeforeJournal)
@@ -332,7 +345,7 @@ func (p *publisher) save(journal *checkpoint.Journal, done func()) error {
 	defer p.order.Unlock()
 	request := p.request(journal)
 	if done != nil {
-		request.done = append(request.done, done)
+		request.done, request.patient = append(request.done, done), false
 	}
 	return p.shard.alive(p.loop, forEver, func() error {
 		select {
@@ -376,10 +389,16 @@ func (p *publisher) note(rest []sink.Message, outcome *sink.Outcome) {
 	p.shard.opts.Metrics.outcome(p.shard.opts.Stream, rest, outcome)
 }
 
-func (p *publisher) noteMarks(marks []sink.Mark) {
+func (p *publisher) noteMarks(marks []sink.Mark) { p.fresh = append(p.fresh, marks...) }
+
+// takeMarks has the marks of what was acknowledged be saved: those of a batch with the batch, since in a copy of the file what lies before them
+// must not be in a journal.
+func (p *publisher) takeMarks() {
+	fresh := p.fresh
+	p.fresh = p.fresh[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range marks {
+	for _, m := range fresh {
 		if !p.shard.opts.Recalls.settled(m.Place) {
 			continue
 		}

@@ -68,7 +68,7 @@ type Options struct {
 	Announce func(source.Traits)
 	// Recalls finds out whether the bus knows more than the checkpoint; shared by all shards, nil where it is not asked. NewRecalls sets it.
 	Recalls *Recalls
-	// Kind says what the rows mean: a capability shard has a view and a journal.
+	// Kind says what the rows mean: a capability shard has a view and journals.
 	Kind event.Kind
 	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
 	LookBack time.Duration
