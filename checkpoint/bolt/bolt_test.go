@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		"folding beside the saves": func(path string) (*bolt.Store, error) {
 			s, err := bolt.OpenFolding(path, 60, 30)
 			if err == nil {
-				s.OnPreparation(func() error { time.Sleep(100 * time.Microsecond); return nil })
+				s.OnPreparation(func() error { <-time.After(100 * time.Microsecond); return nil })
 			}
 			return s, err
 		},
