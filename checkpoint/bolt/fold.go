@@ -193,13 +193,5 @@ func (f *fold) end(tx *bbolt.Tx) error {
 	if b == nil {
 		return nil
 	}
-	for c := b.Cursor(); ; {
-		name, _ := c.First()
-		if len(name) != 8 || binary.BigEndian.Uint64(name) > f.through {
-			return nil
-		}
-		if err := b.Delete(name); err != nil {
-			return err
-		}
-	}
+	return deleteFirst(b, func(name []byte) bool { return len(name) == 8 && binary.BigEndian.Uint64(name) <= f.through })
 }

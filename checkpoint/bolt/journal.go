@@ -60,14 +60,9 @@ func saveJournals(shard *bbolt.Bucket, keep uint64, forms []formed) error {
 			return err
 		}
 	}
-	for c := b.Cursor(); ; {
-		name, _ := c.First()
-		if name == nil || keep > 0 && binary.BigEndian.Uint64(name) >= keep {
-			break
-		}
-		if err := b.Delete(name); err != nil {
-			return err
-		}
+	err := deleteFirst(b, func(name []byte) bool { return keep == 0 || binary.BigEndian.Uint64(name) < keep })
+	if err != nil {
+		return err
 	}
 	for _, form := range forms {
 		if err := b.Put(form.name, form.value); err != nil {

@@ -45,12 +45,17 @@ func emptyBucket(shard *bbolt.Bucket, name string) error {
 	if b == nil {
 		return nil
 	}
+	return deleteFirst(b, func([]byte) bool { return true })
+}
+
+// deleteFirst removes values from the front of a bucket as long as their names are wanted gone.
+func deleteFirst(b *bbolt.Bucket, gone func(name []byte) bool) error {
 	for c := b.Cursor(); ; {
-		first, _ := c.First()
-		if first == nil {
+		name, _ := c.First()
+		if name == nil || !gone(name) {
 			return nil
 		}
-		if err := b.Delete(first); err != nil {
+		if err := b.Delete(name); err != nil {
 			return err
 		}
 	}

@@ -394,13 +394,7 @@ func TestKillWhileAFoldIsPrepared(t *testing.T) {
 			preparing++
 		}
 		for shard, last := range acked {
-			n := numberOf(s, crashKey(shard))
-			if n < last || n > last+1 {
-				t.Fatalf("round %d: shard %d has state %d, the last one acknowledged is %d", round, shard, n, last)
-			}
-			if n >= 0 {
-				mustHoldWithView(t, s, shard, n)
-			}
+			n := mustHoldAcknowledged(t, s, round, shard, last)
 			if ended, err := s.FoldSteps(crashKey(shard), 1<<20); err != nil || !ended {
 				t.Fatalf("round %d: folding to the end: %v, %v", round, ended, err)
 			}

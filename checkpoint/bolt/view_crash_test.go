@@ -98,13 +98,7 @@ func TestKillDuringSavesOfViews(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		for shard, last := range acked {
-			n := numberOf(s, crashKey(shard))
-			if n < last || n > last+1 {
-				t.Fatalf("round %d: shard %d has state %d, the last one acknowledged is %d", round, shard, n, last)
-			}
-			if n >= 0 {
-				mustHoldWithView(t, s, shard, n)
-			}
+			n := mustHoldAcknowledged(t, s, round, shard, last)
 			acked[shard] = n
 		}
 		if entities, _ := s.Recent(); entities > 150 {
@@ -116,6 +110,19 @@ func TestKillDuringSavesOfViews(t *testing.T) {
 	if acked[0] < 10 || folding == 0 {
 		t.Errorf("only %d saves were made and %d folds cut short, the test shows nothing", acked[0], folding)
 	}
+}
+
+// mustHoldAcknowledged fails the test unless a shard has the last state that was acknowledged or the one behind it, whole, and returns which.
+func mustHoldAcknowledged(t *testing.T, s *bolt.Store, round, shard, last int) (n int) {
+	t.Helper()
+	n = numberOf(s, crashKey(shard))
+	if n < last || n > last+1 {
+		t.Fatalf("round %d: shard %d has state %d, the last one acknowledged is %d", round, shard, n, last)
+	}
+	if n >= 0 {
+		mustHoldWithView(t, s, shard, n)
+	}
+	return n
 }
 
 func mustHoldWithView(t *testing.T, s *bolt.Store, shard, n int) {
