@@ -15,7 +15,7 @@ import (
 	sourcememory "bridge/source/memory"
 )
 
-// gatedSink publishes nothing before its gate is open.
+// gatedSink publishes a batch for each token at its gate, and all once that is open.
 type gatedSink struct {
 	sink.Sink
 	gate chan struct{}
@@ -180,7 +180,7 @@ func TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus(t *testing.T) 
 	b := newViewBench(t, false)
 	b.opts.BatchRows = 1
 	gate := make(chan struct{}, 1)
-	b.sink = onceSink{b.bus, gate}
+	b.sink = gatedSink{b.bus, gate}
 	gate <- struct{}{}
 	b.table.Replace("a", "1", "0", now())
 	b.table.Replace("b", "1", "0", now())
@@ -191,16 +191,6 @@ func TestWhatIsAcknowledgedIsSavedWhileTheNextBatchWaitsForTheBus(t *testing.T) 
 	close(gate)
 	eventually(t, "saved", func() bool { return b.position(t) == 2 && len(b.journaled(t)) == 0 })
 	stop()
-}
-
-// onceSink publishes a batch for each token at its gate.
-type onceSink struct {
-	sink.Sink
-	gate chan struct{}
-}
-
-func (s onceSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	return gatedSink(s).Publish(ctx, batch)
 }
 
 // TestRowsOfAReleaseStreamThatReconcileFoundHaveAJournal: without a time of its own such a row would have another one when it is read again.
