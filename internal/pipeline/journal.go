@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"bridge/checkpoint"
+	"bridge/internal/failpoint"
 )
 
 // sendJournals publishes the batches that were about to be published, as they stand and in their order, and saves what holds then. It returns
@@ -49,4 +50,64 @@ func (s *Shard) sendJournal(ctx context.Context, state *checkpoint.State, j *che
 	after.Ledger, after.LedgerAnew, after.View, after.Given, after.Found = nil, false, nil, nil, nil
 	*state = after
 	return nil
+}
+
+// journalAll writes a journal for each batch from in and hands it on. Two journals are in the file at most: that of the batch that is being
+// published, and the next one.
+func (p *publisher) journalAll(ctx context.Context, in <-chan *batch, ready chan<- *batch) error {
+	for {
+		var b *batch
+		select {
+		case next, open := <-in:
+			if !open {
+				return nil
+			}
+			b = next
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := p.writeAhead(ctx, b); err != nil {
+			p.forsake(b)
+			return err
+		}
+		select {
+		case ready <- b:
+		case <-ctx.Done():
+			p.forsake(b)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// writeAhead makes b durable before any of it is published, together with what was acknowledged meanwhile. A batch without messages has
+// nothing to be sent again.
+// Invariant 6: after a kill the batch is sent again as it stands, whatever has become of its rows.
+func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
+	after := p.planned.after(b)
+	b.after, p.planned = &after, frontOf(&after)
+	if len(b.messages) == 0 {
+		b.passed = make(chan struct{})
+		p.passed = b.passed
+		return nil
+	}
+	if p.passed != nil {
+		// The state behind a journal goes on from what is saved with it: a batch that no journal holds has to be in there.
+		select {
+		case <-p.passed:
+			p.passed = nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return p.journal(ctx, b, after)
+}
+
+// journal makes the messages of b durable, and what holds after them.
+func (p *publisher) journal(ctx context.Context, b *batch, after checkpoint.State) error {
+	p.numbered++
+	b.number = p.numbered
+	failpoint.Pass(failpoint.BeforeJournal)
+	err := p.saveNow(ctx, &checkpoint.Journal{Number: b.number, Messages: b.messages, After: after})
+	failpoint.Pass(failpoint.AfterJournal)
+	return err
 }

@@ -63,7 +63,7 @@ func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out 
 	for _, m := range state.Marks {
 		marks[m.Place] = m
 	}
-	begin := front{position: state.Position, cursor: state.Cursor, taken: state.Saved}
+	begin := frontOf(&state)
 	return &publisher{shard: s, loop: publishing, planned: begin, reached: begin, marks: marks, saving: saving, out: out}
 }
 
@@ -93,34 +93,7 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 	return stages.Wait()
 }
 
-// journalAll writes a journal for each batch from in and hands it on. Two journals are in the file at most: that of the batch that is being
-// published, and the next one.
-func (p *publisher) journalAll(ctx context.Context, in <-chan *batch, ready chan<- *batch) error {
-	for {
-		var b *batch
-		select {
-		case next, open := <-in:
-			if !open {
-				return nil
-			}
-			b = next
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if err := p.writeAhead(ctx, b); err != nil {
-			p.forsake(b)
-			return err
-		}
-		select {
-		case ready <- b:
-		case <-ctx.Done():
-			p.forsake(b)
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// forsake frees a batch that is not published. The saver may hold a journal of its messages still: they are left to the garbage collector.
+// forsake frees a batch that is not published, or not all of it. The saver may hold a journal of its messages still: they are left to the garbage collector.
 func (p *publisher) forsake(b *batch) {
 	p.shard.opts.Limits.release(&b.held)
 }
@@ -135,7 +108,7 @@ func (p *publisher) publishAll(ctx context.Context, ready, queue <-chan *batch) 
 			err = p.flush()
 		}
 		if err != nil {
-			p.shard.opts.Limits.release(&b.held)
+			p.forsake(b)
 			return errors.Join(err, p.flush())
 		}
 		p.shard.discard(b)
@@ -279,39 +252,6 @@ func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
 	return p.saveNow(ctx, nil)
 }
 
-// writeAhead makes b durable before any of it is published, together with what was acknowledged meanwhile. A batch without messages has
-// nothing to be sent again.
-// Invariant 6: after a kill the batch is sent again as it stands, whatever has become of its rows.
-func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
-	after := p.planned.after(b)
-	b.after, p.planned = &after, frontOf(&after)
-	if len(b.messages) == 0 {
-		b.passed = make(chan struct{})
-		p.passed = b.passed
-		return nil
-	}
-	if p.passed != nil {
-		// The state behind a journal goes on from what is saved with it: a batch that no journal holds has to be in there.
-		select {
-		case <-p.passed:
-			p.passed = nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return p.journal(ctx, b, after)
-}
-
-// journal makes the messages of b durable, and what holds after them.
-func (p *publisher) journal(ctx context.Context, b *batch, after checkpoint.State) error {
-	p.numbered++
-	b.number = p.numbered
-	failpoint.Pass(failpoint.BeforeJournal)
-	err := p.saveNow(ctx, &checkpoint.Journal{Number: b.number, Messages: b.messages, After: after})
-	failpoint.Pass(failpoint.AfterJournal)
-	return err
-}
-
 // saveNow passes the state on with a journal and returns once both are durable.
 func (p *publisher) saveNow(ctx context.Context, journal *checkpoint.Journal) error {
 	done := make(chan struct{})
@@ -364,14 +304,15 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 	if p.reached.position.Reading.Through <= p.reached.position.ID {
 		p.reached.position.Reading = source.Reading{}
 	}
-	request := save{done: p.settled, patient: journal == nil && p.shard.view != nil && !p.awaited}
+	request := save{done: p.settled, patient: p.shard.view != nil && !p.awaited}
 	if p.unsaved != nil {
 		request.state = *p.unsaved
 	}
 	request.state.Position, request.state.Cursor, request.state.Saved = p.reached.position, p.reached.cursor, p.reached.taken
 	request.state.Marks = p.sortedMarks()
-	// A journal goes with the save of what it says.
-	if request.state.Keep = p.sent + 1; journal != nil {
+	// The journals of what is acknowledged go with the save of it.
+	request.state.Keep = p.sent + 1
+	if journal != nil {
 		request.state.Journals = []*checkpoint.Journal{journal}
 	}
 	p.unsaved, p.settled, p.awaited = nil, nil, false
@@ -417,47 +358,4 @@ func pending(rest []sink.Message, outcome *sink.Outcome) []sink.Message {
 		}
 	}
 	return left
-}
-
-// excerpts are the sizes of dead letters to try, in bytes: the bus may refuse a large one like the message itself.
-var excerpts = []int{256 << 10, 32 << 10, 4 << 10, sink.MinDeadLetter}
-
-// bury publishes a dead letter for each rejected message of rest, before anything that comes after it, and notes it as acknowledged.
-func (p *publisher) bury(ctx context.Context, b *batch, rest []sink.Message, outcome *sink.Outcome) error {
-	for _, r := range outcome.Rejected {
-		if err := p.buryOne(ctx, b, rest[r.Index], r.Reason); err != nil {
-			return err
-		}
-		outcome.Status[r.Index] = sink.Acked
-	}
-	return nil
-}
-
-func (p *publisher) buryOne(ctx context.Context, b *batch, m sink.Message, reason string) error {
-	refused := &sink.RejectedError{Message: m, Reason: reason}
-	if p.shard.opts.DeadLetter == "" {
-		return refused
-	}
-	if b.again != nil {
-		// It is in the dead letters already, and counts no more.
-		b.again.refused(reason)
-	} else if err := p.shard.opts.Letters.take(&m, reason, time.Now()); err != nil {
-		return err
-	}
-	entity := b.entityOf(m.ID)
-	for _, limit := range excerpts {
-		letter := sink.DeadLetter(sink.Refused{Message: m, Reason: reason, Entity: entity}, p.shard.opts.DeadLetter, limit)
-		outcome, err := p.send(ctx, []sink.Message{letter})
-		p.noteMarks(outcome.Marks)
-		if err != nil {
-			return err
-		}
-		if outcome.AllAcked() {
-			p.shard.opts.Metrics.deadLetter(p.shard.opts.Stream)
-			p.shard.opts.Logger.Warn("row put aside as a dead letter", "destination", p.shard.opts.DeadLetter,
-				"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", reason)
-			return nil
-		}
-	}
-	return errors.Join(refused, errors.New("the dead-letter destination "+p.shard.opts.DeadLetter+" refuses it too"))
 }
