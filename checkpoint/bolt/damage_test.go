@@ -220,7 +220,7 @@ func TestDamagedHeadersAreRefused(t *testing.T) {
 func TestANewerFileIsRefused(t *testing.T) {
 	for name, put := range map[string]func(tx *bbolt.Tx) error{
 		"of the layout": func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("bridge")).Put([]byte("format"), bolt.Seal([]byte("bridge checkpoint 3"), "bridge", "format"))
+			return tx.Bucket([]byte("bridge")).Put([]byte("format"), bolt.Seal([]byte("bridge checkpoint 4"), "bridge", "format"))
 		},
 		"of a state": func(tx *bbolt.Tx) error {
 			b := tx.Bucket([]byte("shards")).Bucket([]byte(key.Stream)).Bucket([]byte(key.Shard))

@@ -14,13 +14,13 @@
 // A new file is made aside and put in its place by a rename, so that a kill leaves either a whole file or one of 0 bytes, which
 // the next Open fills. A file of 0 bytes is the only one that Open ever replaces.
 //
-// # Layout, version 2
+// # Layout, version 3
 //
 // The file is a bbolt database (pages of the host's page size and byte order) with these buckets; numbers in names are 8 bytes,
 // big endian:
 //
 //	"bridge"                          marks the file
-//	    "format"                      sealed text "bridge checkpoint 2"; the number is the version of the layout
+//	    "format"                      sealed text "bridge checkpoint 3"; the number is the version of the layout
 //	"shards"
 //	    <stream>                      name as in checkpoint.Key, UTF-8, one bucket a stream
 //	        <shard>                   name as in checkpoint.Key, UTF-8, one bucket a shard
@@ -38,9 +38,9 @@
 //	                <number>          ascending; sealed changes, of each entity one, in the order of their rows: each in the
 //	                                  form of checkpoint.AppendChange, and the CRC-32C over it, little endian
 //	            "view"                the view in the order of entities without what is recent, a bucket
-//	                <entity>          sealed known, in the form of checkpoint.AppendKnown
+//	                <entity>          sealed block: of each entity its known, in the form of checkpoint.AppendKnown
 //	            "rows"                those of "view" that have a row, in the order of rows, a bucket
-//	                <row><entity>     number and entity; sealed fate (1 byte) and state (16 bytes)
+//	                <row><entity>     number and entity; sealed block: of each such name fate (1 byte) and state (16 bytes)
 //
 // Every value is sealed. A sealed value is its payload and four bytes: the CRC-32C, little endian, over the value's path and the payload, where
 // the path is written as for each of its names from the root on the length (uvarint) and the bytes. A value is thus
@@ -50,8 +50,12 @@
 // the same transaction. A reader that meets names there that it does not know leaves them alone. A value anywhere
 // else is damage; a layout that needs one has another version.
 //
-// Version 1 had at most one journal, in a value "journal" beside "state". Open makes of such a file one of version 2; the next save of a
-// shard removes that value.
+// A block has neighbours in the order of its bucket: the byte 0x80, then for each of them, in that order, the length (uvarint) and the bytes of its
+// name, and of what is known of it. A block is named by its last one or by a later name, which is below those in the block behind it.
+//
+// Version 1 had at most one journal, in a value "journal" beside "state"; the next save of a shard removes it. Version 2 had no blocks: in
+// "view" and "rows" it had a value for each name, which folds bring into blocks where they come by. Open makes of such files ones
+// of version 3 by their "format" alone.
 //
 // # Views
 //

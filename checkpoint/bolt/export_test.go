@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -76,26 +77,66 @@ func (s *Store) Trees() (inView, inRows []string, err error) {
 			if !there {
 				return nil
 			}
-			err := t.view.ForEach(func(entity, value []byte) error {
-				k, err := t.known(entity, value)
-				if hasRow(k) {
-					inView = append(inView, fmt.Sprint(key, string(entity), k.Row, k.Fate, k.State))
+			for e, err := range t.view.from(nil) {
+				if err != nil {
+					return err
 				}
-				return err
-			})
-			if err != nil {
-				return err
+				k, err := settledKnown(e.key, e.value)
+				if err != nil {
+					return err
+				}
+				if hasRow(k) {
+					inView = append(inView, fmt.Sprint(key, string(e.key), k.Row, k.Fate, k.State))
+				}
 			}
-			return t.rows.ForEach(func(name, value []byte) error {
-				e, err := t.entity(name, value)
+			for one, err := range t.rows.from(nil) {
+				if err != nil {
+					return err
+				}
+				e, err := settledEntity(one.key, one.value)
+				if err != nil {
+					return err
+				}
 				inRows = append(inRows, fmt.Sprint(key, string(e.Entity), e.Row, e.Fate, e.State))
-				return err
-			})
+			}
+			return nil
 		})
 	})
 	slices.Sort(inView)
 	slices.Sort(inRows)
 	return inView, inRows, err
+}
+
+// MakeOld gives all trees the form that files up to version 2 have: a value an entry.
+func MakeOld(tx *bbolt.Tx) error {
+	return eachShard(tx, func(key checkpoint.Key, shard *bbolt.Bucket) error {
+		t, there := treesOf(shard, key)
+		if !there {
+			return nil
+		}
+		for name, tree := range map[string]blocks{viewBucket: t.view, rowsBucket: t.rows} {
+			var entries []entry
+			for e, err := range tree.from(nil) {
+				if err != nil {
+					return err
+				}
+				entries = append(entries, entry{bytes.Clone(e.key), bytes.Clone(e.value)})
+			}
+			if err := emptyBucket(shard, name); err != nil {
+				return err
+			}
+			b, err := shard.CreateBucketIfNotExists([]byte(name))
+			if err != nil {
+				return err
+			}
+			for _, e := range entries {
+				if err := b.Put(e.key, sealNamed(e.value, e.key, tree.path...)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // Verify is verify.

@@ -157,7 +157,7 @@ func (f *fold) step(tx *bbolt.Tx, b bounds) (made int, err error) {
 			return 0, err
 		}
 	}
-	return made, nil
+	return made, t.flush()
 }
 
 // pagesIn returns how many pages tx has in memory.

@@ -37,11 +37,11 @@ const (
 
 const (
 	formatText    = "bridge checkpoint "
-	formatVersion = 2
+	formatVersion = 3
 )
 
-// mark writes what every file of ours has. A file of version 1 that has it is one of version 2: that one has the journals elsewhere, where an
-// older program would not find them.
+// mark writes what every file of ours has. An older file that has it is one of the present version, of which an older program could not read
+// all.
 func mark(tx *bbolt.Tx) error {
 	b, err := tx.CreateBucketIfNotExists([]byte(markBucket))
 	if err != nil {
@@ -111,9 +111,15 @@ func checkValue(name string, payload []byte) (err error) {
 func checkEntry(bucket, name string, payload []byte) (err error) {
 	switch bucket {
 	case viewBucket:
-		_, err = settledKnown([]byte(name), payload)
+		err = checkBlock([]byte(name), payload, func(e entry) error {
+			_, err := settledKnown(e.key, e.value)
+			return err
+		})
 	case rowsBucket:
-		_, err = settledEntity([]byte(name), payload)
+		err = checkBlock([]byte(name), payload, func(e entry) error {
+			_, err := settledEntity(e.key, e.value)
+			return err
+		})
 	case recentBucket:
 		err = eachChange(payload, func(int, checkpoint.Change) error { return nil })
 	case givenBucket:

@@ -31,14 +31,16 @@ func (s *Store) Rewind(ctx context.Context, key checkpoint.Key, id uint64) error
 			break
 		}
 		err = s.update(func(tx *bbolt.Tx) error {
-			t, ok := treesOf(bucketOf(tx, key.Stream, key.Shard), key)
-			if !ok {
+			shard := bucketOf(tx, key.Stream, key.Shard)
+			if _, ok := treesOf(shard, key); !ok {
 				next = nil
 				return nil
 			}
-			from := next
-			var err error
-			next, err = t.rewind(from, id)
+			t, err := makeTrees(shard, key)
+			if err != nil {
+				return err
+			}
+			next, err = t.rewind(next, id)
 			return err
 		})
 	}
@@ -65,27 +67,30 @@ func rewindRest(shard *bbolt.Bucket, key checkpoint.Key, id uint64) error {
 // rewind removes, of the next entries from an entity on, those with a row above id, and returns where to go on; nil at the end.
 func (t trees) rewind(from []byte, id uint64) (next []byte, err error) {
 	var drop []checkpoint.Change
-	c, left := t.view.Cursor(), rewindStep
-	for entity, value := c.Seek(from); entity != nil; entity, value = c.Next() {
+	left := rewindStep
+	for one, err := range t.view.from(from) {
+		if err != nil {
+			return nil, err
+		}
 		if left--; left < 0 {
-			next = bytes.Clone(entity)
+			next = bytes.Clone(one.key)
 			break
 		}
-		known, err := t.known(entity, value)
+		known, err := settledKnown(one.key, one.value)
 		if err != nil {
 			return nil, err
 		}
 		if known.Row > id {
-			drop = append(drop, checkpoint.Change{Entity: bytes.Clone(entity), Known: known})
+			drop = append(drop, checkpoint.Change{Entity: one.key, Known: known})
 		}
 	}
 	for _, d := range drop {
 		if err := t.deleteRow(d.Known.Row, d.Entity); err != nil {
 			return nil, err
 		}
-		if err := t.view.Delete(d.Entity); err != nil {
+		if err := t.editView.delete(d.Entity); err != nil {
 			return nil, err
 		}
 	}
-	return next, nil
+	return next, t.flush()
 }

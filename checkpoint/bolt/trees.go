@@ -1,35 +1,35 @@
 package bolt
 
 import (
-	"bytes"
 	"encoding/binary"
+	"errors"
 
 	"go.etcd.io/bbolt"
 
 	"bridge/checkpoint"
 )
 
-// knownSize is the most that a live entity takes in the order of entities, rowSize what each takes in the order of rows; in bytes.
-const (
-	knownSize = 1 + binary.MaxVarintLen64 + 2*16
-	rowSize   = 1 + 16
-)
+// rowSize is what each entity has as its value in the order of rows, in bytes.
+const rowSize = 1 + 16
 
 // trees are the two orders in which the view of a shard is kept, in one transaction. They serve one goroutine.
 type trees struct {
-	key        checkpoint.Key
-	view, rows *bbolt.Bucket
-	// entities is the cursor that get moves about in view: one for all, because each has a stack of its own.
-	entities *bbolt.Cursor
-	// values is the memory of what is put.
-	values *room
+	// view is in the order of entities, rows in that of rows.
+	view, rows blocks
+	// entities finds what get is asked for.
+	entities *finder
+	// editView and editRows make the changes, for a transaction that writes; they count once flush was called.
+	editView, editRows *editor
+	// form is the memory of names and values that are being put.
+	form *form
 }
+
+// form is memory for a name and a value: an editor keeps neither.
+type form struct{ name, value []byte }
 
 // room gives memory for values, which bbolt keeps as they are until the transaction ends, with an allocation for many of them.
 type room struct {
 	left []byte
-	// name is the name that is being put, of which bbolt makes a copy.
-	name []byte
 }
 
 const roomBytes = 16 << 10
@@ -56,7 +56,9 @@ func makeTrees(shard *bbolt.Bucket, key checkpoint.Key) (trees, error) {
 	}
 	// It grows at its end, where what is split off is not filled any more.
 	rows.FillPercent = 0.9
-	return openTrees(key, view, rows), nil
+	t := openTrees(key, view, rows)
+	t.editView, t.editRows = t.view.editor(), t.rows.editor()
+	return t, nil
 }
 
 // treesOf returns the trees in the bucket of a shard, which may be nil, and whether there are any.
@@ -72,25 +74,23 @@ func treesOf(shard *bbolt.Bucket, key checkpoint.Key) (trees, bool) {
 }
 
 func openTrees(key checkpoint.Key, view, rows *bbolt.Bucket) trees {
-	return trees{key: key, view: view, rows: rows, entities: view.Cursor(), values: new(room)}
+	path := []string{shardBucket, key.Stream, key.Shard}
+	t := trees{
+		view: blocks{view, append(path[:len(path):len(path)], viewBucket)},
+		rows: blocks{rows, append(path[:len(path):len(path)], rowsBucket)},
+		form: new(form),
+	}
+	t.entities = t.view.finder()
+	return t
 }
 
 // get returns what is known about an entity.
 func (t trees) get(entity []byte) (checkpoint.Known, error) {
-	name, value := t.entities.Seek(entity)
-	if value == nil || !bytes.Equal(name, entity) {
-		return checkpoint.Known{}, nil
-	}
-	return t.known(entity, value)
-}
-
-// known reads the value of an entity.
-func (t trees) known(entity, value []byte) (checkpoint.Known, error) {
-	payload, err := unsealNamed(value, entity, shardBucket, t.key.Stream, t.key.Shard, viewBucket)
-	if err != nil {
+	value, err := t.entities.get(entity)
+	if err != nil || value == nil {
 		return checkpoint.Known{}, err
 	}
-	return settledKnown(entity, payload)
+	return settledKnown(entity, value)
 }
 
 // settledKnown reads the payload of an entity.
@@ -105,29 +105,30 @@ func settledKnown(entity, payload []byte) (checkpoint.Known, error) {
 // putView puts what is known about an entity in the order of entities.
 func (t trees) putView(c checkpoint.Change) error {
 	if c.Known.Fate == checkpoint.Unknown {
-		return t.view.Delete(c.Entity)
+		return t.editView.delete(c.Entity)
 	}
-	value := checkpoint.AppendKnown(t.values.take(knownSize+sealSize), c.Known)
-	return t.view.Put(c.Entity, sealNamed(value, c.Entity, shardBucket, t.key.Stream, t.key.Shard, viewBucket))
+	t.form.value = checkpoint.AppendKnown(t.form.value[:0], c.Known)
+	return t.editView.put(c.Entity, t.form.value)
 }
 
 // putRow puts an entity that has a row in the order of rows.
 func (t trees) putRow(c checkpoint.Change) error {
-	name := t.rowName(c.Known.Row, c.Entity)
-	value := append(t.values.take(rowSize+sealSize), byte(c.Known.Fate))
-	value = append(value, c.Known.State[:]...)
-	return t.rows.Put(name, sealNamed(value, name, shardBucket, t.key.Stream, t.key.Shard, rowsBucket))
+	t.form.value = append(append(t.form.value[:0], byte(c.Known.Fate)), c.Known.State[:]...)
+	return t.editRows.put(t.rowName(c.Known.Row, c.Entity), t.form.value)
 }
 
 // deleteRow removes an entity from the order of rows, if it is there with this row.
 func (t trees) deleteRow(row uint64, entity []byte) error {
-	return t.rows.Delete(t.rowName(row, entity))
+	return t.editRows.delete(t.rowName(row, entity))
 }
+
+// flush ends the changes of a transaction.
+func (t trees) flush() error { return errors.Join(t.editRows.flush(), t.editView.flush()) }
 
 // rowName is the name of an entity in the order of rows; it is good until the next one.
 func (t trees) rowName(row uint64, entity []byte) []byte {
-	t.values.name = appendRowName(t.values.name[:0], row, entity)
-	return t.values.name
+	t.form.name = appendRowName(t.form.name[:0], row, entity)
+	return t.form.name
 }
 
 // hasRow reports whether an entity is in the order of rows.
@@ -138,15 +139,6 @@ func hasRow(k checkpoint.Known) bool {
 // appendRowName appends the name of an entity in the order of rows.
 func appendRowName(dst []byte, row uint64, entity []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, row), entity...)
-}
-
-// entity reads a value in the order of rows; its entity shares memory with name.
-func (t trees) entity(name, value []byte) (checkpoint.Entity, error) {
-	payload, err := unsealNamed(value, name, shardBucket, t.key.Stream, t.key.Shard, rowsBucket)
-	if err != nil {
-		return checkpoint.Entity{}, err
-	}
-	return settledEntity(name, payload)
 }
 
 // settledEntity reads a name and a payload in the order of rows.

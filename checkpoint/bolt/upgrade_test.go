@@ -11,6 +11,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
 	"bridge/checkpoint/checkpointtest"
+	"bridge/checkpoint/memory"
 )
 
 // TestAFileOfVersion1IsTakenOver: it has its journal elsewhere, and is none of version 1 any more once it was opened.
@@ -39,7 +40,7 @@ func TestAFileOfVersion1IsTakenOver(t *testing.T) {
 		}
 		mustClose(t, s)
 		editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
-			if got := string(tx.Bucket([]byte("bridge")).Get([]byte("format"))); got != string(bolt.Seal([]byte("bridge checkpoint 2"), "bridge", "format")) {
+			if got := string(tx.Bucket([]byte("bridge")).Get([]byte("format"))); got != string(bolt.Seal([]byte("bridge checkpoint 3"), "bridge", "format")) {
 				t.Errorf("the file says %q of itself", got)
 			}
 			return nil
@@ -57,4 +58,40 @@ func TestAFileOfVersion1IsTakenOver(t *testing.T) {
 		t.Errorf("the state is\n%+v, %v", got, err)
 	}
 	mustClose(t, s)
+}
+
+// TestTreesOfVersion2AreTakenOver: a view is what it was, whatever part of its trees has got the form of the present version.
+func TestTreesOfVersion2AreTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	s, err := bolt.OpenFolding(path, 100, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &twin{Store: s, model: memory.New()}
+	w.save(t, 40)
+	w.foldToTheEnd(t)
+	mustClose(t, s)
+	editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
+		return errors.Join(bolt.MakeOld(tx),
+			tx.Bucket([]byte("bridge")).Put([]byte("format"), bolt.Seal([]byte("bridge checkpoint 2"), "bridge", "format")))
+	})
+	for range 4 {
+		if w.Store, err = bolt.OpenFolding(path, 100, 40); err != nil {
+			t.Fatal(err)
+		}
+		w.mustEqual(t)
+		w.save(t, 5)
+		w.forgetAll(t)
+		w.mustEqual(t)
+		mustClose(t, w.Store)
+	}
+	w.Store = mustOpen(t, path)
+	for _, store := range []checkpoint.Store{w.Store, w.model} {
+		if err := store.Rewind(t.Context(), key, 700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mustEqual(t)
+	w.foldToTheEnd(t)
+	mustClose(t, w.Store)
 }

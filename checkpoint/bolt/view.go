@@ -112,10 +112,12 @@ func page(rows []checkpoint.Entity, limit int) int {
 
 // settledRows appends to dst what is not hidden of a page of what the trees say, and returns the row through which that is all.
 func (v *look) settledRows(after uint64, limit int, dst []checkpoint.Entity) ([]checkpoint.Entity, uint64, error) {
-	c := v.trees.rows.Cursor()
 	last, looked := after, 0
-	for name, value := c.Seek(appendRowName(nil, after+1, nil)); name != nil; name, value = c.Next() {
-		e, err := v.trees.entity(name, value)
+	for one, err := range v.trees.rows.from(appendRowName(nil, after+1, nil)) {
+		if err != nil {
+			return dst, 0, err
+		}
+		e, err := settledEntity(one.key, one.value)
 		if err != nil {
 			return dst, 0, err
 		}
@@ -185,20 +187,22 @@ func (s *Store) Forget(ctx context.Context, key checkpoint.Key, before time.Time
 // of the recent ones with the last of those, and where to go on. The changes are good as long as the transaction.
 func (v *look) forgettable(before time.Time, from []byte, limit int) (changes []checkpoint.Change, next []byte, err error) {
 	if v.planted {
-		c := v.trees.view.Cursor()
-		for entity, value := c.Seek(from); entity != nil; entity, value = c.Next() {
-			if limit--; limit < 0 {
-				next = bytes.Clone(entity)
-				break
-			}
-			known, err := v.trees.known(entity, value)
+		for one, err := range v.trees.view.from(from) {
 			if err != nil {
 				return nil, nil, err
 			}
-			if _, _, hidden, err := v.layer.find(v.recents, entity); err != nil {
+			if limit--; limit < 0 {
+				next = bytes.Clone(one.key)
+				break
+			}
+			known, err := settledKnown(one.key, one.value)
+			if err != nil {
+				return nil, nil, err
+			}
+			if _, _, hidden, err := v.layer.find(v.recents, one.key); err != nil {
 				return nil, nil, err
 			} else if !hidden && goneBefore(known, before) {
-				changes = append(changes, checkpoint.Change{Entity: entity})
+				changes = append(changes, checkpoint.Change{Entity: one.key})
 			}
 		}
 	}
