@@ -10,8 +10,11 @@ import (
 	"bridge/source"
 )
 
-// journalVersion is the version that AppendJournal writes.
-const journalVersion = 1
+// journalVersion is the version that AppendJournal writes, plainJournal the one that is not packed.
+const (
+	journalVersion = 2
+	plainJournal   = 1
+)
 
 // The least bytes of one message and of one part of a ledger.
 const (
@@ -36,10 +39,15 @@ func (j *Journal) Check() error {
 // AppendJournal appends the form in which stores keep j to dst and returns the extended dst. The number is left out: it is the name of what a
 // store keeps.
 //
-// The form is, in the terms of AppendState, where a repeat is 0 for what the message before has, or the length plus one (u)
+// The form is:
+//
+//	version    1 byte, 2
+//	body       one snappy block, without the framing of streams
+//	checksum   CRC-32C over all before, 4 bytes, little endian
+//
+// The body is, in the terms of AppendState, where a repeat is 0 for what the message before has, or the length plus one (u)
 // and the bytes:
 //
-//	version    1 byte, 1
 //	messages   count u, then each: destination repeat, key text, value text, id text, type repeat, version repeat,
 //	           stream repeat, shard repeat, row u, origin repeat, time i
 //	state      length u, then the form of AppendState
@@ -47,10 +55,23 @@ func (j *Journal) Check() error {
 //	view       count u, then each in the form of AppendChange
 //	given      count u, then each: first u, last u (from first)
 //	found      as given
-//	checksum   CRC-32C over all before, 4 bytes, little endian
+//
+// Version 1 has the body as it is.
+//
+// dst grows once at most, by as much as the body has without compression. It then has room for the checksum of a store, too.
 func AppendJournal(dst []byte, j *Journal) []byte {
+	memory := bodies.Get().(*[]byte)
+	*memory = j.appendBody(slices.Grow((*memory)[:0], j.room()))
 	start := len(dst)
-	dst = append(slices.Grow(dst, j.room()), journalVersion)
+	dst = appendPacked(dst, journalVersion, *memory)
+	if cap(*memory) <= keepBody {
+		bodies.Put(memory)
+	}
+	return appendChecksum(dst, start)
+}
+
+// appendBody appends the form of j without its version and its checksum.
+func (j *Journal) appendBody(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(j.Messages)))
 	var last sink.Message
 	for i := range j.Messages {
@@ -68,11 +89,10 @@ func AppendJournal(dst []byte, j *Journal) []byte {
 		dst = binary.AppendVarint(dst, m.Time.UnixMicro())
 		last = *m
 	}
-	return appendChecksum(appendAfter(dst, &j.After), start)
+	return appendAfter(dst, &j.After)
 }
 
-// room is about how many bytes the form of j takes, rather more than less, with a store's checksum behind it: its memory is then
-// allocated once.
+// room is about how many bytes the body of j takes, rather more than less: its memory is then allocated once.
 func (j *Journal) room() int {
 	const (
 		message = 40
@@ -95,8 +115,10 @@ func (j *Journal) room() int {
 
 // appendAfter appends all parts of the state that is saved once the messages are out.
 func appendAfter(dst []byte, s *State) []byte {
-	state := AppendState(nil, *s)
-	dst = append(binary.AppendUvarint(dst, uint64(len(state))), state...)
+	start := len(dst)
+	dst = AppendState(dst, *s)
+	size := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(len(dst)-start))
+	dst = slices.Insert(dst, start, size...)
 	anew := byte(0)
 	if s.LedgerAnew {
 		anew = 1
@@ -133,9 +155,12 @@ func appendRepeat(dst []byte, last, text string) []byte {
 // DecodeJournal reads what AppendJournal wrote. It keeps no reference to b. The error wraps ErrCorrupt, or ErrNewer when a
 // newer version wrote b. It sets aside memory only in proportion to len(b), whatever b claims.
 func DecodeJournal(b []byte) (*Journal, error) {
-	_, r, err := open("journal", b, journalVersion)
+	version, r, err := open("journal", b, journalVersion)
 	if err != nil {
 		return nil, err
+	}
+	if version > plainJournal {
+		r.unpack()
 	}
 	j := &Journal{Messages: r.messages()}
 	if j.After, err = r.after(); err != nil {

@@ -15,7 +15,8 @@ type formed struct {
 	memory      *[]byte
 }
 
-// journalMemory holds memory for values of journals: a backlog has one of some MB for each save.
+// journalMemory holds memory for values of journals: a backlog needs some MB for each save, as much as the journal has before it is
+// compressed.
 var journalMemory = sync.Pool{New: func() any { return new([]byte) }}
 
 // keepJournal is the largest memory that is used again, in bytes.

@@ -1,7 +1,9 @@
 package bolt_test
 
 import (
+	"encoding/binary"
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -14,6 +16,16 @@ import (
 	"bridge/checkpoint/memory"
 )
 
+// plainJournal is checkpointtest.Journal(1) as it was kept before journals were compressed.
+func plainJournal(t *testing.T) []byte {
+	t.Helper()
+	form, err := os.ReadFile("../testdata/journal-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return form
+}
+
 // TestAFileOfVersion1IsTakenOver: it has its journal elsewhere, and is none of version 1 any more once it was opened.
 func TestAFileOfVersion1IsTakenOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.db")
@@ -24,7 +36,7 @@ func TestAFileOfVersion1IsTakenOver(t *testing.T) {
 	mustClose(t, s)
 	editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
 		shard := []string{"shards", key.Stream, key.Shard}
-		journal := bolt.Seal(checkpoint.AppendJournal(nil, checkpointtest.Journal(1)), append(shard, "journal")...)
+		journal := bolt.Seal(plainJournal(t), append(shard, "journal")...)
 		return errors.Join(
 			tx.Bucket([]byte("bridge")).Put([]byte("format"), bolt.Seal([]byte("bridge checkpoint 1"), "bridge", "format")),
 			tx.Bucket([]byte(shard[0])).Bucket([]byte(shard[1])).Bucket([]byte(shard[2])).Put([]byte("journal"), journal))
@@ -94,4 +106,26 @@ func TestTreesOfVersion2AreTakenOver(t *testing.T) {
 	w.mustEqual(t)
 	w.foldToTheEnd(t)
 	mustClose(t, w.Store)
+}
+
+// TestAJournalThatIsNotCompressedIsTakenOver: a file of version 2 may have one.
+func TestAJournalThatIsNotCompressedIsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	s := mustOpen(t, path)
+	want := checkpointtest.State(1)
+	want.Journals = []*checkpoint.Journal{checkpointtest.Journal(1), checkpointtest.Journal(2)}
+	if err := s.Save(t.Context(), key, want); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
+		name := binary.BigEndian.AppendUint64(nil, want.Journals[0].Number)
+		b := tx.Bucket([]byte("shards")).Bucket([]byte(key.Stream)).Bucket([]byte(key.Shard)).Bucket([]byte("journals"))
+		return b.Put(name, bolt.Seal(plainJournal(t), "shards", key.Stream, key.Shard, "journals", string(name)))
+	})
+	s = mustOpen(t, path)
+	if got, err := s.Load(t.Context(), key); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the state is\n%+v, %v, want\n%+v", got, err, want)
+	}
+	mustClose(t, s)
 }
