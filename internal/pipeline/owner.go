@@ -376,7 +376,7 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 // drop frees a batch that is made again.
 func (s *Shard) drop(b *batch) {
 	if s.view != nil {
-		clear(s.view.staged)
+		s.view.drop(b)
 	}
 	b.recycle()
 }

@@ -17,13 +17,14 @@ import (
 // view is what the owner of a capability shard knows about entities: what the checkpoint holds, above it what is in flight,
 // and above that the batch being made. It serves the owner; saved is set by the saver.
 type view struct {
-	// ahead holds the entries of the batches that were handed over and are not known to be saved, in the order of queue.
+	// ahead holds the newest entries of the batch being made, and of those that were handed over and are not known to be saved.
 	ahead map[string]aheadEntry
-	queue []aheadBatch
-	// staged holds those of the batch being made.
-	staged map[string]checkpoint.Known
-	// names holds the keys of both.
+	// names holds its keys.
 	names texts.Texts
+	// replaced holds the entries whose place the batch being made has taken: they hold again if it is dropped.
+	replaced []replacedEntry
+	// queue holds the batches that were handed over, seq is the number of the last one.
+	queue []aheadBatch
 	seq   uint64
 	saved atomic.Uint64
 
@@ -35,15 +36,25 @@ type view struct {
 	known    []checkpoint.Known
 }
 
+// aheadEntry is what is known once the batch of this number is saved.
 type aheadEntry struct {
-	known checkpoint.Known
+	known *checkpoint.Known
 	seq   uint64
 }
 
-type aheadBatch struct {
-	seq      uint64
-	entities [][]byte
+type replacedEntry struct {
+	entity string
+	aheadEntry
 }
+
+// aheadBatch is a batch that was handed over, with what it changes.
+type aheadBatch struct {
+	seq     uint64
+	changes []checkpoint.Change
+}
+
+// foreseen is the number of entries that no batch of this process saves.
+const foreseen = 1<<64 - 1
 
 // sight is what one row says about its entity, and what is known about that.
 type sight struct {
@@ -55,7 +66,7 @@ type sight struct {
 }
 
 func newView() *view {
-	return &view{ahead: make(map[string]aheadEntry), staged: make(map[string]checkpoint.Known)}
+	return &view{ahead: make(map[string]aheadEntry)}
 }
 
 // decide says what a row is news of, given what is known about its entity. Invariant 3: the rows are asked about in the order of their
@@ -123,10 +134,8 @@ func (s *Shard) know(ctx context.Context) error {
 	v.asked = v.asked[:0]
 	for i := range v.sights {
 		one := &v.sights[i]
-		if known, ok := v.staged[string(one.entity)]; ok {
-			one.known = known
-		} else if entry, ok := v.ahead[string(one.entity)]; ok {
-			one.known = entry.known
+		if entry, ok := v.ahead[string(one.entity)]; ok {
+			one.known = *entry.known
 		} else {
 			v.asked = append(v.asked, i)
 		}
@@ -168,13 +177,19 @@ func (s *Shard) consult(ctx context.Context, read func() error) error {
 func (v *view) forget() {
 	saved, n := v.saved.Load(), 0
 	for ; n < len(v.queue) && v.queue[n].seq <= saved; n++ {
-		for _, entity := range v.queue[n].entities {
-			if v.ahead[string(entity)].seq == v.queue[n].seq {
-				delete(v.ahead, string(entity))
-			}
-		}
+		v.remove(v.queue[n].seq, v.queue[n].changes)
 	}
 	v.queue = slices.Delete(v.queue, 0, n)
+}
+
+// remove removes the entries that the changes of batch seq have made, but for those that a newer batch has replaced.
+func (v *view) remove(seq uint64, changes []checkpoint.Change) {
+	for i := range changes {
+		entity := changes[i].Entity
+		if v.ahead[string(entity)].seq == seq {
+			delete(v.ahead, string(entity))
+		}
+	}
 }
 
 // makeRoom makes room in b for what the sights are news of.
@@ -197,31 +212,41 @@ func (v *view) makeRoom(s *Shard, b *batch) {
 func (v *view) change(b *batch, entity []byte, known checkpoint.Known) {
 	entity = b.keep(entity)
 	b.changes = append(b.changes, checkpoint.Change{Entity: entity, Known: known})
-	v.staged[v.names.Of(entity)] = known
+	name, seq := v.names.Of(entity), v.seq+1
+	if former, ok := v.ahead[name]; ok && former.seq != seq {
+		v.replaced = append(v.replaced, replacedEntry{name, former})
+	}
+	v.ahead[name] = aheadEntry{&b.changes[len(b.changes)-1].Known, seq}
 }
 
-// hand moves what is staged to what is in flight.
+// hand notes that b, the batch being made, is in flight.
 func (v *view) hand(b *batch) {
 	if len(b.changes) == 0 {
 		return
 	}
 	v.seq++
 	b.seq = v.seq
-	entities := make([][]byte, 0, len(b.changes))
-	for _, c := range b.changes {
-		entities = append(entities, c.Entity)
+	v.queue = append(v.queue, aheadBatch{b.seq, b.changes})
+	v.replaced = nil
+}
+
+// drop takes back what b, the batch being made, has changed.
+func (v *view) drop(b *batch) {
+	v.remove(v.seq+1, b.changes)
+	for _, former := range v.replaced {
+		// What is saved by now may be forgotten: the checkpoint shows it.
+		if former.seq > v.saved.Load() {
+			v.ahead[former.entity] = former.aheadEntry
+		}
 	}
-	for entity, known := range v.staged {
-		v.ahead[entity] = aheadEntry{known, b.seq}
-	}
-	v.queue = append(v.queue, aheadBatch{b.seq, entities})
-	clear(v.staged)
+	v.replaced = nil
 }
 
 // foresee takes for known what the checkpoint will hold.
 func (v *view) foresee(changes []checkpoint.Change) {
-	for _, c := range changes {
-		v.ahead[string(c.Entity)] = aheadEntry{known: c.Known}
+	for i := range changes {
+		c := &changes[i]
+		v.ahead[string(c.Entity)] = aheadEntry{&c.Known, foreseen}
 	}
 }
 
