@@ -58,13 +58,32 @@ func AppendKnown(dst []byte, k Known) []byte {
 
 // DecodeKnown reads what AppendKnown wrote from the front of b and returns what follows it. It keeps no reference to b. The
 // error wraps ErrCorrupt.
-func DecodeKnown(b []byte) (Known, []byte, error) {
+func DecodeKnown(b []byte) (k Known, rest []byte, err error) {
+	if rest, ok := k.common(b); ok {
+		return k, rest, nil
+	}
 	r := reader{rest: b}
-	k := r.known()
+	k = r.known()
 	if r.err != nil {
 		return Known{}, nil, fmt.Errorf("entry of a view: %w: %w", r.err, ErrCorrupt)
 	}
 	return k, r.rest, nil
+}
+
+// common reads the form of a known that has a row, as most have, from the front of b. What any other is, or what is wrong with it, a
+// reader tells.
+func (k *Known) common(b []byte) (rest []byte, ok bool) {
+	if len(b) == 0 || Fate(b[0]) != Live && Fate(b[0]) != Tombstone {
+		return nil, false
+	}
+	k.Fate, rest = Fate(b[0]), b[1:]
+	row, n := binary.Uvarint(rest)
+	if n <= 0 || len(rest)-n < len(k.State)+len(k.Event) {
+		return nil, false
+	}
+	k.Row, rest = row, rest[n:]
+	rest = rest[copy(k.State[:], rest):]
+	return rest[copy(k.Event[:], rest):], true
 }
 
 func (r *reader) known() Known {
@@ -109,9 +128,16 @@ func AppendChange(dst []byte, c Change) []byte {
 
 // DecodeChange reads what AppendChange wrote from the front of b and returns what follows it. The entity shares memory with b. The
 // error wraps ErrCorrupt.
-func DecodeChange(b []byte) (Change, []byte, error) {
+func DecodeChange(b []byte) (c Change, rest []byte, err error) {
+	if n, size := binary.Uvarint(b); size > 0 && 0 < n && n <= MaxEntity && n <= uint64(len(b)-size) {
+		end := size + int(n)
+		if rest, ok := c.Known.common(b[end:]); ok {
+			c.Entity = b[size:end]
+			return c, rest, nil
+		}
+	}
 	r := reader{rest: b}
-	c := r.change()
+	c = r.change()
 	if r.err != nil {
 		return Change{}, nil, fmt.Errorf("change of a view: %w: %w", r.err, ErrCorrupt)
 	}
