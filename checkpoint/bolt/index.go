@@ -5,16 +5,18 @@ import "iter"
 // index finds a place by a hash: a table with linear probing, in which slots are in the order of hashes but for what had to move on.
 // It takes 12 bytes a slot, of which four fifths are taken at most, and a bit more than half at least while it grows.
 type index struct {
+	// Of a slot that is empty both are 0: the hash 0 is taken for 1, and recent values are numbered from 1. That a slot is empty is seen
+	// without a look at places, which are elsewhere in memory.
 	hashes []uint32
-	places []place // 0 where there is none: recent values are numbered from 1
+	places []place
 	count  int
 }
 
 // slot returns where a hash is, or where it belongs and nothing is. There is a slot that is empty.
 func (x *index) slot(hash uint32) int {
-	i := int(uint64(hash) * uint64(len(x.places)) >> 32)
-	for x.places[i] != 0 && x.hashes[i] != hash {
-		if i++; i == len(x.places) {
+	i := int(uint64(hash) * uint64(len(x.hashes)) >> 32)
+	for x.hashes[i] != 0 && x.hashes[i] != hash {
+		if i++; i == len(x.hashes) {
 			i = 0
 		}
 	}
@@ -26,8 +28,11 @@ func (x *index) get(hash uint32) (p place, ok bool) {
 	if x.count == 0 {
 		return 0, false
 	}
-	p = x.places[x.slot(hash)]
-	return p, p != 0
+	i := x.slot(max(hash, 1))
+	if x.hashes[i] == 0 {
+		return 0, false
+	}
+	return x.places[i], true
 }
 
 // put makes p the place of a hash.
@@ -35,8 +40,9 @@ func (x *index) put(hash uint32, p place) {
 	if 5*(x.count+1) > 4*len(x.places) {
 		x.rebuild(max(64, len(x.places)+len(x.places)/2), 0)
 	}
+	hash = max(hash, 1)
 	i := x.slot(hash)
-	if x.places[i] == 0 {
+	if x.hashes[i] == 0 {
 		x.count++
 	}
 	x.hashes[i], x.places[i] = hash, p

@@ -11,7 +11,7 @@ import (
 func TestIndexIsAMap(t *testing.T) {
 	for name, hash := range map[string]func(*rand.Rand) uint32{
 		"anywhere":   func(r *rand.Rand) uint32 { return r.Uint32() },
-		"one slot":   func(r *rand.Rand) uint32 { return r.Uint32N(500) },
+		"one slot":   func(r *rand.Rand) uint32 { return 1 + r.Uint32N(500) },
 		"at the end": func(r *rand.Rand) uint32 { return 1<<32 - 1 - r.Uint32N(2000) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,5 +45,20 @@ func TestIndexIsAMap(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestIndexTakesTheHashZeroForOne(t *testing.T) {
+	var x index
+	x.put(0, placeOf(1, 1))
+	for hash, want := range []place{placeOf(1, 1), placeOf(1, 1), 0} {
+		if p, ok := x.get(uint32(hash)); p != want || ok != (want != 0) {
+			t.Errorf("hash %d is at %d, want %d", hash, p, want)
+		}
+	}
+	x.put(1, placeOf(1, 2))
+	x.drop(0)
+	if p, _ := x.get(0); p != placeOf(1, 2) || x.count != 1 {
+		t.Errorf("hash 0 is at %d of %d places, want %d of 1", p, x.count, placeOf(1, 2))
 	}
 }
