@@ -50,9 +50,10 @@ func entriesOf(name, payload []byte) []byte {
 	return appendEntry(nil, entry{name, payload})
 }
 
-// checkBlock checks a block: it has entries, their keys ascend up to its name, and each passes check.
-func checkBlock(name, payload []byte, check func(entry) error) error {
-	var last []byte
+// checkBlock checks a block behind one with the name before, which is empty for the first: it has entries, their keys ascend from there up to
+// its own name, and each passes check.
+func checkBlock(before, name, payload []byte, check func(entry) error) error {
+	last, count := before, 0
 	rest := entriesOf(name, payload)
 	for len(rest) > 0 {
 		e, behind, err := cutEntry(rest)
@@ -66,8 +67,9 @@ func checkBlock(name, payload []byte, check func(entry) error) error {
 			return err
 		}
 		last, rest = e.key, behind
+		count++
 	}
-	if len(last) == 0 || bytes.Compare(last, name) > 0 {
+	if count == 0 || bytes.Compare(last, name) > 0 {
 		return damaged("the block %.40q has no entries, or others", name)
 	}
 	return nil

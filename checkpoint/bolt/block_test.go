@@ -22,28 +22,32 @@ func blockOf(keys ...string) []byte {
 func TestCheckBlock(t *testing.T) {
 	long := strings.Repeat("k", 300)
 	for name, test := range map[string]struct {
-		name    string
-		payload []byte
-		wrong   string
+		before, name string
+		payload      []byte
+		wrong        string
 	}{
-		"named by its last key":            {"c", blockOf("a", "b", "c"), ""},
-		"named by a later key":             {"d", blockOf("a", "b", "c"), ""},
-		"with long keys":                   {long, blockOf("a", long), ""},
-		"of an older file":                 {"c", []byte("\x01value"), ""},
-		"without entries":                  {"c", blockOf(), "has no entries"},
-		"of nothing at all":                {"", nil, "out of order"},
-		"with a key above its name":        {"b", blockOf("a", "b", "c"), "or others"},
-		"with a key twice":                 {"c", blockOf("a", "b", "b"), "out of order"},
-		"in no order":                      {"c", blockOf("b", "a"), "out of order"},
-		"with an empty key":                {"c", blockOf("", "a"), "out of order"},
-		"cut off":                          {"c", blockOf("a", "b", "c")[:20], "does not fit"},
-		"cut off behind a key":             {"c", blockOf("a")[:3], "does not fit"},
-		"with a length beyond all bounds":  {"c", append(blockOf("a"), bytes.Repeat([]byte{0xff}, 9)...), "does not fit"},
-		"with a length that never ends":    {"c", append(blockOf("a"), bytes.Repeat([]byte{0xff}, 12)...), "does not fit"},
-		"with an entry that does not pass": {"x", blockOf("a", "nonsense"), "nonsense"},
+		"named by its last key":            {"", "c", blockOf("a", "b", "c"), ""},
+		"named by a later key":             {"", "d", blockOf("a", "b", "c"), ""},
+		"with long keys":                   {"", long, blockOf("a", long), ""},
+		"of an older file":                 {"", "c", []byte("\x01value"), ""},
+		"without entries":                  {"", "c", blockOf(), "has no entries"},
+		"of nothing at all":                {"", "", nil, "out of order"},
+		"with a key above its name":        {"", "b", blockOf("a", "b", "c"), "or others"},
+		"with a key twice":                 {"", "c", blockOf("a", "b", "b"), "out of order"},
+		"in no order":                      {"", "c", blockOf("b", "a"), "out of order"},
+		"with an empty key":                {"", "c", blockOf("", "a"), "out of order"},
+		"cut off":                          {"", "c", blockOf("a", "b", "c")[:20], "does not fit"},
+		"cut off behind a key":             {"", "c", blockOf("a")[:3], "does not fit"},
+		"with a length beyond all bounds":  {"", "c", append(blockOf("a"), bytes.Repeat([]byte{0xff}, 9)...), "does not fit"},
+		"with a length that never ends":    {"", "c", append(blockOf("a"), bytes.Repeat([]byte{0xff}, 12)...), "does not fit"},
+		"behind another one":               {"9", "c", blockOf("a", "b", "c"), ""},
+		"with a key of the one before":     {"a", "c", blockOf("a", "b", "c"), "out of order"},
+		"of an older file, out of order":   {"d", "c", []byte("\x01value"), "out of order"},
+		"without entries, behind another":  {"a", "c", blockOf(), "has no entries"},
+		"with an entry that does not pass": {"", "x", blockOf("a", "nonsense"), "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := checkBlock([]byte(test.name), test.payload, func(e entry) error {
+			err := checkBlock([]byte(test.before), []byte(test.name), test.payload, func(e entry) error {
 				if string(e.key) == "nonsense" {
 					return damaged("nonsense")
 				}
@@ -66,7 +70,7 @@ func FuzzCheckBlock(f *testing.F) {
 	f.Add([]byte("c"), blockOf())
 	f.Fuzz(func(t *testing.T, name, payload []byte) {
 		var entries []entry
-		if checkBlock(name, payload, func(e entry) error { entries = append(entries, e); return nil }) != nil {
+		if checkBlock(nil, name, payload, func(e entry) error { entries = append(entries, e); return nil }) != nil {
 			return
 		}
 		rest := entriesOf(name, payload)

@@ -295,6 +295,37 @@ func TestNonsenseWithAGoodSealIsRefused(t *testing.T) {
 	}
 }
 
+// TestBlocksThatOverlapAreRefused: each of them is sound, and yet an entity between the two would be looked for in the wrong one.
+func TestBlocksThatOverlapAreRefused(t *testing.T) {
+	for name, want := range map[string]error{"entity-0": checkpoint.ErrCorrupt, "~": nil} {
+		path := filepath.Join(t.TempDir(), "bridge.db")
+		s := mustOpen(t, path)
+		if err := s.Save(t.Context(), key, viewState(30)); err != nil {
+			t.Fatal(err)
+		}
+		if ended, err := s.FoldSteps(key, 1<<20); err != nil || !ended {
+			t.Fatalf("folding to the end: %v, %v", ended, err)
+		}
+		mustClose(t, s)
+		editBolt(t, path, bbolt.Options{}, func(tx *bbolt.Tx) error {
+			names := []string{"shards", key.Stream, key.Shard, "view"}
+			known := checkpoint.AppendKnown(nil, checkpoint.Known{Fate: checkpoint.Gone, Since: time.Unix(0, 0)})
+			block := append([]byte{0x80, byte(len(name))}, name...)
+			block = append(append(block, byte(len(known))), known...)
+			b := tx.Bucket([]byte(names[0]))
+			for _, name := range names[1:] {
+				b = b.Bucket([]byte(name))
+			}
+			return b.Put([]byte("~~"), bolt.Seal(block, append(names, "~~")...))
+		})
+		if want != nil {
+			mustRefuse(t, path, want, "out of order")
+		} else {
+			mustClose(t, mustOpen(t, path))
+		}
+	}
+}
+
 // TestAFileCutOffInUse: reading what is gone is a fault, not a crash.
 func TestAFileCutOffInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.db")

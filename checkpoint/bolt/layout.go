@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"go.etcd.io/bbolt"
@@ -59,28 +60,39 @@ func formatMark() []byte { return strconv.AppendInt([]byte(formatText), formatVe
 // check reads a whole file and returns nil if it is a checkpoint of ours that can be trusted. Otherwise the error wraps
 // ErrCorrupt, ErrForeign or ErrNewer.
 func check(file io.ReaderAt, size int64) error {
-	// The mark comes first in the order of names.
-	marked := false
-	err := verify(file, size, func(path []string, value []byte) error {
-		switch {
-		case len(path) == 2 && path[0] == markBucket && path[1] == formatKey:
-			marked = true
-			return checkFormat(value)
-		case marked && path[0] == shardBucket:
-			return checkRecord(value, path)
-		case marked:
-			return damaged("the value at %q belongs to no file of version %d", path, formatVersion)
-		}
-		return nil
-	})
-	if err == nil && !marked {
+	var c checker
+	err := verify(file, size, c.visit)
+	if err == nil && !c.marked {
 		return fmt.Errorf("a bbolt file of another program: %w", checkpoint.ErrForeign)
 	}
 	return err
 }
 
-// checkRecord checks one value of a shard. A name that was damaged shows because the path is part of the seal.
-func checkRecord(value []byte, path []string) error {
+// checker checks the values of a file, in the order of their paths.
+type checker struct {
+	// marked: the mark was seen. It comes first in the order of names.
+	marked bool
+	// before is the path of the value before.
+	before []string
+}
+
+func (c *checker) visit(path []string, value []byte) error {
+	switch {
+	case len(path) == 2 && path[0] == markBucket && path[1] == formatKey:
+		c.marked = true
+		return checkFormat(value)
+	case c.marked && path[0] == shardBucket:
+		err := c.record(value, path)
+		c.before = path
+		return err
+	case c.marked:
+		return damaged("the value at %q belongs to no file of version %d", path, formatVersion)
+	}
+	return nil
+}
+
+// record checks one value of a shard. A name that was damaged shows because the path is part of the seal.
+func (c *checker) record(value []byte, path []string) error {
 	payload, err := unseal(value, path...)
 	if err != nil {
 		return err
@@ -89,7 +101,11 @@ func checkRecord(value []byte, path []string) error {
 	case 4:
 		return checkValue(path[3], payload)
 	case 5:
-		return checkEntry(path[3], path[4], payload)
+		before := ""
+		if len(c.before) == 5 && slices.Equal(c.before[:4], path[:4]) {
+			before = c.before[4]
+		}
+		return checkEntry(path[3], before, path[4], payload)
 	}
 	return nil
 }
@@ -107,16 +123,16 @@ func checkValue(name string, payload []byte) (err error) {
 	return err
 }
 
-// checkEntry checks a value in a bucket in that of a shard.
-func checkEntry(bucket, name string, payload []byte) (err error) {
+// checkEntry checks a value in a bucket in that of a shard, behind one with the name before.
+func checkEntry(bucket, before, name string, payload []byte) (err error) {
 	switch bucket {
 	case viewBucket:
-		err = checkBlock([]byte(name), payload, func(e entry) error {
+		err = checkBlock([]byte(before), []byte(name), payload, func(e entry) error {
 			_, err := settledKnown(e.key, e.value)
 			return err
 		})
 	case rowsBucket:
-		err = checkBlock([]byte(name), payload, func(e entry) error {
+		err = checkBlock([]byte(before), []byte(name), payload, func(e entry) error {
 			_, err := settledEntity(e.key, e.value)
 			return err
 		})
