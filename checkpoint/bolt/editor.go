@@ -9,7 +9,7 @@ import (
 const (
 	// blockBytes is what the entries of a block take at most, unless there is only one.
 	blockBytes = 1000
-	// smallBlock is what they take at least where there is a block behind it, once it was changed.
+	// smallBlock is what they take before a block that is changed is joined with the one behind it.
 	smallBlock = blockBytes / 4
 )
 
@@ -87,7 +87,10 @@ func (e *editor) reach(key []byte) error {
 func (e *editor) open(key []byte) error {
 	name, value := e.c.Seek(key)
 	if name == nil {
-		name, value = e.c.Last()
+		// Last (bbolt v1.5) does not return where this transaction has emptied a map of several pages.
+		if first, _ := e.c.First(); first != nil {
+			name, value = e.c.Last()
+		}
 	}
 	e.opened, e.changed = true, false
 	e.name, e.next, e.out, e.rest, e.passed = nil, nil, e.out[:0], nil, e.passed[:0]

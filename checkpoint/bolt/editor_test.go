@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -187,5 +188,28 @@ func TestEditorEqualsAMap(t *testing.T) {
 				e.mustEqual(t)
 			}
 		})
+	}
+}
+
+// TestEditorGoesOnInAMapThatItHasEmptied: bbolt has pages without anything in them until the transaction ends.
+func TestEditorGoesOnInAMapThatItHasEmptied(t *testing.T) {
+	key := func(n int) []byte { return fmt.Appendf(nil, "key %06d", n) }
+	for _, again := range []int{0, 500, 2000} {
+		single := make(map[string]string)
+		for n := range 1000 {
+			single[string(key(n))] = "\x01value"
+		}
+		e := openEditing(t, single)
+		e.update(t, func(b blocks) error {
+			edit := b.editor()
+			for n := range 1000 {
+				if err := edit.delete(key(n)); err != nil {
+					return err
+				}
+			}
+			return errors.Join(edit.put(key(again), []byte("\x01again")), edit.flush())
+		})
+		e.model = map[string]string{string(key(again)): "\x01again"}
+		e.mustEqual(t)
 	}
 }

@@ -23,7 +23,7 @@ func Checksummed(body []byte) []byte {
 
 // OpenFolding opens a store that folds what is recent after this many entities, in steps of this many operations.
 func OpenFolding(path string, entries, step int) (*Store, error) {
-	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, piece: 16})
+	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, entityBytes: 1 << 10, piece: 16})
 }
 
 // OnPreparation calls f before each transaction of the preparations that begin from now on.

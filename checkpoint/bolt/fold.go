@@ -12,9 +12,9 @@ import (
 type bounds struct {
 	// entries and bytes bound the overlay of all shards: beyond them folding begins, at twice as much saves wait for it.
 	entries, bytes int
-	// step is how many operations on the trees one transaction of a fold makes, unless it touches this many pages before: they
-	// are in memory until it ends.
-	step, pages int
+	// step is how many operations on the trees one transaction of a fold makes, unless it touches this many pages or meets entities of this
+	// many bytes before: they are in memory until it ends.
+	step, pages, entityBytes int
 	// piece is how many changes one transaction of a preparation reads. While one is open, no page that it may read is used again,
 	// and the file cannot grow in memory: it takes some ms.
 	piece int
@@ -22,7 +22,7 @@ type bounds struct {
 
 // defaultBounds keep the overlay, with what a fold needs, within some 50 MiB of memory, and twice as much where saves wait for a fold, and the
 // recent values within 192 MiB of the file. The more entries are folded at once, the fewer pages are written for each.
-var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, piece: 8 << 10}
+var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, entityBytes: 4 << 20, piece: 8 << 10}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change
 // needs up to three.
@@ -152,10 +152,13 @@ func (f *fold) step(tx *bbolt.Tx, b bounds) (made int, err error) {
 		return 0, err
 	}
 	r := recentsOf(shard, f.key)
-	for end := min(b.step, f.size()-f.made); made < end && (made == 0 || pagesIn(tx) < b.pages); made++ {
-		if err := f.apply(t, r, f.made+made); err != nil {
+	size := 0
+	for end := min(b.step, f.size()-f.made); made < end && (made == 0 || pagesIn(tx) < b.pages && size < b.entityBytes); made++ {
+		c, err := f.apply(t, r, f.made+made)
+		if err != nil {
 			return 0, err
 		}
+		size += len(c.Entity)
 	}
 	return made, t.flush()
 }
@@ -166,25 +169,23 @@ func pagesIn(tx *bbolt.Tx) int {
 	return int(stats.GetNodeCount())
 }
 
-// apply makes the n-th operation.
-func (f *fold) apply(t trees, r *recents, n int) error {
+// apply makes the n-th operation and returns the change that it brings in.
+func (f *fold) apply(t trees, r *recents, n int) (c checkpoint.Change, err error) {
 	if n < len(f.leaves) {
-		c, err := r.at(f.leaves[n].at)
-		if err != nil {
-			return err
+		if c, err = r.at(f.leaves[n].at); err == nil {
+			err = t.deleteRow(f.leaves[n].row, c.Entity)
 		}
-		return t.deleteRow(f.leaves[n].row, c.Entity)
+		return c, err
 	}
 	places, put := f.puts, trees.putRow
 	if n -= len(f.leaves); n >= len(f.puts) {
 		n -= len(f.puts)
 		places, put = f.entities, trees.putView
 	}
-	c, err := r.at(places[n])
-	if err != nil {
-		return err
+	if c, err = r.at(places[n]); err == nil {
+		err = put(t, c)
 	}
-	return put(t, c)
+	return c, err
 }
 
 // end removes the recent values that are in the trees now.

@@ -2,8 +2,10 @@ package bolt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -85,10 +87,16 @@ func (t trees) rewind(from []byte, id uint64) (next []byte, err error) {
 		}
 	}
 	for _, d := range drop {
-		if err := t.deleteRow(d.Known.Row, d.Entity); err != nil {
+		if err := t.editView.delete(d.Entity); err != nil {
 			return nil, err
 		}
-		if err := t.editView.delete(d.Entity); err != nil {
+	}
+	slices.SortFunc(drop, func(a, b checkpoint.Change) int { return cmp.Compare(a.Known.Row, b.Known.Row) })
+	for _, d := range drop {
+		if !hasRow(d.Known) {
+			continue
+		}
+		if err := t.deleteRow(d.Known.Row, d.Entity); err != nil {
 			return nil, err
 		}
 	}
