@@ -316,6 +316,8 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 		var begun atomic.Bool
 		b.watch(t).around = untilItEnds(&begun)
 		_, stop := b.run(t)
+		// The read may have begun before the first page is a batch: a stop in between publishes neither.
+		eventually(t, "the first page arrives", func() bool { return len(b.ids(topic)) == 100 })
 		eventually(t, "it is being read", begun.Load)
 		stop()
 		expectRun(t, b.ids(topic), 1, 100)
