@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -91,18 +92,29 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 	})
 }
 
-// forgetJournals drops batches that were on their way at the last end. Nobody knows what of them is on the bus, so their entities are unknown
-// from now on: what is true of them is published again.
+// forgetJournals drops batches that were on their way at the last end. Nobody knows what of them is on the bus. So entities that have a row are
+// unknown from now on: what is true of them is published again. Those that are gone stand as they were before: the next reconcile
+// finds that again and tells it again, with the same id.
 func forgetJournals(ctx context.Context, s store, key checkpoint.Key, before checkpoint.State) error {
 	if len(before.Journals) == 0 {
 		return nil
 	}
-	state := before
-	state.Journals, state.Ledger = nil, nil
+	// there is what the batches said last of entities that had a row then.
+	there, changed := make(map[string]checkpoint.Known), make(map[string]checkpoint.Known)
 	for _, j := range before.Journals {
 		for _, change := range j.After.View {
-			state.View = append(state.View, checkpoint.Change{Entity: change.Entity})
+			entity := string(change.Entity)
+			if change.Known.Fate != checkpoint.Gone {
+				there[entity], changed[entity] = change.Known, checkpoint.Known{}
+			} else if known, ok := there[entity]; ok {
+				changed[entity] = known
+			}
 		}
+	}
+	state := before
+	state.Journals, state.Ledger = nil, nil
+	for _, entity := range slices.Sorted(maps.Keys(changed)) {
+		state.View = append(state.View, checkpoint.Change{Entity: []byte(entity), Known: changed[entity]})
 	}
 	return s.Save(ctx, key, state)
 }

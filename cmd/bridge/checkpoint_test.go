@@ -156,6 +156,50 @@ func TestCheckpointSet(t *testing.T) {
 			}
 		})
 	})
+	t.Run("forgets what batches on their way say, but for deletes, which are to be found again", func(t *testing.T) {
+		env, path := filled(t)
+		key := checkpoint.Key{Stream: "orders", Shard: "t_1"}
+		live := func(row uint64) checkpoint.Known {
+			return checkpoint.Known{Row: row, State: [16]byte{byte(row)}, Event: [16]byte{byte(row)}, Fate: checkpoint.Live}
+		}
+		gone := checkpoint.Known{Row: 1, Event: [16]byte{9}, Fate: checkpoint.Gone, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		names := []string{"deleted", "modified", "added", "added and deleted", "deleted and added"}
+		entities := make([][]byte, len(names))
+		for i, name := range names {
+			entities[i] = []byte(name)
+		}
+		view := func(known ...checkpoint.Known) (changes []checkpoint.Change) {
+			for i, k := range known {
+				if k != (checkpoint.Known{}) {
+					changes = append(changes, checkpoint.Change{Entity: entities[i], Known: k})
+				}
+			}
+			return changes
+		}
+		none := checkpoint.Known{}
+		inStore(t, path, func(s store) {
+			at := source.Position{ID: 50}
+			state := checkpoint.State{Position: at, View: view(live(1), live(2), none, none, live(5)), Journals: []*checkpoint.Journal{
+				{Number: 1, After: checkpoint.State{Position: at, View: view(gone, live(12), live(13), live(14), gone)}},
+				{Number: 2, After: checkpoint.State{Position: at, View: view(none, none, none, gone, live(25))}},
+			}}
+			if err := s.Save(t.Context(), key, state); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got := (outcome{}).call(env, "checkpoint", "set", "orders", "t_1", "50"); got.status != 0 {
+			t.Fatalf("%+v", got)
+		}
+		inStore(t, path, func(s store) {
+			known, err := s.Lookup(t.Context(), key, entities, nil)
+			if want := []checkpoint.Known{live(1), none, none, live(14), none}; err != nil || !slices.Equal(known, want) {
+				t.Errorf("the view holds %+v, %v, want %+v", known, err, want)
+			}
+			if state, err := s.Load(t.Context(), key); err != nil || len(state.Journals) > 0 {
+				t.Errorf("%d batches are on their way, %v", len(state.Journals), err)
+			}
+		})
+	})
 	t.Run("makes the checkpoint of a shard that has none, in a new file too", func(t *testing.T) {
 		env := settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "new.db")}
 		got := outcome{}.call(env, "checkpoint", "set", "orders", "db.t_9", "7")
