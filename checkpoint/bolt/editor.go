@@ -128,7 +128,7 @@ func (e *editor) join() error {
 
 // flush puts the open block into the bucket, as several where it is too large for one, and closes it.
 func (e *editor) flush() error {
-	for e.opened && e.changed && e.small() {
+	for e.changed && e.small() {
 		if err := e.join(); err != nil {
 			return err
 		}
