@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -72,7 +71,7 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
-		if err := forgetJournals(ctx, s, key, before); err != nil {
+		if err := checkpoint.DropJournals(ctx, s, key, before); err != nil {
 			return err
 		}
 		// Before the save: a kill between the two leaves a shard that publishes more than it has to, not less.
@@ -90,33 +89,6 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 			count(len(before.Position.Gaps), "gap"))
 		return err
 	})
-}
-
-// forgetJournals drops batches that were on their way at the last end. Nobody knows what of them is on the bus. So entities that have a row are
-// unknown from now on: what is true of them is published again. Those that are gone stand as they were before: the next reconcile
-// finds that again and tells it again, with the same id.
-func forgetJournals(ctx context.Context, s store, key checkpoint.Key, before checkpoint.State) error {
-	if len(before.Journals) == 0 {
-		return nil
-	}
-	// there is what the batches said last of entities that had a row then.
-	there, changed := make(map[string]checkpoint.Known), make(map[string]checkpoint.Known)
-	for _, j := range before.Journals {
-		for _, change := range j.After.View {
-			entity := string(change.Entity)
-			if change.Known.Fate != checkpoint.Gone {
-				there[entity], changed[entity] = change.Known, checkpoint.Known{}
-			} else if known, ok := there[entity]; ok {
-				changed[entity] = known
-			}
-		}
-	}
-	state := before
-	state.Journals, state.Ledger = nil, nil
-	for _, entity := range slices.Sorted(maps.Keys(changed)) {
-		state.View = append(state.View, checkpoint.Change{Entity: []byte(entity), Known: changed[entity]})
-	}
-	return s.Save(ctx, key, state)
 }
 
 // moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position. The marks go, too: who

@@ -156,33 +156,53 @@ func TestCheckpointSet(t *testing.T) {
 			}
 		})
 	})
-	t.Run("forgets what batches on their way say, but for deletes, which are to be found again", func(t *testing.T) {
+	t.Run("doubts what batches on their way are about", func(t *testing.T) {
 		env, path := filled(t)
 		key := checkpoint.Key{Stream: "orders", Shard: "t_1"}
-		live := func(row uint64) checkpoint.Known {
-			return checkpoint.Known{Row: row, State: [16]byte{byte(row)}, Event: [16]byte{byte(row)}, Fate: checkpoint.Live}
+		live := func(row uint64, event byte) checkpoint.Known {
+			return checkpoint.Known{Row: row, State: [16]byte{event}, Event: [16]byte{event}, Fate: checkpoint.Live}
 		}
-		gone := checkpoint.Known{Row: 1, Event: [16]byte{9}, Fate: checkpoint.Gone, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-		names := []string{"deleted", "modified", "added", "added and deleted", "deleted and added"}
-		entities := make([][]byte, len(names))
-		for i, name := range names {
-			entities[i] = []byte(name)
+		doubt := func(row uint64, event byte) checkpoint.Known {
+			known := live(row, event)
+			known.State = checkpoint.InDoubt
+			return known
 		}
-		view := func(known ...checkpoint.Known) (changes []checkpoint.Change) {
-			for i, k := range known {
-				if k != (checkpoint.Known{}) {
-					changes = append(changes, checkpoint.Change{Entity: entities[i], Known: k})
-				}
-			}
-			return changes
+		gone := func(event byte) checkpoint.Known {
+			return checkpoint.Known{Row: 1, Event: [16]byte{event}, Fate: checkpoint.Gone, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		}
-		none := checkpoint.Known{}
+		softly := live(8, 1)
+		softly.Fate = checkpoint.Tombstone
+		var none checkpoint.Known
+		cases := []struct {
+			name                      string
+			held, first, second, want checkpoint.Known
+		}{
+			{"deleted", live(1, 1), gone(2), none, doubt(1, 1)},
+			{"modified", live(2, 1), live(2, 2), none, doubt(2, 1)},
+			{"modified and deleted", live(3, 1), live(3, 2), gone(3), doubt(3, 1)},
+			{"in another row, which is above the id", live(4, 1), live(60, 2), none, doubt(4, 1)},
+			{"in another row, without an event", live(5, 1), live(60, 1), none, live(5, 1)},
+			{"new above the id", none, live(60, 2), none, none},
+			{"new below it", none, live(6, 2), none, doubt(6, 2)},
+			{"new and deleted", none, live(6, 2), gone(3), doubt(6, 2)},
+			{"back", gone(1), live(7, 2), none, doubt(7, 2)},
+			{"no longer deleted softly", softly, live(8, 2), none, doubt(8, 2)},
+			{"not touched", live(9, 1), none, none, live(9, 1)},
+		}
 		inStore(t, path, func(s store) {
 			at := source.Position{ID: 50}
-			state := checkpoint.State{Position: at, View: view(live(1), live(2), none, none, live(5)), Journals: []*checkpoint.Journal{
-				{Number: 1, After: checkpoint.State{Position: at, View: view(gone, live(12), live(13), live(14), gone)}},
-				{Number: 2, After: checkpoint.State{Position: at, View: view(none, none, none, gone, live(25))}},
-			}}
+			first, second := &checkpoint.Journal{Number: 1}, &checkpoint.Journal{Number: 2}
+			first.After.Position, second.After.Position = at, at
+			state := checkpoint.State{Position: at, Journals: []*checkpoint.Journal{first, second}}
+			for _, c := range cases {
+				for view, known := range map[*[]checkpoint.Change]checkpoint.Known{
+					&state.View: c.held, &first.After.View: c.first, &second.After.View: c.second,
+				} {
+					if known != none {
+						*view = append(*view, checkpoint.Change{Entity: []byte(c.name), Known: known})
+					}
+				}
+			}
 			if err := s.Save(t.Context(), key, state); err != nil {
 				t.Fatal(err)
 			}
@@ -191,9 +211,11 @@ func TestCheckpointSet(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		inStore(t, path, func(s store) {
-			known, err := s.Lookup(t.Context(), key, entities, nil)
-			if want := []checkpoint.Known{live(1), none, none, live(14), none}; err != nil || !slices.Equal(known, want) {
-				t.Errorf("the view holds %+v, %v, want %+v", known, err, want)
+			for _, c := range cases {
+				known, err := s.Lookup(t.Context(), key, [][]byte{[]byte(c.name)}, nil)
+				if err != nil || known[0] != c.want {
+					t.Errorf("%s: the view holds %+v, %v, want %+v", c.name, known, err, c.want)
+				}
 			}
 			if state, err := s.Load(t.Context(), key); err != nil || len(state.Journals) > 0 {
 				t.Errorf("%d batches are on their way, %v", len(state.Journals), err)
