@@ -310,3 +310,74 @@ func TestShardsThatShareAnOlderCheckpoint(t *testing.T) {
 		t.Errorf("the bus says %v, want %v", told, want)
 	}
 }
+
+// Two shards come to share a topic that the file knows of one of them only.
+func TestATopicThatAShardIsNewTo(t *testing.T) {
+	one, two := newLife(t), newLife(t)
+	two.bus, two.store, two.opts.Limits, two.opts.Name = one.bus, one.store, one.opts.Limits, "others"
+	one.shared, two.shared = true, true
+	log := new(lines)
+	one.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+	route := "former"
+	other := func() *pipeline.Shard {
+		encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "others", Kind: event.Capability, Source: "db", Table: "others"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, to := two.opts, route
+		opts.Route = func(*event.Event) string { return to }
+		opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store, opts.Logger = encoder, two.table, two.table, one.bus, one.store, one.opts.Logger
+		return pipeline.New(opts)
+	}
+	otherKey := checkpoint.Key{Stream: "items", Shard: "others"}
+	marks := func(key checkpoint.Key, place string) uint64 {
+		state, err := one.store.Load(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range state.Marks {
+			if m.Place == place {
+				return m.Last
+			}
+		}
+		return 0
+	}
+	// lived runs both, or the other one only, until what the tables say is published.
+	lived := func(id uint64, both bool) {
+		t.Helper()
+		shards := []*pipeline.Shard{other(), one.shard(t)}
+		if _, err := pipeline.NewRecalls(t.Context(), one.bus, one.store, shards); err != nil {
+			t.Fatal(err)
+		}
+		if !both {
+			shards = shards[:1]
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, s := range shards {
+			running.Go(func() { _ = s.Run(ctx) })
+		}
+		eventually(t, "published and saved", func() bool {
+			state, err := one.store.Load(t.Context(), otherKey)
+			return err == nil && state.Position.ID >= id && (!both || one.position(t) >= one.ids["a"])
+		})
+		cancel()
+		running.Wait()
+	}
+	one.replace("a", "1", "0")
+	lived(two.table.Replace("x", "1", "0", now()), true)
+
+	// The one has not looked at its topic when the other begins to publish there.
+	route = topic
+	lived(two.table.Replace("y", "1", "0", now()), false)
+	for n := range 3 {
+		one.replace("a", fmt.Sprint(n+2), "0")
+		lived(two.table.Replace("y", fmt.Sprint(n+2), "0", now()), true)
+	}
+	if a, b, end := marks(key, topic), marks(otherKey, topic), uint64(len(one.bus.Messages(topic))); max(a, b) != end {
+		t.Errorf("the marks of the topic are %d and %d, it ends at %d", a, b, end)
+	}
+	if n := log.count("older than the bus"); n != 1 {
+		t.Errorf("a checkpoint was older than the bus %d times, want once: what was published before the topic was settled", n)
+	}
+}

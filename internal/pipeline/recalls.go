@@ -18,7 +18,7 @@ import (
 //
 // The whole file is of one moment. A shard saves what it is about to publish before it does, so whatever it had published by the time that
 // another shard saved a mark is in the file too: only what lies behind the highest mark of each place has to be looked at. That is why no mark
-// of a topic is saved (settled) until every shard that has messages behind has recalled them: after a kill they are found again.
+// of a topic is raised (settled) until every shard that has messages behind has recalled them: after a kill they are found again.
 type Recalls struct {
 	bus    sink.Recaller
 	store  checkpoint.Store
@@ -221,14 +221,25 @@ func (r *Recalls) settle(t *topicRecall) {
 	}
 }
 
-// settled reports whether the marks of a place may be saved.
-func (r *Recalls) settled(place string) bool {
+// settled reports whether the marks of a place may be saved. If not, and the file has a mark of the place as it is now, or of another
+// one of the topic, former is that: a shard that has none of the topic yet saves it, and thereby sees to the topic at the next start. Nobody
+// else can settle what it has published there meanwhile.
+func (r *Recalls) settled(m sink.Mark) (former sink.Mark, ok bool) {
 	if r == nil {
-		return true
+		return sink.Mark{}, true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.topics[sink.TopicOf(place)] == nil
+	t := r.topics[sink.TopicOf(m.Place)]
+	if t == nil {
+		return sink.Mark{}, true
+	}
+	for _, o := range t.marks {
+		if o.Incarnation == m.Incarnation && (former.Place == "" || o.Place == m.Place) {
+			former = o
+		}
+	}
+	return former, false
 }
 
 // done notes that a shard has recalled what there was.
