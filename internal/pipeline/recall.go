@@ -31,7 +31,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	if r == nil || s.recalled {
 		return state, nil
 	}
-	var behind []more
+	var behind []*topicRecall
 	err := s.alive(owning, forEver, func() (err error) {
 		behind, err = r.await(ctx, s.key(), state.Marks)
 		return err
@@ -44,13 +44,13 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	if err := s.greet(ctx); err != nil {
 		return state, err
 	}
-	if state, err = s.passJournals(ctx, state, behind); err != nil {
+	if state, err = s.passJournals(ctx, state); err != nil {
 		return state, err
 	}
 	c := &recollection{shard: s, state: state, known: make(map[string]checkpoint.Known)}
 	for _, one := range behind {
 		err := s.alive(owning, forEver, func() error {
-			return r.bus.Recall(ctx, one.topic.marks, func(m *sink.Message) error { return c.take(ctx, m) })
+			return r.bus.Recall(ctx, one.marks, func(m *sink.Message) error { return c.take(ctx, m) })
 		})
 		if err != nil && !errors.Is(err, sink.ErrUnreadable) {
 			return state, err
@@ -69,21 +69,35 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	return state, nil
 }
 
-// passJournals drops journals that are on the bus with what came behind them, and keeps what follows from them. Where something of them is not
-// there they are sent again as they stand.
-func (s *Shard) passJournals(ctx context.Context, state checkpoint.State, behind []more) (checkpoint.State, error) {
-	if len(state.Journals) == 0 {
-		return state, nil
-	}
-	if slices.ContainsFunc(behind, func(m more) bool { return !m.passed() }) {
-		return s.sendJournals(ctx, state)
-	}
+// passJournals drops the journals, and keeps what follows from those of their events that are on the bus: the whole state behind a journal that
+// arrived as a whole. More has been published behind them, so that the others are not sent: what they say may be history. Some were refused, or have
+// left the bus, or never came there; what is true of their entities is found by the tail and the reconcile that follow.
+func (s *Shard) passJournals(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+	whole := true
 	for _, j := range state.Journals {
 		after := j.After
+		for i := range j.Messages {
+			whole = whole && s.opts.Recalls.arrived(s.key(), j.Messages[i].ID)
+		}
+		if !whole {
+			after = state
+			after.Journals, after.Ledger = nil, nil
+			for _, change := range j.After.View {
+				if s.opts.Recalls.arrived(s.key(), event.FormatID(change.Known.Event)) {
+					after.View = append(after.View, change)
+				}
+			}
+		}
 		after.Marks, after.Keep = state.Marks, j.Number+1
 		if err := s.save(ctx, owning, after); err != nil {
 			return state, err
 		}
+		after.Ledger, after.LedgerAnew, after.View, after.Given, after.Found = nil, false, nil, nil, nil
+		after.Journals = state.Journals
+		state = after
+	}
+	if len(state.Journals) == 0 {
+		return state, nil
 	}
 	return s.opts.Store.Load(ctx, s.key())
 }

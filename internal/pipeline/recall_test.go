@@ -140,6 +140,54 @@ func TestACopyWithAJournal(t *testing.T) {
 	}
 }
 
+func TestACopyWithAJournalThatDidNotArriveAsAWhole(t *testing.T) {
+	for name, c := range map[string]struct {
+		// then is what is true of the entity when the copy is put back.
+		then func(l *life)
+		want []string
+	}{
+		"nothing has changed":                {func(*life) {}, nil},
+		"as in the journal again":            {func(l *life) { l.replace("a", "2", "0") }, []string{"Modified a=2"}},
+		"as before the journal":              {func(l *life) { l.replace("a", "1", "0") }, []string{"Modified a=1"}},
+		"gone":                               {func(l *life) { l.remove("a") }, []string{"Deleted a"}},
+		"what was refused is accepted later": {func(l *life) { l.bus.Reject(nil) }, []string{"Added c=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t)
+			l.shared = true
+			l.opts.DeadLetter = letter
+			l.named = [][]byte{entity("a"), entity("b"), entity("c")}
+			l.begin(t)
+			l.bus.Reject(func(m *sink.Message) string {
+				if m.Destination == topic && strings.Contains(string(m.Value), `"name":"c"`) {
+					return "too large"
+				}
+				return ""
+			})
+			l.replace("a", "2", "0")
+			l.replace("c", "1", "0")
+			gated := gatedSink{l.bus, make(chan struct{})}
+			l.sink = gated
+			_, stop := l.run(t)
+			l.mustStayJournaled(t, []uint64{l.ids["a"], l.ids["c"]})
+			before := l.copied()
+			close(gated.gate)
+			eventually(t, "saved", func() bool { return l.position(t) == l.ids["c"] && len(l.journaled(t)) == 0 })
+			stop()
+			l.sink = nil
+			l.replace("a", "3", "0")
+			l.lived(t)
+			l.store = before
+			c.then(l)
+			said := len(l.said(t))
+			l.lived(t)
+			if got := texts(l.said(t)[said:]); !slices.Equal(got, c.want) {
+				t.Errorf("the start from the copy says %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestRecall(t *testing.T) {
 	older := func(t *testing.T) (*life, *lines) {
 		l, log := newLife(t), new(lines)

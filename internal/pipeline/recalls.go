@@ -27,7 +27,9 @@ type Recalls struct {
 
 	mu     sync.Mutex
 	topics map[string]*topicRecall
-	then   func(stream string)
+	// journals has the events of the journals of shards of which a topic holds something, true once they were seen.
+	journals map[checkpoint.Key]map[string]bool
+	then     func(stream string)
 }
 
 // topicRecall is what is known of a topic, or of a stream of JetStream.
@@ -38,24 +40,8 @@ type topicRecall struct {
 	// looking is full while somebody looks. The mutex of Recalls guards the rest.
 	looking chan struct{}
 	looked  bool
-	behind  map[checkpoint.Key]*backlog
-}
-
-// backlog is what a topic holds of a shard behind the marks.
-type backlog struct {
-	// journal has the events of the shard's journal, true once they were seen; others counts the messages that are not among them.
-	journal map[string]bool
-	others  int
-}
-
-// passed reports whether the whole journal is on the bus.
-func (b *backlog) passed() bool {
-	for _, seen := range b.journal {
-		if !seen {
-			return false
-		}
-	}
-	return true
+	// behind counts the messages of a shard behind the marks that are not of its journals.
+	behind map[checkpoint.Key]int
 }
 
 // NewRecalls returns what is to be looked for on a bus for the given shards, by what the store holds: call it before any of them runs. It
@@ -65,7 +51,8 @@ func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shar
 	if !ok {
 		return nil, nil
 	}
-	r := &Recalls{bus: recaller, store: store, log: slog.New(slog.DiscardHandler), shards: make(map[checkpoint.Key]bool), topics: make(map[string]*topicRecall)}
+	r := &Recalls{bus: recaller, store: store, log: slog.New(slog.DiscardHandler), shards: make(map[checkpoint.Key]bool),
+		topics: make(map[string]*topicRecall), journals: make(map[checkpoint.Key]map[string]bool)}
 	for _, s := range shards {
 		r.shards[s.key()] = s.opts.Kind == event.Capability
 		r.log = s.opts.Logger
@@ -112,22 +99,16 @@ func (r *Recalls) Then(f func(stream string)) {
 	r.then = f
 }
 
-// more is a topic that holds more of a shard than its checkpoint knows.
-type more struct {
-	topic *topicRecall
-	*backlog
-}
-
 // await looks at the topics that a shard with these marks has published to, unless that was done, and returns those that hold more of it
-// than its journal. A shard without marks may have published anywhere.
-func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark) (behind []more, err error) {
+// than its journals. A shard without marks may have published anywhere.
+func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark) (behind []*topicRecall, err error) {
 	for _, t := range r.of(marks) {
 		if err := r.look(ctx, t); err != nil {
 			return nil, err
 		}
 		r.mu.Lock()
-		if b := t.behind[key]; b != nil {
-			behind = append(behind, more{t, b})
+		if t.behind[key] > 0 {
+			behind = append(behind, t)
 		}
 		r.mu.Unlock()
 	}
@@ -158,7 +139,7 @@ func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
 	if r.isLooked(t) {
 		return nil
 	}
-	found := make(map[checkpoint.Key]*backlog)
+	found := make(map[checkpoint.Key]int)
 	err := r.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return r.count(ctx, found, m) })
 	if errors.Is(err, sink.ErrUnreadable) {
 		r.log.Warn("whether the checkpoint is a copy from before cannot be told: if it is, some entities may stay wrong on the bus", "topic", t.name, "error", err)
@@ -169,12 +150,7 @@ func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.looked, t.behind = true, make(map[checkpoint.Key]*backlog)
-	for key, b := range found {
-		if b.others > 0 {
-			t.behind[key] = b
-		}
-	}
+	t.looked, t.behind = true, found
 	r.settle(t)
 	return nil
 }
@@ -186,32 +162,52 @@ func (r *Recalls) isLooked(t *topicRecall) bool {
 }
 
 // count takes in a message behind the marks.
-func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]*backlog, m *sink.Message) error {
+func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]int, m *sink.Message) error {
 	key := checkpoint.Key{Stream: m.Stream, Shard: m.Shard}
 	if !r.shards[key] || m.Type == sink.DeadLetterType {
 		return nil
 	}
-	b := found[key]
-	if b == nil {
-		b = &backlog{journal: make(map[string]bool)}
-		found[key] = b
-		// The shard waits for this look, so that the journal is that of the file.
-		state, err := r.store.Load(ctx, key)
-		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
-			return fmt.Errorf("load the checkpoint: %w", err)
-		}
-		for _, j := range state.Journals {
-			for i := range j.Messages {
-				b.journal[j.Messages[i].ID] = false
-			}
-		}
+	journal, err := r.journal(ctx, key)
+	if err != nil {
+		return err
 	}
-	if _, ours := b.journal[m.ID]; ours {
-		b.journal[m.ID] = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ours := journal[m.ID]; ours {
+		journal[m.ID] = true
 	} else {
-		b.others++
+		found[key]++
 	}
 	return nil
+}
+
+// journal returns the events of the journals of a shard. The shard waits for the look that asks first, so that they are those of the file.
+func (r *Recalls) journal(ctx context.Context, key checkpoint.Key) (map[string]bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	journal := r.journals[key]
+	if journal != nil {
+		return journal, nil
+	}
+	state, err := r.store.Load(ctx, key)
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, fmt.Errorf("load the checkpoint: %w", err)
+	}
+	journal = make(map[string]bool)
+	for _, j := range state.Journals {
+		for i := range j.Messages {
+			journal[j.Messages[i].ID] = false
+		}
+	}
+	r.journals[key] = journal
+	return journal, nil
+}
+
+// arrived reports whether an event of a journal was seen behind the marks.
+func (r *Recalls) arrived(key checkpoint.Key, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.journals[key][id]
 }
 
 // settle forgets a topic of which nothing has to be recalled any more. The caller holds mu.
