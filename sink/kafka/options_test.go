@@ -146,7 +146,7 @@ func TestVerifyWaitsForAMissingTopic(t *testing.T) {
 	go func() { done <- s.Verify(deadline(t), []sink.Mark{{Place: "t/1", Last: 3}}) }()
 	until(t, "Ready names the topic", func() bool {
 		err := s.Ready(deadline(t))
-		return err != nil && strings.Contains(err.Error(), "topic t does not exist")
+		return err != nil && strings.Contains(err.Error(), "topic t does not exist") && strings.Contains(err.Error(), "`bridge checkpoint set")
 	})
 	if err := c.CreateTopic("t", 1, nil); err != nil {
 		t.Fatal(err)

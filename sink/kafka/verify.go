@@ -2,11 +2,13 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
@@ -83,12 +85,22 @@ func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		default:
-			s.faults.fail(who, scope(topic, partition, err), explain(topic, err))
+			s.faults.fail(who, scope(topic, partition, err), explainMark(topic, err))
 			if err := pause.Wait(ctx); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// explainMark is explain for a topic of which there is a mark.
+func explainMark(topic string, err error) error {
+	explained := explain(topic, err)
+	if errors.Is(err, kafkago.UnknownTopicOrPartition) {
+		explained = fmt.Errorf("%w; the checkpoint says that acknowledged messages are there; where bridge is to publish there no more, "+
+			"`bridge checkpoint set <stream> <shard> <its present id>` forgets that", explained)
+	}
+	return explained
 }
 
 // ending describes the end of a partition.
