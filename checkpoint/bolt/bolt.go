@@ -34,6 +34,9 @@ type Store struct {
 	// fold and credit belong to who has the turn: the fold that is under way, and how many operations on the trees are due.
 	fold   *fold
 	credit int
+	// dueShard is the shard to fold next, nextLook when it is looked for one that has aged.
+	dueShard checkpoint.Key
+	nextLook time.Time
 	// onPreparation is what tests have called before each transaction of the preparations that begin.
 	onPreparation func() error
 	// broken is closed when the store fails.

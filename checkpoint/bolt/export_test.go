@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -23,7 +24,14 @@ func Checksummed(body []byte) []byte {
 
 // OpenFolding opens a store that folds what is recent after this many entities, in steps of this many operations.
 func OpenFolding(path string, entries, step int) (*Store, error) {
-	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, entityBytes: 1 << 10, piece: 16})
+	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, entityBytes: 1 << 10, age: time.Hour, piece: 16})
+}
+
+// OpenAgeing opens a store that folds what has been recent for an age, if it has so many bytes.
+func OpenAgeing(path string, bytes int, age time.Duration) (*Store, error) {
+	b := defaultBounds
+	b.agedBytes, b.age = bytes, age
+	return open(path, Options{}, b)
 }
 
 // OnPreparation calls f before each transaction of the preparations that begin from now on.

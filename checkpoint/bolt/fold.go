@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"encoding/binary"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -15,6 +16,10 @@ type bounds struct {
 	// step is how many operations on the trees one transaction of a fold makes, unless it touches this many pages or meets entities of this
 	// many bytes before: they are in memory until it ends.
 	step, pages, entityBytes int
+	// A shard of which at least this many bytes are recent is folded at this age of theirs, too: what changes a little all the time
+	// would else grow to the bounds over hours, in memory, in the file, and in what the next start has to read.
+	agedBytes int
+	age       time.Duration
 	// piece is how many changes one transaction of a preparation reads. While one is open, no page that it may read is used again,
 	// and the file cannot grow in memory: it takes some ms.
 	piece int
@@ -22,7 +27,8 @@ type bounds struct {
 
 // defaultBounds keep the overlay, with what a fold needs, within some 50 MiB of memory, and twice as much where saves wait for a fold, and the
 // recent values within 192 MiB of the file. The more entries are folded at once, the fewer pages are written for each.
-var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, entityBytes: 4 << 20, piece: 8 << 10}
+var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, entityBytes: 4 << 20,
+	agedBytes: 1 << 20, age: 5 * time.Minute, piece: 8 << 10}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change
 // needs up to three.
@@ -57,13 +63,13 @@ type rowOp struct {
 // Invariant 7: what is recent is bounded over all shards; beyond twice the bound, saves wait.
 func (s *Store) settle(changes int) error {
 	s.credit += foldPace * changes
-	for s.fold != nil || s.overlay.beyond(s.bounds, 1) {
+	for s.fold != nil || s.due() {
 		full := s.overlay.beyond(s.bounds, 2)
 		if s.credit <= 0 && !full {
 			return nil
 		}
 		if s.fold == nil {
-			s.beginFold(s.overlay.largest())
+			s.beginFold(s.dueShard)
 		}
 		if s.fold.preparing() && !full {
 			// What is saved meanwhile is not made up for: that would be a stall.
@@ -78,6 +84,32 @@ func (s *Store) settle(changes int) error {
 	}
 	s.credit = 0
 	return nil
+}
+
+// due reports whether a shard is to be folded, and notes which. The caller has the turn.
+func (s *Store) due() (due bool) {
+	if s.overlay.beyond(s.bounds, 1) {
+		s.dueShard = s.overlay.largest()
+		return true
+	}
+	now := time.Now()
+	if now.Before(s.nextLook) {
+		return false
+	}
+	if s.dueShard, due = s.overlay.aged(s.bounds, now); !due {
+		s.nextLook = now.Add(s.bounds.age / 16)
+	}
+	return due
+}
+
+// aged returns a shard of which enough is recent, and has been for long enough.
+func (o *overlay) aged(b bounds, now time.Time) (key checkpoint.Key, ok bool) {
+	for key, l := range o.shards {
+		if l.bytes >= b.agedBytes && now.Sub(l.since) >= b.age {
+			return key, true
+		}
+	}
+	return key, false
 }
 
 // beyond reports whether o has more than a number of times the bounds.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sort"
 	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -45,6 +46,8 @@ type layer struct {
 	loaded   uint64
 	outdated []place
 	bytes    int
+	// since is when the oldest of runs came, or was left over by a fold.
+	since time.Time
 }
 
 // run is one recent value: its changes with a row, in the order of rows.
@@ -76,7 +79,7 @@ func (l *layer) size() int {
 func (o *overlay) add(r *recents, number uint64, form []byte) (count int, err error) {
 	l := o.shards[r.key]
 	if l == nil {
-		l = &layer{hash: o.hash, twins: make(map[string]place)}
+		l = &layer{hash: o.hash, twins: make(map[string]place), since: time.Now()}
 		o.shards[r.key] = l
 	}
 	before := l.size()
@@ -239,7 +242,7 @@ func (o *overlay) drop(key checkpoint.Key, through uint64) {
 		o.bytes -= run.bytes
 	}
 	l.runs = append([]run(nil), l.runs[n:]...)
-	l.loaded, l.outdated = 0, nil
+	l.loaded, l.outdated, l.since = 0, nil, time.Now()
 	o.entries -= before - l.size()
 	if len(l.runs) == 0 {
 		delete(o.shards, key)

@@ -410,3 +410,39 @@ func TestKillWhileAFoldIsPrepared(t *testing.T) {
 		t.Error("no kill came while a fold was prepared, the test shows nothing")
 	}
 }
+
+func TestWhatHasBeenRecentForLongIsFolded(t *testing.T) {
+	const age = 50 * time.Millisecond
+	for name, c := range map[string]struct {
+		bytes int
+		folds bool
+	}{
+		"enough of it": {20 << 10, true},
+		"a little":     {1 << 30, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := bolt.OpenAgeing(filepath.Join(t.TempDir(), "bridge.db"), c.bytes, age)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mustClose(t, s)
+			w := &twin{model: memory.New(), Store: s}
+			w.save(t, 10)
+			<-time.After(2 * age)
+			folded := false
+			for i := 0; i < 300 && !folded; i++ {
+				w.save(t, 1)
+				_, folding := s.Recent()
+				inView, _, err := s.Trees()
+				if err != nil {
+					t.Fatal(err)
+				}
+				folded = len(inView) > 0 && !folding
+				<-time.After(time.Millisecond)
+			}
+			if w.mustEqual(t); folded != c.folds {
+				t.Errorf("folded: %v", folded)
+			}
+		})
+	}
+}
