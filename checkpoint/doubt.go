@@ -11,21 +11,17 @@ import (
 // is news: no state hash, of which this would be one in 2^128, and no meta.id, which is a UUID of version 5.
 var InDoubt = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 
-// DropJournals saves a state as it was loaded, but without the journals: the batches that were on their way at the last end. Nobody knows what
-// of them is on the bus, so that it is in doubt what was published last of their entities: whatever is true of one is published
-// again, be it a delete. Where nothing has changed since, that has the id that it had.
-func DropJournals(ctx context.Context, s Store, key Key, before State) error {
+// DropJournals saves a state as it was loaded, but without the journals: batches that were on their way at the last end. Of an event that has
+// arrived, the view holds what it says. Of the others it is in doubt whether they are on the bus, hence what was published last of their entities: whatever
+// is true of one is published again, be it a delete. Where nothing has changed since, that has the id that it had.
+func DropJournals(ctx context.Context, s Store, key Key, before State, arrived func(event [16]byte) bool) error {
 	if len(before.Journals) == 0 {
 		return nil
 	}
-	// told is what the batches say last, there what they said last of an entity while it had a row.
-	told, there := make(map[string]Known), make(map[string]Known)
+	told := make(map[string][]Known)
 	for _, j := range before.Journals {
 		for _, change := range j.After.View {
-			entity := string(change.Entity)
-			if told[entity] = change.Known; change.Known.Fate != Gone {
-				there[entity] = change.Known
-			}
+			told[string(change.Entity)] = append(told[string(change.Entity)], change.Known)
 		}
 	}
 	var entities [][]byte
@@ -37,19 +33,44 @@ func DropJournals(ctx context.Context, s Store, key Key, before State) error {
 		return err
 	}
 	state := before
-	state.Journals, state.Ledger = nil, nil
+	state.Journals, state.Ledger, state.Keep = nil, nil, 0
 	for i, entity := range entities {
-		known := held[i]
-		if known.Event == told[string(entity)].Event {
-			continue
-		}
-		if known.Fate != Live {
-			known = there[string(entity)]
-		}
-		if known.Fate != Unknown {
-			known.Fate, known.State = Live, InDoubt
+		if known, ok := afterJournals(held[i], told[string(entity)], arrived); ok {
 			state.View = append(state.View, Change{Entity: entity, Known: known})
 		}
 	}
 	return s.Save(ctx, key, state)
+}
+
+// afterJournals returns what a view is to hold of an entity once the journals that tell something of it are dropped, and whether that is another
+// thing than what it holds.
+func afterJournals(held Known, told []Known, arrived func(event [16]byte) bool) (Known, bool) {
+	// Without an event nothing was published.
+	chain := []Known{held}
+	for _, known := range told {
+		if known.Event != chain[len(chain)-1].Event {
+			chain = append(chain, known)
+		}
+	}
+	if len(chain) == 1 {
+		return held, false
+	}
+	last := len(chain) - 1
+	if arrived(chain[last].Event) {
+		return told[len(told)-1], true
+	}
+	// The event before the last one is what the last one follows: told again, that is the same. Behind a delete there is none to follow.
+	doubt := chain[last-1]
+	for i := last; doubt.Fate != Live && i >= 0; i-- {
+		doubt = chain[i]
+	}
+	if doubt.Fate != Live {
+		return held, false
+	}
+	if held.Fate == Live {
+		// What it is in another row is told when that is read again.
+		doubt.Row = held.Row
+	}
+	doubt.State = InDoubt
+	return doubt, true
 }

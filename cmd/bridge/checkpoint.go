@@ -71,7 +71,7 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
-		if err := checkpoint.DropJournals(ctx, s, key, before); err != nil {
+		if err := checkpoint.DropJournals(ctx, s, key, before, nobodyKnows); err != nil {
 			return err
 		}
 		// Before the save: a kill between the two leaves a shard that publishes more than it has to, not less.
@@ -90,6 +90,9 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		return err
 	})
 }
+
+// nobodyKnows says of an event that was on its way that it cannot be told to have arrived.
+func nobodyKnows([16]byte) bool { return false }
 
 // moved returns the state of a shard that a person puts at an id. The gaps belonged to the former position. The marks go, too: who
 // resolves a bus that has lost messages knows that it has.

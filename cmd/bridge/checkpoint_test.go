@@ -179,7 +179,8 @@ func TestCheckpointSet(t *testing.T) {
 		}{
 			{"deleted", live(1, 1), gone(2), none, doubt(1, 1)},
 			{"modified", live(2, 1), live(2, 2), none, doubt(2, 1)},
-			{"modified and deleted", live(3, 1), live(3, 2), gone(3), doubt(3, 1)},
+			{"modified and deleted", live(3, 1), live(3, 2), gone(3), doubt(3, 2)},
+			{"modified twice", live(3, 1), live(3, 2), live(3, 3), doubt(3, 2)},
 			{"in another row, which is above the id", live(4, 1), live(60, 2), none, doubt(4, 1)},
 			{"in another row, without an event", live(5, 1), live(60, 1), none, live(5, 1)},
 			{"new above the id", none, live(60, 2), none, none},

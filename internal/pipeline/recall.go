@@ -69,37 +69,42 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	return state, nil
 }
 
-// passJournals drops the journals, and keeps what follows from those of their events that are on the bus: the whole state behind a journal that
-// arrived as a whole. More has been published behind them, so that the others are not sent: what they say may be history. Some were refused, or have
-// left the bus, or never came there; what is true of their entities is found by the tail and the reconcile that follow.
+// passJournals drops the journals of a shard of which more lies behind them on the bus. They are not sent: what they say may be history. One that
+// arrived as a whole counts as that. The others are dropped all at once, since their states build on each other: something of them was
+// refused, has left the bus, never came there, or lies before the mark of another shard.
 func (s *Shard) passJournals(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
-	whole := true
-	for _, j := range state.Journals {
-		after := j.After
-		for i := range j.Messages {
-			whole = whole && s.opts.Recalls.arrived(s.key(), j.Messages[i].ID)
-		}
-		if !whole {
-			after = state
-			after.Journals, after.Ledger = nil, nil
-			for _, change := range j.After.View {
-				if s.opts.Recalls.arrived(s.key(), event.FormatID(change.Known.Event)) {
-					after.View = append(after.View, change)
-				}
+	for len(state.Journals) > 0 {
+		j := state.Journals[0]
+		if !s.wholly(j) {
+			arrived := func(id [16]byte) bool { return s.opts.Recalls.arrived(s.key(), event.FormatID(id)) }
+			err := s.retry(ctx, s.stores(owning), func() error { return checkpoint.DropJournals(ctx, s.opts.Store, s.key(), state, arrived) })
+			if err != nil {
+				return state, err
 			}
+			s.opts.Faults.OK(s.saveFault(ctx))
+			return s.opts.Store.Load(ctx, s.key())
 		}
+		after := j.After
 		after.Marks, after.Keep = state.Marks, j.Number+1
 		if err := s.save(ctx, owning, after); err != nil {
 			return state, err
 		}
-		after.Ledger, after.LedgerAnew, after.View, after.Given, after.Found = nil, false, nil, nil, nil
-		after.Journals = state.Journals
-		state = after
+		var err error
+		if state, err = s.opts.Store.Load(ctx, s.key()); err != nil {
+			return state, err
+		}
 	}
-	if len(state.Journals) == 0 {
-		return state, nil
+	return state, nil
+}
+
+// wholly reports whether all messages of a journal have arrived.
+func (s *Shard) wholly(j *checkpoint.Journal) bool {
+	for i := range j.Messages {
+		if !s.opts.Recalls.arrived(s.key(), j.Messages[i].ID) {
+			return false
+		}
 	}
-	return s.opts.Store.Load(ctx, s.key())
+	return true
 }
 
 // recollection is what the bus says of the entities of a shard. The last event of an entity holds.

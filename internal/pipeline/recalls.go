@@ -242,6 +242,7 @@ func (r *Recalls) settled(m sink.Mark) (former sink.Mark, ok bool) {
 func (r *Recalls) done(key checkpoint.Key) {
 	r.mu.Lock()
 	then := r.then
+	delete(r.journals, key)
 	for _, t := range r.topics {
 		delete(t.behind, key)
 		r.settle(t)
