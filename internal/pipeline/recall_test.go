@@ -140,6 +140,17 @@ func TestACopyWithAJournal(t *testing.T) {
 	}
 }
 
+// refuseC has the bus refuse what the table says of c, which goes to the dead letters.
+func (l *life) refuseC() {
+	l.opts.DeadLetter = letter
+	l.bus.Reject(func(m *sink.Message) string {
+		if m.Destination == topic && strings.Contains(string(m.Value), `"name":"c"`) {
+			return "too large"
+		}
+		return ""
+	})
+}
+
 func TestACopyWithAJournalThatDidNotArriveAsAWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		// then is what is true of the entity when the copy is put back.
@@ -155,15 +166,9 @@ func TestACopyWithAJournalThatDidNotArriveAsAWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t)
 			l.shared = true
-			l.opts.DeadLetter = letter
 			l.named = [][]byte{entity("a"), entity("b"), entity("c")}
 			l.begin(t)
-			l.bus.Reject(func(m *sink.Message) string {
-				if m.Destination == topic && strings.Contains(string(m.Value), `"name":"c"`) {
-					return "too large"
-				}
-				return ""
-			})
+			l.refuseC()
 			l.replace("a", "2", "0")
 			l.replace("c", "1", "0")
 			gated := gatedSink{l.bus, make(chan struct{})}
@@ -264,15 +269,9 @@ func TestACopyWithTwoJournals(t *testing.T) {
 	for step, died := 0, true; died; step++ {
 		l := newLife(t)
 		l.shared = true
-		l.opts.DeadLetter = letter
 		l.named = [][]byte{entity("a"), entity("b"), entity("c")}
 		l.begin(t)
-		l.bus.Reject(func(m *sink.Message) string {
-			if m.Destination == topic && strings.Contains(string(m.Value), `"name":"c"`) {
-				return "too large"
-			}
-			return ""
-		})
+		l.refuseC()
 		gated := gatedSink{l.bus, make(chan struct{})}
 		l.sink = gated
 		// An id that stays a gap has the journals carry parts of the ledger.
