@@ -34,9 +34,9 @@ type Store struct {
 	// fold and credit belong to who has the turn: the fold that is under way, and how many operations on the trees are due.
 	fold   *fold
 	credit int
-	// dueShard is the shard to fold next, nextLook when it is looked for one that has aged.
-	dueShard checkpoint.Key
-	nextLook time.Time
+	// dueShard is the shard to fold next, nextLook when it is looked for one that has aged, nextStep when the fold goes on in any case.
+	dueShard           checkpoint.Key
+	nextLook, nextStep time.Time
 	// onPreparation is what tests have called before each transaction of the preparations that begin.
 	onPreparation func() error
 	// broken is closed when the store fails.

@@ -24,13 +24,13 @@ func Checksummed(body []byte) []byte {
 
 // OpenFolding opens a store that folds what is recent after this many entities, in steps of this many operations.
 func OpenFolding(path string, entries, step int) (*Store, error) {
-	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, entityBytes: 1 << 10, age: time.Hour, piece: 16})
+	return open(path, Options{}, bounds{entries: entries, bytes: 1 << 20, step: step, pages: 5, entityBytes: 1 << 10, age: time.Hour, pace: time.Hour, piece: 16})
 }
 
-// OpenAgeing opens a store that folds what has been recent for an age, if it has so many bytes.
-func OpenAgeing(path string, bytes int, age time.Duration) (*Store, error) {
+// OpenAgeing opens a store that folds what has been recent for an age, if it has so many bytes, in small steps at a pace.
+func OpenAgeing(path string, bytes int, age, pace time.Duration) (*Store, error) {
 	b := defaultBounds
-	b.agedBytes, b.age = bytes, age
+	b.agedBytes, b.age, b.pace, b.step = bytes, age, pace, 100
 	return open(path, Options{}, b)
 }
 

@@ -16,10 +16,13 @@ type bounds struct {
 	// step is how many operations on the trees one transaction of a fold makes, unless it touches this many pages or meets entities of this
 	// many bytes before: they are in memory until it ends.
 	step, pages, entityBytes int
-	// A shard of which at least this many bytes are recent is folded at this age of theirs, too: what changes a little all the time
-	// would else grow to the bounds over hours, in memory, in the file, and in what the next start has to read.
+	// A shard of which at least this many bytes are recent, a page of the file for each save among them, is folded at this age of theirs, too:
+	// what changes a little all the time would else grow to the bounds over hours, in memory, in the file, and in what the next start has to read.
 	agedBytes int
 	age       time.Duration
+	// pace is how long a fold under way waits for its next step at most, once somebody saves: a few rows at a time would else pay for one
+	// of many for days.
+	pace time.Duration
 	// piece is how many changes one transaction of a preparation reads. While one is open, no page that it may read is used again,
 	// and the file cannot grow in memory: it takes some ms.
 	piece int
@@ -28,7 +31,7 @@ type bounds struct {
 // defaultBounds keep the overlay, with what a fold needs, within some 50 MiB of memory, and twice as much where saves wait for a fold, and the
 // recent values within 192 MiB of the file. The more entries are folded at once, the fewer pages are written for each.
 var defaultBounds = bounds{entries: 512 << 10, bytes: 96 << 20, step: 12 << 10, pages: 750, entityBytes: 4 << 20,
-	agedBytes: 1 << 20, age: 5 * time.Minute, piece: 8 << 10}
+	agedBytes: 1 << 20, age: 5 * time.Minute, pace: 2 * time.Second, piece: 8 << 10}
 
 // foldPace is how many operations on the trees are made for each change that is saved, while there is something to fold. A change
 // needs up to three.
@@ -59,13 +62,13 @@ type rowOp struct {
 	at  place
 }
 
-// settle makes as many steps of folds as changes that were saved call for. The caller has the turn.
+// settle makes as many steps of folds as changes that were saved, and the time, call for. The caller has the turn.
 // Invariant 7: what is recent is bounded over all shards; beyond twice the bound, saves wait.
 func (s *Store) settle(changes int) error {
 	s.credit += foldPace * changes
 	for s.fold != nil || s.due() {
 		full := s.overlay.beyond(s.bounds, 2)
-		if s.credit <= 0 && !full {
+		if s.credit <= 0 && !full && !s.stepDue() {
 			return nil
 		}
 		if s.fold == nil {
@@ -81,9 +84,19 @@ func (s *Store) settle(changes int) error {
 			return err
 		}
 		s.credit -= made
+		s.nextStep = time.Now().Add(s.bounds.pace)
 	}
 	s.credit = 0
 	return nil
+}
+
+// stepDue reports whether the fold under way has waited long enough for its next step. Of such steps only the last one is made up for.
+func (s *Store) stepDue() bool {
+	if s.fold == nil || time.Now().Before(s.nextStep) {
+		return false
+	}
+	s.credit = 0
+	return true
 }
 
 // due reports whether a shard is to be folded, and notes which. The caller has the turn.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -32,7 +33,7 @@ func (s *Store) beginFold(key checkpoint.Key) {
 	f := &fold{key: key, through: l.runs[len(l.runs)-1].number}
 	f.done, f.onPiece = make(chan struct{}), s.onPreparation
 	places := l.places()
-	s.fold = f
+	s.fold, s.nextStep = f, time.Now().Add(s.bounds.pace)
 	go func() {
 		defer close(f.done)
 		f.err = s.prepare(f, places)

@@ -412,36 +412,48 @@ func TestKillWhileAFoldIsPrepared(t *testing.T) {
 }
 
 func TestWhatHasBeenRecentForLongIsFolded(t *testing.T) {
-	const age = 50 * time.Millisecond
+	const short = 50 * time.Millisecond
 	for name, c := range map[string]struct {
-		bytes int
-		folds bool
+		// entities are saved first, at once, and then one at a time.
+		entities, bytes int
+		age, pace       time.Duration
+		folds           bool
 	}{
-		"enough of it": {20 << 10, true},
-		"a little":     {1 << 30, false},
+		"enough of it":            {100, 20 << 10, short, time.Hour, true},
+		"a little":                {100, 1 << 30, short, time.Hour, false},
+		"not for long":            {100, 1, 16 * time.Second, time.Hour, false},
+		"more than the saves pay": {3000, 20 << 10, short, time.Millisecond, true},
+		"more, at no pace":        {3000, 20 << 10, short, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := bolt.OpenAgeing(filepath.Join(t.TempDir(), "bridge.db"), c.bytes, age)
+			s, err := bolt.OpenAgeing(filepath.Join(t.TempDir(), "bridge.db"), c.bytes, c.age, c.pace)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer mustClose(t, s)
-			w := &twin{model: memory.New(), Store: s}
-			w.save(t, 10)
-			<-time.After(2 * age)
-			folded := false
-			for i := 0; i < 300 && !folded; i++ {
-				w.save(t, 1)
-				_, folding := s.Recent()
-				inView, _, err := s.Trees()
-				if err != nil {
+			n := 0
+			save := func(count int) {
+				t.Helper()
+				changes := benchChanges(count, uint64(n+1), func() int { n++; return n })
+				if err := s.Save(t.Context(), key, checkpoint.State{View: changes}); err != nil {
 					t.Fatal(err)
 				}
-				folded = len(inView) > 0 && !folding
+			}
+			save(c.entities)
+			// It is looked sixteen times in an age.
+			<-time.After(2*short + c.age/16)
+			folded := false
+			for i := 0; i < 200 && !folded; i++ {
+				save(1)
+				recent, folding := s.Recent()
+				folded = recent < c.entities && !folding
 				<-time.After(time.Millisecond)
 			}
-			if w.mustEqual(t); folded != c.folds {
-				t.Errorf("folded: %v", folded)
+			if folded != c.folds {
+				t.Fatalf("folded: %v", folded)
+			}
+			if folded {
+				mustAgree(t, s)
 			}
 		})
 	}
