@@ -20,7 +20,7 @@ type Recaller interface {
 	//
 	// It waits for a bus that cannot be reached and goes on where it was; no message is told twice. The error is that of each, the cause
 	// of ctx, ErrClosed, or one that wraps ErrUnreadable. A message is valid until each returns; its Destination and Time are not set.
-	Recall(ctx context.Context, marks []Mark, each func(*Message) error) error
+	Recall(ctx context.Context, marks []Mark, each func(*Message) error) (ends []Mark, err error)
 }
 
 // TopicOf returns the topic of a place that is a partition ("topic/3"), else the place itself.

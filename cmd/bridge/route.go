@@ -67,6 +67,27 @@ func (c *Config) route(s *Stream, table string) (func(*event.Event) string, erro
 	}, nil
 }
 
+// reaches returns the function that tells whether events of a shard may go to a topic, or to a stream of JetStream, nil where that is not known.
+func (c *Config) reaches(s *Stream, table string) func(topic string) bool {
+	only := ""
+	switch c.Sink.Scheme {
+	case "kafka":
+		template, escape, err := c.template(s)
+		if err != nil {
+			return nil
+		}
+		only = string(template.Append(nil, c.vars(s, table), escape))
+	case "nats":
+		only = c.Sink.NATS.Stream
+	case "embedded":
+		only = c.Sink.Embedded.Stream
+	}
+	if only == "" {
+		return nil
+	}
+	return func(topic string) bool { return topic == only }
+}
+
 // destinations returns what all shards publish to, dead letters included, each once and in order. Where a template depends on
 // the event, unknown stands for what is not known before.
 func (c *Config) destinations(unknown string) []string {

@@ -220,6 +220,7 @@ func newShard(cfg *Config, s *Stream, table string, p parts, one perStream) (*pi
 		SourceReady: p.source.Ready,
 		Encoder:     encoder,
 		Route:       route,
+		Reaches:     cfg.reaches(s, table),
 		Sink:        p.sink,
 		Store:       p.store,
 		DeadLetter:  s.DeadLetter,

@@ -97,7 +97,7 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 	return whole, nil
 }
 
-func (s reapedSink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+func (s reapedSink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) ([]sink.Mark, error) {
 	return s.Sink.(sink.Recaller).Recall(ctx, marks, func(m *sink.Message) error {
 		if !s.alive() {
 			return errDead

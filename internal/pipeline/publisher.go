@@ -340,10 +340,7 @@ func (p *publisher) takeMarks() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range fresh {
-		if former, ok := p.shard.opts.Recalls.settled(m); !ok {
-			if _, marked := p.marks[former.Place]; !marked && former.Place != "" {
-				p.marks[former.Place] = former
-			}
+		if !p.shard.opts.Recalls.settled(m.Place) {
 			continue
 		}
 		if old, ok := p.marks[m.Place]; !ok || old.Incarnation != m.Incarnation || m.Last > old.Last {

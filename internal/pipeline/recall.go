@@ -1,22 +1,14 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
 	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/sink"
-)
-
-const (
-	// recallEntities and recallBytes bound what of a recall is held before it is saved.
-	recallEntities = 10_000
-	recallBytes    = 4 << 20
 )
 
 // longAgo is when a reconcile ended that has to run again at once.
@@ -31,12 +23,13 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	if r == nil || s.recalled {
 		return state, nil
 	}
-	var behind []*topicRecall
+	var topics []*topicRecall
+	var messages int
 	err := s.alive(owning, forEver, func() (err error) {
-		behind, err = r.await(ctx, s.key(), state.Marks)
+		topics, messages, err = r.await(ctx, s.key(), func(topic string) bool { return s.mayHave(topic, state.Marks) })
 		return err
 	})
-	if err != nil || len(behind) == 0 {
+	if err != nil || len(topics) == 0 {
 		s.recalled = err == nil
 		return state, err
 	}
@@ -47,26 +40,45 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	if state, err = s.passJournals(ctx, state); err != nil {
 		return state, err
 	}
-	c := &recollection{shard: s, state: state, known: make(map[string]checkpoint.Known)}
-	for _, one := range behind {
-		err := s.alive(owning, forEver, func() error {
-			return r.bus.Recall(ctx, one.marks, func(m *sink.Message) error { return c.take(ctx, m) })
-		})
-		if err != nil && !errors.Is(err, sink.ErrUnreadable) {
-			return state, err
-		}
-	}
-	if err := c.flush(ctx); err != nil {
+	c := newRecollection(s, state, topics, messages)
+	if err := c.read(ctx); err != nil {
 		return state, err
 	}
 	if err := s.reconcileAtOnce(ctx); err != nil {
 		return state, err
 	}
+	if ends := r.done(s.key(), topics); len(ends) > 0 {
+		state.Marks = raised(state.Marks, ends)
+		if err := c.save(ctx, state.Marks); err != nil {
+			return state, err
+		}
+		r.settle(topics)
+	}
 	s.recalled = true
-	r.done(s.key())
 	s.opts.Logger.Warn("the checkpoint is older than the bus: what the bus says of the entities was taken over, and a reconcile follows at once",
-		"messages", c.messages, "entities", c.changed, "unreadable", c.unread)
+		"messages", c.messages, "entities", c.changed, "unreadable", c.unread, "undecided", c.undecided)
 	return state, nil
+}
+
+// mayHave reports whether a topic may hold events of the shard that the checkpoint does not know: it has published there before or does so now.
+func (s *Shard) mayHave(topic string, marks []sink.Mark) bool {
+	return len(marks) == 0 || s.opts.Reaches == nil || s.opts.Reaches(topic) ||
+		slices.ContainsFunc(marks, func(m sink.Mark) bool { return sink.TopicOf(m.Place) == topic })
+}
+
+// raised returns marks with those of where places end.
+func raised(marks, ends []sink.Mark) []sink.Mark {
+	marks = slices.Clone(marks)
+	for _, end := range ends {
+		i := slices.IndexFunc(marks, func(m sink.Mark) bool { return m.Place == end.Place })
+		switch {
+		case i < 0:
+			marks = append(marks, end)
+		case marks[i].Incarnation == end.Incarnation:
+			marks[i].Last = max(marks[i].Last, end.Last)
+		}
+	}
+	return marks
 }
 
 // passJournals drops the journals of a shard of which more lies behind them on the bus. They are not sent: what they say may be history. One that
@@ -107,40 +119,6 @@ func (s *Shard) wholly(j *checkpoint.Journal) bool {
 	return true
 }
 
-// recollection is what the bus says of the entities of a shard. The last event of an entity holds.
-type recollection struct {
-	shard *Shard
-	// state is saved again with what changes in the view.
-	state checkpoint.State
-	known map[string]checkpoint.Known
-	bytes int
-	// messages were read, changed entities were known otherwise, unread messages do not tell their entity.
-	messages, changed, unread int
-}
-
-// take takes in a message of the bus. One that tells nothing is counted: the next reconcile sees to its entity as well as it can.
-func (c *recollection) take(ctx context.Context, m *sink.Message) error {
-	if m.Stream != c.shard.opts.Stream || m.Shard != c.shard.opts.Name || m.Type == sink.DeadLetterType {
-		return nil
-	}
-	c.messages++
-	told, err := c.shard.opts.Encoder.Tell(m.Value)
-	if err != nil || len(told.Entity) > checkpoint.MaxEntity {
-		if c.unread++; c.unread == 1 {
-			c.shard.opts.Logger.Warn("a message on the bus does not tell its entity, further ones are only counted", "event", m.ID, "row", m.RowID, "error", err)
-		}
-		return nil
-	}
-	if _, held := c.known[string(told.Entity)]; !held {
-		c.bytes += len(told.Entity)
-	}
-	c.known[string(told.Entity)] = knownOf(&told)
-	if len(c.known) < recallEntities && c.bytes < recallBytes {
-		return nil
-	}
-	return c.flush(ctx)
-}
-
 // knownOf is what a view holds of an entity whose last event tells this. In the place of a state that the event does not tell stands its
 // predecessor, which no row has as its state: with it confirms finds out whether the event says what a row says.
 func knownOf(told *event.Told) checkpoint.Known {
@@ -166,39 +144,6 @@ func (s *Shard) confirms(one *sight) bool {
 // isPredecessor reports whether b can be a meta.id, or stands for none. Most states cannot.
 func isPredecessor(b [16]byte) bool {
 	return b == [16]byte{} || b[6]>>4 == 5 && b[8]>>6 == 2
-}
-
-// flush saves what is held and differs from the view.
-func (c *recollection) flush(ctx context.Context) error {
-	s := c.shard
-	entities := make([][]byte, 0, len(c.known))
-	for entity := range maps.Keys(c.known) {
-		entities = append(entities, []byte(entity))
-	}
-	slices.SortFunc(entities, bytes.Compare)
-	var was []checkpoint.Known
-	err := s.consult(ctx, func() (err error) {
-		was, err = s.opts.Store.Lookup(ctx, s.key(), entities, was[:0])
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	var changes []checkpoint.Change
-	for i, entity := range entities {
-		if now := c.known[string(entity)]; now.Event != was[i].Event {
-			changes = append(changes, checkpoint.Change{Entity: entity, Known: now})
-		}
-	}
-	clear(c.known)
-	c.bytes = 0
-	if len(changes) == 0 {
-		return nil
-	}
-	c.changed += len(changes)
-	step := c.state
-	step.View, step.Ledger, step.LedgerAnew = changes, nil, false
-	return s.save(ctx, owning, step)
 }
 
 // reconcileAtOnce has the next reconcile of the shard begin anew and at once, also after a restart: entities that came and went behind the

@@ -38,9 +38,8 @@ type happened struct {
 }
 
 // copiedBefore has a and b told, copies the checkpoint, lets it happen, and puts the copy back.
-func (h *happened) copiedBefore(t *testing.T) *life {
+func (h *happened) copiedBefore(t *testing.T, l *life) *life {
 	t.Helper()
-	l := newLife(t)
 	l.named = [][]byte{entity("a"), entity("b"), entity("c")}
 	l.begin(t)
 	before := l.copied()
@@ -82,7 +81,7 @@ func (l *life) begin(t *testing.T) {
 func TestAnOlderCheckpointRecallsWhatTheBusSays(t *testing.T) {
 	for _, c := range behind {
 		t.Run(c.name, func(t *testing.T) {
-			l := c.copiedBefore(t)
+			l := c.copiedBefore(t, newLife(t))
 			l.lived(t)
 			// What is on the bus is known: nothing comes twice, and another start finds nothing.
 			l.agrees(t)
@@ -97,7 +96,7 @@ func TestAnOlderCheckpointRecallsWhatTheBusSays(t *testing.T) {
 		})
 		t.Run(c.name+", killed at each step of the recall", func(t *testing.T) {
 			for step := 0; ; step++ {
-				l := c.copiedBefore(t)
+				l := c.copiedBefore(t, newLife(t))
 				died := l.dies(t, step, 30*time.Millisecond, l.everything)
 				l.lived(t)
 				l.agrees(t)
@@ -539,7 +538,8 @@ func TestATopicThatAShardIsNewTo(t *testing.T) {
 	if a, b, end := marks(key, topic), marks(otherKey, topic), uint64(len(one.bus.Messages(topic))); max(a, b) != end {
 		t.Errorf("the marks of the topic are %d and %d, it ends at %d", a, b, end)
 	}
-	if n := log.count("older than the bus"); n != 1 {
-		t.Errorf("a checkpoint was older than the bus %d times, want once: what was published before the topic was settled", n)
+	// Who publishes to a topic has looked at it, whoever has a mark of it.
+	if n := log.count("older than the bus"); n != 0 {
+		t.Errorf("a checkpoint was older than the bus %d times", n)
 	}
 }

@@ -18,7 +18,8 @@ import (
 //
 // The whole file is of one moment. A shard saves what it is about to publish before it does, so whatever it had published by the time that
 // another shard saved a mark is in the file too: only what lies behind the highest mark of each place has to be looked at. That is why no mark
-// of a topic is raised (settled) until every shard that has messages behind has recalled them: after a kill they are found again.
+// of a topic is raised (settled) until every shard that has messages behind has recalled them: after a kill they are found again. Topics that hold
+// messages of the same shard are raised at once, in one state: what one holds follows what lies in another.
 type Recalls struct {
 	bus    sink.Recaller
 	store  checkpoint.Store
@@ -40,9 +41,17 @@ type topicRecall struct {
 	// looking is full while somebody looks. The mutex of Recalls guards the rest.
 	looking chan struct{}
 	looked  bool
-	// behind counts the messages of a shard behind the marks that are not of its journals.
-	behind map[checkpoint.Key]int
+	// ends are marks of where that ended, held counts the messages of shards on the way.
+	ends []sink.Mark
+	held map[checkpoint.Key]held
+	// tied are topics that hold messages of the same shard.
+	tied []*topicRecall
+	// settled says that nothing of it, or of topics that it is tied to, has to be recalled any more.
+	settled bool
 }
+
+// held counts messages of a shard: those of its journals, which it has published and not noted yet, and others, which make its checkpoint a copy.
+type held struct{ journals, others int }
 
 // NewRecalls returns what is to be looked for on a bus for the given shards, by what the store holds: call it before any of them runs. It
 // returns nil for a bus that cannot be read.
@@ -99,29 +108,38 @@ func (r *Recalls) Then(f func(stream string)) {
 	r.then = f
 }
 
-// await looks at the topics that a shard with these marks has published to, unless that was done, and returns those that hold more of it
-// than its journals. A shard without marks may have published anywhere.
-func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark) (behind []*topicRecall, err error) {
-	for _, t := range r.of(marks) {
+// await looks at the topics that may have messages of a shard, unless that was done. If any holds more of it than its journals it returns all that
+// hold messages of it, and how many.
+func (r *Recalls) await(ctx context.Context, key checkpoint.Key, may func(topic string) bool) (topics []*topicRecall, messages int, err error) {
+	behind := false
+	for _, t := range r.which(may) {
 		if err := r.look(ctx, t); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		r.mu.Lock()
-		if t.behind[key] > 0 {
-			behind = append(behind, t)
+		if h, ok := t.held[key]; ok {
+			topics, messages, behind = append(topics, t), messages+h.journals+h.others, behind || h.others > 0
 		}
 		r.mu.Unlock()
 	}
-	return behind, nil
+	if !behind {
+		return nil, 0, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range topics {
+		t.tied = append(t.tied, topics...)
+	}
+	return topics, messages, nil
 }
 
-// of returns the topics of marks; without marks all.
-func (r *Recalls) of(marks []sink.Mark) []*topicRecall {
+// which returns the topics with names that may hold.
+func (r *Recalls) which(may func(topic string) bool) []*topicRecall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []*topicRecall
 	for name, t := range r.topics {
-		if len(marks) == 0 || slices.ContainsFunc(marks, func(m sink.Mark) bool { return sink.TopicOf(m.Place) == name }) {
+		if may(name) {
 			list = append(list, t)
 		}
 	}
@@ -139,8 +157,8 @@ func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
 	if r.isLooked(t) {
 		return nil
 	}
-	found := make(map[checkpoint.Key]int)
-	err := r.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return r.count(ctx, found, m) })
+	found := make(map[checkpoint.Key]held)
+	ends, err := r.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return r.count(ctx, found, m) })
 	if errors.Is(err, sink.ErrUnreadable) {
 		r.log.Warn("whether the checkpoint is a copy from before cannot be told: if it is, some entities may stay wrong on the bus", "topic", t.name, "error", err)
 		found, err = nil, nil
@@ -150,8 +168,8 @@ func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.looked, t.behind = true, found
-	r.settle(t)
+	t.looked, t.held, t.ends = true, found, ends
+	t.settled = t.recalled()
 	return nil
 }
 
@@ -162,7 +180,7 @@ func (r *Recalls) isLooked(t *topicRecall) bool {
 }
 
 // count takes in a message behind the marks.
-func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]int, m *sink.Message) error {
+func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]held, m *sink.Message) error {
 	key := checkpoint.Key{Stream: m.Stream, Shard: m.Shard}
 	if !r.shards[key] || m.Type == sink.DeadLetterType {
 		return nil
@@ -173,11 +191,14 @@ func (r *Recalls) count(ctx context.Context, found map[checkpoint.Key]int, m *si
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	h := found[key]
 	if _, ours := journal[m.ID]; ours {
 		journal[m.ID] = true
+		h.journals++
 	} else {
-		found[key]++
+		h.others++
 	}
+	found[key] = h
 	return nil
 }
 
@@ -210,45 +231,67 @@ func (r *Recalls) arrived(key checkpoint.Key, id string) bool {
 	return r.journals[key][id]
 }
 
-// settle forgets a topic of which nothing has to be recalled any more. The caller holds mu.
-func (r *Recalls) settle(t *topicRecall) {
-	if t.looked && len(t.behind) == 0 {
-		delete(r.topics, t.name)
+// recalled reports whether all shards have recalled what the topic holds. The caller holds mu.
+func (t *topicRecall) recalled() bool {
+	for _, h := range t.held {
+		if h.others > 0 {
+			return false
+		}
 	}
+	return true
 }
 
-// settled reports whether the marks of a place may be saved. If not, and the file has a mark of the place as it is now, or of another
-// one of the topic, former is that: a shard that has none of the topic yet saves it, and thereby sees to the topic at the next start. Nobody
-// else can settle what it has published there meanwhile.
-func (r *Recalls) settled(m sink.Mark) (former sink.Mark, ok bool) {
+// group returns the topics that t is tied to, directly or not, and t. The caller holds mu.
+func (t *topicRecall) group() []*topicRecall {
+	group := []*topicRecall{t}
+	for i := 0; i < len(group); i++ {
+		for _, other := range group[i].tied {
+			if !slices.Contains(group, other) {
+				group = append(group, other)
+			}
+		}
+	}
+	return group
+}
+
+// settled reports whether the marks of a place may be raised.
+func (r *Recalls) settled(place string) bool {
 	if r == nil {
-		return sink.Mark{}, true
+		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.topics[sink.TopicOf(m.Place)]
-	if t == nil {
-		return sink.Mark{}, true
-	}
-	for _, o := range t.marks {
-		if o.Incarnation == m.Incarnation && (former.Place == "" || o.Place == m.Place) {
-			former = o
-		}
-	}
-	return former, false
+	t := r.topics[sink.TopicOf(place)]
+	return t == nil || t.settled
 }
 
-// done notes that a shard has recalled what there was.
-func (r *Recalls) done(key checkpoint.Key) {
+// done notes that a shard has recalled what topics hold of it. The last shard of a group of topics is to save marks of where they ended, and
+// to settle them then.
+func (r *Recalls) done(key checkpoint.Key, topics []*topicRecall) (ends []sink.Mark) {
 	r.mu.Lock()
 	then := r.then
 	delete(r.journals, key)
-	for _, t := range r.topics {
-		delete(t.behind, key)
-		r.settle(t)
+	for _, t := range topics {
+		delete(t.held, key)
+	}
+	group := topics[0].group()
+	if !slices.ContainsFunc(group, func(t *topicRecall) bool { return !t.recalled() }) {
+		for _, t := range group {
+			ends = append(ends, t.ends...)
+		}
 	}
 	r.mu.Unlock()
 	if then != nil {
 		then(key.Stream)
+	}
+	return ends
+}
+
+// settle has the marks of a group of topics be raised from now on. Those of where they ended are saved.
+func (r *Recalls) settle(topics []*topicRecall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range topics[0].group() {
+		t.settled = true
 	}
 }

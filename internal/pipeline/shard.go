@@ -32,6 +32,8 @@ type Options struct {
 	Encoder *event.Encoder
 	// Route returns the destination of an event. It is called by one goroutine.
 	Route func(*event.Event) string
+	// Reaches reports whether Route may lead to a topic, or to a stream of JetStream. Nil: to any.
+	Reaches func(topic string) bool
 	// Sink publishes, Store saves.
 	Sink  sink.Sink
 	Store checkpoint.Store

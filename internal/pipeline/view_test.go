@@ -48,6 +48,12 @@ type said struct {
 // said returns what the events on the bus say, in order.
 func (b *bench) said(t testing.TB) []said {
 	t.Helper()
+	return b.saidOn(t, topic)
+}
+
+// saidOn is said of one topic.
+func (b *bench) saidOn(t testing.TB, topic string) []said {
+	t.Helper()
 	var all []said
 	for _, m := range b.bus.Messages(topic) {
 		var e struct {

@@ -153,11 +153,11 @@ func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 }
 
 // Recall is that of the sink on the server.
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
 	if recaller, ok := s.inner.(sink.Recaller); ok {
 		return recaller.Recall(ctx, marks, each)
 	}
-	return nil
+	return nil, nil
 }
 
 // Inspect is that of the sink on the server.

@@ -23,16 +23,19 @@ const recallSilence = 10 * time.Second
 const notSubset = 10093
 
 // Recall implements [sink.Recaller]. It reads the subjects that are published to by the options, by a consumer that the server forgets.
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	for _, m := range marks {
 		r := &recall{sink: s, mark: m, next: m.Last + 1, each: each}
 		if err := r.run(ctx); err != nil {
-			return err
+			return nil, err
+		}
+		if r.there && r.end > m.Last {
+			ends = append(ends, sink.Mark{Place: m.Place, Incarnation: m.Incarnation, Last: r.end})
 		}
 	}
-	return nil
+	return ends, nil
 }
 
 // recall reads what a stream holds behind a mark: the sequences from next up to end, which is known once it was asked for.
@@ -40,7 +43,9 @@ type recall struct {
 	sink      *Sink
 	mark      sink.Mark
 	next, end uint64
-	each      func(*sink.Message) error
+	// there says that the stream is the one of the mark.
+	there bool
+	each  func(*sink.Message) error
 	// told is the error of each.
 	told error
 }
@@ -120,7 +125,10 @@ func (r *recall) look(ctx context.Context, session *session) (jetstream.Stream, 
 	if r.end == 0 {
 		r.end = info.State.LastSeq
 	}
-	if r.mark.Incarnation != "" && r.mark.Incarnation != createdAt(info) || r.next > r.end {
+	if r.mark.Incarnation != "" && r.mark.Incarnation != createdAt(info) {
+		return nil, nil
+	}
+	if r.there = true; r.next > r.end {
 		return nil, nil
 	}
 	return stream, nil

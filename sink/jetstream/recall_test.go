@@ -19,7 +19,7 @@ import (
 // told returns the ids of what lies behind a mark.
 func told(t testing.TB, s *jetstream.Sink, mark sink.Mark) (ids []string, err error) {
 	t.Helper()
-	err = s.Recall(deadline(t, time.Minute), []sink.Mark{mark}, func(m *sink.Message) error {
+	_, err = s.Recall(deadline(t, time.Minute), []sink.Mark{mark}, func(m *sink.Message) error {
 		ids = append(ids, m.ID)
 		return nil
 	})

@@ -31,7 +31,7 @@ type stretch struct {
 }
 
 // Recall implements [sink.Recaller]. It needs READ on the topics.
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	after := make(map[string]map[int]int64)
@@ -49,10 +49,11 @@ func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Me
 		s.cluster.follow([]string{topic})
 		r := &recall{sink: s, client: &kafkago.Client{Addr: s.cluster.addr, Transport: reader{s.cluster}, Timeout: answerWithin}, each: each}
 		if err := r.topic(ctx, topic, from); err != nil {
-			return err
+			return nil, err
 		}
+		ends = append(ends, r.ends...)
 	}
-	return nil
+	return ends, nil
 }
 
 // reader sends the requests of a kafka-go client the way of all others.
@@ -71,6 +72,7 @@ type recall struct {
 	sink       *Sink
 	client     *kafkago.Client
 	each       func(*sink.Message) error
+	ends       []sink.Mark
 	key, value []byte
 }
 
@@ -89,9 +91,11 @@ func (r *recall) topic(ctx context.Context, topic string, from map[int]int64) er
 		return err
 	}
 	for i := range stretches {
-		if err := r.read(ctx, &stretches[i]); err != nil {
+		p := &stretches[i]
+		if err := r.read(ctx, p); err != nil {
 			return err
 		}
+		r.ends = append(r.ends, sink.Mark{Place: place(p.topic, int32(p.partition)), Last: uint64(p.end) - 1})
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // recalled returns the ids of what lies behind marks.
 func recalled(t testing.TB, s *kafka.Sink, marks ...sink.Mark) (ids []string, err error) {
 	t.Helper()
-	err = s.Recall(deadline(t), marks, func(m *sink.Message) error {
+	_, err = s.Recall(deadline(t), marks, func(m *sink.Message) error {
 		ids = append(ids, m.ID)
 		return nil
 	})

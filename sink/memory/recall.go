@@ -10,23 +10,26 @@ import (
 var _ sink.Recaller = (*Sink)(nil)
 
 // Recall implements [sink.Recaller].
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) error {
+func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
 	for _, mark := range marks {
 		held, err := s.behind(mark)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if len(held) > 0 {
+			ends = append(ends, sink.Mark{Place: mark.Place, Incarnation: mark.Incarnation, Last: mark.Last + uint64(len(held))})
 		}
 		for i := range held {
 			if err := ctx.Err(); err != nil {
-				return context.Cause(ctx)
+				return nil, context.Cause(ctx)
 			}
 			held[i].Destination = ""
 			if err := each(&held[i]); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return ends, nil
 }
 
 // behind returns what a destination holds behind a mark.

@@ -11,11 +11,11 @@ import (
 	"bridge/sink"
 )
 
-// recall returns what a sink recalls behind marks, by id and in order.
-func recall(t *testing.T, s sink.Sink, marks []sink.Mark) (ids []string, told map[string]sink.Message) {
+// recall returns what a sink recalls behind marks, by id and in order, and where that ends.
+func recall(t *testing.T, s sink.Sink, marks []sink.Mark) (ids []string, told map[string]sink.Message, ends []sink.Mark) {
 	t.Helper()
 	told = make(map[string]sink.Message)
-	err := s.(sink.Recaller).Recall(deadline(t), marks, func(m *sink.Message) error {
+	ends, err := s.(sink.Recaller).Recall(deadline(t), marks, func(m *sink.Message) error {
 		kept := *m
 		kept.Key, kept.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
 		ids, told[m.ID] = append(ids, m.ID), kept
@@ -24,7 +24,7 @@ func recall(t *testing.T, s sink.Sink, marks []sink.Mark) (ids []string, told ma
 	if err != nil {
 		t.Fatalf("Recall: %v", err)
 	}
-	return ids, told
+	return ids, told, ends
 }
 
 // behindMarks publishes two batches and returns the marks of the first and the second one itself.
@@ -47,7 +47,7 @@ func behindMarks(t *testing.T, f Fixture) (before, after []sink.Mark, behind []s
 
 func recalls(t *testing.T, f Fixture) {
 	before, after, behind := behindMarks(t, f)
-	ids, told := recall(t, f.Sink, before)
+	ids, told, ends := recall(t, f.Sink, before)
 	if len(ids) != len(behind) || len(told) != len(behind) {
 		t.Fatalf("%d messages with %d ids are behind the marks, want %d", len(ids), len(told), len(behind))
 	}
@@ -67,20 +67,29 @@ func recalls(t *testing.T, f Fixture) {
 			newest[key] = at[want.ID]
 		}
 	}
-	if again, _ := recall(t, f.Sink, after); len(again) != 0 {
-		t.Errorf("%d messages lie behind the end", len(again))
+	raised := slices.DeleteFunc(slices.Clone(after), func(m sink.Mark) bool { return slices.Contains(before, m) })
+	for _, end := range ends {
+		if !slices.Contains(raised, end) {
+			t.Errorf("%+v is no end of what lies behind the marks, those are %+v", end, raised)
+		}
 	}
-	if none, _ := recall(t, f.Sink, nil); len(none) != 0 {
-		t.Errorf("%d messages lie behind no mark", len(none))
+	if len(ends) != len(raised) {
+		t.Errorf("there are %d ends, want %d", len(ends), len(raised))
+	}
+	if again, _, ends := recall(t, f.Sink, after); len(again)+len(ends) != 0 {
+		t.Errorf("%d messages lie behind the end, which is %v", len(again), ends)
+	}
+	if none, _, ends := recall(t, f.Sink, nil); len(none)+len(ends) != 0 {
+		t.Errorf("%d messages lie behind no mark, which end at %v", len(none), ends)
 	}
 	wanted := errors.New("enough")
 	calls := 0
-	err := f.Sink.(sink.Recaller).Recall(deadline(t), before, func(*sink.Message) error { calls++; return wanted })
+	_, err := f.Sink.(sink.Recaller).Recall(deadline(t), before, func(*sink.Message) error { calls++; return wanted })
 	if !errors.Is(err, wanted) || calls != 1 {
 		t.Errorf("Recall returns %v after %d calls, want the error of the first", err, calls)
 	}
 	ctx, cancel := context.WithCancelCause(deadline(t))
-	err = f.Sink.(sink.Recaller).Recall(ctx, before, func(*sink.Message) error { cancel(wanted); return nil })
+	_, err = f.Sink.(sink.Recaller).Recall(ctx, before, func(*sink.Message) error { cancel(wanted); return nil })
 	if !errors.Is(err, wanted) {
 		t.Errorf("Recall returns %v when it is cancelled", err)
 	}
@@ -91,7 +100,7 @@ func recallClosed(t *testing.T, f Fixture) {
 	if err := f.Sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	err := f.Sink.(sink.Recaller).Recall(deadline(t), before, func(*sink.Message) error { return nil })
+	_, err := f.Sink.(sink.Recaller).Recall(deadline(t), before, func(*sink.Message) error { return nil })
 	if !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("Recall returns %v, want ErrClosed", err)
 	}
@@ -106,7 +115,7 @@ func recallWiped(t *testing.T, f Fixture) {
 		}
 	}
 	f.Wipe(t)
-	if ids, _ := recall(t, f.Sink, before); len(ids) != 0 {
-		t.Errorf("%d messages are recalled of a bus that is empty", len(ids))
+	if ids, _, ends := recall(t, f.Sink, before); len(ids)+len(ends) != 0 {
+		t.Errorf("%d messages are recalled of a bus that is empty, and ends at %v", len(ids), ends)
 	}
 }
