@@ -13,8 +13,9 @@ var InDoubt = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 
 // DropJournals saves a state as it was loaded, but without the journals: batches that were on their way at the last end. Of an event that has
 // arrived, the view holds what it says. Of the others it is in doubt whether they are on the bus, hence what was published last of their entities: whatever
-// is true of one is published again, be it a delete. Where nothing has changed since, that has the id that it had.
-func DropJournals(ctx context.Context, s Store, key Key, before State, arrived func(event [16]byte) bool) error {
+// is true of one is published again, be it a delete. Where nothing has changed since, that has the id that it had. An entity whose row lies above
+// through keeps the one that it had: entities of rows above are about to be forgotten.
+func DropJournals(ctx context.Context, s Store, key Key, before State, through uint64, arrived func(event [16]byte) bool) error {
 	if len(before.Journals) == 0 {
 		return nil
 	}
@@ -35,7 +36,7 @@ func DropJournals(ctx context.Context, s Store, key Key, before State, arrived f
 	state := before
 	state.Journals, state.Ledger, state.Keep = nil, nil, 0
 	for i, entity := range entities {
-		if known, ok := afterJournals(held[i], told[string(entity)], arrived); ok {
+		if known, ok := afterJournals(held[i], told[string(entity)], through, arrived); ok {
 			state.View = append(state.View, Change{Entity: entity, Known: known})
 		}
 	}
@@ -44,7 +45,7 @@ func DropJournals(ctx context.Context, s Store, key Key, before State, arrived f
 
 // afterJournals returns what a view is to hold of an entity once the journals that tell something of it are dropped, and whether that is another
 // thing than what it holds.
-func afterJournals(held Known, told []Known, arrived func(event [16]byte) bool) (Known, bool) {
+func afterJournals(held Known, told []Known, through uint64, arrived func(event [16]byte) bool) (Known, bool) {
 	// Without an event nothing was published.
 	chain := []Known{held}
 	for _, known := range told {
@@ -67,8 +68,8 @@ func afterJournals(held Known, told []Known, arrived func(event [16]byte) bool) 
 	if doubt.Fate != Live {
 		return held, false
 	}
-	if held.Fate == Live {
-		// What it is in another row is told when that is read again.
+	if held.Fate == Live && doubt.Row > through {
+		// What it is in the other row is told when that is read again.
 		doubt.Row = held.Row
 	}
 	doubt.State = InDoubt

@@ -71,7 +71,7 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		if err != nil && !isNew {
 			return err
 		}
-		if err := checkpoint.DropJournals(ctx, s, key, before, nobodyKnows); err != nil {
+		if err := checkpoint.DropJournals(ctx, s, key, before, id, nobodyKnows); err != nil {
 			return err
 		}
 		// Before the save: a kill between the two leaves a shard that publishes more than it has to, not less.

@@ -80,6 +80,37 @@ func TestTwoJournalsOfAnEntityThatWereDropped(t *testing.T) {
 	}
 }
 
+// A delete that both journals lead to is told again as the same event.
+func TestADeleteBehindTwoJournalsThatWereDropped(t *testing.T) {
+	l := newLife(t)
+	l.shared = true
+	l.begin(t)
+	late := lateAck{l.bus, make(chan struct{})}
+	l.sink = late
+	s, stop := l.run(t)
+	l.replace("a", "2", "0")
+	eventually(t, "a journal", func() bool { return len(l.journaled(t)) == 1 })
+	l.remove("a")
+	go func() { _, _ = s.Nominate(t.Context(), l.everything()) }()
+	eventually(t, "two journals", func() bool { return len(l.journaled(t)) == 2 })
+	before := l.copied()
+	close(late.gate)
+	eventually(t, "on the bus", func() bool { return l.last(t, "a") == "Deleted a" })
+	stop()
+	l.sink, l.store = nil, before
+	l.put(t, l.highest)
+	l.lived(t)
+	deletes := make(map[string]bool)
+	for _, one := range l.said(t) {
+		if one.text == "Deleted a" {
+			deletes[one.id] = true
+		}
+	}
+	if len(deletes) != 1 || l.last(t, "a") != "Deleted a" {
+		t.Errorf("the bus says %v", l.said(t))
+	}
+}
+
 // put does what `bridge checkpoint set` does.
 func (l *life) put(t *testing.T, id uint64) {
 	t.Helper()
@@ -87,7 +118,7 @@ func (l *life) put(t *testing.T, id uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkpoint.DropJournals(t.Context(), l.store, key, state, func([16]byte) bool { return false }); err != nil {
+	if err := checkpoint.DropJournals(t.Context(), l.store, key, state, id, func([16]byte) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.store.Rewind(t.Context(), key, id); err != nil {

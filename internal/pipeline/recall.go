@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -89,7 +90,9 @@ func (s *Shard) passJournals(ctx context.Context, state checkpoint.State) (check
 		j := state.Journals[0]
 		if !s.wholly(j) {
 			arrived := func(id [16]byte) bool { return s.opts.Recalls.arrived(s.key(), event.FormatID(id)) }
-			err := s.retry(ctx, s.stores(owning), func() error { return checkpoint.DropJournals(ctx, s.opts.Store, s.key(), state, arrived) })
+			err := s.retry(ctx, s.stores(owning), func() error {
+				return checkpoint.DropJournals(ctx, s.opts.Store, s.key(), state, math.MaxUint64, arrived)
+			})
 			if err != nil {
 				return state, err
 			}
