@@ -90,9 +90,9 @@ func (s *Store) settle(changes int) error {
 	return nil
 }
 
-// stepDue reports whether the fold under way has waited long enough for its next step. Of such steps only the last one is made up for.
+// stepDue reports whether what is to be folded has waited long enough for the next step. Of such steps only the last one is made up for.
 func (s *Store) stepDue() bool {
-	if s.fold == nil || time.Now().Before(s.nextStep) {
+	if time.Now().Before(s.nextStep) {
 		return false
 	}
 	s.credit = 0

@@ -421,7 +421,7 @@ func TestWhatHasBeenRecentForLongIsFolded(t *testing.T) {
 	}{
 		"enough of it":            {100, 20 << 10, short, time.Hour, true},
 		"a little":                {100, 1 << 30, short, time.Hour, false},
-		"not for long":            {100, 1, 16 * time.Second, time.Hour, false},
+		"not for long":            {100, 1, 32 * time.Second, time.Hour, false},
 		"more than the saves pay": {3000, 20 << 10, short, time.Millisecond, true},
 		"more, at no pace":        {3000, 20 << 10, short, time.Hour, false},
 	} {

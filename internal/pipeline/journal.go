@@ -36,13 +36,13 @@ func (s *Shard) sendJournal(ctx context.Context, state *checkpoint.State, j *che
 	if err != nil {
 		if _, full := errors.AsType[*letterLimitError](err); full {
 			before := *state
-			before.Marks, before.Keep = p.sortedMarks(), j.Number
+			before.Marks, before.Keep = sorted(p.marks), j.Number
 			before.Journals = []*checkpoint.Journal{{Number: j.Number, Messages: left, After: after}}
 			err = errors.Join(err, s.save(ctx, owning, before))
 		}
 		return err
 	}
-	after.Marks, after.Keep = p.sortedMarks(), j.Number+1
+	after.Marks, after.Keep = sorted(p.marks), j.Number+1
 	if err := s.save(ctx, owning, after); err != nil {
 		return err
 	}

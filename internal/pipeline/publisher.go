@@ -59,12 +59,8 @@ type front struct {
 }
 
 func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out chan<- save) *publisher {
-	marks := make(map[string]sink.Mark, len(state.Marks))
-	for _, m := range state.Marks {
-		marks[m.Place] = m
-	}
 	begin := frontOf(&state)
-	return &publisher{shard: s, loop: publishing, planned: begin, reached: begin, marks: marks, saving: saving, out: out}
+	return &publisher{shard: s, loop: publishing, planned: begin, reached: begin, marks: marksByPlace(state.Marks), saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
@@ -309,7 +305,7 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 		request.state = *p.unsaved
 	}
 	request.state.Position, request.state.Cursor, request.state.Saved = p.reached.position, p.reached.cursor, p.reached.taken
-	request.state.Marks = p.sortedMarks()
+	request.state.Marks = sorted(p.marks)
 	// The journals of what is acknowledged go with the save of it.
 	request.state.Keep = p.sent + 1
 	if journal != nil {
@@ -317,11 +313,6 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 	}
 	p.unsaved, p.settled, p.awaited = nil, nil, false
 	return request
-}
-
-func (p *publisher) sortedMarks() []sink.Mark {
-	byPlace := func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) }
-	return slices.SortedFunc(maps.Values(p.marks), byPlace)
 }
 
 // note keeps the marks and counts what became of rest.
@@ -339,14 +330,52 @@ func (p *publisher) takeMarks() {
 	p.fresh = p.fresh[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.shard.raise(p.marks, fresh)
+}
+
+// raise takes fresh marks over into marks, and those that have waited, and reports whether it did. They wait until all topics of the shard are
+// settled, see [Recalls].
+func (s *Shard) raise(marks map[string]sink.Mark, fresh []sink.Mark) bool {
 	for _, m := range fresh {
-		if !p.shard.opts.Recalls.settled(m.Place) {
-			continue
-		}
-		if old, ok := p.marks[m.Place]; !ok || old.Incarnation != m.Incarnation || m.Last > old.Last {
-			p.marks[m.Place] = m
+		put(s.waiting, m)
+	}
+	if len(s.waiting) == 0 {
+		return false
+	}
+	for _, some := range []map[string]sink.Mark{marks, s.waiting} {
+		for place := range some {
+			if !s.opts.Recalls.settled(place) {
+				return false
+			}
 		}
 	}
+	for _, m := range s.waiting {
+		put(marks, m)
+	}
+	clear(s.waiting)
+	for place, m := range marks {
+		marks[place] = s.opts.Recalls.lifted(m)
+	}
+	return true
+}
+
+// put puts a mark among others, unless it is lower than the one that is there.
+func put(marks map[string]sink.Mark, m sink.Mark) {
+	if old, ok := marks[m.Place]; !ok || old.Incarnation != m.Incarnation || m.Last > old.Last {
+		marks[m.Place] = m
+	}
+}
+
+func marksByPlace(list []sink.Mark) map[string]sink.Mark {
+	marks := make(map[string]sink.Mark, len(list))
+	for _, m := range list {
+		marks[m.Place] = m
+	}
+	return marks
+}
+
+func sorted(marks map[string]sink.Mark) []sink.Mark {
+	return slices.SortedFunc(maps.Values(marks), func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) })
 }
 
 // pending returns the messages that are neither acknowledged nor put aside, in their order.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"bridge/checkpoint"
@@ -27,7 +26,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	var topics []*topicRecall
 	var messages int
 	err := s.alive(owning, forEver, func() (err error) {
-		topics, messages, err = r.await(ctx, s.key(), func(topic string) bool { return s.mayHave(topic, state.Marks) })
+		topics, messages, err = r.await(ctx, s.key(), state.Marks, func(topic string) bool { return s.mayHave(topic, state.Marks) })
 		return err
 	})
 	if err != nil || len(topics) == 0 {
@@ -48,12 +47,13 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	if err := s.reconcileAtOnce(ctx); err != nil {
 		return state, err
 	}
-	if ends := r.done(s.key(), topics); len(ends) > 0 {
-		state.Marks = raised(state.Marks, ends)
+	r.done(s.key(), topics)
+	marks := marksByPlace(state.Marks)
+	if s.raise(marks, c.ends) {
+		state.Marks = sorted(marks)
 		if err := c.save(ctx, state.Marks); err != nil {
 			return state, err
 		}
-		r.settle(topics)
 	}
 	s.recalled = true
 	s.opts.Logger.Warn("the checkpoint is older than the bus: what the bus says of the entities was taken over, and a reconcile follows at once",
@@ -64,22 +64,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 // mayHave reports whether a topic may hold events of the shard that the checkpoint does not know: it has published there before or does so now.
 func (s *Shard) mayHave(topic string, marks []sink.Mark) bool {
 	return len(marks) == 0 || s.opts.Reaches == nil || s.opts.Reaches(topic) ||
-		slices.ContainsFunc(marks, func(m sink.Mark) bool { return sink.TopicOf(m.Place) == topic })
-}
-
-// raised returns marks with those of where places end.
-func raised(marks, ends []sink.Mark) []sink.Mark {
-	marks = slices.Clone(marks)
-	for _, end := range ends {
-		i := slices.IndexFunc(marks, func(m sink.Mark) bool { return m.Place == end.Place })
-		switch {
-		case i < 0:
-			marks = append(marks, end)
-		case marks[i].Incarnation == end.Incarnation:
-			marks[i].Last = max(marks[i].Last, end.Last)
-		}
-	}
-	return marks
+		names(marks, topic)
 }
 
 // passJournals drops the journals of a shard of which more lies behind them on the bus. They are not sent: what they say may be history. One that

@@ -59,6 +59,10 @@ func (l *life) threads(t *testing.T) {
 		ids[one.id] = true
 		_, state, _ := strings.Cut(one.text, " ")
 		name, _, _ := strings.Cut(state, "=")
+		if l.been[name] == nil {
+			// It is another shard's.
+			continue
+		}
 		link := name + " " + one.predecessor
 		if other, ok := next[link]; ok {
 			t.Errorf("%s and %s both follow %q", other.text, one.text, one.predecessor)
@@ -269,4 +273,203 @@ func TestATopicThatOnlyAnotherShardHasAMarkOf(t *testing.T) {
 	nominate(t, s, l.everything())
 	stop()
 	l.threads(t)
+}
+
+// pair is a routed life and another shard beside it, which publishes to "deleted" alone unless it is routed as the first one.
+type pair struct {
+	*life
+	other  *life
+	routed bool
+	// third says that there is a third shard, which never runs.
+	third  bool
+	shards []*pipeline.Shard
+}
+
+var otherKey = checkpoint.Key{Stream: "items", Shard: "others"}
+
+func newPair(t *testing.T, routed bool) *pair {
+	p := &pair{life: newRoutedLife(t, routes["deletes apart"]), other: newLife(t), routed: routed}
+	p.named = append(p.named, entity("a"), entity("b"))
+	p.shared, p.other.shared = true, true
+	p.other.bus, p.other.opts.Limits, p.other.opts.Name = p.bus, p.opts.Limits, otherKey.Shard
+	return p
+}
+
+// begins makes the shards of a new process.
+func (p *pair) begins(t *testing.T) {
+	t.Helper()
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: otherKey.Shard, Kind: event.Capability, Source: "db", Table: "others"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := p.other.opts
+	opts.Route = p.opts.Route
+	if !p.routed {
+		opts.Route = func(*event.Event) string { return "deleted" }
+	}
+	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, p.other.table, p.other.table, p.bus, p.store
+	p.shards = []*pipeline.Shard{p.shard(t), pipeline.New(opts)}
+	if p.third {
+		opts.Name = "third"
+		p.shards = append(p.shards, pipeline.New(opts))
+	}
+	if _, err := pipeline.NewRecalls(t.Context(), p.bus, p.store, p.shards); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// first runs the first shard, or waits for it where it runs, until all that is true of a and b is told.
+func (p *pair) first(t *testing.T, stop func()) func() {
+	t.Helper()
+	if stop == nil {
+		stop = p.runShard(t, p.shards[0])
+	}
+	eventually(t, "drained", func() bool { return p.position(t) >= max(p.ids["a"], p.ids["b"]) })
+	nominate(t, p.shards[0], p.everything())
+	return stop
+}
+
+// second runs the other shard until it has published x with a value.
+func (p *pair) second(t *testing.T, x string) (stop func()) {
+	t.Helper()
+	id := p.other.table.Replace("x", x, "0", now())
+	stop = p.runShard(t, p.shards[1])
+	eventually(t, "published", func() bool {
+		state, err := p.store.Load(t.Context(), otherKey)
+		return err == nil && state.Position.ID >= id
+	})
+	return stop
+}
+
+// What a shard publishes while another one has yet to recall is behind its marks as a whole, or not at all.
+func TestWhatIsPublishedBeforeAnotherShardHasRecalled(t *testing.T) {
+	p := newPair(t, false)
+	p.begins(t)
+	p.replace("a", "1", "0")
+	p.replace("b", "1", "0")
+	one := p.first(t, nil)
+	p.second(t, "1")()
+	one()
+	before := p.copied()
+	p.begins(t)
+	p.second(t, "2")()
+	p.store = before
+
+	p.begins(t)
+	p.remove("a")
+	one = p.first(t, nil)
+	two := p.second(t, "3")
+	for _, value := range []string{"2", "3"} {
+		p.replace("a", value, "0")
+		p.first(t, one)
+	}
+	one()
+	two()
+	state, err := p.store.Load(t.Context(), otherKey)
+	if err != nil || len(state.Marks) != 1 {
+		t.Errorf("the marks of the other shard are %+v, %v", state.Marks, err)
+	}
+	p.remove("a")
+	p.begins(t)
+	p.first(t, nil)()
+	p.threads(t)
+	said := len(p.everywhere(t))
+	p.begins(t)
+	p.first(t, nil)()
+	if all := p.everywhere(t); len(all) != said {
+		t.Errorf("the next start says something: %v", texts(all))
+	}
+}
+
+// A topic that never settles, because another shard cannot recall, leaves the marks of the other topic where they are, too.
+func TestATopicThatNeverSettles(t *testing.T) {
+	p := newPair(t, false)
+	p.begins(t)
+	p.replace("a", "1", "0")
+	p.replace("b", "1", "0")
+	one := p.first(t, nil)
+	p.second(t, "1")()
+	one()
+	before := p.copied()
+	p.begins(t)
+	p.second(t, "2")()
+	p.store = before
+	for _, happen := range []func(){
+		func() {}, func() { p.remove("a") }, func() { p.replace("a", "2", "0") }, func() { p.replace("a", "3", "0") },
+		func() {}, func() { p.remove("a") }, func() {},
+	} {
+		happen()
+		p.begins(t)
+		p.first(t, nil)()
+		p.threads(t)
+	}
+}
+
+// Marks that waited and were never saved are made up for when the next ones are.
+func TestMarksThatWaitedAtTheEnd(t *testing.T) {
+	p := newPair(t, false)
+	p.begins(t)
+	p.replace("a", "1", "0")
+	p.replace("b", "1", "0")
+	one := p.first(t, nil)
+	p.second(t, "1")()
+	one()
+	before := p.copied()
+	p.begins(t)
+	p.remove("a")
+	p.first(t, nil)()
+	if _, err := p.bus.Publish(t.Context(), []sink.Message{
+		{Destination: topic, Key: []byte("y"), Value: []byte("{}"), ID: "third", Type: "ItemsAddedEvent", Stream: "items", Shard: "third"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.store, p.third = before, true
+	p.begins(t)
+	one = p.first(t, nil)
+	p.second(t, "2")()
+	one()
+	// By now the delete of a lies before the mark of the second shard, and not before that of the first.
+	p.third = false
+	p.begins(t)
+	p.replace("a", "2", "0")
+	p.first(t, nil)()
+	before = p.copied()
+	p.replace("b", "2", "0")
+	p.begins(t)
+	p.first(t, nil)()
+	p.store = before
+	p.remove("a")
+	p.begins(t)
+	p.first(t, nil)()
+	p.threads(t)
+}
+
+// Journals that arrived as a whole are hidden from the next start by the marks of another shard.
+func TestJournalsThatTheMarksOfAnotherShardHide(t *testing.T) {
+	p := newPair(t, true)
+	p.begin(t)
+	gated := gatedSink{p.bus, make(chan struct{})}
+	p.sink = gated
+	s, stop := p.run(t)
+	eventually(t, "it runs", func() bool { _, ok := s.Reach(); return ok })
+	p.remove("a")
+	go func() { _, _ = s.Nominate(t.Context(), p.everything()) }()
+	eventually(t, "a journal", func() bool { return len(p.journaled(t)) == 1 })
+	p.replace("a", "2", "0")
+	eventually(t, "two journals", func() bool { return len(p.journaled(t)) == 2 })
+	before, last := p.copied(), p.ids["a"]
+	close(gated.gate)
+	eventually(t, "saved", func() bool { return p.position(t) == last && len(p.journaled(t)) == 0 })
+	stop()
+	p.sink = nil
+	p.remove("b")
+	p.lived(t)
+
+	p.store = before
+	p.remove("a")
+	p.begins(t)
+	p.second(t, "1")()
+	p.begins(t)
+	p.first(t, nil)()
+	p.threads(t)
 }

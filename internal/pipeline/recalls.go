@@ -18,8 +18,10 @@ import (
 //
 // The whole file is of one moment. A shard saves what it is about to publish before it does, so whatever it had published by the time that
 // another shard saved a mark is in the file too: only what lies behind the highest mark of each place has to be looked at. That is why no mark
-// of a topic is raised (settled) until every shard that has messages behind has recalled them: after a kill they are found again. Topics that hold
-// messages of the same shard are raised at once, in one state: what one holds follows what lies in another.
+// of a topic is raised (settled) until every shard that has messages behind has recalled them: after a kill they are found again.
+//
+// The marks of one shard are raised together, and only when all of its topics are settled: what it has published to one may follow what it has
+// published to another, and what lies behind its own marks is all that its checkpoint did not know when it saved them.
 type Recalls struct {
 	bus    sink.Recaller
 	store  checkpoint.Store
@@ -41,12 +43,9 @@ type topicRecall struct {
 	// looking is full while somebody looks. The mutex of Recalls guards the rest.
 	looking chan struct{}
 	looked  bool
-	// ends are marks of where that ended, held counts the messages of shards on the way.
-	ends []sink.Mark
+	// held counts the messages of shards behind the marks.
 	held map[checkpoint.Key]held
-	// tied are topics that hold messages of the same shard.
-	tied []*topicRecall
-	// settled says that nothing of it, or of topics that it is tied to, has to be recalled any more.
+	// settled says that nothing of it has to be recalled any more.
 	settled bool
 }
 
@@ -108,29 +107,44 @@ func (r *Recalls) Then(f func(stream string)) {
 	r.then = f
 }
 
-// await looks at the topics that may have messages of a shard, unless that was done. If any holds more of it than its journals it returns all that
-// hold messages of it, and how many.
-func (r *Recalls) await(ctx context.Context, key checkpoint.Key, may func(topic string) bool) (topics []*topicRecall, messages int, err error) {
+// await looks at the topics that may have messages of a shard with these marks, unless that was done. If any holds more of it than its journals
+// it returns all that may be needed to tell what came last: those that hold messages of it, and those that it has marks of; and how many
+// messages were found.
+func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark, may func(topic string) bool) (topics []*topicRecall, messages int, err error) {
 	behind := false
 	for _, t := range r.which(may) {
 		if err := r.look(ctx, t); err != nil {
 			return nil, 0, err
 		}
 		r.mu.Lock()
-		if h, ok := t.held[key]; ok {
-			topics, messages, behind = append(topics, t), messages+h.journals+h.others, behind || h.others > 0
-		}
+		h, holds := t.held[key]
 		r.mu.Unlock()
+		messages, behind = messages+h.journals+h.others, behind || h.others > 0
+		if holds || names(marks, t.name) {
+			topics = append(topics, t)
+		}
 	}
 	if !behind {
 		return nil, 0, nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range topics {
-		t.tied = append(t.tied, topics...)
-	}
 	return topics, messages, nil
+}
+
+// names reports whether a mark is of a topic.
+func names(marks []sink.Mark, topic string) bool {
+	return slices.ContainsFunc(marks, func(m sink.Mark) bool { return sink.TopicOf(m.Place) == topic })
+}
+
+// behind returns marks of a topic where what a shard with these marks has published there begins to be unknown to its checkpoint, whatever marks
+// others have by now.
+func (t *topicRecall) behind(own []sink.Mark) []sink.Mark {
+	marks := slices.Clone(t.marks)
+	for i, m := range marks {
+		if j := slices.IndexFunc(own, func(o sink.Mark) bool { return o.Place == m.Place && o.Incarnation == m.Incarnation }); j >= 0 {
+			marks[i] = own[j]
+		}
+	}
+	return marks
 }
 
 // which returns the topics with names that may hold.
@@ -158,7 +172,7 @@ func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
 		return nil
 	}
 	found := make(map[checkpoint.Key]held)
-	ends, err := r.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return r.count(ctx, found, m) })
+	_, err := r.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return r.count(ctx, found, m) })
 	if errors.Is(err, sink.ErrUnreadable) {
 		r.log.Warn("whether the checkpoint is a copy from before cannot be told: if it is, some entities may stay wrong on the bus", "topic", t.name, "error", err)
 		found, err = nil, nil
@@ -168,7 +182,7 @@ func (r *Recalls) look(ctx context.Context, t *topicRecall) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.looked, t.held, t.ends = true, found, ends
+	t.looked, t.held = true, found
 	t.settled = t.recalled()
 	return nil
 }
@@ -241,19 +255,6 @@ func (t *topicRecall) recalled() bool {
 	return true
 }
 
-// group returns the topics that t is tied to, directly or not, and t. The caller holds mu.
-func (t *topicRecall) group() []*topicRecall {
-	group := []*topicRecall{t}
-	for i := 0; i < len(group); i++ {
-		for _, other := range group[i].tied {
-			if !slices.Contains(group, other) {
-				group = append(group, other)
-			}
-		}
-	}
-	return group
-}
-
 // settled reports whether the marks of a place may be raised.
 func (r *Recalls) settled(place string) bool {
 	if r == nil {
@@ -265,33 +266,32 @@ func (r *Recalls) settled(place string) bool {
 	return t == nil || t.settled
 }
 
-// done notes that a shard has recalled what topics hold of it. The last shard of a group of topics is to save marks of where they ended, and
-// to settle them then.
-func (r *Recalls) done(key checkpoint.Key, topics []*topicRecall) (ends []sink.Mark) {
+// lifted returns a mark of a shard that has looked at its topics, raised to that of the file: what lies before it is known.
+func (r *Recalls) lifted(m sink.Mark) sink.Mark {
+	if r == nil {
+		return m
+	}
+	if t := r.topics[sink.TopicOf(m.Place)]; t != nil {
+		for _, known := range t.marks {
+			if known.Place == m.Place && known.Incarnation == m.Incarnation {
+				m.Last = max(m.Last, known.Last)
+			}
+		}
+	}
+	return m
+}
+
+// done notes that a shard has recalled what topics hold of it.
+func (r *Recalls) done(key checkpoint.Key, topics []*topicRecall) {
 	r.mu.Lock()
 	then := r.then
 	delete(r.journals, key)
 	for _, t := range topics {
 		delete(t.held, key)
-	}
-	group := topics[0].group()
-	if !slices.ContainsFunc(group, func(t *topicRecall) bool { return !t.recalled() }) {
-		for _, t := range group {
-			ends = append(ends, t.ends...)
-		}
+		t.settled = t.recalled()
 	}
 	r.mu.Unlock()
 	if then != nil {
 		then(key.Stream)
-	}
-	return ends
-}
-
-// settle has the marks of a group of topics be raised from now on. Those of where they ended are saved.
-func (r *Recalls) settle(topics []*topicRecall) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, t := range topics[0].group() {
-		t.settled = true
 	}
 }

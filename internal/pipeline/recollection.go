@@ -31,6 +31,8 @@ type recollection struct {
 	// state is saved again with what changes in the view.
 	state  checkpoint.State
 	topics []*topicRecall
+	// ends are marks of where the topics ended when they were read first.
+	ends []sink.Mark
 	// parts is how often the topics are read, part the present time, of the entities with which hashes.
 	parts, part uint64
 	seed        maphash.Seed
@@ -65,7 +67,10 @@ func (c *recollection) read(ctx context.Context) error {
 		c.strands = make(map[string]*strand)
 		for _, t := range c.topics {
 			err := c.shard.alive(owning, forEver, func() error {
-				_, err := c.shard.opts.Recalls.bus.Recall(ctx, t.marks, func(m *sink.Message) error { return c.take(ctx, t, m) })
+				ends, err := c.shard.opts.Recalls.bus.Recall(ctx, c.behind(t), func(m *sink.Message) error { return c.take(ctx, t, m) })
+				if c.part == 0 {
+					c.ends = append(c.ends, ends...)
+				}
 				return err
 			})
 			if err != nil && !errors.Is(err, sink.ErrUnreadable) {
@@ -82,6 +87,15 @@ func (c *recollection) read(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// behind returns the marks behind which a topic is read. A single one is read behind those of the file, which are higher: of an entity the
+// last event is the last one there in any case.
+func (c *recollection) behind(t *topicRecall) []sink.Mark {
+	if len(c.topics) == 1 {
+		return t.marks
+	}
+	return t.behind(c.state.Marks)
 }
 
 // take takes in a message of a topic. One that tells nothing is counted: the next reconcile sees to its entity as well as it can.

@@ -124,6 +124,8 @@ type Shard struct {
 	siblings []reconcile.Sibling
 	// recalled says that the view holds what the bus says, as far as that can be read.
 	recalled bool
+	// waiting are marks that are not to be saved yet, by place. They belong to whoever publishes, to the owner while nobody does.
+	waiting map[string]sink.Mark
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
 	// oversize is what the next turn may use for a page that did not fit into a share.
@@ -150,7 +152,8 @@ func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
 	opts.TurnEvery = cmp.Or(opts.TurnEvery, 5*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
-	s := &Shard{opts: opts, window: source.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1)}
+	s := &Shard{opts: opts, window: source.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1),
+		waiting: make(map[string]sink.Mark)}
 	s.status.init(opts.Stream, opts.Name)
 	return s
 }
