@@ -257,3 +257,27 @@ func TestPublishedSubjects(t *testing.T) {
 		t.Errorf("a stream is created with %q", got)
 	}
 }
+
+func TestReaches(t *testing.T) {
+	for _, c := range []struct {
+		sink, stream, destination string
+		known                     bool
+		topic                     string
+	}{
+		{"kafka://k", "-", "x.{stream}", true, "x.orders"},
+		{"nats://n", "S", "x.{type}.{key}", true, "S"},
+		{"nats://n", "-", "x.{table}", true, ""},
+		{"nats://n", "-", "x.{type}", false, ""},
+		{"nats://n", "-", "x.{key}", false, ""},
+	} {
+		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, "BRIDGE_NATS_STREAM", c.stream, "BRIDGE_STREAM_ORDERS_DESTINATION", c.destination))
+		reaches := cfg.reaches(&cfg.Streams[0], cfg.Streams[0].Tables[0])
+		if (reaches != nil) != c.known {
+			t.Errorf("%s at %s: known %v, want %v", c.destination, c.sink, reaches != nil, c.known)
+			continue
+		}
+		if c.known && (reaches("another") || c.topic != "" && !reaches(c.topic)) {
+			t.Errorf("%s at %s reaches another topic, or not %q", c.destination, c.sink, c.topic)
+		}
+	}
+}

@@ -67,22 +67,22 @@ func (c *Config) route(s *Stream, table string) (func(*event.Event) string, erro
 	}, nil
 }
 
-// reaches returns the function that tells whether events of a shard may go to a topic, or to a stream of JetStream, nil where that is not known.
+// reaches returns the function that tells whether events of a shard may go to a topic, or to a stream of JetStream. It is nil where they may go to
+// several, which only the server knows: where the subject depends on the event. A subject that does not has one stream, which the marks name.
 func (c *Config) reaches(s *Stream, table string) func(topic string) bool {
-	only := ""
-	switch c.Sink.Scheme {
-	case "kafka":
-		template, escape, err := c.template(s)
-		if err != nil {
-			return nil
-		}
-		only = string(template.Append(nil, c.vars(s, table), escape))
-	case "nats":
-		only = c.Sink.NATS.Stream
-	case "embedded":
-		only = c.Sink.Embedded.Stream
+	template, escape, err := c.template(s)
+	if err != nil {
+		return nil
 	}
-	if only == "" {
+	only := ""
+	switch {
+	case c.Sink.Scheme == "kafka":
+		only = string(template.Append(nil, c.vars(s, table), escape))
+	case c.Sink.Scheme == "nats" && c.Sink.NATS.Stream != "":
+		only = c.Sink.NATS.Stream
+	case c.Sink.Scheme == "embedded":
+		only = c.Sink.Embedded.Stream
+	case template.Uses("type") || template.Uses("key"):
 		return nil
 	}
 	return func(topic string) bool { return topic == only }

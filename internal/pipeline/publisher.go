@@ -353,9 +353,6 @@ func (s *Shard) raise(marks map[string]sink.Mark, fresh []sink.Mark) bool {
 		put(marks, m)
 	}
 	clear(s.waiting)
-	for place, m := range marks {
-		marks[place] = s.opts.Recalls.lifted(m)
-	}
 	return true
 }
 

@@ -26,7 +26,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	var topics []*topicRecall
 	var messages int
 	err := s.alive(owning, forEver, func() (err error) {
-		topics, messages, err = r.await(ctx, s.key(), state.Marks, func(topic string) bool { return s.mayHave(topic, state.Marks) })
+		topics, messages, err = r.await(ctx, s.key(), state.Marks, func(t *topicRecall) bool { return s.mayHave(t, state.Marks) })
 		return err
 	})
 	if err != nil || len(topics) == 0 {
@@ -62,9 +62,15 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 }
 
 // mayHave reports whether a topic may hold events of the shard that the checkpoint does not know: it has published there before or does so now.
-func (s *Shard) mayHave(topic string, marks []sink.Mark) bool {
-	return len(marks) == 0 || s.opts.Reaches == nil || s.opts.Reaches(topic) ||
-		names(marks, topic)
+// Where it is not known what a capability shard may publish to, that is what any shard of its stream has published to.
+func (s *Shard) mayHave(t *topicRecall, marks []sink.Mark) bool {
+	switch {
+	case len(marks) == 0 || names(marks, t.name) || t.name == s.opts.DeadLetter:
+		return true
+	case s.opts.Reaches != nil:
+		return s.opts.Reaches(t.name)
+	}
+	return s.opts.Kind == event.Capability && t.streams[s.opts.Stream]
 }
 
 // passJournals drops the journals of a shard of which more lies behind them on the bus. They are not sent: what they say may be history. One that

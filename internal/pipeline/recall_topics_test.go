@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -280,8 +281,6 @@ type pair struct {
 	*life
 	other  *life
 	routed bool
-	// third says that there is a third shard, which never runs.
-	third  bool
 	shards []*pipeline.Shard
 }
 
@@ -309,10 +308,6 @@ func (p *pair) begins(t *testing.T) {
 	}
 	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, p.other.table, p.other.table, p.bus, p.store
 	p.shards = []*pipeline.Shard{p.shard(t), pipeline.New(opts)}
-	if p.third {
-		opts.Name = "third"
-		p.shards = append(p.shards, pipeline.New(opts))
-	}
 	if _, err := pipeline.NewRecalls(t.Context(), p.bus, p.store, p.shards); err != nil {
 		t.Fatal(err)
 	}
@@ -405,45 +400,6 @@ func TestATopicThatNeverSettles(t *testing.T) {
 	}
 }
 
-// Marks that waited and were never saved are made up for when the next ones are.
-func TestMarksThatWaitedAtTheEnd(t *testing.T) {
-	p := newPair(t, false)
-	p.begins(t)
-	p.replace("a", "1", "0")
-	p.replace("b", "1", "0")
-	one := p.first(t, nil)
-	p.second(t, "1")()
-	one()
-	before := p.copied()
-	p.begins(t)
-	p.remove("a")
-	p.first(t, nil)()
-	if _, err := p.bus.Publish(t.Context(), []sink.Message{
-		{Destination: topic, Key: []byte("y"), Value: []byte("{}"), ID: "third", Type: "ItemsAddedEvent", Stream: "items", Shard: "third"},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.store, p.third = before, true
-	p.begins(t)
-	one = p.first(t, nil)
-	p.second(t, "2")()
-	one()
-	// By now the delete of a lies before the mark of the second shard, and not before that of the first.
-	p.third = false
-	p.begins(t)
-	p.replace("a", "2", "0")
-	p.first(t, nil)()
-	before = p.copied()
-	p.replace("b", "2", "0")
-	p.begins(t)
-	p.first(t, nil)()
-	p.store = before
-	p.remove("a")
-	p.begins(t)
-	p.first(t, nil)()
-	p.threads(t)
-}
-
 // Journals that arrived as a whole are hidden from the next start by the marks of another shard.
 func TestJournalsThatTheMarksOfAnotherShardHide(t *testing.T) {
 	p := newPair(t, true)
@@ -472,4 +428,66 @@ func TestJournalsThatTheMarksOfAnotherShardHide(t *testing.T) {
 	p.begins(t)
 	p.first(t, nil)()
 	p.threads(t)
+}
+
+// stuckRecall is a bus of which one place cannot be read for now.
+type stuckRecall struct {
+	sink.Sink
+	place string
+}
+
+func (s stuckRecall) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) ([]sink.Mark, error) {
+	if marks[0].Place == s.place {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return s.Sink.(sink.Recaller).Recall(ctx, marks, each)
+}
+
+// A shard waits for no place that it has nothing to do with, and its marks do not either, be there dead letters.
+func TestAPlaceOfOthersThatCannotBeRead(t *testing.T) {
+	l := newLife(t)
+	l.shared = true
+	l.opts.DeadLetter = letter
+	l.opts.Reaches = func(place string) bool { return place == topic }
+	l.begin(t)
+	var marks []sink.Mark
+	for _, place := range []string{"another", letter} {
+		outcome, err := l.bus.Publish(t.Context(), []sink.Message{
+			{Destination: place, Key: []byte("y"), Value: []byte("{}"), ID: "other", Type: sink.DeadLetterType, Stream: "items", Shard: "others"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		marks = append(marks, outcome.Marks...)
+	}
+	if err := l.store.Save(t.Context(), otherKey, checkpoint.State{Marks: marks, Saved: time.Now().Truncate(time.Millisecond)}); err != nil {
+		t.Fatal(err)
+	}
+	l.sink = stuckRecall{l.bus, "another"}
+	s := l.shard(t)
+	others := l.opts
+	others.Name, others.Sink, others.Store = otherKey.Shard, l.bus, l.store
+	if _, err := pipeline.NewRecalls(t.Context(), l.sink, l.store, []*pipeline.Shard{s, pipeline.New(others)}); err != nil {
+		t.Fatal(err)
+	}
+	stop := l.runShard(t, s)
+	l.refuseC()
+	l.replace("c", "1", "0")
+	eventually(t, "put aside", func() bool { return len(l.bus.Messages(letter)) == 2 })
+	l.replace("a", "2", "0")
+	eventually(t, "published", func() bool { return l.position(t) >= l.ids["a"] })
+	stop()
+	state, err := l.store.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range state.Marks {
+		if end := len(l.bus.Messages(m.Place)); int(m.Last) != end {
+			t.Errorf("the mark of %s is %d, it ends at %d", m.Place, m.Last, end)
+		}
+	}
+	if len(state.Marks) != 2 {
+		t.Errorf("the marks are %+v", state.Marks)
+	}
 }

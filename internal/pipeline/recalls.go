@@ -38,8 +38,9 @@ type Recalls struct {
 // topicRecall is what is known of a topic, or of a stream of JetStream.
 type topicRecall struct {
 	name string
-	// marks are where its places ended when the file was saved last.
-	marks []sink.Mark
+	// marks are where its places ended when the file was saved last, streams those of bridge whose shards have some.
+	marks   []sink.Mark
+	streams map[string]bool
 	// looking is full while somebody looks. The mutex of Recalls guards the rest.
 	looking chan struct{}
 	looked  bool
@@ -73,7 +74,7 @@ func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shar
 		if _, ours := r.shards[e.Key]; ours {
 			for _, m := range e.State.Marks {
 				name := sink.TopicOf(m.Place)
-				r.topics[name] = &topicRecall{name: name, looking: make(chan struct{}, 1)}
+				r.topics[name] = &topicRecall{name: name, streams: make(map[string]bool), looking: make(chan struct{}, 1)}
 			}
 		}
 	}
@@ -81,6 +82,7 @@ func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shar
 		for _, m := range e.State.Marks {
 			if t := r.topics[sink.TopicOf(m.Place)]; t != nil {
 				t.raise(m)
+				t.streams[e.Key.Stream] = true
 			}
 		}
 	}
@@ -110,7 +112,7 @@ func (r *Recalls) Then(f func(stream string)) {
 // await looks at the topics that may have messages of a shard with these marks, unless that was done. If any holds more of it than its journals
 // it returns all that may be needed to tell what came last: those that hold messages of it, and those that it has marks of; and how many
 // messages were found.
-func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark, may func(topic string) bool) (topics []*topicRecall, messages int, err error) {
+func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark, may func(*topicRecall) bool) (topics []*topicRecall, messages int, err error) {
 	behind := false
 	for _, t := range r.which(may) {
 		if err := r.look(ctx, t); err != nil {
@@ -147,13 +149,13 @@ func (t *topicRecall) behind(own []sink.Mark) []sink.Mark {
 	return marks
 }
 
-// which returns the topics with names that may hold.
-func (r *Recalls) which(may func(topic string) bool) []*topicRecall {
+// which returns the topics for which may holds.
+func (r *Recalls) which(may func(*topicRecall) bool) []*topicRecall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []*topicRecall
-	for name, t := range r.topics {
-		if may(name) {
+	for _, t := range r.topics {
+		if may(t) {
 			list = append(list, t)
 		}
 	}
@@ -264,21 +266,6 @@ func (r *Recalls) settled(place string) bool {
 	defer r.mu.Unlock()
 	t := r.topics[sink.TopicOf(place)]
 	return t == nil || t.settled
-}
-
-// lifted returns a mark of a shard that has looked at its topics, raised to that of the file: what lies before it is known.
-func (r *Recalls) lifted(m sink.Mark) sink.Mark {
-	if r == nil {
-		return m
-	}
-	if t := r.topics[sink.TopicOf(m.Place)]; t != nil {
-		for _, known := range t.marks {
-			if known.Place == m.Place && known.Incarnation == m.Incarnation {
-				m.Last = max(m.Last, known.Last)
-			}
-		}
-	}
-	return m
 }
 
 // done notes that a shard has recalled what topics hold of it.

@@ -32,7 +32,7 @@ type Options struct {
 	Encoder *event.Encoder
 	// Route returns the destination of an event. It is called by one goroutine.
 	Route func(*event.Event) string
-	// Reaches reports whether Route may lead to a topic, or to a stream of JetStream. Nil: to any.
+	// Reaches reports whether Route may lead to a topic, or to a stream of JetStream, unless the shard has a mark of it. Nil where that is not known.
 	Reaches func(topic string) bool
 	// Sink publishes, Store saves.
 	Sink  sink.Sink
