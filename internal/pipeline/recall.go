@@ -61,7 +61,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	return state, nil
 }
 
-// mayHave reports whether a topic may hold events of the shard that the checkpoint does not know: it has published there before or does so now.
+// mayHave reports whether a topic may hold messages of the shard that the checkpoint does not know: it has published there before or does so now.
 // Where it is not known what a capability shard may publish to, that is what any shard of its stream has published to.
 func (s *Shard) mayHave(t *topicRecall, marks []sink.Mark) bool {
 	switch {

@@ -236,15 +236,7 @@ func TestACopyWithAJournalThatAnotherMarkHides(t *testing.T) {
 			_, stop := l.run(t)
 			eventually(t, "on the bus", func() bool { return len(l.bus.Messages(topic)) > published })
 			l.mustStayJournaled(t, []uint64{id})
-			other := []sink.Message{{Destination: topic, Key: []byte("y"), Value: []byte("{}"), ID: "other", Stream: "items", Shard: "others"}}
-			outcome, err := l.bus.Publish(t.Context(), other)
-			if err != nil {
-				t.Fatal(err)
-			}
-			marked := checkpoint.State{Marks: outcome.Marks, Saved: time.Now().Truncate(time.Millisecond)}
-			if err := l.store.Save(t.Context(), checkpoint.Key{Stream: "items", Shard: "others"}, marked); err != nil {
-				t.Fatal(err)
-			}
+			l.otherMarks(t, "", topic)
 			before := l.copied()
 			close(late.gate)
 			eventually(t, "saved", func() bool { return l.position(t) == id && len(l.journaled(t)) == 0 })
@@ -405,7 +397,6 @@ func TestShardsThatShareAnOlderCheckpoint(t *testing.T) {
 	one, two := newLife(t), newLife(t)
 	two.bus, two.store, two.opts.Limits, two.opts.Name = one.bus, one.store, one.opts.Limits, "others"
 	one.shared, two.shared = true, true
-	twoKey := checkpoint.Key{Stream: "items", Shard: "others"}
 	newTwo := func() *pipeline.Shard {
 		encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "others", Kind: event.Capability, Source: "db", Table: "others"})
 		if err != nil {
@@ -436,7 +427,7 @@ func TestShardsThatShareAnOlderCheckpoint(t *testing.T) {
 			running.Go(func() { _ = s.Run(ctx) })
 		}
 		eventually(t, "both are there", func() bool {
-			state, err := one.store.Load(t.Context(), twoKey)
+			state, err := one.store.Load(t.Context(), otherKey)
 			return err == nil && state.Position.ID >= reach && (held || one.position(t) >= one.ids["a"])
 		})
 		if !held {
@@ -490,7 +481,6 @@ func TestATopicThatAShardIsNewTo(t *testing.T) {
 		opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store, opts.Logger = encoder, two.table, two.table, one.bus, one.store, one.opts.Logger
 		return pipeline.New(opts)
 	}
-	otherKey := checkpoint.Key{Stream: "items", Shard: "others"}
 	marks := func(key checkpoint.Key, place string) uint64 {
 		state, err := one.store.Load(t.Context(), key)
 		if err != nil {

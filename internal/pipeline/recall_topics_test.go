@@ -242,34 +242,55 @@ func TestACopyWithJournalsForSeveralTopics(t *testing.T) {
 	}
 }
 
+var otherKey = checkpoint.Key{Stream: "items", Shard: "others"}
+
+// otherMarks has another shard publish a message of a type to each place, and saves its marks.
+func (l *life) otherMarks(t *testing.T, kind string, places ...string) {
+	t.Helper()
+	marked := checkpoint.State{Saved: time.Now().Truncate(time.Millisecond)}
+	for _, place := range places {
+		outcome, err := l.bus.Publish(t.Context(), []sink.Message{
+			{Destination: place, Key: []byte("y"), Value: []byte("{}"), ID: "other", Type: kind, Stream: otherKey.Stream, Shard: otherKey.Shard},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		marked.Marks = append(marked.Marks, outcome.Marks...)
+	}
+	if err := l.store.Save(t.Context(), otherKey, marked); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runBesideOther is run in a process with another shard, which does not run.
+func (l *life) runBesideOther(t *testing.T) (s *pipeline.Shard, stop func()) {
+	t.Helper()
+	s = l.shard(t)
+	opts := l.opts
+	opts.Name, opts.Sink, opts.Store = otherKey.Shard, l.bus, l.store
+	bus := l.sink
+	if bus == nil {
+		bus = l.bus
+	}
+	if _, err := pipeline.NewRecalls(t.Context(), bus, l.store, []*pipeline.Shard{s, pipeline.New(opts)}); err != nil {
+		t.Fatal(err)
+	}
+	return s, l.runShard(t, s)
+}
+
 // The mark of a topic that a shard may publish to is another shard's.
 func TestATopicThatOnlyAnotherShardHasAMarkOf(t *testing.T) {
 	l := newLife(t)
 	l.shared = true
 	l.opts.Route = routes["deletes apart"]
 	l.begin(t)
-	outcome, err := l.bus.Publish(t.Context(), []sink.Message{
-		{Destination: "deleted", Key: []byte("y"), Value: []byte("{}"), ID: "other", Stream: "items", Shard: "others"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	marked := checkpoint.State{Marks: outcome.Marks, Saved: time.Now().Truncate(time.Millisecond)}
-	if err := l.store.Save(t.Context(), checkpoint.Key{Stream: "items", Shard: "others"}, marked); err != nil {
-		t.Fatal(err)
-	}
+	l.otherMarks(t, "", "deleted")
 	before := l.copied()
 	l.remove("a")
 	l.lived(t)
 	l.replace("a", "1", "0")
 	l.store = before
-	others := l.opts
-	others.Name, others.Sink, others.Store = "others", l.bus, l.store
-	s := l.shard(t)
-	if _, err := pipeline.NewRecalls(t.Context(), l.bus, l.store, []*pipeline.Shard{s, pipeline.New(others)}); err != nil {
-		t.Fatal(err)
-	}
-	stop := l.runShard(t, s)
+	s, stop := l.runBesideOther(t)
 	eventually(t, "drained", func() bool { return l.position(t) >= l.ids["a"] })
 	nominate(t, s, l.everything())
 	stop()
@@ -283,8 +304,6 @@ type pair struct {
 	routed bool
 	shards []*pipeline.Shard
 }
-
-var otherKey = checkpoint.Key{Stream: "items", Shard: "others"}
 
 func newPair(t *testing.T, routed bool) *pair {
 	p := &pair{life: newRoutedLife(t, routes["deletes apart"]), other: newLife(t), routed: routed}
@@ -336,9 +355,9 @@ func (p *pair) second(t *testing.T, x string) (stop func()) {
 	return stop
 }
 
-// What a shard publishes while another one has yet to recall is behind its marks as a whole, or not at all.
-func TestWhatIsPublishedBeforeAnotherShardHasRecalled(t *testing.T) {
-	p := newPair(t, false)
+// secondBehindACopy has both tell all, copies the checkpoint, lets the second shard go on, and puts the copy back.
+func (p *pair) secondBehindACopy(t *testing.T) {
+	t.Helper()
 	p.begins(t)
 	p.replace("a", "1", "0")
 	p.replace("b", "1", "0")
@@ -349,10 +368,16 @@ func TestWhatIsPublishedBeforeAnotherShardHasRecalled(t *testing.T) {
 	p.begins(t)
 	p.second(t, "2")()
 	p.store = before
+}
+
+// What a shard publishes while another one has yet to recall is behind its marks as a whole, or not at all.
+func TestWhatIsPublishedBeforeAnotherShardHasRecalled(t *testing.T) {
+	p := newPair(t, false)
+	p.secondBehindACopy(t)
 
 	p.begins(t)
 	p.remove("a")
-	one = p.first(t, nil)
+	one := p.first(t, nil)
 	two := p.second(t, "3")
 	for _, value := range []string{"2", "3"} {
 		p.replace("a", value, "0")
@@ -379,16 +404,7 @@ func TestWhatIsPublishedBeforeAnotherShardHasRecalled(t *testing.T) {
 // A topic that never settles, because another shard cannot recall, leaves the marks of the other topic where they are, too.
 func TestATopicThatNeverSettles(t *testing.T) {
 	p := newPair(t, false)
-	p.begins(t)
-	p.replace("a", "1", "0")
-	p.replace("b", "1", "0")
-	one := p.first(t, nil)
-	p.second(t, "1")()
-	one()
-	before := p.copied()
-	p.begins(t)
-	p.second(t, "2")()
-	p.store = before
+	p.secondBehindACopy(t)
 	for _, happen := range []func(){
 		func() {}, func() { p.remove("a") }, func() { p.replace("a", "2", "0") }, func() { p.replace("a", "3", "0") },
 		func() {}, func() { p.remove("a") }, func() {},
@@ -451,27 +467,9 @@ func TestAPlaceOfOthersThatCannotBeRead(t *testing.T) {
 	l.opts.DeadLetter = letter
 	l.opts.Reaches = func(place string) bool { return place == topic }
 	l.begin(t)
-	var marks []sink.Mark
-	for _, place := range []string{"another", letter} {
-		outcome, err := l.bus.Publish(t.Context(), []sink.Message{
-			{Destination: place, Key: []byte("y"), Value: []byte("{}"), ID: "other", Type: sink.DeadLetterType, Stream: "items", Shard: "others"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		marks = append(marks, outcome.Marks...)
-	}
-	if err := l.store.Save(t.Context(), otherKey, checkpoint.State{Marks: marks, Saved: time.Now().Truncate(time.Millisecond)}); err != nil {
-		t.Fatal(err)
-	}
+	l.otherMarks(t, sink.DeadLetterType, "another", letter)
 	l.sink = stuckRecall{l.bus, "another"}
-	s := l.shard(t)
-	others := l.opts
-	others.Name, others.Sink, others.Store = otherKey.Shard, l.bus, l.store
-	if _, err := pipeline.NewRecalls(t.Context(), l.sink, l.store, []*pipeline.Shard{s, pipeline.New(others)}); err != nil {
-		t.Fatal(err)
-	}
-	stop := l.runShard(t, s)
+	_, stop := l.runBesideOther(t)
 	l.refuseC()
 	l.replace("c", "1", "0")
 	eventually(t, "put aside", func() bool { return len(l.bus.Messages(letter)) == 2 })
