@@ -7,14 +7,17 @@ import (
 	"slices"
 )
 
-// InDoubt is the state of a live entity of which nobody knows what was published last. No row has it, so that whatever is found of the entity
-// is news: no state hash, of which this would be one in 2^128, and no meta.id, which is a UUID of version 5.
+// InDoubt is the state of a live entity of which nobody knows what was published last. No row has
+// it, so that whatever is found of the entity is news: no digest, of which this would be one in
+// 2^128, and no meta.id, which is a UUID of version 5.
 var InDoubt = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 
-// DropJournals saves a state as it was loaded, but without the journals: batches that were on their way at the last end. Of an event that has
-// arrived, the view holds what it says. Of the others it is in doubt whether they are on the bus, hence what was published last of their entities: whatever
-// is true of one is published again, be it a delete. Where nothing has changed since, that has the id that it had. An entity whose row lies above
-// through keeps the one that it had: entities of rows above are about to be forgotten.
+// DropJournals saves a state as it was loaded, but without the journals: batches that were on their
+// way at the last end. Of an event that has arrived, the view holds what it says. Of the others it
+// is in doubt whether they are on the bus, hence what was published last of their entities:
+// whatever is true of one is published again, be it a delete. Where nothing has changed since, that
+// has the id that it had. An entity whose row lies above through keeps the one that it had:
+// entities of rows above are about to be forgotten.
 func DropJournals(ctx context.Context, s Store, key Key, before State, through uint64, arrived func(event [16]byte) bool) error {
 	if len(before.Journals) == 0 {
 		return nil
@@ -34,7 +37,7 @@ func DropJournals(ctx context.Context, s Store, key Key, before State, through u
 		return err
 	}
 	state := before
-	state.Journals, state.Ledger, state.Keep = nil, nil, 0
+	state.Journals, state.Ledger, state.Published, state.Keep = nil, nil, nil, 0
 	for i, entity := range entities {
 		if known, ok := afterJournals(held[i], told[string(entity)], through, arrived); ok {
 			state.View = append(state.View, Change{Entity: entity, Known: known})
@@ -43,8 +46,8 @@ func DropJournals(ctx context.Context, s Store, key Key, before State, through u
 	return s.Save(ctx, key, state)
 }
 
-// afterJournals returns what a view is to hold of an entity once the journals that tell something of it are dropped, and whether that is another
-// thing than what it holds.
+// afterJournals returns what a view is to hold of an entity once the journals that tell something
+// of it are dropped, and whether that is another thing than what it holds.
 func afterJournals(held Known, told []Known, through uint64, arrived func(event [16]byte) bool) (Known, bool) {
 	// Without an event nothing was published.
 	chain := []Known{held}
@@ -60,7 +63,8 @@ func afterJournals(held Known, told []Known, through uint64, arrived func(event 
 	if arrived(chain[last].Event) {
 		return told[len(told)-1], true
 	}
-	// The event before the last one is what the last one follows: told again, that is the same. Behind a delete there is none to follow.
+	// The event before the last one is what the last one follows: told again, that is the same.
+	// Behind a delete there is none to follow.
 	doubt := chain[last-1]
 	for i := last; doubt.Fate != Live && i >= 0; i-- {
 		doubt = chain[i]

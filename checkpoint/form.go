@@ -10,7 +10,8 @@ import (
 	"bridge/source"
 )
 
-// Every form begins with a byte that is its version and ends with a checksum over all before, 4 bytes, little endian.
+// Every form begins with a byte that is its version and ends with a checksum over all before, 4
+// bytes, little endian.
 const checksumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -35,7 +36,8 @@ func appendChecksum(dst []byte, start int) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// open checks version and checksum of the form b and returns the version and a reader of what is between them.
+// open checks version and checksum of the form b and returns the version and a reader of what is
+// between them.
 func open(what string, b []byte, newest byte) (version byte, r reader, err error) {
 	if len(b) < 1+checksumSize {
 		return 0, r, fmt.Errorf("%s of %d bytes: %w", what, len(b), ErrCorrupt)

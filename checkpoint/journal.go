@@ -8,6 +8,7 @@ import (
 
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // journalVersion is the version that AppendJournal writes, plainJournal the one that is not packed.
@@ -22,22 +23,22 @@ const (
 	minChunk   = 2
 )
 
-// Check returns an error when j is no journal: a time outside the years 1 to 9999, or a state behind it that does not pass
-// State.Check or has marks or a journal.
+// Check returns an error when j is no journal: a time outside the years 1 to 9999, or a state
+// behind it that does not pass State.Check or has marks or a journal.
 func (j *Journal) Check() error {
 	for i := range j.Messages {
 		if t := j.Messages[i].Time; !plausible(t) {
 			return fmt.Errorf("the time %v of message %s is outside the years 1 to 9999", t, j.Messages[i].ID)
 		}
 	}
-	if len(j.After.Marks) > 0 || len(j.After.Journals) > 0 || j.After.Keep > 0 {
+	if len(j.After.Offsets) > 0 || len(j.After.Journals) > 0 || j.After.Keep > 0 {
 		return errors.New("the state behind a journal has marks or a journal")
 	}
 	return j.After.Check()
 }
 
-// AppendJournal appends the form in which stores keep j to dst and returns the extended dst. The number is left out: it is the name of what a
-// store keeps.
+// AppendJournal appends the form in which stores keep j to dst and returns the extended dst. The
+// number is left out: it is the name of what a store keeps.
 //
 // The form is:
 //
@@ -45,8 +46,8 @@ func (j *Journal) Check() error {
 //	body       one snappy block, without the framing of streams
 //	checksum   CRC-32C over all before, 4 bytes, little endian
 //
-// The body is, in the terms of AppendState, where a repeat is 0 for what the message before has, or the length plus one (u)
-// and the bytes:
+// The body is, in the terms of AppendState, where a repeat is 0 for what the message before has, or
+// the length plus one (u) and the bytes:
 //
 //	messages   count u, then each: destination repeat, key text, value text, id text, type repeat, version repeat,
 //	           stream repeat, shard repeat, row u, origin repeat, time i
@@ -58,7 +59,8 @@ func (j *Journal) Check() error {
 //
 // Version 1 has the body as it is.
 //
-// dst grows once at most, by as much as the body has without compression. It then has room for the checksum of a store, too.
+// dst grows once at most, by as much as the body has without compression. It then has room for the
+// checksum of a store, too.
 func AppendJournal(dst []byte, j *Journal) []byte {
 	memory := bodies.Get().(*[]byte)
 	*memory = j.appendBody(slices.Grow((*memory)[:0], j.room()))
@@ -92,7 +94,8 @@ func (j *Journal) appendBody(dst []byte) []byte {
 	return appendAfter(dst, &j.After)
 }
 
-// room is about how many bytes the body of j takes, rather more than less: its memory is then allocated once.
+// room is about how many bytes the body of j takes, rather more than less: its memory is then
+// allocated once.
 func (j *Journal) room() int {
 	const (
 		message = 40
@@ -119,11 +122,11 @@ func appendAfter(dst []byte, s *State) []byte {
 	dst = AppendState(dst, *s)
 	size := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(len(dst)-start))
 	dst = slices.Insert(dst, start, size...)
-	anew := byte(0)
-	if s.LedgerAnew {
-		anew = 1
+	replace := byte(0)
+	if s.ReplaceLedger {
+		replace = 1
 	}
-	dst = binary.AppendUvarint(append(dst, anew), uint64(len(s.Ledger)))
+	dst = binary.AppendUvarint(append(dst, replace), uint64(len(s.Ledger)))
 	for _, part := range s.Ledger {
 		dst = binary.AppendUvarint(dst, part.Key)
 		if part.Bytes == nil {
@@ -152,8 +155,9 @@ func appendRepeat(dst []byte, last, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))+1), text...)
 }
 
-// DecodeJournal reads what AppendJournal wrote. It keeps no reference to b. The error wraps ErrCorrupt, or ErrNewer when a
-// newer version wrote b. It sets aside memory only in proportion to len(b), whatever b claims.
+// DecodeJournal reads what AppendJournal wrote. It keeps no reference to b. The error wraps
+// ErrCorrupt, or ErrNewer when a newer version wrote b. It sets aside memory only in proportion to
+// len(b), whatever b claims.
 func DecodeJournal(b []byte) (*Journal, error) {
 	version, r, err := open("journal", b, journalVersion)
 	if err != nil {
@@ -216,7 +220,7 @@ func (r *reader) after() (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s.LedgerAnew = r.flag()
+	s.ReplaceLedger = r.flag()
 	s.Ledger = r.chunks()
 	if n := r.count(minChange); n > 0 {
 		s.View = make([]Change, 0, n)
@@ -230,14 +234,14 @@ func (r *reader) after() (State, error) {
 	return s, nil
 }
 
-func (r *reader) chunks() []source.Chunk {
+func (r *reader) chunks() []ledger.Chunk {
 	n := r.count(minChunk)
 	if n == 0 {
 		return nil
 	}
-	parts := make([]source.Chunk, 0, n)
+	parts := make([]ledger.Chunk, 0, n)
 	for range n {
-		part := source.Chunk{Key: r.uint()}
+		part := ledger.Chunk{Key: r.uint()}
 		if size := r.uint(); size > uint64(len(r.rest))+1 {
 			r.fail("a part of the ledger is cut off")
 		} else if size > 0 {

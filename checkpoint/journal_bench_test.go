@@ -14,10 +14,11 @@ import (
 	"bridge/sink"
 )
 
-// journalOf returns the journal of a batch of n messages of some 700 bytes that differ as rows do, with their entries of the view.
+// journalOf returns the journal of a batch of n messages of some 700 bytes that differ as rows do,
+// with their entries of the view.
 func journalOf(n int) *checkpoint.Journal {
 	journal := &checkpoint.Journal{After: checkpointtest.State(n)}
-	journal.After.Marks = nil
+	journal.After.Offsets = nil
 	for i := range n {
 		sum := sha256.Sum256(fmt.Appendf(nil, "row %d", i))
 		key := fmt.Appendf(nil, "DefaultDataCenter+%x", sum[:16])
@@ -55,8 +56,8 @@ func BenchmarkAppendJournal(b *testing.B) {
 	b.ReportMetric(float64(len(buf))/float64(len(journal.Messages)), "B/message")
 }
 
-// leastAllocations returns how many allocations f takes when memory that is used again is there: a collection drops it, so that there is none
-// meanwhile, and the race detector does at times.
+// leastAllocations returns how many allocations f takes when memory that is used again is there: a
+// collection drops it, so that there is none meanwhile, and the race detector does at times.
 func leastAllocations(f func()) float64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	least := math.Inf(1)

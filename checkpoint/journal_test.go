@@ -17,7 +17,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/checkpoint/checkpointtest"
 	"bridge/sink"
-	"bridge/source"
+	"bridge/source/ledger"
 )
 
 func TestJournalRoundTrip(t *testing.T) {
@@ -63,7 +63,7 @@ func drawJournal(t *rapid.T) *checkpoint.Journal {
 	})
 	drawText := rapid.OneOf(rapid.Just("orders"), rapid.String())
 	j := &checkpoint.Journal{After: drawState(t)}
-	j.After.Marks = nil
+	j.After.Offsets = nil
 	for range rapid.IntRange(0, 10).Draw(t, "messages") {
 		j.Messages = append(j.Messages, sink.Message{
 			Destination: drawText.Draw(t, "destination"), Key: drawBytes.Draw(t, "key"), Value: drawBytes.Draw(t, "value"),
@@ -76,7 +76,7 @@ func drawJournal(t *rapid.T) *checkpoint.Journal {
 		j.After.View = checkpointtest.RandomChanges(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), n)
 	}
 	if rapid.Bool().Draw(t, "ledger") {
-		j.After.Ledger = []source.Chunk{{Key: rapid.Uint64().Draw(t, "part"), Bytes: append([]byte{}, drawBytes.Draw(t, "bytes")...)}}
+		j.After.Ledger = []ledger.Chunk{{Key: rapid.Uint64().Draw(t, "part"), Bytes: append([]byte{}, drawBytes.Draw(t, "bytes")...)}}
 	}
 	return j
 }
@@ -96,7 +96,11 @@ func TestAJournalOfVersion1IsRead(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)
 	}
-	if !bytes.Equal(plain(bodyOf(t, want)), form) {
+	// The state in it has a version of its own, and both end with checksums.
+	state := checkpoint.AppendState(nil, want.After)
+	former := seal(append([]byte{2}, state[1:len(state)-4]...)...)
+	form = bytes.Replace(form, former, state, 1)
+	if body := plain(bodyOf(t, want)); !bytes.Equal(body[:len(body)-4], form[:len(form)-4]) {
 		t.Error("the body is another one than in version 1")
 	}
 }
@@ -188,8 +192,9 @@ func TestRunRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzDecodeJournal feeds forms with a good checksum: the decoder never panics, and what it accepts passes Check and survives
-// another round. What version 1 says, version 2 says too: in a block that is whole the fuzzer reaches the body.
+// FuzzDecodeJournal feeds forms with a good checksum: the decoder never panics, and what it accepts
+// passes Check and survives another round. What version 1 says, version 2 says too: in a block that
+// is whole the fuzzer reaches the body.
 func FuzzDecodeJournal(f *testing.F) {
 	for _, j := range []*checkpoint.Journal{{}, checkpointtest.Journal(1), checkpointtest.Journal(2)} {
 		b := checkpoint.AppendJournal(nil, j)

@@ -12,15 +12,16 @@ const (
 	minChange = 2 + minKnown
 )
 
-// Check returns an error when c is no change: an entity that is empty or too long, or a known that says what its fate forbids.
+// Check returns an error when c is invalid: its entity is empty or too long, or its entry holds
+// what its fate forbids.
 func (c *Change) Check() error {
 	switch k := &c.Known; {
 	case len(c.Entity) == 0 || len(c.Entity) > MaxEntity:
 		return fmt.Errorf("the entity %.40q has %d bytes, a view takes 1 to %d: choose shorter key columns", c.Entity, len(c.Entity), MaxEntity)
 	case k.Fate > Gone:
-		return fmt.Errorf("entity %.40q has the fate %d, which there is not", c.Entity, k.Fate)
+		return fmt.Errorf("entity %.40q has the unknown fate %d", c.Entity, k.Fate)
 	case k.Fate == Unknown && *k != Known{}:
-		return fmt.Errorf("entity %.40q is to be unknown and yet something is known of it", c.Entity)
+		return fmt.Errorf("entity %.40q has the fate unknown and an entry all the same", c.Entity)
 	case k.Fate != Gone && !k.Since.IsZero():
 		return fmt.Errorf("entity %.40q is not gone and yet it is since %v", c.Entity, k.Since)
 	case k.Fate == Gone && k.State != [16]byte{}:
@@ -31,7 +32,8 @@ func (c *Change) Check() error {
 	return nil
 }
 
-// AppendKnown appends the form in which stores keep k to dst and returns the extended dst. Since is kept to the second, in UTC.
+// AppendKnown appends the form in which stores keep k to dst and returns the extended dst. Since is
+// kept to the second, in UTC.
 //
 // The form is, in the terms of AppendState:
 //
@@ -41,7 +43,7 @@ func (c *Change) Check() error {
 //	event      16 bytes        | since only of what has none
 //	since      i, in seconds  /
 //
-// It ends where it ends: a checksum is up to the store.
+// It has no checksum: that is up to the store.
 func AppendKnown(dst []byte, k Known) []byte {
 	dst = append(dst, byte(k.Fate))
 	if k.Fate == Unknown {
@@ -56,8 +58,8 @@ func AppendKnown(dst []byte, k Known) []byte {
 	return binary.AppendVarint(dst, k.Since.Unix())
 }
 
-// DecodeKnown reads what AppendKnown wrote from the front of b and returns what follows it. It keeps no reference to b. The
-// error wraps ErrCorrupt.
+// DecodeKnown reads what AppendKnown wrote from the front of b and returns what follows it. It
+// keeps no reference to b. The error wraps ErrCorrupt.
 func DecodeKnown(b []byte) (k Known, rest []byte, err error) {
 	if rest, ok := k.common(b); ok {
 		return k, rest, nil
@@ -70,8 +72,8 @@ func DecodeKnown(b []byte) (k Known, rest []byte, err error) {
 	return k, r.rest, nil
 }
 
-// common reads the form of a known that has a row, as most have, from the front of b. What any other is, or what is wrong with it, a
-// reader tells.
+// common reads an entry that has a row, as most have, from the front of b. A reader reads the
+// others and explains errors.
 func (k *Known) common(b []byte) (rest []byte, ok bool) {
 	if len(b) == 0 || Fate(b[0]) != Live && Fate(b[0]) != Tombstone {
 		return nil, false
@@ -95,7 +97,7 @@ func (r *reader) known() Known {
 	case k.Fate == Unknown:
 		return Known{}
 	case k.Fate > Gone:
-		r.fail("a fate is none that there is")
+		r.fail("a fate is unknown")
 		return Known{}
 	}
 	k.Row = r.uint()
@@ -120,14 +122,15 @@ func (r *reader) second() time.Time {
 	return time.Unix(v, 0).UTC()
 }
 
-// AppendChange appends the form in which stores keep c to dst and returns the extended dst: the entity (text) and the known.
+// AppendChange appends the form in which stores keep c to dst and returns the extended dst: the
+// entity (text) and the known.
 func AppendChange(dst []byte, c Change) []byte {
 	dst = append(binary.AppendUvarint(dst, uint64(len(c.Entity))), c.Entity...)
 	return AppendKnown(dst, c.Known)
 }
 
-// DecodeChange reads what AppendChange wrote from the front of b and returns what follows it. The entity shares memory with b. The
-// error wraps ErrCorrupt.
+// DecodeChange reads what AppendChange wrote from the front of b and returns what follows it. The
+// entity shares memory with b. The error wraps ErrCorrupt.
 func DecodeChange(b []byte) (c Change, rest []byte, err error) {
 	if n, size := binary.Uvarint(b); size > 0 && 0 < n && n <= MaxEntity && n <= uint64(len(b)-size) {
 		end := size + int(n)

@@ -4,14 +4,22 @@ import (
 	"cmp"
 	"slices"
 
-	"bridge/source"
+	"bridge/source/ledger"
 )
 
-// MergeStates returns the state whose save does what the saves of older and then newer do. It may share memory with both.
+// MergeStates returns the state whose save does what the saves of older and then newer do. It may
+// share memory with both.
 func MergeStates(older, newer State) State {
-	if !newer.LedgerAnew {
-		newer.Ledger = source.MergeChunks(older.Ledger, newer.Ledger)
-		newer.LedgerAnew = older.LedgerAnew
+	if !newer.ReplaceLedger {
+		newer.Ledger = ledger.MergeChunks(older.Ledger, newer.Ledger)
+		newer.ReplaceLedger = older.ReplaceLedger
+	}
+	if !newer.ReplacePublished {
+		newer.Published = ledger.MergeChunks(older.Published, newer.Published)
+		newer.ReplacePublished = older.ReplacePublished
+	}
+	if newer.Meaning == nil {
+		newer.Meaning = older.Meaning
 	}
 	newer.View = both(older.View, newer.View)
 	// What was found and then given up again has been given up.

@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -10,20 +11,20 @@ import (
 	"bridge/checkpoint/checkpointtest"
 	"bridge/checkpoint/memory"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // drawSave makes a state as a saver does.
 func drawSave(r *rand.Rand, n int) checkpoint.State {
 	s := checkpointtest.State(n)
 	s.View = checkpointtest.RandomChanges(r, r.IntN(30))
-	s.LedgerAnew = r.IntN(5) == 0
-	for key := range uint64(6) {
-		if part := (source.Chunk{Key: key, Bytes: []byte{byte(n), byte(key)}}); r.IntN(2) == 0 {
-			if r.IntN(3) == 0 {
-				part.Bytes = nil
-			}
-			s.Ledger = append(s.Ledger, part)
-		}
+	s.ReplaceLedger, s.ReplacePublished = r.IntN(5) == 0, r.IntN(5) == 0
+	s.Ledger, s.Published = drawParts(r, n), drawParts(r, n)
+	switch r.IntN(4) {
+	case 0:
+		s.Meaning = &checkpoint.Meaning{Kind: "release", Table: fmt.Sprint("shop.t", n), ID: "id", Key: []string{"a", "b"}[:1+r.IntN(2)]}
+	case 1:
+		s.Meaning = &checkpoint.Meaning{}
 	}
 	draw := func() (ranges []source.Range) {
 		for range r.IntN(3) {
@@ -41,6 +42,18 @@ func drawSave(r *rand.Rand, n int) checkpoint.State {
 		s.Keep = uint64(r.IntN(n + 3))
 	}
 	return s
+}
+
+func drawParts(r *rand.Rand, n int) (parts []ledger.Chunk) {
+	for key := range uint64(6) {
+		if part := (ledger.Chunk{Key: key, Bytes: []byte{byte(n), byte(key)}}); r.IntN(2) == 0 {
+			if r.IntN(3) == 0 {
+				part.Bytes = nil
+			}
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
 
 // TestMergeStates: one save of what was merged does what the saves would have done one by one.

@@ -48,7 +48,8 @@ func TestALongJournalTakesAFractionOfItsBody(t *testing.T) {
 	}
 }
 
-// TestDecodeJournalRefusesDamagedBlocksWithAGoodChecksum: a changed byte may be one of an id, say, and leave a journal.
+// TestDecodeJournalRefusesDamagedBlocksWithAGoodChecksum: a changed byte may be one of an id, say,
+// and leave a journal.
 func TestDecodeJournalRefusesDamagedBlocksWithAGoodChecksum(t *testing.T) {
 	good := checkpoint.AppendJournal(nil, journalOf(3))
 	good = good[:len(good)-4]

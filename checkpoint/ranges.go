@@ -7,7 +7,8 @@ import (
 	"bridge/source"
 )
 
-// Union returns the ids of ranges, which may overlap and come in any order, as ascending ranges with ids between them.
+// Union returns the ids of ranges, which may overlap and come in any order, as ascending ranges
+// with ids between them.
 func Union(ranges ...source.Range) []source.Range {
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })

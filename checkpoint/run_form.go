@@ -18,7 +18,8 @@ func (r *Run) counts() []*uint64 {
 	}
 }
 
-// Check returns an error when r is no run, a time of it being outside the years 1 to 9999, or one of absent no entity.
+// Check returns an error when r is no run, a time of it being outside the years 1 to 9999, or one
+// of absent no entity.
 func (r *Run) Check(absent [][]byte) error {
 	for _, t := range r.times() {
 		if !plausible(*t) {
@@ -34,8 +35,8 @@ func (r *Run) Check(absent [][]byte) error {
 	return nil
 }
 
-// AppendRun appends the form in which stores keep r to dst and returns the extended dst. Times are kept to the microsecond, in
-// UTC.
+// AppendRun appends the form in which stores keep r to dst and returns the extended dst. Times are
+// kept to the microsecond, in UTC.
 //
 // The form is, in the terms of AppendState:
 //
@@ -63,8 +64,8 @@ func AppendRun(dst []byte, r Run) []byte {
 	return appendChecksum(append(dst, allowed), start)
 }
 
-// DecodeRun reads what AppendRun wrote. It keeps no reference to b. The error wraps ErrCorrupt, or ErrNewer when a newer
-// version wrote b.
+// DecodeRun reads what AppendRun wrote. It keeps no reference to b. The error wraps ErrCorrupt, or
+// ErrNewer when a newer version wrote b.
 func DecodeRun(b []byte) (Run, error) {
 	_, r, err := open("run", b, runVersion)
 	if err != nil {

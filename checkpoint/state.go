@@ -8,23 +8,26 @@ import (
 
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
-// stateVersion is the version that AppendState writes, oldestState the oldest that DecodeState reads. Every version begins with
-// its number and ends with the checksum.
+// stateVersion is the version that AppendState writes, oldestState the oldest that DecodeState
+// reads. Every version begins with its number and ends with the checksum.
 const (
-	stateVersion = 2
+	stateVersion = 3
 	oldestState  = 1
 )
 
-// The least bytes of one mark and of one gap: they bound what a count may claim before memory is set aside for it.
+// The least bytes of one offset and of one gap: they bound what a count may claim before memory is
+// set aside for it.
 const (
-	minMark = 3
-	minGap  = 3
+	minOffset = 3
+	minGap    = 3
 )
 
-// Check returns an error when s is no state: gaps that are not ascending, not disjoint or beyond the position, a range of ids
-// that ends before it begins, a time outside the years 1 to 9999, or a part that does not pass Change.Check or Journal.Check.
+// Check returns an error when s is no state: gaps that are not ascending, not disjoint or beyond
+// the position, a range of ids that ends before it begins, a time outside the years 1 to 9999, or a
+// part that does not pass Change.Check or Journal.Check.
 func (s *State) Check() error {
 	for _, t := range []time.Time{s.Saved, s.Position.Reading.At} {
 		if !plausible(t) {
@@ -64,25 +67,25 @@ func (s *State) Check() error {
 	return nil
 }
 
-// AppendState appends the form in which stores keep s to dst and returns the extended dst. The parts that have values of their
-// own (Ledger, View, Given, Found, Journals) are left out. Times are kept to the microsecond, in UTC. DecodeState refuses the
-// result when s does not pass Check.
+// AppendState appends the form in which stores keep s to dst and returns the extended dst. The
+// parts that have values of their own (Ledger, View, Given, Found, Journals) are left out. Times
+// are kept to the microsecond, in UTC. DecodeState refuses the result when s does not pass Check.
 //
-// The form is, with integers as varints of encoding/binary (u unsigned, i signed), texts as their length (u) and bytes,
-// and times as microseconds since 1970:
+// The form is, with integers as varints of encoding/binary (u unsigned, i signed), texts as their
+// length (u) and bytes, and times as microseconds since 1970:
 //
-//	version    1 byte, 2
+//	version    1 byte, 3
 //	saved      i
 //	id         u
 //	reading    through u, at i
-//	marks      count u, then each: place text, incarnation text, last u
+//	offsets    count u, then each: topic-partition or stream text, incarnation text, last u, id text
 //	gaps       count u, then each: first u (from the end of the gap before, plus one), last u (from first),
 //	           missed i (from that of the gap before; the first from saved)
 //	cursor     modified text, id u
 //	snapshot   first u, last u (from first)
 //	checksum   CRC-32C over all before, 4 bytes, little endian
 //
-// Version 1 has neither cursor nor snapshot.
+// Version 1 has neither cursor nor snapshot, version 2 has no ids in its offsets.
 func AppendState(dst []byte, s State) []byte {
 	start := len(dst)
 	saved := s.Saved.UnixMicro()
@@ -91,11 +94,12 @@ func AppendState(dst []byte, s State) []byte {
 	dst = binary.AppendUvarint(dst, s.Position.ID)
 	dst = binary.AppendUvarint(dst, s.Position.Reading.Through)
 	dst = binary.AppendVarint(dst, s.Position.Reading.At.UnixMicro())
-	dst = binary.AppendUvarint(dst, uint64(len(s.Marks)))
-	for _, m := range s.Marks {
-		dst = appendText(dst, m.Place)
+	dst = binary.AppendUvarint(dst, uint64(len(s.Offsets)))
+	for _, m := range s.Offsets {
+		dst = appendText(dst, m.TP)
 		dst = appendText(dst, m.Incarnation)
 		dst = binary.AppendUvarint(dst, m.Last)
+		dst = appendText(dst, m.ID)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(s.Position.Gaps)))
 	next, missed := uint64(0), saved
@@ -112,8 +116,9 @@ func AppendState(dst []byte, s State) []byte {
 	return appendChecksum(dst, start)
 }
 
-// DecodeState reads what AppendState wrote. It keeps no reference to b. The error wraps ErrCorrupt, or ErrNewer when a newer
-// version wrote b. It sets aside memory only in proportion to len(b), whatever b claims.
+// DecodeState reads what AppendState wrote. It keeps no reference to b. The error wraps ErrCorrupt,
+// or ErrNewer when a newer version wrote b. It sets aside memory only in proportion to len(b),
+// whatever b claims.
 func DecodeState(b []byte) (State, error) {
 	version, r, err := open("state", b, stateVersion)
 	if err != nil {
@@ -125,7 +130,7 @@ func DecodeState(b []byte) (State, error) {
 	s.Position.ID = r.uint()
 	s.Position.Reading.Through = r.uint()
 	s.Position.Reading.At = time.UnixMicro(r.micros(0)).UTC()
-	s.Marks = r.marks()
+	s.Offsets = r.offsets(version)
 	s.Position.Gaps = r.gaps(saved, s.Position.ID)
 	if version > oldestState {
 		s.Cursor = source.Cursor{Modified: r.text(), ID: r.uint()}
@@ -137,25 +142,32 @@ func DecodeState(b []byte) (State, error) {
 	return s, nil
 }
 
-func (r *reader) marks() []sink.Mark {
-	n := r.count(minMark)
+// offsetsWithIDs is the first version whose offsets have ids.
+const offsetsWithIDs = 3
+
+func (r *reader) offsets(version byte) []sink.Offset {
+	n := r.count(minOffset)
 	if n == 0 {
 		return nil
 	}
-	marks := make([]sink.Mark, 0, n)
+	offsets := make([]sink.Offset, 0, n)
 	for range n {
-		marks = append(marks, sink.Mark{Place: r.text(), Incarnation: r.text(), Last: r.uint()})
+		m := sink.Offset{TP: r.text(), Incarnation: r.text(), Last: r.uint()}
+		if version >= offsetsWithIDs {
+			m.ID = r.text()
+		}
+		offsets = append(offsets, m)
 	}
-	return marks
+	return offsets
 }
 
 // gaps reads ascending, disjoint ranges at or below id.
-func (r *reader) gaps(saved int64, id uint64) []source.Gap {
+func (r *reader) gaps(saved int64, id uint64) []ledger.Gap {
 	n := r.count(minGap)
 	if n == 0 {
 		return nil
 	}
-	gaps := make([]source.Gap, 0, n)
+	gaps := make([]ledger.Gap, 0, n)
 	next, missed := uint64(0), saved
 	for range n {
 		distance, length := r.uint(), r.uint()
@@ -163,13 +175,13 @@ func (r *reader) gaps(saved int64, id uint64) []source.Gap {
 		if r.err != nil {
 			return nil
 		}
-		// The end of a gap at the very last id leaves no place for another.
+		// The end of a gap at the very last id leaves no room for another.
 		if full := len(gaps) > 0 && next == 0; full || distance > id-next || next > id || length > id-next-distance {
 			r.fail("a gap does not fit below the position")
 			return nil
 		}
 		first := next + distance
-		gaps = append(gaps, source.Gap{First: first, Last: first + length, Missed: time.UnixMicro(missed).UTC()})
+		gaps = append(gaps, ledger.Gap{First: first, Last: first + length, Missed: time.UnixMicro(missed).UTC()})
 		next = first + length + 1
 	}
 	return slices.Clip(gaps)

@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 
 	"pgregory.net/rapid"
 )
@@ -21,22 +23,25 @@ var moment = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
 func example() checkpoint.State {
 	return checkpoint.State{
-		Position: source.Position{
+		Position: ledger.Position{
 			ID: math.MaxUint64,
-			Gaps: []source.Gap{
+			Gaps: []ledger.Gap{
 				{First: 0, Last: 0, Missed: moment},
 				{First: 1, Last: 9, Missed: moment.Add(-time.Hour)},
 				{First: 1 << 63, Last: 1<<63 + 5, Missed: moment.Add(time.Microsecond)},
 				{First: math.MaxUint64, Last: math.MaxUint64, Missed: time.Time{}},
 			},
-			Reading: source.Reading{Through: 77, At: moment.Add(time.Second)},
+			Reading: ledger.Reading{Through: 77, At: moment.Add(time.Second)},
 		},
-		Marks:    []sink.Mark{{Place: "orders/3", Last: 9}, {Place: "ORDERS", Incarnation: "2026-01-02T03:04:05Z", Last: math.MaxUint64}},
+		Offsets:  []sink.Offset{{TP: "orders/3", Last: 9, ID: "84096231-c09a-5b9a-877d-d4ea34f91b7c"}, {TP: "ORDERS", Incarnation: "2026-01-02T03:04:05Z", Last: math.MaxUint64}},
 		Saved:    moment,
 		Cursor:   source.Cursor{Modified: "2026-01-02 03:04:05.678901", ID: math.MaxUint64},
 		Snapshot: source.Range{First: 3, Last: math.MaxUint64},
 	}
 }
+
+// tailOfVersion2 is how many bytes the cursor and the snapshot of example are.
+const tailOfVersion2 = 1 + 26 + 10 + 1 + 10
 
 func mustDecode(t *testing.T, b []byte) checkpoint.State {
 	t.Helper()
@@ -84,9 +89,9 @@ func drawState(t *rapid.T) checkpoint.State {
 	})
 	s := checkpoint.State{Saved: drawTime.Draw(t, "saved")}
 	s.Position.ID = rapid.Uint64().Draw(t, "id")
-	s.Position.Reading = source.Reading{Through: rapid.Uint64().Draw(t, "through"), At: drawTime.Draw(t, "at")}
-	for range rapid.IntRange(0, 5).Draw(t, "marks") {
-		s.Marks = append(s.Marks, sink.Mark{Place: rapid.String().Draw(t, "place"), Incarnation: rapid.String().Draw(t, "incarnation"), Last: rapid.Uint64().Draw(t, "last")})
+	s.Position.Reading = ledger.Reading{Through: rapid.Uint64().Draw(t, "through"), At: drawTime.Draw(t, "at")}
+	for range rapid.IntRange(0, 5).Draw(t, "offsets") {
+		s.Offsets = append(s.Offsets, sink.Offset{TP: rapid.String().Draw(t, "partition"), Incarnation: rapid.String().Draw(t, "incarnation"), Last: rapid.Uint64().Draw(t, "last"), ID: rapid.String().Draw(t, "message")})
 	}
 	s.Cursor = source.Cursor{Modified: rapid.String().Draw(t, "modified"), ID: rapid.Uint64().Draw(t, "cursor")}
 	s.Snapshot.Last = rapid.Uint64().Draw(t, "through")
@@ -98,30 +103,42 @@ func drawState(t *rapid.T) checkpoint.State {
 		}
 		first := rapid.Uint64Range(next, s.Position.ID).Draw(t, "first")
 		last := rapid.Uint64Range(first, s.Position.ID).Draw(t, "last")
-		s.Position.Gaps = append(s.Position.Gaps, source.Gap{First: first, Last: last, Missed: drawTime.Draw(t, "missed")})
+		s.Position.Gaps = append(s.Position.Gaps, ledger.Gap{First: first, Last: last, Missed: drawTime.Draw(t, "missed")})
 		next = last + 1
 		room = next != 0
 	}
 	return s
 }
 
-// TestVersion1IsRead holds the form of the versions of bridge that knew no view.
-func TestVersion1IsRead(t *testing.T) {
+// TestFormerVersionsAreRead holds the forms of versions of bridge whose offsets did not name their
+// messages, and that knew no view.
+func TestFormerVersionsAreRead(t *testing.T) {
+	second, err := hex.DecodeString("02eabcbae5ded7a306ffffffffffffffffff014deac5b4e6ded7a30602086f72646572732f330009064f524445525314323032362d30312d30325430" +
+		"333a30343a30355affffffffffffffffff01040000000008ff8f9de91af6ffffffffffffff7f0582909de91af9ffffffffffffff7f00ebbc98d8bed7" +
+		"83e3011a323032362d30312d30322030333a30343a30352e363738393031ffffffffffffffffff0103fcffffffffffffffff0183e37e99")
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := example()
+	for i := range want.Offsets {
+		want.Offsets[i].ID = ""
+	}
+	if got := mustDecode(t, second); !reflect.DeepEqual(got, want) {
+		t.Errorf("version 2: got\n%+v, want\n%+v", got, want)
+	}
+	// Version 1 ends before the cursor and the snapshot.
 	want.Cursor, want.Snapshot = source.Cursor{}, source.Range{}
-	// Without a cursor and a snapshot, version 2 has a byte for each of their four numbers.
-	b := checkpoint.AppendState(nil, want)
-	body := bytes.Clone(b[:len(b)-4-4])
-	body[0] = 1
-	if got := mustDecode(t, seal(body...)); !reflect.DeepEqual(got, want) {
-		t.Errorf("got\n%+v, want\n%+v", got, want)
+	first := bytes.Clone(second[:len(second)-4-tailOfVersion2])
+	first[0] = 1
+	if got := mustDecode(t, seal(first...)); !reflect.DeepEqual(got, want) {
+		t.Errorf("version 1: got\n%+v, want\n%+v", got, want)
 	}
 }
 
 func TestAMillionGapsAreCompact(t *testing.T) {
-	s := checkpoint.State{Saved: moment, Position: source.Position{ID: 1 << 40}}
+	s := checkpoint.State{Saved: moment, Position: ledger.Position{ID: 1 << 40}}
 	for i := range uint64(1_000_000) {
-		s.Position.Gaps = append(s.Position.Gaps, source.Gap{First: 3 * i, Last: 3*i + 1, Missed: moment.Add(time.Duration(i/2000) * 200 * time.Millisecond)})
+		s.Position.Gaps = append(s.Position.Gaps, ledger.Gap{First: 3 * i, Last: 3*i + 1, Missed: moment.Add(time.Duration(i/2000) * 200 * time.Millisecond)})
 	}
 	b := checkpoint.AppendState(nil, s)
 	if perGap := float64(len(b)) / 1e6; perGap > 3.1 {
@@ -154,14 +171,14 @@ func seal(body ...byte) []byte {
 }
 
 func TestDecodeStateRefusesNonsenseWithAGoodChecksum(t *testing.T) {
-	good := checkpoint.AppendState(nil, checkpoint.State{Position: source.Position{ID: 9}})
+	good := checkpoint.AppendState(nil, checkpoint.State{Position: ledger.Position{ID: 9}})
 	body := good[:len(good)-4]
 	for name, test := range map[string]struct {
 		b    []byte
 		want error
 	}{
 		"bytes behind its end": {seal(append(bytes.Clone(body), 0)...), checkpoint.ErrCorrupt},
-		"newer version":        {seal(3, 1, 2, 3), checkpoint.ErrNewer},
+		"newer version":        {seal(4, 1, 2, 3), checkpoint.ErrNewer},
 		"version 0":            {seal(0, 1, 2, 3), checkpoint.ErrCorrupt},
 		"a billion gaps":       {seal(append(bytes.Clone(body[:len(body)-5]), 0x80, 0x94, 0xeb, 0xdc, 0x03)...), checkpoint.ErrCorrupt},
 		"nothing":              {nil, checkpoint.ErrCorrupt},
@@ -176,7 +193,7 @@ func TestDecodeStateRefusesNonsenseWithAGoodChecksum(t *testing.T) {
 func TestCheckRefusesWhatIsNoState(t *testing.T) {
 	for name, change := range map[string]func(*checkpoint.State){
 		"gaps that overlap":     func(s *checkpoint.State) { s.Position.Gaps[1].First = 0 },
-		"gaps that descend":     func(s *checkpoint.State) { s.Position.Gaps[2] = source.Gap{First: 3, Last: 4} },
+		"gaps that descend":     func(s *checkpoint.State) { s.Position.Gaps[2] = ledger.Gap{First: 3, Last: 4} },
 		"a gap backwards":       func(s *checkpoint.State) { s.Position.Gaps[1].First = 10 },
 		"a gap beyond the id":   func(s *checkpoint.State) { s.Position.ID = 1 << 63 },
 		"a range backwards":     func(s *checkpoint.State) { s.Snapshot = source.Range{First: 2, Last: 1} },
@@ -198,8 +215,8 @@ func TestCheckRefusesWhatIsNoState(t *testing.T) {
 	}
 }
 
-// FuzzDecodeState feeds bodies with a good checksum, so that damage reaches the decoder: it never panics, and what it
-// accepts passes Check and survives another round.
+// FuzzDecodeState feeds bodies with a good checksum, so that damage reaches the decoder: it never
+// panics, and what it accepts passes Check and survives another round.
 func FuzzDecodeState(f *testing.F) {
 	for _, s := range []checkpoint.State{{}, example()} {
 		b := checkpoint.AppendState(nil, s)
@@ -216,7 +233,7 @@ func FuzzDecodeState(f *testing.F) {
 			return
 		}
 		if err := s.Check(); err != nil {
-			t.Fatalf("what was decoded is no state: %v", err)
+			t.Fatalf("the decoded state is invalid: %v", err)
 		}
 		again, err := checkpoint.DecodeState(checkpoint.AppendState(nil, s))
 		if err != nil || !reflect.DeepEqual(again, s) {
@@ -226,9 +243,9 @@ func FuzzDecodeState(f *testing.F) {
 }
 
 func BenchmarkStateOfAThousandGaps(b *testing.B) {
-	s := checkpoint.State{Saved: moment, Position: source.Position{ID: 1 << 40}}
+	s := checkpoint.State{Saved: moment, Position: ledger.Position{ID: 1 << 40}}
 	for i := range uint64(1000) {
-		s.Position.Gaps = append(s.Position.Gaps, source.Gap{First: 3 * i, Last: 3 * i, Missed: moment})
+		s.Position.Gaps = append(s.Position.Gaps, ledger.Gap{First: 3 * i, Last: 3 * i, Missed: moment})
 	}
 	buf := checkpoint.AppendState(nil, s)
 	b.ReportAllocs()

@@ -1,4 +1,4 @@
--- A table to try bridge with, and a login that may read it and nothing else.
+-- A table to try bridge with, and a login that may only read it.
 CREATE DATABASE IF NOT EXISTS shop;
 USE shop;
 CREATE TABLE IF NOT EXISTS orders (
@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS orders (
   total    decimal(12,2)   NOT NULL,
   created  datetime(6)     NOT NULL DEFAULT CURRENT_TIMESTAMP(6)
 );
--- Both, because an anonymous user of this host would come before '%'.
+-- Both, because an anonymous local user would match before '%'.
 CREATE USER IF NOT EXISTS 'bridge'@'%' IDENTIFIED BY 'secret';
 CREATE USER IF NOT EXISTS 'bridge'@'localhost' IDENTIFIED BY 'secret';
 GRANT SELECT ON shop.* TO 'bridge'@'%';

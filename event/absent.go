@@ -20,13 +20,14 @@ type Absent struct {
 	ID uint64
 	// Read is the database's clock when the row was looked for and not found; it becomes meta.time.
 	Read time.Time
-	// Predecessor is the meta.id of the entity's last event, empty where it is not known. It tells two disappearances of
-	// one row apart.
+	// Predecessor is the meta.id of the entity's last event, empty where it is not known. It tells
+	// two disappearances of one row apart.
 	Predecessor string
 }
 
-// AppendAbsent appends the deleted event of an entity whose row is gone, as Append does that of a row. Its State is
-// zero and FromClock is true. The table must have as many key columns as when the entity was last seen.
+// AppendAbsent appends the deleted event of an entity whose row is gone, as Append does that of a
+// row. Its State is zero and FromClock is true. The table must have as many key columns as when the
+// entity was last seen.
 func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 	if e.options.Kind != Capability {
 		return buf, Event{}, errNoEntities
@@ -43,7 +44,7 @@ func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 		e.absent[column] = keys[i]
 	}
 	return e.encode(buf, finding{
-		row:    Row{Record: source.Record{ID: a.ID, Values: e.absent}, Read: a.Read, Predecessor: a.Predecessor},
+		row:    Row{Row: source.Row{ID: a.ID, Values: e.absent}, Read: a.Read, Predecessor: a.Predecessor},
 		kind:   &e.dead,
 		reason: absentInSnapshot,
 	})

@@ -36,8 +36,8 @@ func TestAppendAbsentRefusesWhatItCannotEncode(t *testing.T) {
 		{"in a release stream", bind(t, release, rows), good, "no deleted events"},
 		{"an entity cut short", bound, short, "values of 1 key columns of table orders_07"},
 		{"an entity of another key", bind(t, options(), appRevision("0")), good, "values of 2 key columns of table orders_07"},
-		{"without the time of the look", bound, timeless, "no time of its read"},
-		{"a predecessor that is no id", bound, alien, "not a meta.id"},
+		{"without the time of the read", bound, timeless, "no time of its read"},
+		{"a predecessor that is not an ID", bound, alien, "not a meta.id"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			buf, _, err := test.encoder.AppendAbsent([]byte("x"), test.absent)
@@ -65,7 +65,8 @@ func TestAnAbsentKeyThatIsBadIsNullOrStops(t *testing.T) {
 	}
 }
 
-// A deleted event has no other columns, so that those added or dropped since the row was last seen change nothing.
+// A deleted event has no other columns, so that those added or dropped since the row was last seen
+// change nothing.
 func TestAnAbsentEntityDoesNotKnowTheOtherColumns(t *testing.T) {
 	before := lifeRow("A", "0")
 	after := newTable(
@@ -87,7 +88,8 @@ func TestAnAbsentEntityDoesNotKnowTheOtherColumns(t *testing.T) {
 	}
 }
 
-// One encoder serves rows, absences and sights in any order: none of them leaves anything behind for the next.
+// One encoder serves rows, absences and digests in any order: none of them leaves anything behind
+// for the next.
 func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
 	rows := appRevision("0")
 	encoder := bind(t, appRevisionOptions(), rows)
@@ -96,7 +98,7 @@ func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
 	var buf []byte
 	var gone []event.Event
 	for range 50 {
-		seen, err := encoder.Sight(row.Record)
+		seen, err := encoder.Digest(row.Row)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +106,7 @@ func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
 		if buf, ev, err = encoder.Append(buf, row); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(ev.Body, want.Body) || seen.State != ev.State {
+		if !bytes.Equal(ev.Body, want.Body) || seen.Sum != ev.Digest {
 			t.Fatalf("got %s, want %s", ev.Body, want.Body)
 		}
 		if buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Entity: ev.Entity, ID: 4711, Read: readAt}); err != nil {

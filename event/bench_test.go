@@ -55,7 +55,7 @@ func BenchmarkAppendAbsent(b *testing.B) {
 	}
 }
 
-func BenchmarkSight(b *testing.B) {
+func BenchmarkDigest(b *testing.B) {
 	rows := benchTable()
 	encoder := bind(b, options(), rows)
 	row := rows.row(123456789)
@@ -66,7 +66,7 @@ func BenchmarkSight(b *testing.B) {
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encoder.Sight(row.Record); err != nil {
+		if _, err := encoder.Digest(row.Row); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestWhatDoesNotRenderAllocatesNothing(t *testing.T) {
 		entity := referenceEntity(&rows.columns, rows.values)
 		dst := make([][]byte, 0, 16)
 		for what, call := range map[string]func() error{
-			"a sight":                 func() error { _, err := encoder.Sight(row.Record); return err },
+			"a digest":                func() error { _, err := encoder.Digest(row.Row); return err },
 			"the values of an entity": func() error { _, err := encoder.KeyValues(entity, dst); return err },
 			"an id":                   func() error { _, err := event.ParseID(earlier); return err },
 		} {
@@ -102,7 +102,8 @@ func TestAppendAllocatesSomeIDsAtOnceAndNothingElse(t *testing.T) {
 			encoder := bind(t, options(), rows)
 			row := rows.row(123456789)
 			buf := make([]byte, 0, 16<<10)
-			// With the race detector a pool of the standard library forgets by chance: the mean of a few rows is no whole number.
+			// With the race detector a pool of the standard library forgets by chance: the mean of
+			// a few rows is no whole number.
 			got := testing.AllocsPerRun(2000, func() {
 				if _, _, err := encoder.Append(buf, row); err != nil {
 					t.Fatal(err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"bridge/internal/failpoint"
 )
 
 // finding is what an event is made of: a row, and what it says.
@@ -19,7 +21,7 @@ type finding struct {
 
 // encode appends the event of a finding, whose row has the shape of the plan, to buf.
 func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
-	ev := Event{Type: f.kind.name, Version: Version, Op: f.kind.op, Time: f.time, FromClock: f.time.IsZero(), State: f.state}
+	ev := Event{Type: f.kind.name, Version: Version, Op: f.kind.op, Time: f.time, FromClock: f.time.IsZero(), Digest: f.state}
 	if err := check(f.row, ev); err != nil {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}
@@ -29,6 +31,9 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	out = e.appendKey(out, f.row.Values)
 	key := len(out)
 	id := e.identity.id(fact{entity: out[start:entity], row: f.row.ID, op: f.kind.op, state: f.state, predecessor: f.row.Predecessor})
+	if failpoint.Mutant(failpoint.OtherIDAgain) {
+		id[14], id[15] = byte(time.Now().Unix()>>8), byte(time.Now().Unix())
+	}
 	out, err := e.appendBody(out, &ev, f, id)
 	if err != nil {
 		return out[:start], Event{}, err
@@ -41,10 +46,10 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 
 // check reports what row lacks for its event.
 func check(row Row, ev Event) error {
-	switch {
-	case ev.FromClock && row.Read.IsZero():
+	if ev.FromClock && row.Read.IsZero() {
 		return errNoTime
-	case row.Predecessor != "" && !isUUID(row.Predecessor):
+	}
+	if _, err := ParseID(row.Predecessor); err != nil {
 		return errPredecessor
 	}
 	return nil

@@ -6,9 +6,10 @@ import (
 	"bridge/source"
 )
 
-// isDeleted reports whether v, the value of a DELETED column, marks its row as deleted. These do not: NULL, a number
-// equal to zero, bits that are all zero, the empty string, the words "0", "f", "false", "n" and "no" in any letter case, JSON
-// null, and a zero date. Everything else does: 1, "Y", the time of the deletion.
+// isDeleted reports whether v, the value of a DELETED column, says that its row is deleted. These
+// do not: NULL, a number equal to zero, bits that are all zero, the empty string, the words "0",
+// "f", "false", "n" and "no" in any letter case, JSON null, and a zero date. Everything else does:
+// 1, "Y", the time of the deletion.
 func isDeleted(c source.Column, v []byte) bool {
 	if v == nil {
 		return false

@@ -1,8 +1,9 @@
 // Package event turns records into Eiffel-style events.
 //
-// An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba. Encoding is pure: the same
-// record under the same options makes the same bytes and the same meta.id, whichever process encodes it and when
-// (design invariant 4). Whatever may differ between two sends is left to message headers.
+// An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba. Encoding
+// is pure: the same record under the same options makes the same bytes and the same meta.id,
+// whichever process encodes it and when (design invariant 4). Whatever may differ between two sends
+// is left to message headers.
 //
 // # The envelope
 //
@@ -10,31 +11,35 @@
 //	 "data":  {<columns>, "reason", "row": {"source", "table", "id"}},
 //	 "links": [{"type": "PREVIOUS_VERSION", "target"}]}
 //
-// meta.time is MODIFIED, else CREATED, else the database's clock when the row was read, in milliseconds. Only in the last
-// case ([Event.FromClock]) do two reads of a row differ; the caller must then save the clock before it publishes. A row that is
-// gone has no other time than that of the read that did not find it.
-// meta.source names the installation and the stream, no host and no version of the program. Types do not begin with "Eiffel",
-// which the protocol keeps for its own vocabulary. JSON Schemas of all events are in schemas; see [Schema].
+// meta.time is MODIFIED, else CREATED, else the database's clock when the row was read, in
+// milliseconds. Only in the last case ([Event.FromClock]) do two reads of a row differ; the caller
+// must then save the clock before it publishes. A row that is gone has no other time than that of
+// the read that did not find it. meta.source names the installation and the stream, no host and no
+// version of the program. Types do not begin with "Eiffel", which the protocol keeps for its own
+// vocabulary. JSON Schemas of all events are in schemas; see [Schema].
 //
 // # Operations
 //
-// A row of a release stream is Published. A row of a capability stream is Deleted when its DELETED column says so, else Added, or
-// Modified where the caller knows that its entity is there already ([Row]). That column says no with NULL, a number equal to
-// zero, bits (or a byte string) that are all zero, the empty string, the words "0", "f", "false", "n" and "no" in any letter
-// case, JSON null and a zero date; with everything else it says yes. An entity whose row is gone is Deleted too ([Absent]). A
-// deleted event carries the key members alone, the reason (TOMBSTONE for a row that is there, ABSENT_IN_SNAPSHOT for one
-// that is not) and the row.
+// A row of a release stream is Published. A row of a capability stream is Deleted when its DELETED
+// column says so, else Added, or Modified where the caller knows that its entity is there already
+// ([Row]). That column says no with NULL, a number equal to zero, bits (or a byte string) that are
+// all zero, the empty string, the words "0", "f", "false", "n" and "no" in any letter case, JSON
+// null and a zero date; with everything else it says yes. An entity whose row is gone is Deleted
+// too ([Absent]). A deleted event carries the key members alone, the reason (TOMBSTONE for a row
+// that is there, ABSENT_IN_SNAPSHOT for one that is not) and the row.
 //
-// Which of them a row is, if it is any news at all, the caller finds by holding what [Encoder.Sight] tells of it against what was
-// published last, and links the new event to the last one ([Row].Predecessor).
+// Which of them a row is, if it is any news at all, the caller finds by holding what
+// [Encoder.Digest] tells of it against what was published last, and links the new event to the last
+// one ([Row].Predecessor).
 //
 // # Members
 //
-// A column becomes the member of its name in camel case: it is split at everything that is no letter, mark or digit,
-// and before an upper-case letter that follows another character or precedes a lower-case one. Digits belong to the word
-// before them, letters of all scripts count, underscores in front fall away: app_name and AppName make appName, URL_path
-// urlPath, _id id, MD5Hash md5Hash. Where two columns make one member, or a column makes row or reason, [Encoder.Bind] asks
-// for FIELDS.
+// A column becomes the member of its name in camel case: it is split at everything but letters with
+// their accents and digits, and before an upper-case letter that follows another character or
+// precedes a lower-case one. Digits belong to the word before them, letters of all scripts count,
+// underscores in front fall away: app_name and AppName make appName, URL_path urlPath, _id id,
+// MD5Hash md5Hash. Where two columns make one member, or a column makes row or reason,
+// [Encoder.Bind] asks for FIELDS.
 //
 // # Values
 //
@@ -50,15 +55,17 @@
 //	Timestamp         the same; it is in UTC already
 //	NULL              null
 //
-// A value that has no such form is a bad value: text that is not UTF-8, a JSON column without JSON, a zero date, a date that no
-// calendar knows or that leaves the years 0 to 9999 in UTC. It becomes null and is counted, or stops the row; see [BadValue].
+// A value that has no such form is a bad value: text that is not UTF-8, a JSON column without JSON,
+// a zero date, a date that no calendar knows or that leaves the years 0 to 9999 in UTC. It becomes
+// null and is counted, or stops the row; see [BadValue].
 //
 // # Identity
 //
-// The entity is the key columns byte for byte; [Encoder.KeyValues] reads them back. The state hash covers the names and values of
-// the mapped columns without the id, CREATED, MODIFIED and NULLs, in the order of the names, so that neither a heartbeat nor
-// a new empty column nor another order of columns is a new state. That of a row that is gone is zero. meta.id is a UUID of
-// version 5 over stream, shard, entity, row id, operation, state hash and predecessor. In all three every part is led by its
-// length, so that two different facts never hash the same bytes; the predecessor tells a state that comes back from the one
-// that was there before.
+// The entity is the key columns byte for byte; [Encoder.KeyValues] reads them back. The digest
+// covers the names and values of the mapped columns without the id, CREATED, MODIFIED and NULLs, in
+// the order of the names, so that neither a heartbeat nor a new empty column nor another order of
+// columns is a new state. That of a row that is gone is zero. meta.id is a UUID of version 5 over
+// stream, shard, entity, row id, operation, digest and predecessor. In all three every part is
+// led by its length, so that two different facts never hash the same bytes; the predecessor tells a
+// state that comes back from the one that was there before.
 package event

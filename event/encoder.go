@@ -21,22 +21,25 @@ var (
 type Encoder struct {
 	options Options
 	plan    *plan
-	// live is the type of a row that is there, changed that of one whose entity was there before, dead that of one whose DELETED
-	// column says that it is not, or that is gone.
+	// live is the type of a row that is there, changed that of one whose entity was there before,
+	// dead that of one whose DELETED column says that it is not, or that is gone.
 	live, changed, dead eventType
-	// origin is the JSON between meta.time and the members of data, row the one between them and the row's id.
+	// origin is the JSON between meta.time and the members of data, row the one between them and
+	// the row's id.
 	origin, row []byte
 
 	identity *identity
 	state    *stateHash
 	values   *values
-	// entity is the memory of Sight, keys and absent are that of AppendAbsent.
+	// entity is the buffer of Digest, keys and absent are that of AppendAbsent.
 	entity       []byte
 	keys, absent [][]byte
+	// keyText is the memory of a value in its key.
+	keyText []byte
 }
 
-// NewEncoder returns an encoder of events under o; call Bind before Append. The error names every fault of o at once,
-// each with the setting and what would be right.
+// NewEncoder returns an encoder of events under o; call Bind before Append. The error names every
+// fault of o at once, each with the setting and what would be right.
 func NewEncoder(o Options) (*Encoder, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -68,9 +71,20 @@ func (e *Encoder) Type(op Op) string {
 	return e.options.typeOf(op).name
 }
 
-// Bind prepares the encoder for rows of this shape. Call it before the first Append and whenever the shape changes; for
-// the shape it is bound to already it does nothing. The error names every fault at once; until a Bind succeeds, Append
-// fails.
+// Types returns the types of the events that Append and AppendAbsent make, each once.
+func (e *Encoder) Types() []string {
+	var types []string
+	for _, op := range opsOf(e.options.Kind) {
+		if name := e.Type(op); !slices.Contains(types, name) {
+			types = append(types, name)
+		}
+	}
+	return types
+}
+
+// Bind prepares the encoder for rows of this shape. Call it before the first Append and whenever
+// the shape changes; for the shape it is bound to already it does nothing. The error names every
+// fault at once; until a Bind succeeds, Append fails.
 func (e *Encoder) Bind(columns *source.Columns) error {
 	if e.plan != nil && e.plan.columns == columns {
 		return nil
@@ -84,13 +98,13 @@ func (e *Encoder) Bind(columns *source.Columns) error {
 	return nil
 }
 
-// Append appends the event of row to buf and returns the longer buffer and the event, whose byte slices lie in it; they
-// stay valid when buf grows further, until it is overwritten. The row must have the shape of the last Bind; its
-// values are not kept.
+// Append appends the event of row to buf and returns the longer buffer and the event, whose byte
+// slices lie in it; they stay valid when buf grows further, until it is overwritten. The row must
+// have the shape of the last Bind; its values are not kept.
 //
 // On an error, a *BadValueError under StopOnBad, buf comes back as long as it was.
 func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
-	if err := e.checkShape(row.Record); err != nil {
+	if err := e.checkShape(row.Row); err != nil {
 		return buf, Event{}, err
 	}
 	kind, err := e.typeOf(row)
@@ -105,7 +119,7 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 }
 
 // checkShape reports whether the encoder is bound to the shape of record.
-func (e *Encoder) checkShape(record source.Record) error {
+func (e *Encoder) checkShape(record source.Row) error {
 	if e.plan == nil {
 		return errUnbound
 	}
@@ -115,7 +129,8 @@ func (e *Encoder) checkShape(record source.Record) error {
 	return nil
 }
 
-// typeOf returns the type of the event of a row. Whether the row changed what was known is for the caller to say.
+// typeOf returns the type of the event of a row. Whether the row changed what was known is for the
+// caller to say.
 func (e *Encoder) typeOf(row Row) (*eventType, error) {
 	switch {
 	case row.Op != "" && !(e.options.Kind == Capability && (row.Op == Added || row.Op == Modified)):
@@ -135,8 +150,8 @@ func (e *Encoder) isDeleted(values [][]byte) bool {
 	return i >= 0 && e.options.Kind == Capability && isDeleted(e.plan.columns.List[i], values[i])
 }
 
-// time returns MODIFIED, else CREATED, else the zero time. The first moment of the year 1, which some programs write for
-// "never", is no time either.
+// time returns MODIFIED, else CREATED, else the zero time. The first moment of the year 1, which
+// some programs write for "never", is no time either.
 func (e *Encoder) time(values [][]byte) time.Time {
 	for _, i := range [...]int{e.plan.columns.Modified, e.plan.columns.Created} {
 		if i < 0 {

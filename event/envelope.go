@@ -1,10 +1,11 @@
 package event
 
 const (
-	// Version is meta.version of every event; see the Eiffel protocol's rules of versioning before changing it.
+	// Version is meta.version of every event; see the Eiffel protocol's rules of versioning before
+	// changing it.
 	Version = "1.0.0"
-	// serializer is meta.source.serializer. Its version is that of the encoding, not of the program: two programs that
-	// encode alike name the same one.
+	// serializer is meta.source.serializer. Its version is that of the encoding, not of the
+	// program: two programs that encode alike name the same one.
 	serializer = "pkg:golang/bridge/event@1.0.0"
 	// tombstone is data.reason of a row that is there and marked as deleted.
 	tombstone = "TOMBSTONE"
@@ -31,7 +32,8 @@ func (o Options) appendRow(dst []byte) []byte {
 	return append(dst, `,"id":`...)
 }
 
-// appendPercent appends text with every byte percent-encoded that is not unreserved in a URI (RFC 3986, section 2.3).
+// appendPercent appends text with every byte percent-encoded that is not unreserved in a URI (RFC
+// 3986, section 2.3).
 func appendPercent(dst []byte, text string) []byte {
 	const upperHex = "0123456789ABCDEF"
 	for i := range len(text) {

@@ -32,8 +32,8 @@ const (
 	Published Op = "published"
 )
 
-// BadValue says what becomes of a value that JSON or RFC 3339 cannot hold: a zero date, invalid UTF-8, a JSON
-// column that holds no JSON.
+// BadValue says what becomes of a value that JSON or RFC 3339 cannot hold: a zero date, invalid
+// UTF-8, a JSON column that holds no JSON.
 type BadValue string
 
 // The ways to treat bad values.
@@ -55,13 +55,13 @@ type Options struct {
 	Stream, Shard string
 	// Kind selects the event types.
 	Kind Kind
-	// Stem begins the event types: "StpCapability" makes StpCapabilityAddedEvent. Defaults to the stream's name in
-	// upper camel case. It must not begin with "Eiffel".
+	// Stem begins the event types: "StpCapability" makes StpCapabilityAddedEvent. Defaults to the
+	// stream's name in upper camel case. It must not begin with "Eiffel".
 	Stem string
 	// Names replaces the type of an operation by a name of its own; two operations may share one.
 	Names map[Op]string
-	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps every column to its name
-	// in camel case; so does an empty Member.
+	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps
+	// every column to its name in camel case; so does an empty Member.
 	Fields []Field
 	// Domain is meta.source.domainId. Defaults to "bridge".
 	Domain string
@@ -82,36 +82,41 @@ type Event struct {
 	Type, Version string
 	// Op is what the event says.
 	Op Op
-	// Key is the entity key for people and partitioners: the key columns joined by '+'. It is not unique where a value
-	// holds a '+'.
+	// Key is the entity key as text, for people, partitioners and compaction: see AppendKeyText. It
+	// is as unique as Entity.
 	Key []byte
 	// Body is the JSON document.
 	Body []byte
-	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none or is gone.
+	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none
+	// or is gone.
 	Time time.Time
-	// FromClock says that meta.time is the clock given to Append because the row has no time of its own or is gone.
+	// FromClock says that meta.time is the clock given to Append because the row has no time of its
+	// own or is gone.
 	FromClock bool
 	// BadValues counts the values that were published as null because they could not be encoded.
 	BadValues int
-	// Entity is the injective encoding of the key columns: two rows are about the same entity exactly when it is equal.
+	// Entity is the injective encoding of the key columns: two rows are about the same entity
+	// exactly when it is equal.
 	Entity []byte
-	// State is the state hash: the first 16 bytes of a SHA-256 over the mapped columns without id, CREATED, MODIFIED
-	// and NULLs. It is zero where the row is gone.
-	State [16]byte
+	// Digest is the first 16 bytes of a SHA-256 over the mapped columns without id,
+	// CREATED, MODIFIED and NULLs. It is zero where the row is gone.
+	Digest [16]byte
 }
 
 // Row is what Append encodes.
 type Row struct {
-	source.Record
-	// Op is what the row means for its entity, where the caller knows: Modified for a row of a capability stream whose entity is
-	// there already. Empty means Added, or Published in a release stream. A row that says that it is deleted is Deleted in
-	// any case.
+	source.Row
+	// Op is what the row means for its entity, where the caller knows: Modified for a row of a
+	// capability stream whose entity is there already. Empty means Added, or Published in a release
+	// stream. A row that says that it is deleted is Deleted in any case.
 	Op Op
-	// State is what Sight has said of the row; zero when it was not asked.
+	// State is the Digest of the row; zero when none was made.
 	State [16]byte
-	// Read is the database's clock when the row was read; it becomes meta.time where the row has no time of its own.
+	// Read is the database's clock when the row was read; it becomes meta.time where the row has no
+	// time of its own.
 	Read time.Time
-	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not known. It goes into
-	// meta.id, so that a state that comes back is another fact, and becomes a PREVIOUS_VERSION link.
+	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not
+	// known. It goes into meta.id, so that a state that comes back is another fact, and becomes a
+	// PREVIOUS_VERSION link.
 	Predecessor string
 }

@@ -54,10 +54,10 @@ func (t *table) add(c cell) {
 // row returns the row under an id, which becomes the first value too.
 func (t *table) row(id uint64) event.Row {
 	t.values[0] = strconv.AppendUint(nil, id, 10)
-	return event.Row{Record: source.Record{ID: id, Values: t.values}, Read: readAt}
+	return event.Row{Row: source.Row{ID: id, Values: t.values}, Read: readAt}
 }
 
-// index returns the place of a column.
+// index returns the index of a column.
 func (t *table) index(name string) int {
 	for i, c := range t.columns.List {
 		if c.Name == name {

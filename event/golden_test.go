@@ -14,9 +14,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
-// golden is one event whose bytes are fixed by a file: whatever changes them changes what consumers have stored.
+// golden is one event whose bytes are fixed by a file: whatever changes them changes what consumers
+// have stored.
 type golden struct {
 	name    string
 	options event.Options
@@ -58,7 +59,8 @@ func goldens() []golden {
 
 func goldenFile(name string) string { return filepath.Join("testdata", name+".golden.json") }
 
-// event makes the golden's event anew; the id of the one before comes from that one's file.
+// event encodes the golden file's event; the ID of its predecessor is read from the predecessor's
+// file.
 func (g golden) event(t *testing.T) event.Event {
 	t.Helper()
 	row := g.table.row(g.id)
@@ -74,7 +76,7 @@ func (g golden) event(t *testing.T) event.Event {
 		return encode(t, g.options, g.table, row)
 	}
 	encoder := bind(t, g.options, g.table)
-	seen, err := encoder.Sight(row.Record)
+	seen, err := encoder.Digest(row.Row)
 	if err != nil {
 		t.Fatal(err)
 	}

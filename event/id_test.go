@@ -53,7 +53,8 @@ func TestIDsDifferWhereAnyPartDiffers(t *testing.T) {
 	}
 }
 
-// Two key columns whose texts join to the same bytes are the case that a careless encoding confuses.
+// Two key columns whose texts join to the same bytes are the case that a careless encoding
+// confuses.
 func TestEntitiesAreEqualExactlyWhenTheirKeysAre(t *testing.T) {
 	value := rapid.OneOf(
 		rapid.Just([]byte(nil)),

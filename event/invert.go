@@ -10,10 +10,12 @@ import (
 	"bridge/source"
 )
 
-// Invert returns the value of a column in its normal form that a member was made of. exact is false where the member does not
-// tell it: a JSON document has lost its blanks, a bit field its width. ok is false for a member that no such column makes.
+// Invert returns the value of a column in its normal form that a member was made of. exact is false
+// where the member does not tell it: a JSON document has lost its blanks, a bit field its width. ok
+// is false for a member that no such column makes.
 //
-// Numbers and texts are taken for one another, because a column may have changed its type since the event.
+// Numbers and texts are taken for one another, because a column may have changed its type since the
+// event.
 func Invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact, ok bool) {
 	if string(v) == "null" {
 		return nil, true, true
@@ -43,7 +45,8 @@ func Invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 	return text, true, true
 }
 
-// wallClock turns RFC 3339 in UTC into the wall clock of zone, with the digits of the fraction as they stand.
+// wallClock turns RFC 3339 in UTC into the wall clock of zone, with the digits of the fraction as
+// they stand.
 func wallClock(text []byte, zone *time.Location) ([]byte, bool) {
 	if zone == nil {
 		zone = time.UTC

@@ -9,7 +9,7 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// plain marks the ASCII bytes that stand in a JSON string as they are.
+// plain holds the ASCII bytes that stand in a JSON string as they are.
 var plain = func() (set [utf8.RuneSelf]bool) {
 	for b := range set {
 		set[b] = b >= ' ' && b != '"' && b != '\\'
@@ -17,8 +17,8 @@ var plain = func() (set [utf8.RuneSelf]bool) {
 	return set
 }()
 
-// appendString appends text as a JSON string, byte for byte as encoding/json writes it without HTML escaping, and reports
-// whether text is valid UTF-8. Where it is not, nothing is appended.
+// appendString appends text as a JSON string, byte for byte as encoding/json writes it without HTML
+// escaping, and reports whether text is valid UTF-8. Where it is not, nothing is appended.
 func appendString(dst, text []byte) ([]byte, bool) {
 	begin, start := len(dst), 0
 	dst = append(dst, '"')
@@ -52,13 +52,14 @@ func appendString(dst, text []byte) ([]byte, bool) {
 	return append(dst, '"'), true
 }
 
-// plainBytes returns how many of the eight bytes of w, the lowest first, are plain before one that is not.
+// plainBytes returns how many of the eight bytes of w, the lowest first, are plain before one that
+// is not.
 func plainBytes(w uint64) int {
 	const each = 0x0101010101010101
 	control := w - ' '*each
 	quote := w ^ '"'*each - each
 	backslash := w ^ '\\'*each - each
-	// A subtraction borrows only from bytes above one that is not plain: the lowest mark is true.
+	// A subtraction borrows only from bytes above one that is not plain: the lowest bit is right.
 	return bits.TrailingZeros64((w|control|quote|backslash)&(0x80*each)) / 8
 }
 
@@ -89,8 +90,8 @@ func appendBase64(dst, v []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendInteger appends decimal digits as a JSON number, without the zeros that a ZEROFILL column leads with, and reports
-// whether v is an integer. Where it is not, nothing is appended.
+// appendInteger appends decimal digits as a JSON number, without the zeros that a ZEROFILL column
+// leads with, and reports whether v is an integer. Where it is not, nothing is appended.
 func appendInteger(dst, v []byte) ([]byte, bool) {
 	digits := v
 	if len(digits) > 0 && digits[0] == '-' {

@@ -87,8 +87,8 @@ func TestKeyValuesRefusesWhatIsNoEntity(t *testing.T) {
 	})
 }
 
-// FuzzKeyValues proves that KeyValues takes exactly the bytes that Append writes: whatever it takes is written again byte for byte,
-// so that no two entities hold the same values.
+// FuzzKeyValues proves that KeyValues takes exactly the bytes that Append writes: whatever it takes
+// is written again byte for byte, so that no two entities hold the same values.
 func FuzzKeyValues(f *testing.F) {
 	f.Add(uint8(0), []byte("\x02a"))
 	f.Add(uint8(1), []byte("\x00\x01"))
@@ -107,8 +107,8 @@ func FuzzKeyValues(f *testing.F) {
 		if err != nil {
 			return
 		}
-		record := source.Record{Values: append([][]byte{[]byte("0")}, values...)}
-		seen, err := encoder.Sight(record)
+		record := source.Row{Values: append([][]byte{[]byte("0")}, values...)}
+		seen, err := encoder.Digest(record)
 		if err != nil {
 			t.Fatal(err)
 		}

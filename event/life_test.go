@@ -24,8 +24,8 @@ func lifeRow(value, deleted any) *table {
 	).key("k").deleted("deleted")
 }
 
-// tell publishes what a row says and fails unless it follows on the event before.
-func (l *life) tell(t *testing.T, op event.Op, rows *table, id uint64) event.Event {
+// publish publishes what a row says and fails unless it follows on the event before.
+func (l *life) publish(t *testing.T, op event.Op, rows *table, id uint64) event.Event {
 	t.Helper()
 	row := rows.row(id)
 	row.Op, row.Predecessor = op, l.previous(t)
@@ -83,11 +83,11 @@ func TestNoTwoFactsOfALifeShareAnID(t *testing.T) {
 			var ev event.Event
 			switch rapid.IntRange(0, 3).Draw(r, "what") {
 			case 0:
-				ev = lived.tell(t, event.Added, lifeRow(value, "0"), id)
+				ev = lived.publish(t, event.Added, lifeRow(value, "0"), id)
 			case 1:
-				ev = lived.tell(t, event.Modified, lifeRow(value, nil), id)
+				ev = lived.publish(t, event.Modified, lifeRow(value, nil), id)
 			case 2:
-				ev = lived.tell(t, "", lifeRow(value, "1"), id)
+				ev = lived.publish(t, "", lifeRow(value, "1"), id)
 			default:
 				if lived.last.ID == "" {
 					continue

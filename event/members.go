@@ -2,14 +2,14 @@ package event
 
 // Member is one member of data that is a column.
 type Member struct {
-	// Column is the column's place in source.Columns.List.
+	// Column is the column's index in source.Columns.List.
 	Column int
 	// Name is the member's name.
 	Name string
 }
 
-// Members returns the members that events have in data, in their order; those of the key alone, in the same order, for a
-// deleted event. It is empty until a Bind has succeeded.
+// Members returns the members that events have in data, in their order; those of the key alone, in
+// the same order, for a deleted event. It is empty until a Bind has succeeded.
 func (e *Encoder) Members(deleted bool) []Member {
 	if e.plan == nil {
 		return nil

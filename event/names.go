@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// memberName returns the member of a column without a name of its own: the words of the column's name in lower camel case
-// ("app_name" makes appName, "DataChange_CreatedTime" dataChangeCreatedTime, "URL_path" urlPath). A name without a
-// letter or digit stays as it is.
+// memberName returns the member of a column without a name of its own: the words of the column's
+// name in lower camel case ("app_name" makes appName, "DataChange_CreatedTime"
+// dataChangeCreatedTime, "URL_path" urlPath). A name without a letter or digit stays as it is.
 func memberName(column string) string {
 	list := words(column)
 	if len(list) == 0 {
@@ -30,8 +30,8 @@ func camel(words []string) string {
 	return b.String()
 }
 
-// words splits a name at everything that is no letter, mark or digit, and where the case of letters says that a word
-// begins. Digits belong to the word before them.
+// words splits a name at everything but letters and digits with their accents, and where the case
+// of letters says that a word begins. Digits belong to the word before them.
 func words(name string) []string {
 	var list []string
 	runes := []rune(name)
@@ -55,8 +55,9 @@ func words(name string) []string {
 	return list
 }
 
-// beginsWord reports whether the upper-case letter at i, which is not the first of the name, begins a word: after anything
-// but an upper-case letter ("appId", "v2Id"), or as the last upper-case one before a lower-case one ("URLPath").
+// beginsWord reports whether the upper-case letter at i, which is not the first of the name, begins
+// a word: after anything but an upper-case letter ("appId", "v2Id"), or as the last upper-case one
+// before a lower-case one ("URLPath").
 func beginsWord(runes []rune, i int) bool {
 	if !unicode.IsUpper(runes[i]) {
 		return false
@@ -64,11 +65,12 @@ func beginsWord(runes []rune, i int) bool {
 	return !unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])
 }
 
-// isIdentifier reports whether name may be an event type: an ASCII letter, then letters, digits and underscores.
+// isIdentifier reports whether name may be an event type: an ASCII letter, then letters, digits and
+// underscores.
 func isIdentifier(name string) bool {
 	for i, r := range name {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r != '_' && (r < '0' || r > '9')) {
+		alphabetic := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !alphabetic && (i == 0 || r != '_' && (r < '0' || r > '9')) {
 			return false
 		}
 	}

@@ -31,7 +31,7 @@ func (o Options) validate() error {
 	case Capability, Release:
 		faults = append(faults, o.typeFaults()...)
 	default:
-		faults = append(faults, fmt.Errorf("KIND: %q is no kind of stream: use %q or %q", o.Kind, Capability, Release))
+		faults = append(faults, fmt.Errorf("KIND: unknown kind %q: use %q or %q", o.Kind, Capability, Release))
 	}
 	switch o.BadValue {
 	case NullBad, StopOnBad:
@@ -46,7 +46,7 @@ func (o Options) textFaults() []error {
 	var faults []error
 	for _, text := range []struct{ name, value string }{
 		{"the stream's name", o.Stream}, {"the shard's name", o.Shard}, {"the name of the source", o.Source},
-		{"TABLE", o.Table}, {"BRIDGE_DOMAIN_ID", o.Domain},
+		{"TABLE", o.Table}, {"DOMAIN_ID", o.Domain},
 	} {
 		switch {
 		case text.value == "":
@@ -58,7 +58,8 @@ func (o Options) textFaults() []error {
 	return faults
 }
 
-// typeFaults checks the event types. The Eiffel protocol keeps types that begin with "Eiffel" for its own vocabulary.
+// typeFaults checks the event types. The Eiffel protocol keeps types that begin with "Eiffel" for
+// its own vocabulary.
 func (o Options) typeFaults() []error {
 	var faults []error
 	check := func(setting, name string) {
@@ -66,7 +67,7 @@ func (o Options) typeFaults() []error {
 		case hasEiffelPrefix(name):
 			faults = append(faults, fmt.Errorf("%s: %q begins with %q, which the Eiffel protocol keeps for its own events: choose another name", setting, name, "Eiffel"))
 		case !isIdentifier(name):
-			faults = append(faults, fmt.Errorf("%s: %q is no name of an event type: use letters, digits and underscores, a letter first", setting, name))
+			faults = append(faults, fmt.Errorf("%s: invalid event type %q: use letters, digits and underscores, a letter first", setting, name))
 		}
 	}
 	check("EVENT", o.Stem)

@@ -14,13 +14,13 @@ type plan struct {
 	columns *source.Columns
 	// members are the members of data in their order, keys those of a deleted event.
 	members, keys []member
-	// hashed are the columns of the state hash in the order of their names.
+	// hashed are the columns of the digest in the order of their names.
 	hashed []hashed
 }
 
 // member is one member of data.
 type member struct {
-	// index is the column's place in Record.Values.
+	// index is the column's index in Row.Values.
 	index  int
 	column source.Column
 	// text is the member's name, name the same as JSON with its colon.
@@ -28,7 +28,7 @@ type member struct {
 	name []byte
 }
 
-// hashed is one column of the state hash.
+// hashed is one column of the digest.
 type hashed struct {
 	index int
 	// name is the column's name led by its length.
@@ -99,7 +99,8 @@ func memberFaults(members []member) []error {
 	return faults
 }
 
-// keyFaults checks that a deleted event can say what was deleted. The id need not be a member: data.row has it.
+// keyFaults checks that a deleted event can say what was deleted. The id need not be a member:
+// data.row has it.
 func keyFaults(columns *source.Columns, members []member) []error {
 	var faults []error
 	for _, index := range columns.Key {
@@ -111,7 +112,8 @@ func keyFaults(columns *source.Columns, members []member) []error {
 	return faults
 }
 
-// hashedColumns returns the columns of the state hash: what says that a row was touched, not what it says, is left out.
+// hashedColumns returns the columns of the digest: what says that a row was touched, not what
+// it says, is left out.
 func hashedColumns(columns *source.Columns, members []member) []hashed {
 	var list []hashed
 	apart := []int{columns.ID, columns.Created, columns.Modified}

@@ -2,11 +2,9 @@ package event_test
 
 import (
 	"bytes"
-	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"math/big"
 	"net/url"
 	"regexp"
@@ -16,12 +14,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"bridge/event"
 	"bridge/source"
 )
 
-// This file writes an event a second time, simply and with encoding/json, for the encoder to be held against. It takes the
-// members' names and the operation from its caller.
+// This file writes an event a second time, simply and with encoding/json, for the encoder to be
+// held against. It takes the members' names and the operation from its caller.
 
 // object is a JSON object whose members keep their order.
 type object []member
@@ -214,9 +214,6 @@ func referenceEntity(columns *source.Columns, values [][]byte) []byte {
 
 func referenceID(o event.Options, columns *source.Columns, row event.Row, says told) string {
 	var name bytes.Buffer
-	for _, part := range []uint64{0x387ab9980f044ea2, 0x9706851a3360596f} {
-		name.Write(binary.BigEndian.AppendUint64(nil, part))
-	}
 	sized(&name, o.Stream)
 	sized(&name, o.Shard)
 	sized(&name, string(referenceEntity(columns, row.Values)))
@@ -224,10 +221,7 @@ func referenceID(o event.Options, columns *source.Columns, row event.Row, says t
 	sized(&name, string(says.op))
 	name.Write(says.state)
 	sized(&name, row.Predecessor)
-	id := sha1.Sum(name.Bytes())
-	id[6] = id[6]%16 + 5*16
-	id[8] = id[8]%64 + 128
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:16])
+	return uuid.NewSHA1(uuid.MustParse("387ab998-0f04-4ea2-9706-851a3360596f"), name.Bytes()).String()
 }
 
 func referenceState(columns *source.Columns, values [][]byte) []byte {
@@ -266,7 +260,7 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	if !bytes.Equal(ev.Entity, referenceEntity(columns, row.Values)) {
 		t.Errorf("entity %x differs", ev.Entity)
 	}
-	compareSight(t, encoder, row.Record, ev)
+	compareDigest(t, encoder, row.Row, ev)
 	compareKeyValues(t, encoder, columns, row.Values, ev.Entity)
 	if o.Kind != event.Capability {
 		return
@@ -295,19 +289,19 @@ func compareEvent(t *testing.T, ev event.Event, state []byte, want func() ([]byt
 	if !json.Valid(ev.Body) || !utf8.Valid(ev.Body) {
 		t.Errorf("no valid JSON: %q", ev.Body)
 	}
-	if !bytes.Equal(ev.State[:], state) {
-		t.Errorf("state hash %x differs", ev.State)
+	if !bytes.Equal(ev.Digest[:], state) {
+		t.Errorf("digest %x differs", ev.Digest)
 	}
 }
 
-// compareSight holds what the encoder sees in a row against the row's event.
-func compareSight(t *testing.T, encoder *event.Encoder, row source.Record, ev event.Event) {
+// compareDigest holds what the encoder sees in a row against the row's event.
+func compareDigest(t *testing.T, encoder *event.Encoder, row source.Row, ev event.Event) {
 	t.Helper()
-	seen, err := encoder.Sight(row)
+	seen, err := encoder.Digest(row)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(seen.Entity, ev.Entity) || seen.State != ev.State || seen.Deleted != (ev.Op == event.Deleted) {
+	if !bytes.Equal(seen.Entity, ev.Entity) || seen.Sum != ev.Digest || seen.Deleted != (ev.Op == event.Deleted) {
 		t.Errorf("seen %+v in the row of %+v", seen, ev)
 	}
 }

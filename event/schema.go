@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// schemas holds one JSON Schema (draft 2020-12) for each event type family and version, in the Eiffel protocol's layout.
+// schemas holds one JSON Schema (draft 2020-12) for each event type family and version, in the
+// Eiffel protocol's layout.
 //
 //go:embed schemas
 var schemas embed.FS
@@ -19,8 +20,9 @@ var families = map[Op]string{
 	Published: "ReleasePublished",
 }
 
-// Schema returns the JSON Schema of the events of an operation in the present Version. Since the names of types and of
-// the members that are columns are the user's, the schema fixes everything but those.
+// Schema returns the JSON Schema of the events of an operation in the present Version. Since the
+// names of types and of the members that are columns are the user's, the schema fixes everything
+// but those.
 func Schema(kind Kind, op Op) ([]byte, error) {
 	if !slices.Contains(opsOf(kind), op) {
 		return nil, fmt.Errorf("a %s stream has no operation %q: use %v", kind, op, opsOf(kind))

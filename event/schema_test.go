@@ -63,7 +63,7 @@ func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
 		{"no reason", `"reason":"TOMBSTONE",`, ``, event.Deleted, deleted},
 		{"a reason where nothing but the state changed", `"row":{`, `"reason":"ABSENT_IN_SNAPSHOT","row":{`, event.Modified, modified},
 		{"a link of another type", `PREVIOUS_VERSION`, `CAUSE`, event.Modified, modified},
-		{"a link to what is no id", `"target":"`, `"target":"x`, event.Modified, modified},
+		{"a link to an invalid ID", `"target":"`, `"target":"x`, event.Modified, modified},
 		{"two links", `"links":[`, `"links":[{"type":"PREVIOUS_VERSION","target":"` + earlier + `"},`, event.Deleted, absent},
 		{"no reason for a row that is gone", `"reason":"ABSENT_IN_SNAPSHOT",`, ``, event.Deleted, absent},
 		{"an unknown reason", `TOMBSTONE`, `LOST`, event.Deleted, deleted},

@@ -6,7 +6,8 @@ import (
 	"hash"
 )
 
-// stateHash makes the state hashes of one shard's rows. It reuses its memory and serves one goroutine.
+// stateHash makes the digests of one shard's rows. It reuses its memory and serves one
+// goroutine.
 type stateHash struct {
 	hash    hash.Hash
 	pending []byte
@@ -15,8 +16,9 @@ type stateHash struct {
 
 func newStateHash() *stateHash { return &stateHash{hash: sha256.New()} }
 
-// of returns the first 16 bytes of the SHA-256 over name and value of the columns that p hashes, each led by its length,
-// in the order of the names. A NULL is left out, so that a new column without values changes nothing.
+// of returns the first 16 bytes of the SHA-256 over name and value of the columns that p hashes,
+// each led by its length, in the order of the names. A NULL is left out, so that a new column
+// without values changes nothing.
 func (s *stateHash) of(p *plan, row [][]byte) [16]byte {
 	const flushBytes = 4 << 10
 	s.hash.Reset()

@@ -12,7 +12,7 @@ import (
 
 func stateOf(t *testing.T, o event.Options, rows *table) [16]byte {
 	t.Helper()
-	return encode(t, o, rows, rows.row(1)).State
+	return encode(t, o, rows, rows.row(1)).Digest
 }
 
 func TestTheStateDoesNotKnowTheOrderOfColumnsOrNULLs(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTheStateCoversWhatARowSaysAndNotThatItWasTouched(t *testing.T) {
 	})
 	t.Run("a REPLACE with the same values changes nothing", func(t *testing.T) {
 		replaced := rows("1", "n", "v", early, early)
-		if encode(t, options(), replaced, replaced.row(2)).State != base {
+		if encode(t, options(), replaced, replaced.row(2)).Digest != base {
 			t.Error("it does")
 		}
 	})

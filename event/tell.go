@@ -15,7 +15,8 @@ type Told struct {
 	// ID is its meta.id, Time its meta.time.
 	ID   [16]byte
 	Time time.Time
-	// Op is Deleted, Added where the entity is there, or Published. Added and Modified events are not told apart: they may share a type.
+	// Op is Deleted, Added where the entity is there, or Published. Added and Modified events are
+	// not told apart: they may share a type.
 	Op Op
 	// Absent says that a deleted event is that of a row that is gone.
 	Absent bool
@@ -24,7 +25,7 @@ type Told struct {
 	Row    uint64
 	// Predecessor is the event that it follows, zero where there is none.
 	Predecessor [16]byte
-	// State is the state hash, Exact says that it is known: the members make the event's meta.id.
+	// State is the digest, Exact says that it is known: the members make the event's meta.id.
 	State [16]byte
 	Exact bool
 }
@@ -46,9 +47,10 @@ type document struct {
 	Links []struct{ Target string }
 }
 
-// Tell reads an event that Append or AppendAbsent of an encoder of this shard made once, whatever has become of other columns than those of
-// the key. Its values share no memory with body. It fails for what is no such event, and where the key cannot be had: a key column of JSON or
-// bits, and a key value that was published as null because it was bad, do not show in the event.
+// Tell reads an event that Append or AppendAbsent of an encoder of this shard made once, whatever
+// has become of other columns than those of the key. Its values share no memory with body. It fails
+// for what is no such event, and where the key cannot be had: a key column of JSON or bits, and a
+// key value that was published as null because it was bad, do not show in the event.
 func (e *Encoder) Tell(body []byte) (Told, error) {
 	var d document
 	if e.plan == nil {
@@ -105,7 +107,8 @@ func (e *Encoder) tell(d *document) (t Told, err error) {
 	return t, nil
 }
 
-// opsNamed returns the operations whose events have a type, as far as they go with the reason that only deleted events have.
+// opsNamed returns the operations whose events have a type, as far as they go with the reason that
+// only deleted events have.
 func (e *Encoder) opsNamed(name string, reason bool) (named []Op) {
 	for _, op := range opsOf(e.options.Kind) {
 		if e.options.typeOf(op).name == name && (op == Deleted) == reason {
@@ -115,7 +118,8 @@ func (e *Encoder) opsNamed(name string, reason bool) (named []Op) {
 	return named
 }
 
-// valuesOf returns the values of a row as far as the members tell them; sure says that those of the key are what they were.
+// valuesOf returns the values of a row as far as the members tell them; sure says that those of the
+// key are what they were.
 func (e *Encoder) valuesOf(d *document, id uint64) (values [][]byte, sure bool, err error) {
 	columns, sure := e.plan.columns, true
 	values = make([][]byte, len(columns.List))
@@ -154,8 +158,8 @@ func (t *Told) prove(e *Encoder, values [][]byte, ops []Op) {
 	}
 }
 
-// Says reports whether the event told, of an entity that is there, says that the entity has this state, however little its members tell
-// of it. Of told it takes ID, Entity, Row and Predecessor.
+// Says reports whether the event told, of an entity that is there, says that the entity has this
+// state, however little its members tell of it. Of told it takes ID, Entity, Row and Predecessor.
 func (e *Encoder) Says(told Told, state [16]byte) bool {
 	f := fact{entity: told.Entity, row: told.Row, state: state, predecessor: FormatID(told.Predecessor)}
 	for _, f.op = range [...]Op{Added, Modified} {

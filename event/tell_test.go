@@ -51,7 +51,7 @@ func TestTellIsTheInverseOfAppend(t *testing.T) {
 	const link = "0192aaaa-0000-5000-8000-000000000001"
 	read := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	row := func(texts ...string) event.Row {
-		return event.Row{Record: source.Record{ID: 7, Values: values(texts...)}, Read: read, Predecessor: link}
+		return event.Row{Row: source.Row{ID: 7, Values: values(texts...)}, Read: read, Predecessor: link}
 	}
 	modified := row("7", "a+b", "2026-01-02 03:04:05.678", "on", "NULL", "0")
 	modified.Op = event.Modified
@@ -86,11 +86,11 @@ func TestTellIsTheInverseOfAppend(t *testing.T) {
 			if event.FormatID(told.ID) != ev.ID || told.Op != test.op || told.Absent || !bytes.Equal(told.Entity, ev.Entity) || told.Row != 7 || !told.Time.Equal(read) {
 				t.Errorf("got %+v of %s", told, ev.Body)
 			}
-			if got := e.Says(told, ev.State); got != (test.op == event.Added) || e.Says(told, [16]byte{1}) {
+			if got := e.Says(told, ev.Digest); got != (test.op == event.Added) || e.Says(told, [16]byte{1}) {
 				t.Errorf("it says its own state: %v", got)
 			}
-			if told.Exact != test.exact || told.Exact && told.State != ev.State {
-				t.Errorf("the state is %x (exact: %v), want %x", told.State, told.Exact, ev.State)
+			if told.Exact != test.exact || told.Exact && told.State != ev.Digest {
+				t.Errorf("the state is %x (exact: %v), want %x", told.State, told.Exact, ev.Digest)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestTellIsTheInverseOfAppend(t *testing.T) {
 
 func TestTellRefusesWhatDoesNotTellTheEntity(t *testing.T) {
 	e := tellEncoder(t, tellOptions(), tellColumns())
-	_, ev, err := e.Append(nil, event.Row{Record: source.Record{ID: 7, Values: values("7", "a", "2026-01-02 03:04:05.678", "on", "NULL", "0")}, Read: time.Unix(1, 0)})
+	_, ev, err := e.Append(nil, event.Row{Row: source.Row{ID: 7, Values: values("7", "a", "2026-01-02 03:04:05.678", "on", "NULL", "0")}, Read: time.Unix(1, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,8 @@ func TestTellRefusesWhatDoesNotTellTheEntity(t *testing.T) {
 	}
 }
 
-// FuzzTell feeds bytes of any kind: Tell never panics, and what it calls exact has the id of what it tells.
+// FuzzTell feeds bytes of any kind: Tell never panics, and what it calls exact has the id of what
+// it tells.
 func FuzzTell(f *testing.F) {
 	e, err := event.NewEncoder(tellOptions())
 	if err == nil {
@@ -153,7 +154,7 @@ func FuzzTell(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	_, ev, err := e.Append(nil, event.Row{Record: source.Record{ID: 7, Values: values("7", "a", "2026-01-02 03:04:05.678", "on", "NULL", "0")}, Read: time.Unix(1, 0)})
+	_, ev, err := e.Append(nil, event.Row{Row: source.Row{ID: 7, Values: values("7", "a", "2026-01-02 03:04:05.678", "on", "NULL", "0")}, Read: time.Unix(1, 0)})
 	if err != nil {
 		f.Fatal(err)
 	}

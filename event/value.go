@@ -11,7 +11,8 @@ import (
 	"bridge/source"
 )
 
-// maxDepth is how deep a JSON column may nest: encoding/json reads 10000 levels, two of which are the event's own.
+// maxDepth is how deep a JSON column may nest: encoding/json reads 10000 levels, two of which are
+// the event's own.
 const maxDepth = 9998
 
 // What is wrong with a bad value, in the words of a BadValueError.
@@ -24,7 +25,8 @@ const (
 	badTime    = "is a zero or impossible date"
 )
 
-// BadValueError says that a row holds a value that cannot be encoded, under StopOnBad. It does not quote the value.
+// BadValueError says that a row holds a value that cannot be encoded, under StopOnBad. It does not
+// quote the value.
 type BadValueError struct {
 	Table  string
 	Row    uint64
@@ -34,7 +36,7 @@ type BadValueError struct {
 }
 
 func (e *BadValueError) Error() string {
-	return fmt.Sprintf("column %q of row %d of table %s %s: correct the row, leave the column out of FIELDS, or set ON_BAD_VALUE=null to publish null in its place",
+	return fmt.Sprintf("column %q of row %d of table %s %s: correct the row, leave the column out of FIELDS, or set ON_BAD_VALUE=null to publish null instead",
 		e.Column, e.Row, e.Table, e.Fault)
 }
 
@@ -44,7 +46,8 @@ type values struct {
 	compact bytes.Buffer
 }
 
-// append appends v as JSON. Where it cannot be encoded it appends null and says what is wrong, else the fault is empty.
+// append appends v as JSON. Where it cannot be encoded it appends null and says what is wrong, else
+// the fault is empty.
 func (s *values) append(dst []byte, c *source.Column, v []byte) (out []byte, fault string) {
 	if v == nil {
 		return append(dst, "null"...), ""
@@ -110,7 +113,8 @@ func (s *values) appendTime(dst []byte, c *source.Column, v []byte) ([]byte, boo
 	return append(dst, 'Z', '"'), true
 }
 
-// appendClock appends v, a time of the column in UTC, as appendTime would: no calendar is needed for that.
+// appendClock appends v, a time of the column in UTC, as appendTime would: no calendar is needed
+// for that.
 func appendClock(dst []byte, c *source.Column, v []byte) []byte {
 	const day, second = len(time.DateOnly), len(time.DateTime)
 	dst = append(append(dst, '"'), v[:day]...)

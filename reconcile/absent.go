@@ -30,9 +30,9 @@ func (p *pass) manyCandidates() bool {
 	return len(p.candidates) >= MaxNominated || p.bytes >= candidateBytes
 }
 
-// lookForCandidates reads the candidates by key. Those that have a row are not gone: the scan comes, or came, past that row, or the
-// tail does. The others wait for the end of the scan.
-func (p *pass) lookForCandidates(ctx context.Context) error {
+// findCandidates reads the candidates by key. Those that have a row are not gone: the scan comes,
+// or came, past that row, or the tail does. The others wait for the end of the scan.
+func (p *pass) findCandidates(ctx context.Context) error {
 	missing, err := p.missing(ctx, p.candidates)
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func (p *pass) recount(ctx context.Context) error {
 	})
 }
 
-// tell logs that the guard has tripped: as an error when that is new.
-func (p *pass) tell() {
+// logGuard logs that the guard has tripped: as an error when that is new.
+func (p *pass) logGuard() {
 	switch {
 	case p.mode.DryRun:
 		p.log.Info("reconcile guard would trip", "why", p.guard)
@@ -95,7 +95,8 @@ func (p *pass) tell() {
 	}
 }
 
-// waitingFrom calls do with the entities that wait in the store, from the given number on, a nomination's worth at a time.
+// waitingFrom calls do with the entities that wait in the store, from the given number on, a
+// nomination's worth at a time.
 func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) error) error {
 	var entities [][]byte
 	for {
@@ -113,13 +114,13 @@ func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) e
 	}
 }
 
-// judgeAbsent nominates the entities that wait, if the guard lets them pass.
-func (p *pass) judgeAbsent(ctx context.Context) error {
+// nominateAbsent nominates the entities that wait, if the guard lets them pass.
+func (p *pass) nominateAbsent(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
 		return nil
 	}
 	// The server may have changed since the last page.
-	if err := p.look(ctx); err != nil {
+	if err := p.readServer(ctx); err != nil {
 		return err
 	}
 	p.same(p.page.Server)
@@ -133,7 +134,7 @@ func (p *pass) judgeAbsent(ctx context.Context) error {
 	// Invariant 5: no delete until a person agrees.
 	if p.guard != "" {
 		p.tripped = true
-		p.tell()
+		p.logGuard()
 		return nil
 	}
 	if p.mode.DryRun {
@@ -144,7 +145,7 @@ func (p *pass) judgeAbsent(ctx context.Context) error {
 		return nil
 	}
 	return p.waitingFrom(ctx, p.run.Judged, func(entities [][]byte) error {
-		if err := p.rows.judge(ctx, Nomination{Entities: entities}); err != nil {
+		if err := p.rows.nominateNow(ctx, Nomination{Entities: entities}); err != nil {
 			return err
 		}
 		p.run.Judged += uint64(len(entities))

@@ -11,8 +11,8 @@ import (
 	"bridge/reconcile"
 )
 
-// truncated returns a world of 30 entities whose table was truncated, and then tailed from its first row, of which there are so
-// many: with the names of the last entities, the highest first.
+// truncated returns a world of 30 entities whose table was truncated, and then tailed from its
+// first row, of which there are so many: with the names of the last entities, the highest first.
 func truncated(t *testing.T, rows int) *world {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 30)

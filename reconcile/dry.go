@@ -11,18 +11,18 @@ import (
 	"bridge/source"
 )
 
-// dryRun stands in for the owner: it reads what is nominated again and counts what the owner would publish. What the owner has in flight
-// it does not know of. It serves the goroutine of its pass.
+// dryRun stands in for the owner: it reads what is nominated again and counts what the owner would
+// publish. What the owner has in flight it does not know of. It serves the goroutine of its pass.
 type dryRun struct {
 	*pass
 	differences []Difference
-	sights      []drySight
+	seen        []dryRow
 	entities    [][]byte
 	known       []checkpoint.Known
 }
 
-type drySight struct {
-	event.Sight
+type dryRow struct {
+	event.Digest
 	row uint64
 }
 
@@ -32,14 +32,14 @@ func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, e
 		if err := d.read(ctx, source.Query{Ranges: ranges, Limit: d.opts.PageRows, MaxBytes: d.opts.PageBytes}, &d.page); err != nil {
 			return verdict, err
 		}
-		if err := d.judge(ctx, &verdict); err != nil {
+		if err := d.countPage(ctx, &verdict); err != nil {
 			return verdict, err
 		}
-		count := len(d.page.Records)
+		count := len(d.page.Rows)
 		if count == 0 || !d.page.More {
 			break
 		}
-		ranges = behind(ranges, d.page.Records[count-1].ID)
+		ranges = behind(ranges, d.page.Rows[count-1].ID)
 	}
 	return verdict, nil
 }
@@ -58,27 +58,27 @@ func behind(ranges []source.Range, last uint64) []source.Range {
 	return rest
 }
 
-// judge counts what the rows of the page are news of.
-func (d *dryRun) judge(ctx context.Context, verdict *Verdict) error {
+// countPage counts what the owner would publish for the rows of the page.
+func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	if d.opts.Kind == event.Release {
-		for i := range d.page.Records {
+		for i := range d.page.Rows {
 			verdict.Missed++
-			d.example(Difference{What: "missed", Row: d.page.Records[i].ID})
+			d.example(Difference{What: "missed", Row: d.page.Rows[i].ID})
 		}
 		return nil
 	}
-	d.sights, d.entities = d.sights[:0], d.entities[:0]
-	for i := range d.page.Records {
-		seen, err := sight(d.opts.Encoder, d.page.Columns, &d.page.Records[i])
+	d.seen, d.entities = d.seen[:0], d.entities[:0]
+	for i := range d.page.Rows {
+		seen, err := digest(d.opts.Encoder, d.page.Columns, &d.page.Rows[i])
 		if err != nil {
 			return err
 		}
 		seen.Entity = slices.Clone(seen.Entity)
-		d.sights = append(d.sights, drySight{seen, d.page.Records[i].ID})
+		d.seen = append(d.seen, dryRow{seen, d.page.Rows[i].ID})
 	}
-	slices.SortFunc(d.sights, func(a, b drySight) int { return bytes.Compare(a.Entity, b.Entity) })
-	for i := range d.sights {
-		d.entities = append(d.entities, d.sights[i].Entity)
+	slices.SortFunc(d.seen, func(a, b dryRow) int { return bytes.Compare(a.Entity, b.Entity) })
+	for i := range d.seen {
+		d.entities = append(d.entities, d.seen[i].Entity)
 	}
 	err := d.retry(ctx, "look up the view", func() (err error) {
 		d.known, err = d.opts.Store.Lookup(ctx, d.key(), d.entities, d.known[:0])
@@ -87,14 +87,14 @@ func (d *dryRun) judge(ctx context.Context, verdict *Verdict) error {
 	if err != nil {
 		return err
 	}
-	for i := range d.sights {
-		d.tell(verdict, &d.sights[i], d.known[i])
+	for i := range d.seen {
+		d.countRow(verdict, &d.seen[i], d.known[i])
 	}
 	return nil
 }
 
-// tell counts what one row is news of, as the owner decides it.
-func (d *dryRun) tell(verdict *Verdict, seen *drySight, known checkpoint.Known) {
+// countRow counts what the owner would publish for a row.
+func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known checkpoint.Known) {
 	var what string
 	switch {
 	case seen.Deleted && known.Fate == checkpoint.Tombstone:
@@ -105,7 +105,7 @@ func (d *dryRun) tell(verdict *Verdict, seen *drySight, known checkpoint.Known) 
 	case known.Fate != checkpoint.Live:
 		what = "added"
 		verdict.Added++
-	case known.State != seen.State:
+	case known.State != seen.Sum:
 		what = "modified"
 		verdict.Modified++
 	default:
@@ -129,16 +129,12 @@ func (d *dryRun) example(difference Difference) {
 	}
 }
 
-// name returns an entity as people read it.
+// name returns the key of an entity.
 func (d *dryRun) name(entity []byte) string {
-	values, err := d.opts.Encoder.KeyValues(entity, nil)
+	key, err := d.opts.Encoder.KeyText(entity)
 	if err != nil {
 		// A key of another number of columns.
 		return strings.ToValidUTF8(string(entity), "?")
 	}
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = strings.ToValidUTF8(string(v), "?")
-	}
-	return strings.Join(texts, "+")
+	return key
 }

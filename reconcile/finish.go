@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"bridge/event"
@@ -53,8 +54,9 @@ func (p *pass) forget(ctx context.Context) error {
 	}
 }
 
-// verify moves verified through to the clock of the run: all that was committed by then, a window aside, has been compared with what
-// was published, and the tail has come to where the table ended. A busy tail is given the time for that.
+// verify moves verified through to the clock of the run: all that was committed by then, a window
+// aside, has been compared with what was published, and the tail has come to where the table ended.
+// A busy tail is given the time for that.
 func (p *pass) verify(ctx context.Context) error {
 	if p.tripped || p.unjudged != "" {
 		return nil
@@ -65,6 +67,10 @@ func (p *pass) verify(ctx context.Context) error {
 	through := p.run.Clock.Add(-p.opts.Window)
 	if p.opts.Kind == event.Release {
 		through = through.Add(-sweepSlack)
+		// Ids alone do not tell whether a row is the one that was published.
+		if _, err := p.opts.Owner.Nominate(ctx, Nomination{Published: true}); err != nil {
+			return fmt.Errorf("compare the rows of %s that were published last: %w", p.opts.Shard, err)
+		}
 	}
 	if through.After(p.run.Verified) {
 		p.run.Verified = through
@@ -72,7 +78,8 @@ func (p *pass) verify(ctx context.Context) error {
 	return nil
 }
 
-// awaitTail waits until the tail has come to where the table ended when the pass began, for up to limit, and reports whether it has.
+// awaitTail waits until the tail has come to where the table ended when the pass began, for up to
+// limit, and reports whether it has.
 func (p *pass) awaitTail(ctx context.Context, limit time.Duration) (bool, error) {
 	for deadline := time.Now().Add(limit); ; {
 		reach, running := p.opts.Owner.Reach()

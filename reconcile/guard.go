@@ -7,7 +7,8 @@ import (
 
 // Guard decides whether suspiciously many entities are gone. It is pure.
 type Guard struct {
-	// MaxDeletes is the share of the live entities, in percent, that may be gone; 100 switches the guard off.
+	// MaxDeletes is the share of the live entities, in percent, that may be gone; 100 switches the
+	// guard off.
 	MaxDeletes float64
 	// Stream is named in the command that resolves it.
 	Stream string
@@ -45,8 +46,9 @@ func (g Guard) Check(f Found) string {
 		"If the rows were deleted on purpose: bridge reconcile --allow-deletes %s", f.Gone, f.Live, percent(share), why, g.Stream)
 }
 
-// Beyond reports whether the guard will trip whatever the rest of the view brings, when the table has been read to its end: every
-// further entity has no row, save those that up to room rows may hold.
+// Beyond reports whether the guard will trip whatever the rest of the view brings, when the table
+// has been read to its end: every further entity has no row, save those that up to room rows may
+// hold.
 func (g Guard) Beyond(f Found, room uint64) bool {
 	if f.Gone <= room {
 		return false

@@ -70,14 +70,15 @@ func TestGuardBeyond(t *testing.T) {
 	}
 }
 
-// Fifty and 2500 rows: below and above what the guard lets pass whatever their share, and more than one nomination.
+// Fifty and 2500 rows: below and above what the guard lets pass whatever their share, and more than
+// one nomination.
 func TestGuardHoldsDeletesBack(t *testing.T) {
 	events := []struct {
 		name   string
 		happen func(w *world)
 	}{
 		{"the table is truncated", func(w *world) { w.table.Truncate() }},
-		{"the table is truncated and filled anew", func(w *world) {
+		{"the table is truncated and filled again", func(w *world) {
 			w.table.Truncate()
 			w.table.InsertAt(1, "new1", "1", "0")
 			w.table.InsertAt(2, "new2", "1", "0")

@@ -11,7 +11,8 @@ import (
 	"bridge/reconcile"
 )
 
-// endless is a store whose view has many live entities, made up when they are asked for, and which counts what it is given to keep.
+// endless is a store whose view has many live entities, made up when they are asked for, and which
+// counts what it is given to keep.
 type endless struct {
 	reconcile.Store
 	rows, absent uint64

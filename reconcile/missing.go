@@ -11,8 +11,8 @@ import (
 	"bridge/source"
 )
 
-// missing returns those of entities, which it puts into order, that have no row in the shard nor in another of the stream. They lie
-// in entities.
+// missing returns those of entities, which it puts into order, that have no row in the shard nor in
+// another of the stream. They lie in entities.
 func (p *pass) missing(ctx context.Context, entities []checkpoint.Entity) ([]checkpoint.Entity, error) {
 	if len(entities) == 0 {
 		return nil, nil
@@ -44,8 +44,9 @@ func (p *pass) own() keyReader {
 	return keyReader{Sibling: Sibling{Source: p.opts.Source, Encoder: p.opts.Encoder}, own: true}
 }
 
-// without returns those of entities, which are in order, that have no row in a shard: byte for byte. A page that does not hold all of
-// their rows says nothing about absence, so fewer are asked for.
+// without returns those of entities, which are in order, that have no row in a shard: byte for
+// byte. A page that does not hold all of their rows says nothing about absence, so fewer are asked
+// for.
 func (p *pass) without(ctx context.Context, in keyReader, entities []checkpoint.Entity) ([]checkpoint.Entity, error) {
 	var rest []checkpoint.Entity
 	for len(entities) > 0 {
@@ -71,7 +72,8 @@ func (p *pass) without(ctx context.Context, in keyReader, entities []checkpoint.
 	return rest, nil
 }
 
-// present reads entities, which are in order, by key and reports which have a row; whole says that all of their rows were read.
+// present reads entities, which are in order, by key and reports which have a row; whole says that
+// all of their rows were read.
 func (p *pass) present(ctx context.Context, in keyReader, entities []checkpoint.Entity) (found []bool, whole bool, err error) {
 	keys := make([][][]byte, len(entities))
 	for i := range entities {
@@ -89,12 +91,12 @@ func (p *pass) present(ctx context.Context, in keyReader, entities []checkpoint.
 		return nil, false, err
 	}
 	found = make([]bool, len(entities))
-	for i := range p.page.Records {
-		seen, err := sight(in.Encoder, p.page.Columns, &p.page.Records[i])
+	for i := range p.page.Rows {
+		seen, err := digest(in.Encoder, p.page.Columns, &p.page.Rows[i])
 		if err != nil {
 			return nil, false, err
 		}
-		at, ok := slices.BinarySearchFunc(entities, seen, func(e checkpoint.Entity, s event.Sight) int {
+		at, ok := slices.BinarySearchFunc(entities, seen, func(e checkpoint.Entity, s event.Digest) int {
 			return bytes.Compare(e.Entity, s.Entity)
 		})
 		if ok {

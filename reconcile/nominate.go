@@ -5,14 +5,17 @@ import (
 	"errors"
 	"time"
 
+	"bridge/internal/panics"
 	"bridge/source"
 )
 
-// nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It serves one goroutine.
+// nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It
+// serves one goroutine.
 type nominator struct {
 	owner Owner
-	// patience is how long a nomination may take: while the bus is away the other shards of the database are to have their turn.
-	patience time.Duration
+	// timeout bounds a nomination, so that the other shards of the database have their turn while
+	// the bus is away.
+	timeout time.Duration
 	// alone has nominations run in the caller's goroutine.
 	alone bool
 	// count is told what came of each nomination.
@@ -49,13 +52,17 @@ func (n *nominator) send(ctx context.Context) error {
 	// Invariant 7: the owner has one list of rows while the other is filled.
 	n.ranges, n.spare, n.ids = n.spare[:0], n.ranges, 0
 	if n.alone {
-		return n.judge(ctx, named)
+		return n.nominateNow(ctx, named)
 	}
 	flying := make(chan outcome, 1)
 	n.flying = flying
 	go func() {
-		verdict, err := n.nominate(ctx, named)
-		flying <- outcome{verdict, err}
+		var o outcome
+		o.err = panics.Guard(func() (err error) {
+			o.verdict, err = n.nominate(ctx, named)
+			return err
+		})
+		flying <- o
 	}()
 	return nil
 }
@@ -71,25 +78,25 @@ func (n *nominator) wait() error {
 	return o.err
 }
 
-// settle nominates what was gathered and blocks until that has been judged.
-func (n *nominator) settle(ctx context.Context) error {
+// flush nominates the gathered rows and blocks until the owner has decided.
+func (n *nominator) flush(ctx context.Context) error {
 	if err := n.send(ctx); err != nil {
 		return err
 	}
 	return n.wait()
 }
 
-// judge makes a nomination and blocks until it has been judged.
-func (n *nominator) judge(ctx context.Context, named Nomination) error {
+// nominateNow makes a nomination and blocks until the owner has decided.
+func (n *nominator) nominateNow(ctx context.Context, named Nomination) error {
 	verdict, err := n.nominate(ctx, named)
 	n.count(verdict)
 	return err
 }
 
 func (n *nominator) nominate(ctx context.Context, named Nomination) (Verdict, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, n.patience, errImpatient)
+	ctx, cancel := context.WithTimeoutCause(ctx, n.timeout, errTimeout)
 	defer cancel()
 	return n.owner.Nominate(ctx, named)
 }
 
-var errImpatient = errors.New("what differs could not be published for long: is the bus away?")
+var errTimeout = errors.New("what differs could not be published for long: is the bus away?")

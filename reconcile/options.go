@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -29,26 +30,32 @@ type Options struct {
 	// Owner judges and publishes what is nominated. A dry run only asks for its reach.
 	Owner Owner
 
-	// Siblings opens readers of the other shards of the stream, for this Reconciler alone: an entity that has a row there is not
-	// gone. It is called once, when something is missing. Nil means that there are none.
+	// Siblings opens readers of the other shards of the stream, for this Reconciler alone: an
+	// entity that has a row there is not gone. It is called once, when something is missing. Nil
+	// means that there are none.
 	Siblings func() []Sibling
-	// Window is the stability window: a row that its CREATED says is younger is not judged, unless the view knows it.
+	// Window is the stability window: a row that its CREATED says is younger is not judged, unless
+	// the view knows it.
 	Window time.Duration
 	// Zone is the zone of a CREATED without one. Defaults to UTC.
 	Zone *time.Location
-	// MaxDeletes is the share of the live entities, in percent, that may be gone before the guard trips; 100 switches it off.
+	// MaxDeletes is the share of the live entities, in percent, that may be gone before the guard
+	// trips; 100 switches it off.
 	MaxDeletes float64
 	// Rate bounds the rows read a second. Defaults to no bound.
 	Rate int64
 	// PageRows and PageBytes bound one page; two are in memory. Default to 2500 and 1 MiB.
 	PageRows, PageBytes int
-	// SaveEvery is how often the progress is saved, after every page where it is negative. Defaults to 2 s.
+	// SaveEvery is how often the progress is saved, after every page where it is negative. Defaults
+	// to 2 s.
 	SaveEvery time.Duration
-	// Patience is how long a source or a store may go on failing before the run is given up, to be resumed later. Defaults to 5
-	// minutes.
-	Patience time.Duration
+	// RetryLimit is how long a source or a store may fail before the run is given up, to be resumed
+	// later. Defaults to 5 minutes.
+	RetryLimit time.Duration
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
+	// Text returns what a report says of an error. Defaults to its Error.
+	Text func(error) string
 }
 
 // Sibling reads another shard of the same stream by key.
@@ -66,38 +73,35 @@ type Mode struct {
 }
 
 const (
-	// minViewRows and maxViewRows are how many entries of the view are read at once, whose entities take about viewBytes at most.
+	// minViewRows and maxViewRows are how many entries of the view are read at once, whose entities
+	// take about viewBytes at most.
 	minViewRows, maxViewRows = 200, 10_000
 	viewBytes                = 2 << 20
 	// candidateBytes bounds the entities that are looked for by key together.
 	candidateBytes = 1 << 20
-	// keptGone is how long an entity that is gone is remembered, so that it follows on its past if it comes back.
+	// keptGone is how long an entity that is gone is remembered, so that it follows on its past if
+	// it comes back.
 	keptGone = 7 * 24 * time.Hour
 	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
 	allowedFor = time.Hour
-	// forgetSlice is how many entries of a view are searched at once for those that are gone for longer.
+	// forgetSlice is how many entries of a view are searched at once for those that are gone for
+	// longer.
 	forgetSlice = 5000
 )
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.PageRows, 2500)
-	setDefault(&o.PageBytes, 1<<20)
-	setDefault(&o.SaveEvery, 2*time.Second)
-	setDefault(&o.Patience, 5*time.Minute)
-	setDefault(&o.Zone, time.UTC)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
+	o.PageRows = cmp.Or(o.PageRows, 2500)
+	o.PageBytes = cmp.Or(o.PageBytes, 1<<20)
+	o.SaveEvery = cmp.Or(o.SaveEvery, 2*time.Second)
+	o.RetryLimit = cmp.Or(o.RetryLimit, 5*time.Minute)
+	o.Zone = cmp.Or(o.Zone, time.UTC)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Text == nil {
+		o.Text = error.Error
 	}
 	if o.Rate > 0 {
 		// Several pages a second, so that the rate is even.
 		o.PageRows = int(max(1, min(int64(o.PageRows), o.Rate/4)))
 	}
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

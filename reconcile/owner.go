@@ -6,14 +6,18 @@ import (
 	"bridge/source"
 )
 
-// Nomination names what may differ from what was published. It proves nothing: the owner reads it again.
+// Nomination names what may differ from what was published. It proves nothing: the owner reads it
+// again.
 type Nomination struct {
-	// Rows are ids of rows that are new to the view, or whose state differs from it: ascending and disjoint, at most MaxNominated
-	// ids in all.
+	// Rows are ids of rows that are new to the view, or whose state differs from it: ascending and
+	// disjoint, at most MaxNominated ids in all.
 	Rows []source.Range
-	// Entities are entities that the view knows and the scan did not find, in the encoding of event.Event.Entity: at
-	// most MaxNominated.
+	// Entities are entities that the view knows and the scan did not find, in the encoding of
+	// event.Event.Entity: at most MaxNominated.
 	Entities [][]byte
+	// Published has the rows that were published last be compared with the table: where their ids
+	// are used again, the shard stops.
+	Published bool
 }
 
 // MaxNominated bounds one nomination.
@@ -36,9 +40,10 @@ func (c *Verdict) Add(v Verdict) {
 
 // Owner is the one that publishes a shard.
 type Owner interface {
-	// Nominate blocks until the owner has read what n names, published what differs and saved that. An error says that the shard
-	// stopped or ctx ended: any part of n may have been published.
+	// Nominate blocks until the owner has read what n names, published what differs and saved that.
+	// An error says that the shard stopped or ctx ended: any part of n may have been published.
 	Nominate(ctx context.Context, n Nomination) (Verdict, error)
-	// Reach returns the position of the shard, up to which a scan may judge; false while the shard does not run.
+	// Reach returns the position of the shard, up to which a scan may judge; false while the shard
+	// does not run.
 	Reach() (position uint64, ok bool)
 }

@@ -23,20 +23,24 @@ type pass struct {
 	unjudged string
 	// highest is the highest id of the table when the pass began, top when it was read last.
 	highest, top uint64
-	// reached is the id up to which table and view have been compared, saved when that was last saved.
+	// reached is the id up to which table and view have been compared, saved when that was last
+	// saved.
 	reached uint64
 	saved   time.Time
-	// began is where this pass began, base the id before the first row of the table, as far as is known.
+	// began is where this pass began, base the id before the first row of the table, as far as is
+	// known.
 	began, base uint64
 	// spent says that the table has been read to the bound.
 	spent bool
 
 	rows nominator
 	view viewCursor
-	// candidates are live and soft-deleted entities without a row under the id that the view knows, to be looked for by key.
+	// candidates are live and soft-deleted entities without a row under the id that the view knows,
+	// to be looked for by key.
 	candidates []checkpoint.Entity
 	bytes      int
-	// waiting are those that were not found and are not saved yet; gone counts the live ones of the run.
+	// waiting are those that were not found and are not saved yet; gone counts the live ones of the
+	// run.
 	waiting [][]byte
 	gone    uint64
 	// beyond says that the guard trips whatever the rest of the view brings.
@@ -59,7 +63,7 @@ func (p *pass) begin(ctx context.Context) error {
 	if _, running := p.opts.Owner.Reach(); !running {
 		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
 	}
-	if err := p.look(ctx); err != nil {
+	if err := p.readServer(ctx); err != nil {
 		return err
 	}
 	p.highest = p.page.MaxID
@@ -70,7 +74,8 @@ func (p *pass) begin(ctx context.Context) error {
 	p.newDay = !last.Started.IsZero() && last.Started.YearDay() != time.Now().UTC().YearDay()
 	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	if p.resumed {
-		// Invariant 5: who agreed to what was seen then has not agreed to whatever is seen much later.
+		// Invariant 5: who agreed to what was seen then has not agreed to whatever is seen much
+		// later.
 		last.Allowed = p.mode.AllowDeletes || last.Allowed && time.Since(last.Started) < allowedFor
 		last.Bound = min(last.Bound, reach)
 		p.run = last
@@ -87,7 +92,7 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.began, p.reached, p.saved, p.top = p.run.After, p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
-	p.rows = nominator{owner: p.opts.Owner, patience: p.opts.Patience, count: p.count}
+	p.rows = nominator{owner: p.opts.Owner, timeout: p.opts.RetryLimit, count: p.count}
 	if p.mode.DryRun {
 		p.dry.pass = p
 		p.rows.owner, p.rows.alone = &p.dry, true
@@ -95,18 +100,19 @@ func (p *pass) begin(ctx context.Context) error {
 	if err := p.recount(ctx); err != nil {
 		return err
 	}
-	if !p.resumed && len(p.page.Records) > 0 {
-		p.base = p.page.Records[0].ID - 1
+	if !p.resumed && len(p.page.Rows) > 0 {
+		p.base = p.page.Rows[0].ID - 1
 	}
 	p.tracker.progress(p)
 	return p.save(ctx)
 }
 
-// bound returns the highest id that is judged: what the tail has passed. A run that may publish deletes gives the tail the time to
-// read a table whose ids began anew, so that little has to be looked for by key.
+// bound returns the highest id that is judged: what the tail has passed. A run that may publish
+// deletes gives the tail the time to read a table whose ids began again, so that little has to be
+// looked for by key.
 func (p *pass) bound(ctx context.Context) (uint64, error) {
 	if p.mode.AllowDeletes && !p.mode.DryRun {
-		if _, err := p.awaitTail(ctx, p.opts.Patience); err != nil {
+		if _, err := p.awaitTail(ctx, p.opts.RetryLimit); err != nil {
 			return 0, err
 		}
 	}
@@ -117,8 +123,9 @@ func (p *pass) bound(ctx context.Context) (uint64, error) {
 	return reach, nil
 }
 
-// look reads a row for the clock, the server and the highest id, and asks whether absence may be judged there.
-func (p *pass) look(ctx context.Context) error {
+// readServer reads a row for the clock, the server and the highest id, and asks whether absence may
+// be judged there.
+func (p *pass) readServer(ctx context.Context) error {
 	if err := p.read(ctx, source.Query{Limit: 1, MaxBytes: 1}, &p.page); err != nil {
 		return err
 	}
@@ -129,7 +136,7 @@ func (p *pass) look(ctx context.Context) error {
 		return err
 	}
 	var traits source.Traits
-	err := p.ask(ctx, "ask about "+p.opts.Shard, func() (err error) {
+	err := p.query(ctx, "ask about "+p.opts.Shard, func() (err error) {
 		traits, err = p.opts.Source.Traits(ctx)
 		return err
 	})
@@ -139,7 +146,8 @@ func (p *pass) look(ctx context.Context) error {
 	return err
 }
 
-// same notes which server answered. Invariant 5: what one server has not and another has is no absence.
+// same notes which server answered. Invariant 5: what one server has not and another has is no
+// absence.
 func (p *pass) same(server string) {
 	if server == p.run.Server {
 		return
@@ -160,12 +168,13 @@ func (p *pass) count(v Verdict) {
 	p.tracker.count(v, p.mode)
 }
 
-// settle has everything judged that was noted up to reached, and saves how far the run has come.
-func (p *pass) settle(ctx context.Context) error {
-	if err := p.rows.settle(ctx); err != nil {
+// commit has the owner decide about everything gathered up to reached, and saves how far the run
+// has come.
+func (p *pass) commit(ctx context.Context) error {
+	if err := p.rows.flush(ctx); err != nil {
 		return err
 	}
-	if err := p.lookForCandidates(ctx); err != nil {
+	if err := p.findCandidates(ctx); err != nil {
 		return err
 	}
 	p.tracker.progress(p)

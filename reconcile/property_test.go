@@ -11,10 +11,12 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/testall"
 	"bridge/reconcile"
 )
 
-// writer changes a table at random, knows what it holds, and tells the world which entities it takes away.
+// writer changes a table at random, knows what it holds, and tells the world which entities it
+// takes away.
 type writer struct {
 	w    *world
 	mu   sync.Mutex
@@ -63,7 +65,7 @@ func (c *writer) change() {
 			c.rows[name] = c.w.table.Insert(name, c.value(), "0")
 		}
 	case 8:
-		// The key changes, in its letter case too; the row stays.
+		// The key changes, in its case too; the row stays.
 		c.w.touch(name)
 		delete(c.rows, name)
 		c.next++
@@ -97,10 +99,7 @@ func (c *writer) old() {
 }
 
 func TestFoldOfTheBusIsTheTable(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
-	}
+	seeds := testall.Pick(uint64(15), 60)
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) { testFold(t, seed) })
 		if t.Failed() {
@@ -109,7 +108,8 @@ func TestFoldOfTheBusIsTheTable(t *testing.T) {
 	}
 }
 
-// testFold has runs go on while the table changes at every read, some of them cut short, and one at the end.
+// testFold has runs go on while the table changes at every read, some of them cut short, and one at
+// the end.
 func testFold(t *testing.T, seed uint64) {
 	t.Helper()
 	w := newWorld(t, event.Capability)
@@ -166,7 +166,8 @@ func testFold(t *testing.T, seed uint64) {
 	}
 }
 
-// checkOrder complains about events that no life of an entity can have: a second birth, or a change or an end of what is not there.
+// checkOrder complains about events that no life of an entity can have: a second birth, or a change
+// or an end of what is not there.
 func checkOrder(t *testing.T, w *world) {
 	t.Helper()
 	born := make(map[string]bool)

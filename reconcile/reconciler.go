@@ -8,6 +8,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/outage"
+	"bridge/internal/panics"
 	"bridge/source"
 )
 
@@ -36,22 +37,27 @@ func (r *Reconciler) key() checkpoint.Key {
 	return checkpoint.Key{Stream: r.opts.Stream, Shard: r.opts.Shard}
 }
 
-// Run reconciles the shard once, or finishes the run on record that was cut short; a dry run does neither. It blocks until
-// everything that differs has been judged, published and saved. An error says that the run was cut short: it can be resumed, and the
-// report tells how far it came.
+// Run reconciles the shard once, or finishes the run on record that was cut short; a dry run does
+// neither. It blocks until everything that differs has been judged, published and saved. An error
+// says that the run was cut short: it can be resumed, and the report tells how far it came.
 //
 // A guard that trips is no error: Report.Guard says so.
 func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 	r.tracker.begin(mode)
 	p := &pass{Reconciler: r, mode: mode}
-	err := p.reconcile(ctx)
+	err := panics.Guard(func() error { return p.reconcile(ctx) })
 	report := p.reported(err)
+	if err != nil {
+		report.Error = r.opts.Text(err)
+	}
 	r.tracker.end(report, p.run, err)
 	switch {
+	case panics.Is(err):
+		r.log.Error("reconcile panicked", panics.LogArgs(err)...)
 	case err == nil && (report.Verdict != Verdict{} || report.Resumed || report.Guard != ""):
-		r.log.Info("reconcile ended", "dryRun", mode.DryRun, "report", report)
+		r.log.Info("reconcile ended", "dry_run", mode.DryRun, "report", report)
 	case err == nil:
-		r.log.Debug("reconcile ended", "dryRun", mode.DryRun, "report", report)
+		r.log.Debug("reconcile ended", "dry_run", mode.DryRun, "report", report)
 	}
 	return report, err
 }
@@ -79,11 +85,11 @@ func (r *Reconciler) lastRun(ctx context.Context) (run checkpoint.Run, err error
 
 // read reads a page, waiting for a source that is away.
 func (r *Reconciler) read(ctx context.Context, q source.Query, page *source.Page) error {
-	return r.ask(ctx, "read "+r.opts.Shard, func() error { return r.opts.Source.Read(ctx, q, page) })
+	return r.query(ctx, "read "+r.opts.Shard, func() error { return r.opts.Source.Read(ctx, q, page) })
 }
 
-// ask uses the source, waiting for one that is away.
-func (r *Reconciler) ask(ctx context.Context, what string, try func() error) error {
+// query uses the source, retrying while it is away.
+func (r *Reconciler) query(ctx context.Context, what string, try func() error) error {
 	return r.retry(ctx, what, func() error {
 		select {
 		case r.reading <- struct{}{}:
@@ -107,7 +113,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if err := compare(ctx); err != nil {
 		return err
 	}
-	if err := p.judgeAbsent(ctx); err != nil {
+	if err := p.nominateAbsent(ctx); err != nil {
 		return err
 	}
 	return p.finish(ctx)

@@ -4,65 +4,142 @@ import (
 	"context"
 	"time"
 
+	"bridge/checkpoint"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 const (
-	// givenUpAtOnce is how many ranges of given-up ids are looked at together.
-	givenUpAtOnce = 200
-	// sweepSlack is how long a row of a release stream may take from its commit until the sweep over cold gaps has found it.
+	// partsAtOnce and givenUpAtOnce are how many parts of a gap ledger, and how many ranges that an
+	// earlier version gave up, are in memory together.
+	partsAtOnce, givenUpAtOnce = 8, 1000
+	// idRangesAtOnce and idsAtOnce bound one read of ids. Between its ranges lie more than nearIDs
+	// ids that were published: fewer are read with them.
+	idRangesAtOnce, idsAtOnce, nearIDs = 200, 10_000, 256
+	// sweepSlack is how long a row of a release stream may take from its commit until the sweep
+	// over cold gaps has found it.
 	sweepSlack = 2 * time.Minute
 )
 
-// release looks for rows under ids that the ledger gave up: they are all that a release stream can have missed. Rows that are
-// gone are no event.
+// release passes once over the ids of the table, beside those that were not published and are no
+// longer polled: rows under them are all that a release stream can have missed. It skips stretches
+// of which everything was published. Rows that are gone are no event.
 func (p *pass) release(ctx context.Context) error {
 	var (
-		ranges []source.Range
-		ids    source.IDs
-		speed  = pace{rate: p.opts.Rate}
+		unpolled = unpolled{pass: p}
+		ids      source.IDs
+		limiter  = p.opts.newLimiter()
 	)
 	defer func() {
-		// A nomination in flight ends by itself or with ctx; an error that ends the run is told already.
+		// A nomination in flight ends by itself or with ctx; an error that ends the run is told
+		// already.
 		_ = p.rows.wait()
 	}()
 	for p.reached < p.run.Bound {
-		err := p.retry(ctx, "read the ids that were given up", func() (err error) {
-			ranges, err = p.opts.Store.GivenUp(ctx, p.key(), p.reached+1, givenUpAtOnce, ranges[:0])
-			return err
-		})
+		through, err := unpolled.read(ctx, p.reached+1)
 		if err != nil {
 			return err
 		}
-		through := p.run.Bound
-		if len(ranges) == givenUpAtOnce {
-			through = min(through, ranges[len(ranges)-1].Last)
-		}
-		ranges = between(ranges, p.reached, through)
-		if err := p.lookForIDs(ctx, ranges, through, &ids); err != nil {
+		if err := p.compareIDs(ctx, unpolled.ranges, through, &ids); err != nil {
 			return err
 		}
-		speed.took(len(ids.List))
 		p.tracker.progress(p)
 		if p.due() {
-			if err := p.settle(ctx); err != nil {
+			if err := p.commit(ctx); err != nil {
 				return err
 			}
 		}
-		if err := speed.wait(ctx); err != nil {
+		if err := limiter.wait(ctx, len(ids.List)); err != nil {
 			return err
 		}
 	}
-	return p.settle(ctx)
+	return p.commit(ctx)
 }
 
-// lookForIDs nominates the rows that exist in ranges, and moves reached to through, or to the last id that was read where there
-// are too many.
-func (p *pass) lookForIDs(ctx context.Context, ranges []source.Range, through uint64, ids *source.IDs) error {
+// unpolled reads which ids were not published and are no longer polled, a few parts of the ledger
+// at once. Invariant 7: it takes the same memory however many they are.
+type unpolled struct {
+	*pass
+	parts  []ledger.Chunk
+	ranges []source.Range
+}
+
+// read reads the ranges of such ids from an id on, and returns through which id they are all there,
+// at most the bound of the run.
+func (u *unpolled) read(ctx context.Context, from uint64) (through uint64, err error) {
+	u.ranges, through = u.ranges[:0], u.run.Bound
+	if through, err = u.readParts(ctx, from, through); err != nil {
+		return 0, err
+	}
+	if through, err = u.readGivenUp(ctx, from, through); err != nil {
+		return 0, err
+	}
+	u.ranges = between(checkpoint.Union(u.ranges...), from-1, through)
+	return through, nil
+}
+
+// readParts adds what the ledger says.
+func (u *unpolled) readParts(ctx context.Context, from, through uint64) (uint64, error) {
+	err := u.retry(ctx, "read the gap ledger", func() (err error) {
+		if u.parts, err = u.opts.Store.LedgerParts(ctx, u.key(), 0, 1, u.parts[:0]); err != nil || len(u.parts) == 0 {
+			return err
+		}
+		u.parts, err = u.opts.Store.LedgerParts(ctx, u.key(), from, partsAtOnce, u.parts)
+		return err
+	})
+	if err != nil || len(u.parts) == 0 {
+		return through, err
+	}
+	saved, err := ledger.ReadSaved(u.parts[0].Bytes)
+	if err != nil {
+		return 0, err
+	}
+	parts := u.parts[1:]
+	if n := len(parts); n == partsAtOnce {
+		// What lies between this part and the next one is not known.
+		through, parts = min(through, parts[n-1].Key-1), parts[:n-1]
+	}
+	u.ranges = saved.Wide(u.ranges)
+	for _, part := range parts {
+		if part.Key == 0 {
+			continue
+		}
+		if u.ranges, err = saved.Unpolled(u.ranges, part); err != nil {
+			return 0, err
+		}
+	}
+	return through, nil
+}
+
+// readGivenUp adds what an earlier version gave up.
+func (u *unpolled) readGivenUp(ctx context.Context, from, through uint64) (uint64, error) {
+	before := len(u.ranges)
+	err := u.retry(ctx, "read the ids that were given up", func() (err error) {
+		u.ranges, err = u.opts.Store.GivenUp(ctx, u.key(), from, givenUpAtOnce, u.ranges[:before])
+		return err
+	})
+	if n := len(u.ranges); err == nil && n-before == givenUpAtOnce {
+		through = min(through, u.ranges[n-1].Last)
+	}
+	return through, err
+}
+
+// compareIDs nominates the rows that exist in ranges, and moves reached to through, or to the last
+// id that was read where there are too many.
+func (p *pass) compareIDs(ctx context.Context, ranges []source.Range, through uint64, ids *source.IDs) error {
 	ids.List, ids.Cut = ids.List[:0], false
-	if len(ranges) > 0 {
-		err := p.ask(ctx, "read ids of "+p.opts.Shard, func() error {
-			return p.opts.Source.ReadIDs(ctx, ranges, false, MaxNominated, ids)
+	asked := near(ranges)
+	if len(asked) > idRangesAtOnce {
+		asked = asked[:idRangesAtOnce]
+		through = asked[idRangesAtOnce-1].Last
+	}
+	if len(asked) > 0 {
+		limit := idsAtOnce
+		if p.opts.Rate > 0 {
+			limit = min(limit, p.opts.PageRows)
+		}
+		err := p.query(ctx, "read ids of "+p.opts.Shard, func() error {
+			return p.opts.Source.ReadIDs(ctx, asked, false, limit, ids)
 		})
 		if err != nil {
 			return err
@@ -71,6 +148,12 @@ func (p *pass) lookForIDs(ctx context.Context, ranges []source.Range, through ui
 	}
 	for _, id := range ids.List {
 		p.run.Scanned++
+		for len(ranges) > 0 && ranges[0].Last < id {
+			ranges = ranges[1:]
+		}
+		if len(ranges) == 0 || id < ranges[0].First {
+			continue
+		}
 		p.rows.row(id)
 		if p.rows.full() {
 			if err := p.rows.send(ctx); err != nil {
@@ -83,6 +166,19 @@ func (p *pass) lookForIDs(ctx context.Context, ranges []source.Range, through ui
 		p.reached = ids.List[n-1]
 	}
 	return nil
+}
+
+// near returns ranges with those taken together that have few ids between them.
+func near(ranges []source.Range) []source.Range {
+	var joined []source.Range
+	for _, r := range ranges {
+		if n := len(joined) - 1; n >= 0 && r.First-joined[n].Last <= nearIDs {
+			joined[n].Last = r.Last
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
 }
 
 // between returns what of ranges lies above after and not above through. It overwrites ranges.

@@ -8,18 +8,20 @@ import (
 // Report says what a run found and what became of it.
 type Report struct {
 	Stream, Shard string
-	// Started and Ended are by the host's clock; Ended is zero where the run was cut short. A run that was resumed started
-	// where it first began.
+	// Started and Ended are by the host's clock; Ended is zero where the run was cut short. A run
+	// that was resumed started where it first began.
 	Started, Ended time.Time
 	DryRun         bool
 	Resumed        bool
 	// Scanned counts the rows read, Entities the live entities of the view compared with them.
 	Scanned, Entities uint64
-	// Verdict counts what the owner published of what was nominated; of a dry run what it would publish.
+	// Verdict counts what the owner published of what was nominated; of a dry run what it would
+	// publish.
 	Verdict
 	// Gone counts the live entities of the view that were not found.
 	Gone uint64
-	// Guard says why no delete is published until a person agrees; empty where the guard did not trip.
+	// Guard says why no delete is published until a person agrees; empty where the guard did not
+	// trip.
 	Guard string
 	// Unjudged says why absence was not judged in this run; empty where it was.
 	Unjudged string
@@ -40,7 +42,8 @@ type Difference struct {
 	What string
 	// Row is the id of the row, of an entity that is gone its last one.
 	Row uint64
-	// Entity is the entity key for people, its values joined by '+'; empty for a row of a release stream.
+	// Entity is the entity key for people, its values joined by '+'; empty for a row of a release
+	// stream.
 	Entity string
 }
 

@@ -70,7 +70,7 @@ func cutAt(t *testing.T, kind event.Kind, at int, after bool) bool {
 	return true
 }
 
-// change makes some of everything: 7 rows go, of which one leaves another in its place.
+// change makes some of everything: 7 rows go, one of which another replaces.
 func change(w *world) {
 	for id := uint64(5); id <= 60; id += 8 {
 		w.touch(fmt.Sprintf("a%d", id))

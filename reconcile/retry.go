@@ -29,36 +29,33 @@ func isPermanent(err error) bool {
 	return false
 }
 
-// place is where the faults of a run are, for the log.
-const place = "reconcile"
+// reconciling names the faults of a run in the log.
+const reconciling = "reconcile"
 
-// retry tries until it succeeds, fails for good, has failed for as long as the patience, or ctx ends.
+// retry calls try until it succeeds, fails for good, or has failed for Options.RetryLimit.
 func (r *Reconciler) retry(ctx context.Context, what string, try func() error) error {
-	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second}
-	var since time.Time
-	for {
-		ended := r.tracker.try()
-		err := try()
-		ended()
-		switch {
-		case err == nil:
-			r.faults.OK(place)
-			return nil
-		case ctx.Err() != nil:
-			r.faults.Forget(place)
-			return context.Cause(ctx)
-		case isPermanent(err):
-			r.faults.Forget(place)
-			return fmt.Errorf("%s: %w", what, err)
-		case since.IsZero():
-			since = time.Now()
-		case time.Since(since) > r.opts.Patience:
-			r.faults.Forget(place)
-			return fmt.Errorf("%s, in vain for %s: %w", what, r.opts.Patience, err)
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second, Limit: r.opts.RetryLimit}
+	err := pause.Retry(ctx, func() error {
+		defer r.tracker.try()()
+		return try()
+	}, func(err error) bool {
+		if isPermanent(err) {
+			return false
 		}
-		r.faults.Fail(place, fmt.Errorf("%s: %w", what, err))
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+		r.faults.Fail(reconciling, fmt.Errorf("%s: %w", what, err))
+		return true
+	})
+	switch {
+	case err == nil:
+		r.faults.OK(reconciling)
+		return nil
+	case ctx.Err() != nil:
+		r.faults.Forget(reconciling)
+		return err
 	}
+	r.faults.Forget(reconciling)
+	if !isPermanent(err) {
+		what += fmt.Sprintf(", gave up after %s", r.opts.RetryLimit)
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }

@@ -8,6 +8,8 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/failpoint"
+	"bridge/internal/panics"
 	"bridge/source"
 )
 
@@ -21,9 +23,10 @@ func (p *pass) scan(ctx context.Context) error {
 	return p.beyondBound(ctx)
 }
 
-// beyondBound looks for the entities of the view with a row above the bound. Those up to the position were mostly published since the run
-// began, and are left to the next run unless a person waits for this one. Above the position there are entities where it was set
-// back, because a table was truncated or restored.
+// beyondBound looks for the entities of the view with a row above the bound. Those up to the
+// position were mostly published since the run began, and are left to the next run unless a person
+// waits for this one. Above the position there are entities where it was set back, because a table
+// was truncated or restored.
 func (p *pass) beyondBound(ctx context.Context) error {
 	from := p.run.Bound
 	if !p.run.Allowed {
@@ -47,7 +50,7 @@ func (p *pass) beyondBound(ctx context.Context) error {
 	if err := p.passOver(ctx, math.MaxUint64); err != nil {
 		return err
 	}
-	return p.settle(ctx)
+	return p.commit(ctx)
 }
 
 // scanTable reads the table up to the bound side by side with the view.
@@ -72,7 +75,7 @@ func (p *pass) scanTable(ctx context.Context) error {
 		ahead.free <- read.page
 		p.tracker.progress(p)
 		if p.due() {
-			if err := p.settle(ctx); err != nil {
+			if err := p.commit(ctx); err != nil {
 				return err
 			}
 		}
@@ -80,16 +83,19 @@ func (p *pass) scanTable(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return p.settle(ctx)
+	return p.commit(ctx)
 }
 
 // compare compares the rows of a page, and the view up to where the page reaches.
 func (p *pass) compare(ctx context.Context, read readPage) error {
 	page := read.page
+	if failpoint.Mutant(failpoint.StaleState) {
+		p.mutantKeep(page)
+	}
 	p.same(page.Server)
 	p.top = max(p.top, page.MaxID)
-	for i := range page.Records {
-		record := &page.Records[i]
+	for i := range page.Rows {
+		record := &page.Rows[i]
 		if err := p.passOver(ctx, record.ID-1); err != nil {
 			return err
 		}
@@ -106,7 +112,8 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 	return p.passOver(ctx, read.through)
 }
 
-// passOver goes through the entries of the view up to the id through, none of which has a row, and moves reached there.
+// passOver goes through the entries of the view up to the id through, none of which has a row, and
+// moves reached there.
 func (p *pass) passOver(ctx context.Context, through uint64) error {
 	for {
 		entry, err := p.view.peek(ctx)
@@ -118,7 +125,7 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 			return nil
 		}
 		if p.manyCandidates() && entry.Row > p.reached {
-			if err := p.settle(ctx); err != nil {
+			if err := p.commit(ctx); err != nil {
 				return err
 			}
 		}
@@ -130,8 +137,8 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 }
 
 // compareRow compares a row with the entries of the view that have its id.
-func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source.Record) error {
-	seen, err := sight(p.opts.Encoder, page.Columns, record)
+func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source.Row) error {
+	seen, err := digest(p.opts.Encoder, page.Columns, record)
 	if err != nil {
 		return err
 	}
@@ -161,12 +168,12 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 	return nil
 }
 
-// sight looks at a row of this shape.
-func sight(encoder *event.Encoder, columns *source.Columns, record *source.Record) (event.Sight, error) {
+// digest returns the entity and the digest of a row with these columns.
+func digest(encoder *event.Encoder, columns *source.Columns, record *source.Row) (event.Digest, error) {
 	if err := bind(encoder, columns); err != nil {
-		return event.Sight{}, err
+		return event.Digest{}, err
 	}
-	return encoder.Sight(*record)
+	return encoder.Digest(*record)
 }
 
 func bind(encoder *event.Encoder, columns *source.Columns) error {
@@ -177,11 +184,11 @@ func bind(encoder *event.Encoder, columns *source.Columns) error {
 }
 
 // agrees reports whether a row says of its entity what the view holds.
-func agrees(entry *checkpoint.Entity, seen *event.Sight) bool {
+func agrees(entry *checkpoint.Entity, seen *event.Digest) bool {
 	if seen.Deleted {
 		return entry.Fate == checkpoint.Tombstone
 	}
-	return entry.Fate == checkpoint.Live && entry.State == seen.State
+	return entry.Fate == checkpoint.Live && entry.State == seen.Sum
 }
 
 func (p *pass) countLive(entry *checkpoint.Entity) {
@@ -190,9 +197,9 @@ func (p *pass) countLive(entry *checkpoint.Entity) {
 	}
 }
 
-// young reports whether the row's CREATED lies within the stability window of the page's clock. One that is further ahead was
-// written by another clock and says nothing.
-func (p *pass) young(page *source.Page, record *source.Record) bool {
+// young reports whether the row's CREATED lies within the stability window of the page's clock. One
+// that is further ahead was written by another clock and says nothing.
+func (p *pass) young(page *source.Page, record *source.Row) bool {
 	i := page.Columns.Created
 	if i < 0 || p.opts.Window == 0 {
 		return false
@@ -222,7 +229,8 @@ type pagesAhead struct {
 	free  chan *source.Page
 }
 
-// readAhead starts a reader of the rows behind reached, which ends with ctx. Its pages must be read until they are closed.
+// readAhead starts a reader of the rows behind reached, which ends with ctx. Its pages must be read
+// until they are closed.
 func (p *pass) readAhead(ctx context.Context) pagesAhead {
 	// Invariant 7: two pages, one being read and one being compared.
 	ahead := pagesAhead{pages: make(chan readPage), free: make(chan *source.Page, 2)}
@@ -231,11 +239,18 @@ func (p *pass) readAhead(ctx context.Context) pagesAhead {
 	after, bound := p.reached, p.run.Bound
 	go func() {
 		defer close(ahead.pages)
-		speed := pace{rate: p.opts.Rate}
+		limiter := p.opts.newLimiter()
 		for after < bound {
-			read := p.readPage(ctx, &speed, ahead.free, source.Query{
-				After: after, Through: bound, Limit: p.opts.PageRows, MaxBytes: p.opts.PageBytes,
+			var read readPage
+			err := panics.Guard(func() error {
+				read = p.readPage(ctx, limiter, ahead.free, source.Query{
+					After: after, Through: bound, Limit: p.opts.PageRows, MaxBytes: p.opts.PageBytes,
+				})
+				return read.err
 			})
+			if err != nil {
+				read = readPage{err: err}
+			}
 			select {
 			case ahead.pages <- read:
 			case <-ctx.Done():
@@ -250,11 +265,8 @@ func (p *pass) readAhead(ctx context.Context) pagesAhead {
 	return ahead
 }
 
-// readPage reads the next page in its time.
-func (p *pass) readPage(ctx context.Context, speed *pace, free <-chan *source.Page, q source.Query) readPage {
-	if err := speed.wait(ctx); err != nil {
-		return readPage{err: err}
-	}
+// readPage reads the next page and returns it when the limiter permits its rows.
+func (p *pass) readPage(ctx context.Context, limiter limiter, free <-chan *source.Page, q source.Query) readPage {
 	var page *source.Page
 	select {
 	case page = <-free:
@@ -264,11 +276,13 @@ func (p *pass) readPage(ctx context.Context, speed *pace, free <-chan *source.Pa
 	if err := p.read(ctx, q, page); err != nil {
 		return readPage{err: err}
 	}
-	n := len(page.Records)
-	speed.took(n)
+	n := len(page.Rows)
+	if err := limiter.wait(ctx, n); err != nil {
+		return readPage{err: err}
+	}
 	if n == 0 || !page.More {
 		return readPage{page: page, through: q.Through, last: true}
 	}
-	through := page.Records[n-1].ID
+	through := page.Rows[n-1].ID
 	return readPage{page: page, through: through, last: through == q.Through}
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -23,14 +24,15 @@ type Scheduled struct {
 	Source string
 }
 
-// Scheduler runs the reconcilers of a process: each at a random time between half and all of its interval after its last run, at
-// once when that is longer ago or was cut short, and on request. It is safe for concurrent use.
+// Scheduler runs the reconcilers of a process: each at a random time between half and all of its
+// interval after its last run, at once when that is longer ago or was cut short, and on request. It
+// is safe for concurrent use.
 type Scheduler struct {
 	log   *slog.Logger
 	turns []*turn
 
 	mu sync.Mutex
-	// changed is closed and made anew when there may be something to do.
+	// changed is closed and replaced when there may be something to do.
 	changed chan struct{}
 }
 
@@ -57,7 +59,8 @@ type request struct {
 const (
 	// againAfter bounds the pause after a run that was cut short.
 	againAfter = time.Minute
-	// startTime is how long a request waits for a shard that does not run, and startPoll how often it looks.
+	// startTime is how long a request waits for a shard that does not run, and startPoll how often
+	// it looks.
 	startTime = time.Minute
 	startPoll = time.Second
 	// logEvery is how often the log says the same of a shard, at most.
@@ -68,14 +71,15 @@ const (
 func NewScheduler(log *slog.Logger, shards ...Scheduled) *Scheduler {
 	s := &Scheduler{log: log, changed: make(chan struct{})}
 	for _, shard := range shards {
-		setDefault(&shard.Interval, 30*time.Minute)
+		shard.Interval = cmp.Or(shard.Interval, 30*time.Minute)
 		s.turns = append(s.turns, &turn{Scheduled: shard})
 	}
 	return s
 }
 
-// Request asks for a run of every shard of a stream, as soon as those before it are done, and returns how many shards that is; 0
-// when no such stream is scheduled. A run that was cut short is finished first. The outcome is in the Status of each shard.
+// Request asks for a run of every shard of a stream, as soon as those before it are done, and
+// returns how many shards that is; 0 when no such stream is scheduled. A run that was cut short is
+// finished first. The outcome is in the Status of each shard.
 func (s *Scheduler) Request(stream string, mode Mode) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,15 +90,15 @@ func (s *Scheduler) Request(stream string, mode Mode) int {
 		}
 		shards++
 		if !slices.ContainsFunc(t.asked, func(r request) bool { return r.mode == mode && !r.taken }) {
-			t.ask(append(t.asked, request{mode: mode, since: now, from: now}))
+			t.setRequests(append(t.asked, request{mode: mode, since: now, from: now}))
 		}
 	}
 	s.stir()
 	return shards
 }
 
-// ask sets the requests that wait.
-func (t *turn) ask(requests []request) {
+// setRequests sets the pending requests.
+func (t *turn) setRequests(requests []request) {
 	t.asked = requests
 	t.tracker.waiting(len(requests))
 }
@@ -105,19 +109,20 @@ func (t *turn) setDue(due time.Time) {
 	t.tracker.next(due)
 }
 
-// stir wakes who waits. The caller holds mu.
+// stir wakes the waiting sources. The caller holds mu.
 func (s *Scheduler) stir() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Run runs what is due, one run at a time in each database, until ctx ends. It returns nil once all runs have ended.
+// Run runs what is due, one run at a time in each database, until ctx ends. It returns nil once all
+// runs have ended.
 func (s *Scheduler) Run(ctx context.Context) error {
-	var lanes sync.WaitGroup
+	var workers sync.WaitGroup
 	for _, name := range s.sources() {
-		lanes.Go(func() { s.lane(ctx, name) })
+		workers.Go(func() { s.runSource(ctx, name) })
 	}
-	lanes.Wait()
+	workers.Wait()
 	return nil
 }
 
@@ -130,8 +135,8 @@ func (s *Scheduler) sources() []string {
 	return slices.Compact(names)
 }
 
-// lane runs the shards of one database.
-func (s *Scheduler) lane(ctx context.Context, name string) {
+// runSource runs the shards of one database.
+func (s *Scheduler) runSource(ctx context.Context, name string) {
 	for _, t := range s.turns {
 		if t.Source == name {
 			s.open(ctx, t)
@@ -178,13 +183,14 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 	}
 }
 
-// jitter is a random time between half and all of interval, so that shards that began together spread.
+// jitter is a random time between half and all of interval, so that shards that began together
+// spread.
 func jitter(interval time.Duration) time.Duration {
 	return interval/2 + rand.N(interval/2+1)
 }
 
-// next returns the shard of a database to run now, and the request that it answers, nil where it is its time; or else how to wait until
-// there may be one. Requests go before what is due.
+// next returns the shard of a database to run now, and the request that it answers, nil where it is
+// its time; or else how to wait until there may be one. Requests go before what is due.
 func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +257,8 @@ func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	}
 }
 
-// answer takes a request off those that wait, unless it is still to be answered: its run only finished the one before, or the shard is
-// just starting.
+// answer takes a request off those that wait, unless it is still to be answered: its run only
+// finished the one before, or the shard is just starting.
 func (s *Scheduler) answer(t *turn, asked *request, report Report, err error) {
 	i := slices.IndexFunc(t.asked, func(r request) bool { return r.taken })
 	t.asked[i].taken = false
@@ -261,6 +267,6 @@ func (s *Scheduler) answer(t *turn, asked *request, report Report, err error) {
 		t.asked[i].from = time.Now().Add(startPoll)
 	case err == nil && report.Resumed:
 	default:
-		t.ask(slices.Delete(t.asked, i, i+1))
+		t.setRequests(slices.Delete(t.asked, i, i+1))
 	}
 }

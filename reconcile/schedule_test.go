@@ -10,11 +10,13 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/backoff"
 	"bridge/reconcile"
 	"bridge/source"
 )
 
-// plant is a scheduler of worlds under a clock of its own; begun are the times at which runs of each began.
+// plant is a scheduler of worlds under a clock of its own; begun are the times at which runs of
+// each began.
 type plant struct {
 	t         *testing.T
 	worlds    []*world
@@ -55,7 +57,7 @@ func (p *plant) reading(i int, q source.Query) {
 	}
 	p.running++
 	p.most = max(p.most, p.running)
-	<-time.After(10 * time.Millisecond)
+	_ = backoff.Pause(p.t.Context(), 10*time.Millisecond)
 	p.running--
 }
 
@@ -74,7 +76,7 @@ func (p *plant) start() {
 
 // pass lets time pass.
 func (p *plant) pass(d time.Duration) {
-	<-time.After(d)
+	_ = backoff.Pause(p.t.Context(), d)
 	synctest.Wait()
 }
 
@@ -130,7 +132,7 @@ func TestSchedulerRuns(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 	}))
-	t.Run("what is asked for, before what is due, and anew where only an older run was finished", inBubble(func(t *testing.T) {
+	t.Run("requests run before what is due, and run again where only an older run was finished", inBubble(func(t *testing.T) {
 		now := time.Now()
 		p := newPlant(t, checkpoint.Run{Started: now.Add(-time.Minute), Bound: 30, After: 12, Scanned: 12, Server: "memory"})
 		p.worlds[0].table.Update(3, "a3", "7")
@@ -202,7 +204,8 @@ func (busless) Nominate(ctx context.Context, _ reconcile.Nomination) (reconcile.
 	return reconcile.Verdict{}, context.Cause(ctx)
 }
 
-// TestABusThatIsAway has one shard of a database unable to publish, and the other reconciled all the same.
+// TestABusThatIsAway has one shard of a database unable to publish, and the other reconciled all
+// the same.
 func TestABusThatIsAway(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		old := checkpoint.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
@@ -235,7 +238,7 @@ func TestRateAndProgress(t *testing.T) {
 			}
 			done <- report
 		}()
-		<-time.After(5 * time.Second)
+		_ = backoff.Pause(t.Context(), 5*time.Second)
 		synctest.Wait()
 		g := r.Status().Progress
 		if !r.Status().Running || g.Scanned < 450 || g.Scanned > 550 || g.Share < 0.45 || g.Share > 0.55 || g.Estimated != 1000 {

@@ -18,6 +18,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
 	"bridge/event"
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/reconcile"
 	"bridge/source"
@@ -44,6 +45,7 @@ func speedRows() int {
 }
 
 func TestSpeedOfAScan(t *testing.T) {
+	testall.Long(t)
 	server := testenv.MariaDB(t)
 	name := server.NewDatabase(t)
 	admin := server.Admin(t, name)
@@ -51,7 +53,7 @@ func TestSpeedOfAScan(t *testing.T) {
 	for _, statement := range []string{
 		"CREATE TABLE orders (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(64) NOT NULL UNIQUE, customer VARCHAR(64), " +
 			"amount DECIMAL(12,2), note VARCHAR(200), status INT, created DATETIME(3), modified DATETIME(3))",
-		fmt.Sprintf("INSERT INTO orders SELECT seq, CONCAT('order-', MD5(seq)), CONCAT('customer-', seq %% 1000), seq / 7, REPEAT('x', 60), seq %% 5, NOW(3), NOW(3) FROM seq_1_to_%d", rows),
+		fmt.Sprintf("INSERT INTO orders SELECT seq, CONCAT('order-', MD5(seq)), CONCAT('customer-', seq %% 1000), seq / 7, REPEAT('x', 60), seq %% 5, NOW(3), NOW(3) FROM %s", testenv.Sequence(rows)),
 	} {
 		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -96,7 +98,8 @@ func TestSpeedOfAScan(t *testing.T) {
 	}
 	slices.Sort(ratios)
 	t.Logf("%d rows, ratio to a bare SELECT: %.2f (median of %.2f)", rows, ratios[len(ratios)/2], ratios)
-	// The best of them, for the machine may be busy; and with some distance to the half that an idle machine exceeds.
+	// The best of them, for the machine may be busy; and with some distance to the half that an
+	// idle machine exceeds.
 	if ratios[len(ratios)-1] < 0.4 {
 		t.Errorf("a scan reaches little of the speed of a bare SELECT: %.2f", ratios)
 	}
@@ -121,13 +124,13 @@ func publishAll(t *testing.T, table source.Shard, store checkpoint.Store) {
 			t.Fatal(err)
 		}
 		var state checkpoint.State
-		for _, record := range page.Records {
-			seen, err := encoder.Sight(record)
+		for _, record := range page.Rows {
+			seen, err := encoder.Digest(record)
 			if err != nil {
 				t.Fatal(err)
 			}
 			state.View = append(state.View, checkpoint.Change{Entity: slices.Clone(seen.Entity),
-				Known: checkpoint.Known{Row: record.ID, State: seen.State, Fate: checkpoint.Live}})
+				Known: checkpoint.Known{Row: record.ID, State: seen.Sum, Fate: checkpoint.Live}})
 			after = record.ID
 		}
 		state.Position.ID = after
@@ -140,7 +143,8 @@ func publishAll(t *testing.T, table source.Shard, store checkpoint.Store) {
 	}
 }
 
-// bareSelect reads the columns of all rows as cheaply as the driver can, and returns how long that took.
+// bareSelect reads the columns of all rows as cheaply as the driver can, and returns how long that
+// took.
 func bareSelect(t *testing.T, db *sql.DB, want int) time.Duration {
 	t.Helper()
 	begin, got := time.Now(), 0

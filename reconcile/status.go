@@ -15,7 +15,8 @@ type Status struct {
 	Waiting int
 	// Progress is that of the run under way, or of the last one.
 	Progress Progress
-	// Last is the report of the last run that ended in this process, or was cut short, save dry runs; zero before the first.
+	// Last is the report of the last run that ended in this process, or was cut short, save dry
+	// runs; zero before the first.
 	Last Report
 	// LastDry is the same of dry runs.
 	LastDry Report
@@ -23,16 +24,17 @@ type Status struct {
 	LastEnded time.Time
 	// LastError says why the last run was cut short, empty where it was not.
 	LastError string
-	// Guard says why no delete is published until a person agrees; empty while the guard has not tripped. While it is set the
-	// stream is degraded.
+	// Guard says why no delete is published until a person agrees; empty while the guard has not
+	// tripped. While it is set the stream is degraded.
 	Guard string
-	// Verified is the database's clock up to which all commits are known to be published; zero before the first run that ended
-	// well.
+	// Verified is the database's clock up to which all commits are known to be published; zero
+	// before the first run that ended well.
 	Verified time.Time
-	// Trying is since when the oldest read or save that is under way has been, by the host's clock; zero while there is none. Each ends by
-	// itself well within TryLimit.
+	// Trying is since when the oldest read or save that is under way has been, by the host's clock;
+	// zero while there is none. Each ends by itself well within TryLimit.
 	Trying time.Time
-	// Next is when the next run of the schedule is due, by the host's clock; zero while there is none.
+	// Next is when the next run of the schedule is due, by the host's clock; zero while there is
+	// none.
 	Next time.Time
 	// Totals count since the start of the process, dry runs aside.
 	Totals Totals
@@ -45,10 +47,12 @@ type Progress struct {
 	Started time.Time
 	// Scanned counts the rows that were read.
 	Scanned uint64
-	// Share is how much of the id range is done, from 0 to 1, and Estimated how many rows there will be by that, 0 while unknown.
+	// Share is how much of the id range is done, from 0 to 1, and Estimated how many rows there
+	// will be by that, 0 while unknown.
 	Share     float64
 	Estimated uint64
-	// Rate is the rows read a second so far, Left the time that the rest takes at that; 0 while unknown.
+	// Rate is the rows read a second so far, Left the time that the rest takes at that; 0 while
+	// unknown.
 	Rate float64
 	Left time.Duration
 	// Gone counts the live entities that were not found so far.
@@ -59,7 +63,8 @@ type Progress struct {
 
 // Totals count what all runs of a shard did.
 type Totals struct {
-	// Ended counts the runs that ended, Failed those that were cut short, Tripped those that the guard stopped.
+	// Ended counts the runs that ended, Failed those that were cut short, Tripped those that the
+	// guard stopped.
 	Ended, Failed, Tripped uint64
 	// Dry counts dry runs, whatever came of them.
 	Dry uint64
@@ -100,7 +105,8 @@ type tracker struct {
 	// began says that the pass under way knows where it begins: at scanned rows.
 	began   bool
 	scanned uint64
-	// tries has when the reads and saves under way began, by their number: one may read ahead. tried counts them.
+	// tries has when the reads and saves under way began, by their number: one may read ahead.
+	// tried counts them.
 	tries map[int]time.Time
 	tried int
 }
@@ -132,11 +138,11 @@ func (t *tracker) begin(mode Mode) {
 func (t *tracker) restore(run checkpoint.Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.take(run)
+	t.restoreRun(run)
 }
 
-// take shows what a run on record says. The caller holds mu.
-func (t *tracker) take(run checkpoint.Run) {
+// restoreRun shows what a run on record says. The caller holds mu.
+func (t *tracker) restoreRun(run checkpoint.Run) {
 	t.status.Guard, t.status.Verified = run.Guard, run.Verified
 	if !run.Ended.IsZero() {
 		t.status.LastEnded = run.Ended
@@ -160,7 +166,8 @@ func (t *tracker) progress(p *pass) {
 	t.foresee(g, p)
 }
 
-// foresee estimates what is to come from the share of the id range that is done: how densely it is filled is not known.
+// foresee estimates what is to come from the share of the id range that is done: how densely it is
+// filled is not known.
 func (t *tracker) foresee(g *Progress, p *pass) {
 	last := min(p.run.Bound, p.top)
 	if last <= p.base || p.reached <= p.base {
@@ -192,9 +199,6 @@ func (t *tracker) end(report Report, run checkpoint.Run, err error) {
 	defer t.mu.Unlock()
 	s := &t.status
 	s.Running, s.Progress.Left = false, 0
-	if err != nil {
-		report.Error = err.Error()
-	}
 	if report.DryRun {
 		s.LastDry = report
 		s.Totals.Dry++
@@ -205,7 +209,7 @@ func (t *tracker) end(report Report, run checkpoint.Run, err error) {
 		s.Totals.Failed++
 		return
 	}
-	t.take(run)
+	t.restoreRun(run)
 	s.Totals.Ended++
 	if report.Guard != "" {
 		s.Totals.Tripped++

@@ -12,6 +12,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/backoff"
 	"bridge/reconcile"
 	"bridge/source"
 )
@@ -29,7 +30,7 @@ func TestAReconcileThatStandsStillShows(t *testing.T) {
 		p.shards[0].Reconciler = func() *reconcile.Reconciler {
 			options := p.worlds[0].options
 			options.Source = slowTable{p.worlds[0].table, func(source.Query) {
-				if <-time.After(10 * time.Millisecond); hang.Load() {
+				if _ = backoff.Pause(p.t.Context(), 10*time.Millisecond); hang.Load() {
 					<-free
 				}
 			}}
@@ -75,4 +76,20 @@ func TestTheLogDoesNotRepeatItself(t *testing.T) {
 			t.Errorf("%d lines in 10 minutes:\n%s", n, &log)
 		}
 	})
+}
+
+func TestAStatusSaysAnErrorInTheWordsOfItsUser(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.options.Source = brokenTable{w.table}
+	w.options.Text = func(err error) string { return "set BRIDGE_X: " + err.Error() }
+	r := reconcile.New(w.options)
+	if _, err := r.Run(t.Context(), reconcile.Mode{}); err == nil {
+		t.Fatal("a table that cannot be read was reconciled")
+	}
+	s := r.Status()
+	for _, text := range []string{s.LastError, s.Last.Error} {
+		if !strings.HasPrefix(text, "set BRIDGE_X: ") {
+			t.Errorf("the status says %q", text)
+		}
+	}
 }

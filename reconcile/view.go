@@ -6,8 +6,9 @@ import (
 	"bridge/checkpoint"
 )
 
-// viewCursor walks the live and soft-deleted entities of a view in the order of their rows. What is read may be as old as
-// what it has read ahead: at worst it nominates what the owner has published since.
+// viewCursor walks the live and soft-deleted entities of a view in the order of their rows. What is
+// read may be as old as what it has read ahead: at worst it nominates what the owner has published
+// since.
 type viewCursor struct {
 	reconciler *Reconciler
 	entries    []checkpoint.Entity
@@ -18,7 +19,8 @@ type viewCursor struct {
 	ended bool
 }
 
-// peek returns the entry at the cursor, nil at the end; advance moves on. The entry is valid until the next peek.
+// peek returns the entry at the cursor, nil at the end; advance moves on. The entry is valid until
+// the next peek.
 func (c *viewCursor) peek(ctx context.Context) (*checkpoint.Entity, error) {
 	if c.next == len(c.entries) && !c.ended {
 		if err := c.fill(ctx); err != nil {

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,7 +22,8 @@ import (
 
 var key = checkpoint.Key{Stream: "orders", Shard: "db.orders"}
 
-// world is a table, what was published of it, and the owner between the two, as the rules for owners say.
+// world is a table, what was published of it, and the owner between the two, as the rules for
+// owners say.
 type world struct {
 	t       testing.TB
 	table   *memory.Table
@@ -32,9 +34,12 @@ type world struct {
 
 	mu       sync.Mutex
 	position uint64
-	stopped  bool
-	page     source.Page
-	// bus is what was published; live folds it: per entity the state that was published last, without those deleted.
+	// reused says that ids of the rows published last belong to other rows.
+	reused  bool
+	stopped bool
+	page    source.Page
+	// bus is what was published; live folds it: per entity the state that was published last,
+	// without those deleted.
 	bus  []published
 	live map[string][16]byte
 	// touched are entities that were removed or soft-deleted at any time.
@@ -63,7 +68,7 @@ func newWorld(t testing.TB, kind event.Kind) *world {
 	w.encoder = newEncoder(t, kind)
 	w.options = reconcile.Options{
 		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, Encoder: newEncoder(t, kind), Store: w.store, Owner: w,
-		MaxDeletes: 10, PageRows: 7, SaveEvery: -1, Patience: time.Second, Logger: slog.New(slog.DiscardHandler),
+		MaxDeletes: 10, PageRows: 7, SaveEvery: -1, RetryLimit: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	return w
 }
@@ -92,8 +97,8 @@ func (w *world) tail(limit int) {
 		return
 	}
 	w.publish(nil)
-	if n := len(w.page.Records); n > 0 {
-		w.position = w.page.Records[n-1].ID
+	if n := len(w.page.Rows); n > 0 {
+		w.position = w.page.Rows[n-1].ID
 	}
 }
 
@@ -113,6 +118,9 @@ func (w *world) Nominate(ctx context.Context, n reconcile.Nomination) (verdict r
 	}
 	if w.stopped {
 		return verdict, fmt.Errorf("stopped")
+	}
+	if n.Published && w.reused {
+		return verdict, errors.New("ids are used again")
 	}
 	w.nominated = max(w.nominated, w.size(n))
 	for _, q := range []source.Query{{Ranges: n.Rows, Limit: 1 << 20}, {Keys: w.keys(n.Entities), Limit: 1 << 20}} {
@@ -159,14 +167,15 @@ func (w *world) keys(entities [][]byte) [][][]byte {
 	return keys
 }
 
-// publish publishes what the page says that is new, then those of asked that it does not hold. The caller holds mu.
+// publish publishes what the page says that is new, then those of asked that it does not hold. The
+// caller holds mu.
 func (w *world) publish(asked [][]byte) (verdict reconcile.Verdict) {
 	if err := w.encoder.Bind(w.page.Columns); err != nil {
 		w.t.Error(err)
 	}
 	seen := make(map[string]bool)
-	for _, record := range w.page.Records {
-		s, err := w.encoder.Sight(record)
+	for _, record := range w.page.Rows {
+		s, err := w.encoder.Digest(record)
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -181,13 +190,13 @@ func (w *world) publish(asked [][]byte) (verdict reconcile.Verdict) {
 	return verdict
 }
 
-func (w *world) publishRow(row uint64, s event.Sight) (verdict reconcile.Verdict) {
+func (w *world) publishRow(row uint64, s event.Digest) (verdict reconcile.Verdict) {
 	if w.release {
 		w.bus = append(w.bus, published{event.Published, string(s.Entity), row})
 		w.save(checkpoint.State{Found: []source.Range{{First: row, Last: row}}})
 		return reconcile.Verdict{Missed: 1}
 	}
-	known, next := w.known(s.Entity), checkpoint.Known{Row: row, State: s.State, Fate: checkpoint.Live}
+	known, next := w.known(s.Entity), checkpoint.Known{Row: row, State: s.Sum, Fate: checkpoint.Live}
 	if s.Deleted {
 		next.Fate = checkpoint.Tombstone
 	}
@@ -200,11 +209,11 @@ func (w *world) publishRow(row uint64, s event.Sight) (verdict reconcile.Verdict
 	case known.Fate != checkpoint.Live:
 		verdict.Added++
 		w.send(event.Added, s.Entity, row)
-		w.live[string(s.Entity)] = s.State
-	case known.State != s.State:
+		w.live[string(s.Entity)] = s.Sum
+	case known.State != s.Sum:
 		verdict.Modified++
 		w.send(event.Modified, s.Entity, row)
-		w.live[string(s.Entity)] = s.State
+		w.live[string(s.Entity)] = s.Sum
 	}
 	w.enter(s.Entity, next)
 	return verdict
@@ -276,13 +285,13 @@ func (w *world) compare() {
 		w.t.Fatal(err)
 	}
 	want := make(map[string][16]byte)
-	for _, record := range page.Records {
-		s, err := w.encoder.Sight(record)
+	for _, record := range page.Rows {
+		s, err := w.encoder.Digest(record)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		if !s.Deleted {
-			want[string(s.Entity)] = s.State
+			want[string(s.Entity)] = s.Sum
 		}
 	}
 	if !maps.Equal(want, w.live) {

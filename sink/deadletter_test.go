@@ -13,11 +13,11 @@ import (
 	"bridge/sink"
 )
 
-func decode(t *testing.T, m sink.Message) sink.Letter {
+func decode(t *testing.T, m sink.Message) sink.DeadLetterDocument {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(m.Value))
 	d.DisallowUnknownFields()
-	var doc sink.Letter
+	var doc sink.DeadLetterDocument
 	if err := d.Decode(&doc); err != nil {
 		t.Fatalf("%v in %q", err, m.Value)
 	}
@@ -41,7 +41,7 @@ var uuid5 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9
 func TestDeadLetterSaysWhatWasRefused(t *testing.T) {
 	m := refused()
 	dead := sink.DeadLetter(m, "dead", 1<<20)
-	want := sink.Letter{
+	want := sink.DeadLetterDocument{
 		Stream: m.Stream, Shard: m.Shard, Key: "a+b", Entity: m.Entity, EventID: m.ID, EventType: m.Type, Destination: "orders", Reason: "too large",
 		EventTime: 1700000000123, Previous: "before", Digest: sink.Digest(m.Value),
 		Excerpt: string(m.Value), RowID: m.RowID, Size: len(m.Value),

@@ -8,8 +8,9 @@ import (
 // maxTopic is the longest name of a Kafka topic, in bytes.
 const maxTopic = 249
 
-// ParseTopic reads a template of Kafka topics. Neither {type} nor {key} is allowed: topics are not made on the fly, and a
-// message's key already tells entities apart. Whether values make a legal topic shows only with the values: see CheckTopic.
+// ParseTopic reads a template of Kafka topics. Neither {type} nor {key} is allowed: topics are not
+// made on the fly, and a message's key already tells entities apart. Whether values make a legal
+// topic shows only with the values: see CheckTopic.
 func ParseTopic(text string) (*Template, error) {
 	t, err := ParseTemplate(text, "stream", "table", "family", "tag", "domain")
 	if err != nil {
@@ -23,14 +24,14 @@ func ParseTopic(text string) (*Template, error) {
 	return t, nil
 }
 
-// CheckTopic returns nil if name is a legal Kafka topic: 1 to 249 bytes of [A-Za-z0-9._-], neither "." nor ".."
-// (org.apache.kafka.common.internals.Topic).
+// CheckTopic returns nil if name is a legal Kafka topic: 1 to 249 bytes of [A-Za-z0-9._-], neither
+// "." nor ".." (org.apache.kafka.common.internals.Topic).
 func CheckTopic(name string) error {
 	switch i := badTopicByte(name); {
 	case name == "":
 		return fmt.Errorf("the Kafka topic is empty, give it a name")
 	case name == "." || name == "..":
-		return fmt.Errorf("%q is no legal Kafka topic, give it another name", name)
+		return fmt.Errorf("the Kafka topic may not be %q: give it another name", name)
 	case len(name) > maxTopic:
 		return fmt.Errorf("the Kafka topic %.40q… has %d bytes, at most %d are allowed", name, len(name), maxTopic)
 	case i >= 0:
@@ -49,13 +50,15 @@ func badTopicByte(s string) int {
 	return -1
 }
 
-// ParseSubject reads a template of NATS subjects. All placeholders are allowed; each makes a part of one token, escaped by
-// EscapeToken, so that every event gets a legal subject.
+// ParseSubject reads a template of NATS subjects. All placeholders are allowed; each makes a part
+// of one token, escaped by EscapeToken, so that every event gets a legal subject. Only {domain} may
+// make several: its dots separate tokens.
 func ParseSubject(text string) (*Template, error) {
 	t, err := ParseTemplate(text)
 	if err != nil {
 		return nil, err
 	}
+	t.dotted = true
 	filled := t.Append(nil, Vars{}, EscapeToken)
 	if err := CheckSubject(string(filled)); err != nil {
 		return nil, fmt.Errorf("destination %q: %w", text, err)
@@ -63,8 +66,8 @@ func ParseSubject(text string) (*Template, error) {
 	return t, nil
 }
 
-// CheckSubject returns nil if name is a NATS subject that can be published to: tokens joined by dots, none empty, no wildcard, no
-// white space, nothing that belongs to the server ("$").
+// CheckSubject returns nil if name is a NATS subject that can be published to: tokens joined by
+// dots, none empty, no wildcard, no white space, nothing that belongs to the server ("$").
 func CheckSubject(name string) error {
 	if name == "" {
 		return fmt.Errorf("the NATS subject is empty, give it a name")

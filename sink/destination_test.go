@@ -31,8 +31,8 @@ func TestCheckTopic(t *testing.T) {
 		strings.Repeat("a", 249): "",
 		strings.Repeat("a", 250): "at most 249",
 		"":                       "empty",
-		".":                      "no legal Kafka topic",
-		"..":                     "no legal Kafka topic",
+		".":                      "may not be",
+		"..":                     "may not be",
 		"a b":                    `" "`,
 		"a\x00":                  "letters, digits",
 	} {

@@ -7,8 +7,8 @@ import (
 	"bridge/internal/texts"
 )
 
-// Headers of every message, on every bus. What may differ between two sends of the same event is here and never in the
-// event itself.
+// Headers of every message, on every bus. What may differ between two sends of the same event is
+// here and never in the event itself.
 const (
 	HeaderContentType = "content-type"
 	HeaderID          = "eiffel-id"
@@ -46,8 +46,9 @@ func (m *Message) eachHeader(row, at string, yield func(name, value string)) {
 
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
 
-// Headers yields the headers of one message after the other with hardly an allocation: the messages of a batch have one time, which is
-// rendered once, and the numbers of their rows share memory. It serves one goroutine; the zero value is ready; it must not be copied.
+// Headers yields the headers of one message after the other with hardly an allocation: the messages
+// of a batch have one time, which is rendered once, and the numbers of their rows share memory. It
+// serves one goroutine; the zero value is ready; it must not be copied.
 type Headers struct {
 	time    time.Time
 	at      string

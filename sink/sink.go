@@ -5,33 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"bridge/internal/option"
 )
 
 // Errors of a sink. Test with errors.Is.
 var (
 	// ErrClosed is returned when Publish is called on, or cut short by, a closed sink.
 	ErrClosed = errors.New("sink is closed")
-	// ErrBehind is returned when the bus ends before a message that it has acknowledged: it lost messages, was restored
-	// to an earlier state or made anew.
+	// ErrBehind is returned when the bus ends before a message that it has acknowledged: it lost
+	// messages, was restored to an earlier state or created again.
 	ErrBehind = errors.New("the bus has lost acknowledged messages")
 )
 
-// Sink is a bus. It is safe for concurrent use; batches published concurrently have no order among each other.
+// Sink is a bus. It is safe for concurrent use; batches published concurrently have no order among
+// each other.
 type Sink interface {
-	// Publish sends batch in its order and blocks until every message of it is durably acknowledged or rejected, however
-	// long that takes. It retries transient faults by itself. It keeps no reference to batch after it returns.
+	// Publish sends batch in its order and blocks until every message of it is durably acknowledged
+	// or rejected, however long that takes. It retries transient faults by itself. It keeps no
+	// reference to batch after it returns.
 	//
-	// The error is nil unless ctx was cancelled, the sink closed, the bus found to have lost what it acknowledged (the
-	// error wraps ErrBehind) or broken for good (a pipe without a reader); the outcome is valid in any case. Where a message
-	// is rejected, the messages of the batch that must not overtake it (those of the same place, if only those of the
-	// same key, at least) are not sent; they are left pending for the caller to send again or not.
+	// The error is nil unless ctx was cancelled, the sink closed, the bus found to have lost what
+	// it acknowledged (the error wraps ErrBehind) or broken for good (a pipe without a reader); the
+	// outcome is valid in any case. Where a message is rejected, the messages of the batch that
+	// must not overtake it (those of the same TP, if only those of the same key, at least) are
+	// not sent; they are left pending for the caller to send again or not.
 	Publish(ctx context.Context, batch []Message) (Outcome, error)
-	// Ready returns nil when the bus can be reached and nothing that was to be published is being held up. Otherwise the
-	// error says what is wrong in words for an operator. It returns within a few seconds.
+	// Ready returns nil when the bus can be reached and nothing that was to be published is being
+	// held up. Otherwise the error says what is wrong in words for an operator. It returns within a
+	// few seconds.
 	Ready(ctx context.Context) error
-	// Verify compares what the bus holds with what it once acknowledged and returns an error that wraps ErrBehind
-	// when a place ends before its mark or was made anew since. It waits for a bus that cannot be reached.
-	Verify(ctx context.Context, marks []Mark) error
+	// Verify compares what the bus holds with what it once acknowledged and returns an error that
+	// wraps ErrBehind when a TP ends before its offset, was created again since, or holds another
+	// message there. A message that is not there any more proves nothing. It waits for a bus that
+	// cannot be reached.
+	Verify(ctx context.Context, offsets []Offset) error
 	// Close releases all connections and ends the Publish calls that are under way with ErrClosed.
 	Close() error
 }
@@ -42,9 +50,10 @@ type Outcome struct {
 	Status []Status
 	// Rejected says why messages were refused for good, in the order of the batch.
 	Rejected []Rejection
-	// Marks are where the places that the batch went to ended when they acknowledged it.
-	Marks []Mark
-	// Duplicates counts messages that the bus dropped as repeats though this call sent them for the first time.
+	// Offsets are the ends of the TPs that acknowledged the batch, at that moment.
+	Offsets []Offset
+	// Duplicates counts messages that the bus dropped as repeats though this call sent them for the
+	// first time.
 	Duplicates int
 }
 
@@ -63,7 +72,7 @@ const (
 
 // Rejection is one message that the bus refuses whatever happens: too large, say.
 type Rejection struct {
-	// Index is the message's place in the batch.
+	// Index is the message's index in the batch.
 	Index int
 	// Reason is the bus's answer in words for an operator.
 	Reason string
@@ -83,14 +92,17 @@ func (o *Outcome) Acked() int {
 	return n
 }
 
-// Mark is the end of a place at the moment it acknowledged something.
-type Mark struct {
-	// Place names the topic and partition ("topic/3") or the JetStream stream.
-	Place string
-	// Incarnation tells one making of the place from another (creation time of a stream); empty when the bus does not tell.
+// Offset is the end of a TP at the moment it acknowledged something.
+type Offset struct {
+	// TP names the topic and partition ("topic/3") or the JetStream stream.
+	TP string
+	// Incarnation tells one making of the TP from another (the id of a topic, the creation time
+	// of a stream); empty when the bus does not tell.
 	Incarnation string
 	// Last is the highest offset or sequence that was acknowledged.
 	Last uint64
+	// ID is that of the message at Last; empty when it is not known.
+	ID string
 }
 
 // Origin says on which way a record came to be published.
@@ -109,7 +121,8 @@ const (
 type Message struct {
 	// Destination is the topic or subject.
 	Destination string
-	// Key orders: messages with the same key and destination never overtake one another. Kafka partitions by it.
+	// Key orders: messages with the same key and destination never overtake one another. Kafka
+	// partitions by it.
 	Key []byte
 	// Value is the event, a JSON document.
 	Value []byte
@@ -123,20 +136,25 @@ type Message struct {
 	RowID uint64
 	// Origin is the way on which the record came.
 	Origin Origin
-	// Time is when the message was made, by the host's clock. It differs between two sends of the same event.
+	// Time is when the message was made, by the host's clock. It differs between two sends of the
+	// same event.
 	Time time.Time
 }
 
 // A Fault reports a transient fault that the sink retries. It is called from several goroutines.
-type Fault func(place string, err error)
+type Fault func(tp string, err error)
 
-// RejectedError says that a message was refused for good and that no dead-letter destination is set.
+// RejectedError says that a message was refused for good and that no dead-letter destination is
+// set.
 type RejectedError struct {
 	Message Message
 	Reason  string
 }
 
-func (e *RejectedError) Error() string {
-	return fmt.Sprintf("%s refuses row %d of %s (event %s, %d bytes): %s: raise the limit of the bus, or set BRIDGE_DEAD_LETTER to put such rows aside",
-		e.Message.Destination, e.Message.RowID, e.Message.Shard, e.Message.ID, len(e.Message.Value), e.Reason)
+func (e *RejectedError) Error() string { return e.Named(option.Short) }
+
+// Named returns the text of Error with the setting as naming has it.
+func (e *RejectedError) Named(naming option.Naming) string {
+	return fmt.Sprintf("%s refuses row %d of %s (event %s, %d bytes): %s: give the bus a higher limit, or set %s to put such rows aside",
+		e.Message.Destination, e.Message.RowID, e.Message.Shard, e.Message.ID, len(e.Message.Value), e.Reason, naming(option.DeadLetter))
 }

@@ -44,6 +44,9 @@ var variables = []struct {
 type Template struct {
 	text  string
 	parts []part
+	// dotted: the dots of {domain} stand as they are, and each part between them goes through the
+	// escape.
+	dotted bool
 }
 
 // part is literal text or, where variable is set, a placeholder.
@@ -52,8 +55,9 @@ type part struct {
 	variable variable
 }
 
-// ParseTemplate reads a template over {stream}, {table}, {type}, {family}, {tag}, {domain} and {key}, or over those named in
-// allowed. There is no way to write a literal brace: no bus that bridge knows has use for one in a destination.
+// ParseTemplate reads a template over {stream}, {table}, {type}, {family}, {tag}, {domain} and
+// {key}, or over those named in allowed. There is no way to write a literal brace: no bus that
+// bridge knows has use for one in a destination.
 func ParseTemplate(text string, allowed ...string) (*Template, error) {
 	t := &Template{text: text}
 	if text == "" {
@@ -114,16 +118,16 @@ func (t *Template) Uses(name string) bool {
 	return v != noVariable && slices.ContainsFunc(t.parts, func(p part) bool { return p.variable == v })
 }
 
-// ConstantPerType reports whether all events of one shard that have the same type go to the same destination, so that the
-// destination can be made once a type.
+// ConstantPerType reports whether all events of one shard that have the same type go to the same
+// destination, so that the destination can be made once a type.
 func (t *Template) ConstantPerType() bool { return !t.Uses("key") }
 
-// An Escape appends value to dst in the form in which a bus takes it in a destination, and returns the extended dst. It
-// must not keep value.
+// An Escape appends value to dst in the form in which a bus takes it in a destination, and returns
+// the extended dst. It must not keep value.
 type Escape func(dst []byte, value string) []byte
 
-// Append appends the destination of an event to dst and returns the extended dst. Values go through escape, literal text
-// does not. It allocates nothing but a larger dst.
+// Append appends the destination of an event to dst and returns the extended dst. Values go through
+// escape, literal text does not. It allocates nothing but a larger dst.
 func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 	for _, p := range t.parts {
 		switch p.variable {
@@ -140,7 +144,7 @@ func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 		case varTag:
 			dst = escape(dst, v.Tag)
 		case varDomain:
-			dst = escape(dst, v.Domain)
+			dst = t.appendDomain(dst, v.Domain, escape)
 		case varKey:
 			// A conversion would allocate for each event; escape keeps nothing.
 			dst = escape(dst, unsafe.String(unsafe.SliceData(v.Key), len(v.Key)))
@@ -149,11 +153,31 @@ func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 	return dst
 }
 
-// EscapeNone appends value as it is: Kafka topics know no escaping. CheckTopic tells whether the result is a topic.
+func (t *Template) appendDomain(dst []byte, domain string, escape Escape) []byte {
+	for t.dotted {
+		part, rest, more := strings.Cut(domain, ".")
+		if !more {
+			break
+		}
+		dst, domain = append(escape(dst, part), '.'), rest
+	}
+	return escape(dst, domain)
+}
+
+// OneTokenDomain returns the template as versions before dotted domains filled it in: the whole
+// domain is one token.
+func (t *Template) OneTokenDomain() *Template {
+	former := *t
+	former.dotted = false
+	return &former
+}
+
+// EscapeNone appends value as it is: Kafka topics know no escaping. CheckTopic tells whether the
+// result is a topic.
 func EscapeNone(dst []byte, value string) []byte { return append(dst, value...) }
 
-// EscapeToken appends value as one token of a NATS subject: every byte outside [A-Za-z0-9_-] as %XX in upper case, and
-// nothing at all as "_".
+// EscapeToken appends value as one token of a NATS subject: every byte outside [A-Za-z0-9_-] as %XX
+// in upper case, and nothing at all as "_".
 func EscapeToken(dst []byte, value string) []byte {
 	const hex = "0123456789ABCDEF"
 	if value == "" {

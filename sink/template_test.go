@@ -22,6 +22,7 @@ func TestTemplateAppend(t *testing.T) {
 		{"eiffel.{family}.{type}.{tag}.{domain}", "eiffel._.OrdersAddedEvent.eu%20west.shop", "eiffel..OrdersAddedEvent.eu west.shop"},
 		{"a-{table}-{key}", "a-db_3%2Eorders_07-app%2Bcluster%3E%2A", "a-db_3.orders_07-app+cluster>*"},
 		{"{stream}{stream}", "ordersorders", "ordersorders"},
+		{"{domain}", "shop", "shop"},
 	} {
 		tmpl, err := sink.ParseTemplate(test.text)
 		if err != nil {
@@ -37,6 +38,39 @@ func TestTemplateAppend(t *testing.T) {
 		if tmpl.String() != test.text {
 			t.Errorf("%s has String %q", test.text, tmpl)
 		}
+	}
+}
+
+func TestTheDotsOfADomainSeparateTokens(t *testing.T) {
+	for domain, want := range map[string]string{
+		"hangzhou.tgf": "hangzhou.tgf.x", "shop": "shop.x", "": "_.x", "a..b.": "a._.b._.x", "a b.c*.>": "a%20b.c%2A.%3E.x", ".": "_._.x",
+	} {
+		tmpl, err := sink.ParseSubject("{domain}.{tag}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(tmpl.Append(nil, sink.Vars{Domain: domain, Tag: "x"}, sink.EscapeToken))
+		if err := sink.CheckSubject(got); got != want || err != nil {
+			t.Errorf("domain %q makes %q (%v), want %q", domain, got, err, want)
+		}
+	}
+	tmpl, err := sink.ParseSubject("{table}-{domain}-{tag}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := sink.Vars{Table: "db.orders", Domain: "a.b", Tag: "v1.2"}
+	if got := string(tmpl.Append(nil, v, sink.EscapeToken)); got != "db%2Eorders-a.b-v1%2E2" {
+		t.Errorf("subject %q", got)
+	}
+	if got := string(tmpl.OneTokenDomain().Append(nil, v, sink.EscapeToken)); got != "db%2Eorders-a%2Eb-v1%2E2" {
+		t.Errorf("former subject %q", got)
+	}
+	topic, err := sink.ParseTopic("{domain}.{stream}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(topic.Append(nil, sink.Vars{Domain: "a..b", Stream: "s"}, sink.EscapeNone)); got != "a..b.s" {
+		t.Errorf("topic %q", got)
 	}
 }
 
@@ -134,7 +168,7 @@ func FuzzParseTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v := sink.Vars{Stream: string(key), Type: string(key), Tag: text, Key: key}
+		v := sink.Vars{Stream: string(key), Type: string(key), Tag: text, Key: key, Domain: string(key) + "." + text}
 		if got := string(tmpl.Append(nil, v, sink.EscapeToken)); sink.CheckSubject(got) != nil {
 			t.Fatalf("%q makes %q: %v", text, got, sink.CheckSubject(got))
 		}

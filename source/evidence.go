@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// IDReader reads ids alone, for the gap ledger: what is in flight, and what has turned up among the cold ids. Every Shard is
-// one.
+// IDReader reads ids alone, for the gap ledger: which missing ids are pending, and which cold ids
+// have appeared. Every Shard is one.
 type IDReader interface {
-	// ReadIDs reads the ids that exist in ranges, which must be ascending and disjoint, into ids; what that held before is
-	// overwritten. With uncommitted it also shows rows of transactions that are still open, where Traits says that the
-	// server can. At most limit ids are read.
+	// ReadIDs overwrites ids with the ids that exist in ranges, which must be ascending and
+	// disjoint. With uncommitted it includes rows of open transactions, where Traits says that the
+	// server shows them. It reads at most limit ids.
 	ReadIDs(ctx context.Context, ranges []Range, uncommitted bool, limit int, ids *IDs) error
-	// Traits tells how the server hands out ids and what it can show.
+	// Traits returns how the server allocates ids and what it shows.
 	Traits(ctx context.Context) (Traits, error)
 }
 
@@ -28,24 +28,47 @@ type IDs struct {
 	Server string
 }
 
-// Traits is what a server and a table are like, as far as gaps are concerned.
+// Traits are the properties of a server and a table that matter for gaps.
 type Traits struct {
-	// Order is how the server hands out ids, and OrderWhy the observation that says so.
+	// Server is the server that they hold for, as in Page; empty where several have answered.
+	Server string
+	// Order is how the server allocates ids, OrderWhy the observation that proves it.
 	Order    IDOrder
 	OrderWhy string
-	// Evidence says that ReadIDs can show the rows of open transactions, and that this server is the one that takes the
+	// Evidence says that ReadIDs shows all rows of open transactions and that this server takes the
 	// writes; EvidenceWhy says why, or why not.
 	Evidence    bool
 	EvidenceWhy string
-	// OneWriter says that the database has one writer at a time and no row can appear below one that was read (SQLite).
+	// Uncommitted says that ReadIDs shows rows of open transactions, perhaps not all. An id that it
+	// shows is pending; that it does not show an id proves something only with Evidence.
+	Uncommitted bool
+	// OneWriter says that the database has one writer at a time and no row can appear below one
+	// that was read (SQLite).
 	OneWriter bool
-	// Writer says that what a read by Query.Keys does not find is not there: this server takes the writes, as far as a login
-	// with SELECT alone can tell, or waits at such a read for what the others have taken. WriterWhy says why, or why not. An
-	// absence that another server shows may be its lag, and must not be judged.
+	// Writer says that a row that a read by Query.Keys does not find is absent: this server takes
+	// the writes, as far as a login with SELECT alone can see, or such a read waits for the writes
+	// of the others. WriterWhy says why, or why not. On another server an absence may be its lag.
 	Writer    bool
 	WriterWhy string
-	// ModifiedIndexed says that an index begins with the MODIFIED column, so that ReadChanges works.
+	// ModifiedIndexed says that an index begins with the MODIFIED column, so that ReadChanges
+	// works.
 	ModifiedIndexed bool
-	// LockWait is how long a statement may wait for a lock between taking its id and inserting the row; 0 when unknown.
+	// LockWait is how long a statement may wait for a lock between allocating its id and inserting
+	// the row; 0 when unknown.
 	LockWait time.Duration
 }
+
+// IDOrder says how ids are allocated.
+type IDOrder string
+
+// The orders of ids.
+const (
+	// OrderStrict is one counter.
+	OrderStrict IDOrder = "strict"
+	// OrderStrided is several nodes whose counters interleave.
+	OrderStrided IDOrder = "strided"
+	// OrderSegmented is writers that hold blocks of ids and use them up at their own pace.
+	OrderSegmented IDOrder = "segmented"
+	// OrderNone is no order at all: no tail, hence no ledger.
+	OrderNone IDOrder = "none"
+)

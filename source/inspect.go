@@ -7,11 +7,12 @@ import (
 	"bridge/internal/inspect"
 )
 
-// Inspector is a Source that can look at its server and at tables for what is unsafe, unwise, or keeps them from being read.
-// It reads with SELECT and SHOW and nothing else.
+// Inspector is a Source that can look at its server and at tables for what is unsafe, unwise, or
+// keeps them from being read. It reads with SELECT and SHOW and nothing else.
 type Inspector interface {
-	// Inspect looks at the server, and, if that answers, at every table, at most atOnce of them at the same time. It does
-	// not fail: what keeps it from looking is a finding. It returns soon after ctx ends.
+	// Inspect looks at the server, and, if that answers, at every table, at most atOnce of them at
+	// the same time. It does not fail: what keeps it from looking is a finding. It returns soon
+	// after ctx ends.
 	Inspect(ctx context.Context, tables []Expected, atOnce int) Inspection
 }
 
@@ -22,7 +23,8 @@ type Expected struct {
 	Order IDOrder
 	// Hold says that GAP_POLICY is hold.
 	Hold bool
-	// Updates says that updates are published: an index on MODIFIED then finds them within a second.
+	// Updates says that updates are published: an index on MODIFIED then finds them within a
+	// second.
 	Updates bool
 	// Zone is TIME_ZONE: the zone of columns without one. Nil is UTC.
 	Zone *time.Location
@@ -43,8 +45,8 @@ type Inspection struct {
 // TableInspection is what Inspect found out about a table.
 type TableInspection struct {
 	Findings []inspect.Finding
-	// Order is how ids are taken to be handed out: as configured, or, for auto, what the server shows. Why says why. Both
-	// are empty when the table could not be read.
+	// Order is how ids are taken to be handed out: as configured, or, for auto, what the server
+	// shows. Why says why. Both are empty when the table could not be read.
 	Order IDOrder
 	Why   string
 }

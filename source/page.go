@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Kind says what a column holds and in which normal form its values come. Every source delivers these forms, so that the
-// same row makes the same event whatever driver read it. A nil value is NULL.
+// Kind says what a column holds and in which normal form its values come. Every source delivers
+// these forms, so that the same row makes the same event whatever driver read it. A nil value is
+// NULL.
 type Kind uint8
 
 // The kinds of columns.
@@ -16,7 +17,8 @@ const (
 	Int Kind = iota + 1
 	// Decimal is an exact decimal: the server's text, all digits kept.
 	Decimal
-	// Float is an approximate number: shortest text that reads back as the same number, valid in JSON.
+	// Float is an approximate number: shortest text that reads back as the same number, valid in
+	// JSON.
 	Float
 	// Text is a character string: UTF-8, unless the row holds bytes that are not.
 	Text
@@ -28,9 +30,11 @@ const (
 	JSON
 	// Date is a calendar day: "2006-01-02".
 	Date
-	// Clock is a time of day or a span (SQL TIME): "15:04:05" with sign, more than 24 hours and a fraction possible.
+	// Clock is a time of day or a span (SQL TIME): "15:04:05" with sign, more than 24 hours and a
+	// fraction possible.
 	Clock
-	// DateTime is a date and time without a zone: "2006-01-02 15:04:05" and the fraction of the column's precision.
+	// DateTime is a date and time without a zone: "2006-01-02 15:04:05" and the fraction of the
+	// column's precision.
 	DateTime
 	// Timestamp is a moment, in the form of DateTime, in UTC.
 	Timestamp
@@ -42,12 +46,13 @@ type Column struct {
 	Name string
 	// Kind says which normal form the values have.
 	Kind Kind
-	// Precision is the number of digits of the fraction of a second, 0 to 6; only for DateTime, Timestamp and Clock.
+	// Precision is the number of digits of the fraction of a second, 0 to 6; only for DateTime,
+	// Timestamp and Clock.
 	Precision int
 }
 
-// Resolution returns the smallest step that the column can hold: 1 s for a second-precision time. It is 0 for a kind that
-// is not a time.
+// Resolution returns the smallest step that the column can hold: 1 s for a second-precision time.
+// It is 0 for a kind that is not a time.
 func (c Column) Resolution() time.Duration {
 	switch c.Kind {
 	case DateTime, Timestamp:
@@ -59,42 +64,46 @@ func (c Column) Resolution() time.Duration {
 	}
 }
 
-// Columns is the shape of a shard's records. It is immutable: while the shape does not change every Page of a shard carries
-// the same pointer, and another pointer means that columns were added, dropped or altered.
+// Columns is the shape of a shard's rows. It is immutable: while the shape does not change every
+// Page of a shard carries the same pointer, and another pointer means that columns were added,
+// dropped or altered.
 type Columns struct {
-	// List holds the columns in the order of Record.Values.
+	// List holds the columns in the order of Row.Values.
 	List []Column
 	// ID is the index of the id column.
 	ID int
-	// Key holds the indexes of the key columns, in the order of Spec.Key; the id's index when the spec names none.
+	// Key holds the indexes of the key columns, in the order of Spec.Key; the id's index when the
+	// spec names none.
 	Key []int
 	// Created, Modified and Deleted are indexes into List, -1 when the spec names no such column.
 	Created, Modified, Deleted int
+	// CreatedMoves says that the database changes CREATED when a row is updated.
+	CreatedMoves bool
 }
 
-// Record is one row as read.
-type Record struct {
+// Row is one row as read.
+type Row struct {
 	// ID is the row's id.
 	ID uint64
-	// Values are in the order of Columns.List and in the normal form of the column's Kind; nil is NULL. They belong to
-	// the page and are valid until its next Reset.
+	// Values are in the order of Columns.List and in the normal form of the column's Kind; nil is
+	// NULL. They belong to the page and are valid until its next Reset.
 	Values [][]byte
 }
 
 // Page is what one Read returned. The zero value is ready for use; reuse one to save its memory.
 type Page struct {
-	// Columns is the shape of the records.
+	// Columns is the shape of the rows.
 	Columns *Columns
-	// Records are in ascending order of their ids.
-	Records []Record
-	// Now is the database's clock at the start of the statement, in UTC. A row that the page does not hold was not
-	// committed then.
+	// Rows are in ascending order of their ids.
+	Rows []Row
+	// Now is the database's clock at the start of the statement, in UTC. A row that was asked for,
+	// before any cut, and that the page does not hold was not committed then.
 	Now time.Time
 	// MaxID is the highest id of the table in the snapshot of the page, 0 when the table is empty.
 	MaxID uint64
 	// Server identifies the server that answered; another text means another server.
 	Server string
-	// More says that Limit or MaxBytes ended the page: there may be further records at once.
+	// More says that Limit or MaxBytes ended the page: there may be further rows at once.
 	More bool
 	// Bytes is the size of all values.
 	Bytes int
@@ -105,7 +114,8 @@ type Page struct {
 }
 
 const (
-	// chunkBytes and chunkRows are what the first array of a page has room for; further ones are larger.
+	// chunkBytes and chunkRows are what the first array of a page has room for; further ones are
+	// larger.
 	chunkBytes, largeChunkBytes = 64 << 10, 256 << 10
 	chunkRows, largeChunkRows   = 64, 512
 	// keepBytes and keepCells are what a page keeps for the next read.
@@ -114,25 +124,25 @@ const (
 
 // Reset empties p for the next read and keeps memory of ordinary size.
 func (p *Page) Reset() {
-	clear(p.Records)
+	clear(p.Rows)
 	p.arena.reset(keepBytes, false)
 	p.cells.reset(keepCells, true)
-	*p = Page{Records: p.Records[:0], cells: p.cells, arena: p.arena}
+	*p = Page{Rows: p.Rows[:0], cells: p.cells, arena: p.arena}
 }
 
-// Append adds a record of width columns whose values are all NULL; fill it with Set. Records must be appended in
-// ascending order of their ids.
+// Append adds a row of width columns whose values are all NULL; fill it with Set. Rows must be
+// appended in ascending order of their ids.
 func (p *Page) Append(id uint64, width int) {
 	rows := largeChunkRows
 	if p.cells.empty() {
 		rows = chunkRows
 	}
-	p.Records = append(p.Records, Record{ID: id, Values: p.cells.take(width, rows*width)})
+	p.Rows = append(p.Rows, Row{ID: id, Values: p.cells.alloc(width, rows*width)})
 }
 
-// Set copies v into column i of the last record. A nil v is NULL, an empty one is not.
+// Set copies v into column i of the last row. A nil v is NULL, an empty one is not.
 func (p *Page) Set(i int, v []byte) {
-	values := p.Records[len(p.Records)-1].Values
+	values := p.Rows[len(p.Rows)-1].Values
 	if len(v) == 0 {
 		values[i] = v[:0:0]
 		return
@@ -141,14 +151,14 @@ func (p *Page) Set(i int, v []byte) {
 	if p.arena.empty() {
 		size = chunkBytes
 	}
-	values[i] = p.arena.take(len(v), size)
+	values[i] = p.arena.alloc(len(v), size)
 	copy(values[i], v)
 	p.Bytes += len(v)
 }
 
-// Sort puts the records into ascending order of their ids, for a server that does not.
+// Sort puts the rows into ascending order of their ids, for a server that does not.
 func (p *Page) Sort() {
-	byID := func(a, b Record) int {
+	byID := func(a, b Row) int {
 		switch {
 		case a.ID < b.ID:
 			return -1
@@ -157,7 +167,7 @@ func (p *Page) Sort() {
 		}
 		return 0
 	}
-	if !slices.IsSortedFunc(p.Records, byID) {
-		slices.SortFunc(p.Records, byID)
+	if !slices.IsSortedFunc(p.Rows, byID) {
+		slices.SortFunc(p.Rows, byID)
 	}
 }

@@ -20,18 +20,18 @@ func fill(p *source.Page, rows, size int) {
 
 func expectFilled(t *testing.T, p *source.Page, rows, size int) {
 	t.Helper()
-	if len(p.Records) != rows {
-		t.Fatalf("%d records, want %d", len(p.Records), rows)
+	if len(p.Rows) != rows {
+		t.Fatalf("%d rows, want %d", len(p.Rows), rows)
 	}
-	for id, record := range p.Records {
+	for id, row := range p.Rows {
 		want := fmt.Sprintf("%d", id)
-		if got := record.Values; record.ID != uint64(id) || string(got[0]) != want || !bytes.Equal(got[1], bytes.Repeat([]byte{byte(id)}, size)) || got[2] != nil {
-			t.Fatalf("record %d is %d %q", id, record.ID, record.Values)
+		if got := row.Values; row.ID != uint64(id) || string(got[0]) != want || !bytes.Equal(got[1], bytes.Repeat([]byte{byte(id)}, size)) || got[2] != nil {
+			t.Fatalf("row %d is %d %q", id, row.ID, row.Values)
 		}
 	}
 }
 
-func TestPageHoldsWhatItWasGiven(t *testing.T) {
+func TestAPageHasTheValuesThatWereSet(t *testing.T) {
 	var p source.Page
 	for _, c := range []struct{ rows, size int }{{1, 10}, {3000, 200}, {5, 1 << 20}, {20_000, 3}, {0, 0}, {3000, 200}, {40, 300_000}, {100, 1}} {
 		fill(&p, c.rows, c.size)

@@ -12,15 +12,17 @@ import (
 // maxTables bounds what one pattern may expand to.
 const maxTables = 10_000
 
-// ExpandTables returns the physical tables that a TABLE setting names, in the order of the pattern. A pattern is a
-// comma-separated list of "table" or "database.table", with spaces around allowed; a range in braces stands for its numbers:
+// ExpandTables returns the physical tables that a TABLE setting names, in the order of the pattern.
+// A pattern is a comma-separated list of "table" or "database.table", with spaces around allowed; a
+// range in braces stands for its numbers:
 //
 //	t_{0..63}                     t_0 … t_63
 //	t_{00..63}                    t_00 … t_63: with a leading zero every number has that width
 //	db_{00..03}.bill_{0..9}       each database with each table
 //
-// Names may hold any character but control characters and ", { } .". A table named twice, a malformed or reversed range
-// and more than 10,000 tables are refused with an error that says what would be right.
+// Names may hold any character but control characters and ", { } .". A table named twice, a
+// malformed or reversed range and more than 10,000 tables are refused with an error that says what
+// would be right.
 func ExpandTables(pattern string) ([]string, error) {
 	if !utf8.ValidString(pattern) {
 		return nil, errors.New("table names must be UTF-8")
@@ -126,8 +128,8 @@ func isNumber(s string) bool {
 	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
 }
 
-// checkName refuses a name that is not "table" or "database.table". Ranges add digits only, so that one name of an item
-// stands for all.
+// checkName refuses a name that is not "table" or "database.table". Ranges add digits only, so that
+// one name of an item stands for all.
 func checkName(name, item string) error {
 	parts := strings.Split(name, ".")
 	if len(parts) > 2 {

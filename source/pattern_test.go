@@ -108,7 +108,7 @@ func FuzzExpandTables(f *testing.F) {
 			}
 			seen[table] = true
 			if strings.ContainsAny(table, "{},\x00") || strings.Count(table, ".") > 1 || table == "" || table != strings.TrimSpace(table) {
-				t.Fatalf("%q is no table", table)
+				t.Fatalf("%q is not a table", table)
 			}
 		}
 		if len(tables) == 1 {

@@ -3,7 +3,8 @@ package source
 // Role is a column that a spec names, with the setting that names it.
 type Role struct{ Setting, Column string }
 
-// Roles returns the columns that the spec names, in the order of its settings. A column may have several roles.
+// Roles returns the columns that the spec names, in the order of its settings. A column may have
+// several roles.
 func (s Spec) Roles() []Role {
 	roles := []Role{{"ID", s.ID}}
 	for _, key := range s.Key {

@@ -1,8 +1,10 @@
 package source
 
-// slab hands out pieces of memory that stay where they are, and takes all of them back at once. The zero value is ready for use.
+// slab hands out pieces of memory that stay where they are, and frees all of them at once. The
+// zero value is ready for use.
 type slab[T any] struct {
-	// current is filled, full holds those filled before it, and free those to be filled next. None of them moves.
+	// current is filled, full holds those filled before it, and free those to be filled next. None
+	// of them moves.
 	current    []T
 	full, free [][]T
 	// high is about the most that was handed out lately.
@@ -16,8 +18,9 @@ const (
 	leastKept = 8
 )
 
-// take returns n zero values, or n with what they held before where reset did not wipe them. A new array has room for size of them.
-func (s *slab[T]) take(n, size int) []T {
+// alloc returns n zero values, or n with what they held before where reset did not wipe them. A new
+// array has room for size of them.
+func (s *slab[T]) alloc(n, size int) []T {
 	if cap(s.current)-len(s.current) < n {
 		s.next(n, size)
 	}
@@ -40,8 +43,8 @@ func (s *slab[T]) next(n, size int) {
 	s.current = make([]T, 0, max(n, size))
 }
 
-// reset takes back all that was handed out, and keeps arrays of up to keep values in all, and of no more than twice what was handed out
-// lately, save for an eighth of keep.
+// reset frees everything that was handed out, and keeps arrays of up to keep values in all, and of
+// no more than twice what was handed out lately, save for an eighth of keep.
 func (s *slab[T]) reset(keep int, wipe bool) {
 	if s.current != nil {
 		s.full = append(s.full, s.current)
@@ -69,5 +72,5 @@ func (s *slab[T]) reset(keep int, wipe bool) {
 	s.full, s.current = s.full[:0], nil
 }
 
-// empty reports whether the next take has to allocate.
+// empty reports whether the next alloc has to allocate.
 func (s *slab[T]) empty() bool { return s.current == nil && len(s.free) == 0 }

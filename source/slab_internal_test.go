@@ -10,12 +10,12 @@ func (s *slab[T]) kept() (n int) {
 	return n
 }
 
-func TestASlabGivesBackWhatIsNotUsedAnyMore(t *testing.T) {
+func TestASlabFreesUnusedMemory(t *testing.T) {
 	const keep, size, large = 1 << 20, 16 << 10, 600 << 10
 	var s slab[byte]
 	fill := func(n int) {
 		for ; n > 0; n -= size {
-			s.take(min(n, size), size)
+			s.alloc(min(n, size), size)
 		}
 		s.reset(keep, false)
 	}

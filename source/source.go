@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// Errors of a shard that do not heal by trying again: a person has to change the database or the configuration. They
-// stop the stream of the shard, not the process. Test with errors.Is; the wrapping error names the object and the remedy.
+// Errors of a shard that a retry does not resolve: a person has to change the database or the
+// configuration. They stop the shard, which tries again now and then, not the process. Test with
+// errors.Is; the wrapping error names the object and the remedy.
 var (
 	// ErrMissing is returned when the database, the table or a column does not exist.
 	ErrMissing = errors.New("missing in the source")
 	// ErrDenied is returned when the login may not SELECT from the table or the column.
 	ErrDenied = errors.New("access to the source denied")
-	// ErrUnfit is returned when the table cannot be tailed as configured: the id is not an integer or not unique,
-	// CREATED is not a time, say.
+	// ErrUnfit is returned when the table cannot be tailed as configured: the id is not an integer
+	// or not unique, CREATED is not a time, say.
 	ErrUnfit = errors.New("table unfit for the stream")
 )
 
-// Source is a database that holds shards. It is safe for concurrent use.
+// Source is a database with shards. It is safe for concurrent use.
 type Source interface {
-	// Shard returns the reader of one table. It touches no network: a table that is missing shows at the first Read.
+	// Shard returns the reader of one table. It does not use the network: the first Read
+	// reports a missing table.
 	Shard(spec Spec) Shard
 	// Ready returns nil when the server can be reached and accepts the login.
 	Ready(ctx context.Context) error
@@ -28,29 +30,39 @@ type Source interface {
 	Close() error
 }
 
-// Shard reads one physical table. It is used by one goroutine at a time, not always the same, on behalf of the owner of the shard.
+// Shard reads one physical table. One goroutine at a time uses it, on behalf of the owner of the
+// shard.
 type Shard interface {
 	IDReader
 	ChangeReader
-	// Read fills p with the records that q asks for, in ascending order of their ids, each id once. What p held before
-	// is overwritten. On an error p holds nothing that may be used. Errors other than ErrMissing, ErrDenied and
-	// ErrUnfit are transient: the caller tries again after a pause, for ever.
+	// Read fills p with the rows that q asks for, in ascending order of their ids, each id once.
+	// It overwrites p, which must not be used after an error. Errors other than ErrMissing,
+	// ErrDenied and ErrUnfit are transient: the caller retries with backoff, for ever.
 	Read(ctx context.Context, q Query, p *Page) error
-	// NextID returns the id that the server will give to the next row at the earliest (AUTO_INCREMENT), 0 when the
-	// server does not tell. An answer at or below a position means that ids are being used again: the table was
-	// truncated, restored or its counter reset.
+	// NextID returns the lowest id that the server may give to the next row (AUTO_INCREMENT), 0
+	// when it is unknown. An id at or below a position means that ids are used again: the table was
+	// truncated or restored, or its counter was reset.
 	NextID(ctx context.Context) (uint64, error)
 }
 
-// Glancer is a Shard that can say cheaply that there is nothing new.
-type Glancer interface {
-	// Glance fills p as a Read of no records would: Columns, Now, MaxID and Server. What p held before is overwritten. It may begin up
-	// to wait later, to go together with the glances of other shards. seen is false where only a Read can tell, also that
-	// the source is away; the error is that of ctx.
-	Glance(ctx context.Context, wait time.Duration, p *Page) (seen bool, err error)
+// HeadReader is a Shard that can say cheaply that a table has no new rows.
+type HeadReader interface {
+	// ReadHead fills p as a Read of no rows would: Columns, Now, MaxID and Server. It overwrites p.
+	// It may begin up to wait later, to share a statement with other shards. seen is false where
+	// only a Read can tell, also when the source is away; the error is that of ctx.
+	ReadHead(ctx context.Context, wait time.Duration, p *Page) (seen bool, err error)
 }
 
-// Spec says which table a shard is and which columns play a role. Names are as the server knows them, unquoted.
+// Uptimer is a Shard that knows when its server was started. A server that was restarted may have
+// lost its newest rows.
+type Uptimer interface {
+	// Started returns when the server of the last connection was started, by this host's clock, to
+	// about two seconds; the zero time where that is unknown. It does not use the network.
+	Started() time.Time
+}
+
+// Spec says which table a shard is and which columns play a role. Names are as the server knows
+// them, unquoted.
 type Spec struct {
 	// Table is the physical table, "table" or "database.table".
 	Table string
@@ -58,8 +70,8 @@ type Spec struct {
 	ID string
 	// Key names the columns that identify the entity. Empty means the id.
 	Key []string
-	// UniqueKey says that an entity must be a single row: a table where that is not proved by a unique index over columns of
-	// Key that are NOT NULL is unfit.
+	// UniqueKey says that an entity must be a single row. A table without a unique index over
+	// columns of Key that are NOT NULL is unfit.
 	UniqueKey bool
 	// Created, Modified and Deleted are optional; empty means that the table has no such column.
 	Created, Modified, Deleted string
@@ -67,30 +79,50 @@ type Spec struct {
 	Fields []string
 }
 
+// Range is a closed range of ids; it is empty where First is above Last.
+type Range struct{ First, Last uint64 }
+
+// Empty reports whether r has no id.
+func (r Range) Empty() bool { return r.First > r.Last }
+
+// Has reports whether id is in r.
+func (r Range) Has(id uint64) bool { return r.First <= id && id <= r.Last }
+
+// Overlaps reports whether r and o, neither of them empty, have an id in common.
+func (r Range) Overlaps(o Range) bool { return r.First <= o.Last && o.First <= r.Last }
+
+// Intersect returns the ids that r and o have in common.
+func (r Range) Intersect(o Range) Range {
+	return Range{First: max(r.First, o.First), Last: min(r.Last, o.Last)}
+}
+
 // MaxKeys is the highest number of tuples in Query.Keys.
 const MaxKeys = 1000
 
-// Query asks for one page: ids in (After, Through], or in Ranges, or rows by their Keys, at most Limit records, about MaxBytes of
-// values.
+// Query asks for one page: ids in (After, Through], or in Ranges, or rows by their Keys, at most
+// Limit rows, about MaxBytes of values.
 type Query struct {
 	// After is the id below the first one wanted; 0 reads from the beginning.
 	After uint64
 	// Through is the last id wanted; 0 means no bound.
 	Through uint64
-	// Ranges, when not nil, are the ids wanted, in place of After and Through: ascending and disjoint.
+	// Ranges, when not nil, are the ids wanted, in place of After and Through: ascending and
+	// disjoint.
 	Ranges []Range
-	// Keys, when not nil, are the rows wanted, in place of After, Through and Ranges: at most MaxKeys tuples of values in the order
-	// of Columns.Key and in the normal form of their columns, nil for NULL. Every row whose key is byte for byte one of them
-	// comes; the server may compare more loosely (letter case, trailing spaces), so rows with similar keys may come too, and the
-	// caller compares. A tuple that no row of the table can hold finds nothing.
+	// Keys, when not nil, are the keys of the rows wanted, in place of After, Through and Ranges:
+	// at most MaxKeys tuples of values in the order of Columns.Key and in the normal form of their
+	// columns, nil for NULL. Every row whose key equals one of them byte for byte is returned. The
+	// server may compare more loosely (case, trailing spaces), so rows with similar keys may come
+	// too, and the caller compares. A tuple that no row of the table can have finds nothing.
 	//
-	// The rows are found by the unique index that proves that an entity is a single row: where none does, the table is unfit.
-	// A page that Limit or MaxBytes ends (Page.More) says nothing about the tuples that it has no record of: ask for those again.
-	// The statement may be split: each part is a moment of its own, Page.Now is before all of them.
+	// The rows are found by the unique index that proves that an entity is a single row; without
+	// one the table is unfit. A page that Limit or MaxBytes ends (Page.More) proves nothing about
+	// the tuples that it has no row of: query those again. The statement may be split into parts,
+	// which see different moments; Page.Now is before all of them.
 	Keys [][][]byte
-	// Limit is the highest number of records, at least 1.
+	// Limit is the highest number of rows, at least 1.
 	Limit int
-	// MaxBytes ends the page after the record that brings its values to this size, so that one record always fits,
-	// however big. 0 means no bound.
+	// MaxBytes ends the page after the row that brings its values to this size, so that one row
+	// always fits, however big. 0 means no bound.
 	MaxBytes int
 }

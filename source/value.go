@@ -2,11 +2,13 @@ package source
 
 import "time"
 
-// Time reads v, a value of the column in its normal form, as a moment in UTC: a Timestamp as it stands, a DateTime as
-// the wall clock of zone, a Date as the midnight of zone; a nil zone is UTC. It is false for NULL, for a date that is zero or
-// has a zero month or day, for one that no calendar knows, and for the kinds that are not times. It does not allocate.
+// Time reads v, a value of the column in its normal form, as a moment in UTC: a Timestamp as it
+// stands, a DateTime as the wall clock of zone, a Date as the midnight of zone; a nil zone is UTC.
+// It is false for NULL, for a date that is zero or has a zero month or day, for one that no
+// calendar knows, and for the kinds that are not times. It does not allocate.
 //
-// A wall clock that zone shows twice or skips (the change of summer time) is read as time.Date reads it.
+// A wall clock that zone shows twice or skips (the change of summer time) is read as time.Date
+// reads it.
 func (c Column) Time(v []byte, zone *time.Location) (time.Time, bool) {
 	if c.Kind == Timestamp || zone == nil {
 		zone = time.UTC
@@ -48,10 +50,10 @@ func (c Column) wall(v []byte) (w wall, ok bool) {
 	return w, ok
 }
 
-// Text writes the moment t as a value of the column in its normal form, rounded down to the column's precision: a Timestamp in
-// UTC, a DateTime as the wall clock of zone, a Date as the day in zone; a nil zone is UTC. It is the inverse of Time where a
-// wall clock shows a moment once. It is "" for a kind that is not a time, and for years outside 0 to 9999, which have no
-// normal form.
+// Text writes the moment t as a value of the column in its normal form, rounded down to the
+// column's precision: a Timestamp in UTC, a DateTime as the wall clock of zone, a Date as the day
+// in zone; a nil zone is UTC. It is the inverse of Time where a wall clock shows a moment once. It
+// is "" for a kind that is not a time, and for years outside 0 to 9999, which have no normal form.
 func (c Column) Text(t time.Time, zone *time.Location) string {
 	if c.Kind == Timestamp || zone == nil {
 		zone = time.UTC
@@ -86,7 +88,8 @@ func parseDay(v []byte) (year, month, day int, ok bool) {
 	return year, month, day, ok
 }
 
-// parseClock reads " 15:04:05" with up to nine digits of a fraction; v must hold the nine bytes before it.
+// parseClock reads " 15:04:05" with up to nine digits of a fraction; v must hold the nine bytes
+// before it.
 func parseClock(v []byte) (hour, minute, second, nanos int, ok bool) {
 	hour, ok1 := twoDigits(v[1:])
 	minute, ok2 := twoDigits(v[4:])

@@ -9,7 +9,7 @@ import (
 	"bridge/source"
 )
 
-func TestTimeReadsWhatTheCalendarKnows(t *testing.T) {
+func TestTimeReadsValidTimes(t *testing.T) {
 	shanghai := time.FixedZone("+08", 8*3600)
 	tests := []struct {
 		name  string
@@ -45,7 +45,7 @@ func TestTimeReadsWhatTheCalendarKnows(t *testing.T) {
 	}
 }
 
-func TestTimeRefusesWhatNoCalendarKnows(t *testing.T) {
+func TestTimeRefusesInvalidTimes(t *testing.T) {
 	values := map[source.Kind][]string{
 		source.Date: {
 			"0000-00-00", "2026-00-01", "2026-01-00", "2026-13-01", "2026-02-30", "2025-02-29", "1900-02-29", "2026-04-31",
@@ -93,7 +93,7 @@ func TestTimeAgreesWithTheStandardLibrary(t *testing.T) {
 	}
 }
 
-func TestTextRoundsDownToWhatTheColumnHolds(t *testing.T) {
+func TestTextRoundsDownToThePrecision(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_999_999, time.UTC)
 	shanghai := time.FixedZone("+08", 8*3600)
 	for _, test := range []struct {
@@ -139,8 +139,8 @@ func TestTextIsTheInverseOfTime(t *testing.T) {
 	}
 }
 
-// normalForm is stricter than the library, which also takes an hour of one digit, further spaces, and a comma before the
-// fraction.
+// normalForm is stricter than the library, which also takes an hour of one digit, further spaces,
+// and a comma before the fraction.
 var normalForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?$`)
 
 func FuzzColumnTime(f *testing.F) {

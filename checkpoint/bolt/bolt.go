@@ -120,6 +120,9 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 		if state.Ledger, err = loadLedger(b, key); err != nil {
 			return err
 		}
+		if state.Published, err = (parts{b, key, publishedBucket}).load(); err != nil {
+			return err
+		}
 		state.Journals, err = loadJournals(b, key)
 		return err
 	})
@@ -154,6 +157,12 @@ func (s *Store) Save(ctx context.Context, key checkpoint.Key, state checkpoint.S
 				return err
 			}
 			if err := saveLedger(b, key, &state); err != nil {
+				return err
+			}
+			if err := (parts{b, key, publishedBucket}).save(state.Published, state.ReplacePublished); err != nil {
+				return err
+			}
+			if err := saveMeaning(b, key, state.Meaning); err != nil {
 				return err
 			}
 			if err := saveGiven(b, key, &state); err != nil {
@@ -283,7 +292,11 @@ func load(b *bbolt.Bucket, key checkpoint.Key) (checkpoint.State, error) {
 	if err != nil {
 		return checkpoint.State{}, err
 	}
-	return checkpoint.DecodeState(payload)
+	state, err := checkpoint.DecodeState(payload)
+	if err == nil {
+		state.Meaning, err = loadMeaning(b, key)
+	}
+	return state, err
 }
 
 // eachShard calls f for the bucket of every shard, in the order of stream and shard.

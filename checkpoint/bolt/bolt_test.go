@@ -32,6 +32,7 @@ func TestConformance(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			checkpointtest.Run(t, func(t *testing.T) checkpointtest.Fixture { return fixture(t, open) })
 		})
 	}

@@ -26,11 +26,15 @@
 //	        <shard>                   name as in checkpoint.Key, UTF-8, one bucket a shard
 //	            "state"               sealed state, in the form of checkpoint.AppendState
 //	            "run"                 sealed reconcile run, in the form of checkpoint.AppendRun, if there was one
+//	            "meaning"             sealed configuration that the state was made with, in the form of checkpoint.AppendMeaning;
+//	                                  none in a shard that an older version saved last
+//	            "published"           the parts of the list of rows that were published last, a bucket
+//	                <key>             number; sealed part, in the form of published.Log
 //	            "ledger"              the parts of the gap ledger, a bucket
-//	                <key>             number; sealed part, in the form of source.Ledger
+//	                <key>             number; sealed part, in the form of ledger.Ledger
 //	            "journals"            what is about to be published, a bucket
 //	                <number>          ascending; sealed journal, in the form of checkpoint.AppendJournal
-//	            "given"               the ids that the ledger gave up, a bucket
+//	            "given"               the ids that an earlier version gave up, a bucket
 //	                <first id>        number; sealed last id, a number; ranges are disjoint with ids between them
 //	            "absent"              the entities that wait for the end of the run, a bucket
 //	                <number>          counted from 0; sealed entity

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"bridge/internal/testall"
 )
 
 // editing is an ordered map of blocks with the model that it has to equal.
@@ -125,6 +127,7 @@ func shuffled(keys []string) []string {
 
 // TestEditorEqualsAMap makes random changes, in order and in none, of maps that grow, shrink, and come from an older file.
 func TestEditorEqualsAMap(t *testing.T) {
+	rounds := testall.Pick(20, 60)
 	for name, test := range map[string]struct {
 		single, keys    int
 		deletes         float64
@@ -160,7 +163,7 @@ func TestEditorEqualsAMap(t *testing.T) {
 			}
 			e := openEditing(t, single)
 			e.mustEqual(t)
-			for range 60 {
+			for range rounds {
 				e.update(t, func(b blocks) error {
 					keys := make([]string, 1+rand.IntN(150))
 					for i := range keys {

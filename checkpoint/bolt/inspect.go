@@ -14,6 +14,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 )
 
 // Inspect looks at the checkpoint in the file at path without making or changing anything: it reads the whole file, or, where
@@ -26,7 +27,8 @@ func Inspect(path string) checkpoint.Inspection {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		found.Summary += ", which the first run makes"
-		found.Known = inspectPlace(&found.Report, path)
+		inspectPlace(&found.Report, path)
+		found.Known = true
 	case err != nil:
 		unfit(&found.Report, path, err)
 	default:
@@ -52,21 +54,21 @@ func unfit(r *inspect.Report, path string, err error) {
 			Types("mv %s %s.damaged", full, full)
 	case errors.Is(err, checkpoint.ErrForeign):
 		r.Add(inspect.Unsafe, inspect.CheckpointForeign, path, "is no checkpoint of bridge: "+err.Error()).
-			Says("set BRIDGE_CHECKPOINT_URL to a file of bridge's own; one that does not exist is made")
+			Says("set %s to a file of bridge's own; one that does not exist is made", option.CheckpointURL)
 	case errors.Is(err, checkpoint.ErrNewer):
 		r.Add(inspect.Unsafe, inspect.CheckpointNewer, path, "was written by a newer version: "+err.Error()).
 			Says("run that version of bridge or a later one")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, "may not be read and written by the user that runs this: "+err.Error()).
-			Says("give it to the user that runs bridge, or set BRIDGE_CHECKPOINT_URL to a file elsewhere").Types("chown %d %s", os.Geteuid(), full)
+			Says("give it to the user that runs bridge, or set %s to a file elsewhere", option.CheckpointURL).Types("chown %d %s", os.Geteuid(), full)
 	default:
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, "cannot be used: "+err.Error()).
-			Says("set BRIDGE_CHECKPOINT_URL to a file on a local disk, such as file:///var/lib/bridge/bridge.db")
+			Says("set %s to a file on a local disk, such as file:///var/lib/bridge/bridge.db", option.CheckpointURL)
 	}
 }
 
-// inspectPlace looks whether a file could be made at path, and reports whether it could.
-func inspectPlace(r *inspect.Report, path string) bool {
+// inspectPlace looks whether a file could be made at path.
+func inspectPlace(r *inspect.Report, path string) {
 	full, err := filepath.Abs(path)
 	dir := filepath.Dir(full)
 	if err == nil {
@@ -75,16 +77,14 @@ func inspectPlace(r *inspect.Report, path string) bool {
 	}
 	switch {
 	case err == nil:
-		return true
 	case errors.Is(err, fs.ErrNotExist):
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, "cannot be made: there is no directory "+dir).
-			Says("create it for the user that runs bridge, or set BRIDGE_CHECKPOINT_URL to a file elsewhere").Types("mkdir -p %s", dir)
+			Says("create it for the user that runs bridge, or set %s to a file elsewhere", option.CheckpointURL).Types("mkdir -p %s", dir)
 	default:
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, fmt.Sprintf("cannot be made in %s: %v", dir, err)).
-			Says("make the directory writable for the user that runs bridge, or set BRIDGE_CHECKPOINT_URL to a file elsewhere").
+			Says("make the directory writable for the user that runs bridge, or set %s to a file elsewhere", option.CheckpointURL).
 			Types("chown %d %s", os.Geteuid(), dir)
 	}
-	return false
 }
 
 // peek returns the states in the file at path, fs.ErrNotExist without one, checkpoint.ErrLocked while a process has it open.
@@ -119,21 +119,30 @@ func peek(path string) (entries []checkpoint.Entry, err error) {
 	return statesIn(file, info.Size())
 }
 
-// statesIn returns the states in a file that has passed check.
+// statesIn returns the states in a file that has passed check, each with its meaning.
 func statesIn(file *os.File, size int64) ([]checkpoint.Entry, error) {
 	var entries []checkpoint.Entry
+	meanings := make(map[checkpoint.Key]*checkpoint.Meaning)
 	err := verify(file, size, func(path []string, value []byte) error {
-		if len(path) != 4 || path[0] != shardBucket || path[3] != stateKey {
+		if len(path) != 4 || path[0] != shardBucket || path[3] != stateKey && path[3] != meaningKey {
 			return nil
 		}
 		payload, err := unseal(value, path...)
 		if err != nil {
 			return err
 		}
+		key := checkpoint.Key{Stream: path[1], Shard: path[2]}
+		if path[3] == meaningKey {
+			meanings[key], err = checkpoint.DecodeMeaning(payload)
+			return err
+		}
 		state, err := checkpoint.DecodeState(payload)
-		entries = append(entries, checkpoint.Entry{Key: checkpoint.Key{Stream: path[1], Shard: path[2]}, State: state})
+		entries = append(entries, checkpoint.Entry{Key: key, State: state})
 		return err
 	})
+	for i := range entries {
+		entries[i].State.Meaning = meanings[entries[i].Key]
+	}
 	slices.SortFunc(entries, func(a, b checkpoint.Entry) int {
 		return cmp.Or(cmp.Compare(a.Key.Stream, b.Key.Stream), cmp.Compare(a.Key.Shard, b.Key.Shard))
 	})

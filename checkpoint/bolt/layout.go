@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"bridge/checkpoint"
+	"bridge/internal/option"
 )
 
 // Names in the file; doc.go says what they hold.
@@ -19,8 +20,11 @@ const (
 	formatKey   = "format"
 	shardBucket = "shards"
 	stateKey    = "state"
-	// ledgerBucket holds the parts of a shard's gap ledger.
-	ledgerBucket = "ledger"
+	// meaningKey has the configuration that the state was made with.
+	meaningKey = "meaning"
+	// ledgerBucket holds the parts of a shard's gap ledger, publishedBucket those of the list of rows that were published last.
+	ledgerBucket    = "ledger"
+	publishedBucket = "published"
 	// journalsBucket holds the journals of a shard. journalKey was the only one in version 1.
 	journalsBucket = "journals"
 	journalKey     = "journal"
@@ -119,6 +123,8 @@ func checkValue(name string, payload []byte) (err error) {
 		_, err = checkpoint.DecodeJournal(payload)
 	case runKey:
 		_, err = checkpoint.DecodeRun(payload)
+	case meaningKey:
+		_, err = checkpoint.DecodeMeaning(payload)
 	}
 	return err
 }
@@ -171,16 +177,15 @@ func checkFormat(value []byte) error {
 
 // explain adds the file and the remedy to an error of Open.
 func explain(path string, err error) error {
-	remedy := ""
 	switch {
 	case errors.Is(err, checkpoint.ErrCorrupt):
-		remedy = ": restore the file from a copy, or move it away: then every stream begins at its START again and repeats what it has published"
+		return fmt.Errorf("open checkpoint %s: %w: restore the file from a copy, or move it away: then every stream begins at its START again and repeats what it has published", path, err)
 	case errors.Is(err, checkpoint.ErrForeign):
-		remedy = ": set BRIDGE_CHECKPOINT_URL to a file of bridge's own; one that does not exist is made"
+		return option.Errorf("open checkpoint %s: %w: set %s to a file of bridge's own; one that does not exist is made", path, err, option.CheckpointURL)
 	case errors.Is(err, checkpoint.ErrNewer):
-		remedy = ": run that version of bridge or a later one"
+		return fmt.Errorf("open checkpoint %s: %w: run that version of bridge or a later one", path, err)
 	case errors.Is(err, checkpoint.ErrLocked):
-		remedy = ": stop the other process, or set BRIDGE_CHECKPOINT_URL to another file"
+		return option.Errorf("open checkpoint %s: %w: stop the other process, or set %s to another file", path, err, option.CheckpointURL)
 	}
-	return fmt.Errorf("open checkpoint %s: %w%s", path, err, remedy)
+	return fmt.Errorf("open checkpoint %s: %w", path, err)
 }

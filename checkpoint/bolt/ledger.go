@@ -1,41 +1,18 @@
 package bolt
 
 import (
-	"encoding/binary"
+	"context"
+	"fmt"
 
 	"go.etcd.io/bbolt"
 
 	"bridge/checkpoint"
-	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // saveLedger applies the changed parts of a ledger to the bucket of its shard.
 func saveLedger(shard *bbolt.Bucket, key checkpoint.Key, state *checkpoint.State) error {
-	if len(state.Ledger) == 0 && !state.LedgerAnew {
-		return nil
-	}
-	b, err := shard.CreateBucketIfNotExists([]byte(ledgerBucket))
-	if err != nil {
-		return err
-	}
-	if state.LedgerAnew {
-		if err := emptyBucket(shard, ledgerBucket); err != nil {
-			return err
-		}
-	}
-	for _, part := range state.Ledger {
-		name := binary.BigEndian.AppendUint64(nil, part.Key)
-		if part.Bytes == nil {
-			err = b.Delete(name)
-		} else {
-			value := append(make([]byte, 0, len(part.Bytes)+sealSize), part.Bytes...)
-			err = b.Put(name, seal(value, shardBucket, key.Stream, key.Shard, ledgerBucket, string(name)))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return parts{shard, key, ledgerBucket}.save(state.Ledger, state.ReplaceLedger)
 }
 
 // emptyBucket removes all values of a bucket, if it is there: not by deleting the bucket, which would leak its pages when
@@ -61,22 +38,30 @@ func deleteFirst(b *bbolt.Bucket, gone func(name []byte) bool) error {
 	}
 }
 
-// loadLedger returns all parts of the ledger in the bucket of its shard.
-func loadLedger(shard *bbolt.Bucket, key checkpoint.Key) (parts []source.Chunk, err error) {
-	b := shard.Bucket([]byte(ledgerBucket))
-	if b == nil {
-		return nil, nil
+// loadLedger returns the head of the ledger in the bucket of its shard, if it has one.
+func loadLedger(shard *bbolt.Bucket, key checkpoint.Key) ([]ledger.Chunk, error) {
+	head, err := parts{shard, key, ledgerBucket}.from(0, 1, nil)
+	if len(head) > 0 && head[0].Key > 0 {
+		return nil, err
 	}
-	err = b.ForEach(func(name, value []byte) error {
-		if len(name) != 8 {
-			return damaged("the ledger has a part named %q", name)
-		}
-		payload, err := unseal(value, shardBucket, key.Stream, key.Shard, ledgerBucket, string(name))
-		if err != nil {
+	return head, err
+}
+
+// LedgerParts implements checkpoint.Views.
+func (s *Store) LedgerParts(ctx context.Context, key checkpoint.Key, from uint64, limit int, dst []ledger.Chunk) ([]ledger.Chunk, error) {
+	err := ctx.Err()
+	if err == nil {
+		err = s.view(func(tx *bbolt.Tx) (err error) {
+			shard := bucketOf(tx, key.Stream, key.Shard)
+			if shard == nil {
+				return nil
+			}
+			dst, err = parts{shard, key, ledgerBucket}.from(from, limit, dst)
 			return err
-		}
-		parts = append(parts, source.Chunk{Key: binary.BigEndian.Uint64(name), Bytes: append([]byte(nil), payload...)})
-		return nil
-	})
-	return parts, err
+		})
+	}
+	if err != nil {
+		return dst, fmt.Errorf("read the gap ledger of %s of stream %s: %w", key.Shard, key.Stream, err)
+	}
+	return dst, nil
 }

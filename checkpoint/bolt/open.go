@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"bridge/checkpoint"
+	"bridge/internal/option"
 )
 
 // lockPause is the pause between attempts to lock the file.
@@ -154,9 +155,9 @@ func unopened(path string, err error) error {
 	dir := filepath.Dir(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is no directory %s: create it, or set BRIDGE_CHECKPOINT_URL to a file elsewhere: %w", dir, err)
+		return option.Errorf("there is no directory %s: create it, or set %s to a file elsewhere: %w", dir, option.CheckpointURL, err)
 	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("it is a directory: set BRIDGE_CHECKPOINT_URL to a file in it, such as %s: %w", filepath.Join(path, "bridge.db"), err)
+		return option.Errorf("it is a directory: set %s to a file in it, such as %s: %w", option.CheckpointURL, filepath.Join(path, "bridge.db"), err)
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("the file and its directory %s must be writable for the user that runs bridge: %w", dir, err)
 	}

@@ -115,7 +115,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			mustRefuse(t, path, checkpoint.ErrForeign, "BRIDGE_CHECKPOINT_URL")
+			mustRefuse(t, path, checkpoint.ErrForeign, "CHECKPOINT_URL")
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestBoltFilesOfOthersAreRefused(t *testing.T) {
 				}
 				return b.Put([]byte("key"), bytes.Repeat([]byte("value"), 2000))
 			})
-			mustRefuse(t, path, checkpoint.ErrForeign, "another program", "BRIDGE_CHECKPOINT_URL")
+			mustRefuse(t, path, checkpoint.ErrForeign, "another program", "CHECKPOINT_URL")
 		})
 	}
 	t.Run("nothing in it", func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestBoltFilesOfOthersAreRefused(t *testing.T) {
 func TestWhatIsNoFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	_, err := bolt.Open(dir, bolt.Options{})
-	mustSay(t, err, dir, "is a directory", "BRIDGE_CHECKPOINT_URL", "bridge.db")
+	mustSay(t, err, dir, "is a directory", "CHECKPOINT_URL", "bridge.db")
 	_, err = bolt.Open(filepath.Join(dir, "missing", "bridge.db"), bolt.Options{})
 	mustSay(t, err, "no directory "+filepath.Join(dir, "missing"), "create it")
 	if _, err := os.Stat(filepath.Join(dir, "missing")); err == nil {

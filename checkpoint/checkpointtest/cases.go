@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"bridge/checkpoint"
-	"bridge/source"
+	"bridge/source/ledger"
 )
 
 func notFound(t *testing.T, f Fixture) {
@@ -63,8 +63,8 @@ func nameless(t *testing.T, f Fixture) {
 
 func invalid(t *testing.T, f Fixture) {
 	mustSave(t, f.Store, key(1), State(1))
-	for _, gaps := range [][]source.Gap{{{First: 2, Last: 1}}, {{First: 1, Last: 5}, {First: 5, Last: 6}}, {{First: 1, Last: 1 << 62}}} {
-		bad := checkpoint.State{Position: source.Position{ID: 100, Gaps: gaps}}
+	for _, gaps := range [][]ledger.Gap{{{First: 2, Last: 1}}, {{First: 1, Last: 5}, {First: 5, Last: 6}}, {{First: 1, Last: 1 << 62}}} {
+		bad := checkpoint.State{Position: ledger.Position{ID: 100, Gaps: gaps}}
 		if err := f.Store.Save(t.Context(), key(1), bad); err == nil {
 			t.Errorf("Save of gaps %v returns nil", gaps)
 		}
@@ -87,14 +87,14 @@ func notShared(t *testing.T, f Fixture) {
 
 func spoil(s checkpoint.State) {
 	clear(s.Position.Gaps)
-	clear(s.Marks)
+	clear(s.Offsets)
 }
 
 func manyGaps(t *testing.T, f Fixture) {
 	s := State(1)
 	s.Position.Gaps = nil
 	for i := range uint64(200_000) {
-		s.Position.Gaps = append(s.Position.Gaps, source.Gap{First: 3 * i, Last: 3*i + 1, Missed: s.Saved})
+		s.Position.Gaps = append(s.Position.Gaps, ledger.Gap{First: 3 * i, Last: 3*i + 1, Missed: s.Saved})
 	}
 	mustSave(t, f.Store, key(1), s)
 	mustHold(t, f.Store, key(1), s)

@@ -10,15 +10,18 @@ import (
 	"bridge/checkpoint"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // Fixture is one store that is empty.
 type Fixture struct {
 	// Store is under test.
 	Store checkpoint.Store
-	// Reopen closes the store and opens it again, as a restart of the process does. Nil for a store that forgets.
+	// Reopen closes the store and opens it again, as a restart of the process does. Nil for a store
+	// that forgets.
 	Reopen func(t testing.TB) checkpoint.Store
-	// Close closes the store; nothing can be saved afterwards. Nil for a store that needs no closing.
+	// Close closes the store; nothing can be saved afterwards. Nil for a store that needs no
+	// closing.
 	Close func(t testing.TB)
 }
 
@@ -36,13 +39,16 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"the last save holds", true, "", lastHolds},
 		{"states that look alike stay apart", true, "", alike},
 		{"a nameless shard is refused", true, "", nameless},
-		{"what is no state is refused and the former one holds", true, "", invalid},
+		{"an invalid state is refused and the former one holds", true, "", invalid},
 		{"states are not shared with the caller", true, "", notShared},
 		{"a state of many gaps is kept", true, "", manyGaps},
 		{"of a ledger only the named parts change", true, "", ledgerParts},
+		{"a ledger is read part by part", true, "", ledgerPages},
+		{"of the rows published last only the named parts change", true, "", publishedParts},
+		{"a meaning stays until another one is saved", true, "", meaning},
 		{"a view knows what was saved of each entity", true, "", lookup},
 		{"of several changes of one entity the last one holds", true, "", lastChangeHolds},
-		{"what is no change of a view is refused with the whole save", true, "", noChange},
+		{"an invalid change of a view is refused with the whole save", true, "", noChange},
 		{"entities without a row are not in the order of rows", true, "", fates},
 		{"a view is read in the order of rows, page by page", true, "", byRow},
 		{"entities that share a row are all there", true, "", sharedRow},
@@ -77,17 +83,17 @@ func State(n int) checkpoint.State {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC).Add(time.Duration(n) * time.Second)
 	base := uint64(n) * 1000
 	return checkpoint.State{
-		Position: source.Position{
+		Position: ledger.Position{
 			ID: 1<<63 + base + 900,
-			Gaps: []source.Gap{
+			Gaps: []ledger.Gap{
 				{First: base + 3, Last: base + 3, Missed: at},
 				{First: 1<<63 + base, Last: 1<<63 + base + 900, Missed: at.Add(-time.Hour)},
 			},
-			Reading: source.Reading{Through: base + 1, At: at.Add(time.Microsecond)},
+			Reading: ledger.Reading{Through: base + 1, At: at.Add(time.Microsecond)},
 		},
-		Marks: []sink.Mark{
-			{Place: "orders/0", Last: base},
-			{Place: "ORDERS", Incarnation: "2026-01-02T03:04:05Z", Last: base + 1},
+		Offsets: []sink.Offset{
+			{TP: "orders/0", Last: base},
+			{TP: "ORDERS", Incarnation: "2026-01-02T03:04:05Z", Last: base + 1},
 		},
 		Saved:    at,
 		Cursor:   source.Cursor{Modified: at.Format(time.RFC3339Nano), ID: base + 2},

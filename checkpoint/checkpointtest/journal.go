@@ -9,14 +9,15 @@ import (
 	"bridge/checkpoint"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // Journal makes a journal that differs for every n and fills all fields.
 func Journal(n int) *checkpoint.Journal {
 	after := State(n)
-	after.Marks = nil
-	after.Ledger = []source.Chunk{{Key: 0, Bytes: []byte("head")}, {Key: 7}, {Key: 1 << 63, Bytes: []byte{}}}
-	after.LedgerAnew = n%2 == 0
+	after.Offsets = nil
+	after.Ledger = []ledger.Chunk{{Key: 0, Bytes: []byte("head")}, {Key: 7}, {Key: 1 << 63, Bytes: []byte{}}}
+	after.ReplaceLedger = n%2 == 0
 	after.View = []checkpoint.Change{change("a", Known(checkpoint.Live, 1, n)), change("b", checkpoint.Known{}), change("c", Known(checkpoint.Gone, 2, n))}
 	after.Given, after.Found = ranges(1, 2, 5, 5), ranges(1, 1)
 	message := sink.Message{
@@ -47,9 +48,9 @@ func journal(t *testing.T, f Fixture) {
 		t.Errorf("List returns %v, %v, want a state without its journal", entries, err)
 	}
 	bad := state
-	bad.Journals = []*checkpoint.Journal{{After: checkpoint.State{Marks: []sink.Mark{{Place: "orders"}}}}}
+	bad.Journals = []*checkpoint.Journal{{After: checkpoint.State{Offsets: []sink.Offset{{TP: "orders"}}}}}
 	if err := f.Store.Save(t.Context(), key(1), bad); err == nil {
-		t.Error("Save of a journal with marks returns nil")
+		t.Error("Save of a journal with offsets returns nil")
 	}
 	if bad.Journals = journals(5, 4); f.Store.Save(t.Context(), key(1), bad) == nil {
 		t.Error("Save of journals in the wrong order returns nil")
@@ -108,7 +109,8 @@ func ranges(ids ...uint64) (all []source.Range) {
 	return all
 }
 
-// mustGiveUp fails the test unless these are the given-up ids of the first shard, read in one go and one by one.
+// mustGiveUp fails the test unless these are the given-up ids of the first shard, read in one go
+// and one by one.
 func mustGiveUp(t *testing.T, s checkpoint.Store, want []source.Range) {
 	t.Helper()
 	for _, limit := range []int{1, 1000} {

@@ -57,7 +57,8 @@ func (m model) rows() []checkpoint.Entity {
 	return rows
 }
 
-// mustKnow fails the test unless the view of a shard is want, for these other entities too, looked up and read by row.
+// mustKnow fails the test unless the view of a shard is want, for these other entities too, looked
+// up and read by row.
 func mustKnow(t *testing.T, s checkpoint.Store, k checkpoint.Key, want model, others ...string) {
 	t.Helper()
 	for entity := range want {

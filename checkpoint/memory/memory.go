@@ -11,6 +11,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -27,11 +28,14 @@ type Store struct {
 // shard is all that is kept of one shard.
 type shard struct {
 	state, run       []byte
+	meaning          []byte
 	ledger, journals map[uint64][]byte
+	published        map[uint64][]byte
 	view             map[string]checkpoint.Known
 	given            []source.Range
 	absent           [][]byte
-	// byRow are the live and soft-deleted entities in the order of their rows; nil when the view has changed.
+	// byRow are the live and soft-deleted entities in the order of their rows; nil when the view
+	// has changed.
 	byRow []checkpoint.Entity
 }
 
@@ -67,8 +71,12 @@ func (s *Store) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State,
 	if err != nil {
 		return checkpoint.State{}, err
 	}
-	for _, part := range slices.Sorted(maps.Keys(kept.ledger)) {
-		state.Ledger = append(state.Ledger, source.Chunk{Key: part, Bytes: slices.Clone(kept.ledger[part])})
+	if head, ok := kept.ledger[0]; ok {
+		state.Ledger = []ledger.Chunk{{Bytes: slices.Clone(head)}}
+	}
+	state.Published = chunksOf(kept.published)
+	if state.Meaning, err = kept.meant(); err != nil {
+		return state, err
 	}
 	for _, number := range slices.Sorted(maps.Keys(kept.journals)) {
 		j, err := checkpoint.DecodeJournal(kept.journals[number])
@@ -113,7 +121,8 @@ func (s *Store) change(ctx context.Context, key checkpoint.Key, f func(*shard) e
 	defer s.mu.Unlock()
 	kept := s.shards[key]
 	if kept == nil {
-		kept = &shard{ledger: make(map[uint64][]byte), journals: make(map[uint64][]byte), view: make(map[string]checkpoint.Known)}
+		kept = &shard{ledger: make(map[uint64][]byte), journals: make(map[uint64][]byte), published: make(map[uint64][]byte),
+			view: make(map[string]checkpoint.Known)}
 	}
 	if err := f(kept); err != nil {
 		return err
@@ -128,14 +137,12 @@ func (s *shard) save(state checkpoint.State) {
 	for _, j := range state.Journals {
 		s.journals[j.Number] = checkpoint.AppendJournal(nil, j)
 	}
-	if state.LedgerAnew {
-		clear(s.ledger)
-	}
-	for _, part := range state.Ledger {
-		if part.Bytes == nil {
-			delete(s.ledger, part.Key)
-		} else {
-			s.ledger[part.Key] = slices.Clone(part.Bytes)
+	apply(s.ledger, state.Ledger, state.ReplaceLedger)
+	apply(s.published, state.Published, state.ReplacePublished)
+	if m := state.Meaning; m != nil {
+		s.meaning = nil
+		if m.Kind != "" {
+			s.meaning = checkpoint.AppendMeaning(nil, m)
 		}
 	}
 	s.apply(state.View)
@@ -155,6 +162,9 @@ func (s *Store) List(ctx context.Context) ([]checkpoint.Entry, error) {
 			continue
 		}
 		state, err := checkpoint.DecodeState(kept.state)
+		if err == nil {
+			state.Meaning, err = kept.meant()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -193,6 +203,7 @@ func (s *Store) Copy() *Store {
 	for key, kept := range s.shards {
 		own := *kept
 		own.ledger, own.journals, own.view, own.byRow = maps.Clone(kept.ledger), maps.Clone(kept.journals), maps.Clone(kept.view), nil
+		own.published = maps.Clone(kept.published)
 		own.given, own.absent = slices.Clone(kept.given), slices.Clone(kept.absent)
 		copied.shards[key] = &own
 	}

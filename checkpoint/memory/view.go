@@ -11,6 +11,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // apply changes the view.
@@ -104,6 +105,21 @@ func (s *Store) Forget(ctx context.Context, key checkpoint.Key, before time.Time
 		}
 	})
 	return next, err
+}
+
+// LedgerParts implements checkpoint.Views.
+func (s *Store) LedgerParts(ctx context.Context, key checkpoint.Key, from uint64, limit int, dst []ledger.Chunk) ([]ledger.Chunk, error) {
+	err := s.read(ctx, key, func(kept *shard) {
+		parts := slices.Sorted(maps.Keys(kept.ledger))
+		i := sort.Search(len(parts), func(i int) bool { return parts[i] > from })
+		for _, part := range parts[max(i-1, 0):] {
+			if limit--; limit < 0 {
+				return
+			}
+			dst = append(dst, ledger.Chunk{Key: part, Bytes: bytes.Clone(kept.ledger[part])})
+		}
+	})
+	return dst, err
 }
 
 // GivenUp implements checkpoint.Views.

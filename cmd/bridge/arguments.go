@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"bridge/internal/config"
+	"bridge/internal/terminal"
 )
 
 // usageError says that a command line is wrong.
@@ -17,25 +20,26 @@ func isHelp(arg string) bool {
 	return arg == "help" || arg == "--help" || arg == "-help" || arg == "-h"
 }
 
-// usage returns the command's line of the help.
-func (c *command) usage() string {
-	line := "bridge " + c.name
+// usage returns the parts of the command's line of the help.
+func (c *command) usage() []string {
+	line := []string{"bridge " + c.name}
 	for _, flag := range c.values {
-		line += " [--" + strings.Replace(flag, "=", " ", 1) + "]"
+		line = append(line, "[--"+strings.Replace(flag, "=", " ", 1)+"]")
 	}
 	for _, flag := range c.flags {
-		line += " [--" + flag + "]"
+		line = append(line, "[--"+flag+"]")
 	}
 	for _, argument := range c.arguments {
-		line += " <" + argument + ">"
+		line = append(line, "<"+argument+">")
 	}
 	if c.rest != "" {
-		line += " [<" + c.rest + "> ...]"
+		line = append(line, "[<"+c.rest+"> ...]")
 	}
 	return line
 }
 
-// parse takes what stands behind the command's name. Flags may stand anywhere; behind -- there are none.
+// parse takes what stands behind the command's name. Flags may stand anywhere; behind -- there are
+// none.
 func (c *command) parse(args []string) (call, error) {
 	parsed := call{flags: map[string]bool{}, values: map[string]string{}}
 	for i := 0; i < len(args); i++ {
@@ -72,7 +76,7 @@ func (c *command) parse(args []string) (call, error) {
 		parsed.flags[flag] = true
 	}
 	if n := len(parsed.arguments); n != len(c.arguments) && (c.rest == "" || n < len(c.arguments)) {
-		return call{}, wrongUsage("bridge %s takes %s, not %d: %s", c.name, count(len(c.arguments), "argument"), len(parsed.arguments), c.usage())
+		return call{}, wrongUsage("bridge %s takes %s, not %d: %s", c.name, terminal.Count(len(c.arguments), "argument"), len(parsed.arguments), strings.Join(c.usage(), " "))
 	}
 	return parsed, nil
 }
@@ -96,16 +100,5 @@ func (c *command) unknownFlag(arg, flag string) error {
 	if len(known) == 0 {
 		return wrongUsage("unknown flag %q: bridge %s has no flags", arg, c.name)
 	}
-	return wrongUsage("unknown flag %q of bridge %s: did you mean --%s?", arg, c.name, nearest(flag, known))
-}
-
-// count returns "no things", "1 thing" or "n things".
-func count(n int, thing string) string {
-	switch n {
-	case 0:
-		return "no " + thing + "s"
-	case 1:
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return wrongUsage("unknown flag %q of bridge %s: did you mean --%s? It takes --%s", arg, c.name, config.Nearest(flag, known), strings.Join(known, ", --"))
 }

@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"bridge/checkpoint"
+	"bridge/internal/app"
+	"bridge/internal/httpapi"
 )
 
 // checkpointView is a shard's checkpoint as --json shows it.
 type checkpointView struct {
-	Stream string     `json:"stream"`
-	Shard  string     `json:"shard"`
-	ID     uint64     `json:"id"`
-	Gaps   []gapView  `json:"gaps"`
-	Marks  []markView `json:"marks"`
-	Saved  time.Time  `json:"saved"`
+	Stream  string       `json:"stream"`
+	Shard   string       `json:"shard"`
+	ID      uint64       `json:"id"`
+	Gaps    []gapView    `json:"gaps"`
+	Offsets []offsetView `json:"marks"`
+	Saved   time.Time    `json:"saved"`
 	// Reconcile is null where none was ever begun.
 	Reconcile *runView `json:"reconcile"`
 }
@@ -26,7 +28,8 @@ type checkpointView struct {
 // runView is how far a reconcile has come, or how the last one ended.
 type runView struct {
 	StartedAt *time.Time `json:"startedAt"`
-	// EndedAt is null while it is under way or waits to be resumed: it has compared After of the ids up to Bound.
+	// EndedAt is null while it is under way or waits to be resumed: it has compared After of the
+	// ids up to Bound.
 	EndedAt         *time.Time `json:"endedAt"`
 	After           uint64     `json:"after"`
 	Bound           uint64     `json:"bound"`
@@ -40,23 +43,24 @@ type gapView struct {
 	Missed time.Time `json:"missed"`
 }
 
-type markView struct {
-	Place       string `json:"place"`
+type offsetView struct {
+	TP          string `json:"place"`
 	Incarnation string `json:"incarnation,omitempty"`
 	Last        uint64 `json:"last"`
+	ID          string `json:"id,omitempty"`
 }
 
 // viewOf returns the checkpoint of e and what its store has on record of reconcile.
-func viewOf(ctx context.Context, s store, e checkpoint.Entry) (checkpointView, error) {
+func viewOf(ctx context.Context, s app.Store, e checkpoint.Entry) (checkpointView, error) {
 	view := checkpointView{
 		Stream: e.Key.Stream, Shard: e.Key.Shard, ID: e.State.Position.ID,
-		Gaps: []gapView{}, Marks: []markView{}, Saved: e.State.Saved.UTC(),
+		Gaps: []gapView{}, Offsets: []offsetView{}, Saved: e.State.Saved.UTC(),
 	}
 	for _, g := range e.State.Position.Gaps {
 		view.Gaps = append(view.Gaps, gapView{g.First, g.Last, g.Missed.UTC()})
 	}
-	for _, m := range e.State.Marks {
-		view.Marks = append(view.Marks, markView{m.Place, m.Incarnation, m.Last})
+	for _, m := range e.State.Offsets {
+		view.Offsets = append(view.Offsets, offsetView{m.TP, m.Incarnation, m.Last, m.ID})
 	}
 	run, err := s.LoadRun(ctx, e.Key)
 	switch {
@@ -66,14 +70,14 @@ func viewOf(ctx context.Context, s store, e checkpoint.Entry) (checkpointView, e
 		return view, err
 	}
 	view.Reconcile = &runView{
-		StartedAt: moment(run.Started), EndedAt: moment(run.Ended), After: run.After, Bound: run.Bound,
-		VerifiedThrough: moment(run.Verified), Guard: given(run.Guard),
+		StartedAt: httpapi.Moment(run.Started), EndedAt: httpapi.Moment(run.Ended), After: run.After, Bound: run.Bound,
+		VerifiedThrough: httpapi.Moment(run.Verified), Guard: httpapi.Given(run.Guard),
 	}
 	return view, nil
 }
 
 func checkpointShow(p *process, ctx context.Context, call call) error {
-	return p.withCheckpoint(false, func(s store) error {
+	return p.withCheckpoint(false, func(s app.Store) error {
 		entries, err := s.List(ctx)
 		if err != nil {
 			return err

@@ -10,22 +10,25 @@ import (
 	"time"
 
 	"bridge/checkpoint"
+	"bridge/internal/app"
+	"bridge/internal/config"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // filled returns a configuration whose checkpoint has two shards of orders and one of bills.
 func filled(t *testing.T) (settingsOf, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bridge.db")
-	s, err := openBolt(path)
+	s, err := app.OpenStore(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	saved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	state := checkpoint.State{
-		Position: source.Position{ID: 1<<64 - 1, Gaps: []source.Gap{{First: 7, Last: 9, Missed: saved}}},
-		Marks:    []sink.Mark{{Place: "orders/3", Last: 12}},
+		Position: ledger.Position{ID: 1<<64 - 1, Gaps: []ledger.Gap{{First: 7, Last: 9, Missed: saved}}},
+		Offsets:  []sink.Offset{{TP: "orders/3", Last: 12}},
 		Saved:    saved,
 	}
 	for _, key := range []checkpoint.Key{{Stream: "orders", Shard: "t_0"}, {Stream: "orders", Shard: "t_1"}, {Stream: "bills", Shard: "b"}} {
@@ -73,7 +76,7 @@ func TestCheckpointShow(t *testing.T) {
 	t.Run("prints everything as JSON", func(t *testing.T) {
 		env, _ := filled(t)
 		list := shown(t, env)
-		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 1<<64-1 || list[1].Gaps[0].Last != 9 || list[1].Marks[0].Place != "orders/3" ||
+		if len(list) != 3 || list[1].Stream != "orders" || list[1].ID != 1<<64-1 || list[1].Gaps[0].Last != 9 || list[1].Offsets[0].TP != "orders/3" ||
 			list[2].Reconcile != nil || *list[1].Reconcile.Guard != "too many are gone" || list[0].Reconcile.VerifiedThrough.Year() != 2026 {
 			t.Errorf("%+v", list)
 		}
@@ -95,15 +98,18 @@ func TestCheckpointShow(t *testing.T) {
 		}
 	})
 	t.Run("refuses a file that is not ours", func(t *testing.T) {
-		path := secretFile(t, "a shopping list")
+		path := filepath.Join(t.TempDir(), "list")
+		if err := os.WriteFile(path, []byte("a shopping list"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		got := outcome{}.call(settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, "checkpoint", "show")
-		if got.status != 1 || !strings.Contains(got.err, checkpoint.ErrForeign.Error()) {
+		if got.status != 1 || !strings.Contains(got.err, checkpoint.ErrForeign.Error()) || !strings.Contains(got.err, "set BRIDGE_CHECKPOINT_URL to") {
 			t.Errorf("%+v", got)
 		}
 	})
 	t.Run("says to stop a bridge that runs", func(t *testing.T) {
 		env, path := filled(t)
-		s, err := openBolt(path)
+		s, err := app.OpenStore(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,23 +128,69 @@ func TestCheckpointShow(t *testing.T) {
 }
 
 func TestCheckpointSet(t *testing.T) {
-	t.Run("moves a shard, drops its gaps and its marks", func(t *testing.T) {
+	t.Run("moves a shard and drops its offsets", func(t *testing.T) {
 		env, _ := filled(t)
 		got := outcome{}.call(env, "checkpoint", "set", "orders", "t_1", "41")
-		if want := "orders t_1: id 18446744073709551615 is now id 41, 1 gap dropped\n"; got.status != 0 || got.out != want {
+		if want := "orders t_1: id 18446744073709551615 is now id 41, no gaps\n"; got.status != 0 || got.out != want {
 			t.Fatalf("%+v, want %s", got, want)
 		}
 		one := shown(t, env)[2]
-		if one.Shard != "t_1" || one.ID != 41 || len(one.Gaps) != 0 || len(one.Marks) != 0 || time.Since(one.Saved) > time.Minute {
+		if one.Shard != "t_1" || one.ID != 41 || len(one.Gaps) != 0 || len(one.Offsets) != 0 || time.Since(one.Saved) > time.Minute {
 			t.Errorf("%+v", one)
+		}
+	})
+	t.Run("keeps what is missing up to the id", func(t *testing.T) {
+		for _, c := range []struct {
+			id   string
+			says string
+			want []source.Range
+		}{
+			{"14", "3 ids up to there stay missing", []source.Range{{First: 4, Last: 4}, {First: 12, Last: 13}}},
+			{"12", "2 ids up to there stay missing", []source.Range{{First: 4, Last: 4}, {First: 12, Last: 12}}},
+			{"4", "1 id up to there stays missing", []source.Range{{First: 4, Last: 4}}},
+			{"0", "0 ids up to there stay missing", nil},
+			{"99", "3 ids up to there stay missing", []source.Range{{First: 4, Last: 4}, {First: 12, Last: 13}}},
+		} {
+			env, path := filled(t)
+			key, now := checkpoint.Key{Stream: "orders", Shard: "t_1"}, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			inStore(t, path, func(s app.Store) {
+				l, err := ledger.New(ledger.Options{}, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Advance(20, []uint64{1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20}, now)
+				state := checkpoint.State{Position: ledger.Position{ID: 20}, Ledger: l.Changed(), ReplaceLedger: true, Saved: now}
+				if err := s.Save(t.Context(), key, state); err != nil {
+					t.Fatal(err)
+				}
+			})
+			got := outcome{}.call(env, "checkpoint", "set", "orders", "t_1", c.id)
+			if want := "orders t_1: id 20 is now id " + c.id + ", " + c.says + "\n"; got.status != 0 || got.out != want {
+				t.Errorf("%+v, want %s", got, want)
+			}
+			inStore(t, path, func(s app.Store) {
+				state, err := s.Load(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := ledger.RestoreParts(ledger.Options{}, state.Position.ID, state.Ledger[0].Bytes, checkpoint.LedgerParts(t.Context(), s, key))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var missing []source.Range
+				l.Unpublished(func(r source.Range) bool { missing = append(missing, r); return true })
+				if !slices.Equal(missing, c.want) {
+					t.Errorf("at %s: missing are %v, want %v", c.id, missing, c.want)
+				}
+			})
 		}
 	})
 	t.Run("forgets what was published of the rows above the id, in the view, too", func(t *testing.T) {
 		env, path := filled(t)
 		key := checkpoint.Key{Stream: "orders", Shard: "t_1"}
 		entities := [][]byte{[]byte("high"), []byte("low")}
-		inStore(t, path, func(s store) {
-			state := checkpoint.State{Position: source.Position{ID: 50}, View: []checkpoint.Change{
+		inStore(t, path, func(s app.Store) {
+			state := checkpoint.State{Position: ledger.Position{ID: 50}, View: []checkpoint.Change{
 				{Entity: entities[0], Known: checkpoint.Known{Row: 42, Fate: checkpoint.Live}},
 				{Entity: entities[1], Known: checkpoint.Known{Row: 41, Fate: checkpoint.Live}},
 			}}
@@ -149,7 +201,7 @@ func TestCheckpointSet(t *testing.T) {
 		if got := (outcome{}).call(env, "checkpoint", "set", "orders", "t_1", "41"); got.status != 0 {
 			t.Fatalf("%+v", got)
 		}
-		inStore(t, path, func(s store) {
+		inStore(t, path, func(s app.Store) {
 			known, err := s.Lookup(t.Context(), key, entities, nil)
 			if err != nil || known[0].Fate != checkpoint.Unknown || known[1].Fate != checkpoint.Live {
 				t.Errorf("%+v, %v", known, err)
@@ -190,8 +242,8 @@ func TestCheckpointSet(t *testing.T) {
 			{"no longer deleted softly", softly, live(8, 2), none, doubt(8, 2)},
 			{"not touched", live(9, 1), none, none, live(9, 1)},
 		}
-		inStore(t, path, func(s store) {
-			at := source.Position{ID: 50}
+		inStore(t, path, func(s app.Store) {
+			at := ledger.Position{ID: 50}
 			first, second := &checkpoint.Journal{Number: 1}, &checkpoint.Journal{Number: 2}
 			first.After.Position, second.After.Position = at, at
 			state := checkpoint.State{Position: at, Journals: []*checkpoint.Journal{first, second}}
@@ -211,7 +263,7 @@ func TestCheckpointSet(t *testing.T) {
 		if got := (outcome{}).call(env, "checkpoint", "set", "orders", "t_1", "50"); got.status != 0 {
 			t.Fatalf("%+v", got)
 		}
-		inStore(t, path, func(s store) {
+		inStore(t, path, func(s app.Store) {
 			for _, c := range cases {
 				known, err := s.Lookup(t.Context(), key, [][]byte{[]byte(c.name)}, nil)
 				if err != nil || known[0] != c.want {
@@ -246,7 +298,7 @@ func TestCheckpointSet(t *testing.T) {
 
 func TestMovedShardTakesWhatItPassesByForPublished(t *testing.T) {
 	at := func(id uint64, pending source.Range) checkpoint.State {
-		return checkpoint.State{Position: source.Position{ID: id}, Snapshot: pending}
+		return checkpoint.State{Position: ledger.Position{ID: id}, Snapshot: pending}
 	}
 	for name, c := range map[string]struct {
 		before checkpoint.State
@@ -261,16 +313,16 @@ func TestMovedShardTakesWhatItPassesByForPublished(t *testing.T) {
 		"back while the table is still taken down":  {at(50, source.Range{First: 7, Last: 50}), 40, source.Range{First: 7, Last: 40}},
 		"back before what is left to take down":     {at(50, source.Range{First: 7, Last: 50}), 6, source.Range{}},
 	} {
-		if got := moved(c.before, c.id); got.Snapshot != c.want || got.Position.ID != c.id {
+		if got := moved(c.before, c.id, nil); got.Snapshot != c.want || got.Position.ID != c.id {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 }
 
 // inStore calls do with the open checkpoint at path.
-func inStore(t *testing.T, path string, do func(store)) {
+func inStore(t *testing.T, path string, do func(app.Store)) {
 	t.Helper()
-	s, err := openBolt(path)
+	s, err := app.OpenStore(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,16 +359,16 @@ func TestCheckpointPath(t *testing.T) {
 		"file:/abs/b.db":         "/abs/b.db",
 		"file:///abs/a%20b%23.d": "/abs/a b#.d",
 	} {
-		if got, err := loadCheckpointPath([]string{"BRIDGE_CHECKPOINT_URL=" + url}); err != nil || got != want {
+		if got, err := config.LoadCheckpointPath([]string{"BRIDGE_CHECKPOINT_URL=" + url}); err != nil || got != want {
 			t.Errorf("%q leads to %q, %v, want %q", url, got, err, want)
 		}
 	}
 	for _, url := range []string{"file:", "file:///", "file:a?b", "file:a#b", "file:a%zz", "file:a%00"} {
-		if got, err := loadCheckpointPath([]string{"BRIDGE_CHECKPOINT_URL=" + url}); err == nil {
+		if got, err := config.LoadCheckpointPath([]string{"BRIDGE_CHECKPOINT_URL=" + url}); err == nil {
 			t.Errorf("%q leads to %q, want a fault", url, got)
 		}
 	}
-	if got := streamsOf(nil); slices.Contains(got, "") {
+	if got := checkpoint.StreamsOf(nil); slices.Contains(got, "") {
 		t.Errorf("streams %v", got)
 	}
 }

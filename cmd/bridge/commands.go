@@ -8,6 +8,11 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+
+	"bridge/internal/app"
+	"bridge/internal/check"
+	"bridge/internal/config"
+	"bridge/internal/terminal"
 )
 
 // Exit status.
@@ -23,13 +28,13 @@ type process struct {
 	environ        []string
 	stdout, stderr io.Writer
 	// daemon is runDaemon, save in tests.
-	daemon func(context.Context, *Config, *slog.Logger) error
-	// examine is the function examine, save in tests.
-	examine func(context.Context, *Config, *progress) []group
-	// openStore is openBolt, save in tests.
-	openStore func(path string) (store, error)
+	daemon func(context.Context, *config.Config, *slog.Logger) error
+	// examine is app.Examine, save in tests.
+	examine func(context.Context, *config.Config, *terminal.Progress) []check.Group
+	// openStore is app.OpenStore, save in tests.
+	openStore func(path string) (app.Store, error)
 	// secrets are kept out of everything that is logged.
-	secrets *redactor
+	secrets *config.Redactor
 }
 
 // command is one command; its name may have two words.
@@ -58,12 +63,12 @@ type call struct {
 func commands() []command {
 	return []command{
 		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
-		{name: "demo", values: []string{"for=20s"}, flags: []string{"keep"}, summary: "see events within seconds, without any service or configuration", details: demoDetails, run: demoCommand},
-		{name: "check", flags: []string{"json"}, summary: "look for what is unsafe or in the way, change nothing", details: checkDetails, run: checkCommand},
-		{name: "reconcile", rest: "stream", flags: []string{"dry-run", "allow-deletes", "json"}, summary: "compare whole tables with what was published, publish the difference", details: reconcileDetails, run: reconcileCommand},
+		{name: "demo", values: []string{"for=20s"}, flags: []string{"keep"}, summary: "see events within seconds; needs no service and no settings", details: demoDetails, run: demoCommand},
+		{name: "check", flags: []string{"json"}, summary: "look for what is in the way or unsafe, change nothing", details: checkDetails, run: checkCommand},
+		{name: "reconcile", rest: "stream", flags: []string{"dry-run", "allow-deletes", "json"}, summary: "compare tables with what was published, publish the rest", details: reconcileDetails, run: reconcileCommand},
 		{name: "verify", values: []string{"examples=10"}, flags: []string{"json"}, summary: "compare the whole bus with the tables, change nothing", details: verifyDetails, run: verifyCommand},
-		{name: "deadletter list", values: []string{"stream=orders"}, flags: []string{"json"}, summary: "list the rows that the bus refused", details: deadLetterDetails + deadLetterListDetails, run: deadLetterList},
-		{name: "deadletter resend", values: []string{"stream=orders", "shard=orders_07", "row=17"}, flags: []string{"dry-run", "json"}, summary: "read those rows again and publish what is true of them",
+		{name: "deadletter list", values: []string{"stream=orders"}, flags: []string{"json"}, summary: "list the dead letters: rows that the bus refused", details: deadLetterDetails + deadLetterListDetails, run: deadLetterList},
+		{name: "deadletter resend", values: []string{"stream=orders", "shard=orders_07", "row=17"}, flags: []string{"dry-run", "json"}, summary: "publish what is true of those rows now",
 			details: deadLetterDetails + deadLetterResendDetails, run: deadLetterResend},
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
@@ -74,16 +79,16 @@ func commands() []command {
 }
 
 const runDetails = `
-SIGTERM or SIGINT ends it in good order within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A second one ends it at once, with
-status 1, which loses nothing.
+SIGTERM or SIGINT stops it within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A
+second signal stops it at once, with status 1; nothing is lost.
 
-The configuration comes from the environment; docs/configuration.md describes it. The variables:
-
+The configuration comes from the environment; docs/configuration.md describes
+it. All variables:
 `
 
 // run is the program: it returns the exit status.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: examine, openStore: openBolt, secrets: &redactor{}}
+	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, openStore: app.OpenStore, secrets: &config.Redactor{}}
 	return p.run(ctx, args)
 }
 
@@ -93,8 +98,8 @@ func (p *process) run(ctx context.Context, args []string) int {
 		return exitFine
 	}
 	// Where stderr fails, too, the exit status is all that is left to say it.
-	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.secrets.clean(err.Error()))
-	if _, wrong := errors.AsType[*configError](err); wrong {
+	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.secrets.Clean(config.Text(err)))
+	if _, wrong := errors.AsType[*config.Error](err); wrong {
 		return exitUsage
 	}
 	if _, wrong := errors.AsType[*usageError](err); wrong {
@@ -145,20 +150,40 @@ func find(args []string) (command, []string, error) {
 	case len(second) > 0 && len(args) > 1 && isHelp(args[1]):
 		return command{name: args[0]}, args[1:], nil
 	case len(second) > 0 && len(args) > 1:
-		return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s %s?", args[0]+" "+args[1], args[0], nearest(args[1], second))
+		return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s %s? There are %s",
+			args[0]+" "+args[1], args[0], config.Nearest(args[1], second), strings.Join(second, ", "))
 	case len(second) > 0:
 		return command{}, nil, wrongUsage("bridge %s needs one of: %s", args[0], strings.Join(second, ", "))
 	case strings.HasPrefix(args[0], "-"):
 		return command{}, nil, wrongUsage("unknown flag %q: flags stand behind a command; see bridge help", args[0])
 	}
-	return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s? See bridge help", args[0], nearest(args[0], first))
+	first = slices.Compact(first)
+	return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s? The commands are %s; see bridge help",
+		args[0], config.Nearest(args[0], first), strings.Join(first, ", "))
 }
 
 // runCommand reads the whole configuration and runs the daemon until a signal.
 func runCommand(p *process, ctx context.Context, _ call) error {
-	cfg, err := loadConfig(p.environ, p.secrets)
+	cfg, err := config.Load(p.environ, p.secrets)
 	if err != nil {
 		return err
 	}
 	return p.daemon(ctx, cfg, newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets))
+}
+
+// runDaemon runs until ctx is cancelled. An error means that it could not start, or could not end
+// in good order.
+func runDaemon(ctx context.Context, cfg *config.Config, logger *slog.Logger) (err error) {
+	a, err := app.Open(ctx, app.Options{Config: cfg, Logger: logger, Build: appBuild(), Serve: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	return a.Run(ctx)
+}
+
+// appBuild is the version for the log and the metrics.
+func appBuild() app.Build {
+	v := currentVersion()
+	return app.Build{Version: v.Version, Revision: v.Commit, Go: v.Go}
 }

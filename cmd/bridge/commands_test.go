@@ -5,26 +5,33 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"bridge/internal/app"
+	"bridge/internal/config"
+	"bridge/internal/option"
+	"bridge/internal/terminal"
 )
 
 // outcome is what a command line leads to.
 type outcome struct {
 	status      int
 	out, err    string
-	configSeen  *Config
+	configSeen  *config.Config
 	daemonError error
 }
 
 // call runs a command line in this process, with a daemon that returns at once.
 func (o outcome) call(env settingsOf, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.environ(), stdout: &out, stderr: &errs, openStore: openBolt, secrets: &redactor{}}
-	p.daemon = func(_ context.Context, cfg *Config, logger *slog.Logger) error {
+	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, openStore: app.OpenStore, secrets: &config.Redactor{}}
+	p.daemon = func(_ context.Context, cfg *config.Config, logger *slog.Logger) error {
 		logger.Info("runs")
 		o.configSeen = cfg
 		return o.daemonError
@@ -41,10 +48,12 @@ func TestCommands(t *testing.T) {
 		// out and err are parts of what is printed; nothing else may be where one is empty.
 		out, err string
 	}{
-		{"help", 0, "bridge checkpoint set <stream> <shard> <id>", ""},
+		{"help", 0, "checkpoint set     make a shard go on behind an id", ""},
 		{"--help", 0, "Usage:", ""},
 		{"-h", 0, "Exit status", ""},
 		{"help help", 0, "Usage:", ""},
+		{"help variables", 0, "  BRIDGE_POLL_INTERVAL (200ms)\n      Pause ", ""},
+		{"help variables", 0, "\nKafka\n", ""},
 		{"run --help", 0, "BRIDGE_STREAM_<NAME>_TABLE", ""},
 		{"help run", 0, "BRIDGE_KAFKA_SASL_PASSWORD_FILE", ""},
 		{"checkpoint --help", 0, "bridge checkpoint reset <stream>", ""},
@@ -54,9 +63,10 @@ func TestCommands(t *testing.T) {
 		{"version -h", 0, "Usage: bridge version [--json]", ""},
 		{"version", 0, "bridge ", ""},
 		{"--version", 0, "bridge ", ""},
+		{"help checkpoint set", 0, "<stream> <shard> <id>", ""},
 		{"run extra", 2, "", "takes no arguments, not 1"},
 		{"run --json", 2, "", "has no flags"},
-		{"runn", 2, "", "did you mean bridge run?"},
+		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, deadletter, checkpoint, health, version"},
 		{"demon", 2, "", "did you mean bridge demo?"},
 		{"demo --help", 0, "Usage: bridge demo [--for 20s] [--keep]", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
@@ -67,16 +77,16 @@ func TestCommands(t *testing.T) {
 		{"check", 2, "", "the configuration is wrong"},
 		{"check --help", 0, "Usage: bridge check [--json]", ""},
 		{"reconcile --help", 0, "Usage: bridge reconcile [--dry-run] [--allow-deletes] [--json] [<stream> ...]", ""},
-		{"reconcile --dryrun", 2, "", "did you mean --dry-run?"},
+		{"reconcile --dryrun", 2, "", "did you mean --dry-run? It takes --dry-run, --allow-deletes, --json"},
 		{"recon", 2, "", "did you mean bridge reconcile?"},
 		{"check now", 2, "", "takes no arguments, not 1"},
 		{"--jsno", 2, "", "unknown flag"},
 		{"checkpoint", 2, "", "needs one of: show, set, reset"},
-		{"checkpoint shwo", 2, "", "did you mean bridge checkpoint show?"},
+		{"checkpoint shwo", 2, "", "did you mean bridge checkpoint show? There are show, set, reset"},
 		{"checkpoint show --jsn", 2, "", "did you mean --json?"},
 		{"checkpoint set a b", 2, "", "takes 3 arguments, not 2"},
-		{"checkpoint set a b x", 2, "", "no id"},
-		{"checkpoint set a b -- -1", 2, "", "no id"},
+		{"checkpoint set a b x", 2, "", "invalid ID"},
+		{"checkpoint set a b -- -1", 2, "", "invalid ID"},
 		{"checkpoint reset", 2, "", "takes 1 argument, not 0"},
 		{"help nothing", 2, "", "unknown command"},
 		{"help run extra", 2, "", "bridge help"},
@@ -92,6 +102,35 @@ func TestCommands(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHelpFitsATerminal: no line of it is wider than 80 columns.
+func TestHelpFitsATerminal(t *testing.T) {
+	topics := []string{"", "variables", "checkpoint", "deadletter"}
+	for _, c := range commands() {
+		topics = append(topics, c.name)
+	}
+	for _, topic := range topics {
+		got := outcome{}.call(settingsOf{}, append([]string{"help"}, strings.Fields(topic)...)...)
+		for line := range strings.Lines(got.out) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("bridge help %s: %d columns: %s", topic, n, line)
+			}
+		}
+		if got.status != exitFine {
+			t.Errorf("bridge help %s: %+v", topic, got)
+		}
+	}
+}
+
+// TestHelpTellsOfEveryVariable: its default and its meaning.
+func TestHelpTellsOfEveryVariable(t *testing.T) {
+	text := strings.Join(strings.Fields(outcome{}.call(settingsOf{}, "help", "variables").out), " ")
+	for _, v := range config.Variables() {
+		if want := terminal.OneLine(v.Name + " (" + v.Fallback() + ") " + v.Meaning()); v.Meaning() == "" || !strings.Contains(text, want) {
+			t.Errorf("the help lacks %s", want)
+		}
 	}
 }
 
@@ -123,6 +162,12 @@ func TestRunCommand(t *testing.T) {
 	t.Run("ends with status 1 when the daemon fails, without its secrets", func(t *testing.T) {
 		got := outcome{daemonError: errors.New("login as secret-of-source failed")}.call(minimal())
 		if got.status != 1 || strings.Contains(got.err, "secret-of-source") || !strings.Contains(got.err, "login as") {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("names the variable of a setting that an error names", func(t *testing.T) {
+		got := outcome{daemonError: fmt.Errorf("open: %w", option.Errorf("set %s", option.NATSStream))}.call(minimal())
+		if got.status != 1 || !strings.Contains(got.err, "open: set BRIDGE_NATS_STREAM\n") {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -5,27 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 
+	"bridge/internal/app"
+	"bridge/internal/config"
 	"bridge/internal/deadletter"
+	"bridge/internal/httpapi"
 	"bridge/internal/pipeline"
+	"bridge/internal/terminal"
 )
 
 const deadLetterResendDetails = `
-Each row is read again and what is true of it now is published, by the one that publishes its table: the bridge that runs at BRIDGE_HTTP_ADDR
-(127.0.0.1:8080), or, where nobody listens there, this command, which then opens source, sink and checkpoint itself and catches up as
-bridge run does. Raise the limit of the bus first. Without a flag it is about all letters.
+It reads each row again and has the owner of its table publish what is true of
+it now: the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), or, if nobody
+listens there, this command, which then opens source, sink and checkpoint itself
+and catches up as bridge run does. Give the bus a higher limit first. Without a
+flag it is about all dead letters.
 
-A row of a release stream is the same event, with the same id and bytes, unless it was changed since: then it is the fact that it is now. One
-that is gone is no event. Of a capability stream the event is the same one where nothing has changed; else its state is published as a new
-event, which follows the one that was refused, and a delete where the row is gone. Where a newer event of the entity
-followed, nothing is published. Said twice it publishes the same event again, or nothing.
+A row of a release stream is published as the same event, with the same id and
+bytes, unless it was changed since: then as the fact that it is now. A row that
+is gone makes no event. In a capability stream an unchanged row is published as
+the same event; else its state is published as a new event that follows the
+refused one, or a delete if the row is gone. If a newer event of the entity
+followed, nothing is published. A second run publishes the same event again, or
+nothing.
 
-  --stream, --shard, --row  the letters of this stream, table or row alone
-  --dry-run                 print what would be published
-  --json                    what became of each letter as JSON
+  --stream, --shard, --row   only the dead letters of this stream, table or row
+  --dry-run                  print what would be published
+  --json                     print what became of each dead letter as JSON
 
-Exit status: 0 when nothing is left to do for any letter, 1 when something is, 2 wrong usage or configuration.
+Exit status: 0 when nothing is left to do for any dead letter, 1 when something
+is, 2 wrong usage or configuration.
 `
 
 // Fates of letters besides those of the pipeline.
@@ -36,27 +47,21 @@ const (
 	notSent pipeline.Fate = "failed"
 )
 
-// sentLetter is a letter and what became of it.
-type sentLetter struct {
-	deadletter.Letter
+// sentDeadLetter is a dead letter and what became of it.
+type sentDeadLetter struct {
+	deadletter.Message
 	pipeline.LetterOutcome
 }
 
-// postbox sends the letters of one table again.
-type postbox func(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error)
-
-const (
-	// lettersAtOnce and bytesAtOnce bound the events of one request.
-	lettersAtOnce = 100
-	bytesAtOnce   = 32 << 20
-)
+// bytesAtOnce bounds the events of one request, as httpapi.MaxDeadLetters does.
+const bytesAtOnce = 32 << 20
 
 func deadLetterResend(p *process, ctx context.Context, call call) error {
 	job, err := deadLetterJobOf(call)
 	if err != nil {
 		return err
 	}
-	addr, err := loadHTTPAddr(p.environ)
+	addr, err := config.LoadHTTPAddr(p.environ)
 	if err != nil {
 		return err
 	}
@@ -64,22 +69,23 @@ func deadLetterResend(p *process, ctx context.Context, call call) error {
 	if err != nil {
 		return err
 	}
-	sent := make([]sentLetter, len(found.Letters))
+	sent := make([]sentDeadLetter, len(found.Messages))
 	for i := range sent {
-		sent[i].Letter = found.Letters[i]
+		sent[i].Message = found.Messages[i]
 	}
 	if len(sent) > 0 {
-		if err := p.sendLetters(ctx, cfg, addr, sent, job); err != nil {
+		if err := p.sendDeadLetters(ctx, cfg, addr, sent, job); err != nil {
 			return interrupted(ctx, err, "what was published stays so, type the command again for the others")
 		}
 	}
 	return p.printSent(sent, job)
 }
 
-// sendLetters has the bridge at addr send letters again, or does it itself where nobody listens there.
-func (p *process) sendLetters(ctx context.Context, cfg *Config, addr string, sent []sentLetter, job deadLetterJob) error {
-	bridge := &runningBridge{addr: addr}
-	status, err := bridge.status(ctx)
+// sendDeadLetters has the bridge at addr send letters again, or does it itself where nobody listens
+// there.
+func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, addr string, sent []sentDeadLetter, job deadLetterJob) error {
+	bridge := newClient(addr)
+	status, err := bridge.Status(ctx)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return p.sendAlone(ctx, cfg, sent, job)
 	}
@@ -92,12 +98,39 @@ func (p *process) sendLetters(ctx context.Context, cfg *Config, addr string, sen
 			there[[2]string{stream.Name, shard.Shard}] = true
 		}
 	}
-	for table, letters := range byTable(sent) {
+	return sendThere(ctx, sent, there, job.dryRun, bridge.Resend)
+}
+
+// sendAlone sends letters again without a running bridge.
+func (p *process) sendAlone(ctx context.Context, cfg *config.Config, sent []sentDeadLetter, job deadLetterJob) error {
+	// Only the streams that have letters are opened.
+	some := app.Keep(cfg, func(s *config.Stream) bool {
+		return slices.ContainsFunc(sent, func(l sentDeadLetter) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
+	})
+	there := make(map[[2]string]bool)
+	for _, stream := range some.Streams {
+		for _, table := range stream.Tables {
+			there[[2]string{stream.Name, table}] = true
+		}
+	}
+	if len(there) == 0 {
+		return sendThere(ctx, sent, there, job.dryRun, nil)
+	}
+	line := p.newLine(!job.json)
+	defer line.Stop()
+	return p.alone(some, line).DeadLetters(ctx, job.dryRun, func(ctx context.Context, send app.Resend) error {
+		return sendThere(ctx, sent, there, job.dryRun, send)
+	})
+}
+
+// sendThere sends the letters of the tables that are there again; the others are not configured.
+func sendThere(ctx context.Context, sent []sentDeadLetter, there map[[2]string]bool, dry bool, send app.Resend) error {
+	for table, refused := range byTable(sent) {
 		if !there[table] {
-			mark(letters, notConfigured, "")
+			setFate(refused, notConfigured, "")
 			continue
 		}
-		if err := sendTable(ctx, letters, job.dryRun, bridge.resend); err != nil {
+		if err := sendTable(ctx, refused, dry, send); err != nil {
 			return err
 		}
 	}
@@ -105,10 +138,10 @@ func (p *process) sendLetters(ctx context.Context, cfg *Config, addr string, sen
 }
 
 // byTable yields the letters of each table, in the order of the first of each.
-func byTable(sent []sentLetter) func(yield func([2]string, []*sentLetter) bool) {
-	return func(yield func([2]string, []*sentLetter) bool) {
+func byTable(sent []sentDeadLetter) func(yield func([2]string, []*sentDeadLetter) bool) {
+	return func(yield func([2]string, []*sentDeadLetter) bool) {
 		var order [][2]string
-		groups := make(map[[2]string][]*sentLetter)
+		groups := make(map[[2]string][]*sentDeadLetter)
 		for i := range sent {
 			table := [2]string{sent[i].Stream, sent[i].Shard}
 			if groups[table] == nil {
@@ -124,46 +157,47 @@ func byTable(sent []sentLetter) func(yield func([2]string, []*sentLetter) bool) 
 	}
 }
 
-// mark gives letters one fate.
-func mark(letters []*sentLetter, fate pipeline.Fate, why string) {
-	for _, l := range letters {
+// setFate gives dead letters one outcome.
+func setFate(refused []*sentDeadLetter, fate pipeline.Fate, why string) {
+	for _, l := range refused {
 		l.Fate, l.Why = fate, why
 	}
 }
 
-// sendTable sends the letters of one table, a request after the other. What the owner cannot do is the letters' fate; the error is that of ctx.
-func sendTable(ctx context.Context, letters []*sentLetter, dry bool, send postbox) error {
-	for len(letters) > 0 {
+// sendTable sends the letters of one table, a request after the other. What the owner cannot do is
+// the letters' fate; the error is that of ctx.
+func sendTable(ctx context.Context, refused []*sentDeadLetter, dry bool, send app.Resend) error {
+	for len(refused) > 0 {
 		n, size := 0, 0
-		for n < len(letters) && n < lettersAtOnce && (n == 0 || size+letters[n].Size <= bytesAtOnce) {
-			size += letters[n].Size
+		for n < len(refused) && n < httpapi.MaxDeadLetters && (n == 0 || size+refused[n].Size <= bytesAtOnce) {
+			size += refused[n].Size
 			n++
 		}
-		request := ResendRequest{Stream: letters[0].Stream, Shard: letters[0].Shard, DryRun: dry}
-		for _, l := range letters[:n] {
-			request.Letters = append(request.Letters, pipeline.LetterOf(&l.Letter.Letter))
+		request := httpapi.ResendRequest{Stream: refused[0].Stream, Shard: refused[0].Shard, DryRun: dry}
+		for _, l := range refused[:n] {
+			request.DeadLetters = append(request.DeadLetters, pipeline.LetterOf(&l.Message.DeadLetterDocument))
 		}
 		outcomes, err := send(ctx, request)
 		if err == nil && len(outcomes) != n {
-			err = fmt.Errorf("it answers for %s, not %d", count(len(outcomes), "letter"), n)
+			err = fmt.Errorf("it answers for %s, not %d", terminal.Count(len(outcomes), "dead letter"), n)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			mark(letters, notSent, err.Error())
+			setFate(refused, notSent, config.Text(err))
 			return nil
 		}
 		for i, outcome := range outcomes {
-			letters[i].LetterOutcome = outcome
+			refused[i].LetterOutcome = outcome
 		}
-		letters = letters[n:]
+		refused = refused[n:]
 	}
 	return nil
 }
 
 // printSent prints what became of letters. The error says that something is left to do.
-func (p *process) printSent(sent []sentLetter, job deadLetterJob) error {
+func (p *process) printSent(sent []sentDeadLetter, job deadLetterJob) error {
 	left := 0
 	for i := range sent {
 		if !sent[i].Fate.Done() {
@@ -174,10 +208,10 @@ func (p *process) printSent(sent []sentLetter, job deadLetterJob) error {
 	if job.json {
 		err = p.printJSON(sentView(sent, job, left == 0))
 	} else {
-		_, err = io.WriteString(p.stdout, p.secrets.clean(sentText(sent, job)))
+		_, err = io.WriteString(p.stdout, p.secrets.Clean(sentText(sent, job)))
 	}
 	if left > 0 {
-		err = errors.Join(err, fmt.Errorf("something is left to do for %s", count(left, "letter")))
+		err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
 	}
 	return err
 }

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"bridge/internal/httpapi"
 	"bridge/internal/pipeline"
+	"bridge/internal/terminal"
 )
 
-// fateWords say what became of a letter.
+// fateWords say what became of a dead letter.
 var fateWords = map[pipeline.Fate]string{
 	pipeline.SentSame:     "published: the same event",
 	pipeline.SentCurrent:  "published as it is now",
@@ -30,8 +32,8 @@ var fates = []pipeline.Fate{
 	pipeline.Unknown, pipeline.Unproven, pipeline.Unreadable, notConfigured, notSent,
 }
 
-// sentText is a table of the letters, then how many of each fate there are.
-func sentText(sent []sentLetter, job deadLetterJob) string {
+// sentText is a table of the dead letters, then how many of each fate there are.
+func sentText(sent []sentDeadLetter, job deadLetterJob) string {
 	if len(sent) == 0 {
 		return "there are no dead letters\n"
 	}
@@ -43,7 +45,7 @@ func sentText(sent []sentLetter, job deadLetterJob) string {
 	for i := range sent {
 		l := &sent[i]
 		sums[l.Fate]++
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", visible(l.Stream), visible(l.Shard), l.RowID, keyCell(l.Key), visible(l.Letter.EventType), l.words())
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", terminal.Visible(l.Stream), terminal.Visible(l.Shard), l.RowID, keyCell(l.Key), terminal.Visible(l.Message.EventType), l.words())
 	}
 	_ = table.Flush()
 	var parts []string
@@ -52,35 +54,35 @@ func sentText(sent []sentLetter, job deadLetterJob) string {
 			parts = append(parts, fmt.Sprintf("%d %s", sums[fate], fate))
 		}
 	}
-	fmt.Fprintf(&text, "%s: %s\n", count(len(sent), "letter"), strings.Join(parts, ", "))
+	fmt.Fprintf(&text, "%s: %s\n", terminal.Count(len(sent), "dead letter"), strings.Join(parts, ", "))
 	if job.dryRun {
 		text.WriteString("dry run: nothing was published\n")
 	}
 	return text.String()
 }
 
-// words say what became of a letter in one line.
-func (l *sentLetter) words() string {
+// words say what became of a dead letter in one line.
+func (l *sentDeadLetter) words() string {
 	text := fateWords[l.Fate]
 	if l.Fate == pipeline.SentCurrent {
 		text += ": " + l.Type + " " + l.Event
 	}
 	if l.Why != "" {
-		text += ": " + oneLine(l.Why)
+		text += ": " + terminal.OneLine(l.Why)
 	}
-	return visible(text)
+	return terminal.Visible(text)
 }
 
-// sentList is what --json prints of the letters.
+// sentList is what --json prints of the dead letters.
 type sentList struct {
-	Good    bool             `json:"good"`
-	DryRun  bool             `json:"dryRun"`
-	Letters []sentLetterView `json:"letters"`
+	Good        bool                 `json:"good"`
+	DryRun      bool                 `json:"dryRun"`
+	DeadLetters []sentDeadLetterView `json:"letters"`
 }
 
-// sentLetterView is a letter and what became of it as --json shows them.
-type sentLetterView struct {
-	letterView
+// sentDeadLetterView is a dead letter and what became of it as --json shows them.
+type sentDeadLetterView struct {
+	deadLetterView
 	Fate pipeline.Fate `json:"fate"`
 	// SentEvent and SentType are those of the event that was published, null where none was.
 	SentEvent *string `json:"sentEvent"`
@@ -88,11 +90,11 @@ type sentLetterView struct {
 	Why       *string `json:"why"`
 }
 
-func sentView(sent []sentLetter, job deadLetterJob, good bool) sentList {
-	list := sentList{Good: good, DryRun: job.dryRun, Letters: make([]sentLetterView, 0, len(sent))}
+func sentView(sent []sentDeadLetter, job deadLetterJob, good bool) sentList {
+	list := sentList{Good: good, DryRun: job.dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
 	for i := range sent {
 		l := &sent[i]
-		list.Letters = append(list.Letters, sentLetterView{letterViewOf(&l.Letter), l.Fate, given(l.Event), given(l.Type), given(l.Why)})
+		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.Fate, httpapi.Given(l.Event), httpapi.Given(l.Type), httpapi.Given(l.Why)})
 	}
 	return list
 }

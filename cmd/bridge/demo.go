@@ -14,24 +14,29 @@ import (
 	"time"
 
 	"bridge/internal/demo"
+	"bridge/internal/terminal"
 )
 
 const demoDetails = `
-It needs no service and no configuration, and takes no notice of one: an SQLite database in a temporary folder, an application that
-writes to it, a NATS server inside the process, and between them the pipeline of bridge run. It prints the events as they come,
-at most 20 a second, and at the end compares what was written with what a subscriber of its own has read. Beside an event stands
-what noticed it, unless it was the tail: late, its id is below earlier ones; edit, the second cursor; scan, a reconcile.
+It needs no service and ignores the environment: a shop writes to an SQLite
+database in a temporary folder, bridge publishes its rows to a NATS server
+inside the process, and the events are printed as they arrive. At the end all
+that was written is compared with what a subscriber has read.
 
-  --for    how long to write, as in 20s or 5m; SIGINT (Ctrl-C) or SIGTERM ends it earlier, with the summary
-  --keep   leave the temporary folder, with the database, the events and the configuration
+A word beside an event says what noticed it, unless it was the tail: late, its
+id is below published ones; edit, the second cursor; scan, a reconcile.
 
-Colours are for terminals, and off with NO_COLOR. Exit status: 0 when nothing was lost, else 1.
+  --for    how long to write, such as 20s or 5m; Ctrl-C ends it earlier
+  --keep   keep the folder with the database, the events and the configuration
+
+NO_COLOR turns colours off. Exit status: 0 when nothing was lost, else 1.
 `
 
 // Times of the demo.
 const (
 	demoFor = 20 * time.Second
-	// drainWithin is how long the last changes may take to the bus, a reconcile included; then they count as lost.
+	// drainWithin is how long the last changes may take to the bus, a reconcile included; then they
+	// count as lost.
 	drainWithin = 15 * time.Second
 	// judgeWithin bounds the reading of the stream at the end.
 	judgeWithin = time.Minute
@@ -56,11 +61,12 @@ func demoCommand(p *process, ctx context.Context, call call) (err error) {
 	// A terminal that goes away ends the demo like Ctrl-C, so that the folder is removed.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
-	// Somebody listens, so a pipe that goes away is an error of the write and not the end of the process.
+	// Somebody listens, so a pipe that goes away is an error of the write and not the end of the
+	// process.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
-	s := &demoStage{dir: dir, out: p.stdout, keep: call.flags["keep"], colour: p.wantsColour(), length: length,
+	s := &demoStage{dir: dir, out: p.stdout, keep: call.flags["keep"], colour: p.colourful(), length: length,
 		logger: newLogger(p.stderr, slog.LevelWarn, "", p.secrets)}
 	if err = s.run(ctx); ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		// It was ended before it had begun.
@@ -69,15 +75,10 @@ func demoCommand(p *process, ctx context.Context, call call) (err error) {
 	return explainDemo(err, dir)
 }
 
-// wantsColour reports whether stdout is a terminal that shows colours to somebody who likes them.
-func (p *process) wantsColour() bool {
-	return isTerminal(p.stdout) && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb"
-}
-
 // explainDemo adds to an error what to do about it.
 func explainDemo(err error, dir string) error {
 	if errors.Is(err, syscall.EPIPE) {
-		// Whoever read the output has seen enough.
+		// The reader closed the pipe.
 		return nil
 	}
 	if errors.Is(err, syscall.ENOSPC) || err != nil && strings.Contains(err.Error(), "disk is full") {
@@ -94,9 +95,28 @@ type demoStage struct {
 	length       time.Duration
 	logger       *slog.Logger
 
-	record demo.Record
-	seen   demo.Seen
-	screen *demo.Screen
+	record   demo.Record
+	received demo.Received
+	screen   *demo.Screen
+}
+
+// sum says of which parts the changes that were written consist, where that is not the events
+// alone.
+func sum(v demo.Verdict) string {
+	parts := []string{fmt.Sprintf("%d received", v.Events-v.Unknown-v.Repeated)}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{
+		{len(v.Lost), "lost"},
+		{v.Brief, "overwritten before it could be read"},
+		{v.Unchanged, "that brought back what was published"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return fmt.Sprintf("\n           = %s", strings.Join(parts, "\n           + "))
 }
 
 // lossError says that the judge found something.
@@ -108,29 +128,26 @@ func (e *lossError) Error() string { return e.text }
 func (s *demoStage) verdict(v demo.Verdict, ran time.Duration) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, `
-states written   %d in %s, and %s that say nothing new
-events received  %d by a subscriber of its own, which read from the beginning
-                 lost %d, repeated %d, stale %d
-noticed          %d late, %d by the second cursor, %d by reconcile
-latency          p50 %s, p99 %s from COMMIT to the stream (not reconcile)
-`, v.States, ran.Round(100*time.Millisecond), count(v.Quiet, "write"), v.Events, len(v.Lost), v.Repeated, v.Stale,
-		v.Late, v.Modified, v.Reconciled, demo.Millis(v.P50), demo.Millis(v.P99))
-	if v.Brief > 0 {
-		fmt.Fprintf(&text, "                 %s over before bridge could read it\n", count(v.Brief, "state"))
-	}
+written    %s in %s%s
+received   %d, read by a subscriber from the beginning of the stream
+lost       %d, repeated %d, out of date at the end %d
+noticed    tail %d, late %d, second cursor %d, reconcile %d
+latency    p50 %s, p99 %s from COMMIT to the bus (without reconcile)
+`, terminal.Count(v.States, "change"), ran.Round(100*time.Millisecond), sum(v), v.Events, len(v.Lost), v.Repeated, v.Stale,
+		v.Events-v.Late-v.Modified-v.Reconciled, v.Late, v.Modified, v.Reconciled, demo.Millis(v.P50), demo.Millis(v.P99))
 	if s.keep {
-		fmt.Fprintf(&text, "kept             %s\n", s.dir)
+		fmt.Fprintf(&text, "kept       %s\n", s.dir)
 	}
 	switch _, err := fmt.Fprint(s.out, text.String()); {
 	case err != nil:
 		return err
 	case len(v.Lost) > 0:
 		first := v.Lost[0]
-		return &lossError{fmt.Sprintf("lost %s, the first is %q of id %d of %s: keep the folder with --keep and report it", count(len(v.Lost), "state"), first.State, first.ID, first.Table)}
+		return &lossError{fmt.Sprintf("lost %s, the first is %q of id %d of %s: keep the folder with --keep and report it", terminal.Count(len(v.Lost), "state"), first.State, first.ID, first.Table)}
 	case v.Stale > 0:
 		return &lossError{fmt.Sprintf("entities whose last event is not their last state: %d: keep the folder with --keep and report it", v.Stale)}
 	case v.Unknown > 0:
-		return &lossError{fmt.Sprintf("%s on the bus about what was never written: keep the folder with --keep and report it", count(v.Unknown, "event"))}
+		return &lossError{fmt.Sprintf("%s on the bus about what was never written: keep the folder with --keep and report it", terminal.Count(v.Unknown, "event"))}
 	}
 	return nil
 }

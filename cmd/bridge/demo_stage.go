@@ -11,19 +11,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"bridge/internal/app"
+	"bridge/internal/config"
 	"bridge/internal/demo"
-	"bridge/internal/outage"
-	"bridge/internal/pipeline"
-	"bridge/reconcile"
 )
 
 // demoAddress is where the demo's NATS server listens: a free port of the loopback.
 const demoAddress = "127.0.0.1:0"
 
-// reconcileEvery is the demo's interval: what only a reconcile sees is on the bus while somebody looks.
+// reconcileEvery is the demo's interval, short enough for its finds to show.
 const reconcileEvery = 3 * time.Second
 
 // environ is the configuration of the demo, as bridge run would read it.
@@ -33,32 +31,34 @@ func (s *demoStage) environ() []string {
 	}
 	stream := func(table string, settings ...string) []string {
 		for i := range settings {
-			settings[i] = variablePrefix(table) + settings[i]
+			settings[i] = config.StreamPrefix(table) + settings[i]
 		}
-		return append(settings, variablePrefix(table)+"TABLE="+table, variablePrefix(table)+"CREATED=gmt_create")
+		return append(settings, config.StreamPrefix(table)+"TABLE="+table, config.StreamPrefix(table)+"CREATED=created")
 	}
 	return slices.Concat(
 		[]string{
-			prefix + "SOURCE_URL=" + path("sqlite", "app.db"),
-			prefix + "SINK_URL=" + path("embedded", "nats") + "?listen=" + url.QueryEscape(demoAddress),
-			prefix + "CHECKPOINT_URL=" + path("file", "bridge.db"),
-			prefix + "STREAMS=" + strings.Join(demo.Tables, ","),
-			prefix + "DOMAIN_ID=demo",
-			prefix + "POLL_INTERVAL=100ms",
-			// SQLite has one writer: no row commits behind a higher id that was handed out after its own.
-			prefix + "STABILITY_WINDOW=0s",
-			prefix + "RECONCILE_INTERVAL=" + reconcileEvery.String(),
+			"BRIDGE_SOURCE_URL=" + path("sqlite", "app.db"),
+			"BRIDGE_SINK_URL=" + path("embedded", "nats") + "?listen=" + url.QueryEscape(demoAddress),
+			"BRIDGE_CHECKPOINT_URL=" + path("file", "bridge.db"),
+			"BRIDGE_STREAMS=" + strings.Join(demo.Tables, ","),
+			"BRIDGE_DOMAIN_ID=demo",
+			"BRIDGE_POLL_INTERVAL=100ms",
+			// A young row need not wait: the ledger finds what is committed late.
+			"BRIDGE_STABILITY_WINDOW=0s",
+			"BRIDGE_RECONCILE_INTERVAL=" + reconcileEvery.String(),
 		},
-		stream(demo.Revisions, "KIND=capability", "KEY=data_center,revision", "MODIFIED=gmt_modified", "DELETED=deleted", "FAMILY=registry"),
-		stream(demo.Capabilities, "KIND=capability", "KEY=stp_name,capability_key", "DELETED=deleted", "ID_ORDER=segmented", "FAMILY=lab"),
-		stream(demo.Releases, "KIND=release", "KEY=app_id,cluster,namespace", "FAMILY=config", "EVENT=AppRelease"),
+		stream(demo.Products, "KIND=capability", "KEY=sku", "MODIFIED=modified", "DELETED=deleted", "FAMILY=shop", "EVENT=Product"),
+		stream(demo.Stock, "KIND=capability", "KEY=warehouse,sku", "FAMILY=shop"),
+		// The shop draws the ids of orders itself, so that one can be committed late.
+		stream(demo.Orders, "KIND=release", "ID_ORDER=segmented", "FAMILY=shop", "EVENT=Order"),
 	)
 }
 
-// run sets the stage, lets the application write for a while, and judges. ctx ends the writing, not the judging.
+// run opens everything, lets the shop write for a while, and judges. ctx ends the writing, not the
+// judging.
 func (s *demoStage) run(ctx context.Context) (err error) {
 	environ := s.environ()
-	cfg, err := loadConfig(environ, &redactor{})
+	cfg, err := config.Load(environ, &config.Redactor{})
 	if err != nil {
 		return fmt.Errorf("configure the demo: %w", err)
 	}
@@ -72,17 +72,17 @@ func (s *demoStage) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	bridge, err := s.openBridge(cfg)
+	bridge, err := app.Open(ctx, app.Options{Config: cfg, Logger: s.logger, Build: appBuild()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bridge.close()) }()
-	subscriber, err := demo.Subscribe(bridge.url, cfg.Sink.Embedded.Stream)
+	defer func() { err = errors.Join(err, bridge.Close()) }()
+	subscriber, err := demo.Subscribe(bridge.NATSURL(), cfg.Sink.Embedded.Stream)
 	if err != nil {
 		return err
 	}
 	defer subscriber.Close()
-	if err := s.greet(bridge.url); err != nil {
+	if err := s.introduce(bridge.NATSURL()); err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -96,27 +96,25 @@ func (s *demoStage) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.verdict(demo.Judge(events, &s.record), ran)
+	return s.verdict(demo.Compare(events, &s.record), ran)
 }
 
-// greet says what happens and how to see it from outside.
-func (s *demoStage) greet(at string) error {
-	_, err := fmt.Fprintf(s.out, `An application writes to an SQLite database, and bridge publishes its rows as
-events to NATS, all in this process, for %s. Ctrl-C ends it.
-Beside the latency stands what noticed an event, unless the tail did: "late",
-its id is below earlier ones; "edit", the second cursor; "scan", a reconcile.
-To see the events from outside:
+// introduce says what happens and how to see it from outside.
+func (s *demoStage) introduce(at string) error {
+	_, err := fmt.Fprintf(s.out, `A shop writes to an SQLite database, and bridge publishes its rows as events
+to NATS, all in this process, for %s. Ctrl-C ends it. A word beside an event
+says what noticed it, unless it was the tail: "late", its id is below published
+ones; "edit", the second cursor; "scan", a reconcile. To watch from outside:
 
   nats sub 'eiffel.>' -s %s
 
-time     event                      entity and state                    latency
 `, s.length, at)
 	return err
 }
 
-// play runs the pipeline, the application and the screen until the length is over, ctx ends or something fails, and then until
-// all rows are on the bus.
-func (s *demoStage) play(ctx context.Context, writers *demo.Writers, bridge *demoBridge, subscriber *demo.Subscriber) error {
+// play runs the engine, the shop and the screen until the length is over, ctx ends or something
+// fails, and then until all rows are on the bus.
+func (s *demoStage) play(ctx context.Context, writers *demo.Writers, bridge *app.App, subscriber *demo.Subscriber) error {
 	s.screen = &demo.Screen{W: s.out, Colour: s.colour, Record: &s.record}
 	all, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
@@ -129,11 +127,11 @@ func (s *demoStage) play(ctx context.Context, writers *demo.Writers, bridge *dem
 	ended := make(chan struct{})
 	group.Go(func() error {
 		defer close(ended)
-		return bridge.run(tails)
+		return bridge.Run(tails)
 	})
 	group.Go(func() error {
 		return subscriber.Follow(following, func(e demo.Event) error {
-			s.seen.Add(e)
+			s.received.Add(e)
 			return s.screen.Show(e, time.Now())
 		})
 	})
@@ -146,79 +144,11 @@ func (s *demoStage) play(ctx context.Context, writers *demo.Writers, bridge *dem
 		}
 		draining, cancel := context.WithTimeout(all, drainWithin)
 		defer cancel()
-		s.seen.Drained(draining, &s.record)
+		s.received.WaitDrained(draining, &s.record)
 		stopTails()
 		<-ended
 		stopFollowing()
-		return s.screen.Flush()
+		return nil
 	})
 	return group.Wait()
-}
-
-// demoBridge is the pipeline of bridge run, without its pages.
-type demoBridge struct {
-	shards    []*pipeline.Shard
-	scheduler *reconcile.Scheduler
-	// url is that of the NATS server.
-	url string
-	// closers are closed last to first.
-	closers []func() error
-}
-
-// openBridge opens source, checkpoint and sink as bridge run does.
-func (s *demoStage) openBridge(cfg *Config) (_ *demoBridge, err error) {
-	b := &demoBridge{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.close())
-		}
-	}()
-	src, err := openSource(cfg, s.logger)
-	if err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, src.Close)
-	store, err := openBolt(cfg.CheckpointPath)
-	if err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, store.Close)
-	metrics := pipeline.NewMetrics(prometheus.NewRegistry())
-	bus, err := openEmbedded(cfg, s.logger, metrics.Retry)
-	if err != nil {
-		return nil, err
-	}
-	b.closers = append(b.closers, bus.Close)
-	b.url = embeddedURL(bus)
-	shared := parts{
-		source: src, sink: bus, store: store, limits: pipeline.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
-		faults: outage.New(s.logger), metrics: metrics, logger: s.logger,
-	}
-	if b.shards, err = newShards(cfg, shared); err != nil {
-		return nil, err
-	}
-	reconcilers, err := newReconcilers(cfg, shared, b.shards)
-	if err != nil {
-		return nil, err
-	}
-	b.scheduler = reconcile.NewScheduler(s.logger, reconcilers...)
-	return b, nil
-}
-
-// run tails all tables, and compares them with what was published, until ctx ends.
-func (b *demoBridge) run(ctx context.Context) error {
-	var tails errgroup.Group
-	tails.Go(func() error { return b.scheduler.Run(ctx) })
-	for _, shard := range b.shards {
-		tails.Go(func() error { return shard.Run(ctx) })
-	}
-	return tails.Wait()
-}
-
-func (b *demoBridge) close() error {
-	var errs []error
-	for _, one := range slices.Backward(b.closers) {
-		errs = append(errs, one())
-	}
-	return errors.Join(errs...)
 }

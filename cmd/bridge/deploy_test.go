@@ -12,10 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/internal/httpapi/httpapitest"
+
 	"go.yaml.in/yaml/v3"
 )
 
-// The files that run bridge in containers are held against the configuration, because no test starts an engine.
+// The files that run bridge in containers are held against the configuration, because no test
+// starts an engine.
 
 // top is the top of the repository.
 const top = "../../"
@@ -74,7 +77,7 @@ func imageEnv(t *testing.T) settingsOf {
 	}
 	env := settingsOf{}
 	for _, word := range strings.Fields(string(text)) {
-		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(name, prefix) {
+		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(name, "BRIDGE_") {
 			env[name] = value
 		}
 	}
@@ -84,7 +87,8 @@ func imageEnv(t *testing.T) settingsOf {
 	return env
 }
 
-// mustRun fails the test unless env is a configuration without fault or warning, with the checkpoint below a volume.
+// mustRun fails the test unless env is a configuration without fault or warning, with the
+// checkpoint below a volume.
 func mustRun(t *testing.T, env settingsOf, volume string) {
 	t.Helper()
 	cfg := load(t, env)
@@ -119,7 +123,7 @@ func TestComposeFile(t *testing.T) {
 			for name, value := range service.get("environment") {
 				text, ok := value.(string)
 				if !ok {
-					t.Errorf("%s is no text", name)
+					t.Errorf("%s is not text", name)
 				}
 				env[name] = text
 			}
@@ -180,14 +184,14 @@ func TestKubernetesManifest(t *testing.T) {
 			name, value := variable.text("name"), variable.text("value")
 			if file, ok := strings.CutPrefix(value, mounts["secrets"]+"/"); ok {
 				value = filepath.Join(dir, file)
-			} else if strings.HasSuffix(name, fileSuffix) {
+			} else if strings.HasSuffix(name, "_FILE") {
 				t.Errorf("%s is not in %s", name, mounts["secrets"])
 			}
 			env[name] = value
 		}
 		mustRun(t, env, mounts["checkpoint"])
 		for name := range maps.Keys(env) {
-			if strings.Contains(env[name], "secret") && !strings.HasSuffix(name, fileSuffix) {
+			if strings.Contains(env[name], "secret") && !strings.HasSuffix(name, "_FILE") {
 				t.Errorf("%s shows a secret", name)
 			}
 		}
@@ -199,7 +203,7 @@ func TestKubernetesManifest(t *testing.T) {
 		}
 		for probe, want := range map[string]string{"livenessProbe": "/livez", "readinessProbe": "/readyz"} {
 			get := bridge.get(probe, "httpGet")
-			status, _ := request(t, &fakeDaemon{}, http.MethodGet, get.text("path"))
+			status, _ := httpapitest.Request(t, &httpapitest.Daemon{}, http.MethodGet, get.text("path"))
 			if get.text("path") != want || get.text("port") != ports[0].text("name") || status != http.StatusOK {
 				t.Errorf("%s %v: %d", probe, get, status)
 			}

@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"bridge/internal/pipeline"
+	"bridge/event"
 	"bridge/sink"
 )
 
@@ -41,6 +38,9 @@ func TestEventsPageShowsTheGoldenEvents(t *testing.T) {
 			t.Errorf("%s\ngot  %s\nwant %s", example[1], got.String(), want)
 		}
 		types.WriteString(example[2])
+		if subject := subjectOf(t, example[2]); !strings.Contains(text, example[0]+"\n\nOn NATS: `"+subject+"`\n") {
+			t.Errorf("%s is not followed by its subject %s", example[1], subject)
+		}
 	}
 	for _, kind := range []string{"AddedEvent", "ModifiedEvent", "DeletedEvent", "TOMBSTONE", "ABSENT_IN_SNAPSHOT", "PublishedEvent"} {
 		if !strings.Contains(types.String(), kind) {
@@ -49,8 +49,29 @@ func TestEventsPageShowsTheGoldenEvents(t *testing.T) {
 	}
 }
 
+// subjectOf returns the subject of an event by default.
+func subjectOf(t *testing.T, body string) string {
+	t.Helper()
+	var e struct {
+		Meta struct {
+			Type   string
+			Source struct{ DomainID string }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &e); err != nil {
+		t.Fatal(err)
+	}
+	cfg := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_DOMAIN_ID", e.Meta.Source.DomainID))
+	route, err := cfg.Route(&cfg.Streams[0], cfg.Streams[0].Tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return route(&event.Event{Type: e.Meta.Type})
+}
+
 func TestEventsPageListsTheHeaders(t *testing.T) {
 	_, table, _ := strings.Cut(page(t, "docs/events.md"), "## Headers")
+	table, _, _ = strings.Cut(table, "\n## ")
 	listed := regexp.MustCompile("(?m)^\\| `([a-z-]+)`").FindAllStringSubmatch(table, -1)
 	var want []string
 	new(sink.Message).EachHeader(func(name, _ string) { want = append(want, name) })
@@ -61,45 +82,6 @@ func TestEventsPageListsTheHeaders(t *testing.T) {
 	}
 	if len(listed) != len(want) {
 		t.Errorf("headers %v, want %v", listed, want)
-	}
-}
-
-// described is a registry that keeps nothing but what its collectors describe.
-type described []string
-
-func (d *described) Register(c prometheus.Collector) error {
-	descs := make(chan *prometheus.Desc, 100)
-	c.Describe(descs)
-	close(descs)
-	for desc := range descs {
-		_, rest, _ := strings.Cut(desc.String(), `fqName: "`)
-		name, _, _ := strings.Cut(rest, `"`)
-		*d = append(*d, name)
-	}
-	return nil
-}
-
-func (d *described) MustRegister(all ...prometheus.Collector) {
-	for _, c := range all {
-		_ = d.Register(c) // there is no error
-	}
-}
-
-func (d *described) Unregister(prometheus.Collector) bool { return false }
-
-func TestOperationsPageListsTheMetrics(t *testing.T) {
-	var there described
-	pipeline.NewMetrics(&there)
-	there.MustRegister(pipeline.NewCollector(nil, nil), &reconcileCollector{})
-	_, table, _ := strings.Cut(page(t, "docs/operations.md"), "\n## Metrics\n")
-	var listed []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {
-		listed = append(listed, row[1])
-	}
-	slices.Sort(there)
-	slices.Sort(listed)
-	if !slices.Equal(there, listed) {
-		t.Errorf("docs/operations.md lists\n%v\nthere are\n%v", listed, there)
 	}
 }
 

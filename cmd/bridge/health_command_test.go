@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -18,8 +22,8 @@ func TestHealthCommand(t *testing.T) {
 		t.Cleanup(server.Close)
 		return strings.TrimPrefix(server.URL, "http://")
 	}
-	of := func(d daemon) http.Handler { return handler(d, prometheus.NewRegistry()) }
-	waits := &fakeDaemon{reasons: []Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "sink: bus is away"}}}
+	of := func(d httpapi.Daemon) http.Handler { return httpapi.Handler(d, prometheus.NewRegistry()) }
+	waits := &httpapitest.Daemon{Reasons: []httpapi.Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "sink: bus is away"}}}
 
 	t.Run("says that a bridge lives whose bus is away", func(t *testing.T) {
 		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(waits))}, "health")
@@ -28,7 +32,7 @@ func TestHealthCommand(t *testing.T) {
 		}
 	})
 	t.Run("says that a bridge is ready", func(t *testing.T) {
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&fakeDaemon{}))}, "health", "--ready")
+		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&httpapitest.Daemon{}))}, "health", "--ready")
 		if got.status != exitFine || got.out != "ready\n" {
 			t.Errorf("%+v", got)
 		}
@@ -40,14 +44,14 @@ func TestHealthCommand(t *testing.T) {
 		}
 	})
 	t.Run("prints why a bridge does not live", func(t *testing.T) {
-		ill := &fakeDaemon{dead: errors.New("a loop stands still")}
+		ill := &httpapitest.Daemon{Dead: errors.New("a loop stands still")}
 		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(ill))}, "health")
 		if got.status != exitFailed || got.out != "not live\n  a loop stands still\n" {
 			t.Errorf("%+v", got)
 		}
 	})
 	t.Run("asks this host where the daemon listens on all interfaces", func(t *testing.T) {
-		_, port, err := net.SplitHostPort(at(t, of(&fakeDaemon{})))
+		_, port, err := net.SplitHostPort(at(t, of(&httpapitest.Daemon{})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +62,7 @@ func TestHealthCommand(t *testing.T) {
 		}
 	})
 	t.Run("reads no other variable", func(t *testing.T) {
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&fakeDaemon{})), "BRIDGE_TYPO": "1", "BRIDGE_POLL_INTERVAL": "x"}, "health")
+		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&httpapitest.Daemon{})), "BRIDGE_TYPO": "1", "BRIDGE_POLL_INTERVAL": "x"}, "health")
 		if got.status != exitFine {
 			t.Errorf("%+v", got)
 		}
@@ -71,10 +75,10 @@ func TestHealthCommand(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("believes nobody who is no bridge", func(t *testing.T) {
+	t.Run("believes nobody who is not a bridge", func(t *testing.T) {
 		for _, h := range []http.HandlerFunc{http.NotFound, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }} {
 			got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, h)}, "health")
-			if got.status != exitFailed || !strings.Contains(got.err, "is no bridge") {
+			if got.status != exitFailed || !strings.Contains(got.err, "is not a bridge") {
 				t.Errorf("%+v", got)
 			}
 		}
@@ -108,7 +112,7 @@ func TestHealthAddress(t *testing.T) {
 		"192.0.2.7:81":   "192.0.2.7:81",
 		"[2001:db8::]:1": "[2001:db8::]:1",
 	} {
-		if got, err := loadHTTPAddr([]string{"BRIDGE_HTTP_ADDR=" + text}); err != nil || got != want {
+		if got, err := config.LoadHTTPAddr([]string{"BRIDGE_HTTP_ADDR=" + text}); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// leftovers are the temporary folders of this process, which are to go when it ends, by a second signal, too.
+// leftovers are the temporary folders of this process, which are to go when it ends, by a second
+// signal, too.
 var leftovers folders
 
 // folders is a list of folders to remove. It is safe for concurrent use.

@@ -22,8 +22,8 @@ func main() {
 	os.Exit(code)
 }
 
-// untilSignal returns a context that the first SIGTERM or SIGINT cancels; the second one calls abort, which is safe at any
-// moment (invariant 6). stop ends the watch and waits for it.
+// untilSignal returns a context that the first SIGTERM or SIGINT cancels; the second one calls
+// abort, which is safe at any moment (invariant 6). stop ends the watch and waits for it.
 func untilSignal(parent context.Context, abort func()) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)

@@ -9,14 +9,16 @@ import (
 	"runtime/pprof"
 )
 
-// sampleBytes is how many bytes of allocations there are to a sample, sampleNanos how many nanoseconds of waiting.
+// sampleBytes is how many bytes of allocations there are to a sample, sampleNanos how many
+// nanoseconds of waiting.
 const (
 	sampleBytes = 16 << 10
 	sampleNanos = 10_000
 )
 
-// profile begins to profile the process, and returns what writes the CPU profile, that of the allocations and that of the waiting between
-// goroutines to the folder BRIDGE_TEST_PROFILE, one file each. Only a program that is built with the tag bridge_pprof does that.
+// profile begins to profile the process, and returns what writes the CPU profile, that of the
+// allocations and that of the waiting between goroutines to the folder BRIDGE_TEST_PROFILE, one
+// file each. Only a program that is built with the tag bridge_pprof does that.
 func profile() (stop func()) {
 	folder := os.Getenv("BRIDGE_TEST_PROFILE")
 	if folder == "" {

@@ -4,30 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"bridge/internal/app"
 	"bridge/internal/backoff"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/terminal"
 	"bridge/reconcile"
 )
 
 const reconcileDetails = `
-It reads the whole tables of the streams, of all where none is named, compares them with what was published of them, and publishes the
-difference: rows that were missed, rows that were updated in place, entities whose row is gone. It asks the bridge that runs at
-BRIDGE_HTTP_ADDR (127.0.0.1:8080) to do that and waits until it has. Where nobody listens there it opens source, sink and
-checkpoint itself, catches up as bridge run does, reconciles once, and ends. docs/operations.md explains what is found.
+It reads the whole tables of the named streams, or of all streams, compares them
+with what was published, and publishes the difference: rows that were missed,
+rows that were updated in place, entities whose row is gone. It asks the bridge
+that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is
+done. If nobody listens there it opens source, sink and checkpoint itself,
+catches up as bridge run does, reconciles once, and ends. docs/operations.md
+explains what it finds.
 
   --dry-run         print the differences, publish and save nothing
-  --allow-deletes   publish deletes however many there are, and let a stream go on whose table uses its ids again
-  --json            the reports as JSON
+  --allow-deletes   publish deletes however many there are, and let a stream go
+                    on whose table uses its ids again
+  --json            print the reports as JSON
 
-When suspiciously many entities are gone no delete is published: look at the table first, and only when it is what it should
-be run it again with --allow-deletes. What can be wrong: the source is another database or a replica that is behind, the table
-was truncated, exchanged, or restored from an old copy.
+While suspiciously many entities are gone no delete is published. Look at the
+table first, and run it again with --allow-deletes only when the table is right.
+What can be wrong: the source is another database or a replica that is behind,
+or the table was truncated, exchanged, or restored from an old copy.
 
-Exit status: 0 when the streams were reconciled, 1 when deletes were held back or a reconcile failed, 2 wrong usage or configuration.
+Exit status: 0 when the streams were reconciled, 1 when deletes were held back
+or a reconcile failed, 2 wrong usage or configuration.
 `
 
 // reconcileJob is what the command is to do.
@@ -37,30 +48,23 @@ type reconcileJob struct {
 	json    bool
 }
 
-// shardOutcome is what became of one shard.
-type shardOutcome struct {
-	Stream string `json:"stream"`
-	Shard  string `json:"shard"`
-	ReconcileReport
-}
-
 func reconcileCommand(p *process, ctx context.Context, call call) error {
 	job := reconcileJob{
 		streams: slices.Compact(slices.Sorted(slices.Values(call.arguments))),
 		mode:    reconcile.Mode{DryRun: call.flags["dry-run"], AllowDeletes: call.flags["allow-deletes"]},
 		json:    call.flags["json"],
 	}
-	addr, err := loadHTTPAddr(p.environ)
+	addr, err := config.LoadHTTPAddr(p.environ)
 	if err != nil {
 		return err
 	}
 	out := p.stdout
-	bridge := &runningBridge{addr: addr}
-	status, err := bridge.status(ctx)
-	var outcomes []shardOutcome
+	bridge := newClient(addr)
+	status, err := bridge.Status(ctx)
+	var outcomes []app.Outcome
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		cfg, err := loadConfig(p.environ, p.secrets)
+		cfg, err := config.Load(p.environ, p.secrets)
 		if err != nil {
 			return err
 		}
@@ -105,8 +109,9 @@ func choose(wanted, there []string) ([]string, error) {
 // askEvery is how often a status is looked at.
 const askEvery = 250 * time.Millisecond
 
-// reconcileThere has a running bridge reconcile, and waits until it has. status is what that bridge is like.
-func (p *process) reconcileThere(ctx context.Context, bridge *runningBridge, status Status, job reconcileJob) ([]shardOutcome, error) {
+// reconcileThere has a running bridge reconcile, and waits until it has. status is what that bridge
+// is like.
+func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, status httpapi.Status, job reconcileJob) ([]app.Outcome, error) {
 	var there []string
 	for _, s := range status.Streams {
 		there = append(there, s.Name)
@@ -116,29 +121,58 @@ func (p *process) reconcileThere(ctx context.Context, bridge *runningBridge, sta
 		return nil, err
 	}
 	for _, name := range chosen {
-		asked, err := bridge.reconcile(ctx, name, job.mode)
+		asked, err := bridge.Reconcile(ctx, name, job.mode)
 		if err != nil {
 			return nil, err
 		}
 		status.Started = asked.Started
 	}
-	show := p.newReconcileProgress(!job.json)
-	defer show.stop()
+	show := p.newLine(!job.json)
+	defer show.Stop()
 	watch := newWatch(chosen, job.mode)
 	for began := status.Started; ; {
 		if err := backoff.Pause(ctx, askEvery); err != nil {
 			return nil, err
 		}
-		if status, err = bridge.status(ctx); err != nil {
+		if status, err = bridge.Status(ctx); err != nil {
 			return nil, err
 		}
 		if !status.Started.Equal(began) {
 			return nil, errors.New("bridge was restarted meanwhile and knows nothing of the request: ask again")
 		}
-		done := watch.look(status)
+		done := watch.observe(status)
 		if done {
 			return watch.outcomes(), nil
 		}
-		show.show(watch.line(status))
+		show.Show(watch.line(status))
+	}
+}
+
+// reconcileAlone reconciles without a running bridge. The lines of the log that matter go to
+// stderr.
+func (p *process) reconcileAlone(ctx context.Context, cfg *config.Config, job reconcileJob) ([]app.Outcome, error) {
+	chosen, err := choose(job.streams, cfg.StreamNames())
+	if err != nil {
+		return nil, err
+	}
+	line := p.newLine(!job.json)
+	defer line.Stop()
+	some := app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) })
+	return p.alone(some, line).Reconcile(ctx, job.mode)
+}
+
+// alone returns what stands in for a running bridge, with the lines of its log that matter on
+// stderr.
+func (p *process) alone(cfg *config.Config, line *terminal.Line) *app.Alone {
+	return &app.Alone{
+		Config: cfg, OpenStore: p.openStore,
+		Logger: newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets),
+		Show: func(s app.Step) {
+			if s.Run != nil {
+				line.Show(progressLine(s.Stream+" "+s.Shard, s.Run, s.Done, s.Tables))
+				return
+			}
+			line.Show(fmt.Sprintf("%s %s: catching up, id %d of %d", terminal.Visible(s.Stream), terminal.Visible(s.Shard), s.Position, s.Highest))
+		},
 	}
 }

@@ -1,69 +1,34 @@
 package main
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"bridge/internal/pipeline"
-	"bridge/reconcile"
+	"bridge/internal/app"
+	"bridge/internal/app/apptest"
 )
 
-// shop is an SQLite database with a table of 60 orders, and the environment of a bridge that publishes it to a server inside the process.
+// shop is a database with the commands of a bridge that publishes it.
 type shop struct {
+	*apptest.Shop
 	t   *testing.T
-	db  *sql.DB
 	env settingsOf
 }
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	dir := t.TempDir()
-	// Nobody listens on a port that was just given back.
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s := &shop{t: t, db: db, env: settingsOf{
-		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "shop.db"), "BRIDGE_SINK_URL": "embedded:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "bridge.db"),
-		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "capability", "BRIDGE_STREAM_ORDERS_KEY": "name",
-		"BRIDGE_HTTP_ADDR": addr, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms",
-	}}
-	s.exec("PRAGMA journal_mode=wal")
-	s.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, total INT)")
-	s.exec("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) INSERT INTO orders (name, total) SELECT 'o' || i, i FROM n")
-	return s
+	s := apptest.NewShop(t)
+	return &shop{Shop: s, t: t, env: s.Env}
 }
 
 func (s *shop) exec(statement string) {
 	s.t.Helper()
-	if _, err := s.db.Exec(statement); err != nil {
-		s.t.Fatalf("%s: %v", statement, err)
-	}
+	s.Exec(s.t, statement)
 }
 
-// call runs a command and fails the test unless it ends with the status and prints the words, on stdout or stderr.
+// call runs a command and fails the test unless it ends with the status and prints the words, on
+// stdout or stderr.
 func (s *shop) call(status int, words, line string) {
 	s.t.Helper()
 	got := outcome{}.call(s.env, strings.Fields(line)...)
@@ -141,7 +106,7 @@ func TestReconcileAlone(t *testing.T) {
 	t.Run("says where a bridge may be that holds the checkpoint and does not answer", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
-		inStore(t, strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:"), func(store) {
+		inStore(t, strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:"), func(app.Store) {
 			for _, line := range []string{"reconcile", "reconcile --dry-run"} {
 				s.call(exitFailed, "set BRIDGE_HTTP_ADDR to the address on which it listens", line)
 			}
@@ -170,124 +135,4 @@ func contents(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// TestDaemonReconciles holds what HTTP shows of a reconcile against what happens.
-func TestDaemonReconciles(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	cfg := load(t, s.env)
-	registry := prometheus.NewRegistry()
-	e, err := openEngine(cfg, registry, openBolt, newLogger(t.Output(), cfg.LogLevel, "text", &redactor{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheduler := reconcile.NewScheduler(e.logger, e.reconcilers...)
-	registry.MustRegister(&reconcileCollector{e.reconcilers})
-	h := &health{streams: cfg.Streams, shards: e.shards, faults: e.faults, source: &inquiry{put: e.source.Ready}, sink: &inquiry{put: e.sink.Ready},
-		reconcilers: e.reconcilers, scheduler: scheduler, started: time.Now()}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.run(ctx, scheduler.Run) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := e.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	shard := func() ShardStatus { return h.Status().Streams[0].Shards[0] }
-	until := func(what string, is func() bool) {
-		t.Helper()
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.Now().Add(20 * time.Second); !is(); <-tick.C {
-			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s: %+v", what, shard())
-			}
-		}
-	}
-	run := func(query string) *ReconcileStatus {
-		t.Helper()
-		if status, body := request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 202 {
-			t.Fatalf("%d %s", status, body)
-		}
-		until("it is reconciled", func() bool { return shard().Reconcile.Waiting == 0 })
-		return shard().Reconcile
-	}
-	until("the table is published", func() bool { return shard().Position == 60 && shard().State == pipeline.Running })
-	if got := shard(); got.Highest != 60 || got.Reconcile.NextAt == nil || got.Reconcile.EndedAt != nil || got.Reconcile.VerifiedThrough != nil {
-		t.Errorf("before the first reconcile: %+v, %+v", got, got.Reconcile)
-	}
-
-	s.exec("UPDATE orders SET total = 7 WHERE id = 3")
-	if r := run("?dryRun=true"); r.LastDryRun == nil || r.LastDryRun.Modified != 1 || len(r.LastDryRun.Differences) != 1 || r.LastRun != nil {
-		t.Errorf("after a dry run: %+v", r)
-	}
-	if r := run(""); r.Modified != 1 || r.Rows != 60 || r.RowsOf != 60 || r.Percent != 100 || r.EndedAt == nil || r.VerifiedThrough == nil || r.Guard != nil {
-		t.Errorf("after a run: %+v", r)
-	}
-
-	s.exec("DELETE FROM orders WHERE id > 20")
-	if r := run(""); r.Guard == nil || r.Deleted != 0 || r.Absent != 40 {
-		t.Errorf("after many were deleted: %+v", r)
-	}
-	reasons := fmt.Sprint(h.Ready(t.Context()))
-	if got := h.Status().Streams[0]; got.State != Degraded || got.Shards[0].State != Degraded || !strings.Contains(reasons, "--allow-deletes orders") {
-		t.Errorf("%s: %+v", reasons, got)
-	}
-	for name, want := range map[string]float64{
-		"bridge_reconcile_guard_tripped": 1, "bridge_reconcile_rows": 20, "bridge_reconcile_running": 0, "bridge_reconcile_differences_total": 1, "bridge_reconcile_runs_total": 2,
-	} {
-		if got := gathered(t, registry, name); got != want {
-			t.Errorf("%s is %v, want %v", name, got, want)
-		}
-	}
-	for _, name := range []string{"bridge_reconcile_last_run_timestamp_seconds", "bridge_reconcile_verified_through_timestamp_seconds"} {
-		if got := gathered(t, registry, name); time.Since(time.Unix(int64(got), 0)) > time.Minute {
-			t.Errorf("%s is %v", name, got)
-		}
-	}
-	if r := run("?allowDeletes=true"); r.Guard != nil || r.Deleted != 40 || h.Ready(t.Context()) != nil {
-		t.Errorf("after a person agreed: %+v, %v", r, h.Ready(t.Context()))
-	}
-
-	s.exec("DELETE FROM orders")
-	s.exec("DELETE FROM sqlite_sequence")
-	s.exec("INSERT INTO orders (name, total) VALUES ('o20', 20)")
-	until("the shard stops", func() bool { return shard().State == pipeline.Stopped })
-	for _, query := range []string{"", "?dryRun=true", "?dryRun=true&allowDeletes=true"} {
-		if status, body := request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 409 || !strings.Contains(body, "uses ids again") {
-			t.Errorf("%s of a shard that is stopped: %d %s", query, status, body)
-		}
-	}
-	if status, _ := request(t, h, "POST", "/api/v1/streams/bills/reconcile"); status != 404 {
-		t.Errorf("a stream that is not there: %d", status)
-	}
-	if r := run("?allowDeletes=true"); r.Deleted != 19 || h.Ready(t.Context()) != nil {
-		t.Errorf("after a person agreed to the table: %+v, %v", r, h.Ready(t.Context()))
-	}
-}
-
-// gathered returns the sum of a metric over all its labels.
-func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		sum := 0.0
-		for _, m := range family.GetMetric() {
-			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-		return sum
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
 }

@@ -8,22 +8,26 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"bridge/internal/app"
+	"bridge/internal/terminal"
 )
 
-// printOutcomes prints what became of the shards. The error says that deletes were held back or a run failed.
-func (p *process) printOutcomes(out io.Writer, outcomes []shardOutcome, job reconcileJob) error {
+// printOutcomes prints what became of the shards. The error says that deletes were held back or a
+// run failed.
+func (p *process) printOutcomes(out io.Writer, outcomes []app.Outcome, job reconcileJob) error {
 	bad := badOutcomes(outcomes)
 	var err error
 	if job.json {
 		err = p.printOutcomesJSON(out, outcomes, job, bad == nil)
 	} else {
-		_, err = io.WriteString(out, p.secrets.clean(outcomesText(outcomes, job)))
+		_, err = io.WriteString(out, p.secrets.Clean(outcomesText(outcomes, job)))
 	}
 	return errors.Join(err, bad)
 }
 
 // badOutcomes counts what was held back or failed.
-func badOutcomes(outcomes []shardOutcome) error {
+func badOutcomes(outcomes []app.Outcome) error {
 	guarded, failed := 0, 0
 	for _, o := range outcomes {
 		switch {
@@ -35,17 +39,17 @@ func badOutcomes(outcomes []shardOutcome) error {
 	}
 	switch {
 	case failed > 0:
-		return fmt.Errorf("the reconcile of %s failed", count(failed, "table"))
+		return fmt.Errorf("the reconcile of %s failed", terminal.Count(failed, "table"))
 	case guarded > 0:
-		return fmt.Errorf("deletes of %s are held back until a person agrees", count(guarded, "table"))
+		return fmt.Errorf("deletes of %s are held back until a person agrees", terminal.Count(guarded, "table"))
 	}
 	return nil
 }
 
-func (p *process) printOutcomesJSON(out io.Writer, outcomes []shardOutcome, job reconcileJob, good bool) error {
+func (p *process) printOutcomesJSON(out io.Writer, outcomes []app.Outcome, job reconcileJob, good bool) error {
 	clean := func(text *string) {
 		if text != nil {
-			*text = p.secrets.clean(*text)
+			*text = p.secrets.Clean(*text)
 		}
 	}
 	for i := range outcomes {
@@ -54,26 +58,26 @@ func (p *process) printOutcomesJSON(out io.Writer, outcomes []shardOutcome, job 
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
-		Good         bool           `json:"good"`
-		DryRun       bool           `json:"dryRun"`
-		AllowDeletes bool           `json:"allowDeletes"`
-		Shards       []shardOutcome `json:"shards"`
+		Good         bool          `json:"good"`
+		DryRun       bool          `json:"dryRun"`
+		AllowDeletes bool          `json:"allowDeletes"`
+		Shards       []app.Outcome `json:"shards"`
 	}{good, job.mode.DryRun, job.mode.AllowDeletes, outcomes})
 }
 
 // outcomesText is a table of the differences, then what there is to say about single shards.
-func outcomesText(outcomes []shardOutcome, job reconcileJob) string {
+func outcomesText(outcomes []app.Outcome, job reconcileJob) string {
 	var text strings.Builder
 	// A strings.Builder takes every write.
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tROWS\tADDED\tMODIFIED\tDELETED\tMISSED\tABSENT\tTOOK")
 	for _, o := range outcomes {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", visible(o.Stream), visible(o.Shard),
-			o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent, o.took())
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard),
+			o.Rows, o.Added, o.Modified, o.Deleted, o.Missed, o.Absent, took(&o))
 	}
 	_ = table.Flush()
 	for i := range outcomes {
-		outcomes[i].remarks(&text)
+		writeRemarks(&text, &outcomes[i])
 	}
 	if job.mode.DryRun {
 		text.WriteString("dry run: nothing was published\n")
@@ -82,32 +86,32 @@ func outcomesText(outcomes []shardOutcome, job reconcileJob) string {
 }
 
 // took is how long the run took, "-" where it was cut short.
-func (o *shardOutcome) took() string {
+func took(o *app.Outcome) string {
 	if o.StartedAt == nil || o.EndedAt == nil {
 		return "-"
 	}
 	return o.EndedAt.Sub(*o.StartedAt).Round(time.Millisecond).String()
 }
 
-// remarks writes what the numbers do not say.
-func (o *shardOutcome) remarks(text *strings.Builder) {
+// writeRemarks writes what the numbers do not say.
+func writeRemarks(text *strings.Builder, o *app.Outcome) {
 	say := func(what string, why *string) {
 		if why != nil {
-			fmt.Fprintf(text, "%s %s: %s%s\n", visible(o.Stream), visible(o.Shard), what, oneLine(*why))
+			fmt.Fprintf(text, "%s %s: %s%s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), what, terminal.OneLine(*why))
 		}
 	}
 	say("failed: ", o.Error)
 	say("", o.Guard)
 	say("absence was not judged: ", o.Unjudged)
 	for _, d := range o.Differences {
-		fmt.Fprintf(text, "%s %s: %-8s row %d", visible(o.Stream), visible(o.Shard), d.What, d.Row)
+		fmt.Fprintf(text, "%s %s: %-8s row %d", terminal.Visible(o.Stream), terminal.Visible(o.Shard), d.What, d.Row)
 		if d.Entity != "" {
-			fmt.Fprintf(text, ", entity %s", visible(d.Entity))
+			fmt.Fprintf(text, ", entity %s", terminal.Visible(d.Entity))
 		}
 		text.WriteByte('\n')
 	}
 	total := o.Added + o.Modified + o.Deleted + o.Missed
 	if n := uint64(len(o.Differences)); n > 0 && total > n {
-		fmt.Fprintf(text, "%s %s: and %d more\n", visible(o.Stream), visible(o.Shard), total-n)
+		fmt.Fprintf(text, "%s %s: and %d more\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), total-n)
 	}
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"bridge/internal/app"
+	"bridge/internal/httpapi"
+	"bridge/internal/terminal"
 	"bridge/reconcile"
 )
 
@@ -15,15 +17,15 @@ type watch struct {
 	streams []string
 	mode    reconcile.Mode
 	shards  int
-	done    []shardOutcome
+	done    []app.Outcome
 }
 
 func newWatch(streams []string, mode reconcile.Mode) *watch {
 	return &watch{streams: streams, mode: mode}
 }
 
-// look takes down what has ended, and reports whether everything has.
-func (w *watch) look(status Status) (all bool) {
+// observe takes down what has ended, and reports whether everything has.
+func (w *watch) observe(status httpapi.Status) (all bool) {
 	w.shards, all = 0, true
 	for _, stream := range status.Streams {
 		if !slices.Contains(w.streams, stream.Name) {
@@ -36,7 +38,7 @@ func (w *watch) look(status Status) (all bool) {
 			case shard.Reconcile == nil || shard.Reconcile.Waiting > 0:
 				all = false
 			default:
-				w.done = append(w.done, shardOutcome{stream.Name, shard.Shard, w.report(shard.Reconcile)})
+				w.done = append(w.done, app.Outcome{Stream: stream.Name, Shard: shard.Shard, ReconcileReport: w.report(shard.Reconcile)})
 			}
 		}
 	}
@@ -44,18 +46,18 @@ func (w *watch) look(status Status) (all bool) {
 }
 
 func (w *watch) has(stream, shard string) bool {
-	return slices.ContainsFunc(w.done, func(o shardOutcome) bool { return o.Stream == stream && o.Shard == shard })
+	return slices.ContainsFunc(w.done, func(o app.Outcome) bool { return o.Stream == stream && o.Shard == shard })
 }
 
 // report is that of the run that answered the request.
-func (w *watch) report(r *ReconcileStatus) ReconcileReport {
+func (w *watch) report(r *httpapi.ReconcileStatus) httpapi.ReconcileReport {
 	report := r.LastRun
 	if w.mode.DryRun {
 		report = r.LastDryRun
 	}
 	if report == nil {
 		text := "the bridge says nothing of the run"
-		return ReconcileReport{DryRun: w.mode.DryRun, Error: &text}
+		return httpapi.ReconcileReport{DryRun: w.mode.DryRun, Error: &text}
 	}
 	if !w.mode.DryRun && report.Guard == nil {
 		// Tripped before, and not passed by this run.
@@ -65,8 +67,8 @@ func (w *watch) report(r *ReconcileStatus) ReconcileReport {
 }
 
 // outcomes are those of all shards, in the order of their names.
-func (w *watch) outcomes() []shardOutcome {
-	slices.SortFunc(w.done, func(a, b shardOutcome) int {
+func (w *watch) outcomes() []app.Outcome {
+	slices.SortFunc(w.done, func(a, b app.Outcome) int {
 		if order := strings.Compare(a.Stream, b.Stream); order != 0 {
 			return order
 		}
@@ -76,7 +78,7 @@ func (w *watch) outcomes() []shardOutcome {
 }
 
 // line says how far the shard is that is under way.
-func (w *watch) line(status Status) string {
+func (w *watch) line(status httpapi.Status) string {
 	for _, stream := range status.Streams {
 		if !slices.Contains(w.streams, stream.Name) {
 			continue
@@ -94,8 +96,8 @@ func (w *watch) line(status Status) string {
 }
 
 // progressLine is how far a run is, in a line for a terminal where names are not long.
-func progressLine(name string, r *ReconcileStatus, done, shards int) string {
-	line := fmt.Sprintf("%s %3.0f %%, %d", visible(name), r.Percent, r.Rows)
+func progressLine(name string, r *httpapi.ReconcileStatus, done, shards int) string {
+	line := fmt.Sprintf("%s %3.0f %%, %d", terminal.Visible(name), r.Percent, r.Rows)
 	if r.RowsOf > 0 {
 		line += fmt.Sprintf(" of about %d", r.RowsOf)
 	}
@@ -107,52 +109,4 @@ func progressLine(name string, r *ReconcileStatus, done, shards int) string {
 		line += fmt.Sprintf(", %d of %d tables done", done, shards)
 	}
 	return line
-}
-
-// reconcileProgress shows lines of progress: on a terminal one in the place of the other, elsewhere now and then. A nil one shows nothing.
-type reconcileProgress struct {
-	w        io.Writer
-	terminal bool
-	told     time.Time
-	shown    bool
-}
-
-// tellEvery is the time between two lines where there is no terminal.
-const tellEvery = 10 * time.Second
-
-// newReconcileProgress returns a progress on stderr, nil where it is not wanted.
-func (p *process) newReconcileProgress(wanted bool) *reconcileProgress {
-	if !wanted {
-		return nil
-	}
-	return &reconcileProgress{w: p.stderr, terminal: isTerminal(p.stderr) && p.variable("TERM") != "dumb", told: time.Now()}
-}
-
-// show shows a line. One that cannot be written is not missed.
-func (r *reconcileProgress) show(line string) {
-	switch {
-	case r == nil:
-	case r.terminal:
-		r.shown = true
-		_, _ = fmt.Fprintf(r.w, "\r\x1b[K%s", cut(line, pageWidth))
-	case time.Since(r.told) >= tellEvery:
-		r.told = time.Now()
-		_, _ = fmt.Fprintln(r.w, line)
-	}
-}
-
-// stop clears the line.
-func (r *reconcileProgress) stop() {
-	if r != nil && r.shown {
-		_, _ = fmt.Fprint(r.w, "\r\x1b[K")
-	}
-}
-
-// cut returns what of text fits into so many columns.
-func cut(text string, columns int) string {
-	runes := []rune(text)
-	if len(runes) <= columns {
-		return text
-	}
-	return string(runes[:columns-1]) + "…"
 }

@@ -9,8 +9,8 @@ import (
 	"runtime/debug"
 )
 
-// Set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=… -X main.built=…". What is not set comes from the build
-// information of the Go toolchain.
+// Set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=… -X main.built=…". What is not
+// set comes from the build information of the Go toolchain.
 var version, commit, built string
 
 // buildVersion says which build this is.

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
@@ -27,7 +30,8 @@ func staticBinary(t testing.TB, path string) {
 	}
 }
 
-// emptyRoot lays out what the image holds: the binary, one file of authorities, and two folders of the user's.
+// emptyRoot lays out what the image holds: the binary, one file of authorities, and two folders of
+// the user's.
 func emptyRoot(t testing.TB, authorities string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,13 +61,14 @@ func emptyRoot(t testing.TB, authorities string) string {
 }
 
 func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root may change the root of a process")
 	}
 	certs := testenv.NewCerts(t)
 	server := testenv.StartMariaDB(t, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
-	table := newRevisions(t, server)
+	table := newSecured(t, server)
 	root := emptyRoot(t, certs.CA)
 
 	t.Run("needs no library and no loader", func(t *testing.T) {
@@ -89,9 +94,9 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}, Pdeathsig: syscall.SIGKILL}
 	}
 	port := testenv.FreePort(t)
-	e := secured("").with(env{
+	e := secured("").With(world.Env{
 		// The certificate is judged by the authorities of the root.
-		"BRIDGE_SOURCE_URL":     table.sourceURL() + "?tls=true",
+		"BRIDGE_SOURCE_URL":     table.URL + "?tls=true",
 		"BRIDGE_SINK_URL":       "stdout:",
 		"BRIDGE_CHECKPOINT_URL": "file:///var/lib/bridge/bridge.db",
 		"BRIDGE_HTTP_ADDR":      fmt.Sprintf(":%d", port),
@@ -113,7 +118,7 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 	if out, err := healthy(); err == nil || !strings.Contains(out, "refused") {
 		t.Errorf("healthy before there is a bridge: %v, %s", err, out)
 	}
-	log := new(lockedBuffer)
+	log := new(world.Log)
 	bridge := command("run")
 	bridge.Stdout, bridge.Stderr = log, log
 	if err := bridge.Start(); err != nil {
@@ -127,8 +132,8 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 			t.Logf("log of bridge:\n%s", log)
 		}
 	})
-	table.fillOne()
-	eventually(t, 30*time.Second, "an event", func() bool { return strings.Contains(log.String(), `"SecuredPublishedEvent"`) })
+	insertSecured(table)
+	world.Eventually(t, 30*time.Second, "an event", func() bool { return strings.Contains(log.String(), `"SecuredPublishedEvent"`) })
 	for _, flags := range [][]string{nil, {"--ready"}} {
 		if out, err := healthy(flags...); err != nil {
 			t.Errorf("bridge health %v: %v, %s", flags, err, out)

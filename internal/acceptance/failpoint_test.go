@@ -3,7 +3,6 @@ package acceptance
 import (
 	"debug/elf"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,42 +11,14 @@ import (
 
 	"bridge/internal/demo"
 	"bridge/internal/failpoint"
+	"bridge/internal/testall"
+	"bridge/tests/world"
 )
 
-// failpointsTag is the build tag of programs with failpoints.
-const failpointsTag = "bridge_failpoints"
-
-// failpoints is a list of failpoints that can be changed while programs run by it.
-type failpoints struct {
-	t    testing.TB
-	path string
-}
-
-// newFailpoints makes an empty list.
-func newFailpoints(t testing.TB) *failpoints {
-	t.Helper()
-	f := &failpoints{t: t, path: filepath.Join(t.TempDir(), "failpoints")}
-	f.set("")
-	return f
-}
-
-// set replaces the list; programs follow within 50 ms.
-func (f *failpoints) set(list string) {
-	f.t.Helper()
-	if err := os.WriteFile(f.path+".new", []byte(list), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.Rename(f.path+".new", f.path); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// env returns the variable that points a program to the list.
-func (f *failpoints) env() env { return env{failpoint.Variable: "file:" + f.path} }
-
-// smallShop is a database of SQLite with a table of releases, and the environment of a program that prints them.
+// smallShop is a database of SQLite with a table of releases, and the environment of a program that
+// prints them.
 type smallShop struct {
-	env    env
+	env    world.Env
 	insert func(n int)
 }
 
@@ -61,35 +32,35 @@ func newSmallShop(t testing.TB) smallShop {
 	t.Cleanup(func() { _ = db.Close() })
 	insert := func(n int) {
 		for range n {
-			_, err := db.Exec("INSERT INTO release_message (app_id, cluster, namespace, comment, gmt_create) " +
-				"VALUES ('a', 'b', 'c', 'd', datetime())")
+			_, err := db.Exec("INSERT INTO orders (customer, total_cents, created) VALUES ('ada', 100, datetime())")
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return smallShop{insert: insert, env: env{
-		"BRIDGE_SOURCE_URL": "sqlite://" + path, "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "releases",
-		"BRIDGE_STREAM_RELEASES_TABLE": demo.Releases, "BRIDGE_STREAM_RELEASES_KIND": "release", "BRIDGE_STABILITY_WINDOW": "0s",
+	return smallShop{insert: insert, env: world.Env{
+		"BRIDGE_SOURCE_URL": "sqlite://" + path, "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "orders",
+		"BRIDGE_STREAM_ORDERS_TABLE": demo.Orders, "BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STABILITY_WINDOW": "0s",
 	}}
 }
 
 // prints waits until the daemon has printed the event of a row.
-func prints(t testing.TB, d *daemon, row int) {
+func prints(t testing.TB, d *world.Daemon, row int) {
 	t.Helper()
-	eventually(t, 20*time.Second, fmt.Sprintf("row %d is printed", row), func() bool {
-		return strings.Contains(d.log.String(), fmt.Sprintf(`"id":%d}}`, row))
+	world.Eventually(t, 20*time.Second, fmt.Sprintf("row %d is printed", row), func() bool {
+		return strings.Contains(d.Log.String(), fmt.Sprintf(`"id":%d}}`, row))
 	})
 }
 
 func TestFailpoints(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	t.Run("are not in the program", func(t *testing.T) {
-		if left := failpointSymbols(t, binary(t, false)); len(left) > 0 {
-			t.Errorf("a normal build holds %q", left)
+		if points, mutants := failpointSymbols(t, world.Binary(t, false)); len(points)+len(mutants) > 0 {
+			t.Errorf("a normal build holds %q and %q", points, mutants)
 		}
-		if len(failpointSymbols(t, binary(t, false, failpointsTag))) == 0 {
-			t.Error("no build holds any: the test shows nothing")
+		if points, mutants := failpointSymbols(t, world.Binary(t, false, world.FailpointsTag)); len(points) == 0 || len(mutants) == 0 {
+			t.Errorf("a build with them holds %q and %q: the test shows nothing", points, mutants)
 		}
 	})
 	t.Run("kill at any point of the way of a row, and lose nothing", func(t *testing.T) {
@@ -98,68 +69,70 @@ func TestFailpoints(t *testing.T) {
 			failpoint.BeforePublish, failpoint.AfterPublish, failpoint.BeforeAck, failpoint.AfterAck,
 			failpoint.BeforeSave, failpoint.AfterSave, failpoint.StoreSync, failpoint.StoreHeaderSync,
 		} {
-			list, shop := newFailpoints(t), newSmallShop(t)
+			list, shop := world.NewFailpoints(t), newSmallShop(t)
 			shop.insert(3)
-			list.set(string(point) + "=kill")
-			d := newDaemon(t, binary(t, false, failpointsTag), shop.env.with(list.env()).with(env{"BRIDGE_STREAM_RELEASES_KIND": "capability"}))
-			d.start()
-			if killed := d.wait(); killed != syscall.SIGKILL {
-				t.Errorf("%s: ended by %v, want a kill\n%s", point, killed, d.log)
+			list.Set(failpoint.Action{Point: point, Kill: true})
+			d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()).With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "capability"}))
+			d.Start()
+			if killed := d.Wait(); killed != syscall.SIGKILL {
+				t.Errorf("%s: ended by %v, want a kill\n%s", point, killed, d.Log)
 			}
-			list.set("")
-			d.start()
+			list.Set()
+			d.Start()
 			prints(t, d, 3)
-			d.kill()
+			d.Kill()
 		}
 	})
 	t.Run("are switched while the program runs", func(t *testing.T) {
-		list, shop := newFailpoints(t), newSmallShop(t)
-		d := newDaemon(t, binary(t, false, failpointsTag), shop.env.with(list.env()))
-		d.start()
+		list, shop := world.NewFailpoints(t), newSmallShop(t)
+		d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()))
+		d.Start()
 		shop.insert(1)
 		prints(t, d, 1)
-		list.set("BeforeRead=error(the cable was cut)")
-		eventually(t, 20*time.Second, "the shard waits", func() bool {
-			shards := d.shards("releases")
+		list.Set(failpoint.Action{Point: failpoint.BeforeRead, Error: "the cable was cut"})
+		world.Eventually(t, 20*time.Second, "the shard waits", func() bool {
+			shards := d.Shards("orders")
 			return len(shards) == 1 && strings.Contains(shards[0].LastError, "the cable was cut")
 		})
 		shop.insert(1)
-		list.set("BeforePublish=hang")
-		pause(time.Second)
-		if strings.Contains(d.log.String(), `"id":2}}`) {
-			t.Errorf("published past a point that hangs:\n%s", d.log)
+		list.Set(failpoint.Action{Point: failpoint.BeforePublish, Hang: true})
+		world.Pause(time.Second)
+		if strings.Contains(d.Log.String(), `"id":2}}`) {
+			t.Errorf("published past a point that hangs:\n%s", d.Log)
 		}
-		list.set("")
+		list.Set()
 		prints(t, d, 2)
 	})
 	t.Run("that fail a sync are a fault that is retried, or the end where the disk's state is not known", func(t *testing.T) {
-		list, shop := newFailpoints(t), newSmallShop(t)
+		list, shop := world.NewFailpoints(t), newSmallShop(t)
 		shop.insert(1)
-		list.set("StoreSync=error(input/output error)*3")
-		d := newDaemon(t, binary(t, false, failpointsTag), shop.env.with(list.env()))
-		d.start()
-		eventually(t, 20*time.Second, "the position is saved", func() bool { return d.position("releases") == 1 })
-		if !strings.Contains(d.log.String(), "input/output error") {
-			t.Errorf("the log does not tell:\n%s", d.log)
+		list.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 3})
+		d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()))
+		d.Start()
+		world.Eventually(t, 20*time.Second, "the position is saved", func() bool { return d.Position("orders") == 1 })
+		if !strings.Contains(d.Log.String(), "input/output error") {
+			t.Errorf("the log does not tell:\n%s", d.Log)
 		}
-		list.set("StoreHeaderSync=error(input/output error)")
+		list.Set(failpoint.Action{Point: failpoint.StoreHeaderSync, Error: "input/output error"})
 		shop.insert(1)
-		if signal := d.wait(); signal != -1 || !strings.Contains(d.log.String(), "check the disk, then restart bridge") {
-			t.Errorf("ended by %v:\n%s", signal, d.log)
+		if signal := d.Wait(); signal != -1 || !strings.Contains(d.Log.String(), "check the disk, then restart bridge") {
+			t.Errorf("ended by %v:\n%s", signal, d.Log)
 		}
 	})
-	t.Run("with a bad list end the program with status 2 and the variable's name", func(t *testing.T) {
-		d := newDaemon(t, binary(t, false, failpointsTag), newSmallShop(t).env.with(env{failpoint.Variable: "BeforePublish=explode"}))
-		d.start()
-		_ = d.wait()
-		if status := d.cmd.ProcessState.ExitCode(); status != 2 || !strings.Contains(d.log.String(), failpoint.Variable) {
-			t.Errorf("exit status %d:\n%s", status, d.log)
+	t.Run("with a bad list, and unknown defects, end the program with status 2 and the variable's name", func(t *testing.T) {
+		for name, value := range map[string]string{failpoint.Variable: "no_such_file", failpoint.MutantVariable: "drop-all"} {
+			d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), newSmallShop(t).env.With(world.Env{name: value}))
+			d.Start()
+			_ = d.Wait()
+			if status := d.Cmd.ProcessState.ExitCode(); status != 2 || !strings.Contains(d.Log.String(), name) {
+				t.Errorf("exit status %d:\n%s", status, d.Log)
+			}
 		}
 	})
 }
 
-// failpointSymbols returns what a program holds of the package.
-func failpointSymbols(t testing.TB, path string) (found []string) {
+// failpointSymbols returns the symbols of the package in a program, and those of mutants elsewhere.
+func failpointSymbols(t testing.TB, path string) (points, mutants []string) {
 	t.Helper()
 	f, err := elf.Open(path)
 	if err != nil {
@@ -171,9 +144,12 @@ func failpointSymbols(t testing.TB, path string) (found []string) {
 		t.Fatal(err)
 	}
 	for _, s := range symbols {
-		if strings.HasPrefix(s.Name, "bridge/internal/failpoint.") {
-			found = append(found, s.Name)
+		switch {
+		case strings.HasPrefix(s.Name, "bridge/internal/failpoint."):
+			points = append(points, s.Name)
+		case strings.HasPrefix(s.Name, "bridge/") && strings.Contains(s.Name, ".mutant"):
+			mutants = append(mutants, s.Name)
 		}
 	}
-	return found
+	return points, mutants
 }

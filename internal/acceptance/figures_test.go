@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
 	"bridge/internal/testenv"
 )
 
-// TestFigures measures what the README says about size, start and memory. It is part of `make figures`, not of the tests:
-// what it measures depends on the machine.
+// TestFigures measures what the README says about size, start and memory. It is part of `make
+// figures`, not of the tests: what it measures depends on the machine.
 func TestFigures(t *testing.T) {
 	if os.Getenv("BRIDGE_TEST_FIGURES") == "" {
 		t.Skip("part of `make figures`")
@@ -24,32 +26,32 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := newRevisions(t, testenv.MariaDB(t))
-	table.fillOne()
-	e := secured("").with(env{"BRIDGE_SOURCE_URL": table.sourceURL(), "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STABILITY_WINDOW": "1s"})
-	pause(2 * time.Second)
+	table := newSecured(t, testenv.MariaDB(t))
+	insertSecured(table)
+	e := secured("").With(world.Env{"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STABILITY_WINDOW": "1s"})
+	world.Pause(2 * time.Second)
 
 	var starts []time.Duration
 	var idle int64
 	for range 5 {
-		d := newDaemon(t, path, e)
+		d := world.NewDaemon(t, path, e)
 		begun := time.Now()
-		d.start()
+		d.Start()
 		// Nobody waits for a tick here: a start takes less than one.
-		for !strings.Contains(d.log.String(), "SecuredPublishedEvent") {
+		for !strings.Contains(d.Log.String(), "SecuredPublishedEvent") {
 			if time.Since(begun) > 30*time.Second {
 				t.Fatal("no event")
 			}
-			pause(time.Millisecond)
+			world.Pause(time.Millisecond)
 		}
 		starts = append(starts, time.Since(begun))
 		if len(starts) == 5 {
-			pause(30 * time.Second)
-			if idle, err = d.rssAnon(); err != nil {
+			world.Pause(30 * time.Second)
+			if idle, err = d.RSSAnon(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		d.kill()
+		d.Kill()
 	}
 	slices.Sort(starts)
 	fmt.Printf("static binary            %.1f MiB\n", float64(info.Size())/(1<<20))

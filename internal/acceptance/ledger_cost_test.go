@@ -6,35 +6,29 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
 )
 
 // statements counts what one login has asked a table.
 type statements struct {
-	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids reads of ranges without; others
-	// are all else.
+	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids
+	// reads of ranges without; others are all else.
 	pages, rows, ids, others int
 }
 
-// statementsOf counts the statements of everyone but the administrator while the time d passes, by the server's general log.
-func (l *load) statementsOf(d time.Duration) statements {
-	l.t.Helper()
-	if _, err := l.db.Exec("TRUNCATE mysql.general_log"); err != nil {
-		l.t.Fatal(err)
-	}
-	pause(d)
-	rows, err := l.db.Query("SELECT argument FROM mysql.general_log WHERE user_host LIKE '%reader%' AND command_type IN ('Query', 'Execute')")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer rows.Close()
+// statementsOf counts the statements of everyone but the administrator while the time d passes, by
+// the server's general log.
+func statementsOf(l *world.World, d time.Duration) statements {
+	l.T.Helper()
+	l.Exec("TRUNCATE mysql.general_log")
+	world.Pause(d)
 	var s statements
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			l.t.Fatal(err)
-		}
+	var text string
+	l.Each("SELECT argument FROM mysql.general_log WHERE user_host LIKE '%reader%' AND command_type IN ('Query', 'Execute')", []any{&text}, func() {
 		ofTable := strings.Contains(text, "`orders`") && strings.Contains(text, "ORDER BY")
 		switch ranges, values := strings.Contains(text, "BETWEEN"), strings.Contains(text, "`token`"); {
 		case ofTable && ranges && values:
@@ -46,31 +40,24 @@ func (l *load) statementsOf(d time.Duration) statements {
 		default:
 			s.others++
 		}
-	}
-	if err := rows.Err(); err != nil {
-		l.t.Fatal(err)
-	}
+	})
 	return s
 }
 
 // TestStatements counts what the server is asked, by its own log.
 func TestStatements(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
-	l := newLoad(t, testenv.StartMariaDB(t, "--general-log=1", "--log-output=TABLE"), workload.Options{})
-	insert := func(n int) {
-		t.Helper()
-		if _, err := l.db.Exec("INSERT INTO orders (entity, token, body) VALUES " + values(fmt.Sprint(time.Now().UnixNano()), n)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	l := newRows(t, testenv.StartMariaDB(t, "--general-log=1", "--log-output=TABLE"), workload.Options{})
+	insert := func(n int) { l.Insert(fmt.Sprint(time.Now().UnixNano()), n) }
 	insert(50)
-	d := l.tail(natsBus{testenv.NATS(t)}, "counted", nil)
-	d.drained()
+	d := l.Tail(world.NATSBus(testenv.NATS(t)), "counted", nil)
+	d.Drained()
 	const length = 10 * time.Second
-	polls := int(length/pollEvery) + 5
+	polls := int(length/world.PollInterval) + 5
 	count := func(t *testing.T) statements {
 		t.Helper()
-		s := l.statementsOf(length)
+		s := statementsOf(l, length)
 		t.Logf("in %s of %d polls: %+v", length, polls, s)
 		if s.pages == 0 || s.pages > polls {
 			t.Errorf("%d pages, want one a poll at most", s.pages)
@@ -88,13 +75,13 @@ func TestStatements(t *testing.T) {
 	}
 
 	t.Run("are one a poll without gaps", alone)
-	var open []*transaction
+	var open []*world.Transaction
 	for i := range 20 {
-		open = append(open, l.open(fmt.Sprintf("open-%d", i), 5))
+		open = append(open, l.Begin(fmt.Sprintf("open-%d", i), 5))
 		insert(40)
 	}
-	eventually(t, 30*time.Second, "the gaps are known", func() bool {
-		shards := d.shards(stream)
+	world.Eventually(t, 30*time.Second, "the gaps are known", func() bool {
+		shards := d.Shards(world.Orders)
 		return len(shards) == 1 && shards[0].Gaps.InFlight == 100
 	})
 	t.Run("are one more for hot gaps and one for evidence while there are some", func(t *testing.T) {
@@ -104,10 +91,10 @@ func TestStatements(t *testing.T) {
 		}
 	})
 	for _, transaction := range open {
-		transaction.commit()
+		transaction.Commit()
 	}
-	eventually(t, 30*time.Second, "the gaps are filled", func() bool {
-		shards := d.shards(stream)
+	world.Eventually(t, 30*time.Second, "the gaps are filled", func() bool {
+		shards := d.Shards(world.Orders)
 		return len(shards) == 1 && shards[0].Gaps.Hot+shards[0].Gaps.Cold == 0
 	})
 	t.Run("are one a poll again once they are filled", alone)

@@ -5,93 +5,70 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
+	"bridge/tests/world"
 )
 
-// eachOwnBus runs test on a Kafka and a NATS that it may kill.
-func eachOwnBus(t *testing.T, test func(t *testing.T, b bus)) {
-	t.Run("kafka", func(t *testing.T) { test(t, kafkaBus{testenv.StartKafka(t, testenv.KafkaOptions{})}) })
-	t.Run("nats", func(t *testing.T) { test(t, natsBus{testenv.StartNATS(t)}) })
-}
-
 func TestOutagesInMidStreamLoseNothing(t *testing.T) {
-	eachOwnBus(t, func(t *testing.T, b bus) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		server := testenv.StartMariaDB(t)
-		s := newScene(t, server, b)
-		s.table.fill(backlogRows / 2)
-		d := newDaemon(t, binary(t, true), s.env.with(env{"BRIDGE_BATCH_ROWS": "250"}))
-		d.start()
-		wait := s.write()
+		p := publishTwice(t, server, b, backlogRows/2, world.Binary(t, true), world.Env{"BRIDGE_BATCH_ROWS": "250"})
+		p.Start()
+		wait, _ := p.World.Write()
 		for range 2 {
-			pause(rangeOf(300*time.Millisecond, 1500*time.Millisecond))
-			b.kill()
-			unready(t, d)
-			b.start(t)
-			pause(rangeOf(300*time.Millisecond, 1500*time.Millisecond))
-			server.Kill()
-			unready(t, d)
-			server.Start(t)
+			for _, s := range []world.Server{b.Server(), server} {
+				world.Pause(world.Between(300*time.Millisecond, 1500*time.Millisecond))
+				s.Kill()
+				world.AwaitUnready(t, p.Daemon)
+				s.Start(t)
+			}
 		}
 		wait()
-		s.drained(d)
-		becomesReady(t, d)
-		if status, _ := d.term(); status != 0 {
+		p.Drained()
+		world.AwaitReady(t, p.Daemon)
+		if status, _ := p.Term(); status != 0 {
 			t.Errorf("exit status %d", status)
 		}
-		s.judge()
-		if log := d.log.String(); strings.Contains(log, "DATA RACE") {
+		mustMatchBoth(p)
+		if log := p.Log.String(); strings.Contains(log, "DATA RACE") {
 			t.Errorf("data race:\n%s", log)
 		}
 	})
 }
 
 func TestAllAbsentAtStartIsWaitedFor(t *testing.T) {
-	eachOwnBus(t, func(t *testing.T, b bus) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		server := testenv.StartMariaDB(t)
-		s := newScene(t, server, b)
-		s.table.fill(20_000)
+		p := publishTwice(t, server, b, 20_000, "", nil)
 		server.Kill()
-		b.kill()
+		b.Server().Kill()
 
-		d := newDaemon(t, binary(t, false), s.env)
-		d.start()
-		unready(t, d)
-		pause(10 * time.Second)
-		if code, body := d.get("/livez"); code != 200 {
+		p.Start()
+		world.AwaitUnready(t, p.Daemon)
+		world.Pause(10 * time.Second)
+		if code, body := p.Get("/livez"); code != 200 {
 			t.Errorf("/livez %d: %s", code, body)
 		}
-		if lines := strings.Count(d.log.String(), "\n"); lines > 30 {
-			t.Errorf("%d lines of log in 10 s of waiting:\n%s", lines, d.log)
+		if n := p.Log.Lines(); n > 30 {
+			t.Errorf("%d lines of log in 10 s of waiting:\n%s", n, p.Log)
 		}
-		if !strings.Contains(d.log.String(), "fault begins") {
-			t.Errorf("the log does not say what is waited for:\n%s", d.log)
+		if !strings.Contains(p.Log.String(), "outage begins") {
+			t.Errorf("the log does not say what is waited for:\n%s", p.Log)
 		}
 		server.Start(t)
-		pause(time.Second)
-		unready(t, d)
-		b.start(t)
-		s.drained(d)
-		becomesReady(t, d)
-		if status, _ := d.term(); status != 0 {
+		world.Pause(time.Second)
+		world.AwaitUnready(t, p.Daemon)
+		b.Server().Start(t)
+		p.Drained()
+		world.AwaitReady(t, p.Daemon)
+		if status, _ := p.Term(); status != 0 {
 			t.Errorf("exit status %d", status)
 		}
-		noRepeats(t, s.judge())
-	})
-}
-
-// unready waits until /readyz says 503 with a reason.
-func unready(t testing.TB, d *daemon) {
-	t.Helper()
-	eventually(t, 20*time.Second, "/readyz 503 with a reason", func() bool {
-		code, body := d.get("/readyz")
-		return code == 503 && strings.Contains(body, "reason")
-	})
-}
-
-func becomesReady(t testing.TB, d *daemon) {
-	t.Helper()
-	eventually(t, 30*time.Second, "/readyz 200", func() bool {
-		code, _ := d.get("/readyz")
-		return code == 200
+		mustNotRepeat(p)
 	})
 }

@@ -11,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
-// The table of the large run: rows with the ids behind bigFirst, of which bigChanged are then updated without a trace, bigGone
-// deleted, and bigOld inserted under ids below.
+// The table of the large run: rows with the ids behind bigFirst, of which bigChanged are then
+// updated without a trace, bigGone deleted, and bigOld inserted under ids below.
 const (
 	bigFirst   = 1000
 	bigChanged = 1000
@@ -25,8 +28,7 @@ const (
 
 // big is a large table, a program that publishes it and a writer beside it.
 type big struct {
-	*publisher
-	db *sql.DB
+	*world.Publisher
 
 	mu      sync.Mutex
 	written map[string]time.Time
@@ -34,56 +36,52 @@ type big struct {
 
 // bigRows is how many rows there are: a quarter of the long form's where time is short.
 func bigRows() int {
-	if soak {
+	if world.Soak {
 		return 2_000_000
 	}
 	return 500_000
 }
 
-// TestALargeTableIsReconciled takes a large table for known, changes one in a thousand and measures what finding these costs.
+// TestALargeTableIsReconciled takes a large table for known, changes one in a thousand and measures
+// what finding these costs.
 func TestALargeTableIsReconciled(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	occupy(t, wholeMachine)
-	s := &states{t: t, name: testenv.MariaDB(t).NewDatabase(t)}
-	s.db = testenv.MariaDB(t).Admin(t, s.name)
-	s.url = (&revisions{t: t, server: testenv.MariaDB(t), name: s.name, db: s.db}).sourceURL()
-	s.sql(`CREATE TABLE big (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, app varchar(32) COLLATE utf8mb4_bin NOT NULL,
+	s := world.Empty(t, testenv.MariaDB(t))
+	s.Exec(`CREATE TABLE big (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, app varchar(32) COLLATE utf8mb4_bin NOT NULL,
 		name varchar(64) COLLATE utf8mb4_bin NOT NULL, state varchar(64) NOT NULL, created datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))`)
-	s.sql(fmt.Sprintf(`INSERT INTO big SELECT %d + seq, concat('app-', seq %% 97), md5(seq), concat('state ', seq, ' ', repeat('x', seq %% 40)),
-		now(6) - interval 1 hour FROM seq_1_to_%d`, bigFirst, bigRows()))
-	s.sql("ALTER TABLE big ADD UNIQUE KEY entity (app, name)")
+	s.Exec(fmt.Sprintf(`INSERT INTO big SELECT %d + seq, concat('app-', seq %% 97), md5(seq), concat('state ', seq, ' ', repeat('x', seq %% 40)),
+		now(6) - interval 1 hour FROM %s`, bigFirst, testenv.Sequence(bigRows())))
+	s.Exec("ALTER TABLE big ADD UNIQUE KEY entity (app, name)")
 
-	b := natsBus{testenv.NATS(t)}
-	p := &publisher{name: "big", bus: b, states: s}
-	l := &big{publisher: p, db: s.db, written: make(map[string]time.Time)}
-	p.daemon = newDaemon(t, binary(t, false), b.env().with(env{
-		"BRIDGE_SOURCE_URL": s.url, "BRIDGE_POLL_INTERVAL": pollEvery.String(), "BRIDGE_RECONCILE_INTERVAL": "24h", "BRIDGE_STREAMS": "big",
-		"BRIDGE_STREAM_BIG_TABLE": "big", "BRIDGE_STREAM_BIG_KIND": "capability", "BRIDGE_STREAM_BIG_KEY": "app,name",
-		"BRIDGE_STREAM_BIG_CREATED": "created", "BRIDGE_STREAM_BIG_START": "latest", "BRIDGE_STREAM_BIG_DESTINATION": b.open(t, p.destination("big")),
-	}))
-	p.tapes = map[string]*tape{"big": b.follow(t, p.destination("big"))}
+	b := world.NATSBus(testenv.NATS(t))
+	p := s.Publish(b, world.Publishing{Name: "big", Follow: true, Env: world.Env{"BRIDGE_RECONCILE_INTERVAL": "24h"}, Streams: []world.Stream{{
+		Name: "big", Table: "big", Kind: "capability", Env: world.Env{"KEY": "app,name", "CREATED": "created", "START": "latest"},
+	}}})
+	l := &big{Publisher: p, written: make(map[string]time.Time)}
 	began := time.Now()
-	p.start()
+	p.Start()
 	rss := l.watchMemory()
-	eventually(t, 3*time.Minute, "the table as it stands is known", func() bool { return strings.Contains(p.log.String(), "as it stands is known") })
-	first := p.asks("big", "")
+	world.Eventually(t, 3*time.Minute, "the table as it stands is known", func() bool { return strings.Contains(p.Log.String(), "as it stands is known") })
+	first := p.ReconcileByHTTP("big", "")
 	t.Logf("known and compared once after %s, RssAnon at most %d MiB: %+v", time.Since(began).Round(time.Second), rss()>>20, first)
-	if n := p.tapes["big"].count(); n > 0 {
+	if n := p.Tape().Count(); n > 0 {
 		t.Errorf("%d events of a table that was taken for known", n)
 	}
 
 	bare := l.bareSelect()
 	stop := l.write()
-	pause(8 * time.Second)
+	world.Pause(8 * time.Second)
 	usual := l.delays(time.Time{})
 	known := fmt.Sprintf("id BETWEEN %d AND %d AND id", bigFirst+1, bigFirst+bigRows())
-	s.sql(fmt.Sprintf("UPDATE big SET state = concat(state, ' anew') WHERE %s %% %d = 7", known, bigRows()/bigChanged))
-	s.sql(fmt.Sprintf("DELETE FROM big WHERE %s %% %d = 11", known, bigRows()/bigGone))
-	s.sql(fmt.Sprintf("INSERT INTO big (id, app, name, state) SELECT seq, 'old', md5(seq), 's' FROM seq_1_to_%d", bigOld))
+	s.Exec(fmt.Sprintf("UPDATE big SET state = concat(state, ' again') WHERE %s %% %d = 7", known, bigRows()/bigChanged))
+	s.Exec(fmt.Sprintf("DELETE FROM big WHERE %s %% %d = 11", known, bigRows()/bigGone))
+	s.Exec(fmt.Sprintf("INSERT INTO big (id, app, name, state) SELECT seq, 'old', md5(seq), 's' FROM %s", testenv.Sequence(bigOld)))
 	// What is younger than the window is not judged.
-	pause(1500 * time.Millisecond)
+	world.Pause(1500 * time.Millisecond)
 	started := time.Now()
-	report := p.asks("big", "")
+	report := p.ReconcileByHTTP("big", "")
 	stop()
 	took := report.EndedAt.Sub(report.StartedAt)
 	during := l.delays(started)
@@ -91,7 +89,7 @@ func TestALargeTableIsReconciled(t *testing.T) {
 	perSecond := float64(bigRows()) / took.Seconds()
 	t.Logf("%d rows in %s, %.0f a second, %.2f of a bare SELECT (%.0f a second); RssAnon at most %d MiB; %+v",
 		bigRows(), took.Round(time.Millisecond), perSecond, perSecond/bare, bare, rss()>>20, report)
-	t.Logf("from commit to consumer: usually %s, while it is reconciled %s", figures(usual), figures(during))
+	t.Logf("from commit to consumer: usually %s, while it is reconciled %s", world.FormatDelays(usual), world.FormatDelays(during))
 	if perSecond < bare/10 {
 		t.Errorf("%.0f rows a second, a bare SELECT has %.0f", perSecond, bare)
 	}
@@ -99,14 +97,15 @@ func TestALargeTableIsReconciled(t *testing.T) {
 		t.Errorf("RssAnon reached %d MiB, want less than 150", peak>>20)
 	}
 	for _, part := range []float64{0.5, 0.99} {
-		if is, was := percentile(during, part), percentile(usual, part); is > 2*was {
+		if is, was := world.Percentile(during, part), world.Percentile(usual, part); is > 2*was {
 			t.Errorf("the p%.0f of the delays is %s while it is reconciled, usually it is %s", part*100, is, was)
 		}
 	}
 	l.differences()
 }
 
-// watchMemory samples the memory of the daemon, which runs, until the test ends; peak returns the highest value so far.
+// watchMemory samples the memory of the daemon, which runs, until the test ends; peak returns the
+// highest value so far.
 func (l *big) watchMemory() (peak func() int64) {
 	var mu sync.Mutex
 	var highest int64
@@ -121,14 +120,14 @@ func (l *big) watchMemory() (peak func() int64) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			// After its end there is nothing to see.
-			if rss, err := l.rssAnon(); err == nil {
+			if rss, err := l.RSSAnon(); err == nil {
 				mu.Lock()
 				highest = max(highest, rss)
 				mu.Unlock()
 			}
 		}
 	}()
-	l.t.Cleanup(func() { cancel(); <-done })
+	l.T.Cleanup(func() { cancel(); <-done })
 	return func() int64 {
 		mu.Lock()
 		defer mu.Unlock()
@@ -136,19 +135,20 @@ func (l *big) watchMemory() (peak func() int64) {
 	}
 }
 
-// bareSelect reads the table once in pages, as a reconcile has to, and returns how many rows a second that makes.
+// bareSelect reads the table once in pages, as a reconcile has to, and returns how many rows a
+// second that makes.
 func (l *big) bareSelect() float64 {
-	l.t.Helper()
-	conn, err := l.db.Conn(l.t.Context())
+	l.T.Helper()
+	conn, err := l.World.DB.Conn(l.T.Context())
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	defer conn.Close()
 	started, rows, after := time.Now(), 0, uint64(0)
 	for {
-		n, last, err := barePage(l.t.Context(), conn, after)
+		n, last, err := barePage(l.T.Context(), conn, after)
 		if err != nil {
-			l.t.Fatal(err)
+			l.T.Fatal(err)
 		}
 		if n == 0 {
 			return float64(rows) / time.Since(started).Seconds()
@@ -188,7 +188,7 @@ func (l *big) write() (stop func()) {
 			case <-tick.C:
 			}
 			name := fmt.Sprintf("live-%d", i)
-			if _, err = l.db.Exec("INSERT INTO big (app, name, state) VALUES ('live', ?, 's')", name); err != nil {
+			if _, err = l.World.DB.Exec("INSERT INTO big (app, name, state) VALUES ('live', ?, 's')", name); err != nil {
 				return
 			}
 			l.mu.Lock()
@@ -200,16 +200,17 @@ func (l *big) write() (stop func()) {
 		cancel()
 		writer.Wait()
 		if err != nil {
-			l.t.Error(err)
+			l.T.Error(err)
 		}
 	})
-	l.t.Cleanup(stop)
+	l.T.Cleanup(stop)
 	return stop
 }
 
-// delays returns from commit to consumer of what the writer wrote since then, ascending, once it has all arrived.
+// delays returns from commit to consumer of what the writer wrote since then, ascending, once it
+// has all arrived.
 func (l *big) delays(since time.Time) []time.Duration {
-	l.t.Helper()
+	l.T.Helper()
 	l.mu.Lock()
 	var last string
 	for name, at := range l.written {
@@ -219,12 +220,12 @@ func (l *big) delays(since time.Time) []time.Duration {
 	}
 	l.mu.Unlock()
 	arrived := make(map[string]time.Time)
-	eventually(l.t, time.Minute, last+" has arrived", func() bool {
+	world.Eventually(l.T, time.Minute, last+" has arrived", func() bool {
 		clear(arrived)
-		for _, m := range l.tapes["big"].all() {
+		for _, m := range l.Tape().All() {
 			var e struct{ Data struct{ Name string } }
-			if json.Unmarshal(m.value, &e) == nil && strings.HasPrefix(e.Data.Name, "live-") {
-				arrived[e.Data.Name] = m.at
+			if json.Unmarshal(m.Value, &e) == nil && strings.HasPrefix(e.Data.Name, "live-") {
+				arrived[e.Data.Name] = m.At
 			}
 		}
 		return !arrived[last].IsZero()
@@ -243,25 +244,25 @@ func (l *big) delays(since time.Time) []time.Duration {
 
 // differences fails the test unless what differed was published, and nothing else.
 func (l *big) differences() {
-	l.t.Helper()
+	l.T.Helper()
 	counts := make(map[string]int)
-	for _, m := range l.received("big") {
+	for _, m := range l.Received("big") {
 		e, err := decodeEntity(m)
 		if err != nil {
-			l.t.Fatal(err)
+			l.T.Fatal(err)
 		}
-		if e.app != "live" {
-			counts[string(opOf(m.headers["eiffel-type"]))]++
+		if e.App != "live" {
+			counts[string(world.OpOf(m.Headers["eiffel-type"]))]++
 		}
 	}
 	if counts["added"] != bigOld || counts["modified"] != bigChanged || counts["deleted"] != bigGone {
-		l.t.Errorf("published %v, want %d added, %d modified, %d deleted", counts, bigOld, bigChanged, bigGone)
+		l.T.Errorf("published %v, want %d added, %d modified, %d deleted", counts, bigOld, bigChanged, bigGone)
 	}
 }
 
 // decodeEntity returns the entity of an event.
-func decodeEntity(m received) (entityKey, error) {
+func decodeEntity(m world.Message) (world.EntityKey, error) {
 	var e struct{ Data struct{ App, Name string } }
-	err := json.Unmarshal(m.value, &e)
-	return entityKey{e.Data.App, e.Data.Name}, err
+	err := json.Unmarshal(m.Value, &e)
+	return world.EntityKey{App: e.Data.App, Name: e.Data.Name}, err
 }

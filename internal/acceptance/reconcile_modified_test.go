@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
 	"golang.org/x/sync/errgroup"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
 )
@@ -16,122 +19,95 @@ import (
 // heartbeats is how many rows are touched that do not change.
 const heartbeats = 10_000
 
-// TestUpdatesArriveWithoutReconcile has an indexed MODIFIED column tell of updates and soft deletes, and of nothing else.
+// TestUpdatesArriveWithoutReconcile has an indexed MODIFIED column tell of updates and soft
+// deletes, and of nothing else.
 func TestUpdatesArriveWithoutReconcile(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	occupy(t, 1)
-	s := newStates(t, testenv.MariaDB(t), workload.CapabilityOptions{
+	s := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{
 		Entities: 2000, Writers: 4, Changes: 1500, Rate: 100, Seed: 2,
 		Mix: map[workload.Change]int{workload.Update: 8, workload.SoftDelete: 1, workload.Heartbeat: 3},
-	}, strict)
-	seldom := env{"BRIDGE_RECONCILE_INTERVAL": "1h"}
-	var all []*publisher
-	noises := make(map[*publisher]*noise)
-	for name, b := range map[string]bus{"kafka": kafkaBus{testenv.Kafka(t)}, "nats": natsBus{testenv.NATS(t)}} {
-		p := s.publish(b, name, seldom)
-		p.start()
-		p.drained()
+	}, world.Strict)
+	seldom := world.Env{"BRIDGE_RECONCILE_INTERVAL": "1h"}
+	var all []*world.Publisher
+	for name, b := range map[string]*world.Bus{"kafka": world.KafkaBus(testenv.Kafka(t)), "nats": world.NATSBus(testenv.NATS(t))} {
+		p := follow(s, b, name, seldom)
+		p.Start()
+		p.Drained()
 		// The first one is done before anything changes.
-		p.reconcile()
-		all, noises[p] = append(all, p), measure(t, s.db, b, s.name+"_"+name+"_noise")
+		p.Reconcile()
+		p.Noise = world.MeasureNoise(t, s.DB, b, p.Destination("noise"))
+		all = append(all, p)
 	}
-	s.run()
+	s.Run()
 	for _, p := range all {
-		p.complete(strict, 20*time.Second)
-		r := p.judge(strict, true)
-		for origin, n := range r.origins {
+		p.Complete(world.Strict, 20*time.Second)
+		r := p.MustMatch(world.Strict, world.Expect{})
+		for origin, n := range r.Origins {
 			if origin != "tail" && origin != "modified" {
-				t.Errorf("%s: %d events have the origin %s", p.name, n, origin)
+				t.Errorf("%s: %d events have the origin %s", p.Name, n, origin)
 			}
 		}
 		// What noise adds at worst is not bridge's.
-		noise := noises[p].ascending()
-		bound := 2*time.Second + 2*percentile(noise, 1)
-		if got := percentile(r.delays["modified"], 0.99); got == 0 || got > bound {
-			t.Errorf("%s: p99 of updates is %s, want at most %s; noise %s", p.name, got, bound, figures(noise))
+		noise := p.Noise.Ascending()
+		bound := 2*time.Second + 2*world.Percentile(noise, 1)
+		if got := world.Percentile(r.Delays["modified"], 0.99); got == 0 || got > bound {
+			t.Errorf("%s: p99 of updates is %s, want at most %s; noise %s", p.Name, got, bound, world.FormatDelays(noise))
 		}
-		if r.ops["modified"] < 500 || r.ops["deletedtombstone"] < 50 {
-			t.Errorf("%s: %v: the test shows too little", p.name, r.ops)
+		if r.Ops["modified"] < 500 || r.Ops["deletedtombstone"] < 50 {
+			t.Errorf("%s: %v: the test shows too little", p.Name, r.Ops)
 		}
 	}
 
-	before := make(map[*publisher]int)
+	before := make(map[*world.Publisher]int)
 	for _, p := range all {
-		before[p] = len(p.received(strict))
+		before[p] = len(p.Received(world.Strict))
 	}
-	took := s.touch(heartbeats)
+	took := touch(s, heartbeats)
 	var last uint64
-	if err := s.db.QueryRow("SELECT max(id) FROM strict WHERE deleted = 0").Scan(&last); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.db.Exec("UPDATE strict SET note = 'behind the heartbeats', modified = CURRENT_TIMESTAMP(6) WHERE id = ?", last); err != nil {
-		t.Fatal(err)
-	}
+	s.Scan("SELECT max(id) FROM strict WHERE deleted = 0", &last)
+	s.Exec("UPDATE strict SET note = 'behind the heartbeats', modified = CURRENT_TIMESTAMP(6) WHERE id = ?", last)
 	for _, p := range all {
-		t.Run("heartbeats publish nothing on "+p.name, func(t *testing.T) {
-			tape := p.tapes[strict]
-			eventually(t, 30*time.Second, "an update behind them", func() bool { return tape.count() > before[p] })
-			// Heartbeats are read over a look-back: what they caused would come within the next polls.
-			pause(2 * time.Second)
-			messages := tape.all()[before[p]:]
-			if len(messages) != 1 || !strings.Contains(string(messages[0].value), "behind the heartbeats") {
-				t.Errorf("%d events behind %d heartbeats in %s, the first is %s", len(messages), heartbeats, took, messages[0].value)
+		t.Run("heartbeats publish nothing on "+p.Name, func(t *testing.T) {
+			tape := p.Tape(world.Strict)
+			world.Eventually(t, 30*time.Second, "an update behind them", func() bool { return tape.Count() > before[p] })
+			// Heartbeats are read over a look-back: what they caused would come within the next
+			// polls.
+			world.Pause(2 * time.Second)
+			messages := tape.All()[before[p]:]
+			if len(messages) != 1 || !strings.Contains(string(messages[0].Value), "behind the heartbeats") {
+				t.Errorf("%d events behind %d heartbeats in %s, the first is %s", len(messages), heartbeats, took, messages[0].Value)
 			}
 		})
 	}
 }
 
-// touch sends n heartbeats to the rows of the table strict, spread evenly, at no more than a few thousand a second.
-func (s *states) touch(n int) time.Duration {
-	s.t.Helper()
-	rows, err := s.db.Query("SELECT id FROM strict")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer rows.Close()
+// touch sends n heartbeats to the rows of the table strict, spread evenly, at no more than a few
+// thousand a second.
+func touch(s *world.World, n int) time.Duration {
+	s.T.Helper()
 	var ids []uint64
-	for rows.Next() {
-		var id uint64
-		if err := rows.Scan(&id); err != nil {
-			s.t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil {
-		s.t.Fatal(err)
-	}
+	var id uint64
+	s.Each("SELECT id FROM strict", []any{&id}, func() { ids = append(ids, id) })
 	started := time.Now()
-	writers, ctx := errgroup.WithContext(s.t.Context())
+	writers, ctx := errgroup.WithContext(s.T.Context())
 	const atOnce = 4
 	for w := range atOnce {
-		writers.Go(func() error { return s.touchSome(ctx, ids, w, atOnce, n) })
+		writers.Go(func() error { return touchSome(s, ctx, ids, w, atOnce, n) })
 	}
 	if err := writers.Wait(); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return time.Since(started)
 }
 
 // touchSome sends every step-th of n heartbeats.
-func (s *states) touchSome(ctx context.Context, ids []uint64, first, step, n int) error {
+func touchSome(s *world.World, ctx context.Context, ids []uint64, first, step, n int) error {
 	for i := first; i < n; i += step {
-		if _, err := s.db.ExecContext(ctx, "UPDATE strict SET modified = CURRENT_TIMESTAMP(6) WHERE id = ?", ids[i%len(ids)]); err != nil {
+		if _, err := s.DB.ExecContext(ctx, "UPDATE strict SET modified = CURRENT_TIMESTAMP(6) WHERE id = ?", ids[i%len(ids)]); err != nil {
 			return fmt.Errorf("heartbeat %d: %w", i, err)
 		}
 	}
 	return nil
-}
-
-// complete waits until a stream has arrived as the record ends, at most limit; what is then missing the judge reports.
-func (p *publisher) complete(stream string, limit time.Duration) {
-	p.t.Helper()
-	schemas, histories := stateSchemas(p.t), p.states.loads[stream].Histories()
-	deadline := time.Now().Add(limit)
-	for time.Now().Before(deadline) {
-		r := judgeStates(schemas, p.tapes[stream].all(), histories)
-		if r.ended(); r.verdict() == "" {
-			return
-		}
-		pause(500 * time.Millisecond)
-	}
 }

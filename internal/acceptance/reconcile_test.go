@@ -3,21 +3,25 @@ package acceptance
 import (
 	"testing"
 
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
 )
 
 // TestATableThatStandsStillFoldsToItself publishes every type of column to both buses.
 func TestATableThatStandsStillFoldsToItself(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
-	s := newStates(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: 1000, Writers: 4, Changes: 2000, Seed: 1}, strict, loose)
-	s.run()
-	for name, b := range map[string]bus{"kafka": kafkaBus{testenv.Kafka(t)}, "nats": natsBus{testenv.NATS(t)}} {
-		p := s.publish(b, name, nil)
-		p.start()
-		p.drained()
-		for stream := range s.loads {
-			p.judge(stream, true)
+	s := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: 1000, Writers: 4, Changes: 2000, Seed: 1}, world.Strict, world.Loose)
+	s.Run()
+	for name, b := range map[string]*world.Bus{"kafka": world.KafkaBus(testenv.Kafka(t)), "nats": world.NATSBus(testenv.NATS(t))} {
+		p := follow(s, b, name, nil)
+		p.Start()
+		p.Drained()
+		for stream := range s.Entities {
+			p.MustMatch(stream, world.Expect{})
 		}
 	}
 }

@@ -9,12 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
 	"bridge/internal/demo"
+	"bridge/internal/testall"
 )
 
-// TestSQLite runs the program beside an application with a database of SQLite: what it prints, and what it publishes to the
-// server inside it over two runs.
+// TestSQLite runs the program beside an application with a database of SQLite: what it prints, and
+// what it publishes to the server inside it over two runs.
 func TestSQLite(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	db, err := demo.OpenDatabase(t.Context(), filepath.Join(dir, "shop.db"))
@@ -24,52 +28,52 @@ func TestSQLite(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	insert := func(n int) {
 		for range n {
-			if _, err := db.Exec("INSERT INTO release_message (app_id, cluster, namespace, comment, gmt_create) VALUES ('a', 'b', 'c', 'd', datetime())"); err != nil {
+			if _, err := db.Exec("INSERT INTO orders (customer, total_cents, created) VALUES ('ada', 100, datetime())"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	e := env{
-		"BRIDGE_SOURCE_URL":            "sqlite://" + filepath.Join(dir, "shop.db"),
-		"BRIDGE_STREAMS":               "releases",
-		"BRIDGE_STREAM_RELEASES_TABLE": demo.Releases, "BRIDGE_STREAM_RELEASES_KIND": "release",
+	e := world.Env{
+		"BRIDGE_SOURCE_URL":          "sqlite://" + filepath.Join(dir, "shop.db"),
+		"BRIDGE_STREAMS":             "orders",
+		"BRIDGE_STREAM_ORDERS_TABLE": demo.Orders, "BRIDGE_STREAM_ORDERS_KIND": "release",
 	}
 	insert(20)
 	t.Run("prints every row with its file, table and id", func(t *testing.T) {
-		d := newDaemon(t, binary(t, false), e.with(env{"BRIDGE_SINK_URL": "stdout:"}))
-		d.start()
+		d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{"BRIDGE_SINK_URL": "stdout:"}))
+		d.Start()
 		for id := 1; id <= 20; id++ {
-			eventually(t, 20*time.Second, "bridge has done it", func() bool {
-				return strings.Contains(d.log.String(), fmt.Sprintf(`"row":{"source":"shop","table":"release_message","id":%d}`, id))
+			world.Eventually(t, 20*time.Second, "bridge has done it", func() bool {
+				return strings.Contains(d.Log.String(), fmt.Sprintf(`"row":{"source":"shop","table":"orders","id":%d}`, id))
 			})
 		}
-		if status, _ := d.term(); status != 0 {
+		if status, _ := d.Term(); status != 0 {
 			t.Errorf("exit status %d", status)
 		}
 	})
 	t.Run("publishes to the server inside it, once each over two runs", func(t *testing.T) {
-		d := newDaemon(t, binary(t, false), e.with(env{"BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "nats") + "?listen=127.0.0.1:0"}))
+		d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{"BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "nats") + "?listen=127.0.0.1:0"}))
 		for run, want := range []int{20, 25} {
-			d.start()
-			eventually(t, 20*time.Second, "bridge has done it", func() bool { return strings.Count(d.log.String(), "url=nats://") > run })
-			log := d.log.String()
+			d.Start()
+			world.Eventually(t, 20*time.Second, "bridge has done it", func() bool { return strings.Count(d.Log.String(), "url=nats://") > run })
+			log := d.Log.String()
 			at := strings.Fields(log[strings.LastIndex(log, "url=nats://")+len("url="):])[0]
 			s, err := demo.Subscribe(at, "BRIDGE")
 			if err != nil {
 				t.Fatal(err)
 			}
 			var events []demo.Event
-			eventually(t, 20*time.Second, "bridge has done it", func() bool {
+			world.Eventually(t, 20*time.Second, "bridge has done it", func() bool {
 				events, err = s.All(t.Context())
 				return err == nil && len(events) >= want
 			})
 			s.Close()
 			for i, e := range events {
-				if e.Row != int64(i+1) || e.Type != "ReleasesPublishedEvent" {
+				if e.Row != int64(i+1) || e.Type != "OrdersPublishedEvent" {
 					t.Errorf("event %d is %+v", i, e)
 				}
 			}
-			if status, _ := d.term(); status != 0 || len(events) != want {
+			if status, _ := d.Term(); status != 0 || len(events) != want {
 				t.Errorf("exit status %d, %d events, want %d", status, len(events), want)
 			}
 			insert(5)
@@ -78,22 +82,23 @@ func TestSQLite(t *testing.T) {
 }
 
 func TestDemoIsInterrupted(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run("by "+signal.String(), func(t *testing.T) {
 			tmp := t.TempDir()
-			var out lockedBuffer
-			cmd := exec.Command(binary(t, false), "demo", "--for", "5m")
+			var out world.Log
+			cmd := exec.Command(world.Binary(t, false), "demo", "--for", "5m")
 			cmd.Env, cmd.Stdout, cmd.Stderr = []string{"TMPDIR=" + tmp}, &out, &out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill() })
-			eventually(t, 30*time.Second, "bridge has done it", func() bool { return strings.Contains(out.String(), "AddedEvent") })
+			world.Eventually(t, 30*time.Second, "bridge has done it", func() bool { return strings.Contains(out.String(), "AddedEvent") })
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
-			if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "lost 0") || strings.Contains(out.String(), "\x1b") {
+			if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "lost       0") || strings.Contains(out.String(), "\x1b") {
 				t.Errorf("%v\n%s", err, out.String())
 			}
 			if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {

@@ -7,29 +7,33 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
 	"github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
-// The tests of this file run the program against servers that want TLS and a login. Each goes through what an operator meets:
-// what is right, what is wrong, what has expired, and what is replaced while the program runs.
+// The tests of this file run the program against servers that want TLS and a login. Each goes
+// through what an operator meets: what is right, what is wrong, what has expired, and what is
+// replaced while the program runs.
 
 // attempt is one way to connect.
 type attempt struct {
 	name string
-	env  env
+	env  world.Env
 	// refused is what /readyz says, empty where events have to come.
 	refused string
 }
 
 // attempts runs each attempt as a daemon of its own.
-func attempts(t *testing.T, table *revisions, base env, all []attempt) {
+func attempts(t *testing.T, table *world.World, base world.Env, all []attempt) {
 	t.Helper()
 	for _, a := range all {
 		t.Run(a.name, func(t *testing.T) {
-			d := newDaemon(t, binary(t, false), base.with(a.env))
-			d.start()
+			d := world.NewDaemon(t, world.Binary(t, false), base.With(a.env))
+			d.Start()
 			if a.refused == "" {
 				arrives(t, d, table)
 			} else {
@@ -40,16 +44,16 @@ func attempts(t *testing.T, table *revisions, base env, all []attempt) {
 }
 
 // arrives waits until a row that it commits is published and saved.
-func arrives(t testing.TB, d *daemon, table *revisions) {
+func arrives(t testing.TB, d *world.Daemon, table *world.World) {
 	t.Helper()
-	table.fillOne()
-	last := table.maxID()
-	eventually(t, 30*time.Second, "a row arrives", func() bool { return d.position("secured") >= last })
-	becomesReady(t, d)
+	insertSecured(table)
+	last := table.Highest("secured")
+	world.Eventually(t, 30*time.Second, "a row arrives", func() bool { return d.Position("secured") >= last })
+	world.AwaitReady(t, d)
 }
 
 // refused waits until /readyz gives a reason with these words.
-func refused(t testing.TB, d *daemon, words string) {
+func refused(t testing.TB, d *world.Daemon, words string) {
 	t.Helper()
 	var code int
 	var body string
@@ -58,33 +62,41 @@ func refused(t testing.TB, d *daemon, words string) {
 			t.Logf("last answer: %d %s", code, body)
 		}
 	}()
-	eventually(t, 30*time.Second, "/readyz 503 with "+words, func() bool {
-		code, body = d.get("/readyz")
+	world.Eventually(t, 30*time.Second, "/readyz 503 with "+words, func() bool {
+		code, body = d.Get("/readyz")
 		return code == 503 && strings.Contains(body, words)
 	})
 	for _, secret := range []string{testenv.KafkaPassword, "wrong-secret", "another-secret", "pa:ss@w", "pa%3Ass%40w"} {
-		if strings.Contains(body, secret) || strings.Contains(d.log.String(), secret) {
-			t.Errorf("a secret is shown: %s\n%s", body, d.log)
+		if strings.Contains(body, secret) || strings.Contains(d.Log.String(), secret) {
+			t.Errorf("a secret is shown: %s\n%s", body, d.Log)
 		}
 	}
 }
 
 // secured is the environment of the stream of these tests.
-func secured(destination string) env {
-	return env{
+func secured(destination string) world.Env {
+	return world.Env{
 		"BRIDGE_STREAMS":                    "secured",
 		"BRIDGE_STABILITY_WINDOW":           "0s",
-		"BRIDGE_STREAM_SECURED_TABLE":       "app_revision",
+		"BRIDGE_STREAM_SECURED_TABLE":       "secured",
 		"BRIDGE_STREAM_SECURED_KIND":        "release",
-		"BRIDGE_STREAM_SECURED_CREATED":     "gmt_create",
+		"BRIDGE_STREAM_SECURED_CREATED":     "created",
 		"BRIDGE_STREAM_SECURED_DESTINATION": destination,
 	}
 }
 
-// fillOne commits one row.
-func (r *revisions) fillOne() {
-	r.t.Helper()
-	r.exec("INSERT INTO app_revision (data_center, revision, app_name) VALUES ('dc', uuid(), 'app')")
+// newSecured makes the table of that stream.
+func newSecured(t testing.TB, server *testenv.DatabaseServer) *world.World {
+	t.Helper()
+	w := world.Empty(t, server)
+	w.Exec("CREATE TABLE secured (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, created timestamp NOT NULL DEFAULT now())")
+	return w
+}
+
+// insertSecured commits one row.
+func insertSecured(w *world.World) {
+	w.T.Helper()
+	w.Exec("INSERT INTO secured () VALUES ()")
 }
 
 // put makes the file to have what the file from has, in one step.
@@ -110,13 +122,14 @@ func write(t testing.TB, path, content string) string {
 }
 
 func TestKafkaThatWantsTLSAndALogin(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	certs, later := testenv.NewCerts(t), testenv.NewCerts(t)
 	server := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, TLS: &certs})
-	table := newRevisions(t, testenv.MariaDB(t))
+	table := newSecured(t, testenv.MariaDB(t))
 	server.CreateTopic(t, "secured", 2, nil)
-	base := secured("secured").with(env{
-		"BRIDGE_SOURCE_URL":           table.sourceURL(),
+	base := secured("secured").With(world.Env{
+		"BRIDGE_SOURCE_URL":           table.URL,
 		"BRIDGE_SINK_URL":             "kafka://" + server.SASLTLSBrokers()[0],
 		"BRIDGE_KAFKA_TLS":            "true",
 		"BRIDGE_KAFKA_TLS_CA":         certs.CA,
@@ -127,20 +140,20 @@ func TestKafkaThatWantsTLSAndALogin(t *testing.T) {
 	const login, authority = "login is refused", "unknown authority"
 	attempts(t, table, base, []attempt{
 		{"SCRAM-SHA-512", nil, ""},
-		{"PLAIN", env{"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN"}, ""},
-		{"SCRAM-SHA-512 and a client certificate", env{"BRIDGE_KAFKA_TLS_CERT": certs.ClientCert, "BRIDGE_KAFKA_TLS_KEY": certs.ClientKey}, ""},
-		{"SCRAM-SHA-512 with a wrong password", env{"BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret"}, login},
-		{"PLAIN with a wrong password", env{"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN", "BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret"}, login},
-		{"an authority that did not sign", env{"BRIDGE_KAFKA_TLS_CA": certs.OtherCA}, authority},
-		{"the authorities of the system", env{"BRIDGE_KAFKA_TLS_CA": ""}, authority},
+		{"PLAIN", world.Env{"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN"}, ""},
+		{"SCRAM-SHA-512 and a client certificate", world.Env{"BRIDGE_KAFKA_TLS_CERT": certs.ClientCert, "BRIDGE_KAFKA_TLS_KEY": certs.ClientKey}, ""},
+		{"SCRAM-SHA-512 with a wrong password", world.Env{"BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret"}, login},
+		{"PLAIN with a wrong password", world.Env{"BRIDGE_KAFKA_SASL_MECHANISM": "PLAIN", "BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret"}, login},
+		{"an authority that did not sign", world.Env{"BRIDGE_KAFKA_TLS_CA": certs.OtherCA}, authority},
+		{"the authorities of the system", world.Env{"BRIDGE_KAFKA_TLS_CA": ""}, authority},
 	})
 	t.Run("replaced while running", func(t *testing.T) {
 		dir := t.TempDir()
 		ca, password := put(t, certs.CA, filepath.Join(dir, "ca.pem")), write(t, filepath.Join(dir, "password"), testenv.KafkaPassword)
-		d := newDaemon(t, binary(t, false), base.with(env{
+		d := world.NewDaemon(t, world.Binary(t, false), base.With(world.Env{
 			"BRIDGE_KAFKA_TLS_CA": ca, "BRIDGE_KAFKA_SASL_PASSWORD": "", "BRIDGE_KAFKA_SASL_PASSWORD_FILE": password,
 		}))
-		d.start()
+		d.Start()
 		arrives(t, d, table)
 		server.SetPassword(t, "another-secret")
 		server.Certify(t, certs.ExpiredCert, certs.ExpiredKey)
@@ -157,6 +170,7 @@ func TestKafkaThatWantsTLSAndALogin(t *testing.T) {
 }
 
 func TestNATSThatWantsTLSAndALogin(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	for _, way := range []string{"credentials", "nkey"} {
 		t.Run(way, func(t *testing.T) {
@@ -181,10 +195,10 @@ func natsLogins(t *testing.T, way string) {
 		testenv.NATSNkey(t, stranger)
 	}
 	server := testenv.StartNATS(t, login, testenv.NATSTLS(t, certs, cert, key, false))
-	table := newRevisions(t, testenv.MariaDB(t))
+	table := newSecured(t, testenv.MariaDB(t))
 	server.CreateStream(t, jetstream.StreamConfig{Name: "SECURED", Subjects: []string{"secured.>"}})
-	base := secured("secured.{type}").with(env{
-		"BRIDGE_SOURCE_URL":  table.sourceURL(),
+	base := secured("secured.{type}").With(world.Env{
+		"BRIDGE_SOURCE_URL":  table.URL,
 		"BRIDGE_SINK_URL":    "nats://" + server.Addr(),
 		"BRIDGE_NATS_TLS_CA": certs.CA,
 		variable:             right,
@@ -192,14 +206,14 @@ func natsLogins(t *testing.T, way string) {
 	const denied, authority = "Authorization Violation", "unknown authority"
 	attempts(t, table, base, []attempt{
 		{"right", nil, ""},
-		{"a client certificate", env{"BRIDGE_NATS_TLS_CERT": certs.ClientCert, "BRIDGE_NATS_TLS_KEY": certs.ClientKey}, ""},
-		{"a stranger", env{variable: stranger}, denied},
-		{"an authority that did not sign", env{"BRIDGE_NATS_TLS_CA": certs.OtherCA}, authority},
+		{"a client certificate", world.Env{"BRIDGE_NATS_TLS_CERT": certs.ClientCert, "BRIDGE_NATS_TLS_KEY": certs.ClientKey}, ""},
+		{"a stranger", world.Env{variable: stranger}, denied},
+		{"an authority that did not sign", world.Env{"BRIDGE_NATS_TLS_CA": certs.OtherCA}, authority},
 	})
 	t.Run("replaced while running", func(t *testing.T) {
 		ca, secret := put(t, certs.CA, filepath.Join(dir, "ca.pem")), put(t, right, filepath.Join(dir, "secret"))
-		d := newDaemon(t, binary(t, false), base.with(env{"BRIDGE_NATS_TLS_CA": ca, variable: "", variable + "_FILE": secret}))
-		d.start()
+		d := world.NewDaemon(t, world.Binary(t, false), base.With(world.Env{"BRIDGE_NATS_TLS_CA": ca, variable: "", variable + "_FILE": secret}))
+		d.Start()
 		arrives(t, d, table)
 		put(t, certs.ExpiredCert, cert)
 		put(t, certs.ExpiredKey, key)
@@ -218,21 +232,22 @@ func natsLogins(t *testing.T, way string) {
 }
 
 func TestMariaDBThatWantsTLS(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	certs, later, dir := testenv.NewCerts(t), testenv.NewCerts(t), t.TempDir()
-	place := func(from, name string) string { return put(t, from, filepath.Join(dir, name)) }
-	server := testenv.StartMariaDB(t, "--ssl-ca="+place(certs.CA, "server-ca.pem"),
-		"--ssl-cert="+place(certs.ServerCert, "cert.pem"), "--ssl-key="+place(certs.ServerKey, "key.pem"))
-	table := newRevisions(t, server)
+	copyTo := func(from, name string) string { return put(t, from, filepath.Join(dir, name)) }
+	server := testenv.StartMariaDB(t, "--ssl-ca="+copyTo(certs.CA, "server-ca.pem"),
+		"--ssl-cert="+copyTo(certs.ServerCert, "cert.pem"), "--ssl-key="+copyTo(certs.ServerKey, "key.pem"))
+	table := newSecured(t, server)
 	for _, user := range []string{"secure@'%' IDENTIFIED BY 'pa:ss@w' REQUIRE SSL", "known@'%' IDENTIFIED BY 'pa:ss@w' REQUIRE X509"} {
-		table.exec("CREATE USER " + user)
-		table.exec("GRANT SELECT ON " + table.name + ".* TO " + strings.Fields(user)[0])
+		table.Exec("CREATE USER " + user)
+		table.Exec("GRANT SELECT ON " + table.Name + ".* TO " + strings.Fields(user)[0])
 	}
 	url := func(user, password, parameters string) string {
-		return server.URL(user, password, table.name) + parameters
+		return server.URL(user, password, table.Name) + parameters
 	}
-	base := secured("").with(env{"BRIDGE_SINK_URL": "stdout:"})
-	source := func(url string) env { return env{"BRIDGE_SOURCE_URL": url} }
+	base := secured("").With(world.Env{"BRIDGE_SINK_URL": "stdout:"})
+	source := func(url string) world.Env { return world.Env{"BRIDGE_SOURCE_URL": url} }
 	trusted, client := "?tls=true&tls-ca="+certs.CA, "&tls-cert="+certs.ClientCert+"&tls-key="+certs.ClientKey
 	const denied, authority = "Access denied", "unknown authority"
 	attempts(t, table, base, []attempt{
@@ -245,24 +260,24 @@ func TestMariaDBThatWantsTLS(t *testing.T) {
 		{"the authorities of the system", source(url("secure", "pa:ss@w", "?tls=true")), authority},
 	})
 	t.Run("replaced while running", func(t *testing.T) {
-		ca := place(certs.CA, "ca.pem")
+		ca := copyTo(certs.CA, "ca.pem")
 		file := write(t, filepath.Join(dir, "url"), url("secure", "pa:ss@w", "?tls=true&tls-ca="+ca))
-		d := newDaemon(t, binary(t, false), base.with(env{"BRIDGE_SOURCE_URL_FILE": file}))
-		d.start()
+		d := world.NewDaemon(t, world.Binary(t, false), base.With(world.Env{"BRIDGE_SOURCE_URL_FILE": file}))
+		d.Start()
 		arrives(t, d, table)
 		// reload has the server read its certificate and ends the connections of the program.
 		reload := func(cert, key string) {
-			place(cert, "cert.pem")
-			place(key, "key.pem")
-			table.exec("FLUSH SSL")
-			table.exec("KILL USER secure")
+			copyTo(cert, "cert.pem")
+			copyTo(key, "key.pem")
+			table.Exec("FLUSH SSL")
+			table.Exec("KILL USER secure")
 		}
 		reload(certs.ExpiredCert, certs.ExpiredKey)
 		refused(t, d, "expired")
-		table.exec("ALTER USER secure@'%' IDENTIFIED BY 'another-secret'")
+		table.Exec("ALTER USER secure@'%' IDENTIFIED BY 'another-secret'")
 		reload(later.ServerCert, later.ServerKey)
 		refused(t, d, authority)
-		place(later.CA, "ca.pem")
+		copyTo(later.CA, "ca.pem")
 		refused(t, d, denied)
 		write(t, file, url("secure", "another-secret", "?tls=true&tls-ca="+ca)+"\n")
 		arrives(t, d, table)

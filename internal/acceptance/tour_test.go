@@ -7,36 +7,38 @@ import (
 	"testing"
 	"time"
 
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
-// tour returns the environment at each "bin/bridge run" of the README's tour.
-func tour(t testing.TB) (stages []env) {
+// tour returns the environment at each "bin/bridge run" of the README's tour: the lines so far that
+// set a variable.
+func tour(t testing.TB) (stages []world.Env) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := env{}
+	now := world.Env{}
 	for line := range strings.Lines(string(text)) {
 		typed, ok := strings.CutPrefix(line, "    ")
 		if !ok {
 			continue
 		}
-		if variables, ok := strings.CutPrefix(typed, "export "); ok {
-			for _, one := range strings.Fields(variables) {
-				name, value, _ := strings.Cut(one, "=")
-				now[name] = value
-			}
+		if name, value, ok := strings.Cut(strings.TrimSpace(typed), "="); ok && strings.HasPrefix(name, "BRIDGE_") {
+			now[name] = value
 		}
 		if strings.TrimSpace(typed) == "bin/bridge run" {
-			stages = append(stages, now.with(nil))
+			stages = append(stages, now.With(nil))
 		}
 	}
 	return stages
 }
 
 func TestTheTourOfTheREADME(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	script, err := os.ReadFile("../../deploy/orders.sql")
 	if err != nil {
@@ -64,14 +66,14 @@ func TestTheTourOfTheREADME(t *testing.T) {
 			if e["BRIDGE_NATS_CREATE_STREAM"] == "" {
 				mustBeSilent(t, e)
 			}
-			d := newDaemon(t, binary(t, false), e)
-			d.start()
-			eventually(t, 30*time.Second, "the three rows are published", func() bool { return d.position("orders") == 3 })
-			becomesReady(t, d)
-			if status, _ := d.term(); status != 0 {
+			d := world.NewDaemon(t, world.Binary(t, false), e)
+			d.Start()
+			world.Eventually(t, 30*time.Second, "the three rows are published", func() bool { return d.Position("orders") == 3 })
+			world.AwaitReady(t, d)
+			if status, _ := d.Term(); status != 0 {
 				t.Errorf("exit status %d", status)
 			}
-			mustBeSilent(t, d.env)
+			mustBeSilent(t, d.Env)
 		})
 	}
 }

@@ -1,23 +1,47 @@
 package backoff
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
 )
 
-// Backoff doubles a pause with every attempt, from First up to Max, each shortened at random by up to a half so that many
-// waiters do not come back together. The zero value is not usable; it serves one goroutine.
+// Backoff doubles a pause with every attempt, from First up to Max. Each pause is shortened at
+// random by up to a half, so that many waiters do not come back together. It serves one goroutine.
 type Backoff struct {
-	// First and Max bound the pause, before chance shortens it.
+	// First and Max bound the pause before it is shortened. They default to 50 ms and 2 s.
 	First, Max time.Duration
-	next       time.Duration
+	// Limit bounds Retry, counted from the first failure. Zero means no limit.
+	Limit time.Duration
+	next  time.Duration
+}
+
+// Retry calls try until it succeeds. It returns the error of try when that is not transient or when
+// Limit has passed, and the cause of ctx when that ends first.
+func (b *Backoff) Retry(ctx context.Context, try func() error, transient func(error) bool) error {
+	for first := (time.Time{}); ; {
+		err := try()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !transient(err) || b.Limit > 0 && !first.IsZero() && time.Since(first) > b.Limit:
+			return err
+		case first.IsZero():
+			first = time.Now()
+		}
+		if err := b.Wait(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // Wait pauses before the next attempt. It returns the cause of ctx when that ends first.
 func (b *Backoff) Wait(ctx context.Context) error { return Pause(ctx, b.Next()) }
 
-// Pause lets d pass. It returns the cause of ctx when that ends first, or has ended where d is not positive.
+// Pause waits for d. It returns the cause of ctx when that ends first, or has already ended.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)
@@ -32,9 +56,9 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Next returns the pause before the next attempt, for who does something else meanwhile.
+// Next returns the pause before the next attempt, for a caller that does something else meanwhile.
 func (b *Backoff) Next() time.Duration {
-	b.next = min(max(b.next, b.First), b.Max)
+	b.next = min(max(b.next, cmp.Or(b.First, 50*time.Millisecond)), cmp.Or(b.Max, 2*time.Second))
 	pause := b.next/2 + rand.N(b.next/2+1)
 	b.next *= 2
 	return pause

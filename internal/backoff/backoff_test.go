@@ -37,3 +37,35 @@ func TestBackoff(t *testing.T) {
 		})
 	})
 }
+
+func TestRetry(t *testing.T) {
+	away, gone := errors.New("away"), errors.New("gone")
+	for name, c := range map[string]struct {
+		errs  []error // of the attempts; the last one repeats
+		limit time.Duration
+		want  error
+		calls int
+	}{
+		"success at once":     {errs: []error{nil}, calls: 1},
+		"success in the end":  {errs: []error{away, away, nil}, limit: time.Minute, calls: 3},
+		"a permanent error":   {errs: []error{away, gone}, want: gone, calls: 2},
+		"the limit is passed": {errs: []error{away}, limit: time.Second, want: away},
+		"the context is done": {errs: []error{away}, want: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				calls := 0
+				b := backoff.Backoff{Limit: c.limit}
+				err := b.Retry(ctx, func() error {
+					calls++
+					return c.errs[min(calls, len(c.errs))-1]
+				}, func(err error) bool { return err == away })
+				if !errors.Is(err, c.want) || c.calls > 0 && calls != c.calls {
+					t.Errorf("%v after %d calls", err, calls)
+				}
+			})
+		})
+	}
+}

@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// bus is a real bus as the benchmark sees it. A place is a topic or a stream.
+// bus is a real bus as the benchmark sees it. A target is a topic or a stream.
 type bus interface {
 	name() string
 	// product and version are for people.
 	product() string
 	version() string
-	// open makes a place and returns what to set as DESTINATION; drop removes it.
-	open(t testing.TB, place string) (destination string)
-	drop(t testing.TB, place string)
-	// env returns the variables that point the program to the place.
-	env(place string) env
-	// count returns how many messages the place holds, by its offsets or state.
-	count(t testing.TB, place string) int64
-	// follow calls each for every message from the beginning of the place, with its row and when it was there, until stop is called.
-	follow(t testing.TB, place string, each func(arrival)) (stop func())
+	// open makes a target and returns what to set as DESTINATION; drop removes it.
+	open(t testing.TB, target string) (destination string)
+	drop(t testing.TB, target string)
+	// env returns the variables that point the program to the target.
+	env(target string) env
+	// count returns how many messages the target holds, by its offsets or state.
+	count(t testing.TB, target string) int64
+	// follow calls each for every message from the beginning of the target, with its row and when
+	// it was there, until stop is called.
+	follow(t testing.TB, target string, each func(arrival)) (stop func())
 	// servers are the addresses for a child; library and ours are the works that publish.
 	servers() string
 	library() string

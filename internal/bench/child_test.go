@@ -21,11 +21,12 @@ const childVariable = "BRIDGE_TEST_BENCH_CHILD"
 type job struct {
 	// Do is the name of the work.
 	Do string
-	// DSN and Table are what a scan reads; Spool holds the messages to publish, Servers and Place say where to.
-	DSN, Table     string
-	Spool          string
-	Servers, Place string
-	Destination    string
+	// DSN and Table are what a scan reads; Spool holds the messages to publish, Servers and Target
+	// say where to.
+	DSN, Table      string
+	Spool           string
+	Servers, Target string
+	Destination     string
 }
 
 // result is what a child measured.
@@ -77,7 +78,8 @@ func work(j job) (result, error) {
 	return result{Seconds: time.Since(began).Seconds(), CPU: ownCPU() - used, Mallocs: ownMallocs() - mallocs, Count: count, Bytes: size}, err
 }
 
-// ownMallocs is how many pieces of memory this process has allocated, by the counter that bridge shows as go_memstats_mallocs_total.
+// ownMallocs is how many pieces of memory this process has allocated, by the counter that bridge
+// shows as go_memstats_mallocs_total.
 func ownMallocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

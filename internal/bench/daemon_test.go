@@ -60,7 +60,8 @@ func startDaemon(t testing.TB, path string, e env) *daemon {
 	started := make(chan error)
 	d.began = time.Now()
 	go func() {
-		// Pdeathsig follows the thread that starts the process: this one stays until the process ends.
+		// Pdeathsig follows the thread that starts the process: this one stays until the process
+		// ends.
 		runtime.LockOSThread()
 		defer close(d.done)
 		err := d.cmd.Start()

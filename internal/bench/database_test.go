@@ -11,7 +11,7 @@ import (
 
 // database is a database of one's own on a real server.
 type database struct {
-	server *testenv.MariaDBServer
+	server *testenv.DatabaseServer
 	name   string
 	db     *sql.DB
 	// reader may SELECT and nothing else.
@@ -20,7 +20,8 @@ type database struct {
 
 const readerPassword = "reader-secret"
 
-// openDatabase starts a server, with this much memory for its pages unless that is empty, or uses the one of BRIDGE_TEST_MYSQL_DSN.
+// openDatabase starts a server, with this much memory for its pages unless that is empty, or uses
+// the one of BRIDGE_TEST_MYSQL_DSN.
 func openDatabase(t *testing.T, bufferPool string) *database {
 	t.Helper()
 	d := new(database)
@@ -86,7 +87,8 @@ func (d *database) fill(t testing.TB, s *screen, table string, rows int) {
 	d.exec(t, fmt.Sprintf("CREATE TABLE %s (%s)", table, columns))
 	const step = 50_000
 	for from := 1; from <= rows; from += step {
-		// With ids of their own: the server would burn some of those that it hands out to a statement like this.
+		// With ids of their own: the server would burn some of those that it hands out to a
+		// statement like this.
 		d.exec(t, fmt.Sprintf(`INSERT INTO %s (id, %s, gmt_create)
 			SELECT seq, %s, now(3) - interval 1 hour FROM seq_%d_to_%d`, table, written, rowsOf("seq"), from, min(from+step-1, rows)))
 		s.far("filling "+table, int64(from), int64(rows))

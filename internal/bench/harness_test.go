@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"bridge/internal/bench/report"
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
-// TestHarness runs every measurement with tables of a few rows. It shows that the instrument works; its figures say nothing.
+// TestHarness runs every measurement with tables of a few rows. It shows that the instrument works;
+// its figures say nothing.
 func TestHarness(t *testing.T) {
+	testall.Long(t)
 	testenv.Kafka(t)
 	p := tinyPlan()
 	p.out = t.Output()
@@ -31,7 +34,7 @@ func TestHarness(t *testing.T) {
 			t.Errorf("%s of %s %+v is %v", f.Metric, f.Item, f.Case, f.Values)
 		}
 	}
-	if text := b.report.Markdown("."); strings.Count(text, "\n### ") != 6 {
+	if text := b.report.Markdown(); strings.Count(text, "\n### ") != 6 {
 		t.Errorf("the tables:\n%s", text)
 	}
 	if err := b.report.WriteFolder(t.TempDir()); err != nil {

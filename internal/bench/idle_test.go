@@ -32,10 +32,10 @@ func (b *bench) idleCosts() {
 func (b *bench) idle(shards int) {
 	b.t.Helper()
 	one := b.buses[len(b.buses)-1]
-	place := newPlace("quiet")
-	e := b.streamEnv(event.Release, fmt.Sprintf("quiet_{0..%d}", shards-1), one.open(b.t, place))
-	defer one.drop(b.t, place)
-	maps.Copy(e, one.env(place))
+	target := newTarget("quiet")
+	e := b.streamEnv(event.Release, fmt.Sprintf("quiet_{0..%d}", shards-1), one.open(b.t, target))
+	defer one.drop(b.t, target)
+	maps.Copy(e, one.env(target))
 	d := startDaemon(b.t, b.path, e)
 	defer d.end()
 	eventually(b.t, 5*time.Minute, "all shards have published their row", func() bool {
@@ -48,7 +48,7 @@ func (b *bench) idle(shards int) {
 		b.screen.far(fmt.Sprintf("starting %d shards", shards), int64(saved), int64(shards))
 		return saved == shards
 	})
-	b.wait(fmt.Sprintf("%d shards become quiet", shards), b.plan.idleSettle)
+	b.wait(fmt.Sprintf("%d shards become quiet", shards), b.plan.idleWarm)
 
 	cpu, statements, began := d.spent(), b.db.questions(b.t), time.Now()
 	b.wait(fmt.Sprintf("%d shards are quiet", shards), b.plan.idleFor)

@@ -22,8 +22,8 @@ type natsBus struct {
 	js     jetstream.JetStream
 }
 
-// patience bounds requests to a server that has all its hands full. By itself the library waits for 5 s.
-const patience = time.Minute
+// requestTimeout bounds requests to a busy server. By itself the library waits for 5 s.
+const requestTimeout = time.Minute
 
 func openJetStream(t *testing.T) bus {
 	t.Helper()
@@ -38,44 +38,44 @@ func (b natsBus) servers() string { return b.server.URL() }
 func (b natsBus) library() string { return "nats.go" }
 func (b natsBus) ours() string    { return "jetstream" }
 
-func (b natsBus) env(place string) env {
-	return env{"BRIDGE_SINK_URL": b.server.URL(), "BRIDGE_NATS_STREAM": place}
+func (b natsBus) env(target string) env {
+	return env{"BRIDGE_SINK_URL": b.server.URL(), "BRIDGE_NATS_STREAM": target}
 }
 
-func (b natsBus) open(t testing.TB, place string) string {
+func (b natsBus) open(t testing.TB, target string) string {
 	t.Helper()
 	config := jetstream.StreamConfig{
-		Name: place, Subjects: []string{place + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
+		Name: target, Subjects: []string{target + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
 	}
 	if _, err := testenv.CreateStream(t.Context(), b.js, config); err != nil {
 		t.Fatal(err)
 	}
-	return place + ".{type}"
+	return target + ".{type}"
 }
 
-func (b natsBus) drop(t testing.TB, place string) {
+func (b natsBus) drop(t testing.TB, target string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
-	if err := b.js.DeleteStream(ctx, place); err != nil {
+	if err := b.js.DeleteStream(ctx, target); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (b natsBus) count(t testing.TB, place string) int64 {
+func (b natsBus) count(t testing.TB, target string) int64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
-	stream, err := b.js.Stream(ctx, place)
+	stream, err := b.js.Stream(ctx, target)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return int64(stream.CachedInfo().State.Msgs)
 }
 
-func (b natsBus) follow(t testing.TB, place string, each func(arrival)) (stop func()) {
+func (b natsBus) follow(t testing.TB, target string, each func(arrival)) (stop func()) {
 	t.Helper()
-	consumer, err := b.js.OrderedConsumer(t.Context(), place, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	consumer, err := b.js.OrderedConsumer(t.Context(), target, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,8 @@ func (b natsBus) follow(t testing.TB, place string, each func(arrival)) (stop fu
 // window is how many messages may be on the way, as it is by default in our sink.
 const window = 1000
 
-// publishNATS publishes a spool with nats.go: message ids, acknowledgements, the same window as our sink.
+// publishNATS publishes a spool with nats.go: message ids, acknowledgements, the same window as our
+// sink.
 func publishNATS(j job, begin func()) (count, size int64, err error) {
 	messages, err := openSpool(j.Spool)
 	if err != nil {
@@ -148,7 +149,7 @@ func publishNATS(j job, begin func()) (count, size int64, err error) {
 	return count, size, err
 }
 
-// natsHeaders are the headers of all messages of a place in the pool; all but three values stay.
+// natsHeaders are the headers of all messages of a target in the pool; all but three values stay.
 func natsHeaders() nats.Header {
 	header := nats.Header{jetstream.MsgIDHeader: {""}}
 	names, values := headersOf(usual.message("", time.Now()))
@@ -160,7 +161,7 @@ func natsHeaders() nats.Header {
 
 // publishOurJetStream publishes a spool with our sink.
 func publishOurJetStream(j job, begin func()) (count, size int64, err error) {
-	s, err := ours.Open(ours.Options{URLs: strings.Split(j.Servers, ","), Stream: j.Place})
+	s, err := ours.Open(ours.Options{URLs: strings.Split(j.Servers, ","), Stream: j.Target})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -45,19 +45,19 @@ func (b kafkaBus) ours() string    { return "kafka" }
 
 func (b kafkaBus) env(string) env { return env{"BRIDGE_SINK_URL": "kafka://" + b.servers()} }
 
-func (b kafkaBus) open(t testing.TB, place string) string {
-	b.server.CreateTopic(t, place, partitions, nil)
-	return place
+func (b kafkaBus) open(t testing.TB, target string) string {
+	b.server.CreateTopic(t, target, partitions, nil)
+	return target
 }
 
-func (b kafkaBus) drop(t testing.TB, place string) { b.server.DeleteTopic(t, place) }
+func (b kafkaBus) drop(t testing.TB, target string) { b.server.DeleteTopic(t, target) }
 
-func (b kafkaBus) count(t testing.TB, place string) int64 {
+func (b kafkaBus) count(t testing.TB, target string) int64 {
 	t.Helper()
 	request := kmsg.NewPtrListOffsetsRequest()
 	request.ReplicaID = -1
 	topic := kmsg.NewListOffsetsRequestTopic()
-	topic.Topic = place
+	topic.Topic = target
 	for p := range int32(partitions) {
 		partition := kmsg.NewListOffsetsRequestTopicPartition()
 		partition.Partition, partition.Timestamp = p, -1
@@ -75,9 +75,9 @@ func (b kafkaBus) count(t testing.TB, place string) int64 {
 	return sum
 }
 
-func (b kafkaBus) follow(t testing.TB, place string, each func(arrival)) (stop func()) {
+func (b kafkaBus) follow(t testing.TB, target string, each func(arrival)) (stop func()) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.server.Brokers()...), kgo.ConsumeTopics(place),
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.server.Brokers()...), kgo.ConsumeTopics(target),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second), soon)
 	if err != nil {
 		t.Fatal(err)
@@ -101,20 +101,23 @@ func (b kafkaBus) follow(t testing.TB, place string, each func(arrival)) (stop f
 	})
 }
 
-// soon has a client ask again soon about a topic that was made a moment ago, in place of seconds later.
+// soon has a client ask again soon about a topic that was made a moment ago, in place of seconds
+// later.
 var soon = kgo.MetadataMinAge(20 * time.Millisecond)
 
-// ring is the number of records in the memory of publishFranz: more than the client holds at a time.
+// ring is the number of records in the memory of publishFranz: more than the client holds at a
+// time.
 const ring = 1 << 16
 
-// publishFranz publishes a spool with franz-go: idempotent, acks=all, lz4, its batches as they come.
+// publishFranz publishes a spool with franz-go: idempotent, acks=all, without compression as bridge
+// by default, its batches as they come.
 func publishFranz(j job, begin func()) (count, size int64, err error) {
 	messages, err := openSpool(j.Spool)
 	if err != nil {
 		return 0, 0, err
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(j.Servers, ",")...), kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression()), kgo.MaxBufferedRecords(ring/2), kgo.DefaultProduceTopic(j.Place), soon)
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(ring/2), kgo.DefaultProduceTopic(j.Target), soon)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -153,10 +156,10 @@ func publishFranz(j job, begin func()) (count, size int64, err error) {
 	return count, size, err
 }
 
-// The places of the headers that differ between messages, as sink.Message lists them.
+// The positions of the headers that differ between messages, as sink.Message lists them.
 const idHeader, rowHeader = 1, 6
 
-// kafkaHeaders are the headers of all messages of a place in the ring; all but two values stay.
+// kafkaHeaders are the headers of all messages of a target in the ring; all but two values stay.
 func kafkaHeaders() []kgo.RecordHeader {
 	var headers []kgo.RecordHeader
 	names, values := headersOf(usual.message("", time.Now()))

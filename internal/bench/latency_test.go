@@ -45,16 +45,16 @@ func (b *bench) latencies() {
 // latency measures one case: a writer at its rate, the program, and a consumer.
 func (b *bench) latency(kind event.Kind, one bus, p pace) {
 	b.t.Helper()
-	place := newPlace(kind)
-	table := strings.ReplaceAll(place, "-", "_")
+	target := newTarget(kind)
+	table := strings.ReplaceAll(target, "-", "_")
 	b.db.create(b.t, table)
 	defer b.db.drop(b.t, table)
-	e := b.streamEnv(kind, table, one.open(b.t, place))
-	defer one.drop(b.t, place)
-	maps.Copy(e, one.env(place))
+	e := b.streamEnv(kind, table, one.open(b.t, target))
+	defer one.drop(b.t, target)
+	maps.Copy(e, one.env(target))
 	e["BRIDGE_STABILITY_WINDOW"], e["BRIDGE_POLL_INTERVAL"] = p.window.String(), p.poll.String()
 	arrivals := newArrivals()
-	stop := one.follow(b.t, place, arrivals.add)
+	stop := one.follow(b.t, target, arrivals.add)
 	defer stop()
 	d := startDaemon(b.t, b.path, e)
 	defer d.end()
@@ -92,7 +92,8 @@ func windowName(d time.Duration) string {
 	return d.String()
 }
 
-// writer commits rows at a steady rate, those that are due in one transaction, a hundred times a second.
+// writer commits rows at a steady rate, those that are due in one transaction, a hundred times a
+// second.
 type writer struct {
 	b     *bench
 	table string
@@ -162,8 +163,8 @@ func (a *arrivals) count() int {
 	return len(a.first)
 }
 
-// delays returns, ascending and in ms, how long after its commit each row that was committed since then has arrived. A row is visible
-// a little before the writer hears of it, so there may be 0.
+// delays returns, ascending and in ms, how long after its commit each row that was committed since
+// then has arrived. A row is visible a little before the writer hears of it, so there may be 0.
 func (a *arrivals) delays(commits []time.Time, since time.Time) []float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,7 +44,7 @@ func TestBench(t *testing.T) {
 	if err := b.report.WriteFolder(*flags.out); err != nil {
 		t.Fatal(err)
 	}
-	os.Stdout.WriteString("\n" + b.report.Markdown(".") + "\nin " + *flags.out + "\n")
+	os.Stdout.WriteString("\n" + b.report.Markdown() + "\nin " + *flags.out + "\n")
 	if p.against != nil {
 		os.Stdout.WriteString("\n" + report.Compare(p.against, b.report) + "\n")
 	}
@@ -62,7 +62,7 @@ func record(t *testing.T, r *report.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := report.Splice(string(page), r.Markdown("performance"))
+	text, err := report.Splice(string(page), r.Markdown())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,8 @@ func newBench(t *testing.T, p plan) *bench {
 	return b
 }
 
-// loadBefore is the load of the machine before the benchmark was compiled where `make bench` says it, otherwise that of now.
+// loadBefore is the load of the machine before the benchmark was compiled where `make bench` says
+// it, otherwise that of now.
 func loadBefore() float64 {
 	if load, err := strconv.ParseFloat(os.Getenv("BRIDGE_TEST_BENCH_LOAD"), 64); err == nil {
 		return load
@@ -152,7 +153,8 @@ func version(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// build builds the program as `make build` does and returns its path. For profiles it has their pages, and its symbols.
+// build builds the program as `make build` does and returns its path. For profiles it has their
+// pages, and its symbols.
 func build(t *testing.T, p plan) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bridge")

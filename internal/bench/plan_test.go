@@ -30,7 +30,7 @@ var flags = flagSet{
 	rows:    flag.Int("rows", 0, "rows of the main table (default 1000000)"),
 	rounds:  flag.Int("rounds", 0, "rounds on the main table (default 5)"),
 	quick:   flag.Bool("quick", false, "a minute, to try it: 50,000 rows, one round, little of everything else"),
-	out:     flag.String("out", filepath.Join(top(), "bin", "bench"), "folder for JSON, tables and drawings"),
+	out:     flag.String("out", filepath.Join(top(), "bin", "bench"), "folder for JSON and tables"),
 	docs:    flag.Bool("docs", false, "record the run in docs/performance.md and docs/performance, too"),
 	against: flag.String("against", "", "compare the ratios with those of this file, docs/performance/"+report.JSONFile+" say"),
 	profile: flag.String("profile", "", "folder for profiles of bridge, which is built with their pages for that"),
@@ -55,8 +55,8 @@ type plan struct {
 	latencyFor, latencyWarm time.Duration
 	paces                   []pace
 	// shards are numbers of quiet tables, looked at for idleFor once idleSettle has passed.
-	shards              []int
-	idleFor, idleSettle time.Duration
+	shards            []int
+	idleFor, idleWarm time.Duration
 	// bufferPool is the memory that the database may use, empty for what the tests give it.
 	bufferPool string
 	// hurryAfter is when further rounds of tables of other sizes are left out, 0 for never.
@@ -71,7 +71,8 @@ type plan struct {
 	out     io.Writer
 }
 
-// size is a table of so many rows, on which all parts are measured so many times, for capability streams once where releaseAlone says so.
+// size is a table of so many rows, on which all parts are measured so many times, for capability
+// streams once where releaseAlone says so.
 type size struct {
 	rows, rounds int
 	releaseAlone bool
@@ -84,12 +85,13 @@ func fullPlan() plan {
 		latencyFor: 12 * time.Second, latencyWarm: 3 * time.Second,
 		paces: append(paces([]int{100, 1000, 5000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond}),
 		// A shard that has been quiet for ten seconds is polled half as often.
-		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleSettle: 15 * time.Second,
+		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleWarm: 15 * time.Second,
 		bufferPool: poolFor(report.MemoryBytes()), static: true, hurryAfter: 50 * time.Minute,
 	}
 }
 
-// poolFor is what the database may use for its pages on a machine with so many bytes of memory: the largest table with its keys, if there is room.
+// poolFor is what the database may use for its pages on a machine with so many bytes of memory: the
+// largest table with its keys, if there is room.
 func poolFor(memory int64) string {
 	// A machine of 16 GiB shows a little less.
 	if memory >= 15<<30 {
@@ -108,7 +110,7 @@ func quickPlan() plan {
 	p.rows, p.rounds, p.growth = 50_000, 1, []size{{rows: 10_000, rounds: 1}}
 	p.latencyFor, p.latencyWarm = 2*time.Second, 500*time.Millisecond
 	p.paces = append(paces([]int{100, 1000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond})
-	p.shards, p.idleFor, p.idleSettle = []int{1, 50}, 2*time.Second, time.Second
+	p.shards, p.idleFor, p.idleWarm = []int{1, 50}, 2*time.Second, time.Second
 	return p
 }
 
@@ -117,7 +119,7 @@ func tinyPlan() plan {
 	p := quickPlan()
 	p.rows, p.growth = 3000, nil
 	p.latencyFor, p.latencyWarm, p.paces = 300*time.Millisecond, 200*time.Millisecond, []pace{{500, 0, usualPoll}, {500, 0, 10 * time.Millisecond}}
-	p.shards, p.idleFor, p.idleSettle = []int{3}, 500*time.Millisecond, 0
+	p.shards, p.idleFor, p.idleWarm = []int{3}, 500*time.Millisecond, 0
 	p.bufferPool, p.static = "", false
 	p.verify = true
 	p.only, p.kinds, p.buses = all(), []event.Kind{event.Release, event.Capability}, busNames
@@ -188,7 +190,8 @@ func recordable(f flagSet) error {
 	return nil
 }
 
-// readAgainst reads the run to compare with, before anything is measured. The path is from the top of the repository.
+// readAgainst reads the run to compare with, before anything is measured. The path is from the top
+// of the repository.
 func (p *plan) readAgainst(path string) (err error) {
 	if path == "" {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"bridge/internal/bench/report"
 )
 
-// homes say to which part of the work a function belongs, by how its name begins. The innermost function of a stack that belongs to one
-// decides: memory that encoding allocates is encoding.
+// homes say to which part of the work a function belongs, by how its name begins. The innermost
+// function of a stack that belongs to one decides: memory that encoding allocates is encoding.
 var homes = []struct{ part, prefix string }{
 	{report.Reading, "bridge/source"},
 	{report.Reading, "github.com/go-sql-driver/mysql."},
@@ -44,13 +44,14 @@ func partOf(stack []string) string {
 	return report.Scheduling
 }
 
-// profiled runs the program over a backlog once more, with a profile of its CPU, and notes what its parts take.
+// profiled runs the program over a backlog once more, with a profile of its CPU, and notes what its
+// parts take.
 func (b *bench) profiled(l load) {
 	b.t.Helper()
 	folder := b.t.TempDir()
-	d, place, end := b.start(l, b.profiler(), folder)
+	d, target, end := b.start(l, b.profiler(), folder)
 	defer end()
-	b.published(d, l, place)
+	b.published(d, l, target)
 	d.term()
 	spent, err := parts(filepath.Join(folder, "cpu.pprof"))
 	if err != nil {
@@ -83,13 +84,13 @@ func parts(file string) (map[string]float64, error) {
 	return sum(text)
 }
 
-// sum reads what pprof prints with -traces: after a line of dashes a stack, one function a line from the inside out, before the first of
-// which the time stands.
+// sum reads what pprof prints with -traces: after a line of dashes a stack, one function a line
+// from the inside out, before the first of which the time stands.
 func sum(traces []byte) (map[string]float64, error) {
 	spent := make(map[string]float64)
 	var stack []string
 	var took time.Duration
-	settle := func() {
+	count := func() {
 		if len(stack) > 0 {
 			spent[partOf(stack)] += took.Seconds()
 		}
@@ -101,7 +102,7 @@ func sum(traces []byte) (map[string]float64, error) {
 		fields := strings.Fields(lines.Text())
 		switch {
 		case strings.HasPrefix(lines.Text(), "-----------"):
-			settle()
+			count()
 			begun = true
 		case !begun || len(fields) == 0:
 		case took == 0 && len(fields) >= 2:
@@ -114,7 +115,7 @@ func sum(traces []byte) (map[string]float64, error) {
 			stack = append(stack, fields[0])
 		}
 	}
-	settle()
+	count()
 	return spent, lines.Err()
 }
 

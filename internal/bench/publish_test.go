@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bridge/event"
+	"bridge/internal/backoff"
 	"bridge/internal/bench/report"
 	"bridge/sink"
 )
@@ -55,12 +56,12 @@ func publishOurs(s sink.Sink, j job, begin func()) (count, size int64, err error
 
 // untilReady waits for a bus that answers late because it has its hands full.
 func untilReady(s sink.Sink) error {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(requestTimeout); ; {
 		err := s.Ready(context.Background())
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		<-time.After(100 * time.Millisecond)
+		_ = backoff.Pause(context.Background(), 100*time.Millisecond)
 	}
 }
 
@@ -71,17 +72,18 @@ func publishers(one bus) []publisher {
 	return []publisher{{report.Library, one.library()}, {report.OurSink, one.ours()}}
 }
 
-// publish measures one round of publishing a spool by one publisher, to a place of its own, and returns the time in seconds.
+// publish measures one round of publishing a spool by one publisher, to a target of its own, and
+// returns the time in seconds.
 func (b *bench) publish(l load, by publisher) float64 {
 	b.t.Helper()
-	place := newPlace(l.kind)
+	target := newTarget(l.kind)
 	// All events of a backlog are of one type.
-	destination := strings.ReplaceAll(l.bus.open(b.t, place), "{type}", "BenchEvent")
-	r := child(b.t, job{Do: by.work, Spool: l.spool.path, Servers: l.bus.servers(), Place: place, Destination: destination})
-	if held := l.bus.count(b.t, place); r.Count != int64(l.rows) || held != int64(l.rows) {
-		b.t.Fatalf("%s has published %d messages, %s holds %d, want %d", by.work, r.Count, place, held, l.rows)
+	destination := strings.ReplaceAll(l.bus.open(b.t, target), "{type}", "BenchEvent")
+	r := child(b.t, job{Do: by.work, Spool: l.spool.path, Servers: l.bus.servers(), Target: target, Destination: destination})
+	if held := l.bus.count(b.t, target); r.Count != int64(l.rows) || held != int64(l.rows) {
+		b.t.Fatalf("%s has published %d messages, %s holds %d, want %d", by.work, r.Count, target, held, l.rows)
 	}
-	l.bus.drop(b.t, place)
+	l.bus.drop(b.t, target)
 	c := l.is()
 	c.Client = by.client
 	b.report.Add(report.Publish, c, report.Seconds, r.Seconds)
@@ -90,17 +92,17 @@ func (b *bench) publish(l load, by publisher) float64 {
 	return r.Seconds
 }
 
-var places struct {
+var targets struct {
 	mu   sync.Mutex
 	next int
 }
 
 // newPlace returns a name that no topic and no stream of the run has.
-func newPlace(kind event.Kind) string {
-	places.mu.Lock()
-	defer places.mu.Unlock()
-	places.next++
-	return fmt.Sprintf("bench-%s-%d", kind, places.next)
+func newTarget(kind event.Kind) string {
+	targets.mu.Lock()
+	defer targets.mu.Unlock()
+	targets.next++
+	return fmt.Sprintf("bench-%s-%d", kind, targets.next)
 }
 
 // consume runs work until stop is called; an error before that fails the test.

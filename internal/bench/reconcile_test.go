@@ -7,7 +7,8 @@ import (
 	"bridge/internal/bench/report"
 )
 
-// reconcile asks a drained bridge for a reconcile, which finds no difference, and returns how long it took in seconds.
+// reconcile asks a drained bridge for a reconcile, which finds no difference, and returns how long
+// it took in seconds.
 func (b *bench) reconcile(d *daemon, l load) float64 {
 	b.t.Helper()
 	eventually(b.t, time.Minute, "all is saved", func() bool {

@@ -7,11 +7,12 @@ import (
 	"bridge/internal/bench/report"
 )
 
-// times are what the parts of one round took, in seconds, 0 for what was not measured. Publish is that of the faster publisher.
+// times are what the parts of one round took, in seconds, 0 for what was not measured. Publish is
+// that of the faster publisher.
 type times struct{ scan, publish, whole, reconcile float64 }
 
-// compare measures the parts of one round. Each round begins with another one, so that none of them always has the cache as the same one
-// left it.
+// compare measures the parts of one round. Each round begins with another one, so that none of them
+// always has the cache as the same one left it.
 func (b *bench) compare(l load, parts items, round int) {
 	b.t.Helper()
 	var took times

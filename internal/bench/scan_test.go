@@ -13,7 +13,8 @@ import (
 	"bridge/internal/bench/report"
 )
 
-// scan measures one round of reading a table and dropping its rows, and returns the time in seconds.
+// scan measures one round of reading a table and dropping its rows, and returns the time in
+// seconds.
 func (b *bench) scan(table string, rows int) float64 {
 	b.t.Helper()
 	r := child(b.t, job{Do: "scan", DSN: b.db.dsn(), Table: table})
@@ -30,7 +31,8 @@ func (b *bench) scan(table string, rows int) float64 {
 	return r.Seconds
 }
 
-// scanTable reads a table in the pages of bridge, by the driver itself as bridge does, without database/sql above it.
+// scanTable reads a table in the pages of bridge, by the driver itself as bridge does, without
+// database/sql above it.
 func scanTable(j job, begin func()) (count, size int64, err error) {
 	config, err := mysql.ParseDSN(j.DSN)
 	if err != nil {
@@ -91,5 +93,5 @@ func idOf(v driver.Value) (uint64, error) {
 	case []byte:
 		return strconv.ParseUint(string(v), 10, 64)
 	}
-	return 0, fmt.Errorf("the id is %v, which is no number", v)
+	return 0, fmt.Errorf("the id is %v, want a number", v)
 }

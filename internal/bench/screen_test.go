@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// screen shows how the run goes on, one line for each thing that is done and one every few seconds for what takes long. It is safe
-// for concurrent use.
+// screen shows how the run goes on, one line for each thing that is done and one every few seconds
+// for what takes long. It is safe for concurrent use.
 type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -28,7 +28,8 @@ func (s *screen) say(format string, args ...any) {
 	s.write(format, args...)
 }
 
-// far writes a line about a work of whole parts, of which done are done, unless the last line is younger than a few seconds.
+// far writes a line about a work of whole parts, of which done are done, unless the last line is
+// younger than a few seconds.
 func (s *screen) far(what string, done, whole int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

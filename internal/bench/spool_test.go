@@ -27,7 +27,8 @@ var keyColumns = []string{"data_center", "revision"}
 
 const createdColumn, deletedColumn = "gmt_create", "deleted"
 
-// spool is a file of the messages that bridge makes of a table, encoded before anything is measured.
+// spool is a file of the messages that bridge makes of a table, encoded before anything is
+// measured.
 type spool struct {
 	path string
 	// rows and events are the mean sizes in bytes.
@@ -64,7 +65,7 @@ func (b *bench) encode(kind event.Kind, table string, rows int) (s spool) {
 		count++
 		eventBytes += len(e.Body)
 		b.screen.far(fmt.Sprintf("encoding the events of a %s stream", kind), int64(count), int64(rows))
-		return writeParts(out, []byte(e.Type), []byte(e.ID), strconv.AppendUint(nil, p.Records[i].ID, 10), e.Key, e.Body)
+		return writeParts(out, []byte(e.Type), []byte(e.ID), strconv.AppendUint(nil, p.Rows[i].ID, 10), e.Key, e.Body)
 	})
 	if err := errors.Join(err, out.Flush(), file.Close()); err != nil {
 		b.t.Fatal(err)
@@ -76,7 +77,7 @@ func (b *bench) encode(kind event.Kind, table string, rows int) (s spool) {
 	return s
 }
 
-// eachEvent calls do for every row of a table, with its page, its place there and its event.
+// eachEvent calls do for every row of a table, with its page, its position there and its event.
 func (b *bench) eachEvent(kind event.Kind, table string, do func(p *source.Page, i int, e *event.Event) error) error {
 	encoder, err := event.NewEncoder(event.Options{Stream: streamName, Shard: table, Kind: kind, Source: b.db.name, Table: table})
 	if err != nil {
@@ -90,19 +91,19 @@ func (b *bench) eachEvent(kind event.Kind, table string, do func(p *source.Page,
 	shard := from.Shard(specOf(kind, table))
 	var page source.Page
 	var buf []byte
-	for q := (source.Query{Limit: 2000}); ; q.After = page.Records[len(page.Records)-1].ID {
+	for q := (source.Query{Limit: 2000}); ; q.After = page.Rows[len(page.Rows)-1].ID {
 		if err := shard.Read(b.t.Context(), q, &page); err != nil {
 			return err
 		}
-		if len(page.Records) == 0 {
+		if len(page.Rows) == 0 {
 			return nil
 		}
 		if err := encoder.Bind(page.Columns); err != nil {
 			return err
 		}
-		for i, record := range page.Records {
+		for i, record := range page.Rows {
 			var e event.Event
-			if buf, e, err = encoder.Append(buf[:0], event.Row{Record: record, Read: page.Now}); err != nil {
+			if buf, e, err = encoder.Append(buf[:0], event.Row{Row: record, Read: page.Now}); err != nil {
 				return err
 			}
 			if err := do(&page, i, &e); err != nil {
@@ -145,7 +146,8 @@ func writeParts(out *bufio.Writer, parts ...[]byte) error {
 // spooled is one message of a spool; its parts lie in the memory of the file.
 type spooled struct{ kind, id, row, key, value []byte }
 
-// spoolReader hands out the messages of a spool that is in memory as a whole: what is measured touches no file.
+// spoolReader hands out the messages of a spool that is in memory as a whole: what is measured
+// touches no file.
 type spoolReader struct{ rest []byte }
 
 func openSpool(path string) (*spoolReader, error) {

@@ -12,8 +12,9 @@ import (
 	"bridge/internal/bench/report"
 )
 
-// throughput fills a table and measures parts on it, one after the other in each round, so that what disturbs the machine meets all of
-// them: the bare scan, publishing alone, and bridge, which does both.
+// throughput fills a table and measures parts on it, one after the other in each round, so that
+// what disturbs the machine meets all of them: the bare scan, publishing alone, and bridge, which
+// does both.
 func (b *bench) throughput(of size, parts items) {
 	b.t.Helper()
 	rows := of.rows
@@ -46,7 +47,8 @@ func (b *bench) throughput(of size, parts items) {
 	}
 }
 
-// late reports whether the rest has to be kept short for the run to end within its hour: a further round is left out then.
+// late reports whether the rest has to be kept short for the run to end within its hour: a further
+// round is left out then.
 func (b *bench) late() bool { return b.plan.hurryAfter > 0 && time.Since(b.began) > b.plan.hurryAfter }
 
 // profiles runs the program over the backlog with a profile, once for each kind of stream and bus.
@@ -88,18 +90,19 @@ func (b *bench) streamEnv(kind event.Kind, tables, destination string) env {
 	return e
 }
 
-// bridge measures one run of the program over a backlog, from the start of the process until the bus holds all messages, and returns how
-// long that took in seconds; and behind it, where that is wanted, a reconcile.
+// bridge measures one run of the program over a backlog, from the start of the process until the
+// bus holds all messages, and returns how long that took in seconds; and behind it, where that is
+// wanted, a reconcile.
 func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	b.t.Helper()
 	profile := ""
 	if b.plan.profile != "" {
 		profile = filepath.Join(b.plan.profile, fmt.Sprintf("%s-%s-%d", l.kind, l.bus.name(), l.rows))
 	}
-	d, place, end := b.start(l, b.path, profile)
+	d, target, end := b.start(l, b.path, profile)
 	defer end()
 	before := d.counters()
-	steady := b.published(d, l, place)
+	steady := b.published(d, l, target)
 	seconds = time.Since(d.began).Seconds()
 	cpu, peak := d.spent(), d.memory.peak()
 	var after counters
@@ -120,7 +123,7 @@ func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	b.screen.say("bridge, %s: %.2f s, %.0f rows a second, %.0f when steady, %.2f CPU-seconds, %.1f MiB, %.2f allocations a row", l.name(), seconds,
 		float64(l.rows)/seconds, steady, cpu, peak, b.report.Last(report.Bridge, l.is(), report.Allocs))
 	if b.plan.verify {
-		b.verify(l, place)
+		b.verify(l, target)
 	}
 	if reconciles {
 		reconcile = b.reconcile(d, l)
@@ -131,26 +134,26 @@ func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	return seconds, reconcile
 }
 
-// start starts the program at path on a backlog and a place of its own, with a folder for its profiles unless that is "". end ends it and
-// drops the place.
-func (b *bench) start(l load, path, profile string) (d *daemon, place string, end func()) {
+// start starts the program at path on a backlog and a target of its own, with a folder for its
+// profiles unless that is "". end ends it and drops the target.
+func (b *bench) start(l load, path, profile string) (d *daemon, target string, end func()) {
 	b.t.Helper()
-	place = newPlace(l.kind)
-	e := b.streamEnv(l.kind, l.table, l.bus.open(b.t, place))
-	maps.Copy(e, l.bus.env(place))
+	target = newTarget(l.kind)
+	e := b.streamEnv(l.kind, l.table, l.bus.open(b.t, target))
+	maps.Copy(e, l.bus.env(target))
 	if profile != "" {
 		e["BRIDGE_TEST_PROFILE"] = profile
 	}
 	d = startDaemon(b.t, path, e)
-	return d, place, func() {
+	return d, target, func() {
 		d.end()
-		l.bus.drop(b.t, place)
+		l.bus.drop(b.t, target)
 	}
 }
 
-// published waits until the place holds a message for every row, and returns how many rows a second have come since the first look that
-// found some, 0 if that one found all.
-func (b *bench) published(d *daemon, l load, place string) (steady float64) {
+// published waits until the target holds a message for every row, and returns how many rows a
+// second have come since the first look that found some, 0 if that one found all.
+func (b *bench) published(d *daemon, l load, target string) (steady float64) {
 	b.t.Helper()
 	var first int64
 	var since time.Time
@@ -158,7 +161,7 @@ func (b *bench) published(d *daemon, l load, place string) (steady float64) {
 	defer tick.Stop()
 	moved, last := time.Now(), int64(0)
 	for {
-		n := l.bus.count(b.t, place)
+		n := l.bus.count(b.t, target)
 		if first == 0 && n > 0 {
 			first, since = n, time.Now()
 		}
@@ -166,11 +169,11 @@ func (b *bench) published(d *daemon, l load, place string) (steady float64) {
 		case n == int64(l.rows):
 			return float64(n-first) / time.Since(since).Seconds()
 		case n > int64(l.rows):
-			b.t.Fatalf("%s holds %d messages of %d rows", place, n, l.rows)
+			b.t.Fatalf("%s holds %d messages of %d rows", target, n, l.rows)
 		case n > last:
 			moved, last = time.Now(), n
 		case time.Since(moved) > 2*time.Minute:
-			b.t.Fatalf("%s holds %d messages of %d rows, and no more for two minutes", place, n, l.rows)
+			b.t.Fatalf("%s holds %d messages of %d rows, and no more for two minutes", target, n, l.rows)
 		}
 		d.alive()
 		b.screen.far("bridge, "+l.name(), n, int64(l.rows))
@@ -178,12 +181,13 @@ func (b *bench) published(d *daemon, l load, place string) (steady float64) {
 	}
 }
 
-// verify compares the messages of a place with those that were encoded for the publishers: what is compared is the same.
-func (b *bench) verify(l load, place string) {
+// verify compares the messages of a target with those that were encoded for the publishers: what is
+// compared is the same.
+func (b *bench) verify(l load, target string) {
 	b.t.Helper()
 	var mu sync.Mutex
 	values := make(map[string][]byte, l.rows)
-	stop := l.bus.follow(b.t, place, func(a arrival) {
+	stop := l.bus.follow(b.t, target, func(a arrival) {
 		mu.Lock()
 		defer mu.Unlock()
 		values[fmt.Sprint(a.row)] = bytes.Clone(a.value)

@@ -9,11 +9,12 @@ import (
 	"bridge/sink"
 )
 
-// Letter is a dead letter, told once.
-type Letter struct {
-	// Letter is the newest that is there, without its excerpt.
-	sink.Letter
-	// First and Last are when the first and the last of them were made, by the clock of bridge's host; zero where they do not tell.
+// Message is a dead letter with its repeats.
+type Message struct {
+	// The newest dead letter, without its excerpt.
+	sink.DeadLetterDocument
+	// First and Last are when the first and the last of them were made, by the clock of bridge's
+	// host; zero where unknown.
 	First, Last time.Time
 	// Count is how many there are.
 	Count int
@@ -21,17 +22,18 @@ type Letter struct {
 
 // Found is what was read.
 type Found struct {
-	// Letters are in the order in which they were made first.
-	Letters []Letter
+	// Messages are in the order in which they were first made.
+	Messages []Message
 	// Others counts the messages that are no dead letters.
 	Others int
 }
 
-// identity tells letters apart.
+// identity tells dead letters apart.
 type identity struct{ stream, shard, event string }
 
-// Read reads bus to its end and returns the letters that want takes; a nil one takes all. Memory: about a KiB a letter.
-func Read(ctx context.Context, bus verify.Bus, want func(*sink.Letter) bool, progress func(done, total uint64)) (Found, error) {
+// Read reads bus to its end and returns the dead letters that want selects; a nil want selects all.
+// Each takes about 1 KiB of memory.
+func Read(ctx context.Context, bus verify.Bus, want func(*sink.DeadLetterDocument) bool, progress func(done, total uint64)) (Found, error) {
 	var found Found
 	at := make(map[identity]int)
 	err := bus.Read(ctx, func(m *verify.Message) error {
@@ -51,31 +53,31 @@ func Read(ctx context.Context, bus verify.Bus, want func(*sink.Letter) bool, pro
 		key := identity{l.Stream, l.Shard, l.EventID}
 		i, known := at[key]
 		if !known {
-			i = len(found.Letters)
+			i = len(found.Messages)
 			at[key] = i
-			found.Letters = append(found.Letters, Letter{First: made})
+			found.Messages = append(found.Messages, Message{First: made})
 		}
-		found.Letters[i].add(l, made)
+		found.Messages[i].add(l, made)
 		return nil
 	}, progress)
 	if err != nil {
 		return Found{}, err
 	}
-	slices.SortStableFunc(found.Letters, func(a, b Letter) int { return a.First.Compare(b.First) })
+	slices.SortStableFunc(found.Messages, func(a, b Message) int { return a.First.Compare(b.First) })
 	return found, nil
 }
 
-// add takes in a letter that was made at a moment.
-func (l *Letter) add(letter sink.Letter, made time.Time) {
+// add counts a dead letter that was made at the given time.
+func (l *Message) add(message sink.DeadLetterDocument, made time.Time) {
 	l.Count++
 	if !made.IsZero() && (l.First.IsZero() || made.Before(l.First)) {
 		l.First = made
 	}
 	if l.Count == 1 || !made.Before(l.Last) {
-		// What a small letter had to leave out an earlier one may tell.
-		if len(letter.Entity) == 0 {
-			letter.Entity = l.Entity
+		// An earlier one may hold what a shorter one had to leave out.
+		if len(message.Entity) == 0 {
+			message.Entity = l.Entity
 		}
-		l.Letter, l.Last = letter, made
+		l.DeadLetterDocument, l.Last = message, made
 	}
 }

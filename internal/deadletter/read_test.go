@@ -27,7 +27,7 @@ func (b *tray) Read(_ context.Context, each func(*verify.Message) error, progres
 	return nil
 }
 
-// put puts a letter on the bus that was made so many seconds after the start.
+// put puts a dead letter on the bus that was made so many seconds after the start.
 func (b *tray) put(seconds int64, row uint64, event, reason string, entity []byte) {
 	m := sink.DeadLetter(sink.Refused{Reason: reason, Entity: entity, Message: sink.Message{
 		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, l := range found.Letters {
+	for _, l := range found.Messages {
 		got = append(got, fmt.Sprintf("%s %s %d %s %q %d-%d %d times", l.EventID, l.Shard, l.RowID, l.Reason, l.Entity, l.First.Unix(), l.Last.Unix(), l.Count))
 	}
 	const want = `[a t_1 5 much too large "x" 1001-1009 2 times b t_0 6 too large "" 1002-1002 1 times c t_1 7 too large "" 1003-1003 1 times]`
@@ -57,8 +57,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("%v and %d others, want\n%s", got, found.Others, want)
 	}
 
-	found, err = deadletter.Read(t.Context(), b, func(l *sink.Letter) bool { return l.Shard == "t_0" }, func(uint64, uint64) {})
-	if err != nil || len(found.Letters) != 1 || found.Letters[0].EventID != "b" || found.Letters[0].EventTime != 5 {
+	found, err = deadletter.Read(t.Context(), b, func(l *sink.DeadLetterDocument) bool { return l.Shard == "t_0" }, func(uint64, uint64) {})
+	if err != nil || len(found.Messages) != 1 || found.Messages[0].EventID != "b" || found.Messages[0].EventTime != 5 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

@@ -1,19 +1,25 @@
-// Package demo is what surrounds the pipeline in `bridge demo`: an application that writes to an SQLite database, a subscriber that
-// shows events as they come, and a judge that compares the bus with what was written.
+// Package demo is what surrounds the engine in `bridge demo`: a shop that writes to an SQLite
+// database, a subscriber that shows events as they arrive, and a judge that compares the bus with
+// what was written.
 //
-// # The application
+// # The shop
 //
-// [Writers] fill three tables as the systems do that bridge was made for: revisions of applications with heartbeats, where a
-// change is a REPLACE that gives the row a new id or an UPDATE in place, and a delete is an UPDATE that sets a mark, with a column
-// that tells when; capabilities of test environments without such a column, whose ids come from blocks of 5,000 that several
-// containers hold, so that low ids are written long after higher ones, and whose rows are deleted for good or marked; and a log of
-// releases, which is purged. The [Record] says which states each entity had, and when.
+// [Writers] fill three tables that show every way in which bridge notices a change:
 //
-// internal/workload has writers for tests, whose tables are all alike; these ones are made to be looked at.
+//   - products: updated in place, replaced under a new id, deleted by a column; a MODIFIED column
+//     lets the second cursor find updates.
+//   - stock: no MODIFIED column; rows are replaced, updated in place and deleted for good, which a
+//     reconcile finds.
+//   - orders: a log that is only appended to and purged. A checkout draws the id of an order before
+//     it is paid, so that a slow payment commits a row late; now and then an import inserts many.
+//
+// [Record] holds which states each entity had, and when. internal/workload has writers for tests,
+// whose tables are all alike; these are made to be looked at.
 //
 // # The judge
 //
-// [Judge] reads the stream from its beginning with nats.go alone. A state is lost when it has no event although its entity has it
-// still, or had it for longer than [SeenWithin]. One that was over sooner may never have been read: bridge publishes states, not
-// statements. The last event of each entity must be its last state.
+// [Judge] reads the stream from its beginning with nats.go alone. A state is lost when it has no
+// event although its entity still has it, or had it for longer than [ReadWithin]. A state that was
+// over sooner may never have been read: bridge publishes states, not statements. The last event of
+// each entity must be its last state.
 package demo

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,12 +14,12 @@ import (
 
 // Event is one message of the stream as a consumer sees it.
 type Event struct {
-	// ID and Type are meta.id and meta.type; Origin is how the record came to be published.
+	// ID and Type are meta.id and meta.type; Origin is how bridge noticed the row.
 	ID, Type, Origin string
 	// Table and Row are where it comes from.
 	Table string
 	Row   int64
-	// Members are the scalar members of data in their order, without those of the row.
+	// Members are the scalar members of data in their order, without those of row.
 	Members []Member
 	// Stored is when the stream took the message.
 	Stored time.Time
@@ -87,39 +88,56 @@ func scalars(object []byte) ([]Member, error) {
 
 // keys are the members that identify an entity, by table.
 var keys = map[string][]string{
-	Revisions:    {"dataCenter", "revision"},
-	Capabilities: {"stpName", "capabilityKey"},
-	Releases:     {"appId", "cluster", "namespace"},
+	Products: {"sku"},
+	Stock:    {"warehouse", "sku"},
+	Orders:   {"id"},
 }
 
 // key returns the key of the entity as Kafka would carry it.
 func (e *Event) key() string {
 	var parts []string
 	for _, name := range keys[e.Table] {
-		for _, m := range e.Members {
-			if m.Name == name {
-				parts = append(parts, m.Value)
-			}
-		}
+		parts = append(parts, e.member(name))
 	}
 	return strings.Join(parts, "+")
 }
 
-// Fact returns what the event says.
-func (e *Event) Fact() Fact { return Fact{e.Table, e.Row, e.shown()} }
-
-// shown returns the state to show beside the key.
-func (e *Event) shown() string {
-	var parts []string
+// member returns the member called name, empty where there is none.
+func (e *Event) member(name string) string {
 	for _, m := range e.Members {
-		switch m.Name {
-		case "capabilityValue", "comment":
-			parts = append(parts, m.Value)
-		case "clientVersion":
-			parts = append(parts, "v"+m.Value)
-		case "reason":
-			parts = append(parts, map[string]string{"TOMBSTONE": marked, "ABSENT_IN_SNAPSHOT": gone}[m.Value])
+		if m.Name == name {
+			return m.Value
 		}
 	}
-	return strings.Join(parts, " ")
+	return ""
+}
+
+// Fact returns the content of the event.
+func (e *Event) Fact() Fact { return Fact{e.Table, e.Row, e.state()} }
+
+// state returns the state to show beside the key.
+func (e *Event) state() string {
+	switch e.member("reason") {
+	case "TOMBSTONE":
+		return deletedState
+	case "ABSENT_IN_SNAPSHOT":
+		return goneState
+	}
+	switch e.Table {
+	case Products:
+		return e.money("priceCents")
+	case Stock:
+		return e.member("quantity") + " left"
+	default:
+		return e.member("customer") + " " + e.money("totalCents")
+	}
+}
+
+// money returns a member in cents as people write an amount.
+func (e *Event) money(name string) string {
+	cents, err := strconv.ParseInt(e.member(name), 10, 64)
+	if err != nil {
+		return e.member(name)
+	}
+	return money(cents)
 }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 )
 
-// Screen prints events, one a line of at most 79 columns, and leaves out what is more than a person can read. It is safe for
-// concurrent use.
+// Screen prints events, one a line of at most 79 columns. The events of a large transaction share a
+// line, the header is repeated before it scrolls away, and the first late row is explained. It is
+// used by one goroutine.
 type Screen struct {
 	// W takes the lines.
 	W io.Writer
@@ -19,24 +19,27 @@ type Screen struct {
 	// Record knows when rows were committed.
 	Record *Record
 
-	mu sync.Mutex
-	// second is the one that lines were printed in, left out are its events without a line.
-	second       time.Time
-	printed, out int
+	// lines counts those since the header.
+	lines int
+	// folded counts the events without a line by the time of their transaction's commit.
+	folded map[time.Time]int
+	late   lateRows
 }
 
 const (
-	// linesPerSecond is what a person can follow.
-	linesPerSecond = 20
-	typeWidth      = 26
-	keyWidth       = 31
-	noticedWidth   = 4
+	// headerEvery is how many lines follow a header: a terminal of 24 lines always shows one.
+	headerEvery = 20
+	// foldFrom is how many events of one transaction share a line.
+	foldFrom    = 5
+	typeWidth   = 21
+	stateWidth  = 35
+	originWidth = 4
 )
 
-// noticed are short words for what noticed an event, by origin.
-var noticed = map[string]string{"late": "late", "modified": "edit", "reconcile": "scan"}
+// originWords are short words for what noticed an event, by origin.
+var originWords = map[string]string{"late": "late", "modified": "edit", "reconcile": "scan"}
 
-// The codes of colours and what they are for.
+// The codes of colours and their use.
 const (
 	plain   = "\x1b[0m"
 	dim     = "\x1b[2m"
@@ -49,53 +52,49 @@ const (
 
 // Show prints one event, received now. The error is that of W.
 func (s *Screen) Show(e Event, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if second := now.Truncate(time.Second); !second.Equal(s.second) {
-		if err := s.flush(); err != nil {
+	committed, together := s.Record.Committed(e.Fact())
+	text := s.line(e.Type, e.key()+"  "+e.state(), e.Origin, committed, now)
+	if together >= foldFrom {
+		if s.folded == nil {
+			s.folded = make(map[time.Time]int)
+		}
+		if s.folded[committed]++; s.folded[committed] < together {
+			s.late.add(e)
+			return nil
+		}
+		delete(s.folded, committed)
+		text = s.line(e.Type, fmt.Sprintf("%d %s in one transaction", together, e.Table), e.Origin, committed, now)
+	}
+	if why := s.late.explain(e, committed); why != "" {
+		text += "\n" + s.paint(magenta, why)
+	}
+	s.late.add(e)
+	return s.print(text)
+}
+
+// print writes a line, or one with what explains it, and the header before it where that is due.
+func (s *Screen) print(line string) error {
+	if s.lines == 0 || s.lines >= headerEvery {
+		s.lines = 0
+		header := strings.Join([]string{fit("time", len(time.TimeOnly)), fit("event", typeWidth), fit("entity and state", stateWidth+originWidth+1), "latency"}, " ")
+		if _, err := fmt.Fprintln(s.W, s.paint(dim, header)); err != nil {
 			return err
 		}
-		s.second = second
 	}
-	if s.printed >= linesPerSecond {
-		s.out++
-		return nil
-	}
-	s.printed++
-	_, err := io.WriteString(s.W, s.line(e, now)+"\n")
-	return err
-}
-
-// Flush tells of what was left out last.
-func (s *Screen) Flush() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.flush()
-}
-
-func (s *Screen) flush() error {
-	out := s.out
-	s.printed, s.out = 0, 0
-	if out == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintln(s.W, s.paint(dim, fmt.Sprintf("         … and %d more in this second", out)))
+	s.lines += 1 + strings.Count(line, "\n")
+	_, err := fmt.Fprintln(s.W, line)
 	return err
 }
 
 // line is time, type, key and state, what noticed it unless it was the tail, and latency.
-func (s *Screen) line(e Event, now time.Time) string {
+func (s *Screen) line(kind, state, origin string, committed, now time.Time) string {
 	latency := ""
-	if committed, ok := s.Record.Committed(e.Fact()); ok {
+	if !committed.IsZero() {
 		latency = Millis(max(0, now.Sub(committed)))
 	}
-	what := e.key()
-	if members := e.shown(); members != "" {
-		what += "  " + members
-	}
 	return strings.Join([]string{
-		s.paint(dim, now.Format(time.TimeOnly)), s.paint(colourOf(e.Type), fit(e.Type, typeWidth)), fit(what, keyWidth),
-		s.paint(magenta, fit(noticed[e.Origin], noticedWidth)), fmt.Sprintf("%6s", latency),
+		s.paint(dim, now.Format(time.TimeOnly)), s.paint(colourOf(kind), fit(kind, typeWidth)), fit(state, stateWidth),
+		s.paint(magenta, fit(originWords[origin], originWidth)), fmt.Sprintf("%7s", latency),
 	}, " ")
 }
 
@@ -115,7 +114,7 @@ func colourOf(kind string) string {
 	return ""
 }
 
-// fit returns text in exactly width columns. What is shown has no wide characters.
+// fit returns text in exactly width columns. The demo has no wide characters.
 func fit(text string, width int) string {
 	if n := utf8.RuneCountInString(text); n <= width {
 		return text + strings.Repeat(" ", width-n)

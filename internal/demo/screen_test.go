@@ -1,7 +1,7 @@
 package demo
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,70 +10,113 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func event(id int64) Event {
+func deleted() Event {
 	return Event{
-		Type: "StpCapabilityDeletedEvent", Origin: "late", Table: Capabilities, Row: id,
-		Members: []Member{{"id", "1"}, {"stpName", "stp-01"}, {"capabilityKey", "os.version-that-is-long"}, {"capabilityValue", "rocky-9.4"}},
+		Type: "StockDeletedEvent", Origin: "late", Table: Stock, Row: 1,
+		Members: []Member{{"id", "1"}, {"warehouse", "north"}, {"sku", "a-lamp-with-a-name-that-is-far-too-long"}, {"reason", "ABSENT_IN_SNAPSHOT"}},
 	}
+}
+
+func ordered(id int64) Event {
+	return Event{
+		Type: "OrderPublishedEvent", Origin: "tail", Table: Orders, Row: id, Stored: noon,
+		Members: []Member{{"id", strconv.FormatInt(id, 10)}, {"customer", "ada"}, {"totalCents", "1250"}},
+	}
+}
+
+// recorded returns a record of one transaction with orders.
+func recorded(t *testing.T, ids ...int64) *Record {
+	t.Helper()
+	r, c := new(Record), change{table: Orders}
+	for _, id := range ids {
+		c.states = append(c.states, order(id, "ada", 1250))
+	}
+	if err := r.commit(c, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// shown returns the lines that a screen prints for events, all received at noon.
+func shown(t *testing.T, s *Screen, events ...Event) []string {
+	t.Helper()
+	var b strings.Builder
+	s.W = &b
+	for _, e := range events {
+		if err := s.Show(e, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
 func TestScreen(t *testing.T) {
 	t.Run("fits a terminal of 80 columns", func(t *testing.T) {
+		s := &Screen{Record: recorded(t, 1)}
 		var b strings.Builder
-		r := new(Record)
-		if err := r.commit(change{table: Capabilities, states: []state{{"stp-01+os.version-that-is-long", 1, "rocky-9.4"}}}, func() error { return nil }); err != nil {
-			t.Fatal(err)
+		s.W = &b
+		for _, e := range []Event{deleted(), ordered(1)} {
+			if err := s.Show(e, time.Now().Add(9*time.Second)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		s := &Screen{W: &b, Record: r}
-		if err := s.Show(event(1), time.Now().Add(9*time.Second)); err != nil {
-			t.Fatal(err)
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(line) - 1; n > 79 || strings.Contains(line, "\x1b") {
+				t.Errorf("%d columns: %q", n, line)
+			}
 		}
-		line := strings.TrimSuffix(b.String(), "\n")
-		if n := utf8.RuneCountInString(line); n > 79 || strings.Contains(line, "\x1b") {
-			t.Errorf("%d columns: %q", n, line)
-		}
-		for _, part := range []string{"StpCapabilityDeletedEvent", "stp-01+os.version", "late", "000ms"} {
-			if !strings.Contains(line, part) {
-				t.Errorf("no %q in %q", part, line)
+		for _, part := range []string{"StockDeletedEvent", "north+a-lamp", "late", "1  ada 12.50", "000ms"} {
+			if !strings.Contains(b.String(), part) {
+				t.Errorf("no %q in %q", part, b.String())
 			}
 		}
 	})
 	t.Run("says what noticed an event, unless it was the tail", func(t *testing.T) {
 		for origin, want := range map[string]string{"tail": "     ", "late": " late ", "modified": " edit ", "reconcile": " scan "} {
-			e := event(1)
+			e := deleted()
 			e.Origin = origin
-			line := (&Screen{Record: new(Record)}).line(e, noon)
-			if !strings.Contains(line, want) || utf8.RuneCountInString(line) > 79 {
+			if line := shown(t, &Screen{Record: new(Record)}, e)[1]; !strings.Contains(line, want) {
 				t.Errorf("no %q in %q", want, line)
 			}
 		}
 	})
-	t.Run("paints where it may", func(t *testing.T) {
-		var b strings.Builder
-		s := &Screen{W: &b, Colour: true, Record: new(Record)}
-		if err := s.Show(event(1), noon); err != nil || !strings.Contains(b.String(), red+"StpCapabilityDeletedEvent") {
-			t.Errorf("%q, %v", b.String(), err)
+	t.Run("paints on a terminal", func(t *testing.T) {
+		if lines := shown(t, &Screen{Colour: true, Record: new(Record)}, deleted()); !strings.Contains(lines[1], red+"StockDeletedEvent") {
+			t.Errorf("%q", lines)
 		}
 	})
-	t.Run("leaves out what nobody can read, and says how much", func(t *testing.T) {
-		var b strings.Builder
-		s := &Screen{W: &b, Record: new(Record)}
-		for i := range 50 {
-			if err := s.Show(event(int64(i)), noon); err != nil {
-				t.Fatal(err)
+	t.Run("repeats the header before it scrolls away", func(t *testing.T) {
+		var events []Event
+		for id := range int64(headerEvery + 1) {
+			events = append(events, ordered(id))
+		}
+		lines := shown(t, &Screen{Record: new(Record)}, events...)
+		for i, line := range lines {
+			if got, want := strings.HasPrefix(line, "time"), i%(headerEvery+1) == 0; got != want {
+				t.Errorf("line %d: %q", i, line)
 			}
 		}
-		for range 2 {
-			if err := s.Show(event(99), noon.Add(time.Second)); err != nil {
-				t.Fatal(err)
-			}
+		if want := headerEvery + 3; len(lines) != want {
+			t.Errorf("%d lines, want %d", len(lines), want)
 		}
-		if err := s.Flush(); err != nil {
+	})
+	t.Run("prints one line for a large transaction, when all of it has arrived", func(t *testing.T) {
+		s := &Screen{Record: recorded(t, 1, 2, 3, 4, 5)}
+		lines := shown(t, s, ordered(1), ordered(2), ordered(9), ordered(3), ordered(4), ordered(5))
+		if len(lines) != 3 || !strings.Contains(lines[1], " 9  ada") || !strings.Contains(lines[2], "5 orders in one transaction") {
+			t.Errorf("%s", strings.Join(lines, "\n"))
+		}
+	})
+	t.Run("explains the first late row", func(t *testing.T) {
+		s := &Screen{Record: new(Record)}
+		if err := s.Record.commit(change{table: Orders, states: []state{order(8, "ada", 1250)}}, func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-		if want := linesPerSecond + 1 + 2; len(lines) != want || !strings.Contains(lines[linesPerSecond], fmt.Sprintf("and %d more", 50-linesPerSecond)) {
-			t.Errorf("%d lines, want %d:\n%s", len(lines), want, b.String())
+		late := ordered(8)
+		late.Origin = "late"
+		lines := shown(t, s, ordered(9), late)
+		if len(lines) != 5 || !strings.Contains(lines[3], "id 8 was committed") || !strings.Contains(lines[4], "`id > 9` never sees it") {
+			t.Errorf("%s", strings.Join(lines, "\n"))
 		}
 	})
 }
@@ -86,10 +129,10 @@ func TestWritersWriteWhatTheyRecord(t *testing.T) {
 	defer db.Close()
 	r := new(Record)
 	w := NewWriters(db, r)
-	revisions, releases := newRevisions(w), &releases{w}
-	for i := range 200 {
+	products, stock, orders := &products{Writers: w}, &stock{w}, &orders{w}
+	for range 200 {
 		for _, write := range []error{
-			revisions.write(t.Context()), releases.write(t.Context()), newContainer(w, i%containers).write(t.Context()),
+			products.write(t.Context()), stock.write(t.Context()), orders.write(t.Context()),
 		} {
 			if write != nil {
 				t.Fatal(write)
@@ -106,14 +149,14 @@ func TestWritersWriteWhatTheyRecord(t *testing.T) {
 	}
 	kept, seen := 0, map[string]bool{}
 	for _, v := range r.last {
-		if v.ended.IsZero() && v.state != gone {
+		if v.ended.IsZero() && v.state != goneState {
 			kept++
 		}
 		for ; v != nil; v = v.before {
 			seen[v.state] = true
 		}
 	}
-	if states, quiet := r.Counts(); kept != there || quiet == 0 || states <= kept || !seen[gone] || !seen[marked] {
-		t.Errorf("%d states recorded, %d of them kept, %d without news; the tables hold %d", states, kept, quiet, there)
+	if states, silent := r.Counts(); kept != there || silent == 0 || states <= kept || !seen[goneState] || !seen[deletedState] {
+		t.Errorf("%d states recorded, %d of them kept, %d without news; the tables hold %d", states, kept, silent, there)
 	}
 }

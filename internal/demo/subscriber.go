@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Subscriber reads the stream of a NATS server like any program that knows the events' format and nothing else.
+// Subscriber reads the stream of a NATS server like any program that knows the events' format and
+// nothing else.
 type Subscriber struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -37,8 +38,8 @@ func Subscribe(url, stream string) (*Subscriber, error) {
 // Close ends the connection.
 func (s *Subscriber) Close() { s.nc.Close() }
 
-// Follow calls each for every event from the beginning of the stream on, until ctx ends, and returns nil then. It waits for the
-// stream to be created.
+// Follow calls each for every event from the beginning of the stream on, until ctx ends, and
+// returns nil then. It waits for the stream to be created.
 func (s *Subscriber) Follow(ctx context.Context, each func(Event) error) error {
 	created, err := s.wait(ctx)
 	if err != nil || !created {

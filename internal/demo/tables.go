@@ -6,58 +6,49 @@ import (
 	"fmt"
 	"net/url"
 
-	_ "modernc.org/sqlite" // the application's driver
+	_ "modernc.org/sqlite" // the shop's driver
 )
 
-// The tables, and the streams that tail them, which have the same names.
+// The tables. The streams that tail them have the same names.
 const (
-	Revisions    = "app_revision"
-	Capabilities = "stp_capability"
-	Releases     = "release_message"
+	Products = "products"
+	Stock    = "stock"
+	Orders   = "orders"
 )
 
-// Tables are all tables of the application.
-var Tables = []string{Revisions, Capabilities, Releases}
-
-// Block is how many ids a container fetches at once.
-const Block = 5000
+// Tables are all tables of the shop that bridge reads.
+var Tables = []string{Products, Stock, Orders}
 
 const schema = `
-CREATE TABLE app_revision (
+CREATE TABLE products (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
-	data_center TEXT NOT NULL,
-	revision TEXT NOT NULL,
-	app_name TEXT NOT NULL,
-	client_version TEXT NOT NULL,
-	base_params JSON NOT NULL,
+	sku TEXT NOT NULL UNIQUE,
+	name TEXT NOT NULL,
+	price_cents INTEGER NOT NULL,
 	deleted BOOLEAN NOT NULL DEFAULT 0,
-	gmt_create DATETIME NOT NULL,
-	gmt_modified DATETIME NOT NULL,
-	UNIQUE (data_center, revision)
+	created DATETIME NOT NULL,
+	modified DATETIME NOT NULL
 );
-CREATE INDEX app_revision_modified ON app_revision (gmt_modified);
-CREATE TABLE stp_capability (
+CREATE INDEX products_modified ON products (modified);
+CREATE TABLE stock (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
-	stp_name TEXT NOT NULL,
-	capability_key TEXT NOT NULL,
-	capability_value TEXT NOT NULL,
-	deleted BOOLEAN NOT NULL DEFAULT 0,
-	gmt_create DATETIME NOT NULL,
-	UNIQUE (stp_name, capability_key)
+	warehouse TEXT NOT NULL,
+	sku TEXT NOT NULL,
+	quantity INTEGER NOT NULL,
+	created DATETIME NOT NULL,
+	UNIQUE (warehouse, sku)
 );
-CREATE TABLE release_message (
+CREATE TABLE orders (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
-	app_id TEXT NOT NULL,
-	cluster TEXT NOT NULL,
-	namespace TEXT NOT NULL,
-	comment TEXT NOT NULL,
-	gmt_create DATETIME NOT NULL
+	customer TEXT NOT NULL,
+	total_cents INTEGER NOT NULL,
+	created DATETIME NOT NULL
 );
-CREATE TABLE id_segments (name TEXT PRIMARY KEY, num INTEGER NOT NULL);
-INSERT INTO id_segments VALUES ('stp_capability', 0);`
+CREATE TABLE order_ids (next INTEGER NOT NULL);
+INSERT INTO order_ids VALUES (1);`
 
-// OpenDatabase makes the application's database in the file at path, in WAL mode, and returns a pool whose transactions
-// take the write lock at once and wait for it.
+// OpenDatabase makes the shop's database in the file at path, in WAL mode, and returns a pool whose
+// transactions take the write lock at once and wait for it.
 func OpenDatabase(ctx context.Context, path string) (*sql.DB, error) {
 	u := url.URL{Scheme: "file", Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)"}
 	db, err := sql.Open("sqlite", u.String())
@@ -67,9 +58,9 @@ func OpenDatabase(ctx context.Context, path string) (*sql.DB, error) {
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
 	if _, err := db.ExecContext(ctx, schema); err != nil {
-		// The first error is the one to tell.
+		// The first error is the one to report.
 		_ = db.Close()
-		return nil, fmt.Errorf("make the tables in %s: %w", path, err)
+		return nil, fmt.Errorf("create the tables in %s: %w", path, err)
 	}
 	return db, nil
 }

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Writers are the application.
+// Writers are the shop.
 type Writers struct {
 	db     *sql.DB
 	record *Record
@@ -20,24 +19,20 @@ type Writers struct {
 // NewWriters returns writers to the tables of db, which enter into record what they commit.
 func NewWriters(db *sql.DB, record *Record) *Writers { return &Writers{db, record} }
 
-// containers is how many processes of the application hold a block of ids each.
-const containers = 3
-
-// Run writes until ctx ends and returns nil then; what is open is finished first. An error of the database ends it.
+// Run writes until ctx ends and returns nil then; open transactions are finished first. An error of
+// the database ends it.
 func (w *Writers) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	loop := func(pause time.Duration, write func(context.Context) error) {
 		group.Go(func() error { return repeat(ctx, pause, write) })
 	}
-	revisions, releases := newRevisions(w), &releases{Writers: w}
-	loop(400*time.Millisecond, revisions.write)
-	loop(700*time.Millisecond, releases.write)
-	loop(6*time.Second, releases.burst)
-	loop(3*time.Second, releases.purge)
-	for i := range containers {
-		// A fast container is ahead of a slow one in ids.
-		loop(time.Duration(containers-i)*400*time.Millisecond, newContainer(w, i).write)
-	}
+	products, stock, orders := &products{Writers: w}, &stock{w}, &orders{w}
+	loop(500*time.Millisecond, products.write)
+	loop(400*time.Millisecond, stock.write)
+	loop(700*time.Millisecond, orders.write)
+	loop(6*time.Second, orders.batch)
+	loop(3*time.Second, orders.purge)
+	loop(time.Second, orders.slow(ctx.Done()))
 	return group.Wait()
 }
 
@@ -51,7 +46,7 @@ func repeat(ctx context.Context, pause time.Duration, write func(context.Context
 			return nil
 		case <-timer.C:
 		}
-		// A transaction is short and not broken off: the record must know what became of it.
+		// A transaction is short and not cancelled: the record must know its outcome.
 		if err := write(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
@@ -59,7 +54,7 @@ func repeat(ctx context.Context, pause time.Duration, write func(context.Context
 	}
 }
 
-// transact runs do in a transaction, which it commits with what do says that it changed.
+// transact runs do in a transaction and commits it with the changes that do records in c.
 func (w *Writers) transact(ctx context.Context, table string, do func(tx *sql.Tx, c *change) error) error {
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -67,7 +62,7 @@ func (w *Writers) transact(ctx context.Context, table string, do func(tx *sql.Tx
 	}
 	c := change{table: table}
 	if err := do(tx, &c); err != nil {
-		// The transaction is lost whatever the rollback says.
+		// The transaction is lost whatever the rollback returns.
 		_ = tx.Rollback()
 		return fmt.Errorf("write to %s: %w", table, err)
 	}
@@ -86,14 +81,7 @@ func put(ctx context.Context, tx *sql.Tx, statement string, args ...any) (int64,
 	return result.LastInsertId()
 }
 
-// current reads the id of an entity's row and whether it is marked as deleted; known is false where there is none.
-func current(ctx context.Context, tx *sql.Tx, query string, args ...any) (id int64, deleted, known bool, err error) {
-	err = tx.QueryRowContext(ctx, query, args...).Scan(&id, &deleted)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, false, false, nil
-	}
-	return id, deleted, err == nil, err
-}
+// now is the time of a row as the shop writes it.
+func now() string { return timestamp(time.Now()) }
 
-// clock is the time of a row as the application writes it.
-func clock() string { return time.Now().UTC().Format("2006-01-02 15:04:05.000000") }
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }

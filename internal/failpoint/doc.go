@@ -1,26 +1,21 @@
-// Package failpoint has places in the program where tests end it, delay it, or let it fail.
+// Package failpoint lets tests kill, delay and break the program at points of its code.
 //
-// In a normal build there is nothing of it: [At], [Pass] and [Shift] are empty and inlined away, which a test of
-// internal/acceptance holds against the binary. The build tag bridge_failpoints selects a build in which they look up the
-// environment variable BRIDGE_TEST_FAILPOINTS ([Variable]).
+// Only a build with the tag bridge_failpoints has failpoints. In a normal build [At], [Pass],
+// [Shift] and [Mutant] are empty and inlined away, which a test of internal/acceptance verifies
+// on the binary.
 //
 // # The list
 //
-// The variable holds a list, or "file:" and the absolute path of a file that holds one. The file is looked at whenever a point is
-// passed, at most every 50 ms, so that a test can switch points on and off while the program runs; replace it by renaming
-// another one over it. A changed list begins anew with all its counts. The entries are parted by semicolons or line ends:
+// The environment variable BRIDGE_TEST_FAILPOINTS ([Variable]) names a file with a JSON list of
+// [Action]. The program reads it again at most every 50 ms while it passes points, so that a test
+// switches actions on and off: replace the file by renaming another one over it. A new list starts
+// its counts from zero. An invalid list ends the process with status 2 and a message that names the
+// variable, at the start and later.
 //
-//	BeforePublish=kill@0.02; StoreSync=error(input/output error)*3
-//	OwnerTurn=hang
-//	DatabaseClock=shift(-5s)
+// # Mutants
 //
-// An entry is a [Point], an action, and optionally a probability (@0.02) and how often it acts at most (*3), in this order:
-//
-//	kill         SIGKILL to the process itself
-//	error(text)  the point fails with this text; only where that is natural, see the points
-//	sleep(2s)    the point takes this long
-//	hang         the point takes until the list changes
-//	shift(-5s)   the clock of the point is wrong by this much; DatabaseClock alone
-//
-// A list that cannot be read ends the process with status 2 and a message that names the variable, at the start and later.
+// The environment variable BRIDGE_TEST_MUTANT ([MutantVariable]) switches on one deliberate defect
+// at the start; the program is then a mutant. Each defect is a condition in the code, [Mutant],
+// which is a constant false in a normal build. What takes more than a line there is a function
+// whose name begins with "mutant", in a file mutants.go.
 package failpoint

@@ -5,20 +5,21 @@ package failpoint
 import (
 	"fmt"
 	"os"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// Enabled says that this is a build with failpoints.
-const Enabled = true
-
-// listed is opened before main, so that a bad list ends the process at its start.
-var listed = func() *set {
-	s := &set{die: die, refuse: refuse}
-	if err := s.open(os.Getenv(Variable)); err != nil {
-		refuse(err)
+// listed is loaded before main, so that an invalid list ends the process at its start.
+var listed = func() *list {
+	l := &list{path: os.Getenv(Variable), kill: kill, refuse: func(err error) { refuse(Variable, err) }}
+	if l.path != "" {
+		if err := l.load(); err != nil {
+			l.refuse(err)
+		}
 	}
-	return s
+	return l
 }()
 
 // At passes a point and returns the error that the list has for it.
@@ -28,21 +29,45 @@ func At(point Point) error {
 }
 
 // Pass passes a point that cannot fail.
-func Pass(point Point) { _, _ = listed.pass(point) }
+func Pass(point Point) {
+	if err := At(point); err != nil {
+		listed.refuse(fmt.Errorf("%s cannot fail", point))
+	}
+}
 
-// Shift passes a point that is a clock and returns by how much it is to be wrong.
+// Shift passes a point that is a clock and returns by how much it is wrong.
 func Shift(point Point) time.Duration {
 	by, _ := listed.pass(point)
 	return by
 }
 
-// die ends the process as kill -9 does.
-func die() {
+// defect is the one of this process, "" for none.
+var defect = func() Defect {
+	d := Defect(os.Getenv(MutantVariable))
+	if d != "" && !slices.Contains(Defects, d) {
+		refuse(MutantVariable, fmt.Errorf("unknown defect %q", d))
+	}
+	return d
+}()
+
+// passes counts the events that may have a defect.
+var passes atomic.Uint64
+
+// Mutant reports whether the program is to behave here as its defect says.
+func Mutant(d Defect) bool {
+	if d != defect {
+		return false
+	}
+	return d != DropOne && d != AlterOne || passes.Add(1)%1000 == 500
+}
+
+// kill ends the process as kill -9 does.
+func kill() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-func refuse(err error) {
-	fmt.Fprintf(os.Stderr, "%s: %v\n", Variable, err)
+func refuse(variable string, err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", variable, err)
 	os.Exit(2)
 }

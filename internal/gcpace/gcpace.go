@@ -11,17 +11,19 @@ import (
 const (
 	// interval is the time from one look at the process's CPU time to the next.
 	interval = 5 * time.Second
-	// busy and quiet are the values of GOGC: busy is Go's default, with less than quiet the cost grows faster than the memory falls.
+	// busy and quiet are the values of GOGC: busy is Go's default, with less than quiet the cost
+	// grows faster than the memory falls.
 	busy, quiet = 100, 50
-	// much and little are shares of one core. A process that uses little spends no more than some hundredths of a core on the collector
-	// with either value.
+	// much and little are shares of one core. A process that uses little spends no more than some
+	// hundredths of a core on the collector with either value.
 	much, little = 0.5, 0.25
-	// weight is what one look counts for in the mean, so that to catch up for ten seconds makes no busy process, on however many cores.
+	// weight is what one look counts for in the mean, so that to catch up for ten seconds makes no
+	// busy process, on however many cores.
 	weight = 0.25
 )
 
-// Run sets the collector's percent until ctx ends, and then gives it back its first value. Where the environment sets GOGC or
-// GOMEMLIMIT, a person has decided, and Run does nothing.
+// Run sets the collector's percent until ctx ends, and then gives it back its first value. Where
+// the environment sets GOGC or GOMEMLIMIT, a person has decided, and Run does nothing.
 func Run(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -38,7 +40,7 @@ func Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		total, now := spent(), time.Now()
-		if before := p.percent; p.look((total-used)/now.Sub(at).Seconds()) != before {
+		if before := p.percent; p.update((total-used)/now.Sub(at).Seconds()) != before {
 			debug.SetGCPercent(p.percent)
 		}
 		used, at = total, now
@@ -52,8 +54,8 @@ type pace struct {
 	share float64
 }
 
-// look takes a share in and returns the percent that follows.
-func (p *pace) look(share float64) int {
+// update adds a share to the mean and returns the percent that follows.
+func (p *pace) update(share float64) int {
 	p.share += weight * (min(share, 1) - p.share)
 	switch {
 	case p.share > much:
@@ -64,7 +66,8 @@ func (p *pace) look(share float64) int {
 	return p.percent
 }
 
-// spent returns the CPU-seconds that the process has used. It does not fail on Unix: its arguments are good.
+// spent returns the CPU-seconds that the process has used. It does not fail on Unix: its arguments
+// are good.
 func spent() float64 {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)

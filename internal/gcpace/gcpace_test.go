@@ -26,7 +26,7 @@ func TestLook(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := pace{c.percent, c.mean}
-			if got := p.look(c.share); got != c.want {
+			if got := p.update(c.share); got != c.want {
 				t.Errorf("a look at %g after a mean of %g makes %d of %d, want %d", c.share, c.mean, got, c.percent, c.want)
 			}
 		})
@@ -34,9 +34,9 @@ func TestLook(t *testing.T) {
 }
 
 func TestSpentGrowsWithWork(t *testing.T) {
-	before, patience := spent(), time.Now().Add(time.Minute)
+	before, deadline := spent(), time.Now().Add(time.Minute)
 	for spent() <= before {
-		if time.Now().After(patience) {
+		if time.Now().After(deadline) {
 			t.Fatalf("%g CPU-seconds a minute long", before)
 		}
 	}
@@ -62,12 +62,12 @@ func TestRun(t *testing.T) {
 		t.Setenv("GOMEMLIMIT", "")
 		before := percent()
 		stop := start(t)
-		tick, patience := time.NewTicker(50*time.Millisecond), time.After(time.Minute)
+		tick, deadline := time.NewTicker(50*time.Millisecond), time.After(time.Minute)
 		defer tick.Stop()
 		for percent() >= before {
 			select {
 			case <-tick.C:
-			case <-patience:
+			case <-deadline:
 				t.Fatalf("the percent is %d", percent())
 			}
 		}

@@ -7,6 +7,9 @@ type Code string
 const (
 	SourceUnreachable Code = "source-unreachable"
 	SourceLogin       Code = "source-login"
+	// SourceTLS: the server and the URL of the source disagree on TLS, or the certificate is not
+	// trusted.
+	SourceTLS Code = "source-tls"
 	// Stride: several counters interleave, or auto_increment_increment is not 1.
 	Stride Code = "stride"
 	// Blocks: the servers of a cluster hold blocks of ids.
@@ -15,8 +18,11 @@ const (
 	Replica Code = "replica"
 	// Proxied: what answers stands before the database.
 	Proxied Code = "proxy"
-	// LockWait: statements may wait so long for a lock that vacant ids stay hot for longer than a minute.
+	// LockWait: statements may wait so long for a lock that vacant ids stay hot for longer than a
+	// minute.
 	LockWait Code = "lock-wait"
+	// Flush: a crash of the server may lose rows that were committed.
+	Flush Code = "log-flush"
 	// Clock: the clocks of the database and of this host differ.
 	Clock Code = "clock"
 )
@@ -31,6 +37,8 @@ const (
 	IDNull       Code = "id-null"
 	IDNotUnique  Code = "id-not-unique"
 	IDNotPrimary Code = "id-not-primary"
+	// IDUnproved: nothing but AUTO_INCREMENT keeps ids unique.
+	IDUnproved Code = "id-unproved"
 	// IDIssuer: the database does not hand out the ids.
 	IDIssuer Code = "id-issuer"
 	// IDNegative: rows with ids below 1 are not read.
@@ -42,7 +50,9 @@ const (
 	TimeType        Code = "time-type"
 	SecondPrecision Code = "second-precision"
 	TimeZone        Code = "time-zone"
-	KeyNotUnique    Code = "key-not-unique"
+	// TimeOffset: the times of rows are hours off, as those of sessions in another zone.
+	TimeOffset   Code = "time-offset"
+	KeyNotUnique Code = "key-not-unique"
 	// KeyType: a column of KEY is an approximate number.
 	KeyType Code = "key-type"
 	// KeyIndex: the index that proves that KEY is unique cannot be read by.
@@ -53,7 +63,13 @@ const (
 	IDsReused Code = "ids-reused"
 	// PositionAhead: the position is above every id of a table that does not tell its next id.
 	PositionAhead Code = "position-ahead"
+	// StrayID: the position is far above every id of the table, as a row inserted by mistake leaves
+	// it.
+	StrayID Code = "stray-id"
 )
+
+// StrayAbove is how many ids the position must be above the highest of the table for a stray id.
+const StrayAbove = 1 << 20
 
 // The sink.
 const (
@@ -85,6 +101,10 @@ const (
 	CheckpointLocked      Code = "checkpoint-locked"
 	// CheckpointOther: it holds streams or shards that are not configured.
 	CheckpointOther Code = "checkpoint-other"
+	// CheckpointMeaning: the state of a table was made with another configuration.
+	CheckpointMeaning Code = "checkpoint-meaning"
+	// HTTPAddress: the address of the HTTP server cannot be listened on.
+	HTTPAddress Code = "http-address"
 	// Setting is a remark about a variable.
 	Setting Code = "setting"
 )

@@ -3,6 +3,8 @@ package inspect
 import (
 	"fmt"
 	"strings"
+
+	"bridge/internal/option"
 )
 
 // Severity says how bad a finding is.
@@ -10,13 +12,13 @@ type Severity uint8
 
 // The severities, from none to worst.
 const (
-	// OK says that something was looked at and found well.
+	// OK says that a check found nothing wrong.
 	OK Severity = iota
-	// Note is worth knowing and needs nothing to be done.
+	// Note is worth knowing; it needs no action.
 	Note
-	// Warning costs something: a guarantee that comes later than it could, or a danger that depends on how the table is used.
+	// Warning weakens a guarantee, or is a risk that depends on how the table is used.
 	Warning
-	// Unsafe keeps bridge from working, or loses or confuses events, until it is mended.
+	// Unsafe keeps bridge from working, or loses or confuses events, until it is resolved.
 	Unsafe
 )
 
@@ -27,20 +29,39 @@ func (s Severity) String() string { return severityNames[s] }
 // MarshalText implements encoding.TextMarshaler.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Finding is one thing that was found.
+// Finding is one result of an inspection.
 type Finding struct {
 	Severity Severity
 	// Code names the kind of finding, for programs and for docs/operations.md.
 	Code Code
-	// Subject is what was looked at: a table, a topic, a file.
+	// Subject is the object that was inspected: a table, a topic, a file.
 	Subject string
-	// What says what is the case, without naming the subject.
+	// What describes the state of the subject, without naming it.
 	What string
-	// Do says what to do about it.
+	// Do is the remedy.
 	Do string
-	// Statement is what to type: SQL, or a command for a shell. It is empty where none can be given, and several stand
-	// one a line. Nobody but a person types it.
+	// Statement is SQL or a shell command for a person to type, several on a line each. It is empty
+	// where there is none.
 	Statement string
+
+	// says and args are what Do was made of.
+	says string
+	args []any
+}
+
+// Blocks reports whether bridge, or the stream, cannot run until the finding is resolved. A running
+// bridge reports those itself.
+func (f Finding) Blocks() bool {
+	// The others are refused or waited for.
+	return f.Severity == Unsafe && f.Code != NotInspected && f.Code != IDOrder
+}
+
+// Label names the severity for people: what blocks bridge is told from what runs and is unsafe.
+func (f Finding) Label() string {
+	if f.Blocks() {
+		return "blocks"
+	}
+	return f.Severity.String()
 }
 
 // String returns the finding in one line.
@@ -69,10 +90,28 @@ func (r *Report) Add(severity Severity, code Code, subject, what string) *Findin
 	return &r.Findings[len(r.Findings)-1]
 }
 
-// Says sets what to do about f and returns f.
+// Says sets what to do about f and returns f. An [option.Name] among args stands for a setting.
 func (f *Finding) Says(format string, args ...any) *Finding {
-	f.Do = fmt.Sprintf(format, args...)
+	f.says, f.args = format, args
+	f.Do = option.Sprintf(option.Short, format, args...)
 	return f
+}
+
+// Named returns f with the settings in Do as naming has them.
+func (f Finding) Named(naming option.Naming) Finding {
+	if f.says != "" {
+		f.Do = option.Sprintf(naming, f.says, f.args...)
+	}
+	return f
+}
+
+// Named returns findings with the settings in Do as naming has them.
+func Named(findings []Finding, naming option.Naming) []Finding {
+	var named []Finding
+	for _, f := range findings {
+		named = append(named, f.Named(naming))
+	}
+	return named
 }
 
 // Types sets what to type and returns f.
@@ -88,4 +127,10 @@ func Worst(findings []Finding) Severity {
 		worst = max(worst, f.Severity)
 	}
 	return worst
+}
+
+// Panicked returns the finding that a look at subject panicked with err. The stack is for the log.
+func Panicked(subject string, err error) Finding {
+	return Finding{Severity: Unsafe, Code: NotInspected, Subject: subject, What: "could not be looked at: " + err.Error(),
+		Do: "report it with the stack; other streams are not concerned"}
 }

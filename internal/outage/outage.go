@@ -13,72 +13,82 @@ import (
 
 const (
 	repeatEvery = time.Minute
-	// restFor is how long nothing must be wrong until what comes then is another fault.
+	// restFor is how long a group must work before its next failure counts as a new outage.
 	restFor = 10 * time.Second
+	// startFor is how long a process starts: an outage that begins then may come from the
+	// configuration.
+	startFor = time.Minute
 )
 
-// Log keeps the faults that last. Places that share what stands before their first '/', such as the partitions of a topic, are
-// one group: the log tells of the first fault of a group and of the end of its last. A fault that comes back within 10 s of its end is
-// the same one, which has a line when it ended first and one when it has ended for good. It is safe for concurrent use.
+// Log keeps the current outages and logs when they begin and end. Dependencies with the same name
+// before the first '/', such as the partitions of a topic, are one group: the log has a line for
+// the first outage of a group and one for the end of its last. An outage that returns within 10 s
+// of its end is the same one; it has a line when it first ends and one when it has ended for good.
+// A Log is safe for concurrent use.
 type Log struct {
 	logger *slog.Logger
+	made   time.Time
 
 	mu     sync.Mutex
 	groups map[string]*group
 }
 
-// group is what is wrong with places of one name.
+// group holds the outages of dependencies with the same name.
 type group struct {
-	faults map[string]Fault
+	faults map[string]Outage
 	since  time.Time
 	logged time.Time
 	count  int
-	// times is how often it has ended, ended when it last did.
+	// times counts how often it has ended; ended is when it last did.
 	times int
 	ended time.Time
-	// resting ends the group where nothing is wrong any more; nil while something is.
+	// resting removes the group once it has worked for restFor; nil during an outage.
 	resting *time.Timer
 }
 
 // New returns a Log that writes to logger.
 func New(logger *slog.Logger) *Log {
-	return &Log{logger: logger, groups: make(map[string]*group)}
+	return &Log{logger: logger, made: time.Now(), groups: make(map[string]*group)}
 }
 
-func groupOf(place string) string {
-	name, _, _ := strings.Cut(place, "/")
+func groupOf(dependency string) string {
+	name, _, _ := strings.Cut(dependency, "/")
 	return name
 }
 
-// Fail notes that what is tried at place failed once more. It writes a line when a fault begins and at most one a minute
-// while it lasts.
-func (l *Log) Fail(place string, err error) {
+// Fail records one more failure of a dependency. It logs a line when an outage begins and at most
+// one a minute while it lasts.
+func (l *Log) Fail(dependency string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	g := l.begin(place, now, err)
-	f, lasts := g.faults[place]
+	g := l.begin(dependency, now, err)
+	f, lasts := g.faults[dependency]
 	if !lasts {
-		f = Fault{Place: place, Since: now}
+		f = Outage{Dependency: dependency, Since: now}
 	}
 	f.Err = err
-	g.faults[place] = f
+	g.faults[dependency] = f
 	g.count++
 	if now.Sub(g.logged) >= repeatEvery {
 		g.logged = now
-		l.logger.Warn("fault lasts", "place", place, "error", err, "for", now.Sub(g.since).Round(time.Second),
-			"failures", g.count, "places", len(g.faults), "times", g.times+1)
+		l.logger.Warn("outage lasts", "dependency", dependency, "error", err, "for", now.Sub(g.since).Round(time.Second),
+			"failures", g.count, "dependencies", len(g.faults), "times", g.times+1)
 	}
 }
 
-// begin returns the group of place, with a line when it is new.
-func (l *Log) begin(place string, now time.Time, err error) *group {
-	g := l.groups[groupOf(place)]
+// begin returns the group of a dependency and logs a line when it is new.
+func (l *Log) begin(dependency string, now time.Time, err error) *group {
+	g := l.groups[groupOf(dependency)]
 	switch {
 	case g == nil:
-		g = &group{faults: make(map[string]Fault), since: now, logged: now}
-		l.groups[groupOf(place)] = g
-		l.logger.Warn("fault begins, trying again until it ends", "place", place, "error", err)
+		g = &group{faults: make(map[string]Outage), since: now, logged: now}
+		l.groups[groupOf(dependency)] = g
+		args := []any{"dependency", dependency, "error", err}
+		if now.Sub(l.made) < startFor {
+			args = append(args, "remedy", "if it does not end soon, bridge check says what to do")
+		}
+		l.logger.Warn("outage begins, retrying until it ends", args...)
 	case g.resting != nil:
 		g.resting.Stop()
 		g.resting = nil
@@ -86,16 +96,16 @@ func (l *Log) begin(place string, now time.Time, err error) *group {
 	return g
 }
 
-// OK notes that what is tried at place works. It writes a line when that ends the last fault of its group, later when that comes and goes.
-func (l *Log) OK(place string) {
+// OK records that a dependency works. It logs a line when that ends the last outage of its group.
+func (l *Log) OK(dependency string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name := groupOf(place)
+	name := groupOf(dependency)
 	g := l.groups[name]
 	if g == nil || g.resting != nil {
 		return
 	}
-	delete(g.faults, place)
+	delete(g.faults, dependency)
 	if len(g.faults) > 0 {
 		return
 	}
@@ -108,10 +118,10 @@ func (l *Log) OK(place string) {
 }
 
 func (l *Log) end(name string, g *group) {
-	l.logger.Info("fault ended", "place", name, "after", g.ended.Sub(g.since).Round(time.Millisecond), "failures", g.count, "times", g.times)
+	l.logger.Info("outage ended", "dependency", name, "after", g.ended.Sub(g.since).Round(time.Millisecond), "failures", g.count, "times", g.times)
 }
 
-// rested ends a group that nothing is wrong with any more.
+// rested removes a group that has worked for restFor.
 func (l *Log) rested(name string, g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,35 +134,36 @@ func (l *Log) rested(name string, g *group) {
 	delete(l.groups, name)
 }
 
-// Forget drops what is wrong with place without a line: nobody tries any more, whether it works is not known.
-func (l *Log) Forget(place string) {
+// Forget drops the outage of a dependency without a line: nobody retries it, so whether it works is
+// unknown.
+func (l *Log) Forget(dependency string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g := l.groups[groupOf(place)]
+	g := l.groups[groupOf(dependency)]
 	if g == nil || g.resting != nil {
 		return
 	}
-	delete(g.faults, place)
+	delete(g.faults, dependency)
 	if len(g.faults) == 0 {
-		delete(l.groups, groupOf(place))
+		delete(l.groups, groupOf(dependency))
 	}
 }
 
-// Faults returns the faults that last now, in the order of their places.
-func (l *Log) Faults() []Fault {
+// Outages returns the current outages, ordered by dependency.
+func (l *Log) Outages() []Outage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var faults []Fault
+	var faults []Outage
 	for _, g := range l.groups {
 		faults = slices.AppendSeq(faults, maps.Values(g.faults))
 	}
-	slices.SortFunc(faults, func(a, b Fault) int { return cmp.Compare(a.Place, b.Place) })
+	slices.SortFunc(faults, func(a, b Outage) int { return cmp.Compare(a.Dependency, b.Dependency) })
 	return faults
 }
 
-// Err joins the faults that last now; nil when there is none.
+// Err joins the current outages; nil when there is none.
 func (l *Log) Err() error {
-	faults := l.Faults()
+	faults := l.Outages()
 	errs := make([]error, len(faults))
 	for i, f := range faults {
 		errs[i] = f
@@ -160,15 +171,15 @@ func (l *Log) Err() error {
 	return errors.Join(errs...)
 }
 
-// Fault is a fault that lasts.
-type Fault struct {
-	// Place is where it is.
-	Place string
+// Outage is a dependency that is away.
+type Outage struct {
+	// Dependency names what is away, such as "nats" or "orders/3".
+	Dependency string
 	// Err is what happened last.
 	Err error
 	// Since is when it began.
 	Since time.Time
 }
 
-func (f Fault) Error() string { return f.Place + ": " + f.Err.Error() }
-func (f Fault) Unwrap() error { return f.Err }
+func (f Outage) Error() string { return f.Dependency + ": " + f.Err.Error() }
+func (f Outage) Unwrap() error { return f.Err }

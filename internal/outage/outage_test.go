@@ -32,10 +32,25 @@ func TestLog(t *testing.T) {
 			if got := strings.Count(out.String(), "\n"); got != 4 {
 				t.Errorf("%d lines after its end, want 4:\n%s", got, out)
 			}
-			for _, want := range []string{"fault begins", "fault lasts", "fault ended", "after=2m30s", "failures=1500", "connection refused"} {
+			for _, want := range []string{"outage begins", "outage lasts", "outage ended", "after=2m30s", "failures=1500", "connection refused"} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, out)
 				}
+			}
+		})
+	})
+	t.Run("a fault at the start names a remedy, a later one does not", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l, out := open()
+			l.Fail("source", refused)
+			if got := out.String(); !strings.Contains(got, "bridge check says what to do") {
+				t.Errorf("logged %s", got)
+			}
+			<-time.After(time.Hour)
+			out.Reset()
+			l.Fail("bus", refused)
+			if got := out.String(); !strings.Contains(got, "outage begins") || strings.Contains(got, "remedy") {
+				t.Errorf("logged %s", got)
 			}
 		})
 	})
@@ -64,7 +79,7 @@ func TestLog(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 			synctest.Wait()
-			for _, want := range []string{"times=1\n", "fault lasts", "after=4m57s failures=60 times=60\n"} {
+			for _, want := range []string{"times=1\n", "outage lasts", "after=4m57s failures=60 times=60\n"} {
 				if !strings.Contains(text(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, text())
 				}
@@ -77,15 +92,15 @@ func TestLog(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the places of a group are one fault in the log", func(t *testing.T) {
+	t.Run("the dependencies of a group are one outage in the log", func(t *testing.T) {
 		l, out := open()
-		for _, place := range []string{"topic/1", "topic/2", "topic/3"} {
-			l.Fail(place, refused)
+		for _, dependency := range []string{"topic/1", "topic/2", "topic/3"} {
+			l.Fail(dependency, refused)
 		}
 		l.OK("topic/1")
 		l.OK("topic/3")
 		l.Fail("topic/1", refused)
-		if got := len(l.Faults()); got != 2 {
+		if got := len(l.Outages()); got != 2 {
 			t.Errorf("%d faults last, want 2", got)
 		}
 		l.OK("topic/1")

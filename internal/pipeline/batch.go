@@ -8,9 +8,12 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/failpoint"
+	"bridge/internal/published"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // batch is what one page became: messages in the order of their reads.
@@ -20,8 +23,13 @@ type batch struct {
 	// last is the position that holds once all messages are acknowledged; ledger holds the parts of the gap ledger that
 	// are saved with it, all or none, and gaps the lowest of them for people.
 	last   uint64
-	ledger []source.Chunk
-	gaps   []source.Gap
+	ledger []ledger.Chunk
+	gaps   []ledger.Gap
+	// rows are those that the list of rows published last is to take in, published its parts that have changed.
+	rows      []published.Row
+	published []ledger.Chunk
+	// ledgerCall numbers the changes of the ledger that are saved with the batch, 0 where there are none.
+	ledgerCall uint64
 	// made is when the batch was made, by the host's clock.
 	made time.Time
 	// oldest is the host's time at which the oldest record had the age zero.
@@ -38,8 +46,8 @@ type batch struct {
 	changes []checkpoint.Change
 	keys    []byte
 	seq     uint64
-	// given are ids that the ledger gave up, found those of them that the batch publishes.
-	given, found []source.Range
+	// found are ids that an earlier version gave up and that the batch publishes.
+	found []source.Range
 	// cursor is the place of the second cursor, zero where there is none.
 	cursor source.Cursor
 	// journal says that the messages are saved before they are published, and sent again as they stand after a crash; number is that of
@@ -146,19 +154,19 @@ func (s *Shard) learn(b *batch) {
 
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
-	buf, messages := b.buf[:0], b.messages
+	buf, messages, rows := b.buf[:0], b.messages, b.rows[:0]
 	clear(messages)
 	if cap(buf) > keepBuf {
 		buf = nil
 	}
-	*b = batch{buf: buf, messages: messages[:0]}
+	*b = batch{buf: buf, messages: messages[:0], rows: rows}
 	batches.Put(b)
 }
 
 // born notes the host's time at which a record of page had the age zero, if it is the oldest of the batch. CREATED in its normal form
 // orders as the moments do, so that it is read as a time of the oldest alone. For the lag it is good enough that an hour which the zone's
 // clock shows twice or skips has another order, and that what is no time and sorts behind the oldest is taken for younger.
-func (b *batch) born(s *Shard, page *source.Page, record source.Record) {
+func (b *batch) born(s *Shard, page *source.Page, record source.Row) {
 	i := page.Columns.Created
 	if i >= 0 && b.oldestCreated != nil && bytes.Compare(record.Values[i], b.oldestCreated) >= 0 {
 		return
@@ -189,6 +197,12 @@ func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (event.Event, e
 
 // send makes a message of an event about the row with this id.
 func (b *batch) send(s *Shard, e *event.Event, row uint64, origin sink.Origin) {
+	if failpoint.Mutant(failpoint.DropOne) {
+		return
+	}
+	if failpoint.Mutant(failpoint.AlterOne) {
+		mutantAlter(e.Body)
+	}
 	// A function that is not known here gets no pointer to a row's own memory: that would allocate it.
 	s.event = *e
 	b.messages = append(b.messages, sink.Message{

@@ -9,6 +9,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 func (s *Shard) key() checkpoint.Key {
@@ -18,6 +19,7 @@ func (s *Shard) key() checkpoint.Key {
 // begin loads the shard's state, or makes and saves its first one, compares it with the bus and sends again what was on its way.
 func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	state, err := s.opts.Store.Load(ctx, s.key())
+	found := state.Saved
 	switch {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		if state, err = s.firstState(ctx); err != nil {
@@ -26,7 +28,10 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	case err != nil:
 		return state, fmt.Errorf("load the checkpoint: %w", err)
 	}
-	if err := s.alive(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Marks) }); err != nil {
+	if err := s.checkMeaning(&state); err != nil {
+		return state, err
+	}
+	if err := s.alive(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
 		return state, err
 	}
 	if state, err = s.recall(ctx, state); err != nil {
@@ -52,9 +57,16 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if state, err = s.takeSnapshot(ctx, state); err != nil {
 		return state, err
 	}
+	if s.published, err = openPublished(s, state); err != nil {
+		return state, err
+	}
 	s.status.saved(state.Position)
 	s.openCursor(state.Cursor)
-	return state, s.refuseTailless()
+	if err := s.refuseTailless(); err != nil {
+		return state, err
+	}
+	s.arrival.begin(s.opts.Logger, state.Position.ID, found)
+	return state, nil
 }
 
 // refuseTailless is the error of a release stream whose ids have no order.
@@ -76,7 +88,9 @@ const everyID = math.MaxUint64
 func (s *Shard) greet(ctx context.Context) error {
 	seen, err := s.glance(ctx)
 	if err == nil && !seen {
-		err = s.read(ctx, source.Query{Limit: 1})
+		if err = s.read(ctx, source.Query{Limit: 1}); err == nil {
+			err = s.meet(ctx, s.page.Server)
+		}
 	}
 	s.freePage()
 	return err
@@ -85,7 +99,7 @@ func (s *Shard) greet(ctx context.Context) error {
 // firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
 // is decided once and not at every restart.
 func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
-	state := checkpoint.State{Position: source.Position{ID: s.opts.Start.After}}
+	state := checkpoint.State{Position: ledger.Position{ID: s.opts.Start.After}}
 	if s.opts.Start.Latest || s.opts.Start.After > 0 {
 		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
 			return state, err
@@ -110,7 +124,7 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 		if err := s.seedGaps(ctx, state.Position.ID); err != nil {
 			return state, err
 		}
-		state.Ledger, state.LedgerAnew = s.gaps.ledger.Changed(), true
+		state.Ledger, state.ReplaceLedger = s.gaps.ledger.Changed(), true
 	}
 	if s.view != nil && state.Position.ID > 0 {
 		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}

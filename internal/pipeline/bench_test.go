@@ -44,7 +44,7 @@ func (b *backlog) Read(_ context.Context, q source.Query, p *source.Page) error 
 	p.Reset()
 	p.Columns, p.Now, p.MaxID, p.Server = b.columns, time.Now().UTC(), b.last, "backlog"
 	value := []byte("protocol=bolt;zone=zone-3;weight=42;note=8c1e6a1f4b3d;services=com.example.order.OrderFacade:1.0;tags=canary,stable")
-	for id := q.After + 1; id <= b.last && len(p.Records) < q.Limit; id++ {
+	for id := q.After + 1; id <= b.last && len(p.Rows) < q.Limit; id++ {
 		p.Append(id, len(b.columns.List))
 		b.scratch = strconv.AppendUint(b.scratch[:0], id, 10)
 		p.Set(0, b.scratch)
@@ -52,7 +52,7 @@ func (b *backlog) Read(_ context.Context, q source.Query, p *source.Page) error 
 		p.Set(2, value)
 		p.Set(3, []byte("2026-03-01 10:20:30.123"))
 	}
-	p.More = len(p.Records) == q.Limit
+	p.More = len(p.Rows) == q.Limit
 	return nil
 }
 
@@ -74,10 +74,10 @@ func (c *counting) Publish(_ context.Context, batch []sink.Message) (sink.Outcom
 	if c.left -= len(batch); c.left <= 0 {
 		close(c.done)
 	}
-	return sink.Outcome{Status: status, Marks: []sink.Mark{{Place: topic, Last: 1}}}, nil
+	return sink.Outcome{Status: status, Offsets: []sink.Offset{{TP: topic, Last: 1}}}, nil
 }
 
-func (c *counting) Verify(context.Context, []sink.Mark) error { return nil }
+func (c *counting) Verify(context.Context, []sink.Offset) error { return nil }
 
 // BenchmarkShard runs the three stages of a shard with a checkpoint in a file, between a source and a bus that cost nothing. An
 // operation is a page of 2,000 rows.

@@ -37,7 +37,7 @@ func (p *publisher) buryOne(ctx context.Context, b *batch, m sink.Message, reaso
 	for _, limit := range excerpts {
 		letter := sink.DeadLetter(sink.Refused{Message: m, Reason: reason, Entity: entity}, p.shard.opts.DeadLetter, limit)
 		outcome, err := p.send(ctx, []sink.Message{letter})
-		p.noteMarks(outcome.Marks)
+		p.noteMarks(outcome.Offsets)
 		if err != nil {
 			return err
 		}

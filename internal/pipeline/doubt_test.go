@@ -124,7 +124,7 @@ func (l *life) put(t *testing.T, id uint64) {
 	if err := l.store.Rewind(t.Context(), key, id); err != nil {
 		t.Fatal(err)
 	}
-	moved := checkpoint.State{LedgerAnew: true, Saved: time.Now().Truncate(time.Millisecond)}
+	moved := checkpoint.State{ReplaceLedger: true, Saved: time.Now().Truncate(time.Millisecond)}
 	moved.Position.ID = id
 	if err := l.store.Save(t.Context(), key, moved); err != nil {
 		t.Fatal(err)

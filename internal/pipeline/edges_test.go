@@ -146,14 +146,14 @@ type slowVerify struct {
 	calls, free chan struct{}
 }
 
-func (s slowVerify) Verify(ctx context.Context, m []sink.Mark) error {
+func (s slowVerify) Verify(ctx context.Context, m []sink.Offset) error {
 	s.calls <- struct{}{}
 	<-s.free
 	return s.Sink.Verify(ctx, m)
 }
 
 func TestLookBack(t *testing.T) {
-	t.Run("a stall longer than the look-back hides no late commit", func(t *testing.T) {
+	instantly(t, "a stall longer than the look-back hides no late commit", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.opts.LookBack = time.Second
 		first := b.table.Insert("a", "1", "0", now())
@@ -172,7 +172,7 @@ func TestLookBack(t *testing.T) {
 		stop()
 	})
 
-	t.Run("a second cursor whose column was altered begins anew and holds nothing up", func(t *testing.T) {
+	instantly(t, "a second cursor whose column was altered begins anew and holds nothing up", func(t *testing.T) {
 		b := newViewBench(t, true)
 		altered := &alteredSource{Shard: b.table}
 		b.source = altered
@@ -187,7 +187,7 @@ func TestLookBack(t *testing.T) {
 		stop()
 	})
 
-	t.Run("two changes of a row within the same second are both seen", func(t *testing.T) {
+	instantly(t, "two changes of a row within the same second are both seen", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.opts.LookBack = 3 * time.Second
 		id := b.table.Insert("a", "1", "0", now())
@@ -203,7 +203,7 @@ func TestLookBack(t *testing.T) {
 		stop()
 	})
 
-	t.Run("an index that is dropped ends the cursor, not the shard", func(t *testing.T) {
+	instantly(t, "an index that is dropped ends the cursor, not the shard", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.table.Insert("a", "1", "0", now())
 		s, stop := b.run(t)

@@ -1,28 +1,34 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"bridge/checkpoint"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // gaps is what the owner knows about the ids that it has not seen.
 type gaps struct {
-	ledger *source.Ledger
-	traits source.Traits
-	// server is the one that traits are known to hold for.
-	server string
-	// evidence says that uncommitted rows are looked for; it ends for good where they turn out to come from another server.
-	evidence bool
+	ledger *ledger.Ledger
+	// traits are those of the server that they name; questions and agreement watch whether that is the one that answers.
+	traits    source.Traits
+	questions questions
+	agreement agreement
 	// late holds the rows of the last probe, ids what the last evidence showed.
 	late *source.Page
 	ids  source.IDs
-	// given are ids that were given up and that no batch has taken to be saved yet.
-	given []source.Range
+	// landing are late records that one read does not bring.
+	landing landing
+	// kept counts the saves of the ledger that are durable.
+	kept atomic.Uint64
+	// strays are the ends of the wide gaps that were told of.
+	strays []uint64
 	// saved, stated and warned are when the ledger was last handed to be saved, shown in the status, and complained about.
 	saved, stated, warned time.Time
 }
@@ -43,18 +49,20 @@ const (
 
 // openGaps makes the ledger of a shard from its saved state, or an empty one at its position.
 func (s *Shard) openGaps(state checkpoint.State) error {
-	s.gaps.given = nil
+	s.gaps.kept.Store(0)
 	options := s.ledgerOptions()
 	options.Away = time.Since(state.Saved)
 	var err error
 	if len(state.Ledger) > 0 {
-		s.gaps.ledger, err = source.RestoreLedger(options, state.Position.ID, state.Ledger)
+		s.gaps.ledger, err = ledger.RestoreParts(options, state.Position.ID, state.Ledger[0].Bytes,
+			checkpoint.LedgerParts(context.Background(), s.opts.Store, s.key()))
 	} else {
-		s.gaps.ledger, err = source.NewLedger(options, state.Position.ID)
+		s.gaps.ledger, err = ledger.New(options, state.Position.ID)
 	}
 	switch {
-	case errors.Is(err, source.ErrBadLedger):
-		return fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it, reconcile finds what it missed",
+	case errors.Is(err, ledger.ErrDamaged):
+		return fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it; "+
+			"a release stream then takes all ids up to there for published, set to 0 publishes all rows again",
 			checkpoint.ErrCorrupt, err, s.opts.Stream, s.opts.Name, state.Position.ID)
 	case err != nil:
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
@@ -76,21 +84,23 @@ func (s *Shard) askTraits(ctx context.Context) error {
 	if s.opts.IDOrder != "" {
 		t.Order, t.OrderWhy = s.opts.IDOrder, "ID_ORDER says so"
 	}
-	s.gaps.evidence = t.Evidence && !ledgerOff
+	s.noTail.Store(s.tailless())
 	if s.opts.Announce != nil {
 		s.opts.Announce(*t)
 	}
 	return nil
 }
 
-func (s *Shard) ledgerOptions() source.LedgerOptions {
-	return source.LedgerOptions{
+func (s *Shard) ledgerOptions() ledger.Options {
+	return ledger.Options{
 		// A statement may wait for a lock between taking its id and inserting the row.
-		HotFor:   max(time.Minute, s.gaps.traits.LockWait*6/5),
-		GapTTL:   s.opts.GapTTL,
-		Policy:   s.opts.GapPolicy,
-		Order:    s.gaps.traits.Order,
-		MaxBytes: s.opts.LedgerBytes,
+		HotFor:     cmp.Or(s.opts.HotFor, max(time.Minute, s.gaps.traits.LockWait*6/5)),
+		GapTTL:     s.opts.GapTTL,
+		SweepEvery: s.opts.SweepEvery,
+		Policy:     s.opts.GapPolicy,
+		Order:      s.gaps.traits.Order,
+		MaxBytes:   s.opts.LedgerBytes,
+		Load:       s.loadLedger,
 	}
 }
 
@@ -98,18 +108,18 @@ func (s *Shard) ledgerOptions() source.LedgerOptions {
 // that it is not lost.
 func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
 	from := start - min(start, seedIDs)
-	ledger, err := source.NewLedger(s.ledgerOptions(), from)
+	l, err := ledger.New(s.ledgerOptions(), from)
 	if err != nil {
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
 	}
-	s.gaps.ledger = ledger
-	if start > from && !ledgerOff {
+	s.gaps.ledger = l
+	if start > from && !ledgerOff() {
 		if err := s.readIDs(ctx, []source.Range{{First: from + 1, Last: start}}, false); err != nil {
 			return err
 		}
 	}
 	if !s.gaps.ids.Now.IsZero() {
-		ledger.Pass(start, s.gaps.ids.List, s.steady(s.gaps.ids.Now))
+		l.Advance(start, s.gaps.ids.List, s.steady(s.gaps.ids.Now))
 	}
 	return nil
 }
@@ -118,6 +128,7 @@ func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
 func (s *Shard) readIDs(ctx context.Context, ranges []source.Range, uncommitted bool) error {
 	return s.retry(ctx, s.reads(), func() error {
 		return s.reading(ctx, func() error {
+			defer s.opts.Metrics.queried(s.opts.Stream, queryIDs, time.Now())
 			return s.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &s.gaps.ids)
 		})
 	})
@@ -128,28 +139,30 @@ func (s *Shard) steady(now time.Time) time.Time { return s.clock.Tick(now, s.ask
 
 // probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
 // rows included. An id may only be judged vacant by a read that came after the committed one.
-func (s *Shard) probe(ctx context.Context, at source.Age) error {
+func (s *Shard) probe(ctx context.Context, at ledger.Age) error {
 	if s.gaps.late != nil {
 		s.gaps.late.Reset()
 	}
 	hot := s.gaps.ledger.Hot(at.Steady)
-	if ledgerOff {
+	if ledgerOff() {
 		return nil
 	}
+	s.gaps.landing.cut, s.gaps.landing.rest = false, nil
 	if len(hot.Rows) > 0 {
 		if err := s.readLate(ctx, hot.Rows); err != nil {
 			return err
 		}
 		s.holdYoung(at)
 	}
-	if len(hot.IDs) == 0 {
+	if len(hot.IDs) == 0 || s.opts.GapPolicy != ledger.GapHold && s.gaps.landing.skipsEvidence(time.Now(), s.opts.PollInterval) {
 		return nil
 	}
 	evidence, err := s.evidence(ctx, hot.IDs)
 	if err != nil {
 		return err
 	}
-	s.gaveUp(s.gaps.ledger.Judge(evidence))
+	s.gaps.landing.judge(s.asked, s.got)
+	s.unpolled(s.gaps.ledger.Observe(evidence))
 	return nil
 }
 
@@ -157,26 +170,30 @@ func (s *Shard) readLate(ctx context.Context, ranges []source.Range) error {
 	if s.gaps.late == nil {
 		s.gaps.late = new(source.Page)
 	}
-	late := s.gaps.late
-	q := source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: s.opts.Limits.pageBytes()}
-	if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, late) }); err != nil {
-		late.Reset()
-		return err
+	if !s.takeAhead(ranges) {
+		q := s.lateQuery(ranges)
+		if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, s.gaps.late) }); err != nil {
+			s.gaps.late.Reset()
+			return err
+		}
 	}
-	if n := len(late.Records); late.More && n > 0 {
-		s.gaps.ledger.CutOff(late.Records[n-1].ID)
+	late := s.gaps.late
+	if n := len(late.Rows); late.More && n > 0 {
+		s.gaps.landing.cut, s.gaps.landing.rest = true, rangesBehind(ranges, late.Rows[n-1].ID)
+		s.gaps.ledger.CutOff(late.Rows[n-1].ID)
 	}
 	return nil
 }
 
 // holdYoung keeps of the late page the records that fill a gap and are old enough.
-func (s *Shard) holdYoung(at source.Age) {
+func (s *Shard) holdYoung(at ledger.Age) {
 	late := s.gaps.late
-	kept := late.Records[:0]
-	for _, record := range late.Records {
+	kept := late.Rows[:0]
+	for _, record := range late.Rows {
 		if !s.gaps.ledger.Missing(record.ID) {
 			continue
 		}
+		s.gaps.ledger.Appeared(record.ID)
 		if !s.isStable(late, record, at) {
 			s.gaps.ledger.Young(record.ID)
 			s.hold(late, record)
@@ -184,31 +201,46 @@ func (s *Shard) holdYoung(at source.Age) {
 		}
 		kept = append(kept, record)
 	}
-	late.Records = kept
+	late.Rows = kept
 }
 
-// evidence reads which ids exist in ranges.
-func (s *Shard) evidence(ctx context.Context, ranges []source.Range) (source.Evidence, error) {
-	if err := s.readIDs(ctx, ranges, s.gaps.evidence); err != nil {
-		return source.Evidence{}, err
+// evidence reads which ids exist in ranges. Evidence that does not fit the page shows nothing: no id is judged by it.
+func (s *Shard) evidence(ctx context.Context, ranges []source.Range) (ledger.Evidence, error) {
+	skip := s.gaps.agreement.skips(time.Now())
+	if err := s.readIDs(ctx, ranges, s.gaps.traits.Uncommitted && !skip); err != nil {
+		return ledger.Evidence{}, err
 	}
 	ids := &s.gaps.ids
-	if s.gaps.evidence && ids.Server != s.page.Server {
-		s.gaps.evidence = false
-		s.opts.Logger.Warn("what is in flight and what is committed is read from different servers, as through a proxy that splits reads: "+
-			"from now on time alone decides how long a missing id is looked for", "rows from", s.page.Server, "ids from", ids.Server)
-		// What the other server does not show proves nothing.
-		return source.Evidence{Now: s.steady(ids.Now)}, nil
+	if !skip && s.gaps.traits.Evidence && !s.fits(ids.Server) {
+		return ledger.Evidence{Now: s.steady(ids.Now)}, nil
 	}
 	if ids.Cut {
-		ranges = source.Clip(ranges, ids.List[len(ids.List)-1])
+		ranges = ledger.Clip(ranges, ids.List[len(ids.List)-1])
 	}
-	return source.Evidence{Ranges: ranges, IDs: ids.List, Now: s.steady(ids.Now)}, nil
+	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: s.steady(ids.Now)}, nil
+}
+
+// fits reports whether uncommitted rows were read from the server that the page came from, and that the traits hold for.
+func (s *Shard) fits(server string) bool {
+	a := &s.gaps.agreement
+	if server == s.page.Server && s.knows(server) {
+		if !a.since.IsZero() {
+			s.opts.Logger.Info("committed and uncommitted rows are read from one server again", "server", server, "after", time.Since(a.since))
+		}
+		a.since = time.Time{}
+		return true
+	}
+	if a.differs(time.Now()) {
+		s.opts.Logger.Warn("committed and uncommitted rows are read from different servers, as behind a proxy or after a failover: "+
+			"no missing id is judged until they come from one server again; after a minute time alone decides",
+			"page", s.page.Server, "uncommitted", server, "expected", s.gaps.traits.Server)
+	}
+	return false
 }
 
 // sweep looks for a part of the cold ids, when that is due.
-func (s *Shard) sweep(ctx context.Context, at source.Age) error {
-	if ledgerOff {
+func (s *Shard) sweep(ctx context.Context, at ledger.Age) error {
+	if ledgerOff() {
 		return nil
 	}
 	ranges := s.gaps.ledger.Sweep(at.Steady)
@@ -219,26 +251,8 @@ func (s *Shard) sweep(ctx context.Context, at source.Age) error {
 	if err != nil {
 		return err
 	}
-	s.gaveUp(s.gaps.ledger.Swept(evidence))
+	s.unpolled(s.gaps.ledger.Swept(evidence))
 	return nil
-}
-
-// gaveUp counts the ids that are no longer looked for, and warns of them at most once a minute.
-func (s *Shard) gaveUp(given []source.GivenUp) {
-	if len(given) == 0 {
-		return
-	}
-	for _, g := range given {
-		if s.view == nil {
-			// A full scan compares the table with the view anyway.
-			s.gaps.given = append(s.gaps.given, g.Range)
-		}
-		s.opts.Metrics.givenUp.WithLabelValues(s.opts.Stream, string(g.Reason)).Add(float64(g.Last-g.First) + 1)
-	}
-	if s.warn() {
-		s.opts.Logger.Warn("ids that were not seen are no longer looked for, reconcile is left to find a row that turns up there",
-			"first", given[0].First, "last", given[len(given)-1].Last, "ranges", len(given), "reason", given[0].Reason, "missed", given[0].Missed)
-	}
 }
 
 // warn reports whether a minute has passed since the last warning about gaps.
@@ -251,7 +265,7 @@ func (s *Shard) warn() bool {
 }
 
 // state shows the gaps in the status, and warns of a transaction that is held open.
-func (s *Shard) stateGaps(at source.Age) {
+func (s *Shard) stateGaps(at ledger.Age) {
 	if time.Since(s.gaps.stated) < stateEvery {
 		return
 	}
@@ -263,12 +277,13 @@ func (s *Shard) stateGaps(at source.Age) {
 	}
 	s.status.update(func(status *Status) {
 		status.Gaps = Gaps{
-			Hot: stats.Hot, Cold: stats.Cold, InFlight: stats.InFlight, Ranges: stats.Ranges, Bytes: stats.Bytes,
+			Hot: stats.Hot, Cold: stats.Cold, InFlight: stats.Pending, Unpolled: stats.Unpolled, Ranges: stats.Ranges, Bytes: stats.Bytes,
 			OldestAge: oldest, Oldest: s.gaps.ledger.Gaps(gapsShown),
 		}
 		status.OpenGaps = stats.Ranges
 	})
-	if open := s.gaps.ledger.InFlight(heldOpen, 1, at.Steady); len(open) > 0 && s.warn() {
+	s.tellStrays()
+	if open := s.gaps.ledger.Pending(heldOpen, 1, at.Steady); len(open) > 0 && s.warn() {
 		s.opts.Logger.Warn("a transaction holds inserted rows open for long, they are published when it commits",
 			"first", open[0].First, "last", open[0].Last, "for", at.Steady.Sub(open[0].Since).Round(time.Second))
 	}

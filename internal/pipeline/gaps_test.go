@@ -9,6 +9,7 @@ import (
 	"bridge/internal/pipeline"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // old is a CREATED that no window holds back.
@@ -22,7 +23,7 @@ func (b *bench) polls(t testing.TB, n int) {
 }
 
 func TestLateRecords(t *testing.T) {
-	t.Run("a row that commits after higher ids were published is published late, and once", func(t *testing.T) {
+	instantly(t, "a row that commits after higher ids were published is published late, and once", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(5)
 		open := b.table.Open("late", old)
@@ -44,7 +45,7 @@ func TestLateRecords(t *testing.T) {
 			t.Errorf("%d messages, the last is row %d from %q", len(messages), last.RowID, last.Origin)
 		}
 	})
-	t.Run("what is rolled back is never published", func(t *testing.T) {
+	instantly(t, "what is rolled back is never published", func(t *testing.T) {
 		b := newBench(t)
 		open := b.table.Open("doomed", old)
 		b.insert(3)
@@ -55,7 +56,7 @@ func TestLateRecords(t *testing.T) {
 		stop()
 		expectRun(t, b.ids(topic), 2, 4)
 	})
-	t.Run("a gap outlives a restart, and so does a kill before the late record is saved", func(t *testing.T) {
+	instantly(t, "a gap outlives a restart, and so does a kill before the late record is saved", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(2)
 		b.table.InsertAt(10, "n", old)
@@ -83,7 +84,7 @@ func TestLateRecords(t *testing.T) {
 			t.Errorf("the repeat has other bytes:\n%s\n%s", messages[3].Value, messages[4].Value)
 		}
 	})
-	t.Run("START=latest does not lose what is uncommitted at the start", func(t *testing.T) {
+	instantly(t, "START=latest does not lose what is uncommitted at the start", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(5)
 		open := b.table.Open("late", old)
@@ -101,7 +102,7 @@ func TestLateRecords(t *testing.T) {
 			t.Errorf("got rows %v, want %v", got, want)
 		}
 	})
-	t.Run("a jump of a billion ids is one gap", func(t *testing.T) {
+	instantly(t, "a jump of a billion ids is one gap", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(1)
 		b.table.InsertAt(1_000_000_000, "far", old)
@@ -118,7 +119,7 @@ func TestLateRecords(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	b := newBench(t)
-	b.opts.GapPolicy = source.GapHold
+	b.opts.GapPolicy = ledger.GapHold
 	b.insert(5)
 	open := b.table.Open("late", old)
 	b.insert(5)

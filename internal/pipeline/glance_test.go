@@ -19,7 +19,7 @@ type glancing struct {
 	glances, reads atomic.Int64
 }
 
-func (g *glancing) Glance(ctx context.Context, _ time.Duration, p *source.Page) (seen bool, err error) {
+func (g *glancing) ReadHead(ctx context.Context, _ time.Duration, p *source.Page) (seen bool, err error) {
 	g.glances.Add(1)
 	if g.held != nil {
 		select {

@@ -45,7 +45,7 @@ func TestAStuckStreamHoldsUpNoOther(t *testing.T) {
 		stuck.shared, stuck.opts.Limits = true, stuckLimits
 		stuck.opts.ShutdownTimeout = time.Millisecond
 		stuck.insert(2000)
-		release = append(release, stuck.bus.Hold(0))
+		release = append(release, stuck.bus.Pause(0))
 		stuck.run(t)
 	}
 	b := newBench(t)
@@ -148,11 +148,11 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		small.insert(10)
 		other, _ := small.run(t)
 		eventually(t, "the other one is saved", func() bool { return other.Status().Position == 10 })
-		if faults := full.opts.Faults.Faults(); len(faults) != 1 || faults[0].Place != "checkpoint/items/items" {
+		if faults := full.opts.Faults.Outages(); len(faults) != 1 || faults[0].Dependency != "checkpoint/items/items" {
 			t.Errorf("faults %v", faults)
 		}
 		dying.dead.Store(false)
-		eventually(t, "no fault", func() bool { return len(full.opts.Faults.Faults()) == 0 })
+		eventually(t, "no fault", func() bool { return len(full.opts.Faults.Outages()) == 0 })
 	})
 	t.Run("a checkpoint that only a restart mends ends the shard with an error", func(t *testing.T) {
 		b := newBench(t)
@@ -191,7 +191,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		b.opts.TurnEvery = 5 * time.Millisecond
 		b.opts.ShutdownTimeout = time.Millisecond
 		b.insert(1000)
-		release := b.bus.Hold(0)
+		release := b.bus.Pause(0)
 		defer release()
 		s, _ := b.run(t)
 		eventually(t, "in flight", func() bool { return s.Status().Lag > 0 })

@@ -12,6 +12,7 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 	sourcememory "bridge/source/memory"
 )
 
@@ -201,7 +202,7 @@ func TestRowsOfAReleaseStreamThatReconcileFoundHaveAJournal(t *testing.T) {
 	b.shared = true
 	b.table.Insert("a")
 	b.table.Insert("b")
-	if err := b.store.Save(t.Context(), key, checkpoint.State{Position: source.Position{ID: 2}, Given: []source.Range{{First: 2, Last: 2}}}); err != nil {
+	if err := b.store.Save(t.Context(), key, checkpoint.State{Position: ledger.Position{ID: 2}, Given: []source.Range{{First: 2, Last: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	gated := gatedSink{b.bus, make(chan struct{})}

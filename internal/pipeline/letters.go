@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -78,9 +79,12 @@ type letterLimitError struct {
 	refused sink.RejectedError
 }
 
-func (e *letterLimitError) Error() string {
+func (e *letterLimitError) Error() string { return e.Named(option.Short) }
+
+// Named returns the text with the setting as naming has it.
+func (e *letterLimitError) Named(naming option.Naming) string {
 	m := &e.refused.Message
-	return fmt.Sprintf("more than %d rows of stream %s within a minute would be dead letters, which BRIDGE_DEAD_LETTER_LIMIT forbids: %s refuses row %d of %s, too (event %s, %d bytes): %s: "+
+	return fmt.Sprintf("more than %d rows of stream %s within a minute would be dead letters, which %s forbids: %s refuses row %d of %s, too (event %s, %d bytes): %s: "+
 		"see with bridge deadletter list what is refused, mend the rows or the bus, then restart bridge, which goes on with this row; a higher limit, or 0, puts more aside",
-		e.most, e.stream, m.Destination, m.RowID, m.Shard, m.ID, len(m.Value), e.refused.Reason)
+		e.most, e.stream, naming(option.DeadLetterLimit), m.Destination, m.RowID, m.Shard, m.ID, len(m.Value), e.refused.Reason)
 }

@@ -42,7 +42,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			s, stop := run()
 			eventually(t, "stopped", func() bool { return s.Status().State == pipeline.Stopped })
 			stop()
-			for _, want := range []string{"more than 100 rows of stream items", "row 201 of items", "too large", "BRIDGE_DEAD_LETTER_LIMIT", "restart"} {
+			for _, want := range []string{"more than 100 rows of stream items", "row 201 of items", "too large", "DEAD_LETTER_LIMIT", "restart"} {
 				if got := s.Status().LastError; !strings.Contains(got, want) {
 					t.Errorf("the last error lacks %q: %s", want, got)
 				}

@@ -47,13 +47,15 @@ func (l *Limits) InFlight() int64 { return l.used.Load() }
 
 // Stream returns the limits of one stream, which its shards share.
 func (l *Limits) Stream() *StreamLimits {
-	return &StreamLimits{Limits: l, own: semaphore.NewWeighted(l.part)}
+	return &StreamLimits{Limits: l, own: semaphore.NewWeighted(l.part), account: new(account)}
 }
 
 // StreamLimits is what the shards of one stream may use. It is safe for concurrent use.
 type StreamLimits struct {
 	*Limits
 	own *semaphore.Weighted
+	// account is what was reserved by way of this value.
+	account *account
 }
 
 // hold is a share that was reserved.
@@ -89,7 +91,7 @@ func (l *StreamLimits) tryReserve() (hold, bool) {
 
 // took returns the share that was acquired from one of the semaphores.
 func (l *StreamLimits) took(from *semaphore.Weighted) hold {
-	l.used.Add(l.share)
+	l.add(from, l.share)
 	return hold{from: from, bytes: l.share}
 }
 
@@ -97,7 +99,10 @@ func (l *StreamLimits) took(from *semaphore.Weighted) hold {
 // another such batch is in flight: then the batch must be dropped, and read again once reserveBig has succeeded.
 func (l *StreamLimits) settle(h *hold, need int64) bool {
 	if need > h.bytes {
-		h.big = h.big || l.big.TryAcquire(1)
+		if !h.big && l.big.TryAcquire(1) {
+			h.big = true
+			l.tookBig()
+		}
 		return h.big
 	}
 	l.free(h, h.bytes-need)
@@ -110,6 +115,7 @@ func (l *StreamLimits) reserveBig(ctx context.Context, h *hold) error {
 		return err
 	}
 	h.big = true
+	l.tookBig()
 	return nil
 }
 
@@ -117,7 +123,7 @@ func (l *StreamLimits) free(h *hold, n int64) {
 	if n > 0 {
 		h.bytes -= n
 		// First, or it would count twice what another takes at once.
-		l.used.Add(-n)
+		l.add(h.from, -n)
 		h.from.Release(n)
 	}
 }
@@ -127,6 +133,6 @@ func (l *StreamLimits) release(h *hold) {
 	l.free(h, h.bytes)
 	if h.big {
 		h.big = false
-		l.big.Release(1)
+		l.releaseBig()
 	}
 }

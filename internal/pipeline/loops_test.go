@@ -50,7 +50,7 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 		"a save that hangs, and more and more is queued": {"saver", func(b *stuckBench) func() { free := b.hangStore(); b.insert(5000); return free }},
 		"a read that hangs":                              {"owner", func(b *stuckBench) func() { return b.hangReads() }},
 		"a read that hangs while the bus is away": {"owner", func(b *stuckBench) func() {
-			release := b.bus.Hold(0)
+			release := b.bus.Pause(0)
 			b.insert(10)
 			synctest.Wait()
 			<-time.After(5 * time.Second)
@@ -58,7 +58,7 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 			return func() { release(); free() }
 		}},
 		"nothing in a quiet table":      {"", func(*stuckBench) func() { return func() {} }},
-		"nothing in a bus that is away": {"", func(b *stuckBench) func() { release := b.bus.Hold(0); b.insert(5000); return release }},
+		"nothing in a bus that is away": {"", func(b *stuckBench) func() { release := b.bus.Pause(0); b.insert(5000); return release }},
 		"nothing in a source that is away": {"", func(b *stuckBench) func() {
 			b.table.Fail(-1, errors.New("connection refused"))
 			return func() { b.table.Fail(0, nil) }

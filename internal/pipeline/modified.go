@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -27,7 +28,9 @@ const (
 type second struct {
 	// after is how far it has come, again how far the look-back has, while one is under way.
 	after, again source.Cursor
-	looking      bool
+	// from is the MODIFIED that the look-back began at.
+	from    string
+	looking bool
 	// restored says that after comes from the checkpoint.
 	restored bool
 	// began is the database's clock when the look-back began, covered that of the last one that came to its end.
@@ -36,10 +39,22 @@ type second struct {
 	column source.Column
 	// polled, looked and saved are when it last read what is new, began to look back, and handed its place to be saved.
 	polled, looked, saved time.Time
+	// far looks for changes in flight; short says that the last look-back was a single read, parts counts those of the present one.
+	far   *far
+	short bool
+	parts int
+	// inFlight says that changes in flight are looked for at this poll, now is the database's clock.
+	inFlight bool
+	now      time.Time
 	// seen holds, for rows read within the look-back, the MODIFIED they were read with.
 	seen map[uint64]string
-	// over is the newest MODIFIED whose moment has passed.
-	over    string
+	// over is the newest MODIFIED whose moment has passed, behind a MODIFIED at or behind which there are changes that were not read
+	// yet, empty where there are none.
+	over   string
+	behind string
+	// found is the oldest MODIFIED of what this poll found late, cut says that it had no time to look for all that is like it.
+	found   string
+	cut     bool
 	changes source.Changes
 	ids     []uint64
 }
@@ -58,6 +73,7 @@ func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
 	}
 	if errors.Is(err, source.ErrUnfit) && ctx.Err() == nil {
 		s.second = nil
+		s.status.leave(findChanges, time.Time{})
 		s.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
 		return nil
 	}
@@ -68,13 +84,25 @@ func (s *Shard) followChanges(ctx context.Context, now time.Time, out chan<- *ba
 	c, column := s.second, s.columns.List[s.columns.Modified]
 	through := column.Text(now, s.opts.Zone)
 	c.over = column.Text(now.Add(-column.Resolution()), s.opts.Zone)
+	c.inFlight, c.now = s.seesInFlight(), now
 	c.begin(column, s.opts, now, through)
 	if err := s.newChanges(ctx, through, out); err != nil {
 		return err
 	}
+	c.found, c.cut = "", false
 	if err := s.oldChanges(ctx, now, out); err != nil {
 		return err
 	}
+	c.cut = c.looking
+	if err := s.farChanges(ctx, now, out); err != nil {
+		return err
+	}
+	waits := c.behind
+	if c.cut && c.found != "" {
+		// What was found late seldom comes alone.
+		waits = older(waits, c.found)
+	}
+	s.status.leave(findChanges, s.changesSince(waits))
 	return s.saveCursor(ctx, out)
 }
 
@@ -89,10 +117,12 @@ func (c *second) begin(column source.Column, opts Options, now time.Time, throug
 	case c.restored:
 		// What was committed late around the saved place is read once more.
 		c.after = source.Cursor{Modified: column.Text(at.Add(-opts.LookBack), opts.Zone)}
+		c.far.watch.low = column.Text(at.Add(-opts.Reach), opts.Zone)
 	}
 	if altered {
 		c.looking = false
 		clear(c.seen)
+		c.far = newFar(opts)
 	}
 	c.column, c.restored = column, false
 }
@@ -114,10 +144,15 @@ func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batc
 		}
 		n := len(c.changes.List)
 		if n == 0 {
+			c.behind = ""
 			c.reach(through)
 			return nil
 		}
 		next, more := c.changes.List[n-1], c.changes.More
+		c.behind = ""
+		if more {
+			c.behind = next.Modified
+		}
 		if err := s.readChanged(ctx, out); err != nil {
 			return err
 		}
@@ -143,8 +178,11 @@ func (c *second) reach(through string) {
 // oldChanges reads a part of what lies within the look-back.
 func (s *Shard) oldChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
 	c := s.second
+	if failpoint.Mutant(failpoint.NoLookBack) {
+		return nil
+	}
 	if !c.looking {
-		if time.Since(c.looked) < lookBackEvery {
+		if time.Since(c.looked) < lookBackEvery && !(c.inFlight && c.short) {
 			return nil
 		}
 		if err := s.lookBack(ctx, now, out); err != nil {
@@ -155,14 +193,27 @@ func (s *Shard) oldChanges(ctx context.Context, now time.Time, out chan<- *batch
 		c.lookedBack()
 		return nil
 	}
-	if err := s.readChanges(ctx, source.ChangeQuery{After: c.again, Through: c.after.Modified, Limit: changesAtOnce}); err != nil {
+	q := source.ChangeQuery{After: c.again, Through: c.after.Modified, Limit: changesAtOnce, Uncommitted: c.inFlight}
+	if err := s.readChanges(ctx, q); err != nil || q.Uncommitted && !s.sameServer(c.changes.Server) {
 		return err
 	}
 	if n := len(c.changes.List); n > 0 {
 		c.again = c.changes.List[n-1]
 	}
+	c.parts++
 	if !c.changes.More {
 		c.lookedBack()
+	}
+	if q.Uncommitted {
+		if c.far.light && c.changes.More {
+			// There is too much for one read: what is older than the look-back is left to far.
+			c.far.light = false
+			if c.again.Modified < c.from {
+				c.again = source.Cursor{Modified: c.from}
+			}
+		}
+		s.noteUnseen()
+		return nil
 	}
 	return s.readChanged(ctx, out)
 }
@@ -179,7 +230,10 @@ func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) 
 		begin = at
 	}
 	from := c.column.Text(begin.Add(-s.opts.LookBack), s.opts.Zone)
-	c.again = source.Cursor{Modified: from}
+	c.from, c.again, c.parts = from, source.Cursor{Modified: from}, 0
+	if c.inFlight && c.far.light {
+		c.again.Modified = min(from, c.far.begin(now, c.column, s.opts.Zone))
+	}
 	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have been committed since it was read.
 	left := c.forget(from)
 	slices.Sort(left)
@@ -192,11 +246,18 @@ func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) 
 }
 
 // lookedBack notes that all within the look-back has been read.
-func (c *second) lookedBack() { c.looking, c.covered = false, c.began }
+func (c *second) lookedBack() { c.looking, c.covered, c.short = false, c.began, c.parts <= 1 }
 
 func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
+	return s.readChangesInto(ctx, q, &s.second.changes)
+}
+
+func (s *Shard) readChangesInto(ctx context.Context, q source.ChangeQuery, changes *source.Changes) error {
 	return s.retry(ctx, s.reads(), func() error {
-		return s.reading(ctx, func() error { return s.opts.Source.ReadChanges(ctx, q, &s.second.changes) })
+		return s.reading(ctx, func() error {
+			defer s.opts.Metrics.queried(s.opts.Stream, queryChanges, time.Now())
+			return s.opts.Source.ReadChanges(ctx, q, changes)
+		})
 	})
 }
 
@@ -204,9 +265,13 @@ func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
 func (s *Shard) readChanged(ctx context.Context, out chan<- *batch) error {
 	c := s.second
 	c.ids = c.ids[:0]
+	oldest := c.behind
 	for _, change := range c.changes.List {
-		if s.ahead(change.ID) || c.seen[change.ID] == change.Modified {
+		if s.ahead(change.ID) || c.noted(change) {
 			continue
+		}
+		if oldest == "" || change.Modified < oldest {
+			oldest = change.Modified
 		}
 		c.ids = append(c.ids, change.ID)
 		c.see(change.ID, change.Modified)
@@ -215,8 +280,22 @@ func (s *Shard) readChanged(ctx context.Context, out chan<- *batch) error {
 		return nil
 	}
 	s.active = time.Now()
+	c.found = older(c.found, oldest)
+	s.status.leave(findChanges, s.changesSince(oldest))
 	slices.Sort(c.ids)
 	return s.republish(ctx, rangesOf(slices.Compact(c.ids)), sink.FromModified, nil, out)
+}
+
+// changesSince is the host's time of a MODIFIED, for the lag; zero for an empty one.
+func (s *Shard) changesSince(modified string) time.Time {
+	if modified == "" {
+		return time.Time{}
+	}
+	at, ok := s.second.column.Time([]byte(modified), s.opts.Zone)
+	if !ok {
+		return time.Now()
+	}
+	return s.hostTime(at)
 }
 
 // ahead reports whether the row with this id is for the tail or the ledger to publish.
@@ -247,19 +326,32 @@ func (c *second) see(id uint64, modified string) {
 		clear(c.seen)
 	}
 	c.seen[id] = modified
+	c.remember(id, modified)
+}
+
+// remember notes for longer than the look-back that a row is read with this MODIFIED, where changes in flight are looked for.
+func (c *second) remember(id uint64, modified string) {
+	if c.inFlight && modified < c.over {
+		c.far.recent.add(id, modified, c.now)
+	}
 }
 
 // seeTail notes the rows of a page that the tail has read, so that the cursor does not read the newest of them again.
-func (s *Shard) seeTail(page *source.Page, records []source.Record) {
+func (s *Shard) seeTail(page *source.Page, records []source.Row) {
 	c := s.second
 	if c == nil || page.Columns.Modified < 0 {
 		return
 	}
 	column := page.Columns.List[page.Columns.Modified]
 	from := column.Text(page.Now.Add(-s.opts.LookBack), s.opts.Zone)
+	far := column.Text(page.Now.Add(-s.opts.Reach), s.opts.Zone)
 	for _, record := range records {
-		if v := record.Values[page.Columns.Modified]; v != nil && string(v) > from {
+		switch v := record.Values[page.Columns.Modified]; {
+		case v == nil:
+		case string(v) > from:
 			c.see(record.ID, string(v))
+		case string(v) > far:
+			c.remember(record.ID, string(v))
 		}
 	}
 }
@@ -302,6 +394,8 @@ func (s *Shard) cursorAt(now time.Time) source.Cursor {
 func (s *Shard) openCursor(saved source.Cursor) {
 	s.second = nil
 	if s.view != nil && s.gaps.traits.ModifiedIndexed {
-		s.second = &second{after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now()}
+		s.second = &second{
+			after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), far: newFar(s.opts), short: true,
+		}
 	}
 }

@@ -7,9 +7,11 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/failpoint"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 var _ reconcile.Owner = (*Shard)(nil)
@@ -69,6 +71,10 @@ func (s *Shard) nominate(ctx context.Context, n *nomination) error {
 	}
 	n.settled = make(chan struct{})
 	n.open.Store(1)
+	if n.letters == nil {
+		s.status.name(n)
+		defer s.status.unname(n)
+	}
 	select {
 	case s.nominated <- n:
 	case <-life.ended:
@@ -91,7 +97,7 @@ func (s *Shard) nominate(ctx context.Context, n *nomination) error {
 func (s *Shard) Reach() (uint64, bool) {
 	status := s.Status()
 	running := s.life.Load() != nil && (status.State == Running || status.State == Waiting)
-	if running && s.tailless() {
+	if running && s.noTail.Load() {
 		return everyID, true
 	}
 	return status.Position, running
@@ -103,6 +109,7 @@ func (s *Shard) judge(ctx context.Context, n *nomination, out chan<- *batch) err
 	if err := s.judgeAll(ctx, n, out); err != nil {
 		return err
 	}
+	s.status.unname(n)
 	n.settle()
 	return nil
 }
@@ -110,6 +117,9 @@ func (s *Shard) judge(ctx context.Context, n *nomination, out chan<- *batch) err
 func (s *Shard) judgeAll(ctx context.Context, n *nomination, out chan<- *batch) error {
 	if n.letters != nil {
 		return s.sendAgain(ctx, n.letters, n, out)
+	}
+	if n.Published {
+		return s.published.confirm(ctx)
 	}
 	if err := s.republish(ctx, n.Rows, sink.FromReconcile, n, out); err != nil {
 		return err
@@ -136,8 +146,11 @@ func (s *Shard) republish(ctx context.Context, ranges []source.Range, origin sin
 		q := source.Query{Ranges: ranges, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
 		err := s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
 			ranges = nil
-			if count := len(page.Records); page.More && count > 0 {
-				ranges = rangesBehind(q.Ranges, page.Records[count-1].ID)
+			if count := len(page.Rows); page.More && count > 0 {
+				ranges = rangesBehind(q.Ranges, page.Rows[count-1].ID)
+			}
+			if n != nil && failpoint.Mutant(failpoint.StaleState) {
+				s.mutantRestore(page)
 			}
 			return s.encodeAgain(ctx, b, page, origin)
 		})
@@ -163,16 +176,32 @@ func rangesBehind(ranges []source.Range, last uint64) []source.Range {
 func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *source.Page, origin sink.Origin) error {
 	fill := func(id uint64) { s.filled = append(s.filled, id) }
 	if s.view != nil {
-		return s.encodeStates(ctx, b, page, page.Records, origin, fill)
+		if err := s.encodeStates(ctx, b, page, page.Rows, origin, fill); err != nil {
+			return err
+		}
+		for i, record := range page.Rows {
+			if !s.ahead(record.ID) {
+				// A row that the tail has yet to reach would shut out those before it.
+				s.published.note(b, page.Columns, record, s.view.sights[i].state, s.view.sights[i].entity)
+			}
+		}
+		return nil
 	}
 	b.journal = true
-	for _, record := range page.Records {
+	for _, record := range page.Rows {
+		missed, err := s.unpublished(ctx, b, record.ID)
+		if err != nil {
+			return err
+		}
+		if !missed {
+			// The tail has published it since it was nominated.
+			continue
+		}
 		b.born(s, page, record)
-		if _, err := b.add(s, event.Row{Record: record, Read: page.Now}, origin); err != nil {
+		if _, err := b.add(s, event.Row{Row: record, Read: page.Now}, origin); err != nil {
 			return err
 		}
 		b.count(event.Published)
-		b.found = append(b.found, source.Range{First: record.ID, Last: record.ID})
 		fill(record.ID)
 	}
 	return nil
@@ -240,7 +269,7 @@ func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, e
 // that have one in another shard. Where absence is not judged there are none.
 func (s *Shard) proveAbsent(ctx context.Context, page *source.Page, absent [][]byte) (elsewhere map[string]struct{}, err error) {
 	s.view.sights = s.view.sights[:0]
-	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer {
+	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer || !s.knows(page.Server) {
 		// A server that does not take the writes may be behind.
 		return nil, err
 	}
@@ -254,18 +283,6 @@ func (s *Shard) proveAbsent(ctx context.Context, page *source.Page, absent [][]b
 		s.view.sights = append(s.view.sights, sight{entity: entity})
 	}
 	return elsewhere, s.know(ctx)
-}
-
-// meet asks a server that has not answered before what it is like.
-func (s *Shard) meet(ctx context.Context, server string) error {
-	if s.gaps.server == server {
-		return nil
-	}
-	if err := s.askTraits(ctx); err != nil {
-		return err
-	}
-	s.gaps.server = server
-	return nil
 }
 
 // encodeGone appends what follows from one entity not being there: an event, unless it was soft-deleted before or lives in another
@@ -320,7 +337,7 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 	if err := s.bind(page.Columns); err != nil {
 		return false, err
 	}
-	at := source.Age{Now: page.Now, Steady: s.steady(page.Now)}
+	at := ledger.Age{Now: page.Now, Steady: s.steady(page.Now)}
 	b := s.newBatch()
 	if err := fill(b, page); err != nil {
 		s.drop(b)
@@ -332,7 +349,10 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 		page.Reset()
 		return true, s.reserveBig(ctx, &held)
 	}
-	s.pass(b, at)
+	if err := s.pass(b, at); err != nil {
+		s.drop(b)
+		return false, err
+	}
 	b.held, held = held, hold{}
 	if b.empty() {
 		s.discard(b)

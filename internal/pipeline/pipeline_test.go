@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,7 +87,7 @@ func (b *bench) shard(t testing.TB) *pipeline.Shard {
 		opts.Source, opts.IDs = b.source, b.source
 	}
 	if b.hook != nil {
-		opts.Source = hookedSource{b.table, b.hook}
+		opts.Source = hookedSource{opts.Source, b.hook}
 	}
 	if b.sink != nil {
 		opts.Sink = b.sink
@@ -156,6 +157,18 @@ func (b *bench) snapshotTaken(t testing.TB) bool {
 	t.Helper()
 	state, err := b.store.Load(t.Context(), key)
 	return err == nil && state.Snapshot == (source.Range{})
+}
+
+// instantly runs a subtest on a clock of its own, which goes on as soon as everything waits: to wait takes no time. The clock begins
+// behind the times of the tests' rows.
+func instantly(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			wait(t, time.Until(time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC)))
+			test(t)
+		})
+	})
 }
 
 // eventually waits for a condition.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"bridge/internal/panics"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // prefetch is the page behind the one that becomes a batch, read meanwhile.
@@ -16,6 +18,8 @@ import (
 type prefetch struct {
 	query source.Query
 	page  *source.Page
+	// late, when not nil, are late records that were read behind the page, as that turn would.
+	late *latePage
 	// held is the share that the page is to become a batch in. Who waits for a share has dropped the page first.
 	held hold
 	// asked and got are when the read began and ended; got and err are for those who have seen that done is closed.
@@ -28,8 +32,9 @@ type prefetch struct {
 // and its share is wanted elsewhere; to read one page again costs nothing then.
 const prefetchAge = 3 * time.Second
 
-// prefetch begins to read the page behind position, if memory and a turn to read are free: it takes neither from a shard that waits.
-func (s *Shard) prefetch(ctx context.Context, position source.Position) {
+// prefetch begins to read the page behind position, and behind it the late records in ranges where that is not nil, if memory and a turn
+// to read are free: it takes neither from a shard that waits.
+func (s *Shard) prefetch(ctx context.Context, position ledger.Position, late []source.Range) {
 	q := s.tailQuery(position)
 	if s.second != nil || outgrows(s.page, q) {
 		// The second cursor reads in between, and one large row seldom comes alone.
@@ -44,18 +49,33 @@ func (s *Shard) prefetch(ctx context.Context, position source.Position) {
 		return
 	}
 	p := &prefetch{query: q, page: pages.Get().(*source.Page), held: held, asked: time.Now(), done: make(chan struct{})}
+	if late != nil {
+		p.late = &latePage{query: s.lateQuery(late), page: pages.Get().(*source.Page)}
+	}
 	s.prefetched = p
 	go func() {
 		defer close(p.done)
 		defer s.opts.Limits.reads.Release(1)
-		p.err = s.readRows(ctx, q, p.page)
+		p.err = s.readAhead(ctx, q, p.page)
 		p.got = time.Now()
-		if p.err == nil && outgrows(p.page, q) {
-			// Invariant 7: it would wait beside the page that becomes a batch.
-			p.page.Reset()
-			p.err = errOutgrown
+		if p.err == nil && p.late != nil {
+			p.err = s.readAhead(ctx, p.late.query, p.late.page)
 		}
 	}()
+}
+
+// readAhead fills page, unless that outgrows q.
+func (s *Shard) readAhead(ctx context.Context, q source.Query, page *source.Page) error {
+	err := panics.Guard(func() error { return s.readRows(ctx, q, page) })
+	if panics.Is(err) && ctx.Err() == nil {
+		s.opts.Logger.Error("reading ahead failed, the page is read again", panics.LogArgs(err)...)
+	}
+	if err == nil && outgrows(page, q) {
+		// Invariant 7: it would wait beside the page that becomes a batch.
+		page.Reset()
+		return errOutgrown
+	}
+	return err
 }
 
 // takePrefetched makes s.page what was prefetched for q, and returns its share. Else it reports false, and nothing is prefetched any more:
@@ -72,6 +92,7 @@ func (s *Shard) takePrefetched(q source.Query) (held hold, ok bool) {
 	}
 	s.prefetched = nil
 	s.page, s.asked, s.got = p.page, p.asked, p.got
+	s.gaps.landing.ahead = p.late
 	return p.held, true
 }
 
@@ -107,6 +128,7 @@ func (s *Shard) dropPrefetched() {
 	s.prefetched = nil
 	p.page.Reset()
 	pages.Put(p.page)
+	p.late.free()
 	s.opts.Limits.release(&p.held)
 }
 

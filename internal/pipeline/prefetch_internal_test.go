@@ -13,6 +13,7 @@ import (
 	"bridge/event"
 	"bridge/internal/outage"
 	"bridge/source"
+	"bridge/source/ledger"
 	"bridge/source/memory"
 )
 
@@ -58,7 +59,7 @@ func (s *slowTable) Traits(ctx context.Context) (source.Traits, error) {
 	return s.Table.Traits(ctx)
 }
 
-func (s *slowTable) Glance(context.Context, time.Duration, *source.Page) (bool, error) {
+func (s *slowTable) ReadHead(context.Context, time.Duration, *source.Page) (bool, error) {
 	s.begin()
 	return false, nil
 }
@@ -83,7 +84,7 @@ func prefetching(t *testing.T, limits *StreamLimits, names ...string) (s *Shard,
 		Faults: outage.New(logger), Metrics: NewMetrics(prometheus.NewRegistry()), Logger: logger, BatchRows: 2, Zone: time.UTC,
 	})
 	s.page = new(source.Page)
-	s.prefetch(t.Context(), source.Position{ID: 2})
+	s.prefetch(t.Context(), ledger.Position{ID: 2}, nil)
 	s.page = nil
 	if s.prefetched == nil {
 		t.Fatal("nothing is read")
@@ -169,7 +170,7 @@ func TestALargePageIsNotKept(t *testing.T) {
 		p := s.prefetched
 		free()
 		<-p.done
-		if p.page.Bytes > 0 || len(p.page.Records) > 0 {
+		if p.page.Bytes > 0 || len(p.page.Rows) > 0 {
 			t.Errorf("%d bytes wait", p.page.Bytes)
 		}
 		if _, ok := s.takePrefetched(p.query); ok || s.opts.Limits.InFlight() != 0 {
@@ -187,7 +188,7 @@ func TestAPageThatWasReadAheadIsAsOldAsItsRead(t *testing.T) {
 		synctest.Wait()
 		got := time.Now()
 		<-time.After(2 * time.Second)
-		held, ok := s.takePrefetched(s.tailQuery(source.Position{ID: 2}))
+		held, ok := s.takePrefetched(s.tailQuery(ledger.Position{ID: 2}))
 		if !ok {
 			t.Fatal("it is not used")
 		}
@@ -201,7 +202,7 @@ func TestAPageThatWasReadAheadIsAsOldAsItsRead(t *testing.T) {
 		if poll := s.Status().LastPoll; !poll.Equal(got) {
 			t.Errorf("the last poll was %s after the source answered", poll.Sub(got))
 		}
-		if born := s.bornAt(s.page, s.page.Records[0], time.Now()); !born.Equal(got) {
+		if born := s.bornAt(s.page, s.page.Rows[0], time.Now()); !born.Equal(got) {
 			t.Errorf("a row that was there at the read is %s younger", born.Sub(got))
 		}
 	})
@@ -238,7 +239,7 @@ func TestAPageIsUsedForItsOwnQueryAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, free := prefetching(t, NewLimits(1<<20, 1, 2).Stream(), "a", "b", "c")
 				free()
-				q := s.tailQuery(source.Position{ID: 2})
+				q := s.tailQuery(ledger.Position{ID: 2})
 				change(&q)
 				if _, ok := s.takePrefetched(q); ok {
 					t.Error("it is used")

@@ -17,6 +17,7 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // watched is a source that fails the test where two goroutines use it at the same time.
@@ -178,7 +179,7 @@ func TestOrderIsThatOfTheReads(t *testing.T) {
 
 	t.Run("with GAP_POLICY=hold ids ascend, over gaps that are filled", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.GapPolicy = source.GapHold
+		b.opts.GapPolicy = ledger.GapHold
 		var open []uint64
 		for i := range 2000 {
 			if i%130 == 129 {
@@ -356,7 +357,7 @@ func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
 			}
 			return read()
 		}
-		release := b.bus.Hold(10)
+		release := b.bus.Pause(10)
 		_, stop := b.run(t)
 		<-time.After(time.Second)
 		const share = 4 << 20

@@ -15,8 +15,13 @@ type catching struct {
 func (s *Shard) catchUp(position uint64, behind bool) {
 	c := &s.catching
 	if !behind {
-		if !c.told.IsZero() && c.told != c.since {
-			s.opts.Logger.Info("caught up", "position", position, "took", time.Since(c.since).Round(time.Second))
+		highest := s.status.highest()
+		if s.tailless() {
+			highest = position
+		}
+		before := s.arrival.read(s.opts.Logger, position, highest)
+		if before && !c.told.IsZero() && c.told != c.since {
+			s.opts.Logger.Info("caught up", "position", position, "after", time.Since(c.since).Round(time.Second))
 		}
 		*c = catching{}
 		return
@@ -33,6 +38,6 @@ func (s *Shard) catchUp(position uint64, behind bool) {
 	highest := s.status.highest()
 	rate := float64(position-c.id) / elapsed.Seconds()
 	left := time.Duration(float64(highest-min(position, highest)) / rate * float64(time.Second))
-	s.opts.Logger.Info("catching up", "position", position, "of", highest, "ids a second", int(rate), "left", left.Round(time.Second))
+	s.opts.Logger.Info("catching up", "position", position, "of", highest, "ids_per_second", int(rate), "left", left.Round(time.Second))
 	c.told, c.id = now, position
 }

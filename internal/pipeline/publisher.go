@@ -13,8 +13,10 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/internal/failpoint"
+	"bridge/internal/panics"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // publisher publishes the batches of a shard one after the other and passes on what may be saved. Those of a capability shard go through two
@@ -33,7 +35,7 @@ type publisher struct {
 	// passed is that of the last batch without a journal, nil when a journal came after it.
 	passed <-chan struct{}
 	// fresh are the marks of the batch that is being published; they belong to the goroutine that publishes.
-	fresh []sink.Mark
+	fresh []sink.Offset
 
 	// order has requests reach the saver in the order in which they were made: a position never goes back.
 	order sync.Mutex
@@ -42,7 +44,7 @@ type publisher struct {
 	// reached is the state behind the last batch that was acknowledged, sent the number of the last journal that was.
 	reached front
 	sent    uint64
-	marks   map[string]sink.Mark
+	marks   map[string]sink.Offset
 	// unsaved holds what was acknowledged and not passed on to be saved yet, settled what is called then; awaited says that somebody waits
 	// for that.
 	unsaved *checkpoint.State
@@ -52,7 +54,7 @@ type publisher struct {
 
 // front is how far a shard has come, as it is saved.
 type front struct {
-	position source.Position
+	position ledger.Position
 	cursor   source.Cursor
 	// taken is when the ledger that is saved last was as it is saved: by it the ages of gaps go on after a restart.
 	taken time.Time
@@ -60,7 +62,7 @@ type front struct {
 
 func newPublisher(s *Shard, state checkpoint.State, saving context.Context, out chan<- save) *publisher {
 	begin := frontOf(&state)
-	return &publisher{shard: s, loop: publishing, planned: begin, reached: begin, marks: marksByPlace(state.Marks), saving: saving, out: out}
+	return &publisher{shard: s, loop: publishing, planned: begin, reached: begin, marks: marksByPlace(state.Offsets), saving: saving, out: out}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to
@@ -76,10 +78,10 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 	var stages errgroup.Group
 	stages.Go(func() error {
 		defer close(ready)
-		return p.journalAll(ctx, in, ready)
+		return panics.Guard(func() error { return p.journalAll(ctx, in, ready) })
 	})
 	stages.Go(func() error {
-		err := p.publishAll(ctx, ready, in)
+		err := panics.Guard(func() error { return p.publishAll(ctx, ready, in) })
 		stop(err)
 		for b := range ready {
 			p.forsake(b)
@@ -107,6 +109,7 @@ func (p *publisher) publishAll(ctx context.Context, ready, queue <-chan *batch) 
 			p.forsake(b)
 			return errors.Join(err, p.flush())
 		}
+		p.shard.arrival.acknowledge(p.shard.opts.Logger, len(b.messages), b.last)
 		p.shard.discard(b)
 		p.shard.status.dequeue()
 		p.shard.status.rest(p.loop)
@@ -126,6 +129,12 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	if err != nil {
 		return err
+	}
+	if failpoint.Mutant(failpoint.SaveBeforePublish) {
+		return p.mutantSaveFirst(ctx, b)
+	}
+	if failpoint.Mutant(failpoint.MessageLate) {
+		b.messages = p.mutantPostpone(b.messages)
 	}
 	started := time.Now()
 	if left, err := p.sendAll(ctx, b); err != nil {
@@ -149,6 +158,9 @@ func (p *publisher) sendAll(ctx context.Context, b *batch) (left []sink.Message,
 			err = p.bury(ctx, b, left, &outcome)
 		}
 		left = pending(left, &outcome)
+		if err != nil && failpoint.Mutant(failpoint.EndIsAck) {
+			return nil, nil
+		}
 		if err != nil {
 			return left, err
 		}
@@ -182,8 +194,8 @@ func (p *publisher) after(b *batch) checkpoint.State {
 
 // after is the state that holds once b is acknowledged behind f, without what was there before b.
 func (f front) after(b *batch) checkpoint.State {
-	state := checkpoint.State{Position: f.position, Ledger: b.ledger, Saved: f.taken, View: b.changes, Given: b.given, Found: b.found, Cursor: f.cursor}
-	state.Position.ID = b.last
+	state := checkpoint.State{Position: f.position, Ledger: b.ledger, Saved: f.taken, View: b.changes, Found: b.found, Cursor: f.cursor}
+	state.Position.ID, state.Published = b.last, b.published
 	if len(b.ledger) > 0 {
 		state.Position.Gaps, state.Saved = b.gaps, b.made
 	}
@@ -200,21 +212,25 @@ func frontOf(state *checkpoint.State) front {
 // acknowledge notes that b is on the bus.
 func (p *publisher) acknowledge(b *batch) {
 	state := p.after(b)
-	p.takeMarks()
+	reached := frontOf(&state)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Invariant 1: the position moves over what is acknowledged, and over nothing else.
-	p.reached = frontOf(&state)
+	if p.unsaved != nil {
+		state = checkpoint.MergeStates(*p.unsaved, state)
+	}
+	p.raiseMarks()
+	// Invariant 1: the position moves over what is acknowledged, and over nothing else. Nothing from here on can fail, so that a
+	// journal that is saved after a panic above finds all of it or nothing.
+	p.reached, p.unsaved = reached, &state
 	p.sent = max(p.sent, b.number)
 	if b.passed != nil {
 		close(b.passed)
 	}
-	if p.unsaved != nil {
-		state = checkpoint.MergeStates(*p.unsaved, state)
-	}
-	p.unsaved = &state
 	if b.settled != nil {
 		p.settled, p.awaited = append(p.settled, b.settled), true
+	}
+	if call := b.ledgerCall; call > 0 {
+		p.settled = append(p.settled, func() { p.shard.gaps.kept.Store(call) })
 	}
 	if view, seq := p.shard.view, b.seq; seq > 0 {
 		p.settled = append(p.settled, func() { view.saved.Store(seq) })
@@ -239,7 +255,7 @@ func (p *publisher) fixTimes(ctx context.Context, b *batch) error {
 	r := p.reached.position.Reading
 	newReading := !b.readAt.IsZero() && (r.Through < b.readThrough || !r.At.Equal(b.readAt))
 	if newReading {
-		p.reached.position.Reading = source.Reading{Through: b.readThrough, At: b.readAt}
+		p.reached.position.Reading = ledger.Reading{Through: b.readThrough, At: b.readAt}
 	}
 	p.mu.Unlock()
 	if !newReading && !b.lateClock {
@@ -298,14 +314,14 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reached.position.Reading.Through <= p.reached.position.ID {
-		p.reached.position.Reading = source.Reading{}
+		p.reached.position.Reading = ledger.Reading{}
 	}
 	request := save{done: p.settled, patient: p.shard.view != nil && !p.awaited}
 	if p.unsaved != nil {
 		request.state = *p.unsaved
 	}
 	request.state.Position, request.state.Cursor, request.state.Saved = p.reached.position, p.reached.cursor, p.reached.taken
-	request.state.Marks = sorted(p.marks)
+	request.state.Offsets = sorted(p.marks)
 	// The journals of what is acknowledged go with the save of it.
 	request.state.Keep = p.sent + 1
 	if journal != nil {
@@ -317,32 +333,37 @@ func (p *publisher) request(journal *checkpoint.Journal) save {
 
 // note keeps the marks and counts what became of rest.
 func (p *publisher) note(rest []sink.Message, outcome *sink.Outcome) {
-	p.noteMarks(outcome.Marks)
+	p.noteMarks(outcome.Offsets)
 	p.shard.opts.Metrics.outcome(p.shard.opts.Stream, rest, outcome)
 }
 
-func (p *publisher) noteMarks(marks []sink.Mark) { p.fresh = append(p.fresh, marks...) }
+func (p *publisher) noteMarks(marks []sink.Offset) { p.fresh = append(p.fresh, marks...) }
 
 // takeMarks has the marks of what was acknowledged be saved: those of a batch with the batch, since in a copy of the file what lies before them
 // must not be in a journal.
 func (p *publisher) takeMarks() {
-	fresh := p.fresh
-	p.fresh = p.fresh[:0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.raiseMarks()
+}
+
+// raiseMarks is takeMarks for a caller that holds mu.
+func (p *publisher) raiseMarks() {
+	fresh := p.fresh
+	p.fresh = p.fresh[:0]
 	p.shard.raise(p.marks, fresh)
 }
 
 // raise takes fresh marks over into marks, and those that have waited, and reports whether it did. They wait until all topics of the shard are
 // settled, see [Recalls].
-func (s *Shard) raise(marks map[string]sink.Mark, fresh []sink.Mark) bool {
+func (s *Shard) raise(marks map[string]sink.Offset, fresh []sink.Offset) bool {
 	for _, m := range fresh {
 		put(s.waiting, m)
 	}
 	if len(s.waiting) == 0 {
 		return false
 	}
-	for _, some := range []map[string]sink.Mark{marks, s.waiting} {
+	for _, some := range []map[string]sink.Offset{marks, s.waiting} {
 		for place := range some {
 			if !s.opts.Recalls.settled(place) {
 				return false
@@ -357,22 +378,22 @@ func (s *Shard) raise(marks map[string]sink.Mark, fresh []sink.Mark) bool {
 }
 
 // put puts a mark among others, unless it is lower than the one that is there.
-func put(marks map[string]sink.Mark, m sink.Mark) {
-	if old, ok := marks[m.Place]; !ok || old.Incarnation != m.Incarnation || m.Last > old.Last {
-		marks[m.Place] = m
+func put(marks map[string]sink.Offset, m sink.Offset) {
+	if old, ok := marks[m.TP]; !ok || old.Incarnation != m.Incarnation || m.Last > old.Last {
+		marks[m.TP] = m
 	}
 }
 
-func marksByPlace(list []sink.Mark) map[string]sink.Mark {
-	marks := make(map[string]sink.Mark, len(list))
+func marksByPlace(list []sink.Offset) map[string]sink.Offset {
+	marks := make(map[string]sink.Offset, len(list))
 	for _, m := range list {
-		marks[m.Place] = m
+		marks[m.TP] = m
 	}
 	return marks
 }
 
-func sorted(marks map[string]sink.Mark) []sink.Mark {
-	return slices.SortedFunc(maps.Values(marks), func(a, b sink.Mark) int { return strings.Compare(a.Place, b.Place) })
+func sorted(marks map[string]sink.Offset) []sink.Offset {
+	return slices.SortedFunc(maps.Values(marks), func(a, b sink.Offset) int { return strings.Compare(a.TP, b.TP) })
 }
 
 // pending returns the messages that are neither acknowledged nor put aside, in their order.

@@ -22,7 +22,7 @@ func (s *Shard) nextPoll(began time.Time, more bool) time.Time {
 		return began.Add(s.opts.PollInterval)
 	}
 	pause := 2 * s.opts.PollInterval
-	if _, able := s.opts.Source.(source.Glancer); !able || s.second != nil {
+	if _, able := s.opts.Source.(source.HeadReader); !able || s.second != nil {
 		// It has reads of its own, which are better spread.
 		return began.Add(pause)
 	}
@@ -39,7 +39,7 @@ const glanceWait = 25 * time.Millisecond
 // glance asks a quiet shard for no more than its highest id, where that is cheaper than a read. seen says that s.page holds the answer.
 // It is for the time before memory for rows is reserved: it may wait for other shards, and brings none.
 func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
-	glancer, able := s.opts.Source.(source.Glancer)
+	glancer, able := s.opts.Source.(source.HeadReader)
 	if !able || !s.quiet() {
 		return false, nil
 	}
@@ -49,7 +49,7 @@ func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 	s.dropPrefetched()
 	s.asked = time.Now()
 	err = s.alive(owning, readLimit, func() error {
-		seen, err = glancer.Glance(ctx, min(s.opts.PollInterval/10, glanceWait), s.page)
+		seen, err = glancer.ReadHead(ctx, min(s.opts.PollInterval/10, glanceWait), s.page)
 		return err
 	})
 	s.got = time.Now()
@@ -60,21 +60,21 @@ func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 	return true, s.greeted()
 }
 
-// owes reports whether a turn may have something to do though the table has nothing new: open gaps, ids given up that are to be saved, or the
+// owes reports whether a turn may have something to do though the table has nothing new: open gaps, or the
 // memory for a page that was too large, which is gone now.
 func (s *Shard) owes() bool {
 	ledger := s.gaps.ledger
-	return ledger != nil && ledger.Open() || len(s.gaps.given) > 0 || s.oversize.big
+	return ledger != nil && ledger.Open() || s.oversize.big
 }
 
 // rest ends a turn that has found nothing, in s.page, behind position, and owes nothing: it takes note of the time, and no more.
 func (s *Shard) rest(ctx context.Context, position uint64) error {
 	defer s.freePages()
-	if err := s.watchIDs(ctx, position); err != nil {
+	if ready, err := s.watchIDs(ctx, position); err != nil || !ready {
 		return err
 	}
 	s.held = time.Time{}
 	s.stateGaps(s.look())
-	s.status.heldSince(s.held)
+	s.status.leave(findTail, s.held)
 	return nil
 }

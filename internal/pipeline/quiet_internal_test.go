@@ -9,7 +9,7 @@ import (
 
 type glancer struct {
 	source.Shard
-	source.Glancer
+	source.HeadReader
 }
 
 func TestNextPoll(t *testing.T) {

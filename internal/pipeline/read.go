@@ -51,7 +51,12 @@ func (s *Shard) bind(columns *source.Columns) error {
 }
 
 func (s *Shard) readInto(ctx context.Context, q source.Query, page *source.Page) error {
-	return s.reading(ctx, func() error { return s.readRows(ctx, q, page) })
+	err := s.reading(ctx, func() error { return s.readRows(ctx, q, page) })
+	if err != nil && q.Ranges == nil && q.Keys == nil && s.published != nil {
+		// That a single row cannot be read says nothing about the server.
+		s.published.due = true
+	}
+	return err
 }
 
 func (s *Shard) readRows(ctx context.Context, q source.Query, page *source.Page) error {
@@ -59,10 +64,20 @@ func (s *Shard) readRows(ctx context.Context, q source.Query, page *source.Page)
 	if err := failpoint.At(pointOf(named, failpoint.BeforeRead, failpoint.BeforeReread)); err != nil {
 		return err
 	}
-	if err := s.opts.Source.Read(ctx, q, page); err != nil {
+	began := time.Now()
+	err := s.opts.Source.Read(ctx, q, page)
+	s.opts.Metrics.queried(s.opts.Stream, queryOf(named), began)
+	if err != nil {
 		return err
 	}
 	return failpoint.At(pointOf(named, failpoint.AfterRead, failpoint.AfterReread))
+}
+
+func queryOf(named bool) query {
+	if named {
+		return queryRows
+	}
+	return queryPage
 }
 
 // pointOf tells a page of the tail from a read of rows that something else has named.
@@ -106,6 +121,7 @@ func (s *Shard) readFault(ctx context.Context) string {
 
 func (s *Shard) freePages() {
 	s.freePage()
+	s.gaps.landing.dropAhead()
 	if s.gaps.late != nil {
 		s.gaps.late.Reset()
 	}

@@ -26,7 +26,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	var topics []*topicRecall
 	var messages int
 	err := s.alive(owning, forEver, func() (err error) {
-		topics, messages, err = r.await(ctx, s.key(), state.Marks, func(t *topicRecall) bool { return s.mayHave(t, state.Marks) })
+		topics, messages, err = r.await(ctx, s.key(), state.Offsets, func(t *topicRecall) bool { return s.mayHave(t, state.Offsets) })
 		return err
 	})
 	if err != nil || len(topics) == 0 {
@@ -48,10 +48,10 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 		return state, err
 	}
 	r.done(s.key(), topics)
-	marks := marksByPlace(state.Marks)
+	marks := marksByPlace(state.Offsets)
 	if s.raise(marks, c.ends) {
-		state.Marks = sorted(marks)
-		if err := c.save(ctx, state.Marks); err != nil {
+		state.Offsets = sorted(marks)
+		if err := c.save(ctx, state.Offsets); err != nil {
 			return state, err
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 
 // mayHave reports whether a topic may hold messages of the shard that the checkpoint does not know: it has published there before or does so now.
 // Where it is not known what a capability shard may publish to, that is what any shard of its stream has published to.
-func (s *Shard) mayHave(t *topicRecall, marks []sink.Mark) bool {
+func (s *Shard) mayHave(t *topicRecall, marks []sink.Offset) bool {
 	switch {
 	case len(marks) == 0 || names(marks, t.name) || t.name == s.opts.DeadLetter:
 		return true
@@ -91,7 +91,7 @@ func (s *Shard) passJournals(ctx context.Context, state checkpoint.State) (check
 			return s.opts.Store.Load(ctx, s.key())
 		}
 		after := j.After
-		after.Marks, after.Keep = state.Marks, j.Number+1
+		after.Offsets, after.Keep = state.Offsets, j.Number+1
 		if err := s.save(ctx, owning, after); err != nil {
 			return state, err
 		}

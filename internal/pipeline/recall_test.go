@@ -80,7 +80,7 @@ func (l *life) begin(t *testing.T) {
 
 func TestAnOlderCheckpointRecallsWhatTheBusSays(t *testing.T) {
 	for _, c := range behind {
-		t.Run(c.name, func(t *testing.T) {
+		instantly(t, c.name, func(t *testing.T) {
 			l := c.copiedBefore(t, newLife(t))
 			l.lived(t)
 			// What is on the bus is known: nothing comes twice, and another start finds nothing.
@@ -94,7 +94,7 @@ func TestAnOlderCheckpointRecallsWhatTheBusSays(t *testing.T) {
 				t.Errorf("the next start says %v", texts(again))
 			}
 		})
-		t.Run(c.name+", killed at each step of the recall", func(t *testing.T) {
+		instantly(t, c.name+", killed at each step of the recall", func(t *testing.T) {
 			for step := 0; ; step++ {
 				l := c.copiedBefore(t, newLife(t))
 				died := l.dies(t, step, 30*time.Millisecond, l.everything)
@@ -118,7 +118,7 @@ func (l *life) published() (ids []string) {
 
 func TestACopyWithAJournal(t *testing.T) {
 	for steps := range 12 {
-		t.Run(fmt.Sprintf("taken at step %d", steps), func(t *testing.T) {
+		instantly(t, fmt.Sprintf("taken at step %d", steps), func(t *testing.T) {
 			l := newLife(t)
 			l.begin(t)
 			l.replace("a", "2", "0")
@@ -162,7 +162,7 @@ func TestACopyWithAJournalThatDidNotArriveAsAWhole(t *testing.T) {
 		"gone":                               {func(l *life) { l.remove("a") }, []string{"Deleted a"}},
 		"what was refused is accepted later": {func(l *life) { l.bus.Reject(nil) }, []string{"Modified c=1"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		instantly(t, name, func(t *testing.T) {
 			l := newLife(t)
 			l.shared = true
 			l.named = [][]byte{entity("a"), entity("b"), entity("c")}
@@ -224,7 +224,7 @@ func TestACopyWithAJournalThatAnotherMarkHides(t *testing.T) {
 		"changed, then back": {func(l *life) { l.replace("a", "2", "0") }, func(l *life) { l.replace("a", "1", "0") }, "a", "Modified a=1"},
 		"new, then gone":     {func(l *life) { l.replace("c", "1", "0") }, func(l *life) { l.remove("c") }, "c", "Deleted c"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		instantly(t, name, func(t *testing.T) {
 			l := newLife(t)
 			l.shared = true
 			l.named = [][]byte{entity("a"), entity("b"), entity("c")}
@@ -306,7 +306,7 @@ func TestRecall(t *testing.T) {
 		return l, log
 	}
 
-	t.Run("is logged once and has a reconcile run at once", func(t *testing.T) {
+	instantly(t, "is logged once and has a reconcile run at once", func(t *testing.T) {
 		l, log := older(t)
 		l.lived(t)
 		if log.count("older than the bus") != 1 || log.count("messages=1 entities=1 unreadable=0") != 1 {
@@ -317,7 +317,7 @@ func TestRecall(t *testing.T) {
 			t.Errorf("the last reconcile is %+v, %v", run, err)
 		}
 	})
-	t.Run("is not needed where the checkpoint is the newest", func(t *testing.T) {
+	instantly(t, "is not needed where the checkpoint is the newest", func(t *testing.T) {
 		l, log := older(t)
 		l.lived(t)
 		recalls := log.count("older than the bus")
@@ -328,19 +328,19 @@ func TestRecall(t *testing.T) {
 			t.Errorf("the log says %s", log.b.String())
 		}
 	})
-	t.Run("is done without where the bus cannot be read, with a word", func(t *testing.T) {
+	instantly(t, "is done without where the bus cannot be read, with a word", func(t *testing.T) {
 		l, log := older(t)
 		l.bus.Hide(errors.New("grant READ"))
 		l.lived(t)
 		if log.count("cannot be told") != 1 || log.count("grant READ") != 1 {
 			t.Errorf("the log says %s", log.b.String())
 		}
-		mark := func() sink.Mark {
+		mark := func() sink.Offset {
 			state, err := l.store.Load(t.Context(), key)
-			if err != nil || len(state.Marks) != 1 {
+			if err != nil || len(state.Offsets) != 1 {
 				t.Fatalf("%+v, %v", state, err)
 			}
-			return state.Marks[0]
+			return state.Offsets[0]
 		}
 		was := mark()
 		l.replace("a", "5", "0")
@@ -349,7 +349,7 @@ func TestRecall(t *testing.T) {
 			t.Errorf("the mark stays at %d", now.Last)
 		}
 	})
-	t.Run("passes over what tells no entity, and over dead letters and other streams", func(t *testing.T) {
+	instantly(t, "passes over what tells no entity, and over dead letters and other streams", func(t *testing.T) {
 		l, log := older(t)
 		for _, m := range []sink.Message{
 			{ID: "1", Stream: "items", Shard: "items", Type: "ItemsAddedEvent", Value: []byte("no JSON")},
@@ -371,7 +371,7 @@ func TestRecall(t *testing.T) {
 			t.Errorf("the bus goes on with %v", texts(l.said(t)))
 		}
 	})
-	t.Run("a state that the event does not tell is published anew where it is another one", func(t *testing.T) {
+	instantly(t, "a state that the event does not tell is published anew where it is another one", func(t *testing.T) {
 		l := newLife(t)
 		l.begin(t)
 		before := l.copied()
@@ -486,8 +486,8 @@ func TestATopicThatAShardIsNewTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range state.Marks {
-			if m.Place == place {
+		for _, m := range state.Offsets {
+			if m.TP == place {
 				return m.Last
 			}
 		}

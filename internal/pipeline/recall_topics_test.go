@@ -90,7 +90,7 @@ func (l *life) threads(t *testing.T) {
 func TestAnOlderCheckpointOfSeveralTopics(t *testing.T) {
 	for way, route := range routes {
 		for _, c := range behind {
-			t.Run(way+", "+c.name, func(t *testing.T) {
+			instantly(t, way+", "+c.name, func(t *testing.T) {
 				l := c.copiedBefore(t, newRoutedLife(t, route))
 				l.lived(t)
 				l.threads(t)
@@ -102,7 +102,7 @@ func TestAnOlderCheckpointOfSeveralTopics(t *testing.T) {
 			if way == "deletes apart" {
 				continue
 			}
-			t.Run(way+", "+c.name+", killed at each step of the recall", func(t *testing.T) {
+			instantly(t, way+", "+c.name+", killed at each step of the recall", func(t *testing.T) {
 				for step, died := 0, true; died; step++ {
 					l := c.copiedBefore(t, newRoutedLife(t, route))
 					died = l.dies(t, step, 30*time.Millisecond, l.everything)
@@ -164,7 +164,7 @@ func TestALastEventThatNoTopicTells(t *testing.T) {
 	} {
 		// Topics are read in any order.
 		for n := range 8 {
-			t.Run(fmt.Sprint(name, ", ", n), func(t *testing.T) {
+			instantly(t, fmt.Sprint(name, ", ", n), func(t *testing.T) {
 				l := newRoutedLife(t, routes["deletes apart"])
 				l.shared = true
 				l.named = append(l.named, entity("a"), entity("b"))
@@ -255,7 +255,7 @@ func (l *life) otherMarks(t *testing.T, kind string, places ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		marked.Marks = append(marked.Marks, outcome.Marks...)
+		marked.Offsets = append(marked.Offsets, outcome.Offsets...)
 	}
 	if err := l.store.Save(t.Context(), otherKey, marked); err != nil {
 		t.Fatal(err)
@@ -266,8 +266,12 @@ func (l *life) otherMarks(t *testing.T, kind string, places ...string) {
 func (l *life) runBesideOther(t *testing.T) (s *pipeline.Shard, stop func()) {
 	t.Helper()
 	s = l.shard(t)
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: otherKey.Shard, Kind: event.Capability, Source: "db", Table: "others"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	opts := l.opts
-	opts.Name, opts.Sink, opts.Store = otherKey.Shard, l.bus, l.store
+	opts.Name, opts.Encoder, opts.Sink, opts.Store = otherKey.Shard, encoder, l.bus, l.store
 	bus := l.sink
 	if bus == nil {
 		bus = l.bus
@@ -386,8 +390,8 @@ func TestWhatIsPublishedBeforeAnotherShardHasRecalled(t *testing.T) {
 	one()
 	two()
 	state, err := p.store.Load(t.Context(), otherKey)
-	if err != nil || len(state.Marks) != 1 {
-		t.Errorf("the marks of the other shard are %+v, %v", state.Marks, err)
+	if err != nil || len(state.Offsets) != 1 {
+		t.Errorf("the marks of the other shard are %+v, %v", state.Offsets, err)
 	}
 	p.remove("a")
 	p.begins(t)
@@ -452,8 +456,8 @@ type stuckRecall struct {
 	place string
 }
 
-func (s stuckRecall) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) ([]sink.Mark, error) {
-	if marks[0].Place == s.place {
+func (s stuckRecall) Recall(ctx context.Context, marks []sink.Offset, each func(*sink.Message) error) ([]sink.Offset, error) {
+	if marks[0].TP == s.place {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
@@ -480,12 +484,12 @@ func TestAPlaceOfOthersThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range state.Marks {
-		if end := len(l.bus.Messages(m.Place)); int(m.Last) != end {
-			t.Errorf("the mark of %s is %d, it ends at %d", m.Place, m.Last, end)
+	for _, m := range state.Offsets {
+		if end := len(l.bus.Messages(m.TP)); int(m.Last) != end {
+			t.Errorf("the mark of %s is %d, it ends at %d", m.TP, m.Last, end)
 		}
 	}
-	if len(state.Marks) != 2 {
-		t.Errorf("the marks are %+v", state.Marks)
+	if len(state.Offsets) != 2 {
+		t.Errorf("the marks are %+v", state.Offsets)
 	}
 }

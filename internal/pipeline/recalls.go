@@ -39,7 +39,7 @@ type Recalls struct {
 type topicRecall struct {
 	name string
 	// marks are where its places ended when the file was saved last, streams those of bridge whose shards have some.
-	marks   []sink.Mark
+	marks   []sink.Offset
 	streams map[string]bool
 	// looking is full while somebody looks. The mutex of Recalls guards the rest.
 	looking chan struct{}
@@ -72,15 +72,15 @@ func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shar
 	}
 	for _, e := range entries {
 		if _, ours := r.shards[e.Key]; ours {
-			for _, m := range e.State.Marks {
-				name := sink.TopicOf(m.Place)
+			for _, m := range e.State.Offsets {
+				name := sink.TopicOf(m.TP)
 				r.topics[name] = &topicRecall{name: name, streams: make(map[string]bool), looking: make(chan struct{}, 1)}
 			}
 		}
 	}
 	for _, e := range entries {
-		for _, m := range e.State.Marks {
-			if t := r.topics[sink.TopicOf(m.Place)]; t != nil {
+		for _, m := range e.State.Offsets {
+			if t := r.topics[sink.TopicOf(m.TP)]; t != nil {
 				t.raise(m)
 				t.streams[e.Key.Stream] = true
 			}
@@ -93,8 +93,8 @@ func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shar
 }
 
 // raise takes in a mark of the file.
-func (t *topicRecall) raise(m sink.Mark) {
-	i := slices.IndexFunc(t.marks, func(o sink.Mark) bool { return o.Place == m.Place && o.Incarnation == m.Incarnation })
+func (t *topicRecall) raise(m sink.Offset) {
+	i := slices.IndexFunc(t.marks, func(o sink.Offset) bool { return o.TP == m.TP && o.Incarnation == m.Incarnation })
 	if i < 0 {
 		t.marks = append(t.marks, m)
 	} else {
@@ -112,7 +112,7 @@ func (r *Recalls) Then(f func(stream string)) {
 // await looks at the topics that may have messages of a shard with these marks, unless that was done. If any holds more of it than its journals
 // it returns all that may be needed to tell what came last: those that hold messages of it, and those that it has marks of; and how many
 // messages were found.
-func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Mark, may func(*topicRecall) bool) (topics []*topicRecall, messages int, err error) {
+func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Offset, may func(*topicRecall) bool) (topics []*topicRecall, messages int, err error) {
 	behind := false
 	for _, t := range r.which(may) {
 		if err := r.look(ctx, t); err != nil {
@@ -133,16 +133,16 @@ func (r *Recalls) await(ctx context.Context, key checkpoint.Key, marks []sink.Ma
 }
 
 // names reports whether a mark is of a topic.
-func names(marks []sink.Mark, topic string) bool {
-	return slices.ContainsFunc(marks, func(m sink.Mark) bool { return sink.TopicOf(m.Place) == topic })
+func names(marks []sink.Offset, topic string) bool {
+	return slices.ContainsFunc(marks, func(m sink.Offset) bool { return sink.TopicOf(m.TP) == topic })
 }
 
 // behind returns marks of a topic where what a shard with these marks has published there begins to be unknown to its checkpoint, whatever marks
 // others have by now.
-func (t *topicRecall) behind(own []sink.Mark) []sink.Mark {
+func (t *topicRecall) behind(own []sink.Offset) []sink.Offset {
 	marks := slices.Clone(t.marks)
 	for i, m := range marks {
-		if j := slices.IndexFunc(own, func(o sink.Mark) bool { return o.Place == m.Place && o.Incarnation == m.Incarnation }); j >= 0 {
+		if j := slices.IndexFunc(own, func(o sink.Offset) bool { return o.TP == m.TP && o.Incarnation == m.Incarnation }); j >= 0 {
 			marks[i] = own[j]
 		}
 	}

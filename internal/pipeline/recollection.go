@@ -32,7 +32,7 @@ type recollection struct {
 	state  checkpoint.State
 	topics []*topicRecall
 	// ends are marks of where the topics ended when they were read first.
-	ends []sink.Mark
+	ends []sink.Offset
 	// parts is how often the topics are read, part the present time, of the entities with which hashes.
 	parts, part uint64
 	seed        maphash.Seed
@@ -91,11 +91,11 @@ func (c *recollection) read(ctx context.Context) error {
 
 // behind returns the marks behind which a topic is read. A single one is read behind those of the file, which are higher: of an entity the
 // last event is the last one there in any case.
-func (c *recollection) behind(t *topicRecall) []sink.Mark {
+func (c *recollection) behind(t *topicRecall) []sink.Offset {
 	if len(c.topics) == 1 {
 		return t.marks
 	}
-	return t.behind(c.state.Marks)
+	return t.behind(c.state.Offsets)
 }
 
 // take takes in a message of a topic. One that tells nothing is counted: the next reconcile sees to its entity as well as it can.
@@ -197,12 +197,12 @@ func (c *recollection) flush(ctx context.Context) error {
 		return nil
 	}
 	c.changed += len(changes)
-	return c.save(ctx, c.state.Marks, changes...)
+	return c.save(ctx, c.state.Offsets, changes...)
 }
 
 // save saves the state with marks and changes of the view.
-func (c *recollection) save(ctx context.Context, marks []sink.Mark, changes ...checkpoint.Change) error {
+func (c *recollection) save(ctx context.Context, marks []sink.Offset, changes ...checkpoint.Change) error {
 	step := c.state
-	step.Marks, step.View, step.Ledger, step.LedgerAnew = marks, changes, nil, false
+	step.Offsets, step.View, step.Ledger, step.ReplaceLedger, step.Published = marks, changes, nil, false, nil
 	return c.shard.save(ctx, owning, step)
 }

@@ -27,7 +27,7 @@ type Letter struct {
 }
 
 // LetterOf returns what a dead letter tells.
-func LetterOf(l *sink.Letter) Letter {
+func LetterOf(l *sink.DeadLetterDocument) Letter {
 	letter := Letter{Row: l.RowID, Entity: l.Entity, Event: l.EventID, Type: l.EventType, Previous: l.Previous, Digest: l.Digest}
 	if l.EventTime > 0 {
 		letter.Time = time.UnixMilli(l.EventTime)
@@ -190,13 +190,13 @@ func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out ch
 	}
 	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: s.opts.Limits.pageBytes()}
 	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *source.Page) error {
-		if len(page.Records) == 0 {
+		if len(page.Rows) == 0 {
 			r.outcome = LetterOutcome{Fate: RowGone}
 			return nil
 		}
-		record := page.Records[0]
+		record := page.Rows[0]
 		b.born(s, page, record)
-		e, same := s.makeAgain(b, event.Row{Record: record, Read: r.letter.Time}, r)
+		e, same := s.makeAgain(b, event.Row{Row: record, Read: r.letter.Time}, r)
 		if !same && e.FromClock && r.letter.Time.IsZero() {
 			// Invariant 4: with the clock of this read each resend would make other bytes under one id.
 			b.undo(0, 0)

@@ -29,10 +29,10 @@ func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out
 	}
 	q := source.Query{Keys: [][][]byte{key}, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
 	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *source.Page) error {
-		if err := s.sight(ctx, page.Records); err != nil {
+		if err := s.sight(ctx, page.Rows); err != nil {
 			return err
 		}
-		for i, record := range page.Records {
+		for i, record := range page.Rows {
 			if one := &s.view.sights[i]; string(one.entity) == string(entity) {
 				return s.sayAgain(b, page, record, one, r)
 			}
@@ -73,7 +73,7 @@ func (r *resending) overtaken(known checkpoint.Known) bool {
 }
 
 // sayAgain appends the state of an entity that has a row.
-func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Record, one *sight, r *resending) error {
+func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Row, one *sight, r *resending) error {
 	if r.overtaken(one.known) {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Record, one 
 			op = event.Added
 		}
 	}
-	row := event.Row{Record: record, Read: page.Now, Predecessor: r.letter.Event}
+	row := event.Row{Row: record, Read: page.Now, Predecessor: r.letter.Event}
 	if op != event.Deleted {
 		row.Op = op
 	}
@@ -104,8 +104,8 @@ func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Record, one 
 }
 
 // sameAgain appends the very event that was put aside, if the row makes it still.
-func (s *Shard) sameAgain(b *batch, page *source.Page, record source.Record, r *resending) bool {
-	row := event.Row{Record: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
+func (s *Shard) sameAgain(b *batch, page *source.Page, record source.Row, r *resending) bool {
+	row := event.Row{Row: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
 	if row.Read.IsZero() {
 		row.Read = page.Now
 	}

@@ -24,6 +24,9 @@ func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
 	defer s.status.rest(storing)
 	for request := range in {
 		s.status.turn(storing)
+		if failpoint.Mutant(failpoint.SavesLate) {
+			request.mutantWait(in)
+		}
 		collect(&request, in)
 		if request.patient {
 			await(&request, in)
@@ -76,11 +79,14 @@ func (request *save) add(newer save) {
 
 // save makes state durable and waits for a disk that is full or away.
 func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error {
+	state.Meaning = s.opts.Meaning
 	err := s.retry(ctx, s.stores(l), func() error {
 		if err := failpoint.At(failpoint.BeforeSave); err != nil {
 			return err
 		}
+		began := time.Now()
 		err := s.opts.Store.Save(ctx, s.key(), state)
+		s.opts.Metrics.saved(s.opts.Stream, began)
 		failpoint.Pass(failpoint.AfterSave)
 		return err
 	})
@@ -93,6 +99,6 @@ func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error 
 }
 
 // saveFault names the place of a failed save: that others can save, who need less room, says nothing about this shard.
-func (s *Shard) saveFault(context.Context) string {
-	return "checkpoint/" + s.opts.Stream + "/" + s.opts.Name
-}
+func (s *Shard) saveFault(context.Context) string { return s.savePlace() }
+
+func (s *Shard) savePlace() string { return "checkpoint/" + s.opts.Stream + "/" + s.opts.Name }

@@ -15,9 +15,11 @@ import (
 	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/internal/outage"
+	"bridge/internal/panics"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // Options describe one shard and what it works with.
@@ -62,10 +64,20 @@ type Options struct {
 	// IDOrder says how ids are handed out; empty asks the server.
 	IDOrder source.IDOrder
 	// GapPolicy says whether the tail waits at gaps, GapTTL how long an id that was not seen is looked for.
-	GapPolicy source.GapPolicy
+	GapPolicy ledger.GapPolicy
 	GapTTL    time.Duration
-	// LedgerBytes bounds the memory of the shard's gap ledger.
+	// HotFor is how long a vacant id is looked for at every poll. Defaults to 1.2 times the server's lock wait timeout, at least 1 minute.
+	HotFor time.Duration
+	// SweepEvery is the time from one sweep over the cold ids to the next. Defaults to 1 minute.
+	SweepEvery time.Duration
+	// LedgerBytes bounds what the shard's gap ledger keeps in memory of its saved parts.
 	LedgerBytes int
+	// PublishedRows is how many of the rows published last are kept, to tell whether their ids are used again. Defaults to 1000.
+	PublishedRows int
+	// LostEvery is how often rows published last that another server lacks are looked at. Defaults to 5 s.
+	LostEvery time.Duration
+	// Meaning is what the saved state depends on: a state that was made with another one stops the shard. Nil is not compared.
+	Meaning *checkpoint.Meaning
 	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
 	Announce func(source.Traits)
 	// Recalls finds out whether the bus knows more than the checkpoint; shared by all shards, nil where it is not asked. NewRecalls sets it.
@@ -74,6 +86,11 @@ type Options struct {
 	Kind event.Kind
 	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
 	LookBack time.Duration
+	// Reach is how old the MODIFIED of a change may be that shows for the first time, where uncommitted rows are shown. Defaults to 10 min.
+	Reach time.Duration
+	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in flight and watched one by one. A change
+	// takes some 40 bytes. Defaults to 262,144.
+	CursorRows int
 	// Siblings returns readers of the other shards of the stream; an entity that lives in one of them is not gone. Optional.
 	Siblings func() []reconcile.Sibling
 	// Recheck is the pause before a stopped shard looks whether its table can be read by now. Defaults to 10 s.
@@ -82,6 +99,8 @@ type Options struct {
 	TurnEvery time.Duration
 	// ShutdownTimeout bounds the time to publish and save what is in flight when the shard is told to end.
 	ShutdownTimeout time.Duration
+	// Text returns what a status says of an error. Defaults to its Error.
+	Text func(error) string
 }
 
 // Start says where a shard without a checkpoint begins.
@@ -100,43 +119,50 @@ type Shard struct {
 	life      atomic.Pointer[lifetime]
 	nominated chan *nomination
 	accepted  chan struct{}
+	// noTail says that the ids have no order, for those who are not the owner: traits may change under way.
+	noTail atomic.Bool
 	// reused says that the shard stopped because ids are used again.
 	reused    atomic.Bool
 	agreement sync.Mutex
 
 	// The owner's own, touched by no other goroutine.
-	clock source.Steady
+	clock ledger.Steady
 	// asked and got are when the last read of rows or ids began and ended.
 	asked, got time.Time
-	window     *source.Window
+	window     *ledger.Window
 	columns    *source.Columns
 	page       *source.Page
 	// prefetched is the page behind s.page, which is being read or waits, nil where there is none.
 	prefetched *prefetch
 	gaps       gaps
+	published  *publishedRows
 	// view and second are nil where the shard has none.
 	view   *view
 	second *second
 	// answered is what the database's clock said, and the host's when the answer was there.
 	answered struct{ now, at time.Time }
+	// arrival tells the log of the start.
+	arrival arrival
 	// catching is how far the tail was behind, for the log.
 	catching catching
 	siblings []reconcile.Sibling
 	// recalled says that the view holds what the bus says, as far as that can be read.
 	recalled bool
 	// waiting are marks that are not to be saved yet, by place. They belong to whoever publishes, to the owner while nobody does.
-	waiting map[string]sink.Mark
+	waiting map[string]sink.Offset
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
 	// oversize is what the next turn may use for a page that did not fit into a share.
 	oversize hold
-	// held is when the oldest record that the present turn leaves behind had the age zero, by the host's clock.
-	held time.Time
+	// held is since when the oldest row has existed that the present turn leaves behind, by the host's clock, heights what tells
+	// that of rows without a CREATED.
+	held    time.Time
+	heights heights
 	// active is when there was last something new or a gap to look for.
 	active time.Time
 	// kept, passed and filled are used again and again: records of a page, ids that the batch being made takes care of, from
 	// the tail and from elsewhere.
-	kept           []source.Record
+	kept           []source.Row
 	passed, filled []uint64
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
@@ -151,10 +177,19 @@ type Shard struct {
 func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
 	opts.TurnEvery = cmp.Or(opts.TurnEvery, 5*time.Second)
+	opts.PublishedRows = cmp.Or(opts.PublishedRows, defaultPublishedRows)
+	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
-	s := &Shard{opts: opts, window: source.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1),
-		waiting: make(map[string]sink.Mark)}
-	s.status.init(opts.Stream, opts.Name)
+	opts.Limits = opts.Limits.shard()
+	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
+	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
+	s := &Shard{opts: opts, window: ledger.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1),
+		waiting: make(map[string]sink.Offset)}
+	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
+	if s.status.text = opts.Text; opts.Text == nil {
+		s.status.text = error.Error
+	}
+	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{PlaceSource, s.place(), s.savePlace()})
 	return s
 }
 
@@ -164,7 +199,11 @@ func New(opts Options) *Shard {
 func (s *Shard) Run(ctx context.Context) error {
 	defer s.status.rest(owning)
 	for {
-		err := s.nameLoss(s.attempt(ctx))
+		err := s.nameLoss(panics.Guard(func() error { return s.attempt(ctx) }))
+		if panics.Is(err) {
+			// All goroutines of the attempt have ended: nobody else gives back what one that panicked had reserved.
+			s.opts.Limits.reclaim()
+		}
 		s.askAgreement(err)
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {
@@ -176,7 +215,7 @@ func (s *Shard) Run(ctx context.Context) error {
 			return err
 		}
 		if s.status.stop(err) {
-			s.opts.Logger.Error("shard stopped", "error", err)
+			s.opts.Logger.Error("shard stopped", panics.LogArgs(err)...)
 		}
 		if !s.pauseStopped(ctx, err) {
 			return nil
@@ -245,7 +284,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	stages.Go(func() error {
 		defer close(toPublish)
 		defer s.status.rest(owning)
-		err := s.own(read, state.Position, toPublish)
+		err := panics.Guard(func() error { return s.own(read, state.Position, toPublish) })
 		if err != nil {
 			// At once, not when the batches before it are through.
 			s.status.fault(reading, err)
@@ -256,7 +295,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	stages.Go(func() error {
 		defer close(toSave)
 		p := newPublisher(s, state, saving, toSave)
-		err := p.run(publishing, toPublish)
+		err := panics.Guard(func() error { return p.run(publishing, toPublish) })
 		stopReading(err)
 		for b := range toPublish {
 			s.discard(b)
@@ -264,7 +303,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 		return err
 	})
 	stages.Go(func() error {
-		err := s.saveAll(saving, toSave)
+		err := panics.Guard(func() error { return s.saveAll(saving, toSave) })
 		stopReading(err)
 		if err != nil {
 			// The publisher may wait for a save that never comes.
@@ -302,6 +341,9 @@ func (s *Shard) retry(ctx context.Context, e effort, try func() error) error {
 			return err
 		}
 		s.status.fault(e.stage, err)
+		if e.stage == reading {
+			s.status.unread()
+		}
 		where := e.place(ctx)
 		s.opts.Faults.Fail(where, err)
 		s.opts.Metrics.Retry(where, err)

@@ -47,7 +47,7 @@ func TestShard(t *testing.T) {
 	t.Run("the position never runs ahead of the bus", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(1000)
-		release := b.bus.Hold(450)
+		release := b.bus.Pause(450)
 		_, stop := b.run(t)
 		eventually(t, "the bus stands still", func() bool { return len(b.ids(topic)) == 450 })
 		eventually(t, "saved what was acknowledged in full", func() bool { return b.position(t) == 400 })
@@ -60,7 +60,7 @@ func TestShard(t *testing.T) {
 	t.Run("told to end it publishes and saves what is in flight", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(1000)
-		release := b.bus.Hold(250)
+		release := b.bus.Pause(250)
 		_, stop := b.run(t)
 		eventually(t, "in flight", func() bool { return len(b.ids(topic)) == 250 })
 		ended := make(chan struct{})
@@ -81,7 +81,7 @@ func TestShard(t *testing.T) {
 		b := newBench(t)
 		b.opts.ShutdownTimeout = 20 * time.Millisecond
 		b.insert(300)
-		release := b.bus.Hold(150)
+		release := b.bus.Pause(150)
 		_, stop := b.run(t)
 		eventually(t, "in flight", func() bool { return len(b.ids(topic)) == 150 })
 		stop()
@@ -207,7 +207,7 @@ func TestRejectedMessages(t *testing.T) {
 		if got := b.position(t); got != 100 {
 			t.Errorf("position %d, want that of the batch before", got)
 		}
-		for _, want := range []string{"row 150", "too large", "BRIDGE_DEAD_LETTER"} {
+		for _, want := range []string{"row 150", "too large", "DEAD_LETTER"} {
 			if got := s.Status().LastError; !strings.Contains(got, want) {
 				t.Errorf("last error lacks %q: %s", want, got)
 			}
@@ -305,7 +305,7 @@ func TestCrash(t *testing.T) {
 				}
 			}
 			for _, held := range []int{0, 1, 99, 100, 101, 250} {
-				release := b.bus.Hold(held)
+				release := b.bus.Pause(held)
 				store := &mortalStore{Store: b.store}
 				crashed := *b
 				crashed.store = store

@@ -60,8 +60,8 @@ func (s *Shard) askSibling(ctx context.Context, other *reconcile.Sibling, entiti
 	if err := other.Encoder.Bind(page.Columns); err != nil {
 		return err
 	}
-	for _, record := range page.Records {
-		seen, err := other.Encoder.Sight(record)
+	for _, record := range page.Rows {
+		seen, err := other.Encoder.Digest(record)
 		if err != nil {
 			return err
 		}

@@ -29,17 +29,17 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 			s.freePage()
 			return state, err
 		}
-		n := len(s.page.Records)
+		n := len(s.page.Rows)
 		rows += n
 		// A page that is full may hold the last row.
-		if s.page.More && n > 0 && s.page.Records[n-1].ID < state.Snapshot.Last {
-			state.Snapshot.First = s.page.Records[n-1].ID + 1
+		if s.page.More && n > 0 && s.page.Rows[n-1].ID < state.Snapshot.Last {
+			state.Snapshot.First = s.page.Rows[n-1].ID + 1
 		} else {
 			state.Snapshot = source.Range{}
 		}
 		s.freePage()
 		step := state
-		step.View, step.Ledger, step.LedgerAnew = changes, nil, false
+		step.View, step.Ledger, step.ReplaceLedger, step.Published = changes, nil, false, nil
 		if err := s.save(ctx, owning, step); err != nil {
 			return state, err
 		}
@@ -55,9 +55,9 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 
 // snapshot returns the entries of the view that the rows of the page make.
 func (s *Shard) snapshot() ([]checkpoint.Change, error) {
-	changes := make([]checkpoint.Change, 0, len(s.page.Records))
+	changes := make([]checkpoint.Change, 0, len(s.page.Rows))
 	keys := new(batch)
-	for _, record := range s.page.Records {
+	for _, record := range s.page.Rows {
 		if ledger := s.gaps.ledger; ledger != nil && ledger.Missing(record.ID) {
 			// It was not committed when the shard began: it is a change since.
 			continue
@@ -66,7 +66,7 @@ func (s *Shard) snapshot() ([]checkpoint.Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := sight{state: seen.State, deleted: seen.Deleted}
+		one := sight{state: seen.Sum, deleted: seen.Deleted}
 		changes = append(changes, checkpoint.Change{Entity: keys.keep(seen.Entity), Known: one.entry(record.ID, [16]byte{})})
 	}
 	return changes, nil

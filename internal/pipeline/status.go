@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // State is what a shard is doing.
@@ -24,6 +26,8 @@ const (
 	Stopped State = "stopped"
 )
 
+var states = []State{Starting, Running, Waiting, Stopped}
+
 // Status is a snapshot of one shard.
 type Status struct {
 	Stream, Shard string
@@ -36,8 +40,10 @@ type Status struct {
 	Highest uint64
 	// Gaps describes the ids that were not seen.
 	Gaps Gaps
-	// Lag is the age of the oldest committed row that is not published; 0 when drained.
-	Lag time.Duration
+	// Lag is the age of the oldest committed row that is not published, as far as the source has shown; 0 when drained. It is of
+	// account only where LagKnown says so: not while the source cannot be read.
+	Lag      time.Duration
+	LagKnown bool
 	// LastError is the latest fault, empty while there is none.
 	LastError string
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
@@ -53,11 +59,13 @@ type Gaps struct {
 	// Hot and Cold count the ids that are looked for at every poll and every minute, InFlight those of the hot ones that
 	// an open transaction has inserted.
 	Hot, Cold, InFlight uint64
+	// Unpolled counts the ids that were not published and are no longer polled; reconcile compares them with the table.
+	Unpolled uint64
 	// Ranges is how many gaps they form, Bytes the memory that they take.
 	Ranges, Bytes int
 	// OldestAge is the age of the oldest gap, 0 when there is none; Oldest lists the lowest gaps, a few.
 	OldestAge time.Duration
-	Oldest    []source.Gap
+	Oldest    []ledger.Gap
 }
 
 // gapsShown is how many gaps a status and a checkpoint list.
@@ -72,14 +80,13 @@ type tracker struct {
 	// stopped says that the shard waits for a person, since when.
 	stopped bool
 	since   time.Time
-	// held is when the oldest record that was read but is too young had the age zero; queued are the same of the
-	// batches that are not acknowledged, oldest first. Zero and empty mean drained.
-	held   time.Time
-	queued []time.Time
+	lag     lag
 	// sent is when the batch in flight was begun, zero when there is none.
 	sent time.Time
 	// turns is when each loop last turned, zero for one that rests.
 	turns [loops]time.Time
+	// text returns what the status says of an error.
+	text func(error) string
 }
 
 // stage is a part of a shard that can fail by itself.
@@ -97,9 +104,13 @@ const (
 // for the disk.
 const slowPublish = 5 * time.Second
 
-func (t *tracker) init(stream, shard string) {
+func (t *tracker) init(stream, shard string, pollInterval time.Duration) {
 	t.status = Status{Stream: stream, Shard: shard, State: Starting}
+	t.lag.fresh = lookGrace + 3*pollInterval
 }
+
+// lookGrace is how much later than usual a look at the table may be before it says nothing any more.
+const lookGrace = 10 * time.Second
 
 func (t *tracker) update(change func(*Status)) {
 	t.mu.Lock()
@@ -108,8 +119,11 @@ func (t *tracker) update(change func(*Status)) {
 }
 
 func (t *tracker) fault(at stage, err error) {
-	t.update(func(*Status) { t.faults[at] = err.Error() })
+	t.update(func(*Status) { t.faults[at] = t.text(err) })
 }
+
+// unread notes a read of the source that failed and is tried again.
+func (t *tracker) unread() { t.update(func(*Status) { t.lag.fail() }) }
 
 // healed ends a fault.
 func (t *tracker) healed(at stage) {
@@ -122,6 +136,7 @@ func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 		s.Highest = highest
 		s.LastPoll = at
 		t.faults[reading] = ""
+		t.lag.answer()
 		if t.stopped {
 			s.LastError, t.stopped = "", false
 			stopped = time.Since(t.since)
@@ -147,29 +162,31 @@ func (t *tracker) highest() uint64 {
 // stop notes why the shard cannot go on and reports whether that is new.
 func (t *tracker) stop(err error) (fresh bool) {
 	t.update(func(s *Status) {
-		fresh = !t.stopped || s.LastError != err.Error()
+		text := t.text(err)
+		fresh = !t.stopped || s.LastError != text
 		if !t.stopped {
 			t.since = time.Now()
 		}
-		s.LastError, t.stopped = err.Error(), true
-		// What was in flight counts as unpublished still.
-		if len(t.queued) > 0 {
-			t.held = t.queued[0]
-		}
-		t.queued, t.sent = nil, time.Time{}
+		s.LastError, t.stopped = text, true
+		t.lag.stop(errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied))
+		t.sent = time.Time{}
 	})
 	return fresh
 }
 
-func (t *tracker) saved(p source.Position) {
+func (t *tracker) saved(p ledger.Position) {
 	t.update(func(s *Status) { s.Position, t.faults[saving] = p.ID, "" })
 }
 
-func (t *tracker) heldSince(born time.Time) { t.update(func(*Status) { t.held = born }) }
+// leave notes since when the oldest row has existed that a finder leaves for later.
+func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
+
+// looked notes a look for all that may wait, that began at a time.
+func (t *tracker) looked(at time.Time) { t.update(func(*Status) { t.lag.look(at) }) }
 
 func (t *tracker) queue(born time.Time) {
 	t.update(func(*Status) {
-		t.queued = append(t.queued, born)
+		t.lag.hand(born)
 		if t.sent.IsZero() {
 			t.sent = time.Now()
 		}
@@ -178,12 +195,21 @@ func (t *tracker) queue(born time.Time) {
 
 func (t *tracker) dequeue() {
 	t.update(func(*Status) {
-		t.queued, t.sent = t.queued[1:], time.Time{}
-		if len(t.queued) > 0 {
+		t.lag.acknowledge()
+		t.sent = time.Time{}
+		if len(t.lag.handed) > 0 {
 			t.sent = time.Now()
 		}
 	})
 }
+
+// takeBack notes that the batch queued last is not published.
+func (t *tracker) takeBack() { t.update(func(*Status) { t.lag.takeBack() }) }
+
+// name notes rows that are nominated, unname that those of them that are news are handed over, or that nobody waits any more.
+func (t *tracker) name(n *nomination) { t.update(func(*Status) { t.lag.name(n, time.Now()) }) }
+
+func (t *tracker) unname(n *nomination) { t.update(func(*Status) { t.lag.unname(n) }) }
 
 // Status returns what the shard is doing now.
 func (s *Shard) Status() Status {
@@ -193,13 +219,7 @@ func (s *Shard) Status() Status {
 	now, status := time.Now(), t.status
 	slowest, turned := t.stillest(now)
 	status.LastTurn, status.Loop = turned, slowest.String()
-	oldest := t.held
-	if len(t.queued) > 0 {
-		oldest = t.queued[0]
-	}
-	if !oldest.IsZero() {
-		status.Lag = max(0, now.Sub(oldest))
-	}
+	status.Lag, status.LagKnown = t.lag.at(now)
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
 	case t.stopped:

@@ -9,7 +9,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/sink"
-	"bridge/source"
+	"bridge/source/ledger"
 )
 
 // ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated, restored or its counter
@@ -31,10 +31,7 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 	if err != nil || next == 0 || next > position {
 		return err
 	}
-	remedy := fmt.Sprintf("Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id", s.opts.Stream, s.opts.Name)
-	if s.view != nil {
-		remedy = fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", s.opts.Stream)
-	}
+	remedy := s.published.remedyNow(ctx)
 	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, s.opts.Name, next, position, remedy)
 }
 
@@ -79,7 +76,8 @@ func (s *Shard) askAgreement(err error) {
 
 // beginAnew saves the position 0 with the view as it is.
 func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
-	state.Position, state.Ledger, state.LedgerAnew, state.Saved = source.Position{}, nil, true, time.Now()
+	state.Position, state.Ledger, state.ReplaceLedger, state.Saved = ledger.Position{}, nil, true, time.Now()
+	state.Published, state.ReplacePublished = nil, true
 	if err := s.save(ctx, owning, state); err != nil {
 		return state, err
 	}
@@ -88,19 +86,23 @@ func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoi
 	return state, nil
 }
 
-// watchIDs asks for the next id when the highest id of the page lies below the position and has changed since it was asked.
-func (s *Shard) watchIDs(ctx context.Context, position uint64) error {
+// watchIDs compares the rows published last where that is due, and asks for the next id when the highest id of the page lies below the position and
+// has changed since it was asked. Where the page is to be read again, ready is false.
+func (s *Shard) watchIDs(ctx context.Context, position uint64) (ready bool, err error) {
+	if ready, err = s.published.watch(ctx); err != nil || !ready {
+		return false, err
+	}
 	if s.page.MaxID >= position {
 		s.askedAt = nil
-		return nil
+		return true, nil
 	}
 	if s.askedAt != nil && *s.askedAt == s.page.MaxID {
-		return nil
+		return true, nil
 	}
 	highest := s.page.MaxID
 	if err := s.refuseReusedIDs(ctx, position); err != nil {
-		return err
+		return false, err
 	}
 	s.askedAt = &highest
-	return nil
+	return true, nil
 }

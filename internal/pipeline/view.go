@@ -95,7 +95,7 @@ func (s *sight) entry(row uint64, id [16]byte) checkpoint.Known {
 }
 
 // sight fills s.view.sights for records.
-func (s *Shard) sight(ctx context.Context, records []source.Record) error {
+func (s *Shard) sight(ctx context.Context, records []source.Row) error {
 	v := s.view
 	v.sights, v.entities = v.sights[:0], v.entities[:0]
 	for _, record := range records {
@@ -105,7 +105,7 @@ func (s *Shard) sight(ctx context.Context, records []source.Record) error {
 		}
 		start := len(v.entities)
 		v.entities = append(v.entities, seen.Entity...)
-		v.sights = append(v.sights, sight{row: record.ID, entity: v.entities[start:], state: seen.State, deleted: seen.Deleted})
+		v.sights = append(v.sights, sight{row: record.ID, entity: v.entities[start:], state: seen.Sum, deleted: seen.Deleted})
 	}
 	// The arena may have moved while it grew.
 	start := 0
@@ -118,8 +118,8 @@ func (s *Shard) sight(ctx context.Context, records []source.Record) error {
 }
 
 // see returns what a row says, if a view can hold it.
-func (s *Shard) see(record source.Record) (event.Sight, error) {
-	seen, err := s.opts.Encoder.Sight(record)
+func (s *Shard) see(record source.Row) (event.Digest, error) {
+	seen, err := s.opts.Encoder.Digest(record)
 	if err == nil && len(seen.Entity) > checkpoint.MaxEntity {
 		err = fmt.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with KEY",
 			source.ErrUnfit, record.ID, s.opts.Name, len(seen.Entity), checkpoint.MaxEntity)
@@ -252,7 +252,7 @@ func (v *view) foresee(changes []checkpoint.Change) {
 
 // encodeStates appends to b the events of those records of page that say something new about their entities, and what the
 // view is to hold. done is told the id of every record that was taken care of, in their order.
-func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, records []source.Record, origin sink.Origin, done func(id uint64)) error {
+func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, records []source.Row, origin sink.Origin, done func(id uint64)) error {
 	if err := s.sight(ctx, records); err != nil {
 		return err
 	}
@@ -272,8 +272,12 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 			done(record.ID)
 			continue
 		}
-		b.born(s, page, record)
-		row := event.Row{Record: record, State: one.state, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
+		if origin == sink.FromTail || origin == sink.FromLate || op == event.Added {
+			b.born(s, page, record)
+		} else {
+			b.oldest = earlier(b.oldest, s.changedAt(page, record, b.made))
+		}
+		row := event.Row{Row: record, State: one.state, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
 		if op == event.Modified {
 			row.Op = op
 		}

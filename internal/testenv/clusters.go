@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// FakeKafka starts a cluster of several brokers inside the test, which is no real Kafka but moves the leaders of partitions, and stops it
-// when the test ends. Of the server only Brokers and what concerns topics can be used.
+// FakeKafka starts a cluster of several brokers inside the test, which is no real Kafka but moves
+// the leaders of partitions, and stops it when the test ends. Of the server only Brokers and what
+// concerns topics can be used.
 func FakeKafka(t testing.TB, brokers int) (*KafkaServer, *kfake.Cluster) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(brokers))
@@ -24,8 +25,8 @@ func FakeKafka(t testing.TB, brokers int) (*KafkaServer, *kfake.Cluster) {
 	return &KafkaServer{Version: "fake", brokers: cluster.ListenAddrs()}, cluster
 }
 
-// InProcessNATSCluster starts three servers of the NATS library inside the test as one cluster, waits until they have a leader, and stops
-// them when the test ends.
+// InProcessNATSCluster starts three servers of the NATS library inside the test as one cluster,
+// waits until they have a leader, and stops them when the test ends.
 func InProcessNATSCluster(t testing.TB) []*NATSServer {
 	t.Helper()
 	var routes []*url.URL

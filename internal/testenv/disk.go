@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// SmallDisk returns an empty folder on a disk of its own with room for about so many bytes (a tmpfs, in whole pages of memory), gone
-// when the test ends. To mount it takes root: others get what a server gets that cannot be had.
+// SmallDisk returns an empty folder on a disk of its own with room for about so many bytes (a
+// tmpfs, in whole pages of memory), gone when the test ends. To mount it takes root: others get
+// what a server gets that cannot be had.
 func SmallDisk(t testing.TB, bytes int64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk")
@@ -30,8 +31,8 @@ func SmallDisk(t testing.TB, bytes int64) string {
 	return dir
 }
 
-// FillDisk writes a file to a folder of SmallDisk that takes all the room that is left, and returns what removes it. What others give
-// back later is free again: call it once more.
+// FillDisk writes a file to a folder of SmallDisk that takes all the room that is left, and returns
+// what removes it. What others give back later is free again: call it once more.
 func FillDisk(t testing.TB, dir string) (empty func()) {
 	t.Helper()
 	f, err := os.CreateTemp(dir, "filler-")

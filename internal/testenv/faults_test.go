@@ -24,7 +24,7 @@ type server interface {
 }
 
 var (
-	_ server = (*testenv.MariaDBServer)(nil)
+	_ server = (*testenv.DatabaseServer)(nil)
 	_ server = (*testenv.KafkaServer)(nil)
 	_ server = (*testenv.NATSServer)(nil)
 )
@@ -51,8 +51,12 @@ func heals(t *testing.T, s server) {
 	}
 }
 
-func TestMariaDBFaults(t *testing.T) {
-	s := testenv.StartMariaDB(t)
+func TestDatabaseFaults(t *testing.T) {
+	testenv.EachProduct(t, func(t *testing.T, p testenv.Product) { databaseFaults(t, p.Start(t)) })
+}
+
+func databaseFaults(t *testing.T, s *testenv.DatabaseServer) {
+	t.Helper()
 	root := s.Root(t)
 	run := func(statement string) {
 		t.Helper()
@@ -131,7 +135,7 @@ func open(t *testing.T, dsn string) *sql.DB {
 }
 
 // session is a connection of the reader.
-func session(t *testing.T, s *testenv.MariaDBServer, password string) *sql.Conn {
+func session(t *testing.T, s *testenv.DatabaseServer, password string) *sql.Conn {
 	t.Helper()
 	conn, err := open(t, s.DSN("reader", password, "d")).Conn(t.Context())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,18 +31,18 @@ const (
 type KafkaOptions struct {
 	// SASL adds a listener that wants a login: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	SASL bool
-	// TLS adds a listener with the server certificate given, which also takes client certificates by the same CA. With SASL there
-	// is one that wants both, too.
+	// TLS adds a listener with the server certificate given, which also takes client certificates
+	// by the same CA. With SASL there is one that wants both, too.
 	TLS *Certs
-	// Proxied adds a listener behind a Proxy, whose address is the one that the broker tells clients there: they stay behind it. With
-	// SASL it wants a login, too.
+	// Proxied adds a listener behind a Proxy, whose address is the one that the broker tells
+	// clients there: they stay behind it. With SASL it wants a login, too.
 	Proxied bool
 	// Config is added to server.properties.
 	Config map[string]string
 }
 
-// KafkaServer is an Apache Kafka broker that is its own controller (KRaft, one node). Its methods are for one goroutine at
-// a time.
+// KafkaServer is an Apache Kafka broker that is its own controller (KRaft, one node). Its methods
+// are for one goroutine at a time.
 type KafkaServer struct {
 	// Version of the broker.
 	Version string
@@ -53,39 +52,28 @@ type KafkaServer struct {
 	// both wants TLS and a login; keys is the file with the server's certificate.
 	both, keys string
 	proxy      *Proxy
-	server     *process
+	// Process is nil for a broker that ran already.
+	*Process
 }
 
-var sharedKafka struct {
-	once   sync.Once
-	server *KafkaServer
-	err    error
-}
+var sharedKafka shared[*KafkaServer]
 
-// Kafka returns the broker that all tests of the binary share. The first call starts it, which takes about five
-// seconds, and Main stops it. With BRIDGE_TEST_KAFKA (host:port, comma-separated) it is the cluster there.
+// Kafka returns the broker that all tests of the binary share. The first call starts it, which
+// takes about five seconds, and Main stops it. With BRIDGE_TEST_KAFKA (host:port, comma-separated)
+// it is the cluster there.
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	needReal(t)
-	shared := &sharedKafka
-	shared.once.Do(func() {
-		if brokers := os.Getenv("BRIDGE_TEST_KAFKA"); brokers != "" {
-			shared.server, shared.err = existingKafka(strings.Split(brokers, ","))
-			return
-		}
-		var stop func()
-		if shared.server, stop, shared.err = newKafka(t, KafkaOptions{}); shared.err == nil {
-			AtExit(stop)
-		}
-	})
-	if shared.err != nil {
-		missing(t, "Apache Kafka", shared.err)
+	s, err := sharedKafka.get("BRIDGE_TEST_KAFKA", existingKafka, func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{}) })
+	if err != nil {
+		missing(t, "Apache Kafka", err)
 	}
-	return shared.server
+	return s
 }
 
-// StartKafka starts a broker that belongs to the test, so that the test may kill it; it is gone when the test ends. It is a
-// private broker even where BRIDGE_TEST_KAFKA is set, because a broker that serves others cannot be killed.
+// StartKafka starts a broker that belongs to the test, so that the test may kill it; it is gone
+// when the test ends. It is a private broker even where BRIDGE_TEST_KAFKA is set, because a broker
+// that serves others cannot be killed.
 func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	t.Helper()
 	needReal(t)
@@ -97,14 +85,14 @@ func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	return s
 }
 
-func existingKafka(brokers []string) (*KafkaServer, error) {
-	s := &KafkaServer{Version: "of an unknown version", brokers: brokers}
+func existingKafka(brokers string) (*KafkaServer, error) {
+	s := &KafkaServer{Version: "of an unknown version", brokers: strings.Split(brokers, ",")}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := s.ping(ctx); err != nil {
 		return nil, fmt.Errorf("BRIDGE_TEST_KAFKA: %w", err)
 	}
-	s.greet("at " + strings.Join(brokers, ","))
+	s.reportVersion("at " + brokers)
 	return s, nil
 }
 
@@ -133,15 +121,15 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 		if err = formatKafka(run, dir, opts); err != nil {
 			break
 		}
-		s.server = &process{
+		s.Process = &Process{
 			name: "kafka", log: filepath.Join(dir, "log"), wait: time.Minute, ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
 		}
-		if err = s.server.start(); err == nil {
-			s.greet("private, KRaft")
-			return s, func() { s.server.kill(); remove() }, nil
+		if err = s.start(); err == nil {
+			s.reportVersion("private, KRaft")
+			return s, func() { s.Kill(); remove() }, nil
 		}
-		s.server.kill()
+		s.Kill()
 	}
 	remove()
 	return nil, nil, err
@@ -181,39 +169,9 @@ func (s *KafkaServer) ProxiedBrokers() []string { return []string{s.proxy.Addr()
 // Proxy returns the proxy of KafkaOptions.Proxied.
 func (s *KafkaServer) Proxy() *Proxy { return s.proxy }
 
-// Log returns the end of what the broker wrote to its log.
-func (s *KafkaServer) Log() string { return string(s.server.tail()) }
-
-// Kill ends a broker of StartKafka at once, as a crash does. Its data stays.
-func (s *KafkaServer) Kill() { s.server.kill() }
-
-// Stop ends a broker of StartKafka in good order. Its data stays.
-func (s *KafkaServer) Stop() { s.server.stop() }
-
-// Pause makes a broker of StartKafka stand still, as a host without CPU time does: connections stay open, nothing answers.
-func (s *KafkaServer) Pause() { s.server.pause() }
-
-// Resume ends Pause.
-func (s *KafkaServer) Resume() { s.server.signal(syscall.SIGCONT) }
-
-// Start starts a killed or stopped broker on its data and port and blocks until it answers.
-func (s *KafkaServer) Start(t testing.TB) {
-	t.Helper()
-	if err := s.server.start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Restart kills the broker and starts it on its data and port.
-func (s *KafkaServer) Restart(t testing.TB) {
-	t.Helper()
-	s.Kill()
-	s.Start(t)
-}
-
 var reportKafka sync.Once
 
-func (s *KafkaServer) greet(where string) {
+func (s *KafkaServer) reportVersion(where string) {
 	reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (%s)", s.Version, where)) })
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
@@ -59,6 +60,7 @@ func reaches(t *testing.T, client *kgo.Client, limit time.Duration) bool {
 }
 
 func TestKafkaFaults(t *testing.T) {
+	testall.Long(t)
 	s := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, Proxied: true})
 	s.CreateTopic(t, "t", 1, nil)
 

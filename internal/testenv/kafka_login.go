@@ -13,7 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// SetPassword gives KafkaUser another password for SCRAM-SHA-512. Connections that are logged in stay so.
+// SetPassword gives KafkaUser another password for SCRAM-SHA-512. Connections that are logged in
+// stay so.
 func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	const scramSHA512, iterations = 2, 4096

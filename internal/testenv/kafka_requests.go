@@ -58,7 +58,8 @@ func alterTopic(ctx context.Context, client *kgo.Client, name string, configs ma
 	return kerr.ErrorForCode(res.Resources[0].ErrorCode)
 }
 
-// topicShows returns nil when the broker shows the values of configs; for nil any but one that was set.
+// topicShows returns nil when the broker shows the values of configs; for nil any but one that was
+// set.
 func topicShows(ctx context.Context, client *kgo.Client, name string, configs map[string]*string) error {
 	topic := kmsg.NewDescribeConfigsRequestResource()
 	topic.ResourceType, topic.ResourceName = kmsg.ConfigResourceTypeTopic, name

@@ -7,10 +7,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
 func TestKafkaKeepsItsDataAndPortOverAKill(t *testing.T) {
+	testall.Long(t)
 	s := testenv.StartKafka(t, testenv.KafkaOptions{})
 	s.CreateTopic(t, "kept", 2, nil)
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers()...), kgo.ConsumeTopics("kept"))

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NATSServer is a NATS server with JetStream and file storage. Its methods are for one goroutine at a time, except URL and
-// Connect.
+// NATSServer is a NATS server with JetStream and file storage. Its methods are for one goroutine at
+// a time, except URL and Connect.
 type NATSServer struct {
 	// Version is the server's version.
 	Version string
@@ -26,42 +25,29 @@ type NATSServer struct {
 	url *url.URL
 	// login opens a connection that may do everything.
 	login []nats.Option
-	// server is nil for a server that ran already and for one inside the process.
-	server *process
+	// Process is nil for a server that ran already and for one inside the test.
+	*Process
 	// config is what the server was started with, nil without one of our own.
 	config *natsConfig
 }
 
-var sharedNATS struct {
-	once   sync.Once
-	server *NATSServer
-	err    error
-}
+var sharedNATS shared[*NATSServer]
 
-// NATS returns the server that all tests of the binary share. The first call starts it and Main stops it. With
-// BRIDGE_TEST_NATS (a nats:// URL, JetStream on) it is the server there.
+// NATS returns the server that all tests of the binary share. The first call starts it and Main
+// stops it. With BRIDGE_TEST_NATS (a nats:// URL, JetStream on) it is the server there.
 func NATS(t testing.TB) *NATSServer {
 	t.Helper()
 	needReal(t)
-	shared := &sharedNATS
-	shared.once.Do(func() {
-		if at := os.Getenv("BRIDGE_TEST_NATS"); at != "" {
-			shared.server, shared.err = existingNATS(at)
-			return
-		}
-		var stop func()
-		if shared.server, stop, shared.err = newNATS(t, nil); shared.err == nil {
-			AtExit(stop)
-		}
-	})
-	if shared.err != nil {
-		missing(t, "NATS", shared.err)
+	s, err := sharedNATS.get("BRIDGE_TEST_NATS", existingNATS, func() (*NATSServer, func(), error) { return newNATS(t, nil) })
+	if err != nil {
+		missing(t, "NATS", err)
 	}
-	return shared.server
+	return s
 }
 
-// StartNATS starts a server that belongs to the test, so that the test may kill it; it is gone when the test ends. It is a
-// private server even where BRIDGE_TEST_NATS is set, because a server that serves others cannot be killed.
+// StartNATS starts a server that belongs to the test, so that the test may kill it; it is gone when
+// the test ends. It is a private server even where BRIDGE_TEST_NATS is set, because a server that
+// serves others cannot be killed.
 func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	t.Helper()
 	needReal(t)
@@ -76,10 +62,10 @@ func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 func existingNATS(at string) (*NATSServer, error) {
 	u, err := url.Parse(at)
 	if err != nil {
-		return nil, fmt.Errorf("BRIDGE_TEST_NATS is no URL")
+		return nil, fmt.Errorf("BRIDGE_TEST_NATS: invalid URL")
 	}
 	s := &NATSServer{url: u}
-	return s, s.greet(context.Background(), "at "+u.Host)
+	return s, s.identify(context.Background(), "at "+u.Host)
 }
 
 // newNATS writes a configuration and starts a server with it.
@@ -100,10 +86,13 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 		if s, err = privateNATS(t, daemon, dir, options); err != nil {
 			break
 		}
-		if err = s.server.start(); err == nil {
-			return s, func() { s.server.kill(); remove() }, nil
+		if err = s.start(); err == nil {
+			err = s.identify(context.Background(), "private")
 		}
-		s.server.kill()
+		if err == nil {
+			return s, func() { s.Kill(); remove() }, nil
+		}
+		s.Kill()
 	}
 	remove()
 	return nil, nil, err
@@ -126,17 +115,17 @@ func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSS
 	if err := c.write(); err != nil {
 		return nil, err
 	}
-	s.server = &process{
+	s.Process = &Process{
 		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: 30 * time.Second,
-		ready: func(ctx context.Context) error { return s.greet(ctx, "private") }, data: filepath.Join(dir, "data"),
+		ready: func(ctx context.Context) error { _, err := s.queryVersion(ctx); return err }, data: filepath.Join(dir, "data"),
 	}
 	return s, nil
 }
 
 var reportNATS sync.Once
 
-// ask returns the server's version once JetStream has answered.
-func (s *NATSServer) ask(ctx context.Context) (version string, err error) {
+// queryVersion returns the server's version once JetStream has answered.
+func (s *NATSServer) queryVersion(ctx context.Context) (version string, err error) {
 	nc, err := nats.Connect(s.url.String(), s.login...)
 	if err != nil {
 		return "", err
@@ -152,9 +141,9 @@ func (s *NATSServer) ask(ctx context.Context) (version string, err error) {
 	return nc.ConnectedServerVersion(), nil
 }
 
-// greet asks the server for its version and notes that it takes part.
-func (s *NATSServer) greet(ctx context.Context, where string) error {
-	version, err := s.ask(ctx)
+// identify asks the server for its version and notes that it takes part.
+func (s *NATSServer) identify(ctx context.Context, where string) error {
+	version, err := s.queryVersion(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,30 +157,3 @@ func (s *NATSServer) URL() string { return s.url.String() }
 
 // Addr returns the server's host:port.
 func (s *NATSServer) Addr() string { return s.url.Host }
-
-// Kill ends a server of StartNATS at once, as a crash does. Its data stays.
-func (s *NATSServer) Kill() { s.server.kill() }
-
-// Stop ends a server of StartNATS in good order. Its data stays.
-func (s *NATSServer) Stop() { s.server.stop() }
-
-// Pause makes a server of StartNATS stand still, as a host without CPU time does: connections stay open, nothing answers.
-func (s *NATSServer) Pause() { s.server.pause() }
-
-// Resume ends Pause.
-func (s *NATSServer) Resume() { s.server.signal(syscall.SIGCONT) }
-
-// Start starts a killed or stopped server on its data and port and blocks until JetStream answers.
-func (s *NATSServer) Start(t testing.TB) {
-	t.Helper()
-	if err := s.server.start(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Restart kills the server and starts it on its data and port.
-func (s *NATSServer) Restart(t testing.TB) {
-	t.Helper()
-	s.Kill()
-	s.Start(t)
-}

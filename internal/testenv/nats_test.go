@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 )
 
@@ -83,6 +84,7 @@ func TestNATSFaults(t *testing.T) {
 }
 
 func TestStreamsThatComeAndGoAreAllCreated(t *testing.T) {
+	testall.Long(t)
 	js := testenv.InProcessNATS(t).JetStream(t)
 	for range 2000 {
 		name := testenv.NewStreamName()

@@ -51,7 +51,8 @@ func NATSPassword(user, password string) NATSOption {
 	}
 }
 
-// NATSTLS has the server show the certificate in certFile and, with clients, ask for one signed by certs.CA.
+// NATSTLS has the server show the certificate in certFile and, with clients, ask for one signed by
+// certs.CA.
 func NATSTLS(t testing.TB, certs Certs, certFile, keyFile string, clients bool) NATSOption {
 	t.Helper()
 	client := must(tls.LoadX509KeyPair(certs.ClientCert, certs.ClientKey))(t)
@@ -80,8 +81,8 @@ func NATSNkey(t testing.TB, seedFile string) NATSOption {
 	}
 }
 
-// NATSOperator has the server trust an operator made on the spot and returns with it the file of credentials of a user
-// in an account that may use JetStream.
+// NATSOperator has the server trust an operator made on the spot and returns with it the file of
+// credentials of a user in an account that may use JetStream.
 func NATSOperator(t testing.TB) (option NATSOption, creds string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -15,8 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// InProcessNATS starts a server of the NATS library inside the test, with file storage in a folder of the test, and stops it
-// when the test ends. It needs nothing installed and takes a few milliseconds. It cannot be killed: use StartNATS for that.
+// InProcessNATS starts a server of the NATS library inside the test, with file storage in a folder
+// of the test, and stops it when the test ends. It needs nothing installed and takes a few
+// milliseconds. It cannot be killed: use StartNATS for that.
 func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	t.Helper()
 	options := &server.Options{
@@ -40,7 +41,8 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}}
 }
 
-// Connect opens a connection of an administrator, closed when the test ends. It reconnects for ever.
+// Connect opens a connection of an administrator, closed when the test ends. It reconnects for
+// ever.
 func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
 	t.Helper()
 	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}, s.login...)
@@ -76,8 +78,8 @@ func NewStreamName() string {
 	return fmt.Sprintf("T%d-%d", os.Getpid(), natsStreams.Add(1))
 }
 
-// CreateStream creates a stream with file storage that takes the subjects "<name>.>" unless config names others, and
-// deletes it when the test ends. An empty name means a new one.
+// CreateStream creates a stream with file storage that takes the subjects "<name>.>" unless config
+// names others, and deletes it when the test ends. An empty name means a new one.
 func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) jetstream.Stream {
 	t.Helper()
 	if config.Name == "" {
@@ -103,11 +105,13 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 	return stream
 }
 
-// storeFailed is the server's error code for a stream that it could not create, for want of its files among other reasons.
+// storeFailed is the server's error code for a stream that it could not create, for want of its
+// files among other reasons.
 const storeFailed = jetstream.ErrorCode(10049)
 
-// CreateStream creates a stream, and tries again for 10 s when the server could not create its files: when an account's last
-// stream is deleted, the server removes the folder of all streams a moment later, also under a stream that is being created.
+// CreateStream creates a stream, and tries again for 10 s when the server could not create its
+// files: when an account's last stream is deleted, the server removes the folder of all streams a
+// moment later, also under a stream that is being created.
 func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

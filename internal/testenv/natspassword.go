@@ -12,7 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsPassword is the login of NATSPassword. The tests' own connections ask for it whenever they connect.
+// natsPassword is the login of NATSPassword. The tests' own connections ask for it whenever they
+// connect.
 type natsPassword struct {
 	mu             sync.Mutex
 	user, password string
@@ -29,8 +30,9 @@ func (p *natsPassword) line() string {
 	return fmt.Sprintf("authorization { user: %q, password: %q }", user, password)
 }
 
-// SetPassword gives the user of NATSPassword another password. A server that runs ends the connections that have logged in with
-// the former one and has done so when SetPassword returns; those of Connect and JetStream come back by themselves.
+// SetPassword gives the user of NATSPassword another password. A server that runs ends the
+// connections that have logged in with the former one and has done so when SetPassword returns;
+// those of Connect and JetStream come back by themselves.
 func (s *NATSServer) SetPassword(t testing.TB, password string) {
 	t.Helper()
 	if s.config == nil || s.config.password == nil {
@@ -44,14 +46,14 @@ func (s *NATSServer) SetPassword(t testing.TB, password string) {
 	if err := s.config.write(); err != nil {
 		t.Fatal(err)
 	}
-	if !s.server.running() || former == password {
+	if !s.running() || former == password {
 		return
 	}
-	s.server.signal(syscall.SIGHUP)
+	s.signal(syscall.SIGHUP)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := poll(ctx, func() error { return s.refuses(user, former) }); err != nil {
-		t.Fatalf("%v\n%s", err, s.server.tail())
+		t.Fatalf("%v\n%s", err, s.tail())
 	}
 }
 

@@ -8,12 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
+	"testing"
 	"time"
 )
 
-// process is one server process that can be killed and started again with the same command line.
-type process struct {
+// Process is a server process of the test's own. It keeps its data and its ports over kills and
+// starts. Its methods are for one goroutine at a time.
+type Process struct {
 	name string
 	args []string
 	log  string
@@ -21,6 +24,8 @@ type process struct {
 	ready func(ctx context.Context) error
 	// wait bounds the time until ready.
 	wait time.Duration
+	// more returns further arguments of one start; nil has none.
+	more func() ([]string, error)
 	// data is the folder with all that outlives the process.
 	data string
 
@@ -29,20 +34,29 @@ type process struct {
 }
 
 // start runs the process and blocks until it is ready.
-func (p *process) start() error {
+func (p *Process) start() error {
 	out, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(p.args[0], p.args[1:]...)
+	args := slices.Clone(p.args[1:])
+	if p.more != nil {
+		more, err := p.more()
+		if err != nil {
+			return err
+		}
+		args = append(args, more...)
+	}
+	cmd := exec.Command(p.args[0], args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	// The server dies with the test binary, even when that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	done := make(chan struct{})
 	started := make(chan error)
 	go func() {
-		// Pdeathsig follows the thread that starts the process: this one stays until the process ends.
+		// Pdeathsig follows the thread that starts the process: this one stays until the process
+		// ends.
 		runtime.LockOSThread()
 		defer close(done)
 		err := cmd.Start()
@@ -59,7 +73,7 @@ func (p *process) start() error {
 	return p.untilReady()
 }
 
-func (p *process) untilReady() error {
+func (p *Process) untilReady() error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.wait)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -73,7 +87,7 @@ func (p *process) untilReady() error {
 		case <-p.done:
 			return fmt.Errorf("%s ended while starting: %w\n%s", p.name, err, p.tail())
 		case <-ctx.Done():
-			p.kill()
+			p.Kill()
 			return fmt.Errorf("%s not ready after %s: %w\n%s", p.name, p.wait, err, p.tail())
 		case <-tick.C:
 		}
@@ -81,23 +95,25 @@ func (p *process) untilReady() error {
 }
 
 // signal sends sig to the process, if it runs.
-func (p *process) signal(sig syscall.Signal) {
+func (p *Process) signal(sig syscall.Signal) {
 	if p.running() {
 		_ = syscall.Kill(p.cmd.Process.Pid, sig)
 	}
 }
 
-// pause stops the process (SIGSTOP) and returns when each of its threads stands still, after 10 s at the latest: the kernel leaves it to
-// one of the threads to stop the others, and until that one has its turn on a busy machine the process goes on answering.
-func (p *process) pause() {
+// Pause stops the process (SIGSTOP), as a host without CPU time does: connections stay open,
+// nothing answers. It returns when each of the threads is stopped, which takes a while on a busy
+// machine, or after a minute.
+func (p *Process) Pause() {
 	p.signal(syscall.SIGSTOP)
-	for deadline := time.Now().Add(10 * time.Second); p.running() && !p.stopped() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); p.running() && !p.stopped() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// stopped reports whether each thread of the process is stopped by a signal, as proc_pid_stat(5) tells it.
-func (p *process) stopped() bool {
+// stopped reports whether each thread of the process is stopped by a signal, as proc_pid_stat(5)
+// tells it.
+func (p *Process) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
 		return false
@@ -112,7 +128,7 @@ func (p *process) stopped() bool {
 	return true
 }
 
-func (p *process) running() bool {
+func (p *Process) running() bool {
 	if p.cmd == nil {
 		return false
 	}
@@ -124,8 +140,8 @@ func (p *process) running() bool {
 	}
 }
 
-// kill ends the process at once (SIGKILL) and waits for its end.
-func (p *process) kill() {
+// Kill ends the process at once (SIGKILL), as a crash does, and waits for its end. Its data stays.
+func (p *Process) Kill() {
 	if p.cmd == nil {
 		return
 	}
@@ -133,8 +149,9 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop ends the process in good order (SIGTERM), also one that stands still, and kills it when it takes longer than 20 s.
-func (p *process) stop() {
+// Stop ends the process in good order (SIGTERM), also a paused one, and kills it after 20 s. Its
+// data stays.
+func (p *Process) Stop() {
 	if p.cmd == nil {
 		return
 	}
@@ -143,12 +160,33 @@ func (p *process) stop() {
 	select {
 	case <-p.done:
 	case <-time.After(20 * time.Second):
-		p.kill()
+		p.Kill()
 	}
 }
 
+// Resume ends Pause.
+func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
+
+// Start starts a killed or stopped process and blocks until it answers.
+func (p *Process) Start(t testing.TB) {
+	t.Helper()
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart kills the process and starts it.
+func (p *Process) Restart(t testing.TB) {
+	t.Helper()
+	p.Kill()
+	p.Start(t)
+}
+
+// Log returns the end of what the process wrote to its log.
+func (p *Process) Log() string { return string(p.tail()) }
+
 // tail returns the end of the process's log.
-func (p *process) tail() []byte {
+func (p *Process) tail() []byte {
 	b, err := os.ReadFile(p.log)
 	if err != nil {
 		return []byte(err.Error())

@@ -8,48 +8,47 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 )
 
-// Proxy is a TCP proxy on a loopback port that does to its connections what networks do. Delays and bandwidth are those of
-// Toxiproxy; connections are the proxy's own, because Toxiproxy neither resets one that is open nor ends all its goroutines
-// when one breaks. Its methods may be called from any goroutine. Faults add up until Heal.
+// Proxy is a TCP proxy on a loopback port with the faults of a network. Its methods may be called
+// from any goroutine. Faults also hold for open connections, and add up until Heal.
 type Proxy struct {
-	addr   string
-	api    *toxiproxy.ApiServer
-	toxics *toxiproxy.ToxicCollection
-	// changes orders the calls that touch toxics or the listener.
-	changes sync.Mutex
-	// active are the toxics in the order in which they were added.
-	active []toxic
-	// running counts the goroutines of the proxy and two for each connection.
+	addr string
+	// running counts the goroutines of the proxy.
 	running sync.WaitGroup
-	ctx     context.Context
-	stop    context.CancelFunc
 
 	mu       sync.Mutex
 	upstream string
+	// listener is nil after Cut.
 	listener net.Listener
-	pairs    map[*pair]struct{}
-	resets   float64
-	// broken counts the connections that faults have ended or kept data from.
-	broken int
-	// healed is closed by Heal; nil unless the network is half-open.
-	healed chan struct{}
+	closed   bool
+	links    map[*link]struct{}
+	faults   faults
+	// changed is closed when faults change.
+	changed chan struct{}
+	// received counts the bytes that upstream has sent, broken the connections for Broken.
+	received, broken int
 }
 
-// StartProxy starts a proxy in front of upstream (host:port), which need not listen yet. It ends, with all that it has started,
+// faults are those of the moment.
+type faults struct {
+	latency time.Duration
+	// rate is in bytes per second, 0 without a limit. resets is a probability.
+	rate   int64
+	resets float64
+	// silent swallows all data, mute what upstream sends. stalled holds all data.
+	silent, mute, stalled bool
+	// paused, when not nil, is closed once received exceeds pauseAt; then what upstream sends is
+	// held.
+	paused  chan struct{}
+	pauseAt int
+}
+
+// StartProxy starts a proxy in front of upstream (host:port), which need not listen yet. It ends
 // when the test ends.
 func StartProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	zerolog.SetGlobalLevel(zerolog.Disabled)
-	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &Proxy{upstream: upstream, api: api, pairs: make(map[*pair]struct{})}
-	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.toxics = toxiproxy.NewProxy(api, "proxy", "", upstream).Toxics
-	p.addr = "127.0.0.1:0"
+	p := &Proxy{addr: "127.0.0.1:0", upstream: upstream, links: make(map[*link]struct{}), changed: make(chan struct{})}
 	if err := p.listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,180 +57,216 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// Addr returns the proxy's host:port, the same over Cut and Heal.
+// Addr returns the proxy's host:port, the same after Cut and Heal.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Forward has connections that are made from here on lead to another host:port. Those that are open stay where they are.
+// Forward has later connections lead to another host:port. Open ones stay where they are.
 func (p *Proxy) Forward(upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.upstream = upstream
 }
 
-// Latency delays what passes by d in each direction, so that a round trip takes 2d longer; whole milliseconds, 0 ends it. It holds
-// for connections that are open, too.
-func (p *Proxy) Latency(d time.Duration) { p.setToxic(toxic{"latency", "latency", d.Milliseconds()}) }
+// Latency delays all data by d in each direction, so that a round trip takes 2d longer.
+func (p *Proxy) Latency(d time.Duration) { p.change(func(f *faults) { f.latency = d }) }
 
-// Bandwidth lets at most so many bytes pass in a second, for each connection and direction; whole kB, at least 1, 0 ends it. It
-// holds for connections that are open, too.
+// Bandwidth limits each direction of each connection to so many bytes per second; 0 is no limit.
 func (p *Proxy) Bandwidth(bytesPerSecond int64) {
-	p.setToxic(toxic{"bandwidth", "rate", (bytesPerSecond + 999) / 1000})
+	p.change(func(f *faults) { f.rate = bytesPerSecond })
 }
 
-// Resets makes every piece of data that passes, which is what one read of a socket gives, 32 KiB at most, the last one of its
-// connection with the probability share (0 to 1): the piece is lost and both ends get a RST. 0.01 resets a connection after 100
-// pieces in the mean, about 50 requests with their answers. A connection without traffic stays.
-func (p *Proxy) Resets(share float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.resets = share
-}
+// Resets drops each piece of data with the probability share and resets its connection (RST to both
+// ends). A piece is what one read of a socket returns, at most 32 KiB.
+func (p *Proxy) Resets(share float64) { p.change(func(f *faults) { f.resets = share }) }
 
-// HalfOpen makes the network swallow all data, and the end of connections, in both directions: connections stay open, further
-// ones are accepted, nobody learns anything. What is under way may still arrive.
-func (p *Proxy) HalfOpen() {
+// HalfOpen swallows all data, and the ends of connections, in both directions. Connections stay
+// open and new ones are accepted. What is in flight may still arrive.
+func (p *Proxy) HalfOpen() { p.change(func(f *faults) { f.silent = true }) }
+
+// Freeze is HalfOpen for the connections that are open now. New ones work.
+func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.healed == nil {
-		p.healed = make(chan struct{})
+	for l := range p.links {
+		l.frozen = true
 	}
 }
 
-// Drop resets every connection that is open (RST to both ends). Further ones are accepted.
+// Mute swallows what upstream sends.
+func (p *Proxy) Mute() { p.change(func(f *faults) { f.mute = true }) }
+
+// Stall holds all data until Heal. Connections stay open and new ones are accepted.
+func (p *Proxy) Stall() { p.change(func(f *faults) { f.stalled = true }) }
+
+// PauseAfter holds what upstream sends beyond the next n bytes until Heal. The channel is closed
+// when there is something to hold.
+func (p *Proxy) PauseAfter(n int) <-chan struct{} {
+	paused := make(chan struct{})
+	p.change(func(f *faults) { f.paused, f.pauseAt = paused, p.received+n })
+	return paused
+}
+
+// Received returns how many bytes upstream has sent.
+func (p *Proxy) Received() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.received
+}
+
+// Drop resets every open connection (RST to both ends). New ones are accepted.
 func (p *Proxy) Drop() {
-	for _, pair := range p.open() {
-		pair.reset()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.reset()
 	}
 }
 
-// Cut closes every connection (FIN to both ends) and refuses further ones until Heal.
+// Cut closes every connection (FIN to both ends) and refuses new ones until Heal.
 func (p *Proxy) Cut() {
-	p.changes.Lock()
-	defer p.changes.Unlock()
 	p.mu.Lock()
-	l := p.listener
-	p.listener = nil
-	p.mu.Unlock()
-	if l != nil {
-		_ = l.Close()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
 	}
-	open := p.open()
-	p.mu.Lock()
-	p.broken += len(open)
-	p.mu.Unlock()
-	for _, pair := range open {
-		pair.close()
+	p.broken += len(p.links)
+	for l := range p.links {
+		l.close()
 	}
 }
 
-// Open returns how many connections go through the proxy.
-func (p *Proxy) Open() int { return len(p.open()) }
+// Open returns how many connections are open.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
 
-// Broken returns how many connections Cut and Resets have ended and HalfOpen has kept data from, the latter once Heal has ended that.
+// Broken returns how many connections Cut and Resets have ended, and Heal because data was
+// swallowed.
 func (p *Proxy) Broken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.broken
 }
 
-// Heal ends every fault. A connection from which HalfOpen has swallowed something is reset, because its ends cannot go on; all
-// others stay. It panics when another process has taken the proxy's port during Cut and keeps it for ten seconds.
+// Heal ends every fault. A connection that has lost data is reset, because its ends cannot go on.
+// It panics when another process keeps the proxy's port for ten seconds after Cut.
 func (p *Proxy) Heal() {
-	p.changes.Lock()
-	defer p.changes.Unlock()
-	for _, pair := range p.endFaults() {
-		pair.reset()
+	p.change(func(f *faults) { *f = faults{} })
+	p.mu.Lock()
+	for l := range p.links {
+		l.frozen = false
+		if l.lost {
+			p.broken++
+			l.reset()
+		}
 	}
-	p.removeToxics()
+	p.mu.Unlock()
 	if err := p.listen(); err != nil {
 		panic(err)
 	}
 }
 
-// endFaults ends what is no toxic and returns the connections that have lost something.
-func (p *Proxy) endFaults() []*pair {
+func (p *Proxy) change(edit func(*faults)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resets = 0
-	if p.healed != nil {
-		close(p.healed)
-		p.healed = nil
-	}
-	var lost []*pair
-	for pair := range p.pairs {
-		if pair.lost {
-			lost = append(lost, pair)
-		}
-	}
-	p.broken += len(lost)
-	return lost
-}
-
-// open returns the connections of the moment.
-func (p *Proxy) open() []*pair {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := make([]*pair, 0, len(p.pairs))
-	for pair := range p.pairs {
-		all = append(all, pair)
-	}
-	return all
+	edit(&p.faults)
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // listen opens the port unless it is open or the proxy has ended.
 func (p *Proxy) listen() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.listener != nil || p.ctx.Err() != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := poll(ctx, func() (err error) {
-		p.listener, err = net.Listen("tcp", p.addr)
+	return poll(ctx, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.listener != nil || p.closed {
+			return nil
+		}
+		l, err := net.Listen("tcp", p.addr)
+		if err == nil {
+			p.listener = l
+			p.running.Go(func() { p.accept(l) })
+		}
 		return err
 	})
-	if err != nil {
-		p.listener = nil
-		return err
-	}
-	p.running.Add(1)
-	go p.accept(p.listener)
-	return nil
 }
 
 func (p *Proxy) accept(l net.Listener) {
-	defer p.running.Done()
 	for {
 		client, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil {
-			continue
+		if err == nil {
+			p.running.Go(func() { p.join(l, client.(*net.TCPConn)) })
 		}
-		p.running.Add(1)
-		go func() {
-			defer p.running.Done()
-			p.join(l, client.(*net.TCPConn))
-		}()
 	}
 }
 
-// unlucky says whether a piece of data is to end its connection.
-func (p *Proxy) unlucky() bool {
+// join connects a client that l has accepted with upstream until one of them ends.
+func (p *Proxy) join(l net.Listener, client *net.TCPConn) {
+	p.mu.Lock()
+	at := p.upstream
+	p.mu.Unlock()
+	conn, err := net.DialTimeout("tcp", at, 5*time.Second)
+	if err != nil {
+		_ = client.SetLinger(0)
+		_ = client.Close()
+		return
+	}
+	link := &link{proxy: p, client: client, upstream: conn.(*net.TCPConn), ended: make(chan struct{})}
+	p.mu.Lock()
+	if p.listener == l {
+		p.links[link] = struct{}{}
+	} else {
+		// Cut has come in between.
+		link.close()
+	}
+	p.mu.Unlock()
+	link.run()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	unlucky := p.resets > 0 && rand.Float64() < p.resets
-	if unlucky {
-		p.broken++
+	delete(p.links, link)
+}
+
+// admit counts n bytes of a link and reports what the faults do to them.
+func (p *Proxy) admit(l *link, n int, answer bool) (swallow, reset bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &p.faults
+	if answer {
+		before := p.received
+		p.received += n
+		if f.paused != nil && before <= f.pauseAt && p.received > f.pauseAt {
+			close(f.paused)
+		}
 	}
-	return unlucky
+	switch {
+	case l.swallows(f, answer):
+		l.lost = true
+		return true, false
+	case n > 0 && f.resets > 0 && rand.Float64() < f.resets:
+		p.broken++
+		return false, true
+	}
+	return false, false
+}
+
+// holds reports whether data waits for Heal.
+func (p *Proxy) holds(f *faults, answer bool) bool {
+	return f.stalled || answer && f.paused != nil && p.received > f.pauseAt
 }
 
 // close ends the proxy and waits for its goroutines.
 func (p *Proxy) close(t testing.TB) {
-	p.stop()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	p.Heal()
 	p.Cut()
 	done := make(chan struct{})

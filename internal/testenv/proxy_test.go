@@ -16,8 +16,8 @@ import (
 	"bridge/internal/testenv"
 )
 
-// echo starts a server that sends back what it gets, prefixed once by its greeting.
-func echo(t *testing.T, greeting string) string {
+// echo starts a server that sends back what it gets, after a prefix of each connection.
+func echo(t *testing.T, prefix string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func echo(t *testing.T, greeting string) string {
 			}
 			all.Go(func() {
 				defer conn.Close()
-				_, _ = io.WriteString(conn, greeting)
+				_, _ = io.WriteString(conn, prefix)
 				_, _ = io.Copy(conn, conn)
 			})
 		}
@@ -150,6 +150,62 @@ func TestProxyHalfOpenSwallowsAndAcceptsUntilHeal(t *testing.T) {
 	passes(t, dial(t, p.Addr()))
 }
 
+func TestProxyFreezesAndMutes(t *testing.T) {
+	t.Parallel()
+	p := proxied(t)
+	frozen := dial(t, p.Addr())
+	passes(t, frozen)
+	p.Freeze()
+	if _, err := trip(frozen, []byte("lost"), 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a frozen connection: %v, want silence", err)
+	}
+	muted := dial(t, p.Addr())
+	passes(t, muted)
+	p.Mute()
+	received := p.Received()
+	if _, err := trip(muted, []byte("lost"), 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a muted connection: %v, want silence", err)
+	}
+	if got := p.Received() - received; got != len("lost") {
+		t.Errorf("upstream sent %d bytes", got)
+	}
+	p.Heal()
+	for what, conn := range map[string]net.Conn{"frozen": frozen, "muted": muted} {
+		if _, err := trip(conn, []byte("x"), 5*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a %s connection goes on after Heal (%v)", what, err)
+		}
+	}
+	passes(t, dial(t, p.Addr()))
+}
+
+func TestProxyHoldsDataUntilHeal(t *testing.T) {
+	t.Parallel()
+	p := proxied(t)
+	conn := dial(t, p.Addr())
+	passes(t, conn)
+	hold := map[string]func(){
+		"stalled": p.Stall,
+		"paused":  func() { p.PauseAfter(5) },
+	}
+	for what, begin := range hold {
+		begin()
+		if _, err := trip(conn, []byte("held back"), 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: %v, want silence", what, err)
+		}
+		p.Heal()
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.ReadFull(conn, make([]byte, len("held back"))); err != nil {
+			t.Errorf("%s: %v after Heal", what, err)
+		}
+	}
+	paused := p.PauseAfter(9)
+	passes(t, conn)
+	if _, err := trip(conn, []byte("beyond"), 200*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("beyond the pause: %v, want silence", err)
+	}
+	<-paused
+}
+
 func TestProxyCutsDropsAndForwards(t *testing.T) {
 	t.Parallel()
 	p := proxied(t)
@@ -165,19 +221,19 @@ func TestProxyCutsDropsAndForwards(t *testing.T) {
 	p.Forward(echo(t, "other"))
 	p.Heal()
 	conn = dial(t, p.Addr())
-	greeting := make([]byte, 5)
-	if _, err := io.ReadFull(conn, greeting); err != nil || string(greeting) != "other" {
-		t.Errorf("greeted with %q (%v)", greeting, err)
+	prefix := make([]byte, 5)
+	if _, err := io.ReadFull(conn, prefix); err != nil || string(prefix) != "other" {
+		t.Errorf("began with %q (%v)", prefix, err)
 	}
 	passes(t, conn)
 	p.Drop()
 	if _, err := trip(conn, []byte("x"), 5*time.Second); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("a connection that was dropped: %v", err)
 	}
-	passes(t, asGreeted(t, dial(t, p.Addr())))
+	passes(t, afterPrefix(t, dial(t, p.Addr())))
 }
 
-func asGreeted(t *testing.T, conn net.Conn) net.Conn {
+func afterPrefix(t *testing.T, conn net.Conn) net.Conn {
 	t.Helper()
 	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 		t.Fatal(err)
@@ -231,7 +287,7 @@ func TestProxyLeavesNoGoroutine(t *testing.T) {
 	for {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		left := strings.Count(string(stacks), "toxiproxy") + strings.Count(string(stacks), "testenv.(*Proxy)")
+		left := strings.Count(string(stacks), "testenv.(*Proxy)") + strings.Count(string(stacks), "testenv.(*link)")
 		if left == 0 {
 			return
 		}

@@ -33,6 +33,29 @@ func AtExit(stop func()) {
 	cleanups = append(cleanups, stop)
 }
 
+// shared is a server that all tests of a binary share.
+type shared[S any] struct {
+	once   sync.Once
+	server S
+	err    error
+}
+
+// get returns the server. The first call starts it, for Main to stop, unless the environment
+// variable points to one.
+func (s *shared[S]) get(variable string, existing func(at string) (S, error), start func() (S, func(), error)) (S, error) {
+	s.once.Do(func() {
+		if at := os.Getenv(variable); at != "" {
+			s.server, s.err = existing(at)
+			return
+		}
+		var stop func()
+		if s.server, stop, s.err = start(); s.err == nil {
+			AtExit(stop)
+		}
+	})
+	return s.server, s.err
+}
+
 // needReal skips the test unless real servers are wanted.
 func needReal(t testing.TB) {
 	t.Helper()
@@ -41,8 +64,8 @@ func needReal(t testing.TB) {
 	}
 }
 
-// missing ends a test whose server cannot be had: it fails with CI=true, else it is skipped, and the closing lines of
-// `make test` say so.
+// missing ends a test whose server cannot be had: it fails with CI=true, else it is skipped, and
+// the closing lines of `make test` say so.
 func missing(t testing.TB, server string, why error) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -83,8 +106,8 @@ func cacheDir() string {
 // freePorts are those that this process was given by FreePort.
 var freePorts sync.Map
 
-// FreePort returns a loopback port that nobody listens on at the moment, another one at each call: the kernel may well give the one that
-// was closed a moment ago to the next listener.
+// FreePort returns a loopback port that nobody listens on at the moment, another one at each call:
+// the kernel may well give the one that was closed a moment ago to the next listener.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for {

@@ -5,7 +5,8 @@ import "strings"
 // sharedBytes is the size of the memory that strings share: who keeps one keeps so much.
 const sharedBytes = 4 << 10
 
-// Texts makes strings that share memory, most often 4 KiB. It serves one goroutine; the zero value is ready; it must not be copied.
+// Texts makes strings that share memory, most often 4 KiB. It serves one goroutine; the zero value
+// is ready; it must not be copied.
 type Texts struct {
 	b strings.Builder
 }

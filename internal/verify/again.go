@@ -33,7 +33,7 @@ func (t *table) again(ctx context.Context, last bool) error {
 // tooYoung gives up on rows that came during the last look.
 func (t *table) tooYoung() {
 	for _, s := range t.suspects {
-		t.shard.tally.doubt(Young, Example{Shard: t.shard.Name, Row: s.row, What: "it came while the check ran", place: -1})
+		t.shard.tally.doubt(Young, Example{Shard: t.shard.Name, Row: s.row, What: "it came while the check ran", partition: -1})
 	}
 	t.suspects = nil
 }
@@ -44,7 +44,7 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	for i, s := range list {
 		ids[i] = source.Range{First: s.row, Last: s.row}
 	}
-	if err := t.readIDs(ctx, ids, func(record source.Record, now time.Time) {
+	if err := t.readIDs(ctx, ids, func(record source.Row, now time.Time) {
 		for list[0].row < record.ID {
 			t.vanished(list[0])
 			list = list[1:]
@@ -61,13 +61,13 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 }
 
 // readIDs reads rows by their ids.
-func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(source.Record, time.Time)) error {
+func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(source.Row, time.Time)) error {
 	for len(ids) > 0 {
 		if err := t.read(ctx, source.Query{Ranges: ids, Limit: pageRows, MaxBytes: pageBytes}); err != nil {
 			return err
 		}
 		page := &t.run.page
-		for _, record := range page.Records {
+		for _, record := range page.Rows {
 			each(record, page.Now)
 			for len(ids) > 0 && ids[0].First <= record.ID {
 				ids = ids[1:]
@@ -90,15 +90,15 @@ func (t *table) vanished(s suspect) {
 }
 
 // second looks at a suspect another time.
-func (t *table) second(s suspect, record source.Record, now time.Time, last bool) {
-	v := t.shard.look(record, now)
+func (t *table) second(s suspect, record source.Row, now time.Time, last bool) {
+	v := t.shard.compareRow(record, now)
 	if !s.known && v.fault != Missing {
 		t.matched++
 	}
 	if t.accept(&v, record.ID) {
 		return
 	}
-	before, moved := s.since, v.look != s.look
+	before, moved := s.since, v.sum != s.sum
 	if s = suspectOf(&v, record.ID, now); !moved {
 		s.since = before
 	}
@@ -129,8 +129,8 @@ func (t *table) hint(e *Example) {
 	}
 }
 
-// isOld reports whether a row has not changed for so long that what it says must have been published: by its own time, or since
-// it was seen first.
+// isOld reports whether a row has not changed for so long that what it says must have been
+// published: by its own time, or since it was seen first.
 func (t *table) isOld(v *verdict, row uint64, since, now time.Time) bool {
 	window := t.shard.Window
 	if v.fault != Missing || row <= t.shard.newest {
@@ -143,13 +143,13 @@ func (t *table) isOld(v *verdict, row uint64, since, now time.Time) bool {
 
 // missing reports a row without an event, unless the bus need not have one.
 func (t *table) missing(e Example) {
-	places := t.run.Bus.Places()
-	if from, why := t.shard.expectedFrom(places); e.Row < from {
+	partitions := t.run.Bus.Partitions()
+	if from, why := t.shard.expectedFrom(partitions); e.Row < from {
 		t.shard.tally.doubt(why, e)
 		return
 	}
 	t.hint(&e)
-	for _, p := range places {
+	for _, p := range partitions {
 		if p.Thinned && t.shard.facts != nil && t.shard.uses(p) {
 			t.shard.tally.doubt(Thinned, e)
 			return

@@ -38,7 +38,7 @@ func (g *generated) Read(_ context.Context, each func(*verify.Message) error, _ 
 		values[0], values[1] = id, append([]byte("name-"), id...)
 		var ev event.Event
 		var err error
-		buf, ev, err = g.encoder.Append(buf[:0], event.Row{Record: source.Record{ID: uint64(i + 1), Values: values}, Read: time.Now()})
+		buf, ev, err = g.encoder.Append(buf[:0], event.Row{Row: source.Row{ID: uint64(i + 1), Values: values}, Read: time.Now()})
 		if err != nil {
 			return err
 		}
@@ -51,15 +51,16 @@ func (g *generated) Read(_ context.Context, each func(*verify.Message) error, _ 
 	return nil
 }
 
-func (g *generated) Places() []verify.Place {
-	return []verify.Place{{Name: "T/0"}}
+func (g *generated) Partitions() []verify.Partition {
+	return []verify.Partition{{Name: "T/0"}}
 }
 func (g *generated) Close() error { return nil }
 func (g *generated) Fetch(context.Context, int, uint64) (*verify.Message, error) {
 	return nil, fmt.Errorf("no message is kept")
 }
 
-// BenchmarkFold reports the time of a message, the encoding of it in the benchmark included, and the memory of an entity or row.
+// BenchmarkFold reports the time of a message, the encoding of it in the benchmark included, and
+// the memory of an entity or row.
 func BenchmarkFold(b *testing.B) {
 	for _, kind := range []event.Kind{event.Capability, event.Release} {
 		b.Run(string(kind), func(b *testing.B) {

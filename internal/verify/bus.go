@@ -8,9 +8,9 @@ import (
 
 // Message is one message as the bus holds it. It is valid until the call that hands it out returns.
 type Message struct {
-	// Place is an index into Bus.Places, At the offset or sequence there.
-	Place int
-	At    uint64
+	// Partition is an index into Bus.Partitions, At the offset or sequence there.
+	Partition int
+	At        uint64
 	// Key is nil where the bus has no keys.
 	Key    []byte
 	Value  []byte
@@ -44,30 +44,33 @@ func (h *Header) Set(name, value string) {
 	}
 }
 
-// Place is a sequence of messages in one order: a partition or a stream.
-type Place struct {
+// Partition is a sequence of messages in one order: a topic-partition of Kafka or a stream of
+// JetStream.
+type Partition struct {
 	// Name is "topic/3" or the name of the stream.
 	Name string
-	// Destination is the topic; empty where messages of all destinations lie in one place.
+	// Destination is the topic; empty where messages of all destinations lie in one partition.
 	Destination string
-	// First is the first message that the place holds, Next the one behind the last that was read.
+	// First is the first message that the partition holds, Next the one behind the last that was
+	// read.
 	First, Next uint64
 	// Expired says that messages before First may be gone by the rules of the bus.
 	Expired bool
-	// Thinned says that single messages may be gone by the rules of the bus: compaction, a limit per subject.
+	// Thinned says that single messages may be gone by the rules of the bus: compaction, a limit
+	// per subject.
 	Thinned bool
 }
 
 // Bus reads the destinations of the configured streams. It serves one goroutine.
 type Bus interface {
-	// Read calls each for every message behind those of the Read before, at first from the beginning, up to the end of the bus as
-	// it is when Read begins; the messages of a place come in their order. It calls progress now and then. An error of each
-	// ends it.
+	// Read calls each for every message behind those of the Read before, at first from the
+	// beginning, up to the end of the bus as it is when Read begins; the messages of a partition
+	// come in their order. It calls progress now and then. An error of each ends it.
 	Read(ctx context.Context, each func(*Message) error, progress func(done, total uint64)) error
-	// Places returns what has been read so far.
-	Places() []Place
+	// Partitions returns what has been read so far.
+	Partitions() []Partition
 	// Fetch reads one message that Read has handed out.
-	Fetch(ctx context.Context, place int, at uint64) (*Message, error)
+	Fetch(ctx context.Context, partition int, at uint64) (*Message, error)
 	// Close releases the connections.
 	Close() error
 }

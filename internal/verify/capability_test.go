@@ -6,7 +6,8 @@ import (
 	"bridge/event"
 )
 
-// histories publishes an entity with four events, one with three of which the last says that it is gone, and one with one.
+// histories publishes an entity with four events, one with three of which the last says that it is
+// gone, and one with one.
 //
 //	0 a first   1 b first   2 a second   3 c first   4 b second   5 a third   6 b gone   7 a fourth
 func histories(t *testing.T) *world {
@@ -90,5 +91,27 @@ func TestCapability(t *testing.T) {
 			c.tamper(t, w)
 			want(t, w.check(), c.finding)
 		})
+	}
+}
+
+func TestARecordWithTheKeyOfAnEarlierVersion(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	first := w.insert("p+q", "first")
+	w.bus.messages[0].Key = []byte("p+q")
+	w.replace(first, "p+q", "second")
+	w.insert("100%", "first")
+	if got := string(w.bus.messages[1].Key); got != "p%2Bq" {
+		t.Fatalf("the key is %q", got)
+	}
+	r := w.check()
+	if got := summary(r); got != " | formerKey 1" || !r.Good {
+		t.Errorf("found %q", got)
+	}
+	if got := r.Streams[0].Unjudged[0].Examples[0]; got.Key != "p%2Bq" || got.What != `its key is "p+q"` {
+		t.Errorf("example %+v", got)
+	}
+	w.bus.read, w.bus.messages[1].Key = 0, []byte("p%2bq")
+	if got := summary(w.check()); got != "altered 1 | formerKey 1" {
+		t.Errorf("found %q where a key is altered", got)
 	}
 }

@@ -17,8 +17,8 @@ type verdict struct {
 	what   string
 	// entity is an index into entities.list, none where the bus has no event.
 	entity uint32
-	// look digests the row and the event as they were compared.
-	look uint64
+	// sum digests the row and the event as they were compared.
+	sum uint64
 	// time is the row's own, zero where it has none.
 	time time.Time
 	// key is the entity's for people, entityKey its digest.
@@ -28,9 +28,9 @@ type verdict struct {
 
 const none = ^uint32(0)
 
-// look compares a row, read when the database's clock stood at now, with what the bus says.
-func (s *shard) look(record source.Record, now time.Time) verdict {
-	row := event.Row{Record: record, Read: now}
+// compareRow compares a row, read when the database's clock stood at now, with what the bus says.
+func (s *shard) compareRow(record source.Row, now time.Time) verdict {
+	row := event.Row{Row: record, Read: now}
 	fact, known := fact{}, false
 	if s.facts != nil {
 		if fact, known = s.byRow[record.ID]; known {
@@ -51,12 +51,12 @@ func (s *shard) look(record source.Record, now time.Time) verdict {
 	}
 	s.spread(&s.row, names)
 	s.learn(record.Values)
-	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), look: binary.BigEndian.Uint64(ev.State[:]) ^ uint64(ev.Time.UnixNano())}
+	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), sum: binary.BigEndian.Uint64(ev.Digest[:]) ^ uint64(ev.Time.UnixNano())}
 	switch {
 	case s.facts == nil:
 		s.compareEntity(record, &ev, &v)
 	case known:
-		v.look ^= fact.id
+		v.sum ^= fact.id
 		if s.compareFact(fact, &ev, &v) {
 			s.byRow[record.ID] = s.confirmFact(fact, &ev)
 		}
@@ -66,7 +66,8 @@ func (s *shard) look(record source.Record, now time.Time) verdict {
 	return v
 }
 
-// compareFact compares the event that a row of a release makes with the one on the bus, and reports whether they are the same.
+// compareFact compares the event that a row of a release makes with the one on the bus, and reports
+// whether they are the same.
 func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 	id, err := event.ParseID(ev.ID)
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
@@ -81,6 +82,8 @@ func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 		// Only its times have changed.
 	case same:
 		v.fault, v.what = Altered, "its meta.id is that of the row, but its bytes are not"
+	case s.anotherRow(f):
+		v.fault, v.what = Altered, "its id belongs to another row now: ids are used again, and this row has no event"
 	case f.proof() == proven || later:
 		v.reason, v.what = Changed, "the row was changed after its event"
 	case f.unusual():
@@ -104,7 +107,7 @@ func (s *shard) confirmFact(f fact, ev *event.Event) fact {
 }
 
 // compareEntity compares the row whose event was spread last with the last event of its entity.
-func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict) {
+func (s *shard) compareEntity(record source.Row, ev *event.Event, v *verdict) {
 	k, _ := s.keyOf(record.ID)
 	at, known := s.index[k]
 	if !known {
@@ -113,7 +116,7 @@ func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict)
 	}
 	n := s.at(at)
 	n.flags |= seen
-	v.entity, v.entityKey, v.look = at, k, v.look^n.last
+	v.entity, v.entityKey, v.sum = at, k, v.sum^n.last
 	gone := n.flags&dead != 0
 	switch deleted := ev.Op == event.Deleted; {
 	case n.flags&isRefuted != 0 && deleted == gone:
@@ -137,7 +140,7 @@ func (s *shard) compareEntity(record source.Record, ev *event.Event, v *verdict)
 }
 
 // compareState compares the states of a row and of an event that both live.
-func (s *shard) compareState(record source.Record, n *entity, v *verdict) {
+func (s *shard) compareState(record source.Row, n *entity, v *verdict) {
 	same := s.stateOf(&s.row) == n.state
 	if same && n.flags&isProven != 0 {
 		return
@@ -166,10 +169,11 @@ func (s *shard) confirm(n *entity, id string) {
 	n.flags = n.flags&^isDoubted | isProven
 }
 
-// makes reports whether the row's state, in the place of the last event, has that event's meta.id, and returns that.
-func (s *shard) makes(record source.Record, n *entity) (id string, fits bool) {
+// makes reports whether the row's state, with the last event's predecessor, has that event's
+// meta.id, and returns that.
+func (s *shard) makes(record source.Row, n *entity) (id string, fits bool) {
 	record.ID = n.row
-	row := event.Row{Record: record, Read: epoch, Predecessor: event.FormatID(n.link)}
+	row := event.Row{Row: record, Read: epoch, Predecessor: event.FormatID(n.link)}
 	for _, op := range []event.Op{event.Added, event.Modified} {
 		row.Op = op
 		buf, ev, err := s.Encoder.Append(s.spare[:0], row)

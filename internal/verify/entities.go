@@ -17,25 +17,26 @@ type entities struct {
 	awaited map[uint32]await
 	// unlinked are links that were given up when another one had to be waited for.
 	unlinked []await
-	// anew are events that begin an entity's history over a state that lives.
-	anew    uint64
-	anewFew []Example
+	// restarts are events that begin an entity's history over a state that lives.
+	restarts        uint64
+	restartExamples []Example
 	// rootless counts repeats of events that begin a history.
 	rootless uint64
 }
 
 // entity is what an entity's events say.
 type entity struct {
-	// row, state, last, link and at are of the last message: the row, what is compared of it, the beginnings of its meta.id, the
-	// link, and its place.
+	// row, state, last, link and at are of the last message: the row, what is compared of it, the
+	// beginnings of its meta.id, the link, and its partition.
 	row, state, last uint64
 	link             [16]byte
 	at               uint64
-	// tip begins the meta.id of the newest first occurrence. past are those before, the latest of them.
-	tip   uint64
-	past  *[]uint64
-	place uint16
-	flags flags
+	// tip begins the meta.id of the newest first occurrence. past are those before, the latest of
+	// them.
+	tip       uint64
+	past      *[]uint64
+	partition uint16
+	flags     flags
 }
 
 type flags uint8
@@ -52,27 +53,28 @@ const (
 	isDoubted
 	// seen: the table has a row of the entity.
 	seen
-	// split: its events lie in several places.
+	// split: its events lie in several partitions.
 	split
 )
 
 // await is a link to an event that has not come yet, and where the event lies that has it.
 type await struct {
-	link    [16]byte
-	row, at uint64
-	place   uint16
+	link      [16]byte
+	row, at   uint64
+	partition uint16
 }
 
 func awaitOf(m *Message, e *envelope) await {
-	return await{link: e.link, row: e.row, at: m.At, place: uint16(m.Place)}
+	return await{link: e.link, row: e.row, at: m.At, partition: uint16(m.Partition)}
 }
 
 // example names the event that has the link; the bus knows the rest.
 func (a await) example(s *shard, what string) Example {
-	return Example{Shard: s.Name, Row: a.row, At: a.at, What: what, place: int(a.place)}
+	return Example{Shard: s.Name, Row: a.row, At: a.at, What: what, partition: int(a.partition)}
 }
 
-// mostPast bounds the ids that are remembered of an entity. What repeats is what was in flight, a few batches at most.
+// mostPast bounds the ids that are remembered of an entity. What repeats is what was in flight, a
+// few batches at most.
 const mostPast = 16
 
 const chunkSize = 4096
@@ -122,7 +124,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
 	id, link := short(e.uuid), short(e.link)
 	at, known := s.index[f.key]
 	if !known {
-		at = s.entities.add(f.key, entity{place: uint16(m.Place), tip: id})
+		at = s.entities.add(f.key, entity{partition: uint16(m.Partition), tip: id})
 	}
 	n := s.at(at)
 	if f.proof == unproven && !(known && n.knows(id)) {
@@ -139,7 +141,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
 		if link == 0 && f.op == event.Added {
 			s.rootless++
 		}
-	case int(n.place) != m.Place || n.flags&split != 0:
+	case int(n.partition) != m.Partition || n.flags&split != 0:
 		n.flags |= split
 		if link != n.tip {
 			return
@@ -153,7 +155,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
 	n.latest(m, e, f, s)
 }
 
-// chain judges the place of a first occurrence among the events of its entity.
+// chain judges the position of a first occurrence among the events of its entity.
 func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
 	n := s.at(at)
 	id, link := short(e.uuid), short(e.link)
@@ -171,9 +173,9 @@ func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
 	case link == 0 && e.row < n.row:
 		s.tally.fault(OutOfOrder, s.example(m, e, "it follows nothing, and comes behind an event of a later row"))
 	case link == 0:
-		s.anew++
-		if len(s.anewFew) < s.tally.most {
-			s.anewFew = append(s.anewFew, s.example(m, e, "it follows nothing, though the entity lives"))
+		s.restarts++
+		if len(s.restartExamples) < s.tally.most {
+			s.restartExamples = append(s.restartExamples, s.example(m, e, "it follows nothing, though the entity lives"))
 		}
 	case n.knows(link):
 		s.tally.fault(OutOfOrder, s.example(m, e, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))

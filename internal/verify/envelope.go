@@ -32,8 +32,8 @@ var (
 	errNoEnvelope = errors.New("it has no meta with a source")
 )
 
-// parse reads a message into e. After errNoJSON and errNoEnvelope nothing is known of it; after another error the source, the
-// database and the table are, where the message has them.
+// parse reads a message into e. After errNoJSON and errNoEnvelope nothing is known of it; after
+// another error the source, the database and the table are, where the message has them.
 func (e *envelope) parse(value []byte) error {
 	*e = envelope{members: e.members[:0]}
 	if !json.Valid(value) {
@@ -77,7 +77,7 @@ func (e *envelope) parseMeta(meta []byte) bool {
 		case `"type"`:
 			e.kind, _ = unquote(v)
 		case `"time"`:
-			// What is no number is seen when the event is encoded anew.
+			// What is no number is seen when the event is encoded again.
 			e.time, _ = strconv.ParseInt(string(v), 10, 64)
 		case `"source"`:
 			eachMember(v, func(name, v []byte) bool {

@@ -26,7 +26,7 @@ func (t *table) rereadExtra(ctx context.Context) error {
 	var ids []source.Range
 	flush := func() error {
 		ids = disjoint(ids)
-		err := t.readIDs(ctx, ids, func(record source.Record, now time.Time) { t.shard.look(record, now) })
+		err := t.readIDs(ctx, ids, func(record source.Row, now time.Time) { t.shard.compareRow(record, now) })
 		ids = ids[:0]
 		return err
 	}
@@ -42,8 +42,8 @@ func (t *table) rereadExtra(ctx context.Context) error {
 	return flush()
 }
 
-// extraAgain drops the entities that turned out to have a row, or to be gone by the bus too; the last time the others are
-// reported.
+// extraAgain drops the entities that turned out to have a row, or to be gone by the bus too; the
+// last time the others are reported.
 func (t *table) extraAgain(last bool) {
 	kept := t.extra[:0]
 	for _, g := range t.extra {
@@ -53,9 +53,9 @@ func (t *table) extraAgain(last bool) {
 		case !last:
 			kept = append(kept, g)
 		case n.flags&split != 0:
-			t.shard.tally.doubt(Split, Example{Shard: t.shard.Name, Row: n.row, At: n.at, What: "it has no row", place: int(n.place)})
+			t.shard.tally.doubt(Split, Example{Shard: t.shard.Name, Row: n.row, At: n.at, What: "it has no row", partition: int(n.partition)})
 		default:
-			e := Example{Shard: t.shard.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", place: int(n.place)}
+			e := Example{Shard: t.shard.Name, Row: n.row, At: n.at, What: "the last event says that it lives, but it has no row", partition: int(n.partition)}
 			t.hint(&e)
 			t.shard.tally.fault(Extra, e)
 		}

@@ -10,7 +10,8 @@ import (
 // facts are the events of a release shard.
 type facts struct {
 	byRow map[uint64]fact
-	// newestOf holds, by the beginning of the key, twice the row that came last, plus one where it was published late.
+	// newestOf holds, by the beginning of the key, twice the row that came last, plus one where it
+	// was published late.
 	newestOf map[uint64]uint64
 }
 
@@ -18,8 +19,11 @@ type facts struct {
 type fact struct {
 	// id begins its meta.id, body digests its bytes.
 	id, body uint64
-	// time is meta.time in milliseconds, eight times that, plus four where its members are not the table's columns, and the proof.
+	// time is meta.time in milliseconds, eight times that, plus four where its members are not the
+	// table's columns, and the proof.
 	time int64
+	// identity tells the row from another one under its id, see shard.identityOf.
+	identity uint64
 }
 
 func newFacts() *facts {
@@ -35,7 +39,7 @@ const unusual = 1 << 2
 
 // foldFact takes in an event of a release stream that was spread last.
 func (s *shard) foldFact(m *Message, e *envelope, f finding) {
-	this := fact{id: short(e.uuid), body: maphash.Bytes(seed1, m.Value), time: e.time<<3 | int64(f.proof)}
+	this := fact{id: short(e.uuid), body: maphash.Bytes(seed1, m.Value), time: e.time<<3 | int64(f.proof), identity: s.identityOf()}
 	if !f.usual {
 		this.time |= unusual
 	}
@@ -62,7 +66,7 @@ func (s *shard) foldFact(m *Message, e *envelope, f finding) {
 	}
 }
 
-// order judges the place of a first occurrence among the events of its key.
+// order judges the position of a first occurrence among the events of its key.
 func (s *shard) order(m *Message, e *envelope, key uint64) {
 	this := e.row << 1
 	if m.Header.Origin == string(sink.FromLate) || m.Header.Origin == string(sink.FromReconcile) {
@@ -75,4 +79,31 @@ func (s *shard) order(m *Message, e *envelope, key uint64) {
 	if !ok || this>>1 > last>>1 {
 		s.newestOf[key] = this
 	}
+}
+
+// byKey is the bit of an identity that comes from the key, not from CREATED.
+const byKey = 1
+
+// identityOf digests what tells the row whose event was spread last from another one under its id:
+// CREATED, unless an update changes that, else the key unless that is the id; 0 where there is
+// nothing.
+func (s *shard) identityOf() uint64 {
+	if c := s.columns.Created; c >= 0 && !s.columns.CreatedMoves && s.raws[c] != nil && string(s.raws[c]) != "null" {
+		return max(2, maphash.Bytes(seed1, s.raws[c])&^byKey)
+	}
+	if key := s.columns.Key; len(key) == 1 && key[0] == s.columns.ID {
+		return 0
+	}
+	// The key has no part of the id's.
+	if k, ok := s.keyOf(0); ok {
+		return binary.BigEndian.Uint64(k[:8]) | byKey
+	}
+	return 0
+}
+
+// anotherRow reports whether an event is about another row than the one whose event was spread
+// last, though their ids are the same.
+func (s *shard) anotherRow(f fact) bool {
+	row := s.identityOf()
+	return f.identity != 0 && row != 0 && f.identity&byKey == row&byKey && f.identity != row
 }

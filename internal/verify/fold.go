@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"slices"
+	"strconv"
 
 	"bridge/event"
 	"bridge/sink"
@@ -30,7 +31,7 @@ func newFold(shards []*shard, examples int) *fold {
 	return f
 }
 
-// add takes in the next message of its place.
+// add takes in the next message of its partition.
 func (f *fold) add(m *Message) error {
 	f.messages++
 	if m.Header.Type == sink.DeadLetterType {
@@ -45,9 +46,9 @@ func (f *fold) add(m *Message) error {
 	switch {
 	case s == nil && claimed != nil:
 		claimed.events++
-		claimed.alter(m, e, "its headers name the shard, but it is no event of it")
+		claimed.alter(m, e, "its headers name the shard, but it is an event of another")
 	case s == nil && (errors.Is(fault, errNoJSON) || errors.Is(fault, errNoEnvelope)):
-		f.foreign.fault(Foreign, Example{What: fault.Error(), At: m.At, place: m.Place})
+		f.foreign.fault(Foreign, Example{What: fault.Error(), At: m.At, partition: m.Partition})
 	case s == nil:
 		f.others++
 	case fault != nil:
@@ -61,16 +62,16 @@ func (f *fold) add(m *Message) error {
 
 // deadLetter remembers the row and the event of a message that the bus refused.
 func (f *fold) deadLetter(m *Message) {
-	letter, err := sink.ParseDeadLetter(m.Value)
+	refused, err := sink.ParseDeadLetter(m.Value)
 	if err != nil {
 		return
 	}
-	s := f.named[[2]string{letter.Stream, letter.Shard}]
+	s := f.named[[2]string{refused.Stream, refused.Shard}]
 	if s == nil {
 		return
 	}
-	s.rejected[letter.RowID] = struct{}{}
-	if id, err := event.ParseID(letter.EventID); err == nil {
+	s.rejected[refused.RowID] = struct{}{}
+	if id, err := event.ParseID(refused.EventID); err == nil {
 		s.refused[id] = struct{}{}
 	}
 }
@@ -85,9 +86,12 @@ func (s *shard) add(m *Message, e *envelope) {
 	case doubted:
 		s.doubt(m, e, p)
 	}
+	if p.formerKey {
+		s.tally.doubt(FormerKey, s.example(m, e, "its key is "+strconv.Quote(string(m.Key))))
+	}
 	s.shapes.note(s, m, e, p)
 	if m.Header.Origin == string(sink.FromTail) {
-		s.noteTail(m.Place, e.row)
+		s.noteTail(m.Partition, e.row)
 	}
 	switch {
 	case p.op == "":
@@ -101,7 +105,7 @@ func (s *shard) add(m *Message, e *envelope) {
 
 // alter reports an altered event.
 func (s *shard) alter(m *Message, e *envelope, why string) {
-	s.tally.fault(Altered, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, place: m.Place})
+	s.tally.fault(Altered, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.At, What: why, partition: m.Partition})
 }
 
 // doubt puts an event aside: whether columns are lossy shows when the table has been read.
@@ -124,8 +128,8 @@ func (s *shard) acquit(id string) {
 	}
 }
 
-// settle reports what could be judged only at the end of the bus.
-func (s *shard) settle(places []Place) {
+// finish reports what could be judged only at the end of the bus.
+func (s *shard) finish(partitions []Partition) {
 	for doubt, found := range s.doubted {
 		if found.Count == 0 {
 			continue
@@ -144,30 +148,31 @@ func (s *shard) settle(places []Place) {
 	}
 	s.tally.doubts(Unproven, s.unproven)
 	if s.entities != nil {
-		s.settleLinks(places)
+		s.finishLinks(partitions)
 	}
 }
 
-// settleLinks reports links that lead nowhere, and histories that begin anew.
-func (s *shard) settleLinks(places []Place) {
+// finishLinks reports links that lead nowhere, and histories that begin again.
+func (s *shard) finishLinks(partitions []Partition) {
 	for _, awaited := range s.awaited {
-		s.brokenLink(awaited, places)
+		s.brokenLink(awaited, partitions)
 	}
 	for _, awaited := range s.unlinked {
-		s.brokenLink(awaited, places)
+		s.brokenLink(awaited, partitions)
 	}
-	// To publish rows again begins many histories anew, or repeats events that begin one. One alone is something else.
-	if s.anew == 1 && s.rootless == 0 {
-		s.tally.faults(OutOfOrder, 1, s.anewFew)
+	// To publish rows again begins many histories again, or repeats events that begin one. One
+	// alone is something else.
+	if s.restarts == 1 && s.rootless == 0 {
+		s.tally.faults(OutOfOrder, 1, s.restartExamples)
 		return
 	}
-	s.tally.doubts(Anew, s.anew, s.anewFew...)
+	s.tally.doubts(Restarted, s.restarts, s.restartExamples...)
 }
 
-func (s *shard) brokenLink(a await, places []Place) {
+func (s *shard) brokenLink(a await, partitions []Partition) {
 	e := a.example(s, "it follows "+event.FormatID(a.link)+", which the bus does not hold")
 	_, refused := s.refused[a.link]
-	switch p := places[e.place]; {
+	switch p := partitions[e.partition]; {
 	case refused:
 		e.What = "it follows " + event.FormatID(a.link) + ", which the bus refused: it is a dead letter"
 		s.tally.doubt(PutAside, e)

@@ -8,7 +8,8 @@ import (
 	"bridge/source"
 )
 
-// FuzzParse reads whatever lies on a bus: it must neither fail nor find what encoding/json does not.
+// FuzzParse reads whatever lies on a bus: it must neither fail nor find what encoding/json does
+// not.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`{"meta":{"id":"7664dad3-81ea-5ff8-b0d8-b5c6f2b9d6ca","type":"T","time":1,"source":{"uri":"bridge://b/s"}},` +

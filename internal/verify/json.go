@@ -2,8 +2,9 @@ package verify
 
 import "encoding/json"
 
-// eachMember calls each with the name and the value of every member of an object, as they stand, until it returns false. The
-// document must be valid JSON. It reports false when object is no object.
+// eachMember calls each with the name and the value of every member of an object, as they stand,
+// until it returns false. The document must be valid JSON. It reports false when object is no
+// object.
 func eachMember(object []byte, each func(name, value []byte) bool) bool {
 	i := skipBlank(object, 0)
 	if i >= len(object) || object[i] != '{' {

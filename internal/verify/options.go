@@ -13,10 +13,12 @@ type Options struct {
 	Shards []Shard
 	// Bus is read, and not closed.
 	Bus Bus
-	// Examples is how many examples of each finding are kept. Defaults to 10; a negative number is none.
+	// Examples is how many examples of each finding are kept. Defaults to 10; a negative number is
+	// none.
 	Examples int
-	// Rounds is how often what does not fit is looked at again before it is reported, Pause the time before each round.
-	// They default to 3 and 1 s; a stability window makes the pause longer, so that all rounds together outlast it, up to a minute.
+	// Rounds is how often what does not fit is looked at again before it is reported, Pause the
+	// time before each round. They default to 3 and 1 s; a stability window makes the pause longer,
+	// so that all rounds together outlast it, up to a minute.
 	Rounds int
 	Pause  time.Duration
 	// Progress is told now and then what is done. Optional.

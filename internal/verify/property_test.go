@@ -12,8 +12,8 @@ import (
 	"bridge/internal/verify"
 )
 
-// life publishes a random history of a few entities, whose events follow on one another as bridge has them do. It returns the
-// messages of each entity.
+// life publishes a random history of a few entities, whose events follow on one another as bridge
+// has them do. It returns the messages of each entity.
 func life(t *testing.T, random *rand.Rand) (w *world, of map[string][]int) {
 	t.Helper()
 	w, of = newWorld(t, event.Capability), make(map[string][]int)
@@ -37,7 +37,7 @@ func life(t *testing.T, random *rand.Rand) (w *world, of map[string][]int) {
 
 var moments = regexp.MustCompile(`"time":[0-9]+`)
 
-// TestNoSingleFaultIsMissed plants every fault at every place of random histories.
+// TestNoSingleFaultIsMissed plants every fault at every message of random histories.
 func TestNoSingleFaultIsMissed(t *testing.T) {
 	for seed := range uint64(3) {
 		w, of := life(t, rand.New(rand.NewPCG(seed, 1)))
@@ -65,17 +65,18 @@ func TestNoSingleFaultIsMissed(t *testing.T) {
 			}
 			mustFind(fmt.Sprintf("message %d was altered: %s", i, m.Value), altered)
 		}
-		for name, places := range of {
-			for n := 1; n < len(places); n++ {
+		for name, partitions := range of {
+			for n := 1; n < len(partitions); n++ {
 				swapped := slices.Clone(clean)
-				swapped[places[n-1]], swapped[places[n]] = swapped[places[n]], swapped[places[n-1]]
-				mustFind(fmt.Sprintf("messages %d and %d of %s were swapped", places[n-1], places[n], name), swapped)
+				swapped[partitions[n-1]], swapped[partitions[n]] = swapped[partitions[n]], swapped[partitions[n-1]]
+				mustFind(fmt.Sprintf("messages %d and %d of %s were swapped", partitions[n-1], partitions[n], name), swapped)
 			}
 		}
 	}
 }
 
-// TestRepeatedRunsAreNoFault repeats runs of messages as kills do: each begins again somewhere and goes on to its newest.
+// TestRepeatedRunsAreNoFault repeats runs of messages as kills do: each begins again somewhere and
+// goes on to its newest.
 func TestRepeatedRunsAreNoFault(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))

@@ -26,8 +26,9 @@ const (
 	doubted
 )
 
-// lossy has the columns whose members do not tell their values, as the table's rows show: a bad value published as null, a
-// number with leading zeros. Bit 63 stands for the columns from the 64th on.
+// lossy has the columns whose members do not tell their values, as the table's rows show: a bad
+// value published as null, a number with leading zeros. Bit 63 stands for the columns from the 64th
+// on.
 type lossy struct{ nulls, others uint64 }
 
 func bit(column int) uint64 { return 1 << min(column, 63) }
@@ -45,16 +46,20 @@ type finding struct {
 	// why says why it is refuted or doubted, doubt what could explain it.
 	why   string
 	doubt doubtful
-	// usual says that its members are those of the table's columns, strange that one of them is of no column.
+	// usual says that its members are those of the table's columns, strange that one of them is of
+	// no column.
 	usual, strange bool
 	// key is the entity's, keyed whether the event tells it.
 	key   key
 	keyed bool
+	// formerKey says that its message has the key of a version that escaped nothing in it.
+	formerKey bool
 }
 
 func refute(why string) finding { return finding{proof: refuted, why: why} }
 
-// prove judges an event by itself. The event is spread afterwards, unless it was refuted without a key.
+// prove judges an event by itself. The event is spread afterwards, unless it was refuted without a
+// key.
 func (s *shard) prove(m *Message, e *envelope) finding {
 	ops := s.operation[string(e.kind)]
 	names := s.live
@@ -90,7 +95,7 @@ func (s *shard) proveHeader(h *Header, e *envelope) string {
 	return ""
 }
 
-// proveBody encodes the event anew from what it says.
+// proveBody encodes the event again from its own members.
 func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown bool) finding {
 	if len(ops) == 0 {
 		return refute("no event of the stream has its type " + strconv.Quote(string(e.kind)))
@@ -103,7 +108,7 @@ func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown
 	if !ok {
 		return refute("a member holds what its column does not")
 	}
-	row := event.Row{Record: source.Record{ID: e.row, Values: s.values}, Read: time.UnixMilli(e.time), Predecessor: string(e.predecessor)}
+	row := event.Row{Row: source.Row{ID: e.row, Values: s.values}, Read: time.UnixMilli(e.time), Predecessor: string(e.predecessor)}
 	if deleted {
 		return s.proveDeleted(m, e, row, same)
 	}
@@ -122,6 +127,8 @@ func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown
 			continue
 		case same && !bytes.Equal(ev.Body, m.Value):
 			return finding{proof: refuted, op: op, why: "its meta.id fits, but its bytes are not those of that event"}
+		case m.Key != nil && bytes.Equal(m.Key, formerKey(ev.Key)):
+			return finding{proof: proven, op: op, formerKey: !bytes.Equal(m.Key, ev.Key)}
 		case m.Key != nil && !bytes.Equal(ev.Key, m.Key):
 			return finding{proof: refuted, op: op, why: "its key is " + strconv.Quote(string(m.Key)) + ", that of the event " + strconv.Quote(string(ev.Key))}
 		}
@@ -147,7 +154,8 @@ func (s *shard) doubtOf() (d doubtful) {
 	return d
 }
 
-// proveDeleted judges a deleted event. The state of a tombstone is not in it, so its meta.id proves nothing.
+// proveDeleted judges a deleted event. The state of a tombstone is not in it, so its meta.id proves
+// nothing.
 func (s *shard) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
 	f := finding{proof: unproven, op: event.Deleted}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
@@ -184,7 +192,8 @@ const (
 	tombstone = "TOMBSTONE"
 )
 
-// invertAll fills s.values from the event that was spread last. What is no member is NULL, save the id, which is data.row's.
+// invertAll fills s.values from the event that was spread last. What is no member is NULL, save the
+// id, which is data.row's.
 func (s *shard) invertAll(e *envelope) (exact, ok bool) {
 	exact = true
 	clear(s.values)

@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 		{"two in the middle of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(2, 4) }, "outOfOrder 1"},
 		{"the last two of a key are swapped", func(_ *testing.T, w *world) { w.bus.swap(5, 7) }, "outOfOrder 1"},
 		{"two of different keys are swapped", func(_ *testing.T, w *world) { w.bus.swap(2, 3) }, ""},
-		{"one that came late is no disorder", func(_ *testing.T, w *world) {
+		{"one that came late is in order", func(_ *testing.T, w *world) {
 			m := *w.bus.messages[2]
 			m.Header.Origin = string(sink.FromLate)
 			w.bus.messages[2] = &m
@@ -74,6 +74,16 @@ func TestRelease(t *testing.T) {
 			w.table.Delete(4)
 			w.table.InsertAt(4, "b", "other", "1.50", "2026-03-01 10:20:30.123")
 		}, " | changed 1"},
+		{"the id of a row belongs to another one now, as after a failover", func(_ *testing.T, w *world) {
+			w.table.Delete(4)
+			w.table.InsertAt(4, "b", "other", "1.50", "2026-03-01 10:20:31.123")
+		}, "altered 1"},
+		{"ids are used again after a failover", func(_ *testing.T, w *world) {
+			w.table.Lose(5)
+			for range 5 {
+				w.table.Insert("z", "new", "1.50", "2026-03-01 10:20:31.123")
+			}
+		}, "missing 2, altered 3"},
 		{"all of it is repeated", func(_ *testing.T, w *world) { w.bus.messages = append(w.bus.messages, w.bus.messages...) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,20 +98,20 @@ func TestWhatCannotBeJudged(t *testing.T) {
 	t.Run("rows older than the head of a bus that has expired", func(t *testing.T) {
 		w := log(t)
 		w.bus.messages = w.bus.messages[3:]
-		w.bus.place.Expired = true
+		w.bus.partition.Expired = true
 		want(t, w.check(), " | expired 3")
 	})
 	t.Run("a row behind that head is missing all the same", func(t *testing.T) {
 		w := log(t)
 		w.bus.messages = w.bus.messages[3:]
 		w.bus.cut(2)
-		w.bus.place.Expired = true
+		w.bus.partition.Expired = true
 		want(t, w.check(), "missing 1 | expired 3")
 	})
 	t.Run("links that lead behind that head", func(t *testing.T) {
 		w := histories(t)
 		w.bus.messages = w.bus.messages[2:]
-		w.bus.place.Expired = true
+		w.bus.partition.Expired = true
 		want(t, w.check(), " | expired 2")
 	})
 	t.Run("rows before START=latest, and before the id of START", func(t *testing.T) {
@@ -133,10 +143,10 @@ func TestWhatCannotBeJudged(t *testing.T) {
 	t.Run("what has been removed by a limit per subject", func(t *testing.T) {
 		w := log(t)
 		w.bus.cut(3)
-		w.bus.place.Thinned = true
+		w.bus.partition.Thinned = true
 		want(t, w.check(), " | thinned 1")
 	})
-	t.Run("histories that begin anew after rows were published again", func(t *testing.T) {
+	t.Run("histories that begin again after rows were published again", func(t *testing.T) {
 		w := histories(t)
 		clear(w.last)
 		w.publish(7)

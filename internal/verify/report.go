@@ -15,7 +15,8 @@ const (
 	Missing Fault = "missing"
 	// Stale: the last event says something else than the row.
 	Stale Fault = "stale"
-	// Extra: the last event says that the entity lives, but it has no row; or an event of a row that was never there.
+	// Extra: the last event says that the entity lives, but it has no row; or an event of a row
+	// that was never there.
 	Extra Fault = "extra"
 	// OutOfOrder: an event came before one that it follows.
 	OutOfOrder Fault = "outOfOrder"
@@ -51,34 +52,37 @@ const (
 	Changed Unjudged = "changed"
 	// Unproven: an event whose meta.id cannot be recomputed from what it says.
 	Unproven Unjudged = "unproven"
-	// Anew: entities whose history begins a second time, as after bridge checkpoint set.
-	Anew Unjudged = "anew"
-	// Split: the events of an entity lie in several places, which have no order among each other.
+	// Restarted: entities whose history begins a second time, as after bridge checkpoint set.
+	Restarted Unjudged = "anew"
+	// Split: the events of an entity lie in several partitions, which have no order among each
+	// other.
 	Split Unjudged = "split"
 	// PutAside: an event that follows one which the bus refused and which is a dead letter.
 	PutAside Unjudged = "deadLetter"
 	// Unreadable: a row that makes no event under ON_BAD_VALUE=stop.
 	Unreadable Unjudged = "unreadable"
+	// FormerKey: an event whose message has the key of a version that escaped nothing in it.
+	FormerKey Unjudged = "formerKey"
 )
 
 // Reasons are all reasons in the order of a report.
-var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Anew, Split, PutAside, Unreadable}
+var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Restarted, Split, PutAside, Unreadable, FormerKey}
 
 // Example is one case of a finding. What is not known is empty.
 type Example struct {
 	Shard string `json:"shard,omitempty"`
 	Row   uint64 `json:"row,omitempty"`
-	// Key is the entity's key for people.
+	// Key is the entity's key as text.
 	Key string `json:"key,omitempty"`
-	// Event is the meta.id of the event in question, Place and At are where it lies.
-	Event string `json:"event,omitempty"`
-	Place string `json:"place,omitempty"`
-	At    uint64 `json:"at,omitempty"`
+	// Event is the meta.id of the event in question, Partition and At are where it lies.
+	Event     string `json:"event,omitempty"`
+	Partition string `json:"place,omitempty"`
+	At        uint64 `json:"at,omitempty"`
 	// What says what is wrong, as a phrase.
 	What string `json:"what"`
 
-	// place is an index into Bus.Places, -1 where the example lies on no bus.
-	place int
+	// partition is an index into Bus.Partitions, -1 where the example lies on no bus.
+	partition int
 }
 
 // Finding counts the cases of one fault.
@@ -104,9 +108,10 @@ type Stream struct {
 	Rows    uint64 `json:"rows"`
 	Events  uint64 `json:"events"`
 	Repeats uint64 `json:"repeats"`
-	// Live counts the entities that live by the bus; for a release stream, the rows that have an event.
+	// Live counts the entities that live by the bus; for a release stream, the rows that have an
+	// event.
 	Live uint64 `json:"live"`
-	// Rejected counts the rows that are missing, stale or extra and of which an event is a dead letter.
+	// Rejected counts the rows that are missing, stale or extra and have a dead letter.
 	Rejected uint64 `json:"rejected"`
 	// Behind counts missing rows above the last one that the tail has published.
 	Behind   uint64    `json:"behind"`
@@ -118,23 +123,24 @@ type Stream struct {
 type Report struct {
 	// Good says that nothing is wrong, as far as it could be judged.
 	Good bool `json:"good"`
-	// Messages were read; Others are events of other sources among them, DeadLetters are dead letters.
+	// Messages counts the messages read, Others the events of other sources among them, and
+	// DeadLetters the dead letters.
 	Messages    uint64   `json:"messages"`
 	Others      uint64   `json:"others"`
 	DeadLetters uint64   `json:"deadLetters"`
 	Streams     []Stream `json:"streams"`
 	// Foreign are the messages that are no event of any source.
-	Foreign Finding       `json:"foreign"`
-	Places  []PlaceReport `json:"places"`
+	Foreign    Finding           `json:"foreign"`
+	Partitions []PartitionReport `json:"places"`
 }
 
-// PlaceReport is what was read of a place.
-type PlaceReport struct {
-	Place   string `json:"place"`
-	First   uint64 `json:"first"`
-	Next    uint64 `json:"next"`
-	Expired bool   `json:"expired"`
-	Thinned bool   `json:"thinned"`
+// PartitionReport is what was read of a partition.
+type PartitionReport struct {
+	Partition string `json:"place"`
+	First     uint64 `json:"first"`
+	Next      uint64 `json:"next"`
+	Expired   bool   `json:"expired"`
+	Thinned   bool   `json:"thinned"`
 }
 
 // tally collects the cases of one stream, a few examples of each.
@@ -195,6 +201,6 @@ func (t *tally) report(s *Stream) {
 }
 
 // judge says whether anything is wrong.
-func (r *Report) judge() {
+func (r *Report) summarize() {
 	r.Good = r.Foreign.Count == 0 && !slices.ContainsFunc(r.Streams, func(s Stream) bool { return len(s.Faults) > 0 })
 }

@@ -27,7 +27,8 @@ type run struct {
 	page   source.Page
 }
 
-// Run compares the tables with the bus. An error says that it could not: what it found is in the report alone.
+// Run compares the tables with the bus. An error says that it could not: what it found is in the
+// report alone.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &run{Options: o.withDefaults()}
 	if err := r.prepare(ctx); err != nil {
@@ -45,7 +46,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		t.findExtra()
 	}
 	for round := 1; round <= r.Rounds && r.suspected() > 0; round++ {
-		if err := r.lookAgain(ctx, round == r.Rounds); err != nil {
+		if err := r.recheck(ctx, round == r.Rounds); err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +88,9 @@ func (r *run) suspected() int {
 	return n
 }
 
-// lookAgain reads the bus on and then the rows that did not fit; the last time, what still does not is reported.
-func (r *run) lookAgain(ctx context.Context, last bool) error {
+// lookAgain reads the bus on and then the rows that did not fit; the last time, what still does not
+// is reported.
+func (r *run) recheck(ctx context.Context, last bool) error {
 	r.Progress(Step{What: fmt.Sprintf("waiting to look again at %d rows", r.suspected())})
 	if err := backoff.Pause(ctx, r.pause()); err != nil {
 		return err
@@ -121,11 +123,11 @@ func (r *run) pause() time.Duration {
 func (r *run) report(ctx context.Context) (*Report, error) {
 	report := &Report{
 		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
-		Foreign: Finding{Fault: Foreign, Examples: []Example{}}, Places: []PlaceReport{},
+		Foreign: Finding{Fault: Foreign, Examples: []Example{}}, Partitions: []PartitionReport{},
 	}
-	places := r.Bus.Places()
-	for _, p := range places {
-		report.Places = append(report.Places, PlaceReport{Place: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
+	partitions := r.Bus.Partitions()
+	for _, p := range partitions {
+		report.Partitions = append(report.Partitions, PartitionReport{Partition: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
 	}
 	at := make(map[string]int)
 	for _, t := range r.tables {
@@ -134,8 +136,8 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 			at[s.Stream] = len(report.Streams)
 			report.Streams = append(report.Streams, Stream{Stream: s.Stream, Kind: s.Kind})
 		}
-		s.settle(places)
-		if err := t.settleFacts(ctx); err != nil {
+		s.finish(partitions)
+		if err := t.finishFacts(ctx); err != nil {
 			return nil, err
 		}
 		t.sum(&report.Streams[at[s.Stream]])
@@ -146,15 +148,16 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	if found := r.fold.foreign.wrong[Foreign]; found != nil {
 		report.Foreign = *found
 	}
-	if err := r.complete(ctx, report, places); err != nil {
+	if err := r.complete(ctx, report, partitions); err != nil {
 		return nil, err
 	}
-	report.judge()
+	report.summarize()
 	return report, nil
 }
 
-// complete fills in the names of places, and from the bus what the examples of entities do not hold.
-func (r *run) complete(ctx context.Context, report *Report, places []Place) error {
+// complete fills in the names of partitions, and from the bus what the examples of entities do not
+// hold.
+func (r *run) complete(ctx context.Context, report *Report, partitions []Partition) error {
 	lists := [][]Example{report.Foreign.Examples}
 	for _, s := range report.Streams {
 		for _, f := range s.Faults {
@@ -166,7 +169,7 @@ func (r *run) complete(ctx context.Context, report *Report, places []Place) erro
 	}
 	for _, list := range lists {
 		for i := range list {
-			if err := r.completeOne(ctx, &list[i], places); err != nil {
+			if err := r.completeOne(ctx, &list[i], partitions); err != nil {
 				return err
 			}
 		}
@@ -174,15 +177,15 @@ func (r *run) complete(ctx context.Context, report *Report, places []Place) erro
 	return nil
 }
 
-func (r *run) completeOne(ctx context.Context, e *Example, places []Place) error {
-	if e.place < 0 {
+func (r *run) completeOne(ctx context.Context, e *Example, partitions []Partition) error {
+	if e.partition < 0 {
 		return nil
 	}
-	e.Place = places[e.place].Name
+	e.Partition = partitions[e.partition].Name
 	if e.Event != "" || e.Shard == "" {
 		return nil
 	}
-	m, err := r.Bus.Fetch(ctx, e.place, e.At)
+	m, err := r.Bus.Fetch(ctx, e.partition, e.At)
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -2,11 +2,12 @@ package verify
 
 import "hash/maphash"
 
-// shapes are the shapes of events that have a member of no column. An event from before a column was dropped or renamed has
-// company: others of its shape, or it is among the first. One alone, behind events of the shape that the table has, was altered.
+// shapes are the shapes of events that have a member of no column. An event from before a column
+// was dropped or renamed has company: others of its shape, or it is among the first. One alone,
+// behind events of the shape that the table has, was altered.
 type shapes struct {
 	strange map[uint64]*strangers
-	// usual are the places where an event of the table's shape has come.
+	// usual are the partitions where an event of the table's shape has come.
 	usual map[int]bool
 }
 
@@ -26,7 +27,7 @@ func (l *shapes) note(s *shard, m *Message, e *envelope, f finding) {
 		l.usual, l.strange = make(map[int]bool), make(map[uint64]*strangers)
 	}
 	if f.usual {
-		l.usual[m.Place] = true
+		l.usual[m.Partition] = true
 	}
 	if !f.strange {
 		return
@@ -39,7 +40,7 @@ func (l *shapes) note(s *shard, m *Message, e *envelope, f finding) {
 	shape := maphash.Bytes(seed1, d)
 	found := l.strange[shape]
 	if found == nil {
-		found = &strangers{first: s.example(m, e, "it has a member of no column"), late: l.usual[m.Place], proven: f.proof == proven}
+		found = &strangers{first: s.example(m, e, "it has a member of no column"), late: l.usual[m.Partition], proven: f.proof == proven}
 		l.strange[shape] = found
 	}
 	found.count++

@@ -180,11 +180,11 @@ func TestShardsOfAStream(t *testing.T) {
 func TestDeadLettersAreHints(t *testing.T) {
 	w := log(t)
 	refused := w.bus.messages[3]
-	letter := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
+	dead := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
 		Stream: "things", Shard: "thing", RowID: 4, Key: refused.Key, Value: refused.Value, ID: refused.Header.ID,
 	}}, "dead", 4096)
-	w.bus.messages[3] = &verify.Message{Value: letter.Value}
-	letter.EachHeader(w.bus.messages[3].Header.Set)
+	w.bus.messages[3] = &verify.Message{Value: dead.Value}
+	dead.EachHeader(w.bus.messages[3].Header.Set)
 	r := w.check()
 	want(t, r, "missing 1")
 	if r.DeadLetters != 1 || r.Streams[0].Rejected != 1 {
@@ -197,7 +197,7 @@ func TestExamplesSayWhere(t *testing.T) {
 	w.bus.cut(6)
 	r := w.check(func(o *verify.Options) { o.Examples = 1 })
 	e := r.Streams[0].Faults[0].Examples[0]
-	if last := w.bus.messages[4]; e.Event != last.Header.ID || e.Key != "b" || e.Place != "T/0" || e.At != 4 || e.Row != 5 || e.Shard != "thing" {
+	if last := w.bus.messages[4]; e.Event != last.Header.ID || e.Key != "b" || e.Partition != "T/0" || e.At != 4 || e.Row != 5 || e.Shard != "thing" {
 		t.Errorf("%+v, want %s", e, last.Header.ID)
 	}
 	text, err := json.Marshal(r)

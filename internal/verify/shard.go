@@ -17,7 +17,7 @@ type shard struct {
 	Shard
 	tally *tally
 
-	// The shape of the events, anew at each bind.
+	// The shape of the events, set by each bind.
 	columns   *source.Columns
 	byName    map[string]int
 	live      []string
@@ -31,19 +31,25 @@ type shard struct {
 	*facts
 	// rows were read from the table; unproven are events whose meta.id proves nothing.
 	events, repeats, rows, unproven uint64
-	// tails holds the first row that the tail published in each place, newest the highest of all.
+	// tails holds the first row that the tail published in each partition, newest the highest of
+	// all.
 	tails  map[int]uint64
 	newest uint64
 	// rejected are rows in the dead letters.
 	rejected map[uint64]struct{}
 	// refused are the events in the dead letters.
 	refused map[[16]byte]struct{}
-	// doubted are the events that lossy columns may explain; behind counts missing rows above newest.
+	// doubted are the events that lossy columns may explain; behind counts missing rows above
+	// newest.
 	doubted map[doubtful]*Finding
 	behind  uint64
 	shapes  shapes
 
-	// Memory that is used again.
+	scratch
+}
+
+// scratch is memory that a shard uses again.
+type scratch struct {
 	values [][]byte
 	raws   [][]byte
 	buf    []byte
@@ -92,7 +98,7 @@ func (s *shard) bind(columns *source.Columns) error {
 // probe encodes an empty row to learn what all events of the shard have in common.
 func (s *shard) probe() error {
 	clear(s.values)
-	buf, ev, err := s.Encoder.Append(s.buf[:0], event.Row{Record: source.Record{ID: 1, Values: s.values}, Read: epoch})
+	buf, ev, err := s.Encoder.Append(s.buf[:0], event.Row{Row: source.Row{ID: 1, Values: s.values}, Read: epoch})
 	if err != nil {
 		return fmt.Errorf("encode an empty row: %w", err)
 	}
@@ -109,8 +115,8 @@ func identity(uri, database, table []byte) string {
 	return string(uri) + "\x00" + string(database) + "\x00" + string(table)
 }
 
-// spread puts the members of an event into s.raws, by column, and reports whether they are those that the encoder would write,
-// in that order, and whether there is one of no column.
+// spread puts the members of an event into s.raws, by column, and reports whether they are those
+// that the encoder would write, in that order, and whether there is one of no column.
 func (s *shard) spread(e *envelope, names []string) (same, unknown bool) {
 	clear(s.raws)
 	same = len(e.members) == len(names)
@@ -132,7 +138,8 @@ var seed1, seed2 = maphash.MakeSeed(), maphash.MakeSeed()
 // key tells entities of a stream apart.
 type key [16]byte
 
-// keyOf returns the key of the event that was spread last; ok is false when it lacks a member of the key.
+// keyOf returns the key of the event that was spread last; ok is false when it lacks a member of
+// the key.
 func (s *shard) keyOf(row uint64) (k key, ok bool) {
 	d := s.digest[:0]
 	for _, c := range s.columns.Key {
@@ -153,8 +160,8 @@ func (s *shard) keyOf(row uint64) (k key, ok bool) {
 	return k, true
 }
 
-// stateOf digests what is compared of the event that was spread last: neither the id nor CREATED and MODIFIED, and no nulls. A
-// member of no column is part of the state.
+// stateOf digests what is compared of the event that was spread last: neither the id nor CREATED
+// and MODIFIED, and no nulls. A member of no column is part of the state.
 func (s *shard) stateOf(e *envelope) uint64 {
 	d := s.digest[:0]
 	for c, v := range s.raws {
@@ -174,46 +181,43 @@ func (s *shard) stateOf(e *envelope) uint64 {
 	return maphash.Bytes(seed1, d)
 }
 
-// keyText returns the key of the event that was spread last for people.
+// keyText returns the key of the event that was spread last, in the form that all keys have; a
+// value that the event does not tell is left empty.
 func (s *shard) keyText(row uint64) string {
-	var text []byte
-	for n, c := range s.columns.Key {
-		if n > 0 {
-			text = append(text, '+')
-		}
-		v := s.raws[c]
+	values := make([][]byte, len(s.columns.List))
+	for _, c := range s.columns.Key {
 		if c == s.columns.ID {
-			text = strconv.AppendUint(text, row, 10)
-		} else if plain, ok := unquote(v); ok {
-			text = append(text, plain...)
+			values[c] = strconv.AppendUint(nil, row, 10)
+		} else if value, _, ok := event.Invert(s.columns.List[c], s.Zone, s.raws[c]); ok {
+			values[c] = value
 		} else {
-			text = append(text, v...)
+			values[c] = []byte{}
 		}
 	}
-	return string(text)
+	return s.Encoder.KeyOf(values)
 }
 
 // example begins an example about an event.
 func (s *shard) example(m *Message, e *envelope, what string) Example {
-	return Example{Shard: s.Name, Row: e.row, Key: s.keyText(e.row), Event: string(e.id), At: m.At, What: what, place: m.Place}
+	return Example{Shard: s.Name, Row: e.row, Key: s.keyText(e.row), Event: string(e.id), At: m.At, What: what, partition: m.Partition}
 }
 
-// uses reports whether events of the shard may lie in a place.
-func (s *shard) uses(p Place) bool {
+// uses reports whether events of the shard may lie in a partition.
+func (s *shard) uses(p Partition) bool {
 	return p.Destination == "" || slices.Contains(s.Destinations, p.Destination)
 }
 
 // noteTail remembers where the tail was when the bus began.
-func (s *shard) noteTail(place int, row uint64) {
-	if _, known := s.tails[place]; !known {
-		s.tails[place] = row
+func (s *shard) noteTail(partition int, row uint64) {
+	if _, known := s.tails[partition]; !known {
+		s.tails[partition] = row
 	}
 	s.newest = max(s.newest, row)
 }
 
-// expectedFrom returns the first row that must have an event, by START and by what has expired, and why rows below it need
-// none.
-func (s *shard) expectedFrom(places []Place) (uint64, Unjudged) {
+// expectedFrom returns the first row that must have an event, by START and by what has expired, and
+// why rows below it need none.
+func (s *shard) expectedFrom(partitions []Partition) (uint64, Unjudged) {
 	from, why := uint64(0), NotFromBeginning
 	switch {
 	case s.Latest:
@@ -224,7 +228,7 @@ func (s *shard) expectedFrom(places []Place) (uint64, Unjudged) {
 	case s.After > 0:
 		from = s.After + 1
 	}
-	for i, p := range places {
+	for i, p := range partitions {
 		if !p.Expired || !s.uses(p) {
 			continue
 		}

@@ -18,7 +18,8 @@ type table struct {
 	shard *shard
 	// after is the highest row that was read.
 	after uint64
-	// suspects are rows that do not fit, in the order of their ids; extra are entities without a row.
+	// suspects are rows that do not fit, in the order of their ids; extra are entities without a
+	// row.
 	suspects []suspect
 	extra    []ghost
 	// matched counts the rows that have an event.
@@ -29,8 +30,8 @@ type table struct {
 // suspect is a row that does not fit.
 type suspect struct {
 	row uint64
-	// look digests what was compared, since is when that was seen first, by the database's clock.
-	look   uint64
+	// sum digests what was compared, since is when that was seen first, by the database's clock.
+	sum    uint64
 	since  time.Time
 	entity uint32
 	key    key
@@ -39,7 +40,7 @@ type suspect struct {
 }
 
 func suspectOf(v *verdict, row uint64, now time.Time) suspect {
-	return suspect{row: row, look: v.look, since: now, entity: v.entity, key: v.entityKey, known: v.fault != Missing}
+	return suspect{row: row, sum: v.sum, since: now, entity: v.entity, key: v.entityKey, known: v.fault != Missing}
 }
 
 // ghost is an entity that lives by the bus and has no row.
@@ -55,7 +56,7 @@ func (t *table) scan(ctx context.Context) error {
 			return err
 		}
 		page := &t.run.page
-		for _, record := range page.Records {
+		for _, record := range page.Rows {
 			t.shard.rows++
 			t.first(record, page.Now)
 			t.after = record.ID
@@ -68,8 +69,8 @@ func (t *table) scan(ctx context.Context) error {
 }
 
 // first looks at a row for the first time.
-func (t *table) first(record source.Record, now time.Time) {
-	v := t.shard.look(record, now)
+func (t *table) first(record source.Row, now time.Time) {
+	v := t.shard.compareRow(record, now)
 	if v.fault != Missing {
 		t.matched++
 	}
@@ -87,37 +88,35 @@ func (t *table) accept(v *verdict, row uint64) bool {
 }
 
 func (t *table) example(v *verdict, row uint64) Example {
-	e := Example{Shard: t.shard.Name, Row: row, Key: v.key, What: v.what, place: -1}
+	e := Example{Shard: t.shard.Name, Row: row, Key: v.key, What: v.what, partition: -1}
 	if v.entity != none {
 		n := t.shard.at(v.entity)
-		e.place, e.At = int(n.place), n.at
+		e.partition, e.At = int(n.partition), n.at
 	}
 	return e
 }
 
 // read fills the page, and asks again for a while where that fails.
 func (t *table) read(ctx context.Context, q source.Query) error {
-	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
-	for begun := time.Now(); ; {
-		err := t.shard.Source.Read(ctx, q, &t.run.page)
-		if err == nil {
-			if err = t.shard.bind(t.run.page.Columns); err != nil {
-				return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
-			}
-			return nil
-		}
-		lasting := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
-		if lasting || ctx.Err() != nil || time.Since(begun) > retryFor {
-			return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
-		}
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: retryFor}
+	err := pause.Retry(ctx, func() error { return t.shard.Source.Read(ctx, q, &t.run.page) }, isTransient)
+	if err == nil {
+		err = t.shard.bind(t.run.page.Columns)
 	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
+	}
+	return nil
 }
 
-// settleFacts tells events of rows that are gone from events of rows that never were: their ids have not been given out.
-func (t *table) settleFacts(ctx context.Context) error {
+// isTransient reports whether a source may answer when it is asked again.
+func isTransient(err error) bool {
+	return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
+}
+
+// finishFacts tells events of rows that are gone from events of rows that never were: their ids
+// have not been given out.
+func (t *table) finishFacts(ctx context.Context) error {
 	s := t.shard
 	if s.facts == nil {
 		return nil
@@ -133,7 +132,7 @@ func (t *table) settleFacts(ctx context.Context) error {
 	for row := range s.byRow {
 		if row >= next {
 			never++
-			s.tally.fault(Extra, Example{Shard: s.Name, Row: row, What: fmt.Sprintf("the table has not given out its id yet, the next one is %d", next), place: -1})
+			s.tally.fault(Extra, Example{Shard: s.Name, Row: row, What: fmt.Sprintf("the table has not given out its id yet, the next one is %d", next), partition: -1})
 		}
 	}
 	if gone := uint64(len(s.byRow)) - t.matched; gone > never {

@@ -39,7 +39,7 @@ var (
 func newWorld(t *testing.T, kind event.Kind) *world {
 	t.Helper()
 	w := &world{
-		t: t, table: memory.NewTable(spec, list...), bus: &recording{place: verify.Place{Name: "T/0"}}, last: make(map[string]string), gone: make(map[string]bool),
+		t: t, table: memory.NewTable(spec, list...), bus: &recording{partition: verify.Partition{Name: "T/0"}}, last: make(map[string]string), gone: make(map[string]bool),
 		options: event.Options{Stream: "things", Shard: "thing", Kind: kind, Source: "shop", Table: "thing"},
 	}
 	w.encoder = w.newEncoder()
@@ -73,7 +73,7 @@ func (w *world) publish(id uint64) {
 	if err := w.encoder.Bind(page.Columns); err != nil {
 		w.t.Fatal(err)
 	}
-	row := event.Row{Record: page.Records[0], Read: page.Now}
+	row := event.Row{Row: page.Rows[0], Read: page.Now}
 	name := string(row.Values[1])
 	if w.options.Kind == event.Capability {
 		if row.Predecessor = w.last[name]; row.Predecessor != "" && !w.gone[name] {
@@ -86,7 +86,7 @@ func (w *world) publish(id uint64) {
 	w.last[name] = ev.ID
 }
 
-// replace writes an entity's row anew, under another id, and publishes it.
+// replace writes an entity's row again, under another id, and publishes it.
 func (w *world) replace(old uint64, name, state string) uint64 {
 	w.t.Helper()
 	w.table.Delete(old)
@@ -138,9 +138,9 @@ func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 
 // recording is a bus whose messages can be tampered with.
 type recording struct {
-	place    verify.Place
-	messages []*verify.Message
-	read     int
+	partition verify.Partition
+	messages  []*verify.Message
+	read      int
 	// before is called at the beginning of each read.
 	before func()
 }
@@ -155,12 +155,12 @@ func (b *recording) Read(_ context.Context, each func(*verify.Message) error, pr
 		}
 	}
 	progress(uint64(b.read), uint64(b.read))
-	b.place.Next = uint64(b.read)
+	b.partition.Next = uint64(b.read)
 	return nil
 }
 
-func (b *recording) Places() []verify.Place { return []verify.Place{b.place} }
-func (b *recording) Close() error           { return nil }
+func (b *recording) Partitions() []verify.Partition { return []verify.Partition{b.partition} }
+func (b *recording) Close() error                   { return nil }
 
 func (b *recording) Fetch(_ context.Context, _ int, at uint64) (*verify.Message, error) {
 	return b.messages[at], nil

@@ -14,7 +14,8 @@ import (
 	"bridge/internal/workload"
 )
 
-// lossy is a connector to whose connections every tenth statement is lost, and the answer of every other tenth.
+// lossy is a connector to whose connections every tenth statement is lost, and the answer of every
+// other tenth.
 type lossy struct {
 	driver.Connector
 	statements atomic.Int64
@@ -51,7 +52,7 @@ func (c lossyConn) ExecContext(ctx context.Context, query string, args []driver.
 
 func TestAnswersThatAreLostAreLookedUp(t *testing.T) {
 	t.Parallel()
-	for what, loose := range map[string]bool{"where letter case counts": false, "where it does not": true} {
+	for what, loose := range map[string]bool{"where case counts": false, "where it does not": true} {
 		t.Run(what, func(t *testing.T) {
 			server := testenv.MariaDB(t)
 			database := server.NewDatabase(t)

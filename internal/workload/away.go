@@ -10,13 +10,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Errors of a MySQL server after which a transaction is tried anew.
+// Errors of a MySQL server after which a transaction is tried again.
 var passing = []uint16{
 	deadlock, lockWait,
-	// The server starts, ends, cannot be written to, or has too many connections; what lies between has lost it.
+	// The server starts, ends, cannot be written to, or has too many connections; what lies between
+	// has lost it.
 	1040, 1053, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1836, 2006, 2013,
-	// A connection or a statement was killed, or ran for too long.
-	1317, 1927, 1969, 3024, 3169, 4031,
+	// A connection or a statement was killed, 1467 while it took an id, or ran for too long.
+	1317, 1467, 1927, 1969, 3024, 3169, 4031,
 	// The table is away, or was changed meanwhile.
 	1146, 1932, 1412, 1020,
 }

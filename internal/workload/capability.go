@@ -17,11 +17,13 @@ import (
 
 // CapabilityOptions describe a workload on a table of states.
 type CapabilityOptions struct {
-	// DB is the application's pool, of MariaDB or MySQL. It should keep as many idle connections as there are writers.
+	// DB is the application's pool, of MariaDB or MySQL. It should keep as many idle connections as
+	// there are writers.
 	DB *sql.DB
 	// Table is the table to write to. Defaults to "capabilities".
 	Table string
-	// Loose compares the key columns without regard to letter case; else they compare byte for byte, save for trailing spaces.
+	// Loose compares the key columns case-insensitively; else they compare byte for byte, save for
+	// trailing spaces.
 	Loose bool
 	// WithoutModified leaves the column modified out: every update is silent then.
 	WithoutModified bool
@@ -29,9 +31,11 @@ type CapabilityOptions struct {
 	Entities int
 	// Writers is how many changes happen at the same time, at most. Defaults to 1.
 	Writers int
-	// Changes is how many changes to make; Run returns after them. 0 goes on until the context ends.
+	// Changes is how many changes to make; Run returns after them. 0 goes on until the context
+	// ends.
 	Changes int
-	// Rate is how many changes are made in a second, at most, by all writers together. 0 is no limit.
+	// Rate is how many changes are made in a second, at most, by all writers together. 0 is no
+	// limit.
 	Rate float64
 	// Seed determines what each writer does.
 	Seed uint64
@@ -65,14 +69,17 @@ func (o *CapabilityOptions) complete() error {
 	return nil
 }
 
-// Capabilities writes states of entities: what a tail by id sees, and what it does not. An entity belongs to one writer, so that
-// the order of its states is known.
+// Capabilities writes states of entities: what a tail by id sees, and what it does not. An entity
+// belongs to one writer, so that the order of its states is known.
 type Capabilities struct {
 	opts    CapabilityOptions
 	writers []*stateWriter
 	// left is how many changes are still to be made, paced how many have had their turn.
 	left, paced atomic.Int64
 	started     time.Time
+	// step is how far apart the ids are that the server hands out: 1 unless Create has learnt
+	// otherwise.
+	step uint64
 
 	// mu guards the record.
 	mu          sync.Mutex
@@ -86,7 +93,7 @@ func NewCapabilities(opts CapabilityOptions) (*Capabilities, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	w := &Capabilities{opts: opts, histories: make(map[string]*History), sums: make(map[Change]int)}
+	w := &Capabilities{opts: opts, histories: make(map[string]*History), sums: make(map[Change]int), step: 1}
 	for i := range opts.Writers {
 		w.writers = append(w.writers, newStateWriter(w, i))
 	}
@@ -101,6 +108,9 @@ func (w *Capabilities) Create(ctx context.Context) error {
 	if _, err := w.opts.DB.ExecContext(ctx, w.opts.createTable()); err != nil {
 		return fmt.Errorf("create %s: %w", w.opts.Table, err)
 	}
+	if err := w.opts.DB.QueryRowContext(ctx, "SELECT @@auto_increment_increment").Scan(&w.step); err != nil {
+		return fmt.Errorf("ask how far apart ids are: %w", err)
+	}
 	for i, writer := range w.writers {
 		if err := writer.fill(ctx, w.opts.Entities*(i+1)/w.opts.Writers-w.opts.Entities*i/w.opts.Writers); err != nil {
 			return fmt.Errorf("fill %s: %w", w.opts.Table, err)
@@ -109,9 +119,10 @@ func (w *Capabilities) Create(ctx context.Context) error {
 	return nil
 }
 
-// Run writes until the changes of the options are made or ctx ends, and returns nil then; it finishes the changes that it has begun,
-// within 3 s of the end of ctx. One that a deadlock or a wait for a lock undoes has not happened. A database or a table that is away is
-// waited for; an error that says something else ends the run.
+// Run writes until the changes of the options are made or ctx ends, and returns nil then; it
+// finishes the changes that it has begun, within 3 s of the end of ctx. One that a deadlock or a
+// wait for a lock undoes has not happened. A database or a table that is away is waited for; an
+// error that says something else ends the run.
 func (w *Capabilities) Run(ctx context.Context) error {
 	w.started = time.Now()
 	w.left.Store(int64(w.opts.Changes))
@@ -124,7 +135,7 @@ func (w *Capabilities) Run(ctx context.Context) error {
 }
 
 // take waits for the turn of the next change and reports whether it is to be made.
-func (w *Capabilities) take(ctx context.Context) bool {
+func (w *Capabilities) reserveChange(ctx context.Context) bool {
 	if w.opts.Changes > 0 && w.left.Add(-1) < 0 {
 		return false
 	}

@@ -11,35 +11,39 @@ type Change string
 
 // The changes.
 const (
-	// Insert brings one entity, InsertMany several in a statement, InsertOld one under an id below those that the table hands
-	// out, InsertDead one that is soft-deleted from the first.
+	// Insert brings one entity, InsertMany several in a statement, InsertOld one under an id below
+	// those that the table hands out, InsertDead one that is soft-deleted from the first.
 	Insert     Change = "insert"
 	InsertMany Change = "insert many"
 	InsertOld  Change = "insert old"
 	InsertDead Change = "insert dead"
-	// Replace gives one entity another state and another row, ReplaceSame another row alone, ReplaceMany several of both in a
-	// statement, ReplaceOld one under an id below those that the table hands out. ReplaceCrossed is ReplaceMany that waits for a
-	// transaction which replaces one of its entities: the newer state has the lower id.
+	// Replace gives one entity another state and another row, ReplaceSame another row alone,
+	// ReplaceMany several of both in a statement, ReplaceOld one under an id below those that the
+	// table hands out. ReplaceCrossed is ReplaceMany that waits for a transaction which replaces
+	// one of its entities: the newer state has the lower id.
 	Replace        Change = "replace"
 	ReplaceSame    Change = "replace same"
 	ReplaceMany    Change = "replace many"
 	ReplaceOld     Change = "replace old"
 	ReplaceCrossed Change = "replace crossed"
-	// Update changes a state in place, UpdateSilent without a trace in the column modified; Flap goes to and fro between two states.
+	// Update changes a state in place, UpdateSilent without a trace in the column modified; Flap
+	// goes to and fro between two states.
 	Update       Change = "update"
 	UpdateSilent Change = "update silent"
 	Flap         Change = "flap"
 	// Heartbeat changes the column modified alone, or nothing where there is none.
 	Heartbeat Change = "heartbeat"
-	// SoftDelete marks a row as deleted, Revive takes the mark away.
+	// SoftDelete flags a row as deleted, Revive undoes that.
 	SoftDelete Change = "soft delete"
 	Revive     Change = "revive"
-	// Delete removes a row. Reinsert removes one and inserts the entity anew, in two commits or in one.
+	// Delete removes a row. Reinsert removes one and inserts the entity again, in two commits or in
+	// one.
 	Delete   Change = "delete"
 	Reinsert Change = "reinsert"
 	// Purge removes the rows of a writer that have the lowest ids.
 	Purge Change = "purge"
-	// Rename changes a key: the row becomes another entity. Recase changes it to one that some servers compare as equal.
+	// Rename changes a key: the row becomes another entity. Recase changes it to one that some
+	// servers compare as equal.
 	Rename Change = "rename"
 	Recase Change = "recase"
 )
@@ -72,8 +76,8 @@ var runs = map[Change]func(*stateWriter, context.Context) error{
 	Flap:         func(w *stateWriter, ctx context.Context) error { return w.flap(ctx) },
 	Heartbeat:    func(w *stateWriter, ctx context.Context) error { return w.heartbeat(ctx) },
 
-	SoftDelete: func(w *stateWriter, ctx context.Context) error { return w.mark(ctx, SoftDelete, Live, Tombstone) },
-	Revive:     func(w *stateWriter, ctx context.Context) error { return w.mark(ctx, Revive, Tombstone, Live) },
+	SoftDelete: func(w *stateWriter, ctx context.Context) error { return w.setDeleted(ctx, SoftDelete, Live, Tombstone) },
+	Revive:     func(w *stateWriter, ctx context.Context) error { return w.setDeleted(ctx, Revive, Tombstone, Live) },
 	Delete:     func(w *stateWriter, ctx context.Context) error { return w.remove(ctx) },
 	Reinsert:   func(w *stateWriter, ctx context.Context) error { return w.reinsert(ctx) },
 	Purge:      func(w *stateWriter, ctx context.Context) error { return w.purge(ctx) },

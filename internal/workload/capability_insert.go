@@ -8,8 +8,8 @@ import (
 	"bridge/internal/backoff"
 )
 
-// write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring. Without an error their ids are
-// set.
+// write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring.
+// Without an error their ids are set.
 func (w *stateWriter) write(ctx context.Context, verb string, db execer, entities ...*stateEntity) error {
 	own := entities[0].id != 0
 	var args []any
@@ -23,10 +23,11 @@ func (w *stateWriter) write(ctx context.Context, verb string, db execer, entitie
 	if err != nil || own {
 		return err
 	}
-	// A statement that names its rows takes its ids one behind the other.
+	// A statement that names its rows takes its ids one behind the other, as far apart as the
+	// server hands them out.
 	first, err := result.LastInsertId()
 	for i, e := range entities {
-		e.id = uint64(first) + uint64(i)
+		e.id = uint64(first) + uint64(i)*w.step
 	}
 	return err
 }
@@ -69,7 +70,7 @@ func (w *stateWriter) insertDead(ctx context.Context) error {
 // bring runs one INSERT or REPLACE as a commit of its own.
 func (w *stateWriter) bring(ctx context.Context, change Change, verb string, entities ...*stateEntity) error {
 	c := commit{change: change, begun: time.Now(), now: w.displaced(entities)}
-	return w.settle(ctx, w.write(ctx, verb, w.opts.DB, entities...), c)
+	return w.resolve(ctx, w.write(ctx, verb, w.opts.DB, entities...), c)
 }
 
 // displaced adds to entities those whose rows they took, which compare as equal and differ.
@@ -119,11 +120,12 @@ func (w *stateWriter) replaceOld(ctx context.Context) error {
 	return w.bring(ctx, ReplaceOld, "REPLACE", e)
 }
 
-// crossing is how long the statement that waits has to take its ids. If it takes them later, the ids are in order and the record is
-// right all the same.
+// crossing is how long the statement that waits has to take its ids. If it takes them later, the
+// ids are in order and the record is right all the same.
 const crossing = 5 * time.Millisecond
 
-// replaceCrossed locks one entity, lets a REPLACE of it and of another one take its ids and wait, and replaces the other one first.
+// replaceCrossed locks one entity, lets a REPLACE of it and of another one take its ids and wait,
+// and replaces the other one first.
 func (w *stateWriter) replaceCrossed(ctx context.Context) error {
 	pair := w.some(2)
 	if len(pair) < 2 {
@@ -143,31 +145,31 @@ func (w *stateWriter) replaceCrossed(ctx context.Context) error {
 	lower.begun = time.Now()
 	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower.now...) }()
 	if err := backoff.Pause(ctx, crossing); err != nil {
-		return worst(w.settle(ctx, <-waited, lower), err)
+		return worst(w.resolve(ctx, <-waited, lower), err)
 	}
 	higher := commit{change: ReplaceCrossed, now: []*stateEntity{pair[1].with(Live, w.newState())}}
 	higher.now[0].id = 0
 	err = w.write(ctx, "REPLACE", tx, higher.now...)
 	if err != nil {
 		_ = tx.rollback(ctx) // what failed here has not happened
-		return worst(w.settle(ctx, <-waited, lower), err)
+		return worst(w.resolve(ctx, <-waited, lower), err)
 	}
 	higher.begun = time.Now()
 	// The other one waits until this one is there.
 	lower.begun = higher.begun
 	err = tx.commit(ctx)
-	return w.settleCrossed(ctx, outcome{higher, err}, outcome{lower, <-waited})
+	return w.resolveCrossed(ctx, outcome{higher, err}, outcome{lower, <-waited})
 }
 
 // settleCrossed enters two commits, of which the second one has waited for the first.
-func (w *stateWriter) settleCrossed(ctx context.Context, higher, lower outcome) error {
+func (w *stateWriter) resolveCrossed(ctx context.Context, higher, lower outcome) error {
 	switch {
 	case higher.err != nil && lower.err == nil:
 		// What the second one has replaced cannot be told any more.
 		w.doubt(higher.commit)
-		return w.settle(ctx, nil, lower.commit)
+		return w.resolve(ctx, nil, lower.commit)
 	case higher.err != nil && isAway(lower.err) && !isRefused(lower.err):
-		return w.settle(ctx, errors.Join(higher.err, lower.err), lower.commit, higher.commit)
+		return w.resolve(ctx, errors.Join(higher.err, lower.err), lower.commit, higher.commit)
 	}
-	return worst(w.settle(ctx, higher.err, higher.commit), w.settle(ctx, lower.err, lower.commit))
+	return worst(w.resolve(ctx, higher.err, higher.commit), w.resolve(ctx, lower.err, lower.commit))
 }

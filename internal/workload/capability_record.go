@@ -22,27 +22,31 @@ const (
 // Version is one state of an entity. Times are the host's, with a monotonic reading.
 type Version struct {
 	Condition Condition
-	// State is the number of the state, which the column state holds as "s<number>"; 0 unless live. An entity may come back to a
-	// state.
+	// State is the number of the state, which the column state holds as "s<number>"; 0 unless live.
+	// An entity may come back to a state.
 	State uint64
-	// ID is the id of its row; 0 for an absent one. A row that got another id and kept its state is no new version.
+	// ID is the id of its row; 0 for an absent one. A row that got another id and kept its state is
+	// no new version.
 	ID uint64
-	// CommitBegun is before the commit that brought the version, CommitEnded after it: when it was found where the commit was not answered.
+	// CommitBegun is before the commit that brought the version, CommitEnded after it: when it was
+	// found where the commit was not answered.
 	CommitBegun, CommitEnded time.Time
 }
 
-// History holds the versions of an entity in the order in which they were committed. Each differs from the one before in its condition
-// or its state. Between the CommitEnded of a version and the CommitBegun of the next one the entity was as the version says.
+// History holds the versions of an entity in the order in which they were committed. Each differs
+// from the one before in its condition or its state. Between the CommitEnded of a version and the
+// CommitBegun of the next one the entity was as the version says.
 type History struct {
 	// App and Name are the entity, the values of the key columns.
 	App, Name string
 	Versions  []Version
-	// Doubtful are versions whose commit was not answered, which were not there afterwards or that nobody could look for: a reader may
-	// have seen them. They differ from the version before.
+	// Doubtful are versions whose commit was not answered, which were not there afterwards or that
+	// nobody could look for: a reader may have seen them. They differ from the version before.
 	Doubtful []Version
 }
 
-// Existed reports whether the entity had a live row all the while from one moment to another, whatever its states were.
+// Existed reports whether the entity had a live row all the while from one moment to another,
+// whatever its states were.
 func (h History) Existed(from, to time.Time) bool {
 	existed := false
 	for _, v := range h.Versions {
@@ -83,7 +87,8 @@ func (w *Capabilities) note(c commit) {
 	}
 }
 
-// doubt enters a commit that may not have happened, or that others may have seen and that has not lasted.
+// doubt enters a commit that may not have happened, or that others may have seen and that has not
+// lasted.
 func (w *Capabilities) doubt(c commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,8 +135,8 @@ func (h *History) changes(v Version) bool {
 
 // Interruptions counts what a database that was away has kept a workload from.
 type Interruptions struct {
-	// Retries counts the changes that were given up, Found the commits without an answer that were found afterwards, and Doubtful those that
-	// were not.
+	// Retries counts the changes that were given up, Found the commits without an answer that were
+	// found afterwards, and Doubtful those that were not.
 	Retries, Found, Doubtful int
 }
 

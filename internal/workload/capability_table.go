@@ -94,7 +94,8 @@ func (o CapabilityOptions) insertInto(verb string, n int, ids bool) string {
 	return verb + " INTO " + o.Table + " (" + strings.Join(names, ", ") + ") VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")
 }
 
-// set returns the assignments that bring a row into a state, with its time of modification if touch is set.
+// set returns the assignments that bring a row into a state, with its time of modification if touch
+// is set.
 func (o CapabilityOptions) set(touch bool) string {
 	list := strings.Join(stateColumns, " = ?, ") + " = ?"
 	if touch {
@@ -111,5 +112,6 @@ func (o CapabilityOptions) touched() string {
 	return ", modified = CURRENT_TIMESTAMP(6)"
 }
 
-// ofEntity selects the row of an entity. The server may compare more loosely; no two rows compare as equal.
+// ofEntity selects the row of an entity. The server may compare more loosely; no two rows compare
+// as equal.
 const ofEntity = " WHERE app = ? AND name = ?"

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
 )
@@ -54,13 +55,14 @@ func readStates(t *testing.T, db *sql.DB, table string) map[string]workload.Vers
 }
 
 func TestHistoriesEndAsTheTableIs(t *testing.T) {
+	changes := testall.Pick(2500, 6000)
 	for name, opts := range map[string]workload.CapabilityOptions{
-		"where letter case counts":                     {},
+		"where case counts":                            {},
 		"where it does not, and nothing tells changes": {Loose: true, WithoutModified: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts.DB = openMariaDB(t, testenv.MariaDB(t), 8)
-			opts.Entities, opts.Writers, opts.Changes, opts.Seed = 800, 8, 6000, 5
+			opts.Entities, opts.Writers, opts.Changes, opts.Seed = 800, 8, changes, 5
 			w := newCapabilities(t, opts)
 			if err := w.Run(t.Context()); err != nil {
 				t.Fatal(err)
@@ -136,8 +138,8 @@ func TestAHistoryTellsWhetherAnEntityExistedAllTheWhile(t *testing.T) {
 		{"over an absence", 12, 45, false},
 		{"from within an absence", 35, 45, false},
 		{"behind an absence", 42, 49, true},
-		{"over a mark", 42, 55, false},
-		{"behind a mark", 52, 60, false},
+		{"over a border", 42, 55, false},
+		{"behind a border", 52, 60, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			if h.Existed(at(c.from), at(c.to)) != c.want {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"bridge/internal/backoff"
 )
@@ -20,7 +18,7 @@ type execer interface {
 func (w *stateWriter) commit(ctx context.Context, change Change, statement string, args []any, now ...*stateEntity) error {
 	c := commit{change: change, begun: time.Now(), now: now}
 	_, err := w.opts.DB.ExecContext(ctx, statement, args...)
-	return w.settle(ctx, err, c)
+	return w.resolve(ctx, err, c)
 }
 
 // toState changes the state of an entity in place.
@@ -70,8 +68,8 @@ func (w *stateWriter) heartbeat(ctx context.Context) error {
 	return w.commit(ctx, Heartbeat, statement, []any{e.app, e.name}, e.with(e.condition, e.state))
 }
 
-// mark sets or takes away the mark of a deleted row.
-func (w *stateWriter) mark(ctx context.Context, change Change, from, to Condition) error {
+// setDeleted soft-deletes a row or revives it.
+func (w *stateWriter) setDeleted(ctx context.Context, change Change, from, to Condition) error {
 	e := w.pick(from)
 	if e == nil {
 		return nil
@@ -96,8 +94,8 @@ func (w *stateWriter) remove(ctx context.Context) error {
 	return w.commit(ctx, Delete, "DELETE FROM "+w.opts.Table+ofEntity, []any{e.app, e.name}, e.with(Absent, 0))
 }
 
-// reinsert removes an entity and inserts it anew with the same or another state: in one transaction, so that it is never gone, or in
-// two commits.
+// reinsert removes an entity and inserts it again with the same or another state: in one
+// transaction, so that it is never gone, or in two commits.
 func (w *stateWriter) reinsert(ctx context.Context) error {
 	e := w.pick(Live, Tombstone)
 	if e == nil {
@@ -127,7 +125,7 @@ func (w *stateWriter) reinsert(ctx context.Context) error {
 		return err
 	}
 	c := commit{change: Reinsert, begun: time.Now(), now: []*stateEntity{again}}
-	return w.settle(ctx, tx.commit(ctx), c)
+	return w.resolve(ctx, tx.commit(ctx), c)
 }
 
 // purge removes up to 8 rows, those with the lowest ids.
@@ -168,7 +166,7 @@ func (w *stateWriter) renameTo(ctx context.Context, change Change, e *stateEntit
 	return w.commit(ctx, change, statement, []any{name, e.app, e.name}, e.with(Absent, 0), other)
 }
 
-// recase changes the letter case of a name, or the spaces at its end.
+// recase changes the case of a name, or the spaces at its end.
 func (w *stateWriter) recase(ctx context.Context) error {
 	e := w.pick(Live, Tombstone)
 	if e == nil {
@@ -179,17 +177,4 @@ func (w *stateWriter) recase(ctx context.Context) error {
 		return nil
 	}
 	return w.renameTo(ctx, Recase, e, name)
-}
-
-// alike returns a name that differs in letter case or in spaces at its end.
-func (w *stateWriter) alike(name string) string {
-	switch {
-	case w.rng.IntN(3) == 0 && strings.HasSuffix(name, " "):
-		return strings.TrimRight(name, " ")
-	case w.rng.IntN(3) == 0:
-		return name + " "
-	case strings.ContainsFunc(name, unicode.IsUpper):
-		return strings.ToLower(name)
-	}
-	return strings.ToUpper(name)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"bridge/internal/backoff"
@@ -32,17 +31,15 @@ func (e *stateEntity) with(condition Condition, state uint64) *stateEntity {
 // stateWriter makes one change after the other, of entities that nobody else touches.
 type stateWriter struct {
 	*Capabilities
+	naming
 	number int
-	rng    *rand.Rand
 	mix    weighted
 	app    string
 	// there are the entities with a row; byName finds them by what the server compares.
 	there  []*stateEntity
 	byName map[string]*stateEntity
 	// gone are the last entities that lost theirs.
-	gone []*stateEntity
-	// names and states count what is new.
-	names  int
+	gone   []*stateEntity
 	states uint64
 	// freed are ids that rows had, old those that none had yet.
 	freed []uint64
@@ -52,8 +49,9 @@ type stateWriter struct {
 
 func newStateWriter(w *Capabilities, number int) *stateWriter {
 	return &stateWriter{
-		Capabilities: w, number: number, rng: rand.New(rand.NewPCG(w.opts.Seed, uint64(number))), mix: weigh(w.opts.Mix),
-		app: fmt.Sprintf("app+%02d", number), byName: make(map[string]*stateEntity), old: uint64(number+1) * oldIDs,
+		Capabilities: w, number: number, mix: weigh(w.opts.Mix),
+		naming: naming{rng: rand.New(rand.NewPCG(w.opts.Seed, uint64(number))), loose: w.opts.Loose},
+		app:    fmt.Sprintf("app+%02d", number), byName: make(map[string]*stateEntity), old: uint64(number+1) * oldIDs,
 		pause: backoff.Backoff{First: 10 * time.Millisecond, Max: 500 * time.Millisecond},
 	}
 }
@@ -62,7 +60,7 @@ func (w *stateWriter) run(ctx context.Context) error {
 	// What was cut short in mid-statement could have happened all the same.
 	lasting, end := outlast(ctx)
 	defer end()
-	for w.take(ctx) {
+	for w.reserveChange(ctx) {
 		if err := w.turn(ctx, lasting); err != nil {
 			return err
 		}
@@ -70,7 +68,8 @@ func (w *stateWriter) run(ctx context.Context) error {
 	return nil
 }
 
-// turn makes one change, another one when a database that is away has kept it from that. What is begun ends with lasting.
+// turn makes one change, another one when a database that is away has kept it from that. What is
+// begun ends with lasting.
 func (w *stateWriter) turn(ctx, lasting context.Context) error {
 	for {
 		n := w.rng.IntN(w.mix.upTo[len(w.mix.upTo)-1])
@@ -98,12 +97,6 @@ func (w *stateWriter) newState() uint64 {
 	return w.states*uint64(w.opts.Writers) + uint64(w.number)
 }
 
-// fresh returns a name that no entity of the writer ever had. Most names have letters with an upper and a lower case.
-func (w *stateWriter) fresh() string {
-	w.names++
-	return fmt.Sprintf([]string{"Item-%d", "Café+%d", "%d", "köln/%d 😀"}[w.names%4], w.names)
-}
-
 // newcomer returns an entity that has no row: one that had one some time ago, or a new one.
 func (w *stateWriter) newcomer() *stateEntity {
 	if len(w.gone) > 0 && w.rng.IntN(3) == 0 {
@@ -129,16 +122,8 @@ func (w *stateWriter) newcomers(n int) []*stateEntity {
 	return list
 }
 
-// compared returns what the server compares of a name.
-func (w *stateWriter) compared(name string) string {
-	name = strings.TrimRight(name, " ")
-	if w.opts.Loose {
-		return strings.ToLower(name)
-	}
-	return name
-}
-
-// pick returns an entity with a row in one of the given conditions, every other time a recent one; nil if there is none at hand.
+// pick returns an entity with a row in one of the given conditions, every other time a recent one;
+// nil if there is none at hand.
 func (w *stateWriter) pick(conditions ...Condition) *stateEntity {
 	for range 20 {
 		if len(w.there) == 0 {
@@ -202,7 +187,8 @@ func (w *stateWriter) drop(key string, e *stateEntity) {
 	w.there = slices.Delete(w.there, i, i+1)
 }
 
-// oldID returns an id below those that the table hands out: one that was free all along, or one that a row had.
+// oldID returns an id below those that the table hands out: one that was free all along, or one
+// that a row had.
 func (w *stateWriter) oldID() uint64 {
 	if len(w.freed) > 0 && w.rng.IntN(2) == 0 {
 		i := w.rng.IntN(len(w.freed))

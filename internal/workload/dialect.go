@@ -58,7 +58,8 @@ func (d Dialect) begin() string {
 	return "START TRANSACTION"
 }
 
-// whatIsThere returns the query for the tokens of n entities. It waits for transactions that are not finished yet.
+// whatIsThere returns the query for the tokens of n entities. It waits for transactions that are
+// not finished yet.
 func (d Dialect) whatIsThere(table string, n int) string {
 	query := "SELECT entity, token FROM " + table + " WHERE entity IN (" + placeholders(n) + ")"
 	if d == MySQL {

@@ -76,7 +76,7 @@ type twoRuns struct {
 	done     chan error
 }
 
-func runBoth(t *testing.T, server *testenv.MariaDBServer, database string) *twoRuns {
+func runBoth(t *testing.T, server *testenv.DatabaseServer, database string) *twoRuns {
 	t.Helper()
 	db := server.Admin(t, database)
 	db.SetMaxIdleConns(8)
@@ -117,8 +117,9 @@ func (c *twoRuns) ended(t *testing.T, within time.Duration) {
 	}
 }
 
+// TestWritersWaitOutWhatPasses kills connections of the shared server: no other test runs beside
+// it.
 func TestWritersWaitOutWhatPasses(t *testing.T) {
-	t.Parallel()
 	for what, fault := range map[string]func(t *testing.T, root *sql.DB, db string){
 		"a table that is away for a time":   renameAway,
 		"killed connections and statements": killSessions,
@@ -156,7 +157,8 @@ func changeColumns(t *testing.T, root *sql.DB, db string) {
 	}
 }
 
-// killSessions kills all that runs in a database for a while, one time the connections, one time what they do.
+// killSessions kills all that runs in a database for a while, one time the connections, one time
+// what they do.
 func killSessions(t *testing.T, root *sql.DB, db string) {
 	for round := range 60 {
 		how := []string{"CONNECTION", "QUERY"}[round%2]

@@ -28,12 +28,14 @@ func (o oneTable) tables() []string             { return []string{o.opts.Table} 
 func (o oneTable) create(context.Context) error { return nil }
 func (o oneTable) start(time.Time)              {}
 
-// Strides are several nodes with a counter each, whose ids interleave, as with auto_increment_increment on several primaries. A
-// writer belongs to the node of its number modulo Nodes.
+// Strides are several nodes with a counter each, whose ids interleave, as with
+// auto_increment_increment on several primaries. A writer belongs to the node of its number modulo
+// Nodes.
 type Strides struct {
 	// Nodes is how many there are and the stride of each counter. Defaults to 3.
 	Nodes int
-	// Silence is how long the first node writes nothing at the beginning. Its ids are then the lowest.
+	// Silence is how long the first node writes nothing at the beginning. Its ids are then the
+	// lowest.
 	Silence time.Duration
 }
 
@@ -75,7 +77,8 @@ func (s *strides) draw(ctx context.Context, d draw) (string, []uint64, error) {
 	return s.opts.Table, ids, nil
 }
 
-// counters are numbers in a table that are moved by compare-and-set, each draw a transaction of its own.
+// counters are numbers in a table that are moved by compare-and-set, each draw a transaction of its
+// own.
 type counters struct {
 	opts  Options
 	table string
@@ -94,7 +97,8 @@ func (c counters) create(ctx context.Context, names []string) error {
 	return nil
 }
 
-// move adds n to a counter and returns what it was before. Whoever comes second tries again, as the number issuers do.
+// move adds n to a counter and returns what it was before. On a conflict the second caller retries,
+// as number issuers do.
 func (c counters) move(ctx context.Context, name string, n uint64) (uint64, error) {
 	for {
 		var num uint64

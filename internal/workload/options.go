@@ -9,22 +9,26 @@ import (
 
 // Options describe a workload.
 type Options struct {
-	// DB is the application's pool. It should keep as many idle connections as there are writers, for SQLite with a busy timeout.
+	// DB is the application's pool. It should keep as many idle connections as there are writers,
+	// for SQLite with a busy timeout.
 	DB *sql.DB
 	// Dialect defaults to MySQL.
 	Dialect Dialect
-	// Table is the table to write to, the stem of the tables' names for Ordered. Defaults to "orders".
+	// Table is the table to write to, the stem of the tables' names for Ordered. Defaults to
+	// "orders".
 	Table string
 	// IDs is where ids come from. Defaults to AutoIncrement.
 	IDs IDs
 	// Writers is how many transactions are open at the same time, at most. Defaults to 1.
 	Writers int
-	// Commits is how many transactions to commit; Run returns after them. 0 goes on until the context ends.
+	// Commits is how many transactions to commit; Run returns after them. 0 goes on until the
+	// context ends.
 	Commits int
-	// Rate is how many transactions are begun in a second, at most, by all writers together. 0 is no limit.
+	// Rate is how many transactions are begun in a second, at most, by all writers together. 0 is
+	// no limit.
 	Rate float64
-	// Seed determines what each writer does, though not how the writers interleave. It is part of entities and tokens: two
-	// workloads over one table need different seeds.
+	// Seed determines what each writer does, though not how the writers interleave. It is part of
+	// entities and tokens: two workloads over one table need different seeds.
 	Seed uint64
 	// Hold is how long transactions stay open.
 	Hold Hold
@@ -41,7 +45,8 @@ type Hold struct {
 	LongShare float64
 }
 
-// Mix holds the shares of transactions, each from 0 to 1, together at most 1; the rest inserts one row and commits.
+// Mix holds the shares of transactions, each from 0 to 1, together at most 1; the rest inserts one
+// row and commits.
 type Mix struct {
 	// Rollback inserts one row and rolls back.
 	Rollback float64

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Ordered is the strictly ordered number issuer: every id is drawn by a compare-and-set in the database, from a counter for each
-// of 64 tables, which the hash of a sub-business names: Table_0 to Table_63. Ids are drawn in order and
-// committed out of order.
+// Ordered is the strictly ordered number issuer: every id is drawn by a compare-and-set in the
+// database, from a counter for each of 64 tables, which the hash of a sub-business names: Table_0
+// to Table_63. Ids are drawn in order and committed out of order.
 type Ordered struct {
 	// Subs is how many sub-businesses there are. Defaults to 100.
 	Subs int
@@ -61,7 +61,8 @@ func (s *ordered) draw(ctx context.Context, d draw) (string, []uint64, error) {
 	return table, ids, nil
 }
 
-// spread names the table of a sub-business: Java's hash of a string, without its sign, modulo the tables.
+// spread names the table of a sub-business: Java's hash of a string, without its sign, modulo the
+// tables.
 func spread(sub string) int {
 	hash := int32(0)
 	for _, c := range []byte(sub) {

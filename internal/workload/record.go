@@ -16,7 +16,8 @@ const (
 	Committed Fate = "committed"
 	// RolledBack was rolled back, by the writer or with its connection, before any COMMIT was sent.
 	RolledBack Fate = "rolled back"
-	// Unknown is a COMMIT without an answer whose rows were not there afterwards, or that could not be looked for.
+	// Unknown is a COMMIT without an answer whose rows were not there afterwards, or that could not
+	// be looked for.
 	Unknown Fate = "unknown"
 )
 
@@ -30,13 +31,14 @@ type Row struct {
 	// Version counts the insertions of the entity, from 1, in the order of their transactions.
 	Version int
 	Fate    Fate
-	// Begun is before the statement that inserted the row, CommitBegun before the COMMIT, CommitEnded after it. The last
-	// two are zero for a row that was rolled back.
+	// Begun is before the statement that inserted the row, CommitBegun before the COMMIT,
+	// CommitEnded after it. The last two are zero for a row that was rolled back.
 	Begun, CommitBegun, CommitEnded time.Time
-	// Ambiguous says that the COMMIT was not answered: CommitEnded is then when the row was found, or given up.
+	// Ambiguous says that the COMMIT was not answered: CommitEnded is then when the row was found,
+	// or given up.
 	Ambiguous bool
-	// GoneFrom is before the COMMIT of the transaction that replaced or deleted the row: from then on it may not be there. It
-	// is zero while the row is there.
+	// GoneFrom is before the COMMIT of the transaction that replaced or deleted the row: from then
+	// on it may not be there. It is zero while the row is there.
 	GoneFrom time.Time
 }
 
@@ -49,7 +51,8 @@ type Record struct {
 
 // Sums count what a workload did.
 type Sums struct {
-	// Commits, Rollbacks and Unknown count transactions by their fate; Burned are those of Rollbacks whose INSERT failed.
+	// Commits, Rollbacks and Unknown count transactions by their fate; Burned are those of
+	// Rollbacks whose INSERT failed.
 	Commits, Rollbacks, Unknown, Burned int
 	// Rows counts the rows that were committed.
 	Rows int
@@ -127,8 +130,8 @@ func (r *Record) committed(t *transaction) {
 	r.sums.Rows += len(t.rows)
 }
 
-// ambiguous ends a transaction whose COMMIT was not answered. there holds the tokens that were found afterwards, nil when
-// nobody could look.
+// ambiguous ends a transaction whose COMMIT was not answered. there holds the tokens that were
+// found afterwards, nil when nobody could look.
 func (r *Record) ambiguous(t *transaction, there map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

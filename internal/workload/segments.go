@@ -8,14 +8,16 @@ import (
 	"sync"
 )
 
-// Segments is the buffered number issuer: each container holds a block of ids in memory and uses it up at its own pace, so that
-// low ids are written long after higher ones. A writer asks any container, the fast ones more often.
+// Segments is the buffered number issuer: each container holds a block of ids in memory and uses it
+// up at its own pace, so that low ids are written long after higher ones. A writer asks any
+// container, the fast ones more often.
 type Segments struct {
 	// Containers is how many there are. Defaults to 3.
 	Containers int
 	// Block is how many ids a container fetches at once. Defaults to 5,000.
 	Block int
-	// Critical is how many ids a container has left when it fetches the next block. Defaults to a tenth of Block.
+	// Critical is how many ids a container has left when it fetches the next block. Defaults to a
+	// tenth of Block.
 	Critical int
 	// Speeds are the containers' relative paces. Default to 1, 1/2, 1/3 and so on.
 	Speeds []float64

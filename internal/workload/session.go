@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// patience is how long a statement that was sent is waited for when the context of a run has ended.
-const patience = 3 * time.Second
+// grace is how long a statement under way may take once the context of a run has ended.
+const grace = 3 * time.Second
 
-// outlast returns a context that ends patience after ctx has.
+// outlast returns a context that ends grace after ctx has.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		limit := time.AfterFunc(patience, end)
+		limit := time.AfterFunc(grace, end)
 		context.AfterFunc(longer, func() { limit.Stop() })
 	})
 	return longer, func() { stop(); end() }
 }
 
-// session is a transaction whose COMMIT and ROLLBACK end with a context, too: those of database/sql wait for ever where the server
-// stands still.
+// session is a transaction whose COMMIT and ROLLBACK end with a context, too: those of database/sql
+// wait for ever where the server stands still.
 type session struct {
 	*sql.Conn
 	ended bool
@@ -41,7 +41,8 @@ func open(ctx context.Context, db *sql.DB, d Dialect) (*session, error) {
 	return s, nil
 }
 
-// commit ends the transaction, and so does rollback; with an error the connection is closed. That of a commit leaves open what became of it.
+// commit ends the transaction, and so does rollback; with an error the connection is closed. That
+// of a commit leaves open what became of it.
 func (s *session) commit(ctx context.Context) error { return s.finish(ctx, "COMMIT") }
 
 func (s *session) rollback(ctx context.Context) error { return s.finish(ctx, "ROLLBACK") }
@@ -55,7 +56,8 @@ func (s *session) finish(ctx context.Context, statement string) error {
 	return err
 }
 
-// end gives the connection back. One whose transaction is open is closed, whereupon the server rolls back.
+// end gives the connection back. One whose transaction is open is closed, whereupon the server
+// rolls back.
 func (s *session) end() {
 	if !s.ended {
 		_ = s.Raw(func(any) error { return driver.ErrBadConn }) // says that it is closed

@@ -17,7 +17,8 @@ type Workload struct {
 	opts   Options
 	issuer issuer
 	record Record
-	// left is how many commits are still to be made, paced how many transactions have had their turn.
+	// left is how many commits are still to be made, paced how many transactions have had their
+	// turn.
 	left, paced atomic.Int64
 	started     time.Time
 }
@@ -52,8 +53,9 @@ func (w *Workload) Create(ctx context.Context) error {
 	return w.issuer.create(ctx)
 }
 
-// Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and returns nil, within 3 s of the
-// end of ctx even where the server stands still. A database or a table that is away is waited for; an error that says something else ends it.
+// Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and
+// returns nil, within 3 s of the end of ctx even where the server stands still. A database or a
+// table that is away is waited for; an error that says something else ends it.
 func (w *Workload) Run(ctx context.Context) error {
 	w.started = time.Now()
 	w.issuer.start(w.started)
@@ -64,7 +66,8 @@ func (w *Workload) Run(ctx context.Context) error {
 	return writers.Wait()
 }
 
-// reserve takes one of the commits that are to be made and reports whether there was one; giveBack returns it.
+// reserve takes one of the commits that are to be made and reports whether there was one; giveBack
+// returns it.
 func (w *Workload) reserve() bool {
 	if w.opts.Commits == 0 {
 		return true

@@ -29,7 +29,7 @@ func newWorkload(t *testing.T, opts workload.Options) *workload.Workload {
 	return w
 }
 
-func openMariaDB(t *testing.T, server *testenv.MariaDBServer, writers int) *sql.DB {
+func openMariaDB(t *testing.T, server *testenv.DatabaseServer, writers int) *sql.DB {
 	t.Helper()
 	db := server.Admin(t, server.NewDatabase(t))
 	db.SetMaxIdleConns(writers)

@@ -62,7 +62,8 @@ func (w *writer) run(ctx context.Context) error {
 	return nil
 }
 
-// turn runs one transaction and reports whether it counts as a commit. Its last statement ends with lasting.
+// turn runs one transaction and reports whether it counts as a commit. Its last statement ends with
+// lasting.
 func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	if err := w.pace(ctx); err != nil {
 		return false, err
@@ -132,7 +133,8 @@ func (w *writer) prepare(ctx context.Context, p plan) (*transaction, error) {
 // recent is how many of a writer's rows count as recent.
 const recent = 8
 
-// choose returns a row of the writer, every other time a recent one: what was written just now is often written again.
+// choose returns a row of the writer, every other time a recent one: what was written just now is
+// often written again.
 func (w *writer) choose(pick uint64) *Row {
 	among := uint64(len(w.own))
 	if pick&1 == 1 {
@@ -217,11 +219,12 @@ func (w *writer) keep(t *transaction) {
 	}
 }
 
-// find returns which of the rows that a transaction inserted or removed are there, once the database answers.
+// find returns which of the rows that a transaction inserted or removed are there, once the
+// database answers.
 func (w *writer) find(ctx context.Context, t *transaction) (map[string]bool, error) {
 	for {
 		w.record.count(func(s *Sums) { s.Reconnects++ })
-		there, err := w.look(ctx, t)
+		there, err := w.readBack(ctx, t)
 		if err == nil || !isAway(err) {
 			return there, err
 		}
@@ -231,7 +234,7 @@ func (w *writer) find(ctx context.Context, t *transaction) (map[string]bool, err
 	}
 }
 
-func (w *writer) look(ctx context.Context, t *transaction) (_ map[string]bool, err error) {
+func (w *writer) readBack(ctx context.Context, t *transaction) (_ map[string]bool, err error) {
 	tx, err := open(ctx, w.opts.DB, w.opts.Dialect)
 	if err != nil {
 		return nil, err

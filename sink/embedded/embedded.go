@@ -19,10 +19,11 @@ import (
 type Options struct {
 	// Dir is the folder of the data. It is made when it is missing.
 	Dir string
-	// Listen is host:port to serve others on, without a login; port 0 is a free one. Empty: no listener.
+	// Listen is host:port to serve others on, without a login; port 0 is a free one. Empty: no
+	// listener.
 	Listen string
-	// Stream is the stream that the sink publishes to, Subjects what it must take: subjects that an existing one lacks are
-	// added to it. Without Stream nothing is changed.
+	// Stream is the stream that the sink publishes to, Subjects what it must take: subjects that an
+	// existing one lacks are added to it. Without Stream nothing is changed.
 	Stream   string
 	Subjects []string
 	// Logger receives what the server says. Defaults to one that discards.
@@ -59,10 +60,12 @@ const startWithin = time.Minute
 // maxStore bounds the files of the server: not at all.
 const maxStore = 1 << 60
 
-// maxPayload is the size of the largest message, its headers included: the most that the server recommends.
+// maxPayload is the size of the largest message, its headers included: the most that the server
+// recommends.
 const maxPayload = 8 << 20
 
-// Open takes the folder, starts the server and then open's sink on it. It returns when the server answers.
+// Open takes the folder, starts the server and then open's sink on it. It returns when the server
+// answers.
 func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -88,7 +91,8 @@ func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
 func (s *Sink) start(ctx context.Context, o Options) error {
 	options := &server.Options{
 		ServerName: "bridge", DontListen: o.Listen == "", JetStream: true, StoreDir: o.Dir, SyncAlways: true, MaxPayload: maxPayload,
-		// Room is short when the disk says so, not when a share of what was free at the start is used up.
+		// Room is short when the disk says so, not when a share of what was free at the start is
+		// used up.
 		JetStreamMaxStore: maxStore,
 		// The process has its own way with signals.
 		NoSigs: true,
@@ -148,14 +152,14 @@ func (s *Sink) Ready(ctx context.Context) error {
 }
 
 // Verify is that of the sink on the server.
-func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
-	return s.inner.Verify(ctx, marks)
+func (s *Sink) Verify(ctx context.Context, offsets []sink.Offset) error {
+	return s.inner.Verify(ctx, offsets)
 }
 
 // Recall is that of the sink on the server.
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
+func (s *Sink) Recall(ctx context.Context, offsets []sink.Offset, each func(*sink.Message) error) (ends []sink.Offset, err error) {
 	if recaller, ok := s.inner.(sink.Recaller); ok {
-		return recaller.Recall(ctx, marks, each)
+		return recaller.Recall(ctx, offsets, each)
 	}
 	return nil, nil
 }

@@ -118,7 +118,7 @@ func TestConformance(t *testing.T) {
 				}
 				return read(t, s, destination)
 			},
-			Features: sinktest.Features{Headers: true, Marks: true, Rejects: true},
+			Features: sinktest.Features{Headers: true, Offsets: true, Rejects: true},
 			MaxBytes: 8 << 20,
 		}
 	})
@@ -143,14 +143,14 @@ func mustPublish(t testing.TB, s sink.Sink, batch ...sink.Message) sink.Outcome 
 
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "made", "anew")
+	dir := filepath.Join(t.TempDir(), "made", "again")
 	first := open(t, dir, "a")
 	out := mustPublish(t, first, message("a", "1"))
 	closed(t, first)
 
 	t.Run("keeps what was acknowledged", func(t *testing.T) {
 		second := open(t, dir, "a")
-		if err := second.Verify(deadline(t), out.Marks); err != nil {
+		if err := second.Verify(deadline(t), out.Offsets); err != nil {
 			t.Fatal(err)
 		}
 		if got := read(t, second, "a"); len(got) != 1 || got[0].ID != "1" {
@@ -187,10 +187,10 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 	t.Run("a folder that is in use", func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, "a")
-		refused(t, dir, "", "another process uses it", "BRIDGE_SINK_URL")
+		refused(t, dir, "", "another process uses it", "SINK_URL")
 		mustPublish(t, s, message("a", "1"))
 	})
-	t.Run("a file in the place of the folder", func(t *testing.T) {
+	t.Run("a file instead of the folder", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nats")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -257,7 +257,7 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("finds a file in the place of the folder and a port that is taken", func(t *testing.T) {
+	t.Run("finds a file instead of the folder and a port that is taken", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nats")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -11,10 +11,12 @@ import (
 	"syscall"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"bridge/internal/option"
 )
 
 // errInUse says that another process holds the folder.
-var errInUse = errors.New("another process uses it: end that, or name another folder, as in BRIDGE_SINK_URL=embedded:///var/lib/bridge/nats-2")
+var errInUse = option.Errorf("another process uses it: end that, or name another folder, as in %s=embedded:///var/lib/bridge/nats-2", option.SinkURL)
 
 // lock is the hold on a folder.
 type lock struct{ file *os.File }
@@ -29,7 +31,7 @@ func prepare(dir string) (*lock, error) {
 		return nil, fmt.Errorf("take the folder of its data: %w", err)
 	}
 	l := &lock{file}
-	if err = takeLock(file); err == nil {
+	if err = flock(file); err == nil {
 		err = probe(file)
 	}
 	if err != nil {

@@ -30,7 +30,8 @@ func TestJetStreamSwitchedOffIsSwitchedOnAgain(t *testing.T) {
 	}
 }
 
-// TestFullDisk wants a folder on a small disk of its own, of 8 MiB or so, in BRIDGE_TEST_SMALL_DISK.
+// TestFullDisk wants a folder on a small disk of its own, of 8 MiB or so, in
+// BRIDGE_TEST_SMALL_DISK.
 func TestFullDisk(t *testing.T) {
 	disk := os.Getenv("BRIDGE_TEST_SMALL_DISK")
 	if disk == "" {

@@ -9,8 +9,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// gate makes connections to the server and can end them all. The server exchanges its queues of requests without a lock
-// when JetStream is switched on again (v2.15, setJetStreamExportSubs), so no request may be under way then: one that is would be lost.
+// gate makes connections to the server and can end them all. The server exchanges its queues of
+// requests without a lock when JetStream is switched on again (v2.15, setJetStreamExportSubs), so
+// no request may be under way then: one that is would be lost.
 type gate struct {
 	server *server.Server
 
@@ -31,7 +32,8 @@ func newGate(s *server.Server) *gate {
 	return &gate{server: s, conns: make(map[*gatedConn]struct{})}
 }
 
-// InProcessConn implements Conns. While the gate is shut it fails at once; who wants a connection tries again.
+// InProcessConn implements Conns. While the gate is shut it fails at once; who wants a connection
+// tries again.
 func (g *gate) InProcessConn() (net.Conn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +57,8 @@ func (c *gatedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// goneWithin bounds the wait for the server to notice that its clients are gone. Clients from outside the process may stay.
+// goneWithin bounds the wait for the server to notice that its clients are gone. Clients from
+// outside the process may stay.
 const goneWithin = 2 * time.Second
 
 // quiet calls do while no connection of this process is open.

@@ -4,5 +4,5 @@ package embedded
 
 import "os"
 
-// takeLock does nothing: systems without flock do not keep a second process out.
-func takeLock(*os.File) error { return nil }
+// flock does nothing: systems without flock do not keep a second process out.
+func flock(*os.File) error { return nil }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// takeLock takes the lock on file without waiting for it.
-func takeLock(file *os.File) error {
+// flock takes the lock on file without waiting for it.
+func flock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return errInUse

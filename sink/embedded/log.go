@@ -14,7 +14,8 @@ import (
 type serverLog struct {
 	logger *slog.Logger
 	fatal  chan string
-	// broken says that a stream takes nothing any more until the server reads it anew: it could not be written.
+	// broken says that a stream takes nothing any more until the server reads it again: it could
+	// not be written.
 	broken atomic.Bool
 }
 
@@ -39,8 +40,8 @@ func (l *serverLog) Tracef(format string, v ...any) { l.log(slog.LevelDebug, for
 // Warnf logs a warning.
 func (l *serverLog) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v) }
 
-// Errorf logs an error, those of the files once until they are read anew. The server tells of a stream that has become useless
-// in this way alone (setWriteErr in server/filestore.go, stream.go).
+// Errorf logs an error, those of the files once until they are read again. The server tells of a
+// stream that has become useless in this way alone (setWriteErr in server/filestore.go, stream.go).
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(strings.ToLower(format), "critical write error") {
 		l.broken.Store(true)

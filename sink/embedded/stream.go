@@ -13,7 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// widen adds the subjects that an existing stream lacks: nobody else looks after the streams of this server.
+// widen adds the subjects that an existing stream lacks: nobody else looks after the streams of
+// this server.
 func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	if o.Stream == "" {
 		return nil
@@ -74,8 +75,8 @@ const tryEvery = 2 * time.Second
 // stores reports whether JetStream is on and has written all that it wanted to.
 func (s *Sink) stores() bool { return s.server.JetStreamEnabled() && !s.log.broken.Load() }
 
-// watch starts JetStream anew whenever the server has switched it off or has given up a stream, as it does when the disk
-// is full.
+// watch restarts JetStream whenever the server has switched it off or has given up a stream, as
+// it does when the disk is full.
 func (s *Sink) watch(ctx context.Context) {
 	tick := time.NewTicker(tryEvery)
 	defer tick.Stop()

@@ -37,7 +37,8 @@ type ack struct {
 // errNoStream is the refusal of a server on which nobody listens on the subject.
 var errNoStream = errors.New("no stream takes this subject: add it to a stream's subjects, or JetStream is still starting")
 
-// fenceBroken says that the message was refused because the one before it is not the last of the stream.
+// fenceBroken says that the message was refused because the one before it is not the last of the
+// stream.
 func (a *ack) fenceBroken() bool {
 	return a.code == codeWrongLastID || a.code == codeWrongLastSequence || a.code == codeWrongSequenceConst
 }
@@ -63,8 +64,8 @@ func parseAck(m *nats.Msg, own string) ack {
 	return parseJSON(m.Data)
 }
 
-// parsePlain reads {"stream":"S","seq":7}, with or without a domain, which almost every answer is. A name equal to
-// own is not copied.
+// parsePlain reads {"stream":"S","seq":7}, with or without a domain, which almost every answer is.
+// A name equal to own is not copied.
 func parsePlain(data []byte, own string) (ack, bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	if !ok {

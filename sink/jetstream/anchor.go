@@ -7,21 +7,22 @@ import (
 	"bridge/sink"
 )
 
-// anchor is what a stream has acknowledged, to this process or, by a mark, to one before. A stream that ends before it has
-// lost messages.
+// anchor is what a stream has acknowledged, to this process or, by an offset, to one before. A
+// stream that ends before it has lost messages.
 type anchor struct {
 	mu sync.Mutex
-	// created is the stream's creation time, last its highest sequence that was acknowledged; 0 when none was.
+	// created is the stream's creation time, last its highest sequence that was acknowledged; 0
+	// when none was.
 	created string
 	last    uint64
 	// lost is the loss that was found. It stays: only an operator can say what to do.
 	lost error
-	// watches are those of the marks that are being verified.
+	// watches are those of the offsets that are being verified.
 	watches map[*watch]struct{}
 }
 
-// raise notes an acknowledgement.
-func (a *anchor) raise(seq uint64) {
+// advance notes an acknowledgement.
+func (a *anchor) advance(seq uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = max(a.last, seq)
@@ -36,8 +37,8 @@ func (a *anchor) stored(seq uint64) {
 	}
 }
 
-// pin takes over what a mark says.
-func (a *anchor) pin(m sink.Mark) {
+// pin takes over what an offset says.
+func (a *anchor) pin(m sink.Offset) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = max(a.last, m.Last)
@@ -46,15 +47,15 @@ func (a *anchor) pin(m sink.Mark) {
 	}
 }
 
-// mark returns the anchor as a mark.
-func (a *anchor) mark(stream string) sink.Mark {
+// offset returns the anchor as an offset.
+func (a *anchor) offset(stream string) sink.Offset {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return sink.Mark{Place: stream, Incarnation: a.created, Last: a.last}
+	return sink.Offset{TP: stream, Incarnation: a.created, Last: a.last}
 }
 
-// settle takes over the making of the stream that was found.
-func (a *anchor) settle(created string) {
+// adopt takes over the making of the stream that was found.
+func (a *anchor) adopt(created string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.created = created
@@ -74,17 +75,17 @@ func (a *anchor) loss() error {
 	return a.lost
 }
 
-// behind compares a stream as it is with a mark. A finding that is not sure may be that of a new leader of a replicated
-// stream, which for a moment knows less than the old one.
-func behind(m sink.Mark, created string, last uint64) (sure bool, err error) {
+// behind compares a stream as it is with an offset. A finding that is not sure may be that of a new
+// leader of a replicated stream, which for a moment knows less than the old one.
+func behind(m sink.Offset, created string, last uint64) (sure bool, err error) {
 	switch {
 	case m.Last == 0:
 		return true, nil
 	case m.Incarnation != "" && created != m.Incarnation:
 		return true, fmt.Errorf("%w: the stream %s was created at %s, acknowledged was by one created at %s",
-			sink.ErrBehind, m.Place, created, m.Incarnation)
+			sink.ErrBehind, m.TP, created, m.Incarnation)
 	case last < m.Last:
-		return false, fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d", sink.ErrBehind, m.Place, last, m.Last)
+		return false, fmt.Errorf("%w: the stream %s ends with sequence %d, acknowledged was %d", sink.ErrBehind, m.TP, last, m.Last)
 	}
 	return true, nil
 }

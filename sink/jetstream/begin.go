@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"bridge/internal/backoff"
+	"bridge/internal/option"
 	"bridge/sink"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
-	// A leader that steps down may take a request with it: it is asked again rather than waited for.
+	// A leader that steps down may take a request with it: it is asked again rather than waited
+	// for.
 	requestTimeout = 3 * time.Second
 	// behindFor is how long a stream must look as if it had lost messages until that is believed.
 	behindFor = 3 * time.Second
@@ -23,13 +25,13 @@ const (
 // errNoReply ends a request to JetStream.
 var errNoReply = fmt.Errorf("JetStream does not answer within %s", requestTimeout)
 
-// begin looks at the stream and starts a run where it ends.
-func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
+// begin looks at the stream and starts a series where it ends.
+func (l *worker) begin(ctx context.Context, w *wire) (*series, error) {
 	stream, info, err := l.inspect(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	l.anchor.settle(createdAt(info))
+	l.anchor.adopt(createdAt(info))
 	l.warn(info)
 	ours, err := l.resolve(ctx, stream, info.State.LastSeq)
 	if err != nil {
@@ -40,8 +42,8 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 	}
 	l.doubt = false
 	l.replicated = info.Config.Replicas > 1
-	r := &run{
-		lane: l, wire: w, stream: stream, fenced: !l.pace.unfenced && !l.replicated, flights: l.ring, head: l.token, tail: l.token, window: 1,
+	r := &series{
+		worker: l, wire: w, stream: stream, fenced: !l.pace.unfenced && !l.replicated, flights: l.ring, head: l.token, tail: l.token, window: 1,
 		busy: make(map[string]struct{}), last: info.State.LastSeq,
 		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
 	}
@@ -51,18 +53,18 @@ func (l *lane) begin(ctx context.Context, w *wire) (*run, error) {
 	return r, nil
 }
 
-// inspect returns the stream as it is, created where that is wanted, or an error if it cannot be published to. An error that
-// wraps sink.ErrBehind is final.
-func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstream.StreamInfo, error) {
+// inspect returns the stream as it is, created where that is wanted, or an error if it cannot be
+// published to. An error that wraps sink.ErrBehind is final.
+func (l *worker) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstream.StreamInfo, error) {
 	for until := time.Now().Add(behindFor); ; {
 		sure := false
-		stream, err := lookUp(ctx, w.js, l.options, l.name, l.anchor.mark(l.name))
+		stream, err := lookup(ctx, w.js, l.options, l.name, l.anchor.offset(l.name))
 		if err == nil {
 			info := stream.CachedInfo()
 			if err = usable(info); err != nil {
 				return nil, nil, err
 			}
-			sure, err = behind(l.anchor.mark(l.name), createdAt(info), info.State.LastSeq)
+			sure, err = behind(l.anchor.offset(l.name), createdAt(info), info.State.LastSeq)
 			if err == nil {
 				return stream, info, nil
 			}
@@ -80,8 +82,9 @@ func (l *lane) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstre
 	}
 }
 
-// lookUp asks for a stream and creates it when it is missing and that is wanted and nothing can have been lost with it.
-func lookUp(ctx context.Context, js jetstream.JetStream, o *Options, name string, known sink.Mark) (jetstream.Stream, error) {
+// lookup asks for a stream and creates it when it is missing and that is wanted and nothing can
+// have been lost with it.
+func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string, known sink.Offset) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	stream, err := js.Stream(ctx, name)
@@ -94,7 +97,7 @@ func lookUp(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
 	case !o.CreateStream || name != o.Stream:
-		return nil, fmt.Errorf("the stream %s does not exist: create it, or set BRIDGE_NATS_CREATE_STREAM=true", name)
+		return nil, option.Errorf("the stream %s does not exist: create it, or set %s=true", name, option.NATSCreateStream)
 	case known.Last > 0:
 		return nil, fmt.Errorf("%w: the stream %s is gone, acknowledged was sequence %d", sink.ErrBehind, name, known.Last)
 	}
@@ -122,8 +125,9 @@ func usable(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// warn tells once of a stream that forgets message ids sooner than a lost acknowledgement is noticed.
-func (l *lane) warn(info *jetstream.StreamInfo) {
+// warn tells once of a stream that forgets message ids sooner than a lost acknowledgement is
+// noticed.
+func (l *worker) warn(info *jetstream.StreamInfo) {
 	if window := info.Config.Duplicates; window < 2*ackWait && !l.warned {
 		l.warned = true
 		l.options.Logger.Warn("the stream's duplicate window is short: a message that is sent again may be stored twice",
@@ -133,10 +137,11 @@ func (l *lane) warn(info *jetstream.StreamInfo) {
 
 func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Format(time.RFC3339Nano) }
 
-// resolve finds out which of the messages without an answer have been stored. The fence gives each of them one sequence at
-// which it can be, and has one stored only if all before it are: so the last that is found settles those before it.
-// ours is the sequence with which the stream ends, for all that is known, unless somebody else has written to it.
-func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64) (ours uint64, err error) {
+// resolve finds out which of the messages without an answer have been stored. The fence gives each
+// of them one sequence at which it can be, and has one stored only if all before it are: so the
+// last that is found proves those before it. ours is the sequence with which the stream ends, for
+// all that is known, unless somebody else has written to it.
+func (l *worker) resolve(ctx context.Context, stream jetstream.Stream, last uint64) (ours uint64, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	n := sort.Search(len(l.suspects), func(i int) bool { return l.suspects[i].predicted > last })
@@ -163,7 +168,7 @@ func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64
 	for _, f := range l.suspects[:low] {
 		ours = f.predicted
 		f.call.acked(f.index, f.predicted, false)
-		l.anchor.raise(f.predicted)
+		l.anchor.advance(f.predicted)
 		l.progress(f.call)
 	}
 	if removed {
@@ -177,9 +182,9 @@ func (l *lane) resolve(ctx context.Context, stream jetstream.Stream, last uint64
 	return ours, nil
 }
 
-// holds reports whether the stream has the message at its sequence, and whether nothing is there. One that has been removed since
-// counts as not stored: it is sent again, and dropped by its id.
-func holds(ctx context.Context, stream jetstream.Stream, f *flight) (stored, gone bool, err error) {
+// holds reports whether the stream has the message at its sequence, and whether nothing is there.
+// One that has been removed since counts as not stored: it is sent again, and dropped by its id.
+func holds(ctx context.Context, stream jetstream.Stream, f *inFlight) (stored, gone bool, err error) {
 	m, err := stream.GetMsg(ctx, f.predicted)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return false, true, nil

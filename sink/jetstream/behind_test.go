@@ -10,6 +10,7 @@ import (
 	"bridge/sink"
 	"bridge/sink/jetstream"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
@@ -19,7 +20,7 @@ func TestLoss(t *testing.T) {
 	server := testenv.InProcessNATS(t)
 	js := server.JetStream(t)
 
-	t.Run("a stream deleted and made anew under way ends every Publish with ErrBehind", func(t *testing.T) {
+	t.Run("a stream deleted and created again under way ends every Publish with ErrBehind", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		config := stream.CachedInfo().Config
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
@@ -74,7 +75,7 @@ func TestLoss(t *testing.T) {
 		if err := js.DeleteStream(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Verify(deadline(t, 30*time.Second), out.Marks); !errors.Is(err, sink.ErrBehind) {
+		if err := s.Verify(deadline(t, 30*time.Second), out.Offsets); !errors.Is(err, sink.ErrBehind) {
 			t.Errorf("Verify returns %v, want ErrBehind", err)
 		}
 	})
@@ -84,7 +85,7 @@ func TestLoss(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- s.Verify(ctx, []sink.Mark{{Place: testenv.NewStreamName(), Incarnation: "then", Last: 1}})
+			done <- s.Verify(ctx, []sink.Offset{{TP: testenv.NewStreamName(), Incarnation: "then", Last: 1}})
 		}()
 		eventually(t, 10*time.Second, "Ready tells of the missing stream", func() bool { return s.Ready(ctx) != nil })
 		cancel()
@@ -100,7 +101,7 @@ func TestLoss(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		config := stream.CachedInfo().Config
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
-		lost := mustPublish(t, s, messages(config.Name+".a", "before", 10, 10)).Marks
+		lost := mustPublish(t, s, messages(config.Name+".a", "before", 10, 10)).Offsets
 		// As after a restore of what it held before.
 		lost[0].Last += 5
 		s = open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
@@ -117,13 +118,51 @@ func TestLoss(t *testing.T) {
 		}
 	})
 
+	t.Run("a stream that was created again and has grown past the offset shows to Verify", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{})
+		config := stream.CachedInfo().Config
+		offset := mustPublish(t, open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name}), messages(config.Name+".a", "before", 10, 4)).Offsets[0]
+		if offset.Last != 10 || offset.ID != "before-9" {
+			t.Fatalf("offset %+v", offset)
+		}
+		remake(t, js, config)
+		mustPublish(t, open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name}), messages(config.Name+".a", "other", 30, 4))
+		for name, m := range map[string]sink.Offset{
+			"by the time of its making": {TP: offset.TP, Incarnation: offset.Incarnation, Last: offset.Last},
+			"by the message there":      {TP: offset.TP, Last: offset.Last, ID: offset.ID},
+		} {
+			s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+			if err := s.Verify(deadline(t, 30*time.Second), []sink.Offset{m}); !errors.Is(err, sink.ErrBehind) {
+				t.Errorf("%s: Verify returns %v, want ErrBehind", name, err)
+			}
+		}
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
+		if err := s.Verify(deadline(t, 30*time.Second), []sink.Offset{{TP: offset.TP, Last: offset.Last}}); err != nil {
+			t.Errorf("an offset that knows neither: %v", err)
+		}
+	})
+
+	t.Run("a message that was removed proves nothing", func(t *testing.T) {
+		stream := server.CreateStream(t, natsjs.StreamConfig{})
+		name := stream.CachedInfo().Config.Name
+		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
+		offset := mustPublish(t, s, messages(name+".a", "removed", 10, 4)).Offsets[0]
+		mustPublish(t, s, messages(name+".a", "later", 10, 4))
+		if err := stream.DeleteMsg(deadline(t, 10*time.Second), offset.Last); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(deadline(t, 30*time.Second), []sink.Offset{offset}); err != nil {
+			t.Error(err)
+		}
+	})
+
 	t.Run("what Verify was told is held against the stream by Publish", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		config := stream.CachedInfo().Config
 		first := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
 		out := mustPublish(t, first, messages(config.Name+".a", "before", 100, 10))
 		second := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: config.Name})
-		if err := second.Verify(deadline(t, 10*time.Second), out.Marks); err != nil {
+		if err := second.Verify(deadline(t, 10*time.Second), out.Offsets); err != nil {
 			t.Fatal(err)
 		}
 		remake(t, js, config)
@@ -131,6 +170,33 @@ func TestLoss(t *testing.T) {
 			t.Errorf("Publish returns %v, want ErrBehind", err)
 		}
 	})
+}
+
+// TestAnAccountThatMayNotReadMessages gets an answer about the stream, and none about its messages:
+// nobody listens there. That proves nothing.
+func TestAnAccountThatMayNotReadMessages(t *testing.T) {
+	t.Parallel()
+	broker := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStream = false })
+	info := func(m *nats.Msg) {
+		if err := m.Respond([]byte(`{"type": "io.nats.jetstream.api.v1.stream_info_response", "config": {"name": "T", "subjects": ["T.>"]},
+			"created": "2026-01-01T00:00:00Z", "state": {"messages": 10, "first_seq": 1, "last_seq": 10}}`)); err != nil {
+			t.Error(err)
+		}
+	}
+	nc := broker.Connect(t)
+	if _, err := nc.Subscribe("$JS.API.STREAM.INFO.T", info); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: "T"})
+	if err := s.Verify(deadline(t, 30*time.Second), []sink.Offset{{TP: "T", Last: 10, ID: "before-9"}}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Verify(deadline(t, 30*time.Second), []sink.Offset{{TP: "T", Last: 11, ID: "before-10"}}); !errors.Is(err, sink.ErrBehind) {
+		t.Errorf("of a stream that has lost a message Verify returns %v, want ErrBehind", err)
+	}
 }
 
 // watchLooks tells of each question for a stream.

@@ -9,33 +9,39 @@ import (
 	"bridge/sink"
 )
 
-// call is one Publish under way on one lane. The caller waits for it and may leave at any moment; the lane touches the
-// batch only under mu and only while the caller stays.
+// call is one Publish under way on one worker. The caller waits for it and may leave at any moment;
+// the worker touches the batch only under mu and only while the caller stays.
 type call struct {
 	mu     sync.Mutex
 	batch  []sink.Message
 	status []sink.Status
-	// limit is the index of the rejected message, else len(status). Messages from it on are not sent.
+	// limit is the index of the rejected message, else len(status). Messages from it on are not
+	// sent.
 	limit    int
 	rejected *sink.Rejection
-	last     uint64
-	dups     int
+	// last is the highest sequence of a message that is stored, lastID its message's id.
+	last   uint64
+	lastID string
+	dups   int
 	// open counts the messages that were sent and not answered.
 	open int
 	// stopped: nothing more is to be sent.
 	stopped bool
-	// settled is closed when the call is stopped and every message sent was answered, or the lane has finished it.
-	settled   chan struct{}
-	isSettled bool
-	err       error
+	// done is closed when the call is stopped and every message sent was answered, or the worker
+	// has finished it.
+	done   chan struct{}
+	isDone bool
+	err    error
 
-	// What follows belongs to the lane alone.
+	// What follows belongs to the worker alone.
 
-	// next is the first message to look at for sending. Of those from unsure on, none was sent and left without an answer.
+	// next is the first message to look at for sending. Of those from unsure on, none was sent and
+	// left without an answer.
 	next, unsure int
 	// low is the first message that is not acknowledged.
 	low int
-	// fault names the fault that holds the call up, "" without one; until then it is not tried again.
+	// fault names the fault that holds the call up, "" without one; until then it is not tried
+	// again.
 	fault string
 	until time.Time
 	pause backoff.Backoff
@@ -43,16 +49,15 @@ type call struct {
 
 func newCall(batch []sink.Message) *call {
 	return &call{
-		batch: batch, status: make([]sink.Status, len(batch)), limit: len(batch), settled: make(chan struct{}),
-		pause: backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second},
+		batch: batch, status: make([]sink.Status, len(batch)), limit: len(batch), done: make(chan struct{}),
 	}
 }
 
-// settle closes settled. mu is held.
-func (c *call) settle(err error) {
-	if !c.isSettled {
-		c.isSettled, c.err = true, err
-		close(c.settled)
+// finish closes done. mu is held.
+func (c *call) finish(err error) {
+	if !c.isDone {
+		c.isDone, c.err = true, err
+		close(c.done)
 	}
 }
 
@@ -62,7 +67,7 @@ func (c *call) stop() {
 	defer c.mu.Unlock()
 	c.stopped = true
 	if c.open == 0 {
-		c.settle(nil)
+		c.finish(nil)
 	}
 }
 
@@ -76,7 +81,7 @@ func (c *call) leave() (sink.Outcome, error) {
 		out.Rejected = []sink.Rejection{*c.rejected}
 	}
 	if c.last > 0 {
-		out.Marks = []sink.Mark{{Last: c.last}}
+		out.Offsets = []sink.Offset{{Last: c.last, ID: c.lastID}}
 	}
 	return out, c.err
 }
@@ -111,7 +116,7 @@ func (c *call) examine(l limits) {
 	}
 }
 
-// reject marks a message as refused for good. mu is held.
+// reject offsets a message as refused for good. mu is held.
 func (c *call) reject(i int, why string) {
 	if i >= c.limit || c.status[i] != sink.Pending {
 		return
@@ -134,7 +139,9 @@ func (c *call) acked(i int, seq uint64, firstSendDup bool) {
 		return
 	}
 	c.status[i] = sink.Acked
-	c.last = max(c.last, seq)
+	if seq > c.last {
+		c.last, c.lastID = seq, c.batch[i].ID
+	}
 	if firstSendDup {
 		c.dups++
 	}
@@ -154,11 +161,12 @@ func (c *call) answered() {
 	defer c.mu.Unlock()
 	c.open--
 	if c.stopped && c.open == 0 {
-		c.settle(nil)
+		c.finish(nil)
 	}
 }
 
-// finished settles a call with nothing left to do and reports whether the lane is through with it.
+// finished ends a call with nothing left to do and reports whether the worker is through with
+// it.
 func (c *call) finished() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,16 +174,16 @@ func (c *call) finished() bool {
 		return false
 	}
 	if c.stopped || c.low >= c.limit {
-		c.settle(nil)
+		c.finish(nil)
 	}
-	return c.isSettled
+	return c.isDone
 }
 
 // fail ends the call with an error.
 func (c *call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settle(err)
+	c.finish(err)
 }
 
 // refuse ends the call at a message that the server will never take.
@@ -185,7 +193,8 @@ func (c *call) refuse(i int, why string) {
 	c.reject(i, why)
 }
 
-// rewind has sending begin again at message i, if it is past it. unsure says that i may have been stored.
+// rewind has sending begin again at message i, if it is past it. unsure says that i may have been
+// stored.
 func (c *call) rewind(i int, unsure bool) {
 	c.next = min(c.next, i)
 	if unsure {

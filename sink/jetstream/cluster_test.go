@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink/jetstream"
 
@@ -24,18 +25,19 @@ func replicated(t *testing.T, js natsjs.JetStream) (stream natsjs.Stream, name s
 }
 
 func TestLeaderChanges(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	servers := testenv.InProcessNATSCluster(t)
 	stream, name := replicated(t, servers[0].JetStream(t))
-	p := newProxy(t, servers[1].Addr())
-	s := open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name})
+	p := testenv.StartProxy(t, servers[1].Addr())
+	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
 	nc := servers[2].Connect(t)
 	stop := meanwhile(50*time.Millisecond, 500*time.Millisecond, func() {
 		// A request that meets no leader asks nobody to step down.
 		_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
-		p.cut()
+		p.Drop()
 	})
-	sent := publishers(t, s, name+".a", load{2, 2000, 50})
+	sent := publishers(t, s, name+".a", load{n: 2, each: 2000, keys: 50})
 	t.Logf("%d leader changes", stop())
 	// The one that serves the reader may lag behind the others.
 	eventually(t, 30*time.Second, "the replica that is read has what the leader has", func() bool {
@@ -46,6 +48,7 @@ func TestLeaderChanges(t *testing.T) {
 }
 
 func TestForeignMessagesInACluster(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	servers := testenv.InProcessNATSCluster(t)
 	js := servers[0].JetStream(t)
@@ -59,7 +62,7 @@ func TestForeignMessagesInACluster(t *testing.T) {
 		}
 		foreign++
 	})
-	sent := publishers(t, s, name+".a", load{4, 3000, 50})
+	sent := publishers(t, s, name+".a", load{n: 4, each: 3000, keys: 50})
 	t.Logf("%d foreign messages", stop())
 	eventually(t, 30*time.Second, "all replicas are current", func() bool {
 		info, err := stream.Info(t.Context())

@@ -71,7 +71,8 @@ type seen struct {
 	value       []byte
 }
 
-// read returns what the stream holds on subject (all of it when empty), in its order, as nats.go reads it.
+// read returns what the stream holds on subject (all of it when empty), in its order, as nats.go
+// reads it.
 func read(t testing.TB, stream natsjs.Stream, subject string) []seen {
 	t.Helper()
 	ctx := deadline(t, time.Minute)
@@ -113,8 +114,8 @@ func read(t testing.TB, stream natsjs.Stream, subject string) []seen {
 // tally is what is wrong with a stream.
 type tally struct{ missing, twice, inversions int }
 
-// judge compares a stream with the batches that were sent to it, each with a series of its own.
-func judge(t testing.TB, got []seen, sent ...[]sink.Message) tally {
+// compare compares a stream with the batches that were sent to it, each with a series of its own.
+func compare(t testing.TB, got []seen, sent ...[]sink.Message) tally {
 	t.Helper()
 	var result tally
 	at := make(map[string]int, len(got))
@@ -146,7 +147,7 @@ func judge(t testing.TB, got []seen, sent ...[]sink.Message) tally {
 // wantWhole fails the test unless the stream holds what was sent, once and in order.
 func wantWhole(t testing.TB, got []seen, sent ...[]sink.Message) {
 	t.Helper()
-	if result := judge(t, got, sent...); result != (tally{}) {
+	if result := compare(t, got, sent...); result != (tally{}) {
 		t.Errorf("%d missing, %d stored twice, %d inversions of %d stored", result.missing, result.twice, result.inversions, len(got))
 	}
 }

@@ -1,89 +1,106 @@
-// Package jetstream publishes to NATS JetStream: pipelined, and in order over any number of reconnects.
+// Package jetstream publishes to NATS JetStream: pipelined, and in order over any number of
+// reconnects.
 //
 // # Terms
 //
-// A lane is the one way of this process to one JetStream stream; the batches of all shards for that stream go through it. A
-// session is one connection from its start to its end. A run is one uninterrupted series of messages on one session. A
-// fence is the condition under which the server stores a message.
+// A worker is the one way of this process to one JetStream stream; the batches of all shards for
+// that stream go through it. A session is one connection from its start to its end. A series is an
+// uninterrupted run of messages on one session. A fence is the condition under which the server
+// stores a message.
 //
 // # Guarantees
 //
-// A message is acknowledged when JetStream has acknowledged it. JetStream acknowledges before it syncs its files, unless
-// the server runs with sync_interval: always; marks tell when acknowledged messages are gone (see below).
+// A message is acknowledged when JetStream has acknowledged it. JetStream acknowledges before it
+// syncs its files, unless the server runs with sync_interval: always; offsets tell when
+// acknowledged messages are gone (see below).
 //
-// However often the connection is lost, the server killed or a message refused: no message is lost, messages with the same
-// destination and key are stored in the order in which they were given, and so is everything that one batch puts on a
-// stream as long as runs are fenced. The same message is stored once, if it is repeated within the
-// stream's duplicate window (two minutes by default, Nats-Msg-Id being the event's id).
+// However often the connection is lost, the server killed or a message refused: no message is lost,
+// messages with the same destination and key are stored in the order in which they were given, and
+// so is everything that one batch puts on a stream as long as series are fenced. The same message
+// is stored once, if it is repeated within the stream's duplicate window (two minutes by default,
+// Nats-Msg-Id being the event's id).
 //
 // # Why the order holds
 //
-// A run has up to Options.Window messages under way without an acknowledgement. Three things could put a later one before
-// an earlier one: the server refuses the earlier one and takes the later one (a full stream that gets room, a
-// stream that comes up); bytes of a lost connection that reach the server after what was sent anew; and a resend
-// that passes what is still under way. The fence shuts all three out. Each message of a run carries
+// A series has up to Options.Window messages under way without an acknowledgement. Three things
+// could put a later one before an earlier one: the server refuses the earlier one and takes the
+// later one (a full stream that gets room, a stream that comes up); bytes of a lost connection that
+// reach the server after what was sent again; and a resend that passes what is still under way. The
+// fence shuts all three out. Each message of a series carries
 //
 //   - Nats-Expected-Last-Sequence: the sequence that the message before it gets, and
-//   - Nats-Expected-Last-Msg-Id: the id of the message before it (the first of a run: Nats-Expected-Stream instead).
+//   - Nats-Expected-Last-Msg-Id: the id of the message before it; the first of a series has
+//     Nats-Expected-Stream instead.
 //
-// So a message is stored right behind the one that was sent before it, or not at all: once one is refused or lost, each
-// that follows finds its fence shut, on whatever connection and however late it arrives. The sequence alone would not
-// do: a message of somebody else that takes the place of a refused one leaves the stream with just the sequence
-// that the next one asks for. The server compares the sequence before it looks for duplicates, and the id
-// after that (processJetStreamMsg in nats-server's server/stream.go); a duplicate is acknowledged without being
-// stored, so it, too, shuts the fence for those behind it.
+// So a message is stored right behind the one that was sent before it, or not at all: once one is
+// refused or lost, each that follows finds its fence shut, on whatever connection and however late
+// it arrives. The sequence alone would not do: a message of somebody else that replaces a
+// refused one leaves the stream with just the sequence that the next one asks for. The server
+// compares the sequence before it looks for duplicates, and the id after that (processJetStreamMsg
+// in nats-server's server/stream.go); a duplicate is acknowledged without being stored, so it, too,
+// shuts the fence for those behind it.
 //
-// At the first refusal, lost connection or missing answer the run stops sending and waits for the answers that can still
-// come. The next one begins with a look at the stream. What had no answer is stored if the stream has its id at the
-// sequence that its fence names; and if one message is there, so are all before it. What is not found, also because
-// it has been removed since, is sent again in order; the copies that may still be under way are shut out as above
-// or dropped by their id. A run begins with one message under way and doubles that with each round trip, so that a
-// refusal that lasts costs one message a try.
+// At the first refusal, lost connection or missing answer the series stops sending and waits for
+// the answers that can still come. The next one begins with a look at the stream. What had no
+// answer is stored if the stream has its id at the sequence that its fence names; and if one
+// message is there, so are all before it. What is not found, also because it has been removed
+// since, is sent again in order; the copies that may still be under way are shut out as above or
+// dropped by their id. A series begins with one message under way and doubles that with each round
+// trip, so that a refusal that lasts costs one message a try.
 //
-// A session is never taken up again: the library's own reconnect is off, because it flushes what was written during the
-// outage, and because logins and certificates are then read afresh for each connection.
+// A session is never taken up again: the library's own reconnect is off, because it flushes what
+// was written during the outage, and because logins and certificates are then read afresh for each
+// connection.
 //
-// The same holds for an answer: where a message is stored at its sequence, so are all before it. A fenced run therefore asks for eight
-// answers a window and one for the last message of a batch; the others cost an answer less on both sides. A run whose fence is shut while
-// some have no answer does not know why: the next one tells by what the stream ends with whether somebody else has written to it, and
-// begins slowly, so that a refusal meets a message that asks. Where nobody is left to send a message that asks, the stream is looked at.
+// The same holds for an answer: where a message is stored at its sequence, so are all before it. A
+// fenced series therefore asks for eight answers a window and one for the last message of a batch;
+// the others cost an answer less on both sides. A series whose fence is shut while some have no
+// answer does not know why: the next one tells by what the stream ends with whether somebody else
+// has written to it, and begins slowly, so that a refusal meets a message that asks. Where nobody
+// is left to send a message that asks, the stream is looked at.
 //
 // # When others publish to the stream
 //
-// Their messages shut fences as well. After three such runs with little progress the lane goes over to unfenced runs, in
-// which at most one message per destination and key is under way. Order per entity then needs no fence: the next message
-// of a key is sent when the one before it has been acknowledged. Other keys may pass it. The copies of a lost connection
-// are dropped by their id, so the duplicate window should be at least 10 s. An outage longer than the duplicate
-// window can repeat what was under way; it cannot disorder it. Series of repeats, which come after a
-// restart of the bridge, are published unfenced, too: each would end a fenced run. When nobody else has written for 5 s and no
-// repeat has come for a while, fences are taken up again.
+// Their messages shut fences as well. After three such series with little progress the worker goes
+// over to unfenced series, in which at most one message per key is under way on a stream. Order
+// per entity then needs no fence: the next message of a key is sent when the one before it has been
+// acknowledged. Other keys may pass it. The copies of a lost connection are dropped by their id, so
+// the duplicate window should be at least 10 s. An outage longer than the duplicate window can
+// repeat what was under way; it cannot disorder it. Series of repeats, which come after a restart
+// of the bridge, are published unfenced, too: each would end a fenced series. When nobody else has
+// written for 5 s and no repeat has come for a while, fences are taken up again.
 //
 // # Streams with several replicas
 //
-// They are published to unfenced, always. nats-server 2.15 compares the expected id only when a message that its leader has accepted is
-// applied; where that fails, each replica takes it for a fault of its own and stops the stream until servers are restarted
-// (applyStreamMsgOp and monitorStream in server/jetstream_cluster.go). One message of somebody else among fenced ones is enough. A
-// stream that is given replicas while it is published to gets no fences after at most 30 s.
+// They are published to unfenced, always. nats-server 2.15 compares the expected id only when a
+// message that its leader has accepted is applied; where that fails, each replica takes it for a
+// fault of its own and stops the stream until servers are restarted (applyStreamMsgOp and
+// monitorStream in server/jetstream_cluster.go). One message of somebody else among fenced ones is
+// enough. A stream that is given replicas while it is published to gets no fences after at most 30
+// s.
 //
-// Two processes must not publish the same events to one stream at the same time: one's message in the place of the other's would open a
-// fence.
+// Two processes must not publish the same events to one stream at the same time: one's message in
+// the sequence of the other's would open a fence.
 //
 // # Faults
 //
-// A refusal holds up the calls it belongs to, with a back-off of 50 ms to 2 s, while other calls go on. A missing stream, a
-// full one and a missing right are such faults. Refused for good are messages larger than max_payload of the server or
-// max_msg_size of the stream, with their headers, and destinations that are no subject. A peer that does not answer is
-// given up after 5 s with messages under way and after 8 s without.
+// A refusal holds up the calls it belongs to, with a back-off of 50 ms to 2 s, while other calls go
+// on. A missing stream, a full one and a missing right are such faults. Refused for good are
+// messages larger than max_payload of the server or max_msg_size of the stream, with their headers,
+// and destinations that are no subject. A peer that does not answer is given up after 5 s with
+// messages under way and after 8 s without.
 //
-// A mark is the highest acknowledged sequence with the stream's creation time. Whenever a lane begins anew it compares the
-// stream with what was acknowledged to this process and with the marks given to Verify. A stream that was made anew, or that
-// ends earlier for 3 s (a new leader may know less for a moment), is a loss: every Publish to it returns
-// sink.ErrBehind until the process ends.
+// An offset is the highest acknowledged sequence with the stream's creation time. Whenever a worker
+// begins again it compares the stream with what was acknowledged to this process and with the
+// offsets given to Verify. A stream that was created again, or that ends earlier for 3 s (a new
+// leader may know less for a moment), is a loss: every Publish to it returns sink.ErrBehind until
+// the process ends.
 //
 // # Rights
 //
-// Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and $JS.API.STREAM.MSG.GET.<stream> (with
-// allow_direct $JS.API.DIRECT.GET.<stream> in its place), on
-// $JS.API.STREAM.NAMES where no stream is configured, on $JS.API.STREAM.CREATE.<stream> where it is to be created, and to
-// subscribe to _INBOX.>. To Recall it needs to publish on $JS.API.CONSUMER.> too.
+// Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and
+// $JS.API.STREAM.MSG.GET.<stream> (with allow_direct $JS.API.DIRECT.GET.<stream> instead), on
+// $JS.API.STREAM.NAMES where no stream is configured, on $JS.API.STREAM.CREATE.<stream> where it is
+// to be created, and to subscribe to _INBOX.>. To Recall it needs to publish on $JS.API.CONSUMER.>
+// too.
 package jetstream

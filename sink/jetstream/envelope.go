@@ -28,13 +28,14 @@ type fence struct {
 	lastID string
 }
 
-// envelope turns messages into those of NATS, one at a time, in the same memory. The library copies what it is given
-// before PublishMsg returns.
+// envelope turns messages into those of NATS, one at a time, in the same memory. The library copies
+// what it is given before PublishMsg returns.
 type envelope struct {
 	msg     nats.Msg
 	headers sink.Headers
-	// common are the values of the headers that every message has, in the order of sink.Message.EachHeader; next is the one that comes next.
-	// A change of a value needs no look into the map.
+	// common are the values of the headers that every message has, in the order of
+	// sink.Message.EachHeader; next is the one that comes next. A change of a value needs no look
+	// into the map.
 	common [][]string
 	next   int
 	// What follows are the headers of the server.
@@ -96,7 +97,8 @@ func (e *envelope) set(h *header, value string) {
 	}
 }
 
-// limits are the sizes in bytes, headers included, up to which messages are taken. Zero and less means none.
+// limits are the sizes in bytes, headers included, up to which messages are taken. Zero and less
+// means none.
 type limits struct {
 	// payload is max_payload of the server, message is max_msg_size of the stream.
 	payload, message int64
@@ -108,7 +110,7 @@ func (l limits) refusal(m *sink.Message) string {
 	case m.ID == "":
 		return "the message has no id"
 	case !validSubject(m.Destination):
-		return fmt.Sprintf("%q is no subject of NATS to publish to", m.Destination)
+		return fmt.Sprintf("invalid NATS subject %q: use tokens without blanks and wildcards", m.Destination)
 	}
 	// Far from the limits the exact size does not matter.
 	if rough := int64(len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Stream) + len(m.Shard) + 4*len(m.ID)); rough <= l.lowest() {
@@ -146,7 +148,8 @@ func wireSize(m *sink.Message) int64 {
 	return int64(size)
 }
 
-// validSubject reports whether s can be published to: tokens that are not empty, no wildcard, no white space.
+// validSubject reports whether s can be published to: tokens that are not empty, no wildcard, no
+// white space.
 func validSubject(s string) bool {
 	if s == "" || s[0] == '.' || s[len(s)-1] == '.' || strings.Contains(s, "..") || strings.ContainsAny(s, " \t\r\n\x00") {
 		return false

@@ -13,10 +13,10 @@ type faults struct {
 	hook sink.Fault
 }
 
-// fail notes that what is tried failed once more. what tells faults of one place apart.
-func (f *faults) fail(place, what string, err error) {
+// fail notes that what is tried failed once more. what tells faults of one TP apart.
+func (f *faults) fail(tp, what string, err error) {
 	f.log.Fail(what, err)
-	f.hook(place, err)
+	f.hook(tp, err)
 }
 
 // leave is end for who was asking under ctx, and says nothing of the fault when that has given up.

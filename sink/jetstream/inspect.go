@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -21,8 +22,9 @@ var _ sink.Inspector = (*Sink)(nil)
 // inspectWithin bounds the whole look at the servers.
 const inspectWithin = 8 * time.Second
 
-// Inspect looks at the servers and at the streams that take [Options.Published] as [sink.Inspector] says, over a connection
-// of its own. Whether the login may publish to a subject shows only when it does.
+// Inspect looks at the servers and at the streams that take [Options.Published] as [sink.Inspector]
+// says, over a connection of its own. Whether the login may publish to a subject shows only when it
+// does.
 func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no server answers within %v", inspectWithin))
 	defer cancel()
@@ -39,7 +41,7 @@ func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 		return i.Report
 	}
 	defer i.nc.Close()
-	i.look(ctx)
+	i.run(ctx)
 	return i.Report
 }
 
@@ -80,7 +82,7 @@ func (i *inspection) unreached(ctx context.Context, err error) {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		strings.Contains(text, "authorization") || strings.Contains(text, "authentication") {
 		i.Add(inspect.Unsafe, inspect.SinkLogin, "login", "is refused: "+err.Error()).
-			Says("correct the login in BRIDGE_SINK_URL, BRIDGE_NATS_CREDS or BRIDGE_NATS_NKEY; to try it by hand").
+			Says("correct the login in %s, %s or %s; to try it by hand", option.SinkURL, option.NATSCreds, option.NATSNKey).
 			Types("nats --server %s --user <user> --password <password> account info", i.at)
 		return
 	}
@@ -88,12 +90,12 @@ func (i *inspection) unreached(ctx context.Context, err error) {
 		err = context.Cause(ctx)
 	}
 	i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "cannot be asked: "+err.Error()).
-		Says("see to the hosts in BRIDGE_SINK_URL, to BRIDGE_NATS_TLS_CA where the server speaks TLS, and to firewalls; to try it by hand").
+		Says("see to the hosts in %s, to %s where the server speaks TLS, and to firewalls; to try it by hand", option.SinkURL, option.NATSTLSCA).
 		Types("nats --server %s server check connection", i.at)
 }
 
-// look asks for the streams and judges them.
-func (i *inspection) look(ctx context.Context) {
+// run asks for the streams and judges them.
+func (i *inspection) run(ctx context.Context) {
 	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
 	var err error
 	if i.js, err = jetstream.New(i.nc); err == nil {
@@ -116,16 +118,17 @@ func (i *inspection) look(ctx context.Context) {
 	}
 	if payload := i.nc.MaxPayload(); payload < smallLimit {
 		i.Add(inspect.Note, inspect.StreamMessageSize, "servers", fmt.Sprintf("take messages of at most %d bytes (max_payload)", payload)).
-			Says("a larger row goes to BRIDGE_DEAD_LETTER or stops its stream; to raise the limit, in the servers' configuration").Types("max_payload: 1MB")
+			Says("a larger row goes to %s or stops its stream; for a higher limit, in the servers' configuration", option.DeadLetter).Types("max_payload: 1MB")
 	}
 	if i.options.Stream != "" {
-		i.lookAt(ctx, i.options.Stream, i.options.Published)
+		i.stream(ctx, i.options.Stream, i.options.Published)
 		return
 	}
-	i.lookForSubjects(ctx)
+	i.streams(ctx)
 }
 
-// smallLimit is a limit of messages below which ordinary rows may not fit; it is the servers' default.
+// smallLimit is a limit of messages below which ordinary rows may not fit; it is the servers'
+// default.
 const smallLimit = 1 << 20
 
 // request runs one request with a time limit of its own.
@@ -139,8 +142,8 @@ func request[T any](ctx context.Context, ask func(context.Context) (T, error)) (
 	return answer, err
 }
 
-// lookForSubjects finds the stream of each subject and judges the streams.
-func (i *inspection) lookForSubjects(ctx context.Context) {
+// streams finds the stream of each subject and judges the streams.
+func (i *inspection) streams(ctx context.Context) {
 	byStream := make(map[string][]string)
 	var streams []string
 	for _, subject := range i.options.Published {
@@ -148,7 +151,7 @@ func (i *inspection) lookForSubjects(ctx context.Context) {
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			i.Add(inspect.Unsafe, inspect.NoStream, "subject "+subject, "is taken by no stream").
-				Says("create a stream for it, or name one with BRIDGE_NATS_STREAM and set BRIDGE_NATS_CREATE_STREAM=true").
+				Says("create a stream for it, or name one with %s and set %s=true", option.NATSStream, option.NATSCreateStream).
 				Types("%s", i.create("EVENTS", i.options.Subjects))
 		case err != nil:
 			i.unanswered("subject "+subject, err)
@@ -160,7 +163,7 @@ func (i *inspection) lookForSubjects(ctx context.Context) {
 		}
 	}
 	for _, name := range streams {
-		i.lookAt(ctx, name, byStream[name])
+		i.stream(ctx, name, byStream[name])
 	}
 }
 
@@ -179,8 +182,8 @@ func (i *inspection) unanswered(subject string, err error) {
 		Says("see to the servers; to try it by hand").Types("nats --server %s stream ls", i.at)
 }
 
-// lookAt judges one stream that is to take subjects.
-func (i *inspection) lookAt(ctx context.Context, name string, subjects []string) {
+// stream judges one stream that is to take subjects.
+func (i *inspection) stream(ctx context.Context, name string, subjects []string) {
 	subject := "stream " + name
 	stream, err := request(ctx, func(ctx context.Context) (jetstream.Stream, error) { return i.js.Stream(ctx, name) })
 	switch {
@@ -189,7 +192,7 @@ func (i *inspection) lookAt(ctx context.Context, name string, subjects []string)
 		return
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		i.Add(inspect.Unsafe, inspect.NoStream, subject, "does not exist").
-			Says("set BRIDGE_NATS_CREATE_STREAM=true, or create it").Types("%s", i.create(name, i.options.Subjects))
+			Says("set %s=true, or create it", option.NATSCreateStream).Types("%s", i.create(name, i.options.Subjects))
 		return
 	case err != nil:
 		i.unanswered(subject, err)
@@ -201,12 +204,13 @@ func (i *inspection) lookAt(ctx context.Context, name string, subjects []string)
 		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, "cannot acknowledge: "+err.Error()).
 			Says("use another stream").Types("nats --server %s stream info %s", i.at, name)
 	}
-	i.judgeSubjects(&info.Config, subjects)
-	i.judgeKeeping(&info.Config)
+	i.checkSubjects(&info.Config, subjects)
+	i.checkRetention(&info.Config)
 }
 
-// judgeSubjects finds subjects that the stream does not take. Of a subject with a wildcard it may take the part that is used.
-func (i *inspection) judgeSubjects(config *jetstream.StreamConfig, subjects []string) {
+// checkSubjects finds subjects that the stream does not take. Of a subject with a wildcard it may
+// take the part that is used.
+func (i *inspection) checkSubjects(config *jetstream.StreamConfig, subjects []string) {
 	for _, subject := range subjects {
 		if slices.ContainsFunc(config.Subjects, func(pattern string) bool { return matches(pattern, subject) }) {
 			continue
@@ -235,8 +239,8 @@ func meets(a, b string) bool {
 	return len(as) == len(bs)
 }
 
-// judgeKeeping looks at how long and how safely the stream keeps messages.
-func (i *inspection) judgeKeeping(c *jetstream.StreamConfig) {
+// checkRetention looks at how long and how safely the stream keeps messages.
+func (i *inspection) checkRetention(c *jetstream.StreamConfig) {
 	subject := "stream " + c.Name
 	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
 	if c.Storage != jetstream.FileStorage {
@@ -258,7 +262,7 @@ func (i *inspection) judgeKeeping(c *jetstream.StreamConfig) {
 	}
 	if c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit {
 		i.Add(inspect.Note, inspect.StreamMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
-			Says("a larger row goes to BRIDGE_DEAD_LETTER or stops its stream; to lift the limit").Types("%s--max-msg-size=-1 -f", edit)
+			Says("a larger row goes to %s or stops its stream; to lift the limit", option.DeadLetter).Types("%s--max-msg-size=-1 -f", edit)
 	}
 }
 

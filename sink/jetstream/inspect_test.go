@@ -15,8 +15,8 @@ import (
 	sinkjs "bridge/sink/jetstream"
 )
 
-// look opens a sink, inspects its bus and closes it.
-func look(t *testing.T, options sinkjs.Options) inspect.Report {
+// inspected opens a sink, inspects its bus and closes it.
+func inspected(t *testing.T, options sinkjs.Options) inspect.Report {
 	t.Helper()
 	s, err := sinkjs.Open(options)
 	if err != nil {
@@ -33,6 +33,7 @@ func look(t *testing.T, options sinkjs.Options) inspect.Report {
 }
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	nats := testenv.InProcessNATS(t)
 	subjects := []string{"in.a.AddedEvent", "in.a.DeletedEvent"}
 	healthy := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.a.*"}, Duplicates: 2 * time.Minute}
@@ -68,7 +69,7 @@ func TestInspect(t *testing.T) {
 			if c.published != nil {
 				published = c.published
 			}
-			r := look(t, sinkjs.Options{URLs: []string{nats.URL()}, Subjects: []string{"in.>"}, Published: published})
+			r := inspected(t, sinkjs.Options{URLs: []string{nats.URL()}, Subjects: []string{"in.>"}, Published: published})
 			var got []inspect.Code
 			for _, f := range r.Findings {
 				got = append(got, f.Code)
@@ -87,6 +88,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestInspectTellsWhatALoginMayNot(t *testing.T) {
+	t.Parallel()
 	nats := testenv.InProcessNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "all", Password: "secret"},
@@ -104,7 +106,7 @@ func TestInspectTellsWhatALoginMayNot(t *testing.T) {
 		user, password string
 		want           inspect.Code
 	}{{"all", "secret", ""}, {"all", "wrong", inspect.SinkLogin}, {"few", "secret", inspect.StreamGrant}} {
-		r := look(t, as(c.user, c.password))
+		r := inspected(t, as(c.user, c.password))
 		if c.want == "" && len(r.Findings) == 0 {
 			continue
 		}
@@ -116,7 +118,7 @@ func TestInspectTellsWhatALoginMayNot(t *testing.T) {
 
 func TestInspectWithoutJetStream(t *testing.T) {
 	nats := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStream = false })
-	r := look(t, sinkjs.Options{URLs: []string{nats.URL()}, Stream: "EVENTS", Subjects: []string{"in.>"}})
+	r := inspected(t, sinkjs.Options{URLs: []string{nats.URL()}, Stream: "EVENTS", Subjects: []string{"in.>"}})
 	if len(r.Findings) != 1 || r.Findings[0].Code != inspect.NoJetStream {
 		t.Errorf("found %v", r.Findings)
 	}

@@ -22,11 +22,13 @@ const (
 	writeTimeout = 5 * time.Second
 )
 
-// login collects what is needed for one connection: it reads every file and calls every function of o afresh.
+// login collects what is needed for one connection: it reads every file and calls every function of
+// o afresh.
 func (o *Options) login() ([]nats.Option, error) {
 	options := []nats.Option{
 		nats.Name("bridge"),
-		// A connection is never taken up again: what its buffers still hold must not follow what is sent anew.
+		// A connection is never taken up again: what its buffers still hold must not follow what is
+		// sent again.
 		nats.NoReconnect(),
 		nats.Timeout(connectTimeout), nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(1), nats.FlusherTimeout(writeTimeout),
 	}
@@ -114,7 +116,7 @@ func bare(urls []string) []string {
 // dial connects to one of servers.
 func dial(ctx context.Context, servers []string, options []nats.Option) (*nats.Conn, error) {
 	d := &dialer{ctx: ctx}
-	defer d.settle()
+	defer d.closeRest()
 	nc, err := nats.Connect(strings.Join(servers, ","), append(slices.Clone(options), nats.SetCustomDialer(d))...)
 	if err != nil && d.err != nil && errors.Is(err, nats.ErrNoServers) {
 		err = d.err
@@ -147,8 +149,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// settle lets go of the connections when the attempt is over.
-func (d *dialer) settle() {
+// closeRest lets go of the connections when the attempt is over.
+func (d *dialer) closeRest() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, stop := range d.stop {

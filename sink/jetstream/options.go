@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,42 +16,52 @@ import (
 
 // Options configure a sink. Only URLs or InProcess is required.
 type Options struct {
-	// URLs are servers of one cluster: nats://host:4222, tls://host:4222. A URL may hold user:password or a token.
+	// URLs are servers of one cluster: nats://host:4222, tls://host:4222. A URL may hold
+	// user:password or a token.
 	URLs []string
-	// InProcess makes connections to a server inside this process; URLs are then not used. Optional.
+	// InProcess makes connections to a server inside this process; URLs are then not used.
+	// Optional.
 	InProcess nats.InProcessConnProvider
-	// Stream is the JetStream stream that takes every message. Empty: each message goes to the stream that takes its
-	// destination as a subject.
+	// Stream is the JetStream stream that takes every message. Empty: each message goes to the
+	// stream that takes its destination as a subject.
 	Stream string
-	// CreateStream has Stream created with Subjects and file storage when it is missing. An existing stream is used as it is.
+	// CreateStream has Stream created with Subjects and file storage when it is missing. An
+	// existing stream is used as it is.
 	CreateStream bool
 	// Subjects are those of a stream that is created; wildcards are fine.
 	Subjects []string
-	// Published are the subjects that messages will have, as exactly as that is known; wildcards are fine. Inspect looks for
-	// the streams that take them. Defaults to Subjects.
+	// Published are the subjects that messages will have, as exactly as that is known; wildcards
+	// are fine. Inspect looks for the streams that take them. Defaults to Subjects.
 	Published []string
+	// Readable are the subjects that Recall reads: those of Published, and others that were
+	// published to once. Defaults to Published.
+	Readable []string
 	// Replicas of a stream that is created. Defaults to 1.
 	Replicas int
-	// Duplicates is the time for which a stream that is created remembers message ids. Defaults to 2 minutes.
+	// Duplicates is the time for which a stream that is created remembers message ids. Defaults to
+	// 2 minutes.
 	Duplicates time.Duration
 
-	// Password returns a user and a password. It is called at each connect and takes the place of what the URLs hold.
+	// Password returns a user and a password. It is called at each connect and replaces
+	// what the URLs hold.
 	Password func() (user, password string, err error)
-	// Creds returns credentials (JWT and seed, as in a .creds file), NkeySeed the seed of an nkey user. They are called
-	// at each connect.
+	// Creds returns credentials (JWT and seed, as in a .creds file), NkeySeed the seed of an nkey
+	// user. They are called at each connect.
 	Creds, NkeySeed func() (string, error)
-	// TLS returns the configuration of encrypted connections. It is called at each connect, so that renewed certificates
-	// are taken up. Nil leaves it to the URL's scheme and to the server whether the connection is encrypted.
+	// TLS returns the configuration of encrypted connections. It is called at each connect, so that
+	// renewed certificates are taken up. Nil leaves it to the URL's scheme and to the server
+	// whether the connection is encrypted.
 	TLS func() (*tls.Config, error)
 
-	// Window bounds the messages on the way to one stream without an acknowledgement. Defaults to 1000.
+	// Window bounds the messages on the way to one stream without an acknowledgement. Defaults to
+	// 1000.
 	Window int
 	// WindowBytes bounds their size; a single message may be larger. Defaults to 8 MiB.
 	WindowBytes int
 
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
-	// Fault is called for every transient fault; its place is "nats" or the stream. Optional.
+	// Fault is called for every transient fault; its TP is "nats" or the stream. Optional.
 	Fault sink.Fault
 }
 
@@ -63,26 +74,21 @@ func (o Options) withDefaults() (Options, error) {
 	if err := errors.Join(o.checkURLs(), o.checkLogin(), o.checkStream()); err != nil {
 		return o, err
 	}
-	setDefault(&o.Replicas, 1)
-	setDefault(&o.Duplicates, 2*time.Minute)
-	setDefault(&o.Window, 1000)
-	setDefault(&o.WindowBytes, 8<<20)
+	o.Replicas = cmp.Or(max(o.Replicas, 0), 1)
+	o.Duplicates = cmp.Or(max(o.Duplicates, 0), 2*time.Minute)
+	o.Window = cmp.Or(max(o.Window, 0), 1000)
+	o.WindowBytes = cmp.Or(max(o.WindowBytes, 0), 8<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Published == nil {
 		o.Published = o.Subjects
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if o.Readable == nil {
+		o.Readable = o.Published
 	}
 	if o.Fault == nil {
 		o.Fault = func(string, error) {}
 	}
 	return o, nil
-}
-
-func setDefault[T int | time.Duration](v *T, def T) {
-	if *v <= 0 {
-		*v = def
-	}
 }
 
 func (o Options) checkURLs() error {

@@ -2,20 +2,23 @@ package jetstream
 
 import "time"
 
-// When a lane gives up its fences and when it takes them up again.
+// When a worker gives up its fences and when it takes them up again.
 const (
-	// maxBreaks fences may be broken by others, one after the other with littleProgress between them.
+	// maxBreaks fences may be broken by others, one after the other with littleProgress between
+	// them.
 	maxBreaks      = 3
 	littleProgress = 500
-	// cleanAcks acknowledgements in a row without a repeat or a foreign message, and quietTime without a foreign one.
+	// cleanAcks acknowledgements in a row without a repeat or a foreign message, and quietTime
+	// without a foreign one.
 	cleanAcks = 256
 	quietTime = 5 * time.Second
-	// For this long after a reconnect, the messages in between may be our own: the server still reads what the old
-	// connection has sent.
-	settleTime = time.Second
+	// For this long after a reconnect, the messages in between may be our own: the server still
+	// reads what the old connection has sent.
+	calmTime = time.Second
 )
 
-// pace decides between fenced runs, which are strict and fast but need the stream for themselves, and unfenced ones.
+// pace decides between fenced series, which are strict and fast but need the stream for themselves,
+// and unfenced ones.
 type pace struct {
 	unfenced bool
 	breaks   int
@@ -26,8 +29,8 @@ type pace struct {
 	foreign time.Time
 }
 
-// ended draws the conclusions from a run. foreign says that somebody else's message ended it.
-func (p *pace) ended(r *run, foreign bool, now time.Time) {
+// ended draws the conclusions from a series. foreign says that somebody else's message ended it.
+func (p *pace) ended(r *series, foreign bool, now time.Time) {
 	p.next = 0
 	if r.stored >= littleProgress {
 		p.breaks = 0
@@ -35,18 +38,18 @@ func (p *pace) ended(r *run, foreign bool, now time.Time) {
 	switch {
 	case r.moved:
 		p.unfenced = false
-		r.lane.options.Logger.Debug("publishing with fences again", "stream", r.lane.name)
+		r.worker.options.Logger.Debug("publishing with fences again", "stream", r.worker.name)
 	case r.fenced && r.sawDup:
-		// Repeats come in series, after a restart; each of them would end a fenced run.
+		// Repeats come in series, after a restart; each of them would end a fenced series.
 		p.unfenced, p.clean = true, 0
 	case r.fenced && foreign:
-		p.broken(r.lane, r.wire.since, now)
+		p.broken(r.worker, r.wire.since, now)
 	}
 }
 
 // broken notes that somebody else's message has shut a fence on a connection that began at since.
-func (p *pace) broken(l *lane, since, now time.Time) {
-	if now.Sub(since) < settleTime {
+func (p *pace) broken(l *worker, since, now time.Time) {
+	if now.Sub(since) < calmTime {
 		return
 	}
 	if p.breaks++; p.breaks >= maxBreaks {
@@ -55,7 +58,8 @@ func (p *pace) broken(l *lane, since, now time.Time) {
 	}
 }
 
-// acked takes an acknowledgement of an unfenced run and reports whether fences are worth a try again.
+// acked takes an acknowledgement of an unfenced series and reports whether fences are worth a try
+// again.
 func (p *pace) acked(a ack, now time.Time) bool {
 	if a.duplicate {
 		p.clean = 0

@@ -17,6 +17,7 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
 
+// TestPublish counts goroutines: no other test runs beside it.
 func TestPublish(t *testing.T) {
 	broker := testenv.InProcessNATS(t)
 
@@ -41,8 +42,8 @@ func TestPublish(t *testing.T) {
 		for i := range a {
 			mixed = append(mixed, a[i], b[i])
 		}
-		if out := mustPublish(t, s, mixed); len(out.Marks) != 2 {
-			t.Errorf("marks %v, want one for each of two streams", out.Marks)
+		if out := mustPublish(t, s, mixed); len(out.Offsets) != 2 {
+			t.Errorf("offsets %v, want one for each of two streams", out.Offsets)
 		}
 		wantWhole(t, read(t, one, ""), a)
 		wantWhole(t, read(t, two, ""), b)
@@ -99,7 +100,7 @@ func TestPublish(t *testing.T) {
 		}
 	})
 
-	t.Run("a limit that is raised under way rejects no more", func(t *testing.T) {
+	t.Run("a limit that grows under way rejects no more", func(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{MaxMsgSize: 2048})
 		config := stream.CachedInfo().Config
 		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: config.Name})
@@ -123,7 +124,7 @@ func TestPublish(t *testing.T) {
 		mustPublish(t, s, messages(config.Name+".a", "after", 10, 10))
 	})
 
-	t.Run("a destination that is no subject is rejected", func(t *testing.T) {
+	t.Run("a destination that is not a subject is rejected", func(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
@@ -173,17 +174,17 @@ func TestPublish(t *testing.T) {
 	})
 }
 
+// TestHalfOpenConnectionIsNoticedWithinTenSeconds measures time: no other test runs beside it.
 func TestHalfOpenConnectionIsNoticedWithinTenSeconds(t *testing.T) {
-	t.Parallel()
 	broker := testenv.InProcessNATS(t)
 	stream := broker.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
-	p := newProxy(t, broker.Addr())
-	s := open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name})
+	p := testenv.StartProxy(t, broker.Addr())
+	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
 	before := messages(name+".a", "before", 100, 10)
 	mustPublish(t, s, before)
 	begun := time.Now()
-	p.freeze()
+	p.Freeze()
 	during := messages(name+".a", "during", 3000, 10)
 	mustPublish(t, s, during)
 	if took := time.Since(begun); took > 10*time.Second {
@@ -193,6 +194,7 @@ func TestHalfOpenConnectionIsNoticedWithinTenSeconds(t *testing.T) {
 }
 
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	broker := testenv.InProcessNATS(t, func(o *server.Options) {
 		admin := &server.User{Username: "admin", Password: "admin"}
 		limited := &server.User{Username: "limited", Password: "secret", Permissions: &server.Permissions{

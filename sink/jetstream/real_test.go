@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
@@ -20,13 +21,15 @@ import (
 )
 
 func TestRealRestarts(t *testing.T) {
+	t.Parallel()
+	each, ofRestarts := testall.Pick(4000, 15_000), testall.Pick(8000, 20_000)
 	t.Run("a server killed and started in mid-stream loses, repeats and disorders nothing", func(t *testing.T) {
 		server := testenv.StartNATS(t)
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
 		stop := meanwhile(200*time.Millisecond, 500*time.Millisecond, func() { server.Restart(t) })
-		sent := publishers(t, s, name+".a", load{4, 20000, 50})
+		sent := publishers(t, s, name+".a", load{n: 4, each: ofRestarts, keys: 50})
 		if kills := stop(); kills == 0 {
 			t.Error("the server was never killed")
 		} else {
@@ -36,7 +39,7 @@ func TestRealRestarts(t *testing.T) {
 	})
 
 	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
-		cutAgainAndAgain(t, testenv.NATS(t), 15000)
+		cutAgainAndAgain(t, testenv.NATS(t), each)
 	})
 
 	t.Run("a server absent at the start is waited for", func(t *testing.T) {
@@ -129,6 +132,7 @@ func password(user, pass string) func() (string, string, error) {
 }
 
 func TestRealLogin(t *testing.T) {
+	t.Parallel()
 	t.Run("user and password", func(t *testing.T) {
 		server := testenv.StartNATS(t, testenv.NATSPassword("bridge", "hunter2"))
 		works(t, server, jetstream.Options{Password: password("bridge", "hunter2")})
@@ -204,6 +208,7 @@ func tlsOf(ca, cert, key string) func() (*tls.Config, error) {
 }
 
 func TestRealTLS(t *testing.T) {
+	t.Parallel()
 	certs := testenv.NewCerts(t)
 	t.Run("a server with a good certificate", func(t *testing.T) {
 		server := testenv.StartNATS(t, testenv.NATSTLS(t, certs, certs.ServerCert, certs.ServerKey, false))

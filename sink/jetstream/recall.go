@@ -22,8 +22,9 @@ const recallSilence = 10 * time.Second
 // notSubset is the server's code for a filter that the stream's subjects do not cover.
 const notSubset = 10093
 
-// Recall implements [sink.Recaller]. It reads the subjects that are published to by the options, by a consumer that the server forgets.
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
+// Recall implements [sink.Recaller]. It reads the subjects that the options name, by a consumer
+// that the server forgets.
+func (s *Sink) Recall(ctx context.Context, marks []sink.Offset, each func(*sink.Message) error) (ends []sink.Offset, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	for _, m := range marks {
@@ -32,17 +33,20 @@ func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Me
 			return nil, err
 		}
 		if r.there && r.end > m.Last {
-			ends = append(ends, sink.Mark{Place: m.Place, Incarnation: m.Incarnation, Last: r.end})
+			ends = append(ends, sink.Offset{TP: m.TP, Incarnation: m.Incarnation, Last: r.end, ID: r.last})
 		}
 	}
 	return ends, nil
 }
 
-// recall reads what a stream holds behind a mark: the sequences from next up to end, which is known once it was asked for.
+// recall reads what a stream holds behind a mark: the sequences from next up to end, which is known
+// once it was asked for.
 type recall struct {
 	sink      *Sink
-	mark      sink.Mark
+	mark      sink.Offset
 	next, end uint64
+	// last is the id of the message at the end, once it was read.
+	last string
 	// there says that the stream is the one of the mark.
 	there bool
 	each  func(*sink.Message) error
@@ -52,9 +56,9 @@ type recall struct {
 
 // run reads to the end, over as many connections as that takes.
 func (r *recall) run(ctx context.Context) error {
-	what := "recall " + r.mark.Place
+	what := "recall " + r.mark.TP
 	defer r.sink.faults.leave(ctx, what)
-	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	var pause backoff.Backoff
 	for {
 		session, err := r.sink.session(ctx)
 		if err == nil {
@@ -71,7 +75,7 @@ func (r *recall) run(ctx context.Context) error {
 		if denied := session.denial(); denied != nil {
 			return fmt.Errorf("%w: allow the user of bridge to publish on $JS.API.CONSUMER.>: %w", sink.ErrUnreadable, denied)
 		}
-		r.sink.faults.fail(r.mark.Place, what, err)
+		r.sink.faults.fail(r.mark.TP, what, err)
 		if err := r.sink.pause(ctx, pause.Next()); err != nil {
 			return err
 		}
@@ -86,20 +90,20 @@ func (r *recall) try(ctx context.Context, session *session) error {
 	}
 	consumer, err := r.consume(ctx, stream)
 	if err != nil {
-		return fmt.Errorf("make a consumer of the stream %s: %w", r.mark.Place, err)
+		return fmt.Errorf("make a consumer of the stream %s: %w", r.mark.TP, err)
 	}
 	if left := consumer.CachedInfo(); left.NumPending == 0 && left.Delivered.Consumer == 0 {
 		return nil
 	}
 	messages, err := consumer.Messages()
 	if err != nil {
-		return fmt.Errorf("read the stream %s: %w", r.mark.Place, err)
+		return fmt.Errorf("read the stream %s: %w", r.mark.TP, err)
 	}
 	defer messages.Stop()
 	for r.next <= r.end {
 		last, err := r.one(ctx, messages)
 		if err != nil {
-			return fmt.Errorf("read the stream %s behind %d: %w", r.mark.Place, r.next-1, err)
+			return fmt.Errorf("read the stream %s behind %d: %w", r.mark.TP, r.next-1, err)
 		}
 		if last {
 			break
@@ -108,18 +112,19 @@ func (r *recall) try(ctx context.Context, session *session) error {
 	return nil
 }
 
-// look finds the stream, and once where it ends. It returns nil where nothing is to be read: what is lost Verify judges.
+// look finds the stream, and once where it ends. It returns nil where nothing is to be read: what
+// is lost Verify judges.
 func (r *recall) look(ctx context.Context, session *session) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
-	stream, err := session.js.Stream(ctx, r.mark.Place)
+	stream, err := session.js.Stream(ctx, r.mark.TP)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("ask for the stream %s: %w", r.mark.Place, err)
+		return nil, fmt.Errorf("ask for the stream %s: %w", r.mark.TP, err)
 	}
 	info := stream.CachedInfo()
 	if r.end == 0 {
@@ -139,7 +144,7 @@ func (r *recall) consume(ctx context.Context, stream jetstream.Stream) (jetstrea
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	config := jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, FilterSubjects: r.sink.options.Published,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.next, FilterSubjects: r.sink.options.Readable,
 	}
 	consumer, err := stream.OrderedConsumer(ctx, config)
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.ErrorCode == notSubset {
@@ -171,6 +176,9 @@ func (r *recall) one(ctx context.Context, messages jetstream.MessagesContext) (l
 		return true, nil
 	}
 	message := recalled(m)
+	if at.Sequence.Stream == r.end {
+		r.last = message.ID
+	}
 	if at.Sequence.Stream >= r.next && message.Stream != "" {
 		if r.told = r.each(&message); r.told != nil {
 			return false, r.told
@@ -189,6 +197,12 @@ func recalled(m jetstream.Msg) sink.Message {
 		}
 	}
 	return message
+}
+
+// deniedMessages reports whether an error of the server says that single messages may not be read.
+func deniedMessages(err error) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) &&
+		(strings.Contains(err.Error(), "JS.API.STREAM.MSG.GET") || strings.Contains(err.Error(), "JS.API.DIRECT.GET"))
 }
 
 // deniedReading reports whether an error of the server says that consumers may not be made or read.

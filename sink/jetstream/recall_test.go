@@ -17,9 +17,9 @@ import (
 )
 
 // told returns the ids of what lies behind a mark.
-func told(t testing.TB, s *jetstream.Sink, mark sink.Mark) (ids []string, err error) {
+func told(t testing.TB, s *jetstream.Sink, mark sink.Offset) (ids []string, err error) {
 	t.Helper()
-	_, err = s.Recall(deadline(t, time.Minute), []sink.Mark{mark}, func(m *sink.Message) error {
+	_, err = s.Recall(deadline(t, time.Minute), []sink.Offset{mark}, func(m *sink.Message) error {
 		ids = append(ids, m.ID)
 		return nil
 	})
@@ -38,13 +38,13 @@ func TestRecall(t *testing.T) {
 		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, Published: []string{name + ".a.*", name + ".b"}})
 		out := mustPublish(t, s, ours(name+".b", "before", 10))
 		mustPublish(t, s, ours(name+".c", "others", 300))
-		if got, err := told(t, s, out.Marks[0]); err != nil || len(got) != 0 {
+		if got, err := told(t, s, out.Offsets[0]); err != nil || len(got) != 0 {
 			t.Errorf("got %v, %v, want nothing", got, err)
 		}
 		mustPublish(t, s, ours(name+".a.x", "mine", 3))
 		mustPublish(t, s, ours(name+".c", "more", 300))
 		want := []string{"mine-0", "mine-1", "mine-2"}
-		if got, err := told(t, s, out.Marks[0]); err != nil || !slices.Equal(got, want) {
+		if got, err := told(t, s, out.Offsets[0]); err != nil || !slices.Equal(got, want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	})
@@ -52,14 +52,14 @@ func TestRecall(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
-		mark := mustPublish(t, s, ours(name+".b", "x", 10)).Marks[0]
+		mark := mustPublish(t, s, ours(name+".b", "x", 10)).Offsets[0]
 		mark.Last = 3
 		if got, err := told(t, s, mark); err != nil || len(got) != 7 {
 			t.Errorf("got %v, %v, want 7", got, err)
 		}
 		other, gone := mark, mark
-		other.Incarnation, gone.Place = "2020-01-01T00:00:00Z", "GONE"
-		for _, mark := range []sink.Mark{other, gone} {
+		other.Incarnation, gone.TP = "2020-01-01T00:00:00Z", "GONE"
+		for _, mark := range []sink.Offset{other, gone} {
 			if got, err := told(t, s, mark); err != nil || len(got) != 0 {
 				t.Errorf("%v: got %v, %v", mark, got, err)
 			}
@@ -78,7 +78,7 @@ func TestRecallNamesTheRightThatLacks(t *testing.T) {
 	s := open(t, jetstream.Options{
 		URLs: []string{broker.URL()}, Stream: "T", Password: func() (string, string, error) { return "limited", "secret", nil },
 	})
-	mark := mustPublish(t, s, ours("T.a", "x", 10)).Marks[0]
+	mark := mustPublish(t, s, ours("T.a", "x", 10)).Offsets[0]
 	if got, err := told(t, s, mark); err != nil || len(got) != 0 {
 		t.Errorf("with nothing behind the mark no right is needed: got %v, %v", got, err)
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"bridge/internal/backoff"
+	"bridge/internal/option"
 	"bridge/sink"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -68,14 +68,15 @@ func matches(pattern, subject string) bool {
 	}
 }
 
-// publishRouted sends each message to the stream that takes its subject, and again to another when that changes.
+// publishRouted sends each message to the stream that takes its subject, and again to another when
+// that changes.
 func (s *Sink) publishRouted(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
 	left := make([]int, len(batch))
 	for i := range left {
 		left[i] = i
 	}
-	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	var pause backoff.Backoff
 	for {
 		moved, err := s.publishParts(ctx, batch, left, &out)
 		if err != nil || len(moved) == 0 {
@@ -94,7 +95,8 @@ type part struct {
 	index  []int
 }
 
-// publishParts sends the messages with the indexes left and returns those that turn out to belong to other streams.
+// publishParts sends the messages with the indexes left and returns those that turn out to belong
+// to other streams.
 func (s *Sink) publishParts(ctx context.Context, batch []sink.Message, left []int, out *sink.Outcome) ([]int, error) {
 	parts, err := s.split(ctx, batch, left)
 	if err != nil {
@@ -109,7 +111,7 @@ func (s *Sink) publishParts(ctx context.Context, batch []sink.Message, left []in
 			for i, at := range p.index {
 				some[i] = batch[at]
 			}
-			l, err := s.lane(p.stream)
+			l, err := s.worker(p.stream)
 			if err != nil {
 				return err
 			}
@@ -137,7 +139,7 @@ func mergeOutcome(out *sink.Outcome, got sink.Outcome, index []int) {
 		r.Index = index[r.Index]
 		out.Rejected = append(out.Rejected, r)
 	}
-	out.Marks = append(out.Marks, got.Marks...)
+	out.Offsets = append(out.Offsets, got.Offsets...)
 	out.Duplicates += got.Duplicates
 }
 
@@ -181,24 +183,24 @@ func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
 	}
 	what := "subject " + subject
 	defer s.faults.leave(ctx, what)
-	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	var pause backoff.Backoff
 	for {
-		stream, err := s.ask(ctx, subject)
+		stream, err := s.request(ctx, subject)
 		if err == nil {
 			return stream, nil
 		}
 		if err := s.over(ctx); err != nil {
 			return "", err
 		}
-		s.faults.fail(placeNATS, what, err)
+		s.faults.fail(natsTP, what, err)
 		if err := s.pause(ctx, pause.Next()); err != nil {
 			return "", err
 		}
 	}
 }
 
-// ask has the server say which stream takes subject.
-func (s *Sink) ask(ctx context.Context, subject string) (string, error) {
+// request has the server say which stream takes subject.
+func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 	session, err := s.session(ctx)
 	if err != nil {
 		return "", err
@@ -207,7 +209,7 @@ func (s *Sink) ask(ctx context.Context, subject string) (string, error) {
 	defer cancel()
 	name, err := session.js.StreamNameBySubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return "", fmt.Errorf("no stream takes the subject %s: create one, or set BRIDGE_NATS_STREAM", subject)
+		return "", option.Errorf("no stream takes the subject %s: create one, or set %s", subject, option.NATSStream)
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask for the stream of %s: %w", subject, err)

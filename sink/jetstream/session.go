@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// placeNATS is the place of faults of the connection.
-const placeNATS = "nats"
+// natsTP stands for a TP in faults of the connection.
+const natsTP = "nats"
 
 // A connection that lasts no longer is not followed at once by the next.
 const flapping = 20 * time.Millisecond
@@ -36,8 +36,8 @@ type session struct {
 	wires map[*wire]struct{}
 	// cause is why the connection was dropped on this side.
 	cause error
-	// unread is why no consumer may be made or read.
-	unread error
+	// unread is why no consumer may be made or read, unreadMessages why no single message may be.
+	unread, unreadMessages error
 }
 
 // connector keeps one session open, for ever.
@@ -47,7 +47,7 @@ type connector struct {
 
 	mu      sync.Mutex
 	current *session
-	// changed is closed and made anew when current changes.
+	// changed is closed and created again when current changes.
 	changed chan struct{}
 	err     error
 }
@@ -59,7 +59,7 @@ func newConnector(options *Options, faults *faults) *connector {
 // run connects, waits for the end of the session and connects again until ctx ends.
 func (c *connector) run(ctx context.Context) {
 	servers := bare(c.options.URLs)
-	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	var pause backoff.Backoff
 	for ctx.Err() == nil {
 		s, err := c.connect(ctx, servers)
 		if err != nil {
@@ -67,7 +67,7 @@ func (c *connector) run(ctx context.Context) {
 				return
 			}
 			c.set(nil, err)
-			c.faults.fail(placeNATS, placeNATS, err)
+			c.faults.fail(natsTP, natsTP, err)
 			if pause.Wait(ctx) != nil {
 				return
 			}
@@ -76,12 +76,12 @@ func (c *connector) run(ctx context.Context) {
 		begun := time.Now()
 		servers = merge(bare(c.options.URLs), s.nc.Servers())
 		c.set(s, nil)
-		c.faults.end(placeNATS)
+		c.faults.end(natsTP)
 		select {
 		case <-s.gone:
 			err := s.why()
 			c.set(nil, err)
-			c.faults.fail(placeNATS, placeNATS, err)
+			c.faults.fail(natsTP, natsTP, err)
 			if time.Since(begun) > flapping {
 				pause.Reset()
 			} else if pause.Wait(ctx) != nil {
@@ -133,7 +133,8 @@ func (c *connector) set(s *session, err error) {
 	c.changed = make(chan struct{})
 }
 
-// get blocks until there is a session and returns it. It returns the cause of ctx when that ends first.
+// get blocks until there is a session and returns it. It returns the cause of ctx when that ends
+// first.
 func (c *connector) get(ctx context.Context) (*session, error) {
 	for {
 		c.mu.Lock()
@@ -150,7 +151,8 @@ func (c *connector) get(ctx context.Context) (*session, error) {
 	}
 }
 
-// state returns nil while there is a session, else why not. It gives the first attempt to connect a moment to end.
+// state returns nil while there is a session, else why not. It gives the first attempt to connect a
+// moment to end.
 func (c *connector) state(ctx context.Context) error {
 	timer := time.NewTimer(firstConnect)
 	defer timer.Stop()
@@ -213,6 +215,10 @@ func (s *session) refused(err error) {
 		s.unread = err
 		return
 	}
+	if deniedMessages(err) {
+		s.unreadMessages = err
+		return
+	}
 	for w := range s.wires {
 		select {
 		case w.denied <- err:
@@ -229,4 +235,11 @@ func (s *session) denial() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unread
+}
+
+// denialOfMessages returns why no single message may be read, nil while that is not known.
+func (s *session) denialOfMessages() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unreadMessages
 }

@@ -17,9 +17,10 @@ import (
 )
 
 func TestSilentMessages(t *testing.T) {
+	t.Parallel()
 	server := testenv.InProcessNATS(t)
 
-	t.Run("a lane that is warm asks for few answers", func(t *testing.T) {
+	t.Run("a worker that is warm asks for few answers", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
@@ -35,8 +36,8 @@ func TestSilentMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := mustPublish(t, s, batch)
-		if out.Duplicates != 0 || out.Marks[0].Last != 4000 {
-			t.Errorf("%d duplicates, marks %+v", out.Duplicates, out.Marks)
+		if out.Duplicates != 0 || out.Offsets[0].Last != 4000 {
+			t.Errorf("%d duplicates, offsets %+v", out.Duplicates, out.Offsets)
 		}
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
@@ -78,7 +79,8 @@ func TestSilentMessages(t *testing.T) {
 			if got := len(read(t, stream, "")); uint64(got) == info.State.LastSeq && got == len(warm)+count(told) {
 				exact++
 			} else {
-				// The server was still at it when it was asked: what it stored after that is sent again.
+				// The server was still at it when it was asked: what it stored after that is sent
+				// again.
 				mustPublish(t, s, part)
 				told[round] = part
 			}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
 )
@@ -29,23 +30,25 @@ type Sink struct {
 	// seen says that the streams that messages are for were there.
 	seen atomic.Bool
 
-	// life ends with Close; it is the context of the goroutines in running, which outlive the call that starts them.
+	// life ends with Close; it is the context of the goroutines in running, which outlive the call
+	// that starts them.
 	life    context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	lanes  map[string]*lane
-	closed bool
+	mu      sync.Mutex
+	workers map[string]*worker
+	closed  bool
 }
 
-// Open starts a sink and returns at once, whether or not a server can be reached. Its errors are about options.
+// Open starts a sink and returns at once, whether or not a server can be reached. Its errors are
+// about options.
 func Open(options Options) (*Sink, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{options: options, lanes: make(map[string]*lane)}
+	s := &Sink{options: options, workers: make(map[string]*worker)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
 	s.conns = newConnector(&s.options, s.faults)
@@ -53,9 +56,10 @@ func Open(options Options) (*Sink, error) {
 	return s, nil
 }
 
-// Publish sends batch as [sink.Sink] says. The messages of a batch that go to one stream are stored in their order, and a
-// rejected one holds back all that follow it to that stream. The error wraps sink.ErrBehind when the stream has lost
-// what it acknowledged; every further call for that stream returns the same.
+// Publish sends batch as [sink.Sink] says. The messages of a batch that go to one stream are stored
+// in their order, and a rejected one holds back all that follow it to that stream. The error wraps
+// sink.ErrBehind when the stream has lost what it acknowledged; every further call for that stream
+// returns the same.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	if s.life.Err() != nil {
 		return sink.Outcome{Status: make([]sink.Status, len(batch))}, sink.ErrClosed
@@ -64,7 +68,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		return sink.Outcome{}, nil
 	}
 	if s.options.Stream != "" {
-		l, err := s.lane(s.options.Stream)
+		l, err := s.worker(s.options.Stream)
 		if err != nil {
 			return sink.Outcome{Status: make([]sink.Status, len(batch))}, err
 		}
@@ -73,13 +77,13 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	return s.publishRouted(ctx, batch)
 }
 
-// publish sends batch through one lane.
-func (s *Sink) publish(ctx context.Context, l *lane, batch []sink.Message) (sink.Outcome, error) {
+// publish sends batch through one worker.
+func (s *Sink) publish(ctx context.Context, l *worker, batch []sink.Message) (sink.Outcome, error) {
 	c := newCall(batch)
 	err := s.wait(ctx, l, c)
 	out, failed := c.leave()
-	if len(out.Marks) > 0 {
-		out.Marks[0].Place, out.Marks[0].Incarnation = l.name, l.anchor.mark(l.name).Incarnation
+	if len(out.Offsets) > 0 {
+		out.Offsets[0].TP, out.Offsets[0].Incarnation = l.name, l.anchor.offset(l.name).Incarnation
 	}
 	if failed != nil {
 		return out, failed
@@ -91,7 +95,7 @@ func (s *Sink) publish(ctx context.Context, l *lane, batch []sink.Message) (sink
 }
 
 // wait hands c to l and blocks until it is through or the caller has to leave.
-func (s *Sink) wait(ctx context.Context, l *lane, c *call) error {
+func (s *Sink) wait(ctx context.Context, l *worker, c *call) error {
 	select {
 	case l.submit <- c:
 	case <-ctx.Done():
@@ -100,7 +104,7 @@ func (s *Sink) wait(ctx context.Context, l *lane, c *call) error {
 		return sink.ErrClosed
 	}
 	select {
-	case <-c.settled:
+	case <-c.done:
 		return nil
 	case <-s.life.Done():
 		return sink.ErrClosed
@@ -111,7 +115,7 @@ func (s *Sink) wait(ctx context.Context, l *lane, c *call) error {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case <-c.settled:
+	case <-c.done:
 	case <-timer.C:
 	case <-s.life.Done():
 		return sink.ErrClosed
@@ -119,23 +123,24 @@ func (s *Sink) wait(ctx context.Context, l *lane, c *call) error {
 	return context.Cause(ctx)
 }
 
-// lane returns the lane of a stream and starts it when it is new.
-func (s *Sink) lane(stream string) (*lane, error) {
+// worker returns the worker of a stream and starts it when it is new.
+func (s *Sink) worker(stream string) (*worker, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, sink.ErrClosed
 	}
-	l := s.lanes[stream]
+	l := s.workers[stream]
 	if l == nil {
-		l = newLane(stream, &s.options, s.conns, s.faults)
-		s.lanes[stream] = l
+		l = newWorker(stream, &s.options, s.conns, s.faults)
+		s.workers[stream] = l
 		s.running.Go(func() { l.serve(s.life) })
 	}
 	return l, nil
 }
 
-// Ready returns nil when there is a connection and no message is being held up. It waits up to 2 s for the first connection.
+// Ready returns nil when there is a connection and no message is being held up. It waits up to 2 s
+// for the first connection.
 func (s *Sink) Ready(ctx context.Context) error {
 	if s.life.Err() != nil {
 		return sink.ErrClosed
@@ -147,13 +152,14 @@ func (s *Sink) Ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	errs := []error{s.faults.log.Err(), missing}
-	for _, l := range s.lanes {
+	for _, l := range s.workers {
 		errs = append(errs, l.anchor.loss())
 	}
 	return errors.Join(errs...)
 }
 
-// missing returns an error when a stream that messages are for is not there. It asks for each once until it was there.
+// missing returns an error when a stream that messages are for is not there. It asks for each once
+// until it was there.
 func (s *Sink) missing(ctx context.Context) error {
 	if s.options.CreateStream || s.seen.Load() {
 		return nil
@@ -166,11 +172,11 @@ func (s *Sink) missing(ctx context.Context) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 		defer cancel()
 		if _, err := session.js.Stream(ctx, name); err != nil {
-			return fmt.Errorf("stream %s: %w: create it, or set BRIDGE_NATS_CREATE_STREAM=true", name, err)
+			return option.Errorf("stream %s: %w: create it, or set %s=true", name, err, option.NATSCreateStream)
 		}
 	} else {
 		for _, subject := range s.options.Published {
-			if _, err := s.ask(ctx, subject); err != nil {
+			if _, err := s.request(ctx, subject); err != nil {
 				return err
 			}
 		}
@@ -179,7 +185,8 @@ func (s *Sink) missing(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the calls under way, closes the connection and waits for every goroutine. It may be called again.
+// Close ends the calls under way, closes the connection and waits for every goroutine. It may be
+// called again.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -16,14 +16,14 @@ const maxPayload = 1 << 20
 
 // fixture is a sink on a stream of its own, reached through a proxy that can stall.
 func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
-	p := newProxy(t, server.Addr())
+	p := testenv.StartProxy(t, server.Addr())
 	stream := server.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
 	js := server.JetStream(t)
 	return sinktest.Fixture{
-		Sink:         open(t, jetstream.Options{URLs: []string{p.url()}, Stream: name}),
+		Sink:         open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name}),
 		Destinations: []string{name + ".a", name + ".b"},
-		Features:     sinktest.Features{Headers: true, Marks: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
+		Features:     sinktest.Features{Headers: true, Offsets: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
 		MaxBytes:     maxPayload,
 		Read: func(t testing.TB, destination string) []sinktest.Record {
 			stream, err := js.Stream(deadline(t, 10*time.Second), name)
@@ -37,8 +37,8 @@ func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 			return records
 		},
 		Stall: func(testing.TB) func() {
-			p.stall()
-			return sync.OnceFunc(p.resume)
+			p.Stall()
+			return sync.OnceFunc(p.Heal)
 		},
 		Wipe: func(t testing.TB) {
 			remake(t, js, stream.CachedInfo().Config)
@@ -53,6 +53,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestRealConformance(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartNATS(t)
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
 		f := fixture(t, server)

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// wire is what a lane uses of a session: an inbox for the answers to what it publishes.
+// wire is what a worker uses of a session: an inbox for the answers to what it publishes.
 type wire struct {
 	*session
 	inbox string

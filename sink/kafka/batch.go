@@ -10,15 +10,16 @@ import (
 	"bridge/sink"
 )
 
-// maxBatchBytes bounds the records of one batch before compression, but for a single record that is larger: with the
-// default max.message.bytes of 1 MiB brokers take it whatever the codec makes of it.
+// maxBatchBytes bounds the records of one batch before compression, but for a single record that is
+// larger: with the default max.message.bytes of 1 MiB brokers take it whatever the codec makes of
+// it.
 const maxBatchBytes = 900 << 10
 
 // maxPooledBytes bounds the buffers that are kept for reuse.
 const maxPooledBytes = 4 << 20
 
-// Layout of a record batch (Kafka protocol guide, "Record Batch", magic 2), behind the four bytes of its size, which
-// belong to the produce request.
+// Layout of a record batch (Kafka protocol guide, "Record Batch", magic 2), behind the four bytes
+// of its size, which belong to the produce request.
 const (
 	sizePrefix   = 4
 	headerBytes  = 61
@@ -39,7 +40,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// records encodes messages as the records of one batch. The zero value is empty; reset empties it and keeps its memory.
+// records encodes messages as the records of one batch. The zero value is empty; reset empties it
+// and keeps its memory.
 type records struct {
 	// raw is room for the batch header and then the records, uncompressed.
 	raw       []byte
@@ -85,8 +87,8 @@ func (r *records) add(m *sink.Message) bool {
 	return true
 }
 
-// seal appends to dst the batch with its size in front, complete but for the producer's identity and the checksum, which
-// stamp sets. Without compression it is the memory of r itself.
+// seal appends to dst the batch with its size in front, complete but for the producer's identity
+// and the checksum, which stamp sets. Without compression it is the memory of r itself.
 func (r *records) seal(dst []byte, c codec) ([]byte, error) {
 	if c.append == nil {
 		dst = r.raw

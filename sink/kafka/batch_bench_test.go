@@ -26,7 +26,8 @@ func benchMessages(n int) []sink.Message {
 	return messages
 }
 
-// BenchmarkRecords encodes, compresses and stamps what one page of 2,000 rows brings to one of eight partitions.
+// BenchmarkRecords encodes, compresses and stamps what one page of 2,000 rows brings to one of
+// eight partitions.
 func BenchmarkRecords(b *testing.B) {
 	messages := benchMessages(250)
 	size := 0
@@ -40,6 +41,7 @@ func BenchmarkRecords(b *testing.B) {
 				b.Fatal(err)
 			}
 			var memory buffers
+			onBus := 0
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -57,8 +59,10 @@ func BenchmarkRecords(b *testing.B) {
 					memory.sealed = sealed
 				}
 				stamp(sealed, identity{producer: 1})
+				onBus = len(sealed)
 			}
 			b.ReportMetric(float64(b.N*len(messages))/b.Elapsed().Seconds(), "msg/s")
+			b.ReportMetric(float64(onBus)/float64(len(messages)), "wireB/msg")
 		})
 	}
 }

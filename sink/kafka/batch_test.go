@@ -173,13 +173,13 @@ func TestKeysGoWhereJavaPutsThem(t *testing.T) {
 	} {
 		for _, n := range []int{1, 2, 8, 50, 1000} {
 			r := newRoute(n)
-			if got, want := r.lane([]byte(key)).partition, (hash&math.MaxInt32)%int32(n); got != want {
+			if got, want := r.worker([]byte(key)).partition, (hash&math.MaxInt32)%int32(n); got != want {
 				t.Errorf("key %q of %d: partition %d, want %d", key, n, got, want)
 			}
 		}
 	}
 	r := newRoute(8)
-	if r.lane(nil) != r.lane([]byte{}) {
+	if r.worker(nil) != r.worker([]byte{}) {
 		t.Error("no key and an empty key go to different partitions")
 	}
 }
@@ -187,7 +187,7 @@ func TestKeysGoWhereJavaPutsThem(t *testing.T) {
 func newRoute(n int) route {
 	var r route
 	for i := range n {
-		r.lanes, r.partitions = append(r.lanes, newLane(nil, "t", int32(i))), append(r.partitions, i)
+		r.workers, r.partitions = append(r.workers, newWorker(nil, "t", int32(i))), append(r.partitions, i)
 	}
 	return r
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,34 +13,38 @@ import (
 
 // call is one Publish. Its messages belong to the caller again once it has left.
 type call struct {
-	batch  []sink.Message
-	status []sink.Status
-	runs   []*run
+	batch    []sink.Message
+	status   []sink.Status
+	portions []*portion
 
 	open atomic.Int64
-	// settled is closed when no run is open any more.
-	settled chan struct{}
+	// done is closed when no portion is open any more.
+	done chan struct{}
 	// failed ends with the cause that a partition has lost records.
 	failed context.Context
 	fail   context.CancelCauseFunc
 
-	// mu is held for reading while a lane reads the batch or writes a result, and for writing to leave.
+	// mu is held for reading while a worker reads the batch or writes a result, and for writing to
+	// leave.
 	mu   sync.RWMutex
 	left bool
 }
 
-// run is the part of a call that goes to one lane. Its fields are the lane's while it is open.
-type run struct {
-	call *call
-	lane *lane
-	// index are places in the batch, ascending; those before next are settled.
+// portion is the part of a call that goes to one worker. Its fields are the worker's while it is
+// open.
+type portion struct {
+	call   *call
+	worker *worker
+	// index are indices of the batch, ascending; those before next are done.
 	index []int
 	next  int
-	// last is the offset of the last acknowledged record, -1 before that.
-	last int64
-	// rejection ends the run early.
+	// last is the offset of the last acknowledged record, -1 before that; lastID is its message's
+	// id.
+	last   int64
+	lastID string
+	// rejection ends the portion early.
 	rejection *sink.Rejection
-	// moved ends the run early because the lane leads nowhere any more.
+	// moved ends the portion early because the worker leads nowhere any more.
 	moved bool
 }
 
@@ -49,34 +54,34 @@ func newCall(batch []sink.Message) *call {
 	return c
 }
 
-// enter hands the runs to their lanes.
-func (c *call) enter(runs []*run) {
-	c.runs = append(c.runs, runs...)
-	c.settled = make(chan struct{})
+// enter hands the portions to their workers.
+func (c *call) enter(runs []*portion) {
+	c.portions = append(c.portions, runs...)
+	c.done = make(chan struct{})
 	c.open.Store(int64(len(runs)))
 	for _, r := range runs {
-		r.lane.enqueue(r)
+		r.worker.enqueue(r)
 	}
 }
 
-// finish closes a run.
+// finish closes a portion.
 func (c *call) finish() {
 	if c.open.Add(-1) == 0 {
-		close(c.settled)
+		close(c.done)
 	}
 }
 
-// leave ends the use of the batch by the lanes. It blocks while one of them encodes.
+// leave ends the use of the batch by the workers. It blocks while one of them encodes.
 func (c *call) leave() {
 	c.mu.Lock()
 	c.left = true
 	c.mu.Unlock()
-	for _, r := range c.runs {
-		r.lane.forget(c)
+	for _, r := range c.portions {
+		r.worker.forget(c)
 	}
 }
 
-// present runs do unless the caller has left, and reports whether it did.
+// present calls do unless the caller has left, and reports whether it did.
 func (c *call) present(do func()) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -86,10 +91,10 @@ func (c *call) present(do func()) bool {
 	return !c.left
 }
 
-// moved returns what has to find another lane, in the order of the batch.
+// moved returns what has to find another worker, in the order of the batch.
 func (c *call) moved() []int {
 	var index []int
-	for _, r := range c.runs {
+	for _, r := range c.portions {
 		if r.moved {
 			index = append(index, r.index[r.next:]...)
 			r.moved = false
@@ -99,22 +104,20 @@ func (c *call) moved() []int {
 	return index
 }
 
-// outcome sums up the runs. The lanes are done with the call.
+// outcome sums up the portions. The workers are done with the call.
 func (c *call) outcome(rejected []sink.Rejection) sink.Outcome {
-	last := make(map[string]int64)
-	for _, r := range c.runs {
+	last := make(map[string]sink.Offset)
+	for _, r := range c.portions {
 		if r.rejection != nil {
 			rejected = append(rejected, *r.rejection)
 		}
-		if r.last >= 0 {
-			last[r.lane.place] = max(r.last, last[r.lane.place])
+		if m, known := last[r.worker.tp]; r.last >= 0 && (!known || uint64(r.last) > m.Last) {
+			last[r.worker.tp] = sink.Offset{TP: r.worker.tp, Incarnation: r.worker.incarnation(), Last: uint64(r.last), ID: r.lastID}
 		}
 	}
 	slices.SortFunc(rejected, func(a, b sink.Rejection) int { return cmp.Compare(a.Index, b.Index) })
 	out := sink.Outcome{Status: c.status, Rejected: rejected}
-	for place, offset := range last {
-		out.Marks = append(out.Marks, sink.Mark{Place: place, Last: uint64(offset)})
-	}
-	slices.SortFunc(out.Marks, func(a, b sink.Mark) int { return cmp.Compare(a.Place, b.Place) })
+	out.Offsets = slices.AppendSeq(out.Offsets, maps.Values(last))
+	slices.SortFunc(out.Offsets, func(a, b sink.Offset) int { return cmp.Compare(a.TP, b.TP) })
 	return out
 }

@@ -19,19 +19,22 @@ import (
 const (
 	// answerWithin bounds one request from the first byte to the answer, connecting included.
 	answerWithin = 15 * time.Second
-	// produceTimeout is how long the leader waits for its replicas; the answer must come before the client gives up.
+	// produceTimeout is how long the leader waits for its replicas; the answer must come before the
+	// client gives up.
 	produceTimeout = 10 * time.Second
 	connectWithin  = 5 * time.Second
 	// layoutAge is how old the transport lets its view of the cluster become at most.
 	layoutAge = 5 * time.Second
-	// renewEvery keeps lanes that fail one after another from dropping the connections of all others again and again.
+	// renewEvery keeps workers that fail one after another from dropping the connections of all
+	// others again and again.
 	renewEvery = 100 * time.Millisecond
 )
 
 var errNoAnswer = fmt.Errorf("no answer within %v", answerWithin)
 
-// cluster sends requests to brokers. It wraps a kafka-go transport, which keeps connections and knows the leaders, and
-// replaces it when that knowledge is found to be old: kafka-go refreshes it by time only (segmentio/kafka-go#1221).
+// cluster sends requests to brokers. It wraps a kafka-go transport, which keeps connections and
+// knows the leaders, and replaces it when that knowledge is found to be old: kafka-go refreshes it
+// by time only (segmentio/kafka-go#1221).
 type cluster struct {
 	addr      net.Addr
 	clientID  string
@@ -74,8 +77,9 @@ func (c *cluster) newTransport() *kafkago.Transport {
 	return t
 }
 
-// roundTrip sends a request to the broker it belongs to. It also returns the generation of the view of the cluster that it
-// went by. A cancelled request may still be read from memory by the transport, and may still reach the broker.
+// roundTrip sends a request to the broker it belongs to. It also returns the generation of the view
+// of the cluster that it went by. A cancelled request may still be read from memory by the
+// transport, and may still reach the broker.
 func (c *cluster) roundTrip(ctx context.Context, req protocol.Message) (protocol.Message, int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
 	defer cancel()
@@ -89,7 +93,8 @@ func (c *cluster) roundTrip(ctx context.Context, req protocol.Message) (protocol
 	return res, generation, err
 }
 
-// renew drops the view of the cluster, and all connections once they are idle, unless somebody did so since generation.
+// renew drops the view of the cluster, and all connections once they are idle, unless somebody did
+// so since generation.
 func (c *cluster) renew(generation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +177,8 @@ func (c *cluster) handshake(ctx context.Context, raw net.Conn, address string) (
 	return secure, secure.HandshakeContext(ctx)
 }
 
-// conn is a connection that the cluster can close, and that never waits without a deadline: kafka-go sets none while it
-// logs in.
+// conn is a connection that the cluster can close, and that never waits without a deadline:
+// kafka-go sets none while it logs in.
 type conn struct {
 	net.Conn
 	cluster *cluster

@@ -30,7 +30,7 @@ func newCodec(c Compression) (codec, error) {
 	case LZ4:
 		return codec{3, appendLZ4}, nil
 	case Zstd:
-		// Two encoders serve all lanes; a window of the size of a batch keeps each below 4 MiB.
+		// Two encoders serve all workers; a window of the size of a batch keeps each below 4 MiB.
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			return codec{}, fmt.Errorf("kafka: make a zstd encoder: %w", err)
@@ -76,7 +76,8 @@ type lz4State struct {
 
 var lz4s = sync.Pool{New: func() any {
 	s := &lz4State{writer: lz4.NewWriter(nil)}
-	// As Java writes them: independent blocks of 64 KiB without checksums (KIP-57); the batch has its own.
+	// As Java writes them: independent blocks of 64 KiB without checksums (KIP-57); the batch has
+	// its own.
 	s.err = s.writer.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1))
 	return s
 }}
@@ -97,7 +98,8 @@ func appendLZ4(dst, src []byte) ([]byte, error) {
 	return s.out.b, err
 }
 
-// xerialHeader begins the framing that Java's snappy streams use: magic, version, lowest compatible version.
+// xerialHeader begins the framing that Java's snappy streams use: magic, version, lowest compatible
+// version.
 var xerialHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
 
 const xerialBlock = 32 << 10

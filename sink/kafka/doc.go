@@ -1,34 +1,41 @@
-// Package kafka publishes messages to Apache Kafka and what speaks its protocol, by the wire protocol of
-// segmentio/kafka-go and a thin idempotent producer of its own.
+// Package kafka publishes messages to Apache Kafka and what speaks its protocol, by the wire
+// protocol of segmentio/kafka-go and a thin idempotent producer of its own.
 //
 // # Terms
 //
-// A lane is the way to one partition of one topic. A run is the part of one Publish that goes to one lane. A wire batch is
-// the unit that a broker takes or refuses as a whole; it may hold runs of several Publish calls.
+// A worker is the way to one partition of one topic. A portion is the part of one Publish that goes
+// to one worker. A wire batch is the unit that a broker takes or refuses as a whole; it may hold
+// portions of several Publish calls.
 //
 // # Guarantees
 //
-// Every batch is acknowledged by all in-sync replicas (acks=all). A lane has one batch in flight, so that a retry is never
-// overtaken; lanes go side by side. Retries carry the producer id, epoch and sequence of the first attempt, by
-// which a broker drops what it has already. Where the broker and the lane disagree about the sequence, and after a
-// cancelled Publish whose batch was in flight, the lane takes the next epoch: messages may then be repeated, but late
-// copies of earlier attempts are refused (see the comment on identity).
+// Every batch is acknowledged by all in-sync replicas (acks=all). A worker has one batch in flight,
+// so that a retry is never overtaken; workers go side by side. Retries carry the producer id, epoch
+// and sequence of the first attempt, by which a broker drops what it has already. Where the broker
+// and the worker disagree about the sequence, and after a cancelled Publish whose batch was in
+// flight, the worker takes the next epoch: messages may then be repeated, but late copies of
+// earlier attempts are refused (see the comment on identity).
 //
-// A message goes to the partition that Java's default partitioner picks for its key (murmur2). Messages without a key, and
-// with an empty one, all go to one and the same partition: a spread of them would have no order. When
-// partitions are added to a topic, keys move to other partitions, and Kafka orders nothing across partitions: what was
-// published before and after the change may be consumed in any order. The sink notices within five minutes and logs it.
+// A message goes to the partition that Java's default partitioner picks for its key (murmur2).
+// Messages without a key, and with an empty one, all go to one and the same partition: a spread of
+// them would have no order. When partitions are added to a topic, keys move to other partitions,
+// and Kafka orders nothing across partitions: what was published before and after the change may be
+// consumed in any order. The sink notices within five minutes and logs it.
 //
-// A record's timestamp is when its message was made, not the time of the row: a broker deletes by it, and a
-// table's history would be gone on arrival.
+// A record's timestamp is when its message was made, not the time of the row: a broker deletes by
+// it, and a table's history would be gone on arrival.
 //
-// Topics are never created. A missing topic, a missing grant, a refused login and a broker that is away are waited for.
-// What a topic refuses because of its size (max.message.bytes), and records without a key in a compacted topic, are
-// rejected. What follows a rejected message on its partition is not sent in that call.
+// Topics are never created. A missing topic, a missing grant, a refused login and a broker that is
+// away are waited for. What a topic refuses because of its size (max.message.bytes), and records
+// without a key in a compacted topic, are rejected. What follows a rejected message on its
+// partition is not sent in that call.
 //
-// A mark is the offset of the last acknowledged record of a partition. The protocol versions of kafka-go carry no topic id:
-// marks have no incarnation, and a topic that was made anew is recognised by its offsets alone: at Verify by an end before the mark, later by
-// a batch whose offset was acknowledged before. That is a loss: every Publish to the partition returns sink.ErrBehind until the process ends.
+// An offset is the offset of the last acknowledged record of a partition. The protocol versions of
+// kafka-go carry no topic id: offsets have no incarnation, and a topic that was created again is
+// recognised by its offsets alone: at Verify by an end before the offset, later by a batch whose
+// offset was acknowledged before. That is a loss: every Publish to the partition returns
+// sink.ErrBehind until the process ends.
 //
-// Beside WRITE and DESCRIBE the user needs READ on the topics for Recall, which reads what lies behind marks.
+// Beside WRITE and DESCRIBE the user needs READ on the topics for Recall, which reads what lies
+// behind offsets.
 package kafka

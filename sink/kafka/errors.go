@@ -9,13 +9,13 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// everywhere is the place of a fault that concerns the whole cluster.
+// everywhere is the tp of a fault that concerns the whole cluster.
 const everywhere = "kafka"
 
-// place names a partition as marks do.
-func place(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
+// tp names a partition as offsets do.
+func tp(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
 
-// remedy is what a lane does about a fault.
+// remedy is what a worker does about a fault.
 type remedy int
 
 const (
@@ -25,15 +25,17 @@ const (
 	reroute
 	// inspect: find out what the view of the cluster lacks, then as again.
 	inspect
-	// restart: the broker has another idea of the sequence; begin one anew.
+	// restart: the broker has another idea of the sequence; begin a new one.
 	restart
-	// split: the broker refuses the batch for what is in it; send less of it, a single record not at all.
+	// split: the broker refuses the batch for what is in it; send less of it, a single record not
+	// at all.
 	split
 	// done: the broker has the batch already.
 	done
 )
 
-// remedyFor judges why a batch was not acknowledged. What is not known to be for good is taken as transient.
+// remedyFor judges why a batch was not acknowledged. What is not known to be for good is taken as
+// transient.
 func remedyFor(err error) remedy {
 	var code kafkago.Error
 	if !errors.As(err, &code) {
@@ -59,12 +61,13 @@ func remedyFor(err error) remedy {
 	}
 }
 
-// scope tells how much of the cluster a fault concerns: everywhere, a topic, or one partition of it.
+// scope tells how much of the cluster a fault concerns: everywhere, a topic, or one partition of
+// it.
 func scope(topic string, partition int32, err error) string {
 	var code kafkago.Error
 	if !errors.As(err, &code) {
 		if remedyFor(err) == inspect {
-			return place(topic, partition)
+			return tp(topic, partition)
 		}
 		return everywhere
 	}
@@ -76,7 +79,7 @@ func scope(topic string, partition int32, err error) string {
 		kafkago.UnsupportedCompressionType, kafkago.InvalidTimestamp:
 		return topic
 	default:
-		return place(topic, partition)
+		return tp(topic, partition)
 	}
 }
 

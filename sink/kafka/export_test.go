@@ -1,9 +1,11 @@
 package kafka
 
-// Queued returns how many runs a lane holds, those in flight included.
+import "time"
+
+// Queued returns how many portions a worker holds, those in flight included.
 func Queued(s *Sink, topic string, partition int32) int {
 	s.mu.Lock()
-	l := s.lanes[place(topic, partition)]
+	l := s.workers[tp(topic, partition)]
 	s.mu.Unlock()
 	if l == nil {
 		return 0
@@ -11,4 +13,13 @@ func Queued(s *Sink, topic string, partition int32) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue)
+}
+
+// AgeTopics has the sink take what it knows of topics for a minute old.
+func AgeTopics(s *Sink) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.topics {
+		t.checked = t.checked.Add(-time.Minute)
+	}
 }

@@ -13,12 +13,12 @@ var headersPerMessage = func() (n int64) {
 	return n
 }()
 
-// headers encodes the headers of one message after the other. All but two are most often those of the message before, and are encoded
-// once for all of these. The zero value is ready for use.
+// headers encodes the headers of one message after the other. All but two are most often those of
+// the message before, and are encoded once for all of these. The zero value is ready for use.
 type headers struct {
 	texts sink.Headers
-	// last is the message that common was made of: all headers but for the values of its id and its row, which belong where atID and atRow
-	// say.
+	// last is the message that common was made of: all headers but for the values of its id and its
+	// row, which belong where atID and atRow say.
 	last        sink.Message
 	common      []byte
 	atID, atRow int
@@ -55,7 +55,8 @@ func (h *headers) renew(m *sink.Message) {
 	h.common = b
 }
 
-// append appends the headers of m, which were given to of just before. The row's id comes behind the event's.
+// append appends the headers of m, which were given to of just before. The row's id comes behind
+// the event's.
 func (h *headers) append(b []byte, m *sink.Message) []byte {
 	b = append(b, h.common[:h.atID]...)
 	b = append(binary.AppendVarint(b, int64(len(m.ID))), m.ID...)

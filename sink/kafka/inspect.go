@@ -16,6 +16,7 @@ import (
 
 	// inspect is a remedy of this package.
 	findings "bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -24,7 +25,8 @@ var _ sink.Inspector = (*Sink)(nil)
 const (
 	// inspectWithin bounds the wait for a broker.
 	inspectWithin = 8 * time.Second
-	// smallLimit is a limit of messages below which ordinary rows may not fit; the brokers' default lies just above it.
+	// smallLimit is a limit of messages below which ordinary rows may not fit; the brokers' default
+	// lies just above it.
 	smallLimit = 1 << 20
 	// Operations in answers about authorization, by org.apache.kafka.common.acl.AclOperation.
 	operationWrite = 4
@@ -33,8 +35,8 @@ const (
 	resourceTopic     = 2
 )
 
-// Inspect looks at the cluster and at the topics of [Options.Topics] as [sink.Inspector] says. The limits of a topic show
-// only to a login with DESCRIBE_CONFIGS; without it they are passed over.
+// Inspect looks at the cluster and at the topics of [Options.Topics] as [sink.Inspector] says. The
+// limits of a topic show only to a login with DESCRIBE_CONFIGS; without it they are passed over.
 func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectWithin, fmt.Errorf("no broker answers within %v", inspectWithin))
 	defer cancel()
@@ -81,12 +83,12 @@ func unreached(r *findings.Report, at string, err error) {
 	var code kafkago.Error
 	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
 		r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused: "+err.Error()).
-			Says("correct BRIDGE_KAFKA_SASL_USERNAME, BRIDGE_KAFKA_SASL_PASSWORD or BRIDGE_KAFKA_SASL_MECHANISM, or let an administrator set the password (SCRAM)").
+			Says("correct %s, %s or %s, or let an administrator set the password (SCRAM)", option.KafkaSASLUsername, option.KafkaSASLPassword, option.KafkaSASLMechanism).
 			Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", firstOf(at))
 		return
 	}
 	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked: "+err.Error()).
-		Says("see to the hosts in BRIDGE_SINK_URL, to BRIDGE_KAFKA_TLS and BRIDGE_KAFKA_SASL_MECHANISM, which must be what the listener wants, and to firewalls; to try it by hand").
+		Says("see to the hosts in %s, to %s and %s, which must be what the listener wants, and to firewalls; to try it by hand", option.SinkURL, option.KafkaTLS, option.KafkaSASLMechanism).
 		Types("kafka-broker-api-versions.sh --bootstrap-server %s", firstOf(at))
 }
 
@@ -104,7 +106,7 @@ func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool 
 	case errors.Is(err, kafkago.UnknownTopicOrPartition):
 		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
 			Says("bridge creates no topics: create it, with as many partitions as consumers are to share the work").
-			Types("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 8", server, t.Name)
+			Types("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 3", server, t.Name)
 		return false
 	case errors.Is(err, kafkago.TopicAuthorizationFailed):
 		r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be described by this login").
@@ -173,11 +175,15 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 			switch {
 			case entry.ConfigName == size && err == nil && limit < smallLimit:
 				r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
-					Says("a larger row goes to BRIDGE_DEAD_LETTER or stops its stream; to raise the limit").Types("%s%s=1048588", alter, size)
+					Says("a larger row goes to %s or stops its stream; for a higher limit", option.DeadLetter).Types("%s%s=1048588", alter, size)
 			case entry.ConfigName == cleanup && strings.Contains(entry.ConfigValue, "compact"):
-				r.Add(findings.Note, findings.TopicCompacted, subject, "is compacted: in the end it holds only the newest event of each key").
-					Says("that suits a capability stream; the facts of a release stream that share a KEY would be lost to late consumers; to keep all").
-					Types("%s%s=delete", alter, cleanup)
+				if why := s.uncompactable[topic.ResourceName]; why != "" {
+					r.Add(findings.Warning, findings.TopicCompacted, subject, "is compacted, which loses events to late consumers, because "+why).
+						Says("to keep all").Types("%s%s=delete", alter, cleanup)
+					continue
+				}
+				r.Add(findings.Note, findings.TopicCompacted, subject, "is compacted: in the end it holds only the newest event of each entity").
+					Says("nothing where that is meant; to keep all").Types("%s%s=delete", alter, cleanup)
 			}
 		}
 	}

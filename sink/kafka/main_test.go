@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// patience bounds the waits of these tests.
-const patience = 60 * time.Second
+// timeout bounds the waits of these tests.
+const timeout = 60 * time.Second
 
 func deadline(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -43,7 +43,7 @@ func until(t testing.TB, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited %v in vain: %s", patience, what)
+			t.Fatalf("waited %v in vain: %s", timeout, what)
 		}
 	}
 }
@@ -179,9 +179,9 @@ func id(r *kgo.Record) string {
 	return ""
 }
 
-// judge fails the test unless records are exactly sent, for each key in its order on first occurrences, with repeats that are
-// the same to the byte. It returns how many repeats there are.
-func judge(t testing.TB, sent []sink.Message, records []*kgo.Record) (repeats int) {
+// compare fails the test unless records are exactly sent, for each key in its order on first
+// occurrences, with repeats that are the same to the byte. It returns how many repeats there are.
+func compare(t testing.TB, sent []sink.Message, records []*kgo.Record) (repeats int) {
 	t.Helper()
 	want, order := make(map[string]*sink.Message), make(map[string][]string)
 	for i := range sent {
@@ -221,20 +221,20 @@ type faultLog struct {
 	n      int
 }
 
-func (l *faultLog) add(place string, err error) {
+func (l *faultLog) add(tp string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.faults == nil {
 		l.faults = make(map[string]error)
 	}
-	l.faults[place] = err
+	l.faults[tp] = err
 	l.n++
 }
 
-func (l *faultLog) at(place string) error {
+func (l *faultLog) at(tp string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.faults[place]
+	return l.faults[tp]
 }
 
 func (l *faultLog) count() int {

@@ -35,17 +35,22 @@ type Options struct {
 	Brokers []string
 	// ClientID names the program in the broker's logs and quotas. Defaults to "bridge".
 	ClientID string
-	// Compression defaults to LZ4.
+	// Compression defaults to None, which every client reads.
 	Compression Compression
-	// TLS returns the configuration of each new connection, so that certificates can be replaced while the program runs.
-	// An empty ServerName becomes the broker's host. Nil means no TLS.
+	// TLS returns the configuration of each new connection, so that certificates can be replaced
+	// while the program runs. An empty ServerName becomes the broker's host. Nil means no TLS.
 	TLS func() (*tls.Config, error)
 	// SASL is the login. Nil means none.
 	SASL *SASL
 	// Topics are checked by Ready besides those that were published to.
 	Topics []string
-	// MaxRequestBytes is what the brokers take in one request (their socket.request.max.bytes): they cut the connection
-	// for more, so a record that does not fit is rejected unsent. Defaults to DefaultMaxRequestBytes.
+	// Uncompactable says why compaction would lose what is published to a topic, in words for an
+	// operator that follow on "because". For a topic that is not in it, each key stands for one
+	// entity.
+	Uncompactable map[string]string
+	// MaxRequestBytes is what the brokers take in one request (their socket.request.max.bytes):
+	// they cut the connection for more, so a record that does not fit is rejected unsent. Defaults
+	// to DefaultMaxRequestBytes.
 	MaxRequestBytes int
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -56,7 +61,7 @@ type Options struct {
 // fill sets defaults and refuses what cannot work.
 func (o *Options) fill() error {
 	o.ClientID = cmp.Or(o.ClientID, "bridge")
-	o.Compression = cmp.Or(o.Compression, LZ4)
+	o.Compression = cmp.Or(o.Compression, None)
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, DefaultMaxRequestBytes)
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -134,7 +134,7 @@ func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
 			if asked.Hits() != test.producers || coordinators.Hits() != 0 {
 				t.Errorf("%d producer ids, want %d; %d searches for a coordinator", asked.Hits(), test.producers, coordinators.Hits())
 			}
-			judge(t, append(sent, more...), consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)))
+			compare(t, append(sent, more...), consume(t, "t", kgo.SeedBrokers(c.ListenAddrs()...)))
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestVerifyWaitsForAMissingTopic(t *testing.T) {
 	c := fake(t)
 	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
 	done := make(chan error, 1)
-	go func() { done <- s.Verify(deadline(t), []sink.Mark{{Place: "t/1", Last: 3}}) }()
+	go func() { done <- s.Verify(deadline(t), []sink.Offset{{TP: "t/1", Last: 3}}) }()
 	until(t, "Ready names the topic", func() bool {
 		err := s.Ready(deadline(t))
 		return err != nil && strings.Contains(err.Error(), "topic t does not exist") && strings.Contains(err.Error(), "`bridge checkpoint set")
@@ -154,7 +154,7 @@ func TestVerifyWaitsForAMissingTopic(t *testing.T) {
 	if err := <-done; !errors.Is(err, sink.ErrBehind) || !strings.Contains(err.Error(), "no such partition") {
 		t.Errorf("Verify: %v", err)
 	}
-	if err := s.Verify(deadline(t), []sink.Mark{{Place: "ORDERS", Last: 3}}); !errors.Is(err, sink.ErrBehind) {
-		t.Errorf("Verify of another bus's mark: %v", err)
+	if err := s.Verify(deadline(t), []sink.Offset{{TP: "ORDERS", Last: 3}}); !errors.Is(err, sink.ErrBehind) {
+		t.Errorf("Verify of another bus's offset: %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 // topicAge is how long the number of a topic's partitions is believed.
 const topicAge = 5 * time.Minute
 
-// balancer picks partitions as Java does for keys: murmur2, modulo. Java spreads messages without a key; here they hash like
-// an empty key, so that they keep an order.
+// balancer picks partitions as Java does for keys: murmur2, modulo. Java spreads messages without a
+// key; here they hash like an empty key, so that they keep an order.
 var balancer = kafkago.Murmur2Balancer{Consistent: true}
 
 // topic is what is known of one topic. Guarded by Sink.mu.
@@ -25,19 +25,21 @@ type topic struct {
 	route   route
 	checked time.Time
 	stale   bool
+	// id tells one making of the topic from another, empty where the cluster does not tell.
+	id string
 }
 
-// route leads from keys to the lanes of a topic. It is never changed once it is made.
+// route leads from keys to the workers of a topic. It is never changed once it is made.
 type route struct {
-	// lanes has one entry a partition.
-	lanes []*lane
+	// workers has one entry a partition.
+	workers []*worker
 	// partitions is 0, 1, … for the balancer.
 	partitions []int
 }
 
-// lane returns the lane for key.
-func (r route) lane(key []byte) *lane {
-	return r.lanes[balancer.Balance(kafkago.Message{Key: key}, r.partitions...)]
+// worker returns the worker for key.
+func (r route) worker(key []byte) *worker {
+	return r.workers[balancer.Balance(kafkago.Message{Key: key}, r.partitions...)]
 }
 
 // checkTopicName refuses a name that no topic can have (Kafka, Topic.validate).
@@ -58,12 +60,12 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 	if len(unknown)+len(old) == 0 {
 		return s.routes(names), nil
 	}
-	pause := newBackoff()
+	var pause backoff.Backoff
 	who := fmt.Sprintf("call %d ", s.calls.Add(1))
 	defer func() { s.faults.endAll(who, ctx.Err() != nil) }()
 	for {
 		s.cluster.follow(unknown)
-		err := s.look(ctx, who, append(old, unknown...))
+		err := s.describe(ctx, who, append(old, unknown...))
 		if unknown, old = s.unresolved(names); len(unknown) == 0 {
 			// Whether what is merely old was seen again does not matter.
 			return s.routes(names), nil
@@ -76,11 +78,6 @@ func (s *Sink) resolve(ctx context.Context, names []string) (map[string]route, e
 			return nil, err
 		}
 	}
-}
-
-// newBackoff spaces out retries.
-func newBackoff() *backoff.Backoff {
-	return &backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
 }
 
 // unresolved tells the topics that must be asked for, and those that should be asked for again.
@@ -108,9 +105,14 @@ func (s *Sink) routes(names []string) map[string]route {
 	return routes
 }
 
-// look asks the cluster for topics and notes what it finds and, for the call who, what is amiss. It returns the faults joined.
-func (s *Sink) look(ctx context.Context, who string, names []string) error {
+// describe asks the cluster for topics and notes what it finds and, for the call who, what is
+// amiss. It returns the faults joined.
+func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 	found, generation, err := s.cluster.metadata(ctx, names)
+	var ids map[string]string
+	if err == nil {
+		ids, generation, err = s.identify(ctx, names)
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			s.faults.fail(who, everywhere, explain("", err))
@@ -128,7 +130,7 @@ func (s *Sink) look(ctx context.Context, who string, names []string) error {
 			continue
 		}
 		s.faults.ok(who + t.Name)
-		s.learn(t.Name, len(t.Partitions))
+		s.learn(t.Name, len(t.Partitions), ids[t.Name])
 	}
 	return errors.Join(faults...)
 }
@@ -144,8 +146,8 @@ func topicFault(t *metadata.ResponseTopic) error {
 	return nil
 }
 
-// learn notes how many partitions a topic has.
-func (s *Sink) learn(name string, partitions int) {
+// learn notes how many partitions a topic has, and its id.
+func (s *Sink) learn(name string, partitions int, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.topics[name]
@@ -153,8 +155,13 @@ func (s *Sink) learn(name string, partitions int) {
 		t = new(topic)
 		s.topics[name] = t
 	}
-	t.checked, t.stale = time.Now(), false
-	former := len(t.route.lanes)
+	t.checked, t.stale, t.id = time.Now(), false, id
+	defer func() {
+		for _, l := range t.route.workers {
+			l.noteTopicID(id)
+		}
+	}()
+	former := len(t.route.workers)
 	if former == partitions {
 		return
 	}
@@ -162,19 +169,20 @@ func (s *Sink) learn(name string, partitions int) {
 		s.logger.Warn("the number of partitions has changed: keys move, and what was published before and after has no order among it",
 			"topic", name, "from", former, "to", partitions)
 	}
-	t.route = route{make([]*lane, partitions), make([]int, partitions)}
+	t.route = route{make([]*worker, partitions), make([]int, partitions)}
 	for i := range partitions {
-		t.route.lanes[i], t.route.partitions[i] = s.lane(name, int32(i)), i
+		t.route.workers[i], t.route.partitions[i] = s.worker(name, int32(i)), i
 	}
 }
 
-// lane returns the one lane to a partition. It outlives changes of the topic: its sequence goes on.
-func (s *Sink) lane(topic string, partition int32) *lane {
-	place := place(topic, partition)
-	l := s.lanes[place]
+// worker returns the one worker to a partition. It outlives changes of the topic: its sequence goes
+// on.
+func (s *Sink) worker(topic string, partition int32) *worker {
+	tp := tp(topic, partition)
+	l := s.workers[tp]
 	if l == nil {
-		l = newLane(s, topic, partition)
-		s.lanes[place] = l
+		l = newWorker(s, topic, partition)
+		s.workers[tp] = l
 	}
 	return l
 }

@@ -6,18 +6,22 @@ import (
 	"sync"
 )
 
-// identity is what an idempotent producer puts on a batch for one partition. The broker takes a batch when its sequence is the
-// next one, answers one that it has (among the last five) with its offset, and refuses any other.
+// identity is what an idempotent producer puts on a batch for one partition. The broker takes a
+// batch when its sequence is the next one, answers one that it has (among the last five) with its
+// offset, and refuses any other.
 //
-// Why a lane that has lost the thread takes the next epoch and not a new producer id: an attempt without an answer may
-// reach the broker late, from a socket buffer say, after the batches that followed it. With the same producer id it
-// carries an older epoch or a sequence that has passed, and is refused; what the log then shows is a repeat directly behind the
-// first copy at worst, never an older message behind a newer one. Under a new producer id the broker would take the late
-// copy for the first batch of a producer that it does not know, and append it. So does Java's producer since KIP-360. Epochs
-// are counted for each lane by itself, because brokers keep them for each partition.
+// Why a worker that has lost the thread takes the next epoch and not a new producer id: an attempt
+// without an answer may reach the broker late, from a socket buffer say, after the batches that
+// followed it. With the same producer id it carries an older epoch or a sequence that has passed,
+// and is refused; what the log then shows is a repeat directly behind the first copy at worst,
+// never an older message behind a newer one. Under a new producer id the broker would take the late
+// copy for the first batch of a producer that it does not know, and append it. So does Java's
+// producer since KIP-360. Epochs are counted for each worker by itself, because brokers keep them
+// for each partition.
 //
-// A new id is taken only where there is no next epoch (after 32,767 losses of the thread on one lane) or where the broker
-// says that somebody else uses the id; the order of late copies is then open.
+// A new id is taken only where there is no next epoch (after 32,767 losses of the thread on one
+// worker) or where the broker says that somebody else uses the id; the order of late copies is then
+// open.
 type identity struct {
 	producer int64
 	epoch    int16
@@ -27,7 +31,8 @@ type identity struct {
 // lastEpoch is the one that has no next.
 const lastEpoch = math.MaxInt16
 
-// advance returns the identity of the batch after one of n records. Sequences go on from 2^31-1 to 0.
+// advance returns the identity of the batch after one of n records. Sequences go on from 2^31-1 to
+// 0.
 func (id identity) advance(n int) identity {
 	id.sequence = int32((int64(id.sequence) + int64(n)) & math.MaxInt32)
 	return id
@@ -41,7 +46,7 @@ func (id identity) nextEpoch() (identity, bool) {
 	return identity{producer: id.producer, epoch: id.epoch + 1}, true
 }
 
-// producers hands out the producer id that the lanes share.
+// producers hands out the producer id that the workers share.
 type producers struct {
 	cluster *cluster
 
@@ -50,7 +55,8 @@ type producers struct {
 	known   bool
 }
 
-// other returns the first identity of a producer that is not worn. Lanes that ask at the same time get the same one.
+// other returns the first identity of a producer that is not worn. Workers that ask at the same
+// time get the same one.
 func (p *producers) other(ctx context.Context, worn *identity) (identity, int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,12 +17,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
 )
 
 func TestCodecsAreReadBack(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t)
 	for _, c := range kafka.Compressions {
 		t.Run(string(c), func(t *testing.T) {
@@ -33,7 +35,7 @@ func TestCodecsAreReadBack(t *testing.T) {
 			sent = append(sent, message(topic, "", 0, 0), message(topic, "big", 0, 300_000))
 			publish(t, s, sent)
 			records := consume(t, topic, kgo.SeedBrokers(k.Brokers()...))
-			if n := judge(t, sent, records); n != 0 {
+			if n := compare(t, sent, records); n != 0 {
 				t.Errorf("%d repeats", n)
 			}
 			checkRecords(t, sent, records)
@@ -41,7 +43,8 @@ func TestCodecsAreReadBack(t *testing.T) {
 	}
 }
 
-// checkRecords compares headers, times and partitions; the latter with franz-go's port of Java's partitioner.
+// checkRecords compares headers, times and partitions; the latter with franz-go's port of Java's
+// partitioner.
 func checkRecords(t *testing.T, sent []sink.Message, records []*kgo.Record) {
 	t.Helper()
 	byID := make(map[string]*sink.Message)
@@ -71,6 +74,7 @@ func checkRecords(t *testing.T, sent []sink.Message, records []*kgo.Record) {
 }
 
 func TestALargeRecordIsRejectedAndSmallerOnesAreSplit(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t)
 	limit := "20000"
 	k.CreateTopic(t, "narrow", 2, map[string]*string{"max.message.bytes": &limit})
@@ -91,7 +95,7 @@ func TestALargeRecordIsRejectedAndSmallerOnesAreSplit(t *testing.T) {
 		t.Errorf("reason: %s", reason)
 	}
 	publish(t, s, []sink.Message{behind})
-	if n := judge(t, append(sent, behind), consume(t, "narrow", kgo.SeedBrokers(k.Brokers()...))); n != 0 {
+	if n := compare(t, append(sent, behind), consume(t, "narrow", kgo.SeedBrokers(k.Brokers()...))); n != 0 {
 		t.Errorf("%d repeats", n)
 	}
 }
@@ -105,6 +109,7 @@ func randomBytes(n int) []byte {
 }
 
 func TestARecordWithoutAKeyIsRejectedByACompactedTopic(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t)
 	policy := "compact"
 	k.CreateTopic(t, "compacted", 1, map[string]*string{"cleanup.policy": &policy})
@@ -118,6 +123,7 @@ func TestARecordWithoutAKeyIsRejectedByACompactedTopic(t *testing.T) {
 }
 
 func TestAMissingTopicIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t)
 	s := open(t, kafka.Options{Brokers: k.Brokers()})
 	sent := series("late-topic", "k", 0, 50, 5)
@@ -137,10 +143,11 @@ func TestAMissingTopicIsWaitedFor(t *testing.T) {
 	if err := s.Ready(deadline(t)); err != nil {
 		t.Errorf("Ready: %v", err)
 	}
-	judge(t, sent, consume(t, "late-topic", kgo.SeedBrokers(k.Brokers()...)))
+	compare(t, sent, consume(t, "late-topic", kgo.SeedBrokers(k.Brokers()...)))
 }
 
 func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
+	t.Parallel()
 	k := testenv.Kafka(t)
 	k.CreateTopic(t, "changing", 2, nil)
 	s := open(t, kafka.Options{Brokers: k.Brokers()})
@@ -150,10 +157,12 @@ func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
 	more := series("changing", "second", 0, 100, 20)
 	publish(t, s, more)
 	sent = append(sent, more...)
-	judge(t, sent, consume(t, "changing", kgo.SeedBrokers(k.Brokers()...)))
+	compare(t, sent, consume(t, "changing", kgo.SeedBrokers(k.Brokers()...)))
 }
 
 func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
+	t.Parallel()
+	between := testall.Pick[int64](5_000, 20_000)
 	const writers = 6
 	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	k.CreateTopic(t, "stream", 8, nil)
@@ -162,7 +171,7 @@ func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
 	var acked atomic.Int64
 	sent := make([][]sink.Message, writers)
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*timeout)
 	defer cancel()
 	for w := range writers {
 		wg.Go(func() {
@@ -184,11 +193,11 @@ func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
 		})
 	}
 	for range 3 {
-		target := acked.Load() + 20_000
+		target := acked.Load() + between
 		until(t, "publishing goes on", func() bool { return acked.Load() >= target })
 		k.Restart(t)
 	}
-	target := acked.Load() + 20_000
+	target := acked.Load() + between
 	until(t, "publishing goes on", func() bool { return acked.Load() >= target })
 	close(stop)
 	wg.Wait()
@@ -196,7 +205,7 @@ func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
 	for _, batch := range sent {
 		all = append(all, batch...)
 	}
-	repeats := judge(t, all, consume(t, "stream", kgo.SeedBrokers(k.Brokers()...)))
+	repeats := compare(t, all, consume(t, "stream", kgo.SeedBrokers(k.Brokers()...)))
 	t.Logf("%d messages over 3 kills, %d repeats", len(all), repeats)
 	if err := s.Ready(deadline(t)); err != nil {
 		t.Errorf("Ready: %v", err)
@@ -204,6 +213,7 @@ func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
 }
 
 func TestABrokerThatStandsStillRefusesLateCopies(t *testing.T) {
+	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	k.CreateTopic(t, "still", 1, nil)
 	s := open(t, kafka.Options{Brokers: k.Brokers()})
@@ -231,6 +241,7 @@ func TestABrokerThatStandsStillRefusesLateCopies(t *testing.T) {
 }
 
 func TestLogins(t *testing.T) {
+	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true})
 	k.CreateTopic(t, "login", 1, nil)
 	for _, mechanism := range kafka.Mechanisms {
@@ -266,6 +277,7 @@ func TestLogins(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	certs := testenv.NewCerts(t)
 	k := testenv.StartKafka(t, testenv.KafkaOptions{TLS: &certs})
 	k.CreateTopic(t, "secure", 1, nil)
@@ -288,7 +300,7 @@ func TestTLS(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	judge(t, sent, consume(t, "secure", kgo.SeedBrokers(k.Brokers()...)))
+	compare(t, sent, consume(t, "secure", kgo.SeedBrokers(k.Brokers()...)))
 }
 
 func trust(file string) (*tls.Config, error) {

@@ -23,20 +23,23 @@ const (
 
 var _ sink.Recaller = (*Sink)(nil)
 
-// stretch is what a partition holds behind a mark: the offsets from next up to end, which is not one of them.
+// stretch is what a partition holds behind a mark: the offsets from next up to end, which is not
+// one of them.
 type stretch struct {
 	topic     string
 	partition int
 	next, end int64
+	// last is the id of the message before the end, once it was read.
+	last string
 }
 
 // Recall implements [sink.Recaller]. It needs READ on the topics.
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
+func (s *Sink) Recall(ctx context.Context, marks []sink.Offset, each func(*sink.Message) error) (ends []sink.Offset, err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	after := make(map[string]map[int]int64)
+	after, ids := make(map[string]map[int]int64), make(map[string]string)
 	for i := range marks {
-		topic, partition, err := parsePlace(marks[i].Place)
+		topic, partition, err := parseTP(marks[i].TP)
 		if err != nil {
 			continue
 		}
@@ -44,11 +47,14 @@ func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Me
 			after[topic] = make(map[int]int64)
 		}
 		after[topic][int(partition)] = int64(marks[i].Last) + 1
+		if marks[i].Incarnation != "" {
+			ids[topic] = marks[i].Incarnation
+		}
 	}
 	for topic, from := range after {
 		s.cluster.follow([]string{topic})
 		r := &recall{sink: s, client: &kafkago.Client{Addr: s.cluster.addr, Transport: reader{s.cluster}, Timeout: answerWithin}, each: each}
-		if err := r.topic(ctx, topic, from); err != nil {
+		if err := r.topic(ctx, topic, ids[topic], from); err != nil {
 			return nil, err
 		}
 		ends = append(ends, r.ends...)
@@ -72,14 +78,19 @@ type recall struct {
 	sink       *Sink
 	client     *kafkago.Client
 	each       func(*sink.Message) error
-	ends       []sink.Mark
+	ends       []sink.Offset
 	key, value []byte
 }
 
-// topic reads what a topic holds behind the given offsets, one partition after the other.
-func (r *recall) topic(ctx context.Context, topic string, from map[int]int64) error {
+// topic reads what a topic holds behind the given offsets, one partition after the other. It reads
+// nothing where the topic's id is known and not the one given.
+func (r *recall) topic(ctx context.Context, topic, id string, from map[int]int64) error {
 	var stretches []stretch
+	var now string
 	err := r.insist(ctx, topic, func() (err error) {
+		if now, err = r.topicID(ctx, topic); err != nil || id != "" && now != "" && now != id {
+			return err
+		}
 		stretches, err = r.stretches(ctx, topic, from)
 		return err
 	})
@@ -95,16 +106,26 @@ func (r *recall) topic(ctx context.Context, topic string, from map[int]int64) er
 		if err := r.read(ctx, p); err != nil {
 			return err
 		}
-		r.ends = append(r.ends, sink.Mark{Place: place(p.topic, int32(p.partition)), Last: uint64(p.end) - 1})
+		r.ends = append(r.ends, sink.Offset{TP: tp(p.topic, int32(p.partition)), Incarnation: now, Last: uint64(p.end) - 1, ID: p.last})
 	}
 	return nil
 }
 
-// insist repeats what fails until it succeeds. What a person has to grant, and a topic that is not there, is not waited for.
+// topicID returns the id of a topic, empty where the cluster does not tell.
+func (r *recall) topicID(ctx context.Context, topic string) (string, error) {
+	ids, generation, err := r.sink.cluster.topicIDs(ctx, []string{topic})
+	if err != nil {
+		r.sink.cluster.renew(generation)
+	}
+	return ids[topic], err
+}
+
+// insist repeats what fails until it succeeds. What a person has to grant, and a topic that is not
+// there, is not waited for.
 func (r *recall) insist(ctx context.Context, place string, do func() error) error {
 	who := "recall " + place
 	defer r.sink.faults.ok(who)
-	pause := newBackoff()
+	var pause backoff.Backoff
 	for missing := 0; ; {
 		err := do()
 		switch {
@@ -172,7 +193,7 @@ func (r *recall) stretches(ctx context.Context, topic string, from map[int]int64
 func (r *recall) read(ctx context.Context, p *stretch) error {
 	for p.next < p.end {
 		var told error
-		err := r.insist(ctx, place(p.topic, int32(p.partition)), func() error {
+		err := r.insist(ctx, tp(p.topic, int32(p.partition)), func() error {
 			found, err := r.client.Fetch(ctx, &kafkago.FetchRequest{
 				Topic: p.topic, Partition: p.partition, Offset: p.next, MinBytes: 1, MaxBytes: recallBytes, MaxWait: recallWait,
 			})
@@ -216,8 +237,8 @@ func (r *recall) skip(ctx context.Context, p *stretch) error {
 	return nil
 }
 
-// take tells what an answer holds. A batch may begin before the offset that was asked for, and the last one may be cut off. told is the error
-// of who was told.
+// take tells what an answer holds. A batch may begin before the offset that was asked for, and the
+// last one may be cut off. told is the error of who was told.
 func (r *recall) take(ctx context.Context, p *stretch, found *kafkago.FetchResponse) (told, err error) {
 	n := 0
 	for ; p.next < p.end; n++ {
@@ -226,16 +247,18 @@ func (r *recall) take(ctx context.Context, p *stretch, found *kafkago.FetchRespo
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read a record behind offset %d of %s: %w", p.next, place(p.topic, int32(p.partition)), err)
+			return nil, fmt.Errorf("read a record behind offset %d of %s: %w", p.next, tp(p.topic, int32(p.partition)), err)
 		}
 		m, err := r.message(record)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("read the record at offset %d of %s: %w", record.Offset, place(p.topic, int32(p.partition)), err)
+			return nil, fmt.Errorf("read the record at offset %d of %s: %w", record.Offset, tp(p.topic, int32(p.partition)), err)
 		case record.Offset < p.next || record.Offset >= p.end:
 			continue
 		}
-		p.next = record.Offset + 1
+		if p.next = record.Offset + 1; p.next == p.end {
+			p.last = m.ID
+		}
 		if m.Stream == "" {
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // recalled returns the ids of what lies behind marks.
-func recalled(t testing.TB, s *kafka.Sink, marks ...sink.Mark) (ids []string, err error) {
+func recalled(t testing.TB, s *kafka.Sink, marks ...sink.Offset) (ids []string, err error) {
 	t.Helper()
 	_, err = s.Recall(deadline(t), marks, func(m *sink.Message) error {
 		ids = append(ids, m.ID)
@@ -39,7 +39,7 @@ func TestRecall(t *testing.T) {
 			s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: codec})
 			batch := series("t", "k", 0, 50, 3)
 			publish(t, s, batch)
-			got, err := recalled(t, s, sink.Mark{Place: "t/0", Last: 29})
+			got, err := recalled(t, s, sink.Offset{TP: "t/0", Last: 29})
 			if want := ids(batch[30:]); err != nil || !slices.Equal(got, want) {
 				t.Errorf("got %v, %v, want %v", got, err, want)
 			}
@@ -49,11 +49,11 @@ func TestRecall(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(8, "t"))
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
 		out := publish(t, s, series("t", "k", 0, 400, 40))
-		if len(out.Marks) < 2 {
-			t.Fatalf("marks %v", out.Marks)
+		if len(out.Offsets) < 2 {
+			t.Fatalf("marks %v", out.Offsets)
 		}
-		got, err := recalled(t, s, out.Marks[0])
-		if want := 400 - int(out.Marks[0].Last+1); err != nil || len(got) != want {
+		got, err := recalled(t, s, out.Offsets[0])
+		if want := 400 - int(out.Offsets[0].Last+1); err != nil || len(got) != want {
 			t.Errorf("%d messages, %v, want %d", len(got), err, want)
 		}
 	})
@@ -70,7 +70,7 @@ func TestRecall(t *testing.T) {
 			}
 			return nil, nil, false
 		})
-		got, err := recalled(t, s, sink.Mark{Place: "t/0", Last: 4})
+		got, err := recalled(t, s, sink.Offset{TP: "t/0", Last: 4})
 		if err != nil || !slices.Equal(got, ids(batch[5:])) {
 			t.Errorf("got %v, %v", got, err)
 		}
@@ -88,7 +88,7 @@ func TestRecall(t *testing.T) {
 			answer.Topics = append(answer.Topics, topic)
 			return answer, nil, true
 		})
-		_, err := recalled(t, s, sink.Mark{Place: "t/0", Last: 4})
+		_, err := recalled(t, s, sink.Offset{TP: "t/0", Last: 4})
 		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ on topic t") {
 			t.Errorf("got %v", err)
 		}
@@ -96,7 +96,7 @@ func TestRecall(t *testing.T) {
 	t.Run("tells nothing of a topic that is not there, nor of another bus", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
-		if got, err := recalled(t, s, sink.Mark{Place: "gone/0", Last: 4}, sink.Mark{Place: "STREAM", Last: 4}); err != nil || len(got) != 0 {
+		if got, err := recalled(t, s, sink.Offset{TP: "gone/0", Last: 4}, sink.Offset{TP: "STREAM", Last: 4}); err != nil || len(got) != 0 {
 			t.Errorf("got %v, %v", got, err)
 		}
 	})

@@ -36,8 +36,9 @@ func answer(code int16, message string) error {
 	return &brokerError{kafkago.Error(code), message}
 }
 
-// metadataRequest is a metadata request that goes to a broker: the transport answers a *metadata.Request from its memory, and
-// takes a *metadata.Response for the answer to one. So neither may show.
+// metadataRequest is a metadata request that goes to a broker: the transport answers a
+// *metadata.Request from its memory, and takes a *metadata.Response for the answer to one. So
+// neither may show.
 type metadataRequest struct{ topics []string }
 
 // metadataResponse is the broker's answer.
@@ -75,8 +76,9 @@ func (c *cluster) metadata(ctx context.Context, topics []string) ([]metadata.Res
 	return res.(metadataResponse).Topics, generation, nil
 }
 
-// producerRequest is an initproducerid.Request without a transactional id, which any broker answers. The transport would
-// look for the coordinator of transaction "" first, and the broker would set up its transaction log for that.
+// producerRequest is an initproducerid.Request without a transactional id, which any broker
+// answers. The transport would look for the coordinator of transaction "" first, and the broker
+// would set up its transaction log for that.
 type producerRequest initproducerid.Request
 
 func (*producerRequest) ApiKey() protocol.ApiKey { return protocol.InitProducerId }
@@ -91,7 +93,8 @@ func (c *cluster) newProducer(ctx context.Context) (identity, int, error) {
 	return identity{producer: producer.ProducerID, epoch: producer.ProducerEpoch}, generation, answer(producer.ErrorCode, "")
 }
 
-// produce sends a sealed batch to the leader of a partition and returns its base offset, -1 if the broker does not tell.
+// produce sends a sealed batch to the leader of a partition and returns its base offset, -1 if the
+// broker does not tell.
 func (c *cluster) produce(ctx context.Context, topic string, partition int32, sealed []byte) (int64, int, error) {
 	res, generation, err := c.roundTrip(ctx, &rawproduce.Request{
 		Acks:    int16(kafkago.RequireAll),

@@ -8,8 +8,8 @@ import (
 	"bridge/sink"
 )
 
-// faults turns the faults of many lanes into few: what concerns the cluster or a topic begins with the first lane that
-// meets it and ends with the last.
+// faults turns the faults of many workers into few: what concerns the cluster or a topic begins
+// with the first worker that meets it and ends with the last.
 type faults struct {
 	log  *outage.Log
 	hook sink.Fault
@@ -68,7 +68,7 @@ func (f *faults) endAll(prefix string, gaveUp bool) {
 
 func (f *faults) leave(who string) { f.end(who, f.log.OK) }
 
-func (f *faults) end(who string, how func(place string)) {
+func (f *faults) end(who string, how func(tp string)) {
 	scope, held := f.scopeOf[who]
 	if !held {
 		return

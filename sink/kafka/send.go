@@ -8,6 +8,9 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"bridge/internal/backoff"
+	"bridge/internal/failpoint"
 )
 
 // requestOverhead is more than what a produce request has around its one batch.
@@ -16,9 +19,10 @@ const requestOverhead = 1 << 10
 // errMoved says that the partition does not exist any more.
 var errMoved = errors.New("the topic has fewer partitions now")
 
-// send brings a batch to the broker, however long that takes, and returns its base offset, -1 where the broker does not
-// tell. It ends without that when ctx does, when the broker refuses the batch for good, and when the partition is gone.
-func (l *lane) send(ctx context.Context, f *flight) (int64, error) {
+// send brings a batch to the broker, however long that takes, and returns its base offset, -1 where
+// the broker does not tell. It ends without that when ctx does, when the broker refuses the batch
+// for good, and when the partition is gone.
+func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 	wire, err := f.buffers.records.seal(f.buffers.sealed, l.sink.codec)
 	if err != nil {
 		return -1, fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
@@ -30,14 +34,19 @@ func (l *lane) send(ctx context.Context, f *flight) (int64, error) {
 	if len(wire) > l.sink.maxRequestBytes-requestOverhead {
 		return -1, answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
 	}
-	pause := newBackoff()
+	var pause backoff.Backoff
 	for {
 		base, generation, err := l.attempt(ctx, f)
 		if err == nil || remedyFor(err) == done {
 			return base, nil
 		}
+		if f.stamped != nil && failpoint.Mutant(failpoint.KafkaErrorIsAck) {
+			l.broken = true
+			return base, nil
+		}
 		if ctx.Err() != nil {
-			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming behind what follows.
+			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming behind
+			// what follows.
 			l.broken = l.broken || f.stamped != nil
 			return -1, err
 		}
@@ -49,7 +58,7 @@ func (l *lane) send(ctx context.Context, f *flight) (int64, error) {
 			return -1, err
 		}
 		l.held = true
-		l.sink.faults.fail(l.place, scope(l.topic, l.partition, err), explain(l.topic, err))
+		l.sink.faults.fail(l.tp, scope(l.topic, l.partition, err), explain(l.topic, err))
 		if err := pause.Wait(ctx); err != nil {
 			l.broken = l.broken || f.stamped != nil
 			return -1, err
@@ -58,7 +67,7 @@ func (l *lane) send(ctx context.Context, f *flight) (int64, error) {
 }
 
 // attempt sends the batch once.
-func (l *lane) attempt(ctx context.Context, f *flight) (int64, int, error) {
+func (l *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) {
 	if generation, err := l.identify(ctx); err != nil {
 		return -1, generation, err
 	}
@@ -82,8 +91,8 @@ func (l *lane) attempt(ctx context.Context, f *flight) (int64, int, error) {
 	return base, generation, err
 }
 
-// identify sees to it that the lane has an identity that goes on where the broker expects it.
-func (l *lane) identify(ctx context.Context) (int, error) {
+// identify sees to it that the worker has an identity that goes on where the broker expects it.
+func (l *worker) identify(ctx context.Context) (int, error) {
 	if l.id != nil && !l.broken {
 		return 0, nil
 	}
@@ -101,8 +110,9 @@ func (l *lane) identify(ctx context.Context) (int, error) {
 	return generation, nil
 }
 
-// mend does what can be done about a fault before the next attempt, and returns the fault, better understood.
-func (l *lane) mend(ctx context.Context, generation int, err error) error {
+// mend does what can be done about a fault before the next attempt, and returns the fault, better
+// understood.
+func (l *worker) mend(ctx context.Context, generation int, err error) error {
 	switch remedyFor(err) {
 	case restart:
 		l.broken = true
@@ -117,9 +127,9 @@ func (l *lane) mend(ctx context.Context, generation int, err error) error {
 	return err
 }
 
-// inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a leader or a topic that
-// does not exist is not sought by dropping everybody's connections.
-func (l *lane) inspect(ctx context.Context, generation int, err error) error {
+// inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a
+// leader or a topic that does not exist is not sought by dropping everybody's connections.
+func (l *worker) inspect(ctx context.Context, generation int, err error) error {
 	topics, seen, asked := l.sink.cluster.metadata(ctx, []string{l.topic})
 	if asked != nil {
 		l.sink.cluster.renew(seen)
@@ -138,7 +148,7 @@ func (l *lane) inspect(ctx context.Context, generation int, err error) error {
 	return err
 }
 
-func (l *lane) inspectPartition(partitions []metadata.ResponsePartition, generation int, err error) error {
+func (l *worker) inspectPartition(partitions []metadata.ResponsePartition, generation int, err error) error {
 	for _, p := range partitions {
 		if p.PartitionIndex != l.partition {
 			continue

@@ -27,6 +27,7 @@ type Sink struct {
 	compression     Compression
 	maxRequestBytes int
 	watched         []string
+	uncompactable   map[string]string
 	outages         *outage.Log
 	faults          *faults
 
@@ -37,17 +38,18 @@ type Sink struct {
 	// calls numbers the calls that wait for topics.
 	calls atomic.Uint64
 
-	mu     sync.Mutex
-	topics map[string]*topic
-	lanes  map[string]*lane
-	// drains counts the goroutines of the lanes; none begins once closed is set.
+	mu      sync.Mutex
+	topics  map[string]*topic
+	workers map[string]*worker
+	// drains counts the goroutines of the workers; none begins once closed is set.
 	drains sync.WaitGroup
 	closed bool
 }
 
 var _ sink.Sink = (*Sink)(nil)
 
-// Open returns a sink. It does not touch the network: a cluster that cannot be reached is waited for by Publish.
+// Open returns a sink. It does not touch the network: a cluster that cannot be reached is waited
+// for by Publish.
 func Open(opts Options) (*Sink, error) {
 	if err := opts.fill(); err != nil {
 		return nil, err
@@ -58,8 +60,8 @@ func Open(opts Options) (*Sink, error) {
 	}
 	s := &Sink{
 		logger: opts.Logger, codec: codec, compression: opts.Compression, maxRequestBytes: opts.MaxRequestBytes,
-		watched: opts.Topics, outages: outage.New(opts.Logger),
-		topics: make(map[string]*topic), lanes: make(map[string]*lane),
+		watched: opts.Topics, uncompactable: opts.Uncompactable, outages: outage.New(opts.Logger),
+		topics: make(map[string]*topic), workers: make(map[string]*worker),
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	s.cluster = newCluster(s.life, &opts)
@@ -69,8 +71,8 @@ func Open(opts Options) (*Sink, error) {
 	return s, nil
 }
 
-// Publish implements [sink.Sink]. The messages of one topic and key go to one partition in their order; those of a
-// partition that follow a rejected one are left pending.
+// Publish implements [sink.Sink]. The messages of one topic and key go to one partition in their
+// order; those of a partition that follow a rejected one are left pending.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -87,7 +89,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		}
 		c.enter(runs)
 		select {
-		case <-c.settled:
+		case <-c.done:
 		case <-c.failed.Done():
 			// Other partitions may be away for any time.
 			c.leave()
@@ -108,7 +110,7 @@ func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// screen rejects messages for topics that cannot exist and returns the places of all others.
+// screen rejects messages for topics that cannot exist and returns the indices of all others.
 func (s *Sink) screen(c *call) (rejected []sink.Rejection, pending []int) {
 	pending = make([]int, 0, len(c.batch))
 	var name string
@@ -127,8 +129,8 @@ func (s *Sink) screen(c *call) (rejected []sink.Rejection, pending []int) {
 	return rejected, pending
 }
 
-// assign groups messages by the lanes that they go to, waiting for topics that do not exist.
-func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*run, error) {
+// assign groups messages by the workers that they go to, waiting for topics that do not exist.
+func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*portion, error) {
 	names := make(map[string]struct{}, 1)
 	for _, i := range pending {
 		names[c.batch[i].Destination] = struct{}{}
@@ -137,15 +139,15 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*run, erro
 	if err != nil {
 		return nil, err
 	}
-	byLane := make(map[*lane]*run)
-	var runs []*run
+	byWorker := make(map[*worker]*portion)
+	var runs []*portion
 	for _, i := range pending {
 		m := &c.batch[i]
-		lane := routes[m.Destination].lane(m.Key)
-		r := byLane[lane]
+		worker := routes[m.Destination].worker(m.Key)
+		r := byWorker[worker]
 		if r == nil {
-			r = &run{call: c, lane: lane, last: -1}
-			byLane[lane] = r
+			r = &portion{call: c, worker: worker, last: -1}
+			byWorker[worker] = r
 			runs = append(runs, r)
 		}
 		r.index = append(r.index, i)
@@ -153,7 +155,7 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*run, erro
 	return runs, nil
 }
 
-// begin counts a goroutine of a lane; false if the sink is closed.
+// begin counts a goroutine of a worker; false if the sink is closed.
 func (s *Sink) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

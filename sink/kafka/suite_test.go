@@ -34,6 +34,7 @@ var topics atomic.Uint64
 func newTopic() string { return "topic-" + strconv.FormatUint(topics.Add(1), 10) }
 
 func TestConformanceInProcess(t *testing.T) {
+	t.Parallel()
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
 		one, two := newTopic(), newTopic()
 		limit := strconv.Itoa(refused)
@@ -51,7 +52,7 @@ func TestConformanceInProcess(t *testing.T) {
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None})
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
-			Features: sinktest.Features{Keys: true, Headers: true, Marks: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
+			Features: sinktest.Features{Keys: true, Headers: true, Offsets: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.ListenAddrs()...)))
 			},
@@ -70,7 +71,8 @@ func TestConformanceInProcess(t *testing.T) {
 	})
 }
 
-// stall keeps produce requests waiting until resume is called; then they are served, late as they are.
+// stall keeps produce requests waiting until resume is called; then they are served, late as they
+// are.
 func stall(c *kfake.Cluster) (resume func()) {
 	gate := make(chan struct{})
 	var open atomic.Bool
@@ -89,6 +91,7 @@ func stall(c *kfake.Cluster) (resume func()) {
 }
 
 func TestConformanceReal(t *testing.T) {
+	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	limit := strconv.Itoa(refused)
 	configs := map[string]*string{"max.message.bytes": &limit}
@@ -100,7 +103,7 @@ func TestConformanceReal(t *testing.T) {
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Marks: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: true, Headers: true, Offsets: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)))

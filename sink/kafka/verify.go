@@ -17,67 +17,69 @@ import (
 )
 
 const (
-	// A verdict stops a stream: an end that lies behind is asked for again, because just after an election a broker may
-	// not know yet how far its replicas are.
+	// A verdict stops a stream: what shows a loss is looked at again, because just after an
+	// election a broker may not know yet how far its replicas are, and just after a topic was made
+	// which one it is.
 	verdictAfter = 3
 	verdictPause = 300 * time.Millisecond
 )
 
-// behind says that a place ends before its mark.
-func behind(m *sink.Mark, what string) error {
-	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s", sink.ErrBehind, m.Last, m.Place, what)
+// behind says that a tp is not what its offset was made of.
+func behind(m *sink.Offset, what string) error {
+	return fmt.Errorf("%w: offset %d of %s was acknowledged, but %s", sink.ErrBehind, m.Last, m.TP, what)
 }
 
-// Verify implements [sink.Sink]. A topic that is missing is waited for: it may be on its way, or its name mistyped. A
-// partition that is missing is lost. What it finds is also held against every batch that is acknowledged later.
-func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
+// Verify implements [sink.Sink]. A topic that is missing is waited for: it may be on its way, or
+// its name mistyped. A partition that is missing is lost. What it finds is also held against every
+// batch that is acknowledged later.
+func (s *Sink) Verify(ctx context.Context, offsets []sink.Offset) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	for i := range marks {
-		if err := s.verify(ctx, &marks[i]); err != nil {
+	for i := range offsets {
+		if err := s.verify(ctx, &offsets[i]); err != nil {
 			return err
 		}
-		s.pin(&marks[i])
+		s.pin(&offsets[i])
 	}
 	return nil
 }
 
-// pin has a lane hold its partition against a mark at every batch.
-func (s *Sink) pin(m *sink.Mark) {
-	topic, partition, err := parsePlace(m.Place)
+// pin has a worker hold its partition against an offset at every batch.
+func (s *Sink) pin(m *sink.Offset) {
+	topic, partition, err := parseTP(m.TP)
 	if err != nil {
 		return
 	}
-	s.laneOf(topic, partition).pin(m.Last)
+	s.workerOf(topic, partition).pin(m)
 }
 
-func (s *Sink) laneOf(topic string, partition int32) *lane {
+func (s *Sink) workerOf(topic string, partition int32) *worker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lane(topic, partition)
+	return s.worker(topic, partition)
 }
 
-// verify judges one mark.
-func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
-	topic, partition, err := parsePlace(m.Place)
+// verify judges one offset.
+func (s *Sink) verify(ctx context.Context, m *sink.Offset) error {
+	topic, partition, err := parseTP(m.TP)
 	if err != nil {
 		return behind(m, err.Error())
 	}
-	who := "verify " + m.Place
+	who := "verify " + m.TP
 	defer s.faults.ok(who)
 	s.cluster.follow([]string{topic})
-	pause := newBackoff()
-	l := s.laneOf(topic, partition)
+	var pause backoff.Backoff
+	l := s.workerOf(topic, partition)
 	w := l.watch(m)
 	defer l.unwatch(w)
-	for shorter := 0; ; {
-		end, err := s.endOf(ctx, topic, partition)
+	for wrongs := 0; ; {
+		wrong, err := s.amiss(ctx, m, topic, partition)
 		switch {
-		case err == nil && end > int64(m.Last):
-			return l.judge(w)
+		case err == nil && wrong == "":
+			return l.check(w)
 		case err == nil:
-			if shorter++; shorter >= verdictAfter {
-				return behind(m, ending(end))
+			if wrongs++; wrongs >= verdictAfter {
+				return behind(m, wrong)
 			}
 			if err := backoff.Pause(ctx, verdictPause); err != nil {
 				return err
@@ -85,7 +87,7 @@ func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		default:
-			s.faults.fail(who, scope(topic, partition, err), explainMark(topic, err))
+			s.faults.fail(who, scope(topic, partition, err), explainOffset(topic, err))
 			if err := pause.Wait(ctx); err != nil {
 				return err
 			}
@@ -93,8 +95,8 @@ func (s *Sink) verify(ctx context.Context, m *sink.Mark) error {
 	}
 }
 
-// explainMark is explain for a topic of which there is a mark.
-func explainMark(topic string, err error) error {
+// explainOffset is explain for a topic of which there is an offset.
+func explainOffset(topic string, err error) error {
 	explained := explain(topic, err)
 	if errors.Is(err, kafkago.UnknownTopicOrPartition) {
 		explained = fmt.Errorf("%w; the checkpoint says that acknowledged messages are there; where bridge is to publish there no more, "+
@@ -148,7 +150,7 @@ func (s *Sink) endOf(ctx context.Context, topic string, partition int32) (int64,
 	}
 	list := res.(*listoffsets.Response)
 	if len(list.Topics) != 1 || len(list.Topics[0].Partitions) != 1 {
-		return 0, fmt.Errorf("the broker answers a question for the end of %s with %d topics", place(topic, partition), len(list.Topics))
+		return 0, fmt.Errorf("the broker answers a question for the end of %s with %d topics", tp(topic, partition), len(list.Topics))
 	}
 	p := &list.Topics[0].Partitions[0]
 	if err := answer(p.ErrorCode, ""); err != nil {
@@ -170,11 +172,11 @@ func hasPartition(t *metadata.ResponseTopic, partition int32) bool {
 	return false
 }
 
-func parsePlace(place string) (topic string, partition int32, err error) {
-	topic, number, _ := strings.Cut(place, "/")
+func parseTP(tp string) (topic string, partition int32, err error) {
+	topic, number, _ := strings.Cut(tp, "/")
 	n, err := strconv.ParseUint(number, 10, 31)
 	if err != nil || checkTopicName(topic) != nil {
-		return "", 0, fmt.Errorf("%q is no partition of Kafka, so the checkpoint was made with another bus", place)
+		return "", 0, fmt.Errorf("the checkpoint names %q, which is not a Kafka partition: it was made with another bus", tp)
 	}
 	return topic, int32(n), nil
 }

@@ -1,6 +1,7 @@
-// Package memory is a bus in memory: the twin of the real sinks for tests of what stands before a sink.
+// Package memory is a bus in memory: the twin of the real sinks for tests of what stands before a
+// sink.
 //
-// It passes the suite in sink/sinktest and behaves like Kafka where buses differ: every destination is one place, and a
-// repeat is kept. Hooks make it slow, forgetful or choosy: [Sink.Hold], [Sink.Fail], [Sink.Reject], [Sink.Lose] and
-// [Sink.Wipe].
+// It passes the suite in sink/sinktest and behaves like Kafka where buses differ: every destination
+// is one TP, and a repeat is kept. Hooks make it slow, forgetful or choosy: [Sink.Pause],
+// [Sink.Fail], [Sink.Reject], [Sink.Lose] and [Sink.Wipe].
 package memory

@@ -21,7 +21,8 @@ type faults struct {
 
 func (f *faults) holding() bool { return f.holdAfter == 0 }
 
-// nextFault returns the fault of this attempt, if any, and whether the message is kept all the same.
+// nextFault returns the fault of this attempt, if any, and whether the message is kept all the
+// same.
 func (f *faults) nextFault() (err error, kept bool) {
 	if f.fails == 0 {
 		return nil, false
@@ -30,9 +31,9 @@ func (f *faults) nextFault() (err error, kept bool) {
 	return f.failErr, f.failKeeps
 }
 
-// Hold lets the bus accept after more messages and then stand still until release is called: Publish blocks. Calling
-// release more than once is fine.
-func (s *Sink) Hold(after int) (release func()) {
+// Pause lets the bus accept after more messages and then stand still until release is called:
+// Publish blocks. Calling release more than once is fine.
+func (s *Sink) Pause(after int) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holdAfter = after
@@ -44,33 +45,36 @@ func (s *Sink) Hold(after int) (release func()) {
 	})
 }
 
-// Fail makes the next n attempts fail with err; they are retried. With kept the message is stored all the same and only
-// its acknowledgement is lost, so that the retry repeats it.
+// Fail makes the next n attempts fail with err; they are retried. With kept the message is stored
+// all the same and only its acknowledgement is lost, so that the retry repeats it.
 func (s *Sink) Fail(n int, err error, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fails, s.failErr, s.failKeeps = n, err, kept
 }
 
-// Reject refuses for good the messages for which reason returns a text that is not empty. Nil ends that.
+// Reject refuses for good the messages for which reason returns a text that is not empty. Nil ends
+// that.
 func (s *Sink) Reject(reason func(*sink.Message) string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reject = reason
 }
 
-// Lose drops the last n messages of destination, as a bus does that acknowledged before it wrote to the disk.
+// Lose drops the last n messages of destination, as a bus does that acknowledged before it wrote to
+// the disk.
 func (s *Sink) Lose(destination string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.places[destination]; p != nil {
+	if p := s.logs[destination]; p != nil {
 		p.messages = p.messages[:max(len(p.messages)-n, 0)]
 	}
 }
 
-// Wipe removes all destinations with their messages. One that is published to afterwards has a new incarnation.
+// Wipe removes all destinations with their messages. One that is published to afterwards has a new
+// incarnation.
 func (s *Sink) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.places)
+	clear(s.logs)
 }

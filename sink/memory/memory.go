@@ -17,8 +17,8 @@ var _ sink.Sink = (*Sink)(nil)
 type Options struct {
 	// MaxBytes is the largest Value that is accepted; a larger one is rejected. 0 means no bound.
 	MaxBytes int
-	// ByKey leaves after a rejected message only the later ones of the same destination and key pending. By default all
-	// later ones of the same destination are.
+	// ByKey leaves after a rejected message only the later ones of the same destination and key
+	// pending. By default all later ones of the same destination are.
 	ByKey bool
 	// RetryPause is the pause after a failed attempt. Defaults to 100 µs.
 	RetryPause time.Duration
@@ -32,15 +32,15 @@ type Sink struct {
 
 	mu        sync.Mutex
 	changed   chan struct{}
-	places    map[string]*place
+	logs      map[string]*messageLog
 	makings   int
 	closed    bool
 	publishes int
 	faults
 }
 
-// place keeps the messages of one destination. The message with index i has the sequence i+1.
-type place struct {
+// messageLog keeps the messages of one destination. The message with index i has the sequence i+1.
+type messageLog struct {
 	making   int
 	messages []sink.Message
 }
@@ -50,14 +50,15 @@ func New(opts Options) *Sink {
 	if opts.RetryPause <= 0 {
 		opts.RetryPause = 100 * time.Microsecond
 	}
-	return &Sink{opts: opts, changed: make(chan struct{}), places: make(map[string]*place), faults: faults{holdAfter: -1}}
+	return &Sink{opts: opts, changed: make(chan struct{}), logs: make(map[string]*messageLog), faults: faults{holdAfter: -1}}
 }
 
-// Messages returns what a consumer sees on destination, in order. The messages share no memory with what was published.
+// Messages returns what a consumer sees on destination, in order. The messages share no memory with
+// what was published.
 func (s *Sink) Messages(destination string) []sink.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.places[destination]
+	p := s.logs[destination]
 	if p == nil {
 		return nil
 	}
@@ -72,8 +73,8 @@ func (s *Sink) Messages(destination string) []sink.Message {
 func (s *Sink) Destinations() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := make(map[string]int, len(s.places))
-	for name, p := range s.places {
+	counts := make(map[string]int, len(s.logs))
+	for name, p := range s.logs {
 		counts[name] = len(p.messages)
 	}
 	return counts
@@ -92,7 +93,7 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	s.publishes++
 	s.mu.Unlock()
 	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
-	marks := make(map[string]sink.Mark)
+	offsets := make(map[string]sink.Offset)
 	blocked := make(map[string]bool)
 	var err error
 	for i := range batch {
@@ -101,8 +102,8 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			continue
 		}
 		var reason string
-		var mark sink.Mark
-		if mark, reason, err = s.send(ctx, m); err != nil {
+		var offset sink.Offset
+		if offset, reason, err = s.send(ctx, m); err != nil {
 			break
 		}
 		if reason != "" {
@@ -112,10 +113,10 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			continue
 		}
 		out.Status[i] = sink.Acked
-		marks[m.Destination] = mark
+		offsets[m.Destination] = offset
 	}
-	for _, mark := range marks {
-		out.Marks = append(out.Marks, mark)
+	for _, offset := range offsets {
+		out.Offsets = append(out.Offsets, offset)
 	}
 	return out, err
 }
@@ -128,72 +129,73 @@ func (s *Sink) line(m *sink.Message) string {
 	return m.Destination
 }
 
-// send stores m, trying again after each fault, and returns its mark or the reason why it is refused.
-func (s *Sink) send(ctx context.Context, m *sink.Message) (mark sink.Mark, reason string, err error) {
+// send stores m, trying again after each fault, and returns its offset or the reason why it is
+// refused.
+func (s *Sink) send(ctx context.Context, m *sink.Message) (offset sink.Offset, reason string, err error) {
 	for {
-		mark, reason, wait, err := s.attempt(m)
+		offset, reason, wait, err := s.attempt(m)
 		switch {
 		case wait != nil:
 			select {
 			case <-wait:
 			case <-ctx.Done():
-				return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
+				return sink.Offset{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
 			}
 		case err == nil && ctx.Err() != nil:
 			// Stored or not, the caller is gone: the message counts as pending.
-			return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
+			return sink.Offset{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
 		case err == nil || s.isClosed():
-			return mark, reason, err
+			return offset, reason, err
 		default:
 			if s.opts.Fault != nil {
 				s.opts.Fault(m.Destination, err)
 			}
 			if err := backoff.Pause(ctx, s.opts.RetryPause); err != nil {
-				return sink.Mark{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
+				return sink.Offset{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
 			}
 		}
 	}
 }
 
 // attempt tries once to store m. A wait that is not nil is closed when it is worth trying again.
-func (s *Sink) attempt(m *sink.Message) (mark sink.Mark, reason string, wait <-chan struct{}, err error) {
+func (s *Sink) attempt(m *sink.Message) (offset sink.Offset, reason string, wait <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return sink.Mark{}, "", nil, sink.ErrClosed
+		return sink.Offset{}, "", nil, sink.ErrClosed
 	}
 	if s.holding() {
-		return sink.Mark{}, "", s.changed, nil
+		return sink.Offset{}, "", s.changed, nil
 	}
 	if s.opts.MaxBytes > 0 && len(m.Value) > s.opts.MaxBytes {
-		return sink.Mark{}, fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes), nil, nil
+		return sink.Offset{}, fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes), nil, nil
 	}
 	if s.reject != nil {
 		if reason := s.reject(m); reason != "" {
-			return sink.Mark{}, reason, nil, nil
+			return sink.Offset{}, reason, nil, nil
 		}
 	}
 	err, kept := s.nextFault()
 	if err != nil && !kept {
-		return sink.Mark{}, "", nil, err
+		return sink.Offset{}, "", nil, err
 	}
-	mark = s.store(m)
-	return mark, "", nil, err
+	offset = s.store(m)
+	return offset, "", nil, err
 }
 
 // store appends a copy of m to its destination.
-func (s *Sink) store(m *sink.Message) sink.Mark {
-	p := s.places[m.Destination]
+func (s *Sink) store(m *sink.Message) sink.Offset {
+	p := s.logs[m.Destination]
 	if p == nil {
 		s.makings++
-		p = &place{making: s.makings}
-		s.places[m.Destination] = p
+		p = &messageLog{making: s.makings}
+		s.logs[m.Destination] = p
 	}
 	p.messages = append(p.messages, clone(*m))
 	if s.holdAfter > 0 {
 		s.holdAfter--
 	}
-	return sink.Mark{Place: m.Destination, Incarnation: fmt.Sprint(p.making), Last: uint64(len(p.messages))}
+	return sink.Offset{TP: m.Destination, Incarnation: fmt.Sprint(p.making), Last: uint64(len(p.messages)), ID: m.ID}
 }
 
 // Ready implements sink.Sink.
@@ -210,7 +212,7 @@ func (s *Sink) Ready(context.Context) error {
 }
 
 // Verify implements sink.Sink.
-func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
+func (s *Sink) Verify(ctx context.Context, offsets []sink.Offset) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -219,15 +221,17 @@ func (s *Sink) Verify(ctx context.Context, marks []sink.Mark) error {
 	if s.closed {
 		return sink.ErrClosed
 	}
-	for _, mark := range marks {
-		p := s.places[mark.Place]
+	for _, offset := range offsets {
+		p := s.logs[offset.TP]
 		switch {
 		case p == nil:
-			return fmt.Errorf("%s is gone, it ended at %d: %w", mark.Place, mark.Last, sink.ErrBehind)
-		case mark.Incarnation != fmt.Sprint(p.making):
-			return fmt.Errorf("%s was made anew: %w", mark.Place, sink.ErrBehind)
-		case uint64(len(p.messages)) < mark.Last:
-			return fmt.Errorf("%s ends at %d, it ended at %d: %w", mark.Place, len(p.messages), mark.Last, sink.ErrBehind)
+			return fmt.Errorf("%s is gone, it ended at %d: %w", offset.TP, offset.Last, sink.ErrBehind)
+		case offset.Incarnation != fmt.Sprint(p.making):
+			return fmt.Errorf("%s was created again: %w", offset.TP, sink.ErrBehind)
+		case uint64(len(p.messages)) < offset.Last:
+			return fmt.Errorf("%s ends at %d, it ended at %d: %w", offset.TP, len(p.messages), offset.Last, sink.ErrBehind)
+		case offset.ID != "" && offset.Last > 0 && p.messages[offset.Last-1].ID != offset.ID:
+			return fmt.Errorf("%s has another message at %d: %w", offset.TP, offset.Last, sink.ErrBehind)
 		}
 	}
 	return nil

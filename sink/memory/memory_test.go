@@ -21,11 +21,11 @@ func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
 			Destinations: []string{"one", "two"},
 			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d)) },
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Marks: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: true, Headers: true, Offsets: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
 			MaxBytes: opts.MaxBytes,
 			Restart:  func(testing.TB) { s.Fail(50, errors.New("connection reset"), true) },
-			Stall:    func(testing.TB) func() { return s.Hold(0) },
+			Stall:    func(testing.TB) func() { return s.Pause(0) },
 			Wipe:     func(testing.TB) { s.Wipe() },
 		}
 	}
@@ -56,7 +56,7 @@ func messages(n int) []sink.Message {
 
 func TestHold(t *testing.T) {
 	s := memory.New(memory.Options{})
-	release := s.Hold(3)
+	release := s.Pause(3)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan sink.Outcome)
 	go func() {
@@ -88,9 +88,9 @@ func TestFail(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		t.Run(fmt.Sprintf("kept %v", kept), func(t *testing.T) {
 			var faults atomic.Int32
-			s := memory.New(memory.Options{Fault: func(place string, err error) {
-				if place != "d" || !errors.Is(err, errStop) {
-					t.Errorf("fault at %s: %v", place, err)
+			s := memory.New(memory.Options{Fault: func(tp string, err error) {
+				if tp != "d" || !errors.Is(err, errStop) {
+					t.Errorf("fault at %s: %v", tp, err)
 				}
 				faults.Add(1)
 			}})
@@ -136,7 +136,7 @@ func TestLose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Lose("d", 1)
-	if err := s.Verify(t.Context(), out.Marks); !errors.Is(err, sink.ErrBehind) {
+	if err := s.Verify(t.Context(), out.Offsets); !errors.Is(err, sink.ErrBehind) {
 		t.Errorf("Verify returns %v, want ErrBehind", err)
 	}
 }

@@ -10,14 +10,14 @@ import (
 var _ sink.Recaller = (*Sink)(nil)
 
 // Recall implements [sink.Recaller].
-func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Message) error) (ends []sink.Mark, err error) {
+func (s *Sink) Recall(ctx context.Context, marks []sink.Offset, each func(*sink.Message) error) (ends []sink.Offset, err error) {
 	for _, mark := range marks {
 		held, err := s.behind(mark)
 		if err != nil {
 			return nil, err
 		}
 		if len(held) > 0 {
-			ends = append(ends, sink.Mark{Place: mark.Place, Incarnation: mark.Incarnation, Last: mark.Last + uint64(len(held))})
+			ends = append(ends, sink.Offset{TP: mark.TP, Incarnation: mark.Incarnation, Last: mark.Last + uint64(len(held)), ID: held[len(held)-1].ID})
 		}
 		for i := range held {
 			if err := ctx.Err(); err != nil {
@@ -33,10 +33,10 @@ func (s *Sink) Recall(ctx context.Context, marks []sink.Mark, each func(*sink.Me
 }
 
 // behind returns what a destination holds behind a mark.
-func (s *Sink) behind(mark sink.Mark) ([]sink.Message, error) {
+func (s *Sink) behind(mark sink.Offset) ([]sink.Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.places[mark.Place]
+	p := s.logs[mark.TP]
 	switch {
 	case s.closed:
 		return nil, sink.ErrClosed

@@ -33,7 +33,7 @@ func await(t *testing.T, done <-chan result, n int) result {
 	case r := <-done:
 		checkOutcome(t, r.out, n)
 		return r
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("Publish does not return")
 		return result{}
 	}
@@ -104,8 +104,8 @@ func stalledClose(t *testing.T, f Fixture) {
 	judge{fixture: f, repeats: true, maybe: maybeOf(r, during)}.check(t, during)
 }
 
-// tooLarge is a series for one key with one message in its middle that the bus refuses, and one message of another key
-// behind them.
+// tooLarge is a series for one key with one message in its middle that the bus refuses, and one
+// message of another key behind them.
 func tooLarge(f Fixture) (series []sink.Message, bad int) {
 	d := f.Destinations[0]
 	for i := range 10 {
@@ -205,7 +205,7 @@ func restart(t *testing.T, f Fixture) {
 	after := batch(d, "restart-after", 100, 3)
 	mustPublish(t, f.Sink, copyOf(after))
 	judge{fixture: f, repeats: true}.check(t, append(sent, after...))
-	if err := f.Sink.Verify(ctx, out.Marks); err != nil {
+	if err := f.Sink.Verify(ctx, out.Offsets); err != nil {
 		t.Errorf("Verify after a restart: %v", err)
 	}
 }

@@ -12,9 +12,9 @@ type Features struct {
 	Keys bool
 	// Headers: the consumer sees message headers.
 	Headers bool
-	// Marks: outcomes carry marks, and Verify can tell a bus that has lost messages.
-	Marks bool
-	// Recalls: the sink is a sink.Recaller, and the bus has marks and headers.
+	// Offsets: outcomes carry offsets, and Verify can tell a bus that has lost messages.
+	Offsets bool
+	// Recalls: the sink is a sink.Recaller, and the bus has offsets and headers.
 	Recalls bool
 	// Durable: messages outlive a restart of the bus; Restart must be set.
 	Durable bool
@@ -22,7 +22,7 @@ type Features struct {
 	Rejects bool
 	// Stalls: the bus can be made to stand still; Stall must be set.
 	Stalls bool
-	// Wipes: the bus can be made anew; Wipe must be set.
+	// Wipes: the bus can be created again; Wipe must be set.
 	Wipes bool
 }
 
@@ -30,21 +30,23 @@ type Features struct {
 type Fixture struct {
 	// Sink is under test. The suite closes it at the end of the test.
 	Sink sink.Sink
-	// Destinations are one or more that exist and are empty. For a bus with places that share no order (partitions), the
-	// first should have several.
+	// Destinations are one or more that exist and are empty. For a bus with TPs that share no
+	// order (partitions), the first should have several.
 	Destinations []string
-	// Read returns what a consumer independent of the sink sees on destination from its beginning to its end at this
-	// moment, each place in its order.
+	// Read returns what a consumer independent of the sink sees on destination from its beginning
+	// to its end at this moment, each TP in its order.
 	Read func(t testing.TB, destination string) []Record
 	// Features says what else to ask.
 	Features Features
-	// MaxBytes is a size of Message.Value: half of it is surely accepted, and what is 16 KiB larger is surely refused.
+	// MaxBytes is a size of Message.Value: half of it is surely accepted, and what is 16 KiB larger
+	// is surely refused.
 	MaxBytes int
-	// Restart ends the bus hard, as a crash does, and starts it again with the same data; it returns when the bus accepts connections.
+	// Restart ends the bus hard, as a crash does, and starts it again with the same data; it
+	// returns when the bus accepts connections.
 	Restart func(t testing.TB)
 	// Stall makes the bus stop answering until resume is called.
 	Stall func(t testing.TB) (resume func())
-	// Wipe removes the destinations with their messages and makes them anew.
+	// Wipe removes the destinations with their messages and creates them again.
 	Wipe func(t testing.TB)
 }
 
@@ -82,12 +84,13 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a stalled Publish ends with Close", features.Stalls, "Stalls", stalledClose},
 		{"a rejected message holds back the later ones of its key", features.Rejects, "Rejects", rejected},
 		{"what follows a rejected message can be sent again", features.Rejects, "Rejects", afterRejected},
-		{"marks ascend and Verify accepts them", features.Marks, "Marks", marksAscend},
-		{"Verify refuses a bus that ends before a mark", features.Marks, "Marks", marksBehind},
-		{"Verify refuses a bus that was made anew", features.Marks && features.Wipes, "Marks and Wipes", marksWiped},
-		{"what lies behind marks is recalled", features.Recalls, "Recalls", recalls},
+		{"offsets ascend and Verify accepts them", features.Offsets, "Offsets", offsetsAscend},
+		{"Verify refuses a bus that ends before an offset", features.Offsets, "Offsets", offsetsBehind},
+		{"Verify refuses a bus with another message at an offset", features.Offsets, "Offsets", offsetsOfOtherMessages},
+		{"Verify refuses a bus that was created again", features.Offsets && features.Wipes, "Offsets and Wipes", offsetsWiped},
+		{"what lies behind offsets is recalled", features.Recalls, "Recalls", recalls},
 		{"a sink that is closed recalls nothing", features.Recalls, "Recalls", recallClosed},
-		{"a bus that was made anew recalls nothing of what was", features.Recalls && features.Wipes, "Recalls and Wipes", recallWiped},
+		{"a bus that was created again recalls nothing of what was", features.Recalls && features.Wipes, "Recalls and Wipes", recallWiped},
 		{"a restart of the bus loses nothing", features.Durable, "Durable", restart},
 	} {
 		if !test.asked {

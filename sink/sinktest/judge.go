@@ -7,7 +7,8 @@ import (
 	"bridge/sink"
 )
 
-// judge compares what consumers see with what was sent. Repeats are allowed where repeats is true, if they are the same to the byte.
+// judge compares what consumers see with what was sent. Repeats are allowed where repeats is true,
+// if they are the same to the byte.
 type judge struct {
 	fixture Fixture
 	repeats bool
@@ -60,8 +61,8 @@ func (j judge) complete(t *testing.T, sent []sink.Message, seen map[string]int) 
 	}
 }
 
-// ordered compares the first occurrences of each key with the order of sending. What may be missing may be so only at the
-// end of its key: sent again, it would come behind what follows it.
+// ordered compares the first occurrences of each key with the order of sending. What may be missing
+// may be so only at the end of its key: sent again, it would come behind what follows it.
 func (j judge) ordered(t *testing.T, sent []sink.Message, seen map[string]int, order map[string][]string) {
 	t.Helper()
 	next := make(map[string]int)

@@ -11,12 +11,12 @@ import (
 	"bridge/sink"
 )
 
-// patience bounds every wait of the suite.
-const patience = 60 * time.Second
+// timeout bounds every wait of the suite.
+const timeout = 60 * time.Second
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("the suite's patience of %v is over", patience))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, fmt.Errorf("the suite's timeout of %v is over", timeout))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -110,11 +110,11 @@ func checkOutcome(t *testing.T, out sink.Outcome, n int) {
 			t.Fatalf("the rejection of message %d gives no reason", r.Index)
 		}
 	}
-	places := make(map[string]bool)
-	for _, mark := range out.Marks {
-		if mark.Place == "" || places[mark.Place] {
-			t.Fatalf("marks name a place twice or not at all: %v", out.Marks)
+	tps := make(map[string]bool)
+	for _, offset := range out.Offsets {
+		if offset.TP == "" || tps[offset.TP] {
+			t.Fatalf("offsets name a TP twice or not at all: %v", out.Offsets)
 		}
-		places[mark.Place] = true
+		tps[offset.TP] = true
 	}
 }

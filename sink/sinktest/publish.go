@@ -27,7 +27,7 @@ func arrives(t *testing.T, f Fixture) {
 
 func empty(t *testing.T, f Fixture) {
 	for _, none := range [][]sink.Message{nil, {}} {
-		if out := mustPublish(t, f.Sink, none); len(out.Marks) != 0 || out.Duplicates != 0 {
+		if out := mustPublish(t, f.Sink, none); len(out.Offsets) != 0 || out.Duplicates != 0 {
 			t.Errorf("an empty batch has the outcome %+v", out)
 		}
 	}
@@ -137,7 +137,8 @@ func cancelled(t *testing.T, f Fixture) {
 	judge{fixture: f, repeats: true, maybe: maybe}.check(t, sent)
 }
 
-// pendingAfter publishes under a ctx that is cancelled at some moment and returns the ids that were left pending.
+// pendingAfter publishes under a ctx that is cancelled at some moment and returns the ids that were
+// left pending.
 func pendingAfter(t *testing.T, s sink.Sink, ctx context.Context, batch []sink.Message) map[string]bool {
 	t.Helper()
 	out, err := s.Publish(ctx, copyOf(batch))
@@ -181,6 +182,6 @@ func ready(t *testing.T, f Fixture) {
 		t.Errorf("Ready: %v", err)
 	}
 	if err := f.Sink.Verify(deadline(t), nil); err != nil {
-		t.Errorf("Verify without marks: %v", err)
+		t.Errorf("Verify without offsets: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // recall returns what a sink recalls behind marks, by id and in order, and where that ends.
-func recall(t *testing.T, s sink.Sink, marks []sink.Mark) (ids []string, told map[string]sink.Message, ends []sink.Mark) {
+func recall(t *testing.T, s sink.Sink, marks []sink.Offset) (ids []string, told map[string]sink.Message, ends []sink.Offset) {
 	t.Helper()
 	told = make(map[string]sink.Message)
 	ends, err := s.(sink.Recaller).Recall(deadline(t), marks, func(m *sink.Message) error {
@@ -28,12 +28,12 @@ func recall(t *testing.T, s sink.Sink, marks []sink.Mark) (ids []string, told ma
 }
 
 // behindMarks publishes two batches and returns the marks of the first and the second one itself.
-func behindMarks(t *testing.T, f Fixture) (before, after []sink.Mark, behind []sink.Message) {
+func behindMarks(t *testing.T, f Fixture) (before, after []sink.Offset, behind []sink.Message) {
 	t.Helper()
-	marks := make(map[string]sink.Mark)
+	marks := make(map[string]sink.Offset)
 	note := func(out sink.Outcome) {
-		for _, mark := range out.Marks {
-			marks[mark.Place] = mark
+		for _, mark := range out.Offsets {
+			marks[mark.TP] = mark
 		}
 	}
 	note(mustPublish(t, f.Sink, batch(f.Destinations[0], "before", 200, 20)))
@@ -67,7 +67,7 @@ func recalls(t *testing.T, f Fixture) {
 			newest[key] = at[want.ID]
 		}
 	}
-	raised := slices.DeleteFunc(slices.Clone(after), func(m sink.Mark) bool { return slices.Contains(before, m) })
+	raised := slices.DeleteFunc(slices.Clone(after), func(m sink.Offset) bool { return slices.Contains(before, m) })
 	for _, end := range ends {
 		if !slices.Contains(raised, end) {
 			t.Errorf("%+v is no end of what lies behind the marks, those are %+v", end, raised)

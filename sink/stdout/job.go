@@ -37,7 +37,8 @@ func newJob(ctx context.Context, batch []sink.Message) *job {
 	return j
 }
 
-// unbreak makes one line of a JSON document: a raw line break can only be white space between its tokens.
+// unbreak makes one line of a JSON document: a raw line break can only be white space between its
+// tokens.
 func unbreak(line []byte) {
 	for {
 		i := bytes.IndexAny(line, "\n\r")

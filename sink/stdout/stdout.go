@@ -17,12 +17,13 @@ import (
 
 var _ sink.Sink = (*Sink)(nil)
 
-// place is the place of faults.
-const place = "stdout"
+// tp stands for a TP in faults.
+const tp = "stdout"
 
 // Options configure a sink.
 type Options struct {
-	// Writer takes the lines. Where it has a method Flush() error, that is called after each batch. It is not closed.
+	// Writer takes the lines. Where it has a method Flush() error, that is called after each batch.
+	// It is not closed.
 	Writer io.Writer
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
@@ -67,8 +68,9 @@ func Open(options Options) (*Sink, error) {
 	return s, nil
 }
 
-// Publish prints batch as [sink.Sink] says. Its error may also be the final one of the writer. A writer that blocks does
-// not keep a cancelled Publish; what it had begun is then still written to its end.
+// Publish prints batch as [sink.Sink] says. Its error may also be the final one of the writer. A
+// writer that blocks does not keep a cancelled Publish; what it had begun is then still written to
+// its end.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	j := newJob(ctx, batch)
 	if err := s.err(ctx); err != nil || len(batch) == 0 {
@@ -128,7 +130,7 @@ func (s *Sink) write(j *job) {
 	if broken != nil || j.ctx.Err() != nil {
 		return
 	}
-	pause := backoff.Backoff{First: 50 * time.Millisecond, Max: 2 * time.Second}
+	var pause backoff.Backoff
 	for rest := j.text; ; {
 		n, err := s.writer.Write(rest)
 		rest = rest[n:]
@@ -140,7 +142,7 @@ func (s *Sink) write(j *job) {
 		}
 		if err == nil {
 			j.wrote(len(j.text))
-			s.faults.OK(place)
+			s.faults.OK(tp)
 			return
 		}
 		if !full(err) {
@@ -148,8 +150,8 @@ func (s *Sink) write(j *job) {
 			s.breakOff(err)
 			return
 		}
-		s.faults.Fail(place, err)
-		s.hook(place, err)
+		s.faults.Fail(tp, err)
+		s.hook(tp, err)
 		if pause.Wait(s.life) != nil {
 			return
 		}
@@ -183,7 +185,7 @@ func (s *Sink) Ready(ctx context.Context) error {
 }
 
 // Verify returns nil: nobody can tell what became of what was printed.
-func (s *Sink) Verify(ctx context.Context, _ []sink.Mark) error { return s.err(ctx) }
+func (s *Sink) Verify(ctx context.Context, _ []sink.Offset) error { return s.err(ctx) }
 
 // Close ends the Publish calls under way. It waits a second at most for a Write that blocks.
 func (s *Sink) Close() error {

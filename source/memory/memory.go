@@ -12,11 +12,13 @@ var _ source.Shard = (*Table)(nil)
 
 // Table is one shard in memory. Its methods are safe for concurrent use.
 type Table struct {
-	// Clock is the database's clock. Defaults to time.Now. Set this field and those below before the first use.
+	// Clock is the database's clock. Defaults to time.Now. Set this field and those below before
+	// the first use.
 	Clock func() time.Time
-	// Loose has Query.Keys compare without regard to letter case, as many servers do.
+	// Loose has Query.Keys ignore case, as many servers do.
 	Loose bool
-	// Repeated says that no unique index proves that a key is a single row's, unless the id is the key.
+	// Repeated says that no unique index proves that a key is a single row's, unless the id is the
+	// key.
 	Repeated bool
 	// Unindexed says that MODIFIED has no index; DropIndex has it so later on.
 	Unindexed bool
@@ -35,17 +37,22 @@ type Table struct {
 	reads   int
 	server  string
 	replica bool
+	// readOnly says that the server takes no writes for a while.
+	readOnly bool
 }
 
 type row struct {
 	id uint64
 	// values are in the order of the table's list.
 	values [][]byte
+	// pending are the values that an open transaction has given it, nil for none.
+	pending [][]byte
 	// open says that its transaction has not ended.
 	open bool
 }
 
-// NewTable returns an empty table. columns[0] must be the id; the other roles are filled from spec by name.
+// NewTable returns an empty table. columns[0] must be the id; the other roles are filled from spec
+// by name.
 func NewTable(spec source.Spec, columns ...source.Column) *Table {
 	t := &Table{Clock: time.Now, next: 1, server: "memory", list: slices.Clone(columns)}
 	t.view = view{table: t, spec: spec}
@@ -67,6 +74,22 @@ func (t *Table) Move(server string, replica bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.server, t.replica = server, replica
+}
+
+// ReadOnly has the server take no writes from now on, or take them again. It counts as another
+// server while it takes none, and shows its open rows all the same.
+func (t *Table) ReadOnly(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readOnly = on
+}
+
+// identity tells the server that answers from others. The caller holds the mutex.
+func (t *Table) identity() string {
+	if t.readOnly {
+		return t.server + " read-only"
+	}
+	return t.server
 }
 
 // DropIndex drops the index of MODIFIED.

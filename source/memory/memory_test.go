@@ -93,8 +93,23 @@ func TestTable(t *testing.T) {
 				if err := d.tables[table].Read(t.Context(), source.Query{After: id - 1, Limit: 1}, &p); err != nil {
 					t.Fatal(err)
 				}
-				row := p.Records[0].Values
+				row := p.Rows[0].Values
 				d.tables[table].Update(id, string(row[1]), string(row[2]), memory.Null, modified(at))
+			},
+			TouchOpen: func(t *testing.T, table string, id uint64, at string) func(commit bool) {
+				var p source.Page
+				if err := d.tables[table].Read(t.Context(), source.Query{After: id - 1, Limit: 1}, &p); err != nil {
+					t.Fatal(err)
+				}
+				row := p.Rows[0].Values
+				d.tables[table].OpenUpdate(id, string(row[1]), string(row[2]), memory.Null, modified(at))
+				return func(commit bool) {
+					if commit {
+						d.tables[table].CommitUpdate(id)
+					} else {
+						d.tables[table].RollbackUpdate(id)
+					}
+				}
 			},
 			AddColumn: func(t *testing.T, table, column string) {
 				d.tables[table].AddColumn(source.Column{Name: column, Kind: source.Text})
@@ -116,7 +131,7 @@ func TestReplaceAndUpdate(t *testing.T) {
 		if err := table.Read(t.Context(), source.Query{Limit: 99}, &p); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range p.Records {
+		for _, r := range p.Rows {
 			rows = append(rows, fmt.Sprintf("%d %q", r.ID, r.Values[1:]))
 		}
 		return rows
@@ -127,7 +142,7 @@ func TestReplaceAndUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	table.Update(1, "a", "2")
-	if got := string(before.Records[0].Values[2]); got != "1" {
+	if got := string(before.Rows[0].Values[2]); got != "1" {
 		t.Errorf("a page that was read before the update shows %q", got)
 	}
 	if id := table.Replace("a", "3"); id != 2 {
@@ -140,6 +155,6 @@ func TestReplaceAndUpdate(t *testing.T) {
 	table.Loose = true
 	table.Replace("a", "5")
 	if got, want := state(), []string{`4 ["a" "5"]`}; !slices.Equal(got, want) {
-		t.Errorf("where letter case does not count the rows are %s, want %s", got, want)
+		t.Errorf("where case does not count the rows are %s, want %s", got, want)
 	}
 }

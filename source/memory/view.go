@@ -15,7 +15,8 @@ var _ source.Shard = (*view)(nil)
 type view struct {
 	table *Table
 	spec  source.Spec
-	// columns is the shape at version; pick holds the place of each of its columns in the table's list.
+	// columns is the shape at version; pick has the index of each of its columns in the table's
+	// list.
 	columns *source.Columns
 	pick    []int
 	version int
@@ -32,11 +33,11 @@ func (v *view) begin(ctx context.Context) error {
 		t.fails--
 		return t.failErr
 	}
-	return v.look()
+	return v.refresh()
 }
 
-// look brings the shape up to date.
-func (v *view) look() error {
+// refresh brings the shape up to date.
+func (v *view) refresh() error {
 	t := v.table
 	if v.columns != nil && v.version == t.version {
 		return nil
@@ -89,7 +90,7 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	if err := v.checkKeys(q.Keys); err != nil {
 		return err
 	}
-	p.Columns, p.Now, p.Server = v.columns, t.Clock().UTC(), t.server
+	p.Columns, p.Now, p.Server = v.columns, t.Clock().UTC(), t.identity()
 	for _, r := range t.rows {
 		if !r.open {
 			p.MaxID = r.id
@@ -109,7 +110,7 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 				p.Set(i, r.values[from])
 			}
 		}
-		if len(p.Records) == q.Limit {
+		if len(p.Rows) == q.Limit {
 			p.More = true
 			break
 		}
@@ -142,7 +143,8 @@ func (v *view) wanted(q source.Query, r row) bool {
 }
 
 func in(ranges []source.Range, id uint64) bool {
-	return slices.ContainsFunc(ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
+	i, _ := slices.BinarySearchFunc(ranges, id, func(r source.Range, id uint64) int { return cmp.Compare(r.Last, id) })
+	return i < len(ranges) && ranges[i].First <= id
 }
 
 // ReadIDs implements source.IDReader.
@@ -153,9 +155,9 @@ func (v *view) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted b
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: t.server}
+	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: t.identity()}
 	for _, r := range t.rows {
-		if in(ranges, r.id) && (uncommitted || !r.open) && len(ids.List) < limit {
+		if in(ranges, r.id) && (uncommitted && !t.replica || !r.open) && len(ids.List) < limit {
 			ids.List = append(ids.List, r.id)
 		}
 	}
@@ -172,24 +174,42 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := v.look(); err != nil {
+	if err := v.refresh(); err != nil {
 		return err
 	}
 	if !v.indexed() {
 		return fmt.Errorf("%w: no index begins with MODIFIED", source.ErrUnfit)
 	}
-	c.Now, c.Server = t.Clock().UTC(), t.server
+	c.Now, c.Server = t.Clock().UTC(), t.identity()
 	for _, r := range t.rows {
-		value := r.values[v.pick[v.columns.Modified]]
-		at := source.Cursor{Modified: string(value), ID: r.id}
-		if value != nil && !r.open && compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through) {
+		if at, ok := v.change(r, q.Uncommitted && !t.replica); ok && behind(at, q) {
 			c.List = append(c.List, at)
 		}
 	}
-	slices.SortFunc(c.List, compare)
+	if q.Ranges == nil {
+		slices.SortFunc(c.List, compare)
+	}
 	c.More = len(c.List) >= q.Limit
 	c.List = c.List[:min(len(c.List), q.Limit)]
 	return nil
+}
+
+// change returns the cursor of a row, if it has one.
+func (v *view) change(r row, uncommitted bool) (at source.Cursor, ok bool) {
+	values := r.values
+	if uncommitted && r.pending != nil {
+		values = r.pending
+	}
+	value := values[v.pick[v.columns.Modified]]
+	return source.Cursor{Modified: string(value), ID: r.id}, value != nil && (uncommitted || !r.open)
+}
+
+// behind reports whether a query asks for a cursor.
+func behind(at source.Cursor, q source.ChangeQuery) bool {
+	if q.Ranges != nil {
+		return in(q.Ranges, at.ID)
+	}
+	return compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
 }
 
 func compare(a, b source.Cursor) int {
@@ -205,12 +225,17 @@ func (v *view) Traits(context.Context) (source.Traits, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	traits := source.Traits{
+		Server: t.identity(), Uncommitted: true,
 		Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown",
 		Writer: true, WriterWhy: "there is one server", ModifiedIndexed: v.indexed(),
 	}
 	if t.replica {
 		traits.Evidence, traits.EvidenceWhy = false, "a replica shows no open rows"
 		traits.Writer, traits.WriterWhy = false, "a replica may lag"
+	}
+	if t.readOnly {
+		traits.Evidence, traits.EvidenceWhy = false, "the server is read-only"
+		traits.Writer, traits.WriterWhy = false, "the server is read-only"
 	}
 	return traits, nil
 }

@@ -13,8 +13,8 @@ import (
 // Null is the value to write for NULL.
 const Null = "\x00NULL"
 
-// Insert commits a row under the next id and returns that. values are those of the columns after the id, in their normal
-// form; fewer than there are columns leave the others NULL.
+// Insert commits a row under the next id and returns that. values are those of the columns after
+// the id, in their normal form; fewer than there are columns leave the others NULL.
 func (t *Table) Insert(values ...string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -28,8 +28,8 @@ func (t *Table) InsertAt(id uint64, values ...string) {
 	t.insert(id, false, values)
 }
 
-// Update gives a row other values, in place. Fewer values than columns leave the others as they are. It panics when there is no
-// such row.
+// Update gives a row other values, in place. Fewer values than columns leave the others as they
+// are. It panics when there is no such row.
 func (t *Table) Update(id uint64, values ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,14 +37,47 @@ func (t *Table) Update(id uint64, values ...string) {
 	if !found {
 		panic(fmt.Sprintf("memory: no row %d to update", id))
 	}
-	// Records that were read keep the former values.
+	// Rows that were read keep the former values.
 	changed := slices.Clone(t.rows[at].values)
 	put(changed[1:], values)
 	t.rows[at].values = changed
 }
 
-// Replace commits a row under the next id, in place of the one with the same key, as SQL's REPLACE does: letter case counts unless the
-// table is Loose. It returns the new id.
+// OpenUpdate gives a row other values in a transaction that CommitUpdate or RollbackUpdate ends.
+// Nobody else may change the row meanwhile. It panics when there is no such row.
+func (t *Table) OpenUpdate(id uint64, values ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, found := t.find(id)
+	if !found {
+		panic(fmt.Sprintf("memory: no row %d to update", id))
+	}
+	t.rows[at].pending = slices.Clone(t.rows[at].values)
+	put(t.rows[at].pending[1:], values)
+}
+
+// CommitUpdate ends the transactions of OpenUpdate of rows at the same moment, RollbackUpdate takes
+// their values back.
+func (t *Table) CommitUpdate(ids ...uint64) { t.endUpdate(ids, true) }
+
+// RollbackUpdate takes the values of OpenUpdate back.
+func (t *Table) RollbackUpdate(ids ...uint64) { t.endUpdate(ids, false) }
+
+func (t *Table) endUpdate(ids []uint64, commit bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		at, _ := t.find(id)
+		if r := &t.rows[at]; commit {
+			r.values, r.pending = r.pending, nil
+		} else {
+			r.pending = nil
+		}
+	}
+}
+
+// Replace commits a row under the next id, and deletes the one with the same key, as SQL's REPLACE
+// does: case counts unless the table is Loose. It returns the new id.
 func (t *Table) Replace(values ...string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,6 +104,15 @@ func (t *Table) Truncate() {
 	t.rows, t.next = nil, 1
 }
 
+// Lose removes all rows above last and hands out their ids again, as a server does that was behind
+// when it took over. Open rows are lost, too.
+func (t *Table) Lose(last uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id > last })
+	t.next = last + 1
+}
+
 // Skip takes the next n ids without inserting anything, as a rollback does.
 func (t *Table) Skip(n uint64) {
 	t.mu.Lock()
@@ -78,7 +120,8 @@ func (t *Table) Skip(n uint64) {
 	t.next += n
 }
 
-// Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns the id.
+// Open inserts a row under the next id in a transaction that Commit or Rollback ends, and returns
+// the id.
 func (t *Table) Open(values ...string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,11 +8,13 @@ import (
 	"strconv"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
-// ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it holds the id. Where the id is the
-// primary key of InnoDB every index does, in the order of (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any
-// other index the server sorts what lies behind the cursor.
+// ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it
+// holds the id. Where the id is the primary key of InnoDB every index does, in the order of
+// (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any other index the server sorts
+// what lies behind the cursor. Rows of ranges are read by the index of the id.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	try := func() error { return s.tryChanges(ctx, q, c) }
 	if err := s.renewed(try(), try); err != nil {
@@ -26,7 +28,11 @@ func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	if s.table.database == "" {
 		return errNoDatabase
 	}
-	return s.source.do(ctx, s.source.db, func(ctx context.Context, session conn) error {
+	pool := s.source.db
+	if q.Uncommitted {
+		pool = s.source.dirty
+	}
+	return s.source.do(ctx, pool, func(ctx context.Context, session conn) error {
 		if err := s.refreshIfDue(ctx, session); err != nil {
 			return err
 		}
@@ -55,14 +61,28 @@ func (s *shard) changesQuery(q source.ChangeQuery) (string, error) {
 	column := s.shape.columns.List[s.shape.columns.Modified]
 	for _, v := range []string{q.After.Modified, q.Through} {
 		if v != "" && !timeForms[column.Kind].MatchString(v) {
-			return "", fmt.Errorf("%w: %q is no value of the column %q", source.ErrAltered, v, column.Name)
+			return "", fmt.Errorf("%w: %q is not a value of the column %q", source.ErrAltered, v, column.Name)
 		}
 	}
 	id, modified := s.query.id, quoteName(column.Name)
 	b := []byte("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, ")
 	b = append(b, s.source.connector.server.Load().identity...)
 	b = append(b, "), NULL, NULL) UNION ALL (SELECT NULL, "+modified+", "+id+" FROM "+s.table.quoted()...)
-	b = append(b, forceIndex(s.shape.modified)+" WHERE "...)
+	if q.Ranges != nil {
+		b = append(b, forceIndex(s.shape.index)+" WHERE "...)
+		b = appendRanges(b, id, q.Ranges)
+		b = append(b, " AND "+modified+" IS NOT NULL ORDER BY "+id...)
+	} else {
+		b = append(b, forceIndex(s.shape.modified)+" WHERE "...)
+		b = appendBehind(b, q, modified, id)
+		b = append(b, " AND "+id+" > 0 ORDER BY "+modified+", "+id...)
+	}
+	b = append(b, " LIMIT "...)
+	return string(append(strconv.AppendInt(b, int64(q.Limit), 10), ')')), nil
+}
+
+// appendBehind appends the condition that a row lies behind q.After and not behind q.Through.
+func appendBehind(b []byte, q source.ChangeQuery, modified, id string) []byte {
 	if after := q.After; after.Modified != "" {
 		// As two ranges of the index, the first of which begins behind the id.
 		b = append(b, "(("+modified+" = '"+after.Modified+"' AND "+id+" > "...)
@@ -74,11 +94,10 @@ func (s *shard) changesQuery(q source.ChangeQuery) (string, error) {
 	if q.Through != "" {
 		b = append(b, " AND "+modified+" <= '"+q.Through+"'"...)
 	}
-	b = append(b, " AND "+id+" > 0 ORDER BY "+modified+", "+id+" LIMIT "...)
-	return string(append(strconv.AppendInt(b, int64(q.Limit), 10), ')')), nil
+	return b
 }
 
-func (s *shard) noModifiedIndex() error {
+func (s tableSpec) noModifiedIndex() error {
 	if s.spec.Modified == "" {
 		return fmt.Errorf("%w: the stream names no MODIFIED column", source.ErrUnfit)
 	}
@@ -87,15 +106,15 @@ func (s *shard) noModifiedIndex() error {
 }
 
 // createModifiedIndex returns the statement that makes the index that updates are found by.
-func (s *shard) createModifiedIndex() string {
+func (s tableSpec) createModifiedIndex() string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s, %s)",
 		quoteName(s.spec.Modified+"_"+s.spec.ID), s.table.quoted(), quoteName(s.spec.Modified), quoteName(s.spec.ID))
 }
 
 func fillChanges(rows driver.Rows, c *source.Changes) error {
 	head, err := readHeaded(rows, 3, func(row []driver.Value) error {
-		id, err := recordID(row[2])
-		c.List = append(c.List, source.Cursor{Modified: text(row[1]), ID: id})
+		id, err := rowID(row[2])
+		c.List = append(c.List, source.Cursor{Modified: sqlconn.Text(row[1]), ID: id})
 		return err
 	})
 	c.Now, c.Server = head.Now, head.Server

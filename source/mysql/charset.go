@@ -13,11 +13,12 @@ import (
 	"bridge/source"
 )
 
-// A text comes from the server in utf8mb4, whatever the character set of its column, and goes back there in that set to find its row.
-// It is the same bytes again in the sets of lossless. Those of marked have bytes without a character besides, all of which are read as
-// '?'. Those of doubled have characters with two encodings besides, none of them in ASCII but for the backslash. All of these and
-// no others hold ASCII as it is. In any other set nothing is sure. (Found by converting all strings of one and two bytes there and back
-// on MariaDB 10.11.)
+// A text comes from the server in utf8mb4, whatever the character set of its column, and goes back
+// there in that set to find its row. It is the same bytes again in the sets of lossless. Those of
+// marked have bytes without a character besides, all of which are read as '?'. Those of doubled
+// have characters with two encodings besides, none of them in ASCII but for the backslash. All of
+// these and no others hold ASCII as it is. In any other set nothing is sure. (Found by converting
+// all strings of one and two bytes there and back on MariaDB 10.11.)
 var (
 	unicodes = words("utf8mb4 utf8mb3 utf8 ucs2 utf16 utf16le utf32")
 	lossless = words("latin1 latin2 latin5 latin7 cp850 cp852 cp866 koi8r koi8u keybcs2 macce macroman")
@@ -48,15 +49,16 @@ func (k keyPart) fitText(v []byte) fit {
 	case charset == "":
 		return when(plainText.Match(v))
 	case !utf8.Valid(v):
-		// A column may hold what its character set does not allow, from a time when nobody looked.
+		// A column may hold what its character set does not allow, from a time when the server did
+		// not check.
 		return odd
 	case charset == "utf8mb3" || charset == "utf8" || charset == "ucs2":
 		return when(!bytes.ContainsFunc(v, func(r rune) bool { return r > 0xFFFF }))
 	case unicodes[charset], lossless[charset]:
 		return sound
 	}
-	marks := bytes.ContainsAny(v, "?\uFFFD")
-	if marked[charset] && !marks || doubled[charset] && !marks && isASCII(v) && !bytes.ContainsRune(v, '\\') {
+	unsure := bytes.ContainsAny(v, "?\uFFFD")
+	if marked[charset] && !unsure || doubled[charset] && !unsure && isASCII(v) && !bytes.ContainsRune(v, '\\') {
 		return sound
 	}
 	return odd
@@ -66,15 +68,17 @@ func isASCII(v []byte) bool {
 	return !bytes.ContainsFunc(v, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// foreign is a text that only the server can write in a character set, encodings what it wrote, in hexadecimal digits.
+// foreign is a text that only the server can write in a character set, encodings what it wrote, in
+// hexadecimal digits.
 type (
 	foreign   struct{ charset, text string }
 	encodings map[foreign]string
 )
 
-// appendText appends a text that is sound, as a plain literal in the character set of the column. Nothing else will do: a
-// literal in another set keeps the server from using the index, and of several constants within CONVERT or COLLATE that are
-// equal but for case or accents MariaDB 10.11 takes the first for all, even in a binary collation.
+// appendText appends a text that is sound, as a plain literal in the character set of the column.
+// Nothing else will do: a literal in another set keeps the server from using the index, and of
+// several constants within CONVERT or COLLATE that are equal but for case or accents MariaDB 10.11
+// takes the first for all, even in a binary collation.
 func (k keyPart) appendText(b, v []byte, written encodings) []byte {
 	charset := k.charset()
 	if charset == "" {

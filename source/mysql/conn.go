@@ -3,9 +3,8 @@ package mysql
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
-	"fmt"
-	"io"
+
+	"bridge/source/internal/sqlconn"
 )
 
 // rawConn is what the driver's connections implement.
@@ -18,51 +17,12 @@ type rawConn interface {
 // conn is one connection, used by one goroutine.
 type conn struct{ rawConn }
 
-// query runs a small query and calls each for every row with a function that returns the value of a column by its name;
-// NULL and columns that the server does not have are "".
-func (c conn) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) (err error) {
-	values := make([]driver.NamedValue, len(args))
-	for i, arg := range args {
-		values[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
-	}
-	rows, err := c.QueryContext(ctx, query, values)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	columns := rows.Columns()
-	row := make([]driver.Value, len(columns))
-	get := func(name string) string {
-		for i, column := range columns {
-			if column == name {
-				return text(row[i])
-			}
-		}
-		return ""
-	}
-	for {
-		switch err := rows.Next(row); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		each(get)
-	}
+// query runs a small query; see [sqlconn.Query].
+func (c conn) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error {
+	return sqlconn.Query(ctx, c, query, each, args...)
 }
 
 func (c conn) exec(ctx context.Context, statement string) error {
 	_, err := c.ExecContext(ctx, statement, nil)
 	return err
-}
-
-func text(v driver.Value) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case []byte:
-		return string(v)
-	default:
-		return fmt.Sprint(v)
-	}
 }

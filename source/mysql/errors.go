@@ -10,7 +10,8 @@ import (
 	"bridge/source"
 )
 
-// Server errors by number: https://mariadb.com/kb/en/mariadb-error-codes/ and MySQL's Server Error Reference.
+// Server errors by number: https://mariadb.com/kb/en/mariadb-error-codes/ and MySQL's Server Error
+// Reference.
 const (
 	erDBAccessDenied    = 1044
 	erNoDB              = 1046
@@ -26,7 +27,8 @@ const (
 )
 
 var (
-	// errCut tells that a page was complete before its result was: the connection is closed instead of drained.
+	// errCut tells that a page was complete before its result was: the connection is closed instead
+	// of drained.
 	errCut = errors.New("result cut")
 	// errStale tells that a page's types are not those that the columns were read for.
 	errStale  = errors.New("the columns of the table changed")
@@ -45,7 +47,8 @@ func number(err error) uint16 {
 	return 0
 }
 
-// mayBeStale reports whether err can come from columns or indexes that changed since they were read.
+// mayBeStale reports whether err can come from columns or indexes that changed since they were
+// read.
 func mayBeStale(err error) bool {
 	switch number(err) {
 	case erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns:
@@ -54,7 +57,8 @@ func mayBeStale(err error) bool {
 	return errors.Is(err, errStale)
 }
 
-// explain gives what a person has to mend the sentinel of its class and the remedy. Other errors are transient and stay.
+// explain gives what a person has to mend the sentinel of its class and the remedy. Other errors
+// are transient and stay.
 func (s *shard) explain(err error) error {
 	switch number(err) {
 	case erNoSuchTable, erBadDB, erNoDB:

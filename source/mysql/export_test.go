@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"bridge/internal/inspect"
 	"bridge/source"
 )
 
@@ -19,11 +20,16 @@ func (s *Source) Query(ctx context.Context, query string, columns ...string) (va
 	return values, err
 }
 
-// cost runs something in a session and returns what the server counted for it: rows read, temporary tables, sorts.
+// cost runs something in a session and returns what the server counted for it: rows read, temporary
+// tables, sorts.
 func cost(ctx context.Context, s *shard, run func(ctx context.Context, c conn) error) (map[string]int, error) {
 	counters := make(map[string]int)
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		if err := s.refresh(ctx, c); err != nil {
+			return err
+		}
+		// The first statement about a table has MySQL read its dictionary, too.
+		if err := run(ctx, c); err != nil {
 			return err
 		}
 		if err := c.exec(ctx, "FLUSH STATUS"); err != nil {
@@ -32,11 +38,16 @@ func cost(ctx context.Context, s *shard, run func(ctx context.Context, c conn) e
 		if err := run(ctx, c); err != nil {
 			return err
 		}
-		return c.query(ctx, "SHOW SESSION STATUS", func(get func(string) string) {
+		err := c.query(ctx, "SHOW SESSION STATUS", func(get func(string) string) {
 			if n, err := strconv.Atoi(get("Value")); err == nil {
 				counters[get("Variable_name")] = n
 			}
 		})
+		if !s.source.connector.server.Load().isMariaDB() {
+			// MySQL counts the first and the last entry of an index as looked up, too.
+			counters["Handler_read_key"] -= counters["Handler_read_first"] + counters["Handler_read_last"]
+		}
+		return err
 	})
 	return counters, err
 }
@@ -54,4 +65,22 @@ func ReadCost(ctx context.Context, reader source.Shard, q source.Query, p *sourc
 func ChangesCost(ctx context.Context, reader source.Shard, q source.ChangeQuery, found *source.Changes) (map[string]int, error) {
 	s := reader.(*shard)
 	return cost(ctx, s, func(ctx context.Context, c conn) error { return s.readChanges(ctx, c, q, found) })
+}
+
+// InspectWhile reads the columns of a table, calls meanwhile, and returns what is found about the
+// columns that spec names.
+func InspectWhile(ctx context.Context, s *Source, spec source.Spec, meanwhile func()) ([]inspect.Finding, error) {
+	t := &tableInspection{shard: s.newShard(spec)}
+	err := s.do(ctx, s.db, func(ctx context.Context, c conn) error {
+		if err := t.readColumns(ctx, c); err != nil {
+			return err
+		}
+		meanwhile()
+		complete, err := t.checkColumns(ctx, c)
+		if complete {
+			t.checkTimes()
+		}
+		return err
+	})
+	return t.Findings, err
 }

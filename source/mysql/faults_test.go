@@ -39,58 +39,66 @@ func isTransient(t *testing.T, err error) {
 func (b base) wideRows(t *testing.T) {
 	t.Helper()
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY, body LONGTEXT)")
-	b.exec(t, "INSERT INTO t SELECT seq, REPEAT('b', 20000) FROM seq_1_to_1000")
+	b.exec(t, "INSERT INTO t SELECT seq, REPEAT('b', 20000) FROM "+testenv.Sequence(1000))
 }
 
 func TestConnectionKilledInMidResult(t *testing.T) {
-	server := testenv.MariaDB(t)
+	testenv.EachProduct(t, testConnectionKilledInMidResult)
+}
+
+func testConnectionKilledInMidResult(t *testing.T, product testenv.Product) {
+	server := product.Shared(t)
 	b := newBase(t, server)
 	b.wideRows(t)
-	relay := startRelay(t, server.Addr)
-	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, relay.addr, 1)).Shard(source.Spec{Table: "t", ID: "id"})
+	proxy := testenv.StartProxy(t, server.Addr)
+	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1)).Shard(source.Spec{Table: "t", ID: "id"})
 	read(t, s, source.Query{Limit: 1})
 
-	relay.pauseAfter(5 << 20)
+	paused := proxy.PauseAfter(5 << 20)
 	var p source.Page
 	done := make(chan error)
 	go func() { done <- s.Read(t.Context(), source.Query{Limit: 1000}, &p) }()
-	<-relay.paused
+	<-paused
 	b.exec(t, "KILL CONNECTION "+b.query(t, "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%UNION ALL%LIMIT 1000)%' AND ID <> CONNECTION_ID()"))
-	relay.resume()
+	proxy.Heal()
 	err := <-done
 	isTransient(t, err)
-	if len(p.Records) != 0 || p.Bytes != 0 {
-		t.Fatalf("a page of %d records beside the error %v", len(p.Records), err)
+	if len(p.Rows) != 0 || p.Bytes != 0 {
+		t.Fatalf("a page of %d rows beside the error %v", len(p.Rows), err)
 	}
-	if p := read(t, s, source.Query{Limit: 1000}); len(p.Records) != 1000 {
-		t.Fatalf("%d records afterwards", len(p.Records))
+	if p := read(t, s, source.Query{Limit: 1000}); len(p.Rows) != 1000 {
+		t.Fatalf("%d rows afterwards", len(p.Rows))
 	}
 }
 
-func TestSilentServer(t *testing.T) {
-	server := testenv.MariaDB(t)
+func TestSilentServer(t *testing.T) { testenv.EachProduct(t, testSilentServer) }
+
+func testSilentServer(t *testing.T, product testenv.Product) {
+	server := product.Shared(t)
 	b := newBase(t, server)
 	b.wideRows(t)
-	relay := startRelay(t, server.Addr)
-	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, relay.addr, 1), func(o *mysql.Options) {
+	proxy := testenv.StartProxy(t, server.Addr)
+	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1), func(o *mysql.Options) {
 		o.StatementTimeout = 300 * time.Millisecond
 	}).Shard(source.Spec{Table: "t", ID: "id"})
 	read(t, s, source.Query{Limit: 1})
-	relay.pauseAfter(1 << 20)
+	proxy.PauseAfter(1 << 20)
 	start := time.Now()
 	err := s.Read(t.Context(), source.Query{Limit: 1000}, new(source.Page))
 	isTransient(t, err)
 	if took := time.Since(start); took > 10*time.Second || !strings.Contains(err.Error(), "statement time limit has passed") {
 		t.Fatalf("after %v: %v", took, err)
 	}
-	relay.resume()
-	if p := read(t, s, source.Query{Limit: 10}); len(p.Records) != 10 {
-		t.Fatalf("%d records afterwards", len(p.Records))
+	proxy.Heal()
+	if p := read(t, s, source.Query{Limit: 10}); len(p.Rows) != 10 {
+		t.Fatalf("%d rows afterwards", len(p.Rows))
 	}
 }
 
-func TestStatementTimeLimit(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+func TestStatementTimeLimit(t *testing.T) { testenv.EachProduct(t, testStatementTimeLimit) }
+
+func testStatementTimeLimit(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY)")
 	limited := open(t, b.server.URL("", "", b.name), func(o *mysql.Options) { o.StatementTimeout = 400 * time.Millisecond })
 	s := limited.Shard(source.Spec{Table: "t", ID: "id"})
@@ -106,7 +114,11 @@ func TestStatementTimeLimit(t *testing.T) {
 	for name, shard := range map[string]source.Shard{"a page": s, "the columns": limited.Shard(source.Spec{Table: "t", ID: "id"})} {
 		err = shard.Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
 		isTransient(t, err)
-		if !strings.Contains(err.Error(), "1969") || !strings.Contains(err.Error(), "max_statement_time") {
+		want := "Error 1969 (70100): Query execution was interrupted (max_statement_time exceeded)"
+		if product.IsMySQL() {
+			want = "Error 3024 (HY000): Query execution was interrupted, maximum statement execution time exceeded"
+		}
+		if !strings.Contains(err.Error(), want) {
 			t.Fatalf("%s: error %v, want the server's", name, err)
 		}
 	}
@@ -121,8 +133,10 @@ func TestStatementTimeLimit(t *testing.T) {
 	read(t, s, source.Query{Limit: 1})
 }
 
-func TestServerKilledAndRestarted(t *testing.T) {
-	server := testenv.StartMariaDB(t)
+func TestServerKilledAndRestarted(t *testing.T) { testenv.EachProduct(t, testServerKilledAndRestarted) }
+
+func testServerKilledAndRestarted(t *testing.T, product testenv.Product) {
+	server := product.Start(t)
 	b := newBase(t, server)
 	b.wideRows(t)
 	s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
@@ -139,8 +153,8 @@ func TestServerKilledAndRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := read(t, s, source.Query{Limit: 1000})
-	if len(after.Records) != 1000 || after.Columns != before.Columns || after.Server != before.Server {
-		t.Fatalf("%d records from %q, before from %q", len(after.Records), after.Server, before.Server)
+	if len(after.Rows) != 1000 || after.Columns != before.Columns || after.Server != before.Server {
+		t.Fatalf("%d rows from %q, before from %q", len(after.Rows), after.Server, before.Server)
 	}
 }
 

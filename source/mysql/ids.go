@@ -9,12 +9,13 @@ import (
 	"strconv"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 var _ source.IDReader = (*shard)(nil)
 
-// ReadIDs reads ids along the index of the id, in one statement. On the primary key of InnoDB that shows uncommitted rows at
-// READ UNCOMMITTED; it takes no lock and needs nothing but SELECT.
+// ReadIDs reads ids along the index of the id, in one statement. On the primary key of InnoDB that
+// shows uncommitted rows at READ UNCOMMITTED; it takes no lock and needs nothing but SELECT.
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	pool := s.source.db
 	if uncommitted {
@@ -28,23 +29,31 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 			if err := s.refreshIfDue(ctx, c); err != nil {
 				return err
 			}
-			return s.tryIDs(ctx, c, s.idsQuery(ranges, limit), ids)
+			// A row that moves to another partition while all are read may show in both, before it
+			// is committed.
+			return s.tryIDs(ctx, c, s.idsQuery(ranges, limit), idList{ids: ids, limit: limit, again: uncommitted && s.shape.unproved})
 		})
 	}
 	if err := s.renewed(try(), try); err != nil {
 		return fmt.Errorf("read ids of %s: %w", s.spec.Table, s.explain(err))
 	}
-	ids.Cut = len(ids.List) == limit
 	return nil
 }
 
-func (s *shard) tryIDs(ctx context.Context, c conn, query string, ids *source.IDs) error {
-	*ids = source.IDs{List: ids.List[:0]}
+// idList is where ids are read to: at most limit of them. again says that one may come twice.
+type idList struct {
+	ids   *source.IDs
+	limit int
+	again bool
+}
+
+func (s *shard) tryIDs(ctx context.Context, c conn, query string, list idList) error {
+	*list.ids = source.IDs{List: list.ids.List[:0]}
 	rows, err := c.QueryContext(ctx, query, nil)
 	if err != nil {
 		return err
 	}
-	return errors.Join(fillIDs(rows, ids), rows.Close())
+	return errors.Join(list.fill(rows), rows.Close())
 }
 
 func (s *shard) idsQuery(ranges []source.Range, limit int) string {
@@ -67,23 +76,30 @@ func (s *shard) idsQuery(ranges []source.Range, limit int) string {
 	return string(append(b, ')'))
 }
 
-func fillIDs(rows driver.Rows, ids *source.IDs) error {
+func (l idList) fill(rows driver.Rows) error {
+	ids, count := l.ids, 0
 	head, err := readHeaded(rows, 2, func(row []driver.Value) error {
-		id, err := recordID(row[1])
+		id, err := rowID(row[1])
 		if err != nil {
 			return err
 		}
-		if n := len(ids.List); n > 0 && id <= ids.List[n-1] {
+		count++
+		n := len(ids.List)
+		switch {
+		case n > 0 && id == ids.List[n-1] && l.again:
+			return nil
+		case n > 0 && id <= ids.List[n-1]:
 			return fmt.Errorf("%w: the id %d came after %d", source.ErrUnfit, id, ids.List[n-1])
 		}
 		ids.List = append(ids.List, id)
 		return nil
 	})
-	ids.Now, ids.Server = head.Now, head.Server
+	ids.Now, ids.Server, ids.Cut = head.Now, head.Server, count == l.limit
 	return err
 }
 
-// readHeaded calls each for every row but the one that tells about the server, whose clock and identity it returns.
+// readHeaded calls each for every row but the one that tells about the server, whose clock and
+// identity it returns.
 func readHeaded(rows driver.Rows, width int, each func(row []driver.Value) error) (head source.Page, err error) {
 	row := make([]driver.Value, width)
 	for {
@@ -96,7 +112,7 @@ func readHeaded(rows driver.Rows, width int, each func(row []driver.Value) error
 			return head, err
 		}
 		if row[0] != nil {
-			err = parseHead(text(row[0]), &head)
+			err = parseHead(sqlconn.Text(row[0]), &head)
 		} else {
 			err = each(row)
 		}

@@ -33,11 +33,13 @@ func begin(t *testing.T, b base) *sql.Tx {
 	return tx
 }
 
-func TestEvidence(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+func TestEvidence(t *testing.T) { testenv.EachProduct(t, testEvidence) }
+
+func testEvidence(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
 	b.exec(t, "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, body VARCHAR(100), KEY (body)) ENGINE=InnoDB")
 	user := fmt.Sprintf("'seer_%s'@'%%'", b.name[max(0, len(b.name)-8):])
-	b.exec(t, "CREATE OR REPLACE USER "+user+" IDENTIFIED BY 'pw'")
+	b.replaceUser(t, user, "pw")
 	b.exec(t, "GRANT SELECT ON `"+b.name+"`.t TO "+user)
 	reader := open(t, b.server.URL(user[1:len(user)-5], "pw", b.name)).Shard(source.Spec{Table: "t", ID: "id"})
 	all := source.Range{First: 1, Last: 1000}
@@ -82,11 +84,11 @@ func TestEvidence(t *testing.T) {
 		}
 	})
 	t.Run("only the ranges asked for are read", func(t *testing.T) {
-		b.exec(t, "INSERT INTO t (id, body) SELECT 100 + seq, 'z' FROM seq_1_to_500")
+		b.exec(t, "INSERT INTO t (id, body) SELECT 100 + seq, 'z' FROM "+testenv.Sequence(500))
 		expectIDs(t, readIDs(t, reader, false, source.Range{First: 101, Last: 103}, source.Range{First: 200, Last: 200}, source.Range{First: 900, Last: 999}), 101, 102, 103, 200)
 		p := read(t, reader, source.Query{Ranges: []source.Range{{First: 3, Last: 101}, {First: 600, Last: 700}}, Limit: 100})
 		var ids []uint64
-		for _, r := range p.Records {
+		for _, r := range p.Rows {
 			ids = append(ids, r.ID)
 		}
 		expectIDs(t, ids, 4, 101, 600)
@@ -109,18 +111,20 @@ func expectIDs(t *testing.T, got []uint64, want ...uint64) {
 	}
 }
 
-func TestTraits(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+func TestTraits(t *testing.T) { testenv.EachProduct(t, testTraits) }
+
+func testTraits(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
 	for _, c := range []struct {
 		name, definition string
 		evidence         bool
 	}{
 		{"InnoDB with the id as primary key", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=InnoDB", true},
 		{"an id that is not the primary key", "(name VARCHAR(9) PRIMARY KEY, id INT NOT NULL UNIQUE) ENGINE=InnoDB", false},
-		{"another engine", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=Aria", false},
+		{"another engine", "(id INT PRIMARY KEY AUTO_INCREMENT) ENGINE=MyISAM", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b.exec(t, "CREATE OR REPLACE TABLE t "+c.definition)
+			b.replaceTable(t, "t", c.definition)
 			got, err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).(source.IDReader).Traits(t.Context())
 			if err != nil {
 				t.Fatal(err)

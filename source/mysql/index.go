@@ -20,14 +20,15 @@ type tableIndex struct {
 	columns   []indexColumn
 }
 
-// indexColumn is one part of an index. Its name is empty for an expression; a prefix has no order of the whole column.
+// indexColumn is one part of an index. Its name is empty for an expression; a prefix has no order
+// of the whole column.
 type indexColumn struct {
 	name   string
 	prefix bool
 }
 
 // readIndexes returns the indexes of the table, the primary key first.
-func (s *shard) readIndexes(ctx context.Context, c conn) ([]tableIndex, error) {
+func (s tableSpec) readIndexes(ctx context.Context, c conn) ([]tableIndex, error) {
 	var indexes []tableIndex
 	err := c.query(ctx, "SHOW INDEX FROM "+s.table.quoted(), func(get func(string) string) {
 		name := get("Key_name")
@@ -44,8 +45,9 @@ func (s *shard) readIndexes(ctx context.Context, c conn) ([]tableIndex, error) {
 	return indexes, err
 }
 
-// uniqueColumns returns, for every column that is unique by itself, the index that says so, by the column's name in lower case.
-// The primary key comes first; an index that the optimizer is told to ignore does not count.
+// uniqueColumns returns, for every column that is unique by itself, the index that says so, by the
+// column's name in lower case. The primary key comes first; an index that the optimizer is told to
+// ignore does not count.
 func uniqueColumns(indexes []tableIndex) map[string]string {
 	unique := make(map[string]string)
 	for _, index := range indexes {
@@ -60,8 +62,9 @@ func uniqueColumns(indexes []tableIndex) map[string]string {
 	return unique
 }
 
-// keyIndex returns the index that proves that the key columns identify single rows, or says why none does: a unique index
-// whose columns are all key columns and NOT NULL proves it. One that can be read by comes first.
+// keyIndex returns the index that proves that the key columns identify single rows, or says why
+// none does: a unique index whose columns are all key columns and NOT NULL proves it. One that can
+// be read by comes first.
 func keyIndex(indexes []tableIndex, table []tableColumn, key []string) (proof *tableIndex, fault string) {
 	fault = "no unique index"
 	for i := range indexes {
@@ -85,8 +88,9 @@ func keyIndex(indexes []tableIndex, table []tableColumn, key []string) (proof *t
 // usable reports whether the server can read by the index.
 func (i *tableIndex) usable() bool { return !i.ignored && !i.unordered }
 
-// modifiedIndex returns the index that MODIFIED leads, "" when there is none: best one in the order of (MODIFIED, id), as it is
-// where the id comes next, or where nothing does and the id is the primary key, with which every index of InnoDB ends.
+// modifiedIndex returns the index that MODIFIED leads, "" when there is none: best one in the order
+// of (MODIFIED, id), as it is where the id comes next, or where nothing does and the id is the
+// primary key, with which every index of InnoDB ends.
 func modifiedIndex(indexes []tableIndex, spec source.Spec) string {
 	if spec.Modified == "" {
 		return ""
@@ -107,7 +111,8 @@ func modifiedIndex(indexes []tableIndex, spec source.Spec) string {
 	return found
 }
 
-// over reports whether all columns of the index are among key, and which of them may be NULL, "" for none.
+// over reports whether all columns of the index are among key, and which of them may be NULL, ""
+// for none.
 func (i tableIndex) over(table []tableColumn, key []string) (covered bool, nullable string) {
 	for _, column := range i.columns {
 		at := find(table, column.name)
@@ -121,9 +126,10 @@ func (i tableIndex) over(table []tableColumn, key []string) (covered bool, nulla
 	return true, nullable
 }
 
-// markJSON finds the JSON columns of MariaDB, which are LONGTEXT with a CHECK. information_schema.CHECK_CONSTRAINTS is
-// empty for a login with SELECT only, SHOW CREATE TABLE is not.
-func (s *shard) markJSON(ctx context.Context, c conn, list []source.Column, table []tableColumn) error {
+// flagJSON finds the JSON columns of MariaDB, which are LONGTEXT with a CHECK.
+// information_schema.CHECK_CONSTRAINTS is empty for a login with SELECT only, SHOW CREATE TABLE is
+// not.
+func (s tableSpec) flagJSON(ctx context.Context, c conn, list []source.Column, table []tableColumn) error {
 	candidate := false
 	for _, column := range table {
 		candidate = candidate || column.columnType == "longtext"
@@ -150,8 +156,8 @@ func (s *shard) markJSON(ctx context.Context, c conn, list []source.Column, tabl
 	return nil
 }
 
-// checkedJSON returns the columns that a CREATE TABLE of MariaDB checks with json_valid. The check ends the line of its column or
-// constraint; what a comment or default says is followed by a quote.
+// checkedJSON returns the columns that a CREATE TABLE of MariaDB checks with json_valid. The check
+// ends the line of its column or constraint; what a comment or default says is followed by a quote.
 func checkedJSON(create string) map[string]bool {
 	checked := make(map[string]bool)
 	for line := range strings.Lines(create) {

@@ -8,8 +8,8 @@ import (
 	"bridge/source"
 )
 
-// judgePosition compares the position with the ids that the table has.
-func (t *tableInspection) judgePosition() {
+// checkPosition compares the position with the ids that the table has.
+func (t *tableInspection) checkPosition() {
 	if t.expected.Position == nil {
 		return
 	}
@@ -22,6 +22,10 @@ func (t *tableInspection) judgePosition() {
 		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
 			Says("the table was truncated or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on behind its highest id").
 			Types("%s", commands)
+	case position > highest && position-highest > inspect.StrayAbove:
+		t.Add(inspect.Warning, inspect.StrayID, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published: a row with the id %d was inserted, and deleted", highest, position, position)).
+			Says("rows that go on at the low end of the gap are published as late rows; if the id was a mistake, stop bridge and go on behind the highest id").
+			Types("%s %d", set, highest)
 	case next == 0 && position > highest:
 		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
 			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on behind its highest id").
@@ -35,7 +39,7 @@ func (t *tableInspection) order() (source.IDOrder, string) {
 	taken, why := t.expected.Order, "by ID_ORDER"
 	if taken == "" {
 		taken, why = traits.Order, traits.OrderWhy
-		t.judgeIssuer()
+		t.checkIssuer()
 	}
 	switch {
 	case taken == source.OrderNone && t.expected.Order == "":
@@ -52,9 +56,10 @@ func (t *tableInspection) order() (source.IDOrder, string) {
 	return taken, why
 }
 
-// judgeIssuer warns of ids that the database does not hand out: who does, and in which order, does not show.
-func (t *tableInspection) judgeIssuer() {
-	if !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) && find(t.facts.columns, t.spec.ID) >= 0 {
+// checkIssuer warns of ids that the database does not hand out: who does, and in which order, does
+// not show.
+func (t *tableInspection) checkIssuer() {
+	if _, ok := t.facts.column(t.spec.ID); ok && !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) {
 		t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not AUTO_INCREMENT), so it does not show in which order ids come", t.spec.ID)).
 			Says("say so with ID_ORDER of the stream: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out")
 	}

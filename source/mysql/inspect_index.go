@@ -9,23 +9,29 @@ import (
 	"bridge/internal/inspect"
 )
 
-// judgeID looks at the id column and reports whether its ids can be compared with a position.
-func (t *tableInspection) judgeID() bool {
-	id := t.facts.columns[find(t.facts.columns, t.spec.ID)]
+// checkID looks at the id column and reports whether its ids can be compared with a position.
+func (t *tableInspection) checkID(id tableColumn) bool {
 	if !isID(id.columnType) {
-		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is no integer", id.name, id.columnType)).
+		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is not an integer", id.name, id.columnType)).
 			Says("name the integer column that counts up with ID of the stream")
 		return false
 	}
 	index := uniqueColumns(t.facts.indexes)[strings.ToLower(id.name)]
+	refused := refusesUnique(t.facts.create, id.name)
 	switch {
+	case t.facts.unproved:
+		t.Add(inspect.Warning, inspect.IDUnproved, t.spec.Table, fmt.Sprintf("is partitioned, so that nothing but AUTO_INCREMENT keeps its ids (%s) from coming twice: a row that is written with an id of its own may have that of another one", id.name)).
+			Says("nothing where the database numbers all rows; an id that comes twice stops the stream, or its reconcile where it is behind the position")
+	case index == "" && refused != "":
+		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone, and %s", id.name, refused)).
+			Says("name another column with ID of the stream, or let an administrator make %s AUTO_INCREMENT and the first column of the primary key", id.name)
 	case index == "":
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone", id.name)).
 			Says("name another column with ID of the stream, or let an administrator run").Types("%s;", t.addUnique(id.name))
 	case index != "PRIMARY":
 		f := t.Add(inspect.Warning, inspect.IDNotPrimary, t.spec.Table, fmt.Sprintf("has the id column %s that is not its primary key, so uncommitted rows do not show reliably", id.name)).
 			Says("nothing has to be done; %s", timeDecides)
-		if !slices.ContainsFunc(t.facts.indexes, func(i tableIndex) bool { return i.name == "PRIMARY" }) {
+		if refused == "" && !slices.ContainsFunc(t.facts.indexes, func(i tableIndex) bool { return i.name == "PRIMARY" }) {
 			f.Says("let an administrator run").Types("ALTER TABLE %s ADD PRIMARY KEY (%s);", t.table.quoted(), quoteName(id.name))
 		}
 	}
@@ -39,18 +45,18 @@ func (t *tableInspection) judgeID() bool {
 	return index != ""
 }
 
-func (t *tableInspection) judgeNegative(lowest string) {
+func (t *tableInspection) checkNegative(lowest string) {
 	t.Add(inspect.Warning, inspect.IDNegative, t.spec.Table, "has rows with ids from "+lowest+": rows below id 1 are not read").
 		Says("give these rows ids above 0 if they are to be published")
 }
 
-// judgeKey looks whether every entity is a single row.
-func (t *tableInspection) judgeKey() {
+// checkKeyIndex looks whether every entity is a single row.
+func (t *tableInspection) checkKeyIndex() {
 	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
 		return
 	}
 	for _, key := range t.spec.Key {
-		if column := t.facts.columns[find(t.facts.columns, key)]; isFloat(column.columnType) {
+		if column, _ := t.facts.column(key); isFloat(column.columnType) {
 			t.Add(inspect.Unsafe, inspect.KeyType, t.spec.Table, fmt.Sprintf("has the KEY column %s of type %s, an approximate number, which identifies nothing", column.name, column.columnType)).
 				Says("name other columns with KEY of the stream, or let an administrator make it DECIMAL")
 			return
@@ -58,7 +64,12 @@ func (t *tableInspection) judgeKey() {
 	}
 	proof, fault := keyIndex(t.facts.indexes, t.facts.columns, t.spec.Key)
 	if fault == "" {
-		t.judgeProof(proof)
+		t.checkProof(proof)
+		return
+	}
+	if refused := refusesUnique(t.facts.create, t.spec.Key...); refused != "" && !t.isUnique(t.spec.Key) {
+		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row, and %s", fault, strings.Join(t.spec.Key, ", "), refused)).
+			Says("name these columns with KEY of the stream, too, or those of another unique index")
 		return
 	}
 	f := t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
@@ -70,8 +81,8 @@ func (t *tableInspection) judgeKey() {
 	}
 }
 
-// judgeProof warns of a unique index that the server checks but does not read by.
-func (t *tableInspection) judgeProof(proof *tableIndex) {
+// checkProof warns of a unique index that the server checks but does not read by.
+func (t *tableInspection) checkProof(proof *tableIndex) {
 	if proof.usable() {
 		return
 	}
@@ -79,15 +90,19 @@ func (t *tableInspection) judgeProof(proof *tableIndex) {
 	if proof.ignored {
 		why = "is ignored by the server"
 	}
-	t.Add(inspect.Warning, inspect.KeyIndex, t.spec.Table, fmt.Sprintf("has a KEY (%s) whose unique index %s %s: whoever looks a row up by its key reads the whole table, reconcile above all", strings.Join(t.spec.Key, ", "), proof.name, why)).
+	t.Add(inspect.Warning, inspect.KeyIndex, t.spec.Table, fmt.Sprintf("has a KEY (%s) whose unique index %s %s: a lookup by key, as reconcile does, reads the whole table", strings.Join(t.spec.Key, ", "), proof.name, why)).
 		Says("let an administrator make the index visible, or add a unique one over columns with a length")
 }
 
-// uniqueKeyStatement returns the statement that makes KEY identify single rows, "" when none can be given.
+// uniqueKeyStatement returns the statement that makes KEY identify single rows, "" when none can be
+// given.
 func (t *tableInspection) uniqueKeyStatement() string {
 	var clauses, columns []string
 	for _, key := range t.spec.Key {
-		column := t.facts.columns[find(t.facts.columns, key)]
+		column, ok := t.facts.column(key)
+		if !ok {
+			return ""
+		}
 		columns = append(columns, quoteName(column.name))
 		kind := strings.ToLower(column.columnType)
 		if strings.HasSuffix(kind, "text") || strings.HasSuffix(kind, "blob") || kind == "json" {
@@ -115,8 +130,8 @@ func (t *tableInspection) isUnique(key []string) bool {
 	})
 }
 
-// judgeModified looks for the index that the tail of updates goes by.
-func (t *tableInspection) judgeModified() {
+// checkModified looks for the index that the tail of updates goes by.
+func (t *tableInspection) checkModified() {
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return
 	}
@@ -128,7 +143,8 @@ func (t *tableInspection) judgeModified() {
 		Types("%s;", t.createModifiedIndex())
 }
 
-// definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not there.
+// definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not
+// there.
 func definitionOf(create, column string) string {
 	for line := range strings.Lines(create) {
 		line = strings.TrimSuffix(strings.TrimSpace(line), ",")

@@ -19,7 +19,7 @@ func codes(findings []inspect.Finding) (codes []string) {
 	return codes
 }
 
-func TestServersAreJudgedByWhatALoginWithSelectSees(t *testing.T) {
+func TestServersAreCheckedWithSelectAlone(t *testing.T) {
 	hours := func(n int) *time.Duration { d := time.Duration(n) * time.Hour; return &d }
 	for _, c := range []struct {
 		name  string
@@ -42,10 +42,22 @@ func TestServersAreJudgedByWhatALoginWithSelectSees(t *testing.T) {
 		{"the primary of a group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON"}}, nil, nil},
 		{"a secondary of a group", serverFacts{variables: map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "ON", "super_read_only": "ON"}},
 			[]string{"warning replica"}, []string{"super_read_only is on"}},
-		{"a replica", serverFacts{copies: true}, []string{"warning replica"}, []string{"a replica"}},
-		{"TiDB", serverFacts{variables: map[string]string{"version": "8.0.11-TiDB-v8.5.1"}}, []string{"warning id-blocks"}, []string{"TiDB", "AUTO_ID_CACHE 1"}},
+		{"a replica", serverFacts{channel: channelRuns}, []string{"warning replica"}, []string{"is a replica"}},
+		{"a server that was promoted", serverFacts{channel: channelStopped}, []string{"warning replica"},
+			[]string{"has a replication channel that is stopped, so it counts as a replica", "RESET REPLICA ALL;"}},
+		{"a server that was promoted, MariaDB", serverFacts{variables: map[string]string{"version": "11.8.3-MariaDB-1"}, channel: channelStopped}, []string{"warning replica"},
+			[]string{"is stopped", "RESET SLAVE ALL;"}},
+		{"a server with a channel of which no more shows", serverFacts{channel: channelConfigured}, []string{"warning replica"},
+			[]string{"may not see whether it runs", "RESET REPLICA ALL;"}},
+		{"a replica that is read-only and stopped", serverFacts{variables: map[string]string{"read_only": "ON"}, channel: channelStopped}, []string{"warning replica"},
+			[]string{"is a replica: "}},
+		{"TiDB", serverFacts{variables: map[string]string{"version": "8.0.11-TiDB-v8.5.1"}}, []string{"warning id-blocks"}, []string{"TiDB", "in CREATE TABLE and not in ALTER TABLE"}},
 		{"OceanBase", serverFacts{variables: map[string]string{"version": "5.7.25-OceanBase-v4.3.5", "version_comment": "OceanBase 4.3.5"}}, []string{"warning id-blocks"}, []string{"OceanBase", "'ORDER'"}},
 		{"Vitess", serverFacts{variables: map[string]string{"version": "8.0.30-Vitess"}}, []string{"warning proxy"}, []string{"Vitess"}},
+		{"a server that may lose a second of commits in a crash", serverFacts{variables: map[string]string{"innodb_flush_log_at_trx_commit": "0"}}, []string{"note log-flush"},
+			[]string{"a crash of the server loses", "SET GLOBAL innodb_flush_log_at_trx_commit = 1"}},
+		{"a server that may lose them with its host", serverFacts{variables: map[string]string{"innodb_flush_log_at_trx_commit": "2"}}, []string{"note log-flush"}, []string{"a crash of its host loses"}},
+		{"a server that flushes each commit", serverFacts{variables: map[string]string{"innodb_flush_log_at_trx_commit": "1"}}, nil, nil},
 		{"a patient server", serverFacts{variables: map[string]string{"innodb_lock_wait_timeout": "3600"}}, []string{"note lock-wait"}, []string{"1h0m0s", "1h12m0s"}},
 		{"a clock that is ahead", serverFacts{clock: 2500 * time.Millisecond, clockError: time.Millisecond}, []string{"note clock"}, []string{"2.5s ahead of"}},
 		{"a clock that is behind", serverFacts{clock: -time.Hour}, []string{"note clock"}, []string{"1h0m0s behind"}},
@@ -53,7 +65,7 @@ func TestServersAreJudgedByWhatALoginWithSelectSees(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r inspect.Report
-			c.facts.judge(&r)
+			c.facts.checkServer(&r)
 			if !slices.Equal(codes(r.Findings), c.want) {
 				t.Fatalf("found %v, want %q", r.Findings, c.want)
 			}
@@ -71,13 +83,13 @@ func TestServersAreJudgedByWhatALoginWithSelectSees(t *testing.T) {
 func inspected(expected source.Expected, server map[string]string) *tableInspection {
 	expected.Spec.Table, expected.Spec.ID = "t", "id"
 	return &tableInspection{
-		shard:    &shard{spec: expected.Spec, table: tableName{"db", "t"}},
+		shard:    &shard{tableSpec: tableSpec{expected.Spec, tableName{"db", "t"}}},
 		expected: expected, server: serverFacts{variables: server},
 		facts: tableFacts{columns: []tableColumn{{name: "id", columnType: "bigint unsigned"}}, autoIncrement: "ID", create: "CREATE TABLE `t`"},
 	}
 }
 
-func TestTheOrderOfIDsIsTakenFromTheServerOrFromThePerson(t *testing.T) {
+func TestTheOrderOfIDsIsTheServersOrAsConfigured(t *testing.T) {
 	tidb := map[string]string{"version": "8.0.11-TiDB-v8.5.1"}
 	for _, c := range []struct {
 		name     string
@@ -132,7 +144,7 @@ func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
 	} {
 		table := inspected(source.Expected{Position: &c.position, Stream: "orders", Shard: "t"}, nil)
 		table.facts.highest, table.facts.next = c.highest, c.next
-		if table.judgePosition(); !slices.Equal(codes(table.Findings), c.want) {
+		if table.checkPosition(); !slices.Equal(codes(table.Findings), c.want) {
 			t.Errorf("position %d, highest %d, next %d: found %v, want %q", c.position, c.highest, c.next, table.Findings, c.want)
 		}
 		for _, f := range table.Findings {
@@ -142,13 +154,13 @@ func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
 		}
 	}
 	if table := inspected(source.Expected{}, nil); true {
-		if table.judgePosition(); len(table.Findings) > 0 {
+		if table.checkPosition(); len(table.Findings) > 0 {
 			t.Errorf("found %v without a checkpoint", table.Findings)
 		}
 	}
 }
 
-func TestAKeyIsJudgedByItsTypeAndItsIndex(t *testing.T) {
+func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
 	over := func(columns ...string) (list []indexColumn) {
 		for _, column := range columns {
 			list = append(list, indexColumn{name: column})
@@ -172,14 +184,14 @@ func TestAKeyIsJudgedByItsTypeAndItsIndex(t *testing.T) {
 			table := inspected(source.Expected{Spec: source.Spec{Key: c.key, UniqueKey: true}}, nil)
 			table.facts.columns = append(table.facts.columns, tableColumn{name: "a", columnType: "int"}, tableColumn{name: "b", columnType: "int"}, tableColumn{name: "f", columnType: "double"})
 			table.facts.indexes = c.indexes
-			if table.judgeKey(); !slices.Equal(codes(table.Findings), c.want) {
+			if table.checkKeyIndex(); !slices.Equal(codes(table.Findings), c.want) {
 				t.Errorf("found %v, want %q", table.Findings, c.want)
 			}
 		})
 	}
 }
 
-func TestTheBestIndexOnModifiedIsTaken(t *testing.T) {
+func TestTheBestIndexOnModifiedIsUsed(t *testing.T) {
 	spec := source.Spec{ID: "ID", Modified: "at"}
 	primary := tableIndex{name: "PRIMARY", unique: true, columns: []indexColumn{{name: "id"}}}
 	index := func(name string, columns ...string) tableIndex {

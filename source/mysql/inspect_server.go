@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 )
 
 // serverFacts is what a login with SELECT can see of a server.
@@ -14,11 +15,13 @@ type serverFacts struct {
 	variables map[string]string
 	// clock is how far the database's clock is ahead of this host's, give or take clockError.
 	clock, clockError time.Duration
-	// zone is the offset from UTC of the zone in which the server writes times without one, in seconds as a duration; nil
-	// when it does not tell.
+	// zone is the offset from UTC of the zone in which the server writes times without one, in
+	// seconds as a duration; nil when it does not tell.
 	zone *time.Duration
-	// copies says that the server copies from another one; sawReplication that the login may see whether it does.
-	copies, sawReplication bool
+	// channel says whether the server copies from another one, sawReplication that the login may
+	// see it.
+	channel        channelState
+	sawReplication bool
 }
 
 // product names the server.
@@ -39,7 +42,9 @@ func (f *serverFacts) product() string {
 // role says what is known of the server's part among others.
 func (f *serverFacts) role() string {
 	switch {
-	case f.copies:
+	case f.stoppedChannel() != "":
+		return "counts as a replica: it " + f.stoppedChannel()
+	case f.channel == channelRuns:
 		return "a replica"
 	case f.readOnly() != "":
 		return "read-only"
@@ -48,7 +53,7 @@ func (f *serverFacts) role() string {
 	case f.sawReplication:
 		return "takes the writes"
 	}
-	return "takes writes (this login may not see whether it copies from another server)"
+	return "takes writes (this login may not see whether it copies from another server; " + replicaGrant + ")"
 }
 
 // readOnly returns the variable that says that the server takes no writes, "" when none does.
@@ -61,24 +66,39 @@ func (f *serverFacts) readOnly() string {
 	return ""
 }
 
-const timeDecides = "what commits late is then found by time alone: a missing id is looked for for a minute at every poll, then once a minute until GAP_TTL"
+const timeDecides = "what commits late is then found by time alone: a missing id is looked for for a minute at every poll, then once a minute until GAP_TTL; an update that commits more than 10 s after it began waits for reconcile"
 
 // judge adds the findings that concern all tables.
-func (f *serverFacts) judge(r *inspect.Report) {
-	f.judgeIDs(r)
-	f.judgeRole(r)
-	f.judgeTimes(r)
+func (f *serverFacts) checkServer(r *inspect.Report) {
+	f.checkIDs(r)
+	f.checkServerRole(r)
+	f.checkTimes(r)
+	f.checkFlush(r)
 }
 
-func (f *serverFacts) judgeIDs(r *inspect.Report) {
+// checkFlush notes that a crash may take away rows that were committed, and published.
+func (f *serverFacts) checkFlush(r *inspect.Report) {
+	flush := f.variables["innodb_flush_log_at_trx_commit"]
+	if flush == "" || flush == "1" {
+		return
+	}
+	lost := "of its host"
+	if flush == "0" {
+		lost = "of the server"
+	}
+	r.Add(inspect.Note, inspect.Flush, "server", "has innodb_flush_log_at_trx_commit="+flush+": a crash "+lost+" loses the rows that were committed last, and hands out their ids again").
+		Says("bridge then stops a stream whose rows were published and names the command that goes on; to lose none, let an administrator run").
+		Types("SET GLOBAL innodb_flush_log_at_trx_commit = 1;")
+}
+
+func (f *serverFacts) checkIDs(r *inspect.Report) {
 	v := f.variables
 	step := v["auto_increment_increment"]
 	switch {
 	case isTiDB(v), isOceanBase(v):
 		r.Add(inspect.Warning, inspect.Blocks, "server", "is "+f.product()+", whose servers may hold blocks of ids and does not show uncommitted rows").
-			Says("a row may come hours after higher ids; such ids are looked for until GAP_TTL. A table with AUTO_ID_CACHE=1 (TiDB) or " +
-				"AUTO_INCREMENT_MODE='ORDER' (OceanBase) has one counter: set ID_ORDER=strict for it").
-			Types("ALTER TABLE <table> AUTO_ID_CACHE 1;")
+			Says("a row may come hours after higher ids; such ids are looked for until GAP_TTL. A table with AUTO_ID_CACHE=1 (TiDB, which takes it in " +
+				"CREATE TABLE and not in ALTER TABLE) or AUTO_INCREMENT_MODE='ORDER' (OceanBase) has one counter: set ID_ORDER=strict for it")
 		if isOceanBase(v) {
 			r.Findings[len(r.Findings)-1].Statement = "ALTER TABLE <table> AUTO_INCREMENT_MODE = 'ORDER';"
 		}
@@ -107,17 +127,22 @@ func ordinal(number string) string {
 	return number + "th"
 }
 
-func (f *serverFacts) judgeRole(r *inspect.Report) {
+func (f *serverFacts) checkServerRole(r *inspect.Report) {
 	what := ""
 	switch variable := f.readOnly(); {
-	case f.copies:
+	case f.stoppedChannel() != "" && variable == "":
+		r.Add(inspect.Warning, inspect.Replica, "server", f.stoppedChannel()+", so it counts as a replica that may lag: "+
+			"what is uncommitted on it counts for nothing, and a row that vanished is not published as deleted").
+			Says("point %s to the server that takes the writes; if it is this one since it was promoted, let an administrator run", option.SourceURL).
+			Types("%s", f.removeChannels())
+	case f.channel != channelNone:
 		what = "is a replica: it does not show what is uncommitted on the server that takes the writes, and may lag behind it, so that a row that vanished is not published as deleted"
 	case variable != "":
 		what = "takes no writes (" + variable + " is on), so it is a replica or stands still: what is uncommitted on the server that takes the writes does not show here, and a row that vanished is not published as deleted"
 	}
 	if what != "" {
 		r.Add(inspect.Warning, inspect.Replica, "server", what).
-			Says("point BRIDGE_SOURCE_URL to the server that takes the writes; otherwise %s", timeDecides)
+			Says("point %s to the server that takes the writes; otherwise %s", option.SourceURL, timeDecides)
 	}
 	if proxy := f.proxy(); proxy != "" {
 		r.Add(inspect.Warning, inspect.Proxied, "server", "is "+proxy+", which may send reads to another server than writes").
@@ -136,10 +161,11 @@ func (f *serverFacts) proxy() string {
 	return ""
 }
 
-// usualLockWait is the longest innodb_lock_wait_timeout that fits into the least hot time of a vacant id, 60 s.
+// usualLockWait is the longest innodb_lock_wait_timeout that fits into the least hot time of a
+// vacant id, 60 s.
 const usualLockWait = 50 * time.Second
 
-func (f *serverFacts) judgeTimes(r *inspect.Report) {
+func (f *serverFacts) checkTimes(r *inspect.Report) {
 	if seconds, err := strconv.Atoi(f.variables["innodb_lock_wait_timeout"]); err == nil {
 		if wait := time.Duration(seconds) * time.Second; wait > usualLockWait {
 			r.Add(inspect.Note, inspect.LockWait, "server", fmt.Sprintf("lets a statement wait %s for a lock (innodb_lock_wait_timeout)", wait)).

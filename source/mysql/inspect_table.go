@@ -19,11 +19,22 @@ type tableFacts struct {
 	engine string
 	// view says that it is no table but a view.
 	view bool
+	// unproved says that nothing but the table's counter keeps its ids unique.
+	unproved bool
 	// autoIncrement is the column that the database numbers.
 	autoIncrement string
-	// lowest is the lowest id where it is below 1, highest the highest one; next is the next one, 0 when not told.
+	// lowest is the lowest id where it is below 1, highest the highest one; next is the next one, 0
+	// when not told.
 	lowest        int64
 	highest, next uint64
+}
+
+// column returns a column by its name, ignoring case.
+func (f *tableFacts) column(name string) (tableColumn, bool) {
+	if at := find(f.columns, name); at >= 0 {
+		return f.columns[at], true
+	}
+	return tableColumn{}, false
 }
 
 // tableInspection judges one table.
@@ -39,13 +50,13 @@ type tableInspection struct {
 func (s *Source) inspectTable(ctx context.Context, expected source.Expected, server serverFacts) source.TableInspection {
 	spec := expected.Spec
 	t := &tableInspection{
-		shard:    &shard{source: s, spec: spec, table: nameTable(spec.Table, s.options.Database)},
+		shard:    s.newShard(spec),
 		expected: expected, server: server,
 	}
 	if t.table.database == "" {
 		return source.TableInspection{Findings: []inspect.Finding{t.tableFault(errNoDatabase)}}
 	}
-	err := s.do(ctx, s.db, t.look)
+	err := s.do(ctx, s.db, t.inspect)
 	if err != nil {
 		t.Findings = append(t.Findings, t.tableFault(err))
 	}
@@ -57,12 +68,12 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 	return found
 }
 
-// look reads the facts, as far as they can be read, and judges them.
-func (t *tableInspection) look(ctx context.Context, c conn) error {
+// inspect reads the facts, as far as they can be read, and adds the findings.
+func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 	if err := t.readColumns(ctx, c); err != nil {
 		return err
 	}
-	complete, err := t.judgeColumns(ctx, c)
+	complete, err := t.checkColumns(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -77,23 +88,26 @@ func (t *tableInspection) look(ctx context.Context, c conn) error {
 			Says("name the table behind it with TABLE of the stream; FIELDS chooses among its columns")
 		return nil
 	}
-	t.judgeEngine()
-	if find(t.facts.columns, t.spec.ID) >= 0 && t.judgeID() {
+	t.facts.indexes, t.facts.unproved = byCounter(t.facts.indexes, t.facts.create, t.facts.autoIncrement, t.spec.ID)
+	t.checkEngine()
+	if id, ok := t.facts.column(t.spec.ID); ok && t.checkID(id) {
 		if err := t.readIDs(ctx, c); err != nil {
 			return err
 		}
-		t.judgePosition()
+		t.checkPosition()
 	}
 	if complete {
-		t.judgeKey()
-		t.judgeTimes()
-		t.judgeModified()
+		t.checkKeyIndex()
+		t.checkTimes()
+		t.checkModified()
+		return t.checkOffsets(ctx, c)
 	}
 	return nil
 }
 
 // readColumns also finds out whether the login may SELECT at all: any privilege shows the columns.
 func (t *tableInspection) readColumns(ctx context.Context, c conn) error {
+	t.facts.columns, t.facts.autoIncrement = nil, ""
 	err := c.query(ctx, "SHOW COLUMNS FROM "+t.table.quoted(), func(get func(string) string) {
 		t.facts.columns = append(t.facts.columns, tableColumn{
 			name: get("Field"), columnType: get("Type"), nullable: get("Null") == "YES",
@@ -137,7 +151,7 @@ func (t *tableInspection) readIDs(ctx context.Context, c conn) error {
 		lowest, highest := get("lowest"), get("highest")
 		if strings.HasPrefix(lowest, "-") || lowest == "0" {
 			if t.facts.lowest, malformed = strconv.ParseInt(lowest, 10, 64); malformed == nil {
-				t.judgeNegative(lowest)
+				t.checkNegative(lowest)
 			}
 		}
 		if highest != "" && !strings.HasPrefix(highest, "-") {
@@ -150,8 +164,8 @@ func (t *tableInspection) readIDs(ctx context.Context, c conn) error {
 	return malformed
 }
 
-// judgeColumns reports whether every column that the stream names is there and may be read.
-func (t *tableInspection) judgeColumns(ctx context.Context, c conn) (complete bool, err error) {
+// checkColumns reports whether every column that the stream names is there and may be read.
+func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bool, err error) {
 	complete = true
 	seen := make(map[source.Role]bool)
 	for _, r := range t.spec.Roles() {
@@ -161,6 +175,19 @@ func (t *tableInspection) judgeColumns(ctx context.Context, c conn) (complete bo
 		seen[r] = true
 		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.table.quoted()+" LIMIT 0", func(func(string) string) {})
 		switch number(err) {
+		case 0:
+			if err != nil {
+				return false, err
+			}
+			listed, err := t.isListed(ctx, c, r.Column)
+			if err != nil {
+				return false, err
+			}
+			if !listed {
+				complete = false
+				t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting)).
+					Says("declare the column in the table, or name another one with %s of the stream: the columns are %s", r.Setting, t.columnNames())
+			}
 		case erBadField:
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
@@ -170,12 +197,21 @@ func (t *tableInspection) judgeColumns(ctx context.Context, c conn) (complete bo
 			t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, fmt.Sprintf("has a column %q, which %s names, that this login may not read", r.Column, r.Setting)).
 				Says("let an administrator run").Types("%s;", t.grant())
 		default:
-			if err != nil {
-				return false, err
-			}
+			return false, err
 		}
 	}
 	return complete, nil
+}
+
+// isListed reports whether the server lists a column that can be selected. One that was added
+// meanwhile is listed by now.
+func (t *tableInspection) isListed(ctx context.Context, c conn, name string) (bool, error) {
+	if _, ok := t.facts.column(name); ok {
+		return true, nil
+	}
+	err := t.readColumns(ctx, c)
+	_, ok := t.facts.column(name)
+	return ok, err
 }
 
 func (t *tableInspection) columnNames() string {
@@ -186,7 +222,7 @@ func (t *tableInspection) columnNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (t *tableInspection) judgeEngine() {
+func (t *tableInspection) checkEngine() {
 	if t.facts.engine == "" || strings.EqualFold(t.facts.engine, "InnoDB") {
 		return
 	}

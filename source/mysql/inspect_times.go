@@ -9,32 +9,32 @@ import (
 	"bridge/source"
 )
 
-// judgeTimes looks at the columns with the times of a row.
-func (t *tableInspection) judgeTimes() {
+// checkTimes looks at the columns with the times of a row.
+func (t *tableInspection) checkTimes() {
 	zoneless := ""
 	for _, r := range []source.Role{{Setting: "CREATED", Column: t.spec.Created}, {Setting: "MODIFIED", Column: t.spec.Modified}} {
-		if r.Column == "" {
+		column, ok := t.facts.column(r.Column)
+		if r.Column == "" || !ok {
 			continue
 		}
-		column := t.facts.columns[find(t.facts.columns, r.Column)]
 		kind, precision := parseType(column.columnType)
 		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
 		case resolution == 0:
 			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.Setting)).
 				Says("correct %s of the stream", r.Setting)
 		case resolution >= time.Second:
-			t.judgePrecision(r, column, resolution)
+			t.checkPrecision(r, column, resolution)
 		}
 		if kind == source.DateTime {
 			zoneless = column.name
 		}
 	}
 	if zoneless != "" {
-		t.judgeZone(zoneless)
+		t.checkZone(zoneless)
 	}
 }
 
-func (t *tableInspection) judgePrecision(r source.Role, column tableColumn, resolution time.Duration) {
+func (t *tableInspection) checkPrecision(r source.Role, column tableColumn, resolution time.Duration) {
 	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.Setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
 	if r.Setting == "CREATED" {
 		what += "the stability window grows by as much, up to the time since a row was first seen"
@@ -47,8 +47,9 @@ func (t *tableInspection) judgePrecision(r source.Role, column tableColumn, reso
 	}
 }
 
-// judgeZone compares the zone in which the server writes times with the one that the stream takes them for.
-func (t *tableInspection) judgeZone(column string) {
+// checkZone compares the zone in which the server writes times with the one that the stream takes
+// them for.
+func (t *tableInspection) checkZone(column string) {
 	zone := t.expected.Zone
 	if zone == nil {
 		zone = time.UTC

@@ -11,8 +11,9 @@ import (
 	"bridge/source"
 )
 
-// lookup is how rows are found by their keys: by the columns of one unique index, which are NOT NULL and among the key columns, so that
-// a tuple finds one row at most. The other key columns are for the caller to compare.
+// lookup is how rows are found by their keys: by the columns of one unique index, which are NOT
+// NULL and among the key columns, so that a tuple finds one row at most. The other key columns are
+// for the caller to compare.
 type lookup struct {
 	// parts are the columns of the index; none when no index proves the key.
 	parts []keyPart
@@ -22,7 +23,7 @@ type lookup struct {
 
 // keyPart is one column of a lookup.
 type keyPart struct {
-	// at is the place of its value in a tuple.
+	// at is the index of its value in a tuple.
 	at int
 	// name is the column as SQL.
 	name string
@@ -36,7 +37,7 @@ func (l lookup) equal(other lookup) bool {
 }
 
 // findByKey returns how rows of the shape are found by their keys.
-func (s *shard) findByKey(sh *shape, indexes []tableIndex, table []tableColumn) lookup {
+func findByKey(sh *shape, indexes []tableIndex, table []tableColumn) lookup {
 	key := make([]string, len(sh.columns.Key))
 	for i, at := range sh.columns.Key {
 		key[i] = sh.columns.List[at].Name
@@ -58,7 +59,8 @@ func (s *shard) findByKey(sh *shape, indexes []tableIndex, table []tableColumn) 
 	return l
 }
 
-// split parts the tuples that the index finds from those that take a look at every row, and leaves out those that no row can have.
+// split parts the tuples that the index finds from those that take a look at every row, and leaves
+// out those that no row can have.
 func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
 	for _, tuple := range keys {
 		worst := sound
@@ -82,8 +84,8 @@ func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
 const (
 	// maxCondition bounds the text of one condition, far below every server's max_allowed_packet.
 	maxCondition = 512 << 10
-	// atOnce bounds the keys in one condition: the server finds a row by its index, but then goes through the condition until it
-	// meets the key of that row.
+	// atOnce bounds the keys in one condition: the server finds a row by its index, but then goes
+	// through the condition until it meets the key of that row.
 	atOnce = 100
 )
 
@@ -111,8 +113,8 @@ var (
 	errMoved       = errors.New("another server answered in the middle of a read")
 )
 
-// readKeys reads the rows with the keys of q into p: those that the index finds in as few statements as their length allows, then the
-// strange ones.
+// readKeys reads the rows with the keys of q into p: those that the index finds in as few
+// statements as their length allows, then the strange ones.
 func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	switch {
 	case len(q.Keys) > source.MaxKeys:
@@ -137,6 +139,9 @@ func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *sour
 	}
 	if err == nil || errors.Is(err, errCut) {
 		if changed := unite(p); changed != nil {
+			if s.shape.unproved {
+				return fmt.Errorf("%w: %w, or two rows have this id", source.ErrUnfit, changed)
+			}
 			return changed
 		}
 	}
@@ -157,7 +162,7 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Quer
 		keys = keys[taken:]
 		now, server := p.Now, p.Server
 		p.Now = time.Time{}
-		asked := q.Limit - len(p.Records)
+		asked := q.Limit - len(p.Rows)
 		err := s.readRows(ctx, c, s.query.keysText(condition, asked), asked, q.MaxBytes, p)
 		switch {
 		case err != nil && !errors.Is(err, errCut):
@@ -175,13 +180,14 @@ func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Quer
 	}
 }
 
-// unite puts the records of several statements in order. A row that two of them found comes once. One that was changed between them is
-// an error, for the caller to read again: its key may be another by now, and neither of the two may count as absent.
+// unite puts the rows of several statements in order. A row that two of them found comes once. One
+// that was changed between them is an error, for the caller to read again: its key may be another
+// by now, and neither of the two may count as absent.
 func unite(p *source.Page) error {
 	p.Sort()
 	p.Bytes = 0
-	kept := p.Records[:0]
-	for _, r := range p.Records {
+	kept := p.Rows[:0]
+	for _, r := range p.Rows {
 		if n := len(kept); n > 0 && kept[n-1].ID == r.ID {
 			if !slices.EqualFunc(kept[n-1].Values, r.Values, sameValue) {
 				return fmt.Errorf("row %d was changed between two statements of one read", r.ID)
@@ -193,7 +199,7 @@ func unite(p *source.Page) error {
 		}
 		kept = append(kept, r)
 	}
-	p.Records = kept
+	p.Rows = kept
 	return nil
 }
 

@@ -17,7 +17,7 @@ func BenchmarkKeys(b *testing.B) {
 	}
 	if _, err := admin.Exec(`CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, app VARCHAR(50) NOT NULL, cluster VARCHAR(50) NOT NULL, at DATETIME(3) NOT NULL, note TEXT,
 		UNIQUE KEY (app, cluster), KEY (at)) DEFAULT CHARSET utf8mb4;
-		INSERT INTO t SELECT seq, CONCAT('application ', seq), 'default', '2026-01-01' + INTERVAL seq SECOND, REPEAT('x', 100) FROM seq_1_to_1000000`); err != nil {
+		INSERT INTO t SELECT seq, CONCAT('application ', seq), 'default', '2026-01-01' + INTERVAL seq SECOND, REPEAT('x', 100) FROM ` + testenv.Sequence(1000000)); err != nil {
 		b.Fatal(err)
 	}
 	s := open(b, server.URL("", "", name)).Shard(source.Spec{Table: "t", ID: "id", Key: []string{"app", "cluster"}, UniqueKey: true, Modified: "at"})
@@ -26,14 +26,14 @@ func BenchmarkKeys(b *testing.B) {
 		b.Fatal(err)
 	}
 	var keys [][][]byte
-	for _, r := range page.Records {
+	for _, r := range page.Rows {
 		keys = append(keys, keyOf(&page, r))
 	}
 	b.Run("rows by 1000 keys", func(b *testing.B) {
 		var p source.Page
 		for b.Loop() {
-			if err := s.Read(b.Context(), source.Query{Keys: keys, Limit: source.MaxKeys}, &p); err != nil || len(p.Records) != source.MaxKeys {
-				b.Fatal(len(p.Records), err)
+			if err := s.Read(b.Context(), source.Query{Keys: keys, Limit: source.MaxKeys}, &p); err != nil || len(p.Rows) != source.MaxKeys {
+				b.Fatal(len(p.Rows), err)
 			}
 		}
 	})

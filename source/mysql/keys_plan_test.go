@@ -12,9 +12,17 @@ import (
 	"bridge/source/mysql"
 )
 
-// The handler counters prove that keys are looked up one by one, however many they are and however the key is made.
-func TestKeysReadTheirRowsOnly(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+// The handler counters prove that keys are looked up one by one, however many they are and however
+// the key is made.
+func TestKeysReadTheirRowsOnly(t *testing.T) { testenv.EachProduct(t, testKeysReadTheirRowsOnly) }
+
+func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
+	// An index that no statement may use.
+	hidden := "IGNORED"
+	if product.IsMySQL() {
+		hidden = "INVISIBLE"
+	}
 	for _, layout := range []struct {
 		name, definition string
 		key              []string
@@ -28,20 +36,20 @@ func TestKeysReadTheirRowsOnly(t *testing.T) {
 		{"the primary key beside a unique id", "id INT NOT NULL, name VARCHAR(50) NOT NULL, n INT NOT NULL, day DATE NOT NULL, body TEXT, PRIMARY KEY (n, name), UNIQUE KEY (id)", []string{"name", "n"}},
 		{"the id", "id BIGINT UNSIGNED PRIMARY KEY, name VARCHAR(50), n INT, day DATE, body TEXT", nil},
 		{"the id that is not the primary key", "name VARCHAR(50) PRIMARY KEY, id BIGINT UNSIGNED NOT NULL, n INT, day DATE, body TEXT, UNIQUE KEY (id)", []string{"id"}},
-		{"an index that is ignored beside one that is not", "id INT PRIMARY KEY, name VARCHAR(50) NOT NULL, n INT NOT NULL, day DATE, body TEXT, UNIQUE KEY (name) IGNORED, UNIQUE KEY (n)", []string{"name", "n"}},
+		{"an index that is ignored beside one that is not", "id INT PRIMARY KEY, name VARCHAR(50) NOT NULL, n INT NOT NULL, day DATE, body TEXT, UNIQUE KEY (name) " + hidden + ", UNIQUE KEY (n)", []string{"name", "n"}},
 	} {
 		t.Run(layout.name, func(t *testing.T) {
-			b.exec(t, "CREATE OR REPLACE TABLE plan ("+layout.definition+") DEFAULT CHARSET utf8mb4")
-			b.exec(t, "INSERT INTO plan (id, name, n, day, body) SELECT * FROM (SELECT 2*seq AS id, CONCAT('nämé ', seq) AS name, 3*seq AS n, '2000-01-01' + INTERVAL seq % 100 DAY AS day, REPEAT('b', 50) AS body FROM seq_1_to_20000) s")
+			b.replaceTable(t, "plan", "("+layout.definition+") DEFAULT CHARSET utf8mb4")
+			b.exec(t, "INSERT INTO plan (id, name, n, day, body) SELECT * FROM (SELECT 2*seq AS id, CONCAT('nämé ', seq) AS name, 3*seq AS n, '2000-01-01' + INTERVAL seq % 100 DAY AS day, REPEAT('b', 50) AS body FROM "+testenv.Sequence(20000)+") s")
 			s := b.source.Shard(source.Spec{Table: "plan", ID: "id", Key: layout.key, UniqueKey: true})
 			all := read(t, s, source.Query{Limit: 20_000})
 			for _, n := range []int{1, 2, 1000} {
 				var keys [][][]byte
 				var want []uint64
-				for i, at := range rand.Perm(len(all.Records))[:n] {
-					key := slices.Clone(keyOf(all, all.Records[at]))
+				for i, at := range rand.Perm(len(all.Rows))[:n] {
+					key := slices.Clone(keyOf(all, all.Rows[at]))
 					if i%2 == 0 {
-						want = append(want, all.Records[at].ID)
+						want = append(want, all.Rows[at].ID)
 					} else {
 						// One that is not there.
 						key[0] = append([]byte("8888"), key[0]...)
@@ -72,42 +80,51 @@ func TestKeysReadTheirRowsOnly(t *testing.T) {
 }
 
 func idsOf(p *source.Page) (ids []uint64) {
-	for _, r := range p.Records {
+	for _, r := range p.Rows {
 		ids = append(ids, r.ID)
 	}
 	return ids
 }
 
-// Texts that differ in case, accents, padding or encoding, in keys of several columns: what a server takes for equal must not hide
-// what is equal byte for byte.
-func TestNoKeyHidesAnother(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
-	for _, collation := range []string{
-		"utf8mb4_bin", "utf8mb4_nopad_bin", "utf8mb4_general_ci", "utf8mb4_uca1400_as_cs", "utf8mb3_bin", "utf8mb3_general_ci", "latin1_bin", "latin1_general_cs",
-		"latin1_swedish_ci", "latin1_german2_ci", "ucs2_bin", "utf16_unicode_ci", "utf16le_bin", "utf32_bin", "gbk_bin", "koi8r_bin", "cp1251_bin", "big5_bin", "ujis_bin",
-	} {
+// Texts that differ in case, accents, padding or encoding, in keys of several columns: what a
+// server takes for equal must not hide what is equal byte for byte.
+func TestNoKeyHidesAnother(t *testing.T) { testenv.EachProduct(t, testNoKeyHidesAnother) }
+
+// collations are those that MariaDB and MySQL both have.
+var collations = []string{
+	"utf8mb4_bin", "utf8mb4_general_ci", "utf8mb3_bin", "utf8mb3_general_ci", "latin1_bin", "latin1_general_cs", "latin1_swedish_ci", "latin1_german2_ci", "ucs2_bin",
+	"utf16_unicode_ci", "utf16le_bin", "utf32_bin", "gbk_bin", "koi8r_bin", "cp1251_bin", "big5_bin", "ujis_bin",
+}
+
+func testNoKeyHidesAnother(t *testing.T, product testenv.Product) {
+	own := []string{"utf8mb4_nopad_bin", "utf8mb4_uca1400_as_cs"}
+	if product.IsMySQL() {
+		own = []string{"utf8mb4_0900_bin", "utf8mb4_0900_as_cs", "utf8mb4_0900_ai_ci"}
+	}
+	b := newBase(t, product.Shared(t))
+	for _, collation := range append(slices.Clone(collations), own...) {
 		charset, _, _ := strings.Cut(collation, "_")
 		t.Run(collation, func(t *testing.T) {
 			text := "VARCHAR(40) CHARACTER SET " + charset + " COLLATE " + collation + " NOT NULL"
-			b.exec(t, "CREATE OR REPLACE TABLE hidden (id INT PRIMARY KEY AUTO_INCREMENT, a "+text+", b "+text+", c INT NOT NULL, UNIQUE KEY (a, c, b))")
+			b.replaceTable(t, "hidden", "(id INT PRIMARY KEY AUTO_INCREMENT, a "+text+", b "+text+", c INT NOT NULL, UNIQUE KEY (a, c, b))")
 			parts := []string{"", "a", "A", "ä", "Ä", "á", "a ", "aa", "ss", "ß", "s", "e", "é", "?", "а", "А", "中", "😀", "a\u0308", "x'", "\\"}
-			inserts := "SET NAMES utf8mb4; SET sql_mode = '';"
+			inserts := "SET NAMES utf8mb4; SET sql_mode = ''; START TRANSACTION;"
 			for range 300 {
 				inserts += fmt.Sprintf("INSERT IGNORE INTO hidden (a, b, c) VALUES (x'%x', x'%x', %d);", "", "", rand.IntN(3))
 				inserts += fmt.Sprintf("INSERT IGNORE INTO hidden (a, b, c) VALUES (CONVERT(x'%x' USING utf8mb4), CONVERT(x'%x' USING utf8mb4), %d);",
 					parts[rand.IntN(len(parts))], parts[rand.IntN(len(parts))], rand.IntN(3))
 			}
-			b.exec(t, inserts)
+			b.exec(t, inserts+"COMMIT")
 			s := b.source.Shard(source.Spec{Table: "hidden", ID: "id", Key: []string{"b", "c", "a"}, UniqueKey: true})
 			all := read(t, s, source.Query{Limit: 999})
 			for range 60 {
 				var keys [][][]byte
 				var want []uint64
 				for range 1 + rand.IntN(6) {
-					r := all.Records[rand.IntN(len(all.Records))]
+					r := all.Rows[rand.IntN(len(all.Rows))]
 					keys = append(keys, keyOf(all, r))
 				}
-				for _, r := range all.Records {
+				for _, r := range all.Rows {
 					if slices.ContainsFunc(keys, func(k [][]byte) bool { return fmt.Sprintf("%q", k) == fmt.Sprintf("%q", keyOf(all, r)) }) {
 						want = append(want, r.ID)
 					}

@@ -3,15 +3,16 @@ package mysql
 import (
 	"database/sql/driver"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
-// parseType reads a column type as SHOW COLUMNS writes it: "bigint(20) unsigned", "datetime(6)", "enum('a','b')". A type
-// that is not known, such as inet6 or uuid, is text: that is how the server writes it.
+// parseType reads a column type as SHOW COLUMNS writes it: "bigint(20) unsigned", "datetime(6)",
+// "enum('a','b')". A type that is not known, such as inet6 or uuid, is text: that is how the server
+// writes it.
 func parseType(columnType string) (kind source.Kind, precision int) {
 	name := strings.ToLower(columnType)
 	arguments := ""
@@ -59,7 +60,8 @@ func isFloat(columnType string) bool {
 	return kind == source.Float
 }
 
-// appendValue appends v, as the driver delivers it, in the normal form. Byte strings are there already.
+// appendValue appends v, as the driver delivers it, in the normal form. Byte strings are there
+// already.
 func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
@@ -67,21 +69,12 @@ func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
 	case uint64:
 		return strconv.AppendUint(b, v, 10), nil
 	case float32:
-		return appendFloat(b, float64(v), 32), nil
+		return sqlconn.AppendFloat(b, float64(v), 32), nil
 	case float64:
 		if single {
-			return appendFloat(b, v, 32), nil
+			return sqlconn.AppendFloat(b, v, 32), nil
 		}
-		return appendFloat(b, v, 64), nil
+		return sqlconn.AppendFloat(b, v, 64), nil
 	}
 	return b, fmt.Errorf("unexpected value of type %T from the driver", v)
-}
-
-// appendFloat writes f as encoding/json does: shortest digits, an exponent only for very large and very small numbers.
-func appendFloat(b []byte, f float64, bits int) []byte {
-	format := byte('f')
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		format = 'e'
-	}
-	return strconv.AppendFloat(b, f, format, -1, bits)
 }

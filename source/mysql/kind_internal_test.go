@@ -1,10 +1,8 @@
 package mysql
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -27,29 +25,6 @@ func TestParseType(t *testing.T) {
 	}
 }
 
-func FuzzAppendFloat(f *testing.F) {
-	for _, seed := range []float64{0, 1, -1, 0.1, 1e6, 1e21, 1e-7, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1)} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, v float64) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			t.Skip("no SQL number")
-		}
-		got := appendFloat(nil, v, 64)
-		if back, err := strconv.ParseFloat(string(got), 64); err != nil || back != v || !json.Valid(got) {
-			t.Fatalf("%v is written as %s and read as %v, %v", v, got, back, err)
-		}
-		single := float32(v)
-		if math.IsInf(float64(single), 0) {
-			return
-		}
-		got = appendFloat(nil, float64(single), 32)
-		if back, err := strconv.ParseFloat(string(got), 32); err != nil || float32(back) != single || !json.Valid(got) {
-			t.Fatalf("%v is written as %s and read as %v, %v", single, got, back, err)
-		}
-	})
-}
-
 func TestCheckedJSON(t *testing.T) {
 	got := checkedJSON("CREATE TABLE `t` (\n" +
 		"  `id` int(11) NOT NULL,\n" +
@@ -67,12 +42,12 @@ func TestCheckedJSON(t *testing.T) {
 	}
 }
 
-func TestSettingsOfMySQL(t *testing.T) {
+func TestSettingsOfProducts(t *testing.T) {
 	o := Options{StatementTimeout: 1500 * time.Millisecond}
-	if got := optionalSettings(server{version: "8.4.3"}, o); !slices.Contains(got, "SET max_execution_time = 1500") {
+	if got := productSettings(server{version: "8.4.3"}, o); !slices.Contains(got, setting{"max_execution_time", "1500"}) {
 		t.Errorf("MySQL: %q", got)
 	}
-	if got := optionalSettings(server{version: "10.11.6-MariaDB-log"}, o); !slices.Contains(got, "SET max_statement_time = 1.500") {
+	if got := productSettings(server{version: "10.11.6-MariaDB-log"}, o); !slices.Contains(got, setting{"max_statement_time", "1.500"}) {
 		t.Errorf("MariaDB: %q", got)
 	}
 }

@@ -15,7 +15,8 @@ type fit uint8
 const (
 	// never: no row can hold the value.
 	never fit = iota
-	// odd: rows may hold it, but the server has no literal for it that is sure to find them. The column is compared as it is read.
+	// odd: rows may hold it, but the server has no literal for it that is sure to find them. The
+	// column is compared as it is read.
 	odd
 	// sound: the literal finds every row that holds it, by the index.
 	sound
@@ -68,8 +69,8 @@ func when(sure bool) fit {
 	return never
 }
 
-// fitDay takes a date for odd that no calendar knows, which a column may hold all the same but some servers refuse in a statement. The
-// zero date is none of these.
+// fitDay takes a date for odd that no calendar knows, which a column may hold all the same but some
+// servers refuse in a statement. The zero date is none of these.
 func fitDay(kind source.Kind, v []byte) fit {
 	_, known := source.Column{Kind: kind}.Time(v, nil)
 	if known || string(v[:len("0000-00-00")]) == "0000-00-00" {
@@ -78,8 +79,8 @@ func fitDay(kind source.Kind, v []byte) fit {
 	return odd
 }
 
-// appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means the same whatever the modes of
-// the session, and nothing in v can leave it.
+// appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means
+// the same whatever the modes of the session, and nothing in v can leave it.
 func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
 	if k.fit(v) == odd {
 		return k.appendAsRead(b, v)
@@ -100,7 +101,8 @@ func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
 	return append(append(append(b, '\''), v...), '\'')
 }
 
-// appendAsRead appends the comparison of v with what a client reads of the column, byte for byte. No index helps with that.
+// appendAsRead appends the comparison of v with what a client reads of the column, byte for byte.
+// No index helps with that.
 func (k keyPart) appendAsRead(b, v []byte) []byte {
 	read := "CONVERT(" + k.name + " USING utf8mb4)"
 	if k.charset() == "utf8mb4" {

@@ -16,15 +16,16 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// base is a database on a real server, with an administrator's pool and a source that reads as the administrator.
+// base is a database on a real server, with an administrator's pool and a source that reads as the
+// administrator.
 type base struct {
-	server *testenv.MariaDBServer
+	server *testenv.DatabaseServer
 	name   string
 	admin  *sql.DB
 	source *mysql.Source
 }
 
-func newBase(t *testing.T, server *testenv.MariaDBServer, changes ...func(*mysql.Options)) base {
+func newBase(t *testing.T, server *testenv.DatabaseServer, changes ...func(*mysql.Options)) base {
 	t.Helper()
 	b := base{server: server, name: server.NewDatabase(t)}
 	b.admin = server.Admin(t, b.name)
@@ -63,6 +64,29 @@ func (b base) exec(t *testing.T, statement string, args ...any) {
 	}
 }
 
+// replaceTable makes a table that may be there already.
+func (b base) replaceTable(t *testing.T, name, definition string) {
+	t.Helper()
+	b.exec(t, "DROP TABLE IF EXISTS "+name)
+	b.exec(t, "CREATE TABLE "+name+" "+definition)
+}
+
+// replaceUser makes a user@host that may be there already.
+func (b base) replaceUser(t *testing.T, user, password string) {
+	t.Helper()
+	b.exec(t, "DROP USER IF EXISTS "+user)
+	b.exec(t, "CREATE USER "+user+" IDENTIFIED BY '"+password+"'")
+}
+
+// status returns a status variable of the server.
+func (b base) status(t *testing.T, name string) (value string) {
+	t.Helper()
+	if err := b.admin.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
 func (b base) query(t *testing.T, query string, args ...any) (text string) {
 	t.Helper()
 	if err := b.admin.QueryRowContext(t.Context(), query, args...).Scan(&text); err != nil {
@@ -83,10 +107,17 @@ func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
 }
 
 func TestSource(t *testing.T) {
-	server := testenv.MariaDB(t)
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		server := product.Shared(t)
+		conform(t, func(t *testing.T) base { return newBase(t, server, refreshAlways) })
+	})
+}
+
+// conform runs the suite of sources on the bases that open makes.
+func conform(t *testing.T, open func(*testing.T) base) {
 	tables := 0
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
-		b := newBase(t, server, refreshAlways)
+		b := open(t)
 		insert := func(t *testing.T, db interface {
 			ExecContext(context.Context, string, ...any) (sql.Result, error)
 		}, table string, rows []sourcetest.Row) {
@@ -128,6 +159,21 @@ func TestSource(t *testing.T) {
 			},
 			Touch: func(t *testing.T, table string, id uint64, modified string) {
 				b.exec(t, "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, id)
+			},
+			TouchOpen: func(t *testing.T, table string, id uint64, modified string) func(commit bool) {
+				tx := begin(t, b)
+				if _, err := tx.ExecContext(t.Context(), "UPDATE "+table+" SET modified = NULLIF(?, '') WHERE id = ?", modified, id); err != nil {
+					t.Fatal(err)
+				}
+				return func(commit bool) {
+					end := tx.Rollback
+					if commit {
+						end = tx.Commit
+					}
+					if err := end(); err != nil {
+						t.Fatal(err)
+					}
+				}
 			},
 			AddColumn:  func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" ADD "+column+" TEXT") },
 			DropColumn: func(t *testing.T, table, column string) { b.exec(t, "ALTER TABLE "+table+" DROP "+column) },

@@ -17,19 +17,20 @@ type Source struct {
 	db      *sql.DB
 	// dirty holds the sessions that see uncommitted rows; nothing but ids is read there.
 	dirty *sql.DB
-	// brief holds the sessions of glances, which wait for nothing long.
+	// brief has the sessions that read heads, which never wait for long.
 	brief     *sql.DB
 	connector *connector
-	// slots bounds the reading connections below the pool's size, so that Ready never waits for them.
+	// slots bounds the reading connections below the pool's size, so that Ready never waits for
+	// them.
 	slots chan struct{}
-	// glances are shared by all shards.
-	glances glances
+	// heads is shared by all shards.
+	heads headReader
 }
 
 var _ source.Source = (*Source)(nil)
 
-// Open returns a Source for the server that o describes. It touches no network: a server that is away shows at Ready and
-// at the reads.
+// Open returns a Source for the server that o describes. It touches no network: a server that is
+// away shows at Ready and at the reads.
 func Open(o Options) (*Source, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
@@ -43,11 +44,11 @@ func Open(o Options) (*Source, error) {
 		options:   o,
 		db:        openPool(c, o.MaxConns+1),
 		dirty:     openPool(c.uncommitted(), o.MaxConns),
-		brief:     openPool(c.brief(), glanceConns),
+		brief:     openPool(c.brief(), headConns),
 		connector: c,
 		slots:     make(chan struct{}, o.MaxConns),
 	}
-	s.glances.open(s)
+	s.heads.open(s)
 	return s, nil
 }
 
@@ -61,7 +62,11 @@ func openPool(c *connector, conns int) *sql.DB {
 
 // Shard returns the reader of one table.
 func (s *Source) Shard(spec source.Spec) source.Shard {
-	return &shard{source: s, spec: spec, table: nameTable(spec.Table, s.options.Database)}
+	return s.newShard(spec)
+}
+
+func (s *Source) newShard(spec source.Spec) *shard {
+	return &shard{source: s, tableSpec: tableSpec{spec, nameTable(spec.Table, s.options.Database)}}
 }
 
 // Ready returns nil when the server answers a statement within three times the dial timeout.
@@ -73,10 +78,14 @@ func (s *Source) Ready(ctx context.Context) error {
 	})
 }
 
-// Close releases all connections.
+// Close releases all connections and returns nil. A connection that a restart of the server broke
+// cannot tell the server that it ends, which loses nothing: a source only reads.
 func (s *Source) Close() error {
-	s.glances.close()
-	return errors.Join(s.db.Close(), s.dirty.Close(), s.brief.Close())
+	s.heads.close()
+	for _, pool := range []*sql.DB{s.db, s.dirty, s.brief} {
+		_ = pool.Close()
+	}
+	return nil
 }
 
 var (
@@ -102,11 +111,12 @@ func (s *Source) do(ctx context.Context, pool *sql.DB, fn func(ctx context.Conte
 	})
 }
 
-// use runs fn on a connection of pool and closes that unless fn succeeds: after an error there may be anything on the wire.
+// use runs fn on a connection of pool and closes that unless fn succeeds: after an error there may
+// be anything on the wire.
 func (s *Source) use(ctx context.Context, pool *sql.DB, fn func(conn) error) error {
 	pooled, err := pool.Conn(ctx)
 	if err != nil {
-		return named(ctx, fmt.Errorf("connect to %s: %w", s.connector.addr, err))
+		return named(ctx, fmt.Errorf("connect to %s: %w", s.connector.addr, s.options.explainLogin(err)))
 	}
 	// Raw has told the pool already what to do with the connection.
 	defer func() { _ = pooled.Close() }()
@@ -126,7 +136,7 @@ func (s *Source) use(ctx context.Context, pool *sql.DB, fn func(conn) error) err
 	return err
 }
 
-// named puts the cause of ctx in the place of an error that ctx brought about.
+// named replaces an error that the end of ctx caused by its cause.
 func named(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errCut) || ctx.Err() == nil {
 		return err

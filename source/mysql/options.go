@@ -20,23 +20,30 @@ type Options struct {
 	Port int
 	// User is the login. Required.
 	User string
-	// Password returns the login's password. It is called at every connect, so that a password may be changed while the
-	// source is open; an error of it fails that connect. Nil means no password.
+	// Password returns the login's password. It is called at every connect, so that a password may
+	// be changed while the source is open; an error of it fails that connect. Nil means no
+	// password.
 	Password func() (string, error)
 	// Database is where tables are that are named without a database. Optional.
 	Database string
-	// TLS encrypts connections. It is called at every connect, so that certificates may be changed while the source is open; an
-	// error of it fails that connect. Nil means plain text. An empty ServerName becomes Host.
+	// TLS encrypts connections. It is called at every connect, so that certificates may be changed
+	// while the source is open; an error of it fails that connect. Nil means plain text. An empty
+	// ServerName becomes Host.
 	TLS func() (*tls.Config, error)
-	// TLSOptional goes on in plain text with a server that offers no TLS. It protects from listeners only.
+	// TLSOptional goes on in plain text with a server that offers no TLS. It protects from
+	// listeners only.
 	TLSOptional bool
-	// MaxConns bounds the connections that read at the same time; one more is kept for Ready. Defaults to 8.
+	// MaxConns bounds the connections that read at the same time; one more is kept for Ready.
+	// Defaults to 8.
 	MaxConns int
-	// StatementTimeout ends a statement on the server. The client gives up as much later, but 5 s at most. Defaults to 30 s.
+	// StatementTimeout ends a statement on the server. The client gives up as much later, but 5 s
+	// at most. Defaults to 30 s.
 	StatementTimeout time.Duration
-	// DialTimeout bounds reaching the server; the login after that may take twice as long. Defaults to 5 s.
+	// DialTimeout bounds reaching the server; the login after that may take twice as long. Defaults
+	// to 5 s.
 	DialTimeout time.Duration
-	// RefreshEvery is the time after which the columns of a table are read again, with the next page. Defaults to 30 s.
+	// RefreshEvery is the time after which the columns of a table are read again, with the next
+	// page. Defaults to 30 s.
 	RefreshEvery time.Duration
 	// Logger receives changes of columns and, at Debug, the driver's lines. Defaults to none.
 	Logger *slog.Logger

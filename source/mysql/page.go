@@ -9,11 +9,14 @@ import (
 	"io"
 	"strconv"
 
+	"bridge/internal/failpoint"
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 const (
-	// firstRows bounds the first page of a shard under a byte budget, while the size of its rows is not known.
+	// firstRows bounds the first page of a shard under a byte budget, while the size of its rows is
+	// not known.
 	firstRows = 256
 	// drainBytes is the most that is read and thrown away to keep a connection.
 	drainBytes = 256 << 10
@@ -28,7 +31,8 @@ type pageReader struct {
 	rowBytes int
 }
 
-// rowsFor returns how many records to ask for, so that they will fill the budget of q but hardly exceed it.
+// rowsFor returns how many rows to ask for, so that they will fill the budget of q but hardly
+// exceed it.
 func (r *pageReader) rowsFor(q source.Query) int {
 	switch {
 	case q.MaxBytes <= 0:
@@ -41,10 +45,10 @@ func (r *pageReader) rowsFor(q source.Query) int {
 
 // learn takes the size of a page's rows into the mean.
 func (r *pageReader) learn(p *source.Page) {
-	if len(p.Records) == 0 {
+	if len(p.Rows) == 0 {
 		return
 	}
-	mean := max(1, p.Bytes/len(p.Records))
+	mean := max(1, p.Bytes/len(p.Rows))
 	if r.rowBytes > 0 {
 		mean = (r.rowBytes + 3*mean) / 4
 	}
@@ -54,10 +58,30 @@ func (r *pageReader) learn(p *source.Page) {
 // readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
-		return s.readKeys(ctx, c, q, p)
+		err := s.readKeys(ctx, c, q, p)
+		if failpoint.Mutant(failpoint.TrustTheScan) {
+			p.Rows, p.More = p.Rows[:0], false
+		}
+		return err
 	}
 	asked := s.reader.rowsFor(q)
+	if s.shape.unproved {
+		return s.readUnproved(ctx, c, q, asked, p)
+	}
 	return sorted(p, s.readRows(ctx, c, s.query.text(q, asked), asked, q.MaxBytes, p))
+}
+
+// readUnproved reads a page of a table whose ids nothing proves unique: with the row behind it,
+// which may have the id of its last one.
+func (s *shard) readUnproved(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
+	err := sorted(p, s.readRows(ctx, c, s.query.text(q, asked+1), asked+1, q.MaxBytes, p))
+	if last := len(p.Rows) - 1; last == asked {
+		for _, v := range p.Rows[last].Values {
+			p.Bytes -= len(v)
+		}
+		p.Rows = p.Rows[:last]
+	}
+	return err
 }
 
 // sorted finishes p unless err kept it from being read.
@@ -70,9 +94,9 @@ func sorted(p *source.Page, err error) error {
 	return err
 }
 
-// readRows appends the at most asked records of a statement to p.
+// readRows appends the at most asked rows of a statement to p.
 func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, maxBytes int, p *source.Page) error {
-	before := len(p.Records)
+	before := len(p.Rows)
 	rows, err := c.QueryContext(ctx, statement, nil)
 	if err != nil {
 		return err
@@ -81,21 +105,25 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 		return errors.Join(err, c.Close())
 	}
 	full, err := s.fill(rows, maxBytes, p)
+	if err != nil && len(p.Rows) > before && failpoint.Mutant(failpoint.BrokenReadIsWhole) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	s.reader.learn(p)
-	read := len(p.Records) - before
+	read := len(p.Rows) - before
 	p.More = full || read == asked
 	if rest := asked - read; full && rest*s.reader.rowBytes > drainBytes {
-		// Closing rows would read all of it; the page is complete, whatever this connection says about its end.
+		// Closing rows would read all of it; the page is complete, whatever this connection says
+		// about its end.
 		_ = c.Close()
 		return errCut
 	}
 	return rows.Close()
 }
 
-// fill appends the records of rows until they end or the budget is reached.
+// fill appends the rows of rows until they end or the budget is reached.
 func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
 	width := len(s.shape.columns.List)
 	if cap(s.reader.row) < width+1 {
@@ -103,7 +131,9 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 	}
 	row := s.reader.row[:width+1]
 	p.Columns = s.shape.columns
-	for !full || p.Now.IsZero() {
+	// Behind a full page of such a table one more row is looked at.
+	behind := !s.shape.unproved
+	for !full || p.Now.IsZero() || !behind {
 		switch err := rows.Next(row); {
 		case errors.Is(err, io.EOF):
 			if p.Now.IsZero() {
@@ -114,25 +144,29 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 			return false, err
 		}
 		if row[0] != nil {
-			if err := parseHead(text(row[0]), p); err != nil {
+			if err := parseHead(sqlconn.Text(row[0]), p); err != nil {
 				return false, err
 			}
 			continue
 		}
 		if full {
+			if id, err := rowID(row[1+s.shape.columns.ID]); err == nil && !behind && id == p.Rows[len(p.Rows)-1].ID {
+				return false, errTwice(id)
+			}
+			behind = true
 			continue
 		}
-		if err := s.appendRecord(row[1:], p); err != nil {
+		if err := s.appendRow(row[1:], p); err != nil {
 			return false, err
 		}
-		// Invariant 7: the budget is exceeded by one record at most.
+		// Invariant 7: the budget is exceeded by one row at most.
 		full = maxBytes > 0 && p.Bytes >= maxBytes
 	}
 	return full, nil
 }
 
-func (s *shard) appendRecord(row []driver.Value, p *source.Page) error {
-	id, err := recordID(row[s.shape.columns.ID])
+func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
+	id, err := rowID(row[s.shape.columns.ID])
 	if err != nil {
 		return err
 	}
@@ -153,7 +187,7 @@ func (s *shard) appendRecord(row []driver.Value, p *source.Page) error {
 	return nil
 }
 
-func recordID(v driver.Value) (uint64, error) {
+func rowID(v driver.Value) (uint64, error) {
 	switch v := v.(type) {
 	case int64:
 		return uint64(v), nil
@@ -162,23 +196,27 @@ func recordID(v driver.Value) (uint64, error) {
 	case []byte:
 		return strconv.ParseUint(string(v), 10, 64)
 	}
-	return 0, fmt.Errorf("the id is %v, which is no number", v)
+	return 0, fmt.Errorf("the id %v is not a number", v)
 }
 
 // finish sorts p and refuses an id that comes twice.
 func finish(p *source.Page) error {
 	p.Sort()
-	for i := 1; i < len(p.Records); i++ {
-		if p.Records[i].ID == p.Records[i-1].ID {
-			return fmt.Errorf("%w: the id %d came twice in one page although its index is unique: check the table",
-				source.ErrUnfit, p.Records[i].ID)
+	for i := 1; i < len(p.Rows); i++ {
+		if p.Rows[i].ID == p.Rows[i-1].ID {
+			return errTwice(p.Rows[i].ID)
 		}
 	}
 	return nil
 }
 
-// checkTypes compares the types of a result with those of the pages before: after ALTER TABLE the same column may hold
-// something else.
+// errTwice is the error of an id that two rows have.
+func errTwice(id uint64) error {
+	return fmt.Errorf("%w: the id %d came twice: give one of its rows another id, and let the database number rows", source.ErrUnfit, id)
+}
+
+// checkTypes compares the types of a result with those of the pages before: after ALTER TABLE the
+// same column may hold something else.
 func (s *shard) checkTypes(rows driver.Rows) error {
 	b := s.reader.types[:0]
 	names, _ := rows.(driver.RowsColumnTypeDatabaseTypeName)

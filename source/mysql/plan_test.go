@@ -9,10 +9,12 @@ import (
 	"bridge/source/mysql"
 )
 
-// The counters of `SHOW SESSION STATUS` prove the plan: an index range that ends with the page, nothing sorted, nothing
-// put into a temporary table.
-func TestAPageReadsItsRecordsOnly(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+// The counters of `SHOW SESSION STATUS` prove the plan: an index range that ends with the page,
+// nothing sorted, nothing put into a temporary table.
+func TestAPageReadsItsRowsOnly(t *testing.T) { testenv.EachProduct(t, testAPageReadsItsRowsOnly) }
+
+func testAPageReadsItsRowsOnly(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
 	for _, layout := range []struct{ name, definition string }{
 		{"primary key", "id BIGINT UNSIGNED PRIMARY KEY, name VARCHAR(50), body LONGTEXT, KEY (name)"},
 		{"signed primary key", "id INT PRIMARY KEY, name VARCHAR(50), body TEXT"},
@@ -21,9 +23,9 @@ func TestAPageReadsItsRecordsOnly(t *testing.T) {
 	} {
 		for _, rows := range []int{0, 1, 3, 60, 20_000} {
 			t.Run(fmt.Sprintf("%s, %d rows", layout.name, rows), func(t *testing.T) {
-				b.exec(t, "CREATE OR REPLACE TABLE plan ("+layout.definition+") DEFAULT CHARSET utf8mb4")
+				b.replaceTable(t, "plan", "("+layout.definition+") DEFAULT CHARSET utf8mb4")
 				if rows > 0 {
-					b.exec(t, fmt.Sprintf("INSERT INTO plan (id, name, body) SELECT 2*seq, UUID(), REPEAT('b', 500) FROM seq_1_to_%d", rows))
+					b.exec(t, fmt.Sprintf("INSERT INTO plan (id, name, body) SELECT 2*seq, UUID(), REPEAT('b', 500) FROM %s", testenv.Sequence(rows)))
 				}
 				s := b.source.Shard(source.Spec{Table: "plan", ID: "id"})
 				for _, q := range []source.Query{
@@ -44,8 +46,8 @@ func checkCost(t *testing.T, s source.Shard, q source.Query) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cost["Handler_read_key"] > 1 || cost["Handler_read_last"] > 1 || cost["Handler_read_next"] > len(p.Records) {
-		t.Errorf("%+v: %d records cost key=%d last=%d next=%d", q, len(p.Records),
+	if cost["Handler_read_key"] > 1 || cost["Handler_read_last"] > 1 || cost["Handler_read_next"] > len(p.Rows) {
+		t.Errorf("%+v: %d rows cost key=%d last=%d next=%d", q, len(p.Rows),
 			cost["Handler_read_key"], cost["Handler_read_last"], cost["Handler_read_next"])
 	}
 	if cost["Handler_read_key"] == 0 && p.MaxID > q.After {

@@ -36,7 +36,8 @@ type pageQuery struct {
 	head string
 }
 
-// newPageQuery composes the statement for columns. Both parts go by index, whose first and only column is the id.
+// newPageQuery composes the statement for columns. Both parts go by index, whose first and only
+// column is the id.
 func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
@@ -53,13 +54,15 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 	b.WriteString(" FROM " + t.quoted())
 	q := pageQuery{upToFrom: b.String(), byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: id, head: head}
 	if sh.whole {
-		// It brings nothing, but the server refuses the statement once the table has another number of columns.
+		// It brings nothing, but the server refuses the statement once the table has another number
+		// of columns.
 		q.guard = " UNION ALL (SELECT NULL, t.* FROM " + t.quoted() + " AS t LIMIT 0)"
 	}
 	return q
 }
 
-// forceIndex returns the clause that keeps the server to an index, nothing where there is none to keep to.
+// forceIndex returns the clause that keeps the server to an index, nothing where there is none to
+// keep to.
 func forceIndex(index string) string {
 	if index == "" {
 		return ""
@@ -67,7 +70,7 @@ func forceIndex(index string) string {
 	return " FORCE INDEX (" + quoteName(index) + ")"
 }
 
-// text returns the statement for q with at most limit records.
+// text returns the statement for q with at most limit rows.
 func (p pageQuery) text(q source.Query, limit int) string {
 	b := make([]byte, 0, len(p.upToFrom)+len(p.byID)+(2+len(q.Ranges))*(len(p.id)+64))
 	b = append(append(b, p.upToFrom...), p.byID...)
@@ -87,7 +90,8 @@ func (p pageQuery) text(q source.Query, limit int) string {
 	return string(append(b, p.guard...))
 }
 
-// keysText returns the statement for the rows that meet condition, at most limit of them, in whatever order.
+// keysText returns the statement for the rows that meet condition, at most limit of them, in
+// whatever order.
 func (p pageQuery) keysText(condition []byte, limit int) string {
 	b := make([]byte, 0, len(p.upToFrom)+len(p.byKey)+len(condition)+len(p.guard)+len(p.id)+64)
 	b = append(append(b, p.upToFrom...), p.byKey...)
@@ -97,14 +101,40 @@ func (p pageQuery) keysText(condition []byte, limit int) string {
 	return string(append(b, p.guard...))
 }
 
-// appendRanges appends the condition that the column id lies in one of ranges.
+// listAtOnce bounds a list of ids: MariaDB makes a join of one with a thousand.
+const listAtOnce = 500
+
+// appendRanges appends the condition that the column id lies in one of ranges. Single ids are
+// lists: a server plans a list in a fraction of the time that it needs for as many conditions.
 func appendRanges(b []byte, id string, ranges []source.Range) []byte {
 	if len(ranges) == 0 {
 		return append(b, "FALSE"...)
 	}
 	b = append(b, '(')
-	for i, r := range ranges {
-		if i > 0 {
+	listed := 0
+	for _, r := range ranges {
+		if r.First != r.Last {
+			continue
+		}
+		switch {
+		case listed%listAtOnce != 0:
+			b = append(b, ", "...)
+		case listed > 0:
+			b = append(append(append(b, ") OR "...), id...), " IN ("...)
+		default:
+			b = append(append(b, id...), " IN ("...)
+		}
+		b = strconv.AppendUint(b, r.First, 10)
+		listed++
+	}
+	if listed > 0 {
+		b = append(b, ')')
+	}
+	for _, r := range ranges {
+		if r.First == r.Last {
+			continue
+		}
+		if b[len(b)-1] != '(' {
 			b = append(b, " OR "...)
 		}
 		b = append(append(b, id...), " BETWEEN "...)
@@ -115,7 +145,8 @@ func appendRanges(b []byte, id string, ranges []source.Range) []byte {
 	return append(b, ')')
 }
 
-// parseHead reads the first column of a page's first row: the clock, the highest id and the identity.
+// parseHead reads the first column of a page's first row: the clock, the highest id and the
+// identity.
 func parseHead(head string, p *source.Page) error {
 	const clock = "2006-01-02 15:04:05.000000"
 	if len(head) < len(clock)+1 {
@@ -130,9 +161,7 @@ func parseHead(head string, p *source.Page) error {
 		return malformedHead(head)
 	}
 	p.Now, p.Server = now, identity
-	if failpoint.Enabled {
-		p.Now = p.Now.Add(failpoint.Shift(failpoint.DatabaseClock))
-	}
+	p.Now = p.Now.Add(failpoint.Shift(failpoint.DatabaseClock))
 	if strings.HasPrefix(maxID, "-") {
 		return nil
 	}

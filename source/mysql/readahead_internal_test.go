@@ -37,7 +37,7 @@ func answering(t *testing.T, text []byte) *readAhead {
 	return c.(*readAhead)
 }
 
-func TestReadAheadHandsOutWhatTheServerSent(t *testing.T) {
+func TestReadAheadReturnsEveryByte(t *testing.T) {
 	text := make([]byte, 5*readAheadBytes+77)
 	for i := range text {
 		text[i] = byte(rand.Uint32())

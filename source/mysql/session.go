@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/go-sql-driver/mysql"
+
+	"bridge/internal/failpoint"
 )
 
 // connector opens connections whose sessions are as the package promises.
@@ -22,6 +24,9 @@ type connector struct {
 	// hasty says that the sessions do not wait for the locks of tables.
 	hasty  bool
 	server *atomic.Pointer[server]
+	// started is when the server was started that was connected to last, in Unix seconds; 0 where
+	// it does not tell.
+	started *atomic.Int64
 }
 
 // server is what a session learned about its server and login.
@@ -32,7 +37,8 @@ type server struct {
 	account string
 	// identity is the SQL that tells servers apart, a list of expressions.
 	identity string
-	// waiting is how to have a read show what other members have committed; zero where there are none.
+	// waiting is how to have a read show what other members have committed; zero where there are
+	// none.
 	waiting waiting
 }
 
@@ -47,10 +53,16 @@ func newConnector(o Options) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{Connector: base, options: o, addr: cfg.Addr, isolation: "READ COMMITTED", server: new(atomic.Pointer[server])}, nil
+	c := &connector{Connector: base, options: o, addr: cfg.Addr, isolation: "READ COMMITTED", server: new(atomic.Pointer[server]),
+		started: new(atomic.Int64)}
+	if failpoint.Mutant(failpoint.ReadUncommitted) {
+		return c.uncommitted(), nil
+	}
+	return c, nil
 }
 
-// secure puts into c what may have changed since the last connect: the password and the certificates.
+// secure puts into c what may have changed since the last connect: the password and the
+// certificates.
 func (o Options) secure(c *mysql.Config) (err error) {
 	if o.Password != nil {
 		if c.Passwd, err = o.Password(); err != nil {
@@ -73,15 +85,19 @@ func (c *connector) uncommitted() *connector {
 	return &dirty
 }
 
-// brief returns a connector like c whose statements are short, and wait for no table that is locked.
+// brief returns a connector like c whose statements are short, and wait for no table that is
+// locked.
 func (c *connector) brief() *connector {
 	brief := *c
 	brief.hasty = true
-	brief.options.StatementTimeout = min(glanceLimit, c.options.StatementTimeout)
+	brief.options.StatementTimeout = min(headTimeout, c.options.StatementTimeout)
 	return &brief
 }
 
-var errLogin = errors.New("the server was reached but did not finish the login in time")
+var (
+	errLogin     = errors.New("the server was reached but did not finish the login in time")
+	errNoVersion = errors.New("the server does not say which version it is")
+)
 
 // Connect opens a connection and sets up its session.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -100,6 +116,17 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 func (c *connector) setUp(ctx context.Context, session conn) error {
+	// First of all: what is asked below is cut by these, too.
+	for _, statement := range []string{"SET NAMES utf8mb4", "SET SESSION TRANSACTION ISOLATION LEVEL " + c.isolation} {
+		// The isolation level has a statement because the variable's name differs between servers.
+		if err := session.exec(ctx, statement); err != nil {
+			return describe(statement, err)
+		}
+	}
+	isFirst := c.server.Load() == nil
+	if err := c.set(ctx, session, plainSettings(), isFirst); err != nil {
+		return err
+	}
 	var found server
 	err := session.query(ctx, "SELECT VERSION() AS version, CURRENT_USER() AS account", func(get func(string) string) {
 		found = server{version: get("version"), account: get("account")}
@@ -107,39 +134,33 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if err != nil {
 		return err
 	}
+	if found.version == "" {
+		return errNoVersion
+	}
+	if err := c.set(ctx, session, productSettings(found, c.options), isFirst); err != nil {
+		return err
+	}
 	if found.identity, err = identify(ctx, session, found); err != nil {
 		return err
 	}
-	if found.waiting, err = askWaiting(ctx, session); err != nil {
+	if found.waiting, err = queryWaiting(ctx, session); err != nil {
 		return err
 	}
-	for _, statement := range requiredSettings(c.isolation) {
-		if err := session.exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
+	if err := noteUptime(ctx, session, c.started); err != nil {
+		return err
 	}
 	first := c.server.Swap(&found) == nil
-	optional := optionalSettings(found, c.options)
+	// Invariant 8: the server refuses a write even if the login could write.
+	optional := []string{"SET SESSION TRANSACTION READ ONLY"}
 	if c.hasty {
 		optional = append(optional, "SET SESSION lock_wait_timeout = 1")
 	}
-	for _, statement := range optional {
-		err := session.exec(ctx, statement)
-		var refused *mysql.MySQLError
-		switch {
-		case errors.As(err, &refused):
-			if first {
-				c.options.Logger.Info("the server does not know a setting, going on without", "statement", statement, "error", err)
-			}
-		case err != nil:
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	return nil
+	return c.trySet(ctx, session, optional, first)
 }
 
-// identify returns the best identity that the server has. MariaDB has no @@server_uuid, a compatible server may lack any. A server that
-// becomes read-only becomes another one: what was found out about the writer does not hold for a replica.
+// identify returns the best identity that the server has. MariaDB has no @@server_uuid, a
+// compatible server may lack any. A server that becomes read-only becomes another one: what was
+// found out about the writer does not hold for a replica.
 func identify(ctx context.Context, session conn, s server) (string, error) {
 	// Newer servers have more words for it than ON.
 	const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, 'read-only')"
@@ -157,31 +178,6 @@ func identify(ctx context.Context, session conn, s server) (string, error) {
 		}
 	}
 	return "'unknown'", nil
-}
-
-// requiredSettings make the values and the snapshots what they have to be. The isolation level has a statement because the
-// variable's name differs between servers. An empty sql_mode keeps global modes from changing how values are written.
-func requiredSettings(isolation string) []string {
-	return []string{
-		"SET NAMES utf8mb4",
-		"SET autocommit = 1, time_zone = '+00:00', sql_mode = ''",
-		"SET SESSION TRANSACTION ISOLATION LEVEL " + isolation,
-	}
-}
-
-// optionalSettings are limits and guards that not every server knows.
-func optionalSettings(s server, o Options) []string {
-	// Invariant 8: the server refuses a write even if the login could write.
-	readOnly := "SET SESSION TRANSACTION READ ONLY"
-	if s.isMariaDB() {
-		return []string{readOnly, "SET max_statement_time = " + seconds(o.StatementTimeout), "SET sql_quote_show_create = 1"}
-	}
-	return []string{
-		readOnly,
-		fmt.Sprintf("SET max_execution_time = %d", o.StatementTimeout.Milliseconds()),
-		// MySQL 8 would answer AUTO_INCREMENT from a cache of a day.
-		"SET information_schema_stats_expiry = 0",
-	}
 }
 
 // Print writes a line of the driver.

@@ -1,6 +1,7 @@
 package mysql_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +10,10 @@ import (
 	"bridge/source/mysql"
 )
 
-func TestSession(t *testing.T) {
-	server := testenv.MariaDB(t)
+func TestSession(t *testing.T) { testenv.EachProduct(t, testSession) }
+
+func testSession(t *testing.T, product testenv.Product) {
+	server := product.Shared(t)
 	// Global settings that would change what is read must not reach the session.
 	admin := server.Root(t)
 	for set, back := range map[string]string{
@@ -28,18 +31,27 @@ func TestSession(t *testing.T) {
 		})
 	}
 	s := open(t, server.URL("", "", ""), func(o *mysql.Options) { o.StatementTimeout = 1500 * time.Millisecond })
-	for expression, want := range map[string]string{
+	expected := map[string]string{
 		"@@session.time_zone":                "+00:00",
-		"@@session.tx_isolation":             "READ-COMMITTED",
-		"@@session.tx_read_only":             "1",
-		"@@session.max_statement_time":       "1.5",
 		"@@session.character_set_client":     "utf8mb4",
 		"@@session.character_set_connection": "utf8mb4",
 		"@@session.character_set_results":    "utf8mb4",
-		"@@session.sql_mode":                 "",
+		"@@session.sql_mode":                 "ALLOW_INVALID_DATES",
 		"@@session.autocommit":               "1",
-		"COALESCE(DATABASE(), 'none')":       "none",
-	} {
+		// More than any table has rows.
+		"@@session.sql_select_limit":   "9223372036854775807",
+		"@@session.sql_big_selects":    "1",
+		"COALESCE(DATABASE(), 'none')": "none",
+	}
+	ofProduct := map[string]string{"@@session.tx_isolation": "READ-COMMITTED", "@@session.tx_read_only": "1", "@@session.max_statement_time": "1.5"}
+	if product.IsMySQL() {
+		ofProduct = map[string]string{
+			"@@session.transaction_isolation": "READ-COMMITTED", "@@session.transaction_read_only": "1", "@@session.max_execution_time": "1500",
+			"@@session.information_schema_stats_expiry": "0",
+		}
+	}
+	maps.Copy(expected, ofProduct)
+	for expression, want := range expected {
 		got, err := s.Query(t.Context(), "SELECT "+expression+" AS v", "v")
 		if err != nil || len(got) != 1 || got[0] != want {
 			t.Errorf("%s is %q, %v; want %q", expression, got, err, want)
@@ -53,8 +65,10 @@ func TestSession(t *testing.T) {
 	})
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	server := testenv.MariaDB(t)
+func TestConnectionsAreBounded(t *testing.T) { testenv.EachProduct(t, testConnectionsAreBounded) }
+
+func testConnectionsAreBounded(t *testing.T, product testenv.Product) {
+	server := product.Shared(t)
 	b := newBase(t, server)
 	b.exec(t, "CREATE USER bounded@'%' IDENTIFIED BY 'p'")
 	t.Cleanup(func() { _, _ = server.Root(t).Exec("DROP USER bounded@'%'") })

@@ -22,16 +22,17 @@ type shape struct {
 	modified string
 	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
 	whole bool
-	// counted says that the id is the table's AUTO_INCREMENT column.
-	counted bool
+	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
+	// keeps an id from coming twice.
+	counted, unproved bool
 }
 
 func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
 	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
-		slices.Equal(sh.single, other.single) && sh.index == other.index && sh.key.equal(other.key) &&
-		sh.modified == other.modified && sh.whole == other.whole && sh.counted == other.counted
+		a.CreatedMoves == b.CreatedMoves && slices.Equal(sh.single, other.single) && sh.index == other.index && sh.key.equal(other.key) &&
+		sh.modified == other.modified && sh.whole == other.whole && sh.counted == other.counted && sh.unproved == other.unproved
 }
 
 // tableColumn is a column as SHOW COLUMNS tells.
@@ -42,10 +43,12 @@ type tableColumn struct {
 	nullable  bool
 	invisible bool
 	counted   bool
+	// moves says that an update of the row changes the column.
+	moves bool
 }
 
 // readShape asks the server for the columns of the table and checks them against the spec.
-func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, error) {
+func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape, error) {
 	var table []tableColumn
 	err := c.query(ctx, "SHOW FULL COLUMNS FROM "+s.table.quoted(), func(get func(string) string) {
 		table = append(table, tableColumn{
@@ -53,6 +56,7 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 			nullable:  get("Null") == "YES",
 			invisible: strings.Contains(get("Extra"), "INVISIBLE"),
 			counted:   strings.Contains(strings.ToLower(get("Extra")), "auto_increment"),
+			moves:     strings.Contains(strings.ToLower(get("Extra")), "on update"),
 		})
 	})
 	if err != nil {
@@ -63,7 +67,7 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 	}
 	sh := s.compose(table)
 	if server.isMariaDB() {
-		if err := s.markJSON(ctx, c, sh.columns.List, table); err != nil {
+		if err := s.flagJSON(ctx, c, sh.columns.List, table); err != nil {
 			return nil, err
 		}
 	}
@@ -73,19 +77,58 @@ func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, e
 	if err != nil {
 		return nil, err
 	}
-	if sh.index = uniqueColumns(indexes)[strings.ToLower(id)]; sh.index == "" {
-		return nil, fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
-			"make it the primary key, or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table)
+	create := ""
+	if uniqueColumns(indexes)[strings.ToLower(id)] == "" || s.needsCreate(indexes, table) {
+		if create, err = s.readCreate(ctx, c); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.checkKey(indexes, table); err != nil {
+	if sh.counted {
+		indexes, sh.unproved = byCounter(indexes, create, id, id)
+	}
+	if sh.index = uniqueColumns(indexes)[strings.ToLower(id)]; sh.index == "" {
+		return nil, s.noIDIndex(id, create)
+	}
+	if err := s.checkKey(indexes, table, create); err != nil {
 		return nil, err
 	}
-	sh.key, sh.modified = s.findByKey(sh, indexes, table), modifiedIndex(indexes, s.spec)
+	sh.key, sh.modified = findByKey(sh, indexes, table), modifiedIndex(indexes, s.spec)
 	return sh, s.checkRoles(sh, table)
 }
 
-// checkKey refuses a key that does not identify single rows where it must.
-func (s *shard) checkKey(indexes []tableIndex, table []tableColumn) error {
+// noIDIndex is the error of an id that no index proves unique. create is what SHOW CREATE TABLE
+// says.
+func (s tableSpec) noIDIndex(id, create string) error {
+	if why := refusesUnique(create, id); why != "" {
+		return fmt.Errorf("%w: the id column %q of %s is not unique by itself, and %s: make the id AUTO_INCREMENT and the first column of the primary key, "+
+			"or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table, why)
+	}
+	return fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
+		"make it the primary key, or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table)
+}
+
+// needsCreate reports whether a key is to be refused, with advice that depends on the partitions of
+// the table.
+func (s tableSpec) needsCreate(indexes []tableIndex, table []tableColumn) bool {
+	if !s.spec.UniqueKey || len(s.spec.Key) == 0 {
+		return false
+	}
+	_, fault := keyIndex(indexes, table, s.spec.Key)
+	return fault != ""
+}
+
+// readCreate returns what SHOW CREATE TABLE says, "" where the login may not ask.
+func (s tableSpec) readCreate(ctx context.Context, c conn) (create string, err error) {
+	err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+	if number(err) != 0 {
+		return "", nil
+	}
+	return create, err
+}
+
+// checkKey refuses a key that does not identify single rows where it must. create is what SHOW
+// CREATE TABLE says, where that is needed.
+func (s tableSpec) checkKey(indexes []tableIndex, table []tableColumn, create string) error {
 	if !s.spec.UniqueKey || len(s.spec.Key) == 0 {
 		return nil
 	}
@@ -96,14 +139,19 @@ func (s *shard) checkKey(indexes []tableIndex, table []tableColumn) error {
 		}
 	}
 	if _, fault := keyIndex(indexes, table, s.spec.Key); fault != "" {
+		if why := refusesUnique(create, s.spec.Key...); why != "" {
+			return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row, and %s: name these columns with KEY, too, or others",
+				source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, why)
+		}
 		return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row; let an administrator run: %s",
 			source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, s.addUnique(s.spec.Key...))
 	}
 	return nil
 }
 
-// addUnique returns the statement that makes columns unique. Columns that may be NULL have to be made NOT NULL besides.
-func (s *shard) addUnique(columns ...string) string {
+// addUnique returns the statement that makes columns unique. Columns that may be NULL have to be
+// made NOT NULL besides.
+func (s tableSpec) addUnique(columns ...string) string {
 	quoted := make([]string, len(columns))
 	for i, column := range columns {
 		quoted[i] = quoteName(column)
@@ -116,15 +164,22 @@ func find(table []tableColumn, name string) int {
 }
 
 // checkNamed refuses a spec with a column that the login cannot see.
-func (s *shard) checkNamed(ctx context.Context, c conn, table []tableColumn) error {
+func (s tableSpec) checkNamed(ctx context.Context, c conn, table []tableColumn) error {
 	for _, r := range s.spec.Roles() {
 		if find(table, r.Column) >= 0 {
 			continue
 		}
-		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a missing one.
+		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
+		// missing one.
 		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
 		if err != nil && number(err) != erBadField {
 			return err
+		}
+		if err == nil {
+			// MariaDB's row_start is one. A column that was added since the list was read is on the
+			// next.
+			return fmt.Errorf("%w: the column %q of %s, which %s of the stream names, is hidden: it can be selected, but SHOW COLUMNS does not list it: "+
+				"declare it in the table, or name another column", source.ErrMissing, r.Column, s.spec.Table, r.Setting)
 		}
 		names := make([]string, len(table))
 		for i, column := range table {
@@ -137,7 +192,7 @@ func (s *shard) checkNamed(ctx context.Context, c conn, table []tableColumn) err
 }
 
 // compose picks the columns that the spec asks for, in the order of the table.
-func (s *shard) compose(table []tableColumn) *shape {
+func (s tableSpec) compose(table []tableColumn) *shape {
 	wanted := make([]bool, len(table))
 	for i, column := range table {
 		wanted[i] = s.spec.Fields == nil && !column.invisible
@@ -145,7 +200,7 @@ func (s *shard) compose(table []tableColumn) *shape {
 	for _, r := range s.spec.Roles() {
 		wanted[find(table, r.Column)] = true
 	}
-	sh := &shape{columns: &source.Columns{}, whole: !s.narrow}
+	sh := &shape{columns: &source.Columns{}, whole: true}
 	for i, column := range table {
 		sh.whole = sh.whole && wanted[i] == !column.invisible
 	}
@@ -173,11 +228,12 @@ func (s *shard) compose(table []tableColumn) *shape {
 		sh.columns.Key = []int{sh.columns.ID}
 	}
 	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	sh.columns.CreatedMoves = s.spec.Created != "" && table[find(table, s.spec.Created)].moves
 	return sh
 }
 
 // checkRoles refuses columns whose types do not fit their roles.
-func (s *shard) checkRoles(sh *shape, table []tableColumn) error {
+func (s tableSpec) checkRoles(sh *shape, table []tableColumn) error {
 	id := table[find(table, s.spec.ID)]
 	switch {
 	case !isID(id.columnType):

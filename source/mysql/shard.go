@@ -10,11 +10,16 @@ import (
 	"bridge/source"
 )
 
+// tableSpec is a table and the columns that a stream reads of it.
+type tableSpec struct {
+	spec  source.Spec
+	table tableName
+}
+
 // shard reads one table.
 type shard struct {
+	tableSpec
 	source *Source
-	spec   source.Spec
-	table  tableName
 
 	// shape is nil until the columns have been read.
 	shape *shape
@@ -27,14 +32,15 @@ type shard struct {
 	types []byte
 
 	reader pageReader
-	// answered is the server of the last page; until alone the shard does not glance.
-	answered string
-	alone    time.Time
+	// answered is the server of the last page; until pagesUntil the shard reads no heads.
+	answered   string
+	pagesUntil time.Time
 }
 
 var _ source.Shard = (*shard)(nil)
 
-// Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
+// Read fills p with one page. When the columns are not what they were it reads them again and tries
+// once more.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	try := func() error { return s.try(ctx, q, p) }
 	err := try()
@@ -65,7 +71,8 @@ func (s *shard) try(ctx context.Context, q source.Query, p *source.Page) error {
 	})
 }
 
-// renewed tries once more, with the columns as they are then, where err of the first try may come from columns that changed.
+// renewed tries once more, with the columns as they are then, where err of the first try may come
+// from columns that changed.
 func (s *shard) renewed(err error, try func() error) error {
 	if s.shape == nil || !mayBeStale(err) {
 		return err
@@ -81,7 +88,8 @@ func (s *shard) refreshIfDue(ctx context.Context, c conn) error {
 	return nil
 }
 
-// refreshDue reports whether the columns were read longer ago than some times RefreshEvery, or are not to be trusted.
+// refreshDue reports whether the columns were read longer ago than some times RefreshEvery, or are
+// not to be trusted.
 func (s *shard) refreshDue(times time.Duration) bool {
 	return s.refreshed.IsZero() || time.Since(s.refreshed) >= times*s.source.options.RefreshEvery
 }
@@ -93,6 +101,7 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	if err != nil {
 		return err
 	}
+	read.whole = read.whole && !s.narrow
 	if s.shape != nil {
 		if changes := s.shape.columns.Changes(read.columns); len(changes) > 0 {
 			s.source.options.Logger.Info("columns changed", append([]any{"table", s.spec.Table}, changes...)...)
@@ -130,7 +139,13 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	return next, nil
 }
 
+// nextID reads AUTO_INCREMENT of the table, 0 when it has none.
 func (s *shard) nextID(ctx context.Context, c conn) (next uint64, err error) {
+	// MySQL says NULL, or one less after a restart, of a table that nobody has opened since. This
+	// also tells what is missing or forbidden, about which information_schema is silent.
+	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {
+		return 0, err
+	}
 	const query = "SELECT TABLE_NAME AS name, AUTO_INCREMENT AS next FROM information_schema.TABLES " +
 		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
 	found := false
@@ -146,9 +161,5 @@ func (s *shard) nextID(ctx context.Context, c conn) (next uint64, err error) {
 			next, malformed = strconv.ParseUint(text, 10, 64)
 		}
 	}, s.table.database, s.table.table)
-	if err = errors.Join(err, malformed); err != nil || found {
-		return next, err
-	}
-	// information_schema is silent about what is missing or forbidden.
-	return 0, c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {})
+	return next, errors.Join(err, malformed)
 }

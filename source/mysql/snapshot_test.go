@@ -7,9 +7,12 @@ import (
 	"bridge/source"
 )
 
-// The records of a page and the highest id beside them must be of one moment, whatever commits meanwhile.
-func TestPageIsOneSnapshot(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+// The rows of a page and the highest id beside them must be of one moment, whatever commits
+// meanwhile.
+func TestPageIsOneSnapshot(t *testing.T) { testenv.EachProduct(t, testPageIsOneSnapshot) }
+
+func testPageIsOneSnapshot(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, body TEXT)")
 	const rows = 3000
 	written := make(chan error, 1)
@@ -26,9 +29,9 @@ func TestPageIsOneSnapshot(t *testing.T) {
 	var last, seen uint64
 	for last < rows {
 		p := read(t, s, source.Query{After: last, Limit: 100_000})
-		seen += uint64(len(p.Records))
-		if len(p.Records) > 0 {
-			last = p.Records[len(p.Records)-1].ID
+		seen += uint64(len(p.Rows))
+		if len(p.Rows) > 0 {
+			last = p.Rows[len(p.Rows)-1].ID
 		}
 		if p.MaxID != last {
 			t.Fatalf("the page ends with %d, the highest id is %d", last, p.MaxID)
@@ -42,6 +45,6 @@ func TestPageIsOneSnapshot(t *testing.T) {
 		}
 	}
 	if seen != rows {
-		t.Fatalf("%d records, want %d", seen, rows)
+		t.Fatalf("%d rows, want %d", seen, rows)
 	}
 }

@@ -11,10 +11,13 @@ import (
 	"bridge/internal/testenv"
 )
 
-func TestTLS(t *testing.T) {
+func TestTLS(t *testing.T) { testenv.EachProduct(t, testTLS) }
+
+func testTLS(t *testing.T, product testenv.Product) {
 	certs := testenv.NewCerts(t)
-	server := testenv.StartMariaDB(t, "--ssl-ca="+certs.CA, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
-	plain := testenv.MariaDB(t)
+	server := product.Start(t, "--ssl-ca="+certs.CA, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
+	// Newer servers make certificates of their own.
+	plain := product.Start(t, product.WithoutTLS())
 	admin := server.Root(t)
 	for _, statement := range []string{
 		"CREATE USER secure@'%' IDENTIFIED BY 'p' REQUIRE X509",
@@ -58,10 +61,14 @@ func TestTLS(t *testing.T) {
 }
 
 func TestCertificatesAreReadAtEachConnect(t *testing.T) {
+	testenv.EachProduct(t, testCertificatesAreReadAtEachConnect)
+}
+
+func testCertificatesAreReadAtEachConnect(t *testing.T, product testenv.Product) {
 	certs := testenv.NewCerts(t)
-	server := testenv.StartMariaDB(t, "--ssl-ca="+certs.CA, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
+	server := product.Start(t, "--ssl-ca="+certs.CA, "--ssl-cert="+certs.ServerCert, "--ssl-key="+certs.ServerKey)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	place(t, certs.CA, ca)
+	copyFile(t, certs.CA, ca)
 	source := open(t, server.URL("", "", "")+"?tls-ca="+ca)
 	// A connection that saw an error is not used again.
 	reconnects := func() error {
@@ -74,7 +81,7 @@ func TestCertificatesAreReadAtEachConnect(t *testing.T) {
 	if err := source.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	place(t, certs.OtherCA, ca)
+	copyFile(t, certs.OtherCA, ca)
 	if err := reconnects(); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("with another authority: %v", err)
 	}
@@ -84,14 +91,14 @@ func TestCertificatesAreReadAtEachConnect(t *testing.T) {
 	if err := reconnects(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
-	place(t, certs.CA, ca)
+	copyFile(t, certs.CA, ca)
 	if err := reconnects(); err != nil {
 		t.Errorf("with the right authority again: %v", err)
 	}
 }
 
-// place copies a file.
-func place(t *testing.T, from, to string) {
+// copyFile copies a file.
+func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	pem, err := os.ReadFile(from)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"bridge/source"
 )
 
-// traitVariables tell how ids are handed out and whose transactions the server can show. A server lists those it has.
+// traitVariables tell how ids are handed out and whose transactions the server can show. A server
+// lists those it has.
 const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'auto_increment_increment', " +
 	"'innodb_lock_wait_timeout', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', 'wsrep_cluster_address', " +
 	"'group_replication_group_name', 'group_replication_single_primary_mode')"
@@ -18,7 +19,7 @@ const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'versi
 // Traits asks the server.
 func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	variables := make(map[string]string)
-	var create string
+	var create, identity string
 	primary := false
 	var writer writerFacts
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
@@ -36,15 +37,29 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 			return err
 		}
 		primary = s.shape.index == "PRIMARY"
-		writer, err = s.askWriter(ctx, c, variables)
+		if identity, err = s.queryIdentity(ctx, c); err != nil {
+			return err
+		}
+		if writer, err = s.queryWriter(ctx, c, variables); err != nil {
+			return err
+		}
+		again, err := s.queryIdentity(ctx, c)
+		if again != identity {
+			// What was asked in between may hold for either.
+			identity = ""
+		}
 		return err
 	})
 	if err != nil {
 		return source.Traits{}, fmt.Errorf("ask about the ids of %s: %w", s.spec.Table, s.explain(err))
 	}
 	t := order(variables, create)
-	t.Evidence, t.EvidenceWhy = evidence(variables, create, primary)
+	t.Server = identity
 	t.Writer, t.WriterWhy = writer.writer()
+	t.Uncommitted, t.EvidenceWhy = uncommitted(variables, create, primary)
+	if t.Evidence = t.Uncommitted; t.Evidence {
+		t.Evidence, t.EvidenceWhy = evidence(variables, t)
+	}
 	t.ModifiedIndexed = s.shape.modified != ""
 	if seconds, err := strconv.Atoi(variables["innodb_lock_wait_timeout"]); err == nil {
 		t.LockWait = time.Duration(seconds) * time.Second
@@ -90,19 +105,38 @@ func order(v map[string]string, create string) source.Traits {
 	return say(source.OrderStrict, "auto_increment_increment is 1")
 }
 
-// evidence tells whether a read at READ UNCOMMITTED shows every open transaction that has inserted a row.
-func evidence(v map[string]string, create string, primary bool) (bool, string) {
+// queryIdentity returns the server that answers pages: it is asked in their form, so that a proxy
+// sends it where it sends pages.
+func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err error) {
+	query := "(SELECT CONCAT_WS(' ', " + s.source.connector.server.Load().identity + ") AS identity) UNION ALL (SELECT NULL FROM " + s.table.quoted() + " LIMIT 0)"
+	err = c.query(ctx, query, func(get func(string) string) { identity = get("identity") })
+	return identity, err
+}
+
+// uncommitted tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open
+// on the server itself.
+func uncommitted(v map[string]string, create string, primary bool) (bool, string) {
 	switch {
 	case isTiDB(v), isOceanBase(v):
 		return false, "this database has no READ UNCOMMITTED"
-	case isGalera(v), isMultiPrimary(v):
-		return false, "other members take writes that this one does not show before they commit"
-	case on(v["read_only"]):
-		return false, "the server is read-only: a replica does not show what is open on its primary"
 	case create != "" && !strings.Contains(create, "ENGINE=InnoDB"):
 		return false, "only InnoDB shows uncommitted rows"
 	case !primary:
 		return false, "the id is not the primary key, and a secondary index does not show every uncommitted row"
 	}
 	return true, "InnoDB shows uncommitted rows"
+}
+
+// evidence tells whether these are the rows of every open transaction that has inserted one. t says
+// what is known of the server.
+func evidence(v map[string]string, t source.Traits) (bool, string) {
+	switch {
+	case isGalera(v), isMultiPrimary(v):
+		return false, "other members take writes that this one does not show before they commit"
+	case isSet(v["read_only"]):
+		return false, "the server is read-only: a replica does not show what is open on its primary"
+	case !t.Writer:
+		return false, t.WriterWhy
+	}
+	return t.Evidence, t.EvidenceWhy
 }

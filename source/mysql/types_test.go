@@ -12,106 +12,132 @@ import (
 // null is what the table tests write for NULL.
 const null = "\x00NULL"
 
+// typeTest is a type with values of it: pairs of SQL and what must be read.
+type typeTest struct {
+	definition string
+	kind       source.Kind
+	precision  int
+	values     [][2]string
+}
+
+var typeTests = []typeTest{
+	{"TINYINT", source.Int, 0, [][2]string{{"-128", "-128"}, {"127", "127"}}},
+	{"TINYINT UNSIGNED", source.Int, 0, [][2]string{{"255", "255"}}},
+	{"BOOL", source.Int, 0, [][2]string{{"TRUE", "1"}, {"FALSE", "0"}}},
+	{"SMALLINT UNSIGNED", source.Int, 0, [][2]string{{"65535", "65535"}}},
+	{"MEDIUMINT", source.Int, 0, [][2]string{{"-8388608", "-8388608"}}},
+	{"INT", source.Int, 0, [][2]string{{"-2147483648", "-2147483648"}}},
+	{"INT UNSIGNED", source.Int, 0, [][2]string{{"4294967295", "4294967295"}}},
+	{"INT(8) ZEROFILL", source.Int, 0, [][2]string{{"42", "42"}}},
+	{"BIGINT", source.Int, 0, [][2]string{{"-9223372036854775808", "-9223372036854775808"}, {"9223372036854775807", "9223372036854775807"}}},
+	{"BIGINT UNSIGNED", source.Int, 0, [][2]string{{"9223372036854775808", "9223372036854775808"}, {"18446744073709551615", "18446744073709551615"}}},
+	{"YEAR", source.Int, 0, [][2]string{{"2026", "2026"}, {"0", "0"}}},
+	{"DECIMAL(38,10)", source.Decimal, 0, [][2]string{
+		{"'1234567890123456789012345678.0123456789'", "1234567890123456789012345678.0123456789"}, {"-0.5", "-0.5000000000"},
+	}},
+	{"DECIMAL(65,0)", source.Decimal, 0, [][2]string{{"'" + strings.Repeat("9", 65) + "'", strings.Repeat("9", 65)}}},
+	{"FLOAT", source.Float, 0, [][2]string{{"1.2345678", "1.2345678"}, {"16777217", "16777216"}, {"-0.1", "-0.1"}, {"1e38", "1e+38"}}},
+	{"FLOAT(7,3)", source.Float, 0, [][2]string{{"1.2345", "1.234"}}},
+	{"DOUBLE", source.Float, 0, [][2]string{
+		{"0.1", "0.1"}, {"1e300", "1e+300"}, {"1234567.5", "1234567.5"}, {"1e10", "10000000000"}, {"5e-324", "5e-324"},
+		{"9007199254740993", "9007199254740992"}, {"-1.7976931348623157e308", "-1.7976931348623157e+308"},
+	}},
+	{"CHAR(5)", source.Text, 0, [][2]string{{"'ab '", "ab"}, {"''", ""}}},
+	{"CHAR(5) CHARACTER SET latin1", source.Text, 0, [][2]string{{"'é€'", "é€"}}},
+	{"VARCHAR(50)", source.Text, 0, [][2]string{{"'dziękuję 😀 '", "dziękuję 😀 "}, {`'a\\"\'\0\n'`, "a\\\"'\x00\n"}}},
+	{"VARCHAR(50) CHARACTER SET sjis", source.Text, 0, [][2]string{{"'表示'", "表示"}}},
+	{"VARCHAR(50) CHARACTER SET ucs2", source.Text, 0, [][2]string{{"'тест'", "тест"}}},
+	{"TEXT CHARACTER SET latin1", source.Text, 0, [][2]string{{"'Zürich'", "Zürich"}}},
+	{"LONGTEXT", source.Text, 0, [][2]string{{"REPEAT('ü', 100000)", strings.Repeat("ü", 100000)}}},
+	{"ENUM('a','ü','')", source.Text, 0, [][2]string{{"'ü'", "ü"}, {"3", ""}}},
+	{"SET('x','y','z')", source.Text, 0, [][2]string{{"'z,x'", "x,z"}, {"''", ""}}},
+	{"BINARY(4)", source.Binary, 0, [][2]string{{"'ab'", "ab\x00\x00"}}},
+	{"VARBINARY(10)", source.Binary, 0, [][2]string{{"x'00ff80fe'", "\x00\xff\x80\xfe"}, {"''", ""}}},
+	{"TINYBLOB", source.Binary, 0, [][2]string{{"x'fb'", "\xfb"}}},
+	{"BLOB", source.Binary, 0, [][2]string{{"x'fffefd'", "\xff\xfe\xfd"}}},
+	{"LONGBLOB", source.Binary, 0, [][2]string{{"REPEAT(x'fe', 300000)", strings.Repeat("\xfe", 300000)}}},
+	{"CHAR(3) CHARACTER SET binary", source.Binary, 0, [][2]string{{"x'ff'", "\xff\x00\x00"}}},
+	{"BIT(1)", source.Bit, 0, [][2]string{{"b'1'", "\x01"}, {"b'0'", "\x00"}}},
+	{"BIT(8)", source.Bit, 0, [][2]string{{"b'11111110'", "\xfe"}}},
+	{"BIT(10)", source.Bit, 0, [][2]string{{"b'1000000011'", "\x02\x03"}}},
+	{"BIT(64)", source.Bit, 0, [][2]string{{"~0", strings.Repeat("\xff", 8)}, {"1", "\x00\x00\x00\x00\x00\x00\x00\x01"}}},
+	{"JSON", source.JSON, 0, [][2]string{{`'{"a": [1, "ü"]}'`, `{"a": [1, "ü"]}`}}},
+	{"LONGTEXT COMMENT 'CHECK (json_valid(`v`))'", source.Text, 0, [][2]string{{"'no json'", "no json"}}},
+	{"DATE", source.Date, 0, [][2]string{{"'2024-02-29'", "2024-02-29"}, {"'0000-00-00'", "0000-00-00"}, {"'2024-00-00'", "2024-00-00"}}},
+	{"TIME", source.Clock, 0, [][2]string{{"'-838:59:59'", "-838:59:59"}, {"'01:02:03'", "01:02:03"}}},
+	{"TIME(3)", source.Clock, 3, [][2]string{{"'100:00:00.1234'", "100:00:00.123"}}},
+	{"TIME(6)", source.Clock, 6, [][2]string{{"'-00:00:00.000001'", "-00:00:00.000001"}}},
+	{"DATETIME", source.DateTime, 0, [][2]string{{"'2026-01-02 03:04:05'", "2026-01-02 03:04:05"}, {"'0000-00-00'", "0000-00-00 00:00:00"}}},
+	{"DATETIME(1)", source.DateTime, 1, [][2]string{{"'9999-12-31 23:59:59.9'", "9999-12-31 23:59:59.9"}}},
+	{"DATETIME(6)", source.DateTime, 6, [][2]string{{"'1000-01-01 00:00:00.000001'", "1000-01-01 00:00:00.000001"}, {"'0000-00-00'", "0000-00-00 00:00:00.000000"}}},
+	{"TIMESTAMP NULL", source.Timestamp, 0, [][2]string{{"'2026-07-01 12:00:00'", "2026-07-01 10:00:00"}, {"'0000-00-00'", "0000-00-00 00:00:00"}}},
+	{"TIMESTAMP(3) NULL", source.Timestamp, 3, [][2]string{{"'2026-07-01 12:00:00.123'", "2026-07-01 10:00:00.123"}}},
+	{"TIMESTAMP(6) NULL", source.Timestamp, 6, [][2]string{{"'1970-01-01 02:00:01.000001'", "1970-01-01 00:00:01.000001"}}},
+	{"POINT", source.Binary, 0, [][2]string{{"POINT(1, 2)", "\x00\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0\x3f\x00\x00\x00\x00\x00\x00\x00\x40"}}},
+}
+
+// typesOfMariaDB are those that MySQL does not have.
+var typesOfMariaDB = []typeTest{
+	{"INET6", source.Text, 0, [][2]string{{"'2001:DB8::1'", "2001:db8::1"}}},
+	{"UUID", source.Text, 0, [][2]string{{"'123E4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"}}},
+}
+
 func TestEveryTypeIsReadExactly(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
-	for _, test := range []struct {
-		definition string
-		kind       source.Kind
-		precision  int
-		// values are pairs of SQL and what must be read.
-		values [][2]string
-	}{
-		{"TINYINT", source.Int, 0, [][2]string{{"-128", "-128"}, {"127", "127"}}},
-		{"TINYINT UNSIGNED", source.Int, 0, [][2]string{{"255", "255"}}},
-		{"BOOL", source.Int, 0, [][2]string{{"TRUE", "1"}, {"FALSE", "0"}}},
-		{"SMALLINT UNSIGNED", source.Int, 0, [][2]string{{"65535", "65535"}}},
-		{"MEDIUMINT", source.Int, 0, [][2]string{{"-8388608", "-8388608"}}},
-		{"INT", source.Int, 0, [][2]string{{"-2147483648", "-2147483648"}}},
-		{"INT UNSIGNED", source.Int, 0, [][2]string{{"4294967295", "4294967295"}}},
-		{"INT(8) ZEROFILL", source.Int, 0, [][2]string{{"42", "42"}}},
-		{"BIGINT", source.Int, 0, [][2]string{{"-9223372036854775808", "-9223372036854775808"}, {"9223372036854775807", "9223372036854775807"}}},
-		{"BIGINT UNSIGNED", source.Int, 0, [][2]string{{"9223372036854775808", "9223372036854775808"}, {"18446744073709551615", "18446744073709551615"}}},
-		{"YEAR", source.Int, 0, [][2]string{{"2026", "2026"}, {"0", "0"}}},
-		{"DECIMAL(38,10)", source.Decimal, 0, [][2]string{
-			{"'1234567890123456789012345678.0123456789'", "1234567890123456789012345678.0123456789"}, {"-0.5", "-0.5000000000"},
-		}},
-		{"DECIMAL(65,0)", source.Decimal, 0, [][2]string{{"'" + strings.Repeat("9", 65) + "'", strings.Repeat("9", 65)}}},
-		{"FLOAT", source.Float, 0, [][2]string{{"1.2345678", "1.2345678"}, {"16777217", "16777216"}, {"-0.1", "-0.1"}, {"1e38", "1e+38"}}},
-		{"FLOAT(7,3)", source.Float, 0, [][2]string{{"1.2345", "1.234"}}},
-		{"DOUBLE", source.Float, 0, [][2]string{
-			{"0.1", "0.1"}, {"1e300", "1e+300"}, {"1234567.5", "1234567.5"}, {"1e10", "10000000000"}, {"5e-324", "5e-324"},
-			{"9007199254740993", "9007199254740992"}, {"-1.7976931348623157e308", "-1.7976931348623157e+308"},
-		}},
-		{"CHAR(5)", source.Text, 0, [][2]string{{"'ab '", "ab"}, {"''", ""}}},
-		{"CHAR(5) CHARACTER SET latin1", source.Text, 0, [][2]string{{"'é€'", "é€"}}},
-		{"VARCHAR(50)", source.Text, 0, [][2]string{{"'dziękuję 😀 '", "dziękuję 😀 "}, {`'a\\"\'\0\n'`, "a\\\"'\x00\n"}}},
-		{"VARCHAR(50) CHARACTER SET sjis", source.Text, 0, [][2]string{{"'表示'", "表示"}}},
-		{"VARCHAR(50) CHARACTER SET ucs2", source.Text, 0, [][2]string{{"'тест'", "тест"}}},
-		{"TEXT CHARACTER SET latin1", source.Text, 0, [][2]string{{"'Zürich'", "Zürich"}}},
-		{"LONGTEXT", source.Text, 0, [][2]string{{"REPEAT('ü', 100000)", strings.Repeat("ü", 100000)}}},
-		{"ENUM('a','ü','')", source.Text, 0, [][2]string{{"'ü'", "ü"}, {"3", ""}}},
-		{"SET('x','y','z')", source.Text, 0, [][2]string{{"'z,x'", "x,z"}, {"''", ""}}},
-		{"BINARY(4)", source.Binary, 0, [][2]string{{"'ab'", "ab\x00\x00"}}},
-		{"VARBINARY(10)", source.Binary, 0, [][2]string{{"x'00ff80fe'", "\x00\xff\x80\xfe"}, {"''", ""}}},
-		{"TINYBLOB", source.Binary, 0, [][2]string{{"x'fb'", "\xfb"}}},
-		{"BLOB", source.Binary, 0, [][2]string{{"x'fffefd'", "\xff\xfe\xfd"}}},
-		{"LONGBLOB", source.Binary, 0, [][2]string{{"REPEAT(x'fe', 300000)", strings.Repeat("\xfe", 300000)}}},
-		{"CHAR(3) CHARACTER SET binary", source.Binary, 0, [][2]string{{"x'ff'", "\xff\x00\x00"}}},
-		{"BIT(1)", source.Bit, 0, [][2]string{{"b'1'", "\x01"}, {"b'0'", "\x00"}}},
-		{"BIT(8)", source.Bit, 0, [][2]string{{"b'11111110'", "\xfe"}}},
-		{"BIT(10)", source.Bit, 0, [][2]string{{"b'1000000011'", "\x02\x03"}}},
-		{"BIT(64)", source.Bit, 0, [][2]string{{"~0", strings.Repeat("\xff", 8)}, {"1", "\x00\x00\x00\x00\x00\x00\x00\x01"}}},
-		{"JSON", source.JSON, 0, [][2]string{{`'{"a": [1, "ü"]}'`, `{"a": [1, "ü"]}`}}},
-		{"LONGTEXT COMMENT 'CHECK (json_valid(`v`))'", source.Text, 0, [][2]string{{"'no json'", "no json"}}},
-		{"DATE", source.Date, 0, [][2]string{{"'2024-02-29'", "2024-02-29"}, {"'0000-00-00'", "0000-00-00"}, {"'2024-00-00'", "2024-00-00"}}},
-		{"TIME", source.Clock, 0, [][2]string{{"'-838:59:59'", "-838:59:59"}, {"'01:02:03.9'", "01:02:03"}}},
-		{"TIME(3)", source.Clock, 3, [][2]string{{"'100:00:00.1234'", "100:00:00.123"}}},
-		{"TIME(6)", source.Clock, 6, [][2]string{{"'-00:00:00.000001'", "-00:00:00.000001"}}},
-		{"DATETIME", source.DateTime, 0, [][2]string{{"'2026-01-02 03:04:05'", "2026-01-02 03:04:05"}, {"'0000-00-00'", "0000-00-00 00:00:00"}}},
-		{"DATETIME(1)", source.DateTime, 1, [][2]string{{"'9999-12-31 23:59:59.9'", "9999-12-31 23:59:59.9"}}},
-		{"DATETIME(6)", source.DateTime, 6, [][2]string{{"'1000-01-01 00:00:00.000001'", "1000-01-01 00:00:00.000001"}, {"'0000-00-00'", "0000-00-00 00:00:00.000000"}}},
-		{"TIMESTAMP NULL", source.Timestamp, 0, [][2]string{{"'2026-07-01 12:00:00'", "2026-07-01 10:00:00"}, {"'0000-00-00'", "0000-00-00 00:00:00"}}},
-		{"TIMESTAMP(3) NULL", source.Timestamp, 3, [][2]string{{"'2026-07-01 12:00:00.123'", "2026-07-01 10:00:00.123"}}},
-		{"TIMESTAMP(6) NULL", source.Timestamp, 6, [][2]string{{"'1970-01-01 02:00:01.000001'", "1970-01-01 00:00:01.000001"}}},
-		{"INET6", source.Text, 0, [][2]string{{"'2001:DB8::1'", "2001:db8::1"}}},
-		{"UUID", source.Text, 0, [][2]string{{"'123E4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"}}},
-		{"POINT", source.Binary, 0, [][2]string{{"POINT(1, 2)", "\x00\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0\x3f\x00\x00\x00\x00\x00\x00\x00\x40"}}},
-	} {
-		t.Run(strings.ToLower(test.definition), func(t *testing.T) {
-			b.exec(t, "CREATE OR REPLACE TABLE types (id INT PRIMARY KEY AUTO_INCREMENT, v "+test.definition+") DEFAULT CHARSET utf8mb4")
-			inserts := "SET time_zone = '+02:00', sql_mode = '';"
-			for _, value := range append(test.values, [2]string{"NULL", null}) {
-				inserts += "INSERT INTO types (v) VALUES (" + value[0] + ");"
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t))
+		for _, test := range typeTests {
+			b.typeIsReadExactly(t, test)
+		}
+	})
+}
+
+func TestEveryTypeOfMariaDBIsReadExactly(t *testing.T) {
+	testenv.EachMariaDB(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t))
+		for _, test := range typesOfMariaDB {
+			b.typeIsReadExactly(t, test)
+		}
+	})
+}
+
+func (b base) typeIsReadExactly(t *testing.T, test typeTest) {
+	t.Helper()
+	t.Run(strings.ToLower(test.definition), func(t *testing.T) {
+		b.replaceTable(t, "types", "(id INT PRIMARY KEY AUTO_INCREMENT, v "+test.definition+") DEFAULT CHARSET utf8mb4")
+		inserts := "SET time_zone = '+02:00', sql_mode = '';"
+		for _, value := range append(test.values, [2]string{"NULL", null}) {
+			inserts += "INSERT INTO types (v) VALUES (" + value[0] + ");"
+		}
+		b.exec(t, inserts)
+		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 100})
+		if want := (source.Column{Name: "v", Kind: test.kind, Precision: test.precision}); p.Columns.List[1] != want {
+			t.Errorf("column %+v, want %+v", p.Columns.List[1], want)
+		}
+		if len(p.Rows) != len(test.values)+1 {
+			t.Fatalf("%d rows", len(p.Rows))
+		}
+		for i, value := range append(test.values, [2]string{"NULL", null}) {
+			got := p.Rows[i].Values[1]
+			if value[1] == null && got != nil || value[1] != null && (got == nil || string(got) != value[1]) {
+				t.Errorf("%.40s is read as %.80q, want %.80q", value[0], got, value[1])
 			}
-			b.exec(t, inserts)
-			p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 100})
-			if want := (source.Column{Name: "v", Kind: test.kind, Precision: test.precision}); p.Columns.List[1] != want {
-				t.Errorf("column %+v, want %+v", p.Columns.List[1], want)
-			}
-			if len(p.Records) != len(test.values)+1 {
-				t.Fatalf("%d records", len(p.Records))
-			}
-			for i, value := range append(test.values, [2]string{"NULL", null}) {
-				got := p.Records[i].Values[1]
-				if value[1] == null && got != nil || value[1] != null && (got == nil || string(got) != value[1]) {
-					t.Errorf("%.40s is read as %.80q, want %.80q", value[0], got, value[1])
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // A page with all kinds side by side must give what each column gives alone.
-func TestTypesSideBySide(t *testing.T) {
-	b := newBase(t, testenv.MariaDB(t))
+func TestTypesSideBySide(t *testing.T) { testenv.EachProduct(t, testTypesSideBySide) }
+
+func testTypesSideBySide(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
 	b.exec(t, `CREATE TABLE wide (a BIT(3), b FLOAT, c JSON, d DOUBLE, id BIGINT UNSIGNED PRIMARY KEY, e FLOAT, f LONGBLOB, g TIMESTAMP(2) NULL, h DECIMAL(5,2))`)
 	b.exec(t, `INSERT INTO wide VALUES (b'101', 0.1, '[1]', 0.1, 18446744073709551615, 16777216, x'ff', NULL, 1.5), (NULL, NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL)`)
 	p := read(t, b.source.Shard(source.Spec{Table: "wide", ID: "id", Modified: "g"}), source.Query{Limit: 10})
-	got := fmt.Sprintf("%q", p.Records[1].Values)
+	got := fmt.Sprintf("%q", p.Rows[1].Values)
 	if want := `["\x05" "0.1" "[1]" "0.1" "18446744073709551615" "16777216" "\xff" "" "1.50"]`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if p.Columns.Modified != 7 || p.Columns.ID != 4 || p.Records[1].Values[7] != nil {
+	if p.Columns.Modified != 7 || p.Columns.ID != 4 || p.Rows[1].Values[7] != nil {
 		t.Errorf("columns %+v", p.Columns)
 	}
 }

@@ -17,8 +17,8 @@ func TestUnite(t *testing.T) {
 	}
 	t.Run("a row that two statements found comes once", func(t *testing.T) {
 		p := page("2b", "1a", "2b")
-		if err := unite(p); err != nil || len(p.Records) != 2 || p.Bytes != 2 {
-			t.Errorf("%d records of %d bytes, %v", len(p.Records), p.Bytes, err)
+		if err := unite(p); err != nil || len(p.Rows) != 2 || p.Bytes != 2 {
+			t.Errorf("%d rows of %d bytes, %v", len(p.Rows), p.Bytes, err)
 		}
 	})
 	t.Run("a row whose key was changed between two statements is read again", func(t *testing.T) {

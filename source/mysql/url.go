@@ -2,27 +2,26 @@ package mysql
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 )
 
-// ParseURL reads "mysql://user:password@host:3306/database?tls=true". The port, the password and the database may be left
-// out. Special characters in user and password are percent-encoded. Parameters:
+// ParseURL reads "mysql://user:password@host:3306/database?tls=true". The port, the password and
+// the database may be left out. Special characters in user and password are percent-encoded.
+// Parameters:
 //
 //	tls=false         plain text, the default
 //	tls=true          TLS; the certificate must be valid for the host
+//	tls=verify-ca     TLS; an authority of tls-ca must have signed the certificate, for whichever host, as that which a MySQL makes for itself
 //	tls=skip-verify   TLS without a look at the certificate
 //	tls=preferred     as skip-verify, and plain text where the server offers no TLS
 //	tls-ca=FILE       PEM file with the authorities to trust instead of the system's
 //	tls-cert=FILE     PEM file with the client's certificate; tls-key=FILE with its key
 //
-// The files are read here, to judge them, and again at every connect; a file with tls=false is a contradiction. Errors never
-// quote the URL, which holds the password.
+// The files are read here, to judge them, and again at every connect; a file with tls=false is a
+// contradiction. Errors never quote the URL, which holds the password.
 func ParseURL(text string) (Options, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "mysql" || u.Opaque != "" || u.Fragment != "" || u.User.Username() == "" || u.Hostname() == "" {
@@ -65,48 +64,26 @@ func (o *Options) parseParameters(query string) error {
 	if mode == "" && (ca != "" || cert != "" || key != "") {
 		mode = "true"
 	}
-	verify := true
 	switch mode {
 	case "", "false":
 		if ca != "" || cert != "" || key != "" {
 			return errors.New("tls=false contradicts tls-ca, tls-cert and tls-key")
 		}
 		return nil
-	case "true":
-	case "skip-verify":
-		verify = false
+	case "verify-ca":
+		if ca == "" {
+			return errors.New("tls=verify-ca needs tls-ca: of the system's authorities each would do, for any host")
+		}
 	case "preferred":
-		verify, o.TLSOptional = false, true
+		o.TLSOptional = true
+	case "true", "skip-verify":
 	default:
-		return errors.New("tls must be true, false, skip-verify or preferred")
+		return errors.New("tls must be true, verify-ca, false, skip-verify or preferred")
 	}
 	if (cert == "") != (key == "") {
 		return errors.New("tls-cert and tls-key must be given together")
 	}
-	o.TLS = func() (*tls.Config, error) { return loadTLS(verify, ca, cert, key) }
+	o.TLS = func() (*tls.Config, error) { return loadTLS(mode, ca, cert, key) }
 	_, err = o.TLS()
 	return err
-}
-
-// loadTLS makes a configuration of PEM files, each optional.
-func loadTLS(verify bool, ca, cert, key string) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: !verify}
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, fmt.Errorf("tls-ca: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls-ca: no certificate in %s", ca)
-		}
-	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, fmt.Errorf("tls-cert and tls-key: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -8,13 +8,16 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// Absence must be read where everything is that has been committed. On the one server that takes the writes it is. A member of
-// a cluster whose members all take writes shows what the others have committed only some time later, so there a read by keys waits for
-// that: by wsrep_sync_wait on Galera, by group_replication_consistency in a group; where the server refuses the setting absence
+// Absence must be read where everything is that has been committed. On the one server that takes
+// the writes it is. A member of a cluster whose members all take writes shows what the others have
+// committed only some time later, so there a read by keys waits for that: by wsrep_sync_wait on
+// Galera, by group_replication_consistency in a group; where the server refuses the setting absence
 // is not judged. A replica may lag for hours, and so may the server to which a proxy sends reads.
 //
-// What a login with SELECT cannot see is the replication of MySQL: a replica that is not read-only looks like the server it copies
-// from. MariaDB shows it to everyone. A server that takes writes and also copies from another counts as a replica.
+// What a login with SELECT on the tables cannot see is the replication of MySQL: a replica that is
+// not read-only looks like the server it copies from. SELECT on a table of performance_schema shows
+// it (replicaChannels). MariaDB shows it to everyone. A server that takes writes and also copies
+// from another counts as a replica.
 
 // waiting is a pair of statements around a read that must show what other members have committed.
 type waiting struct{ begin, end string }
@@ -33,15 +36,15 @@ func waitingOf(v map[string]string) waiting {
 const clusterVariables = "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_cluster_address', " +
 	"'group_replication_group_name', 'group_replication_single_primary_mode')"
 
-// askWaiting asks whether the server is a member of a cluster.
-func askWaiting(ctx context.Context, c conn) (waiting, error) {
+// queryWaiting asks whether the server is a member of a cluster.
+func queryWaiting(ctx context.Context, c conn) (waiting, error) {
 	variables := make(map[string]string)
 	err := c.query(ctx, clusterVariables, func(get func(string) string) { variables[get("Variable_name")] = get("Value") })
 	return waitingOf(variables), err
 }
 
-// around runs read while the session waits for other members. A server that refuses that is read all the same: Traits says that
-// absence is not judged there.
+// around runs read while the session waits for other members. A server that refuses that is read
+// all the same: Traits says that absence is not judged there.
 func (w waiting) around(ctx context.Context, c conn, read func() error) error {
 	if w.begin == "" {
 		return read()
@@ -71,16 +74,17 @@ type writerFacts struct {
 	*serverFacts
 	// waits says that a read can wait for other members.
 	waits bool
-	// apart says that the server that answers pages is read-only although another one, asked for its variables, is not.
+	// apart says that the server that answers pages is read-only although another one, asked for
+	// its variables, is not.
 	apart bool
 	// severed is the state of a Galera node that is not in the primary component, else "".
 	severed string
 }
 
-// askWriter collects them. variables are what the server says of itself.
-func (s *shard) askWriter(ctx context.Context, c conn, variables map[string]string) (writerFacts, error) {
+// queryWriter collects them. variables are what the server says of itself.
+func (s *shard) queryWriter(ctx context.Context, c conn, variables map[string]string) (writerFacts, error) {
 	f := writerFacts{serverFacts: &serverFacts{variables: variables}}
-	if err := f.askReplication(ctx, c); err != nil {
+	if err := f.queryReplication(ctx, c); err != nil {
 		return f, err
 	}
 	if w := waitingOf(variables); w.begin != "" {
@@ -113,7 +117,8 @@ func (s *shard) askWriter(ctx context.Context, c conn, variables map[string]stri
 	return f, nil
 }
 
-// isSet reports whether a variable that says whether a server is read-only says so: newer servers have more words for it than ON.
+// isSet reports whether a variable that says whether a server is read-only says so: newer servers
+// have more words for it than ON.
 func isSet(value string) bool { return value != "" && value != "OFF" && value != "0" }
 
 // writer tells whether what a read by keys does not find is not there.
@@ -128,7 +133,9 @@ func (f writerFacts) writer() (bool, string) {
 		return false, f.proxy() + " may send reads to a server that lags"
 	case isTiDB(v), isOceanBase(v):
 		return true, "every server of this database reads what is committed on any"
-	case f.copies:
+	case f.stoppedChannel() != "":
+		return false, "the server " + f.stoppedChannel() + ", so it may be a replica that lags; once it takes the writes: " + f.removeChannels()
+	case f.channel == channelRuns:
 		return false, "the server copies from another one and may lag"
 	case f.severed != "":
 		return false, "the node is cut off from its cluster (wsrep_cluster_status is " + f.severed + ")"
@@ -141,5 +148,5 @@ func (f writerFacts) writer() (bool, string) {
 	case f.sawReplication:
 		return true, "the server takes writes and copies from no other"
 	}
-	return true, "the server takes writes (this login may not see whether it copies from another; with REPLICATION CLIENT it may)"
+	return true, "the server takes writes (this login may not see whether it copies from another; " + replicaGrant + ")"
 }

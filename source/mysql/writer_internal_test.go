@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhereAbsenceCanBeJudged(t *testing.T) {
+func TestWhereAbsenceIsProved(t *testing.T) {
 	galera := map[string]string{"wsrep_on": "ON", "wsrep_cluster_address": "gcomm://a,b"}
 	group := map[string]string{"group_replication_group_name": "g", "group_replication_single_primary_mode": "OFF"}
 	for _, c := range []struct {
@@ -20,7 +20,8 @@ func TestWhereAbsenceCanBeJudged(t *testing.T) {
 		{"a replica", map[string]string{"read_only": "ON"}, writerFacts{}, false, "read_only is on"},
 		{"a replica of newer MariaDB", map[string]string{"read_only": "NO_LOCK_NO_ADMIN"}, writerFacts{}, false, "read_only is on"},
 		{"a reader of Aurora", map[string]string{"innodb_read_only": "ON"}, writerFacts{}, false, "innodb_read_only"},
-		{"a replica that could be written", nil, writerFacts{serverFacts: &serverFacts{copies: true, sawReplication: true}}, false, "copies from another"},
+		{"a replica that could be written", nil, writerFacts{serverFacts: &serverFacts{channel: channelRuns, sawReplication: true}}, false, "copies from another"},
+		{"a server that was promoted", nil, writerFacts{serverFacts: &serverFacts{channel: channelStopped, sawReplication: true}}, false, "a replication channel that is stopped"},
 		{"a proxy that sends pages to a replica", map[string]string{"read_only": "OFF"}, writerFacts{apart: true}, false, "reads are sent"},
 		{"Vitess", map[string]string{"version": "8.0.30-Vitess"}, writerFacts{}, false, "Vitess"},
 		{"a Galera node that waits", galera, writerFacts{waits: true}, true, "wsrep_sync_wait"},

@@ -10,19 +10,31 @@ import (
 	"bridge/source"
 )
 
-func TestTraitsOfARealServer(t *testing.T) {
-	server := testenv.StartMariaDB(t)
+func TestTraitsOfARealServer(t *testing.T) { testenv.EachProduct(t, testTraitsOfARealServer) }
+
+func testTraitsOfARealServer(t *testing.T, product testenv.Product) {
+	server := product.Start(t)
 	b := newBase(t, server)
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50) NOT NULL UNIQUE, at DATETIME)")
-	s := b.login(t, "SELECT ON t").Shard(source.Spec{Table: "t", ID: "id", Key: []string{"name"}, UniqueKey: true, Modified: "at"})
+	grants, change, start, stop := []string{"SELECT ON t"}, "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='nobody'", "START SLAVE", "STOP SLAVE; RESET SLAVE ALL"
+	if product.IsMySQL() {
+		// Without this privilege MySQL does not tell.
+		grants = append(grants, "REPLICATION CLIENT ON *.*")
+		change = "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1, SOURCE_USER='nobody'"
+		start, stop = "START REPLICA", "STOP REPLICA; RESET REPLICA ALL"
+	}
+	s := b.login(t, grants...).Shard(source.Spec{Table: "t", ID: "id", Key: []string{"name"}, UniqueKey: true, Modified: "at"})
 	expect := func(t *testing.T, writer bool, why string) {
 		t.Helper()
 		traits, err := s.Traits(t.Context())
 		if err != nil || traits.Writer != writer || !strings.Contains(traits.WriterWhy, why) {
 			t.Errorf("writer %t because %q, %v; want %t because of %q", traits.Writer, traits.WriterWhy, err, writer, why)
 		}
+		if page := read(t, s, source.Query{Limit: 1}); traits.Server != page.Server || traits.Evidence != writer || !traits.Uncommitted {
+			t.Errorf("evidence %t (%s) of %q, the page is from %q", traits.Evidence, traits.EvidenceWhy, traits.Server, page.Server)
+		}
 	}
-	t.Run("with SELECT alone it is the writer", func(t *testing.T) { expect(t, true, "copies from no other") })
+	t.Run("it is the writer", func(t *testing.T) { expect(t, true, "copies from no other") })
 	t.Run("while it is read-only it is not, and another server for all who read", func(t *testing.T) {
 		writer := read(t, s, source.Query{Limit: 1}).Server
 		b.exec(t, "SET GLOBAL read_only = ON")
@@ -35,10 +47,22 @@ func TestTraitsOfARealServer(t *testing.T) {
 			t.Errorf("the writer is taken for %q, not for %q", now, writer)
 		}
 	})
+	t.Run("what is in flight there shows while it is read-only, too", func(t *testing.T) {
+		tx := begin(t, b)
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO t (id, name) VALUES (7, 'open')"); err != nil {
+			t.Fatal(err)
+		}
+		b.exec(t, "SET GLOBAL read_only = ON")
+		defer b.exec(t, "SET GLOBAL read_only = OFF")
+		expectIDs(t, readIDs(t, s, true, source.Range{First: 1, Last: 9}), 7)
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+	})
 	t.Run("while it copies from another server it is not", func(t *testing.T) {
-		b.exec(t, "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=1, MASTER_USER='nobody'")
-		b.exec(t, "START SLAVE")
-		defer b.exec(t, "STOP SLAVE; RESET SLAVE ALL")
+		b.exec(t, change)
+		b.exec(t, start)
+		defer b.exec(t, stop)
 		eventually(t, func() bool {
 			traits, err := s.Traits(t.Context())
 			return err == nil && !traits.Writer && strings.Contains(traits.WriterWhy, "copies from another")

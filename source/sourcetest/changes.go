@@ -78,9 +78,9 @@ func testChanges(t *testing.T, f Fixture) {
 				t.Errorf("after %v through %s: %d, want %d", from, to, ids, want[i+1:end])
 			}
 		}
-		// The record of an id has its MODIFIED in the same form.
+		// The row of an id has its MODIFIED in the same form.
 		p := read(t, s, source.Query{After: from.ID - 1, Limit: 1})
-		if got := string(p.Records[0].Values[p.Columns.Modified]); got != from.Modified {
+		if got := string(p.Rows[0].Values[p.Columns.Modified]); got != from.Modified {
 			t.Errorf("row %d is modified at %q, the change at %q", from.ID, got, from.Modified)
 		}
 	}

@@ -30,11 +30,11 @@ func keyOf(name string, part int64) [][]byte {
 	return [][]byte{[]byte(name), strconv.AppendInt(nil, part, 10)}
 }
 
-// found reads by keys and returns the ids of the records whose keys are byte for byte among them.
+// found reads by keys and returns the ids of the rows whose keys are byte for byte among them.
 func found(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	t.Helper()
 	p := read(t, s, q)
-	for _, r := range p.Records {
+	for _, r := range p.Rows {
 		match := slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool {
 			for i, at := range p.Columns.Key {
 				if !bytes.Equal(tuple[i], r.Values[at]) || (tuple[i] == nil) != (r.Values[at] == nil) {
@@ -74,7 +74,7 @@ func testKeys(t *testing.T, f Fixture) {
 	}
 }
 
-// Values that no row can hold, or that try to leave their place in a statement.
+// Values that no row can hold, or that try to leave their quotes in a statement.
 var strangeTexts = []string{
 	"", "'", `\`, `"`, "' OR 1=1 -- ", "a\x00b", "\xff", "a\xc3", "NULL", "?", "%", "a ", "A", "x'61'", "😀", "\ufffd", strings.Repeat("long", 10_000),
 }
@@ -123,8 +123,8 @@ func testManyKeys(t *testing.T, f Fixture) {
 		t.Error("more than MaxKeys are no error")
 	}
 	for _, q := range []source.Query{{Keys: keys, Limit: 10}, {Keys: keys, Limit: 1000, MaxBytes: 1000}} {
-		if p := read(t, s, q); !p.More || len(p.Records) == 0 || len(p.Records) > 300 {
-			t.Errorf("limit %d, %d bytes: %d records, more %t", q.Limit, q.MaxBytes, len(p.Records), p.More)
+		if p := read(t, s, q); !p.More || len(p.Rows) == 0 || len(p.Rows) > 300 {
+			t.Errorf("limit %d, %d bytes: %d rows, more %t", q.Limit, q.MaxBytes, len(p.Rows), p.More)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 
 func testEmpty(t *testing.T, f Fixture) {
 	p := read(t, f.Source.Shard(spec(f.NewTable(t))), source.Query{Limit: 10})
-	if len(p.Records) != 0 || p.MaxID != 0 || p.More {
-		t.Fatalf("%d records, highest id %d, more %t", len(p.Records), p.MaxID, p.More)
+	if len(p.Rows) != 0 || p.MaxID != 0 || p.More {
+		t.Fatalf("%d rows, highest id %d, more %t", len(p.Rows), p.MaxID, p.More)
 	}
 }
 
@@ -67,14 +67,14 @@ func testLimit(t *testing.T, f Fixture) {
 	table := f.NewTable(t)
 	f.Insert(t, table, rowsOf(1, 2, 3)...)
 	s := f.Source.Shard(spec(table))
-	if p := read(t, s, source.Query{Limit: 2}); len(p.Records) != 2 || !p.More {
-		t.Fatalf("%d records, more %t", len(p.Records), p.More)
+	if p := read(t, s, source.Query{Limit: 2}); len(p.Rows) != 2 || !p.More {
+		t.Fatalf("%d rows, more %t", len(p.Rows), p.More)
 	}
-	if p := read(t, s, source.Query{Limit: 4}); len(p.Records) != 3 || p.More {
-		t.Fatalf("%d records, more %t", len(p.Records), p.More)
+	if p := read(t, s, source.Query{Limit: 4}); len(p.Rows) != 3 || p.More {
+		t.Fatalf("%d rows, more %t", len(p.Rows), p.More)
 	}
-	if p := read(t, s, source.Query{After: 3, Limit: 4}); len(p.Records) != 0 || p.More {
-		t.Fatalf("behind the end: %d records, more %t", len(p.Records), p.More)
+	if p := read(t, s, source.Query{After: 3, Limit: 4}); len(p.Rows) != 0 || p.More {
+		t.Fatalf("behind the end: %d rows, more %t", len(p.Rows), p.More)
 	}
 }
 
@@ -91,7 +91,7 @@ func testMaxBytes(t *testing.T, f Fixture) {
 	for _, budget := range []int{1, 10_000, 100_000, 10 << 20} {
 		got, pages := readAll(t, s, source.Query{Limit: 1000, MaxBytes: budget})
 		if !slices.Equal(got, want) {
-			t.Fatalf("budget %d: %d records", budget, len(got))
+			t.Fatalf("budget %d: %d rows", budget, len(got))
 		}
 		if least := 600_000 / (budget + 1100); pages < least {
 			t.Errorf("budget %d: %d pages, want at least %d", budget, pages, least)
@@ -99,15 +99,15 @@ func testMaxBytes(t *testing.T, f Fixture) {
 	}
 }
 
-func testHugeRecord(t *testing.T, f Fixture) {
+func testHugeRow(t *testing.T, f Fixture) {
 	table := f.NewTable(t)
 	huge := strings.Repeat("h", 1<<20)
 	f.Insert(t, table, Row{ID: 1, Name: "a"}, Row{ID: 2, Name: huge}, Row{ID: 3, Name: huge}, Row{ID: 4, Name: "b"})
 	s := f.Source.Shard(spec(table))
 	q := source.Query{After: 1, Limit: 100, MaxBytes: 1000}
 	p := read(t, s, q)
-	if len(p.Records) != 1 || !p.More || string(value(t, p, p.Records[0], "name")) != huge {
-		t.Fatalf("%d records, more %t", len(p.Records), p.More)
+	if len(p.Rows) != 1 || !p.More || string(value(t, p, p.Rows[0], "name")) != huge {
+		t.Fatalf("%d rows, more %t", len(p.Rows), p.More)
 	}
 	if got, _ := readAll(t, s, source.Query{Limit: 100, MaxBytes: 1000}); !slices.Equal(got, []uint64{1, 2, 3, 4}) {
 		t.Fatalf("got %d", got)

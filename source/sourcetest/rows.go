@@ -28,8 +28,8 @@ func testNull(t *testing.T, f Fixture) {
 	empty, emoji := "", "dziękuję 😀"
 	f.Insert(t, table, Row{ID: 1, Note: nil}, Row{ID: 2, Note: &empty}, Row{ID: 3, Note: &emoji})
 	p := read(t, f.Source.Shard(spec(table)), source.Query{Limit: 10})
-	notes := make([][]byte, len(p.Records))
-	for i, r := range p.Records {
+	notes := make([][]byte, len(p.Rows))
+	for i, r := range p.Rows {
 		notes[i] = value(t, p, r, "note")
 	}
 	if len(notes) != 3 || notes[0] != nil || notes[1] == nil || len(notes[1]) != 0 || string(notes[2]) != emoji {
@@ -54,10 +54,10 @@ func testColumns(t *testing.T, f Fixture) {
 			t.Errorf("%s is of kind %d, want %d", name(i), c.List[i].Kind, want)
 		}
 	}
-	if at, ok := c.List[c.Created].Time(p.Records[0].Values[c.Created], nil); !ok || c.List[c.Created].Resolution() > time.Millisecond {
+	if at, ok := c.List[c.Created].Time(p.Rows[0].Values[c.Created], nil); !ok || c.List[c.Created].Resolution() > time.Millisecond {
 		t.Errorf("created %v with a resolution of %v", at, c.List[c.Created].Resolution())
 	}
-	if got := string(p.Records[0].Values[c.ID]); got != "7" {
+	if got := string(p.Rows[0].Values[c.ID]); got != "7" {
 		t.Errorf("the value of the id is %q", got)
 	}
 	p = read(t, f.Source.Shard(spec(table)), source.Query{Limit: 1})
@@ -99,12 +99,12 @@ func testAlter(t *testing.T, f Fixture) {
 	first := read(t, s, source.Query{Limit: 9}).Columns
 	f.AddColumn(t, table, "extra")
 	p := read(t, s, source.Query{Limit: 9})
-	if p.Columns == first || value(t, p, p.Records[0], "extra") != nil || string(value(t, p, p.Records[0], "name")) != "a" {
+	if p.Columns == first || value(t, p, p.Rows[0], "extra") != nil || string(value(t, p, p.Rows[0], "name")) != "a" {
 		t.Fatalf("after adding a column: %v", p.Columns.List)
 	}
 	f.DropColumn(t, table, "extra")
 	f.DropColumn(t, table, "note")
-	if p = read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != len(first.List)-1 || string(value(t, p, p.Records[0], "name")) != "a" {
+	if p = read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != len(first.List)-1 || string(value(t, p, p.Rows[0], "name")) != "a" {
 		t.Fatalf("after dropping two columns: %v", p.Columns.List)
 	}
 }
@@ -177,8 +177,8 @@ func testConcurrent(t *testing.T, f Fixture) {
 			var p source.Page
 			s := f.Source.Shard(spec(table))
 			for range 5 {
-				if err := s.Read(t.Context(), source.Query{Limit: 9}, &p); err != nil || len(p.Records) != 5 {
-					t.Errorf("%d records, %v", len(p.Records), err)
+				if err := s.Read(t.Context(), source.Query{Limit: 9}, &p); err != nil || len(p.Rows) != 5 {
+					t.Errorf("%d rows, %v", len(p.Rows), err)
 				}
 			}
 		})
@@ -196,8 +196,8 @@ func testUncommitted(t *testing.T, f Fixture) {
 	s := f.Source.Shard(spec(table))
 	f.Insert(t, table, rowsOf(3)...)
 	p := read(t, s, source.Query{Limit: 9})
-	if len(p.Records) != 2 || p.Records[1].ID != 3 {
-		t.Fatalf("%d records while id 2 is not committed", len(p.Records))
+	if len(p.Rows) != 2 || p.Rows[1].ID != 3 {
+		t.Fatalf("%d rows while id 2 is not committed", len(p.Rows))
 	}
 	commit()
 	if got, _ := readAll(t, s, source.Query{Limit: 9}); len(got) != 3 {

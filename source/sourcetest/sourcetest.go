@@ -17,29 +17,36 @@ type Row struct {
 	Note *string
 }
 
-// Fixture gives the suite a source and the means to change what it reads. The functions fail the test when they cannot do
-// what they should.
+// Fixture gives the suite a source and the means to change what it reads. The functions fail the
+// test when they cannot do what they should.
 type Fixture struct {
-	// Source is the source under test, with columns read again at every Read or as soon as they change. The fixture closes it.
+	// Source is the source under test, with columns read again at every Read or as soon as they
+	// change. The fixture closes it.
 	Source source.Source
-	// NewTable creates an empty table that no other test uses and returns its name for source.Spec. Its columns are id (the
-	// widest unsigned integer that the database has, primary key), name and note (text, 1 MiB and more, note nullable) and created (a
-	// time with at least milliseconds, by default the database's clock).
+	// NewTable creates an empty table that no other test uses and returns its name for source.Spec.
+	// Its columns are id (the widest unsigned integer that the database has, primary key), name and
+	// note (text, 1 MiB and more, note nullable) and created (a time with at least milliseconds, by
+	// default the database's clock).
 	NewTable func(t *testing.T) string
 	// Insert adds rows in the given order and commits.
 	Insert func(t *testing.T, table string, rows ...Row)
-	// NewKeyed creates an empty table like NewTable. Its columns are id, name (text of up to 100 characters, never NULL), part (a
-	// signed integer, never NULL), ratio (a floating-point number) and modified (a time with milliseconds or more, in UTC,
-	// nullable); (name, part) is unique, and an index begins with modified.
+	// NewKeyed creates an empty table like NewTable. Its columns are id, name (text of up to 100
+	// characters, never NULL), part (a signed integer, never NULL), ratio (a floating-point number)
+	// and modified (a time with milliseconds or more, in UTC, nullable); (name, part) is unique,
+	// and an index begins with modified.
 	NewKeyed func(t *testing.T) string
-	// InsertKeyed adds rows and commits, Touch changes modified of one: "2006-01-02 15:04:05.000", empty for NULL.
+	// InsertKeyed adds rows and commits, Touch changes modified of one: "2006-01-02 15:04:05.000",
+	// empty for NULL.
 	InsertKeyed func(t *testing.T, table string, rows ...KeyedRow)
 	Touch       func(t *testing.T, table string, id uint64, modified string)
 	// AddColumn adds a nullable text column, DropColumn drops one.
 	AddColumn, DropColumn func(t *testing.T, table, column string)
-	// Uncommitted inserts a row and leaves its transaction open until commit is called. Nil where readers and
-	// writers exclude each other.
+	// Uncommitted inserts a row and leaves its transaction open until commit is called. Nil where
+	// readers and writers exclude each other.
 	Uncommitted func(t *testing.T, table string, row Row) (commit func())
+	// TouchOpen is Touch in a transaction that stays open until end is called. Nil where nothing
+	// uncommitted can be read.
+	TouchOpen func(t *testing.T, table string, id uint64, modified string) (end func(commit bool))
 	// HighestID is the highest id that the database can hold.
 	HighestID uint64
 }
@@ -54,8 +61,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"pages follow one another in the order of ids", testPages},
 		{"through bounds a page", testThrough},
 		{"limit ends a page", testLimit},
-		{"a byte budget ends a page after the record that reaches it", testMaxBytes},
-		{"a record larger than the budget comes alone", testHugeRecord},
+		{"a byte budget ends a page after the row that reaches it", testMaxBytes},
+		{"a row larger than the budget comes alone", testHugeRow},
 		{"the highest id is that of the table", testMaxID},
 		{"the highest possible id is read", testHighestID},
 		{"the clock is in UTC and does not go back", testClock},
@@ -75,12 +82,14 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a thousand keys are found in one read", testManyKeys},
 		{"without KEY rows are found by their ids", testKeyByID},
 		{"keys need a unique index", testUnprovedKeys},
-		{"an approximate number is no key", testFloatKey},
+		{"an approximate number is refused as a key", testFloatKey},
 		{"traits tell the writer and the index on MODIFIED", testWriter},
 		{"changes come in the order of MODIFIED and id", testChanges},
 		{"a row that is modified again is a change again", testMovingChanges},
 		{"changes are read from one moment to another", testChangesByClock},
 		{"changes need an index on MODIFIED", testNoChanges},
+		{"changes of ids come in their order", testChangesOfIDs},
+		{"changes in flight are shown where the traits say so", testUncommittedChanges},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open(t)) })
 	}
@@ -113,7 +122,7 @@ func checkPage(t *testing.T, q source.Query, p *source.Page) {
 		t.Fatalf("page without columns (%v), clock (%v) or server (%q)", p.Columns, p.Now, p.Server)
 	}
 	last, size := q.After, 0
-	for i, r := range p.Records {
+	for i, r := range p.Rows {
 		if r.ID <= last || q.Through > 0 && r.ID > q.Through || r.ID > p.MaxID {
 			t.Fatalf("id %d after %d, through %d, highest %d", r.ID, last, q.Through, p.MaxID)
 		}
@@ -122,16 +131,16 @@ func checkPage(t *testing.T, q source.Query, p *source.Page) {
 			t.Fatalf("%d values for %d columns", len(r.Values), len(p.Columns.List))
 		}
 		if q.MaxBytes > 0 && size >= q.MaxBytes {
-			t.Fatalf("record %d although %d bytes came before, budget %d", i, size, q.MaxBytes)
+			t.Fatalf("row %d although %d bytes came before, budget %d", i, size, q.MaxBytes)
 		}
 		for _, v := range r.Values {
 			size += len(v)
 		}
 	}
-	if size != p.Bytes || len(p.Records) > q.Limit {
-		t.Fatalf("%d records of %d bytes, page says %d, limit %d", len(p.Records), size, p.Bytes, q.Limit)
+	if size != p.Bytes || len(p.Rows) > q.Limit {
+		t.Fatalf("%d rows of %d bytes, page says %d, limit %d", len(p.Rows), size, p.Bytes, q.Limit)
 	}
-	if len(p.Records) == q.Limit && !p.More {
+	if len(p.Rows) == q.Limit && !p.More {
 		t.Fatal("a page at its limit must say that there may be more")
 	}
 }
@@ -142,21 +151,21 @@ func readAll(t *testing.T, s source.Shard, q source.Query) (ids []uint64, pages 
 	for {
 		p := read(t, s, q)
 		pages++
-		for _, r := range p.Records {
+		for _, r := range p.Rows {
 			ids = append(ids, r.ID)
 		}
 		if !p.More {
 			return ids, pages
 		}
-		if len(p.Records) == 0 {
+		if len(p.Rows) == 0 {
 			t.Fatal("an empty page says that there is more")
 		}
-		q.After = p.Records[len(p.Records)-1].ID
+		q.After = p.Rows[len(p.Rows)-1].ID
 	}
 }
 
-// value returns a column of a record by name.
-func value(t *testing.T, p *source.Page, r source.Record, column string) []byte {
+// value returns a column of a row by name.
+func value(t *testing.T, p *source.Page, r source.Row, column string) []byte {
 	t.Helper()
 	for i, c := range p.Columns.List {
 		if c.Name == column {

@@ -58,7 +58,7 @@ func TestAlteredTable(t *testing.T) {
 	t.Run("an added column is noticed at the next page", func(t *testing.T) {
 		b, s, logs := altered(t, source.Spec{})
 		b.exec(t, "ALTER TABLE t ADD extra BLOB DEFAULT x'ff'")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 5 || string(p.Records[0].Values[4]) != "\xff" {
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 5 || string(p.Rows[0].Values[4]) != "\xff" {
 			t.Fatalf("columns %v", p.Columns.List)
 		}
 		if got := logs.String(); !strings.Contains(got, "added=extra") {
@@ -68,7 +68,7 @@ func TestAlteredTable(t *testing.T) {
 	t.Run("a renamed column is dropped and added", func(t *testing.T) {
 		b, s, logs := altered(t, source.Spec{})
 		b.exec(t, "ALTER TABLE t RENAME n TO m")
-		if p := read(t, s, source.Query{Limit: 9}); p.Columns.List[2].Name != "m" || string(p.Records[0].Values[2]) != "1" {
+		if p := read(t, s, source.Query{Limit: 9}); p.Columns.List[2].Name != "m" || string(p.Rows[0].Values[2]) != "1" {
 			t.Fatalf("columns %v", p.Columns.List)
 		}
 		if got := logs.String(); !strings.Contains(got, "added=m dropped=n") {
@@ -79,8 +79,8 @@ func TestAlteredTable(t *testing.T) {
 		b, s, logs := altered(t, source.Spec{})
 		b.exec(t, "BEGIN; CREATE TABLE new (at TEXT, n TEXT, id INTEGER PRIMARY KEY, name TEXT); INSERT INTO new SELECT at, n, id, name FROM t; DROP TABLE t; ALTER TABLE new RENAME TO t; COMMIT")
 		p := read(t, s, source.Query{Limit: 9})
-		if p.Columns.ID != 2 || p.Columns.List[1].Kind != source.Text || string(p.Records[0].Values[0]) != "2026-01-02 03:04:05" || string(p.Records[0].Values[3]) != "a" {
-			t.Fatalf("columns %v, values %q", p.Columns.List, p.Records[0].Values)
+		if p.Columns.ID != 2 || p.Columns.List[1].Kind != source.Text || string(p.Rows[0].Values[0]) != "2026-01-02 03:04:05" || string(p.Rows[0].Values[3]) != "a" {
+			t.Fatalf("columns %v, values %q", p.Columns.List, p.Rows[0].Values)
 		}
 		if got := logs.String(); !strings.Contains(got, "altered=at,n") {
 			t.Fatalf("log %q", got)
@@ -93,8 +93,8 @@ func TestAlteredTable(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		b.exec(t, "CREATE TABLE new (id INTEGER PRIMARY KEY, name, n, at DATETIME); INSERT INTO new SELECT * FROM t; DROP TABLE t; ALTER TABLE new RENAME TO t")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("after the repair: %d records", len(p.Records))
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("after the repair: %d rows", len(p.Rows))
 		}
 	})
 	t.Run("a dropped column with a role stops the shard", func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestAlteredTable(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		b.exec(t, "ALTER TABLE t ADD at DATETIME")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("after the repair: %d records", len(p.Records))
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("after the repair: %d rows", len(p.Rows))
 		}
 	})
 	t.Run("a dropped table stops the shard", func(t *testing.T) {

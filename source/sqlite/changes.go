@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 // modifiedOrder is how rows are read in the order of MODIFIED.
@@ -39,9 +40,10 @@ func (s *shard) createModifiedIndex() string {
 		quoteName(s.table.table), quoteName(s.spec.Modified), quoteName(s.spec.ID))
 }
 
-// ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. SQLite orders times as they are
-// stored: the greatest value tells how (as texts with a T or a space in the middle and in which zone, or as numbers of which unit), and
-// rows that store theirs otherwise are left out, as are those whose MODIFIED is no time.
+// ReadChanges reads along the index that MODIFIED leads, from the second of the cursor on. SQLite
+// orders times as they are stored, as the greatest value shows: as texts with a T or a space in the
+// middle and in which zone, as integers, or as reals. Rows that store theirs otherwise are left
+// out, as are those whose MODIFIED is not a time.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	err := s.tryChanges(ctx, q, c)
 	if err != nil && s.shape != nil && mayBeStale(err) {
@@ -64,6 +66,8 @@ func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.
 		switch {
 		case s.spec.Modified == "":
 			return fmt.Errorf("%w: the stream names no MODIFIED column", source.ErrUnfit)
+		case q.Ranges != nil || q.Uncommitted:
+			return fmt.Errorf("%w: SQLite shows nothing uncommitted", source.ErrUnfit)
 		case order.by == "":
 			return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let the application run: %s",
 				source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex())
@@ -109,8 +113,8 @@ func (s *session) value(ctx context.Context, query string) (driver.Value, error)
 	return row[0], err
 }
 
-// changesReader gathers the lowest changes of rows that come in the order in which their times are stored, which within a second may not
-// be their order.
+// changesReader gathers the lowest changes of rows that come in the order in which their times are
+// stored, which within a second may not be their order.
 type changesReader struct {
 	form  valueForm
 	query source.ChangeQuery
@@ -136,20 +140,20 @@ func (r *changesReader) read(ctx context.Context, rows driver.Rows) error {
 		}
 		id, ok := row[1].(int64)
 		if !ok {
-			return fmt.Errorf("%w: the id %v is no integer: correct or delete the row", source.ErrUnfit, row[1])
+			return fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row[1])
 		}
 		var err error
 		if r.scratch, err = r.form.append(r.scratch[:0], row[0]); err != nil {
 			return err
 		}
-		if done := r.take(r.scratch, uint64(id)); done {
+		if done := r.add(r.scratch, uint64(id)); done {
 			return nil
 		}
 	}
 }
 
-// take looks at one row and reports whether none behind it can be among the lowest.
-func (r *changesReader) take(modified []byte, id uint64) (done bool) {
+// add adds one row and reports whether no row behind it can be among the lowest.
+func (r *changesReader) add(modified []byte, id uint64) (done bool) {
 	if _, ok := (source.Column{Kind: r.form.kind}).Time(modified, nil); !ok {
 		return false
 	}
@@ -186,7 +190,8 @@ func compare(a, b source.Cursor) int {
 	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
 }
 
-// bounds returns what the column stores for the second of the cursor, and for the one behind the end of q.
+// bounds returns what the column stores for the second of the cursor, and for the one behind the
+// end of q.
 func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to driver.Value, err error) {
 	after, err := f.moment(q.After.Modified, minUnix)
 	if err != nil {
@@ -197,19 +202,14 @@ func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to d
 		return nil, nil, err
 	}
 	after, through = after.Truncate(time.Second), through.Truncate(time.Second).Add(time.Second)
-	switch stored := stored.(type) {
+	switch stored.(type) {
 	case int64:
 		return f.unixFrom(after), f.unixFrom(through), nil
 	case float64:
-		if stored >= 0 && stored < julianEnd {
-			day := func(t time.Time) float64 { return float64(t.Unix())/86_400 + julianEpoch }
-			// A float has steps of some 40 microseconds there.
-			return math.Max(0, day(after)-1e-8), math.Min(julianEnd, day(through)), nil
-		}
 		perSecond := 1 / f.epoch.Seconds()
 		return float64(after.Unix()) * perSecond, float64(through.Unix()) * perSecond, nil
 	}
-	layout, step, zone := f.storedLayout(text(stored))
+	layout, step, zone := f.storedLayout(sqlconn.Text(stored))
 	from, to = after.In(zone).Format(layout), through.Add(step).In(zone).Format(layout)
 	if q.After.Modified == "" {
 		from = ""
@@ -221,7 +221,8 @@ func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to d
 	return from, to, nil
 }
 
-// unixFrom returns t, a whole second, as a number in the unit of the column; times that the number cannot hold are as far as it goes.
+// unixFrom returns t, a whole second, as a number in the unit of the column; times that the number
+// cannot hold are as far as it goes.
 func (f valueForm) unixFrom(t time.Time) int64 {
 	perSecond := int64(time.Second / f.epoch)
 	return min(max(t.Unix(), math.MinInt64/perSecond), math.MaxInt64/perSecond) * perSecond
@@ -234,12 +235,13 @@ func (f valueForm) moment(normal string, open int64) (time.Time, error) {
 	}
 	at, ok := source.Column{Kind: f.kind}.Time([]byte(normal), nil)
 	if !ok {
-		return time.Time{}, fmt.Errorf("%q is no time", normal)
+		return time.Time{}, fmt.Errorf("%q is not a time", normal)
 	}
 	return at, nil
 }
 
-// storedLayout returns how a text like the given one writes a moment, in which steps, and in which zone.
+// storedLayout returns how a text like the given one writes a moment, in which steps, and in which
+// zone.
 func (f valueForm) storedLayout(stored string) (layout string, step time.Duration, zone *time.Location) {
 	zone = f.zone
 	if f.kind == source.Date || len(stored) <= len(time.DateOnly) {

@@ -12,7 +12,8 @@ import (
 	"bridge/source/sqlite"
 )
 
-// However times are stored, as long as they are all stored alike, changes come in the order of the moments.
+// However times are stored, as long as they are all stored alike, changes come in the order of the
+// moments.
 func TestChangesOfEveryFormOfTimes(t *testing.T) {
 	berlin := time.FixedZone("", 2*3600)
 	for _, test := range []struct {
@@ -30,21 +31,29 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 		{"days", "DATE", func(at time.Time) any { return at.Format(time.DateOnly) }},
 		{"Unix time", "INTEGER", func(at time.Time) any { return at.Unix() }},
 		{"Unix time with a fraction", "REAL", func(at time.Time) any { return float64(at.UnixMilli())/1000 + 0 }},
-		{"Julian days", "REAL", func(at time.Time) any { return float64(at.UnixMilli())/86_400_000 + 2440587.5 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBase(t, wal)
 			b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, at "+test.definition+"); CREATE INDEX i ON t (at)")
 			start := time.Date(2026, 3, 1, 23, 59, 40, 0, time.UTC)
+			tx, err := b.app.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for id := range 300 {
 				at := start.Add(time.Duration(rand.IntN(160)) * 250 * time.Millisecond)
-				b.exec(t, "INSERT INTO t VALUES (?, ?)", id+1, test.stored(at))
+				if _, err := tx.Exec("INSERT INTO t VALUES (?, ?)", id+1, test.stored(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
 			}
 			b.exec(t, "INSERT INTO t VALUES (1000, NULL)")
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
 			p := read(t, s, source.Query{Limit: 1000})
 			var want []source.Cursor
-			for _, r := range p.Records {
+			for _, r := range p.Rows {
 				if v := r.Values[1]; v != nil {
 					want = append(want, source.Cursor{Modified: string(v), ID: r.ID})
 				}
@@ -117,7 +126,7 @@ func TestChangesCostTheirIndexEntries(t *testing.T) {
 	}
 }
 
-func TestChangesPassOverWhatIsNoTime(t *testing.T) {
+func TestChangesSkipInvalidTimes(t *testing.T) {
 	b := newBase(t, wal)
 	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, at TEXT); CREATE INDEX i ON t (at)")
 	b.exec(t, "INSERT INTO t VALUES (-1, '2026-01-01 00:00:00'), (1, ''), (2, '2026-01-01 00:00:00'), (3, '2026-01-01 00:00:00 or so'), (4, '2026-01-02 00:00:00')")
@@ -126,6 +135,6 @@ func TestChangesPassOverWhatIsNoTime(t *testing.T) {
 		t.Errorf("changes %s", got)
 	}
 	if err := s.ReadChanges(t.Context(), source.ChangeQuery{After: source.Cursor{Modified: "soon"}, Limit: 1}, new(source.Changes)); err == nil {
-		t.Error("a cursor that is no time is no error")
+		t.Error("a cursor that is not a time was accepted")
 	}
 }

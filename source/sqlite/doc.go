@@ -1,58 +1,67 @@
-// Package sqlite reads shards from an SQLite database file beside the application that writes it, without writing to it.
+// Package sqlite reads shards from an SQLite database file beside the application that writes it,
+// without writing to it.
 //
 // # One statement a page
 //
-// A page is one UNION ALL of two parts: one row with the schema version and the highest id of the table, and the records
-// behind it. SQLite gives the statement one snapshot, so all of it is one moment; the first row is there when no record is. The
-// records come by index as they are asked for, without a sort or a temporary table (a test holds the query plan to that). SQLite has
-// no clock but its process's: it is read right before the statement, so that a row that the page does not hold was not
-// committed then. CREATED is compared with it, so both processes belong on one host, as SQLite wants it anyway.
+// A page is one UNION ALL of two parts: one row with the schema version and the highest id of the
+// table, and the rows behind the position. SQLite gives the statement one snapshot, so both parts
+// see one moment, and the first row is there when the table has no row. The rows come in the order
+// of an index, without a sort or a temporary table; a test checks the query plan. The clock is this
+// process's, read right before the statement, so that a row that is not on the page was not
+// committed then. CREATED is compared with it: both processes belong on one host.
 //
 // # Beside a writer
 //
-// Connections are opened with mode=ro and query_only. In WAL mode readers and writers do not hinder one another: the
-// application never sees SQLITE_BUSY because of a page. With a rollback journal SQLite lets nobody commit while a page is
-// read, some milliseconds: set a busy timeout in the application, or better, journal_mode=WAL. While a connection is open the
-// application cannot leave WAL mode, and its last close leaves the -wal file in place. A database that is locked
-// (locking_mode=EXCLUSIVE, say), not yet there, or left with a journal by an application that was killed is waited for.
+// Connections are opened with mode=ro and query_only. In WAL mode readers and writers do not block
+// each other. With a rollback journal SQLite lets nobody commit for the milliseconds that a page is
+// read: set a busy timeout in the application, or better, journal_mode=WAL. While a connection is
+// open the application cannot leave WAL mode, and its last close leaves the -wal file in place. The
+// source waits for a database that is locked (locking_mode=EXCLUSIVE, say), not yet there, or left
+// with a journal by an application that was killed.
 //
-// In WAL mode SQLite shares memory through the -shm file, so both processes run on one host, best as the same user: SQLite
-// creates the -wal and -shm files for a reader, too, and the application could not write to those of another user. A reader that is
-// neither the owner of the database nor the superuser therefore waits until the application has the database open.
+// In WAL mode SQLite shares memory through the -shm file. Run both processes on one host and as the
+// same user: SQLite creates the -wal and -shm files for a reader, too, and the application could
+// not write to those of another user. A reader that is neither the owner of the database nor the
+// superuser therefore waits until the application has the database open.
 //
-// No code of this process may open and close the file by other means: that drops the locks that SQLite holds on it
-// (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+// No code of this process may open and close the file by other means: that drops the locks that
+// SQLite has on it (https://www.sqlite.org/howtocorrupt.html, section 2.2).
 //
-// A file that is replaced by another, as a restore does, is noticed at the next page, which comes from the new file under another
-// identity: source.Page.Server is the path and the file's number (inode).
+// When another file replaces the database, as a restore does, the next page comes from the new file
+// and has another identity: source.Page.Server is the path and the file's number (inode).
 //
 // # Ids
 //
-// The id is an INTEGER PRIMARY KEY or another integer column that is NOT NULL and has a unique index of its own, up to 2^63-1. Rows
-// with an id of 0 or below are not read; an id that is no integer stops the shard. There is one writer at a time, so ids commit in
-// the order in which they are handed out.
+// The id is an INTEGER PRIMARY KEY or another integer column that is NOT NULL and has a unique
+// index of its own, up to 2^63-1. Rows with an id of 0 or below are not read; an id that is not an
+// integer stops the shard. There is one writer at a time, so ids commit in the order in which they
+// are allocated.
 //
-// An INTEGER PRIMARY KEY without AUTOINCREMENT gives the id of a deleted newest row to the next row, and when the id
-// 2^63-1 is taken any free one. A row under an id that was published already is not seen by the tail: a capability stream
-// learns of it at the next reconcile, a release stream never. Nor can a truncated table be told from one whose newest rows were
-// deleted: NextID is 0. Declare the id as INTEGER PRIMARY KEY AUTOINCREMENT where rows are ever deleted.
+// An INTEGER PRIMARY KEY without AUTOINCREMENT gives the id of a deleted newest row to the next
+// row, and any free id once 2^63-1 is used. The tail does not see a row under an id that was
+// published already: a capability stream learns of it at the next reconcile, a release stream
+// never. Nor does a truncated table differ from one whose newest rows were deleted: NextID is 0.
+// Declare the id as INTEGER PRIMARY KEY AUTOINCREMENT where rows are ever deleted.
 //
 // # Rows by their keys
 //
-// A key is looked for in each form in which its value may be stored: as a text, as bytes, as a number. Times, documents and booleans have
-// too many forms: behind other columns of the unique index these find the rows, and where such a column comes first in the index, the
-// whole table is read. What comes is equal byte for byte.
+// A key is looked up in each form in which its value may be stored: as text, as bytes, as a number.
+// Times, documents and booleans have too many forms. They are compared after the lookup by the
+// other columns of the unique index; where such a column is the first of the index, the whole table
+// is read.
 //
 // # Changes
 //
-// The index on MODIFIED has times in the order in which they are stored, so all of them must be stored alike; the greatest one tells how. Texts
-// in several zones, or texts beside numbers, wait for the next reconcile. Changes are read from the beginning of the cursor's second: rows
-// of one second that are more than a page are read again for every page of them.
+// The index on MODIFIED has times in the order in which they are stored, so all of them must be
+// stored alike, as the greatest one is. Texts in several zones, or texts beside numbers, wait for
+// the next reconcile. Changes are read from the beginning of the cursor's second: when the rows of
+// one second fill more than a page, they are read again for each of those pages.
 //
 // # Columns
 //
-// The columns of a table are read again when the schema version of a page is not the one they were read at. The names of
-// declared types decide the Kind, else SQLite's rule of affinity (https://www.sqlite.org/datatype3.html, section 3.1):
+// The columns of a table are read again when the schema version of a page is not the one they were
+// read at. The names of declared types decide the Kind, else SQLite's rule of affinity
+// (https://www.sqlite.org/datatype3.html, section 3.1):
 //
 //	Int        BOOLEAN, BIT, YEAR, LONG, SERIAL; whatever has INT in its name
 //	Decimal    DECIMAL, NUMERIC, NUMBER, MONEY
@@ -64,15 +73,18 @@
 //	Clock      TIME
 //	Timestamp  DATETIME, TIMESTAMP; a text or number column that is CREATED or MODIFIED of the stream
 //
-// SQLite lets a row hold a value of any class in any column. Numbers in a Text, Decimal, Clock or Binary column come as their
-// shortest decimal text, texts in a Binary column as their bytes, blobs elsewhere as the bytes they are, "true" and "false" in a BOOLEAN
-// as 1 and 0, JSONB as the text of the same document. What has no normal form in its column (a text in an Int column, 1.5 in
-// an Int column, an infinite number, a text that is no time, no JSON or no UTF-8) comes as it stands, for the encoder to judge by
-// ON_BAD_VALUE. SQLite itself turns what looks like a number into one in a column of numeric affinity: '1.50' in a DECIMAL is 1.5.
+// SQLite lets a row hold a value of any class in any column. Numbers in a Text, Decimal, Clock or
+// Binary column come as their shortest decimal text, texts in a Binary column as their bytes, blobs
+// elsewhere as the bytes they are, "true" and "false" in a BOOLEAN as 1 and 0, JSONB as the text of
+// the same document. A value without a normal form in its column (a text in an Int column, 1.5 in
+// an Int column, an infinite number, a text that is not a time, not JSON or not UTF-8) comes
+// unchanged, and the encoder handles it by ON_BAD_VALUE. SQLite itself turns what looks like a
+// number into one in a column of numeric affinity: '1.50' in a DECIMAL is 1.5.
 //
-// Times are texts "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS[.ffffff]]", with a T in the middle or a zone behind it ("Z", "+02:00",
-// "+0200", and what Go's time.Time.String writes); those without a zone are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME
-// columns in [Options.TimeZone]. An INTEGER is Unix time in [Options.Epoch]. A REAL is a Julian day below 5373484.5, else Unix time, as
-// for SQLite's modifier "auto". Digits beyond the sixth of a second are cut. A DATE is taken from a text or number whose
+// Times are texts "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS[.ffffff]]", with a T in the middle or a zone
+// behind it ("Z", "+02:00", "+0200", and what Go's time.Time.String writes); those without a zone
+// are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME columns in [Options.TimeZone]. A number is
+// Unix time in [Options.Epoch]. Julian days are not times: a REAL from 0 to 5373484.5 comes as a
+// number. Digits beyond the sixth of a second are cut. A DATE comes from a text or number whose
 // time of day is midnight.
 package sqlite

@@ -14,7 +14,8 @@ import (
 // errStale tells that a page was read with columns of another schema or file.
 var errStale = errors.New("the columns of the table changed")
 
-// number returns SQLite's primary result code (https://www.sqlite.org/rescode.html), 0 when err is no error of SQLite.
+// number returns SQLite's primary result code (https://www.sqlite.org/rescode.html), 0 when err is
+// no error of SQLite.
 func number(err error) int {
 	var refused *sqlite.Error
 	if errors.As(err, &refused) {
@@ -32,7 +33,8 @@ func isLocked(err error) bool {
 	return false
 }
 
-// mayBeStale reports whether err can come from columns or indexes that changed since they were read.
+// mayBeStale reports whether err can come from columns or indexes that changed since they were
+// read.
 func mayBeStale(err error) bool {
 	switch number(err) {
 	case codes.SQLITE_ERROR, codes.SQLITE_SCHEMA:
@@ -41,7 +43,8 @@ func mayBeStale(err error) bool {
 	return errors.Is(err, errStale)
 }
 
-// explain gives what a person has to mend the sentinel of its class and the remedy. Other errors are transient and stay.
+// explain gives what a person has to mend the sentinel of its class and the remedy. Other errors
+// are transient and stay.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: %w: let the user that bridge runs as read the file and enter its directory", source.ErrDenied, err)

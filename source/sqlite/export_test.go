@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 // Query runs a query on a connection of s and returns the columns of its last row.
@@ -32,7 +33,8 @@ func KeysPlan(ctx context.Context, reader source.Shard, keys [][][]byte) (steps 
 	})
 }
 
-// ChangesPlan returns how SQLite will read changes, and then how it will find the greatest MODIFIED.
+// ChangesPlan returns how SQLite will read changes, and then how it will find the greatest
+// MODIFIED.
 func ChangesPlan(ctx context.Context, reader source.Shard) (steps []string, err error) {
 	steps, err = plan(ctx, reader, func(s *shard) (string, []driver.NamedValue) {
 		return s.query.changes, []driver.NamedValue{{Ordinal: 1, Value: "2026"}, {Ordinal: 2, Value: "2027"}}
@@ -57,7 +59,7 @@ func plan(ctx context.Context, reader source.Shard, of func(*shard) (string, []d
 		}
 		row := make([]driver.Value, 4)
 		for err = rows.Next(row); err == nil; err = rows.Next(row) {
-			steps = append(steps, text(row[3]))
+			steps = append(steps, sqlconn.Text(row[3]))
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil

@@ -39,8 +39,8 @@ func TestFile(t *testing.T) {
 		}
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 		if err := b.source.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := read(t, s, source.Query{Limit: 9})
-		if after.Records[0].ID != 5 || after.Server == before.Server || after.Columns.List[1].Name != "b" || string(after.Records[0].Values[1]) != "b" {
-			t.Fatalf("record %d of %q, columns %v", after.Records[0].ID, after.Server, after.Columns.List)
+		if after.Rows[0].ID != 5 || after.Server == before.Server || after.Columns.List[1].Name != "b" || string(after.Rows[0].Values[1]) != "b" {
+			t.Fatalf("row %d of %q, columns %v", after.Rows[0].ID, after.Server, after.Columns.List)
 		}
 	})
 	t.Run("that is deleted is not read on", func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestFile(t *testing.T) {
 		}
 		b.app = openApp(t, b.path, wal)
 		b.query(t, "SELECT COUNT(*) FROM t")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
 	t.Run("of another user with a rollback journal is read at any time", func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestFile(t *testing.T) {
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
 		_ = b.app.Close()
 		b.source.PretendUser(54321)
-		if p := read(t, b.source.Shard(events), source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, b.source.Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 		other := newBase(t, wal)
 		other.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
@@ -117,9 +117,9 @@ func TestFile(t *testing.T) {
 		}
 		isTransient(t, b.source.Ready(t.Context()))
 	})
-	t.Run("that is no database is refused", func(t *testing.T) {
+	t.Run("that is not a database is refused", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "app.db")
-		if err := os.WriteFile(path, []byte(strings.Repeat("this is no database ", 500)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s := open(t, path)
@@ -160,8 +160,8 @@ func TestFile(t *testing.T) {
 		b := base{path: filepath.Join(t.TempDir(), "we?ird #%41 &mode=rwc;ü '\".db")}
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
-		if p := read(t, open(t, b.path).Shard(events), source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, open(t, b.path).Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
 	t.Run("may be named from the working directory", func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestFile(t *testing.T) {
 		t.Chdir(filepath.Dir(b.path))
 		s := open(t, mustOpenURL(t, "sqlite:app.db").Path).Shard(events)
 		t.Chdir("/")
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
 }

@@ -8,16 +8,17 @@ import (
 	"sync"
 )
 
-// guest keeps a process whose user does not own the database from creating the -wal and -shm files of a database in WAL
-// mode. SQLite creates them even for a reader when no application has the database open; they would belong to the reader, and
-// the application could not write to its own database any more.
+// guest keeps a process whose user does not own the database from creating the -wal and -shm files
+// of a database in WAL mode. SQLite creates them even for a reader when no application has the
+// database open; they would belong to the reader, and the application could not write to its own
+// database any more.
 type guest struct {
 	path string
 	user int
 
 	mu sync.Mutex
-	// header is open for reading its first page until close: closing it any earlier would drop the locks that SQLite
-	// holds on the file. It is nil while there was no need to look.
+	// header is open for reading its first page until close: closing it any earlier would drop the
+	// locks that SQLite holds on the file. It is nil while there was no need to look.
 	header *os.File
 	// file is what header is.
 	file fs.FileInfo
@@ -38,7 +39,8 @@ func (g *guest) check(file fs.FileInfo) error {
 		"would create lock out user %d, who owns the database; to read without the application, run bridge as user %d", g.user, owner, owner)
 }
 
-// inWALMode reads from the header whether SQLite will use a write-ahead log (https://www.sqlite.org/fileformat2.html, section 1.3).
+// inWALMode reads from the header whether SQLite will use a write-ahead log
+// (https://www.sqlite.org/fileformat2.html, section 1.3).
 func (g *guest) inWALMode(file fs.FileInfo) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

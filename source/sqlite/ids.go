@@ -11,8 +11,8 @@ import (
 	"bridge/source"
 )
 
-// ReadIDs reads ids by the index of the id. What is not committed is never seen: SQLite has one writer at a time, and none of its
-// rows can appear below one that is committed already.
+// ReadIDs reads ids by the index of the id. What is not committed is never seen: SQLite has one
+// writer at a time, and none of its rows can appear below one that is committed already.
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, _ bool, limit int, ids *source.IDs) error {
 	*ids = source.IDs{List: ids.List[:0]}
 	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
@@ -61,15 +61,16 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		EvidenceWhy: "SQLite has one writer and needs none", OneWriter: true,
 		Writer: true, WriterWhy: "the application writes to this file",
 	}
-	if s.spec.Modified == "" {
-		return t, nil
-	}
 	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
+		t.Server = c.identity
+		if s.spec.Modified == "" {
+			return nil
+		}
 		return s.refreshIfStale(ctx, c)
 	})
 	if err != nil {
 		return source.Traits{}, fmt.Errorf("ask about the indexes of %s: %w", s.spec.Table, explain(err))
 	}
-	t.ModifiedIndexed = s.shape.modified.by != ""
+	t.ModifiedIndexed = s.spec.Modified != "" && s.shape.modified.by != ""
 	return t, nil
 }

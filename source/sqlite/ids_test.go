@@ -31,10 +31,10 @@ func TestRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []uint64
-	for _, r := range p.Records {
+	for _, r := range p.Rows {
 		got = append(got, r.ID)
 	}
-	if !slices.Equal(got, want) || p.MaxID != 2000 || string(p.Records[4].Values[1]) != "v52" {
+	if !slices.Equal(got, want) || p.MaxID != 2000 || string(p.Rows[4].Values[1]) != "v52" {
 		t.Errorf("got rows %v, highest %d, want %v", got, p.MaxID, want)
 	}
 }

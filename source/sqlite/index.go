@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// uniqueIndexes returns, for every column that is unique by itself, the index that says so, by the column's name as upper
-// writes it. It is "" for the primary key of a table that is its own index. Partial indexes and those on expressions do not
-// count.
+// uniqueIndexes returns, for every column that is unique by itself, the index that says so, by the
+// column's name as upper writes it. It is "" for the primary key of a table that is its own index.
+// Partial indexes and those on expressions do not count.
 func (s *shard) uniqueIndexes(ctx context.Context, c *session, table tableInfo) (map[string]string, error) {
 	// The columns of an index with their positions; expressions have no name.
 	const query = `SELECT l.name AS "index", l.origin AS origin, x.name AS "column"
@@ -68,8 +68,8 @@ func (t tableInfo) primaryKey() (key *tableColumn) {
 	return key
 }
 
-// hasKeyword reports whether a statement holds an upper-case keyword outside of quotes and comments. AUTOINCREMENT cannot
-// stand there as a name.
+// hasKeyword reports whether a statement holds an upper-case keyword outside of quotes and
+// comments. AUTOINCREMENT cannot stand there as a name.
 func hasKeyword(statement, keyword string) bool {
 	for rest := statement; rest != ""; {
 		switch c := rest[0]; {

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -30,20 +29,12 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 	if err != nil {
 		found.Server.Summary = "SQLite, " + s.options.Path
 		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "file", "cannot be read: "+explain(err).Error()).
-			Says("correct the path in BRIDGE_SOURCE_URL, or see to the file; to try it by hand").Types("sqlite3 -readonly %s .tables", s.options.Path)
+			Says("correct the path in %s, or see to the file; to try it by hand", option.SourceURL).Types("sqlite3 -readonly %s .tables", s.options.Path)
 		return found
 	}
-	found.Tables = make([]source.TableInspection, len(tables))
-	var group errgroup.Group
-	group.SetLimit(max(1, atOnce))
-	for i, expected := range tables {
-		group.Go(func() error {
-			found.Tables[i] = s.inspectTable(ctx, expected)
-			return nil
-		})
-	}
-	// Every error has become a finding.
-	_ = group.Wait()
+	found.Tables = source.InspectTables(tables, atOnce, s.options.Logger, func(expected source.Expected) source.TableInspection {
+		return s.inspectTable(ctx, expected)
+	})
 	return found
 }
 
@@ -61,7 +52,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected) sou
 	if expected.Order != "" {
 		found.Order, found.Why = expected.Order, "by ID_ORDER"
 	}
-	if err := s.do(ctx, t.look); err != nil {
+	if err := s.do(ctx, t.inspect); err != nil {
 		t.fault(err)
 		found.Order, found.Why = "", ""
 	}
@@ -73,15 +64,15 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected) sou
 func (t *tableInspection) fault(err error) {
 	if errors.Is(err, source.ErrMissing) {
 		t.Add(inspect.Unsafe, inspect.NoTable, t.spec.Table, "does not exist").
-			Says("create the table, or correct TABLE of the stream or the path in BRIDGE_SOURCE_URL").Types("sqlite3 -readonly %s .tables", t.source.options.Path)
+			Says("create the table, or correct TABLE of the stream or the path in %s", option.SourceURL).Types("sqlite3 -readonly %s .tables", t.source.options.Path)
 		return
 	}
 	t.Add(inspect.Unsafe, inspect.NotInspected, t.spec.Table, "could not be looked at: "+explain(err).Error()).
 		Says("see to the cause, then run bridge check again")
 }
 
-// look reads what the schema says and judges it.
-func (t *tableInspection) look(ctx context.Context, c *session) (err error) {
+// inspect reads the schema and adds the findings.
+func (t *tableInspection) inspect(ctx context.Context, c *session) (err error) {
 	// Again after a lock, from the beginning.
 	t.Findings = nil
 	if t.info, err = t.readTable(ctx, c); err != nil {
@@ -91,27 +82,27 @@ func (t *tableInspection) look(ctx context.Context, c *session) (err error) {
 	if err != nil {
 		return err
 	}
-	complete := t.judgeColumns()
+	complete := t.checkColumns()
 	if find(t.info.columns, t.spec.ID) >= 0 {
-		sound, err := t.judgeID(ctx, c)
+		sound, err := t.checkID(ctx, c)
 		if err != nil {
 			return err
 		}
 		if complete && sound {
-			if err := t.judgePosition(ctx, c); err != nil {
+			if err := t.checkPosition(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
 	if complete {
-		t.judgeKey(indexes)
-		t.judgeTimes(indexes)
+		t.checkKeyIndex(indexes)
+		t.checkTimes(indexes)
 	}
 	return nil
 }
 
-// judgeColumns reports whether every column that the stream names is there.
-func (t *tableInspection) judgeColumns() (complete bool) {
+// checkColumns reports whether every column that the stream names is there.
+func (t *tableInspection) checkColumns() (complete bool) {
 	complete = true
 	names := make([]string, len(t.info.columns))
 	for i, column := range t.info.columns {
@@ -127,11 +118,11 @@ func (t *tableInspection) judgeColumns() (complete bool) {
 	return complete
 }
 
-// judgeID reports whether the table can be tailed by its id.
-func (t *tableInspection) judgeID(ctx context.Context, c *session) (sound bool, err error) {
+// checkID reports whether the table can be tailed by its id.
+func (t *tableInspection) checkID(ctx context.Context, c *session) (sound bool, err error) {
 	id := t.info.columns[find(t.info.columns, t.spec.ID)]
 	if !isID(id.declared) {
-		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is no integer", id.name, orNone(id.declared))).
+		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is not an integer", id.name, orNone(id.declared))).
 			Says("name the integer column that counts up with ID of the stream")
 		return false, nil
 	}
@@ -147,11 +138,11 @@ func (t *tableInspection) judgeID(ctx context.Context, c *session) (sound bool, 
 		return false, nil
 	case index != "" && !id.notNull:
 		t.Add(inspect.Unsafe, inspect.IDNull, t.spec.Table, fmt.Sprintf("has the id column %s that may be NULL", id.name)).
-			Says("let the application make the table anew with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
+			Says("let the application recreate the table with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
 		return false, nil
 	case index == "" && !t.info.autoIncrement && !t.info.withoutRowID:
 		t.Add(inspect.Warning, inspect.IDReuse, t.spec.Table, fmt.Sprintf("gives the id of a deleted newest row to the next row (%s is not AUTOINCREMENT): that row would not be seen by the tail", id.name)).
-			Says("nothing where the newest rows are never deleted; otherwise let the application make the table anew with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
+			Says("nothing where the newest rows are never deleted; otherwise let the application recreate the table with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
 	case index != "" || t.info.withoutRowID:
 		if t.expected.Order == "" {
 			t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not its INTEGER PRIMARY KEY), so it does not show in which order ids come", id.name)).
@@ -161,8 +152,8 @@ func (t *tableInspection) judgeID(ctx context.Context, c *session) (sound bool, 
 	return true, nil
 }
 
-// judgePosition compares the position with the ids that the table has.
-func (t *tableInspection) judgePosition(ctx context.Context, c *session) error {
+// checkPosition compares the position with the ids that the table has.
+func (t *tableInspection) checkPosition(ctx context.Context, c *session) error {
 	if t.expected.Position == nil || *t.expected.Position == 0 {
 		return nil
 	}
@@ -187,6 +178,10 @@ func (t *tableInspection) judgePosition(ctx context.Context, c *session) error {
 		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
 			Says("the table was emptied or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on behind its highest id").
 			Types("%s", commands)
+	case position > highest && position-highest > inspect.StrayAbove:
+		t.Add(inspect.Warning, inspect.StrayID, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published: a row with the id %d was inserted, and deleted", highest, position, position)).
+			Says("rows that go on at the low end of the gap are published as late rows; if the id was a mistake, stop bridge and go on behind the highest id").
+			Types("%s %d", set, highest)
 	case next == 0 && position > highest:
 		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
 			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on behind its highest id").
@@ -195,8 +190,8 @@ func (t *tableInspection) judgePosition(ctx context.Context, c *session) error {
 	return nil
 }
 
-// judgeKey looks whether every entity is a single row.
-func (t *tableInspection) judgeKey(indexes []tableIndex) {
+// checkKeyIndex looks whether every entity is a single row.
+func (t *tableInspection) checkKeyIndex(indexes []tableIndex) {
 	if !t.spec.UniqueKey || len(t.spec.Key) == 0 {
 		return
 	}
@@ -214,10 +209,10 @@ func (t *tableInspection) judgeKey(indexes []tableIndex) {
 	}
 }
 
-// judgeTimes looks at the columns with the times of a row.
-func (t *tableInspection) judgeTimes(indexes []tableIndex) {
+// checkTimes looks at the columns with the times of a row.
+func (t *tableInspection) checkTimes(indexes []tableIndex) {
 	if err := t.checkRoles(t.info.columns); err != nil {
-		t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, "has a column that is no time: "+err.Error()).Says("correct CREATED or MODIFIED of the stream")
+		t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, "has a column that is not a time: "+err.Error()).Says("correct CREATED or MODIFIED of the stream")
 	}
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return

@@ -27,7 +27,8 @@ func (i tableIndex) by() string {
 	return "INDEXED BY " + quoteName(i.name)
 }
 
-// readIndexes returns the indexes of the table; the number of the row (the rowid) is not among them.
+// readIndexes returns the indexes of the table; the number of the row (the rowid) is not among
+// them.
 func (s *shard) readIndexes(ctx context.Context, c *session, table tableInfo) ([]tableIndex, error) {
 	const query = `SELECT l.name AS "index", l.origin AS origin, l."unique" AS uniq, l.partial AS partial, x.name AS "column", x.coll AS coll
 		FROM pragma_index_list(?1, 'main') AS l, pragma_index_xinfo(l.name, 'main') AS x WHERE x.key ORDER BY l.seq, x.seqno`
@@ -46,8 +47,9 @@ func (s *shard) readIndexes(ctx context.Context, c *session, table tableInfo) ([
 	return indexes, err
 }
 
-// keyIndex returns the index that proves that the key columns identify single rows, or says why none does: a unique index whose
-// columns are all key columns and NOT NULL proves it. Without KEY it is that of the id.
+// keyIndex returns the index that proves that the key columns identify single rows, or says why
+// none does: a unique index whose columns are all key columns and NOT NULL proves it. Without KEY
+// it is that of the id.
 func (s *shard) keyIndex(indexes []tableIndex, table tableInfo) (proof tableIndex, fault string) {
 	key := s.spec.Key
 	if len(key) == 0 {

@@ -13,17 +13,19 @@ import (
 	"bridge/source"
 )
 
-// lookup is how rows are found by their keys: along one unique index, whose columns are NOT NULL and among the key columns.
+// lookup is how rows are found by their keys: along one unique index, whose columns are NOT NULL
+// and among the key columns.
 type lookup struct {
 	// by is the clause for the index, "" when no index proves the key.
 	by string
-	// parts are its first columns, as far as a value in its normal form tells what the column holds.
+	// parts are its first columns, as far as a value in its normal form tells what the column
+	// holds.
 	parts []keyPart
 }
 
 // keyPart is one column of a lookup.
 type keyPart struct {
-	// at is the place of its value in a tuple.
+	// at is the index of its value in a tuple.
 	at int
 	// column is its name as SQL, with the collation of the index.
 	column string
@@ -50,8 +52,8 @@ func (s *shard) findByKey(sh *shape, indexes []tableIndex, table tableInfo) look
 	return l
 }
 
-// isPlain reports whether a value is stored as the text, the bytes or the number that its normal form shows. Times are stored in too many
-// ways, booleans and documents too.
+// isPlain reports whether a value is stored as the text, the bytes or the number that its normal
+// form shows. Times are stored in too many ways, booleans and documents too.
 func (f valueForm) isPlain() bool {
 	switch f.kind {
 	case source.Timestamp, source.Date, source.JSON:
@@ -63,8 +65,8 @@ func (f valueForm) isPlain() bool {
 // maxParameters is below the number that SQLite allows in a statement, 32,766.
 const maxParameters = 30_000
 
-// readKeys reads the rows with the keys of q into p. Unlike other servers it compares byte for byte, because only so it can tell a row
-// that is stored in another form of the same value.
+// readKeys reads the rows with the keys of q into p. Unlike other servers it compares byte for
+// byte, because only so it can tell a row that is stored in another form of the same value.
 func (s *shard) readKeys(ctx context.Context, c *session, q source.Query, p *source.Page) error {
 	key := s.shape.key
 	switch {
@@ -86,10 +88,10 @@ func (s *shard) readKeys(ctx context.Context, c *session, q source.Query, p *sou
 		}
 		// Once, whatever other tuples find the row as well.
 		delete(wanted, string(name))
-		if err := s.appendRecord(row, p); err != nil {
+		if err := s.appendRow(row, p); err != nil {
 			return false, err
 		}
-		return len(p.Records) == q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes, nil
+		return len(p.Rows) == q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes, nil
 	}
 	searched := key.distinct(q.Keys)
 	for {
@@ -138,7 +140,8 @@ func (s *shard) tupleOf(row []driver.Value) (name []byte, err error) {
 	return name, nil
 }
 
-// distinct returns the tuples of the lookup's columns, each once. Those with NULL find nothing: the columns are NOT NULL.
+// distinct returns the tuples of the lookup's columns, each once. Those with NULL find nothing: the
+// columns are NOT NULL.
 func (l lookup) distinct(keys [][][]byte) (searched [][][]byte) {
 	seen := make(map[string]bool, len(keys))
 	for _, tuple := range keys {
@@ -156,7 +159,8 @@ func (l lookup) distinct(keys [][][]byte) (searched [][][]byte) {
 	return searched
 }
 
-// forms is the number of ways in which a plain value may be stored: as a text, as bytes, as a number.
+// forms is the number of ways in which a plain value may be stored: as a text, as bytes, as a
+// number.
 const forms = 3
 
 // keys returns the statement for the rows whose first index columns hold one of searched.
@@ -166,7 +170,7 @@ func (q queries) keys(l lookup, searched [][][]byte) (statement string, args []d
 		if len(searched) > 0 {
 			bound = ""
 		}
-		return strings.Replace(q.byKey, keysMark, q.table+" "+l.by+" WHERE "+q.id+" > 0"+bound, 1), nil
+		return strings.Replace(q.byKey, keysSlot, q.table+" "+l.by+" WHERE "+q.id+" > 0"+bound, 1), nil
 	}
 	var names, conditions []string
 	for i, part := range l.parts {
@@ -191,10 +195,11 @@ func (q queries) keys(l lookup, searched [][][]byte) (statement string, args []d
 		}
 	}
 	b.WriteString(") SELECT * FROM bridge_keys) CROSS JOIN " + q.table + " " + l.by + " WHERE " + strings.Join(conditions, " AND ") + " AND " + q.id + " > 0")
-	return strings.Replace(q.byKey, keysMark, b.String(), 1), args
+	return strings.Replace(q.byKey, keysSlot, b.String(), 1), args
 }
 
-// storedForms returns what SQLite may hold of a plain value: a text, bytes, or a number, NULL where it shows none.
+// storedForms returns what SQLite may hold of a plain value: a text, bytes, or a number, NULL where
+// it shows none.
 func storedForms(v []byte) [forms]driver.Value {
 	text := string(v)
 	stored := [forms]driver.Value{text, append([]byte{}, v...), nil}

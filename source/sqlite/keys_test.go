@@ -11,7 +11,7 @@ import (
 	"bridge/source/sqlite"
 )
 
-func keyOf(p *source.Page, r source.Record) (tuple [][]byte) {
+func keyOf(p *source.Page, r source.Row) (tuple [][]byte) {
 	for _, at := range p.Columns.Key {
 		tuple = append(tuple, r.Values[at])
 	}
@@ -20,7 +20,7 @@ func keyOf(p *source.Page, r source.Record) (tuple [][]byte) {
 
 func byKey(t *testing.T, s source.Shard, keys ...[][]byte) (ids []uint64) {
 	t.Helper()
-	for _, r := range read(t, s, source.Query{Keys: keys, Limit: 5000}).Records {
+	for _, r := range read(t, s, source.Query{Keys: keys, Limit: 5000}).Rows {
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -46,7 +46,7 @@ func TestKeysOfEveryTypeAreFound(t *testing.T) {
 				all := read(t, s, source.Query{Limit: 100})
 				var keys [][][]byte
 				var ids []uint64
-				for _, r := range all.Records {
+				for _, r := range all.Rows {
 					keys, ids = append(keys, keyOf(all, r)), append(ids, r.ID)
 					if got := byKey(t, s, keyOf(all, r)); !slices.Equal(got, []uint64{r.ID}) {
 						t.Errorf("the key %.60q of row %d finds %d", keyOf(all, r), r.ID, got)
@@ -80,7 +80,7 @@ func TestKeysCostTheirRows(t *testing.T) {
 			all := read(t, s, source.Query{Limit: 5000})
 			for _, n := range []int{1, 1000} {
 				var keys [][][]byte
-				for _, r := range all.Records[:n] {
+				for _, r := range all.Rows[:n] {
 					keys = append(keys, keyOf(all, r))
 				}
 				steps, err := sqlite.KeysPlan(t.Context(), s, keys)
@@ -113,7 +113,7 @@ func TestKeysAreComparedByteForByte(t *testing.T) {
 	}
 }
 
-func TestKeysThatNothingProves(t *testing.T) {
+func TestKeysWithoutAUniqueIndex(t *testing.T) {
 	b := newBase(t, wal)
 	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT NOT NULL, part TEXT NOT NULL); CREATE UNIQUE INDEX i ON t (v) WHERE v > 'a'; CREATE UNIQUE INDEX e ON t (lower(part))")
 	for _, key := range []string{"v", "part"} {

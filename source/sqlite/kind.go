@@ -40,7 +40,8 @@ func typeName(declared string) string {
 	return name
 }
 
-// parseType returns the kind of a declared type. A type that is not known is text: it holds a value of any class.
+// parseType returns the kind of a declared type. A type that is not known is text: it holds a value
+// of any class.
 func parseType(declared string) source.Kind {
 	if kind, ok := namedKinds[typeName(declared)]; ok {
 		return kind
@@ -78,7 +79,7 @@ func mayBeTime(kind source.Kind, declared string) bool {
 	return false
 }
 
-// upper folds ASCII letters only, as SQLite does.
+// upper folds ASCII only, as SQLite does.
 func upper(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' {

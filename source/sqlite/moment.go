@@ -14,10 +14,9 @@ const (
 	precision = 6
 	// minUnix and maxUnix are the years 0 to 9999, which SQLite and RFC 3339 can write.
 	minUnix, maxUnix = -62167219200, 253402300799
-	// julianEnd is where SQLite's modifier "auto" ends to take a number for a Julian day: the end of the year 9999.
+	// julianEnd is the Julian day at the end of the year 9999. SQLite's date functions write a REAL
+	// below it as a Julian day, which is not supported.
 	julianEnd = 5373484.5
-	// julianEpoch is 1970-01-01 as a Julian day.
-	julianEpoch = 2440587.5
 )
 
 // isTime reports whether the column holds times, of which a number can be one.
@@ -40,28 +39,26 @@ func (f valueForm) unixTime(v int64) (time.Time, bool) {
 	return f.fits(time.Unix(v/perSecond, v%perSecond*int64(f.epoch)))
 }
 
-// realTime reads a REAL of a column of times: a Julian day, rounded to the millisecond as SQLite does, or Unix time, rounded to
-// the microsecond.
+// realTime reads a REAL of a column of times: Unix time, rounded to the microsecond.
 func (f valueForm) realTime(v float64) (time.Time, bool) {
-	if v >= 0 && v < julianEnd {
-		return f.fits(time.UnixMilli(int64(math.Round((v - julianEpoch) * 86_400_000))))
-	}
 	seconds := v * f.epoch.Seconds()
-	if !(seconds >= minUnix && seconds <= maxUnix) {
+	if v >= 0 && v < julianEnd || !(seconds >= minUnix && seconds <= maxUnix) {
 		return time.Time{}, false
 	}
 	whole, part := math.Modf(seconds)
 	return f.fits(time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3))
 }
 
-// fits returns at in UTC and reports whether the column's form can hold it: a Date holds a midnight only.
+// fits returns at in UTC and reports whether the column's form can hold it: a Date holds a midnight
+// only.
 func (f valueForm) fits(at time.Time) (time.Time, bool) {
 	at = at.UTC()
 	whole := f.kind != source.Date || at.Equal(at.Truncate(24*time.Hour))
 	return at, whole && at.Year() >= 0 && at.Year() <= 9999
 }
 
-// midnight returns the day of a text whose time of day is midnight, in whatever zone, else the text.
+// midnight returns the day of a text whose time of day is midnight, in whatever zone, else the
+// text.
 func midnight(v string) string {
 	if len(v) <= len(time.DateOnly) || !isSeparator(v[len(time.DateOnly)]) {
 		return v
@@ -118,8 +115,8 @@ func cutZone(v string) (clock, zone string) {
 	return v[:i], strings.TrimLeft(v[i:], " ")
 }
 
-// parseZone reads "Z", "UTC", "+02:00", "+0200" or "+02" as seconds east of UTC. Behind an offset the name of the zone and the
-// monotonic clock of time.Time.String may follow.
+// parseZone reads "Z", "UTC", "+02:00", "+0200" or "+02" as seconds east of UTC. Behind an offset
+// the name of the zone and the monotonic clock of time.Time.String may follow.
 func parseZone(v string) (offset int, ok bool) {
 	if upper(v) == "Z" || upper(v) == "UTC" {
 		return 0, true

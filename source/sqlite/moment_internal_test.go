@@ -36,7 +36,7 @@ func FuzzUnixTime(f *testing.F) {
 		f.Add(seed, float64(seed)/3)
 	}
 	f.Fuzz(func(t *testing.T, whole int64, real float64) {
-		for _, epoch := range []time.Duration{time.Second, time.Millisecond, time.Microsecond, time.Nanosecond} {
+		for _, epoch := range []time.Duration{time.Second, time.Millisecond} {
 			form := valueForm{kind: source.Timestamp, epoch: epoch}
 			if at, ok := form.unixTime(whole); ok && (at.Year() < 0 || at.Year() > 9999 || at.Unix() != floor(whole, int64(time.Second/epoch))) {
 				t.Fatalf("%d by %v is %v", whole, epoch, at)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 // readPage runs the statement of a page and reads its result into p.
@@ -27,23 +28,25 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 		if err := checkOrder(row[s.shape.columns.ID], p); err != nil {
 			return false, err
 		}
-		if err := s.appendRecord(row, p); err != nil {
+		if err := s.appendRow(row, p); err != nil {
 			return false, err
 		}
 		return q.MaxBytes > 0 && p.Bytes >= q.MaxBytes, nil
 	}, p)
-	p.More = full || len(p.Records) == q.Limit
+	p.More = full || len(p.Rows) == q.Limit
 	return err
 }
 
-// readRows runs the statement of a page, reads its head into p and hands its rows to take, until that has enough.
+// readRows runs the statement of a page, reads its head into p and hands its rows to take, until
+// that has enough.
 func (s *shard) readRows(ctx context.Context, c *session, statement string, args []driver.NamedValue, take func([]driver.Value) (bool, error), p *source.Page) (full bool, err error) {
 	rows, err := c.QueryContext(ctx, statement, args)
 	if err != nil {
 		return false, err
 	}
 	full, err = s.fill(ctx, rows, take, p)
-	// Closing ends the snapshot, whether all of it was read or not; after an error it repeats that error.
+	// Closing ends the snapshot, whether all of it was read or not; after an error it repeats that
+	// error.
 	if closed := rows.Close(); err == nil {
 		err = closed
 	}
@@ -56,7 +59,7 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.V
 	if err := rows.Next(row); err != nil {
 		return false, fmt.Errorf("read the first row of the page: %w", err)
 	}
-	version, err := parseHead(text(row[0]), p)
+	version, err := parseHead(sqlconn.Text(row[0]), p)
 	if err != nil {
 		return false, err
 	}
@@ -81,20 +84,20 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.V
 	return full, nil
 }
 
-// checkOrder refuses a record that does not follow the last one of p.
+// checkOrder refuses a row that does not follow the last one of p.
 func checkOrder(id driver.Value, p *source.Page) error {
-	last := len(p.Records) - 1
-	if n, ok := id.(int64); ok && last >= 0 && uint64(n) <= p.Records[last].ID {
+	last := len(p.Rows) - 1
+	if n, ok := id.(int64); ok && last >= 0 && uint64(n) <= p.Rows[last].ID {
 		return fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check",
-			source.ErrUnfit, n, p.Records[last].ID)
+			source.ErrUnfit, n, p.Rows[last].ID)
 	}
 	return nil
 }
 
-func (s *shard) appendRecord(row []driver.Value, p *source.Page) error {
+func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 	id, ok := row[s.shape.columns.ID].(int64)
 	if !ok {
-		return fmt.Errorf("%w: the id %v is no integer: correct or delete the row", source.ErrUnfit, row[s.shape.columns.ID])
+		return fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row[s.shape.columns.ID])
 	}
 	p.Append(uint64(id), len(row))
 	for i, v := range row {

@@ -34,7 +34,7 @@ func TestPageCosts(t *testing.T) {
 			}
 			plan := strings.Join(steps, "\n")
 			if !slices.Contains(steps, test.want) {
-				t.Errorf("the records do not come by the id:\n%s", plan)
+				t.Errorf("the rows do not come by the id:\n%s", plan)
 			}
 			for _, costly := range []string{"SCAN main.t", "TEMP B-TREE", "MATERIALIZE", "AUTOMATIC"} {
 				if strings.Contains(plan, costly) {
@@ -61,8 +61,8 @@ func BenchmarkRead(b *testing.B) {
 			var p source.Page
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.Read(b.Context(), q, &p); err != nil || len(p.Records) != limit {
-					b.Fatal(len(p.Records), err)
+				if err := s.Read(b.Context(), q, &p); err != nil || len(p.Rows) != limit {
+					b.Fatal(len(p.Rows), err)
 				}
 			}
 		})

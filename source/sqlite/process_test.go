@@ -15,7 +15,8 @@ import (
 	"bridge/source"
 )
 
-// An application in a process of its own is this test's binary with these variables: what it does and on which file.
+// An application in a process of its own is this test's binary with these variables: what it does
+// and on which file.
 const (
 	appTask = "SQLITE_TEST_APP_TASK"
 	appPath = "SQLITE_TEST_APP_PATH"
@@ -32,14 +33,16 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runApp writes pairs of rows: "pairs 50" commits 50 and ends; "open 50" commits 50, writes more without commit and waits.
+// runApp writes pairs of rows: "pairs 50" commits 50 and ends; "open 50" commits 50, writes more
+// without commit and waits.
 func runApp(task, path string) error {
 	kind, number, _ := strings.Cut(task, " ")
 	count, err := strconv.Atoi(number)
 	if err != nil {
 		return err
 	}
-	// Without a busy timeout any lock of a reader would surface. The small cache has an open transaction reach the file.
+	// Without a busy timeout any lock of a reader would surface. The small cache has an open
+	// transaction reach the file.
 	db, err := sql.Open("sqlite", "file:"+path+"?_busy_timeout=0&_pragma=cache_size(5)&_synchronous=OFF")
 	if err != nil {
 		return err
@@ -90,8 +93,8 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 			app, _ := startApp(t, b.path, "pairs 100")
 			return app.Wait()
 		})
-		if p := read(t, b.source.Shard(events), source.Query{Limit: 1000}); len(p.Records) != 200 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, b.source.Shard(events), source.Query{Limit: 1000}); len(p.Rows) != 200 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 		// The reader is the last to close.
 		if err := b.source.Close(); err != nil {
@@ -126,8 +129,8 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 				b.app = openApp(t, b.path, settings)
 				b.query(t, "SELECT COUNT(*) FROM t")
 			}
-			if p := read(t, s, source.Query{Limit: 5000}); len(p.Records) != 20 || p.MaxID != 20 {
-				t.Fatalf("%d records, highest id %d", len(p.Records), p.MaxID)
+			if p := read(t, s, source.Query{Limit: 5000}); len(p.Rows) != 20 || p.MaxID != 20 {
+				t.Fatalf("%d rows, highest id %d", len(p.Rows), p.MaxID)
 			}
 		})
 	}
@@ -146,8 +149,8 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 		if err := exclusive.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; err != nil || len(p.Records) != 2 {
-			t.Fatalf("%d records, %v", len(p.Records), err)
+		if err := <-done; err != nil || len(p.Rows) != 2 {
+			t.Fatalf("%d rows, %v", len(p.Rows), err)
 		}
 	})
 }

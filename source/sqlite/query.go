@@ -29,15 +29,15 @@ func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, 
 type queries struct {
 	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
 	page, ranges, ids string
-	// byKey has keysMark in the place of what tells the rows apart; table and id are names.
+	// byKey has keysSlot where the keys go; table and id are names.
 	byKey, table, id string
-	// changes has the parameters from (included) and to (not included); greatest reads the greatest MODIFIED. Both are "" when
-	// no index begins with MODIFIED.
+	// changes has the parameters from (included) and to (not included); greatest reads the greatest
+	// MODIFIED. Both are "" when no index begins with MODIFIED.
 	changes, greatest string
 }
 
-// keysMark cannot stand in a statement otherwise.
-const keysMark = "\x00"
+// keysSlot cannot stand in a statement otherwise.
+const keysSlot = "\x00"
 
 func newQueries(t tableName, sh *shape) queries {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
@@ -49,7 +49,7 @@ func newQueries(t tableName, sh *shape) queries {
 		page:   pageQuery(t, sh, from+" WHERE "+id+" > ?1 AND "+id+" <= ?2 ORDER BY "+id+" LIMIT ?3"),
 		ranges: pageQuery(t, sh, each),
 		ids:    "SELECT " + id + " FROM " + each,
-		byKey:  pageQuery(t, sh, keysMark),
+		byKey:  pageQuery(t, sh, keysSlot),
 		table:  t.quoted(),
 		id:     id,
 	}
@@ -61,8 +61,8 @@ func newQueries(t tableName, sh *shape) queries {
 	return q
 }
 
-// pageQuery composes a statement of a page. Both parts go by the index of the id; the second is a subquery because ORDER BY and
-// LIMIT would else hold for both.
+// pageQuery composes a statement of a page. Both parts go by the index of the id; the second is a
+// subquery because ORDER BY and LIMIT would else hold for both.
 func pageQuery(t tableName, sh *shape, from string) string {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
@@ -78,8 +78,8 @@ func pageQuery(t tableName, sh *shape, from string) string {
 	return b.String()
 }
 
-// selected returns the SQL that reads a column: JSON in SQLite's binary form (JSONB) becomes text, if it is not the text of a
-// document in the bytes of a blob.
+// selected returns the SQL that reads a column: JSON in SQLite's binary form (JSONB) becomes text,
+// if it is not the text of a document in the bytes of a blob.
 func selected(column source.Column) string {
 	name := quoteName(column.Name)
 	if column.Kind != source.JSON {
@@ -98,7 +98,8 @@ func (sh *shape) by() string {
 	return "INDEXED BY " + quoteName(sh.index)
 }
 
-// pageArgs returns the parameters for q. No id lies above 2^63-1, and the upper bound keeps texts away, which are above all numbers.
+// pageArgs returns the parameters for q. No id lies above 2^63-1, and the upper bound keeps texts
+// away, which are above all numbers.
 func pageArgs(q source.Query) []driver.NamedValue {
 	through := uint64(math.MaxInt64)
 	if q.Through > 0 {
@@ -138,7 +139,7 @@ func parseHead(head string, p *source.Page) (version string, err error) {
 	}
 	switch highest {
 	case "real", "text", "blob":
-		return "", fmt.Errorf("%w: the highest id is a %s, which is no integer: correct or delete the row", source.ErrUnfit, highest)
+		return "", fmt.Errorf("%w: the highest id is a %s, not an integer: correct or delete the row", source.ErrUnfit, highest)
 	}
 	id, err := strconv.ParseInt(highest, 10, 64)
 	if err != nil {

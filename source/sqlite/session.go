@@ -60,8 +60,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 // Driver returns the driver of the connections.
 func (c *connector) Driver() driver.Driver { return c.driver }
 
-// stat looks at the file and says whether it can be read now. It does not open it: to close it would drop the locks that
-// SQLite holds on it.
+// stat looks at the file and says whether it can be read now. It does not open it: to close it
+// would drop the locks that SQLite holds on it.
 func (c *connector) stat() (fs.FileInfo, error) {
 	file, err := os.Stat(c.path)
 	switch {

@@ -145,7 +145,8 @@ func (sh *shape) add(name string, form valueForm) {
 	sh.values = append(sh.values, form)
 }
 
-// form returns the form of a column's values. SQLite has no type for times: CREATED and MODIFIED may be texts or numbers.
+// form returns the form of a column's values. SQLite has no type for times: CREATED and MODIFIED
+// may be texts or numbers.
 func (s *shard) form(column tableColumn) valueForm {
 	f := valueForm{kind: parseType(column.declared), boolean: isBoolean(column.declared), zone: time.UTC, epoch: s.source.options.Epoch}
 	if isDateTime(column.declared) {

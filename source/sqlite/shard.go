@@ -17,7 +17,8 @@ type shard struct {
 	// shape is nil until the columns have been read.
 	shape *shape
 	query queries
-	// version and identity are the schema version and the file that the columns were read at; stale has them read again.
+	// version and identity are the schema version and the file that the columns were read at; stale
+	// has them read again.
 	version, identity string
 	stale             bool
 
@@ -26,7 +27,8 @@ type shard struct {
 
 var _ source.Shard = (*shard)(nil)
 
-// Read fills p with one page. When the columns are not what they were it reads them again and tries once more.
+// Read fills p with one page. When the columns are not what they were it reads them again and tries
+// once more.
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	err := s.try(ctx, q, p)
 	if err != nil && s.shape != nil && mayBeStale(err) {
@@ -82,8 +84,8 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 	return nil
 }
 
-// NextID returns the id behind the highest that the table ever had when its id is AUTOINCREMENT, else 0: SQLite then gives
-// the id behind the highest that the table has now.
+// NextID returns the id behind the highest that the table ever had when its id is AUTOINCREMENT,
+// else 0: SQLite then gives the id behind the highest that the table has now.
 func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	var next uint64
 	err := s.source.do(ctx, func(ctx context.Context, c *session) error {

@@ -18,14 +18,15 @@ type Source struct {
 	options   Options
 	db        *sql.DB
 	connector *connector
-	// slots bounds the reading connections below the pool's size, so that Ready never waits for them.
+	// slots bounds the reading connections below the pool's size, so that Ready never waits for
+	// them.
 	slots chan struct{}
 }
 
 var _ source.Source = (*Source)(nil)
 
-// Open returns a Source for the database that o describes. It does not touch the file: one that is missing, locked or no
-// database shows at Ready and at the reads.
+// Open returns a Source for the database that o describes. It does not touch the file: one that is
+// missing, locked or no database shows at Ready and at the reads.
 func Open(o Options) (*Source, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
@@ -51,7 +52,7 @@ func (s *Source) Shard(spec source.Spec) source.Shard {
 func (s *Source) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, min(readyWait, s.options.StatementTimeout), errNotReady)
 	defer cancel()
-	return explain(s.patiently(ctx, func(c *session) error {
+	return explain(s.retryLocked(ctx, func(c *session) error {
 		return c.query(ctx, "PRAGMA schema_version", func(func(string) string) {})
 	}))
 }
@@ -76,11 +77,11 @@ func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c *session
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.StatementTimeout, errNoAnswer)
 	defer cancel()
-	return s.patiently(ctx, func(c *session) error { return fn(ctx, c) })
+	return s.retryLocked(ctx, func(c *session) error { return fn(ctx, c) })
 }
 
-// patiently runs fn on a connection, again and again while the database is locked.
-func (s *Source) patiently(ctx context.Context, fn func(*session) error) error {
+// retryLocked runs fn on a connection, again and again while the database is locked.
+func (s *Source) retryLocked(ctx context.Context, fn func(*session) error) error {
 	pause := backoff.Backoff{First: 2 * time.Millisecond, Max: 100 * time.Millisecond}
 	for {
 		err := s.use(ctx, fn)
@@ -114,7 +115,7 @@ func (s *Source) use(ctx context.Context, fn func(*session) error) error {
 	return err
 }
 
-// named puts the cause of ctx in the place of an error that ctx brought about.
+// named replaces an error that the end of ctx caused by its cause.
 func named(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || isLocked(err) {
 		return err

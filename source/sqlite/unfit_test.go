@@ -26,7 +26,7 @@ func TestUnfitTables(t *testing.T) {
 		{"the id is unique with another column only", "CREATE TABLE t (id INTEGER NOT NULL, b INT, PRIMARY KEY (id, b))", source.Spec{}, "no unique index of its own"},
 		{"the id is unique with another column only, without rowid", "CREATE TABLE t (id INTEGER NOT NULL, b INT, PRIMARY KEY (id, b)) WITHOUT ROWID", source.Spec{}, "no unique index of its own"},
 		{"the id may be NULL", "CREATE TABLE t (id INT PRIMARY KEY)", source.Spec{}, "NOT NULL"},
-		{"the primary key is no rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "NOT NULL"},
+		{"the primary key is not the rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "NOT NULL"},
 		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "CREATED of the stream"},
 		{"CREATED is a boolean", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BOOL)", source.Spec{Created: "c"}, "CREATED of the stream"},
 		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "MODIFIED of the stream"},
@@ -35,7 +35,7 @@ func TestUnfitTables(t *testing.T) {
 		{"an id is a text", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), ('x')", source.Spec{}, "highest id is a text"},
 		{"an id is a blob", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (x'01')", source.Spec{}, "highest id is a blob"},
 		{"an id is beyond the integers", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (1e30)", source.Spec{}, "highest id is a real"},
-		{"an id between others is no integer", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (2.5), (4)", source.Spec{}, "id 2.5"},
+		{"an id between others is not an integer", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), (2.5), (4)", source.Spec{}, "id 2.5"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBase(t, wal)
@@ -88,11 +88,11 @@ func TestTablesOfEveryShape(t *testing.T) {
 			b.exec(t, "INSERT INTO t (id, v) VALUES (30, 'c'), (10, 'a'), (20, 'b')")
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"v"}})
 			p := read(t, s, source.Query{Limit: 9})
-			if len(p.Records) != 3 || p.Records[0].ID != 10 || p.Records[2].ID != 30 || p.MaxID != 30 {
-				t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+			if len(p.Rows) != 3 || p.Rows[0].ID != 10 || p.Rows[2].ID != 30 || p.MaxID != 30 {
+				t.Fatalf("%d rows, highest %d", len(p.Rows), p.MaxID)
 			}
-			if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{After: 10, Limit: 1}); p.Records[0].ID != 20 {
-				t.Fatalf("record %d", p.Records[0].ID)
+			if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{After: 10, Limit: 1}); p.Rows[0].ID != 20 {
+				t.Fatalf("row %d", p.Rows[0].ID)
 			}
 		})
 	}
@@ -111,8 +111,8 @@ func TestNames(t *testing.T) {
 			for _, table := range []string{name, "main." + name} {
 				s := b.source.Shard(source.Spec{Table: table, ID: name})
 				p := read(t, s, source.Query{Limit: 9})
-				if len(p.Records) != 1 || p.Records[0].ID != 7 || p.Columns.List[1] != (source.Column{Name: "json " + name, Kind: source.JSON}) {
-					t.Fatalf("%d records, columns %v", len(p.Records), p.Columns.List)
+				if len(p.Rows) != 1 || p.Rows[0].ID != 7 || p.Columns.List[1] != (source.Column{Name: "json " + name, Kind: source.JSON}) {
+					t.Fatalf("%d rows, columns %v", len(p.Rows), p.Columns.List)
 				}
 				if next, err := s.NextID(t.Context()); err != nil || next != 8 {
 					t.Fatalf("next id %d, %v", next, err)
@@ -132,7 +132,7 @@ func TestNames(t *testing.T) {
 			t.Fatalf("next id %d, %v", next, err)
 		}
 	})
-	t.Run("a column that is missing is no text", func(t *testing.T) {
+	t.Run("a missing column is not read as its name", func(t *testing.T) {
 		b := newBase(t, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)")
 		err := b.source.Shard(source.Spec{Table: "t", ID: "id", Fields: []string{"w"}}).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
@@ -156,8 +156,8 @@ func TestIDs(t *testing.T) {
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
 		b.exec(t, "INSERT INTO t VALUES (-5), (0)")
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
-		if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 0 || p.MaxID != 0 {
-			t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 0 || p.MaxID != 0 {
+			t.Fatalf("%d rows, highest %d", len(p.Rows), p.MaxID)
 		}
 		b.exec(t, "DELETE FROM t WHERE id = 0")
 		if p := read(t, s, source.Query{Limit: 9}); p.MaxID != 0 {
@@ -165,13 +165,13 @@ func TestIDs(t *testing.T) {
 		}
 		b.exec(t, "INSERT INTO t VALUES (3), (9223372036854775807)")
 		for _, q := range []source.Query{{Limit: 9}, {Limit: 9, Through: math.MaxUint64}} {
-			if p := read(t, s, q); len(p.Records) != 2 || p.MaxID != math.MaxInt64 {
-				t.Fatalf("%d records, highest %d", len(p.Records), p.MaxID)
+			if p := read(t, s, q); len(p.Rows) != 2 || p.MaxID != math.MaxInt64 {
+				t.Fatalf("%d rows, highest %d", len(p.Rows), p.MaxID)
 			}
 		}
 		for _, after := range []uint64{math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64} {
-			if p := read(t, s, source.Query{Limit: 9, After: after}); len(p.Records) != 0 || p.More {
-				t.Fatalf("%d records", len(p.Records))
+			if p := read(t, s, source.Query{Limit: 9, After: after}); len(p.Rows) != 0 || p.More {
+				t.Fatalf("%d rows", len(p.Rows))
 			}
 		}
 	})

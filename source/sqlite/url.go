@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// ParseURL reads "sqlite:///absolute/path.db?epoch=s" or "sqlite:relative/path.db". A relative path starts at the working
-// directory of the process. A ?, # or % in the path is percent-encoded. Parameters:
+// ParseURL reads "sqlite:///absolute/path.db?epoch=s" or "sqlite:relative/path.db". A relative path
+// starts at the working directory of the process. A ?, # or % in the path is percent-encoded.
+// Parameters:
 //
 //	epoch=s    numbers in columns of times are Unix times in seconds, the default
 //	epoch=ms   in milliseconds; epoch=us in microseconds; epoch=ns in nanoseconds
@@ -57,12 +58,8 @@ func (o *Options) parseParameters(query string) error {
 		o.Epoch = time.Second
 	case "ms":
 		o.Epoch = time.Millisecond
-	case "us":
-		o.Epoch = time.Microsecond
-	case "ns":
-		o.Epoch = time.Nanosecond
 	default:
-		return errors.New("epoch must be s, ms, us or ns")
+		return errors.New("epoch must be s or ms")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bridge/source"
+	"bridge/source/internal/sqlconn"
 )
 
 // valueForm brings the values of one column into the normal form of its kind.
@@ -61,8 +62,8 @@ func (f valueForm) appendText(b []byte, v string) []byte {
 	return append(b, v...)
 }
 
-// appendReal writes v as encoding/json does: shortest digits, an exponent only for very large and very small numbers, and
-// never for an integer. Infinite numbers are "Inf" and "-Inf".
+// appendReal writes v as a number of JSON, an integer without an exponent. Infinite numbers are
+// "Inf" and "-Inf".
 func (f valueForm) appendReal(b []byte, v float64) []byte {
 	switch {
 	case math.IsInf(v, 1):
@@ -70,9 +71,8 @@ func (f valueForm) appendReal(b []byte, v float64) []byte {
 	case math.IsInf(v, -1):
 		return append(b, "-Inf"...)
 	}
-	format := byte('f')
-	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) && (f.kind != source.Int || v != math.Trunc(v)) {
-		format = 'e'
+	if f.kind == source.Int && v == math.Trunc(v) {
+		return strconv.AppendFloat(b, v, 'f', -1, 64)
 	}
-	return strconv.AppendFloat(b, v, format, -1, 64)
+	return sqlconn.AppendFloat(b, v, 64)
 }

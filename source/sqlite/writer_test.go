@@ -32,7 +32,8 @@ func insertPair(ctx context.Context, db *sql.DB, v int) error {
 	return tx.Commit()
 }
 
-// beside reads the table by several readers until the writer is done, and checks each page for being one moment.
+// beside reads the table by several readers until the writer is done, and checks each page for
+// being one moment.
 func beside(t *testing.T, b base, write func() error) {
 	t.Helper()
 	done := make(chan struct{})
@@ -51,11 +52,11 @@ func beside(t *testing.T, b base, write func() error) {
 					t.Errorf("reader: %v", err)
 					return
 				}
-				if n := len(p.Records); n%2 != 0 || uint64(n) != p.MaxID || n < last {
-					t.Errorf("%d records, highest id %d, %d records before", n, p.MaxID, last)
+				if n := len(p.Rows); n%2 != 0 || uint64(n) != p.MaxID || n < last {
+					t.Errorf("%d rows, highest id %d, %d rows before", n, p.MaxID, last)
 					return
 				}
-				last = len(p.Records)
+				last = len(p.Rows)
 			}
 		})
 	}
@@ -81,8 +82,8 @@ func TestBesideAWriter(t *testing.T) {
 			}
 			return nil
 		})
-		if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 1000}); len(p.Records) != 240 {
-			t.Fatalf("%d records", len(p.Records))
+		if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 1000}); len(p.Rows) != 240 {
+			t.Fatalf("%d rows", len(p.Rows))
 		}
 	})
 	t.Run("with a rollback journal both get on", func(t *testing.T) {
@@ -112,14 +113,14 @@ func TestBesideAWriter(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
-			if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 1 || p.MaxID != 1 {
-				t.Fatalf("%d records, highest id %d", len(p.Records), p.MaxID)
+			if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 || p.MaxID != 1 {
+				t.Fatalf("%d rows, highest id %d", len(p.Rows), p.MaxID)
 			}
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			if p := read(t, s, source.Query{Limit: 9}); len(p.Records) != 2 {
-				t.Fatalf("%d records after the commit", len(p.Records))
+			if p := read(t, s, source.Query{Limit: 9}); len(p.Rows) != 2 {
+				t.Fatalf("%d rows after the commit", len(p.Rows))
 			}
 		})
 	}
@@ -197,8 +198,8 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		unlock()
-		if err := <-done; err != nil || len(p.Records) != 1 {
-			t.Fatalf("%d records, %v", len(p.Records), err)
+		if err := <-done; err != nil || len(p.Rows) != 1 {
+			t.Fatalf("%d rows, %v", len(p.Rows), err)
 		}
 	})
 	t.Run("until the time limit", func(t *testing.T) {

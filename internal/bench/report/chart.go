@@ -1,163 +1,114 @@
 package report
 
 import (
-	"cmp"
-	"math"
+	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 )
 
-// chart is a drawing of lines.
+// chart is a bar chart, written for Mermaid, which draws it where the Markdown is shown.
 type chart struct {
-	title string
-	x, y  axis
-	lines []line
+	title, unit string
+	labels      []string
+	values      []string
+	highest     float64
 }
 
-type axis struct {
-	name string
-	// log has equal factors at equal distances.
-	log bool
-
-	// step is what lies between two marks where it is not logarithmic.
-	low, high, step float64
+// add appends a bar with the median of f.
+func (c *chart) add(label string, median float64) {
+	c.labels = append(c.labels, fmt.Sprintf("%q", strings.TrimSpace(label)))
+	c.values = append(c.values, plainNumber(median))
+	c.highest = max(c.highest, median)
 }
 
-type line struct {
-	name   string
-	dashed bool
-	points []point
-}
-
-type point struct{ x, y float64 }
-
-// add appends a point to the line of this name.
-func (c *chart) add(name string, dashed bool, p point) {
-	i := slices.IndexFunc(c.lines, func(l line) bool { return l.name == name })
-	if i < 0 {
-		i = len(c.lines)
-		c.lines = append(c.lines, line{name: name, dashed: dashed})
+// plainNumber formats a number without an exponent, which Mermaid does not read.
+func plainNumber(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
 	}
-	l := &c.lines[i]
-	l.points = append(l.points, p)
-	slices.SortFunc(l.points, func(a, b point) int { return cmp.Compare(a.x, b.x) })
+	return fmt.Sprintf("%.2f", v)
 }
 
-// widens reports whether there is more than one place on the axis x.
-func (c *chart) widens() bool {
-	for _, l := range c.lines {
-		for _, p := range l.points {
-			if p.x != c.lines[0].points[0].x {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// bound fits the axis to values: whole powers of ten where it is logarithmic, otherwise from 0 in five steps at most.
-func (a *axis) bound(values []float64) {
-	if a.log {
-		low, high := math.Inf(1), math.Inf(-1)
-		for _, v := range values {
-			// A logarithm begins somewhere.
-			v = max(v, 0.1)
-			low, high = min(low, v), max(high, v)
-		}
-		a.low, a.high = math.Pow(10, math.Floor(math.Log10(low)+1e-9)), math.Pow(10, math.Ceil(math.Log10(high)-1e-9))
-		if a.low == a.high {
-			a.high *= 10
-		}
+// write appends the chart to b unless it has nothing to compare.
+func (c *chart) write(b *strings.Builder) {
+	if len(c.labels) < 2 {
 		return
 	}
-	highest := slices.Max(values)
-	a.step = step(highest)
-	a.low, a.high = 0, max(1, math.Ceil(highest/a.step-1e-9))*a.step
+	fmt.Fprintf(b, "\n```mermaid\n%%%%{init: {\"xyChart\": {\"showDataLabel\": true}}}%%%%\nxychart-beta horizontal\n"+
+		"    title %q\n    x-axis [%s]\n    y-axis %q 0 --> %s\n    bar [%s]\n```\n",
+		c.title, strings.Join(c.labels, ", "), c.unit, plainNumber(max(c.highest, 0.01)), strings.Join(c.values, ", "))
 }
 
-// step returns the smallest of 1, 2, 5, 10, … that makes five steps reach v.
-func step(v float64) float64 {
-	if v <= 0 {
-		return 1
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(v/5)))
-	for _, factor := range []float64{1, 2, 5} {
-		if unit*factor*5 >= v*(1-1e-9) {
-			return unit * factor
+// throughputChart compares bridge with its parts.
+func (r *Report) throughputChart() chart {
+	c := chart{title: number(float64(r.Rows), 0) + " rows: scan and library one after the other, and bridge", unit: "seconds"}
+	for _, main := range r.mains() {
+		lib := main
+		lib.Client = Library
+		scan, _ := r.Get(Scan, Case{Rows: main.Rows}, Seconds)
+		library, _ := r.Get(Publish, lib, Seconds)
+		if whole, ok := r.Get(Bridge, main, Seconds); ok {
+			name := main.Kind + ", " + main.Bus
+			c.add(name+": parts", scan.Median+library.Median)
+			c.add(name+": bridge", whole.Median)
 		}
 	}
-	return unit * 10
+	return c
 }
 
-// part returns where v is on the axis, from 0 to 1.
-func (a *axis) part(v float64) float64 {
-	if a.log {
-		return (math.Log10(max(v, a.low)) - math.Log10(a.low)) / (math.Log10(a.high) - math.Log10(a.low))
-	}
-	return (v - a.low) / (a.high - a.low)
-}
-
-// ticks returns the values that are marked.
-func (a *axis) ticks() []float64 {
-	var all []float64
-	if a.log {
-		for v := a.low; v <= a.high*1.001; v *= 10 {
-			all = append(all, v)
+// profileCharts show where the CPU goes, a chart for each case.
+func (r *Report) profileCharts() (charts []chart) {
+	for _, main := range r.mains() {
+		c := chart{title: main.Kind + " to " + main.Bus, unit: "CPU-seconds per million rows"}
+		for _, part := range Parts {
+			main.Part = part
+			if f, ok := r.Get(Profile, main, CPU); ok {
+				c.add(part, f.Median)
+			}
 		}
-		return all
+		charts = append(charts, c)
 	}
-	for v := a.low; v <= a.high*1.001; v += a.step {
-		all = append(all, v)
-	}
-	return all
+	return charts
 }
 
-// short formats the value of a tick.
-func short(v float64) string {
-	switch {
-	case v >= 1e6:
-		return strconv.FormatFloat(v/1e6, 'g', 4, 64) + "M"
-	case v >= 1e4:
-		return strconv.FormatFloat(v/1e3, 'g', 4, 64) + "k"
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-// draw returns the chart as SVG, "" when it has no line.
-func (c *chart) draw() string {
-	if len(c.lines) == 0 {
-		return ""
-	}
-	var xs, ys []float64
-	for _, l := range c.lines {
-		for _, p := range l.points {
-			xs, ys = append(xs, p.x), append(ys, p.y)
+// latencyCharts show the 99th percentile at the usual poll interval, a chart for each window.
+func (r *Report) latencyCharts() (charts []chart) {
+	cases := r.Cases(Latency)
+	for _, one := range cases {
+		if one.Poll != cases[0].Poll {
+			continue
+		}
+		title := "p99, window " + one.Window + ", poll interval " + one.Poll
+		i := slices.IndexFunc(charts, func(c chart) bool { return c.title == title })
+		if i < 0 {
+			i = len(charts)
+			charts = append(charts, chart{title: title, unit: "ms"})
+		}
+		if f, ok := r.Get(Latency, one, P99); ok {
+			charts[i].add(fmt.Sprintf("%s, %s, %s rows/s", one.Kind, one.Bus, number(float64(one.Rate), 0)), f.Median)
 		}
 	}
-	c.x.bound(xs)
-	c.y.bound(ys)
-	s := newCanvas(c.title, 760, 380)
-	f := frame{s, 70, 40, 430, 280}
-	f.grid(&c.x, &c.y)
-	for i, l := range c.lines {
-		colour := palette[i%len(palette)]
-		if pair := pairOf(c.lines, i); pair >= 0 {
-			colour = palette[pair%len(palette)]
-		}
-		var at []point
-		for _, p := range l.points {
-			at = append(at, point{f.left + c.x.part(p.x)*f.width, f.top + (1-c.y.part(p.y))*f.height})
-		}
-		s.polyline(at, colour, l.dashed)
-		s.legend(520, 48+float64(i)*18, l.name, colour, l.dashed)
-	}
-	return s.end()
+	return charts
 }
 
-// pairOf returns the first line with the colour of line i: a dashed line and a solid one beside it share theirs.
-func pairOf(lines []line, i int) int {
-	if i%2 == 1 && lines[i].dashed != lines[i-1].dashed {
-		return i - 1
+// growthChart compares sizes of tables.
+func (r *Report) growthChart(cases []Case) chart {
+	c := chart{title: "bridge by the size of the table, steady", unit: "rows a second"}
+	for _, one := range cases {
+		if f, ok := r.Get(Bridge, one, SteadyRate); ok {
+			c.add(fmt.Sprintf("%s, %s, %s rows", one.Kind, one.Bus, number(float64(one.Rows), 0)), f.Median)
+		}
 	}
-	return i
+	return c
+}
+
+// idleChart compares numbers of quiet shards.
+func (r *Report) idleChart() chart {
+	c := chart{title: "quiet shards", unit: "% of a core"}
+	for _, one := range r.Cases(Idle) {
+		if f, ok := r.Get(Idle, one, CPUShare); ok {
+			c.add(number(float64(one.Shards), 0)+" shards", f.Median)
+		}
+	}
+	return c
 }

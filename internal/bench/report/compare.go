@@ -9,11 +9,12 @@ import (
 // Tolerance is by how many percent a ratio of another run may differ before Compare says so.
 const Tolerance = 25
 
-// ratios are the figures that two machines, or two runs, have in common: times against times of the same run.
+// ratios are the figures that two machines, or two runs, have in common: times against times of the
+// same run.
 var ratios = []struct{ item, metric string }{{Ratio, Times}, {Reconcile, OfTheScan}}
 
-// Compare returns a table in Markdown of how far the ratios of run are from those of documented, and says which are beyond Tolerance.
-// Cases that only one of them has are left out.
+// Compare returns a table in Markdown of how far the ratios of run are from those of documented,
+// and says which are beyond Tolerance. Cases that only one of them has are left out.
 func Compare(documented, run *Report) string {
 	t := table{words: 4, head: []string{"stream", "bus", "rows", "ratio", "documented", "this run", "deviation, %", "beyond " + fmt.Sprint(Tolerance) + " %"}}
 	beyond := 0

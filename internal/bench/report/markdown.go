@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Markdown returns the tables of r, and the drawings as links to files in folder.
-func (r *Report) Markdown(folder string) string {
+// Markdown returns the tables of r, with charts for Mermaid under them.
+func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bridge %s, %s UTC, on %d cores (%s, %s, Linux %s), built with %s; ", r.Version, r.Began.UTC().Format("2006-01-02 15:04"),
 		r.Machine.Cores, r.Machine.CPU, r.Machine.Memory, r.Machine.Kernel, r.Machine.Go)
@@ -21,7 +21,6 @@ func (r *Report) Markdown(folder string) string {
 	}
 	fmt.Fprintf(&b, ". The load before the run was %.1f; the run took %.0f minutes. Medians, and in brackets the lowest and the highest round; without brackets it is one measurement.\n",
 		r.Load, r.Took/60)
-	drawings := r.drawings()
 	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.idle()} {
 		if len(t.rows) == 0 {
 			continue
@@ -31,10 +30,8 @@ func (r *Report) Markdown(folder string) string {
 			b.WriteString(t.note + "\n\n")
 		}
 		t.write(&b)
-		for _, d := range drawings {
-			if d.under == t.title {
-				fmt.Fprintf(&b, "\n![%s](%s/%s)\n", d.title, folder, d.file)
-			}
+		for _, c := range t.charts {
+			c.write(&b)
 		}
 	}
 	return b.String()
@@ -46,6 +43,7 @@ type table struct {
 	words       int
 	head        []string
 	rows        [][]string
+	charts      []chart
 }
 
 func (t *table) write(b *strings.Builder) {

@@ -16,7 +16,7 @@ const (
 // Nothing stands there before the first run.
 const Nothing = "No run has been recorded here yet.\n"
 
-// Splice puts text between the lines Begin and End of page. Folder is how the page names the folder of the drawings.
+// Splice puts text between the lines Begin and End of page.
 func Splice(page, text string) (string, error) {
 	head, rest, ok := strings.Cut(page, Begin+"\n")
 	_, tail, closed := strings.Cut(rest, End)
@@ -26,23 +26,13 @@ func Splice(page, text string) (string, error) {
 	return head + Begin + "\n" + text + End + tail, nil
 }
 
-// Spliced returns what stands between the lines Begin and End of page.
-func Spliced(page string) (string, error) {
-	_, rest, ok := strings.Cut(page, Begin+"\n")
-	text, _, closed := strings.Cut(rest, End)
-	if !ok || !closed {
-		return "", fmt.Errorf("the page has no lines %q and %q", Begin, End)
-	}
-	return text, nil
-}
-
-// The files of a report in its folder, beside the drawings.
+// The files of a report in its folder.
 const (
 	JSONFile  = "bench.json"
 	TableFile = "bench.md"
 )
 
-// WriteFolder writes r into folder: the JSON, the tables and the drawings.
+// WriteFolder writes r into folder: the JSON, and the tables with their charts.
 func (r *Report) WriteFolder(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -51,11 +41,7 @@ func (r *Report) WriteFolder(folder string) error {
 	if err := r.WriteJSON(&json); err != nil {
 		return err
 	}
-	files := map[string]string{JSONFile: json.String(), TableFile: r.Markdown(".")}
-	for _, d := range r.drawings() {
-		files[d.file] = d.svg
-	}
-	for name, text := range files {
+	for name, text := range map[string]string{JSONFile: json.String(), TableFile: r.Markdown()} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			return err
 		}

@@ -47,7 +47,8 @@ const (
 	CPU         = "CPU-seconds per million rows"
 	RssAnon     = "peak RssAnon"
 	Allocs      = "allocations a row"
-	// AllocsOnward is what is left of Allocs without those of a bare scan of the same pages: the way from page to bus.
+	// AllocsOnward is what is left of Allocs without those of a bare scan of the same pages: the
+	// way from page to bus.
 	AllocsOnward = "allocations a row, page to bus"
 	AllocBytes   = "bytes allocated a row"
 	Times        = "(S + P) / T"
@@ -71,7 +72,8 @@ type Case struct {
 	Client string `json:"client,omitempty"`
 	// Rows is the size of the table.
 	Rows int `json:"rows,omitempty"`
-	// Rate is in rows a second, Window the stability window, Poll the pause between two looks at a table.
+	// Rate is in rows a second, Window the stability window, Poll the pause between two looks at a
+	// table.
 	Rate   int    `json:"rate,omitempty"`
 	Window string `json:"window,omitempty"`
 	Poll   string `json:"poll,omitempty"`
@@ -112,7 +114,8 @@ type Report struct {
 	// Rows is the size of the main table, Rounds how often each of its parts was measured.
 	Rows   int `json:"rows"`
 	Rounds int `json:"rounds"`
-	// Load is the mean load of the machine in the last minute when the run began: above zero, others had their part of it.
+	// Load is the mean load of the machine in the last minute when the run began: above zero,
+	// others had their part of it.
 	Load    float64  `json:"load"`
 	Figures []Figure `json:"figures"`
 }

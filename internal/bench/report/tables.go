@@ -15,7 +15,7 @@ const (
 
 // throughput compares the parts with the whole, in seconds.
 func (r *Report) throughput() table {
-	t := table{title: "Throughput", words: 2, head: []string{
+	t := table{title: "Throughput", words: 2, charts: []chart{r.throughputChart()}, head: []string{
 		"stream", "bus", "scan S, s", "publish P: library, s", "publish P: our sink, s", "bridge T, s", "bridge, rows/s", "(S + P) / T",
 	}}
 	var sizes []string
@@ -70,9 +70,9 @@ func (r *Report) cost() table {
 
 // profile is where the CPU goes.
 func (r *Report) profile() table {
-	t := table{title: "Where the time goes", words: 2, head: append([]string{"stream", "bus"}, Parts...),
+	t := table{title: "Where the time goes", words: 2, charts: r.profileCharts(), head: append([]string{"stream", "bus"}, Parts...),
 		note: "CPU-seconds of the process of bridge per 10⁶ rows, by a profile of one run of its own, so their sum is not that of the table above. " +
-			"The garbage collector is its work in the background; where an allocation has to help it, that counts to whoever allocates."}
+			"The garbage collector is its work in the background; where an allocation has to help it, that counts for the code that allocates."}
 	for _, c := range r.mains() {
 		cells := []string{c.Kind, c.Bus}
 		for _, part := range Parts {
@@ -86,7 +86,7 @@ func (r *Report) profile() table {
 
 // latency is from commit to consumer.
 func (r *Report) latency() table {
-	t := table{title: "Latency", words: 4, note: fmt.Sprintf("From the answer to the writer's COMMIT until a consumer has the message, in ms; p99.9 of %s rows or more.",
+	t := table{title: "Latency", words: 4, charts: r.latencyCharts(), note: fmt.Sprintf("From the answer to the writer's COMMIT until a consumer has the message, in ms; p99.9 of %s rows or more.",
 		number(RowsForP999, 0)), head: []string{"stream", "bus", "window", "poll", "rows/s", "written, rows/s", "p50", "p99", "p99.9", "max"}}
 	for _, c := range r.Cases(Latency) {
 		t.add(c.Kind, c.Bus, c.Window, c.Poll, number(float64(c.Rate), 0), r.median(Latency, c, Reached, 0), r.median(Latency, c, P50, 1),
@@ -111,6 +111,7 @@ func (r *Report) growth() table {
 	slices.SortStableFunc(cases, func(a, b Case) int {
 		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Rows, b.Rows))
 	})
+	t.charts = []chart{r.growthChart(cases)}
 	for _, c := range cases {
 		t.add(c.Kind, c.Bus, number(float64(c.Rows), 0), r.spread(Scan, Case{Rows: c.Rows}, RowsASecond, 0), r.spread(Bridge, c, SteadyRate, 0),
 			r.median(Bridge, c, RowsASecond, 0), r.median(Bridge, c, RssAnon, 1), r.spread(Reconcile, c, RowsASecond, 0), r.median(Reconcile, c, OfTheScan, 2))
@@ -120,7 +121,7 @@ func (r *Report) growth() table {
 
 // idle is what quiet tables cost.
 func (r *Report) idle() table {
-	t := table{title: "Idle cost", words: 0, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "statements a second", "RssAnon, MiB"}}
+	t := table{title: "Idle cost", words: 0, charts: []chart{r.idleChart()}, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "statements a second", "RssAnon, MiB"}}
 	for _, c := range r.Cases(Idle) {
 		t.rows = append(t.rows, []string{number(float64(c.Shards), 0), r.median(Idle, c, CPUShare, 2), r.median(Idle, c, StatementsA, 1),
 			r.median(Idle, c, RssAnon, 1)})

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/option"
 	"bridge/internal/verify"
 )
 
@@ -32,9 +33,9 @@ type Bus struct {
 
 var _ verify.Bus = (*Bus)(nil)
 
-// stream is one place.
+// stream is one partition of the bus.
 type stream struct {
-	verify.Place
+	verify.Partition
 	handle jetstream.Stream
 	// end is the last sequence to be read.
 	end uint64
@@ -62,11 +63,11 @@ func (b *Bus) Close() error {
 	return nil
 }
 
-// Places returns the streams.
-func (b *Bus) Places() []verify.Place {
-	list := make([]verify.Place, len(b.streams))
+// Partitions returns the streams.
+func (b *Bus) Partitions() []verify.Partition {
+	list := make([]verify.Partition, len(b.streams))
 	for i, s := range b.streams {
-		list[i] = s.Place
+		list[i] = s.Partition
 	}
 	return list
 }
@@ -91,14 +92,14 @@ func (b *Bus) find(ctx context.Context) error {
 		names = slices.Compact(names)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("no stream takes the subjects %s: create one, or name it with BRIDGE_NATS_STREAM", strings.Join(b.options.Subjects, ", "))
+		return option.Errorf("no stream takes the subjects %s: create one, or name it with %s", strings.Join(b.options.Subjects, ", "), option.NATSStream)
 	}
 	for _, name := range names {
 		handle, err := b.js.Stream(ctx, name)
 		if err != nil {
 			return fmt.Errorf("look at the stream %s: %w", name, cause(ctx, err))
 		}
-		s := &stream{handle: handle, Place: verify.Place{Name: name, Next: 1}}
+		s := &stream{handle: handle, Partition: verify.Partition{Name: name, Next: 1}}
 		s.learn(handle.CachedInfo())
 		b.streams = append(b.streams, s)
 	}

@@ -88,8 +88,8 @@ func TestRead(t *testing.T) {
 			if got, want := read(t, b), []string{"1 v0 0", "3 v2 2", "4 v3 3"}; !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if got := b.Places(); len(got) != 1 || got[0] != (verify.Place{Name: "T", First: 1, Next: 5}) {
-				t.Errorf("places %+v", got)
+			if got := b.Partitions(); len(got) != 1 || got[0] != (verify.Partition{Name: "T", First: 1, Next: 5}) {
+				t.Errorf("partitions %+v", got)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestWhatAStreamNoLongerHolds(t *testing.T) {
 			}
 			b := w.open(t, "T", "t.*")
 			read(t, b)
-			if p := b.Places()[0]; p.Expired != c.expired || p.Thinned != c.thinned {
+			if p := b.Partitions()[0]; p.Expired != c.expired || p.Thinned != c.thinned {
 				t.Errorf("%+v", p)
 			}
 		})

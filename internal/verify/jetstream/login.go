@@ -17,7 +17,8 @@ import (
 type Options struct {
 	// URLs are servers of one cluster; a URL may hold user:password or a token.
 	URLs []string
-	// InProcess makes connections to a server inside this process; URLs are then not used. Optional.
+	// InProcess makes connections to a server inside this process; URLs are then not used.
+	// Optional.
 	InProcess nats.InProcessConnProvider
 	// Stream is read. Empty: the streams that take the subjects.
 	Stream string
@@ -26,7 +27,8 @@ type Options struct {
 	// Password, Creds and NkeySeed log in, each optional.
 	Password        func() (user, password string, err error)
 	Creds, NkeySeed func() (string, error)
-	// TLS returns the configuration of encrypted connections. Nil leaves it to the URL and the server.
+	// TLS returns the configuration of encrypted connections. Nil leaves it to the URL and the
+	// server.
 	TLS func() (*tls.Config, error)
 }
 

@@ -58,8 +58,8 @@ func (b *Bus) info(ctx context.Context, s *stream) (*jetstream.StreamInfo, error
 }
 
 // readTo reads a stream to its end.
-func (b *Bus) readTo(ctx context.Context, place int, each func(*verify.Message) error, progress func()) error {
-	s := b.streams[place]
+func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) error, progress func()) error {
+	s := b.streams[index]
 	consumer, filtered, err := b.consume(ctx, s)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (b *Bus) readTo(ctx context.Context, place int, each func(*verify.Message) 
 		}
 		s.Next = meta.Sequence.Stream + 1
 		if filtered || b.wanted(m.Subject()) {
-			message := message(place, meta.Sequence.Stream, m.Data(), m.Headers())
+			message := message(index, meta.Sequence.Stream, m.Data(), m.Headers())
 			if err := each(&message); err != nil {
 				return err
 			}
@@ -170,8 +170,8 @@ func matches(pattern, subject string) bool {
 }
 
 // message copies what is judged.
-func message(place int, sequence uint64, value []byte, header nats.Header) verify.Message {
-	m := verify.Message{Place: place, At: sequence, Value: value}
+func message(index int, sequence uint64, value []byte, header nats.Header) verify.Message {
+	m := verify.Message{Partition: index, At: sequence, Value: value}
 	for name, values := range header {
 		if len(values) > 0 {
 			m.Header.Set(name, values[0])
@@ -181,13 +181,13 @@ func message(place int, sequence uint64, value []byte, header nats.Header) verif
 }
 
 // Fetch implements [verify.Bus].
-func (b *Bus) Fetch(ctx context.Context, place int, at uint64) (*verify.Message, error) {
+func (b *Bus) Fetch(ctx context.Context, index int, at uint64) (*verify.Message, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errors.New("the server does not answer"))
 	defer cancel()
-	raw, err := b.streams[place].handle.GetMsg(ctx, at)
+	raw, err := b.streams[index].handle.GetMsg(ctx, at)
 	if err != nil {
-		return nil, fmt.Errorf("fetch message %d of %s: %w", at, b.streams[place].Name, cause(ctx, err))
+		return nil, fmt.Errorf("fetch message %d of %s: %w", at, b.streams[index].Name, cause(ctx, err))
 	}
-	m := message(place, at, raw.Data, raw.Header)
+	m := message(index, at, raw.Data, raw.Header)
 	return &m, nil
 }

@@ -35,9 +35,9 @@ type Bus struct {
 
 var _ verify.Bus = (*Bus)(nil)
 
-// partition is one place.
+// partition is one topic-partition.
 type partition struct {
-	verify.Place
+	verify.Partition
 	topic  string
 	number int
 	// end is the offset behind the last record to be read.
@@ -65,33 +65,29 @@ func (b *Bus) Close() error {
 	return nil
 }
 
-// Places returns the partitions.
-func (b *Bus) Places() []verify.Place {
-	list := make([]verify.Place, len(b.partitions))
+// Partitions returns the partitions.
+func (b *Bus) Partitions() []verify.Partition {
+	list := make([]verify.Partition, len(b.partitions))
 	for i, p := range b.partitions {
-		list[i] = p.Place
+		list[i] = p.Partition
 	}
 	return list
 }
 
 // insist repeats what fails until it succeeds, for as long as giveUpAfter at most.
 func (b *Bus) insist(ctx context.Context, what string, do func() error) error {
-	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second}
-	for begun := time.Now(); ; {
-		err := do()
-		if err == nil {
-			return nil
-		}
-		lasting := errors.Is(err, errGone) || errors.Is(err, kafkago.SASLAuthenticationFailed) || errors.Is(err, kafkago.TopicAuthorizationFailed)
-		if lasting || ctx.Err() != nil || time.Since(begun) > giveUpAfter {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		// The library refreshes what it knows of the cluster by time only; new connections begin with it.
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: giveUpAfter}
+	err := pause.Retry(ctx, do, func(err error) bool {
+		// The library refreshes what it knows of the cluster by time only; new connections begin
+		// with it.
 		b.transport.CloseIdleConnections()
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+		return !errors.Is(err, errGone) && !errors.Is(err, kafkago.SASLAuthenticationFailed) &&
+			!errors.Is(err, kafkago.TopicAuthorizationFailed)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
+	return nil
 }
 
 // learn asks for the partitions of the topics.
@@ -120,7 +116,7 @@ func (b *Bus) learn(ctx context.Context) error {
 		slices.SortFunc(numbers, func(a, b kafkago.Partition) int { return a.ID - b.ID })
 		for _, p := range numbers {
 			b.partitions = append(b.partitions, &partition{
-				topic: name, number: p.ID, Place: verify.Place{Name: fmt.Sprintf("%s/%d", name, p.ID), Destination: name},
+				topic: name, number: p.ID, Partition: verify.Partition{Name: fmt.Sprintf("%s/%d", name, p.ID), Destination: name},
 			})
 		}
 	}

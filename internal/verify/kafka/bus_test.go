@@ -63,12 +63,12 @@ func open(t *testing.T, brokers []string, topics ...string) *kafka.Bus {
 	return b
 }
 
-// read returns what one Read hands out, as place, offset, key, value and row id.
+// read returns what one Read hands out, as partition, offset, key, value and row id.
 func read(t *testing.T, b *kafka.Bus) (got []string) {
 	t.Helper()
 	var last, total uint64
 	err := b.Read(t.Context(), func(m *verify.Message) error {
-		got = append(got, fmt.Sprintf("%d/%d %s=%s %s", m.Place, m.At, m.Key, m.Value, m.Header.RowID))
+		got = append(got, fmt.Sprintf("%d/%d %s=%s %s", m.Partition, m.At, m.Key, m.Value, m.Header.RowID))
 		return nil
 	}, func(done, of uint64) { last, total = done, of })
 	if err != nil {
@@ -98,15 +98,15 @@ func TestRead(t *testing.T) {
 			t.Errorf("and then %q", got)
 		}
 	})
-	t.Run("knows its places", func(t *testing.T) {
-		want := verify.Place{Name: "orders/1", Destination: topic, Next: 3}
-		if got := b.Places(); len(got) != partitions || got[1] != want {
+	t.Run("knows its partitions", func(t *testing.T) {
+		want := verify.Partition{Name: "orders/1", Destination: topic, Next: 3}
+		if got := b.Partitions(); len(got) != partitions || got[1] != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
 	t.Run("fetches one message again", func(t *testing.T) {
 		m, err := b.Fetch(t.Context(), 1, 1)
-		if err != nil || string(m.Value) != "v4" || m.At != 1 || m.Place != 1 {
+		if err != nil || string(m.Value) != "v4" || m.At != 1 || m.Partition != 1 {
 			t.Errorf("%+v, %v", m, err)
 		}
 		if _, err := b.Fetch(t.Context(), 1, 77); err == nil {
@@ -133,7 +133,7 @@ func TestHeadThatHasExpired(t *testing.T) {
 	if got := read(t, b); len(got) != 7 {
 		t.Errorf("got %q", got)
 	}
-	for i, p := range b.Places() {
+	for i, p := range b.Partitions() {
 		if p.Expired != (i == 1) || p.Thinned || p.First != map[bool]uint64{true: 2}[i == 1] {
 			t.Errorf("%+v", p)
 		}

@@ -33,9 +33,9 @@ func (b *Bus) Read(ctx context.Context, each func(*verify.Message) error, progre
 }
 
 // readTo reads a partition to its end.
-func (b *Bus) readTo(ctx context.Context, place int, each func(*verify.Message) error, progress func(next uint64)) error {
-	p := b.partitions[place]
-	r := records{place: place, partition: p, each: each, progress: progress}
+func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) error, progress func(next uint64)) error {
+	p := b.partitions[index]
+	r := records{index: index, partition: p, each: each, progress: progress}
 	for int64(p.Next) < p.end {
 		var answer *kafkago.FetchResponse
 		err := b.insist(ctx, "fetch", func() (err error) {
@@ -53,7 +53,7 @@ func (b *Bus) readTo(ctx context.Context, place int, each func(*verify.Message) 
 		if err != nil {
 			return err
 		}
-		n, err := r.take(answer)
+		n, err := r.decode(answer)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (b *Bus) fetch(ctx context.Context, p *partition, from uint64) (*kafkago.Fe
 
 // records takes in answers.
 type records struct {
-	place      int
+	index      int
 	partition  *partition
 	each       func(*verify.Message) error
 	progress   func(next uint64)
@@ -93,7 +93,7 @@ type records struct {
 }
 
 // take hands out the records of an answer that were not read yet and returns how many there were.
-func (r *records) take(answer *kafkago.FetchResponse) (n int, err error) {
+func (r *records) decode(answer *kafkago.FetchResponse) (n int, err error) {
 	p := r.partition
 	for int64(p.Next) < p.end {
 		record, err := answer.Records.ReadRecord()
@@ -134,7 +134,7 @@ func (r *records) read(record *kafkago.Record) (m verify.Message, err error) {
 	if r.value, err = readAll(r.value, record.Value); err != nil {
 		return m, err
 	}
-	m = verify.Message{Place: r.place, At: uint64(record.Offset), Key: r.key, Value: r.value}
+	m = verify.Message{Partition: r.index, At: uint64(record.Offset), Key: r.key, Value: r.value}
 	for _, h := range record.Headers {
 		m.Header.Set(h.Key, string(h.Value))
 	}
@@ -156,20 +156,20 @@ func readAll(buf []byte, b kafkago.Bytes) ([]byte, error) {
 }
 
 // Fetch implements [verify.Bus].
-func (b *Bus) Fetch(ctx context.Context, place int, at uint64) (*verify.Message, error) {
-	p := *b.partitions[place]
+func (b *Bus) Fetch(ctx context.Context, index int, at uint64) (*verify.Message, error) {
+	p := *b.partitions[index]
 	answer, err := b.fetch(ctx, &p, at)
 	if err != nil {
 		return nil, fmt.Errorf("fetch offset %d of %s: %w", at, p.Name, err)
 	}
 	p.Next, p.end = at, int64(at)+1
 	var found *verify.Message
-	r := records{place: place, partition: &p, each: func(m *verify.Message) error { found = m; return nil }, progress: func(uint64) {}}
-	if _, err := r.take(answer); err != nil {
+	r := records{index: index, partition: &p, each: func(m *verify.Message) error { found = m; return nil }, progress: func(uint64) {}}
+	if _, err := r.decode(answer); err != nil {
 		return nil, err
 	}
 	if found == nil {
-		return nil, fmt.Errorf("fetch offset %d of %s: there is no record", at, p.Name)
+		return nil, fmt.Errorf("fetch offset %d of %s: the broker returned nothing", at, p.Name)
 	}
 	return found, nil
 }

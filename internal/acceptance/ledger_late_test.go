@@ -1,0 +1,119 @@
+package acceptance
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+	"bridge/internal/workload"
+)
+
+// lateRows is how many rows one transaction inserts, lateRounds how often the two ways are measured
+// in turn.
+func lateRows() int {
+	if world.Soak {
+		return 300_000
+	}
+	return 40_000
+}
+
+const lateRounds = 3
+
+// drains commits and scrapes until n more rows are published. It returns what was scraped, and the
+// rows a second since the first of them were: how long that takes is a poll and chance.
+func drains(d *world.Publisher, open *world.Transaction, n int) (scrapes []world.Scrape, rate float64) {
+	d.T.Helper()
+	from := d.Scrape().Records
+	if err := open.Tx.Commit(); err != nil {
+		d.T.Fatal(err)
+	}
+	limit := time.Minute + time.Duration(n)*time.Millisecond
+	world.Eventually(d.T, limit, fmt.Sprintf("%s has published %d rows", d.Name, n), func() bool {
+		scrapes = append(scrapes, d.Scrape())
+		return scrapes[len(scrapes)-1].Records >= from+float64(n)
+	})
+	last := scrapes[len(scrapes)-1]
+	first := scrapes[slices.IndexFunc(scrapes, func(s world.Scrape) bool { return s.Records > from })]
+	return scrapes, (last.Records - first.Records) / last.At.Sub(first.At).Seconds()
+}
+
+// TestLateRowsKeepUpWithTheTail has a large transaction commit above the position, as a backlog of
+// the tail, and below it, in turn.
+func TestLateRowsKeepUpWithTheTail(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	occupy(t, wholeMachine)
+	n := lateRows()
+	for _, c := range []struct {
+		name string
+		open func() *world.Bus
+	}{
+		{"Kafka", func() *world.Bus { return world.KafkaBus(testenv.Kafka(t)) }},
+		{"JetStream", func() *world.Bus { return world.NATSBus(testenv.NATS(t)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newRows(t, testenv.MariaDB(t), workload.Options{Writers: 1})
+			d := l.Publish(c.open(), world.Publishing{Name: "late", Env: world.Env{"BRIDGE_STABILITY_WINDOW": "0s"}})
+			d.Start()
+			l.Insert("first", 1)
+			world.Eventually(t, 30*time.Second, "the first row", func() bool { return d.Scrape().Records == 1 })
+			var tail, late []float64
+			for round := range lateRounds {
+				_, rate := drains(d, l.Begin(fmt.Sprint("tail", round), n), n)
+				tail = append(tail, rate)
+
+				// The metric is up to a second old: it may still show the ids of the round before.
+				world.Eventually(t, time.Minute, "no id is in flight", func() bool { return d.Scrape().InFlight == 0 })
+				open := l.Begin(fmt.Sprint("late", round), n)
+				l.Insert(fmt.Sprint("above", round), 1)
+				world.Eventually(t, time.Minute, "all ids are in flight", func() bool { return d.Scrape().InFlight == float64(n) })
+				before := d.Scrape()
+				scrapes, rate := drains(d, open, n)
+				late = append(late, rate)
+				t.Logf("round %d: tail %.0f rows/s, late %.0f rows/s", round, tail[round], rate)
+				lagOf(t, before, scrapes, n)
+			}
+			if got := d.Scrape().Late; got < float64(n*lateRounds) {
+				t.Errorf("%v late rows, want %d: the test shows nothing", got, n*lateRounds)
+			}
+			slices.Sort(tail)
+			slices.Sort(late)
+			ratio := late[len(late)/2] / tail[len(tail)/2]
+			t.Logf("late rows of %d a transaction: %.0f rows/s, the tail %.0f rows/s, ratio %.2f", n, late[len(late)/2], tail[len(tail)/2], ratio)
+			if ratio < leastRatio {
+				t.Errorf("late rows go out at %.2f of the rate of the tail, want %.2f", ratio, leastRatio)
+			}
+		})
+	}
+}
+
+// leastRatio leaves room for the noise of a busy machine below what is measured on a quiet one.
+const leastRatio = 0.5
+
+// lagOf fails the test where the lag was 0 while late rows waited, or memory was not bounded.
+func lagOf(t *testing.T, before world.Scrape, scrapes []world.Scrape, n int) {
+	t.Helper()
+	end := before.Records + float64(n)
+	seen := 0
+	for i, s := range scrapes {
+		// Of the first row it must be known that there is one; the next scrape proves that not all
+		// were out at this one.
+		if s.Records == before.Records || i+1 == len(scrapes) || scrapes[i+1].Records >= end {
+			continue
+		}
+		if seen++; !(s.Lag > 0) {
+			t.Errorf("lag %v with %.0f of %d late rows published", s.Lag, s.Records-before.Records, n)
+		}
+		if s.Reserved > 32<<20 {
+			t.Errorf("%v bytes in flight", s.Reserved)
+		}
+	}
+	if seen == 0 {
+		t.Error("no look at the lag while late rows waited")
+	}
+}

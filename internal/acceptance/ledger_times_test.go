@@ -1,0 +1,70 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/internal/testall"
+)
+
+// timesTag is the build tag of programs whose times can be set by timesVariable.
+const (
+	timesTag      = "bridge_times"
+	timesVariable = "BRIDGE_TEST_TIMES"
+)
+
+// hotTime is how long vacant ids are hot, sweepTime how often cold ones are looked for, in the
+// programs of tailBriefly. The soak waits for the times that users have with MariaDB's defaults.
+var hotTime, sweepTime = func() (hot, sweep time.Duration) {
+	if world.Soak {
+		return time.Minute, time.Minute
+	}
+	return 8 * time.Second, 8 * time.Second
+}()
+
+// tailBriefly is tail with hotTime and sweepTime; where more sets BRIDGE_GAP_TTL it is the hot
+// time, too.
+func tailBriefly(l *world.World, b *world.Bus, name string, more world.Env) *world.Publisher {
+	l.T.Helper()
+	if world.Soak {
+		return l.Tail(b, name, more)
+	}
+	times := fmt.Sprintf("hot_time=%s,sweep=%s", hotTime, sweepTime)
+	if more["BRIDGE_GAP_TTL"] != "" {
+		times += fmt.Sprintf(",gap_ttl=%s", hotTime)
+	}
+	return l.Tail(b, name, world.Env{timesVariable: times}.With(more), timesTag)
+}
+
+func TestTimesForTests(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	t.Run("are not in the program", func(t *testing.T) {
+		for _, c := range []struct {
+			tags []string
+			want bool
+		}{{nil, false}, {[]string{timesTag}, true}} {
+			program, err := os.ReadFile(world.Binary(t, false, c.tags...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(string(program), timesVariable); got != c.want {
+				t.Errorf("a program with the tags %q names %s: %v", c.tags, timesVariable, got)
+			}
+		}
+	})
+	t.Run("that cannot be read end the program with status 2 and the variable's name", func(t *testing.T) {
+		shop := newSmallShop(t)
+		d := world.NewDaemon(t, world.Binary(t, false, timesTag), shop.env.With(world.Env{timesVariable: "hot_time=soon"}))
+		d.Start()
+		_ = d.Wait()
+		if status := d.Cmd.ProcessState.ExitCode(); status != 2 || !strings.Contains(d.Log.String(), timesVariable) {
+			t.Errorf("exit status %d:\n%s", status, d.Log)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package acceptance
+
+import (
+	"sync"
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/internal/workload"
+	"bridge/tests/world"
+)
+
+// newRows makes a world whose writers insert rows.
+func newRows(t testing.TB, server *testenv.DatabaseServer, opts workload.Options) *world.World {
+	t.Helper()
+	return world.New(t, world.Options{Database: server, Rows: &opts})
+}
+
+// newEntities makes a world whose writers change entities in some tables.
+func newEntities(t testing.TB, server *testenv.DatabaseServer, opts workload.CapabilityOptions, tables ...string) *world.World {
+	t.Helper()
+	return world.New(t, world.Options{Database: server, Entities: &opts, EntityTables: tables})
+}
+
+// The streams of twoStreams, which publish one table as states of entities and as facts.
+const (
+	capability = "states"
+	release    = "facts"
+)
+
+var twoStreams = []world.Stream{
+	{Name: capability, Table: world.Orders, Kind: "capability", Env: world.Env{"KEY": "entity", "CREATED": "created"}},
+	// Without a time of its own a row has that of its read, which has to be the same in a repeat.
+	{Name: release, Table: world.Orders, Kind: "release", Env: world.Env{"KEY": "entity", "STABILITY_WINDOW": "0s"}},
+}
+
+// The sizes of the tests of two streams. The writers of the live rows run while the program does.
+const (
+	backlogRows = 164_000
+	liveRows    = 40_000
+	liveRate    = 4_000
+)
+
+// publishTwice makes a world with a backlog, and a program that publishes it as two streams.
+func publishTwice(t testing.TB, server *testenv.DatabaseServer, b *world.Bus, backlog int, path string, more world.Env) *world.Publisher {
+	t.Helper()
+	w := newRows(t, server, workload.Options{Writers: 4, Commits: liveRows, Rate: liveRate, Mix: workload.Mix{Replace: 0.1}})
+	w.Fill("old", backlog, 1)
+	return w.Publish(b, world.Publishing{Path: path, Streams: twoStreams, Env: world.Env{"BRIDGE_BATCH_ROWS": "1000"}.With(more)})
+}
+
+// mustMatchBoth judges both streams and returns how many messages were repeated.
+func mustMatchBoth(p *world.Publisher) (repeats int) {
+	p.T.Helper()
+	for _, s := range twoStreams {
+		repeats += p.MustMatch(s.Name, world.Expect{}).Repeated
+	}
+	return repeats
+}
+
+// mustNotRepeat judges both streams and fails the test where messages were repeated.
+func mustNotRepeat(p *world.Publisher) {
+	p.T.Helper()
+	if n := mustMatchBoth(p); n > 0 {
+		p.T.Errorf("%d messages were repeated", n)
+	}
+}
+
+// machine lets those tests run one after the other that keep it busy; each takes some of its parts.
+var machine = make(chan struct{}, wholeMachine)
+
+// wholeMachine is how many parts there are.
+const wholeMachine = 3
+
+// occupying is held while a test takes its parts, so that no two wait for each other.
+var occupying sync.Mutex
+
+// occupy waits for parts of the machine and keeps them until the test ends. A test that occupies
+// has no parallel subtests: they would wait for -parallel while the tests that it lets run wait
+// here.
+func occupy(t testing.TB, parts int) {
+	t.Helper()
+	occupying.Lock()
+	for range parts {
+		machine <- struct{}{}
+	}
+	occupying.Unlock()
+	t.Cleanup(func() {
+		for range parts {
+			<-machine
+		}
+	})
+}
+
+// follow makes a program that publishes the entities of a world to a bus, and a consumer of each
+// stream; Start runs it.
+func follow(w *world.World, b *world.Bus, name string, more world.Env) *world.Publisher {
+	w.T.Helper()
+	return w.Publish(b, world.Publishing{Name: name, Env: more, Follow: true})
+}

@@ -1,0 +1,305 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/checkpoint"
+	"bridge/internal/backoff"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/option"
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// Alone does, without a running bridge, what a running one is asked for.
+type Alone struct {
+	// Config has the streams that it is about.
+	Config *config.Config
+	Logger *slog.Logger
+	// OpenStore opens the checkpoint. Defaults to the function OpenStore.
+	OpenStore func(path string) (Store, error)
+	// Show is told now and then how far it is.
+	Show func(Step)
+}
+
+// Step is how far Alone is with one shard.
+type Step struct {
+	Stream, Shard string
+	// Run is the reconcile under way, nil while the tail catches up: Position is then where it is
+	// and Highest where it is to come to.
+	Run               *httpapi.ReconcileStatus
+	Position, Highest uint64
+	// Done of Tables are reconciled.
+	Done, Tables int
+}
+
+// Outcome is what became of the reconcile of one shard.
+type Outcome struct {
+	Stream string `json:"stream"`
+	Shard  string `json:"shard"`
+	httpapi.ReconcileReport
+}
+
+// Resend sends dead letters of one table again. [httpapi.Client.Resend] is one, too.
+type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error)
+
+// Reconcile reconciles each table once. It tails the streams first until they have caught up, and a
+// dry run looks at the checkpoint instead.
+func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, error) {
+	run := &aloneRun{Alone: a, mode: mode}
+	var err error
+	if mode.DryRun {
+		err = run.dry(ctx)
+	} else {
+		err = a.tailing(ctx, func(ctx context.Context, app *App) error {
+			for i, shard := range app.shards {
+				run.one(ctx, shard, app.reconcilers[i].Reconciler)
+			}
+			return ctx.Err()
+		})
+	}
+	return run.outcomes, err
+}
+
+// Letters calls do with what sends dead letters again. It tails the streams until they have caught
+// up, and a preview only looks at the tables and the checkpoint.
+func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.Context, Resend) error) error {
+	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
+		// A tail without one would begin where START says.
+		return option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", a.Config.CheckpointPath, option.CheckpointURL)
+	}
+	if preview {
+		return a.previewDeadLetters(ctx, do)
+	}
+	run := &aloneRun{Alone: a}
+	return a.tailing(ctx, func(ctx context.Context, app *App) error {
+		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+			if shard := shardOf(app.shards, request); shard != nil {
+				if err := run.catchUp(ctx, shard); err != nil {
+					return nil, err
+				}
+			}
+			return app.health.Resend(ctx, request)
+		})
+	})
+}
+
+func (a *Alone) previewDeadLetters(ctx context.Context, do func(context.Context, Resend) error) error {
+	return a.looking(func(p parts) error {
+		shards, err := newShards(a.Config, p)
+		if err != nil {
+			return err
+		}
+		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+			shard := shardOf(shards, request)
+			if shard == nil {
+				return nil, httpapi.ErrNoStream
+			}
+			return shard.Preview(ctx, request.DeadLetters)
+		})
+	})
+}
+
+// shardOf returns the shard that a request is about, nil where there is none.
+func shardOf(shards []*pipeline.Shard, request httpapi.ResendRequest) *pipeline.Shard {
+	for _, shard := range shards {
+		if s := shard.Status(); s.Stream == request.Stream && s.Shard == request.Shard {
+			return shard
+		}
+	}
+	return nil
+}
+
+// openStore opens the checkpoint and says what to do where a bridge holds it that could not be
+// asked.
+func (a *Alone) openStore(path string) (Store, error) {
+	open := a.OpenStore
+	if open == nil {
+		open = OpenStore
+	}
+	s, err := open(path)
+	if errors.Is(err, checkpoint.ErrLocked) {
+		return nil, fmt.Errorf("%w: another process holds %s, and no bridge answers at %s: where that process is a bridge, set %s to the address on which it listens; else end it",
+			checkpoint.ErrLocked, path, a.Config.HTTPAddr, config.HTTPVariable)
+	}
+	return s, err
+}
+
+// tailing calls do while the streams are tailed, and ends them in good order then.
+func (a *Alone) tailing(ctx context.Context, do func(context.Context, *App) error) (err error) {
+	app, err := Open(ctx, Options{Config: a.Config, Logger: a.Logger, OpenStore: a.openStore})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, app.Close()) }()
+	running, end := context.WithCancel(ctx)
+	defer end()
+	return app.run(running, func(ctx context.Context) error {
+		// The shards publish and save what is in flight.
+		defer end()
+		return do(ctx, app)
+	})
+}
+
+// looking calls do with the source and the checkpoint, without a tail and without a bus.
+func (a *Alone) looking(do func(parts) error) (err error) {
+	p := newParts(a.Config, prometheus.NewRegistry(), a.Logger)
+	src, err := OpenSource(a.Config, a.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	kept, err := a.openStore(a.Config.CheckpointPath)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	p.source, p.store = src, kept
+	return do(p)
+}
+
+// aloneRun is one reconcile of all tables.
+type aloneRun struct {
+	*Alone
+	mode     reconcile.Mode
+	outcomes []Outcome
+}
+
+// one catches up with a shard, reconciles it and notes the outcome.
+func (a *aloneRun) one(ctx context.Context, shard *pipeline.Shard, r *reconcile.Reconciler) {
+	if err := a.catchUp(ctx, shard); err != nil {
+		a.note(r, reconcile.Report{Error: config.Text(err)})
+		return
+	}
+	a.compare(ctx, r)
+}
+
+// stillTimeout is how long a shard may stand still before it is reconciled as it is.
+const stillTimeout = 30 * time.Second
+
+// catchUp waits until the tail has come to where the table ended when it was read first, or stands
+// still. With deletes allowed, a shard that stopped because its ids are used again goes on.
+func (a *aloneRun) catchUp(ctx context.Context, shard *pipeline.Shard) error {
+	var target, last uint64
+	accepted, moved, polled := false, time.Now(), time.Time{}
+	for {
+		s := shard.Status()
+		reach, running := shard.Reach()
+		if target == 0 {
+			target = s.Highest
+		}
+		switch {
+		case running && !s.LastPoll.IsZero() && reach >= target:
+			return nil
+		case s.State == pipeline.Stopped && !accepted:
+			if !a.mode.AllowDeletes || !shard.Accept() {
+				return errors.New(s.LastError)
+			}
+			accepted, moved, target = true, time.Now(), 0
+		case s.Position != last || !running && s.LastPoll != polled:
+			last, polled, moved = s.Position, s.LastPoll, time.Now()
+		case time.Since(moved) > stillTimeout && running:
+			return nil
+		case time.Since(moved) > stillTimeout:
+			return fmt.Errorf("the tail does not get going within %s: %s", stillTimeout, s.LastError)
+		}
+		a.Show(Step{Stream: s.Stream, Shard: s.Shard, Position: s.Position, Highest: s.Highest})
+		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// showEvery is how often a reconcile shows how far it is.
+const showEvery = 250 * time.Millisecond
+
+// compare reconciles a shard once, after what an earlier run has left, and notes the outcome.
+func (a *aloneRun) compare(ctx context.Context, r *reconcile.Reconciler) {
+	ended := make(chan reconcile.Report, 1)
+	go func() {
+		for {
+			report, err := r.Run(ctx, a.mode)
+			if err != nil {
+				report.Error = config.Text(err)
+			} else if report.Resumed {
+				continue
+			}
+			ended <- report
+			return
+		}
+	}()
+	tick := time.NewTicker(showEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case report := <-ended:
+			a.note(r, report)
+			return
+		case <-tick.C:
+			s := r.Status()
+			a.Show(Step{Stream: s.Stream, Shard: s.Shard, Run: reconcileStatus(s), Done: len(a.outcomes), Tables: a.tables()})
+		}
+	}
+}
+
+func (a *aloneRun) tables() int {
+	n := 0
+	for i := range a.Config.Streams {
+		n += len(a.Config.Streams[i].Tables)
+	}
+	return n
+}
+
+// note takes down what became of a shard. A guard that tripped before holds until a run passes it.
+func (a *aloneRun) note(r *reconcile.Reconciler, report reconcile.Report) {
+	s := r.Status()
+	outcome := Outcome{s.Stream, s.Shard, *reconcileReport(report)}
+	outcome.DryRun = a.mode.DryRun
+	if outcome.Guard == nil && !a.mode.DryRun {
+		outcome.Guard = httpapi.Given(s.Guard)
+	}
+	a.outcomes = append(a.outcomes, outcome)
+}
+
+// dry compares without a tail and without a bus: the checkpoint says how far the tail has come.
+func (a *aloneRun) dry(ctx context.Context) error {
+	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no checkpoint at %s: nothing was published yet that a table could be compared with", a.Config.CheckpointPath)
+	}
+	return a.looking(func(p parts) error {
+		owners := make([]reconcile.Owner, a.tables())
+		positions := make([]savedPosition, len(owners))
+		for i := range owners {
+			owners[i] = &positions[i]
+		}
+		all, err := scheduled(a.Config, p, owners)
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if err := positions[i].load(ctx, a.Config, p, all[i].Status()); err != nil {
+				a.note(all[i].Reconciler, reconcile.Report{Error: config.Text(err)})
+				continue
+			}
+			a.compare(ctx, all[i].Reconciler)
+		}
+		return ctx.Err()
+	})
+}
+
+// Keep returns the configuration with those streams alone that keep chooses.
+func Keep(cfg *config.Config, keep func(*config.Stream) bool) *config.Config {
+	some := *cfg
+	some.Streams = slices.DeleteFunc(slices.Clone(cfg.Streams), func(s config.Stream) bool { return !keep(&s) })
+	return &some
+}

@@ -1,0 +1,59 @@
+package apptest
+
+import (
+	"database/sql"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"bridge/internal/config/configtest"
+)
+
+// Shop is an SQLite database with a table of 60 orders, and the environment of a bridge that
+// publishes it to a server inside the process.
+type Shop struct {
+	db *sql.DB
+	// Env is to be changed before it is read.
+	Env configtest.Env
+}
+
+// NewShop makes a shop in a temporary folder.
+func NewShop(t testing.TB) *Shop {
+	t.Helper()
+	dir := t.TempDir()
+	// Nobody listens on a port that was just given back.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &Shop{db: db, Env: configtest.Env{
+		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "shop.db"), "BRIDGE_SINK_URL": "embedded:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "bridge.db"),
+		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "capability", "BRIDGE_STREAM_ORDERS_KEY": "name",
+		"BRIDGE_HTTP_ADDR": addr, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms",
+	}}
+	s.Exec(t, "PRAGMA journal_mode=wal")
+	s.Exec(t, "CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, total INT)")
+	s.Exec(t, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) INSERT INTO orders (name, total) SELECT 'o' || i, i FROM n")
+	return s
+}
+
+// Exec runs a statement.
+func (s *Shop) Exec(t testing.TB, statement string) {
+	t.Helper()
+	if _, err := s.db.Exec(statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/pipeline"
+)
+
+// described is a registry that keeps nothing but what its collectors describe.
+type described []string
+
+func (d *described) Register(c prometheus.Collector) error {
+	descs := make(chan *prometheus.Desc, 100)
+	c.Describe(descs)
+	close(descs)
+	for desc := range descs {
+		_, rest, _ := strings.Cut(desc.String(), `fqName: "`)
+		name, _, _ := strings.Cut(rest, `"`)
+		*d = append(*d, name)
+	}
+	return nil
+}
+
+func (d *described) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		_ = d.Register(c) // there is no error
+	}
+}
+
+func (d *described) Unregister(prometheus.Collector) bool { return false }
+
+func TestOperationsPageListsTheMetrics(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there described
+	pipeline.NewMetrics(&there)
+	registerMetrics(&there, nil, nil, nil, Build{})
+	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
+	var listed []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {
+		listed = append(listed, row[1])
+	}
+	slices.Sort(there)
+	slices.Sort(listed)
+	if !slices.Equal(there, listed) {
+		t.Errorf("docs/operations.md lists\n%v\nthere are\n%v", listed, there)
+	}
+}

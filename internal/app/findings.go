@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"bridge/internal/backoff"
+	"bridge/internal/check"
+	"bridge/internal/config"
+	"bridge/internal/inspect"
+	"bridge/source"
+)
+
+// logFindings waits until the source can be reached, looks at it and its tables one after another,
+// and logs each finding once a stream. It returns when that is done or ctx ends; nothing waits for
+// it, and it changes nothing.
+func logFindings(ctx context.Context, cfg *config.Config, src source.Source, logger *slog.Logger) {
+	inspector, ok := src.(source.Inspector)
+	if !ok {
+		return
+	}
+	pause := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
+	for src.Ready(ctx) != nil {
+		if pause.Wait(ctx) != nil {
+			return
+		}
+	}
+	found := inspectGuarded(ctx, inspector, check.Expectations(cfg, nil), 1, logger)
+	if ctx.Err() != nil || found.Tables == nil {
+		// A source that went away again shows in the log of its shards.
+		return
+	}
+	logMerged(ctx, logger, inspect.Named(found.Server.Findings, config.Naming("")))
+	rest := found.Tables
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		var findings []inspect.Finding
+		for _, table := range rest[:len(s.Tables)] {
+			findings = append(findings, table.Findings...)
+		}
+		rest = rest[len(s.Tables):]
+		logMerged(ctx, logger.With("stream", s.Name), inspect.Named(findings, config.Naming(s.Name)))
+	}
+}
+
+// logMerged logs findings, those that differ in their subject only in one line: notes as
+// information, all others as warnings. What blocks a stream is in the log already, as the error
+// that stopped it or the fault that is waited for.
+func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Finding) {
+	for _, m := range check.Merge(findings) {
+		if m.Blocks() {
+			continue
+		}
+		level := slog.LevelWarn
+		if m.Severity < inspect.Warning {
+			level = slog.LevelInfo
+		}
+		args := []any{"code", m.Code, "severity", m.Severity.String(), "subject", m.SubjectText(), "finding", m.What}
+		if m.Do != "" {
+			args = append(args, "remedy", m.Do)
+		}
+		if len(m.Statements) > 0 {
+			args = append(args, "statement", strings.Join(m.Statements[:min(len(m.Statements), check.MostStatements)], " "))
+		}
+		logger.Log(ctx, level, "finding about the source", args...)
+	}
+}

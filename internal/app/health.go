@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// health implements httpapi.Daemon over the parts of the process.
+type health struct {
+	cfg    *config.Config
+	shards []*pipeline.Shard
+	faults *outage.Log
+	// source and sink are asked whether they can be reached.
+	source, sink *httpapi.Probe
+	// reconcilers are those of shards, in their order; scheduler runs them.
+	reconcilers []reconcile.Scheduled
+	scheduler   *reconcile.Scheduler
+	// started is when the process began.
+	started time.Time
+}
+
+var _ httpapi.Daemon = (*health)(nil)
+
+// turnLimit is how long a loop may stand still. Loops turn every few seconds, also while they wait.
+const turnLimit = time.Minute
+
+func (h *health) Live() error {
+	for _, shard := range h.shards {
+		if err := turns(shard.Status()); err != nil {
+			return err
+		}
+	}
+	for _, r := range h.reconcilers {
+		if err := reconciles(r.Status()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turns returns why the loops of a shard do not turn, nil while they do.
+func turns(s pipeline.Status) error {
+	if still := time.Since(s.LastTurn); still > turnLimit {
+		return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
+	}
+	return nil
+}
+
+// reconciles returns why a reconcile does not go on, nil while it does.
+func reconciles(s reconcile.Status) error {
+	if still := s.Still(); still > turnLimit+reconcile.TryLimit {
+		return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
+	}
+	return nil
+}
+
+func (h *health) Ready(ctx context.Context) []httpapi.Reason {
+	var fromSource, fromSink error
+	var asked sync.WaitGroup
+	asked.Go(func() { fromSource = h.source.Do(ctx) })
+	asked.Go(func() { fromSink = h.sink.Do(ctx) })
+	asked.Wait()
+
+	var reasons []httpapi.Reason
+	if fromSource != nil {
+		reasons = append(reasons, httpapi.Reason{Reason: "source: " + config.Text(fromSource)})
+	}
+	if fromSink != nil {
+		reasons = append(reasons, httpapi.Reason{Reason: "sink: " + config.Text(fromSink)})
+	}
+	for _, fault := range h.faults.Outages() {
+		if fault.Dependency != pipeline.PlaceSource || fromSource == nil {
+			reasons = append(reasons, httpapi.Reason{Reason: config.Text(fault)})
+		}
+	}
+	return append(reasons, unready(h.snapshots(), len(reasons) > 0)...)
+}
+
+// unready says which shards are not ready. What those wait for that wait has been said already
+// where known is set.
+func unready(shards []snapshot, known bool) []httpapi.Reason {
+	var reasons []httpapi.Reason
+	for i := range shards {
+		s := &shards[i]
+		why := s.unready()
+		if why == "" && s.State == pipeline.Waiting && !known {
+			why = s.LastError
+		}
+		if why != "" {
+			reasons = append(reasons, httpapi.Reason{Stream: s.Stream, Shard: s.Shard, Reason: why})
+		}
+	}
+	return reasons
+}
+
+// unready says why a shard is not ready, empty when it is.
+func (s *snapshot) unready() string {
+	switch {
+	case s.State == pipeline.Stopped:
+		return s.LastError
+	case s.State == pipeline.Starting:
+		return "has not been read since the start"
+	}
+	return s.reconcile.Guard
+}
+
+func (h *health) snapshots() []snapshot {
+	snapshots := make([]snapshot, len(h.shards))
+	for i, shard := range h.shards {
+		snapshots[i] = snapshot{shard.Status(), h.reconcilers[i].Status()}
+	}
+	return snapshots
+}
+
+func (h *health) Status() httpapi.Status {
+	status := statusOf(h.cfg.Streams, h.snapshots())
+	status.Started = h.started.UTC()
+	return status
+}

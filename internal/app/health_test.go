@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
+	// Neither heeds its context.
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		answers := make(chan struct{})
+		hangs := func(context.Context) error {
+			asked.Add(1)
+			<-answers
+			return nil
+		}
+		h := &health{faults: outage.New(slog.New(slog.DiscardHandler)), source: &httpapi.Probe{Ready: hangs}, sink: &httpapi.Probe{Ready: hangs}}
+		pages := httpapi.Handler(h, prometheus.NewRegistry())
+		probe := func() (int, string) {
+			w := httptest.NewRecorder()
+			pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			body, _ := io.ReadAll(w.Body) // of memory
+			return w.Code, string(body)
+		}
+		for range 20 {
+			begun := time.Now()
+			code, body := probe()
+			if took := time.Since(begun); code != 503 || took > 10*time.Second || !strings.Contains(body, "source:") || !strings.Contains(body, "sink:") {
+				t.Fatalf("%d after %s: %s", code, took, body)
+			}
+		}
+		if n := asked.Load(); n != 2 {
+			t.Errorf("source and bus were asked %d times, want each once", n)
+		}
+		close(answers)
+		synctest.Wait()
+		if code, body := probe(); code != 200 {
+			t.Errorf("%d once they answer: %s", code, body)
+		}
+	})
+}
+
+func TestLoopsThatStandStill(t *testing.T) {
+	// The clock stands still meanwhile.
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			still time.Duration
+			alive bool
+		}{
+			"a loop that turned 59 s ago is alive":  {59 * time.Second, true},
+			"a loop that turned 61 s ago is not":    {61 * time.Second, false},
+			"a loop that turned 60 s ago is, still": {60 * time.Second, true},
+		} {
+			err := turns(pipeline.Status{Stream: "orders", Shard: "t", Loop: "saver", LastTurn: time.Now().Add(-c.still)})
+			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the saver of shard t of stream orders") {
+				t.Errorf("%s: %v", name, err)
+			}
+			err = reconciles(reconcile.Status{Stream: "orders", Shard: "t", Trying: time.Now().Add(-c.still - reconcile.TryLimit)})
+			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the reconcile of shard t of stream orders") {
+				t.Errorf("%s, in a reconcile beyond its limit: %v", name, err)
+			}
+		}
+		if err := reconciles(reconcile.Status{}); err != nil {
+			t.Errorf("a reconcile that does nothing: %v", err)
+		}
+	})
+}
+
+func TestShardsThatAreNotReady(t *testing.T) {
+	waiting := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Waiting, LastError: "the bus has not acknowledged a batch for 6s"}}
+	running := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Running}}
+	stopped := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Stopped, LastError: "no table"}}
+	for what, c := range map[string]struct {
+		shard snapshot
+		known bool
+		want  string
+	}{
+		"one that waits, for what nothing else has told": {waiting, false, "has not acknowledged"},
+		"one that waits for what has been told":          {waiting, true, ""},
+		"one that runs":                                  {running, false, ""},
+		"one that has stopped":                           {stopped, true, "no table"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			reasons := unready([]snapshot{c.shard}, c.known)
+			if len(reasons) > 0 != (c.want != "") || c.want != "" && !strings.Contains(reasons[0].Reason, c.want) {
+				t.Errorf("got %+v, want %q", reasons, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"syscall"
+
+	"bridge/checkpoint"
+	"bridge/checkpoint/bolt"
+	"bridge/internal/check"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/inspect"
+	"bridge/internal/option"
+	"bridge/internal/panics"
+	"bridge/internal/terminal"
+	"bridge/sink"
+	"bridge/sink/embedded"
+	"bridge/source"
+)
+
+// Examine looks at everything that cfg names.
+func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progress) []check.Group {
+	return check.Examine(ctx, cfg, check.Subjects{
+		Source: func(ctx context.Context, tables []source.Expected) source.Inspection {
+			return inspectSource(ctx, cfg, tables)
+		},
+		Sink:  func(ctx context.Context) inspect.Report { return inspectSink(ctx, cfg) },
+		Store: func() checkpoint.Inspection { return bolt.Inspect(cfg.CheckpointPath) },
+		HTTP:  func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
+	}, progress)
+}
+
+func inspectSource(ctx context.Context, cfg *config.Config, tables []source.Expected) (found source.Inspection) {
+	// Nothing but a defect is an error to a source.
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	src, err := OpenSource(cfg, logger)
+	if err != nil {
+		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "source", "cannot be opened: "+config.Text(err)).Says("correct %s", option.SourceURL)
+		return found
+	}
+	// Nothing was written that a failing close could lose.
+	defer func() { _ = src.Close() }()
+	inspector, ok := src.(source.Inspector)
+	if !ok {
+		found.Server.Summary = cfg.Source.Scheme + ", which cannot be looked at"
+		return found
+	}
+	return inspectGuarded(ctx, inspector, tables, maxReads, logger)
+}
+
+// inspectGuarded has a source looked at. A panic outside its tables is a finding about the server.
+func inspectGuarded(ctx context.Context, inspector source.Inspector, tables []source.Expected, atOnce int, logger *slog.Logger) (found source.Inspection) {
+	err := panics.Guard(func() error {
+		found = inspector.Inspect(ctx, tables, atOnce)
+		return nil
+	})
+	if err != nil {
+		logger.Error("the source could not be looked at", panics.LogArgs(err)...)
+		found.Server.Findings = append(found.Server.Findings, inspect.Panicked("source", err))
+	}
+	return found
+}
+
+func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
+	if cfg.Sink.Scheme == "embedded" {
+		// To open it would start a server.
+		return embedded.Inspect(ctx, embeddedOptions(cfg, slog.New(slog.DiscardHandler)))
+	}
+	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), func(string, error) {})
+	if err != nil {
+		var r inspect.Report
+		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "sink", "cannot be opened: "+config.Text(err)).Says("correct %s and the variables of the bus", option.SinkURL)
+		return r
+	}
+	// Nothing was written that a failing close could lose.
+	defer func() { _ = bus.Close() }()
+	if inspector, ok := bus.(sink.Inspector); ok {
+		return inspector.Inspect(ctx)
+	}
+	return inspect.Report{Summary: cfg.Sink.Scheme + ": prints events"}
+}
+
+// inspectHTTP finds an address that cannot be listened on, unless it is a bridge that listens
+// there.
+func inspectHTTP(ctx context.Context, cfg *config.Config) inspect.Report {
+	r := inspect.Report{Summary: cfg.HTTPAddr}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.HTTPAddr)
+	if err == nil {
+		// Nothing was accepted that a failing close could lose.
+		_ = listener.Close()
+		return r
+	}
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "cannot be listened on: "+err.Error()).Says("correct %s", config.HTTPVariable)
+		return r
+	}
+	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable}
+	if _, _, err := client.Live(ctx); err != nil {
+		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "is taken by another process, and not by a bridge").
+			Says("end that process, or set %s to another port", config.HTTPVariable)
+	}
+	return r
+}

@@ -1,0 +1,41 @@
+package app
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"bridge/internal/config"
+	"bridge/internal/httpapi/httpapitest"
+	"bridge/internal/inspect"
+)
+
+func TestATakenPortIsAFinding(t *testing.T) {
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for name, c := range map[string]struct{ addr, want string }{
+		"a free one is none":                    {free.Addr().String(), ""},
+		"one that a bridge listens on is none":  {httpapitest.Serve(t, &httpapitest.Daemon{}), ""},
+		"one of another process is one":         {strings.TrimPrefix(other.URL, "http://"), "set BRIDGE_HTTP_ADDR to another port"},
+		"one of an address of another host too": {"192.0.2.1:8080", "cannot be listened on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := inspectHTTP(t.Context(), &config.Config{HTTPAddr: c.addr}).Findings
+			if c.want == "" && len(found) == 0 {
+				return
+			}
+			if len(found) != 1 || found[0].Code != inspect.HTTPAddress || !found[0].Blocks() || !strings.Contains(found[0].String(), c.want) {
+				t.Errorf("found %v, want %q", found, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,23 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// newBuildInfo returns a metric that is always 1 and whose labels say which build this is.
+func newBuildInfo(b Build) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "bridge_build_info",
+		Help:        "1; the labels say which version and commit of bridge this is, and which Go built it.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
+	}, func() float64 { return 1 })
+}
+
+// registerMetrics registers what the metrics tell of the shards, their reconciles and the program.
+// The counters are there already.
+func registerMetrics(registry prometheus.Registerer, shards []*pipeline.Shard, limits *pipeline.Limits, reconcilers []reconcile.Scheduled, b Build) {
+	registry.MustRegister(pipeline.NewCollector(shards, limits), &reconcileCollector{reconcilers}, newBuildInfo(b))
+}

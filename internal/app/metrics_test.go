@@ -1,0 +1,90 @@
+package app
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/internal/app/apptest"
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+var build = Build{Version: "1.2.3", Revision: "abc", Go: "go1.2"}
+
+// newMetrics returns what /metrics says of a bridge with two streams that has not run yet.
+func newMetrics(t *testing.T) string {
+	t.Helper()
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_STREAMS"] = "orders,bills"
+	s.Env["BRIDGE_STREAM_BILLS_TABLE"], s.Env["BRIDGE_STREAM_BILLS_KIND"] = "bills_{0..1}", "release"
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output()), Build: build})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, body := httpapitest.RequestOf(t, httpapi.Handler(&httpapitest.Daemon{}, a.Metrics()), "GET", "/metrics")
+	return body
+}
+
+func TestMetricsAreThereBeforeTheyCount(t *testing.T) {
+	t.Parallel()
+	body := newMetrics(t)
+	lines := strings.Split(body, "\n")
+	for _, want := range []string{
+		`bridge_records_total{stream="bills"} 0`,
+		`bridge_events_total{stream="orders",type="OrdersAddedEvent"} 0`,
+		`bridge_events_total{stream="orders",type="OrdersModifiedEvent"} 0`,
+		`bridge_events_total{stream="orders",type="OrdersDeletedEvent"} 0`,
+		`bridge_events_total{stream="bills",type="BillsPublishedEvent"} 0`,
+		`bridge_rejected_total{stream="orders"} 0`,
+		`bridge_dead_letters_total{stream="orders"} 0`,
+		`bridge_dead_letters_total{stream="bills"} 0`,
+		`bridge_duplicate_acks_total{stream="bills"} 0`,
+		`bridge_bad_values_total{stream="bills"} 0`,
+		`bridge_late_records_total{stream="orders"} 0`,
+		`bridge_ids_given_up_total{reason="ttl",stream="orders"} 0`,
+		`bridge_unpolled_ids{shard="orders",stream="orders"} 0`,
+		`bridge_retries_total{place="source"} 0`,
+		`bridge_retries_total{place="shard bills/bills_1"} 0`,
+		`bridge_retries_total{place="checkpoint/bills/bills_0"} 0`,
+		`bridge_publish_seconds_count{stream="orders"} 0`,
+		`bridge_source_query_seconds_count{query="page",stream="orders"} 0`,
+		`bridge_source_query_seconds_count{query="rows",stream="orders"} 0`,
+		`bridge_source_query_seconds_count{query="ids",stream="bills"} 0`,
+		`bridge_source_query_seconds_count{query="changes",stream="orders"} 0`,
+		`bridge_checkpoint_save_seconds_count{stream="bills"} 0`,
+		`bridge_shard_state{shard="orders",state="starting",stream="orders"} 1`,
+		`bridge_shard_state{shard="orders",state="running",stream="orders"} 0`,
+		`bridge_shard_state{shard="orders",state="waiting",stream="orders"} 0`,
+		`bridge_shard_state{shard="orders",state="stopped",stream="orders"} 0`,
+		`bridge_reconcile_differences_total{kind="missed",shard="bills_1",stream="bills"} 0`,
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no %s in\n%s", want, body)
+		}
+	}
+	if want := `bridge_build_info{goversion="go1.2",revision="abc",version="1.2.3"} 1`; !slices.Contains(lines, want) {
+		t.Errorf("no %s", want)
+	}
+}
+
+// TestMetricsAreWellFormed judges them as `promtool check metrics` does, which is the same package.
+func TestMetricsAreWellFormed(t *testing.T) {
+	t.Parallel()
+	body := newMetrics(t)
+	problems, err := promlint.New(bytes.NewBufferString(body)).Lint()
+	if err != nil || !strings.Contains(body, "bridge_lag_seconds") {
+		t.Fatalf("%v, %s", err, body)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}

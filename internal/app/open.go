@@ -1,0 +1,138 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"bridge/internal/config"
+	"bridge/sink"
+	"bridge/sink/embedded"
+	"bridge/sink/jetstream"
+	"bridge/sink/kafka"
+	"bridge/sink/stdout"
+	"bridge/source"
+	"bridge/source/mysql"
+	"bridge/source/sqlite"
+)
+
+const (
+	// maxReads bounds the reads of all tails that run at the same time, each on a connection of its
+	// own.
+	maxReads = 8
+	// scanReads is how many connections reconcile has besides, so that it takes none from the
+	// tails: one reads ahead, one looks into the other tables of the stream.
+	scanReads = 2
+)
+
+// OpenSource opens the source of a configuration. It connects when it is asked.
+func OpenSource(cfg *config.Config, logger *slog.Logger) (source.Source, error) {
+	switch cfg.Source.Scheme {
+	case "mysql":
+		options := cfg.Source.MySQL
+		options.MaxConns, options.Logger = maxReads+scanReads, logger
+		return mysql.Open(options)
+	case "sqlite":
+		options := cfg.Source.SQLite
+		options.MaxConns, options.Logger = maxReads+scanReads, logger
+		return sqlite.Open(options)
+	default:
+		return nil, fmt.Errorf("no source for the scheme %q", cfg.Source.Scheme)
+	}
+}
+
+func openSink(cfg *config.Config, logger *slog.Logger, fault sink.Fault) (sink.Sink, error) {
+	switch cfg.Sink.Scheme {
+	case "kafka":
+		return kafka.Open(kafkaOptions(cfg, logger, fault))
+	case "nats":
+		return jetstream.Open(natsOptions(cfg, logger, fault))
+	case "embedded":
+		s, err := openEmbedded(cfg, logger, fault)
+		if err != nil {
+			// Not s: a nil pointer in an interface is not nil.
+			return nil, err
+		}
+		return s, nil
+	case "stdout":
+		return stdout.Open(stdout.Options{Writer: os.Stdout, Logger: logger, Fault: fault})
+	default:
+		return nil, fmt.Errorf("no sink for the scheme %q", cfg.Sink.Scheme)
+	}
+}
+
+// openEmbedded starts a NATS server inside the process and the sink on it.
+func openEmbedded(cfg *config.Config, logger *slog.Logger, fault sink.Fault) (*embedded.Sink, error) {
+	e := cfg.Sink.Embedded
+	s, err := embedded.Open(embeddedOptions(cfg, logger),
+		func(server embedded.Conns) (sink.Sink, error) {
+			return jetstream.Open(jetstream.Options{
+				InProcess: server, Stream: e.Stream, CreateStream: true, Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger, Fault: fault,
+			})
+		})
+	if err != nil {
+		return nil, err
+	}
+	args := []any{"data", e.Dir, "stream", e.Stream}
+	if url := embeddedURL(s); url != "" {
+		args = append(args, "url", url)
+	}
+	logger.Info("NATS runs inside the process", args...)
+	return s, nil
+}
+
+func embeddedOptions(cfg *config.Config, logger *slog.Logger) embedded.Options {
+	e := cfg.Sink.Embedded
+	return embedded.Options{Dir: e.Dir, Listen: e.Listen, Stream: e.Stream, Subjects: cfg.Subjects(), Logger: logger}
+}
+
+// embeddedURL is where others reach the server, empty where they do not.
+func embeddedURL(s *embedded.Sink) string {
+	if addr := s.Addr(); addr != nil {
+		return "nats://" + addr.String()
+	}
+	return ""
+}
+
+func kafkaOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) kafka.Options {
+	k := cfg.Sink.Kafka
+	o := kafka.Options{
+		Brokers:     k.Brokers,
+		Compression: kafka.Compression(k.Compression),
+		Topics:      cfg.Topics(),
+		// What is published is known without a connection.
+		Uncompactable: cfg.Uncompactable(),
+		Logger:        logger,
+		Fault:         fault,
+	}
+	if k.UseTLS {
+		o.TLS = k.TLS.Config()
+	}
+	if k.Mechanism != "" {
+		o.SASL = &kafka.SASL{Mechanism: k.Mechanism, Username: k.Username, Password: k.Password}
+	}
+	return o
+}
+
+func natsOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) jetstream.Options {
+	n := cfg.Sink.NATS
+	o := jetstream.Options{
+		Stream:       n.Stream,
+		CreateStream: n.Create,
+		Subjects:     cfg.Subjects(),
+		Published:    cfg.Published(),
+		Readable:     cfg.Readable(),
+		Password:     n.Login,
+		Creds:        n.Creds,
+		NkeySeed:     n.NKey,
+		Logger:       logger,
+		Fault:        fault,
+	}
+	for _, server := range n.Servers {
+		o.URLs = append(o.URLs, "nats://"+server)
+	}
+	if n.TLS.Given() {
+		o.TLS = n.TLS.Config()
+	}
+	return o
+}

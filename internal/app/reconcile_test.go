@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/app/apptest"
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+	"bridge/internal/pipeline"
+)
+
+// TestDaemonReconciles holds what HTTP shows of a reconcile against what happens.
+func TestDaemonReconciles(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, registry := a.Daemon(), a.Metrics()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	shard := func() httpapi.ShardStatus { return h.Status().Streams[0].Shards[0] }
+	until := func(what string, is func() bool) {
+		t.Helper()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(20 * time.Second); !is(); <-tick.C {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited in vain until %s: %+v", what, shard())
+			}
+		}
+	}
+	run := func(query string) *httpapi.ReconcileStatus {
+		t.Helper()
+		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 202 {
+			t.Fatalf("%d %s", status, body)
+		}
+		until("it is reconciled", func() bool { return shard().Reconcile.Waiting == 0 })
+		return shard().Reconcile
+	}
+	until("the table is published", func() bool { return shard().Position == 60 && shard().State == string(pipeline.Running) })
+	if got := shard(); got.Highest != 60 || got.Reconcile.NextAt == nil || got.Reconcile.EndedAt != nil || got.Reconcile.VerifiedThrough != nil {
+		t.Errorf("before the first reconcile: %+v, %+v", got, got.Reconcile)
+	}
+
+	s.Exec(t, "UPDATE orders SET total = 7 WHERE id = 3")
+	if r := run("?dryRun=true"); r.LastDryRun == nil || r.LastDryRun.Modified != 1 || len(r.LastDryRun.Differences) != 1 || r.LastRun != nil {
+		t.Errorf("after a dry run: %+v", r)
+	}
+	if r := run(""); r.Modified != 1 || r.Rows != 60 || r.RowsOf != 60 || r.Percent != 100 || r.EndedAt == nil || r.VerifiedThrough == nil || r.Guard != nil {
+		t.Errorf("after a run: %+v", r)
+	}
+
+	s.Exec(t, "DELETE FROM orders WHERE id > 20")
+	if r := run(""); r.Guard == nil || r.Deleted != 0 || r.Absent != 40 {
+		t.Errorf("after many were deleted: %+v", r)
+	}
+	reasons := fmt.Sprint(h.Ready(t.Context()))
+	if got := h.Status().Streams[0]; got.State != httpapi.Degraded || got.Shards[0].State != httpapi.Degraded || !strings.Contains(reasons, "--allow-deletes orders") {
+		t.Errorf("%s: %+v", reasons, got)
+	}
+	for name, want := range map[string]float64{
+		"bridge_reconcile_guard_tripped": 1, "bridge_reconcile_rows": 20, "bridge_reconcile_running": 0, "bridge_reconcile_differences_total": 1, "bridge_reconcile_runs_total": 2,
+	} {
+		if got := gathered(t, registry, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for _, name := range []string{"bridge_reconcile_last_run_timestamp_seconds", "bridge_reconcile_verified_through_timestamp_seconds"} {
+		if got := gathered(t, registry, name); time.Since(time.Unix(int64(got), 0)) > time.Minute {
+			t.Errorf("%s is %v", name, got)
+		}
+	}
+	if r := run("?allowDeletes=true"); r.Guard != nil || r.Deleted != 40 || h.Ready(t.Context()) != nil {
+		t.Errorf("after a person agreed: %+v, %v", r, h.Ready(t.Context()))
+	}
+
+	s.Exec(t, "DELETE FROM orders")
+	s.Exec(t, "DELETE FROM sqlite_sequence")
+	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o20', 20)")
+	until("the shard stops", func() bool { return shard().State == string(pipeline.Stopped) })
+	for _, query := range []string{"", "?dryRun=true", "?dryRun=true&allowDeletes=true"} {
+		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 409 || !strings.Contains(body, "uses ids again") {
+			t.Errorf("%s of a shard that is stopped: %d %s", query, status, body)
+		}
+	}
+	if status, _ := httpapitest.Request(t, h, "POST", "/api/v1/streams/bills/reconcile"); status != 404 {
+		t.Errorf("a stream that is not there: %d", status)
+	}
+	if r := run("?allowDeletes=true"); r.Deleted != 19 || h.Ready(t.Context()) != nil {
+		t.Errorf("after a person agreed to the table: %+v, %v", r, h.Ready(t.Context()))
+	}
+}
+
+// gathered returns the sum of a metric over all its labels.
+func gathered(t *testing.T, registry prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		sum := 0.0
+		for _, m := range family.GetMetric() {
+			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+		return sum
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}

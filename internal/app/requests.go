@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/option"
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// Reconcile implements httpapi.Daemon. With deletes allowed, a shard that stopped because its ids
+// are used again goes on.
+func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
+	if _, err := h.stream(stream); err != nil {
+		return httpapi.Accepted{}, err
+	}
+	able, why := 0, ""
+	for _, shard := range h.shards {
+		s := shard.Status()
+		if s.Stream != stream {
+			continue
+		}
+		if s.State == pipeline.Stopped && !(mode.AllowDeletes && !mode.DryRun && shard.Accept()) {
+			why = fmt.Sprintf("%s is stopped: %s", s.Shard, s.LastError)
+			continue
+		}
+		able++
+	}
+	if able == 0 {
+		return httpapi.Accepted{}, fmt.Errorf("stream %s %w: %s", stream, httpapi.ErrCannotReconcile, why)
+	}
+	return httpapi.Accepted{
+		Stream: stream, Shards: h.scheduler.Request(stream, mode),
+		DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: h.started.UTC(),
+	}, nil
+}
+
+// stream returns the stream with this name. The error is ErrNoStream.
+func (h *health) stream(name string) (*config.Stream, error) {
+	if s := h.cfg.Stream(name); s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w as %.100q: there are %s", httpapi.ErrNoStream, name, strings.Join(h.cfg.StreamNames(), ", "))
+}
+
+// Resend implements httpapi.Daemon.
+func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+	stream, err := h.stream(request.Stream)
+	if err != nil {
+		return nil, err
+	}
+	return resendBy(ctx, stream, h.shards, request)
+}
+
+// resendBy has that one of shards send letters again which owns their table.
+func resendBy(ctx context.Context, stream *config.Stream, shards []*pipeline.Shard, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+	if stream.DeadLetter == "" {
+		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",
+			stream.Name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
+	}
+	for _, shard := range shards {
+		s := shard.Status()
+		switch {
+		case s.Stream != stream.Name || s.Shard != request.Shard:
+		case s.State == pipeline.Stopped:
+			return nil, fmt.Errorf("%s %w: it is stopped: %s", s.Shard, httpapi.ErrCannotResend, s.LastError)
+		default:
+			outcomes, err := shard.Resend(ctx, request.DeadLetters, request.DryRun)
+			if err != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%s %w: %s", s.Shard, httpapi.ErrCannotResend, config.Text(err))
+			}
+			return outcomes, err
+		}
+	}
+	return nil, fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, request.Shard, stream.Name, strings.Join(stream.Tables, ", "))
+}

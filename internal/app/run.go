@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"bridge/internal/config"
+	"bridge/internal/gcpace"
+	"bridge/internal/httpapi"
+)
+
+// Run reads, publishes and compares until ctx is cancelled, then publishes and saves what is in
+// flight within the shutdown timeout. An error means that it could not end in good order.
+func (a *App) Run(ctx context.Context) error {
+	if !a.opts.Serve {
+		return a.run(ctx, a.scheduler.Run)
+	}
+	cfg, logger := a.opts.Config, a.logger
+	checkpoint, err := filepath.Abs(cfg.CheckpointPath)
+	if err != nil {
+		checkpoint = cfg.CheckpointPath
+	}
+	logger.Info("bridge runs", "version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
+		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "checkpoint", checkpoint, "http", a.server.Addr().String())
+	defer logger.Info("bridge ended")
+	told := make(chan struct{})
+	untold := context.AfterFunc(ctx, func() {
+		defer close(told)
+		logger.Info(fmt.Sprintf("stopping, up to %s; Ctrl-C again stops at once, nothing is lost", cfg.ShutdownTimeout))
+	})
+	defer func() {
+		if !untold() {
+			<-told
+		}
+	}()
+	looking, stopLooking := context.WithCancel(ctx)
+	var looks sync.WaitGroup
+	looks.Go(func() { gcpace.Run(looking) })
+	looks.Go(func() { logFindings(looking, cfg, a.source, logger) })
+	defer looks.Wait()
+	defer stopLooking()
+	return a.serve(ctx)
+}
+
+// serve runs the shards and the reconciles until ctx is cancelled, and the pages for as long as a
+// shard runs.
+func (a *App) serve(ctx context.Context) error {
+	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
+	defer closePages()
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+
+	var http errgroup.Group
+	http.Go(func() error {
+		err := a.server.Run(pages)
+		if err != nil {
+			fail(err)
+		}
+		return err
+	})
+	err := a.run(running, a.scheduler.Run)
+	closePages()
+	if err := errors.Join(err, http.Wait()); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}
+
+// run tails all tables until ctx is cancelled, and runs the function beside with them, which is to
+// end when its context does. An error of a shard means that the process has to be restarted: it
+// ends the others in good order.
+func (a *App) run(ctx context.Context, beside func(context.Context) error) error {
+	running, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var group errgroup.Group
+	start := func(one func(context.Context) error) {
+		group.Go(func() error {
+			err := one(running)
+			if err != nil {
+				fail(err)
+			}
+			return err
+		})
+	}
+	for _, shard := range a.shards {
+		start(shard.Run)
+	}
+	start(beside)
+	return group.Wait()
+}
+
+// openHTTP takes the port of the pages. The error names the variable.
+func openHTTP(ctx context.Context, cfg *config.Config, d httpapi.Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*httpapi.Server, error) {
+	server, err := httpapi.Open(ctx, cfg.HTTPAddr, d, metrics, logger)
+	switch {
+	case errors.Is(err, httpapi.ErrPortTaken):
+		return nil, fmt.Errorf("%w: end it, or set %s to another one", err, config.HTTPVariable)
+	case err != nil:
+		return nil, fmt.Errorf("%w: see %s", err, config.HTTPVariable)
+	}
+	return server, nil
+}

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/internal/app/apptest"
+)
+
+// sharedLog is a log that several goroutines write.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *sharedLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestTheLogOfAHealthyRun: it says where the stream begins, when it has caught up and what a stop
+// waits for, and nothing twice.
+func TestTheLogOfAHealthyRun(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	log := new(sharedLog)
+	cfg := load(t, s.Env)
+	a, err := Open(t.Context(), Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "caught up") && time.Now().Before(deadline); {
+		<-tick.C
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	seen := make(map[string]int)
+	for line := range strings.Lines(log.String()) {
+		_, rest, _ := strings.Cut(line, "msg=")
+		seen[rest]++
+		if seen[rest] > 1 {
+			t.Errorf("logged twice: %s", line)
+		}
+		if strings.Contains(line, `=""`) {
+			t.Errorf("an empty attribute: %s", line)
+		}
+	}
+	for _, want := range []string{
+		`msg="bridge runs" version=1.2.3 streams=1 shards=1`, "checkpoint=" + filepath.Dir(cfg.CheckpointPath),
+		`msg="stream begins" stream=orders shard=orders position=0`, `msg="caught up" stream=orders shard=orders published=60 position=60 after=`,
+		`msg="stopping, up to 10s; Ctrl-C again stops at once, nothing is lost"`, `msg="bridge ended"`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log.String())
+		}
+	}
+}

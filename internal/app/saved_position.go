@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"bridge/checkpoint"
+	"bridge/internal/config"
+	"bridge/reconcile"
+	"bridge/source"
+)
+
+// savedPosition stands in for the owner of a shard in a dry run without a tail: it says how far the
+// checkpoint has come.
+type savedPosition struct{ id uint64 }
+
+var _ reconcile.Owner = (*savedPosition)(nil)
+
+// load reads the position of the shard that s is the status of. A shard whose ids have no order is
+// compared as a whole.
+func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p parts, s reconcile.Status) error {
+	state, err := p.store.Load(ctx, checkpoint.Key{Stream: s.Stream, Shard: s.Shard})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return fmt.Errorf("it has no checkpoint: nothing of the table was published yet, and bridge run begins it where %sSTART says", config.StreamPrefix(s.Stream))
+	}
+	if err != nil {
+		return err
+	}
+	stream := &cfg.Streams[slices.IndexFunc(cfg.Streams, func(one config.Stream) bool { return one.Name == s.Stream })]
+	order := stream.Order()
+	if order == "" {
+		traits, err := p.source.Shard(stream.Spec(s.Shard)).Traits(ctx)
+		if err != nil {
+			return fmt.Errorf("ask how ids are handed out: %w", err)
+		}
+		order = traits.Order
+	}
+	if o.id = state.Position.ID; order == source.OrderNone {
+		o.id = math.MaxUint64
+	}
+	return nil
+}
+
+// Reach implements reconcile.Owner.
+func (o *savedPosition) Reach() (uint64, bool) { return o.id, true }
+
+// Nominate implements reconcile.Owner. A dry run nominates nothing.
+func (o *savedPosition) Nominate(context.Context, reconcile.Nomination) (reconcile.Verdict, error) {
+	return reconcile.Verdict{}, errors.New("a dry run publishes nothing")
+}

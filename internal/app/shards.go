@@ -1,0 +1,170 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/checkpoint"
+	"bridge/internal/config"
+	"bridge/internal/outage"
+	"bridge/internal/pipeline"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// parts are what all shards share.
+type parts struct {
+	source  source.Source
+	sink    sink.Sink
+	store   checkpoint.Store
+	limits  *pipeline.Limits
+	faults  *outage.Log
+	metrics *pipeline.Metrics
+	logger  *slog.Logger
+}
+
+// newParts returns what is not opened.
+func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
+	return parts{
+		limits: pipeline.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
+		faults: outage.New(logger), metrics: pipeline.NewMetrics(registry), logger: logger,
+	}
+}
+
+// newShards makes the pipeline of every physical table.
+func newShards(cfg *config.Config, p parts) ([]*pipeline.Shard, error) {
+	var shards []*pipeline.Shard
+	tables := 0
+	for i := range cfg.Streams {
+		tables += len(cfg.Streams[i].Tables)
+	}
+	for i := range cfg.Streams {
+		one := perStream{
+			limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), publishedRows: publishedRows(tables), cursorRows: cursorRows(tables), siblings: newSiblings(cfg, &cfg.Streams[i], p.source),
+			announce:        announcer(p.logger.With("stream", cfg.Streams[i].Name)),
+			deadLetterLimit: pipeline.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit),
+		}
+		for _, table := range cfg.Streams[i].Tables {
+			shard, err := newShard(cfg, &cfg.Streams[i], table, p, one)
+			if err != nil {
+				return nil, fmt.Errorf("stream %s: %w", cfg.Streams[i].Name, err)
+			}
+			shards = append(shards, shard)
+		}
+	}
+	return shards, nil
+}
+
+// perStream is what the shards of one stream share.
+type perStream struct {
+	limits          *pipeline.StreamLimits
+	ledgerBytes     int
+	publishedRows   int
+	cursorRows      int
+	announce        func(source.Traits)
+	siblings        *siblings
+	deadLetterLimit *pipeline.LetterLimit
+}
+
+// ledgersBytes bounds what all gap ledgers together keep in memory of what is saved of them,
+// mostLedgerBytes what one keeps.
+const (
+	ledgersBytes    = 8 << 20
+	mostLedgerBytes = 4 << 20
+)
+
+// ledgerBytes returns the part of one shard of so many.
+func ledgerBytes(shards int) int { return min(ledgersBytes/max(1, shards), mostLedgerBytes) }
+
+// allPublishedRows bounds the rows published last that are kept in all, 24 bytes each,
+// mostPublishedRows those of one shard. Of fewer than leastPublishedRows a failover would hardly
+// leave one.
+const (
+	allPublishedRows   = 200_000
+	mostPublishedRows  = 1000
+	leastPublishedRows = 32
+)
+
+// publishedRows returns the part of one shard of so many.
+func publishedRows(shards int) int {
+	return max(leastPublishedRows, min(allPublishedRows/max(1, shards), mostPublishedRows))
+}
+
+// announcer returns a function that logs what a server says about its ids, once, and again when it
+// says something else.
+func announcer(logger *slog.Logger) func(source.Traits) {
+	var mu sync.Mutex
+	var last source.Traits
+	return func(t source.Traits) {
+		mu.Lock()
+		defer mu.Unlock()
+		if t != last {
+			last = t
+			logger.Info("server and ids", "server", t.Server, "order", t.Order, "order_reason", t.OrderWhy, "sees_uncommitted", t.Evidence, "reason", t.EvidenceWhy)
+		}
+	}
+}
+
+// cursorsRows bounds the changes that all second cursors remember together, mostCursorRows those of
+// one.
+const (
+	cursorsRows    = 1 << 20
+	mostCursorRows = 1 << 18
+)
+
+// cursorRows returns the part of one shard of so many.
+func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
+
+func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one perStream) (*pipeline.Shard, error) {
+	encoder, err := cfg.Encoder(s, table)
+	if err != nil {
+		return nil, err
+	}
+	route, err := cfg.Route(s, table)
+	if err != nil {
+		return nil, err
+	}
+	others, err := one.siblings.of(table)
+	if err != nil {
+		return nil, err
+	}
+	reader := p.source.Shard(s.Spec(table))
+	return pipeline.New(withTestTimes(pipeline.Options{
+		Stream: s.Name, Name: table, Kind: s.Kind,
+		Source:      reader,
+		IDs:         reader,
+		SourceReady: p.source.Ready,
+		Encoder:     encoder,
+		Route:       route,
+		Reaches:     cfg.Reaches(s, table),
+		Sink:        p.sink,
+		Store:       p.store,
+		DeadLetter:  s.DeadLetter,
+		Letters:     one.deadLetterLimit,
+		Limits:      one.limits,
+		Faults:      p.faults,
+		Metrics:     p.metrics,
+		Logger:      p.logger.With("stream", s.Name, "shard", table),
+
+		Window:          s.StabilityWindow,
+		Zone:            s.TimeZone.Location,
+		PollInterval:    s.PollInterval,
+		BatchRows:       s.BatchRows,
+		Start:           pipeline.Start{Latest: s.Start.Latest, After: s.Start.After},
+		IDOrder:         s.Order(),
+		GapPolicy:       ledger.GapPolicy(s.GapPolicy),
+		GapTTL:          s.GapTTL,
+		LedgerBytes:     one.ledgerBytes,
+		PublishedRows:   one.publishedRows,
+		Meaning:         cfg.Meaning(s, table),
+		CursorRows:      one.cursorRows,
+		Announce:        one.announce,
+		Siblings:        others,
+		ShutdownTimeout: cfg.ShutdownTimeout,
+		Text:            config.Text,
+	})), nil
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// snapshot is one shard as it stands.
+type snapshot struct {
+	pipeline.Status
+	reconcile reconcile.Status
+}
+
+// state is the worst of what tail and reconcile say.
+func (s *snapshot) state() pipeline.State {
+	if s.reconcile.Guard != "" && severity(httpapi.Degraded) > severity(s.State) {
+		return httpapi.Degraded
+	}
+	return s.State
+}
+
+// statusOf groups the snapshots of shards by stream, in the order of the configuration.
+func statusOf(streams []config.Stream, shards []snapshot) httpapi.Status {
+	status := httpapi.Status{Streams: make([]httpapi.StreamStatus, 0, len(streams))}
+	for _, stream := range streams {
+		one := httpapi.StreamStatus{Name: stream.Name, Kind: string(stream.Kind), Shards: []httpapi.ShardStatus{}}
+		worst := pipeline.Running
+		for _, shard := range shards {
+			if shard.Stream != stream.Name {
+				continue
+			}
+			one.Shards = append(one.Shards, shardStatus(shard))
+			if state := shard.state(); severity(state) > severity(worst) {
+				worst = state
+			}
+		}
+		one.State = string(worst)
+		status.Streams = append(status.Streams, one)
+	}
+	return status
+}
+
+func shardStatus(s snapshot) httpapi.ShardStatus {
+	one := httpapi.ShardStatus{
+		Shard:     s.Shard,
+		State:     string(s.state()),
+		Position:  s.Position,
+		Highest:   s.Highest,
+		OpenGaps:  s.OpenGaps,
+		LastError: httpapi.Given(s.LastError),
+		LastPoll:  httpapi.Moment(s.LastPoll),
+		Reconcile: reconcileStatus(s.reconcile),
+	}
+	if s.LagKnown {
+		seconds := s.Lag.Seconds()
+		one.LagSeconds = &seconds
+	}
+	if one.State == httpapi.Degraded && one.LastError == nil {
+		one.LastError = httpapi.Given(s.reconcile.Guard)
+	}
+	one.Gaps = httpapi.GapsStatus{
+		Hot: s.Gaps.Hot, Cold: s.Gaps.Cold, InFlight: s.Gaps.InFlight, Unpolled: s.Gaps.Unpolled,
+		OldestSeconds: s.Gaps.OldestAge.Seconds(), Oldest: []httpapi.GapStatus{},
+	}
+	for _, g := range s.Gaps.Oldest {
+		one.Gaps.Oldest = append(one.Gaps.Oldest, httpapi.GapStatus{First: g.First, Last: g.Last, Missed: g.Missed.UTC()})
+	}
+	return one
+}
+
+// severity orders states from good to bad.
+func severity(s pipeline.State) int {
+	switch s {
+	case pipeline.Stopped:
+		return 4
+	case httpapi.Degraded:
+		return 3
+	case pipeline.Waiting:
+		return 2
+	case pipeline.Starting:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,142 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/internal/config"
+	"bridge/internal/inspect"
+	"bridge/internal/option"
+	"bridge/internal/terminal"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// checkWithin bounds a check, whatever does not answer.
+const checkWithin = 12 * time.Second
+
+// Group is what was found about one subject.
+type Group struct {
+	// Kind is "configuration", "source", "stream", "sink", "checkpoint" or "http"; Name is the
+	// stream's.
+	Kind, Name string
+	// Skipped says that it could not be looked at because something else is away.
+	Skipped bool
+	inspect.Report
+}
+
+// Subjects are what a check looks at.
+type Subjects struct {
+	// Source looks at the source and its tables, Sink at the bus. They return when ctx ends.
+	Source func(ctx context.Context, tables []source.Expected) source.Inspection
+	Sink   func(ctx context.Context) inspect.Report
+	// Store looks at the checkpoint, HTTP at the address of the pages.
+	Store func() checkpoint.Inspection
+	HTTP  func(ctx context.Context) inspect.Report
+}
+
+// Examine looks at everything that cfg names, side by side.
+func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progress *terminal.Progress) []Group {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkWithin, fmt.Errorf("no answer within %s", checkWithin))
+	defer cancel()
+	store := subjects.Store()
+	inspectOthers(&store, cfg)
+	positions := make(map[checkpoint.Key]uint64)
+	for _, entry := range store.Entries {
+		positions[entry.Key] = entry.State.Position.ID
+	}
+
+	var from source.Inspection
+	var to inspect.Report
+	var both errgroup.Group
+	both.Go(progress.During("source", func() { from = subjects.Source(ctx, Expectations(cfg, positions)) }))
+	both.Go(progress.During("sink", func() { to = subjects.Sink(ctx) }))
+	// What fails is a finding.
+	_ = both.Wait()
+
+	var groups []Group
+	if warnings := warningsOf(cfg); len(warnings.Findings) > 0 {
+		groups = append(groups, Group{Kind: "configuration", Report: warnings})
+	}
+	groups = append(groups, Group{Kind: "source", Report: from.Server})
+	groups = append(groups, streamGroups(cfg, from, &store, positions)...)
+	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: store.Report})
+	if pages := subjects.HTTP(ctx); len(pages.Findings) > 0 {
+		groups = append(groups, Group{Kind: "http", Report: pages})
+	}
+	for i := range groups {
+		groups[i].Findings = inspect.Named(groups[i].Findings, config.Naming(groups[i].Name))
+	}
+	return groups
+}
+
+// warningsOf returns what bridge run would log about the configuration.
+func warningsOf(cfg *config.Config) inspect.Report {
+	r := inspect.Report{Summary: "from the environment"}
+	for _, w := range cfg.Warnings {
+		r.Add(inspect.Warning, inspect.Setting, w.Variable, w.Text)
+	}
+	return r
+}
+
+// Expectations returns what the configuration expects of every table, in the order of streams and
+// tables.
+func Expectations(cfg *config.Config, positions map[checkpoint.Key]uint64) []source.Expected {
+	var tables []source.Expected
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		for _, table := range s.Tables {
+			expected := source.Expected{
+				Spec: s.Spec(table), Hold: s.GapPolicy == string(ledger.GapHold), Updates: s.Kind == event.Capability,
+				Zone: s.TimeZone.Location, Stream: s.Name, Shard: table,
+			}
+			if s.IDOrder != "auto" {
+				expected.Order = source.IDOrder(s.IDOrder)
+			}
+			if position, ok := positions[checkpoint.Key{Stream: s.Name, Shard: table}]; ok {
+				expected.Position = &position
+			}
+			tables = append(tables, expected)
+		}
+	}
+	return tables
+}
+
+// inspectOthers finds what a checkpoint holds that is not configured.
+func inspectOthers(store *checkpoint.Inspection, cfg *config.Config) {
+	shards := make(map[string][]string)
+	for _, entry := range store.Entries {
+		shards[entry.Key.Stream] = append(shards[entry.Key.Stream], entry.Key.Shard)
+	}
+	for _, name := range checkpoint.StreamsOf(store.Entries) {
+		stream := cfg.Stream(name)
+		if stream == nil {
+			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
+				Says("where it is the checkpoint of another installation, set %s to this one's; where the stream is gone for good", option.CheckpointURL).
+				Types("bridge checkpoint reset %s", name)
+			continue
+		}
+		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) })
+		if len(others) > 0 {
+			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name))).
+				Says("where a table was renamed, go on behind its position under the new name; see bridge checkpoint show").
+				Types("bridge checkpoint set %s <table> <id>", name)
+		}
+	}
+}
+
+// firstFew names the first of many.
+func firstFew(names []string) string {
+	const most = 3
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}

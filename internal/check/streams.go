@@ -1,0 +1,132 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"bridge/checkpoint"
+	"bridge/internal/config"
+	"bridge/internal/inspect"
+	"bridge/internal/terminal"
+	"bridge/source"
+)
+
+// streamGroups returns a group for every stream, with the findings about its tables.
+func streamGroups(cfg *config.Config, from source.Inspection, store *checkpoint.Inspection, positions map[checkpoint.Key]uint64) []Group {
+	var groups []Group
+	rest := from.Tables
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		g := Group{Kind: "stream", Name: s.Name}
+		g.Findings = meaningFindings(cfg, s, store.Entries)
+		if from.Tables == nil {
+			g.Skipped, g.Summary = true, terminal.Count(len(s.Tables), "table")+", not looked at"
+			groups = append(groups, g)
+			continue
+		}
+		tables := rest[:len(s.Tables)]
+		rest = rest[len(s.Tables):]
+		for _, table := range tables {
+			g.Findings = append(g.Findings, table.Findings...)
+		}
+		parts := []string{terminal.Count(len(s.Tables), "table")}
+		if order := orderOf(tables); order != "" {
+			parts = append(parts, "ids "+order)
+		}
+		g.Summary = strings.Join(append(parts, tailFrom(s, store.Known, positions)), ", ")
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// orderOf says how the ids of tables are taken to be handed out, and why where it is the same for
+// all.
+func orderOf(tables []source.TableInspection) string {
+	var orders []string
+	counts := make(map[string]int)
+	why := ""
+	for _, table := range tables {
+		order := string(table.Order)
+		if order == "" {
+			continue
+		}
+		if counts[order]++; counts[order] == 1 {
+			orders = append(orders, order)
+		}
+		why = table.Why
+	}
+	if len(orders) == 1 {
+		return orders[0] + " (" + why + ")"
+	}
+	for i, order := range orders {
+		orders[i] = fmt.Sprintf("%s in %s", order, terminal.Count(counts[order], "table"))
+	}
+	return strings.Join(orders, ", ")
+}
+
+// tailFrom says where the tail of a stream begins or goes on.
+func tailFrom(s *config.Stream, known bool, positions map[checkpoint.Key]uint64) string {
+	begun := 0
+	var position uint64
+	for _, table := range s.Tables {
+		if id, ok := positions[checkpoint.Key{Stream: s.Name, Shard: table}]; ok {
+			begun, position = begun+1, id
+		}
+	}
+	begin := "at the first row"
+	switch {
+	case s.Start.Latest:
+		begin = "behind the latest row"
+	case s.Start.After > 0:
+		begin = fmt.Sprintf("behind id %d", s.Start.After)
+	}
+	switch {
+	case !known:
+		return "tail goes on where the checkpoint says"
+	case begun == 1 && len(s.Tables) == 1:
+		return fmt.Sprintf("tail goes on behind id %d", position)
+	case begun == len(s.Tables):
+		return "tails go on behind their checkpoints"
+	case begun > 0:
+		return fmt.Sprintf("tails: %d behind their checkpoints, %d %s", begun, len(s.Tables)-begun, begin)
+	}
+	return "tail begins " + begin
+}
+
+// Merged is one finding about one or more tables.
+type Merged struct {
+	inspect.Finding
+	Subjects, Statements []string
+}
+
+// SubjectText names the first subjects.
+func (m *Merged) SubjectText() string {
+	if len(m.Subjects) > 1 {
+		return "each of " + firstFew(m.Subjects)
+	}
+	return m.Subject
+}
+
+// Merge makes one of the findings that differ in their subject and statement only.
+func Merge(findings []inspect.Finding) []Merged {
+	type same struct {
+		code     inspect.Code
+		what, do string
+	}
+	var all []Merged
+	at := make(map[same]int)
+	for _, f := range findings {
+		key := same{f.Code, f.What, f.Do}
+		i, known := at[key]
+		if !known {
+			i = len(all)
+			at[key] = i
+			all = append(all, Merged{Finding: f})
+		}
+		all[i].Subjects = append(all[i].Subjects, f.Subject)
+		if f.Statement != "" {
+			all[i].Statements = append(all[i].Statements, strings.Split(f.Statement, "\n")...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,137 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"bridge/event"
+	"bridge/source/mysql"
+	"bridge/source/sqlite"
+)
+
+// Config is everything that the environment says, checked and ready for wiring. Defaults are filled
+// in. It holds no secret: those are read by functions at each connect.
+type Config struct {
+	Source Source
+	Sink   Sink
+	// CheckpointPath is the file of the checkpoint, relative to the working directory or absolute.
+	CheckpointPath string
+	// Streams has at least one entry, in the order of BRIDGE_STREAMS.
+	Streams []Stream
+
+	// HTTPAddr is host:port.
+	HTTPAddr string
+	LogLevel slog.Level
+	// LogFormat is "text", "json", or empty: text on a terminal, else json.
+	LogFormat string
+	// DomainID is meta.source.domainId.
+	DomainID string
+	// MaxInflightBytes bounds the records of all streams that are read but not acknowledged.
+	MaxInflightBytes int64
+	// ShutdownTimeout is how long the first signal waits for what is in flight.
+	ShutdownTimeout time.Duration
+
+	// Warnings are for the log at start: what is set but has no effect, or is unwise.
+	Warnings []Warning
+}
+
+// Warning is one remark about a variable.
+type Warning struct{ Variable, Text string }
+
+// Secret returns a secret as it is now. Where the variable names a file, every call reads it. The
+// error never holds the secret.
+type Secret func() (string, error)
+
+// Source says which database to read. Scheme is "mysql" or "sqlite"; the struct named after it is
+// set.
+type Source struct {
+	Scheme string
+	// Addr is host:port, or the path of the file, for the log.
+	Addr string
+	// Database is data.row.source of tables without a database: the one of the URL, or the base
+	// name of the file.
+	Database string
+	// MySQL and SQLite hold what the URL says; the rest of them has its zero value.
+	MySQL  mysql.Options
+	SQLite sqlite.Options
+}
+
+// Sink says which bus to publish to. Scheme is "kafka", "nats", "embedded" or "stdout"; the struct
+// named after it is set.
+type Sink struct {
+	Scheme   string
+	Kafka    Kafka
+	NATS     NATS
+	Embedded Embedded
+}
+
+// Kafka says how to reach the brokers.
+type Kafka struct {
+	// Brokers are host:port.
+	Brokers []string
+	// Compression is "none", "gzip", "snappy", "lz4" or "zstd".
+	Compression string
+	// UseTLS tells whether connections are encrypted; only then TLS counts.
+	UseTLS bool
+	TLS    TLS
+	// Mechanism is empty for no login, or "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512".
+	Mechanism string
+	Username  string
+	// Password is set when Mechanism is; ask it at each connect.
+	Password Secret
+}
+
+// NATS says how to reach the servers and how to log in, in at most one of the ways.
+type NATS struct {
+	// Servers are host:port; a token, where the URL has one, stands before the first as
+	// token@host:port.
+	Servers []string
+	// Login returns user and password of the URL, nil when it has none. Ask it at each connect.
+	Login func() (user, password string, err error)
+	// Creds returns the contents of a credentials file, NKey a seed; nil when not set. Ask them at
+	// each connect.
+	Creds, NKey Secret
+	// TLS names no file where none is set; the server then says whether connections are encrypted.
+	TLS TLS
+	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
+	Stream string
+	Create bool
+}
+
+// Embedded says where the NATS server inside the process keeps its data and whether others reach
+// it.
+type Embedded struct {
+	// Dir is a folder; it need not exist.
+	Dir string
+	// Listen is host:port, empty for no listener; port 0 is a free one.
+	Listen string
+	// Stream is the JetStream stream, which is created.
+	Stream string
+}
+
+// Stream is one stream.
+type Stream struct {
+	// Name is as BRIDGE_STREAMS spells it.
+	Name string
+	Kind event.Kind
+	// Tables are the physical tables, one shard each.
+	Tables []string
+	// Event is the stem of the event types, empty for the default.
+	Event string
+	// EventNames has the event types that differ from the default.
+	EventNames map[event.Op]string
+	// Fields is nil for all columns; a field without Member has the default one.
+	Fields []event.Field
+	ID     string
+	// Key is nil for the id.
+	Key []string
+	// Created, Modified and Deleted are empty when not set.
+	Created, Modified, Deleted string
+	// Destination is the template, the sink's default when not set.
+	Destination string
+	Family, Tag string
+	Start       Start
+	// The settings of the tail and of reconcile: the stream's own where it has them, else the
+	// global ones.
+	Tuning
+}

@@ -1,0 +1,22 @@
+package config
+
+import (
+	"testing"
+
+	"bridge/internal/config/configtest"
+)
+
+// The environments of tests.
+type settingsOf = configtest.Env
+
+var minimal, with = configtest.Minimal, configtest.With
+
+// load reads a configuration that must be right.
+func load(t *testing.T, env settingsOf) *Config {
+	t.Helper()
+	cfg, err := Load(env.Environ(), &Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// loader turns the environment into a Config and collects the faults on the way. A step goes on
+// past a fault wherever it can, so that a person sees all of them at once.
+type loader struct {
+	env environment
+	faults
+	warnings []Warning
+	secrets  *Redactor
+}
+
+// Load reads the configuration from "NAME=value" entries. The error is a *Error with everything
+// that is wrong. What must not be shown is made known to secrets, now and whenever a file is read
+// again.
+func Load(environ []string, secrets *Redactor) (*Config, error) {
+	l := &loader{env: parseEnvironment(environ), secrets: secrets}
+	names, all := l.streamNames()
+	l.refuseUnknown(names, all)
+	l.readSecretFiles()
+
+	var settings globalSettings
+	l.parse(&settings, prefix)
+	cfg := &Config{
+		HTTPAddr:         settings.Process.HTTPAddr,
+		LogFormat:        settings.Process.LogFormat,
+		DomainID:         settings.Process.DomainID,
+		MaxInflightBytes: int64(settings.Process.MaxInflightBytes),
+		ShutdownTimeout:  settings.Process.ShutdownTimeout,
+	}
+	// The value is one of those allowed, or there is a fault already.
+	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
+	l.checkProcess(cfg)
+	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
+	cfg.Sink = l.sink(&settings)
+	cfg.CheckpointPath = l.checkpoint(settings.Ends.CheckpointURL)
+	cfg.Sink.Embedded.beside(cfg.CheckpointPath)
+	for _, name := range names {
+		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
+	}
+	l.checkDatabase(cfg)
+	l.checkTables(cfg)
+	cfg.Warnings = l.warnings
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// parse fills a settings struct, which settings points to, from the variables that begin with
+// prefix, and checks each value on its own.
+func (l *loader) parse(settings any, prefix string) {
+	l.parseOver(settings, prefix, "envDefault")
+}
+
+// parseOver is parse with the tag that holds the defaults. With a tag that no field has, what
+// settings holds already is the default.
+func (l *loader) parseOver(settings any, prefix, defaults string) {
+	variables := variablesOf(settings, prefix)
+	err := env.ParseWithOptions(settings, env.Options{
+		Prefix:              prefix,
+		Environment:         l.env,
+		FuncMap:             parsers,
+		DefaultValueTagName: defaults,
+	})
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
+		for _, err := range all.Errors {
+			l.parseFault(err, variables)
+		}
+	}
+	for _, v := range variables {
+		if _, set := l.env[v.Name]; !set || l.has(v.Name) {
+			continue
+		}
+		if err := v.check(); err != nil {
+			l.add(v.Name, "%v", err)
+		}
+	}
+}
+
+// parseFault turns an error of the env package into a fault, without the text of that package.
+func (l *loader) parseFault(err error, variables []Variable) {
+	parse, isParse := errors.AsType[env.ParseError](err)
+	missing, _ := errors.AsType[env.VarIsNotSetError](err)
+	for _, v := range variables {
+		switch {
+		case isParse && v.field == parse.Name:
+			l.add(v.Name, "%v", parse.Err)
+		case !isParse && v.Name == missing.Key && !l.has(v.Name, v.Name+fileSuffix):
+			if v.oneOf != nil {
+				l.add(v.Name, "is not set and has no default: set it to one of %s", strings.Join(v.oneOf, ", "))
+				continue
+			}
+			l.add(v.Name, "is not set and has no default: set it, as in %s", v.example)
+		}
+	}
+}
+
+// streamNames returns the stream names that are fit for use, and whether those are all.
+func (l *loader) streamNames() (names []string, all bool) {
+	const variable = prefix + "STREAMS"
+	var items list
+	if err := items.UnmarshalText([]byte(l.env[variable])); err != nil {
+		// parse reports it.
+		return nil, false
+	}
+	all = true
+	seen := map[string]bool{}
+	for i, name := range items {
+		switch upper := strings.ToUpper(name); {
+		case !isStreamName(name):
+			l.add(variable, "item %d is not a stream name: use letters, digits and _", i+1)
+			all = false
+		case seen[upper]:
+			l.add(variable, "item %d has the name of another stream, whatever the letter case: rename it", i+1)
+		default:
+			seen[upper] = true
+			names = append(names, name)
+		}
+	}
+	return names, all
+}
+
+func isStreamName(name string) bool {
+	for _, r := range name {
+		if !isAlpha(r) && r != '_' && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func isAlpha(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+
+// checkProcess checks what the tags cannot.
+func (l *loader) checkProcess(cfg *Config) {
+	if _, port, err := net.SplitHostPort(cfg.HTTPAddr); err != nil || !isPort(port) {
+		l.add(prefix+"HTTP_ADDR", "invalid address: write host:port, as in 127.0.0.1:8080, or :8080 for all interfaces")
+	}
+	if !utf8.ValidString(cfg.DomainID) {
+		l.add(prefix+"DOMAIN_ID", "is not valid UTF-8: write it in UTF-8")
+	}
+}
+
+// isPort reports whether text is a port number; 0 lets the system choose one.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+// warn adds a warning for the log at start.
+func (l *loader) warn(variable, format string, args ...any) {
+	l.warnings = append(l.warnings, Warning{variable, fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,262 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+var update = flag.Bool("update", false, "write the reference files")
+
+const updateCommand = "go test ./internal/config -run Reference -update"
+
+// groupNotes stand below the titles of the groups.
+var groupNotes = map[string]string{
+	"Defaults for all streams": "Every stream can override them, see below.",
+	"Kafka":                    "For the sink kafka: only. With another sink they are checked, and a warning says that they have no effect.",
+	"NATS JetStream":           "For the sink nats: only, but for the first two, which also hold for embedded:. Log in by user and password or a token in BRIDGE_SINK_URL, by NATS_CREDS or by NATS_NKEY.",
+	streamGroup:                "The name is that in BRIDGE_STREAMS, in upper case. If several stream names fit a variable, the longest one wins.",
+	overrideGroup:              "They override the variables for all streams.",
+}
+
+// exampleFile renders config.example.env: what is required is set, everything else stands as a
+// comment with its default, or an example where it has none.
+func exampleFile() string {
+	var b strings.Builder
+	b.WriteString("# All variables of bridge, for one stream named " + exampleStream + ". Required ones are set; the others are\n" +
+		"# comments with their default, or with an example (\"e.g.\") if they have none. An empty variable counts as not\n" +
+		"# set. Durations and sizes have a unit: 200ms, 10s, 30m, 24h; 64KiB, 32MiB, 1GiB. Load the file with\n" +
+		"# `set -a; . ./bridge.env`. Written by `" + updateCommand + "`.\n")
+	group := ""
+	for _, v := range allVariables(exampleStream) {
+		if v.group != group {
+			group = v.group
+			fmt.Fprintf(&b, "\n# ==== %s ====\n", group)
+			if note := groupNotes[group]; note != "" {
+				fmt.Fprintf(&b, "# %s\n", note)
+			}
+		}
+		b.WriteString("\n")
+		for _, line := range wrap(v.Meaning(), 98) {
+			b.WriteString("# " + line + "\n")
+		}
+		switch {
+		case v.required:
+			fmt.Fprintf(&b, "%s=%s\n", v.Name, v.example)
+		case v.def != "":
+			fmt.Fprintf(&b, "#%s=%s\n", v.Name, v.def)
+		case v.group == overrideGroup:
+			fmt.Fprintf(&b, "#%s=\n", v.Name)
+		default:
+			fmt.Fprintf(&b, "# e.g. %s=%s\n", v.Name, v.exampleOrFirst())
+		}
+	}
+	return b.String()
+}
+
+// exampleOrFirst is the example, or the first of the values allowed.
+func (v *Variable) exampleOrFirst() string {
+	if v.example == "" && v.oneOf != nil {
+		return v.oneOf[0]
+	}
+	return v.example
+}
+
+// referencePage renders docs/configuration.md.
+func referencePage() string {
+	var b strings.Builder
+	b.WriteString("# Configuration\n\n" +
+		"bridge is configured by environment variables alone. An empty variable counts as not set. All faults are\n" +
+		"reported at once, with exit status 2. An unknown `BRIDGE_` variable is a fault, except `BRIDGE_TEST_*`, and\n" +
+		"`BRIDGE_SERVICE_*` and `BRIDGE_PORT*`, which Kubernetes sets for a Service named bridge. Durations and sizes\n" +
+		"have a unit: `200ms`, `10s`, `30m`, `24h`; `64KiB`, `32MiB`, `1GiB`.\n\n" +
+		"No secret is written to a log or an error. Each can also be given as a file, by the variable's name with\n" +
+		"`_FILE` at its end. The file is read again at each connect, without a line end after the secret. In a URL,\n" +
+		"user and password are percent-encoded: `%` as `%25`, `@` as `%40`, `:` as `%3A`, `/` as `%2F`, `?` as `%3F`,\n" +
+		"`#` as `%23`, `,` as `%2C`, a space as `%20`.\n\n" +
+		"The page is written by `" + updateCommand + "`.\n")
+	group := ""
+	for _, v := range Variables() {
+		if v.group != group {
+			group = v.group
+			fmt.Fprintf(&b, "\n## %s\n\n", group)
+			if note := groupNotes[group]; note != "" {
+				fmt.Fprintf(&b, "%s\n\n", note)
+			}
+			b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
+		}
+		meaning := v.Meaning()
+		if v.example != "" {
+			meaning += " Example: `" + v.example + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.Name, code(v), strings.ReplaceAll(meaning, "<", "&lt;"))
+	}
+	return b.String()
+}
+
+// code puts a default that is a value into backticks.
+func code(v Variable) string {
+	if v.def == "" || v.required {
+		return v.Fallback()
+	}
+	return "`" + v.def + "`"
+}
+
+// wrap breaks text into lines of at most width characters where words allow.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
+}
+
+func TestReferenceFiles(t *testing.T) {
+	for name, want := range map[string]string{"config.example.env": exampleFile(), "docs/configuration.md": referencePage()} {
+		path := filepath.Join("..", "..", name)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is not what the code says: run %s", name, updateCommand)
+		}
+	}
+}
+
+// readExample returns the variables of config.example.env, by whether they are set, defaults or
+// examples.
+func readExample(t *testing.T) (set, defaults, examples map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../config.example.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, defaults, examples = map[string]string{}, map[string]string{}, map[string]string{}
+	line := regexp.MustCompile(`(?m)^(#|# e\.g\. )?(BRIDGE_[A-Z0-9_]+)=(.*)$`)
+	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
+		map[string]map[string]string{"": set, "#": defaults, "# e.g. ": examples}[m[1]][m[2]] = m[3]
+	}
+	return set, defaults, examples
+}
+
+func TestReferenceExample(t *testing.T) {
+	set, defaults, examples := readExample(t)
+	t.Run("has every variable that the code reads, and no other", func(t *testing.T) {
+		var read []string
+		for _, settings := range []struct {
+			prefix string
+			in     any
+		}{
+			{prefix, &endSettings{}}, {prefix, &processSettings{}}, {prefix, &Tuning{}}, {prefix, &kafkaSettings{}}, {prefix, &natsSettings{}},
+			{"BRIDGE_STREAM_ORDERS_", &streamSettings{}}, {"BRIDGE_STREAM_ORDERS_", &Tuning{}},
+		} {
+			params, err := env.GetFieldParamsWithOptions(settings.in, env.Options{Prefix: settings.prefix})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range params {
+				read = append(read, p.Key)
+				if got := defaults[p.Key]; got != p.DefaultValue && settings.prefix == prefix {
+					t.Errorf("%s has the default %q in the file, %q in the code", p.Key, got, p.DefaultValue)
+				}
+			}
+		}
+		for _, secret := range []string{"SOURCE_URL", "SINK_URL", "KAFKA_SASL_PASSWORD", "NATS_CREDS", "NATS_NKEY"} {
+			read = append(read, prefix+secret+fileSuffix)
+		}
+		var written []string
+		for _, some := range []map[string]string{set, defaults, examples} {
+			for name := range some {
+				written = append(written, name)
+			}
+		}
+		slices.Sort(read)
+		slices.Sort(written)
+		if !slices.Equal(read, written) {
+			t.Errorf("the file has\n%v, the code reads\n%v", written, read)
+		}
+	})
+	t.Run("is a right configuration as it stands, and the same with its defaults written out", func(t *testing.T) {
+		as := load(t, set)
+		written := settingsOf{}
+		for _, some := range []map[string]string{set, defaults} {
+			for name, value := range some {
+				written[name] = value
+			}
+		}
+		out := load(t, written)
+		for _, w := range out.Warnings {
+			if !strings.HasPrefix(w.Variable, "BRIDGE_NATS_") {
+				t.Errorf("warning of %s: %s", w.Variable, w.Text)
+			}
+		}
+		out.Warnings = nil
+		// Functions cannot be compared.
+		as.Source.MySQL.Password, out.Source.MySQL.Password = nil, nil
+		if !reflect.DeepEqual(out, as) {
+			t.Errorf("%+v\n%+v", out, as)
+		}
+	})
+	t.Run("has examples that are right", func(t *testing.T) {
+		for name, value := range examples {
+			if strings.Contains(name, "TLS") || strings.Contains(name, "SASL") || strings.HasSuffix(name, fileSuffix) || strings.HasSuffix(name, "CREDS") || strings.HasSuffix(name, "NKEY") {
+				continue
+			}
+			env := settingsOf{}
+			for name, value := range set {
+				env[name] = value
+			}
+			env[name] = value
+			if name == "BRIDGE_STREAM_ORDERS_FIELDS" {
+				env["BRIDGE_STREAM_ORDERS_KEY"] = "order_no"
+			}
+			load(t, env)
+		}
+	})
+}
+
+func TestReferenceTags(t *testing.T) {
+	fields := map[string]string{}
+	for _, v := range allVariables("x") {
+		if v.doc == "" || v.field == "" && v.example == "" {
+			t.Errorf("%s has no doc", v.Name)
+		}
+		if before, twice := fields[v.field]; twice && v.field != "" && v.group != overrideGroup {
+			t.Errorf("%s and %s have the same Go field, so that a fault could name the wrong one", v.Name, before)
+		}
+		fields[v.field] = v.Name
+		if v.min == "" {
+			continue
+		}
+		for _, bound := range []string{v.min, v.max} {
+			if n := v.bound(bound); n == 0 && strings.Trim(bound, "0s") != "" {
+				t.Errorf("%s has the bound %q, which cannot be parsed", v.Name, bound)
+			}
+		}
+		if _, isDuration := v.value.Interface().(time.Duration); isDuration && v.bound(v.min) > v.bound(v.max) {
+			t.Errorf("%s has bounds in the wrong order", v.Name)
+		}
+	}
+}

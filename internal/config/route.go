@@ -1,0 +1,220 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"bridge/event"
+	"bridge/sink"
+)
+
+// template returns the template of a stream's destination and how values are written into it. The
+// configuration has checked it.
+func (c *Config) template(s *Stream) (*sink.Template, sink.Escape, error) {
+	parse, escape := sink.ParseSubject, sink.EscapeToken
+	switch c.Sink.Scheme {
+	case "kafka":
+		parse, escape = sink.ParseTopic, sink.EscapeNone
+	case "stdout":
+		parse, escape = func(text string) (*sink.Template, error) { return sink.ParseTemplate(text) }, sink.EscapeNone
+	}
+	t, err := parse(s.Destination)
+	return t, escape, err
+}
+
+// vars are the values that are the same for all events of a shard.
+func (c *Config) vars(s *Stream, table string) sink.Vars {
+	_, name := c.physical(table)
+	return sink.Vars{Stream: s.Name, Table: name, Family: s.Family, Tag: s.Tag, Domain: c.DomainID}
+}
+
+// Destination returns where events of a shard go, with the parts that depend on an event left
+// empty.
+func (c *Config) Destination(s *Stream, table string) (string, error) {
+	template, escape, err := c.template(s)
+	if err != nil {
+		return "", err
+	}
+	return string(template.Append(nil, c.vars(s, table), escape)), nil
+}
+
+// Route returns the function that tells the destination of each event of a shard. It serves one
+// goroutine.
+func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, error) {
+	template, escape, err := c.template(s)
+	if err != nil {
+		return nil, err
+	}
+	vars := c.vars(s, table)
+	var buf []byte
+	fill := func(e *event.Event) string {
+		vars.Type, vars.Key = e.Type, e.Key
+		buf = template.Append(buf[:0], vars, escape)
+		return string(buf)
+	}
+	if !template.ConstantPerType() {
+		return fill, nil
+	}
+	known := make(map[string]string)
+	return func(e *event.Event) string {
+		destination, ok := known[e.Type]
+		if !ok {
+			destination = fill(e)
+			known[e.Type] = destination
+		}
+		return destination
+	}, nil
+}
+
+// Reaches returns the function that tells whether events of a shard may go to a topic, or to a
+// stream of JetStream. It is nil where they may go to several, which only the server knows: where
+// the subject depends on the event. Any other subject has one stream, which the offsets name.
+func (c *Config) Reaches(s *Stream, table string) func(topic string) bool {
+	template, escape, err := c.template(s)
+	if err != nil {
+		return nil
+	}
+	only := ""
+	switch {
+	case c.Sink.Scheme == "kafka":
+		only = string(template.Append(nil, c.vars(s, table), escape))
+	case c.Sink.Scheme == "nats" && c.Sink.NATS.Stream != "":
+		only = c.Sink.NATS.Stream
+	case c.Sink.Scheme == "embedded":
+		only = c.Sink.Embedded.Stream
+	case template.Uses("type") || template.Uses("key"):
+		return nil
+	}
+	return func(topic string) bool { return topic == only }
+}
+
+// destinations returns what all shards publish to, dead letters included, each once and in order.
+// Where a template depends on the event, unknown stands for what is not known before.
+func (c *Config) destinations(unknown string) []string {
+	return c.destinationsOf(unknown, func(*Stream, string) []string { return []string{unknown} })
+}
+
+// destinationsOf is destinations with the event types of each shard given.
+func (c *Config) destinationsOf(unknown string, types func(s *Stream, table string) []string) []string {
+	return c.filled(unknown, types, func(t *sink.Template) *sink.Template { return t })
+}
+
+// filled returns what the templates of all shards make, as adjust changes them.
+func (c *Config) filled(unknown string, types func(s *Stream, table string) []string, adjust func(*sink.Template) *sink.Template) []string {
+	var all []string
+	for i := range c.Streams {
+		s := &c.Streams[i]
+		template, escape, err := c.template(s)
+		if err != nil {
+			continue
+		}
+		for _, table := range s.Tables {
+			vars := c.vars(s, table)
+			vars.Key = []byte(unknown)
+			for _, vars.Type = range types(s, table) {
+				all = append(all, string(adjust(template).Append(nil, vars, func(dst []byte, value string) []byte {
+					if value == unknown {
+						return append(dst, unknown...)
+					}
+					return escape(dst, value)
+				})))
+			}
+		}
+		if s.DeadLetter != "" {
+			all = append(all, s.DeadLetter)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Topics returns the Kafka topics that must be there.
+func (c *Config) Topics() []string { return c.destinations("") }
+
+// Subjects returns the subjects of a JetStream stream that takes all messages: a token that depends
+// on the event is a wildcard.
+func (c *Config) Subjects() []string { return withoutCovered(wildcards(c.destinations(open))) }
+
+// Published returns the subjects that the events of all streams, and their dead letters, will have:
+// the types are filled in, and only a token that depends on the entity is a wildcard.
+func (c *Config) Published() []string {
+	return withoutCovered(wildcards(c.destinationsOf(open, c.types)))
+}
+
+// Readable returns the subjects that events may lie on: those of published, and those of versions
+// for which a domain was one token.
+func (c *Config) Readable() []string {
+	former := wildcards(c.filled(open, c.types, (*sink.Template).OneTokenDomain))
+	all := slices.Concat(c.Published(), former)
+	slices.Sort(all)
+	return withoutCovered(slices.Compact(all))
+}
+
+// DeadLetters returns where the dead letters of all streams go, each once and in order. That there
+// is none is a fault.
+func (c *Config) DeadLetters() ([]string, error) {
+	var all []string
+	for i := range c.Streams {
+		if to := c.Streams[i].DeadLetter; to != "" {
+			all = append(all, to)
+		}
+	}
+	if len(all) == 0 {
+		return nil, &Error{[]Fault{{prefix + "DEAD_LETTER",
+			"is not set, so no row is put aside: a row that the bus refuses stops its stream. Set it to a topic or subject for dead letters"}}}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// types returns the types that the events of a shard have.
+func (c *Config) types(s *Stream, table string) []string {
+	encoder, err := c.Encoder(s, table)
+	if err != nil {
+		return []string{open}
+	}
+	if s.Kind == event.Release {
+		return []string{encoder.Type(event.Published)}
+	}
+	return []string{encoder.Type(event.Added), encoder.Type(event.Modified), encoder.Type(event.Deleted)}
+}
+
+// open stands for what is not known before an event is.
+const open = "\x00"
+
+// wildcards turns tokens with open parts into wildcards.
+func wildcards(destinations []string) []string {
+	var subjects []string
+	for _, destination := range destinations {
+		tokens := strings.Split(destination, ".")
+		for i, token := range tokens {
+			if strings.Contains(token, open) {
+				tokens[i] = "*"
+			}
+		}
+		subjects = append(subjects, strings.Join(tokens, "."))
+	}
+	return subjects
+}
+
+// withoutCovered leaves out subjects that a wildcard among the others takes already: a stream's
+// subjects must not overlap.
+func withoutCovered(subjects []string) []string {
+	var kept []string
+	for i, subject := range subjects {
+		covered := slices.ContainsFunc(subjects[:i], func(s string) bool { return s == subject })
+		for j, other := range subjects {
+			covered = covered || j != i && other != subject && covers(other, subject)
+		}
+		if !covered {
+			kept = append(kept, subject)
+		}
+	}
+	return kept
+}
+
+// covers reports whether pattern takes every subject that subject takes.
+func covers(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	return slices.EqualFunc(p, s, func(token, of string) bool { return token == "*" || token == of })
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// secretFile writes a file and returns its path.
+func secretFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func scram(pairs ...string) settingsOf {
+	return with(append([]string{"BRIDGE_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "BRIDGE_KAFKA_SASL_USERNAME", "u"}, pairs...)...)
+}
+
+func TestSecretFiles(t *testing.T) {
+	t.Run("a password is read again at each call, without its line end", func(t *testing.T) {
+		path := secretFile(t, " hunter2 \r\n")
+		password := load(t, scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", path)).Sink.Kafka.Password
+		if got, err := password(); err != nil || got != " hunter2 " {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if err := os.WriteFile(path, []byte("hunter3\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := password(); err != nil || got != "hunter3" {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := password(); err == nil || !strings.Contains(err.Error(), "BRIDGE_KAFKA_SASL_PASSWORD_FILE") {
+			t.Fatalf("error %v", err)
+		}
+	})
+
+	t.Run("a password in the environment keeps its white space", func(t *testing.T) {
+		if got, err := load(t, scram("BRIDGE_KAFKA_SASL_PASSWORD", " hunter2 ")).Sink.Kafka.Password(); err != nil || got != " hunter2 " {
+			t.Fatalf("%q, %v", got, err)
+		}
+	})
+
+	t.Run("so is the password in the URL of the source", func(t *testing.T) {
+		path := secretFile(t, "mysql://u:p%40ss@h/d\n")
+		source := load(t, with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", path)).Source
+		if got, err := source.MySQL.Password(); err != nil || got != "p@ss" || source.MySQL.Host != "h" || source.Addr != "h:3306" {
+			t.Fatalf("%q, %v, %+v", got, err, source)
+		}
+		if err := os.WriteFile(path, []byte("mysql://u:other@h/d"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := source.MySQL.Password(); err != nil || got != "other" {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if err := os.WriteFile(path, []byte("mysql://u:hunter2#@h/d"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := source.MySQL.Password(); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Fatalf("error %v", err)
+		}
+	})
+
+	t.Run("and the login in the URL of NATS", func(t *testing.T) {
+		path := secretFile(t, "nats://u:p%2Cq@n1,n2:4333\n")
+		nats := load(t, with("BRIDGE_SINK_URL", "-", "BRIDGE_SINK_URL_FILE", path)).Sink.NATS
+		if user, password, err := nats.Login(); err != nil || user != "u" || password != "p,q" || strings.Join(nats.Servers, " ") != "n1:4222 n2:4333" {
+			t.Fatalf("%q %q, %v, %v", user, password, err, nats.Servers)
+		}
+		if err := os.WriteFile(path, []byte("nats://u:r@n1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, password, err := nats.Login(); err != nil || password != "r" {
+			t.Fatalf("%q, %v", password, err)
+		}
+	})
+
+	t.Run("a token stays before its server", func(t *testing.T) {
+		nats := load(t, with("BRIDGE_SINK_URL", "nats://tok%2Fen@n1,n2")).Sink.NATS
+		if nats.Login != nil || nats.Servers[0] != "tok%2Fen@n1:4222" || nats.Servers[1] != "n2:4222" {
+			t.Errorf("%v", nats.Servers)
+		}
+	})
+
+	const seed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+	t.Run("an nkey seed may stand in the variable, in the file it names or in the one of its twin", func(t *testing.T) {
+		path := secretFile(t, seed+"\n")
+		for _, env := range []settingsOf{
+			with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_NKEY", seed),
+			with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_NKEY", path),
+			with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_NKEY_FILE", path),
+		} {
+			if got, err := load(t, env).Sink.NATS.NKey(); err != nil || got != seed {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+	})
+
+	for _, c := range []struct {
+		name     string
+		env      settingsOf
+		variable string
+		says     string
+	}{
+		{"both ways at once", scram("BRIDGE_KAFKA_SASL_PASSWORD", "p", "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "/dev/null"), "BRIDGE_KAFKA_SASL_PASSWORD", "unset one"},
+		{"a file that is not there", with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", "/not/there"), "BRIDGE_SOURCE_URL_FILE", "no such file"},
+		{"a folder", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", t.TempDir()), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "no regular file"},
+		{"an empty file", scram("BRIDGE_KAFKA_SASL_PASSWORD_FILE", secretFile(t, "\n")), "BRIDGE_KAFKA_SASL_PASSWORD_FILE", "empty"},
+		{"a creds file that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", secretFile(t, "x")), "BRIDGE_NATS_CREDS", ".creds"},
+		{"a creds file that is not there", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_CREDS", "/not/there"), "BRIDGE_NATS_CREDS", "no such file"},
+		{"two ways to log in", with("BRIDGE_SINK_URL", "nats://u:p@n1", "BRIDGE_NATS_NKEY", seed), "BRIDGE_NATS_NKEY", "one way"},
+		{"a file of authorities that holds none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CA", secretFile(t, "x")), "BRIDGE_NATS_TLS_CA", "PEM"},
+		{"a certificate without key", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CERT", secretFile(t, "x")), "BRIDGE_NATS_TLS_KEY", "set both"},
+		{"a pair that is none", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_TLS_CERT", secretFile(t, "x"), "BRIDGE_NATS_TLS_KEY", secretFile(t, "x")), "BRIDGE_NATS_TLS_CERT", "no pair"},
+		{"authorities without TLS", with("BRIDGE_KAFKA_TLS_KEY", secretFile(t, "x"), "BRIDGE_KAFKA_TLS_CERT", "/not/there", "BRIDGE_KAFKA_TLS", "true"), "BRIDGE_KAFKA_TLS_CERT", "no such file"},
+	} {
+		t.Run(c.name+" is a fault", func(t *testing.T) { wantFault(t, c.env, c.variable, c.says) })
+	}
+}
+
+// canary is a secret that somebody wrote into a variable, alone or where a password belongs.
+const canary = "Zq7canary"
+
+func TestNoValueReachesAFault(t *testing.T) {
+	shapes := []string{
+		canary, canary + ":", ":" + canary, canary + "://", "mysql://u:" + canary + "#@h/d", "mysql://u:" + canary + "/x@h/d", "mysql://u:1/" + canary + "@h/d",
+		"mysql://u:%zz" + canary + "@h/d", "mysql://u:1?" + canary + "=" + canary + "@h/d", "mysql://u:1@h:" + canary, "kafka://u:" + canary + "@h", "kafka://h:" + canary,
+		"nats://u:" + canary + "#@h", "nats://u:" + canary + "@h,u:x@h", "nats://" + canary + " @h", "file://" + canary, "mysql:" + canary, "sqlite:" + canary, "stdout:" + canary,
+		"{" + canary + "}", "t_{" + canary + "..3}", "t_{0.." + canary + "}", "a." + canary + ".b.{type}", canary + " *", "\"" + canary + "\" \x00", canary + "," + canary + "," + canary,
+		"added:" + canary + " x", canary + ":" + canary + "," + canary + ":x", "/not/" + canary, canary + "{", "}" + canary, canary + "\xff",
+	}
+	var all []string
+	for _, v := range allVariables("orders") {
+		all = append(all, v.Name)
+	}
+	all = append(all, "BRIDGE_UNKNOWN", "BRIDGE_STREAM_OTHER_TABLE")
+	for _, shape := range shapes {
+		for _, name := range all {
+			sinks := []string{"kafka://k"}
+			if strings.Contains(name, "NATS") || strings.HasSuffix(name, "DESTINATION") || strings.HasSuffix(name, "DEAD_LETTER") {
+				sinks = []string{"kafka://k", "nats://n", "stdout:"}
+			}
+			for _, sink := range sinks {
+				_, err := Load(with("BRIDGE_SINK_URL", sink, name, shape).Environ(), &Redactor{})
+				if err != nil && strings.Contains(err.Error(), canary) {
+					t.Errorf("%s=%q: %v", name, shape, err)
+				}
+			}
+		}
+	}
+}
+
+func TestRedactor(t *testing.T) {
+	t.Run("lets short secrets be, which are parts of words", func(t *testing.T) {
+		var r Redactor
+		r.add("a")
+		r.add("")
+		if got := r.Clean("table"); got != "table" {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package config
+
+import "time"
+
+// The structs of this file are the one list of variables. Their tags say:
+//
+//   - env: the name behind BRIDGE_ or BRIDGE_STREAM_<NAME>_
+//   - envDefault: the default
+//   - doc: meaning and unit, for the reference
+//   - example: a value for the reference
+//   - oneof: the values allowed, whatever their letter case; min and max: the bounds, inclusive
+//   - secret: the value is never shown, and NAME_FILE may name a file that holds it
+
+// globalSettings are the variables that hold for the whole process.
+type globalSettings struct {
+	Ends    endSettings     `group:"Where from and where to"`
+	Process processSettings `group:"The process"`
+	Tuning  Tuning          `group:"Defaults for all streams"`
+	Kafka   kafkaSettings   `group:"Kafka"`
+	NATS    natsSettings    `group:"NATS JetStream"`
+}
+
+type endSettings struct {
+	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
+	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
+	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The file with the positions. It must survive a restart."`
+	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas, of the characters a-z, A-Z, 0-9 and _. Every stream has variables of its own, see below."`
+}
+
+type processSettings struct {
+	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile, bridge deadletter resend and bridge health connect to it. Everybody who can reach it may request a reconcile or a resend."`
+	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
+	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"Format of log lines. Default: text on a terminal, else json."`
+	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host."`
+	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
+	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for messages in flight. A second signal ends at once."`
+}
+
+// Tuning are the variables that hold for all streams and that every stream can override.
+type Tuning struct {
+	PollInterval        time.Duration `env:"POLL_INTERVAL" envDefault:"200ms" min:"1ms" max:"1h" doc:"Pause between two polls of a table without new rows."`
+	BatchRows           int           `env:"BATCH_ROWS" envDefault:"2000" min:"1" max:"100000" doc:"Maximum number of rows in a page, which is one query and one publish."`
+	StabilityWindow     time.Duration `env:"STABILITY_WINDOW" envDefault:"1s" min:"0s" max:"24h" doc:"A row is published when it is this old by the database's clock. 0s publishes at once."`
+	GapPolicy           string        `env:"GAP_POLICY" envDefault:"late" oneof:"late,hold" doc:"late goes on past missing ids and publishes them later; hold waits for them."`
+	GapTTL              time.Duration `env:"GAP_TTL" envDefault:"24h" min:"1m" max:"8760h" doc:"How long a missing id is polled."`
+	IDOrder             string        `env:"ID_ORDER" envDefault:"auto" oneof:"auto,strict,strided,segmented,none" doc:"How ids are handed out. auto asks the server."`
+	ReconcileInterval   time.Duration `env:"RECONCILE_INTERVAL" envDefault:"30m" min:"1s" max:"8760h" doc:"Maximum time between two reconciles of a table: each begins at a random time between half and all of it after the last one."`
+	ReconcileRate       int64         `env:"RECONCILE_RATE" envDefault:"0" min:"0" max:"1000000000" doc:"Maximum rows a second that a reconcile reads; 0 means no limit."`
+	ReconcileMaxDeletes Percent       `env:"RECONCILE_MAX_DELETES" envDefault:"10%" doc:"If a reconcile finds more than this share of the live entities gone, and more than 100, or more than half of them, it publishes no delete until a person agrees. 100% switches that off."`
+	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it, such a row stops its stream."`
+	DeadLetterLimit     int           `env:"DEAD_LETTER_LIMIT" envDefault:"100" min:"0" max:"1000000" doc:"Maximum rows a minute of a stream that become dead letters; one more stops the stream. 0 means no limit."`
+	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"For a zero date or invalid UTF-8, null publishes null and counts it, stop stops the stream."`
+	TimeZone            Zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The time zone of DATETIME columns, by its IANA name."`
+}
+
+type kafkaSettings struct {
+	KafkaCompression   string `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/operations.md."`
+	KafkaTLS           bool   `env:"KAFKA_TLS" envDefault:"false" doc:"Use TLS for connections to the brokers."`
+	KafkaTLSCA         string `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
+	KafkaTLSCert       string `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
+	KafkaTLSKey        string `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+	KafkaSASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in. Default: no login."`
+	KafkaSASLUsername  string `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
+	KafkaSASLPassword  string `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
+}
+
+type natsSettings struct {
+	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream for the messages. Required to create it. With embedded: the default is BRIDGE."`
+	NATSCreateStream bool   `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream if it is missing. embedded: always does."`
+	NATSCreds        string `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
+	NATSNKey         string `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
+	NATSTLSCA        string `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
+	NATSTLSCert      string `env:"NATS_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
+	NATSTLSKey       string `env:"NATS_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+}
+
+// streamSettings are the variables of one stream besides its tuning.
+type streamSettings struct {
+	Table       string `env:"TABLE,required" example:"orders_{0..63}" doc:"The tables of the stream: t, db.t, a range t_{0..63}, or a list with commas. One shard each."`
+	Kind        string `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
+	Event       string `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
+	EventNames  list   `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
+	Fields      list   `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Default: all, in camel case."`
+	ID          string `env:"ID" envDefault:"id" doc:"The column of the increasing id."`
+	Key         list   `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Default: the id."`
+	Created     string `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`
+	Modified    string `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
+	Deleted     string `env:"DELETED" example:"is_deleted" doc:"The column that says that a row is deleted."`
+	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
+	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
+	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`
+	Start       Start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a stream without a checkpoint begins: beginning, latest, or after an id."`
+}

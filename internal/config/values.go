@@ -1,0 +1,143 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// No error of a parser quotes what it was given: a password pasted into the wrong variable must not
+// reach a log.
+
+// parsers replace those of the env package, whose errors quote the value.
+var parsers = map[reflect.Type]env.ParserFunc{
+	reflect.TypeFor[time.Duration](): func(text string) (any, error) { return parseDuration(text) },
+	reflect.TypeFor[int]():           func(text string) (any, error) { n, err := parseInteger(text); return int(n), err },
+	reflect.TypeFor[int64]():         func(text string) (any, error) { return parseInteger(text) },
+	reflect.TypeFor[bool]():          func(text string) (any, error) { return parseBool(text) },
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("invalid duration: use a number with a unit, such as 200ms, 10s, 30m or 24h")
+	}
+	return d, nil
+}
+
+func parseInteger(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, errors.New("invalid number: use digits only, such as 2000")
+	}
+	return n, nil
+}
+
+func parseBool(text string) (bool, error) {
+	b, err := strconv.ParseBool(strings.ToLower(text))
+	if err != nil {
+		return false, errors.New("must be true or false")
+	}
+	return b, nil
+}
+
+// list is a comma-separated list: items are trimmed, empty ones dropped.
+type list []string
+
+func (l *list) UnmarshalText(text []byte) error {
+	*l = nil
+	for item := range strings.SplitSeq(string(text), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			*l = append(*l, item)
+		}
+	}
+	if len(*l) == 0 {
+		return errors.New("is a list without an item: write them with commas, or unset it")
+	}
+	return nil
+}
+
+// size is a number of bytes.
+type size int64
+
+var units = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
+}
+
+func (s *size) UnmarshalText(text []byte) error {
+	number, factor := string(text), int64(1)
+	for _, unit := range units {
+		if n := len(number) - len(unit.name); n > 0 && strings.EqualFold(number[n:], unit.name) {
+			number, factor = strings.TrimSpace(number[:n]), unit.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/factor {
+		return errors.New("invalid size: use a whole number of bytes or one with a unit (B, kB, MB, GB, KiB, MiB, GiB), as in 32MiB")
+	}
+	*s = size(n * factor)
+	return nil
+}
+
+// Percent is a share between 0 and 1.
+type Percent float64
+
+func (p *Percent) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
+	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	// Not within, rather than outside: NaN is neither.
+	if !ok || err != nil || !(f >= 0 && f <= 100) {
+		return errors.New("invalid percentage: use a number from 0 to 100 with the sign, as in 10%")
+	}
+	*p = Percent(f / 100)
+	return nil
+}
+
+// Zone is a time zone.
+type Zone struct{ Location *time.Location }
+
+func (z *Zone) UnmarshalText(text []byte) error {
+	name := string(text)
+	location, err := time.LoadLocation(name)
+	// The host's zone would make other events on another host.
+	if err != nil || name == "Local" {
+		return errors.New("invalid time zone: use its name in the IANA database, as in UTC or Asia/Shanghai")
+	}
+	z.Location = location
+	return nil
+}
+
+// Start says where a shard without a checkpoint begins.
+type Start struct {
+	// Latest takes the table as it stands for published.
+	Latest bool
+	// After is the id below the first one to publish, when latest is false; 0 is the beginning.
+	After uint64
+}
+
+func (s *Start) UnmarshalText(text []byte) error {
+	switch strings.ToLower(string(text)) {
+	case "beginning":
+		*s = Start{}
+		return nil
+	case "latest":
+		*s = Start{Latest: true}
+		return nil
+	}
+	id, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil {
+		return fmt.Errorf("invalid start: use beginning, latest, or an id from 0 to %d", uint64(math.MaxUint64))
+	}
+	*s = Start{After: id}
+	return nil
+}

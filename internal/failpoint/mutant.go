@@ -1,0 +1,52 @@
+package failpoint
+
+import "sync"
+
+// MutantVariable is the environment variable that names the defect of a mutant.
+const MutantVariable = "BRIDGE_TEST_MUTANT"
+
+// Defect is a deliberate defect. A program with one is a mutant: tests show that they find it.
+type Defect string
+
+// The defects.
+const (
+	// DropOne leaves out one message of a thousand, as if it were published.
+	DropOne Defect = "drop-one"
+	// AlterOne changes a value in one event of a thousand.
+	AlterOne Defect = "alter-one"
+	// MessageLate sends the last message of a batch behind the next batch.
+	MessageLate Defect = "a-batch-late"
+	// SaveBeforePublish saves the position behind a batch before it sends the batch.
+	SaveBeforePublish Defect = "save-before-publish"
+	// NoResend starts without sending the journals again.
+	NoResend Defect = "no-resend"
+	// TrustTheScan lets every read by key find nothing, so that what a scan missed is deleted.
+	TrustTheScan Defect = "trust-the-scan"
+	// BrokenReadIsWhole accepts a result that breaks off in the middle as the whole result.
+	BrokenReadIsWhole Defect = "broken-read-is-whole"
+	// OtherIDAgain gives an event that is encoded again in another second another meta.id.
+	OtherIDAgain Defect = "other-id-again"
+	// ReadUncommitted reads rows of transactions that have not committed.
+	ReadUncommitted Defect = "read-uncommitted"
+	// NoLedger forgets an id that commits below the position.
+	NoLedger Defect = "no-ledger"
+	// StaleState has reconcile publish a row as its scan read it 2 s before.
+	StaleState Defect = "stale-state"
+	// KafkaErrorIsAck counts a batch as acknowledged that Kafka refused or did not answer.
+	KafkaErrorIsAck Defect = "kafka-error-is-ack"
+	// NATSErrorIsAck counts a message as acknowledged that JetStream refused or did not answer.
+	NATSErrorIsAck Defect = "nats-error-is-ack"
+	// EndIsAck counts what is in flight when a publish is cancelled as acknowledged.
+	EndIsAck Defect = "end-is-ack"
+	// SavesLate saves a position 3 s after its batch was acknowledged.
+	SavesLate Defect = "saves-late"
+	// NoLookBack does not look for changes that commit behind the second cursor.
+	NoLookBack Defect = "no-look-back"
+)
+
+// Defects lists all defects.
+var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, NoResend, TrustTheScan, BrokenReadIsWhole, OtherIDAgain,
+	ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, SavesLate, NoLookBack}
+
+// Kept is where mutants keep what they use later, by keys of their own.
+var Kept sync.Map

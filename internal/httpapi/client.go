@@ -1,0 +1,151 @@
+package httpapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// Client talks to the bridge that listens on an address.
+type Client struct {
+	// Addr is host:port.
+	Addr string
+	// Setting is what a user sets the address with. Errors about who listens name it.
+	Setting string
+}
+
+const (
+	// requestTimeout bounds most requests.
+	requestTimeout = 10 * time.Second
+	// maxAnswer bounds an answer: the status of thousands of tables fits.
+	maxAnswer = 64 << 20
+)
+
+// Live asks whether the loops run, Ready whether the process is ready. ok is false when it says
+// that it is not.
+func (c *Client) Live(ctx context.Context) (answer Readiness, ok bool, err error) {
+	return c.readiness(ctx, "/livez")
+}
+
+// Ready asks whether source and bus can be reached and no stream is stopped or degraded.
+func (c *Client) Ready(ctx context.Context) (answer Readiness, ok bool, err error) {
+	return c.readiness(ctx, "/readyz")
+}
+
+func (c *Client) readiness(ctx context.Context, path string) (answer Readiness, ok bool, err error) {
+	code, body, err := c.do(ctx, request{method: http.MethodGet, path: path})
+	if err != nil {
+		return answer, false, err
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Status == "" {
+		return answer, false, fmt.Errorf("what listens on %s is not a bridge (status %d): see %s", c.Addr, code, c.Setting)
+	}
+	return answer, code == http.StatusOK, nil
+}
+
+// Status returns the status of all streams. An error that is syscall.ECONNREFUSED says that nobody
+// listens.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	code, body, err := c.do(ctx, request{method: http.MethodGet, path: "/api/v1/status"})
+	if err != nil {
+		return Status{}, err
+	}
+	var status Status
+	if err := json.Unmarshal(body, &status); code != http.StatusOK || err != nil || status.Started.IsZero() {
+		return Status{}, fmt.Errorf("what listens on %s is not a bridge of this version (status %d): see %s", c.Addr, code, c.Setting)
+	}
+	return status, nil
+}
+
+// Reconcile asks for a reconcile of a stream. The error says why it was refused.
+func (c *Client) Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (Accepted, error) {
+	query := url.Values{"dryRun": {strconv.FormatBool(mode.DryRun)}, "allowDeletes": {strconv.FormatBool(mode.AllowDeletes)}}
+	code, body, err := c.do(ctx, request{method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(stream) + "/reconcile?" + query.Encode()})
+	if err != nil {
+		return Accepted{}, err
+	}
+	var accepted Accepted
+	if code == http.StatusAccepted && json.Unmarshal(body, &accepted) == nil {
+		return accepted, nil
+	}
+	return Accepted{}, c.refusal(code, body, "does not reconcile")
+}
+
+// Resend asks for dead letters to be sent again and returns what became of them. The error says why
+// they were not.
+func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]pipeline.LetterOutcome, error) {
+	text, err := json.Marshal(resend)
+	if err != nil {
+		return nil, err
+	}
+	code, body, err := c.do(ctx, request{
+		method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(resend.Stream) + "/resend",
+		body: text, timeout: resendTimeout + writeTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var done resent
+	if code == http.StatusOK && json.Unmarshal(body, &done) == nil {
+		return done.DeadLetters, nil
+	}
+	return nil, c.refusal(code, body, "sends no dead letters again")
+}
+
+// refusal returns the error of an answer that grants nothing: what the bridge says, or that it is
+// none.
+func (c *Client) refusal(code int, body []byte, what string) error {
+	var no refused
+	if json.Unmarshal(body, &no) == nil && no.Error != "" {
+		return errors.New(strings.Join(strings.Fields(no.Error), " "))
+	}
+	return fmt.Errorf("what listens on %s %s (status %d): see %s", c.Addr, what, code, c.Setting)
+}
+
+// request is one request.
+type request struct {
+	method, path string
+	// body is JSON.
+	body []byte
+	// timeout defaults to requestTimeout.
+	timeout time.Duration
+}
+
+// do sends a request, past any proxy of the environment.
+func (c *Client) do(ctx context.Context, r request) (code int, body []byte, err error) {
+	timeout := cmp.Or(r.timeout, requestTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+	defer cancel()
+	message, err := http.NewRequestWithContext(ctx, r.method, "http://"+c.Addr+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return 0, nil, err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(message)
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+		code, err = response.StatusCode, errors.Join(err, response.Body.Close())
+	} else if inner := errors.Unwrap(err); inner != nil {
+		// The text around it repeats the URL.
+		err = inner
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask the bridge at %s: %w: see that it runs and that %s is the same here and there", c.Addr, err, c.Setting)
+	}
+	return code, body, nil
+}

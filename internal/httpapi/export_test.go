@@ -1,0 +1,9 @@
+package httpapi
+
+// For the tests, which are outside the package.
+const MaxResendBytes = maxResendBytes
+
+var (
+	ErrResendTimeout = errResendTimeout
+	ResendRequestOf  = resendRequestOf
+)

@@ -1,0 +1,74 @@
+package httpapitest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// Daemon says what a test wants it to say.
+type Daemon struct {
+	Dead    error
+	Reasons []httpapi.Reason
+	State   httpapi.Status
+	// Requests are what was asked for, "orders/{DryRun:true AllowDeletes:false}"; Refuses is the
+	// error that they get.
+	Requests []string
+	Refuses  error
+}
+
+var _ httpapi.Daemon = (*Daemon)(nil)
+
+// Live implements httpapi.Daemon.
+func (d *Daemon) Live() error { return d.Dead }
+
+// Ready implements httpapi.Daemon.
+func (d *Daemon) Ready(context.Context) []httpapi.Reason { return d.Reasons }
+
+// Status implements httpapi.Daemon.
+func (d *Daemon) Status() httpapi.Status { return d.State }
+
+// Reconcile implements httpapi.Daemon.
+func (d *Daemon) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
+	d.Requests = append(d.Requests, fmt.Sprintf("%s/%+v", stream, mode))
+	return httpapi.Accepted{Stream: stream, Shards: 1, DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: d.State.Started}, d.Refuses
+}
+
+// Resend implements httpapi.Daemon.
+func (d *Daemon) Resend(_ context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+	d.Requests = append(d.Requests, fmt.Sprintf("%s/%s/%v/%d", request.Stream, request.Shard, request.DryRun, len(request.DeadLetters)))
+	return make([]pipeline.LetterOutcome, len(request.DeadLetters)), d.Refuses
+}
+
+// Serve listens with the pages of d until the test ends and returns host:port.
+func Serve(t testing.TB, d httpapi.Daemon) string {
+	t.Helper()
+	server := httptest.NewServer(httpapi.Handler(d, prometheus.NewRegistry()))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// Request returns what the pages of d answer. Their only metric is bridge_test_total.
+func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, body string) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "bridge_test_total"}))
+	return RequestOf(t, httpapi.Handler(d, registry), method, path)
+}
+
+// RequestOf returns what h answers.
+func RequestOf(t testing.TB, h http.Handler, method, path string) (status int, body string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	return w.Code, w.Body.String()
+}

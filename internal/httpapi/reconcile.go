@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/reconcile"
+)
+
+// Errors of a Daemon.
+var (
+	// ErrNoStream is returned when no such stream is configured.
+	ErrNoStream = errors.New("no such stream")
+	// ErrCannotReconcile is returned when no shard of the stream could be reconciled as it stands.
+	ErrCannotReconcile = errors.New("cannot be reconciled now")
+	// ErrCannotResend is returned when the owner of a shard cannot send dead letters again as it
+	// stands.
+	ErrCannotResend = errors.New("cannot send dead letters again now")
+)
+
+// Accepted is the answer to a request for a reconcile: it waits for its turn, or runs.
+type Accepted struct {
+	Stream string `json:"stream"`
+	// Shards counts the shards that will be reconciled.
+	Shards       int  `json:"shards"`
+	DryRun       bool `json:"dryRun"`
+	AllowDeletes bool `json:"allowDeletes"`
+	// Started is when the process began: one that says something else knows nothing of the request.
+	Started time.Time `json:"started"`
+}
+
+// refused is the answer to a request that is not taken up.
+type refused struct {
+	Error string `json:"error"`
+}
+
+func reconcileHandler(d Daemon) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mode, err := modeOf(r.URL.Query())
+		if err != nil {
+			answer(w, http.StatusBadRequest, refused{err.Error()})
+			return
+		}
+		asked, err := d.Reconcile(r.PathValue("name"), mode)
+		switch {
+		case errors.Is(err, ErrNoStream):
+			answer(w, http.StatusNotFound, refused{err.Error()})
+		case err != nil:
+			answer(w, http.StatusConflict, refused{err.Error()})
+		default:
+			answer(w, http.StatusAccepted, asked)
+		}
+	})
+}
+
+// modeOf reads the parameters dryRun and allowDeletes. One that is misspelt must not lead to
+// another mode.
+func modeOf(query url.Values) (mode reconcile.Mode, err error) {
+	for name, values := range query {
+		on, err := strconv.ParseBool(strings.ToLower(values[0]))
+		switch {
+		case name != "dryRun" && name != "allowDeletes":
+			return mode, fmt.Errorf("unknown parameter %.50q: there are dryRun=true and allowDeletes=true", name)
+		case err != nil || len(values) != 1:
+			return mode, fmt.Errorf("the parameter %s must be true or false, once", name)
+		case name == "dryRun":
+			mode.DryRun = on
+		default:
+			mode.AllowDeletes = on
+		}
+	}
+	return mode, nil
+}

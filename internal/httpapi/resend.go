@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/pipeline"
+)
+
+const (
+	// MaxDeadLetters bounds the letters of one request.
+	MaxDeadLetters = 100
+	// resendTimeout is how long the owner of a shard may take for one request.
+	resendTimeout = time.Minute
+	// maxResendBytes bounds the body of a request: MaxDeadLetters with long keys fit.
+	maxResendBytes = 4 << 20
+)
+
+var errResendTimeout = fmt.Errorf("it is not done within %s: the bus or the source holds it up; what was handed on is published all the same, ask again for the rest", resendTimeout)
+
+// ResendRequest asks the owner of a shard to send letters again.
+type ResendRequest struct {
+	// Stream is part of the path.
+	Stream      string            `json:"-"`
+	Shard       string            `json:"shard"`
+	DryRun      bool              `json:"dryRun"`
+	DeadLetters DeadLettersToSend `json:"letters"`
+}
+
+// DeadLettersToSend are the letters of a request. A list that is too long is read to one letter
+// more than there may be, since as letters a body takes many times its length. Invariant 7.
+type DeadLettersToSend []pipeline.Letter
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
+	*l = nil
+	list := json.NewDecoder(bytes.NewReader(text))
+	list.DisallowUnknownFields()
+	if begin, err := list.Token(); err != nil || begin != json.Delim('[') {
+		return errors.Join(err, errors.New("letters must be a list"))
+	}
+	for list.More() && len(*l) <= MaxDeadLetters {
+		var one pipeline.Letter
+		if err := list.Decode(&one); err != nil {
+			return err
+		}
+		*l = append(*l, one)
+	}
+	return nil
+}
+
+// resent is the answer: what became of each letter, in their order.
+type resent struct {
+	DeadLetters []pipeline.LetterOutcome `json:"letters"`
+}
+
+func resendHandler(d Daemon) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		request, err := resendRequestOf(w, r)
+		if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
+			answer(w, http.StatusRequestEntityTooLarge, refused{fmt.Sprintf("the body is longer than %d bytes: send fewer dead letters at once", tooLong.Limit)})
+			return
+		}
+		if err != nil {
+			answer(w, http.StatusBadRequest, refused{err.Error()})
+			return
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), resendTimeout, errResendTimeout)
+		defer cancel()
+		// The owner publishes, which takes longer than other answers. A writer without deadlines
+		// has none to move.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(resendTimeout + writeTimeout))
+		outcomes, err := d.Resend(ctx, request)
+		switch {
+		case errors.Is(err, ErrNoStream):
+			answer(w, http.StatusNotFound, refused{err.Error()})
+		case errors.Is(err, errResendTimeout):
+			answer(w, http.StatusGatewayTimeout, refused{err.Error()})
+		case err != nil:
+			answer(w, http.StatusConflict, refused{err.Error()})
+		default:
+			answer(w, http.StatusOK, resent{outcomes})
+		}
+	})
+}
+
+// resendRequestOf reads a request. One that is misspelt must not publish anything.
+func resendRequestOf(w http.ResponseWriter, r *http.Request) (request ResendRequest, err error) {
+	if len(r.URL.RawQuery) > 0 {
+		return request, errors.New("there are no parameters: shard, dryRun and letters stand in the body")
+	}
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxResendBytes))
+	body.DisallowUnknownFields()
+	err = body.Decode(&request)
+	if _, more := body.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.Join(more, errors.New("something follows the object"))
+	}
+	if err != nil {
+		return request, fmt.Errorf("read the body, a JSON object with shard, dryRun and letters: %w", err)
+	}
+	if n := len(request.DeadLetters); request.Shard == "" || n == 0 || n > MaxDeadLetters {
+		return request, fmt.Errorf("the body needs a shard and 1 to %d dead letters", MaxDeadLetters)
+	}
+	for i := range request.DeadLetters {
+		if id, err := event.ParseID(request.DeadLetters[i].Event); err != nil || id == ([16]byte{}) {
+			return request, fmt.Errorf("dead letter %d has no event: its meta.id is a UUID in lower case", i+1)
+		}
+	}
+	request.Stream = r.PathValue("name")
+	return request, nil
+}

@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Bounds of a request. Answers are small and made from memory, save /readyz, which asks the source
+// and the bus.
+const (
+	readTimeout     = 5 * time.Second
+	writeTimeout    = 15 * time.Second
+	idleTimeout     = time.Minute
+	readyTimeout    = 5 * time.Second
+	closingTimeout  = time.Second
+	maxRequestBytes = 16 << 10
+)
+
+// ErrPortTaken is returned when another process listens on the address.
+var ErrPortTaken = errors.New("another process has the port")
+
+var errReadyTimeout = errors.New("source or bus did not answer in time")
+
+// Server shows the daemon to probes, Prometheus and people.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// Open takes the port; Run serves it. A port that another process has is ErrPortTaken.
+func Open(ctx context.Context, addr string, d Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*Server, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen on %s: %w", addr, ErrPortTaken)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	return &Server{
+		listener: listener,
+		server: &http.Server{
+			Handler:        Handler(d, metrics),
+			ReadTimeout:    readTimeout,
+			WriteTimeout:   writeTimeout,
+			IdleTimeout:    idleTimeout,
+			MaxHeaderBytes: maxRequestBytes,
+			ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		},
+	}, nil
+}
+
+// Addr returns the address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Run serves until ctx is cancelled, then lets requests under way end for up to a second. It
+// returns nil on cancellation.
+func (s *Server) Run(ctx context.Context) error {
+	closed := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTimeout)
+		defer cancel()
+		if err := s.server.Shutdown(limit); err != nil {
+			err = s.server.Close()
+			closed <- err
+			return
+		}
+		closed <- nil
+	})
+	err := s.server.Serve(s.listener)
+	if stop() {
+		return fmt.Errorf("serve HTTP on %s: %w", s.listener.Addr(), err)
+	}
+	return <-closed
+}
+
+// Handler answers the paths of bridge; another one is not found, another method not allowed. What
+// is asked for by POST must not come from a page of another origin that somebody's browser shows.
+func Handler(d Daemon, metrics prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
+	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, d.Status()) })
+	mux.Handle("POST /api/v1/streams/{name}/reconcile", http.NewCrossOriginProtection().Handler(reconcileHandler(d)))
+	mux.Handle("POST /api/v1/streams/{name}/resend", http.NewCrossOriginProtection().Handler(resendHandler(d)))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// Readiness is the answer of /livez and /readyz.
+type Readiness struct {
+	Status  string   `json:"status"`
+	Reasons []Reason `json:"reasons"`
+}
+
+func live(w http.ResponseWriter, d Daemon) {
+	if err := d.Live(); err != nil {
+		answer(w, http.StatusServiceUnavailable, Readiness{"not live", []Reason{{Reason: err.Error()}}})
+		return
+	}
+	answer(w, http.StatusOK, Readiness{"live", []Reason{}})
+}
+
+func ready(w http.ResponseWriter, r *http.Request, d Daemon) {
+	ctx, cancel := context.WithTimeoutCause(r.Context(), readyTimeout, errReadyTimeout)
+	defer cancel()
+	if reasons := d.Ready(ctx); len(reasons) > 0 {
+		answer(w, http.StatusServiceUnavailable, Readiness{"not ready", reasons})
+		return
+	}
+	answer(w, http.StatusOK, Readiness{"ready", []Reason{}})
+}
+
+// answer writes body as JSON. A client that went away is no fault of ours.
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}

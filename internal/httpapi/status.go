@@ -1,0 +1,98 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"bridge/internal/pipeline"
+	"bridge/reconcile"
+)
+
+// Daemon is what HTTP shows of the process. It is safe for concurrent use.
+type Daemon interface {
+	// Live returns nil while the loops turn, whatever the source and the bus do.
+	Live() error
+	// Ready returns why the process is not ready: nothing when source and bus can be reached and no
+	// stream is stopped or degraded.
+	Ready(ctx context.Context) []Reason
+	// Status returns a snapshot of all streams.
+	Status() Status
+	// Reconcile asks for a reconcile of a stream and returns without waiting for it. The error is
+	// ErrNoStream or ErrCannotReconcile.
+	Reconcile(stream string, mode reconcile.Mode) (Accepted, error)
+	// Resend has the owner of a shard send dead letters again, and waits until it has. The error
+	// is ErrNoStream, ErrCannotResend, or that of ctx.
+	Resend(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error)
+}
+
+// Reason says why the process is not ready. Stream and Shard are empty where it concerns all of
+// them.
+type Reason struct {
+	Stream string `json:"stream,omitempty"`
+	Shard  string `json:"shard,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// Status is the answer of /api/v1/status.
+type Status struct {
+	// Started is when the process began, by the host's clock.
+	Started time.Time      `json:"started"`
+	Streams []StreamStatus `json:"streams"`
+}
+
+// StreamStatus is one stream. Its state is that of the shard that is worst off.
+type StreamStatus struct {
+	Name   string        `json:"name"`
+	Kind   string        `json:"kind"`
+	State  string        `json:"state"`
+	Shards []ShardStatus `json:"shards"`
+}
+
+// ShardStatus is one shard.
+type ShardStatus struct {
+	Shard string `json:"shard"`
+	State string `json:"state"`
+	// Position is the id up to which everything is published and saved.
+	Position uint64 `json:"position"`
+	// Highest is the highest id of the table when it was read last.
+	Highest uint64 `json:"highest"`
+	// OpenGaps counts the ranges of ids below the position that have not been seen.
+	OpenGaps int `json:"openGaps"`
+	// Gaps describes the ids below the position that have not been seen.
+	Gaps GapsStatus `json:"gaps"`
+	// LagSeconds is the age of the oldest committed row that is not published; 0 when drained, null
+	// while that is not known, as while the source cannot be read.
+	LagSeconds *float64 `json:"lagSeconds"`
+	// LastError is the latest fault, null while there is none.
+	LastError *string `json:"lastError"`
+	// LastPoll is when the source last answered, null before the first time.
+	LastPoll *time.Time `json:"lastPoll"`
+	// Reconcile says how the comparison of the table with what was published stands.
+	Reconcile *ReconcileStatus `json:"reconcile"`
+}
+
+// Degraded is the state of a shard that goes on but publishes no delete that reconcile finds, until
+// a person agrees.
+const Degraded = "degraded"
+
+// GapsStatus describes the ids of a shard that have not been seen.
+type GapsStatus struct {
+	// Hot ids are looked for at every poll, cold ones every minute; those in flight are hot,
+	// inserted by a transaction that is open.
+	Hot      uint64 `json:"hot"`
+	Cold     uint64 `json:"cold"`
+	InFlight uint64 `json:"inFlight"`
+	// Unpolled ids were not seen until GAP_TTL; reconcile compares them with the table.
+	Unpolled uint64 `json:"unpolled"`
+	// OldestSeconds is the age of the oldest gap, 0 when there is none; Oldest lists the lowest
+	// ranges, a few.
+	OldestSeconds float64     `json:"oldestSeconds"`
+	Oldest        []GapStatus `json:"oldest"`
+}
+
+// GapStatus is one range of ids.
+type GapStatus struct {
+	First  uint64    `json:"first"`
+	Last   uint64    `json:"last"`
+	Missed time.Time `json:"missed"`
+}

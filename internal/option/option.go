@@ -1,0 +1,104 @@
+package option
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Name is a setting, by its name in docs/configuration.md without what begins all names.
+type Name string
+
+// The settings that texts name.
+const (
+	SourceURL          Name = "SOURCE_URL"
+	SinkURL            Name = "SINK_URL"
+	CheckpointURL      Name = "CHECKPOINT_URL"
+	DeadLetter         Name = "DEAD_LETTER"
+	DeadLetterLimit    Name = "DEAD_LETTER_LIMIT"
+	KafkaTLS           Name = "KAFKA_TLS"
+	KafkaSASLMechanism Name = "KAFKA_SASL_MECHANISM"
+	KafkaSASLUsername  Name = "KAFKA_SASL_USERNAME"
+	KafkaSASLPassword  Name = "KAFKA_SASL_PASSWORD"
+	NATSStream         Name = "NATS_STREAM"
+	NATSCreateStream   Name = "NATS_CREATE_STREAM"
+	NATSCreds          Name = "NATS_CREDS"
+	NATSNKey           Name = "NATS_NKEY"
+	NATSTLSCA          Name = "NATS_TLS_CA"
+)
+
+// The settings of one stream that texts name.
+const (
+	Table    Name = "TABLE"
+	Created  Name = "CREATED"
+	TimeZone Name = "TIME_ZONE"
+)
+
+// A Naming returns what a person calls a setting.
+type Naming func(Name) string
+
+// Short is the naming of errors whose text is taken without another one.
+func Short(name Name) string { return string(name) }
+
+// Sprintf is fmt.Sprintf with each Name among args as naming has it, and each error as Text has it.
+func Sprintf(naming Naming, format string, args ...any) string {
+	return fmt.Sprintf(format, named(naming, args)...)
+}
+
+func named(naming Naming, args []any) []any {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case Name:
+			args[i] = naming(arg)
+		case error:
+			args[i] = Text(arg, naming)
+		}
+	}
+	return args
+}
+
+// Errorf is fmt.Errorf for an error with a Name among args.
+func Errorf(format string, args ...any) error {
+	return &namedError{format: strings.ReplaceAll(format, "%w", "%v"), args: args, err: fmt.Errorf(format, args...)}
+}
+
+// namedError is an error that names settings.
+type namedError struct {
+	format string
+	args   []any
+	err    error
+}
+
+func (e *namedError) Error() string { return e.err.Error() }
+
+func (e *namedError) Unwrap() error { return e.err }
+
+// Named returns the text with settings as naming has them.
+func (e *namedError) Named(naming Naming) string { return Sprintf(naming, e.format, e.args...) }
+
+// Text returns the text of err, with the settings that it and the errors it wraps name as naming
+// has them.
+func Text(err error, naming Naming) string {
+	if e, ok := err.(interface{ Named(Naming) string }); ok {
+		return e.Named(naming)
+	}
+	text := err.Error()
+	for _, inner := range unwrap(err) {
+		if inner != nil {
+			text = strings.Replace(text, inner.Error(), Text(inner, naming), 1)
+		}
+	}
+	return text
+}
+
+// unwrap returns the errors that err wraps.
+func unwrap(err error) []error {
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		return e.Unwrap()
+	}
+	return nil
+}

@@ -1,5 +1,0 @@
-//go:build bridge_noledger
-
-package pipeline
-
-const ledgerOff = true

@@ -1,0 +1,154 @@
+package published
+
+// Outcome is what a second read of the rows that were published last says.
+type Outcome uint8
+
+// The outcomes, from harmless to decisive.
+const (
+	// Intact: nothing says that an id is used again.
+	Intact Outcome = iota
+	// Doubtful: rows have changed that nothing but their ids identifies, or a whole table was
+	// written again.
+	Doubtful
+	// Reused: ids that were published belong to other rows now.
+	Reused
+)
+
+// alikeRows are as many rows with the content that was published as prove, in an unbroken run, that
+// they are those rows. Fewer may be other rows that look alike by chance.
+const alikeRows = 16
+
+// Check compares rows with what the log holds of them, from the newest down.
+type Check struct {
+	// Release says that the rows are facts in a log. Rows of a capability stream are states:
+	// whatever an id belongs to now can be published, so that more is wanted to call its ids used
+	// again.
+	Release bool
+	// Moved says that another server answers than the one that the rows were read from, or that it
+	// was started again since.
+	Moved bool
+	// Floor is a row below those compared that is still the one that was published, 0 where none is
+	// known.
+	Floor uint64
+
+	// Others are ids above the survivor that belong to other rows, Doubted those of which that is
+	// not known, Gone the rows that are not there, all newest first.
+	Others, Doubted []uint64
+	Gone            []Row
+
+	// alike are the rows of an unbroken run of the same content, newest first; above is how many of
+	// Gone lie above it.
+	alike []uint64
+	above int
+	// proven is the survivor that needs no run.
+	proven uint64
+}
+
+// Survivor is the highest row that is still the one that was published, 0 where none is known.
+func (c *Check) Survivor() uint64 {
+	if len(c.alike) > 0 {
+		return c.alike[0]
+	}
+	return max(c.proven, c.Floor)
+}
+
+// Add compares rows of the log with those found under their ids, both in ascending order, and
+// reports whether a survivor is proven: what lies below is of no account. Call it with the newest
+// rows first. A run that the end of the log cuts short counts as well.
+func (c *Check) Add(logged, found []Row) (done bool) {
+	for i := len(logged) - 1; i >= 0; i-- {
+		was := logged[i]
+		for len(found) > 0 && found[len(found)-1].ID > was.ID {
+			found = found[:len(found)-1]
+		}
+		if len(found) == 0 || found[len(found)-1].ID != was.ID {
+			c.Gone = append(c.Gone, was)
+			continue
+		}
+		switch c.compare(was, found[len(found)-1]) {
+		case same:
+			c.proven = was.ID
+			c.endRun()
+			return true
+		case alike:
+			if len(c.alike) == 0 {
+				c.above = len(c.Gone)
+			}
+			if c.alike = append(c.alike, was.ID); len(c.alike) == alikeRows {
+				c.endRun()
+				return true
+			}
+		case other:
+			c.breakRun()
+			c.Others = append(c.Others, was.ID)
+		default:
+			c.breakRun()
+			c.Doubted = append(c.Doubted, was.ID)
+		}
+	}
+	return false
+}
+
+// endRun leaves out the rows that are gone from a run that proves a survivor above them: they were
+// deleted.
+func (c *Check) endRun() {
+	if len(c.alike) > 0 {
+		c.Gone = c.Gone[:c.above]
+	}
+}
+
+// breakRun takes back that the rows of the run are those that were published.
+func (c *Check) breakRun() { c.Doubted, c.alike = append(c.Doubted, c.alike...), nil }
+
+// likeness says how two rows under one id compare.
+type likeness uint8
+
+const (
+	doubtful likeness = iota
+	// alike: of the same content, and nothing else tells whose the row is.
+	alike
+	same
+	other
+)
+
+func (c *Check) compare(was, is Row) likeness {
+	identified := was.Identity != 0 && is.Identity != 0
+	switch {
+	case identified && was.Identity == is.Identity:
+		return same
+	case was.Content == is.Content && !(identified && c.Release):
+		// A state may be written again as it was, with another identity.
+		return alike
+	case identified:
+		return other
+	}
+	return doubtful
+}
+
+// Outcome returns what follows once Add has returned true or has seen all rows.
+func (c *Check) Outcome() Outcome {
+	// Some rows survived a change of servers, and those above them are no longer what they were.
+	cut := c.Moved && c.Survivor() > 0
+	switch {
+	case len(c.Others) == 0 && len(c.Doubted) == 0:
+		return Intact
+	case len(c.Others) > 0 && (c.Release || cut), len(c.Doubted) > 0 && c.Release && cut:
+		return Reused
+	}
+	return Doubtful
+}
+
+// Lost reports whether the newest rows are gone from a server that is not the one they were read
+// from: their ids may come into use again.
+func (c *Check) Lost() bool { return c.Moved && len(c.Gone) > 0 }
+
+// First is the lowest id above the survivor that belongs, or may belong, to another row; 0 where
+// there is none.
+func (c *Check) First() (first uint64) {
+	for _, list := range [...][]uint64{c.Others, c.Doubted} {
+		if n := len(list); n > 0 && (first == 0 || list[n-1] < first) {
+			first = list[n-1]
+		}
+	}
+	return first
+}

@@ -1,0 +1,189 @@
+package published
+
+import (
+	"cmp"
+	"slices"
+
+	"bridge/source/ledger"
+)
+
+// Row is a row as it was published.
+type Row struct {
+	ID uint64
+	// Content digests the published columns without id, CREATED and MODIFIED.
+	Content uint64
+	// Identity digests what tells the row from another one under its id; 0 where nothing does.
+	Identity uint64
+}
+
+// Origin is what the rows were read from.
+type Origin struct {
+	// Shape digests the columns: rows of two shapes cannot be compared.
+	Shape uint64
+	// Server identifies the server, Started is when it was started, in Unix seconds; 0 where it
+	// does not tell.
+	Server  string
+	Started int64
+}
+
+// partsOf is how many parts a log has: each save writes those that changed.
+const partsOf = 16
+
+// Log holds the rows with the highest ids that the tail of a shard has published, in parts that are
+// saved when they change. It serves one goroutine.
+type Log struct {
+	origin Origin
+	lost   *Lost
+	// headSaved says that the saved head has this origin and these lost rows.
+	headSaved bool
+	// parts are in ascending order of their rows; all but the last one are full.
+	parts []part
+	// size is how many rows a part holds.
+	size int
+	// removed are the keys of parts that are gone and still saved, in ascending order.
+	removed []uint64
+}
+
+// part holds consecutive rows; the first one's id is its key.
+type part struct {
+	rows    []Row
+	changed bool
+}
+
+// NewLog returns an empty log of about so many rows, at least partsOf.
+func NewLog(rows int) *Log { return &Log{size: max(1, rows/partsOf)} }
+
+// Limit is the most rows that the log holds.
+func (l *Log) Limit() int { return partsOf * l.size }
+
+// Len is how many rows the log holds.
+func (l *Log) Len() (n int) {
+	for _, p := range l.parts {
+		n += len(p.rows)
+	}
+	return n
+}
+
+// Origin is what the rows were read from, zero where that is not known.
+func (l *Log) Origin() Origin { return l.origin }
+
+// SetOrigin says what the rows were read from. Rows of another shape are dropped.
+func (l *Log) SetOrigin(o Origin) {
+	if o.Shape != l.origin.Shape {
+		l.Clear()
+	}
+	if o != l.origin {
+		l.origin, l.headSaved = o, false
+	}
+}
+
+// Clear drops all rows, the lost ones included.
+func (l *Log) Clear() {
+	l.removeParts()
+	if l.lost != nil {
+		l.lost, l.headSaved = nil, false
+	}
+}
+
+func (l *Log) removeParts() {
+	for _, p := range l.parts {
+		l.remove(p)
+	}
+	l.parts = nil
+}
+
+func (l *Log) remove(p part) { l.removed = append(l.removed, p.rows[0].ID) }
+
+// Add takes in rows that were handed on to be published: those above all others are added, and the
+// lowest dropped for them. Of rows that the log holds already the new content holds; others are
+// left out.
+func (l *Log) Add(rows []Row) {
+	for i, row := range rows {
+		switch at, found := l.find(row.ID); {
+		case found:
+			l.replace(at, row)
+		case row.ID > l.Highest() && len(rows)-i <= l.Limit():
+			l.append(row)
+		}
+	}
+}
+
+// location is where a row is.
+type location struct{ part, row int }
+
+func (l *Log) find(id uint64) (location, bool) {
+	i, _ := slices.BinarySearchFunc(l.parts, id, func(p part, id uint64) int { return cmp.Compare(p.rows[len(p.rows)-1].ID, id) })
+	if i == len(l.parts) {
+		return location{}, false
+	}
+	j, found := slices.BinarySearchFunc(l.parts[i].rows, id, func(r Row, id uint64) int { return cmp.Compare(r.ID, id) })
+	return location{i, j}, found
+}
+
+func (l *Log) replace(at location, row Row) {
+	p := &l.parts[at.part]
+	if p.rows[at.row] != row {
+		p.rows[at.row], p.changed = row, true
+	}
+}
+
+func (l *Log) append(row Row) {
+	if n := len(l.parts); n == 0 || len(l.parts[n-1].rows) == l.size {
+		if n == partsOf {
+			l.remove(l.parts[0])
+			l.parts = slices.Delete(l.parts, 0, 1)
+		}
+		l.parts = append(l.parts, part{rows: make([]Row, 0, l.size)})
+	}
+	p := &l.parts[len(l.parts)-1]
+	p.rows, p.changed = append(p.rows, row), true
+}
+
+// Highest is the id of the newest row, 0 where there is none.
+func (l *Log) Highest() uint64 {
+	if len(l.parts) == 0 {
+		return 0
+	}
+	rows := l.parts[len(l.parts)-1].rows
+	return rows[len(rows)-1].ID
+}
+
+// Below appends to dst up to n rows with the highest ids up to through, in ascending order.
+func (l *Log) Below(through uint64, n int, dst []Row) []Row {
+	start := len(dst)
+	for i := len(l.parts) - 1; i >= 0 && n > 0; i-- {
+		rows := l.parts[i].rows
+		for j := len(rows) - 1; j >= 0 && n > 0; j-- {
+			if rows[j].ID <= through {
+				dst = append(dst, rows[j])
+				n--
+			}
+		}
+	}
+	slices.Reverse(dst[start:])
+	return dst
+}
+
+// Changed returns the parts that have changed since it was called last, in the order of their keys;
+// those that are gone have no bytes.
+func (l *Log) Changed() (changed []ledger.Chunk) {
+	if !l.headSaved && l.origin != (Origin{}) {
+		changed = append(changed, ledger.Chunk{Key: headKey, Bytes: appendHead(nil, &l.origin, l.lost)})
+		l.headSaved = true
+	}
+	for i := range l.parts {
+		p := &l.parts[i]
+		// A part that was removed and made again is there.
+		l.removed = slices.DeleteFunc(l.removed, func(key uint64) bool { return key == p.rows[0].ID })
+		if p.changed {
+			changed = append(changed, ledger.Chunk{Key: p.rows[0].ID, Bytes: appendPart(nil, p.rows)})
+			p.changed = false
+		}
+	}
+	for _, key := range l.removed {
+		changed = append(changed, ledger.Chunk{Key: key})
+	}
+	l.removed = nil
+	slices.SortFunc(changed, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
+	return changed
+}

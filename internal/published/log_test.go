@@ -1,0 +1,241 @@
+package published_test
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"bridge/internal/published"
+	"bridge/source/ledger"
+)
+
+// saved is what a store holds of a log.
+type saved map[uint64][]byte
+
+func (s saved) apply(changed []ledger.Chunk) (bytes int) {
+	for _, c := range changed {
+		if bytes += len(c.Bytes); c.Bytes == nil {
+			delete(s, c.Key)
+		} else {
+			s[c.Key] = c.Bytes
+		}
+	}
+	return bytes
+}
+
+func (s saved) chunks() (list []ledger.Chunk) {
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		list = append(list, ledger.Chunk{Key: key, Bytes: s[key]})
+	}
+	return list
+}
+
+// TestLogIsWhatWasSaved: whatever is added, the parts that changed make the same log again, in the
+// same bound and in another one.
+func TestLogIsWhatWasSaved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.SampledFrom([]int{16, 48, 160}).Draw(t, "limit")
+		l, store := published.NewLog(limit), saved{}
+		var model []published.Row
+		next := uint64(0)
+		for range rapid.IntRange(1, 30).Draw(t, "batches") {
+			var rows []published.Row
+			for range rapid.IntRange(0, 40).Draw(t, "rows") {
+				next += rapid.Uint64Range(1, 5).Draw(t, "step")
+				rows = append(rows, published.Row{ID: next, Content: next * 3, Identity: next * 5})
+			}
+			if len(model) > 0 && rapid.Bool().Draw(t, "update") {
+				at := rapid.IntRange(0, len(model)-1).Draw(t, "at")
+				model[at].Content++
+				rows = append([]published.Row{model[at]}, rows...)
+				model = append(model, rows[1:]...)
+			} else {
+				model = append(model, rows...)
+			}
+			l.Add(rows)
+			if rapid.IntRange(0, 9).Draw(t, "other server") == 0 {
+				l.SetOrigin(published.Origin{Server: "b", Started: int64(next)})
+			}
+			if rapid.IntRange(0, 19).Draw(t, "clear") == 0 {
+				l.Clear()
+				model = nil
+			}
+			store.apply(l.Changed())
+		}
+		got := l.Below(l.Highest(), 1000, nil)
+		if len(got) > limit || len(model) >= limit && len(got) <= limit-limit/16 || len(got) < len(model) && len(got) < limit-limit/16 {
+			t.Fatalf("%d rows are held of %d, the limit is %d", len(got), len(model), limit)
+		}
+		if want := model[len(model)-len(got):]; len(got) > 0 && !reflect.DeepEqual(got, want) {
+			t.Fatalf("the log has\n%v, want\n%v", got, want)
+		}
+		for _, bound := range []int{limit, 16, 160} {
+			again, err := published.Restore(bound, store.chunks())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.Origin() != l.Origin() {
+				t.Fatalf("the origin is %+v, want %+v", again.Origin(), l.Origin())
+			}
+			rows := again.Below(again.Highest(), 1000, nil)
+			if want := got[len(got)-len(rows):]; len(rows) > 0 && !reflect.DeepEqual(rows, want) || bound == limit && len(rows) != len(got) {
+				t.Fatalf("bound %d: the saved log has\n%v, want\n%v", bound, rows, want)
+			}
+			other := maps.Clone(store)
+			other.apply(again.Changed())
+			if last, err := published.Restore(bound, other.chunks()); err != nil || !reflect.DeepEqual(last.Below(last.Highest(), 1000, nil), rows) {
+				t.Fatalf("bound %d: saved again it has\n%v, %v, want\n%v", bound, last.Below(last.Highest(), 1000, nil), err, rows)
+			}
+		}
+	})
+}
+
+// TestASaveWritesOnePartOfTheLog: a row at a time costs a part, not the whole log.
+func TestASaveWritesOnePartOfTheLog(t *testing.T) {
+	l, store := published.NewLog(1000), saved{}
+	most, total := 0, 0
+	for id := uint64(1); id <= 5000; id++ {
+		l.Add([]published.Row{{ID: id, Content: 1 << 60, Identity: 1 << 60}})
+		bytes := store.apply(l.Changed())
+		most, total = max(most, bytes), total+bytes
+	}
+	if most > 1100 || total/5000 > 600 {
+		t.Errorf("a save writes up to %d bytes, %d in the mean", most, total/5000)
+	}
+	if l.Len() < 900 || l.Len() > 1000 || len(store) > 17 {
+		t.Errorf("%d rows in %d parts", l.Len(), len(store))
+	}
+}
+
+func TestRowsOfAnotherShapeAreDropped(t *testing.T) {
+	l := published.NewLog(16)
+	l.SetOrigin(published.Origin{Shape: 1, Server: "a"})
+	l.Add([]published.Row{{ID: 5}})
+	l.SetOrigin(published.Origin{Shape: 1, Server: "b"})
+	if l.Len() != 1 {
+		t.Errorf("%d rows", l.Len())
+	}
+	l.SetOrigin(published.Origin{Shape: 2, Server: "b"})
+	if l.Len() != 0 || l.Highest() != 0 {
+		t.Errorf("%d rows", l.Len())
+	}
+}
+
+// TestLostRowsStay: rows that a server has lost are there when the log has dropped them, and in
+// what is saved.
+func TestLostRowsStay(t *testing.T) {
+	l, store := published.NewLog(32), saved{}
+	l.SetOrigin(published.Origin{Shape: 1, Server: "a"})
+	add := func(from, to uint64) {
+		for id := from; id <= to; id++ {
+			l.Add([]published.Row{{ID: id, Content: id, Identity: 2 * id}})
+		}
+		store.apply(l.Changed())
+	}
+	lost := func(ids ...uint64) *published.Check {
+		c := &published.Check{Moved: true, Floor: ids[len(ids)-1] - 1}
+		for _, id := range ids {
+			c.Gone = append(c.Gone, published.Row{ID: id, Content: id, Identity: 2 * id})
+		}
+		return c
+	}
+	until := time.UnixMilli(1_700_000_000_000)
+	expect := func(what string, survivor uint64, ids ...uint64) {
+		t.Helper()
+		restored, err := published.Restore(32, store.chunks())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, log := range []*published.Log{l, restored} {
+			got := log.Lost()
+			if got == nil {
+				t.Fatalf("%s: nothing is lost", what)
+			}
+			var held []uint64
+			for _, row := range got.Below(got.Highest(), 100, nil) {
+				held = append(held, row.ID)
+				if row.Content != row.ID || row.Identity != 2*row.ID {
+					t.Errorf("%s: %+v", what, row)
+				}
+			}
+			if !slices.Equal(held, ids) || got.Survivor != survivor || !got.Until.Equal(until) || log.Origin() != l.Origin() {
+				t.Errorf("%s: %v of %+v until %v, survivor %d", what, held, log.Origin(), got.Until, got.Survivor)
+			}
+		}
+	}
+	add(1, 40)
+	if n := l.Lose(lost(40, 39, 38), until); n != 3 {
+		t.Errorf("%d rows are lost", n)
+	}
+	l.SetOrigin(published.Origin{Shape: 1, Server: "b"})
+	add(41, 200)
+	expect("160 rows later", 37, 38, 39, 40)
+	if got := l.Lost().Below(39, 1, nil); len(got) != 1 || got[0].ID != 39 {
+		t.Errorf("up to 39 there is %v", got)
+	}
+	if n := l.Lose(lost(200, 199, 40), until); n != 2 {
+		t.Errorf("%d more rows are lost", n)
+	}
+	add(201, 201)
+	expect("after a second loss", 37, 38, 39, 40, 199, 200)
+	l.Found([]uint64{200, 39}, []uint64{38})
+	add(202, 202)
+	expect("after some were found", 37, 40, 199)
+	l.Found([]uint64{40, 199})
+	add(203, 203)
+	if restored, err := published.Restore(32, store.chunks()); l.Lost() != nil || err != nil || restored.Lost() != nil {
+		t.Errorf("%+v is still lost, %v", l.Lost(), err)
+	}
+	var many []uint64
+	for id := uint64(300); id > 200; id-- {
+		many = append(many, id)
+	}
+	l.Lose(lost(many...), until)
+	if got := l.Lost().Below(300, 1000, nil); len(got) != 32 || got[31].ID != 300 {
+		t.Errorf("%d lost rows are kept, the newest of them is %d", len(got), got[len(got)-1].ID)
+	}
+	l.SetOrigin(published.Origin{Shape: 2, Server: "b"})
+	if l.Lost() != nil {
+		t.Error("rows of another shape are compared")
+	}
+}
+
+// TestAHeadOfTheFirstVersion has no lost rows.
+func TestAHeadOfTheFirstVersion(t *testing.T) {
+	head := append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 7, 10}, "db-1"...)
+	l, err := published.Restore(16, []ledger.Chunk{{Bytes: head}})
+	if want := (published.Origin{Shape: 7, Started: 5, Server: "db-1"}); err != nil || l.Origin() != want || l.Lost() != nil {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestDamagedPartsAreRefused(t *testing.T) {
+	l := published.NewLog(16)
+	l.SetOrigin(published.Origin{Shape: 1, Server: "a", Started: 5})
+	l.Add([]published.Row{{ID: 5}, {ID: 8}, {ID: 9}})
+	l.Lose(&published.Check{Gone: []published.Row{{ID: 9}, {ID: 8}}, Floor: 5}, time.UnixMilli(1_700_000_000_000))
+	parts := l.Changed()
+	// version, shape, started, the length of the server, server
+	const withoutLost = 1 + 8 + 1 + 1 + 1
+	for i := range parts {
+		for size := range len(parts[i].Bytes) {
+			if parts[i].Key == 0 && (size == withoutLost || size == len(parts[i].Bytes)-17) {
+				// Nothing is lost, or one row less.
+				continue
+			}
+			cut := slices.Clone(parts)
+			cut[i].Bytes = cut[i].Bytes[:size]
+			if got, err := published.Restore(16, cut); !errors.Is(err, published.ErrBadLog) {
+				t.Errorf("part %d of %d bytes is read as %+v, %v", cut[i].Key, size, got, err)
+			}
+		}
+	}
+	if _, err := published.Restore(16, []ledger.Chunk{parts[2], parts[1]}); !errors.Is(err, published.ErrBadLog) {
+		t.Errorf("parts out of order: %v", err)
+	}
+}

@@ -1,0 +1,88 @@
+package terminal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestProgress(t *testing.T) {
+	var out bytes.Buffer
+	shown := make(chan struct{})
+	p := NewProgress(writerFunc(func(b []byte) (int, error) {
+		defer func() {
+			select {
+			case shown <- struct{}{}:
+			default:
+			}
+		}()
+		return out.Write(b)
+	}))
+	if err := p.During("the sink", func() { <-shown })(); err != nil {
+		t.Error(err)
+	}
+	p.Stop()
+	if got := out.String(); !strings.Contains(got, "looking at the sink") || !strings.HasSuffix(got, "\r\x1b[K") {
+		t.Errorf("printed %q", got)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestLine(t *testing.T) {
+	var out bytes.Buffer
+	l := NewLine(&out, true)
+	l.Show(strings.Repeat("x", 100))
+	l.Stop()
+	if got, want := out.String(), "\r\x1b[K"+strings.Repeat("x", Width-1)+"…\r\x1b[K"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	out.Reset()
+	l = NewLine(&out, false)
+	l.Show("too early")
+	l.told = l.told.Add(-tellEvery)
+	l.Show("in time")
+	l.Stop()
+	if got := out.String(); got != "in time\n" {
+		t.Errorf("off a terminal: %q", got)
+	}
+}
+
+func TestProgressBar(t *testing.T) {
+	for _, c := range []struct {
+		what        string
+		done, total uint64
+		took        time.Duration
+		want        string
+	}{
+		{"reading the bus", 0, 0, time.Minute, "reading the bus"},
+		{"reading the bus", 50, 200, 10 * time.Second, "reading the bus                [#####...............]  25 %, 30s left"},
+		{"reading the bus", 300, 200, 0, "reading the bus                [####################] 100 %"},
+		{"reading " + strings.Repeat("x", 60), 1, 100, 200 * time.Hour, ""},
+	} {
+		got := barLine(c.what, c.done, c.total, c.took)
+		if c.want != "" && got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+		if utf8.RuneCountInString(got) > 79 {
+			t.Errorf("%q is wider than a terminal", got)
+		}
+	}
+	t.Run("is drawn now and then, and cleared", func(t *testing.T) {
+		var out bytes.Buffer
+		var none *Bar
+		none.Show("reading", 1, 2)
+		none.Stop()
+		bar := &Bar{w: &out}
+		bar.Show("reading", 1, 2)
+		bar.Show("reading", 2, 2)
+		bar.Stop()
+		if got := out.String(); strings.Count(got, "reading") != 1 || !strings.HasSuffix(got, "\r\x1b[K") {
+			t.Errorf("%q", got)
+		}
+	})
+}

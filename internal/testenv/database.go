@@ -1,0 +1,129 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// DatabaseServer is a MariaDB or MySQL server with an administrator's login. Its methods are for
+// one goroutine at a time, except Root, NewDatabase, DSN and URL.
+type DatabaseServer struct {
+	// Version is what SELECT VERSION() says.
+	Version string
+	// Addr is the server's host:port.
+	Addr string
+
+	admin *mysql.Config
+	// Process is nil for a server that ran already.
+	*Process
+}
+
+func existingDatabase(dsn string) (*DatabaseServer, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("BRIDGE_TEST_MYSQL_DSN: %w", err)
+	}
+	s := &DatabaseServer{Addr: cfg.Addr, admin: cfg}
+	return s, s.identify("at " + cfg.Addr)
+}
+
+// run starts a server on the data folder dir/data that fill makes, an empty one where fill is nil.
+// stop ends the server and removes its folder.
+func (p Product) run(t testing.TB, fill func(dir string) error, args []string) (s *DatabaseServer, stop func(), err error) {
+	program, err := p.locate()
+	if err != nil {
+		return nil, nil, err
+	}
+	// Not t.TempDir: the path of a socket has room for about 100 bytes.
+	dir, err := os.MkdirTemp("", "bridge-"+p.name+"-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() { _ = os.RemoveAll(dir) }
+	if fill == nil {
+		fill = program.initialise
+	}
+	if err := fill(dir); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	// Another process may take the free port first.
+	for range 3 {
+		s = program.server(p.name, dir, FreePort(t), args)
+		if err = s.start(); err == nil {
+			err = s.identify("private")
+		}
+		if err == nil {
+			return s, func() { s.Kill(); remove() }, nil
+		}
+		s.Kill()
+	}
+	remove()
+	return nil, nil, err
+}
+
+// server returns a server that is yet to be started on the data folder dir/data.
+func (p *program) server(name, dir string, port int, args []string) *DatabaseServer {
+	s := &DatabaseServer{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), admin: mysql.NewConfig()}
+	s.admin.User, s.admin.Net, s.admin.Addr = "root", "tcp", s.Addr
+	command := append(append(append([]string{}, p.command...), "--no-defaults"), p.options...)
+	command = append(command,
+		"--datadir="+filepath.Join(dir, "data"), "--tmpdir="+dir,
+		"--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
+		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
+		"--innodb-buffer-pool-size=64M", "--key-buffer-size=1M",
+		// Commits survive a killed server, not a killed machine.
+		"--innodb-flush-log-at-trx-commit=2",
+		"--performance-schema=OFF", "--character-set-server=utf8mb4",
+	)
+	command = append(append(append(command, p.family.options()...), runAs()...), args...)
+	s.Process = &Process{
+		name: name, args: command, log: filepath.Join(dir, "log"), wait: time.Minute,
+		ready: func(ctx context.Context) error { return s.ping(ctx) }, data: filepath.Join(dir, "data"),
+	}
+	return s
+}
+
+// options returns those that the other family does not have, or has with another default.
+func (f family) options() []string {
+	if f == mySQL {
+		// The administrator is root@localhost, which skip-name-resolve would not find. Tables are
+		// made and dropped all the time: without the syncs to disk that no test needs it takes a
+		// tenth of the time.
+		return []string{"--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--innodb-redo-log-capacity=64M", "--mysqlx=OFF", "--skip-log-bin", "--secure-file-priv="}
+	}
+	return []string{"--skip-name-resolve", "--innodb-log-file-size=64M", "--aria-pagecache-buffer-size=4M"}
+}
+
+// runAs lets a server run as root, which it does only when told.
+func runAs() []string {
+	if os.Getuid() == 0 {
+		return []string{"--user=root"}
+	}
+	return nil
+}
+
+// findProgram finds a program in PATH and in /usr/sbin, which users often lack there.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if sbin := "/usr/sbin/" + name; isFile(sbin) {
+			return sbin, nil
+		}
+	}
+	return path, err
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

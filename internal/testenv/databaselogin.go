@@ -1,0 +1,109 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// KillConnections ends every connection of a user (KILL) and returns how many there were. The user
+// may connect again.
+func (s *DatabaseServer) KillConnections(t testing.TB, user string) int {
+	t.Helper()
+	return s.kill(t, "KILL %d", "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = ?", user)
+}
+
+// KillQueries ends every statement that a user's connections are running (KILL QUERY) and returns
+// how many there were. The connections stay.
+func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
+	t.Helper()
+	return s.kill(t, "KILL QUERY %d", "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = ? AND COMMAND IN ('Query', 'Execute')", user)
+}
+
+// SetPassword gives a user another password, for every host that the user may come from.
+// Connections that are logged in stay so: see KillConnections.
+func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
+	t.Helper()
+	s.administer(t, func(ctx context.Context, db *sql.DB) error {
+		hosts, err := column[string](ctx, db, "SELECT Host FROM mysql.user WHERE User = ?", user)
+		if err == nil && len(hosts) == 0 {
+			err = fmt.Errorf("unknown user %s", user)
+		}
+		for _, host := range hosts {
+			_, altered := db.ExecContext(ctx, fmt.Sprintf("ALTER USER %s@%s IDENTIFIED BY %s", quote(user), quote(host), quote(password)))
+			err = errors.Join(err, altered)
+		}
+		// MySQL 9.7 accepts the former password from its cache until the next login with the new
+		// one.
+		if login, opened := sql.Open("mysql", s.DSN(user, password, "")); opened == nil {
+			_ = login.PingContext(ctx)
+			_ = login.Close()
+		}
+		return err
+	})
+}
+
+// kill applies a statement to each connection that the query finds, and returns how many it has
+// met.
+func (s *DatabaseServer) kill(t testing.TB, statement, query, user string) (met int) {
+	t.Helper()
+	s.administer(t, func(ctx context.Context, db *sql.DB) error {
+		ids, err := column[int64](ctx, db, query, user)
+		for _, id := range ids {
+			const noSuchThread = 1094
+			var gone *mysql.MySQLError
+			switch _, failed := db.ExecContext(ctx, fmt.Sprintf(statement, id)); {
+			case failed == nil:
+				met++
+			case !errors.As(failed, &gone) || gone.Number != noSuchThread:
+				err = errors.Join(err, failed)
+			}
+		}
+		return err
+	})
+	return met
+}
+
+// administer runs do with an administrator's connections and twenty seconds.
+func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB) error) {
+	t.Helper()
+	db, err := s.open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := do(ctx, db); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// column returns the one column of a query.
+func column[T any](ctx context.Context, db *sql.DB, query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// quote makes a string of SQL.
+func quote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(s) + "'"
+}

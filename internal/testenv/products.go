@@ -1,0 +1,198 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// A Product is a kind and version of database server. It formats as the name of a subtest.
+type Product struct {
+	name string
+	// folder is where scripts/test-databases has unpacked it, below databases in the cache. Empty
+	// means that it is installed.
+	folder string
+	family family
+}
+
+// family says how the servers of a kind are initialised and which options they have.
+type family int
+
+const (
+	mariaDB family = iota
+	mySQL
+)
+
+// The products that tests run on.
+var (
+	// InstalledMariaDB is the MariaDB of the system, 10.11 on Debian 12.
+	InstalledMariaDB = Product{name: "mariadb"}
+	// MariaDB118 comes from Debian unstable, with Galera.
+	MariaDB118 = Product{name: "mariadb-11.8", folder: "mariadb-11.8"}
+	// MySQL80 comes from Maven Central.
+	MySQL80 = Product{name: "mysql-8.0", folder: "mysql-8.0", family: mySQL}
+	// MySQL97 comes from Debian unstable.
+	MySQL97 = Product{name: "mysql-9.7", folder: "mysql-9.7", family: mySQL}
+)
+
+func (p Product) String() string { return p.name }
+
+// IsMySQL reports whether the product is a MySQL.
+func (p Product) IsMySQL() bool { return p.family == mySQL }
+
+// WithoutTLS returns the argument that has a server refuse TLS.
+func (p Product) WithoutTLS() string {
+	if p.IsMySQL() {
+		return "--tls-version="
+	}
+	return "--skip-ssl"
+}
+
+// AnyMySQL returns the MySQL that `make test` runs on: 9.7, which is the lighter one to fetch, or
+// else 8.0.
+func AnyMySQL() Product {
+	if !MySQL97.unpacked() && MySQL80.unpacked() {
+		return MySQL80
+	}
+	return MySQL97
+}
+
+// Products returns those that a test of the source runs on: the installed MariaDB and one MySQL, or
+// all with BRIDGE_TEST_SOAK=1.
+func Products() []Product {
+	if os.Getenv("BRIDGE_TEST_SOAK") != "" {
+		return []Product{InstalledMariaDB, MariaDB118, MySQL80, MySQL97}
+	}
+	return []Product{InstalledMariaDB, AnyMySQL()}
+}
+
+// EachProduct runs a test on each of Products, as a subtest with the product's name.
+func EachProduct(t *testing.T, test func(*testing.T, Product)) {
+	t.Helper()
+	eachOf(t, func(Product) bool { return true }, test)
+}
+
+// EachMariaDB is EachProduct for what MySQL does not have.
+func EachMariaDB(t *testing.T, test func(*testing.T, Product)) {
+	t.Helper()
+	eachOf(t, func(p Product) bool { return !p.IsMySQL() }, test)
+}
+
+// EachMySQL is EachProduct for what MariaDB does not have.
+func EachMySQL(t *testing.T, test func(*testing.T, Product)) {
+	t.Helper()
+	eachOf(t, Product.IsMySQL, test)
+}
+
+func eachOf(t *testing.T, chosen func(Product) bool, test func(*testing.T, Product)) {
+	t.Helper()
+	needReal(t)
+	for _, p := range Products() {
+		if chosen(p) {
+			t.Run(p.String(), func(t *testing.T) { test(t, p) })
+		}
+	}
+}
+
+// OnEveryDatabase skips a test that is a part of the long form alone, which `make test-databases`
+// runs.
+func OnEveryDatabase(t testing.TB) {
+	t.Helper()
+	needReal(t)
+	if os.Getenv("BRIDGE_TEST_SOAK") == "" {
+		t.Skip("a part of make test-databases (BRIDGE_TEST_SOAK=1)")
+	}
+}
+
+// sharedServers has a *shared for each Product that was asked for.
+var sharedServers sync.Map
+
+// Shared returns the server of a product that all tests of the binary share. The first call starts
+// it, which takes a few seconds, and Main stops it. With BRIDGE_TEST_MYSQL_DSN (in the form of
+// go-sql-driver/mysql, login of an administrator) that of InstalledMariaDB is the server there.
+func (p Product) Shared(t testing.TB) *DatabaseServer {
+	t.Helper()
+	needReal(t)
+	entry, _ := sharedServers.LoadOrStore(p, new(shared[*DatabaseServer]))
+	variable := ""
+	if p == InstalledMariaDB {
+		variable = "BRIDGE_TEST_MYSQL_DSN"
+	}
+	s, err := entry.(*shared[*DatabaseServer]).get(variable, existingDatabase, func() (*DatabaseServer, func(), error) { return p.run(t, nil, nil) })
+	p.check(t, err)
+	return s
+}
+
+// Start starts a server that belongs to the test, so that the test may kill it; it is gone when the
+// test ends. args are added to its command line. It is a private server even where
+// BRIDGE_TEST_MYSQL_DSN is set, because a server that serves others cannot be killed.
+func (p Product) Start(t testing.TB, args ...string) *DatabaseServer {
+	t.Helper()
+	return p.startOn(t, nil, args...)
+}
+
+// startOn is Start on the data folder dir/data that fill makes.
+func (p Product) startOn(t testing.TB, fill func(dir string) error, args ...string) *DatabaseServer {
+	t.Helper()
+	needReal(t)
+	s, stop, err := p.run(t, fill, args)
+	p.check(t, err)
+	t.Cleanup(stop)
+	return s
+}
+
+// check ends a test that has no server: a server that was not fetched is missing, one that does not
+// start is a fault.
+func (p Product) check(t testing.TB, err error) {
+	t.Helper()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		missing(t, p.String(), err)
+	case err != nil:
+		t.Fatal(err)
+	}
+}
+
+// path returns the folder of a product that was fetched.
+func (p Product) path() string { return filepath.Join(cacheDir(), "databases", p.folder) }
+
+func (p Product) unpacked() bool { return isFile(filepath.Join(p.path(), "ready")) }
+
+// locate returns the program of a product, or an error that wraps exec.ErrNotFound.
+func (p Product) locate() (*program, error) {
+	if p.folder == "" {
+		return installedMariaDB()
+	}
+	if !p.unpacked() {
+		return nil, fmt.Errorf("%s: %w", p.path(), exec.ErrNotFound)
+	}
+	return unpackedProgram(p.path(), p.family)
+}
+
+// MariaDB returns the shared server of InstalledMariaDB.
+func MariaDB(t testing.TB) *DatabaseServer {
+	t.Helper()
+	return InstalledMariaDB.Shared(t)
+}
+
+// StartMariaDB starts a server of InstalledMariaDB that belongs to the test.
+func StartMariaDB(t testing.TB, args ...string) *DatabaseServer {
+	t.Helper()
+	return InstalledMariaDB.Start(t, args...)
+}
+
+// MySQL returns the shared server of AnyMySQL.
+func MySQL(t testing.TB) *DatabaseServer {
+	t.Helper()
+	return AnyMySQL().Shared(t)
+}
+
+// StartMySQL starts a server of AnyMySQL that belongs to the test.
+func StartMySQL(t testing.TB, args ...string) *DatabaseServer {
+	t.Helper()
+	return AnyMySQL().Start(t, args...)
+}

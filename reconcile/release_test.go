@@ -1,0 +1,101 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/reconcile"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// counting counts the reads of ids.
+type counting struct {
+	source.Shard
+	reads, ids int
+}
+
+func (c *counting) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	err := c.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
+	c.reads, c.ids = c.reads+1, max(c.ids, len(ids.List))
+	return err
+}
+
+// TestReleaseComparesIDsInOnePass has rows with the even ids, and some that appeared under odd ones
+// long after GAP_TTL: the ledger in the checkpoint says which, and the table is read once, in
+// pages.
+func TestReleaseComparesIDsInOnePass(t *testing.T) {
+	const rows, stray = 30_000, 1 << 40
+	w := newWorld(t, event.Release)
+	w.options.SaveEvery = time.Hour
+	for id := uint64(2); id <= 2*rows; id += 2 {
+		w.table.InsertAt(id, fmt.Sprint(id), "1", "0")
+	}
+	w.table.InsertAt(stray, "stray", "1", "0")
+	w.tail(rows + 1)
+	l, now := oldLedger(t, w.table, stray)
+	late := []uint64{1, 777, 2*rows - 1, 2*rows + 5_000_000, stray - 1}
+	for _, id := range late {
+		w.table.InsertAt(id, fmt.Sprint("late", id), "1", "0")
+	}
+	// At the front of the wide gap the tail looks for rows itself, and an id in flight is found by
+	// it, too.
+	w.table.InsertAt(2*rows+7, "front", "1", "0")
+	w.table.InsertAt(555, "flight", "1", "0")
+	w.save(checkpoint.State{Position: ledger.Position{ID: stray}, Ledger: l.All()})
+	w.table.Delete(10)
+
+	reads := &counting{Shard: w.table}
+	w.options.Source = reads
+	published := len(w.bus)
+	report := w.run(reconcile.Mode{})
+	if report.Missed != uint64(len(late)) || len(w.bus) != published+len(late) {
+		t.Errorf("report %+v, %d events", report, len(w.bus)-published)
+	}
+	if reads.reads > 20 || reads.ids > 10_000 {
+		t.Errorf("%d reads of ids, of %d at most: want a few, of a page each", reads.reads, reads.ids)
+	}
+	for _, id := range late {
+		l.Fill(id, now)
+	}
+	w.save(checkpoint.State{Position: ledger.Position{ID: stray}, Ledger: l.Changed()})
+	if again := w.run(reconcile.Mode{}); again.Missed != 0 {
+		t.Errorf("the next run published %d", again.Missed)
+	}
+}
+
+// oldLedger returns the ledger of what was published of table, a day later, when 555 is in flight.
+func oldLedger(t *testing.T, table source.Shard, position uint64) (*ledger.Ledger, time.Time) {
+	t.Helper()
+	l, err := ledger.New(ledger.Options{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page source.Page
+	if err := table.Read(t.Context(), source.Query{Limit: 1 << 20}, &page); err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]uint64, 0, len(page.Rows))
+	for _, record := range page.Rows {
+		ids = append(ids, record.ID)
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l.Advance(position, ids, now)
+	now = now.Add(25 * time.Hour)
+	for range 1000 {
+		l.Observe(ledger.Evidence{Ranges: l.Hot(now).IDs, IDs: []uint64{555}, Now: now})
+		ranges := l.Sweep(now)
+		if len(ranges) == 0 {
+			break
+		}
+		l.Swept(ledger.Evidence{Ranges: ranges, IDs: []uint64{555}, Now: now})
+	}
+	if s := l.Stats(now); s.Cold > 0 || s.Hot != 1 {
+		t.Fatalf("%+v", s)
+	}
+	return l, now
+}

@@ -1,0 +1,86 @@
+package sink
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// DeadLetterDocument is the document of a dead letter as a reader decodes it. Texts may be cut
+// where the bus takes small messages only.
+type DeadLetterDocument struct {
+	// Stream, Shard and RowID name the row.
+	Stream string `json:"stream"`
+	Shard  string `json:"shard"`
+	RowID  uint64 `json:"rowId"`
+	// Key is the key of the message for people, Entity the entity in the encoding of
+	// event.Event.Entity: whole, or left out where it is too long or the stream has no entities.
+	Key    string `json:"key"`
+	Entity []byte `json:"entity,omitempty"`
+	// EventID and EventType are those of the event that was refused, EventTime is its meta.time in
+	// ms since 1970, 0 where it tells none, and Previous the event that it follows, empty where
+	// there is none.
+	EventID   string `json:"eventId"`
+	EventType string `json:"eventType"`
+	EventTime int64  `json:"eventTime"`
+	Previous  string `json:"previous"`
+	// Destination is where the event was to go, Reason why it was refused.
+	Destination string `json:"destination"`
+	Reason      string `json:"reason"`
+	// Size is that of the event in bytes, Digest its SHA-256 in hexadecimal digits.
+	Size   int    `json:"size"`
+	Digest string `json:"digest"`
+	// Excerpt is as much of the event as fitted, Truncated says that this is not all of it.
+	Excerpt   string `json:"excerpt"`
+	Truncated bool   `json:"truncated"`
+}
+
+// errNotDeadLetter is the error of a document that lacks what every dead letter has.
+var errNotDeadLetter = errors.New("it does not name a stream, a shard and an event")
+
+// ParseDeadLetter reads the Value of a dead letter.
+func ParseDeadLetter(value []byte) (DeadLetterDocument, error) {
+	var l DeadLetterDocument
+	err := json.Unmarshal(value, &l)
+	if err == nil && (l.Stream == "" || l.Shard == "" || l.EventID == "") {
+		err = errNotDeadLetter
+	}
+	if err != nil {
+		return DeadLetterDocument{}, fmt.Errorf("read a dead letter: %w", err)
+	}
+	return l, nil
+}
+
+// Digest returns the SHA-256 of the bytes of an event in hexadecimal digits: by it a resend tells
+// whether it makes the event that was refused.
+func Digest(value []byte) string {
+	sum := sha256.Sum256(value)
+	return hex.EncodeToString(sum[:])
+}
+
+// eventMeta is what a dead letter takes from an event, which may have been cut off in the excerpt.
+type eventMeta struct {
+	Meta  struct{ Time int64 }
+	Links []struct{ Type, Target string }
+}
+
+// readMeta reads an event; it returns the zero value for anything else.
+func readMeta(value []byte) eventMeta {
+	var m eventMeta
+	if json.Unmarshal(value, &m) != nil {
+		return eventMeta{}
+	}
+	return m
+}
+
+// previous returns the event that the event follows.
+func (m *eventMeta) previous() string {
+	for _, link := range m.Links {
+		if link.Type == "PREVIOUS_VERSION" {
+			return link.Target
+		}
+	}
+	return ""
+}

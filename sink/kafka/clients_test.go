@@ -1,0 +1,67 @@
+package kafka_test
+
+import (
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/sink/kafka"
+)
+
+// TestClientsReadWhatTheDocsSay has clients that people use, as installed plainly, read what
+// docs/operations.md says that they read.
+func TestClientsReadWhatTheDocsSay(t *testing.T) {
+	k := testenv.Kafka(t)
+	const rows = 20
+	for _, codec := range kafka.Compressions {
+		topic := clientTopic(codec)
+		k.CreateTopic(t, topic, 2, nil)
+		publish(t, open(t, kafka.Options{Brokers: k.Brokers(), Compression: codec}), series(topic, "k", 0, rows, 5))
+	}
+	k.CreateTopic(t, clientTopic(""), 2, nil)
+	publish(t, open(t, kafka.Options{Brokers: k.Brokers()}), series(clientTopic(""), "k", 0, rows, 5))
+	plain := []kafka.Compression{"", kafka.None, kafka.Gzip}
+	for _, test := range []struct {
+		client testenv.KafkaClient
+		codecs []kafka.Compression
+	}{
+		{testenv.JavaConsole, append(kafka.Compressions, "")},
+		{testenv.LibrdKafka, append(kafka.Compressions, "")},
+		{testenv.KafkaPython, plain},
+		{testenv.AIOKafka, plain},
+		{testenv.KafkaJS, plain},
+		{testenv.KafkaJSPlus, append(plain, kafka.Snappy)},
+	} {
+		t.Run(test.client.Name, func(t *testing.T) {
+			t.Parallel()
+			var topics []string
+			for _, codec := range test.codecs {
+				topics = append(topics, clientTopic(codec))
+			}
+			checkClient(t, test.client.Read(t, k, rows*len(topics), topics...), topics, rows)
+		})
+	}
+}
+
+// clientTopic is the topic of a codec; "" stands for the default.
+func clientTopic(codec kafka.Compression) string {
+	if codec == "" {
+		codec = "default"
+	}
+	return "clients-" + string(codec)
+}
+
+// checkClient holds what a client saw against the series of rows messages in each topic.
+func checkClient(t *testing.T, got []testenv.KafkaRecord, topics []string, rows int) {
+	t.Helper()
+	seen := make(map[testenv.KafkaRecord]int)
+	for _, r := range got {
+		// The console consumer does not tell the topic.
+		r.Topic = ""
+		seen[r]++
+	}
+	for _, m := range series("", "k", 0, rows, 5) {
+		if want := (testenv.KafkaRecord{Key: string(m.Key), ID: m.ID, Value: string(m.Value)}); seen[want] != len(topics) {
+			t.Fatalf("message %s was seen %d times in %d topics: %d records, the first is %+v", m.ID, seen[want], len(topics), len(got), got[0])
+		}
+	}
+}

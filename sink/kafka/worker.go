@@ -1,0 +1,331 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"bridge/sink"
+)
+
+// errAbandoned is the cause of an attempt that nobody waits for any more.
+var errAbandoned = errors.New("nobody waits for the batch")
+
+// worker sends to one partition, one batch at a time. Runs that arrive while a batch is in flight
+// share the next one. A goroutine drains it while there is something to send.
+type worker struct {
+	sink      *Sink
+	topic     string
+	partition int32
+	tp        string
+
+	mu sync.Mutex
+	// queue are the open portions in order. A batch in flight holds messages of the first of them.
+	queue    []*portion
+	busy     bool
+	inFlight *wireBatch
+	// last is the highest offset that was acknowledged, to this process or by an offset to one
+	// before; -1 when none was.
+	last int64
+	// topicID is the id of the topic that acknowledged that, empty where it is not known; remade is
+	// the loss that another id tells.
+	topicID string
+	remade  error
+	// watches are those of the offsets that are being verified.
+	watches map[*watch]struct{}
+
+	// What follows belongs to the draining goroutine.
+
+	// id is nil before the first batch. After a broken thread it is that of a batch that may arrive
+	// late.
+	id     *identity
+	broken bool
+	// limit bounds the records of a batch, after one was refused.
+	limit int
+	// held says that a fault has been reported that has not ended.
+	held bool
+	// lost is the loss that was found. It stays: only an operator can say what to do.
+	lost error
+}
+
+// wireBatch is a batch on its way with the portions that it carries.
+type wireBatch struct {
+	parts   []part
+	buffers *buffers
+	wire    []byte
+	count   int
+	// stamped is the identity that wire carries.
+	stamped *identity
+	// lent: an attempt ended without an answer, and the transport may still read wire.
+	lent    bool
+	abandon context.CancelCauseFunc
+}
+
+// part is how many messages of a portion a batch carries, from portion.next on.
+type part struct {
+	portion *portion
+	count   int
+}
+
+func newWorker(s *Sink, topic string, partition int32) *worker {
+	return &worker{sink: s, topic: topic, partition: partition, tp: tp(topic, partition), limit: math.MaxInt, last: -1}
+}
+
+// enqueue adds a portion and sees to it that somebody drains the worker.
+func (l *worker) enqueue(r *portion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, r)
+	if l.busy {
+		return
+	}
+	if !l.sink.begin() {
+		// Publish sees for itself that the sink is closed.
+		return
+	}
+	l.busy = true
+	go l.drain()
+}
+
+// forget drops the portions of a call that has left, and the batch in flight if it carries nothing
+// for anybody else.
+func (l *worker) forget(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = slices.DeleteFunc(l.queue, func(r *portion) bool { return r.call == c })
+	if l.inFlight == nil {
+		return
+	}
+	for _, p := range l.inFlight.parts {
+		if slices.Contains(l.queue, p.portion) {
+			return
+		}
+	}
+	l.inFlight.abandon(errAbandoned)
+}
+
+func (l *worker) drain() {
+	defer l.sink.end()
+	for {
+		ctx, abandon := context.WithCancelCause(l.sink.life)
+		f := l.nextBatch(abandon)
+		if f == nil {
+			abandon(nil)
+			return
+		}
+		l.deliver(ctx, f)
+		abandon(nil)
+	}
+}
+
+// nextBatch fills the next batch from the queue. It returns nil when the worker is empty and no
+// longer busy.
+func (l *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight = nil
+	if len(l.queue) == 0 || l.sink.life.Err() != nil {
+		l.busy = false
+		if l.held {
+			// The call that was held up was cancelled.
+			l.held = false
+			l.sink.faults.drop(l.tp)
+		}
+		return nil
+	}
+	f := &wireBatch{abandon: abandon, buffers: bufferPool.Get().(*buffers)}
+	f.buffers.records.reset()
+	for _, r := range l.queue {
+		n := 0
+		if !r.call.present(func() { n = f.fill(r, l.limit) }) {
+			continue
+		}
+		if n > 0 {
+			f.parts = append(f.parts, part{r, n})
+		}
+		if n < len(r.index)-r.next {
+			break
+		}
+	}
+	f.count = f.buffers.records.count
+	l.inFlight = f
+	return f
+}
+
+// fill adds messages of a portion and returns how many fit.
+func (f *wireBatch) fill(r *portion, limit int) int {
+	records := &f.buffers.records
+	for n, i := range r.index[r.next:] {
+		if records.count >= limit || !records.add(&r.call.batch[i]) {
+			return n
+		}
+	}
+	return len(r.index) - r.next
+}
+
+// deliver sends a batch to the broker and notes the results of its portions.
+func (l *worker) deliver(ctx context.Context, f *wireBatch) {
+	if f.count == 0 {
+		// The callers left in this moment.
+		f.buffers.release()
+		return
+	}
+	if l.lost == nil {
+		l.lost = l.wasRemade()
+	}
+	if l.lost != nil {
+		f.buffers.release()
+		l.refuse(l.lost)
+		return
+	}
+	base, err := l.send(ctx, f)
+	if err == nil {
+		l.noteJump(base)
+		l.lost = l.advance(base, f.count)
+	}
+	switch {
+	case l.lost != nil:
+		l.calm()
+		l.refuse(l.lost)
+	case err == nil:
+		l.calm()
+		l.acknowledge(f, base)
+	case errors.Is(err, errMoved):
+		l.move(f)
+	case remedyFor(err) == split && ctx.Err() == nil:
+		l.calm()
+		l.halve(f, err)
+	}
+	if !f.lent {
+		f.buffers.release()
+	}
+}
+
+// acknowledge notes that a batch was stored. base is -1 where the broker does not tell the offset.
+func (l *worker) acknowledge(f *wireBatch, base int64) {
+	// Careful at first, then bold again: the record that was too large may lie behind.
+	if l.limit <= math.MaxInt/2 {
+		l.limit *= 2
+	}
+	for _, p := range f.parts {
+		l.note(p.portion, func() {
+			for _, i := range p.portion.index[p.portion.next : p.portion.next+p.count] {
+				p.portion.call.status[i] = sink.Acked
+			}
+			p.portion.next += p.count
+			if base >= 0 {
+				p.portion.last, p.portion.lastID = base+int64(p.count)-1, p.portion.call.batch[p.portion.index[p.portion.next-1]].ID
+			}
+		})
+		if base >= 0 {
+			base += int64(p.count)
+		}
+	}
+}
+
+// halve makes the next batch half of one that was refused. A single record is rejected, and with it
+// ends its portion.
+func (l *worker) halve(f *wireBatch, refusal error) {
+	if f.count > 1 {
+		l.limit = f.count / 2
+		return
+	}
+	r := f.parts[0].portion
+	l.note(r, func() {
+		i := r.index[r.next]
+		r.call.status[i] = sink.Rejected
+		r.rejection = &sink.Rejection{Index: i, Reason: l.reason(f, refusal)}
+	})
+}
+
+// reason says why a single record was refused.
+func (l *worker) reason(f *wireBatch, refusal error) string {
+	var code kafkago.Error
+	if errors.As(refusal, &code) && code == kafkago.InvalidRecord {
+		return fmt.Sprintf("topic %s takes no such record: %v", l.topic, refusal)
+	}
+	return fmt.Sprintf("the record has %d bytes, as a batch %d by %s, which is more than topic %s takes (max.message.bytes): %v",
+		f.buffers.records.maxRecord, len(f.wire)-sizePrefix, l.sink.compression, l.topic, refusal)
+}
+
+// move gives all portions back to their calls, to find another worker.
+func (l *worker) move(f *wireBatch) {
+	l.calm()
+	l.sink.forgetTopic(l.topic)
+	l.mu.Lock()
+	runs := slices.Clone(l.queue)
+	l.mu.Unlock()
+	for _, r := range runs {
+		l.note(r, func() { r.moved = true })
+	}
+}
+
+// pin takes over what an offset says.
+func (l *worker) pin(m *sink.Offset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = max(l.last, int64(m.Last))
+	if m.Incarnation != "" {
+		l.topicID = m.Incarnation
+	}
+}
+
+// advance notes an acknowledgement. A partition that takes a batch where it had acknowledged
+// records before has lost those: its topic was created again or restored, or a replica without them
+// leads it.
+func (l *worker) advance(base int64, count int) error {
+	if base < 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for w := range l.watches {
+		w.see(base)
+	}
+	if base <= l.last {
+		return behind(&sink.Offset{TP: l.tp, Last: uint64(l.last)}, fmt.Sprintf("what came after it has the offset %d", base))
+	}
+	l.last = base + int64(count) - 1
+	return nil
+}
+
+// refuse ends the calls of all portions with an error.
+func (l *worker) refuse(err error) {
+	l.mu.Lock()
+	runs := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	for _, r := range runs {
+		r.call.fail(err)
+	}
+}
+
+// note notes a result of a portion, unless its caller has left, and closes the portion when that
+// ends it.
+func (l *worker) note(r *portion, note func()) {
+	ended := false
+	r.call.present(func() {
+		note()
+		ended = r.next == len(r.index) || r.rejection != nil || r.moved
+	})
+	if !ended {
+		return
+	}
+	l.mu.Lock()
+	l.queue = slices.DeleteFunc(l.queue, func(other *portion) bool { return other == r })
+	l.mu.Unlock()
+	r.call.finish()
+}
+
+// calm ends a fault of this worker.
+func (l *worker) calm() {
+	if l.held {
+		l.held = false
+		l.sink.faults.ok(l.tp)
+	}
+}

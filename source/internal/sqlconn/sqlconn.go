@@ -1,0 +1,72 @@
+package sqlconn
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Query runs a small query and calls each for every row with a function that returns the value of a
+// column by its name; NULL and columns that the answer does not have are "".
+func Query(ctx context.Context, c driver.QueryerContext, query string, each func(get func(name string) string), args ...string) (err error) {
+	values := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		values[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+	}
+	rows, err := c.QueryContext(ctx, query, values)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// After an error Close repeats that error.
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+	}()
+	columns := rows.Columns()
+	row := make([]driver.Value, len(columns))
+	get := func(name string) string {
+		for i, column := range columns {
+			if column == name {
+				return Text(row[i])
+			}
+		}
+		return ""
+	}
+	for {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		each(get)
+	}
+}
+
+// Text returns v as text, "" for NULL.
+func Text(v driver.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// AppendFloat appends v, which is finite, as encoding/json does: the shortest digits that read back
+// as the same number of that many bits, with an exponent only for very large and very small
+// numbers.
+func AppendFloat(b []byte, v float64, bits int) []byte {
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(b, v, format, -1, bits)
+}

@@ -1,0 +1,33 @@
+package sqlconn_test
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"testing"
+
+	"bridge/source/internal/sqlconn"
+)
+
+func FuzzAppendFloat(f *testing.F) {
+	for _, seed := range []float64{0, 1, -1, 0.1, 1e6, 1e21, 1e-7, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, v float64) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Skip("no SQL number")
+		}
+		got := sqlconn.AppendFloat(nil, v, 64)
+		if back, err := strconv.ParseFloat(string(got), 64); err != nil || back != v || !json.Valid(got) {
+			t.Fatalf("%v is written as %s and read as %v, %v", v, got, back, err)
+		}
+		single := float32(v)
+		if math.IsInf(float64(single), 0) {
+			return
+		}
+		got = sqlconn.AppendFloat(nil, float64(single), 32)
+		if back, err := strconv.ParseFloat(string(got), 32); err != nil || float32(back) != single || !json.Valid(got) {
+			t.Fatalf("%v is written as %s and read as %v, %v", single, got, back, err)
+		}
+	})
+}

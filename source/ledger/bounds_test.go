@@ -1,0 +1,125 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+func TestAReadThatWasCutOffIsContinued(t *testing.T) {
+	l := mustLedger(t, ledger.Options{}, 0)
+	l.Advance(1001, []uint64{1001}, base)
+	all := make([]uint64, 1000)
+	for i := range all {
+		all[i] = uint64(i + 1)
+	}
+	for id := uint64(0); id < 1000; id += 100 {
+		probe := l.Hot(base)
+		if probe.IDs[0].First != id+1 {
+			t.Fatalf("after a cut at %d reads from %d", id, probe.IDs[0].First)
+		}
+		l.Observe(ledger.Evidence{Ranges: ledger.Clip(probe.IDs, id+100), IDs: all[:id+100], Now: base})
+	}
+	if s := l.Stats(base); s.Pending != 1000 {
+		t.Errorf("%+v", s)
+	}
+	l.CutOff(400)
+	if probe := l.Hot(base); probe.Rows[0].First != 401 {
+		t.Errorf("after a cut of the rows at 400 reads %+v", probe.Rows)
+	}
+	if probe := l.Hot(base); probe.Rows[0].First != 1 || probe.IDs[0].First != 1 {
+		t.Errorf("after a whole read reads %+v", probe)
+	}
+}
+
+// TestIDsWithoutEvidenceAreReadFirst has more hot ids than a read of rows takes: an id that was
+// just missed may have committed since, and must not wait for an evidence to show it.
+func TestIDsWithoutEvidenceAreReadFirst(t *testing.T) {
+	l := mustLedger(t, ledger.Options{}, 0)
+	var published []uint64
+	for id := uint64(1); id <= 4000; id++ {
+		if id%5 != 0 {
+			published = append(published, id)
+		}
+	}
+	l.Advance(3999, published, base)
+	pollWith(l, base)
+	l.Advance(4001, []uint64{4001}, after(time.Second))
+	if probe := l.Hot(after(time.Second)); !covers(probe.Rows, 4000) {
+		t.Errorf("reads %v, and not 4000, which no evidence has covered", probe.Rows)
+	}
+}
+
+func covers(ranges []source.Range, id uint64) bool {
+	return slices.ContainsFunc(ranges, func(r source.Range) bool { return r.First <= id && id <= r.Last })
+}
+
+// TestLateRowsComeWithinTwoPolls measures from commit to publication under the load of the property
+// test.
+func TestLateRowsComeWithinTwoPolls(t *testing.T) {
+	const every = 100 * time.Millisecond
+	for _, order := range []source.IDOrder{source.OrderStrict, source.OrderSegmented} {
+		t.Run(string(order), func(t *testing.T) {
+			w := newTable(newRand(1))
+			o := newOwner(w, ledger.Options{Order: order, GapTTL: time.Hour})
+			o.limit = 20_000
+			for range 1000 {
+				for range 3 {
+					w.begin()
+					w.pass(every / 3)
+				}
+				o.poll()
+				o.ack(10)
+			}
+			var delays []time.Duration
+			for id, at := range o.late {
+				delays = append(delays, at.Sub(w.commits[id]))
+			}
+			slices.Sort(delays)
+			p99, last := delays[len(delays)*99/100], delays[len(delays)-1]
+			if len(delays) < 250 || p99 > 2*every {
+				t.Errorf("of %d late rows p99 came after %s, the last after %s", len(delays), p99, last)
+			}
+			if o.queries > 2*1000 {
+				t.Errorf("%d queries in 1000 polls", o.queries)
+			}
+		})
+	}
+}
+
+func TestALargeTransactionIsReadOnceItCommits(t *testing.T) {
+	const n = 100_000
+	l := mustLedger(t, ledger.Options{}, 0)
+	l.Advance(n+1, []uint64{n + 1}, base)
+	all := make([]uint64, n)
+	for i := range all {
+		all[i] = uint64(i + 1)
+	}
+	pollWith(l, base, all...)
+	read := map[uint64]bool{}
+	for i := range 60 {
+		probe := pollWith(l, after(time.Duration(i)*time.Second), all...)
+		width := uint64(0)
+		for _, r := range probe.Rows {
+			width += r.Last - r.First + 1
+			for id := r.First; id <= r.Last; id++ {
+				read[id] = true
+			}
+		}
+		if width == 0 || width > 3000 || !slices.Equal(probe.IDs, ranges(1, n)) {
+			t.Fatalf("while it is pending reads %d rows, ids in %v", width, probe.IDs)
+		}
+	}
+	if len(read) < n*9/10 {
+		t.Errorf("looks at %d ids of %d in turn", len(read), n)
+	}
+	now := after(time.Hour)
+	rows := pollWith(l, now, all...).Rows
+	l.Fill(rows[0].First, now)
+	if rows := l.Hot(now).Rows; len(rows) > 2 || rows[0].First != 1 || rows[len(rows)-1].Last != n {
+		t.Errorf("once a row of it was found reads %v", rows)
+	}
+}

@@ -1,0 +1,235 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/source/ledger"
+)
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// stride returns a ledger at 3n with n gaps of two ids.
+func stride(t testing.TB, opts ledger.Options, n int) *ledger.Ledger {
+	l := mustLedger(t, opts, 0)
+	var page []uint64
+	for i := 0; i < n; i += 2000 {
+		page = page[:0]
+		for id := 3 * uint64(i+1); len(page) < 2000 && id <= 3*uint64(n); id += 3 {
+			page = append(page, id)
+		}
+		l.Advance(page[len(page)-1], page, after(time.Duration(i)*time.Millisecond))
+	}
+	return l
+}
+
+func mustRestore(t testing.TB, opts ledger.Options, position uint64, chunks []ledger.Chunk) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Restore(opts, position, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestALedgerIsRestored(t *testing.T) {
+	const n = 100_000
+	opts := ledger.Options{Away: time.Hour}
+	l := stride(t, opts, n)
+	now := after(n * time.Millisecond)
+	pollWith(l, now, 1, 2, 3*n-2)
+	l.See(1<<40, now)
+	chunks := l.Changed()
+	newRand(1).Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
+	again := mustRestore(t, opts, l.Position(), chunks)
+	if got, want := again.Gaps(0), l.Gaps(0); len(want) != n || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%d gaps of %d are back, or not with their times", len(got), len(want))
+	}
+	if got, want := again.Stats(now), l.Stats(now); got.Hot != want.Hot || got.Pending != want.Pending || got.Cold != want.Cold {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := again.Pending(0, 0, now), l.Pending(0, 0, now); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := again.Changed(); len(got) != 1 {
+		t.Errorf("%d parts changed since it was restored", len(got)-1)
+	}
+}
+
+func TestASaveWritesWhatChanged(t *testing.T) {
+	l := stride(t, ledger.Options{}, 1_000_000)
+	size := 0
+	all := l.Changed()
+	for _, c := range all {
+		size += len(c.Bytes)
+		if len(c.Bytes) > 8<<10 {
+			t.Errorf("part %d takes %d bytes", c.Key, len(c.Bytes))
+		}
+	}
+	if size > 4_000_000 {
+		t.Errorf("a million gaps take %d bytes", size)
+	}
+	l.Fill(1_500_001, after(time.Hour))
+	l.Advance(3_000_010, []uint64{3_000_005, 3_000_010}, after(time.Hour))
+	if got := l.Changed(); len(got) > 4 {
+		t.Errorf("a late row and a page change %d parts", len(got))
+	}
+	pollWith(l, after(time.Hour))
+	if got := l.Changed(); len(got) != 1 {
+		t.Errorf("an evidence that shows nothing changes %d parts", len(got))
+	}
+}
+
+func TestAClockThatWasSetDoesNotAgeGaps(t *testing.T) {
+	for name, test := range map[string]struct {
+		away, clock, want time.Duration
+	}{
+		"as much as passed":            {time.Minute, time.Minute, 61 * time.Second},
+		"a clock set ahead by a year":  {time.Minute, 365 * 24 * time.Hour, 61 * time.Second},
+		"a clock set back by a year":   {time.Minute, -365 * 24 * time.Hour, time.Second},
+		"a clock slower than the host": {time.Minute, 30 * time.Second, 31 * time.Second},
+		"an unknown absence":           {0, time.Minute, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := mustLedger(t, ledger.Options{}, 0)
+			l.Advance(2, []uint64{2}, base)
+			pollWith(l, after(time.Second))
+			l = mustRestore(t, ledger.Options{Away: test.away}, 2, l.All())
+			now := after(time.Second + test.clock)
+			if age := now.Sub(l.Stats(now).Oldest); age != test.want {
+				t.Fatalf("the gap is %s old, want %s", age, test.want)
+			}
+			now = now.Add(time.Second)
+			if age := now.Sub(l.Stats(now).Oldest); age != test.want+time.Second {
+				t.Fatalf("a second later the gap is %s old", age)
+			}
+		})
+	}
+	t.Run("twice", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 0)
+		l.Advance(2, []uint64{2}, base)
+		l.Stats(base)
+		now := base
+		for range 5 {
+			l = mustRestore(t, ledger.Options{Away: time.Second}, 2, l.All())
+			now = now.AddDate(1, 0, 0)
+			l.Stats(now)
+		}
+		if age := now.Sub(l.Stats(now).Oldest); age != 5*time.Second {
+			t.Errorf("after five restarts the gap is %s old, want 5s", age)
+		}
+	})
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	l := stride(t, ledger.Options{}, 1000)
+	pollWith(l, after(time.Second), 1, 2, 400)
+	l.See(5000, after(time.Second))
+	good := l.Changed()
+	change := func(f func([]ledger.Chunk) []ledger.Chunk) []ledger.Chunk {
+		bad := slices.Clone(good)
+		for i := range bad {
+			bad[i].Bytes = bytes.Clone(bad[i].Bytes)
+		}
+		return f(bad)
+	}
+	for name, bad := range map[string][]ledger.Chunk{
+		"nothing":         nil,
+		"no head":         good[1:],
+		"a missing part":  good[:len(good)-1],
+		"a part twice":    change(func(c []ledger.Chunk) []ledger.Chunk { c[1].Key = c[2].Key; return c }),
+		"parts exchanged": change(func(c []ledger.Chunk) []ledger.Chunk { c[1].Bytes, c[2].Bytes = c[2].Bytes, c[1].Bytes; return c }),
+		"an empty part":   change(func(c []ledger.Chunk) []ledger.Chunk { c[1].Bytes = nil; return c }),
+		"a newer version": change(func(c []ledger.Chunk) []ledger.Chunk {
+			c[1].Bytes = reseal(c[1].Bytes, func(b []byte) { b[0] = 3 })
+			return c
+		}),
+		"a part as the head":  change(func(c []ledger.Chunk) []ledger.Chunk { c[0].Bytes = c[1].Bytes; return c }),
+		"a head cut off":      change(func(c []ledger.Chunk) []ledger.Chunk { c[0].Bytes = c[0].Bytes[:9]; return c }),
+		"a key above its ids": change(func(c []ledger.Chunk) []ledger.Chunk { c[1].Key = 7; return c }),
+	} {
+		if _, err := ledger.Restore(ledger.Options{}, l.Position(), bad); !errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := ledger.Restore(ledger.Options{}, l.Position()+1, good); !errors.Is(err, ledger.ErrDamaged) {
+		t.Errorf("another position: %v", err)
+	}
+	for i := range good {
+		for bit := range 8 * len(good[i].Bytes) {
+			bad := change(func(c []ledger.Chunk) []ledger.Chunk { c[i].Bytes[bit/8] ^= 1 << (bit % 8); return c })
+			if _, err := ledger.Restore(ledger.Options{}, l.Position(), bad); !errors.Is(err, ledger.ErrDamaged) {
+				t.Fatalf("bit %d of part %d flipped: %v", bit, i, err)
+			}
+		}
+	}
+	mustRestore(t, ledger.Options{}, l.Position(), good)
+}
+
+// reseal changes the body of a saved part and makes its checksum good again.
+func reseal(b []byte, f func([]byte)) []byte {
+	body := bytes.Clone(b[:len(b)-4])
+	f(body)
+	return seal(body)
+}
+
+func seal(body []byte) []byte {
+	return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// FuzzRestoreLedger feeds parts with good checksums: nothing panics, and what is accepted works and
+// survives another round.
+func FuzzRestoreLedger(f *testing.F) {
+	l := stride(f, ledger.Options{}, 600)
+	pollWith(l, after(time.Second), 1, 2, 400)
+	l.See(5000, after(time.Second))
+	chunks := l.Changed()
+	l.Advance(1<<30, []uint64{1 << 30}, after(time.Second))
+	l.Advance(1<<40, []uint64{1<<30 + 70, 1<<30 + 90, 1 << 40}, after(2*time.Second))
+	jumped := l.Changed()
+	strip := func(b []byte) []byte { return b[:len(b)-4] }
+	f.Add(strip(chunks[0].Bytes), chunks[1].Key, strip(chunks[1].Bytes), chunks[2].Key, strip(chunks[2].Bytes))
+	f.Add(strip(jumped[0].Bytes), chunks[1].Key, strip(chunks[1].Bytes), jumped[1].Key, strip(jumped[1].Bytes))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 2, 0, 0}, uint64(1), []byte{1, 0, 1, 1, 1, 1}, uint64(5), []byte{1, 0, 1, 9, 0, 0})
+	f.Fuzz(func(t *testing.T, head []byte, key1 uint64, leaf1 []byte, key2 uint64, leaf2 []byte) {
+		if len(head) == 0 || head[0] != 1 && head[0] != 2 {
+			return
+		}
+		position, _ := binary.Uvarint(head[1:])
+		opts := ledger.Options{Away: time.Hour}
+		parts := []ledger.Chunk{{Bytes: seal(head)}, {Key: key1, Bytes: seal(leaf1)}, {Key: key2, Bytes: seal(leaf2)}}
+		l, err := ledger.Restore(opts, position, parts)
+		if err != nil {
+			if !errors.Is(err, ledger.ErrDamaged) {
+				t.Fatalf("an error of no kind: %v", err)
+			}
+			l, err = ledger.Restore(opts, position, parts[:2])
+		}
+		if err != nil {
+			return
+		}
+		before := slices.Collect(l.Unpublished)
+		again, err := ledger.Restore(opts, position, l.All())
+		if err != nil || !reflect.DeepEqual(slices.Collect(again.Unpublished), before) {
+			t.Fatalf("it does not survive: %v", err)
+		}
+		for _, id := range []uint64{0, 1, position, key1, key2, 1<<64 - 1} {
+			l.Fill(id, base)
+		}
+		pollWith(l, base, 1, key1, key2)
+		l.Advance(position+10, []uint64{position + 5}, base)
+		l.Notice([]uint64{position + 15}, base)
+		pollWith(l, after(time.Hour))
+		sweep(l, after(25*time.Hour))
+		l.Reach(position+15, after(25*time.Hour))
+		l.Stats(after(25 * time.Hour))
+		mustRestore(t, opts, l.Position(), l.All())
+	})
+}

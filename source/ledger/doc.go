@@ -1,0 +1,67 @@
+// Package ledger decides which rows the tail of a shard may publish, and keeps track of the ids
+// that it skipped. It does no I/O and has no clock: times and rows come in as arguments.
+//
+// # The problem
+//
+// A tail reads "id > position ORDER BY id". Ids are allocated when a row is inserted and become
+// visible when its transaction commits, so a lower id may become visible after a higher one. A
+// transaction that allocates id 7, works for 5 s and commits after id 8 was published is never seen
+// by "id > 8". [Window] makes that rare: it holds a row back until it has been stable for a while.
+// [Ledger] makes it harmless: it keeps every id at or below the position that was not seen, and
+// says which of them to look up at each poll.
+//
+// # Terms
+//
+//	position  the highest id that was published or skipped
+//	missing   at or below the position and not published; a row that is passed over because it
+//	          is too young comes out later as a late row
+//	gap       a range of missing ids that were first missed at one moment
+//	late row  a row that appears in a gap
+//	evidence  a read of ids that shows uncommitted rows too
+//	pending   missing, and in the last evidence: its transaction is open
+//	vacant    missing, and not in the last evidence: rolled back, deleted, or not inserted yet
+//	hot       looked up at every poll: pending ids, and vacant ones for [Options.HotFor]
+//	cold      looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
+//	unpolled  vacant for longer than GapTTL: no longer looked up, and still missing
+//	wide gap  what a stray high id leaves behind; its lowest million ids stay hot
+//	leaf      a part of the gaps in the compact form in which it is saved
+//
+// # Polling
+//
+// One poll with [GapLate]. Each read begins after the one before has ended:
+//
+//	page := read committed rows behind Position()
+//	See(page.MaxID, now)
+//	probe := Hot(now)                                 // empty: no reads
+//	rows := read committed rows in probe.Rows         // a Missing and stable one is a late row
+//	found := read ids in probe.IDs, READ UNCOMMITTED  // or READ COMMITTED without evidence
+//	Observe(Evidence{probe.IDs, found, now})
+//	encode the late rows and the stable rows of the page; then, for what was encoded:
+//	Fill(late ids), Advance(highest id published, ids published, now)
+//	pass on the batch with Changed(), to be saved once the batch is acknowledged
+//
+// With [GapHold] the ids of the page become missing before the evidence is read, and Reach says
+// afterwards how much of the page may be published:
+//
+//	Notice(ids of the page, now) … Hot, reads, Observe … Reach(highest stable id), Advance
+//
+// When Sweep returns ranges, one more read of ids goes to Swept.
+//
+// # Guarantees
+//
+// No id is forgotten. An id that Advance makes missing was not committed in the snapshot of a page,
+// or was too young. It stays missing until Fill removes it. Polling it ends only after an evidence
+// that was read later than that page shows it vacant, so it does not end while a row with it
+// exists, committed or not: a row that commits between the committed read and the evidence is in
+// the evidence, counts as pending, and is found by the committed read of the next poll. So the only
+// rows that wait for a reconcile are those inserted more than GapTTL after their ids were missed,
+// outside of the fronts of wide gaps.
+//
+// A crash loses nothing. Changed describes the ledger without the late ids of the batch and with
+// the gaps that the batch skips. It must be saved with the position, whole, once the batch is
+// acknowledged. Then it always matches what is on the bus. A ledger that is restored from an older
+// state has more missing ids, and repeats no more than the batches that were not saved.
+//
+// Memory is bounded. A billion missing ids in a row are one gap. Scattered gaps take one to two
+// bytes each, and with [Options.Load] only [Options.MaxBytes] of them stay in memory.
+package ledger

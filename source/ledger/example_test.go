@@ -1,0 +1,100 @@
+package ledger_test
+
+import (
+	"fmt"
+	"time"
+
+	"bridge/source/ledger"
+)
+
+// A transaction allocates id 7 and commits after id 8 was published. A reader of "id > 8" never
+// sees its row; the ledger does.
+func Example() {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l, err := ledger.New(ledger.Options{}, 6)
+	if err != nil {
+		panic(err)
+	}
+
+	// The page behind position 6 has id 8 alone.
+	l.Advance(8, []uint64{8}, now)
+	fmt.Println("position", l.Position(), "missing", l.Gaps(0)[0].First)
+
+	// At every poll the ledger asks for id 7. An uncommitted row with it shows that it is pending.
+	probe := l.Hot(now)
+	fmt.Println("read", probe.IDs)
+	l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: []uint64{7}, Now: now})
+	fmt.Println("pending", l.Stats(now).Pending)
+
+	// An hour later the transaction commits, and the committed read finds the row.
+	now = now.Add(time.Hour)
+	fmt.Println("read", l.Hot(now).Rows, "late row", l.Fill(7, now))
+	fmt.Println("gaps", len(l.Gaps(0)))
+	// Output:
+	// position 8 missing 7
+	// read [{7 7}]
+	// pending 1
+	// read [{7 7}] late row true
+	// gaps 0
+}
+
+// A rolled back id is polled for the hot time, then swept once a minute, and for a day.
+func ExampleLedger_Sweep() {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l, err := ledger.New(ledger.Options{}, 6)
+	if err != nil {
+		panic(err)
+	}
+	l.Advance(8, []uint64{8}, start)
+	for _, age := range []time.Duration{0, 2 * time.Minute, 25 * time.Hour, 26 * time.Hour} {
+		now := start.Add(age)
+		probe := l.Hot(now)
+		l.Observe(ledger.Evidence{Ranges: probe.IDs, Now: now})
+		fmt.Println(age, "hot", probe.IDs)
+		for part := l.Sweep(now); len(part) > 0; part = l.Sweep(now) {
+			fmt.Println(age, "cold", part)
+			l.Swept(ledger.Evidence{Ranges: part, Now: now})
+		}
+	}
+	fmt.Println("missing", l.Missing(7))
+	// Output:
+	// 0s hot [{7 7}]
+	// 2m0s hot []
+	// 2m0s cold [{7 7}]
+	// 25h0m0s hot []
+	// 25h0m0s cold [{7 7}]
+	// 26h0m0s hot []
+	// missing true
+}
+
+// The ledger is saved in parts, of which each Changed returns those that differ.
+func ExampleRestore() {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l, err := ledger.New(ledger.Options{}, 0)
+	if err != nil {
+		panic(err)
+	}
+	l.Advance(5, []uint64{1, 2, 5}, now)
+	saved := l.Changed()
+
+	restored, err := ledger.Restore(ledger.Options{}, 5, saved)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(restored.Missing(2), restored.Missing(3), restored.Missing(4))
+	// Output: false true true
+}
+
+// A row is stable when it is old enough by its CREATED column, or by the time since its id was
+// seen.
+func ExampleWindow() {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	w := ledger.NewWindow(time.Second)
+	w.See(8, now)
+	fmt.Println(w.Stable(8, now, 0, ledger.Age{Now: now, Steady: now}))
+	now = now.Add(time.Second)
+	fmt.Println(w.Stable(8, time.Time{}, 0, ledger.Age{Now: now, Steady: now}))
+	// Output:
+	// false
+	// true
+}

@@ -1,0 +1,302 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+func mustLedger(t testing.TB, opts ledger.Options, position uint64) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.New(opts, position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// after is the moment so long after the base of all tests.
+func after(d time.Duration) time.Time { return base.Add(d) }
+
+// pollWith is one poll in which the evidence shows these ids. It returns the probe.
+func pollWith(l *ledger.Ledger, now time.Time, exist ...uint64) ledger.Probe {
+	probe := l.Hot(now)
+	l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: exist, Now: now})
+	return probe
+}
+
+// sweep reads all cold ids and returns those whose polling ended.
+func sweep(l *ledger.Ledger, now time.Time, exist ...uint64) (given []ledger.Unpolled) {
+	for {
+		ranges := l.Sweep(now)
+		if len(ranges) == 0 {
+			return given
+		}
+		given = append(given, l.Swept(ledger.Evidence{Ranges: ranges, IDs: exist, Now: now})...)
+	}
+}
+
+func ranges(ends ...uint64) (list []source.Range) {
+	for i := 0; i < len(ends); i += 2 {
+		list = append(list, source.Range{First: ends[i], Last: ends[i+1]})
+	}
+	return list
+}
+
+func TestLedger(t *testing.T) {
+	t.Run("an id that the position passes and that is not published is missing", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 10)
+		l.Advance(20, []uint64{11, 12, 15, 20}, base)
+		if probe := l.Hot(base); !slices.Equal(probe.Rows, ranges(13, 14, 16, 19)) || !slices.Equal(probe.IDs, probe.Rows) {
+			t.Errorf("reads %+v", probe)
+		}
+		for id := uint64(9); id < 23; id++ {
+			if want := slices.Contains([]uint64{13, 14, 16, 17, 18, 19}, id); l.Missing(id) != want {
+				t.Errorf("Missing(%d) = %t", id, !want)
+			}
+		}
+		if !l.Fill(17, base) || l.Fill(17, base) || l.Fill(12, base) || l.Fill(25, base) {
+			t.Error("Fill does not tell a missing id from others")
+		}
+		if l.Advance(15, nil, base); l.Position() != 20 || l.Missing(12) {
+			t.Error("the position went back")
+		}
+	})
+	t.Run("a page without holes costs no query", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 0)
+		l.Advance(3, []uint64{1, 2, 3}, base)
+		if probe := l.Hot(base); len(probe.Rows)+len(probe.IDs)+len(l.Sweep(base)) > 0 {
+			t.Errorf("reads %+v", probe)
+		}
+	})
+	t.Run("a vacant id is hot, then cold, then no longer polled, and missing for ever", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Hour}, 0)
+		l.Advance(3, []uint64{1, 3}, base)
+		if probe := pollWith(l, after(59*time.Second)); !slices.Equal(probe.Rows, ranges(2, 2)) {
+			t.Errorf("after 59 s reads %+v", probe)
+		}
+		if probe := pollWith(l, after(61*time.Second)); len(probe.IDs) > 0 {
+			t.Errorf("after 61 s still reads %+v at every poll", probe)
+		}
+		if s := l.Stats(after(61 * time.Second)); s.Cold != 1 || s.Hot != 0 || !s.Oldest.Equal(base) || s.Ranges != 1 {
+			t.Errorf("%+v", s)
+		}
+		if got := l.Sweep(after(62 * time.Second)); !slices.Equal(got, ranges(2, 2)) {
+			t.Errorf("sweeps %v", got)
+		}
+		if given := sweep(l, after(62*time.Second)); len(given) > 0 {
+			t.Errorf("no longer polled: %v", given)
+		}
+		if got := l.Sweep(after(121 * time.Second)); got != nil {
+			t.Errorf("sweeps %v again within a minute", got)
+		}
+		given := sweep(l, after(time.Hour))
+		if len(given) != 1 || given[0] != (ledger.Unpolled{Range: source.Range{First: 1, Last: 2}, IDs: 1, Missed: base}) {
+			t.Errorf("no longer polled: %+v", given)
+		}
+		now := after(48 * time.Hour)
+		if probe := l.Hot(now); len(probe.Rows)+len(probe.IDs)+len(l.Sweep(now)) > 0 || !l.Missing(2) {
+			t.Errorf("reads %+v, 2 is missing: %t", probe, l.Missing(2))
+		}
+		if s := l.Stats(now); s.Hot+s.Cold != 0 || s.Unpolled != 1 || s.Ranges != 0 || !s.Oldest.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		if l.Changed(); l.Open() {
+			t.Error("costs polls though nothing is polled")
+		}
+		if !l.Fill(2, now) || l.Missing(2) {
+			t.Error("a reconcile that finds its row cannot publish it")
+		}
+	})
+	t.Run("time alone ends no polling: the evidence does", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{GapTTL: time.Millisecond}, 0)
+		l.Advance(3, []uint64{3}, base)
+		if given := sweep(l, after(time.Hour), 1, 2); len(given) > 0 {
+			t.Errorf("no longer polled while rows exist: %+v", given)
+		}
+	})
+	t.Run("a pending id stays hot", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Second}, 0)
+		l.Advance(4, []uint64{1, 4}, base)
+		for now := time.Duration(0); now < 3*time.Hour; now += 10 * time.Second {
+			if probe := pollWith(l, after(now), 2); !slices.Contains(probe.Rows, source.Range{First: 2, Last: 2}) && !slices.Equal(probe.Rows, ranges(2, 3)) {
+				t.Fatalf("after %s reads %+v", now, probe)
+			}
+			sweep(l, after(now), 2)
+		}
+		if s := l.Stats(after(3 * time.Hour)); s.Unpolled != 1 || s.Pending != 1 || s.Hot != 1 || s.Cold != 0 {
+			t.Errorf("want 2 pending and 3 no longer polled: %+v", s)
+		}
+		now := after(3 * time.Hour)
+		if got := l.Pending(time.Minute, 0, now); len(got) != 1 || got[0] != (ledger.Pending{Range: source.Range{First: 2, Last: 2}, Since: base}) {
+			t.Errorf("pending: %+v", got)
+		}
+		pollWith(l, now)
+		if got := l.Pending(0, 0, now); len(got) > 0 {
+			t.Errorf("%+v is pending after the rollback", got)
+		}
+		if probe := pollWith(l, now.Add(49*time.Second)); !slices.Equal(probe.Rows, ranges(2, 2)) {
+			t.Errorf("within the hot time after the rollback reads %+v", probe)
+		}
+		pollWith(l, now.Add(2*time.Minute))
+		sweep(l, now.Add(3*time.Minute))
+		if s := l.Stats(now.Add(3 * time.Minute)); s.Unpolled != 2 {
+			t.Errorf("2 is polled for ever after its rollback: %+v", s)
+		}
+	})
+	t.Run("a row that is too young is not pending", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 0)
+		l.Advance(3, []uint64{3}, base)
+		probe := l.Hot(base)
+		l.Young(1)
+		l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: []uint64{1, 2}, Now: base})
+		if s := l.Stats(base); s.Pending != 1 || s.Hot != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("a cold id that appears is hot again", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 0)
+		l.Advance(9, []uint64{9}, base)
+		pollWith(l, after(2*time.Minute))
+		if sweep(l, after(2*time.Minute), 5); !slices.Equal(l.Hot(after(2*time.Minute)).Rows, ranges(5, 5)) {
+			t.Errorf("reads %+v", l.Hot(after(2*time.Minute)))
+		}
+	})
+	t.Run("the holes of a backlog grow old together", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 0)
+		l.See(1000, base)
+		l.Advance(500, []uint64{500}, after(time.Minute))
+		if probe := pollWith(l, after(time.Minute)); !slices.Equal(probe.IDs, ranges(1, 499)) {
+			t.Errorf("before any evidence it reads %+v", probe)
+		}
+		if probe := pollWith(l, after(time.Minute)); len(probe.IDs) > 0 {
+			t.Errorf("known for a minute and vacant, yet reads %+v", probe)
+		}
+	})
+	t.Run("a start in the middle polls uncommitted ids below it", func(t *testing.T) {
+		l := mustLedger(t, ledger.Options{}, 900)
+		l.Advance(1000, append(make([]uint64, 0), 901, 902, 903, 1000), base)
+		pollWith(l, base, 950)
+		if !l.Missing(950) || l.Missing(902) || l.Missing(900) || l.Stats(base).Pending != 1 {
+			t.Error("want all of 904 to 999 missing and 950 pending")
+		}
+	})
+	t.Run("the last id of all is an id like others", func(t *testing.T) {
+		const last = 1<<64 - 1
+		l := mustLedger(t, ledger.Options{}, last-3)
+		l.Advance(last, []uint64{last - 1}, base)
+		if probe := pollWith(l, base, last); !slices.Equal(probe.Rows, ranges(last-2, last-2, last, last)) {
+			t.Errorf("reads %+v", probe)
+		}
+		pollWith(l, after(2*time.Minute))
+		sweep(l, after(2*time.Minute))
+		if !l.Fill(last, base) || len(l.Gaps(0)) != 1 {
+			t.Errorf("gaps %+v", l.Gaps(0))
+		}
+	})
+}
+
+func TestLedgerOfBlocks(t *testing.T) {
+	l := mustLedger(t, ledger.Options{Order: source.OrderSegmented, HotFor: time.Minute, GapTTL: 24 * time.Hour}, 0)
+	l.Advance(10_000, []uint64{5001, 10_000}, base)
+	if probe := pollWith(l, after(20*time.Hour)); !slices.Equal(probe.Rows, ranges(1, 5000, 5002, 9999)) {
+		t.Errorf("after 20 h reads %+v", probe)
+	}
+	l.Fill(1, after(21*time.Hour))
+	if probe := pollWith(l, after(24*time.Hour-time.Second)); !slices.Equal(probe.Rows, ranges(2, 5000, 5002, 9999)) {
+		t.Errorf("after 24 h reads %+v", probe)
+	}
+	pollWith(l, after(25*time.Hour))
+	sweep(l, after(25*time.Hour))
+	if s := l.Stats(after(25 * time.Hour)); s.Unpolled != 9997 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestLedgerOptions(t *testing.T) {
+	for name, opts := range map[string]ledger.Options{
+		"hold with blocks":   {Policy: ledger.GapHold, Order: source.OrderSegmented},
+		"no order":           {Order: source.OrderNone},
+		"an unknown order":   {Order: "random"},
+		"an unknown policy":  {Policy: "drop"},
+		"a negative TTL":     {GapTTL: -1},
+		"a negative hotness": {HotFor: -1},
+	} {
+		if _, err := ledger.New(opts, 0); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestArriving(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const last = 10_000
+	open := func(t *testing.T) (l *ledger.Ledger, all []uint64) {
+		t.Helper()
+		l, err := ledger.New(ledger.Options{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.See(last+1, begin)
+		l.Advance(last+1, []uint64{last + 1}, begin)
+		for id := range uint64(last) {
+			all = append(all, id+1)
+		}
+		probe := l.Hot(begin)
+		l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all, Now: begin})
+		return l, all
+	}
+	width := func(ranges []source.Range) (n uint64) {
+		for _, r := range ranges {
+			n += r.Last - r.First + 1
+		}
+		return n
+	}
+	t.Run("of a large pending range only a window is read until a row of it appears", func(t *testing.T) {
+		l, all := open(t)
+		probe := l.Hot(begin)
+		if n := width(probe.Rows); n > 3000 {
+			t.Fatalf("a probe reads %d rows of a pending range of %d", n, last)
+		}
+		if l.Arriving() {
+			t.Fatal("arriving before a row of it has appeared")
+		}
+		l.Appeared(probe.Rows[0].First)
+		l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all, Now: begin})
+		l.Fill(probe.Rows[0].First, begin)
+		if got := l.Stats(begin).Pending; got != 0 || !l.Arriving() {
+			t.Errorf("%d ids are pending whose transaction has committed (landing %v)", got, l.Arriving())
+		}
+		if n := width(l.Hot(begin).Rows); n < last-1 {
+			t.Errorf("a probe reads %d rows of a range that has committed", n)
+		}
+	})
+	t.Run("rows arrive until the evidence shows ids of which no row has appeared", func(t *testing.T) {
+		l, all := open(t)
+		l.Appeared(1)
+		if !l.Arriving() {
+			t.Fatal("not arriving though a row has appeared")
+		}
+		l.Fill(1, begin)
+		for range 2 {
+			probe := l.Hot(begin)
+			l.Observe(ledger.Evidence{Ranges: probe.IDs, IDs: all[1:], Now: begin})
+		}
+		if s := l.Stats(begin); l.Arriving() || s.Pending != last-1 {
+			t.Errorf("landing %v, %+v", l.Arriving(), s)
+		}
+	})
+	t.Run("all have arrived once no id is missing", func(t *testing.T) {
+		l, all := open(t)
+		for _, id := range all {
+			l.Appeared(id)
+			l.Fill(id, begin)
+		}
+		if l.Arriving() {
+			t.Error("still arriving")
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// stray returns a ledger of a table that had rows up to 100 when a row with the id high was
+// inserted, and deleted, long ago.
+func stray(t *testing.T, opts ledger.Options, high uint64) (*ledger.Ledger, time.Time) {
+	t.Helper()
+	l := mustLedger(t, opts, 100)
+	l.See(high, base)
+	if opts.Policy == ledger.GapHold {
+		l.Notice([]uint64{high}, base)
+	}
+	l.Advance(high, []uint64{high}, base)
+	pollWith(l, after(time.Second))
+	pollWith(l, after(25*time.Hour))
+	sweep(l, after(25*time.Hour))
+	if s := l.Stats(after(25 * time.Hour)); s.Unpolled != high-101 || s.Hot+s.Cold != 0 {
+		t.Fatalf("%+v", s)
+	}
+	return l, after(25 * time.Hour)
+}
+
+// TestTheLowEndOfAWideGapIsPolledForEver inserts rows there, long after the TTL, in order and with
+// holes.
+func TestTheLowEndOfAWideGapIsPolledForEver(t *testing.T) {
+	const polls = 400
+	for name, opts := range map[string]ledger.Options{
+		"late": {}, "strided": {Order: source.OrderStrided}, "segmented": {Order: source.OrderSegmented}, "hold": {Policy: ledger.GapHold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := stray(t, opts, 9_000_000_000_000_000_000)
+			id := uint64(101)
+			for poll := range polls {
+				rows := l.Hot(now).Rows
+				for n := range uint64(2000) {
+					if id++; id%100 == 0 {
+						continue
+					}
+					if !covers(rows, id) {
+						t.Fatalf("at poll %d row %d is not polled, but %v", poll, id, rows)
+					}
+					if n%500 == 0 && !l.Missing(id) {
+						t.Fatalf("row %d is not late", id)
+					}
+					l.Fill(id, now)
+				}
+				now = now.Add(200 * time.Millisecond)
+				if poll%100 == 99 {
+					again := opts
+					again.Away = time.Hour
+					l = mustRestore(t, again, l.Position(), l.All())
+				}
+				// Ids that were skipped just now are polled like a gap behind the tail.
+				probe := pollWith(l, now, id/100*100)
+				if left := id / 100 * 100; !covers(probe.Rows, left) || !covers(probe.IDs, left) {
+					t.Fatalf("at poll %d row %d, which was skipped, is not polled", poll, left)
+				}
+			}
+			if s := l.Stats(now); s.Pending == 0 || s.Hot < 5_000 || s.Hot+s.Unpolled < 1<<60 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// TestSeveralStrayIDs has more of them than are kept: the widest gaps keep their fronts, and
+// nothing is forgotten.
+func TestSeveralStrayIDs(t *testing.T) {
+	l := mustLedger(t, ledger.Options{}, 0)
+	top, wide := uint64(0), []source.Range(nil)
+	for i := range uint64(40) {
+		first := top + 1
+		top += 5_000_000 << (i % 20)
+		l.Advance(top, []uint64{top}, after(time.Duration(i)*time.Minute))
+		wide = append(wide, source.Range{First: first, Last: top - 1})
+	}
+	now := after(48 * time.Hour)
+	pollWith(l, now)
+	sweep(l, now)
+	rows := l.Hot(now).Rows
+	for _, r := range wide {
+		if !l.Missing(r.First) || !l.Missing(r.Last) {
+			t.Errorf("%v is forgotten", r)
+		}
+		if widest := r.Last-r.First > 5_000_000<<17; widest && !covers(rows, r.First) {
+			t.Errorf("the low end of %v, one of the widest, is not polled", r)
+		}
+	}
+	if len(rows) != 8 {
+		t.Errorf("looks for %d fronts", len(rows))
+	}
+	// Rows go on in several of them.
+	var published []uint64
+	for _, r := range rows {
+		for id := r.First + 1; id < r.First+3000; id += 2 {
+			l.Fill(id, now)
+			published = append(published, id)
+		}
+	}
+	slices.Sort(published)
+	missing := uint64(0)
+	for r := range l.Unpublished {
+		missing += r.Last - r.First + 1
+		if i, found := slices.BinarySearch(published, r.First); found || i < len(published) && published[i] <= r.Last {
+			t.Fatalf("%v is missing though it was published in part", r)
+		}
+	}
+	if want := top - 40 - uint64(len(published)); missing != want {
+		t.Errorf("%d ids are missing, want %d", missing, want)
+	}
+}
+
+// TestARowFarInsideAWideGap is published by a reconcile: rows that follow it are at the front of
+// what is left.
+func TestARowFarInsideAWideGap(t *testing.T) {
+	l, now := stray(t, ledger.Options{}, 1<<60)
+	if l.Fill(1<<40, now); l.Missing(1<<40) || !l.Missing(1<<40-1) || !l.Missing(1<<40+1) {
+		t.Error("the neighbours of a row are not missing")
+	}
+	if rows := l.Hot(now).Rows; !covers(rows, 101) || !covers(rows, 1<<40+1) || len(rows) != 2 {
+		t.Errorf("looks for %v", rows)
+	}
+	// The rows before come up to it.
+	l.Fill(1<<40-5, now)
+	for id := uint64(1<<40 - 4); id < 1<<40; id++ {
+		l.Fill(id, now)
+	}
+	if l.Missing(1<<40-1) || !l.Missing(1<<40-6) || !l.Missing(1<<40+1) {
+		t.Error("wrong ids are missing")
+	}
+	mustRestore(t, ledger.Options{}, l.Position(), l.All())
+}
+
+// TestALedgerOfAnEarlierVersionHasFronts: version 1 had no wide gaps.
+func TestALedgerOfAnEarlierVersionHasFronts(t *testing.T) {
+	// The position is 2^40; of the ids below 10 and the last are published.
+	head := []byte{1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0, 0, 0, 0, 1, 0, 0}
+	part := []byte{1, 0, 2, 1, 8, 0, 1, 0xf4, 0xff, 0xff, 0xff, 0xff, 0x1f, 5}
+	l := mustRestore(t, ledger.Options{Away: time.Hour}, 1<<40, []ledger.Chunk{{Bytes: seal(head)}, {Key: 1, Bytes: seal(part)}})
+	want := ranges(1, 9, 11, 1<<40-1)
+	if got := slices.Collect(l.Unpublished); !slices.Equal(got, want) {
+		t.Fatalf("missing are %v, want %v", got, want)
+	}
+	now := after(50 * 24 * 365 * time.Hour)
+	pollWith(l, now)
+	sweep(l, now.Add(25*time.Hour))
+	if rows := l.Hot(now.Add(25 * time.Hour)).Rows; !covers(rows, 11) || covers(rows, 1<<30) {
+		t.Errorf("looks for %v", rows)
+	}
+	disk := map[uint64][]byte{1: seal(part)}
+	for _, c := range l.Changed() {
+		if disk[c.Key] = c.Bytes; c.Bytes == nil {
+			delete(disk, c.Key)
+		}
+	}
+	var chunks []ledger.Chunk
+	for key, b := range disk {
+		chunks = append(chunks, ledger.Chunk{Key: key, Bytes: b})
+	}
+	if got := slices.Collect(mustRestore(t, ledger.Options{}, 1<<40, chunks).Unpublished); !slices.Equal(got, want) {
+		t.Errorf("after a save missing are %v", got)
+	}
+}

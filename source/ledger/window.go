@@ -1,0 +1,113 @@
+package ledger
+
+import "time"
+
+// Steady makes a steady clock from the database's. It follows the database, but never runs back and
+// never gains more than the time that has passed on this host. So no time passes when the
+// database's clock is set, or when another server with another clock answers. Slow reads do not
+// make it lag. The zero value is ready; it serves one goroutine.
+type Steady struct {
+	database, asked, steady time.Time
+}
+
+// Tick returns the steady time of a read at which the database's clock said database, and which the
+// host began at asked and had at answered; these must carry a monotonic reading.
+func (c *Steady) Tick(database, asked, answered time.Time) time.Time {
+	if c.steady.IsZero() {
+		c.steady = database
+	} else {
+		// Between the two moments at which the database read its clock, the host saw this much pass
+		// at most. With less, a slow read would take away time that the next one cannot give back.
+		most := max(answered.Sub(c.asked), 0)
+		c.steady = c.steady.Add(min(max(database.Sub(c.database), 0), most))
+	}
+	c.database, c.asked = database, asked
+	return c.steady
+}
+
+// Window decides which rows are old enough to be published. The age of a row is that of its CREATED
+// column, or the time since an id at least as high was first seen, whichever is greater. A CREATED
+// written by another clock or in another zone can therefore delay a row by at most the window, and
+// hurry it by no more. A Window serves one goroutine.
+type Window struct {
+	size  time.Duration
+	highs []windowHigh
+}
+
+// windowHigh says that the table had ids up to id between first and last.
+type windowHigh struct {
+	id          uint64
+	first, last time.Time
+}
+
+// highsPerWindow is how finely times are told apart: an age is too low by at most
+// size/highsPerWindow, never too high.
+const highsPerWindow = 16
+
+// NewWindow returns a window of the given size; 0 lets everything pass.
+func NewWindow(size time.Duration) *Window { return &Window{size: size} }
+
+// See notes that the table has ids up to maxID at the steady time now. Call it with every page,
+// before Stable.
+func (w *Window) See(maxID uint64, now time.Time) {
+	if w.size == 0 {
+		return
+	}
+	w.forget(now)
+	if n := len(w.highs); n > 0 {
+		newest := &w.highs[n-1]
+		if maxID <= newest.id {
+			return
+		}
+		if now.Sub(newest.first) < w.size/highsPerWindow {
+			newest.id, newest.last = maxID, now
+			return
+		}
+	}
+	w.highs = append(w.highs, windowHigh{id: maxID, first: now, last: now})
+}
+
+// forget drops the entries that a later one makes needless: of those older than the window, all but
+// the newest.
+func (w *Window) forget(now time.Time) {
+	old := 0
+	for old < len(w.highs) && now.Sub(w.highs[old].last) >= w.size {
+		old++
+	}
+	if old > 1 {
+		w.highs = append(w.highs[:0], w.highs[old-1:]...)
+	}
+}
+
+// Age is the moment at which a row is observed.
+type Age struct {
+	// Now is the database's clock, by which CREATED counts.
+	Now time.Time
+	// Steady is the steady time, by which the time since an id was first seen counts.
+	Steady time.Time
+}
+
+// Stable reports whether the row with this id may be published. created is the value of its CREATED
+// column, zero when it has none; resolution is the smallest step of that column and is taken off
+// the age, since a time of day written to the second may be a second older than the row.
+func (w *Window) Stable(id uint64, created time.Time, resolution time.Duration, at Age) bool {
+	if w.size == 0 {
+		return true
+	}
+	if !created.IsZero() && at.Now.Sub(created)-resolution >= w.size {
+		return true
+	}
+	seen, ok := w.FirstSeen(id)
+	return ok && at.Steady.Sub(seen) >= w.size
+}
+
+// FirstSeen returns the steady time at which an id at least this high was first seen, false when
+// none was.
+func (w *Window) FirstSeen(id uint64) (time.Time, bool) {
+	for i := range w.highs {
+		if w.highs[i].id >= id {
+			return w.highs[i].last, true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,179 @@
+package mysql_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+)
+
+// readHead returns the head of s; nil where only a read can tell.
+func readHead(t *testing.T, s source.Shard) *source.Page {
+	t.Helper()
+	var p source.Page
+	seen, err := s.(source.HeadReader).ReadHead(t.Context(), 20*time.Millisecond, &p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !seen {
+		return nil
+	}
+	return &p
+}
+
+func TestAHeadAgreesWithAPage(t *testing.T) { testenv.EachProduct(t, testAHeadAgreesWithAPage) }
+
+func testAHeadAgreesWithAPage(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
+	b.exec(t, "CREATE TABLE a (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT)")
+	b.exec(t, "INSERT INTO a (id, v) VALUES (7, 1)")
+	s := b.source.Shard(source.Spec{Table: "a", ID: "id"})
+	if p := readHead(t, s); p != nil {
+		t.Errorf("a head before the first read: %+v", p)
+	}
+	page := read(t, s, source.Query{After: 7, Limit: 10})
+	p := readHead(t, s)
+	if p == nil || p.MaxID != 7 || p.Server != page.Server || p.Columns != page.Columns || len(p.Rows) > 0 || p.More || !p.Now.After(page.Now) {
+		t.Fatalf("the head says %+v, a page %+v", p, page)
+	}
+	b.exec(t, "INSERT INTO a (v) VALUES (2)")
+	if p = readHead(t, s); p == nil || p.MaxID != 8 {
+		t.Errorf("after an insert: %+v", p)
+	}
+	b.exec(t, "DELETE FROM a")
+	if p = readHead(t, s); p == nil || p.MaxID != 0 {
+		t.Errorf("after all is deleted: %+v", p)
+	}
+	b.exec(t, "DROP TABLE a")
+	if p = readHead(t, s); p != nil {
+		t.Errorf("a table that is gone: %+v", p)
+	}
+}
+
+func TestHeadsShareStatements(t *testing.T) { testenv.EachProduct(t, testHeadsShareStatements) }
+
+func testHeadsShareStatements(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
+	const tables = 250
+	var shards [tables]source.Shard
+	for i := range shards {
+		name := fmt.Sprintf("t%d", i)
+		b.exec(t, "CREATE TABLE "+name+" (id INT PRIMARY KEY)")
+		b.exec(t, fmt.Sprintf("INSERT INTO %s VALUES (%d)", name, i+1))
+		shards[i] = b.source.Shard(source.Spec{Table: name, ID: "id"})
+		read(t, shards[i], source.Query{Limit: 1})
+	}
+	asked := func() int {
+		n, err := strconv.Atoi(b.status(t, "Questions"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// all reads the heads of all tables at once and returns how many were seen.
+	all := func() int {
+		var done sync.WaitGroup
+		var count atomic.Int64
+		for i, s := range shards {
+			done.Go(func() {
+				var p source.Page
+				seen, err := s.(source.HeadReader).ReadHead(t.Context(), 20*time.Millisecond, &p)
+				if err != nil || seen && p.MaxID != uint64(i+1) {
+					t.Errorf("table %d: %v, %v, %d", i, seen, err, p.MaxID)
+				}
+				if seen {
+					count.Add(1)
+				}
+			})
+		}
+		done.Wait()
+		return int(count.Load())
+	}
+	all() // logs in
+	before := asked()
+	if n := all(); n != tables {
+		t.Errorf("%d of %d tables were seen", n, tables)
+	}
+	if n := asked() - before; n > tables/5 {
+		t.Errorf("%d statements for %d heads", n, tables)
+	}
+	b.exec(t, "DROP TABLE t7")
+	if n := all(); n == tables {
+		t.Error("a table that is gone was seen")
+	}
+	if n := all(); n < tables-100 {
+		t.Errorf("%d of %d tables were seen: those that a table that is gone has spoiled a statement for should be alone", n, tables)
+	}
+}
+
+func TestReadHeadWaitsForNoLock(t *testing.T) { testenv.EachProduct(t, testReadHeadWaitsForNoLock) }
+
+func testReadHeadWaitsForNoLock(t *testing.T, product testenv.Product) {
+	b := newBase(t, product.Shared(t))
+	b.exec(t, "CREATE TABLE a (id INT PRIMARY KEY)")
+	s := b.source.Shard(source.Spec{Table: "a", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+	lock, err := b.admin.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES a WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if p := readHead(t, s); p != nil {
+		t.Errorf("a table that is locked: %+v", p)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("reading the head took %s", took)
+	}
+	if n := b.query(t, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE '%metadata lock%'"); n != "0" {
+		t.Errorf("%s statements wait for the lock still", n)
+	}
+}
+
+func TestASourceClosesWhileItReadsHeads(t *testing.T) {
+	testenv.EachProduct(t, testASourceClosesWhileItReadsHeads)
+}
+
+func testASourceClosesWhileItReadsHeads(t *testing.T, product testenv.Product) {
+	server := product.Shared(t)
+	b := newBase(t, server)
+	b.exec(t, "CREATE TABLE a (id INT PRIMARY KEY)")
+	proxy := testenv.StartProxy(t, server.Addr)
+	from := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1))
+	s := from.Shard(source.Spec{Table: "a", ID: "id"})
+	read(t, s, source.Query{Limit: 1})
+	if p := readHead(t, s); p == nil {
+		t.Fatal("it does not read heads")
+	}
+	paused := proxy.PauseAfter(0)
+	defer proxy.Heal()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		var p source.Page
+		_, err := s.(source.HeadReader).ReadHead(ctx, time.Millisecond, &p)
+		done <- err
+	}()
+	<-paused
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("a read that was cancelled has no error")
+	}
+	began := time.Now()
+	if err := from.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("closing took %s", took)
+	}
+}

@@ -1,0 +1,160 @@
+package mysql_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"bridge/internal/inspect"
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+// byDay are the partitions of the tables below.
+const byDay = " PARTITION BY RANGE COLUMNS(day) (PARTITION p0 VALUES LESS THAN ('2026-01-02'), PARTITION p1 VALUES LESS THAN ('2026-01-03'), PARTITION p2 VALUES LESS THAN (MAXVALUE))"
+
+// newDays makes a table whose rows fall into three partitions in turn.
+func newDays(t *testing.T, b base, rows int) source.Shard {
+	t.Helper()
+	b.replaceTable(t, "days", "(id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, day DATE NOT NULL, name VARCHAR(20) NOT NULL, PRIMARY KEY (id, day))"+byDay)
+	for i := range rows {
+		b.exec(t, "INSERT INTO days (day, name) VALUES (?, ?)", fmt.Sprintf("2026-01-0%d", 1+i%3), fmt.Sprint("n", i+1))
+	}
+	return b.source.Shard(source.Spec{Table: "days", ID: "id"})
+}
+
+func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t), refreshAlways)
+		t.Run("are read in the order of ids", func(t *testing.T) {
+			s := newDays(t, b, 20)
+			var ids []uint64
+			for after, more := uint64(0), true; more; {
+				p := read(t, s, source.Query{After: after, Limit: 3})
+				for _, r := range p.Rows {
+					ids = append(ids, r.ID)
+				}
+				after, more = ids[len(ids)-1], p.More
+				if p.MaxID != 20 || len(p.Rows) > 3 {
+					t.Fatalf("highest %d, %d rows", p.MaxID, len(p.Rows))
+				}
+			}
+			if len(ids) != 20 || ids[0] != 1 || ids[19] != 20 {
+				t.Errorf("ids %v", ids)
+			}
+			if p := read(t, s, source.Query{Ranges: []source.Range{{First: 4, Last: 5}, {First: 9, Last: 9}}, Limit: 9}); len(p.Rows) != 3 || p.More {
+				t.Errorf("by ranges: %v, more %t", p.Rows, p.More)
+			}
+			if p := read(t, s, source.Query{Keys: [][][]byte{{[]byte("7")}, {[]byte("99")}}, Limit: 9}); len(p.Rows) != 1 || p.Rows[0].ID != 7 {
+				t.Errorf("by key: %v", p.Rows)
+			}
+			if next, err := s.NextID(t.Context()); err != nil || next != 21 {
+				t.Errorf("next id %d, %v", next, err)
+			}
+		})
+		t.Run("show uncommitted rows, also one that moves to another partition", func(t *testing.T) {
+			s := newDays(t, b, 3)
+			traits, err := s.Traits(t.Context())
+			if err != nil || !traits.Evidence {
+				t.Errorf("%+v, %v", traits, err)
+			}
+			tx := begin(t, b)
+			for _, statement := range []string{"INSERT INTO days VALUES (9, '2026-01-01', 'x')", "UPDATE days SET day = '2026-01-03' WHERE id IN (1, 9)"} {
+				if _, err := tx.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var ids source.IDs
+			all := []source.Range{{First: 1, Last: 100}}
+			if err := s.ReadIDs(t.Context(), all, true, 10, &ids); err != nil || fmt.Sprint(ids.List) != "[1 2 3 9]" {
+				t.Errorf("uncommitted: %v, %v", ids.List, err)
+			}
+			if err := s.ReadIDs(t.Context(), all, false, 10, &ids); err != nil || fmt.Sprint(ids.List) != "[1 2 3]" {
+				t.Errorf("committed: %v, %v", ids.List, err)
+			}
+		})
+		t.Run("a check says what they rely on", func(t *testing.T) {
+			newDays(t, b, 1)
+			found := inspected(t, b, source.Spec{ID: "id"})
+			if len(found) != 1 || found[0].Code != inspect.IDUnproved || found[0].Severity != inspect.Warning || found[0].Statement != "" {
+				t.Errorf("found %v", found)
+			}
+		})
+		t.Run("an id that comes twice is an error", func(t *testing.T) {
+			s := newDays(t, b, 6)
+			b.exec(t, "INSERT INTO days VALUES (3, '2026-01-01', 'again')")
+			for name, q := range map[string]source.Query{
+				"within a page":            {Limit: 9},
+				"across the end of a page": {Limit: 3},
+				"behind a full budget":     {Limit: 9, MaxBytes: 1, After: 2},
+				"by key":                   {Keys: [][][]byte{{[]byte("3")}}, Limit: 9},
+			} {
+				if err := s.Read(t.Context(), q, new(source.Page)); !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), "3") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if err := s.ReadIDs(t.Context(), []source.Range{{First: 1, Last: 9}}, false, 9, new(source.IDs)); !errors.Is(err, source.ErrUnfit) {
+				t.Errorf("ids: %v", err)
+			}
+			// Beside it everything can be read.
+			if p := read(t, s, source.Query{After: 3, Limit: 2}); len(p.Rows) != 2 || !p.More {
+				t.Errorf("behind it: %v", p.Rows)
+			}
+		})
+	})
+}
+
+// inspected returns what a check finds about the table days.
+func inspected(t *testing.T, b base, spec source.Spec) []inspect.Finding {
+	t.Helper()
+	spec.Table = "days"
+	return b.source.Inspect(t.Context(), []source.Expected{{Spec: spec, Order: source.OrderStrict}}, 1).Tables[0].Findings
+}
+
+// The server refuses a unique index that lacks a column by which the partitions go (1503): nobody
+// is told to make one.
+func TestAdviceOnPartitionedTables(t *testing.T) {
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t), func(o *mysql.Options) { refreshAlways(o) })
+		for _, c := range []struct {
+			name, definition string
+			spec             source.Spec
+			code             inspect.Code
+			statement        bool
+		}{
+			{"the id is not counted", "(id BIGINT NOT NULL, day DATE NOT NULL, PRIMARY KEY (id, day))" + byDay, source.Spec{ID: "id"}, inspect.IDNotUnique, false},
+			{"the id is not first in the primary key", "(id BIGINT NOT NULL AUTO_INCREMENT, day DATE NOT NULL, PRIMARY KEY (day, id), KEY (id))" + byDay, source.Spec{ID: "id"}, inspect.IDNotUnique, false},
+			{"KEY without the day", "(id BIGINT NOT NULL AUTO_INCREMENT, day DATE NOT NULL, name VARCHAR(9) NOT NULL, PRIMARY KEY (id, day))" + byDay,
+				source.Spec{ID: "id", Key: []string{"name"}, UniqueKey: true}, inspect.KeyNotUnique, false},
+			{"KEY with the day", "(id BIGINT NOT NULL AUTO_INCREMENT, day DATE NOT NULL, name VARCHAR(9) NOT NULL, PRIMARY KEY (id, day))" + byDay,
+				source.Spec{ID: "id", Key: []string{"name", "day"}, UniqueKey: true}, inspect.KeyNotUnique, true},
+			{"partitions by the id", "(id BIGINT NOT NULL, KEY (id)) PARTITION BY HASH (id) PARTITIONS 2", source.Spec{ID: "id"}, inspect.IDNotUnique, true},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				b.replaceTable(t, "days", c.definition)
+				var found inspect.Finding
+				for _, f := range inspected(t, b, c.spec) {
+					if f.Code == c.code {
+						found = f
+					}
+				}
+				if found.Code == "" || (found.Statement != "") != c.statement {
+					t.Fatalf("found %+v", found)
+				}
+				c.spec.Table = "days"
+				err := b.source.Shard(c.spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
+				if !errors.Is(err, source.ErrUnfit) || strings.Contains(err.Error(), "ADD UNIQUE KEY") && !c.statement {
+					t.Errorf("read: %v", err)
+				}
+				if c.statement {
+					b.exec(t, found.Statement)
+					read(t, b.source.Shard(c.spec), source.Query{Limit: 1})
+				} else if !strings.Contains(found.String(), "must have day, the columns of its partitioning") {
+					t.Errorf("found %s", found)
+				}
+			})
+		}
+	})
+}

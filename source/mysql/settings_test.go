@@ -1,0 +1,184 @@
+package mysql_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+// worstGlobals are global values that change results or cut answers, for the sessions that take
+// them over. A server that does not know one is not asked for it.
+var worstGlobals = []string{
+	"sql_select_limit = 0",
+	"max_join_size = 1",
+	"sql_big_selects = 0",
+	"sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,PAD_CHAR_TO_FULL_LENGTH'",
+	"sql_mode = 'ORACLE'",
+	"sql_auto_is_null = 1",
+	"sql_quote_show_create = 0",
+	"sql_safe_updates = 1",
+	"time_zone = '+05:30'",
+	"autocommit = 0",
+	"character_set_client = latin1",
+	"character_set_connection = ucs2",
+	"character_set_results = latin1",
+	"collation_connection = utf8mb4_bin",
+	"transaction_isolation = 'SERIALIZABLE'",
+	"tx_isolation = 'SERIALIZABLE'",
+	"group_concat_max_len = 4",
+	"div_precision_increment = 0",
+	"net_write_timeout = 1",
+	"net_read_timeout = 1",
+	"wait_timeout = 1",
+	"max_statement_time = 0.3",
+	"max_execution_time = 300",
+	"information_schema_stats_expiry = 31536000",
+	"show_gipk_in_create_table_and_information_schema = OFF",
+	"system_versioning_asof = '2020-01-01 00:00:00'",
+	"query_cache_type = 1",
+	"tmp_table_size = 1024",
+	"max_heap_table_size = 16384",
+	"tmp_memory_table_size = 0",
+	"max_length_for_sort_data = 4",
+	"max_sort_length = 8",
+	"eq_range_index_dive_limit = 1",
+	"range_optimizer_max_mem_size = 1",
+	"optimizer_switch = 'index_merge=off,mrr=on,derived_merge=off'",
+	"completion_type = 1",
+	"default_week_format = 3",
+	"big_tables = 1",
+	"old_mode = ''",
+	"init_connect = 'SET sql_select_limit = 1, sql_mode = ANSI'",
+}
+
+// newWorstBase is a base on a server whose global variables are as bad as can be, read by a login
+// that may SELECT.
+func newWorstBase(t *testing.T, server *testenv.DatabaseServer, changes ...func(*mysql.Options)) base {
+	t.Helper()
+	b := base{server: server, name: fmt.Sprintf("worst_%d", worstBases.Add(1))}
+	b.admin = administrator(t, server, "")
+	b.exec(t, "CREATE DATABASE "+b.name+" CHARACTER SET utf8mb4")
+	b.exec(t, "GRANT SELECT ON "+b.name+".* TO reader@'%'")
+	b.admin = administrator(t, server, b.name)
+	b.source = open(t, server.URL("reader", "p", b.name), changes...)
+	return b
+}
+
+var worstBases atomic.Uint64
+
+// administrator returns a pool whose sessions have set up themselves what those who write need.
+func administrator(t *testing.T, server *testenv.DatabaseServer, database string) *sql.DB {
+	t.Helper()
+	cfg, err := driver.ParseDSN(server.DSN("", "", database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MultiStatements = true
+	cfg.Params = map[string]string{"autocommit": "1", "sql_select_limit": "1000000", "sql_mode": "''", "sql_auto_is_null": "0", "sql_safe_updates": "0", "wait_timeout": "600", "completion_type": "0"}
+	if server.IsMariaDB() {
+		cfg.Params["max_statement_time"], cfg.Params["system_versioning_asof"] = "60", "DEFAULT"
+	}
+	connector, err := driver.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+// startWorst starts a server with the worst global values.
+func startWorst(t *testing.T, product testenv.Product) *testenv.DatabaseServer {
+	t.Helper()
+	server := product.Start(t)
+	root := server.Root(t)
+	root.SetMaxOpenConns(1)
+	if _, err := root.Exec("CREATE USER reader@'%' IDENTIFIED BY 'p'"); err != nil {
+		t.Fatal(err)
+	}
+	const unknown, notGlobal = 1193, 1238
+	known := 0
+	for _, worst := range worstGlobals {
+		_, err := root.Exec("SET GLOBAL " + worst)
+		switch n := numberOf(err); {
+		case err == nil:
+			known++
+		case n != unknown && n != notGlobal && !strings.Contains(worst, "ORACLE"):
+			t.Fatalf("%s: %v", worst, err)
+		}
+	}
+	if known < 25 {
+		t.Fatalf("only %d variables are known", known)
+	}
+	return server
+}
+
+func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		server := startWorst(t, product)
+		conform(t, func(t *testing.T) base { return newWorstBase(t, server, refreshAlways) })
+		t.Run("statements have their own time limit", func(t *testing.T) {
+			b := newWorstBase(t, server)
+			// What MySQL cuts short says 1.
+			if got, err := b.source.Query(t.Context(), "SELECT SLEEP(0.6) AS v", "v"); err != nil || got[0] != "0" {
+				t.Error(got, err)
+			}
+		})
+		if server.IsMariaDB() {
+			t.Run("a table with versions is read as it is now", func(t *testing.T) {
+				b := newWorstBase(t, server)
+				b.exec(t, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY) WITH SYSTEM VERSIONING; INSERT INTO t VALUES (1), (2)")
+				if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9}); len(p.Rows) != 2 {
+					t.Errorf("%d of 2 rows are read", len(p.Rows))
+				}
+			})
+		} else {
+			t.Run("a primary key that the server made is seen", func(t *testing.T) {
+				b := newWorstBase(t, server)
+				b.exec(t, "SET sql_generate_invisible_primary_key = 1; CREATE TABLE t (name VARCHAR(20)); INSERT INTO t VALUES ('a'), ('b')")
+				if p := read(t, b.source.Shard(source.Spec{Table: "t", ID: "my_row_id"}), source.Query{Limit: 9}); len(p.Rows) != 2 || p.Rows[1].ID != 2 {
+					t.Errorf("%d of 2 rows are read", len(p.Rows))
+				}
+				found := b.source.Inspect(t.Context(), []source.Expected{{Spec: source.Spec{Table: "t", ID: "my_row_id"}}}, 1)
+				if findings := found.Tables[0].Findings; len(findings) > 0 {
+					t.Errorf("found %v", findings)
+				}
+			})
+		}
+		t.Run("bridge check", func(t *testing.T) {
+			b := newWorstBase(t, server)
+			b.exec(t, "CREATE TABLE t (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20) NOT NULL, created DATETIME(6) NOT NULL, UNIQUE KEY (name))")
+			found := b.source.Inspect(t.Context(), []source.Expected{{Spec: source.Spec{Table: "t", ID: "id", Key: []string{"name"}, Created: "created", UniqueKey: true}}}, 1)
+			if product := map[bool]string{true: "MariaDB", false: "MySQL"}[server.IsMariaDB()]; !strings.HasPrefix(found.Server.Summary, product) {
+				t.Errorf("summary %q", found.Server.Summary)
+			}
+			for _, f := range found.Tables[0].Findings {
+				// The zone of the server is worth a note.
+				if f.Code != "time-zone" {
+					t.Errorf("found %s", f)
+				}
+			}
+			if traits, err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Traits(t.Context()); err != nil || !traits.Evidence || !traits.Writer {
+				t.Errorf("%+v, %v", traits, err)
+			}
+		})
+	})
+}
+
+// numberOf returns the server's number of an error, 0 for others.
+func numberOf(err error) uint16 {
+	var refused *driver.MySQLError
+	if errors.As(err, &refused) {
+		return refused.Number
+	}
+	return 0
+}

@@ -1,0 +1,186 @@
+package torture
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// contentsFaults are done to what the bus holds, and to what it lets in.
+var contentsFaults = []fault{
+	{
+		name: "places-remade", family: "bus contents", repeats: true, behind: true, torn: true, empties: true,
+		what: "both topics or streams are deleted and made again; the streams stop, and a person types the command that they name",
+		inject: func(tr *trial) {
+			for _, stream := range []string{facts, entities} {
+				tr.Bus.Remake(tr.T, tr.Destination(stream))
+			}
+			tr.republish(false)
+		},
+	},
+	{
+		name: "bus-restored", family: "bus contents", repeats: true, behind: true, torn: true,
+		what: "the bus goes back to how it was seconds ago, while bridge runs; a person types the commands that the streams name",
+		inject: func(tr *trial) {
+			before := tr.Bus.Snapshot(tr.T)
+			tr.flows()
+			tr.sometime(3 * time.Second)
+			tr.Bus.Restore(tr.T, before)
+			tr.republish(true)
+		},
+	},
+	{
+		name: "bus-restored-meanwhile", family: "bus contents", repeats: true, behind: true, torn: true,
+		what: "the same while bridge does not run",
+		inject: func(tr *trial) {
+			before := tr.Bus.Snapshot(tr.T)
+			tr.flows()
+			tr.sometime(3 * time.Second)
+			tr.terminate()
+			tr.Bus.Restore(tr.T, before)
+			tr.Start()
+			tr.republish(true)
+		},
+	},
+	{
+		name: "stream-full", family: "bus contents", only: "nats", because: "a topic of Kafka has no limit at which it refuses messages",
+		what: "both streams reach a limit and discard what is new, for 20 s",
+		inject: func(tr *trial) {
+			for _, stream := range []string{facts, entities} {
+				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, now jetstream.StreamState) {
+					c.Discard, c.MaxMsgs = jetstream.DiscardNew, int64(now.Msgs)+20
+				})
+			}
+			tr.unreadyFor("maximum messages")
+			tr.outage(20 * time.Second)
+			for _, stream := range []string{facts, entities} {
+				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })
+			}
+		},
+	},
+	{
+		name: "leader-moved", family: "bus contents", what: "on a bus of three servers other leaders are elected again and again for 30 s",
+		on: func(t testing.TB, s *servers) *servers { return s.with(s.bus.Clustered(t)) },
+		inject: func(tr *trial) {
+			moved := make(map[string]int)
+			for end := time.Now().Add(tr.within(30 * time.Second)); time.Now().Before(end); {
+				for _, stream := range []string{facts, entities} {
+					moved[stream] += tr.Bus.MoveLeaders(tr.T, tr.Destination(stream))
+					tr.sometime(500 * time.Millisecond)
+				}
+			}
+			for _, stream := range []string{facts, entities} {
+				tr.met(moved[stream], "no leader of "+stream+" has moved")
+			}
+		},
+	},
+	{
+		name: "row-too-large", family: "bus contents", what: "rows that the bus refuses as too large, in both streams: they are put aside", prepare: toPutAside,
+		inject: func(tr *trial) {
+			for range 6 {
+				tr.swell(facts)
+				tr.swell(entities)
+				tr.sometime(500 * time.Millisecond)
+			}
+			tr.flows()
+			// What is too large for an event is none of its states: the last one has to arrive.
+			tr.World.Exec("UPDATE strict SET bulk = NULL, modified = now(6) WHERE bulk IS NOT NULL")
+			tr.readDeadLetters()
+		},
+	},
+	{
+		// A shard that stops at a row sends the rows of the batch before it once more.
+		name: "row-too-large-alone", family: "bus contents", prepare: swelling, repeats: true,
+		what: "the same without a place for dead letters: that stream stops, the other goes on; the bus's limit is made larger and bridge restarted",
+		inject: func(tr *trial) {
+			for _, turn := range [][2]string{{facts, entities}, {entities, facts}} {
+				stream, other := turn[0], turn[1]
+				for shards := tr.Shards(stream); len(shards) == 1 && shards[0].State == "running"; shards = tr.Shards(stream) {
+					tr.swell(stream)
+					world.Pause(300 * time.Millisecond)
+				}
+				tr.shardStops(stream, "refuses row", "BRIDGE_DEAD_LETTER", "higher limit")
+				tr.cuts++
+				tr.goesOn(other)
+				tr.Bus.Limit(tr.T, tr.Destination(stream), 0)
+				tr.terminate()
+				tr.Start()
+				tr.flows()
+			}
+		},
+	},
+}
+
+// shardStops waits until a stream has stopped for a reason that names all of words, and returns it.
+func (tr *trial) shardStops(stream string, words ...string) (reason string) {
+	tr.T.Helper()
+	world.Eventually(tr.T, 90*time.Second, stream+" stops", func() bool {
+		shards := tr.Shards(stream)
+		if len(shards) != 1 || shards[0].State != "stopped" {
+			return false
+		}
+		reason = shards[0].LastError
+		return true
+	})
+	for _, word := range words {
+		if !strings.Contains(reason, word) {
+			tr.score.find("%s stops and does not say %q: %s", stream, word, reason)
+		}
+	}
+	if code, body := tr.Get("/readyz"); code != 503 || !strings.Contains(body, stream) {
+		tr.score.find("%s has stopped, /readyz says %d: %s", stream, code, body)
+	}
+	return reason
+}
+
+// unreadyFor waits until the program is unready for a reason that has a phrase in it.
+func (tr *trial) unreadyFor(phrase string) {
+	tr.T.Helper()
+	body := ""
+	defer func() {
+		if tr.T.Failed() {
+			tr.T.Logf("/readyz: %s", body)
+		}
+	}()
+	world.Eventually(tr.T, 30*time.Second, "/readyz 503 with "+phrase, func() bool {
+		var code int
+		code, body = tr.Get("/readyz")
+		return code == 503 && strings.Contains(body, phrase)
+	})
+}
+
+// resolving is the command in the reason of a stream that has stopped because the bus has lost
+// messages.
+var resolving = regexp.MustCompile("stop bridge, then `bridge ([^`]+)`")
+
+// republish waits until the streams stop, stops the program, does what they ask for, and starts the
+// program. restored says that the bus has gone back to an earlier state.
+func (tr *trial) republish(restored bool) {
+	tr.T.Helper()
+	var commands [][]string
+	var empty []bool
+	for _, stream := range []string{facts, entities} {
+		reason := tr.shardStops(stream, "the bus has lost acknowledged messages", tr.Destination(stream))
+		found := resolving.FindStringSubmatch(reason)
+		if found == nil {
+			tr.T.Fatalf("%s stops and names no command: %s", stream, reason)
+		}
+		commands = append(commands, strings.Fields(found[1]))
+		empty = append(empty, strings.Contains(reason, "empty the destination"))
+	}
+	tr.terminate()
+	for i, command := range commands {
+		if restored && empty[i] {
+			tr.Bus.Remake(tr.T, tr.Destination(command[2]))
+		}
+		if status, stdout, stderr := world.Command(tr.T, tr.Env, command...); status != 0 {
+			tr.T.Fatalf("bridge %q: exit status %d: %s%s", command, status, stdout, stderr)
+		}
+	}
+	tr.Start()
+}

@@ -1,0 +1,9 @@
+package torture
+
+import (
+	"testing"
+
+	"bridge/tests/world"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }

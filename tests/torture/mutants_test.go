@@ -1,0 +1,191 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/internal/failpoint"
+	"bridge/tests/world"
+)
+
+// hunt is how a mutant is looked for.
+type hunt struct {
+	defect failpoint.Defect
+	// breaks names the invariants of docs/architecture.md that the defect breaks.
+	breaks string
+	// fault is the one of the trials, on a bus, empty for either. shows is the figure of the score
+	// that has to show the defect, as the matrix names it: other findings do not count.
+	fault, bus, shows string
+	// env is added to the program's environment. crowded has the load change few entities, each of
+	// them often.
+	env     world.Env
+	crowded bool
+	// test is one of package pkg and replaces trials where those cannot show the defect; shows is
+	// then what it prints when it fails.
+	test, pkg string
+}
+
+var hunts = []hunt{
+	{defect: failpoint.DropOne, breaks: "2", fault: "connections-killed", shows: "lost"},
+	// With the window two states of an entity are seldom in batches that follow one another.
+	{defect: failpoint.MessageLate, breaks: "3", fault: "connections-killed", shows: "out of order", crowded: true, env: world.Env{"BRIDGE_STABILITY_WINDOW": "0s"}},
+	{defect: failpoint.SaveBeforePublish, breaks: "1", fault: "bridge-killed-without-bus", shows: "lost"},
+	{defect: failpoint.NoResend, breaks: "6", fault: "bridge-killed-without-bus", shows: "out of order"},
+	{defect: failpoint.TrustTheScan, breaks: "5", fault: "connections-killed", shows: "false at the end"},
+	{defect: failpoint.OtherIDAgain, breaks: "4", fault: "killed-before-save", bus: "kafka", shows: "other id"},
+	{defect: failpoint.ReadUncommitted, breaks: "2", fault: "connections-killed", shows: "rolled back"},
+	{defect: failpoint.NoLedger, breaks: "2", fault: "connections-killed", shows: "lost"},
+	{defect: failpoint.StaleState, breaks: "3", fault: "connections-killed", shows: "out of order", env: world.Env{"BRIDGE_STABILITY_WINDOW": "0s"}},
+	{defect: failpoint.AlterOne, breaks: "4", fault: "connections-killed", shows: "wrong content"},
+	{defect: failpoint.KafkaErrorIsAck, breaks: "1", fault: "bus-killed", bus: "kafka", shows: "lost"},
+	{defect: failpoint.NATSErrorIsAck, breaks: "1", fault: "stream-full", bus: "nats", shows: "lost"},
+	{defect: failpoint.EndIsAck, breaks: "1", fault: "bridge-terminated-without-bus", shows: "lost"},
+	{defect: failpoint.SavesLate, breaks: "6", fault: "bridge-killed", bus: "kafka", shows: "repeated"},
+	// In a trial the next poll reads what a broken result left out, and reconcile reads missing
+	// entities by key.
+	{defect: failpoint.BrokenReadIsWhole, breaks: "2 and 5", test: "TestConnectionKilledInMidResult", pkg: "bridge/source/mysql", shows: "want a transient one"},
+	// In a trial the next reconcile publishes what the second cursor missed.
+	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "bridge/internal/pipeline", shows: "events, there are"},
+}
+
+// shown are the figures that show a defect. Of repeats those count that may not be.
+var shown = map[string]func(*score) int{
+	"lost":             func(s *score) int { return s.Lost },
+	"other id":         func(s *score) int { return s.OtherID },
+	"out of order":     func(s *score) int { return s.Disorder },
+	"rolled back":      func(s *score) int { return s.RolledBack },
+	"wrong content":    func(s *score) int { return s.Wrong },
+	"false at the end": func(s *score) int { return s.False },
+	"repeated":         func(s *score) int { return s.Repeated - s.Bound },
+}
+
+// huntsWanted returns the hunts of the mutants whose names --fault matches.
+func huntsWanted(t *testing.T) []hunt {
+	t.Helper()
+	names := namesWanted(t)
+	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !names.MatchString(string(h.defect)) })
+	if len(wanted) == 0 {
+		var known []string
+		for _, h := range hunts {
+			known = append(known, string(h.defect))
+		}
+		t.Fatalf("no mutant is called %q: --fault takes one of %s", *tortureFault, strings.Join(known, ", "))
+	}
+	return wanted
+}
+
+// mutantTorture runs mutants, those whose names --fault matches, and shows that each of them is
+// found.
+func mutantTorture(t *testing.T) {
+	wanted := huntsWanted(t)
+	m := &matrix{due: len(wanted)}
+	t.Run("mutants", func(t *testing.T) {
+		for i, bus := range []string{"kafka", "nats"} {
+			var mine []hunt
+			for n, h := range wanted {
+				if h.bus == bus || h.bus == "" && n%2 == i {
+					mine = append(mine, h)
+				}
+			}
+			if len(mine) == 0 {
+				continue
+			}
+			t.Run(bus, func(t *testing.T) {
+				t.Parallel()
+				on := startServers(t, bus)
+				for _, h := range mine {
+					t.Run(string(h.defect), func(t *testing.T) { m.hunt(t, on, h) })
+				}
+			})
+		}
+	})
+	fmt.Fprintf(os.Stderr, "torture: %d of %d mutants found\n", len(m.Trials), len(wanted))
+	if len(m.Trials) < len(wanted) {
+		t.Errorf("%d of %d mutants were found", len(m.Trials), len(wanted))
+	}
+}
+
+// hunt fails the test unless the mutant is found. Chance has more than one throw.
+func (m *matrix) hunt(t *testing.T, on *servers, h hunt) {
+	if h.test != "" {
+		m.found(h, h.test, h.failing(t))
+		return
+	}
+	f := faultNamed(t, h.fault)
+	prepare := f.prepare
+	f.prepare = func(tr *trial) {
+		if prepare != nil {
+			prepare(tr)
+		}
+		tr.Env = tr.Env.With(h.env).With(world.Env{failpoint.MutantVariable: string(h.defect)})
+	}
+	var last score
+	for range 4 {
+		r := &recorder{TB: t}
+		tr := on.trial(f)
+		tr.crowded = h.crowded
+		r.run(func() { tr.run(r, world.Binary(t, false, world.FailpointsTag)) })
+		last = tr.score
+		last.Findings = append(last.Findings, r.findings...)
+		if shown[h.shows](&last) > 0 {
+			m.found(h, f.name, last)
+			return
+		}
+	}
+	t.Errorf("broke invariant %s, and nothing %s was found under %s; of the last trial: %s %.600s", h.breaks, h.shows, f.name, last, last.Findings)
+}
+
+// found notes that a mutant was found, and where.
+func (m *matrix) found(h hunt, where string, s score) {
+	s.Fault = string(h.defect)
+	m.add(s)
+	m.progress("      broke invariant %s; found under %s", h.breaks, where)
+}
+
+// failing fails the test unless the test of h fails with the defect.
+func (h hunt) failing(t *testing.T) (s score) {
+	t.Helper()
+	cmd := exec.Command("go", "test", "-count=1", "-tags="+world.FailpointsTag, "-run=^"+h.test+"$", h.pkg)
+	cmd.Env = append(os.Environ(), failpoint.MutantVariable+"="+string(h.defect))
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--- FAIL: "+h.test) || !strings.Contains(string(out), h.shows) {
+		t.Fatalf("broke invariant %s, and %s of %s does not fail with %q: %v: %.2000s", h.breaks, h.test, h.pkg, h.shows, err, out)
+	}
+	s.find("%.600s", out)
+	return s
+}
+
+func TestEveryMutantIsHunted(t *testing.T) {
+	var hunted []failpoint.Defect
+	for _, h := range hunts {
+		hunted = append(hunted, h.defect)
+		if h.breaks == "" {
+			t.Errorf("%s breaks no invariant", h.defect)
+		}
+		if h.test != "" {
+			continue
+		}
+		faultNamed(t, h.fault)
+		if shown[h.shows] == nil {
+			t.Errorf("%s is to show %q, which no score has", h.defect, h.shows)
+		}
+	}
+	slices.Sort(hunted)
+	if want := slices.Sorted(slices.Values(failpoint.Defects)); !slices.Equal(hunted, want) {
+		t.Errorf("the hunts are for %q, want one for each of %q", hunted, want)
+	}
+}
+
+func faultNamed(t *testing.T, name string) fault {
+	t.Helper()
+	list := allFaults()
+	i := slices.IndexFunc(list, func(f fault) bool { return f.name == name })
+	if i < 0 {
+		t.Fatalf("unknown fault %q", name)
+	}
+	return list[i]
+}

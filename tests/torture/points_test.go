@@ -1,0 +1,93 @@
+package torture
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"bridge/internal/failpoint"
+	"bridge/tests/world"
+)
+
+// pointFaults end the program at each point of the way of a row.
+var pointFaults = []fault{
+	killedAt("killed-before-read", "before a page or named rows are read", failpoint.BeforeRead, failpoint.BeforeReread),
+	killedAt("killed-after-read", "when a page or named rows have been read", failpoint.AfterRead, failpoint.AfterReread),
+	killedAt("killed-before-journal", "before what is to be published is saved", failpoint.BeforeJournal),
+	killedAt("killed-after-journal", "when what is to be published is saved", failpoint.AfterJournal),
+	killedAt("killed-before-publish", "before a batch is handed to the bus", failpoint.BeforePublish),
+	killedAt("killed-after-publish", "when the bus has taken a batch", failpoint.AfterPublish),
+	killedAt("killed-before-ack", "before it is noted that a batch is acknowledged", failpoint.BeforeAck),
+	killedAt("killed-after-ack", "when it is noted that a batch is acknowledged", failpoint.AfterAck),
+	killedAt("killed-before-save", "before the position is saved", failpoint.BeforeSave),
+	killedAt("killed-after-save", "when the position is saved", failpoint.AfterSave),
+	{
+		name: "owner-hangs", family: "bridge", what: "the loops that read stand still for 75 s: /livez fails after one minute",
+		prepare: func(tr *trial) { tr.withFailpoints() },
+		inject: func(tr *trial) {
+			tr.points.Set(failpoint.Action{Point: failpoint.OwnerTurn, Hang: true})
+			begun := time.Now()
+			for limit := begun.Add(50 * time.Second); time.Now().Before(limit); tr.outage(5 * time.Second) {
+				if code, body := tr.Get("/livez"); code != 200 {
+					tr.score.find("/livez is %d %s after it: %s", code, time.Since(begun), body)
+				}
+				if *tortureShort && time.Since(begun) > 4*time.Second {
+					break
+				}
+			}
+			if !*tortureShort {
+				world.Eventually(tr.T, 25*time.Second, "/livez fails", func() bool {
+					code, body := tr.Get("/livez")
+					return code == 503 && strings.Contains(body, "has not turned for")
+				})
+			}
+			tr.points.Set()
+			world.Eventually(tr.T, 10*time.Second, "/livez is well again", func() bool { code, _ := tr.Get("/livez"); return code == 200 })
+		},
+	},
+}
+
+// killedAt is the fault of a SIGKILL at points, several times and each time by chance.
+func killedAt(name, when string, points ...failpoint.Point) fault {
+	return fault{
+		name: name, family: "bridge", what: "SIGKILL " + when + ", again and again", repeats: true,
+		prepare: func(tr *trial) { tr.withFailpoints() },
+		inject: func(tr *trial) {
+			kills := 12
+			if *tortureShort {
+				kills = 6
+			}
+			for range kills {
+				// At its first pass or some time after; whatever the program does at its start is
+				// met as well.
+				probability := []float64{1, 0.3, 0.1, 0.03, 0.03}[tr.rng.IntN(5)]
+				var kills []failpoint.Action
+				for _, point := range points {
+					kills = append(kills, failpoint.Action{Point: point, Kill: true, Chance: probability})
+				}
+				tr.points.Set(kills...)
+				tr.ended()
+				tr.cuts++
+				if by := tr.Cmd.ProcessState.Sys().(syscall.WaitStatus); by.Signal() != syscall.SIGKILL {
+					tr.score.find("the program ended by itself: %v", tr.Cmd.ProcessState)
+				}
+				tr.Start()
+			}
+			tr.points.Set()
+			select {
+			case <-tr.Done: // before it looked
+				tr.cuts++
+				tr.Start()
+			case <-time.After(time.Second):
+			}
+		},
+	}
+}
+
+// withFailpoints has the trial run a program with failpoints, none of them set.
+func (tr *trial) withFailpoints() {
+	tr.T.Helper()
+	tr.points = world.NewFailpoints(tr.T)
+	tr.Daemon.Path = world.Binary(tr.T, false, world.FailpointsTag)
+	tr.Env = tr.Env.With(tr.points.Env())
+}

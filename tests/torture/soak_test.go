@@ -1,0 +1,244 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/tests/world"
+
+	"bridge/internal/workload"
+)
+
+// faultEvery is the time from one fault of a soak to the next; one that takes longer delays it.
+const faultEvery = 10 * time.Second
+
+// soakName stands for the fault of a soak, which is many.
+const soakName = "soak"
+
+// soakScore is what came of a soak on one bus.
+type soakScore struct {
+	score
+	Rows     int            `json:"rows"`
+	Faults   map[string]int `json:"faults"`
+	Early    footprint      `json:"early"`
+	Late     footprint      `json:"late"`
+	Duration seconds        `json:"durationSeconds"`
+}
+
+// soaks are the results of one run.
+type soaks struct {
+	Soaks []soakScore `json:"soaks"`
+}
+
+// footprint is what the process takes; medians over a while.
+type footprint struct {
+	RSSAnon    float64 `json:"rssAnonMiB"`
+	Goroutines float64 `json:"goroutines"`
+	Files      float64 `json:"fileDescriptors"`
+}
+
+// soakTorture runs one program a bus for a long time, under 2,000 rows a second each, with a fault
+// by chance every 10 s.
+func soakTorture(t *testing.T) {
+	*tortureShort = true
+	var mu sync.Mutex
+	var scores []soakScore
+	t.Run("soak", func(t *testing.T) {
+		for _, name := range []string{"kafka", "nats"} {
+			if *tortureBus != "" && *tortureBus != "both" && *tortureBus != name {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := startServers(t, name).soak(t, *tortureFor)
+				mu.Lock()
+				defer mu.Unlock()
+				scores = append(scores, s)
+			})
+		}
+	})
+	slices.SortFunc(scores, func(a, b soakScore) int { return len(b.Bus) - len(a.Bus) })
+	for _, s := range scores {
+		fmt.Fprintf(os.Stderr, "torture: soak on %s for %.0f s, %d rows, faults %v: %s; early %+v, late %+v\n",
+			s.Bus, float64(s.Duration), s.Rows, s.Faults, s.score, s.Early, s.Late)
+	}
+	if *tortureWrite == "" {
+		return
+	}
+	err := writeJSON(filepath.Join(resultsFolder(), soakFile), soaks{scores})
+	if err == nil {
+		err = writePage(resultsFolder())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// soakTrial is a trial with many faults.
+type soakTrial struct{ *trial }
+
+// soak has one program live through d of faults that pass by themselves.
+func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
+	f := fault{name: soakName, family: "soak", repeats: true, prepare: through}
+	tr := soakTrial{on.trial(f)}
+	s.Faults = make(map[string]int)
+	defer func() {
+		s.score = tr.score
+		s.Passed = !t.Failed()
+	}()
+	rows, states := tr.load()
+	// A third of 750 transactions a second insert five rows in the mean.
+	rows.Writers, rows.Rate, rows.Mix.MultiRow = 24, 750, 0.33
+	states.Rate, states.Writers, states.Entities = 320, 8, 20_000
+	tr.prepare(t, world.Binary(t, false), rows, states)
+	through(tr.trial)
+	tr.Env["BRIDGE_BATCH_ROWS"] = "2000"
+	// The table grows meanwhile: reconciled every few seconds, its size would be what is measured.
+	tr.Env["BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL"] = "30s"
+	tr.Daemon.Start()
+	tr.write()
+	tr.CaughtUp(time.Minute, "what is written arrives")
+
+	begun := time.Now()
+	w := tr.watch()
+	for next := begun; time.Since(begun) < d; next = next.Add(faultEvery) {
+		world.Pause(time.Until(next))
+		f := tr.pick()
+		f.inject(tr.trial)
+		s.Faults[f.name]++
+		tr.report(begun, f, w)
+		next = latest(next, time.Now().Add(-faultEvery))
+	}
+	tr.recovers()
+	s.Duration = inSeconds(time.Since(begun))
+	s.Early, s.Late = w.around(min(5*time.Minute, d/3)), w.around(time.Since(begun))
+	w.stop()
+	tr.stopWriters()
+	s.Rows = tr.World.Rows.Record().Sums().Rows + changes(tr.World.Entities[entities])
+	tr.AllPublished()
+	tr.compare()
+	s.grew(t)
+	return s
+}
+
+// grew fails the test when the process takes more at the end than early on.
+func (s *soakScore) grew(t *testing.T) {
+	t.Helper()
+	if s.Late.RSSAnon > 1.2*s.Early.RSSAnon {
+		t.Errorf("RssAnon grew from %.0f to %.0f MiB", s.Early.RSSAnon, s.Late.RSSAnon)
+	}
+	// A reconnect more or less at the moment of a look is no growth.
+	if s.Late.Goroutines > s.Early.Goroutines+10 || s.Late.Files > s.Early.Files+10 {
+		t.Errorf("grew from %+v to %+v", s.Early, s.Late)
+	}
+}
+
+func changes(w *workload.Capabilities) (n int) {
+	for _, count := range w.Sums() {
+		n += count
+	}
+	return n
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pick chooses the next fault.
+func (tr soakTrial) pick() fault {
+	var list []fault
+	for _, f := range allFaults() {
+		if f.soaks && (f.only == "" || f.only == tr.score.Bus) {
+			list = append(list, f)
+		}
+	}
+	return list[tr.rng.IntN(len(list))]
+}
+
+// report writes a line for those who wait.
+func (tr soakTrial) report(begun time.Time, f fault, w *watch) {
+	last := w.around(time.Since(begun))
+	fmt.Fprintf(os.Stderr, "torture: %-5s %6s %-28s %d commits, RssAnon %.0f MiB, %.0f goroutines, %.0f files\n", tr.score.Bus,
+		time.Since(begun).Round(time.Second), f.name, tr.World.Rows.Record().Sums().Commits, last.RSSAnon, last.Goroutines, last.Files)
+}
+
+// watch looks at the footprint of a process every second.
+type watch struct {
+	begun time.Time
+	stop  func()
+	mu    sync.Mutex
+	looks []look
+}
+
+type look struct {
+	at time.Duration
+	footprint
+}
+
+func (tr soakTrial) watch() *watch {
+	w := &watch{begun: time.Now()}
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				w.add(tr.footprint())
+			}
+		}
+	}()
+	w.stop = sync.OnceFunc(func() { close(end); <-done })
+	tr.T.Cleanup(w.stop)
+	return w
+}
+
+func (w *watch) add(f footprint, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ok {
+		w.looks = append(w.looks, look{time.Since(w.begun), f})
+	}
+}
+
+// around returns the medians of the looks within the minute before a moment.
+func (w *watch) around(at time.Duration) footprint {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var rss, goroutines, files []float64
+	for _, l := range w.looks {
+		if l.at > at-time.Minute && l.at <= at {
+			rss, goroutines, files = append(rss, l.RSSAnon), append(goroutines, l.Goroutines), append(files, l.Files)
+		}
+	}
+	return footprint{median(rss), median(goroutines), median(files)}
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// footprint looks at the process; ok is false when it does not answer.
+func (tr soakTrial) footprint() (f footprint, ok bool) {
+	rss, err := tr.RSSAnon()
+	if err != nil {
+		return f, false
+	}
+	f = footprint{RSSAnon: float64(rss) / (1 << 20), Goroutines: tr.Metric("go_goroutines"), Files: tr.Metric("process_open_fds")}
+	return f, f.Goroutines > 0
+}

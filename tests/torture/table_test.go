@@ -1,0 +1,159 @@
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bridge/tests/world"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// tableFaults are done to the tables that the program reads.
+var tableFaults = []fault{
+	{
+		name: "value-not-utf8", family: "tables", what: "rows in both tables whose text is no UTF-8: they are published with null", prepare: oddColumn,
+		inject: func(tr *trial) {
+			for range 10 {
+				tr.spoil()
+				tr.sometime(500 * time.Millisecond)
+			}
+			tr.counts("bridge_bad_values_total")
+		},
+	},
+	{
+		name: "column-added", family: "tables", what: "a column that may be NULL comes, which is no event, then one with a default, which is news of every row",
+		inject: func(tr *trial) {
+			tr.alter("ADD COLUMN maybe varchar(20) DEFAULT NULL")
+			tr.flows()
+			tr.alter("ADD COLUMN extra varchar(20) NOT NULL DEFAULT 'all'")
+		},
+	},
+	{
+		name: "column-dropped", family: "tables", what: "a column goes that the tables had from the first", prepare: extraColumn,
+		inject: func(tr *trial) { tr.alter("DROP COLUMN extra") },
+	},
+	{
+		name: "column-renamed", family: "tables", what: "a column gets another name, and back", prepare: extraColumn,
+		inject: func(tr *trial) {
+			tr.alter("RENAME COLUMN extra TO other")
+			tr.flows()
+			tr.alter("RENAME COLUMN other TO extra")
+		},
+	},
+	{
+		name: "table-renamed-away", family: "tables", what: "the one table is away for 20 s, then the other, each under another name; the other stream goes on",
+		inject: func(tr *trial) {
+			tr.vanish(facts, entities)
+			tr.flows()
+			tr.vanish(entities, facts)
+		},
+	},
+}
+
+// alter changes both tables, at some moment.
+func (tr *trial) alter(what string) {
+	tr.T.Helper()
+	for _, table := range []string{facts, entities} {
+		tr.sometime(time.Second)
+		tr.World.Exec("ALTER TABLE " + table + " " + what)
+	}
+}
+
+// extraColumn adds a column that the writers leave alone.
+func extraColumn(tr *trial) {
+	for _, table := range []string{facts, entities} {
+		tr.World.Exec("ALTER TABLE " + table + " ADD COLUMN extra varchar(20) NOT NULL DEFAULT 'all'")
+	}
+}
+
+// vanish takes a table away for a while, in which the other stream has to go on.
+func (tr *trial) vanish(table, other string) {
+	tr.T.Helper()
+	tr.World.Exec("RENAME TABLE " + table + " TO aside")
+	begun := time.Now()
+	world.Eventually(tr.T, 20*time.Second, table+" stops", func() bool {
+		shards := tr.Shards(table)
+		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, table)
+	})
+	tr.goesOn(other)
+	tr.outage(20*time.Second - time.Since(begun))
+	tr.goesOn(other)
+	tr.World.Exec("RENAME TABLE aside TO " + table)
+}
+
+// goesOn waits until all rows of the moment of one stream are published, whatever became of the
+// other.
+func (tr *trial) goesOn(stream string) {
+	tr.T.Helper()
+	id := tr.World.Highest(stream)
+	world.Eventually(tr.T, 20*time.Second, stream+" goes on", func() bool { return tr.Position(stream) >= id })
+}
+
+// oddColumn adds to both tables a column for text, and makes a table with one text that is no
+// UTF-8.
+func oddColumn(tr *trial) {
+	for _, table := range []string{facts, entities} {
+		tr.World.Exec("ALTER TABLE " + table + " ADD COLUMN odd varchar(10) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'fine'")
+	}
+	// The server lets no such text in. It takes the file of a table with bytes for that of one with
+	// text, which has the same layout.
+	tr.World.Exec("CREATE TABLE bytes (c varbinary(40)) ENGINE=Aria")
+	tr.World.Exec("INSERT INTO bytes VALUES (x'61C32862')")
+	tr.World.Exec("CREATE TABLE texts (c varchar(10) CHARACTER SET utf8mb4) ENGINE=Aria")
+	tr.World.Exec("FLUSH TABLES bytes, texts")
+	var folder string
+	if err := tr.World.DB.QueryRow("SELECT @@datadir").Scan(&folder); err != nil {
+		tr.T.Fatal(err)
+	}
+	for _, ending := range []string{".MAD", ".MAI"} {
+		content, err := os.ReadFile(filepath.Join(folder, tr.World.Name, "bytes"+ending))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, tr.World.Name, "texts"+ending), content, 0o660)
+		}
+		if err != nil {
+			tr.T.Fatal(err)
+		}
+	}
+	var text string
+	if err := tr.World.DB.QueryRow("SELECT hex(c) FROM texts").Scan(&text); err != nil || text != "61C32862" {
+		tr.T.Fatalf("the text is %q: %v", text, err)
+	}
+}
+
+// spoil puts text that is no UTF-8 into what both tables have got in the last moment.
+func (tr *trial) spoil() {
+	tr.T.Helper()
+	for _, update := range []string{
+		"UPDATE %s JOIN texts SET odd = c WHERE odd = 'fine' AND created > now(6) - INTERVAL 300000 MICROSECOND",
+	} {
+		for _, table := range []string{facts, entities} {
+			for {
+				_, err := tr.World.DB.Exec(fmt.Sprintf(update, table))
+				var refused *mysql.MySQLError
+				if errors.As(err, &refused) && refused.Number == 1213 {
+					continue // A writer came first.
+				}
+				tr.check(err)
+				break
+			}
+		}
+	}
+}
+
+// counts notes when a counter of the program is zero for one of the streams.
+func (tr *trial) counts(metric string) {
+	tr.T.Helper()
+	for _, stream := range []string{facts, entities} {
+		begin := metric + `{stream="` + stream + `"} `
+		world.Eventually(tr.T, 20*time.Second, begin+"is above zero", func() bool {
+			_, body := tr.Get("/metrics")
+			_, value, found := strings.Cut(body, begin)
+			return found && !strings.HasPrefix(value, "0\n")
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package world
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/testenv"
+)
+
+// Clustered returns a bus of the same kind that is three servers.
+func (b *Bus) Clustered(t testing.TB) *Bus {
+	t.Helper()
+	if b.Kafka != nil {
+		server, leaders := testenv.FakeKafka(t, 3)
+		return &Bus{Kafka: server, Leaders: leaders}
+	}
+	return &Bus{NATS: testenv.InProcessNATSCluster(t)[0], replicas: 3}
+}
+
+// Heal undoes what was done to the server.
+func (b *Bus) Heal(t testing.TB) {
+	t.Helper()
+	if b.Kafka != nil {
+		b.Kafka.Heal(t)
+	} else {
+		b.NATS.Heal(t)
+	}
+}
+
+// Remake deletes the topic or stream of a destination and makes it again, empty.
+func (b *Bus) Remake(t testing.TB, name string) {
+	t.Helper()
+	if b.Kafka != nil {
+		b.Kafka.DeleteTopic(t, name)
+	} else if err := b.NATS.JetStream(t).DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	b.Open(t, name)
+}
+
+// Limit bounds the messages that a topic or stream takes, in bytes; 0 is the bus's default.
+func (b *Bus) Limit(t testing.TB, name string, bytes int) {
+	t.Helper()
+	if b.Kafka != nil {
+		var limit *string
+		if bytes > 0 {
+			text := strconv.Itoa(bytes)
+			limit = &text
+		}
+		b.Kafka.ConfigureTopic(t, name, map[string]*string{"max.message.bytes": limit})
+		return
+	}
+	if bytes == 0 {
+		bytes = -1
+	}
+	b.Configure(t, name, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgSize = int32(bytes) })
+}
+
+// Snapshot returns a copy of all that the bus holds, Restore puts it back.
+func (b *Bus) Snapshot(t testing.TB) string {
+	t.Helper()
+	if b.Kafka != nil {
+		return b.Kafka.Snapshot(t)
+	}
+	return b.NATS.Snapshot(t)
+}
+
+// Restore has the bus hold what a snapshot holds, and nothing else.
+func (b *Bus) Restore(t testing.TB, snapshot string) {
+	t.Helper()
+	if b.Kafka != nil {
+		b.Kafka.Restore(t, snapshot)
+	} else {
+		b.NATS.Restore(t, snapshot)
+	}
+}
+
+// MoveLeaders has the leaders of all partitions of a destination on a cluster step down, and
+// returns how many have.
+func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
+	t.Helper()
+	if b.Leaders != nil {
+		before := b.leadersOf(name)
+		b.Leaders.ShufflePartitionLeaders()
+		for partition, leader := range b.leadersOf(name) {
+			if leader != before[partition] {
+				moved++
+			}
+		}
+		return moved
+	}
+	// A request that meets no leader asks nobody to step down.
+	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+	if err != nil {
+		return 0
+	}
+	var stepped struct{ Success bool }
+	if err := json.Unmarshal(answer.Data, &stepped); err != nil {
+		t.Fatalf("step down: %v: %s", err, answer.Data)
+	}
+	if stepped.Success {
+		moved++
+	}
+	return moved
+}
+
+func (b *Bus) leadersOf(topic string) (leaders [Partitions]int32) {
+	for partition := range leaders {
+		leaders[partition] = b.Leaders.LeaderFor(topic, int32(partition))
+	}
+	return leaders
+}

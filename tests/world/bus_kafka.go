@@ -1,0 +1,163 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// client returns a client of franz-go, which the program does not use.
+func (b *Bus) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.Kafka.Brokers()...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// ends returns the end offset of each partition of a topic.
+func (b *Bus) ends(t testing.TB, topic string) (ends map[int32]int64) {
+	t.Helper()
+	client := b.client(t)
+	defer client.Close()
+	Eventually(t, 30*time.Second, "Kafka says how much "+topic+" holds", func() bool {
+		// While a leader is sought there is no answer.
+		var err error
+		ends, err = topicEnds(t.Context(), client, topic)
+		return err == nil
+	})
+	return ends
+}
+
+// topicEnds asks for the partitions of a topic, and for the end offset of each.
+func topicEnds(ctx context.Context, client *kgo.Client, name string) (map[int32]int64, error) {
+	metadata := kmsg.NewPtrMetadataRequest()
+	metadata.Topics = []kmsg.MetadataRequestTopic{{Topic: &name}}
+	found, err := metadata.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if err := kerr.ErrorForCode(found.Topics[0].ErrorCode); err != nil {
+		return nil, err
+	}
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = name
+	for _, p := range found.Topics[0].Partitions {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p.Partition, -1
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.ReplicaID, request.Topics = -1, append(request.Topics, topic)
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if len(response.Topics) == 0 {
+		return nil, errors.New("no answer about the topic")
+	}
+	ends := make(map[int32]int64)
+	for _, p := range response.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			return nil, err
+		}
+		ends[p.Partition] = p.Offset
+	}
+	return ends, nil
+}
+
+// readKafka reads each partition up to its end.
+func readKafka(ctx context.Context, brokers []string, topic string, ends map[int32]int64, each func(Message)) error {
+	// What was acknowledged before lies below the ends of the partitions.
+	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
+	for p, end := range ends {
+		if end > 0 {
+			from[p], left[p] = kgo.NewOffset().AtStart(), end
+		}
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		for _, e := range fetches.Errors() {
+			return fmt.Errorf("%v is left: %w", left, e.Err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset >= left[r.Partition] {
+				return
+			}
+			each(kafkaMessage(r))
+			if r.Offset+1 == left[r.Partition] {
+				delete(left, r.Partition)
+			}
+		})
+	}
+	return nil
+}
+
+func kafkaMessage(r *kgo.Record) Message {
+	// The broker's clock has milliseconds: the message came before the end of this one.
+	m := Message{
+		Partition: fmt.Sprint(r.Partition), Key: string(r.Key), Value: r.Value, Headers: make(map[string]string, len(r.Headers)),
+		At: r.Timestamp.Add(time.Millisecond),
+	}
+	for _, h := range r.Headers {
+		m.Headers[h.Key] = string(h.Value)
+	}
+	return m
+}
+
+func (b *Bus) followKafka(t testing.TB, topic string) *Tape {
+	t.Helper()
+	client := b.client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second))
+	return newTape(t, func(ctx context.Context, p *Tape) error {
+		defer client.Close()
+		for {
+			fetches := client.PollFetches(ctx)
+			for _, e := range fetches.Errors() {
+				return e.Err
+			}
+			fetches.EachRecord(func(r *kgo.Record) { p.Add(kafkaMessage(r)) })
+		}
+	})
+}
+
+func (b *Bus) publisherOnKafka(t testing.TB, topic string) func(context.Context) error {
+	t.Helper()
+	client := b.client(t, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0))
+	t.Cleanup(client.Close)
+	return func(ctx context.Context) error { return client.ProduceSync(ctx, kgo.StringRecord("noise")).FirstErr() }
+}
+
+func (b *Bus) replayOnKafka(t testing.TB, topic string, messages []Message) {
+	t.Helper()
+	client := b.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	defer client.Close()
+	var records []*kgo.Record
+	for _, m := range messages {
+		partition, err := strconv.Atoi(m.Partition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: []byte(m.Key), Value: m.Value}
+		for name, value := range m.Headers {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		}
+		records = append(records, r)
+	}
+	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,146 @@
+package world
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// Command runs a command to its end and returns what it printed.
+func Command(t testing.TB, e Env, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command(Binary(t, RaceDetector), args...)
+	cmd.Env = []string{}
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		cmd.Env = append(cmd.Env, name+"="+e[name])
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// CheckReport is what `bridge check --json` prints.
+type CheckReport struct {
+	Severity string
+	Groups   []struct {
+		Group, Stream, Severity, Summary string
+		Findings                         []CheckFinding
+	}
+}
+
+// Findings returns all findings but remarks about variables.
+func (r CheckReport) Findings() (all []CheckFinding) {
+	for _, g := range r.Groups {
+		if g.Group != "configuration" {
+			// The tests' servers do not flush each commit.
+			all = append(all, slices.DeleteFunc(slices.Clone(g.Findings), func(f CheckFinding) bool { return f.Code == "log-flush" })...)
+		}
+	}
+	return all
+}
+
+// Summary returns that of the first group of a kind.
+func (r CheckReport) Summary(kind string) string {
+	for _, g := range r.Groups {
+		if g.Group == kind {
+			return g.Summary
+		}
+	}
+	return ""
+}
+
+// Find returns the findings with a code.
+func (r CheckReport) Find(code string) (found []CheckFinding) {
+	for _, g := range r.Groups {
+		for _, f := range g.Findings {
+			if f.Code == code && g.Group != "configuration" {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}
+
+// Check runs bridge check and fails the test when its exit status does not fit what it found.
+func Check(t testing.TB, e Env) CheckReport {
+	t.Helper()
+	status, stdout, stderr := Command(t, e, "check", "--json")
+	var r CheckReport
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	if want := map[bool]int{true: 1}[r.Severity == "unsafe"]; status != want {
+		t.Errorf("exit status %d for %s: %s", status, r.Severity, stderr)
+	}
+	for _, f := range r.Findings() {
+		if f.Code == "" || f.Subject == "" || f.What == "" || f.Do == "" && f.Code != "setting" {
+			t.Errorf("an incomplete finding: %+v", f)
+		}
+	}
+	return r
+}
+
+type CheckFinding struct{ Severity, Code, Subject, What, Do, Statement string }
+
+// VerifyReport is what `bridge verify --json` prints.
+type VerifyReport struct {
+	Good     bool
+	Messages int
+	Streams  []struct {
+		Stream   string
+		Events   int
+		Repeats  int
+		Faults   []VerifyFinding
+		Unjudged []VerifyFinding
+	}
+	Foreign VerifyFinding
+}
+
+type VerifyFinding struct {
+	Fault, Reason string
+	Count         int
+	Examples      []map[string]any
+}
+
+// Faults returns the counts of all faults, and of what was not judged behind "not judged ".
+func (r VerifyReport) Faults() map[string]int {
+	found := make(map[string]int)
+	for _, s := range r.Streams {
+		for _, f := range s.Faults {
+			found[f.Fault] += f.Count
+		}
+		for _, d := range s.Unjudged {
+			found["not judged "+d.Reason] += d.Count
+		}
+	}
+	if r.Foreign.Count > 0 {
+		found["foreign"] = r.Foreign.Count
+	}
+	return found
+}
+
+// Verify runs bridge verify and fails the test when its exit status does not fit what it found.
+func Verify(t testing.TB, e Env) VerifyReport {
+	t.Helper()
+	status, stdout, stderr := Command(t, e, "verify", "--json")
+	var r VerifyReport
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
+		t.Fatalf("status %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	if want := map[bool]int{true: 0, false: 1}[r.Good]; status != want {
+		t.Errorf("exit status %d for %+v: %s", status, r, stderr)
+	}
+	return r
+}
+
+// Root is the top of the repository, seen from a package of tests.
+var Root = filepath.Join("..", "..")

@@ -1,0 +1,328 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+)
+
+// Soak says that the long forms of the tests are wanted, as `make soak` does: more commits, longer
+// transactions.
+var Soak = os.Getenv("BRIDGE_TEST_SOAK") != ""
+
+// Env is an environment of the program.
+type Env map[string]string
+
+// With returns a copy of e with more variables.
+func (e Env) With(more Env) Env {
+	e = maps.Clone(e)
+	maps.Copy(e, more)
+	return e
+}
+
+// StartLine stands in a daemon's log before what each of its processes writes.
+const StartLine = "-- bridge is started --"
+
+// Daemon is one running `bridge run`.
+type Daemon struct {
+	T    testing.TB
+	Path string
+	Env  Env
+	addr string
+	Log  *Log
+	Cmd  *exec.Cmd
+	Done chan struct{}
+}
+
+// NewDaemon prepares a daemon with a checkpoint in a folder of its own; start runs it.
+func NewDaemon(t testing.TB, path string, e Env) *Daemon {
+	t.Helper()
+	d := &Daemon{T: t, Path: path, Log: new(Log), addr: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))}
+	d.Env = Env{
+		"BRIDGE_HTTP_ADDR":      d.addr,
+		"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "bridge.db"),
+		"BRIDGE_LOG_FORMAT":     "text",
+	}.With(e)
+	t.Cleanup(func() {
+		d.Kill()
+		if t.Failed() {
+			t.Logf("log of bridge:\n%s", d.Log.tail(60))
+		}
+	})
+	return d
+}
+
+func (d *Daemon) Start() {
+	d.T.Helper()
+	d.Cmd = exec.Command(d.Path, "run")
+	d.Cmd.Env = nil
+	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
+		d.Cmd.Env = append(d.Cmd.Env, name+"="+d.Env[name])
+	}
+	d.Cmd.Stdout, d.Cmd.Stderr = d.Log, d.Log
+	fmt.Fprintln(d.Log, StartLine)
+	// It dies with the test binary, even when that is killed.
+	d.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd, done, started := d.Cmd, make(chan struct{}), make(chan error)
+	go func() {
+		// Pdeathsig follows the thread that starts the process: this one stays until the process
+		// ends.
+		runtime.LockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the exit status is in ProcessState
+		}
+	}()
+	d.Done = done
+	if err := <-started; err != nil {
+		d.T.Fatal(err)
+	}
+}
+
+// Kill ends the daemon with SIGKILL.
+func (d *Daemon) Kill() {
+	if d.Cmd == nil {
+		return
+	}
+	_ = d.Cmd.Process.Kill()
+	<-d.Done
+}
+
+// Wait waits until the daemon has ended by itself and returns the signal that ended it, -1 where
+// none did.
+func (d *Daemon) Wait() syscall.Signal {
+	d.T.Helper()
+	select {
+	case <-d.Done:
+	case <-time.After(30 * time.Second):
+		d.T.Fatal("not ended within 30 s")
+	}
+	return d.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
+}
+
+// KillEvery kills and starts the daemon every few seconds, with a look at it before, until the
+// returned function is called; it runs then.
+func (d *Daemon) KillEvery(low, high time.Duration, look ...func()) (stop func()) {
+	end, done := make(chan struct{}), make(chan struct{})
+	kills := 0
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(Between(low, high)):
+				for _, look := range look {
+					look()
+				}
+				d.Kill()
+				d.Start()
+				kills++
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		close(end)
+		<-done
+		d.T.Logf("%s was killed %d times", d.Env["BRIDGE_SINK_URL"], kills)
+	})
+	d.T.Cleanup(stop)
+	return stop
+}
+
+// Term ends the daemon with SIGTERM and returns its exit status and how long it took.
+func (d *Daemon) Term() (status int, took time.Duration) {
+	d.T.Helper()
+	started := time.Now()
+	if err := d.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		d.T.Fatal(err)
+	}
+	select {
+	case <-d.Done:
+	case <-time.After(30 * time.Second):
+		d.T.Fatal("not ended 30 s after SIGTERM")
+	}
+	return d.Cmd.ProcessState.ExitCode(), time.Since(started)
+}
+
+// Get returns status and body of one of the daemon's pages; status 0 when it does not answer.
+func (d *Daemon) Get(path string) (int, string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.addr+path, nil)
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+// shardStatus is what the tests need of /api/v1/status.
+type shardStatus struct {
+	Shard     string
+	State     string
+	Position  uint64
+	LastError string
+	Gaps      GapsStatus
+	Reconcile *reconcileStatus
+}
+
+// reconcileStatus is what a shard says about its reconcile.
+type reconcileStatus struct {
+	Running                        bool
+	Waiting                        int
+	Rows, Added, Modified, Deleted uint64
+	RowsPerSecond                  float64
+	StartedAt, EndedAt             time.Time
+	Guard, LastError               string
+}
+
+// GapsStatus is what a shard says about the ids that it has not seen.
+type GapsStatus struct {
+	Hot, Cold, InFlight uint64
+	OldestSeconds       float64
+	Oldest              []struct {
+		First, Last uint64
+		Missed      time.Time
+	}
+}
+
+// Shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.
+func (d *Daemon) Shards(stream string) []shardStatus {
+	code, body := d.Get("/api/v1/status")
+	if code != http.StatusOK {
+		return nil
+	}
+	var status struct {
+		Streams []struct {
+			Name   string
+			Shards []shardStatus
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		d.T.Fatalf("%v: %s", err, body)
+	}
+	for _, s := range status.Streams {
+		if s.Name == stream {
+			return s.Shards
+		}
+	}
+	return nil
+}
+
+// Position returns the position of a stream with one shard.
+func (d *Daemon) Position(stream string) uint64 {
+	if shards := d.Shards(stream); len(shards) == 1 {
+		return shards[0].Position
+	}
+	return 0
+}
+
+// RSSAnon returns the daemon's anonymous memory in bytes.
+func (d *Daemon) RSSAnon() (int64, error) { return testenv.RSSAnon(d.Cmd.Process.Pid) }
+
+// Log is a log that is written and read at the same time.
+type Log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *Log) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *Log) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// Lines counts the lines.
+func (b *Log) Lines() int { return strings.Count(b.String(), "\n") }
+
+func (b *Log) tail(lines int) string {
+	all := strings.SplitAfter(b.String(), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "")
+}
+
+// Eventually waits until condition holds.
+func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+		<-tick.C
+	}
+}
+
+// Pause lets time pass while something runs beside the test.
+func Pause(d time.Duration) { <-time.After(d) }
+
+// Logged returns the wall clock's readings in a daemon's log of text.
+func (d *Daemon) Logged() []time.Time {
+	d.T.Helper()
+	var read []time.Time
+	for _, found := range logTime.FindAllStringSubmatch(d.Log.String(), -1) {
+		at, err := time.Parse(time.RFC3339, found[1])
+		if err != nil {
+			d.T.Fatal(err)
+		}
+		read = append(read, at)
+	}
+	return read
+}
+
+var logTime = regexp.MustCompile(`(?m)^time=(\S+) `)
+
+// AwaitUnready waits until /readyz says 503 with a reason.
+func AwaitUnready(t testing.TB, d *Daemon) {
+	t.Helper()
+	Eventually(t, 20*time.Second, "/readyz 503 with a reason", func() bool {
+		code, body := d.Get("/readyz")
+		return code == 503 && strings.Contains(body, "reason")
+	})
+}
+
+func AwaitReady(t testing.TB, d *Daemon) {
+	t.Helper()
+	Eventually(t, 30*time.Second, "/readyz 200", func() bool {
+		code, _ := d.Get("/readyz")
+		return code == 200
+	})
+}
+
+func Between(low, high time.Duration) time.Duration { return low + rand.N(high-low) }

@@ -1,0 +1,116 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Reconcile runs `bridge reconcile` beside the daemon and returns what it printed; it fails the
+// test unless the command says that all is well.
+func (d *Daemon) Reconcile(args ...string) string {
+	d.T.Helper()
+	status, stdout, stderr := Command(d.T, d.Env, append([]string{"reconcile", "--json"}, args...)...)
+	if status != 0 {
+		d.T.Errorf("bridge reconcile %s: exit status %d\n%s\n%s", strings.Join(args, " "), status, stdout, stderr)
+	}
+	return stdout
+}
+
+// ReconcileByHTTP requests a reconcile of a stream with one shard by HTTP, with the parameters of
+// query, waits for its end and returns how it went.
+func (d *Daemon) ReconcileByHTTP(stream, query string) reconcileStatus {
+	d.T.Helper()
+	if status, body := d.Post("/api/v1/streams/" + stream + "/reconcile?" + query); status != http.StatusAccepted {
+		d.T.Fatalf("a reconcile of %s with %q: %d %s", stream, query, status, body)
+	}
+	var last reconcileStatus
+	Eventually(d.T, 3*time.Minute, "the reconcile of "+stream+" has ended", func() bool {
+		shards := d.Shards(stream)
+		if len(shards) != 1 || shards[0].Reconcile == nil {
+			return false
+		}
+		last = *shards[0].Reconcile
+		return last.Waiting == 0 && !last.Running
+	})
+	if last.LastError != "" {
+		d.T.Errorf("the reconcile of %s: %s", stream, last.LastError)
+	}
+	return last
+}
+
+// Post asks the daemon for something and returns the status of the answer.
+func (d *Daemon) Post(path string) (int, string) {
+	d.T.Helper()
+	ctx, cancel := context.WithTimeout(d.T.Context(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.addr+path, nil)
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	defer response.Body.Close()
+	var body json.RawMessage
+	_ = json.NewDecoder(response.Body).Decode(&body) // a fault shows in what the test expects of the body
+	return response.StatusCode, string(body)
+}
+
+// Metric returns the sum of a counter over all its labels, 0 when the daemon does not answer.
+func (d *Daemon) Metric(name string) float64 {
+	_, body := d.Get("/metrics")
+	return sumOf(body, name)
+}
+
+// sumOf returns the sum of a metric over all its labels.
+func sumOf(body, name string) float64 {
+	sum := 0.0
+	for line := range strings.Lines(body) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != '{' && rest[0] != ' ' {
+			continue
+		}
+		var value float64
+		if _, err := fmt.Sscan(rest[strings.LastIndex(rest, " ")+1:], &value); err == nil {
+			sum += value
+		}
+	}
+	return sum
+}
+
+// Scrape is what /metrics said at a moment.
+type Scrape struct {
+	At                 time.Time
+	Records, Late, Lag float64
+	InFlight, Reserved float64
+}
+
+func (d *Daemon) Scrape() Scrape {
+	_, body := d.Get("/metrics")
+	return Scrape{
+		At: time.Now(), Records: sumOf(body, "bridge_records_total"), Late: sumOf(body, "bridge_late_records_total"), Lag: sumOf(body, "bridge_lag_seconds"),
+		InFlight: sumOf(body, "bridge_ids_in_flight"), Reserved: sumOf(body, "bridge_inflight_bytes"),
+	}
+}
+
+// SentAgain returns how many messages all starts of the daemon have sent a second time, by its log.
+func (d *Daemon) SentAgain() (n int) {
+	for _, match := range onTheirWay.FindAllStringSubmatch(d.Log.String(), -1) {
+		messages, err := strconv.Atoi(match[1])
+		if err != nil {
+			d.T.Fatal(err)
+		}
+		n += messages
+	}
+	return n
+}
+
+// onTheirWay matches what a start logs when it sends the messages of a journal.
+var onTheirWay = regexp.MustCompile(`sent again.*[^a-z]messages=(\d+)`)

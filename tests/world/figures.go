@@ -1,0 +1,160 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Figures are what came of a world that was published while it was harmed.
+type Figures struct {
+	// Events counts distinct events, Repeated those that were stored once more with the same id and
+	// bytes.
+	Events   int `json:"events"`
+	Repeated int `json:"repeated"`
+	// Bound is how many may be repeated: the batches that can have been in flight at each cut. 0 is
+	// none, or as many as it takes where a checkpoint or a bus is behind.
+	Bound int `json:"repeatedAtMost,omitempty"`
+	// Lost counts committed rows and states that never came, OtherID facts that came again as
+	// another event, Disorder states that came behind newer ones, RolledBack what was never
+	// committed, Wrong events that are not what the table had, False entities that the bus folds to
+	// something else than the table.
+	Lost       int `json:"lost"`
+	OtherID    int `json:"otherId"`
+	Disorder   int `json:"outOfOrder"`
+	RolledBack int `json:"rolledBack"`
+	Wrong      int `json:"wrongContent"`
+	False      int `json:"falseAtTheEnd"`
+	// The next four are as they have to be where what was known of entities is gone, and are
+	// counted so that a reader sees them. LeftOver counts entities that are gone and that the bus
+	// still has: bridge verify names them all. BegunAgain counts entities whose events begin a
+	// second time, Restated events of those that have the id of an earlier one and other bytes: the
+	// row was touched in between. Orphans counts events that follow on one that went with all that
+	// the bus had.
+	LeftOver   int `json:"leftOver,omitempty"`
+	BegunAgain int `json:"begunAnew,omitempty"`
+	Restated   int `json:"restated,omitempty"`
+	Orphans    int `json:"orphans,omitempty"`
+	// Late counts the late rows of Orders.
+	Late int `json:"-"`
+	// Wrongs say what is not as it has to be.
+	Wrongs []string `json:"-"`
+}
+
+// Find notes what is not as it has to be.
+func (f *Figures) Find(format string, args ...any) {
+	f.Wrongs = append(f.Wrongs, fmt.Sprintf(format, args...))
+}
+
+// kinds says which figure a fault counts into; others are wrong content.
+var kinds = map[string]func(*Figures) *int{
+	"repeated otherwise":    func(f *Figures) *int { return &f.OtherID },
+	"one id for two events": func(f *Figures) *int { return &f.OtherID },
+	"nothing new":           func(f *Figures) *int { return &f.OtherID },
+	"rolled back":           func(f *Figures) *int { return &f.RolledBack },
+	"not committed":         func(f *Figures) *int { return &f.RolledBack },
+	"order of an entity":    func(f *Figures) *int { return &f.Disorder },
+	"not ascending":         func(f *Figures) *int { return &f.Disorder },
+	"out of order":          func(f *Figures) *int { return &f.Disorder },
+	"link":                  func(f *Figures) *int { return &f.Disorder },
+	"operation":             func(f *Figures) *int { return &f.Disorder },
+	"missing":               func(f *Figures) *int { return &f.Lost },
+	"stale":                 func(f *Figures) *int { return &f.False },
+	"extra":                 func(f *Figures) *int { return &f.False },
+	"table: missing":        func(f *Figures) *int { return &f.False },
+	"table: stale":          func(f *Figures) *int { return &f.False },
+	"table: extra":          func(f *Figures) *int { return &f.False },
+	"deleted though it existed all the while": func(f *Figures) *int { return &f.False },
+}
+
+// count adds a verdict.
+func (f *Figures) count(stream string, v *Verdict) {
+	f.Events += v.Published
+	f.Repeated += v.Repeated
+	f.Lost += len(v.Lost)
+	for kind, n := range v.Counts {
+		figure := &f.Wrong
+		if of := kinds[kind]; of != nil {
+			figure = of(f)
+		}
+		*figure += n
+	}
+	if wrong := v.Wrong(); wrong != "" {
+		f.Find("%s: %s", stream, strings.ReplaceAll(wrong, "\n", "; "))
+	}
+}
+
+// Figures judges a world with rows and entities at its end: both streams, the log, and what `bridge
+// verify` says. What has vanished, and what was changed without a trace, a reconcile finds before.
+func (p *Publisher) Figures(expect Expect) (f Figures) {
+	p.T.Helper()
+	expect.Reconciled = expect.Torn
+	rows := p.Verdict(Orders, expect)
+	f.count(Orders, rows)
+	f.Late = rows.Late()
+
+	p.ReconcileByHTTP(Strict, "")
+	entities := p.Verdict(Strict, expect)
+	if expect.Torn {
+		// What has to be so where the program knew nothing of them any more.
+		f.LeftOver, f.BegunAgain, f.Restated, f.Orphans = entities.Counts["table: extra"], len(entities.BegunAgain), entities.Restated, entities.Orphans
+		if recorded := entities.Counts["extra"]; recorded != f.LeftOver {
+			f.Find("by the table %d entities are left over, by the writers' record %d", f.LeftOver, recorded)
+		}
+		entities.Forgive("extra")
+		entities.Forgive("table: extra")
+	}
+	f.count(Strict, entities)
+	f.Wrongs = append(f.Wrongs, RepeatedComplaints(p.Log.String())...)
+	p.verify(&f, expect)
+	return f
+}
+
+// verify asks the program's own judge, which has to agree, and to name what is left over.
+func (p *Publisher) verify(f *Figures, expect Expect) {
+	p.T.Helper()
+	report := Verify(p.T, p.Env)
+	found := report.Faults()
+	switch {
+	case expect.Aside != nil:
+		// Rows without an event, and events that follow on one that the bus does not have.
+		for _, s := range report.Streams {
+			for _, fault := range s.Faults {
+				if !slices.Contains([]string{"missing", "brokenLink"}, fault.Fault) || fault.Count > len(expect.Aside) {
+					f.Find("bridge verify: %s: %d %s, and %d dead letters", s.Stream, fault.Count, fault.Fault, len(expect.Aside))
+				}
+			}
+		}
+	case !expect.Torn && !report.Good:
+		f.Find("bridge verify: %.600s", fmt.Sprint(report))
+	case expect.Torn && (found["missing"]+found["stale"]+found["altered"] > 0 || found["extra"] != f.LeftOver):
+		f.Find("bridge verify: %d are left over and it names %v", f.LeftOver, found)
+	}
+}
+
+// inFlight is how many batches of both streams one cut can find published and not saved. Of the
+// release stream: two that were merged into the save under way, one that waits for the saver, one
+// that the bus has just acknowledged. Of the capability stream: the one in the journal.
+const inFlight = 4 + 1
+
+// MostRepeats returns how many messages may be stored twice where the program, or the bus, was cut
+// off so often in the midst of batches (invariant 6). JetStream drops all repeats.
+func (p *Publisher) MostRepeats(cuts int) int {
+	p.T.Helper()
+	if p.Bus.NATS != nil {
+		return 0
+	}
+	rows, err := strconv.Atoi(p.Env["BRIDGE_BATCH_ROWS"])
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return cuts * inFlight * rows
+}
+
+// BoundRepeats notes it when more was stored twice than may be.
+func (f *Figures) BoundRepeats(bound, cuts int) {
+	if f.Bound = bound; f.Repeated > bound {
+		f.Find("%d messages were stored twice, at most %d may be: %d cuts", f.Repeated, bound, cuts)
+	}
+}

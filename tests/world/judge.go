@@ -1,0 +1,261 @@
+package world
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"bridge/event"
+	"bridge/internal/workload"
+)
+
+// Expect says what a judge demands beside what always holds, and what it takes as it has to be.
+type Expect struct {
+	// Steady says that the program was not restarted: a row below a higher id of its
+	// topic-partition must be marked as late.
+	Steady bool
+	// Ascending demands ids in strictly ascending order in each topic-partition.
+	Ascending bool
+	// Reconciled says that rows may have been found by reconcile.
+	Reconciled bool
+	// Torn says that what the program knew of entities was lost: their events may begin again.
+	// Emptied says that the bus has lost all that it had.
+	Torn, Emptied bool
+	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
+	// rows.
+	Aside, AsideRows map[string]bool
+}
+
+// Judge compares what a consumer received with what the writers recorded. Hand it all messages with
+// Message, then call End.
+type Judge struct {
+	Verdict
+	expect  Expect
+	schemas map[event.Op]*jsonschema.Schema
+	// first holds the digest of the first message with each event id.
+	first  map[string][32]byte
+	record record
+}
+
+// record is what the writers of one table recorded.
+type record interface {
+	// message sees every message, repeats too.
+	message(*Event)
+	// begunAgain reports whether an event of which the id was there before has to be judged again.
+	begunAgain(*Event) bool
+	// event judges an event by the record.
+	event(*Event)
+	// end judges what is missing.
+	end()
+}
+
+// NewRowJudge returns a judge of the events of a table of a Workload.
+func NewRowJudge(t testing.TB, rows []workload.Row, expect Expect) *Judge {
+	j := newJudge(t, expect)
+	j.record = newRowRecord(j, rows)
+	return j
+}
+
+// NewEntityJudge returns a judge of the events of a table of Capabilities: each sequence of events
+// about an entity must be one in which its states can have been read.
+func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *Judge {
+	j := newJudge(t, expect)
+	j.record = newEntityRecord(j, histories)
+	return j
+}
+
+func newJudge(t testing.TB, expect Expect) *Judge {
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: schemas(t), first: make(map[string][32]byte)}
+}
+
+// schemas compiles the schemas of all events.
+func schemas(t testing.TB) map[event.Op]*jsonschema.Schema {
+	t.Helper()
+	compiled := make(map[event.Op]*jsonschema.Schema)
+	for op, kind := range map[event.Op]event.Kind{
+		event.Added: event.Capability, event.Modified: event.Capability, event.Deleted: event.Capability, event.Published: event.Release,
+	} {
+		text, err := event.Schema(kind, op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := jsonschema.NewCompiler()
+		if err = c.AddResource("schema.json", doc); err == nil {
+			compiled[op], err = c.Compile("schema.json")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return compiled
+}
+
+// Messages judges many messages and the end, and returns what was found.
+func (j *Judge) Messages(messages []Message) *Verdict {
+	for _, m := range messages {
+		j.Message(m)
+	}
+	return j.End()
+}
+
+// Message judges the next message.
+func (j *Judge) Message(m Message) {
+	e, err := DecodeEvent(m)
+	if err != nil {
+		j.Add("no event", "%v: %.300s", err, m.Value)
+		return
+	}
+	j.record.message(&e)
+	sum := sha256.Sum256(m.Value)
+	if was, ok := j.first[e.ID]; !ok {
+		j.first[e.ID] = sum
+		j.Published++
+		j.Ops[string(e.Op)+strings.ToLower(e.Reason)]++
+		j.Origins[e.Origin()]++
+		j.valid(&e)
+	} else {
+		j.Repeated++
+		again := j.record.begunAgain(&e)
+		switch {
+		case was == sum:
+		case again:
+			j.Restated++
+		default:
+			j.Add("one id for two events", "%s: %.300s", &e, m.Value)
+		}
+		if !again {
+			return
+		}
+	}
+	j.record.event(&e)
+}
+
+// End judges what is missing and returns what was found.
+func (j *Judge) End() *Verdict {
+	j.record.end()
+	for _, delays := range j.Delays {
+		slices.Sort(delays)
+	}
+	return &j.Verdict
+}
+
+// valid judges an event by itself.
+func (j *Judge) valid(e *Event) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Value))
+	if schema := j.schemas[e.Op]; schema == nil || err != nil {
+		j.Add("type", "%s: %v", e.Type, err)
+	} else if err := schema.Validate(doc); err != nil {
+		j.Add("schema", "%s: %v", e, err)
+	}
+	for name, want := range map[string]string{
+		"eiffel-id": e.ID, "eiffel-type": e.Type, "bridge-row-id": fmt.Sprint(e.RowID), "content-type": "application/json",
+	} {
+		if got := e.Headers[name]; got != want {
+			j.Add("header", "%s: %s is %q, want %q", e, name, got, want)
+		}
+	}
+	if id, ok := e.Data["id"]; ok && string(id) != fmt.Sprint(e.RowID) {
+		j.Add("content", "%s has the id %s", e, id)
+	}
+}
+
+// key judges the key of a message, which only Kafka has.
+func (j *Judge) key(e *Event, want string) {
+	if e.Key != "" && e.Key != want {
+		j.Add("key", "%s has the key %q, want %q", e, e.Key, want)
+	}
+}
+
+// Event is an event as a consumer decodes it.
+type Event struct {
+	Message
+	ID, Type string
+	Op       event.Op
+	Data     map[string]json.RawMessage
+	Links    []struct{ Type, Target string }
+	RowID    uint64
+	// Reason is that of a deleted event.
+	Reason string
+	// entity and state are those of a table of entities.
+	entity EntityKey
+	state  uint64
+}
+
+// DecodeEvent reads an event.
+func DecodeEvent(m Message) (Event, error) {
+	var read struct {
+		Meta  struct{ ID, Type string }
+		Data  map[string]json.RawMessage
+		Links []struct{ Type, Target string }
+	}
+	if err := json.Unmarshal(m.Value, &read); err != nil {
+		return Event{}, err
+	}
+	e := Event{Message: m, ID: read.Meta.ID, Type: read.Meta.Type, Op: OpOf(read.Meta.Type), Data: read.Data, Links: read.Links}
+	var row struct{ ID uint64 }
+	if err := json.Unmarshal(e.Data["row"], &row); err != nil {
+		return Event{}, fmt.Errorf("row: %w", err)
+	}
+	e.RowID = row.ID
+	if e.Op == event.Deleted {
+		return e, json.Unmarshal(e.Data["reason"], &e.Reason)
+	}
+	return e, nil
+}
+
+// member reads a member of the data, which may be missing.
+func (e *Event) member(name string, into any) error {
+	if len(e.Data[name]) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(e.Data[name], into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Origin is how the program noticed the row.
+func (e *Event) Origin() string { return e.Headers["bridge-origin"] }
+
+// follows reports whether the event follows on the one with this id, and on nothing else.
+func (e *Event) follows(id string) bool { return len(e.Links) == 1 && e.Links[0].Target == id }
+
+func (e *Event) String() string {
+	return fmt.Sprintf("%s %q %s%s row %d state s%d, %s", e.entity.App, e.entity.Name, e.Op, e.Reason, e.RowID, e.state, e.Origin())
+}
+
+// OpOf tells the operation by the type's ending.
+func OpOf(kind string) event.Op {
+	for ending, op := range map[string]event.Op{
+		"AddedEvent": event.Added, "ModifiedEvent": event.Modified, "DeletedEvent": event.Deleted, "PublishedEvent": event.Published,
+	} {
+		if strings.HasSuffix(kind, ending) {
+			return op
+		}
+	}
+	return ""
+}
+
+// escapeKey returns a value of a key as messages have it: '+', '%' and what does not print are
+// percent-encoded.
+func escapeKey(value string) string {
+	var b strings.Builder
+	for _, r := range value {
+		if r == '+' || r == '%' || r < ' ' || r == 0x7f {
+			fmt.Fprintf(&b, "%%%02X", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,270 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/workload"
+)
+
+// EntityKey is an entity of a table with the key columns app and name.
+type EntityKey struct{ App, Name string }
+
+func (k EntityKey) text() string { return escapeKey(k.App) + "+" + escapeKey(k.Name) }
+
+// extra returns the members of columns that no workload writes and that belong to the state of a
+// row. A null is left out.
+func (e *Event) extra() map[string]string {
+	extra := make(map[string]string)
+	for member, value := range e.Data {
+		if isExtra(member) && string(value) != "null" {
+			extra[member] = string(value)
+		}
+	}
+	return extra
+}
+
+// matches reports whether the event can be about a version of its entity.
+func (e *Event) matches(v workload.Version) bool {
+	switch {
+	case e.Op != event.Deleted:
+		return v.Condition == workload.Live && v.State == e.state
+	case e.Reason == "TOMBSTONE":
+		return v.Condition == workload.Tombstone
+	}
+	return v.Condition == workload.Absent
+}
+
+// chain is what has been judged of one entity.
+type chain struct {
+	last Event
+	// version is the number of the version that the last event is about, at least.
+	version int
+}
+
+// shows reports whether an event shows the version of the last one with another value of a column
+// that no workload writes.
+func (c *chain) shows(e *Event) bool {
+	return e.Op == event.Modified && c.last.Op != event.Deleted && e.state == c.last.state &&
+		!maps.Equal(e.extra(), c.last.extra())
+}
+
+// entityRecord judges events by the histories of entities.
+type entityRecord struct {
+	*Judge
+	histories map[EntityKey]*workload.History
+	chains    map[EntityKey]*chain
+	// contents are the members of each state: the same for each entity and whenever.
+	contents map[uint64]string
+	fold     Fold
+}
+
+func newEntityRecord(j *Judge, histories []workload.History) *entityRecord {
+	return &entityRecord{
+		Judge: j, histories: historiesByEntity(histories),
+		chains: make(map[EntityKey]*chain), contents: make(map[uint64]string), fold: make(Fold),
+	}
+}
+
+func historiesByEntity(histories []workload.History) map[EntityKey]*workload.History {
+	of := make(map[EntityKey]*workload.History, len(histories))
+	for i := range histories {
+		of[EntityKey{histories[i].App, histories[i].Name}] = &histories[i]
+	}
+	return of
+}
+
+// message folds an event: a consumer that does not know repeats folds them as well.
+func (r *entityRecord) message(e *Event) {
+	if err := e.readEntity(); err != nil {
+		r.Add("no event", "%v: %.300s", err, e.Value)
+	}
+	r.fold.Add(e)
+	if r.chains[e.entity] == nil {
+		r.chains[e.entity] = &chain{version: -1}
+	}
+}
+
+// readEntity reads the entity of an event and its state.
+func (e *Event) readEntity() error {
+	if err := errors.Join(e.member("app", &e.entity.App), e.member("name", &e.entity.Name)); err != nil || e.Op == event.Deleted {
+		return err
+	}
+	var state string
+	if err := e.member("state", &state); err != nil {
+		return err
+	}
+	_, err := fmt.Sscanf(state, "s%d", &e.state)
+	return err
+}
+
+// begunAgain reports whether an event belongs to a chain that has begun a second time.
+func (r *entityRecord) begunAgain(e *Event) bool {
+	return r.begins(e) || r.BegunAgain[e.entity] && e.follows(r.chains[e.entity].last.ID)
+}
+
+func (r *entityRecord) event(e *Event) {
+	c := r.chains[e.entity]
+	r.content(e)
+	r.key(e, e.entity.text())
+	if !slices.Contains(originsKnown, e.Origin()) {
+		r.Add("origin", "%s", e)
+	}
+	if r.begins(e) && c.last.ID != "" {
+		// The state may be the one that came last.
+		c.last, c.version = Event{}, max(c.version-1, -1)
+		r.BegunAgain[e.entity] = true
+	}
+	aside := len(e.Links) == 1 && r.expect.Aside[e.Links[0].Target]
+	switch {
+	case r.orphan(c, e):
+		r.Orphans++
+	case !aside:
+		r.follows(c, e)
+	case e.Op == event.Modified && e.state == c.last.state:
+		// What lay between the two is no state that the bus could take.
+		c.last = *e
+		return
+	}
+	if !c.shows(e) {
+		r.order(c, e)
+	}
+	c.last = *e
+}
+
+// begins reports whether the chain of an entity begins with an event, though another may have begun
+// before.
+func (r *entityRecord) begins(e *Event) bool {
+	return r.expect.Torn && len(e.Links) == 0 && (e.Op == event.Added || e.Reason == "TOMBSTONE")
+}
+
+// orphan reports whether an event follows on one that went with all that the bus had.
+func (r *entityRecord) orphan(c *chain, e *Event) bool {
+	if !r.expect.Emptied || c.last.ID != "" || len(e.Links) != 1 {
+		return false
+	}
+	_, there := r.first[e.Links[0].Target]
+	return !there
+}
+
+// content judges what an event says of the row.
+func (r *entityRecord) content(e *Event) {
+	if e.Op == event.Deleted {
+		return
+	}
+	var b strings.Builder
+	for _, member := range slices.Sorted(maps.Keys(stateMembers)) {
+		if value := e.Data[member]; member != "app" && member != "name" && string(value) != "null" {
+			fmt.Fprintf(&b, "%s=%s ", member, value)
+		}
+	}
+	if was, ok := r.contents[e.state]; ok && was != b.String() {
+		r.Add("content", "%s has %s, another event of that state %s", e, b.String(), was)
+	}
+	r.contents[e.state] = b.String()
+}
+
+// follows judges an event by the one before it about the entity.
+func (r *entityRecord) follows(c *chain, e *Event) {
+	switch first := c.last.ID == ""; {
+	case first && len(e.Links) > 0:
+		r.Add("link", "%s is the first and follows on %s", e, e.Links[0].Target)
+	case !first && (len(e.Links) != 1 || e.Links[0].Target != c.last.ID):
+		r.Add("link", "%s follows on %v, want %s of %s", e, e.Links, c.last.ID, &c.last)
+	}
+	living := c.last.ID != "" && c.last.Op != event.Deleted
+	switch {
+	case e.Op == event.Added && living, e.Op == event.Modified && !living, e.Reason == "ABSENT_IN_SNAPSHOT" && !living:
+		r.Add("operation", "%s comes behind %s", e, &c.last)
+	case e.Op == event.Modified && e.state == c.last.state && maps.Equal(e.extra(), c.last.extra()):
+		r.Add("nothing new", "%s comes behind %s", e, &c.last)
+	case e.Reason == "TOMBSTONE" && c.last.Reason == "TOMBSTONE" && e.RowID == c.last.RowID:
+		r.Add("nothing new", "%s comes behind %s", e, &c.last)
+	}
+}
+
+// order judges that the states of an entity come in the order in which they were there, and none
+// that never was. Where an entity came back to a state the earliest one counts, which is the
+// mildest judgement.
+func (r *entityRecord) order(c *chain, e *Event) {
+	h := r.histories[e.entity]
+	if h == nil {
+		r.Add("of no entity", "%s", e)
+		return
+	}
+	for i := c.version + 1; i < len(h.Versions); i++ {
+		if v := h.Versions[i]; e.matches(v) {
+			if e.At.Before(v.CommitBegun) {
+				if c.version >= 0 && e.matches(h.Versions[c.version]) {
+					break
+				}
+				r.Add("before its commit", "%s came %s before it", e, v.CommitBegun.Sub(e.At))
+			}
+			c.version = i
+			origin := e.Origin()
+			r.Delays[origin] = append(r.Delays[origin], max(0, e.At.Sub(v.CommitEnded)))
+			return
+		}
+	}
+	if i := slices.IndexFunc(h.Doubtful, e.matches); i >= 0 && !e.At.Before(h.Doubtful[i].CommitBegun) {
+		// It was there for a moment; what was there before it came back.
+		c.version = max(-1, c.version-1)
+		return
+	}
+	var from time.Time
+	if len(h.Versions) > 0 {
+		from = h.Versions[0].CommitEnded
+	}
+	if c.version >= 0 {
+		from = h.Versions[c.version].CommitEnded
+	}
+	switch {
+	case c.version >= 0 && e.matches(h.Versions[c.version]):
+		r.Add("nothing new", "%s comes behind %s; %s", e, &c.last, about(h, c.version))
+	case e.Op == event.Deleted && h.Existed(from, e.At):
+		r.Add("deleted though it existed all the while", "%s comes behind %s; %s", e, &c.last, about(h, c.version))
+	case slices.ContainsFunc(h.Versions, e.matches):
+		r.Add("out of order", "%s comes behind %s; %s", e, &c.last, about(h, c.version))
+	default:
+		r.Add("of no state", "%s; %s", e, about(h, c.version))
+	}
+}
+
+// about describes a history from two versions before the given one on.
+func about(h *workload.History, version int) string {
+	var b strings.Builder
+	for i := max(0, version-2); i < min(len(h.Versions), version+6); i++ {
+		v := h.Versions[i]
+		fmt.Fprintf(&b, "[%d: %s s%d row %d at %s] ", i, v.Condition, v.State, v.ID, v.CommitBegun.Format("05.000"))
+	}
+	return b.String()
+}
+
+// originsKnown are the ways in which the program notices a change of an entity.
+var originsKnown = []string{"tail", "late", "modified", "reconcile", "snapshot"}
+
+// end judges that the fold is what the entities are at the end.
+func (r *entityRecord) end() { r.fold.end(r.histories, &r.Verdict) }
+
+func (f Fold) end(histories map[EntityKey]*workload.History, found *Verdict) {
+	for key, h := range histories {
+		v := workload.Version{Condition: workload.Absent}
+		if n := len(h.Versions); n > 0 {
+			v = h.Versions[n-1]
+		}
+		last, ok := f[key]
+		switch state := fmt.Sprintf("s%d", v.State); {
+		case v.Condition != workload.Live && ok && !last.deleted:
+			found.Add("extra", "%s %q is %s at the end, the bus has %s", key.App, key.Name, v.Condition, last.members["state"])
+		case v.Condition == workload.Live && (!ok || last.deleted):
+			found.Add("missing", "%s %q is %s at the end and the bus has it not (deleted: %v)", key.App, key.Name, state, last.deleted)
+		case v.Condition == workload.Live && last.members["state"] != state:
+			found.Add("stale", "%s %q is %s at the end, the bus has %s", key.App, key.Name, state, last.members["state"])
+		}
+	}
+}

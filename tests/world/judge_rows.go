@@ -1,0 +1,130 @@
+package world
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/workload"
+)
+
+// rowRecord judges events by the rows that were inserted, each of which has a token of its own.
+type rowRecord struct {
+	*Judge
+	rows map[string]*workload.Row
+	// published holds the event id of each row that was published.
+	published map[string]string
+	// highest is the highest id of each topic-partition, newest the newest version of each entity.
+	highest map[string]uint64
+	newest  map[string]int
+}
+
+func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
+	r := &rowRecord{
+		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[string]string, len(rows)),
+		highest: make(map[string]uint64), newest: make(map[string]int),
+	}
+	for i := range rows {
+		r.rows[rows[i].Token] = &rows[i]
+	}
+	return r
+}
+
+func (r *rowRecord) message(*Event)         {}
+func (r *rowRecord) begunAgain(*Event) bool { return false }
+
+func (r *rowRecord) end() {
+	for _, row := range r.rows {
+		if r.published[row.Token] == "" && row.Fate == workload.Committed && row.GoneFrom.IsZero() && !r.expect.AsideRows[row.Token] {
+			r.Lost = append(r.Lost, *row)
+		}
+	}
+	slices.SortFunc(r.Lost, func(a, b workload.Row) int {
+		return cmp.Or(a.Begun.Compare(b.Begun), strings.Compare(a.Token, b.Token))
+	})
+}
+
+func (r *rowRecord) event(e *Event) {
+	var token, entity, body string
+	var created time.Time
+	err := errors.Join(e.member("token", &token), e.member("entity", &entity), e.member("body", &body), e.member("created", &created))
+	row := r.rows[token]
+	if row == nil || err != nil || e.Op == event.Deleted {
+		r.Add("of no row", "%v %.200s", err, e.Value)
+		return
+	}
+	if other := r.published[token]; other != "" {
+		r.Add("repeated otherwise", "row %d (%s): %.200s", e.RowID, token, e.Value)
+		return
+	}
+	r.published[token] = e.ID
+	if entity != row.Entity || row.ID != 0 && row.ID != e.RowID {
+		r.Add("not the row", "row %d of %s, the record says %+v", e.RowID, entity, *row)
+	}
+	r.key(e, escapeKey(row.Entity))
+	// Rows that a test has written itself have another body.
+	if strings.HasPrefix(body, "{") && (!ofVersion(body, row.Version) || awayFrom(created, row)) {
+		r.Add("content", "row %d (%s), version %d, begun %s: %s", e.RowID, token, row.Version, row.Begun.UTC(), e.Value)
+	}
+	r.fate(e, row)
+	r.order(e, row)
+}
+
+// ofVersion reports whether a body is one that the workload writes for a version.
+func ofVersion(body string, version int) bool {
+	var b struct {
+		Kind    string
+		Version int
+	}
+	return json.Unmarshal([]byte(body), &b) == nil && b.Version == version && strings.Trim(b.Kind, "abcdefghijklmnopqrstuvwxyz-") == ""
+}
+
+// awayFrom reports whether a time of creation is not one of the transaction: a statement may wait
+// for a lock, or a server stand still.
+func awayFrom(created time.Time, row *workload.Row) bool {
+	return !created.IsZero() && (created.Before(row.Begun.Add(-2*time.Second)) || !row.CommitBegun.IsZero() && created.After(row.CommitBegun.Add(2*time.Second)))
+}
+
+// fate judges that only what was committed is published, and only then.
+func (r *rowRecord) fate(e *Event, row *workload.Row) {
+	switch {
+	case row.Fate == workload.RolledBack:
+		r.Add("rolled back", "row %d (%s) was published", e.RowID, row.Token)
+	case row.Fate == workload.Unknown:
+		r.Doubtful++
+	case row.Fate != workload.Committed:
+		r.Add("not committed", "row %d (%s) is %s", e.RowID, row.Token, row.Fate)
+	case e.At.Before(row.CommitBegun):
+		r.Add("before its commit", "row %d (%s) came %s before it", e.RowID, row.Token, row.CommitBegun.Sub(e.At))
+	case !row.Ambiguous:
+		r.Delays[e.Origin()] = append(r.Delays[e.Origin()], max(0, e.At.Sub(row.CommitEnded)))
+	}
+}
+
+// order judges the order of first occurrences, and the origins.
+func (r *rowRecord) order(e *Event, row *workload.Row) {
+	origin, highest := e.Origin(), r.highest[e.Partition]
+	overtaken := e.RowID < highest
+	switch {
+	case origin == "reconcile" && r.expect.Reconciled:
+	case origin != "late" && origin != "tail":
+		r.Add("origin", "row %d has the origin %q", e.RowID, origin)
+	case overtaken && origin == "tail" && r.expect.Steady:
+		r.Add("not marked as late", "row %d came behind %d", e.RowID, highest)
+	}
+	if overtaken && r.expect.Ascending {
+		r.Add("not ascending", "row %d came behind %d", e.RowID, highest)
+	}
+	r.highest[e.Partition] = max(highest, e.RowID)
+	if row.Fate != workload.Committed {
+		return
+	}
+	if newest := r.newest[row.Entity]; newest > row.Version {
+		r.Add("order of an entity", "version %d of %s (row %d) came behind version %d", row.Version, row.Entity, e.RowID, newest)
+	}
+	r.newest[row.Entity] = max(r.newest[row.Entity], row.Version)
+}

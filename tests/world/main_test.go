@@ -1,0 +1,9 @@
+package world
+
+import (
+	"testing"
+
+	"bridge/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }

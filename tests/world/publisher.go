@@ -1,0 +1,350 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/workload"
+)
+
+// Stream is one of bridge's streams over a table of a world.
+type Stream struct {
+	// Name is the stream, Table its table or tables, Kind "release" or "capability".
+	Name, Table, Kind string
+	// Env are its other variables by what follows BRIDGE_STREAM_<NAME>_.
+	Env Env
+}
+
+// Publishing says how one bridge publishes a world.
+type Publishing struct {
+	// Name tells the publishers of one world apart.
+	Name string
+	// Path is the program; a program without the race detector by default.
+	Path string
+	// Env is added to the environment.
+	Env Env
+	// Streams are by default a stream of states for each table, save that a world with Rows and
+	// Entities has a release stream of Rows.
+	Streams []Stream
+	// Follow has a consumer of each stream receive what is published while it happens, Noise
+	// measures beside it how long a commit and a publish take without bridge.
+	Follow, Noise bool
+}
+
+// Publisher is one bridge that publishes a world to a bus.
+type Publisher struct {
+	*Daemon
+	World *World
+	Bus   *Bus
+	Name  string
+	Noise *Noise
+	// streams are in the order of BRIDGE_STREAMS.
+	streams []Stream
+	tapes   map[string]*Tape
+}
+
+// Publish makes a bridge that publishes the world to a bus. Start runs it.
+func (w *World) Publish(b *Bus, o Publishing) *Publisher {
+	w.T.Helper()
+	p := &Publisher{World: w, Bus: b, Name: o.Name, streams: o.Streams, tapes: make(map[string]*Tape)}
+	if len(p.streams) == 0 {
+		p.streams = w.streams()
+	}
+	e := b.Env().With(Env{"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_POLL_INTERVAL": PollInterval.String()})
+	var names []string
+	for _, s := range p.streams {
+		names = append(names, s.Name)
+		prefix := "BRIDGE_STREAM_" + strings.ToUpper(s.Name) + "_"
+		e[prefix+"TABLE"], e[prefix+"KIND"], e[prefix+"DESTINATION"] = s.Table, s.Kind, b.Open(w.T, p.Destination(s.Name))
+		for name, value := range s.Env {
+			e[prefix+name] = value
+		}
+		if o.Follow {
+			p.tapes[s.Name] = b.Follow(w.T, p.Destination(s.Name))
+		}
+	}
+	e["BRIDGE_STREAMS"] = strings.Join(names, ",")
+	if o.Noise {
+		p.Noise = MeasureNoise(w.T, w.DB, b, p.Destination("noise"))
+	}
+	path := o.Path
+	if path == "" {
+		path = Binary(w.T, false)
+	}
+	p.Daemon = NewDaemon(w.T, path, e.With(o.Env))
+	return p
+}
+
+// streams returns the streams of the tables that the writers write to.
+func (w *World) streams() (list []Stream) {
+	if w.Rows != nil {
+		table, kind := Orders, "capability"
+		if n := len(w.Rows.Tables()); n > 1 {
+			table = fmt.Sprintf("%s_{0..%d}", Orders, n-1)
+		}
+		if len(w.Entities) > 0 {
+			kind = "release"
+		}
+		list = append(list, Stream{Orders, table, kind, Env{"KEY": "entity", "CREATED": "created"}})
+	}
+	for _, table := range []string{Strict, Loose} {
+		if w.Entities[table] == nil {
+			continue
+		}
+		s := Stream{table, table, "capability", Env{"KEY": "app,name", "CREATED": "created", "DELETED": "deleted"}}
+		if table == Strict {
+			s.Env["MODIFIED"] = "modified"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// Tail runs a bridge that publishes the world to a bus, with a consumer beside it and a measurement
+// of noise. tags are the build tags of the program.
+func (w *World) Tail(b *Bus, name string, more Env, tags ...string) *Publisher {
+	w.T.Helper()
+	p := w.Publish(b, Publishing{Name: name, Env: more, Path: Binary(w.T, false, tags...), Follow: true, Noise: true})
+	p.Start()
+	return p
+}
+
+// Destination returns the name of the topic or stream that a stream is published to.
+func (p *Publisher) Destination(stream string) string {
+	return strings.ReplaceAll(strings.Join(slices.DeleteFunc([]string{p.World.Name, p.Name, stream}, func(s string) bool { return s == "" }), "_"), "-", "_")
+}
+
+// Tape returns the consumer of a stream; of the first one where none is named.
+func (p *Publisher) Tape(stream ...string) *Tape {
+	if len(stream) == 0 {
+		return p.tapes[p.streams[0].Name]
+	}
+	return p.tapes[stream[0]]
+}
+
+// Received returns all that the destination of a stream holds. A consumer that follows it has the
+// time at which it came.
+func (p *Publisher) Received(stream string) []Message {
+	p.T.Helper()
+	tape := p.tapes[stream]
+	if tape == nil {
+		return p.Bus.ReadAll(p.T, p.Destination(stream))
+	}
+	Eventually(p.T, time.Minute, p.Name+": the consumer is at the end of "+stream, func() bool {
+		return int64(tape.Count()) >= p.Bus.Count(p.T, p.Destination(stream))
+	})
+	return tape.All()
+}
+
+// Drained waits until the position of each stream has reached the highest row of its table.
+func (p *Publisher) Drained() {
+	p.T.Helper()
+	for _, s := range p.streams {
+		last := p.World.Highest(s.Table)
+		// How fast that is is for other tests to tell, and for a machine that is not busy with ten
+		// of them.
+		limit := time.Minute + time.Duration(min(last, 240_000))*time.Millisecond
+		Eventually(p.T, limit, fmt.Sprintf("%s has passed row %d of %s", p.Name, last, s.Table), func() bool { return p.Position(s.Name) >= last })
+	}
+}
+
+// CaughtUp waits until all rows of the moment are published and the program is ready, and returns
+// how long that took.
+func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
+	p.T.Helper()
+	begun, ids := time.Now(), make(map[string]uint64)
+	for _, s := range p.streams {
+		ids[s.Name] = p.World.Highest(s.Table)
+	}
+	Eventually(p.T, limit, what, func() bool {
+		for stream, id := range ids {
+			if p.Position(stream) < id {
+				return false
+			}
+		}
+		code, _ := p.Get("/readyz")
+		return code == 200
+	})
+	return time.Since(begun)
+}
+
+// AllPublished waits until all that was committed is published, as far as it can be without a
+// reconcile, and is older than the window: what is younger reconcile neither publishes nor judges.
+func (p *Publisher) AllPublished() {
+	p.T.Helper()
+	if p.World.caughtUp != nil {
+		p.World.caughtUp(p.T)
+	}
+	p.CaughtUp(time.Minute, "drained")
+	Eventually(p.T, 30*time.Second, "no id is in flight", func() bool {
+		for _, s := range p.streams {
+			shards := p.Shards(s.Name)
+			if len(shards) != 1 || shards[0].Gaps.InFlight > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	Pause(1500 * time.Millisecond)
+}
+
+// Complete waits until the consumer of a stream has all that must be there at the end, at most
+// limit. What is then missing a judge reports.
+func (p *Publisher) Complete(stream string, limit time.Duration) {
+	p.T.Helper()
+	tape, read := p.tapes[stream], 0
+	tokens, f := make(map[string]bool), make(Fold)
+	complete := func() bool {
+		for _, m := range tape.From(read) {
+			read++
+			e, err := DecodeEvent(m)
+			if err != nil {
+				continue
+			}
+			var token string
+			if e.member("token", &token) == nil {
+				tokens[token] = true
+			}
+			if e.readEntity() == nil {
+				f.Add(&e)
+			}
+		}
+		if c := p.World.Entities[stream]; c != nil {
+			v := newVerdict()
+			f.end(historiesByEntity(c.Histories()), &v)
+			return len(v.Counts) == 0
+		}
+		for _, row := range p.World.AllRows() {
+			if row.Fate == workload.Committed && row.GoneFrom.IsZero() && !tokens[row.Token] {
+				return false
+			}
+		}
+		return true
+	}
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && !complete(); {
+		Pause(500 * time.Millisecond)
+	}
+}
+
+// Judge reports on what was published of a stream and fails the test for what is wrong with it. Of
+// a stream of entities it compares what the bus folds to with the table, too.
+func (p *Publisher) MustMatch(stream string, expect Expect) *Verdict {
+	p.T.Helper()
+	v := p.Verdict(stream, expect)
+	p.T.Logf("%s, %s: %s", p.Name, stream, v)
+	if p.Noise != nil {
+		p.T.Logf("%s: noise %s", p.Name, FormatDelays(p.Noise.Ascending()))
+	}
+	if wrong := v.Wrong(); wrong != "" {
+		p.T.Errorf("%s, %s:\n%s", p.Name, stream, wrong)
+		p.locate(v.Lost)
+	}
+	return v
+}
+
+// Verdict is Judge without failing the test.
+func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
+	p.T.Helper()
+	var j *Judge
+	table := p.World.Entities[stream]
+	if table != nil {
+		j = NewEntityJudge(p.T, table.Histories(), expect)
+	} else {
+		j = NewRowJudge(p.T, p.World.AllRows(), expect)
+	}
+	if p.tapes[stream] == nil {
+		p.Bus.Read(p.T, p.Destination(stream), j.Message)
+	} else {
+		for _, m := range p.Received(stream) {
+			j.Message(m)
+		}
+	}
+	v := j.End()
+	if table != nil {
+		j.record.(*entityRecord).fold.Compare(TableFold(p.T, p.World.DB, stream), expect.Aside == nil, v)
+	}
+	return v
+}
+
+// Difference returns what the bus folds to otherwise than a table of entities, empty when nothing.
+func (p *Publisher) Difference(stream string) string {
+	p.T.Helper()
+	f, v := make(Fold), newVerdict()
+	for _, m := range p.Received(stream) {
+		e, err := DecodeEvent(m)
+		if err == nil {
+			err = e.readEntity()
+		}
+		if err != nil {
+			p.T.Fatalf("%v: %.300s", err, m.Value)
+		}
+		f.Add(&e)
+	}
+	f.Compare(TableFold(p.T, p.World.DB, stream), true, &v)
+	return v.Wrong()
+}
+
+// locate logs the ids of lost rows and how the program sees its gaps.
+func (p *Publisher) locate(lost []workload.Row) {
+	p.T.Helper()
+	for _, row := range lost[:min(len(lost), faultsShown)] {
+		var id uint64
+		err := p.World.DB.QueryRow("SELECT id FROM "+row.Table+" WHERE token = ?", row.Token).Scan(&id)
+		p.T.Logf("%s: lost %s has the id %d (%v)", p.Name, row.Token, id, err)
+	}
+	for _, s := range p.streams {
+		p.T.Logf("%s: %s %+v", p.Name, s.Name, p.Shards(s.Name))
+	}
+}
+
+// Bounded fails the test when a part of delays lies above a bound and what noise may add.
+func (p *Publisher) Bounded(what string, delays []time.Duration, part float64, bound time.Duration) {
+	p.T.Helper()
+	bound += p.NoiseOf(part)
+	if got := Percentile(delays, part); got > bound {
+		p.T.Errorf("%s: %s: p%.0f is %s, want at most %s", p.Name, what, part*100, got, bound)
+	}
+}
+
+// NoiseOf is what noise may add to a part of delays: twice what it was for that part, or at worst
+// where the slowest are asked for, since a few late rows may all fall into the worst moment.
+func (p *Publisher) NoiseOf(part float64) time.Duration {
+	if part > 0.9 {
+		part = 1
+	}
+	return 2 * Percentile(p.Noise.Ascending(), part)
+}
+
+// Arrived reports whether a row of Orders has arrived, and when first.
+func (p *Publisher) Arrived(token string) (at time.Time, ok bool) {
+	for _, m := range p.Tape().All() {
+		if strings.Contains(string(m.Value), fmt.Sprintf("%q", token)) {
+			return m.At, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// MustVerify fails the test unless `bridge verify` finds the bus to be what the tables are.
+func (p *Publisher) MustVerify() {
+	p.T.Helper()
+	started := time.Now()
+	r := Verify(p.T, p.Env)
+	p.T.Logf("%s: bridge verify took %s", p.Name, time.Since(started).Round(time.Millisecond))
+	if !r.Good {
+		text, _ := json.Marshal(r)
+		p.T.Errorf("%s: bridge verify: %s", p.Name, text)
+	}
+}
+
+// With returns the publisher for a subtest.
+func (p *Publisher) With(t testing.TB) *Publisher {
+	other, d := *p, *p.Daemon
+	d.T = t
+	other.Daemon = &d
+	return &other
+}

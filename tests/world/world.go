@@ -1,0 +1,342 @@
+package world
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // for worlds in a file
+
+	"bridge/internal/testenv"
+	"bridge/internal/workload"
+)
+
+// The tables that writers write to: rows of a Workload, and states of Capabilities. Strict compares
+// its keys byte for byte and has a column modified, Loose compares them without regard to letter
+// case and has none.
+const (
+	Orders = "orders"
+	Strict = "strict"
+	Loose  = "loose"
+)
+
+// PollInterval is BRIDGE_POLL_INTERVAL of publishers, in which bounds of delays are counted. These
+// machines are noisy: what should take two polls may take Slack and the noise of the time; the log
+// has the exact figures.
+const (
+	PollInterval = 100 * time.Millisecond
+	Slack        = 20 * PollInterval
+)
+
+// Options say what a world holds.
+type Options struct {
+	// Database is what bridge reads. Without one the tables are in a file of SQLite.
+	Database *testenv.DatabaseServer
+	// Primary takes the writes where that is another server than Database. CaughtUp then waits
+	// until Database has them all.
+	Primary  *testenv.DatabaseServer
+	CaughtUp func(testing.TB)
+	// Rows describes the writers of Orders, which is not made without it.
+	Rows *workload.Options
+	// Entities describes the writers of the tables that EntityTables names, by default Strict
+	// alone. They share entities, changes and rate by equal parts. Without it there is no such
+	// table.
+	Entities     *workload.CapabilityOptions
+	EntityTables []string
+}
+
+// World is a database of its own whose tables are written to, and the record of what was committed.
+type World struct {
+	T testing.TB
+	// Name is the database, and the stem of the names of destinations.
+	Name string
+	// URL is the address of a login that may SELECT, DB an administrator's way to the tables.
+	URL      string
+	DB       *sql.DB
+	Server   *testenv.DatabaseServer
+	Rows     *workload.Workload
+	Entities map[string]*workload.Capabilities
+	caughtUp func(testing.TB)
+	// own are rows that the test commits itself.
+	mu  sync.Mutex
+	own []workload.Row
+}
+
+// New makes the database and the tables.
+func New(t testing.TB, o Options) *World {
+	t.Helper()
+	w := &World{T: t, Server: o.Database, caughtUp: o.CaughtUp, Entities: make(map[string]*workload.Capabilities)}
+	if o.Database == nil {
+		w.openFile()
+	} else {
+		w.openDatabase(cmp.Or(o.Primary, o.Database))
+	}
+	var err error
+	if o.Rows != nil {
+		rows := *o.Rows
+		rows.DB = w.DB
+		if o.Database == nil {
+			rows.Dialect = workload.SQLite
+		}
+		if w.Rows, err = workload.New(rows); err == nil {
+			err = w.Rows.Create(t.Context())
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Entities != nil {
+		w.makeEntities(*o.Entities, o.EntityTables)
+	}
+	return w
+}
+
+// Empty makes a database without tables.
+func Empty(t testing.TB, server *testenv.DatabaseServer) *World {
+	t.Helper()
+	return New(t, Options{Database: server})
+}
+
+func (w *World) openFile() {
+	w.T.Helper()
+	w.Name = testenv.NewStreamName()
+	path := filepath.Join(w.T.TempDir(), "app.db")
+	var err error
+	w.DB, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(func() { _ = w.DB.Close() })
+	w.URL = "sqlite://" + path
+}
+
+func (w *World) openDatabase(primary *testenv.DatabaseServer) {
+	w.T.Helper()
+	w.Name = primary.NewDatabase(w.T)
+	w.DB = primary.Admin(w.T, w.Name)
+	w.DB.SetMaxIdleConns(64)
+	user := "reader_" + w.Name[max(0, len(w.Name)-12):]
+	w.Exec(fmt.Sprintf("DROP USER IF EXISTS '%s'@'%%'", user))
+	w.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pa:ss@w/ord'", user))
+	w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, user))
+	w.URL = w.Server.URL(user, "pa:ss@w/ord", w.Name)
+}
+
+func (w *World) makeEntities(o workload.CapabilityOptions, tables []string) {
+	w.T.Helper()
+	if len(tables) == 0 {
+		tables = []string{Strict}
+	}
+	o.DB = w.DB
+	o.Entities /= len(tables)
+	o.Changes /= len(tables)
+	o.Rate /= float64(len(tables))
+	for _, table := range tables {
+		o.Table, o.Loose, o.WithoutModified = table, table == Loose, table == Loose
+		c, err := workload.NewCapabilities(o)
+		if err == nil {
+			err = c.Create(w.T.Context())
+		}
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		w.Entities[table] = c
+	}
+}
+
+// Exec runs a statement as the administrator.
+func (w *World) Exec(statement string, args ...any) {
+	w.T.Helper()
+	if _, err := w.DB.Exec(statement, args...); err != nil {
+		w.T.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Scan reads the one row of a query.
+func (w *World) Scan(query string, into ...any) {
+	w.T.Helper()
+	if err := w.DB.QueryRow(query).Scan(into...); err != nil {
+		w.T.Fatalf("%s: %v", query, err)
+	}
+}
+
+// Highest returns the highest id of a table.
+func (w *World) Highest(table string) (id uint64) {
+	w.T.Helper()
+	w.Scan("SELECT coalesce(max(id), 0) FROM "+table, &id)
+	return id
+}
+
+// Write sets the writers going. wait returns when they are done; stop ends them.
+func (w *World) Write() (wait, stop func()) {
+	w.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var writers sync.WaitGroup
+	write := func(table string, run func(context.Context) error) {
+		writers.Go(func() {
+			if err := run(ctx); err != nil {
+				w.T.Errorf("the writers of %s: %v", table, err)
+			}
+		})
+	}
+	if w.Rows != nil {
+		write(Orders, w.Rows.Run)
+	}
+	for table, c := range w.Entities {
+		write(table, c.Run)
+	}
+	stop = sync.OnceFunc(func() { cancel(); writers.Wait() })
+	w.T.Cleanup(stop)
+	return func() {
+		w.T.Helper()
+		writers.Wait()
+		if w.Rows != nil {
+			w.T.Logf("%s: %+v", Orders, w.Rows.Record().Sums())
+		}
+		for table, c := range w.Entities {
+			w.T.Logf("%s: %v", table, c.Sums())
+		}
+	}, stop
+}
+
+// Run sets the writers going and waits until they are done.
+func (w *World) Run() {
+	w.T.Helper()
+	wait, _ := w.Write()
+	wait()
+}
+
+// AllRows returns all rows of the writers of Orders and of the test.
+func (w *World) AllRows() []workload.Row {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append(w.Rows.Record().Rows(), w.own...)
+}
+
+// Record enters rows that the test has committed.
+func (w *World) Record(rows ...workload.Row) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.own = append(w.own, rows...)
+}
+
+// Fill commits n rows of an hour ago to Orders in one statement, with the ids that every says: 1
+// for one after the other.
+func (w *World) Fill(name string, n, every int) {
+	w.T.Helper()
+	begun := time.Now()
+	w.Exec(fmt.Sprintf("INSERT INTO orders (id, entity, token, body, created) SELECT %[1]d*seq, concat('%[2]s-', seq), concat('%[2]s-', seq), repeat('x', 60 + seq %% 60), now() - interval 1 hour FROM %[3]s ORDER BY seq",
+		every, name, testenv.Sequence(n)))
+	rows := NewRows(name, n)
+	for i := range rows {
+		rows[i].ID, rows[i].Begun = uint64(every*(i+1)), begun
+	}
+	w.RecordCommitted(rows, begun)
+}
+
+// ownRow is a row of the test's own, with a token that is its entity, too.
+func ownRow(token string, begun time.Time) workload.Row {
+	return workload.Row{Table: Orders, Entity: token, Token: token, Version: 1, Fate: workload.Open, Begun: begun}
+}
+
+// NewRows returns n rows of the test's own, with the tokens name-1 to name-n, whose transaction
+// begins now.
+func NewRows(name string, n int) []workload.Row {
+	begun, rows := time.Now(), make([]workload.Row, n)
+	for i := range rows {
+		rows[i] = ownRow(fmt.Sprintf("%s-%d", name, i+1), begun)
+	}
+	return rows
+}
+
+// Insert commits n rows to Orders in one transaction, with the tokens name-1 to name-n.
+func (w *World) Insert(name string, n int) {
+	w.T.Helper()
+	w.Begin(name, n).Commit()
+}
+
+// Transaction is one that the test holds open itself.
+type Transaction struct {
+	Tx    *sql.Tx
+	Rows  []workload.Row
+	world *World
+}
+
+// Begin inserts n rows into Orders, with the tokens name-1 to name-n, and leaves the transaction
+// open.
+func (w *World) Begin(name string, n int) *Transaction {
+	w.T.Helper()
+	// The transaction ends by Commit, not with a context.
+	tx, err := w.DB.BeginTx(context.Background(), nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(func() { _ = tx.Rollback() })
+	t := &Transaction{world: w, Tx: tx}
+	t.Rows = NewRows(name, n)
+	for part := range slices.Chunk(t.Rows, 5000) {
+		if _, err := tx.Exec(InsertStatement(part)); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	return t
+}
+
+// InsertStatement returns an INSERT of rows into Orders.
+func InsertStatement(rows []workload.Row) string {
+	b := []byte("INSERT INTO orders (entity, token, body) VALUES ")
+	for i, row := range rows {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = fmt.Appendf(b, "('%s', '%s', '')", row.Entity, row.Token)
+	}
+	return string(b)
+}
+
+// Commit commits and enters the rows.
+func (t *Transaction) Commit() {
+	t.world.T.Helper()
+	begun := time.Now()
+	if err := t.Tx.Commit(); err != nil {
+		t.world.T.Fatal(err)
+	}
+	t.world.RecordCommitted(t.Rows, begun)
+}
+
+// RecordCommitted enters rows that the test has committed, whose COMMIT was begun at a time and has
+// just ended.
+func (w *World) RecordCommitted(rows []workload.Row, begun time.Time) {
+	for i := range rows {
+		rows[i].Fate, rows[i].CommitBegun, rows[i].CommitEnded = workload.Committed, begun, time.Now()
+	}
+	w.Record(rows...)
+}
+
+// Each calls each with every row of a query, which is then in the variables that into points to.
+func (w *World) Each(query string, into []any, each func()) {
+	w.T.Helper()
+	queryRows(w.T, w.DB, query, into, each)
+}
+
+// Load returns writers of 250 commits a second: rows in transactions that stay open for up to 3 s,
+// are rolled back and burn ids, and entities that change in every way.
+func Load(seedOfRows, seedOfEntities uint64) (workload.Options, workload.CapabilityOptions) {
+	return workload.Options{
+			Writers: 8, Rate: 150, Seed: seedOfRows,
+			Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 3 * time.Second, LongShare: 0.01},
+			Mix:  workload.Mix{Rollback: 0.03, Burn: 0.01, MultiRow: 0.05, InsertSelect: 0.01, Replace: 0.05, Delete: 0.01},
+		}, workload.CapabilityOptions{
+			Writers: 4, Rate: 100, Entities: 400, Seed: seedOfEntities,
+		}
+}
+
+// LoadEnv is the environment of a program that publishes a world with that load and is harmed:
+// reconcile is under way in the midst of it. What the release stream has it has from its tail.
+var LoadEnv = Env{"BRIDGE_RECONCILE_MAX_DELETES": "45%", "BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL": "4s"}
