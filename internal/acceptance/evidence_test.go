@@ -36,11 +36,7 @@ func TestABlipOfReadOnly(t *testing.T) {
 	}
 	open := l.Begin("open", 3)
 	world.Eventually(t, 30*time.Second, "the transaction shows as in flight", inFlight(3))
-	world.Pause(time.Second)
-	var waiting []int
-	for _, d := range tailers {
-		waiting = append(waiting, d.Tape().Count())
-	}
+	first := open.FirstID()
 	readOnly := func(value string) { t.Helper(); l.Exec("SET GLOBAL read_only = " + value) }
 	readOnly("ON")
 	for _, d := range tailers {
@@ -59,9 +55,9 @@ func TestABlipOfReadOnly(t *testing.T) {
 	}
 	world.Eventually(t, 10*time.Second, "the transaction shows as in flight after all", inFlight(3))
 	world.Pause(hotTime + 2*time.Second)
-	for i, d := range tailers {
-		if got := d.Tape().Count(); got != waiting[i] {
-			t.Errorf("%s published %d rows behind an open transaction", d.Name, got-waiting[i])
+	for _, d := range tailers {
+		if n := d.Above(first); n > 0 {
+			t.Errorf("%s published %d rows behind an open transaction", d.Name, n)
 		}
 		t.Logf("%s: page and evidence differed %d times", d.Name, strings.Count(d.Log.String(), "read from different servers"))
 	}

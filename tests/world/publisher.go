@@ -126,6 +126,21 @@ func (p *Publisher) Tape(stream ...string) *Tape {
 	return p.tapes[stream[0]]
 }
 
+// Above returns how many rows of the first stream with a higher id have arrived so far.
+func (p *Publisher) Above(id uint64) (n int) {
+	p.T.Helper()
+	for _, m := range p.Tape().All() {
+		e, err := DecodeEvent(m)
+		if err != nil {
+			p.T.Fatal(err)
+		}
+		if e.RowID > id {
+			n++
+		}
+	}
+	return n
+}
+
 // Received returns all that the destination of a stream holds. A consumer that follows it has the
 // time at which it came.
 func (p *Publisher) Received(stream string) []Message {

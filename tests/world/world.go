@@ -288,6 +288,15 @@ func (w *World) Begin(name string, n int) *Transaction {
 	return t
 }
 
+// FirstID returns the id of the first row of the statement that ran last.
+func (t *Transaction) FirstID() (id uint64) {
+	t.world.T.Helper()
+	if err := t.Tx.QueryRow("SELECT LAST_INSERT_ID()").Scan(&id); err != nil {
+		t.world.T.Fatal(err)
+	}
+	return id
+}
+
 // InsertStatement returns an INSERT of rows into Orders.
 func InsertStatement(rows []workload.Row) string {
 	b := []byte("INSERT INTO orders (entity, token, body) VALUES ")
