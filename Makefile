@@ -12,7 +12,7 @@ SLOGLINT := go-simpler.org/sloglint/cmd/sloglint@v0.12.0
 FUZZTIME ?= 30s
 BENCH ?= .
 COUNT ?= 6
-MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/pipeline ./internal/verify
+MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/shard ./internal/verify
 # The tests that have a long form.
 SOAK ?= WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
 

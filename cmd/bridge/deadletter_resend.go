@@ -12,7 +12,7 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
 	"bridge/internal/httpapi"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/internal/terminal"
 )
 
@@ -39,18 +39,18 @@ Exit status: 0 when nothing is left to do for any dead letter, 1 when something
 is, 2 wrong usage or configuration.
 `
 
-// Fates of letters besides those of the pipeline.
+// Fates of letters besides those of the shard.
 const (
 	// notConfigured: no stream or table of that name is configured.
-	notConfigured pipeline.Fate = "notConfigured"
+	notConfigured shard.Fate = "notConfigured"
 	// notSent: the owner of the table could not do it.
-	notSent pipeline.Fate = "failed"
+	notSent shard.Fate = "failed"
 )
 
 // sentDeadLetter is a dead letter and what became of it.
 type sentDeadLetter struct {
 	deadletter.Message
-	pipeline.LetterOutcome
+	shard.LetterOutcome
 }
 
 // bytesAtOnce bounds the events of one request, as httpapi.MaxDeadLetters does.
@@ -158,7 +158,7 @@ func byTable(sent []sentDeadLetter) func(yield func([2]string, []*sentDeadLetter
 }
 
 // setFate gives dead letters one outcome.
-func setFate(refused []*sentDeadLetter, fate pipeline.Fate, why string) {
+func setFate(refused []*sentDeadLetter, fate shard.Fate, why string) {
 	for _, l := range refused {
 		l.Fate, l.Why = fate, why
 	}
@@ -175,7 +175,7 @@ func sendTable(ctx context.Context, refused []*sentDeadLetter, dry bool, send ap
 		}
 		request := httpapi.ResendRequest{Stream: refused[0].Stream, Shard: refused[0].Shard, DryRun: dry}
 		for _, l := range refused[:n] {
-			request.DeadLetters = append(request.DeadLetters, pipeline.LetterOf(&l.Message.DeadLetterDocument))
+			request.DeadLetters = append(request.DeadLetters, shard.LetterOf(&l.Message.DeadLetterDocument))
 		}
 		outcomes, err := send(ctx, request)
 		if err == nil && len(outcomes) != n {

@@ -6,30 +6,30 @@ import (
 	"text/tabwriter"
 
 	"bridge/internal/httpapi"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/internal/terminal"
 )
 
 // fateWords say what became of a dead letter.
-var fateWords = map[pipeline.Fate]string{
-	pipeline.SentSame:     "published: the same event",
-	pipeline.SentCurrent:  "published as it is now",
-	pipeline.Superseded:   "nothing to do: a newer event of the entity followed",
-	pipeline.RowGone:      "nothing to do: the row is gone",
-	pipeline.Moved:        "nothing to do: the entity lives in another table of the stream",
-	pipeline.Ahead:        "left: the tail has yet to come to the row",
-	pipeline.RefusedAgain: "refused again",
-	pipeline.Unknown:      "left: nothing is known of the entity any more, reconcile publishes it if it is there",
-	pipeline.Unproven:     "left: that the row is gone is not proved",
-	pipeline.Unreadable:   "left: it makes no event",
+var fateWords = map[shard.Fate]string{
+	shard.SentSame:     "published: the same event",
+	shard.SentCurrent:  "published as it is now",
+	shard.Superseded:   "nothing to do: a newer event of the entity followed",
+	shard.RowGone:      "nothing to do: the row is gone",
+	shard.Moved:        "nothing to do: the entity lives in another table of the stream",
+	shard.Ahead:        "left: the tail has yet to come to the row",
+	shard.RefusedAgain: "refused again",
+	shard.Unknown:      "left: nothing is known of the entity any more, reconcile publishes it if it is there",
+	shard.Unproven:     "left: that the row is gone is not proved",
+	shard.Unreadable:   "left: it makes no event",
 	notConfigured:         "left: no such stream and table is configured",
 	notSent:               "failed",
 }
 
 // fates are all of them in the order of the sums.
-var fates = []pipeline.Fate{
-	pipeline.SentSame, pipeline.SentCurrent, pipeline.Superseded, pipeline.RowGone, pipeline.Moved, pipeline.RefusedAgain, pipeline.Ahead,
-	pipeline.Unknown, pipeline.Unproven, pipeline.Unreadable, notConfigured, notSent,
+var fates = []shard.Fate{
+	shard.SentSame, shard.SentCurrent, shard.Superseded, shard.RowGone, shard.Moved, shard.RefusedAgain, shard.Ahead,
+	shard.Unknown, shard.Unproven, shard.Unreadable, notConfigured, notSent,
 }
 
 // sentText is a table of the dead letters, then how many of each fate there are.
@@ -41,7 +41,7 @@ func sentText(sent []sentDeadLetter, job deadLetterJob) string {
 	// A strings.Builder takes every write.
 	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, "STREAM\tSHARD\tROW\tKEY\tREFUSED\tNOW")
-	sums := make(map[pipeline.Fate]int)
+	sums := make(map[shard.Fate]int)
 	for i := range sent {
 		l := &sent[i]
 		sums[l.Fate]++
@@ -64,7 +64,7 @@ func sentText(sent []sentDeadLetter, job deadLetterJob) string {
 // words say what became of a dead letter in one line.
 func (l *sentDeadLetter) words() string {
 	text := fateWords[l.Fate]
-	if l.Fate == pipeline.SentCurrent {
+	if l.Fate == shard.SentCurrent {
 		text += ": " + l.Type + " " + l.Event
 	}
 	if l.Why != "" {
@@ -83,7 +83,7 @@ type sentList struct {
 // sentDeadLetterView is a dead letter and what became of it as --json shows them.
 type sentDeadLetterView struct {
 	deadLetterView
-	Fate pipeline.Fate `json:"fate"`
+	Fate shard.Fate `json:"fate"`
 	// SentEvent and SentType are those of the event that was published, null where none was.
 	SentEvent *string `json:"sentEvent"`
 	SentType  *string `json:"sentType"`

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"bridge/internal/app"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 )
 
 func TestDeadLetterCommandLines(t *testing.T) {
@@ -99,8 +99,8 @@ func TestDeadLettersOfAShop(t *testing.T) {
 	s.call(exitFine, "published as it is now: OrdersModifiedEvent", "deadletter resend --stream orders --shard orders --row 7")
 	got = outcome{}.call(s.env, "deadletter", "resend", "--json")
 	var sent sentList
-	if err := json.Unmarshal([]byte(got.out), &sent); err != nil || !sent.Good || len(sent.DeadLetters) != 2 || sent.DeadLetters[0].Fate != pipeline.Superseded || sent.DeadLetters[0].SentEvent != nil ||
-		sent.DeadLetters[1].Fate != pipeline.SentCurrent || *sent.DeadLetters[1].SentType != "OrdersDeletedEvent" {
+	if err := json.Unmarshal([]byte(got.out), &sent); err != nil || !sent.Good || len(sent.DeadLetters) != 2 || sent.DeadLetters[0].Fate != shard.Superseded || sent.DeadLetters[0].SentEvent != nil ||
+		sent.DeadLetters[1].Fate != shard.SentCurrent || *sent.DeadLetters[1].SentType != "OrdersDeletedEvent" {
 		t.Errorf("%v: %s %s", err, got.out, got.err)
 	}
 	s.call(exitFine, "there are no dead letters", "deadletter resend --row 9")

@@ -12,7 +12,7 @@ import (
 
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 )
 
 // reconciling is a daemon whose reconciles take a few looks at its status.
@@ -34,8 +34,8 @@ func (d *reconciling) Status() httpapi.Status {
 		}
 	}
 	d.State.Streams = []httpapi.StreamStatus{
-		{Name: "orders", State: string(pipeline.Running), Shards: []httpapi.ShardStatus{{Shard: "t_0", Reconcile: r}}},
-		{Name: "bills", State: string(pipeline.Running), Shards: []httpapi.ShardStatus{{Shard: "b", Reconcile: r}}},
+		{Name: "orders", State: string(shard.Running), Shards: []httpapi.ShardStatus{{Shard: "t_0", Reconcile: r}}},
+		{Name: "bills", State: string(shard.Running), Shards: []httpapi.ShardStatus{{Shard: "b", Reconcile: r}}},
 	}
 	return d.State
 }

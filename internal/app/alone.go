@@ -17,7 +17,7 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/option"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -51,7 +51,7 @@ type Outcome struct {
 }
 
 // Resend sends dead letters of one table again. [httpapi.Client.Resend] is one, too.
-type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error)
+type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error)
 
 // Reconcile reconciles each table once. It tails the streams first until they have caught up, and a
 // dry run looks at the checkpoint instead.
@@ -62,8 +62,8 @@ func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, 
 		err = run.dry(ctx)
 	} else {
 		err = a.tailing(ctx, func(ctx context.Context, app *App) error {
-			for i, shard := range app.shards {
-				run.one(ctx, shard, app.reconcilers[i].Reconciler)
+			for i, sh := range app.shards {
+				run.one(ctx, sh, app.reconcilers[i].Reconciler)
 			}
 			return ctx.Err()
 		})
@@ -83,9 +83,9 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 	}
 	run := &aloneRun{Alone: a}
 	return a.tailing(ctx, func(ctx context.Context, app *App) error {
-		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
-			if shard := shardOf(app.shards, request); shard != nil {
-				if err := run.catchUp(ctx, shard); err != nil {
+		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+			if sh := shardOf(app.shards, request); sh != nil {
+				if err := run.catchUp(ctx, sh); err != nil {
 					return nil, err
 				}
 			}
@@ -100,21 +100,21 @@ func (a *Alone) previewDeadLetters(ctx context.Context, do func(context.Context,
 		if err != nil {
 			return err
 		}
-		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
-			shard := shardOf(shards, request)
-			if shard == nil {
+		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+			sh := shardOf(shards, request)
+			if sh == nil {
 				return nil, httpapi.ErrNoStream
 			}
-			return shard.Preview(ctx, request.DeadLetters)
+			return sh.Preview(ctx, request.DeadLetters)
 		})
 	})
 }
 
 // shardOf returns the shard that a request is about, nil where there is none.
-func shardOf(shards []*pipeline.Shard, request httpapi.ResendRequest) *pipeline.Shard {
-	for _, shard := range shards {
-		if s := shard.Status(); s.Stream == request.Stream && s.Shard == request.Shard {
-			return shard
+func shardOf(shards []*shard.Shard, request httpapi.ResendRequest) *shard.Shard {
+	for _, sh := range shards {
+		if s := sh.Status(); s.Stream == request.Stream && s.Shard == request.Shard {
+			return sh
 		}
 	}
 	return nil
@@ -176,8 +176,8 @@ type aloneRun struct {
 }
 
 // one catches up with a shard, reconciles it and notes the outcome.
-func (a *aloneRun) one(ctx context.Context, shard *pipeline.Shard, r *reconcile.Reconciler) {
-	if err := a.catchUp(ctx, shard); err != nil {
+func (a *aloneRun) one(ctx context.Context, sh *shard.Shard, r *reconcile.Reconciler) {
+	if err := a.catchUp(ctx, sh); err != nil {
 		a.note(r, reconcile.Report{Error: config.Text(err)})
 		return
 	}
@@ -189,20 +189,20 @@ const stillTimeout = 30 * time.Second
 
 // catchUp waits until the tail has come to where the table ended when it was read first, or stands
 // still. With deletes allowed, a shard that stopped because its ids are used again goes on.
-func (a *aloneRun) catchUp(ctx context.Context, shard *pipeline.Shard) error {
+func (a *aloneRun) catchUp(ctx context.Context, sh *shard.Shard) error {
 	var target, last uint64
 	accepted, moved, polled := false, time.Now(), time.Time{}
 	for {
-		s := shard.Status()
-		reach, running := shard.Reach()
+		s := sh.Status()
+		reach, running := sh.Reach()
 		if target == 0 {
 			target = s.Highest
 		}
 		switch {
 		case running && !s.LastPoll.IsZero() && reach >= target:
 			return nil
-		case s.State == pipeline.Stopped && !accepted:
-			if !a.mode.AllowDeletes || !shard.Accept() {
+		case s.State == shard.Stopped && !accepted:
+			if !a.mode.AllowDeletes || !sh.Accept() {
 				return errors.New(s.LastError)
 			}
 			accepted, moved, target = true, time.Now(), 0

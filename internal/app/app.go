@@ -12,7 +12,7 @@ import (
 
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/sink/embedded"
 )
@@ -37,10 +37,10 @@ type Build struct{ Version, Revision, Go string }
 type App struct {
 	parts
 	opts   Options
-	shards []*pipeline.Shard
+	shards []*shard.Shard
 	// recalls is what shards ask whether the bus knows more than the checkpoint; nil where it
 	// cannot be read.
-	recalls *pipeline.Recalls
+	recalls *shard.Recalls
 	// reconcilers are those of shards, in their order; scheduler runs them.
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
@@ -78,7 +78,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.shards, err = newShards(cfg, a.parts); err != nil {
 		return nil, err
 	}
-	if a.recalls, err = pipeline.NewRecalls(context.Background(), a.sink, a.store, a.shards); err != nil {
+	if a.recalls, err = shard.NewRecalls(context.Background(), a.sink, a.store, a.shards); err != nil {
 		return nil, err
 	}
 	if a.reconcilers, err = newReconcilers(cfg, a.parts, a.shards); err != nil {

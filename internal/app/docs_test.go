@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 )
 
 // described is a registry that keeps nothing but what its collectors describe.
@@ -41,7 +41,7 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	var there described
-	pipeline.NewMetrics(&there)
+	shard.NewMetrics(&there)
 	registerMetrics(&there, nil, nil, nil, Build{})
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string

@@ -9,14 +9,14 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/outage"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
 // health implements httpapi.Daemon over the parts of the process.
 type health struct {
 	cfg    *config.Config
-	shards []*pipeline.Shard
+	shards []*shard.Shard
 	faults *outage.Log
 	// source and sink are asked whether they can be reached.
 	source, sink *httpapi.Probe
@@ -33,8 +33,8 @@ var _ httpapi.Daemon = (*health)(nil)
 const turnLimit = time.Minute
 
 func (h *health) Live() error {
-	for _, shard := range h.shards {
-		if err := turns(shard.Status()); err != nil {
+	for _, sh := range h.shards {
+		if err := turns(sh.Status()); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,7 @@ func (h *health) Live() error {
 }
 
 // turns returns why the loops of a shard do not turn, nil while they do.
-func turns(s pipeline.Status) error {
+func turns(s shard.Status) error {
 	if still := time.Since(s.LastTurn); still > turnLimit {
 		return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
 	}
@@ -77,7 +77,7 @@ func (h *health) Ready(ctx context.Context) []httpapi.Reason {
 		reasons = append(reasons, httpapi.Reason{Reason: "sink: " + config.Text(fromSink)})
 	}
 	for _, fault := range h.faults.Outages() {
-		if fault.Dependency != pipeline.PlaceSource || fromSource == nil {
+		if fault.Dependency != shard.PlaceSource || fromSource == nil {
 			reasons = append(reasons, httpapi.Reason{Reason: config.Text(fault)})
 		}
 	}
@@ -91,7 +91,7 @@ func unready(shards []snapshot, known bool) []httpapi.Reason {
 	for i := range shards {
 		s := &shards[i]
 		why := s.unready()
-		if why == "" && s.State == pipeline.Waiting && !known {
+		if why == "" && s.State == shard.Waiting && !known {
 			why = s.LastError
 		}
 		if why != "" {
@@ -104,9 +104,9 @@ func unready(shards []snapshot, known bool) []httpapi.Reason {
 // unready says why a shard is not ready, empty when it is.
 func (s *snapshot) unready() string {
 	switch {
-	case s.State == pipeline.Stopped:
+	case s.State == shard.Stopped:
 		return s.LastError
-	case s.State == pipeline.Starting:
+	case s.State == shard.Starting:
 		return "has not been read since the start"
 	}
 	return s.reconcile.Guard
@@ -114,8 +114,8 @@ func (s *snapshot) unready() string {
 
 func (h *health) snapshots() []snapshot {
 	snapshots := make([]snapshot, len(h.shards))
-	for i, shard := range h.shards {
-		snapshots[i] = snapshot{shard.Status(), h.reconcilers[i].Status()}
+	for i, sh := range h.shards {
+		snapshots[i] = snapshot{sh.Status(), h.reconcilers[i].Status()}
 	}
 	return snapshots
 }

@@ -16,7 +16,7 @@ import (
 
 	"bridge/internal/httpapi"
 	"bridge/internal/outage"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -67,7 +67,7 @@ func TestLoopsThatStandStill(t *testing.T) {
 			"a loop that turned 61 s ago is not":    {61 * time.Second, false},
 			"a loop that turned 60 s ago is, still": {60 * time.Second, true},
 		} {
-			err := turns(pipeline.Status{Stream: "orders", Shard: "t", Loop: "saver", LastTurn: time.Now().Add(-c.still)})
+			err := turns(shard.Status{Stream: "orders", Shard: "t", Loop: "saver", LastTurn: time.Now().Add(-c.still)})
 			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the saver of shard t of stream orders") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -83,9 +83,9 @@ func TestLoopsThatStandStill(t *testing.T) {
 }
 
 func TestShardsThatAreNotReady(t *testing.T) {
-	waiting := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Waiting, LastError: "the bus has not acknowledged a batch for 6s"}}
-	running := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Running}}
-	stopped := snapshot{Status: pipeline.Status{Shard: "t", State: pipeline.Stopped, LastError: "no table"}}
+	waiting := snapshot{Status: shard.Status{Shard: "t", State: shard.Waiting, LastError: "the bus has not acknowledged a batch for 6s"}}
+	running := snapshot{Status: shard.Status{Shard: "t", State: shard.Running}}
+	stopped := snapshot{Status: shard.Status{Shard: "t", State: shard.Stopped, LastError: "no table"}}
 	for what, c := range map[string]struct {
 		shard snapshot
 		known bool

@@ -3,7 +3,7 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -18,6 +18,6 @@ func newBuildInfo(b Build) prometheus.Collector {
 
 // registerMetrics registers what the metrics tell of the shards, their reconciles and the program.
 // The counters are there already.
-func registerMetrics(registry prometheus.Registerer, shards []*pipeline.Shard, limits *pipeline.Limits, reconcilers []reconcile.Scheduled, b Build) {
-	registry.MustRegister(pipeline.NewCollector(shards, limits), &reconcileCollector{reconcilers}, newBuildInfo(b))
+func registerMetrics(registry prometheus.Registerer, shards []*shard.Shard, limits *shard.Limits, reconcilers []reconcile.Scheduled, b Build) {
+	registry.MustRegister(shard.NewCollector(shards, limits), &reconcileCollector{reconcilers}, newBuildInfo(b))
 }

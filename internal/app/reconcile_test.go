@@ -12,7 +12,7 @@ import (
 	"bridge/internal/app/apptest"
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 )
 
 // TestDaemonReconciles holds what HTTP shows of a reconcile against what happens.
@@ -36,14 +36,14 @@ func TestDaemonReconciles(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	shard := func() httpapi.ShardStatus { return h.Status().Streams[0].Shards[0] }
+	now := func() httpapi.ShardStatus { return h.Status().Streams[0].Shards[0] }
 	until := func(what string, is func() bool) {
 		t.Helper()
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for deadline := time.Now().Add(20 * time.Second); !is(); <-tick.C {
 			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s: %+v", what, shard())
+				t.Fatalf("waited in vain until %s: %+v", what, now())
 			}
 		}
 	}
@@ -52,11 +52,11 @@ func TestDaemonReconciles(t *testing.T) {
 		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 202 {
 			t.Fatalf("%d %s", status, body)
 		}
-		until("it is reconciled", func() bool { return shard().Reconcile.Waiting == 0 })
-		return shard().Reconcile
+		until("it is reconciled", func() bool { return now().Reconcile.Waiting == 0 })
+		return now().Reconcile
 	}
-	until("the table is published", func() bool { return shard().Position == 60 && shard().State == string(pipeline.Running) })
-	if got := shard(); got.Highest != 60 || got.Reconcile.NextAt == nil || got.Reconcile.EndedAt != nil || got.Reconcile.VerifiedThrough != nil {
+	until("the table is published", func() bool { return now().Position == 60 && now().State == string(shard.Running) })
+	if got := now(); got.Highest != 60 || got.Reconcile.NextAt == nil || got.Reconcile.EndedAt != nil || got.Reconcile.VerifiedThrough != nil {
 		t.Errorf("before the first reconcile: %+v, %+v", got, got.Reconcile)
 	}
 
@@ -95,7 +95,7 @@ func TestDaemonReconciles(t *testing.T) {
 	s.Exec(t, "DELETE FROM orders")
 	s.Exec(t, "DELETE FROM sqlite_sequence")
 	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o20', 20)")
-	until("the shard stops", func() bool { return shard().State == string(pipeline.Stopped) })
+	until("the shard stops", func() bool { return now().State == string(shard.Stopped) })
 	for _, query := range []string{"", "?dryRun=true", "?dryRun=true&allowDeletes=true"} {
 		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 409 || !strings.Contains(body, "uses ids again") {
 			t.Errorf("%s of a shard that is stopped: %d %s", query, status, body)

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"bridge/internal/config"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
 )
 
 // newReconcilers makes a reconciler for each of shards, in their order, with its schedule. They are
-// the pipelines of all physical tables, as newShards returns them.
-func newReconcilers(cfg *config.Config, p parts, shards []*pipeline.Shard) ([]reconcile.Scheduled, error) {
+// the shards of all streams, as newShards returns them.
+func newReconcilers(cfg *config.Config, p parts, shards []*shard.Shard) ([]reconcile.Scheduled, error) {
 	owners := make([]reconcile.Owner, len(shards))
 	for i, shard := range shards {
 		owners[i] = shard

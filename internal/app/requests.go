@@ -8,7 +8,7 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/option"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -19,12 +19,12 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 		return httpapi.Accepted{}, err
 	}
 	able, why := 0, ""
-	for _, shard := range h.shards {
-		s := shard.Status()
+	for _, sh := range h.shards {
+		s := sh.Status()
 		if s.Stream != stream {
 			continue
 		}
-		if s.State == pipeline.Stopped && !(mode.AllowDeletes && !mode.DryRun && shard.Accept()) {
+		if s.State == shard.Stopped && !(mode.AllowDeletes && !mode.DryRun && sh.Accept()) {
 			why = fmt.Sprintf("%s is stopped: %s", s.Shard, s.LastError)
 			continue
 		}
@@ -48,7 +48,7 @@ func (h *health) stream(name string) (*config.Stream, error) {
 }
 
 // Resend implements httpapi.Daemon.
-func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
 	stream, err := h.stream(request.Stream)
 	if err != nil {
 		return nil, err
@@ -57,19 +57,19 @@ func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]p
 }
 
 // resendBy has that one of shards send letters again which owns their table.
-func resendBy(ctx context.Context, stream *config.Stream, shards []*pipeline.Shard, request httpapi.ResendRequest) ([]pipeline.LetterOutcome, error) {
+func resendBy(ctx context.Context, stream *config.Stream, shards []*shard.Shard, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
 	if stream.DeadLetter == "" {
 		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",
 			stream.Name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
 	}
-	for _, shard := range shards {
-		s := shard.Status()
+	for _, sh := range shards {
+		s := sh.Status()
 		switch {
 		case s.Stream != stream.Name || s.Shard != request.Shard:
-		case s.State == pipeline.Stopped:
+		case s.State == shard.Stopped:
 			return nil, fmt.Errorf("%s %w: it is stopped: %s", s.Shard, httpapi.ErrCannotResend, s.LastError)
 		default:
-			outcomes, err := shard.Resend(ctx, request.DeadLetters, request.DryRun)
+			outcomes, err := sh.Resend(ctx, request.DeadLetters, request.DryRun)
 			if err != nil && ctx.Err() == nil {
 				err = fmt.Errorf("%s %w: %s", s.Shard, httpapi.ErrCannotResend, config.Text(err))
 			}

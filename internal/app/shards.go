@@ -10,7 +10,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/internal/config"
 	"bridge/internal/outage"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
@@ -21,23 +21,23 @@ type parts struct {
 	source  source.Source
 	sink    sink.Sink
 	store   checkpoint.Store
-	limits  *pipeline.Limits
+	limits  *shard.Limits
 	faults  *outage.Log
-	metrics *pipeline.Metrics
+	metrics *shard.Metrics
 	logger  *slog.Logger
 }
 
 // newParts returns what is not opened.
 func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
 	return parts{
-		limits: pipeline.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
-		faults: outage.New(logger), metrics: pipeline.NewMetrics(registry), logger: logger,
+		limits: shard.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
+		faults: outage.New(logger), metrics: shard.NewMetrics(registry), logger: logger,
 	}
 }
 
-// newShards makes the pipeline of every physical table.
-func newShards(cfg *config.Config, p parts) ([]*pipeline.Shard, error) {
-	var shards []*pipeline.Shard
+// newShards makes the shard of every physical table.
+func newShards(cfg *config.Config, p parts) ([]*shard.Shard, error) {
+	var shards []*shard.Shard
 	tables := 0
 	for i := range cfg.Streams {
 		tables += len(cfg.Streams[i].Tables)
@@ -46,14 +46,14 @@ func newShards(cfg *config.Config, p parts) ([]*pipeline.Shard, error) {
 		one := perStream{
 			limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), publishedRows: publishedRows(tables), cursorRows: cursorRows(tables), siblings: newSiblings(cfg, &cfg.Streams[i], p.source),
 			announce:        announcer(p.logger.With("stream", cfg.Streams[i].Name)),
-			deadLetterLimit: pipeline.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit),
+			deadLetterLimit: shard.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit),
 		}
 		for _, table := range cfg.Streams[i].Tables {
-			shard, err := newShard(cfg, &cfg.Streams[i], table, p, one)
+			sh, err := newShard(cfg, &cfg.Streams[i], table, p, one)
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", cfg.Streams[i].Name, err)
 			}
-			shards = append(shards, shard)
+			shards = append(shards, sh)
 		}
 	}
 	return shards, nil
@@ -61,13 +61,13 @@ func newShards(cfg *config.Config, p parts) ([]*pipeline.Shard, error) {
 
 // perStream is what the shards of one stream share.
 type perStream struct {
-	limits          *pipeline.StreamLimits
+	limits          *shard.StreamLimits
 	ledgerBytes     int
 	publishedRows   int
 	cursorRows      int
 	announce        func(source.Traits)
 	siblings        *siblings
-	deadLetterLimit *pipeline.LetterLimit
+	deadLetterLimit *shard.LetterLimit
 }
 
 // ledgersBytes bounds what all gap ledgers together keep in memory of what is saved of them,
@@ -119,7 +119,7 @@ const (
 // cursorRows returns the part of one shard of so many.
 func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
 
-func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one perStream) (*pipeline.Shard, error) {
+func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one perStream) (*shard.Shard, error) {
 	encoder, err := cfg.Encoder(s, table)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one p
 		return nil, err
 	}
 	reader := p.source.Shard(s.Spec(table))
-	return pipeline.New(withTestTimes(pipeline.Options{
+	return shard.New(withTestTimes(shard.Options{
 		Stream: s.Name, Name: table, Kind: s.Kind,
 		Source:      reader,
 		IDs:         reader,
@@ -154,7 +154,7 @@ func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one p
 		Zone:            s.TimeZone.Location,
 		PollInterval:    s.PollInterval,
 		BatchRows:       s.BatchRows,
-		Start:           pipeline.Start{Latest: s.Start.Latest, After: s.Start.After},
+		Start:           shard.Start{Latest: s.Start.Latest, After: s.Start.After},
 		IDOrder:         s.Order(),
 		GapPolicy:       ledger.GapPolicy(s.GapPolicy),
 		GapTTL:          s.GapTTL,

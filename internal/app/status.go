@@ -3,18 +3,18 @@ package app
 import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
 // snapshot is one shard as it stands.
 type snapshot struct {
-	pipeline.Status
+	shard.Status
 	reconcile reconcile.Status
 }
 
 // state is the worst of what tail and reconcile say.
-func (s *snapshot) state() pipeline.State {
+func (s *snapshot) state() shard.State {
 	if s.reconcile.Guard != "" && severity(httpapi.Degraded) > severity(s.State) {
 		return httpapi.Degraded
 	}
@@ -26,13 +26,13 @@ func statusOf(streams []config.Stream, shards []snapshot) httpapi.Status {
 	status := httpapi.Status{Streams: make([]httpapi.StreamStatus, 0, len(streams))}
 	for _, stream := range streams {
 		one := httpapi.StreamStatus{Name: stream.Name, Kind: string(stream.Kind), Shards: []httpapi.ShardStatus{}}
-		worst := pipeline.Running
-		for _, shard := range shards {
-			if shard.Stream != stream.Name {
+		worst := shard.Running
+		for _, sh := range shards {
+			if sh.Stream != stream.Name {
 				continue
 			}
-			one.Shards = append(one.Shards, shardStatus(shard))
-			if state := shard.state(); severity(state) > severity(worst) {
+			one.Shards = append(one.Shards, shardStatus(sh))
+			if state := sh.state(); severity(state) > severity(worst) {
 				worst = state
 			}
 		}
@@ -71,15 +71,15 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 }
 
 // severity orders states from good to bad.
-func severity(s pipeline.State) int {
+func severity(s shard.State) int {
 	switch s {
-	case pipeline.Stopped:
+	case shard.Stopped:
 		return 4
 	case httpapi.Degraded:
 		return 3
-	case pipeline.Waiting:
+	case shard.Waiting:
 		return 2
-	case pipeline.Starting:
+	case shard.Starting:
 		return 1
 	}
 	return 0

@@ -11,7 +11,7 @@ import (
 
 	"bridge/internal/config"
 	"bridge/internal/httpapi/httpapitest"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -19,10 +19,10 @@ func TestStatus(t *testing.T) {
 	streams := []config.Stream{{Name: "orders", Kind: "capability"}, {Name: "bills", Kind: "release"}, {Name: "apps", Kind: "capability"}}
 	polled := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	status := statusOf(streams, []snapshot{
-		{Status: pipeline.Status{Stream: "orders", Shard: "t_0", State: pipeline.Running, Position: 1<<64 - 1, Highest: 7, OpenGaps: 2, Lag: 1500 * time.Millisecond, LagKnown: true, LastPoll: polled}},
-		{Status: pipeline.Status{Stream: "orders", Shard: "t_1", State: pipeline.Stopped, LastError: "no such table"}, reconcile: reconcile.Status{Guard: "too many"}},
-		{Status: pipeline.Status{Stream: "bills", Shard: "b", State: pipeline.Waiting}},
-		{Status: pipeline.Status{Stream: "apps", Shard: "a", State: pipeline.Running, LagKnown: true}, reconcile: reconcile.Status{Guard: "too many"}},
+		{Status: shard.Status{Stream: "orders", Shard: "t_0", State: shard.Running, Position: 1<<64 - 1, Highest: 7, OpenGaps: 2, Lag: 1500 * time.Millisecond, LagKnown: true, LastPoll: polled}},
+		{Status: shard.Status{Stream: "orders", Shard: "t_1", State: shard.Stopped, LastError: "no such table"}, reconcile: reconcile.Status{Guard: "too many"}},
+		{Status: shard.Status{Stream: "bills", Shard: "b", State: shard.Waiting}},
+		{Status: shard.Status{Stream: "apps", Shard: "a", State: shard.Running, LagKnown: true}, reconcile: reconcile.Status{Guard: "too many"}},
 	})
 	status.Started = polled
 	code, body := httpapitest.Request(t, &httpapitest.Daemon{State: status}, "GET", "/api/v1/status")

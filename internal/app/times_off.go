@@ -2,8 +2,8 @@
 
 package app
 
-import "bridge/internal/pipeline"
+import "bridge/internal/shard"
 
 // withTestTimes returns the options as they are: only a program built with the tag bridge_times has
 // other times.
-func withTestTimes(o pipeline.Options) pipeline.Options { return o }
+func withTestTimes(o shard.Options) shard.Options { return o }

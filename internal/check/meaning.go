@@ -6,7 +6,7 @@ import (
 	"bridge/checkpoint"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 )
 
 // meaningFindings returns a finding for each table of a stream whose checkpoint was made with
@@ -21,7 +21,7 @@ func meaningFindings(cfg *config.Config, s *config.Stream, entries []checkpoint.
 		if len(differences) == 0 {
 			continue
 		}
-		reset, goOn := pipeline.MeaningCommands(entry.Key, &entry.State, differences)
+		reset, goOn := shard.MeaningCommands(entry.Key, &entry.State, differences)
 		says := "put the setting back, or stop bridge, then to have the stream begin at its START again"
 		if goOn != "" {
 			says, reset = says+", or to go on behind the rows that were published", reset+"\n"+goOn

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -85,7 +85,7 @@ func (c *Client) Reconcile(ctx context.Context, stream string, mode reconcile.Mo
 
 // Resend asks for dead letters to be sent again and returns what became of them. The error says why
 // they were not.
-func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]pipeline.LetterOutcome, error) {
+func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.LetterOutcome, error) {
 	text, err := json.Marshal(resend)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"bridge/event"
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 )
 
 const (
@@ -36,7 +36,7 @@ type ResendRequest struct {
 
 // DeadLettersToSend are the letters of a request. A list that is too long is read to one letter
 // more than there may be, since as letters a body takes many times its length. Invariant 7.
-type DeadLettersToSend []pipeline.Letter
+type DeadLettersToSend []shard.Letter
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
@@ -47,7 +47,7 @@ func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
 		return errors.Join(err, errors.New("letters must be a list"))
 	}
 	for list.More() && len(*l) <= MaxDeadLetters {
-		var one pipeline.Letter
+		var one shard.Letter
 		if err := list.Decode(&one); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
 
 // resent is the answer: what became of each letter, in their order.
 type resent struct {
-	DeadLetters []pipeline.LetterOutcome `json:"letters"`
+	DeadLetters []shard.LetterOutcome `json:"letters"`
 }
 
 func resendHandler(d Daemon) http.Handler {

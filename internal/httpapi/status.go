@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"bridge/internal/pipeline"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 )
 
@@ -22,7 +22,7 @@ type Daemon interface {
 	Reconcile(stream string, mode reconcile.Mode) (Accepted, error)
 	// Resend has the owner of a shard send dead letters again, and waits until it has. The error
 	// is ErrNoStream, ErrCannotResend, or that of ctx.
-	Resend(ctx context.Context, request ResendRequest) ([]pipeline.LetterOutcome, error)
+	Resend(ctx context.Context, request ResendRequest) ([]shard.LetterOutcome, error)
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty where it concerns all of

@@ -15,7 +15,7 @@ var (
 		{"internal/lint/", "lists the words"},
 		{"tests/world/program.go", "names a flag of go build"},
 		{"tests/torture/", "names faults and texts of the page that results were published with, and quotes the log"},
-		{"internal/pipeline/", replaced},
+		{"internal/shard/", replaced},
 		{"checkpoint/bolt/", replaced},
 		{"internal/verify/report.go", "the names of its JSON members stay"},
 		{"internal/verify/release_test.go", "the names of its JSON members stay"},
@@ -36,22 +36,22 @@ var (
 		{"event/tell", replaced},
 	}
 	columns = []exception{
-		{"internal/pipeline/", replaced},
+		{"internal/shard/", replaced},
 		{"checkpoint/bolt/", replaced},
 	}
 	sleeps = []exception{
-		{"internal/pipeline/", replaced},
+		{"internal/shard/", replaced},
 		{"checkpoint/bolt/", replaced},
 	}
 	methods = []exception{
 		{"checkpoint/bolt.Store", replaced},
-		{"internal/pipeline.Shard", replaced},
+		{"internal/shard.Shard", replaced},
 	}
 	fields = []exception{
-		{"internal/pipeline.", replaced},
+		{"internal/shard.", replaced},
 	}
 	contexts = []exception{
-		{"internal/pipeline.", replaced},
+		{"internal/shard.", replaced},
 		{"sink/kafka.", openToClose},
 		{"sink/jetstream.", openToClose},
 		{"sink/stdout.", openToClose},

@@ -49,7 +49,7 @@ var hunts = []hunt{
 	// entities by key.
 	{defect: failpoint.BrokenReadIsWhole, breaks: "2 and 5", test: "TestConnectionKilledInMidResult", pkg: "bridge/source/mysql", shows: "want a transient one"},
 	// In a trial the next reconcile publishes what the second cursor missed.
-	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "bridge/internal/pipeline", shows: "events, there are"},
+	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "bridge/internal/shard", shows: "events, there are"},
 }
 
 // shown are the figures that show a defect. Of repeats those count that may not be.

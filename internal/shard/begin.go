@@ -1,0 +1,134 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+func (s *Shard) key() checkpoint.Key {
+	return checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
+}
+
+// begin loads the shard's state, or makes and saves its first one, compares it with the bus and sends again what was on its way.
+func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
+	state, err := s.opts.Store.Load(ctx, s.key())
+	found := state.Saved
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		if state, err = s.firstState(ctx); err != nil {
+			return state, err
+		}
+	case err != nil:
+		return state, fmt.Errorf("load the checkpoint: %w", err)
+	}
+	if err := s.checkMeaning(&state); err != nil {
+		return state, err
+	}
+	if err := s.alive(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
+		return state, err
+	}
+	if state, err = s.recall(ctx, state); err != nil {
+		return state, err
+	}
+	if state, err = s.sendJournals(ctx, state); err != nil {
+		return state, err
+	}
+	if s.anew {
+		if state, err = s.beginAnew(ctx, state); err != nil {
+			return state, err
+		}
+	}
+	if err := s.askTraits(ctx); err != nil {
+		return state, err
+	}
+	s.gaps.ledger = nil
+	if !s.tailless() {
+		if err := s.openGaps(state); err != nil {
+			return state, err
+		}
+	}
+	if state, err = s.takeSnapshot(ctx, state); err != nil {
+		return state, err
+	}
+	if s.published, err = openPublished(s, state); err != nil {
+		return state, err
+	}
+	s.status.saved(state.Position)
+	s.openCursor(state.Cursor)
+	if err := s.refuseTailless(); err != nil {
+		return state, err
+	}
+	s.arrival.begin(s.opts.Logger, state.Position.ID, found)
+	return state, nil
+}
+
+// refuseTailless is the error of a release stream whose ids have no order.
+func (s *Shard) refuseTailless() error {
+	if !s.tailless() || s.view != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
+		"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.gaps.traits.OrderWhy)
+}
+
+// tailless reports whether the ids have no order, so that only reconcile and the second cursor find rows.
+func (s *Shard) tailless() bool { return s.gaps.traits.Order == source.OrderNone }
+
+// everyID is how far a shard without a tail reaches: every row may be judged.
+const everyID = math.MaxUint64
+
+// greet binds a shard without a tail to its columns and shows that the source answers.
+func (s *Shard) greet(ctx context.Context) error {
+	seen, err := s.glance(ctx)
+	if err == nil && !seen {
+		if err = s.read(ctx, source.Query{Limit: 1}); err == nil {
+			err = s.meet(ctx, s.page.Server)
+		}
+	}
+	s.freePage()
+	return err
+}
+
+// firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
+// is decided once and not at every restart.
+func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
+	state := checkpoint.State{Position: ledger.Position{ID: s.opts.Start.After}}
+	if s.opts.Start.Latest || s.opts.Start.After > 0 {
+		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
+			return state, err
+		}
+		highest := s.page.MaxID
+		state.Cursor = s.cursorAt(s.page.Now)
+		s.freePage()
+		if s.opts.Start.Latest {
+			state.Position.ID = highest
+		} else if highest < s.opts.Start.After {
+			return state, fmt.Errorf("%w: START is %d, the highest id of %s is %d: correct START, or wait until the table has come that far",
+				source.ErrUnfit, s.opts.Start.After, s.opts.Name, highest)
+		}
+	}
+	if !s.opts.Start.Latest && state.Position.ID == 0 {
+		return state, nil
+	}
+	if err := s.askTraits(ctx); err != nil {
+		return state, err
+	}
+	if !s.tailless() {
+		if err := s.seedGaps(ctx, state.Position.ID); err != nil {
+			return state, err
+		}
+		state.Ledger, state.ReplaceLedger = s.gaps.ledger.Changed(), true
+	}
+	if s.view != nil && state.Position.ID > 0 {
+		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}
+	}
+	state.Saved = time.Now()
+	return state, s.save(ctx, owning, state)
+}

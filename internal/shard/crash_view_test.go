@@ -1,0 +1,366 @@
+package shard_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// reaper kills a shard at one of its steps: from then on nothing that it does has an effect. The steps are before and after a save,
+// before each message of a publish, and behind the last one before the acknowledgement.
+type reaper struct {
+	mu    sync.Mutex
+	left  int
+	steps int
+	dead  chan struct{}
+}
+
+// reap returns a reaper that lets n steps pass.
+func reap(n int) *reaper { return &reaper{left: n, dead: make(chan struct{})} }
+
+// alive takes a step and reports whether the shard survives it.
+func (r *reaper) alive() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left < 0 {
+		return false
+	}
+	if r.left--; r.left < 0 {
+		close(r.dead)
+		return false
+	}
+	r.steps++
+	return true
+}
+
+func (r *reaper) taken() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.steps
+}
+
+// reapedStore is a store for a shard that a reaper kills.
+type reapedStore struct {
+	checkpoint.Store
+	*reaper
+}
+
+// errDead is for good: the shard of a dead process is not to wait for its store.
+var errDead = fmt.Errorf("%w: the process is dead", checkpoint.ErrUnusable)
+
+func (s reapedStore) Save(ctx context.Context, k checkpoint.Key, state checkpoint.State) error {
+	if !s.alive() {
+		return errDead
+	}
+	if err := s.Store.Save(ctx, k, state); err != nil {
+		return err
+	}
+	if !s.alive() {
+		return errDead
+	}
+	return nil
+}
+
+// reapedSink is a bus for a shard that a reaper kills.
+type reapedSink struct {
+	sink.Sink
+	*reaper
+}
+
+func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	whole := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	for i := range batch {
+		if !s.alive() {
+			return s.unanswered(ctx, len(batch))
+		}
+		out, err := s.Sink.Publish(ctx, batch[i:i+1])
+		if err != nil {
+			return whole, err
+		}
+		whole.Status[i], whole.Offsets = out.Status[0], out.Offsets
+	}
+	if !s.alive() {
+		return s.unanswered(ctx, len(batch))
+	}
+	return whole, nil
+}
+
+func (s reapedSink) Recall(ctx context.Context, marks []sink.Offset, each func(*sink.Message) error) ([]sink.Offset, error) {
+	return s.Sink.(sink.Recaller).Recall(ctx, marks, func(m *sink.Message) error {
+		if !s.alive() {
+			return errDead
+		}
+		return each(m)
+	})
+}
+
+// unanswered is a publish whose acknowledgement never comes.
+func (reapedSink) unanswered(ctx context.Context, n int) (sink.Outcome, error) {
+	<-ctx.Done()
+	return sink.Outcome{Status: make([]sink.Status, n)}, context.Cause(ctx)
+}
+
+// life is a table with the entities a and b, and what was true of them, in order: a value, or "-" when there was none.
+type life struct {
+	*bench
+	// ids are the rows of the entities, highest the highest id that any had.
+	ids     map[string]uint64
+	highest uint64
+	// named are the entities that a reconcile names, a and b where it is nil.
+	named [][]byte
+	been  map[string][]string
+}
+
+func newLife(t *testing.T) *life {
+	return &life{bench: newViewBench(t, true), ids: make(map[string]uint64), been: make(map[string][]string)}
+}
+
+// replace gives an entity a new row.
+func (l *life) replace(name, value, deleted string) {
+	l.highest = l.table.Replace(name, value, deleted, now())
+	l.ids[name] = l.highest
+	l.became(name, value, deleted)
+}
+
+// update changes a row in place; touched moves its MODIFIED.
+func (l *life) update(name, value, deleted string, touched bool) {
+	modified := "2020-01-01 00:00:00.000000"
+	if touched {
+		modified = now()
+	}
+	l.table.Update(l.ids[name], name, value, deleted, modified)
+	l.became(name, value, deleted)
+}
+
+func (l *life) remove(name string) {
+	l.table.Delete(l.ids[name])
+	delete(l.ids, name)
+	l.became(name, "", "1")
+}
+
+func (l *life) became(name, value, deleted string) {
+	if deleted == "1" {
+		value = "-"
+	}
+	l.been[name] = append(l.been[name], value)
+}
+
+// everything names all rows and entities, as a reconcile does at worst.
+func (l *life) everything() reconcile.Nomination {
+	named := l.named
+	if named == nil {
+		named = [][]byte{entity("a"), entity("b")}
+	}
+	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: l.highest}}, Entities: named}
+}
+
+// dies runs a shard that is killed after n steps, lets nominated be nominated if it is not nil, and reports whether it got that
+// far; otherwise it was idle for a while.
+func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() reconcile.Nomination) bool {
+	t.Helper()
+	r := reap(n)
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Capability, Source: "db", Table: "items"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := l.opts
+	opts.ShutdownTimeout = time.Millisecond
+	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, l.table, l.table, reapedSink{l.bus, r}, reapedStore{l.store, r}
+	s := shard.New(opts)
+	if _, err := shard.NewRecalls(t.Context(), opts.Sink, opts.Store, []*shard.Shard{s}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) }) // what the dead say does not matter
+	if nominated != nil {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if _, ok := s.Reach(); ok {
+					_, _ = s.Nominate(ctx, nominated())
+					return
+				}
+				wait(t, time.Millisecond)
+			}
+		})
+	}
+	died := r.settles(idle)
+	cancel()
+	running.Wait()
+	return died
+}
+
+// settles waits for the death, or until no step was taken for the time idle.
+func (r *reaper) settles(idle time.Duration) (died bool) {
+	for {
+		before := r.taken()
+		select {
+		case <-r.dead:
+			return true
+		case <-time.After(idle):
+			if r.taken() == before {
+				return false
+			}
+		}
+	}
+}
+
+// agrees fails the test unless the bus tells the life as it was: nothing out of order, repeats as they were, each event linked to the one
+// before, and in the end what is true.
+func (l *life) agrees(t *testing.T) {
+	t.Helper()
+	told, last := make(map[string][]string), make(map[string]string)
+	bodies, ids := make(map[string][]byte), make(map[string]string)
+	for i, m := range l.bus.Messages(topic) {
+		one := l.said(t)[i]
+		op, state, _ := strings.Cut(one.text, " ")
+		name, value, _ := strings.Cut(state, "=")
+		if op == "Deleted" {
+			value = "-"
+		}
+		last[name] = value
+		if was, ok := bodies[m.ID]; ok {
+			if !bytes.Equal(was, m.Value) {
+				t.Fatalf("%s was repeated with other bytes:\n%s\n%s", one.text, was, m.Value)
+			}
+			continue
+		}
+		bodies[m.ID] = m.Value
+		if one.predecessor != ids[name] {
+			t.Errorf("%s follows %q, the event before it is %q", one.text, one.predecessor, ids[name])
+		}
+		ids[name] = m.ID
+		told[name] = append(told[name], value)
+	}
+	for name, been := range l.been {
+		if !subsequence(told[name], been) {
+			t.Errorf("%s was told as %v and was %v", name, told[name], been)
+		}
+		is := been[len(been)-1]
+		if last[name] != is && (is != "-" || last[name] != "") {
+			t.Errorf("%s is %q and the bus says %q", name, is, last[name])
+		}
+	}
+}
+
+// subsequence reports whether the elements of part are in whole, in that order.
+func subsequence(part, whole []string) bool {
+	for _, element := range part {
+		i := slices.Index(whole, element)
+		if i < 0 {
+			return false
+		}
+		whole = whole[i+1:]
+	}
+	return true
+}
+
+// change is a way in which states come to the owner.
+type change struct {
+	name   string
+	change func(l *life)
+	// nominated says that only a reconcile finds it.
+	nominated bool
+}
+
+var changes = []change{
+	{"rows that are new", func(l *life) { l.replace("a", "2", "0"); l.replace("b", "2", "0") }, false},
+	{"rows that are marked", func(l *life) { l.replace("a", "2", "1"); l.replace("b", "2", "0") }, false},
+	{"rows that say when they changed", func(l *life) { l.update("a", "2", "0", true); l.update("b", "2", "1", true) }, false},
+	{"rows that reconcile found", func(l *life) { l.update("a", "2", "0", false); l.update("b", "2", "1", false) }, true},
+	{"rows that are gone", func(l *life) { l.remove("a"); l.update("b", "2", "0", false) }, true},
+	{"rows that go to and fro", func(l *life) { l.replace("a", "2", "0"); l.replace("a", "1", "0"); l.replace("b", "2", "0") }, false},
+}
+
+// meanwhile is what happens to a while nothing runs.
+var meanwhile = []struct {
+	name   string
+	happen func(l *life)
+}{
+	{"it changes", func(l *life) { l.replace("a", "3", "0") }},
+	{"it changes in place", func(l *life) { l.there("a"); l.update("a", "3", "0", false) }},
+	{"it changes back", func(l *life) { l.replace("a", "1", "0") }},
+	{"it changes back in place", func(l *life) { l.there("a"); l.update("a", "1", "0", false) }},
+	{"it is marked", func(l *life) { l.there("a"); l.update("a", "1", "1", false) }},
+	{"it is deleted", func(l *life) { l.there("a"); l.remove("a") }},
+	{"it is deleted and comes back as it was", func(l *life) { l.there("a"); l.remove("a"); l.replace("a", "2", "0") }},
+	{"both are deleted", func(l *life) { l.there("a"); l.remove("a"); l.remove("b") }},
+}
+
+// there makes sure that an entity has a row.
+func (l *life) there(name string) {
+	if been := l.been[name]; been[len(been)-1] == "-" {
+		l.replace(name, "between", "0")
+	}
+}
+
+// TestAKillBetweenJournalPublishAckAndSave kills a shard at each of its steps and changes the table before the next one starts.
+func TestAKillBetweenJournalPublishAckAndSave(t *testing.T) {
+	for _, c := range changes {
+		t.Run("of "+c.name, func(t *testing.T) {
+			steps := 0
+			instantly(t, "and of nothing else", func(t *testing.T) {
+				for c.killedAt(t, steps, func(*life) {}) {
+					if steps++; steps > 50 {
+						t.Fatal("it does not come to an end")
+					}
+				}
+			})
+			t.Logf("killed at each of %d steps", steps)
+			if steps < 6 {
+				t.Error("a save, a publish of two messages and a save have more steps")
+			}
+			for i, m := range meanwhile {
+				for step := range steps {
+					instantly(t, fmt.Sprintf("at step %d, then %s", step, m.name), func(t *testing.T) { c.killedAt(t, step, m.happen) })
+					again, then := (i+step)%steps, meanwhile[(i+step+1)%len(meanwhile)]
+					instantly(t, fmt.Sprintf("at step %d, then %s, then at step %d, then %s", step, m.name, again, then.name), func(t *testing.T) {
+						c.killedAt(t, step, func(l *life) {
+							m.happen(l)
+							l.dies(t, again, 20*time.Millisecond, l.everything)
+							then.happen(l)
+						})
+					})
+				}
+			}
+		})
+	}
+}
+
+// killedAt has a shard that is killed at a step publish a change, lets something happen while none runs, and holds what the next one
+// publishes, with one reconcile, against what was true. It reports whether the shard took so many steps.
+func (c change) killedAt(t *testing.T, step int, happen func(*life)) (died bool) {
+	t.Helper()
+	l := newLife(t)
+	l.replace("a", "1", "0")
+	l.replace("b", "1", "0")
+	_, stop := l.run(t)
+	l.expectSaid(t, "Added a=1", "Added b=1")
+	eventually(t, "saved", func() bool { return l.position(t) == l.ids["b"] })
+	stop()
+	c.change(l)
+	var nominated func() reconcile.Nomination
+	if c.nominated {
+		nominated = l.everything
+	}
+	died = l.dies(t, step, 150*time.Millisecond, nominated)
+	happen(l)
+	s, stop := l.run(t)
+	eventually(t, "drained", func() bool { return l.position(t) >= max(l.ids["a"], l.ids["b"]) })
+	nominate(t, s, l.everything())
+	stop()
+	l.agrees(t)
+	return died
+}

@@ -1,0 +1,219 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	checkpointmemory "bridge/checkpoint/memory"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// hookedSource lets a test act before a read of rows.
+type hookedSource struct {
+	source.Shard
+	before func(q source.Query) error
+}
+
+func (h hookedSource) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	if err := h.before(q); err != nil {
+		return err
+	}
+	return h.Shard.Read(ctx, q, p)
+}
+
+// alteredSource is a source whose MODIFIED is another column than the shard knows, until that is over.
+type alteredSource struct {
+	source.Shard
+	asked atomic.Int64
+	over  atomic.Bool
+}
+
+func (a *alteredSource) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
+	a.asked.Add(1)
+	if !a.over.Load() {
+		return source.ErrAltered
+	}
+	return a.Shard.ReadChanges(ctx, q, c)
+}
+
+// runHooked sets a shard going that calls before before each read of rows.
+func (b *bench) runHooked(t testing.TB, before func(q source.Query) error) (*shard.Shard, func()) {
+	t.Helper()
+	b.hook = before
+	return b.run(t)
+}
+
+func TestEdges(t *testing.T) {
+	t.Run("a nomination that cannot be judged is not judged", func(t *testing.T) {
+		b := newViewBench(t, false)
+		gone := b.table.Insert("a", "1", "0")
+		b.table.Insert("b", "1", "0")
+		s, stop := b.runHooked(t, func(q source.Query) error {
+			if len(q.Keys) > 0 {
+				return source.ErrDenied
+			}
+			return nil
+		})
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		b.table.Delete(gone)
+		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+		if v, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}}); err == nil {
+			t.Errorf("the verdict is %+v", v)
+		}
+		stop()
+	})
+
+	t.Run("a journal that is saved behind the time limit of the shutdown is whole", func(t *testing.T) {
+		b := newViewBench(t, false)
+		store := b.store.(*checkpointmemory.Store)
+		b.opts.ShutdownTimeout = 20 * time.Millisecond
+		b.table.Insert("a", "1", "0")
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		eventually(t, "saved", func() bool { return b.position(t) == 1 })
+		store.Fail(1<<30, syscall.ENOSPC)
+		b.table.Insert("b", "1", "0")
+		wait(t, 50*time.Millisecond)
+		heal := time.AfterFunc(100*time.Millisecond, func() { store.Fail(0, nil) })
+		defer heal.Stop()
+		stop()
+		b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+	})
+
+	t.Run("a row in flight at START=latest is published, though it commits before the snapshot has come to it", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.Start = shard.Start{Latest: true}
+		open := b.table.Open("a", "1", "0")
+		b.table.Insert("b", "1", "0")
+		var once sync.Once
+		_, stop := b.runHooked(t, func(q source.Query) error {
+			if q.Through > 0 && q.Ranges == nil {
+				once.Do(func() { b.table.Commit(open) })
+			}
+			return nil
+		})
+		b.expectSaid(t, "Added a=1")
+		stop()
+	})
+
+	t.Run("an agreement holds for the accident that it was asked for", func(t *testing.T) {
+		b := newViewBench(t, false)
+		for i := range 5 {
+			b.table.Insert(fmt.Sprint("e", i), "1", "0")
+		}
+		v := slowVerify{b.bus, make(chan struct{}, 9), make(chan struct{}, 9)}
+		b.sink = v
+		v.free <- struct{}{}
+		s, stop := b.run(t)
+		<-v.calls
+		eventually(t, "saved", func() bool { return b.position(t) == 5 })
+		b.table.Truncate()
+		b.table.Insert("e0", "2", "0")
+		b.table.Insert("e1", "2", "0")
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		if !s.Accept() {
+			t.Fatal("it does not take the agreement")
+		}
+		<-v.calls
+		s.Accept()
+		v.free <- struct{}{}
+		eventually(t, "goes on", func() bool { return b.position(t) == 2 && s.Status().State == shard.Running })
+		b.table.Truncate()
+		b.table.Insert("x", "restored", "0")
+		eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
+		select {
+		case <-v.calls:
+			v.free <- struct{}{}
+			t.Error("nobody has agreed and it begins anew")
+		case <-time.After(300 * time.Millisecond):
+		}
+		stop()
+	})
+}
+
+type slowVerify struct {
+	sink.Sink
+	calls, free chan struct{}
+}
+
+func (s slowVerify) Verify(ctx context.Context, m []sink.Offset) error {
+	s.calls <- struct{}{}
+	<-s.free
+	return s.Sink.Verify(ctx, m)
+}
+
+func TestLookBack(t *testing.T) {
+	instantly(t, "a stall longer than the look-back hides no late commit", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.opts.LookBack = time.Second
+		first := b.table.Insert("a", "1", "0", now())
+		second := b.table.Insert("b", "1", "0", now())
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		early := now()
+		b.table.Update(second, "b", "2", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2")
+		b.table.Fail(-1, errors.New("connection refused"))
+		wait(t, 100*time.Millisecond)
+		b.table.Update(first, "a", "2", "0", early)
+		wait(t, 2*time.Second)
+		b.table.Fail(0, nil)
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2", "Modified a=2")
+		stop()
+	})
+
+	instantly(t, "a second cursor whose column was altered begins anew and holds nothing up", func(t *testing.T) {
+		b := newViewBench(t, true)
+		altered := &alteredSource{Shard: b.table}
+		b.source = altered
+		id := b.table.Insert("a", "1", "0", now())
+		_, stop := b.run(t)
+		eventually(t, "it asks for changes again", func() bool { return altered.asked.Load() > 3 })
+		b.table.Insert("b", "1", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		altered.over.Store(true)
+		b.table.Update(id, "a", "2", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2")
+		stop()
+	})
+
+	instantly(t, "two changes of a row within the same second are both seen", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.opts.LookBack = 3 * time.Second
+		id := b.table.Insert("a", "1", "0", now())
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		same := time.Now().UTC().Truncate(time.Second).Format(stamp)
+		wait(t, time.Second)
+		b.table.Update(id, "a", "2", "0", same)
+		b.expectSaid(t, "Added a=1", "Modified a=2")
+		wait(t, 100*time.Millisecond)
+		b.table.Update(id, "a", "3", "0", same)
+		b.expectSaid(t, "Added a=1", "Modified a=2", "Modified a=3")
+		stop()
+	})
+
+	instantly(t, "an index that is dropped ends the cursor, not the shard", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.table.Insert("a", "1", "0", now())
+		s, stop := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		b.table.DropIndex()
+		b.table.Insert("b", "1", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		if got := s.Status(); got.State == shard.Stopped {
+			t.Errorf("stopped: %s", got.LastError)
+		}
+		stop()
+	})
+}

@@ -1,0 +1,123 @@
+package shard_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// splitSource has the ids of some reads come from another server, one that shows no open rows.
+type splitSource struct {
+	source.Shard
+	// elsewhere is how many reads of ids that still holds for; a negative number is all of them.
+	elsewhere atomic.Int64
+	split     atomic.Int64
+}
+
+func (s *splitSource) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	if s.elsewhere.Load() == 0 || !uncommitted {
+		return s.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
+	}
+	s.elsewhere.Add(-1)
+	s.split.Add(1)
+	err := s.Shard.ReadIDs(ctx, ranges, false, limit, ids)
+	ids.Server = "elsewhere"
+	return err
+}
+
+// holding is a bench under GapHold whose row 4 is in flight while row 5 is there.
+func holding(t *testing.T) (b *bench, log *bytes.Buffer, open uint64) {
+	b = newBench(t)
+	log = new(bytes.Buffer)
+	b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+	b.opts.GapPolicy, b.opts.PollInterval = ledger.GapHold, 100*time.Millisecond
+	b.insert(3)
+	open = b.table.Open("late", old)
+	b.insert(1)
+	return b, log, open
+}
+
+func TestEvidenceComesBack(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		disturb func(b *bench, s *splitSource)
+		// counts are the answers whether evidence counts, one for each question.
+		counts []bool
+	}{
+		{"one poll reads its ids from another server", func(b *bench, s *splitSource) { s.elsewhere.Store(1) }, []bool{true}},
+		{"a few polls do", func(b *bench, s *splitSource) { s.elsewhere.Store(20) }, []bool{true}},
+		{"the server is read-only for a moment", func(b *bench, s *splitSource) {
+			b.table.ReadOnly(true)
+			time.AfterFunc(300*time.Millisecond, func() { b.table.ReadOnly(false) })
+		}, []bool{true, false, true}},
+		{"the server is read-only for five minutes", func(b *bench, s *splitSource) {
+			b.table.ReadOnly(true)
+			time.AfterFunc(5*time.Minute, func() { b.table.ReadOnly(false) })
+		}, []bool{true, false, true}},
+		{"rows and ids move to a replica for half a minute", func(b *bench, s *splitSource) {
+			b.table.Move("replica", true)
+			time.AfterFunc(30*time.Second, func() { b.table.Move("memory", false) })
+		}, []bool{true, false, true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, log, open := holding(t)
+				split := &splitSource{Shard: b.table}
+				b.source = split
+				var told []bool
+				b.opts.Announce = func(traits source.Traits) { told = append(told, traits.Evidence) }
+				_, stop := b.run(t)
+				after(t, 2*time.Minute)
+				expectRun(t, b.ids(topic), 1, 3)
+				c.disturb(b, split)
+				after(t, 10*time.Minute)
+				// Nothing is passed while row 4 is in flight.
+				expectRun(t, b.ids(topic), 1, 3)
+				b.table.Commit(open)
+				after(t, time.Second)
+				expectRun(t, b.ids(topic), 1, 5)
+				stop()
+				if got := strings.Count(log.String(), "committed and uncommitted rows"); got > 2 {
+					t.Errorf("%d lines about servers:\n%s", got, log)
+				}
+				if !slices.Equal(told, c.counts) {
+					t.Errorf("that evidence counts was told as %v, want %v", told, c.counts)
+				}
+			})
+		})
+	}
+}
+
+// after lets time of a bubble pass.
+func after(t *testing.T, d time.Duration) {
+	t.Helper()
+	wait(t, d)
+	synctest.Wait()
+}
+
+func TestEvidenceThatNeverFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, open := holding(t)
+		split := &splitSource{Shard: b.table}
+		split.elsewhere.Store(-1)
+		b.source = split
+		_, stop := b.run(t)
+		after(t, time.Minute)
+		expectRun(t, b.ids(topic), 1, 3)
+		// Time alone decides in the end.
+		after(t, 2*time.Minute)
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 5}) {
+			t.Errorf("got rows %v behind row %d, which is in flight", got, open)
+		}
+		stop()
+	})
+}

@@ -1,0 +1,37 @@
+package shard
+
+import (
+	"time"
+
+	"bridge/sink"
+)
+
+// Leave takes all shares that are free but n, until release is called.
+func (l *StreamLimits) Leave(n int) (release func()) {
+	var taken []hold
+	for {
+		held, ok := l.tryReserve()
+		if !ok {
+			break
+		}
+		taken = append(taken, held)
+	}
+	free := func(list []hold) {
+		for i := range list {
+			l.release(&list[i])
+		}
+	}
+	free(taken[len(taken)-n:])
+	return func() { free(taken[:len(taken)-n]) }
+}
+
+// Take counts a row at a moment.
+func (l *LetterLimit) Take(row uint64, now time.Time) error {
+	return l.take(&sink.Message{Shard: "items", RowID: row}, "too large", now)
+}
+
+// RecallEvents has recalls of several topics hold about n events at a time, until it is called again.
+func RecallEvents(n int) (was int) {
+	was, recallEvents = recallEvents, n
+	return was
+}

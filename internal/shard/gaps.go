@@ -1,0 +1,298 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// gaps is what the owner knows about the ids that it has not seen.
+type gaps struct {
+	ledger *ledger.Ledger
+	// traits are those of the server that they name; questions and agreement watch whether that is the one that answers.
+	traits    source.Traits
+	questions questions
+	agreement agreement
+	// late holds the rows of the last probe, ids what the last evidence showed.
+	late *source.Page
+	ids  source.IDs
+	// landing are late records that one read does not bring.
+	landing landing
+	// kept counts the saves of the ledger that are durable.
+	kept atomic.Uint64
+	// strays are the ends of the wide gaps that were told of.
+	strays []uint64
+	// saved, stated and warned are when the ledger was last handed to be saved, shown in the status, and complained about.
+	saved, stated, warned time.Time
+}
+
+const (
+	// lateRows bounds the records of one probe, above what a ledger asks for in vain.
+	lateRows = 2048
+	// evidenceIDs bounds the ids of one evidence or part of a sweep.
+	evidenceIDs = 200_000
+	// seedIDs is how far below the start of a shard ids that are not there are watched.
+	seedIDs = 100_000
+	// saveLedgerEvery and stateEvery are how often a ledger is saved while nothing is published, and shown in the status.
+	saveLedgerEvery = 30 * time.Second
+	stateEvery      = time.Second
+	// heldOpen is how long an id may be in flight before that is worth a warning, each time as long again.
+	heldOpen = time.Minute
+)
+
+// openGaps makes the ledger of a shard from its saved state, or an empty one at its position.
+func (s *Shard) openGaps(state checkpoint.State) error {
+	s.gaps.kept.Store(0)
+	options := s.ledgerOptions()
+	options.Away = time.Since(state.Saved)
+	var err error
+	if len(state.Ledger) > 0 {
+		s.gaps.ledger, err = ledger.RestoreParts(options, state.Position.ID, state.Ledger[0].Bytes,
+			checkpoint.LedgerParts(context.Background(), s.opts.Store, s.key()))
+	} else {
+		s.gaps.ledger, err = ledger.New(options, state.Position.ID)
+	}
+	switch {
+	case errors.Is(err, ledger.ErrDamaged):
+		return fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it; "+
+			"a release stream then takes all ids up to there for published, set to 0 publishes all rows again",
+			checkpoint.ErrCorrupt, err, s.opts.Stream, s.opts.Name, state.Position.ID)
+	case err != nil:
+		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+	}
+	return nil
+}
+
+// askTraits asks the server how it hands out ids, unless ID_ORDER says so.
+func (s *Shard) askTraits(ctx context.Context) error {
+	s.dropPrefetched()
+	err := s.retry(ctx, s.reads(), func() (err error) {
+		s.gaps.traits, err = s.opts.IDs.Traits(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t := &s.gaps.traits
+	if s.opts.IDOrder != "" {
+		t.Order, t.OrderWhy = s.opts.IDOrder, "ID_ORDER says so"
+	}
+	s.noTail.Store(s.tailless())
+	if s.opts.Announce != nil {
+		s.opts.Announce(*t)
+	}
+	return nil
+}
+
+func (s *Shard) ledgerOptions() ledger.Options {
+	return ledger.Options{
+		// A statement may wait for a lock between taking its id and inserting the row.
+		HotFor:     cmp.Or(s.opts.HotFor, max(time.Minute, s.gaps.traits.LockWait*6/5)),
+		GapTTL:     s.opts.GapTTL,
+		SweepEvery: s.opts.SweepEvery,
+		Policy:     s.opts.GapPolicy,
+		Order:      s.gaps.traits.Order,
+		MaxBytes:   s.opts.LedgerBytes,
+		Load:       s.loadLedger,
+	}
+}
+
+// seedGaps makes the ledger of a shard that begins behind start: what is not committed just below is missing from the beginning, so
+// that it is not lost.
+func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
+	from := start - min(start, seedIDs)
+	l, err := ledger.New(s.ledgerOptions(), from)
+	if err != nil {
+		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+	}
+	s.gaps.ledger = l
+	if start > from && !ledgerOff() {
+		if err := s.readIDs(ctx, []source.Range{{First: from + 1, Last: start}}, false); err != nil {
+			return err
+		}
+	}
+	if !s.gaps.ids.Now.IsZero() {
+		l.Advance(start, s.gaps.ids.List, s.steady(s.gaps.ids.Now))
+	}
+	return nil
+}
+
+// readIDs fills s.gaps.ids, waiting for a source that is away.
+func (s *Shard) readIDs(ctx context.Context, ranges []source.Range, uncommitted bool) error {
+	return s.retry(ctx, s.reads(), func() error {
+		return s.reading(ctx, func() error {
+			defer s.opts.Metrics.queried(s.opts.Stream, queryIDs, time.Now())
+			return s.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &s.gaps.ids)
+		})
+	})
+}
+
+// steady returns the steady time of the last read, at which the database's clock said now.
+func (s *Shard) steady(now time.Time) time.Time { return s.clock.Tick(now, s.asked, s.got) }
+
+// probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
+// rows included. An id may only be judged vacant by a read that came after the committed one.
+func (s *Shard) probe(ctx context.Context, at ledger.Age) error {
+	if s.gaps.late != nil {
+		s.gaps.late.Reset()
+	}
+	hot := s.gaps.ledger.Hot(at.Steady)
+	if ledgerOff() {
+		return nil
+	}
+	s.gaps.landing.cut, s.gaps.landing.rest = false, nil
+	if len(hot.Rows) > 0 {
+		if err := s.readLate(ctx, hot.Rows); err != nil {
+			return err
+		}
+		s.holdYoung(at)
+	}
+	if len(hot.IDs) == 0 || s.opts.GapPolicy != ledger.GapHold && s.gaps.landing.skipsEvidence(time.Now(), s.opts.PollInterval) {
+		return nil
+	}
+	evidence, err := s.evidence(ctx, hot.IDs)
+	if err != nil {
+		return err
+	}
+	s.gaps.landing.judge(s.asked, s.got)
+	s.unpolled(s.gaps.ledger.Observe(evidence))
+	return nil
+}
+
+func (s *Shard) readLate(ctx context.Context, ranges []source.Range) error {
+	if s.gaps.late == nil {
+		s.gaps.late = new(source.Page)
+	}
+	if !s.takeAhead(ranges) {
+		q := s.lateQuery(ranges)
+		if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, s.gaps.late) }); err != nil {
+			s.gaps.late.Reset()
+			return err
+		}
+	}
+	late := s.gaps.late
+	if n := len(late.Rows); late.More && n > 0 {
+		s.gaps.landing.cut, s.gaps.landing.rest = true, rangesBehind(ranges, late.Rows[n-1].ID)
+		s.gaps.ledger.CutOff(late.Rows[n-1].ID)
+	}
+	return nil
+}
+
+// holdYoung keeps of the late page the records that fill a gap and are old enough.
+func (s *Shard) holdYoung(at ledger.Age) {
+	late := s.gaps.late
+	kept := late.Rows[:0]
+	for _, record := range late.Rows {
+		if !s.gaps.ledger.Missing(record.ID) {
+			continue
+		}
+		s.gaps.ledger.Appeared(record.ID)
+		if !s.isStable(late, record, at) {
+			s.gaps.ledger.Young(record.ID)
+			s.hold(late, record)
+			continue
+		}
+		kept = append(kept, record)
+	}
+	late.Rows = kept
+}
+
+// evidence reads which ids exist in ranges. Evidence that does not fit the page shows nothing: no id is judged by it.
+func (s *Shard) evidence(ctx context.Context, ranges []source.Range) (ledger.Evidence, error) {
+	skip := s.gaps.agreement.skips(time.Now())
+	if err := s.readIDs(ctx, ranges, s.gaps.traits.Uncommitted && !skip); err != nil {
+		return ledger.Evidence{}, err
+	}
+	ids := &s.gaps.ids
+	if !skip && s.gaps.traits.Evidence && !s.fits(ids.Server) {
+		return ledger.Evidence{Now: s.steady(ids.Now)}, nil
+	}
+	if ids.Cut {
+		ranges = ledger.Clip(ranges, ids.List[len(ids.List)-1])
+	}
+	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: s.steady(ids.Now)}, nil
+}
+
+// fits reports whether uncommitted rows were read from the server that the page came from, and that the traits hold for.
+func (s *Shard) fits(server string) bool {
+	a := &s.gaps.agreement
+	if server == s.page.Server && s.knows(server) {
+		if !a.since.IsZero() {
+			s.opts.Logger.Info("committed and uncommitted rows are read from one server again", "server", server, "after", time.Since(a.since))
+		}
+		a.since = time.Time{}
+		return true
+	}
+	if a.differs(time.Now()) {
+		s.opts.Logger.Warn("committed and uncommitted rows are read from different servers, as behind a proxy or after a failover: "+
+			"no missing id is judged until they come from one server again; after a minute time alone decides",
+			"page", s.page.Server, "uncommitted", server, "expected", s.gaps.traits.Server)
+	}
+	return false
+}
+
+// sweep looks for a part of the cold ids, when that is due.
+func (s *Shard) sweep(ctx context.Context, at ledger.Age) error {
+	if ledgerOff() {
+		return nil
+	}
+	ranges := s.gaps.ledger.Sweep(at.Steady)
+	if len(ranges) == 0 {
+		return nil
+	}
+	evidence, err := s.evidence(ctx, ranges)
+	if err != nil {
+		return err
+	}
+	s.unpolled(s.gaps.ledger.Swept(evidence))
+	return nil
+}
+
+// warn reports whether a minute has passed since the last warning about gaps.
+func (s *Shard) warn() bool {
+	if time.Since(s.gaps.warned) < heldOpen {
+		return false
+	}
+	s.gaps.warned = time.Now()
+	return true
+}
+
+// state shows the gaps in the status, and warns of a transaction that is held open.
+func (s *Shard) stateGaps(at ledger.Age) {
+	if time.Since(s.gaps.stated) < stateEvery {
+		return
+	}
+	s.gaps.stated = time.Now()
+	stats := s.gaps.ledger.Stats(at.Steady)
+	var oldest time.Duration
+	if !stats.Oldest.IsZero() {
+		oldest = max(0, at.Steady.Sub(stats.Oldest))
+	}
+	s.status.update(func(status *Status) {
+		status.Gaps = Gaps{
+			Hot: stats.Hot, Cold: stats.Cold, InFlight: stats.Pending, Unpolled: stats.Unpolled, Ranges: stats.Ranges, Bytes: stats.Bytes,
+			OldestAge: oldest, Oldest: s.gaps.ledger.Gaps(gapsShown),
+		}
+		status.OpenGaps = stats.Ranges
+	})
+	s.tellStrays()
+	if open := s.gaps.ledger.Pending(heldOpen, 1, at.Steady); len(open) > 0 && s.warn() {
+		s.opts.Logger.Warn("a transaction holds inserted rows open for long, they are published when it commits",
+			"first", open[0].First, "last", open[0].Last, "for", at.Steady.Sub(open[0].Since).Round(time.Second))
+	}
+}
+
+// readAt returns the clock that counts as the time of a late record without a time of its own: when its id was first missed,
+// which is saved.
+// Invariant 4: a repeat after a crash has the same time and so the same bytes.
+func (s *Shard) readAt(id uint64) time.Time {
+	missed, _ := s.gaps.ledger.MissedAt(id)
+	return missed
+}

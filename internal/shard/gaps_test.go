@@ -1,0 +1,145 @@
+package shard_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/internal/shard"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// old is a CREATED that no window holds back.
+const old = "2020-01-01 00:00:00.000000"
+
+// polls waits until the table was read n more times.
+func (b *bench) polls(t testing.TB, n int) {
+	t.Helper()
+	from := b.table.Reads()
+	eventually(t, "polled on", func() bool { return b.table.Reads() > from+n })
+}
+
+func TestLateRecords(t *testing.T) {
+	instantly(t, "a row that commits after higher ids were published is published late, and once", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(5)
+		open := b.table.Open("late", old)
+		b.insert(5)
+		s, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 11 })
+		eventually(t, "seen in flight", func() bool { return s.Status().Gaps.InFlight == 1 })
+		b.polls(t, 5)
+		if got := len(b.ids(topic)); got != 10 {
+			t.Fatalf("%d rows, want the 10 that are committed", got)
+		}
+		b.table.Commit(open)
+		eventually(t, "published late", func() bool { return len(b.ids(topic)) == 11 })
+		b.polls(t, 5)
+		stop()
+		messages := b.bus.Messages(topic)
+		last := messages[len(messages)-1]
+		if len(messages) != 11 || last.RowID != open || last.Origin != sink.FromLate {
+			t.Errorf("%d messages, the last is row %d from %q", len(messages), last.RowID, last.Origin)
+		}
+	})
+	instantly(t, "what is rolled back is never published", func(t *testing.T) {
+		b := newBench(t)
+		open := b.table.Open("doomed", old)
+		b.insert(3)
+		s, stop := b.run(t)
+		eventually(t, "seen in flight", func() bool { return s.Status().Gaps.InFlight == 1 })
+		b.table.Rollback(open)
+		eventually(t, "vacant", func() bool { return s.Status().Gaps.InFlight == 0 })
+		stop()
+		expectRun(t, b.ids(topic), 2, 4)
+	})
+	instantly(t, "a gap outlives a restart, and so does a kill before the late record is saved", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(2)
+		b.table.InsertAt(10, "n", old)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 10 })
+		stop()
+		b.table.InsertAt(5, "late")
+		dying := &mortalStore{Store: b.store}
+		crashed := *b
+		crashed.store, crashed.opts.ShutdownTimeout = dying, time.Millisecond
+		// The save before the publish is its last.
+		dying.dieAfter(1)
+		_, stop = crashed.run(t)
+		eventually(t, "published late", func() bool { return slices.Contains(b.ids(topic), 5) })
+		stop()
+		_, stop = b.run(t)
+		eventually(t, "repeated", func() bool { return len(b.ids(topic)) == 5 })
+		b.polls(t, 5)
+		stop()
+		messages := b.bus.Messages(topic)
+		if len(messages) != 5 || messages[3].RowID != 5 || messages[4].RowID != 5 {
+			t.Fatalf("got rows %v, want row 5 once more at the end", b.ids(topic))
+		}
+		if !bytes.Equal(messages[3].Value, messages[4].Value) {
+			t.Errorf("the repeat has other bytes:\n%s\n%s", messages[3].Value, messages[4].Value)
+		}
+	})
+	instantly(t, "START=latest does not lose what is uncommitted at the start", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(5)
+		open := b.table.Open("late", old)
+		b.insert(5)
+		b.opts.Start = shard.Start{Latest: true}
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 11 })
+		b.table.Commit(open)
+		b.table.InsertAt(100, "new", old)
+		eventually(t, "published", func() bool { return len(b.ids(topic)) == 2 })
+		stop()
+		got := b.ids(topic)
+		slices.Sort(got)
+		if want := []uint64{open, 100}; !slices.Equal(got, want) {
+			t.Errorf("got rows %v, want %v", got, want)
+		}
+	})
+	instantly(t, "a jump of a billion ids is one gap", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(1)
+		b.table.InsertAt(1_000_000_000, "far", old)
+		s, stop := b.run(t)
+		eventually(t, "one range", func() bool { return s.Status().Gaps.Ranges == 1 })
+		b.table.InsertAt(500_000_000, "late", old)
+		eventually(t, "published late", func() bool { return len(b.ids(topic)) == 3 })
+		stop()
+		if got := s.Status().Gaps.Bytes; got > 10_000 {
+			t.Errorf("the ledger takes %d bytes", got)
+		}
+	})
+}
+
+func TestHold(t *testing.T) {
+	b := newBench(t)
+	b.opts.GapPolicy = ledger.GapHold
+	b.insert(5)
+	open := b.table.Open("late", old)
+	b.insert(5)
+	_, stop := b.run(t)
+	eventually(t, "saved up to the gap", func() bool { return b.position(t) == 5 })
+	b.polls(t, 5)
+	expectRun(t, b.ids(topic), 1, 5)
+	b.table.Commit(open)
+	eventually(t, "saved", func() bool { return b.position(t) == 11 })
+	stop()
+	expectRun(t, b.ids(topic), 1, 11)
+}
+
+func TestIDsWithoutOrderAreNotTailed(t *testing.T) {
+	b := newBench(t)
+	b.opts.IDOrder = source.OrderNone
+	b.insert(5)
+	s, _ := b.run(t)
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := b.ids(topic); len(got) > 0 {
+		t.Errorf("published %v", got)
+	}
+}

@@ -1,0 +1,312 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"bridge/sink"
+	"bridge/source"
+)
+
+// An UPDATE sets MODIFIED when its statement begins, and may commit minutes later, far behind the second cursor. So where evidence
+// counts the index of MODIFIED is read at READ UNCOMMITTED, too: the look-back at each poll, and further back a part at each poll
+// (far). What that shows and the cursor has not seen is looked up by id, committed: it is published, or it is in flight and watched.
+// Like the cursor this only notices; the rows are read again by id.
+
+const (
+	// farAtOnce bounds the changes of one read of far, farShare is how many times as long as a read takes far pauses after it.
+	farAtOnce = 5000
+	farShare  = 20
+	// checkAtOnce bounds the ids of one look-up.
+	checkAtOnce = 1000
+	// lightRows is how many changes within the reach may be read together with the look-back.
+	lightRows = changesAtOnce / 2
+	// watchShare is the part of the changes that a cursor remembers which may be in flight at the same time.
+	watchShare = 8
+	// leastCursorRows is the least of Options.CursorRows.
+	leastCursorRows = 4000
+)
+
+// far reads the changes between the reach and the look-back, again and again.
+type far struct {
+	recent *recent
+	watch  *watch
+	// after is how far the pass has come, through where it ends; rows counts what it has read.
+	running bool
+	after   source.Cursor
+	through string
+	rows    int
+	// next is when the next part is due; hurry says that it is due at once until the pass ends.
+	next  time.Time
+	hurry bool
+	// light says that all within the reach is so little that the look-back reads it.
+	light bool
+	// unseen are changes that were read and not seen before.
+	unseen []source.Cursor
+	// committed and uncommitted are what look-ups found.
+	committed, uncommitted source.Changes
+	warned                 time.Time
+}
+
+// newFar returns one that has seen nothing.
+func newFar(opts Options) *far {
+	return &far{recent: newRecent(opts.CursorRows, opts.Reach), watch: newWatch(opts.CursorRows / watchShare), light: true}
+}
+
+// seesInFlight reports whether changes in flight are looked for: whether evidence counts.
+func (s *Shard) seesInFlight() bool {
+	return s.gaps.traits.Evidence && !ledgerOff() && !s.gaps.agreement.skips(time.Now())
+}
+
+// begin returns the MODIFIED behind which a pass begins.
+func (f *far) begin(now time.Time, column source.Column, zone *time.Location) string {
+	from := column.Text(f.recent.from(now), zone)
+	if f.watch.low != "" && f.watch.low <= from {
+		// Behind excludes it.
+		if at, ok := column.Time([]byte(f.watch.low), zone); ok {
+			return column.Text(at.Add(-column.Resolution()), zone)
+		}
+	}
+	return from
+}
+
+// farChanges reads a part of what lies before the look-back and sees to all that is in flight.
+func (s *Shard) farChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
+	f := s.second.far
+	if !s.second.inFlight {
+		f.unseen = f.unseen[:0]
+		return nil
+	}
+	if err := s.checkUnseen(ctx, out); err != nil {
+		return err
+	}
+	if err := s.checkWatched(ctx, out); err != nil {
+		return err
+	}
+	if f.light && f.watch.low == "" {
+		return nil
+	}
+	for f.hurry || !time.Now().Before(f.next) {
+		began := time.Now()
+		ended, err := s.farPart(ctx, now, out)
+		f.next = time.Now().Add(farShare * time.Since(began))
+		if err != nil || ended || !f.hurry || time.Since(s.second.polled) > s.opts.PollInterval {
+			return err
+		}
+	}
+	return nil
+}
+
+// farPart reads one part of a pass and reports whether the pass has ended.
+func (s *Shard) farPart(ctx context.Context, now time.Time, out chan<- *batch) (ended bool, err error) {
+	c := s.second
+	f := c.far
+	if !f.running {
+		f.running, f.rows = true, 0
+		f.after = source.Cursor{Modified: f.begin(now, c.column, s.opts.Zone)}
+		f.through = c.column.Text(now.Add(-s.opts.LookBack), s.opts.Zone)
+		f.watch.begin()
+	}
+	q := source.ChangeQuery{After: f.after, Through: f.through, Limit: farAtOnce, Uncommitted: true}
+	if f.after.Modified < f.through {
+		if err := s.readChanges(ctx, q); err != nil || !s.sameServer(c.changes.Server) {
+			return true, err
+		}
+		if n := len(c.changes.List); n > 0 {
+			f.after = c.changes.List[n-1]
+			f.rows += n
+		}
+		s.noteUnseen()
+		more := c.changes.More
+		if err := s.checkUnseen(ctx, out); err != nil || more {
+			return false, err
+		}
+	}
+	f.running, f.hurry, f.light = false, false, f.rows <= lightRows
+	f.watch.end()
+	return true, nil
+}
+
+// sameServer reports whether a read at READ UNCOMMITTED came from the server that the traits hold for: of another one it says nothing.
+func (s *Shard) sameServer(server string) bool {
+	a := &s.gaps.agreement
+	if s.knows(server) {
+		return true
+	}
+	if a.differs(time.Now()) {
+		s.opts.Logger.Warn("changes in flight are read from another server than rows, as behind a proxy or after a failover: they are not looked for "+
+			"until both come from one server again", "uncommitted", server, "expected", s.gaps.traits.Server)
+	}
+	return false
+}
+
+// noteUnseen keeps those of the last changes that the cursor has not seen.
+func (s *Shard) noteUnseen() {
+	c := s.second
+	f := c.far
+	for _, change := range c.changes.List {
+		if s.ahead(change.ID) || c.noted(change) {
+			continue
+		}
+		if m := f.watch.rows[change.ID]; m != nil && m.modified == change.Modified {
+			continue
+		}
+		f.unseen = append(f.unseen, change)
+	}
+}
+
+// noted reports whether the cursor has seen to a change.
+func (c *second) noted(change source.Cursor) bool {
+	return c.seen[change.ID] == change.Modified || c.far.recent.has(change.ID, change.Modified)
+}
+
+// checkUnseen publishes those of the unseen changes that are committed and watches the others.
+func (s *Shard) checkUnseen(ctx context.Context, out chan<- *batch) error {
+	f := s.second.far
+	for part := range slices.Chunk(f.unseen, checkAtOnce) {
+		pending, err := s.check(ctx, part, out)
+		if err != nil {
+			return err
+		}
+		for _, at := range pending {
+			f.watch.add(at)
+		}
+	}
+	f.unseen = f.unseen[:0]
+	if f.watch.full() && time.Since(f.warned) > heldOpen {
+		f.warned = time.Now()
+		s.opts.Logger.Warn("more updates are in flight than are watched one by one: the index of MODIFIED is read from the oldest on",
+			"watched", len(f.watch.rows), "oldest", f.watch.low)
+	}
+	return nil
+}
+
+// checkWatched looks at some of the changes in flight, and where one is no longer in flight at all with the same MODIFIED.
+func (s *Shard) checkWatched(ctx context.Context, out chan<- *batch) error {
+	f := s.second.far
+	list := f.watch.sample(checkAtOnce)
+	for len(list) > 0 {
+		ended, err := s.checkSome(ctx, list, out)
+		if err != nil || len(ended) == 0 {
+			return err
+		}
+		if f.watch.low != "" {
+			// There is room now.
+			f.hurry = true
+		}
+		if time.Since(s.second.polled) > s.opts.PollInterval {
+			// The tail has its turn; a sample of the next poll finds the others.
+			s.second.cut = true
+			return nil
+		}
+		list = f.watch.beside(ended, checkAtOnce)
+	}
+	return nil
+}
+
+// checkSome looks at some of the changes in flight and returns the MODIFIED of those that are no longer.
+func (s *Shard) checkSome(ctx context.Context, list []source.Cursor, out chan<- *batch) (ended map[string]bool, err error) {
+	f := s.second.far
+	pending, err := s.check(ctx, list, out)
+	if err != nil {
+		return nil, err
+	}
+	if pending, err = s.stillInFlight(ctx, pending); err != nil {
+		return nil, err
+	}
+	ended = make(map[string]bool)
+	keep := make(map[uint64]string, len(pending))
+	for _, at := range pending {
+		keep[at.ID] = at.Modified
+	}
+	for _, at := range list {
+		switch modified, ok := keep[at.ID]; {
+		case !ok:
+			ended[at.Modified] = true
+			f.watch.remove(at.ID)
+		case modified != at.Modified:
+			f.watch.add(source.Cursor{Modified: modified, ID: at.ID})
+		}
+	}
+	return ended, nil
+}
+
+// check looks up rows by id, committed, publishes what of them the cursor has not seen, and returns those whose MODIFIED is not
+// committed. It orders list by id.
+func (s *Shard) check(ctx context.Context, list []source.Cursor, out chan<- *batch) (pending []source.Cursor, err error) {
+	c := s.second
+	committed := &c.far.committed
+	if err := s.lookUp(ctx, list, false, committed); err != nil {
+		return nil, err
+	}
+	c.ids = c.ids[:0]
+	oldest := c.behind
+	for _, at := range list {
+		found, ok := placeOf(committed.List, at.ID)
+		if ok && !s.ahead(at.ID) && !c.noted(found) {
+			oldest = older(oldest, found.Modified)
+			c.ids = append(c.ids, at.ID)
+			c.see(found.ID, found.Modified)
+		}
+		if !ok || found.Modified != at.Modified {
+			pending = append(pending, at)
+		}
+	}
+	if len(c.ids) == 0 {
+		return pending, nil
+	}
+	s.active = time.Now()
+	c.found = older(c.found, oldest)
+	s.status.leave(findChanges, s.changesSince(oldest))
+	return pending, s.republish(ctx, rangesOf(slices.Compact(c.ids)), sink.FromModified, nil, out)
+}
+
+// stillInFlight returns those of list, which were not committed just now, that have another MODIFIED uncommitted than committed, with that.
+// What has none there is deleted or about to be.
+func (s *Shard) stillInFlight(ctx context.Context, list []source.Cursor) ([]source.Cursor, error) {
+	f := s.second.far
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if err := s.lookUp(ctx, list, true, &f.uncommitted); err != nil {
+		return nil, err
+	}
+	if !s.sameServer(f.uncommitted.Server) || f.committed.Server != f.uncommitted.Server {
+		return list, nil
+	}
+	var flying []source.Cursor
+	for _, at := range list {
+		was, there := placeOf(f.committed.List, at.ID)
+		is, shown := placeOf(f.uncommitted.List, at.ID)
+		switch {
+		case there == shown && was.Modified == is.Modified:
+		case shown:
+			flying = append(flying, is)
+		default:
+			flying = append(flying, at)
+		}
+	}
+	return flying, nil
+}
+
+// lookUp reads the MODIFIED of rows by id. It orders list by id.
+func (s *Shard) lookUp(ctx context.Context, list []source.Cursor, uncommitted bool, found *source.Changes) error {
+	slices.SortFunc(list, func(a, b source.Cursor) int { return cmp.Compare(a.ID, b.ID) })
+	ids := make([]uint64, len(list))
+	for i, at := range list {
+		ids[i] = at.ID
+	}
+	q := source.ChangeQuery{Ranges: rangesOf(slices.Compact(ids)), Limit: len(ids) + 1, Uncommitted: uncommitted}
+	return s.readChangesInto(ctx, q, found)
+}
+
+// placeOf finds the change of a row among changes in the order of their ids.
+func placeOf(list []source.Cursor, id uint64) (source.Cursor, bool) {
+	i, ok := slices.BinarySearchFunc(list, id, func(at source.Cursor, id uint64) int { return cmp.Compare(at.ID, id) })
+	if !ok {
+		return source.Cursor{}, false
+	}
+	return list[i], true
+}

@@ -1,0 +1,269 @@
+package shard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+)
+
+// lines is a log that a test reads while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+func TestAStuckStreamHoldsUpNoOther(t *testing.T) {
+	limits := shard.NewLimits(1<<20, 2, 2)
+	stuckLimits, freeLimits := limits.Stream(), limits.Stream()
+	var release []func()
+	for range 12 {
+		stuck := newBench(t)
+		stuck.shared, stuck.opts.Limits = true, stuckLimits
+		stuck.opts.ShutdownTimeout = time.Millisecond
+		stuck.insert(2000)
+		release = append(release, stuck.bus.Pause(0))
+		stuck.run(t)
+	}
+	b := newBench(t)
+	b.shared, b.opts.Limits = true, freeLimits
+	b.insert(500)
+	_, stop := b.run(t)
+	eventually(t, "the other stream is drained", func() bool { return b.position(t) == 500 })
+	if used := limits.InFlight(); used > 1<<20 {
+		t.Errorf("%d bytes are in flight, the bound is %d", used, 1<<20)
+	}
+	stop()
+	for _, r := range release {
+		r()
+	}
+}
+
+func TestRowsLargerThanAShare(t *testing.T) {
+	b := newBench(t)
+	b.shared = true
+	limits := shard.NewLimits(64<<10, 1, 4)
+	b.opts.Limits = limits.Stream()
+	large := strings.Repeat("x", 9000)
+	for i := range 60 {
+		if i%3 == 0 {
+			b.table.Insert(large, old)
+		} else {
+			b.table.Insert("small", old)
+		}
+	}
+	_, stop := b.run(t)
+	eventually(t, "drained", func() bool { return b.position(t) == 60 })
+	stop()
+	expectRun(t, b.ids(topic), 1, 60)
+	if left := limits.InFlight(); left != 0 {
+		t.Errorf("%d bytes are still reserved", left)
+	}
+}
+
+func TestStatusTellsTheTruth(t *testing.T) {
+	t.Run("a stopped shard has the lag of what it did not publish", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(100)
+		b.bus.Reject(refuseAll)
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		if lag := s.Status().Lag; lag < 24*time.Hour {
+			t.Errorf("lag %s of rows that are years old", lag)
+		}
+	})
+	t.Run("the oldest row counts, whatever stands in CREATED of those before it", func(t *testing.T) {
+		b := newBench(t)
+		for _, created := range []string{"0001-01-01 00:00:00.000000", "0000-00-00 00:00:00.000000", "2999-01-01 00:00:00.000000", old} {
+			b.table.Insert("x", created)
+		}
+		b.bus.Reject(refuseAll)
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		if lag := s.Status().Lag; lag < 24*time.Hour {
+			t.Errorf("lag %s of a row that is years old", lag)
+		}
+	})
+	t.Run("lag is not zero while a backlog drains", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.BatchRows = 1
+		b.insert(400)
+		s, _ := b.run(t)
+		eventually(t, "begun", func() bool { return b.position(t) > 5 })
+		for b.position(t) < 350 {
+			if status := s.Status(); status.Lag < 24*time.Hour && status.Position < 350 {
+				t.Fatalf("lag %s at position %d", status.Lag, status.Position)
+			}
+		}
+		eventually(t, "drained", func() bool { return b.position(t) == 400 && s.Status().Lag == 0 })
+	})
+	t.Run("a checkpoint that cannot be saved shows, also while the source answers", func(t *testing.T) {
+		b := newBench(t)
+		dying := &mortalStore{Store: b.store}
+		b.store = dying
+		b.opts.ShutdownTimeout = time.Millisecond
+		dying.die()
+		b.insert(10)
+		s, _ := b.run(t)
+		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
+		b.polls(t, 20)
+		if status := s.Status(); status.State != shard.Waiting || status.LastError != "dead" {
+			t.Errorf("state %s, last error %q", status.State, status.LastError)
+		}
+		dying.dead.Store(false)
+		eventually(t, "running", func() bool { return s.Status().State == shard.Running && s.Status().LastError == "" })
+	})
+	t.Run("a checkpoint that cannot be saved is a fault, also while that of another shard can", func(t *testing.T) {
+		full, small := newBench(t), newBench(t)
+		dying := &mortalStore{Store: full.store}
+		full.store, small.opts.Faults, small.opts.Name = dying, full.opts.Faults, "others"
+		full.opts.ShutdownTimeout = time.Millisecond
+		dying.die()
+		full.insert(10)
+		s, _ := full.run(t)
+		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
+		small.insert(10)
+		other, _ := small.run(t)
+		eventually(t, "the other one is saved", func() bool { return other.Status().Position == 10 })
+		if faults := full.opts.Faults.Outages(); len(faults) != 1 || faults[0].Dependency != "checkpoint/items/items" {
+			t.Errorf("faults %v", faults)
+		}
+		dying.dead.Store(false)
+		eventually(t, "no fault", func() bool { return len(full.opts.Faults.Outages()) == 0 })
+	})
+	t.Run("a checkpoint that only a restart mends ends the shard with an error", func(t *testing.T) {
+		b := newBench(t)
+		b.store = brokenStore{b.store}
+		b.insert(10)
+		s := b.shard(t)
+		if err := s.Run(t.Context()); !errors.Is(err, checkpoint.ErrUnusable) {
+			t.Errorf("Run returns %v", err)
+		}
+	})
+	t.Run("and so does one that is found out while a publish waits for a save", func(t *testing.T) {
+		b := newBench(t)
+		b.store = brokenStore{b.store}
+		b.table.Insert("a row without a time of its own")
+		s := b.shard(t)
+		if err := s.Run(t.Context()); !errors.Is(err, checkpoint.ErrUnusable) {
+			t.Errorf("Run returns %v", err)
+		}
+	})
+	t.Run("a shape that cannot be mapped is said once", func(t *testing.T) {
+		log := new(lines)
+		b := newBench(t)
+		b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+		b.opts.Recheck = time.Millisecond
+		b.insert(1)
+		b.fields = []event.Field{{Column: "nowhere", Member: "m"}}
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		b.polls(t, 20)
+		if n := log.count("shard stopped"); n != 1 {
+			t.Errorf("%d lines say that the shard stopped", n)
+		}
+	})
+	t.Run("the loop counts as turning while the bus is away", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.TurnEvery = 5 * time.Millisecond
+		b.opts.ShutdownTimeout = time.Millisecond
+		b.insert(1000)
+		release := b.bus.Pause(0)
+		defer release()
+		s, _ := b.run(t)
+		eventually(t, "in flight", func() bool { return s.Status().Lag > 0 })
+		<-time.After(100 * time.Millisecond)
+		if since := time.Since(s.Status().LastTurn); since > 80*time.Millisecond {
+			t.Errorf("the last turn was %s ago", since)
+		}
+	})
+}
+
+// blinkingStore is a store whose view cannot be read as often as fails says.
+type blinkingStore struct {
+	checkpoint.Store
+	fails atomic.Int64
+}
+
+func (s *blinkingStore) Lookup(ctx context.Context, key checkpoint.Key, entities [][]byte, dst []checkpoint.Known) ([]checkpoint.Known, error) {
+	if s.fails.Add(-1) >= 0 {
+		return dst, errors.New("input/output error")
+	}
+	return s.Store.Lookup(ctx, key, entities, dst)
+}
+
+func TestAViewThatCanBeReadAgainIsNoFault(t *testing.T) {
+	b := newViewBench(t, false)
+	store := &blinkingStore{Store: b.store}
+	b.store = store
+	b.table.Insert("a", "ok", "0", now())
+	s, _ := b.run(t)
+	eventually(t, "drained", func() bool { return b.position(t) == 1 && s.Status().State == shard.Running })
+	store.fails.Store(1)
+	// It is no news: nothing is saved.
+	nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
+	if store.fails.Load() >= 0 {
+		t.Fatal("the view was not read")
+	}
+	eventually(t, "running again", func() bool { return s.Status().State == shard.Running })
+}
+
+func TestStartLatestOnAnEmptyTable(t *testing.T) {
+	b := newBench(t)
+	b.opts.Start = shard.Start{Latest: true}
+	_, stop := b.run(t)
+	b.polls(t, 3)
+	stop()
+	b.insert(50)
+	_, stop = b.run(t)
+	eventually(t, "published", func() bool { return b.position(t) == 50 })
+	stop()
+	expectRun(t, b.ids(topic), 1, 50)
+}
+
+func TestStartAboveTheTableIsRefusedUntilItIsThere(t *testing.T) {
+	b := newBench(t)
+	b.opts.Start = shard.Start{After: 10}
+	b.opts.Recheck = time.Millisecond
+	b.insert(5)
+	s, stop := b.run(t)
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "START is 10, the highest id of items is 5") {
+		t.Errorf("last error %q", got)
+	}
+	b.insert(7)
+	eventually(t, "goes on", func() bool { return b.position(t) == 12 })
+	stop()
+	expectRun(t, b.ids(topic), 11, 12)
+}
+
+func refuseAll(*sink.Message) string { return "no" }
+
+type brokenStore struct{ checkpoint.Store }
+
+func (brokenStore) Save(context.Context, checkpoint.Key, checkpoint.State) error {
+	return checkpoint.ErrUnusable
+}

@@ -1,0 +1,269 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/source"
+	"bridge/source/ledger"
+	sourcememory "bridge/source/memory"
+)
+
+// lagging polls the status until done, and fails the test where the shard says that nothing waits before that.
+func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(200 * time.Microsecond)
+	defer tick.Stop()
+	for range tick.C {
+		status := s.Status()
+		if done() {
+			return
+		}
+		if !status.LagKnown || status.Lag < least {
+			t.Fatalf("lag %s (known %v) while %s, want %s or more", status.Lag, status.LagKnown, what, least)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func drained(t *testing.T, s *shard.Shard) {
+	t.Helper()
+	eventually(t, "drained", func() bool { status := s.Status(); return status.LagKnown && status.Lag == 0 })
+}
+
+// withoutCreated is a bench whose rows have no time of their own.
+func withoutCreated(t *testing.T) *bench {
+	b := newBench(t)
+	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
+	return b
+}
+
+// TestLagCounts goes through the ways in which committed rows wait.
+func TestLagCounts(t *testing.T) {
+	t.Run("a backlog without a CREATED from when it was first seen", func(t *testing.T) {
+		b := withoutCreated(t)
+		b.opts.BatchRows = 1
+		for range 2000 {
+			b.table.Insert("name")
+		}
+		s, _ := b.run(t)
+		eventually(t, "begun", func() bool { return len(b.ids(topic)) > 0 })
+		begun := time.Now()
+		eventually(t, "half done", func() bool {
+			n, status := len(b.ids(topic)), s.Status()
+			if since := time.Since(begun) - 50*time.Millisecond; n < 1900 && status.Lag < since {
+				t.Fatalf("lag %s after %s and %d rows", status.Lag, since, n)
+			}
+			return n >= 1900
+		})
+		drained(t, s)
+	})
+	t.Run("late rows that a limit cuts off, between the polls", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.PollInterval = 30 * time.Millisecond
+		var open []uint64
+		for range 9000 {
+			open = append(open, b.table.Open("late", old))
+		}
+		b.insert(1)
+		s, _ := b.run(t)
+		eventually(t, "in flight", func() bool { return s.Status().Gaps.InFlight == 9000 })
+		for _, id := range open {
+			b.table.Commit(id)
+		}
+		// A poll that met only the first commits may have published them and found nothing else.
+		eventually(t, "a poll met more than it could read", func() bool { return s.Status().Lag >= 24*time.Hour || len(b.ids(topic)) > 8000 })
+		lagging(t, s, "late rows wait", 24*time.Hour, func() bool { return len(b.ids(topic)) > 8000 })
+		drained(t, s)
+	})
+	t.Run("rows that the hold policy keeps behind an open transaction", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.GapPolicy = ledger.GapHold
+		b.insert(1)
+		open := b.table.Open("open", old)
+		b.insert(3)
+		s, _ := b.run(t)
+		eventually(t, "begun", func() bool { return b.position(t) == 1 && s.Status().Gaps.InFlight == 1 })
+		polls := b.table.Reads()
+		lagging(t, s, "rows are held", 24*time.Hour, func() bool { return b.table.Reads() > polls+50 })
+		b.table.Commit(open)
+		drained(t, s)
+	})
+	t.Run("updates behind the second cursor", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.opts.LookBack = time.Hour
+		const rows = 9000
+		for i := range rows {
+			b.table.Insert(fmt.Sprint(i), "1", "0", "2020-01-01 00:00:00.000000")
+		}
+		s, _ := b.run(t)
+		eventually(t, "published", func() bool { return len(b.bus.Messages(topic)) == rows })
+		drained(t, s)
+		release := b.bus.Pause(0)
+		defer release()
+		modified := time.Now().UTC().Add(-time.Minute).Format(stamp)
+		for i := range rows {
+			b.table.Update(uint64(i+1), fmt.Sprint(i), "2", "0", modified)
+		}
+		eventually(t, "found", func() bool { return s.Status().Lag >= time.Minute })
+		release()
+		lagging(t, s, "updates wait", time.Minute, func() bool { return len(b.bus.Messages(topic)) > 2*rows-changesAtOnce })
+		drained(t, s)
+	})
+	t.Run("updates by their MODIFIED, not by the age of their row", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Created: "created", Modified: "modified"},
+			source.Column{Name: "id", Kind: source.Int},
+			source.Column{Name: "name", Kind: source.Text},
+			source.Column{Name: "value", Kind: source.Text},
+			source.Column{Name: "created", Kind: source.DateTime, Precision: 6},
+			source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+		b.table.Insert("a", "1", old, old)
+		s, _ := b.run(t)
+		eventually(t, "published", func() bool { return len(b.bus.Messages(topic)) == 1 })
+		drained(t, s)
+		release := b.bus.Pause(0)
+		defer release()
+		b.table.Update(1, "a", "2", old, now())
+		eventually(t, "in flight", func() bool { return s.Status().Lag > 0 })
+		b.polls(t, 20)
+		if lag := s.Status().Lag; lag == 0 || lag > 20*time.Second {
+			t.Errorf("lag %s of an update made just now", lag)
+		}
+	})
+	t.Run("rows that are nominated and not read yet", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.table.Insert("a", "1", "0", "2020-01-01 00:00:00.000000")
+		var block atomic.Bool
+		entered, blocked := make(chan struct{}, 1), make(chan struct{})
+		release := sync.OnceFunc(func() { close(blocked) })
+		defer release()
+		b.hook = func(q source.Query) error {
+			if q.Ranges != nil && block.CompareAndSwap(true, false) {
+				entered <- struct{}{}
+				<-blocked
+			}
+			return nil
+		}
+		s, _ := b.run(t)
+		eventually(t, "published", func() bool { return len(b.bus.Messages(topic)) == 1 })
+		drained(t, s)
+		b.table.Update(1, "a", "2", "0", "2020-01-01 00:00:00.000000")
+		block.Store(true)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = s.Nominate(context.Background(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}})
+		}()
+		<-entered
+		first := s.Status()
+		eventually(t, "grows", func() bool { status := s.Status(); return status.LagKnown && status.Lag > first.Lag })
+		release()
+		<-done
+		drained(t, s)
+	})
+	t.Run("a row whose CREATED lies in the future from when it was first seen", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Window = time.Hour
+		b.table.Insert("ahead", "2099-01-01 00:00:00.000000")
+		s, _ := b.run(t)
+		eventually(t, "grows", func() bool { return s.Status().Lag > 100*time.Millisecond })
+	})
+	t.Run("a row that does not fit while another such one is in flight", func(t *testing.T) {
+		b := newBench(t)
+		b.shared = true
+		limits := shard.NewLimits(64<<10, 1, 4)
+		b.opts.Limits, b.opts.BatchRows = limits.Stream(), 1
+		blocked := make(chan struct{})
+		unblock := sync.OnceFunc(func() { close(blocked) })
+		var reads atomic.Int64
+		b.hook = func(q source.Query) error {
+			if q.After == 1 && b.table.Reads() > 0 && reads.Load() > 0 && reads.Add(1) > 2 {
+				<-blocked
+			}
+			return nil
+		}
+		s, _ := b.run(t)
+		defer unblock()
+		drained(t, s)
+		release := b.bus.Pause(0)
+		defer release()
+		large := strings.Repeat("x", 9000)
+		b.table.Insert(large, old)
+		eventually(t, "the first waits for the bus", func() bool { return s.Status().Lag > 24*time.Hour })
+		b.polls(t, 3)
+		b.table.Insert(large, old)
+		reads.Store(1)
+		eventually(t, "the second was read and does not fit", func() bool { return s.Status().Highest == 2 })
+		release()
+		eventually(t, "the first is published", func() bool { return b.position(t) == 1 })
+		if status := s.Status(); !status.LagKnown || status.Lag < 24*time.Hour {
+			t.Errorf("lag %s (known %v) while the second waits", status.Lag, status.LagKnown)
+		}
+		unblock()
+		drained(t, s)
+	})
+}
+
+// changesAtOnce is how many changes the second cursor reads at once.
+const changesAtOnce = 2000
+
+func TestLagIsUnknown(t *testing.T) {
+	unknown := func(t *testing.T, s *shard.Shard) {
+		t.Helper()
+		if status := s.Status(); status.LagKnown || status.Lag != 0 {
+			t.Errorf("lag %s (known %v), want it unknown", status.Lag, status.LagKnown)
+		}
+	}
+	t.Run("before the first poll", func(t *testing.T) {
+		unknown(t, newBench(t).shard(t))
+	})
+	t.Run("while the source cannot be read, and known again with its answer", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(3)
+		var away atomic.Bool
+		b.hook = func(source.Query) error {
+			if away.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		}
+		s, _ := b.run(t)
+		eventually(t, "published", func() bool { return len(b.ids(topic)) == 3 })
+		drained(t, s)
+		away.Store(true)
+		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
+		unknown(t, s)
+		away.Store(false)
+		drained(t, s)
+	})
+	t.Run("of a stopped shard whose table is gone", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(3)
+		var gone atomic.Bool
+		b.hook = func(source.Query) error {
+			if gone.Load() {
+				return fmt.Errorf("%w: items", source.ErrMissing)
+			}
+			return nil
+		}
+		s, _ := b.run(t)
+		eventually(t, "published", func() bool { return len(b.ids(topic)) == 3 })
+		drained(t, s)
+		gone.Store(true)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		unknown(t, s)
+	})
+}

@@ -1,0 +1,138 @@
+package shard
+
+import (
+	"context"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Limits bounds what all shards of a process use together: the bytes of batches that are read, wait or are in flight, and the
+// reads that run at the same time. Half of the bytes belongs to the streams in equal parts, the other half to whoever comes
+// first: a stream whose bus does not answer holds up no other. It is safe for concurrent use.
+// Invariant 7: memory is bounded whatever the backlog and the number of shards.
+type Limits struct {
+	common *semaphore.Weighted
+	reads  *semaphore.Weighted
+	// big is held by the one batch that is larger than a share: a single huge row.
+	big *semaphore.Weighted
+	// part is what belongs to one stream, share what a read reserves.
+	part, share int64
+	used        atomic.Int64
+}
+
+// A read reserves a share before it knows how much it will bring. The values of its page may take a sixth of that: there can be
+// a page of late records, too, and encoded as events and messages they need the rest.
+const (
+	maxShare     = 4 << 20
+	shareDivisor = 8
+	valuesPart   = 6
+)
+
+// NewLimits returns limits of maxBytes in flight for the given number of streams, and of maxReads concurrent reads. All must be at
+// least 1.
+func NewLimits(maxBytes int64, streams, maxReads int) *Limits {
+	part := max(1, maxBytes/2/int64(streams))
+	return &Limits{
+		common: semaphore.NewWeighted(maxBytes / 2),
+		reads:  semaphore.NewWeighted(int64(maxReads)),
+		big:    semaphore.NewWeighted(1),
+		part:   part,
+		share:  max(1, min(maxShare, maxBytes/shareDivisor, part)),
+	}
+}
+
+// InFlight returns the bytes that are reserved at the moment.
+func (l *Limits) InFlight() int64 { return l.used.Load() }
+
+// Stream returns the limits of one stream, which its shards share.
+func (l *Limits) Stream() *StreamLimits {
+	return &StreamLimits{Limits: l, own: semaphore.NewWeighted(l.part), account: new(account)}
+}
+
+// StreamLimits is what the shards of one stream may use. It is safe for concurrent use.
+type StreamLimits struct {
+	*Limits
+	own *semaphore.Weighted
+	// account is what was reserved by way of this value.
+	account *account
+}
+
+// hold is a share that was reserved.
+type hold struct {
+	from  *semaphore.Weighted
+	bytes int64
+	big   bool
+}
+
+// pageBytes is the bound for the values of one page.
+func (l *StreamLimits) pageBytes() int { return int(max(1, l.share/valuesPart)) }
+
+// reserve blocks until a share is free.
+func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
+	if held, ok := l.tryReserve(); ok {
+		return held, nil
+	}
+	if err := l.own.Acquire(ctx, l.share); err != nil {
+		return hold{}, err
+	}
+	return l.took(l.own), nil
+}
+
+// tryReserve reserves a share if one is free and nobody waits for it.
+func (l *StreamLimits) tryReserve() (hold, bool) {
+	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
+		if from.TryAcquire(l.share) {
+			return l.took(from), true
+		}
+	}
+	return hold{}, false
+}
+
+// took returns the share that was acquired from one of the semaphores.
+func (l *StreamLimits) took(from *semaphore.Weighted) hold {
+	l.add(from, l.share)
+	return hold{from: from, bytes: l.share}
+}
+
+// settle gives back what a batch of need bytes leaves of its share. It reports false where need is more than the share and
+// another such batch is in flight: then the batch must be dropped, and read again once reserveBig has succeeded.
+func (l *StreamLimits) settle(h *hold, need int64) bool {
+	if need > h.bytes {
+		if !h.big && l.big.TryAcquire(1) {
+			h.big = true
+			l.tookBig()
+		}
+		return h.big
+	}
+	l.free(h, h.bytes-need)
+	return true
+}
+
+// reserveBig blocks until h may hold a batch of any size.
+func (l *StreamLimits) reserveBig(ctx context.Context, h *hold) error {
+	if err := l.big.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	h.big = true
+	l.tookBig()
+	return nil
+}
+
+func (l *StreamLimits) free(h *hold, n int64) {
+	if n > 0 {
+		h.bytes -= n
+		// First, or it would count twice what another takes at once.
+		l.add(h.from, -n)
+		h.from.Release(n)
+	}
+}
+
+// release gives back all of h. It may be called again.
+func (l *StreamLimits) release(h *hold) {
+	l.free(h, h.bytes)
+	if h.big {
+		h.big = false
+		l.releaseBig()
+	}
+}

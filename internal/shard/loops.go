@@ -1,0 +1,87 @@
+package shard
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// loop is one of those that run side by side for a shard. Each is watched by itself: one that turns does not hide another that stands still.
+type loop int
+
+// The loops. The owner's is that of the shard itself before it has an owner, and while it is stopped.
+const (
+	owning loop = iota
+	publishing
+	storing
+	loops
+)
+
+func (l loop) String() string { return [...]string{"owner", "publisher", "saver"}[l] }
+
+// turn notes that a loop turns.
+func (t *tracker) turn(l loop) { t.update(func(*Status) { t.turns[l] = time.Now() }) }
+
+// rest notes that a loop waits for something to do, which may take any time, or has ended.
+func (t *tracker) rest(l loop) { t.update(func(*Status) { t.turns[l] = time.Time{} }) }
+
+// stillest returns the loop that has not turned for the longest time, and when it last did; now when all rest. The caller holds mu.
+func (t *tracker) stillest(now time.Time) (l loop, turned time.Time) {
+	turned = now
+	for i, at := range t.turns {
+		if !at.IsZero() && at.Before(turned) {
+			l, turned = loop(i), at
+		}
+	}
+	return l, turned
+}
+
+// saves returns how long the save under way has taken, 0 while there is none. The caller holds mu.
+func (t *tracker) saves(now time.Time) time.Duration {
+	if t.turns[storing].IsZero() {
+		return 0
+	}
+	return now.Sub(t.turns[storing])
+}
+
+// forEver is the limit of a wait for something that may be away for any time.
+const forEver = time.Duration(math.MaxInt64)
+
+// alive shows that the loop is alive while do waits for something, for up to limit.
+func (s *Shard) alive(l loop, limit time.Duration, do func() error) error {
+	started := time.Now()
+	var mu sync.Mutex
+	done := false
+	var timer *time.Timer
+	mu.Lock()
+	timer = time.AfterFunc(s.opts.TurnEvery, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !done && time.Since(started) < limit {
+			s.status.turn(l)
+			timer.Reset(s.opts.TurnEvery)
+		}
+	})
+	mu.Unlock()
+	defer func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
+		timer.Stop()
+	}()
+	return do()
+}
+
+// effort says on whose behalf something is tried again and again.
+type effort struct {
+	loop  loop
+	stage stage
+	// place is where a fault is, as the outage log names it.
+	place func(context.Context) string
+}
+
+func (s *Shard) reads() effort { return effort{owning, reading, s.readFault} }
+
+// stores is an effort to save.
+func (s *Shard) stores(l loop) effort { return effort{l, saving, s.saveFault} }

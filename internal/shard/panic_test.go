@@ -1,0 +1,143 @@
+package shard_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// A defect that only some rows meet: everything works up to row 150, what touches it panics.
+const poisoned = 150
+
+func defect() { panic("a defect") }
+
+// poisonedSink panics at a batch with the poisoned row.
+type poisonedSink struct{ sink.Sink }
+
+func (s poisonedSink) Publish(ctx context.Context, messages []sink.Message) (sink.Outcome, error) {
+	for i := range messages {
+		if messages[i].RowID == poisoned {
+			defect()
+		}
+	}
+	return s.Sink.Publish(ctx, messages)
+}
+
+// poisonedStore panics where a state behind the poisoned row is saved.
+type poisonedStore struct{ checkpoint.Store }
+
+func (s poisonedStore) Save(ctx context.Context, k checkpoint.Key, state checkpoint.State) error {
+	if state.Position.ID >= poisoned {
+		defect()
+	}
+	return s.Store.Save(ctx, k, state)
+}
+
+// poisonedTable panics when the page with the poisoned row is read.
+func poisonedTable(q source.Query) error {
+	if q.Ranges == nil && q.After < poisoned && q.After+100 >= poisoned {
+		defect()
+	}
+	return nil
+}
+
+func TestAPanicEndsItsStreamAlone(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		view   bool
+		poison func(*bench)
+	}{
+		{"when the table is read", false, func(b *bench) { b.hook = poisonedTable }},
+		{"when the table of a capability stream is read", true, func(b *bench) { b.hook = poisonedTable }},
+		{"when the event is routed", false, func(b *bench) {
+			b.opts.Route = func(e *event.Event) string {
+				if string(e.Key) == "150" {
+					defect()
+				}
+				return topic
+			}
+		}},
+		{"when the batch is published", false, func(b *bench) { b.sink = poisonedSink{b.bus} }},
+		{"when the batch of a capability stream is published", true, func(b *bench) { b.sink = poisonedSink{b.bus} }},
+		{"when the state is saved", false, func(b *bench) { b.store = poisonedStore{b.store} }},
+		{"when the state of a capability stream is saved", true, func(b *bench) { b.store = poisonedStore{b.store} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const maxBytes = 1 << 20
+			limits := shard.NewLimits(maxBytes, 2, 2)
+			log := new(lines)
+			bad, good := newBench(t), newBench(t)
+			if c.view {
+				bad = newViewBench(t, false)
+			}
+			for _, b := range []*bench{bad, good} {
+				b.shared, b.opts.Limits = true, limits.Stream()
+			}
+			bad.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+			c.poison(bad)
+			bad.insertRows(400, c.view)
+			good.insertRows(400, false)
+			s, stopBad := bad.run(t)
+			eventually(t, "the stream stops", func() bool { return s.Status().State == shard.Stopped })
+			if got := s.Status().LastError; !strings.Contains(got, "panic: a defect") {
+				t.Errorf("last error %q", got)
+			}
+			eventually(t, "the stack is in the log", func() bool { return log.count("shard_test.defect") > 0 })
+			// Nothing is held that the other stream could need: all that one stream may use is free.
+			if left := limits.InFlight(); left != 0 {
+				t.Errorf("%d bytes are still reserved", left)
+			}
+			// Invariant 1: what is saved is on the bus.
+			if at, sent := bad.position(t), len(bad.ids(topic)); at >= poisoned || int(at) > sent {
+				t.Errorf("the position is %d, with %d messages on the bus", at, sent)
+			}
+			if _, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}}); err == nil {
+				t.Error("the stopped shard takes nominations")
+			}
+			_, stopGood := good.run(t)
+			eventually(t, "the other stream is drained", func() bool { return good.position(t) == 400 })
+			stopGood()
+			stopBad()
+
+			// With the defect mended it goes on behind what was saved, and nothing is missing.
+			bad.hook, bad.sink = nil, nil
+			bad.opts.Route = func(*event.Event) string { return topic }
+			if poisoned, ok := bad.store.(poisonedStore); ok {
+				bad.store = poisoned.Store
+			}
+			_, stop := bad.run(t)
+			eventually(t, "drained", func() bool { return bad.position(t) == 400 })
+			stop()
+			seen := make(map[uint64]bool)
+			for _, id := range bad.ids(topic) {
+				seen[id] = true
+			}
+			if len(seen) != 400 {
+				t.Errorf("%d of 400 rows are on the bus", len(seen))
+			}
+		})
+	}
+}
+
+// insertRows commits n rows, all of them older than any window, of a capability stream where view says so.
+func (b *bench) insertRows(n int, view bool) {
+	if !view {
+		b.insert(n)
+		return
+	}
+	for i := range n {
+		b.table.Insert(entityName(i), "ok", "0", "2020-01-01 00:00:00.000000")
+	}
+}
+
+func entityName(i int) string {
+	return "e" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + string(rune('a'+i/26))
+}

@@ -1,0 +1,208 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/checkpoint"
+	checkpointmemory "bridge/checkpoint/memory"
+	"bridge/event"
+	"bridge/internal/outage"
+	"bridge/internal/shard"
+	"bridge/sink"
+	sinkmemory "bridge/sink/memory"
+	"bridge/source"
+	sourcememory "bridge/source/memory"
+)
+
+const (
+	topic  = "items"
+	letter = "dead"
+)
+
+var key = checkpoint.Key{Stream: "items", Shard: "items"}
+
+// bench is a shard between a table, a bus and a store in memory. Tests change opts before run.
+type bench struct {
+	table *sourcememory.Table
+	bus   *sinkmemory.Sink
+	store checkpoint.Store
+	opts  shard.Options
+	ready error
+	// fields is FIELDS.
+	fields []event.Field
+	// hook is called before each read of rows, sink stands before the bus; both may be nil.
+	hook func(source.Query) error
+	sink sink.Sink
+	// source, when not nil, is read in place of the table.
+	source source.Shard
+	// shared says that other shards use the same limits.
+	shared bool
+}
+
+func newBench(t testing.TB) *bench {
+	spec := source.Spec{Table: "items", ID: "id", Created: "created"}
+	b := &bench{
+		table: sourcememory.NewTable(spec,
+			source.Column{Name: "id", Kind: source.Int},
+			source.Column{Name: "name", Kind: source.Text},
+			source.Column{Name: "created", Kind: source.DateTime, Precision: 6}),
+		bus:   sinkmemory.New(sinkmemory.Options{MaxBytes: 10_000}),
+		store: checkpointmemory.New(),
+	}
+	b.opts = shard.Options{
+		Stream: "items", Name: "items", Kind: event.Release,
+		SourceReady:  func(context.Context) error { return b.ready },
+		Route:        func(*event.Event) string { return topic },
+		Limits:       shard.NewLimits(32<<20, 1, 2).Stream(),
+		Logger:       slog.New(slog.DiscardHandler),
+		Window:       0,
+		Zone:         time.UTC,
+		PollInterval: time.Millisecond,
+		BatchRows:    100,
+	}
+	b.opts.Faults = outage.New(b.opts.Logger)
+	b.opts.Metrics = shard.NewMetrics(prometheus.NewRegistry())
+	b.opts.ShutdownTimeout = 5 * time.Second
+	return b
+}
+
+// shard returns a new shard over the bench's parts.
+func (b *bench) shard(t testing.TB) *shard.Shard {
+	t.Helper()
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: b.opts.Kind, Source: "db", Table: "items", Fields: b.fields})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := b.opts
+	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, b.table, b.table, b.bus, b.store
+	if b.source != nil {
+		opts.Source, opts.IDs = b.source, b.source
+	}
+	if b.hook != nil {
+		opts.Source = hookedSource{opts.Source, b.hook}
+	}
+	if b.sink != nil {
+		opts.Sink = b.sink
+	}
+	s := shard.New(opts)
+	if _, err := shard.NewRecalls(t.Context(), opts.Sink, opts.Store, []*shard.Shard{s}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run sets a new shard going and returns it with a function that ends it in good order.
+func (b *bench) run(t testing.TB) (s *shard.Shard, stop func()) {
+	t.Helper()
+	s = b.shard(t)
+	return s, b.runShard(t, s)
+}
+
+// runShard sets a shard going and returns a function that ends it in good order.
+func (b *bench) runShard(t testing.TB, s *shard.Shard) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		done.Wait()
+		if left := b.opts.Limits.InFlight(); left != 0 && !b.shared {
+			t.Errorf("%d bytes are still reserved after the end", left)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// insert commits n rows, all of them older than any window.
+func (b *bench) insert(n int) {
+	for range n {
+		b.table.Insert("name", "2020-01-01 00:00:00.000000")
+	}
+}
+
+// ids returns the row ids on the bus, in order.
+func (b *bench) ids(destination string) []uint64 {
+	var ids []uint64
+	for _, m := range b.bus.Messages(destination) {
+		ids = append(ids, m.RowID)
+	}
+	return ids
+}
+
+func (b *bench) position(t testing.TB) uint64 {
+	t.Helper()
+	state, err := b.store.Load(t.Context(), key)
+	if err != nil {
+		return 0
+	}
+	return state.Position.ID
+}
+
+// snapshotTaken reports whether nothing of the table as it stood is left to be recorded.
+func (b *bench) snapshotTaken(t testing.TB) bool {
+	t.Helper()
+	state, err := b.store.Load(t.Context(), key)
+	return err == nil && state.Snapshot == (source.Range{})
+}
+
+// instantly runs a subtest on a clock of its own, which goes on as soon as everything waits: to wait takes no time. The clock begins
+// behind the times of the tests' rows.
+func instantly(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			wait(t, time.Until(time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC)))
+			test(t)
+		})
+	})
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// expectRun fails unless got is first, first+1, … last.
+func expectRun(t testing.TB, got []uint64, first, last uint64) {
+	t.Helper()
+	want := first
+	for _, id := range got {
+		if id != want {
+			t.Fatalf("got row %d where %d was expected: %s", id, want, short(got))
+		}
+		want++
+	}
+	if want != last+1 {
+		t.Fatalf("ends before row %d: %s", want, short(got))
+	}
+}
+
+func short(ids []uint64) string {
+	if len(ids) > 20 {
+		return fmt.Sprint(ids[:10], " … ", ids[len(ids)-10:])
+	}
+	return fmt.Sprint(ids)
+}

@@ -1,0 +1,427 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// watched is a source that fails the test where two goroutines use it at the same time.
+type watched struct {
+	source.Shard
+	t    testing.TB
+	busy atomic.Bool
+	// around, when not nil, makes each read of rows.
+	around func(ctx context.Context, q source.Query, read func() error) error
+}
+
+// watch has the bench read its table through a watched source.
+func (b *bench) watch(t testing.TB) *watched {
+	w := &watched{Shard: b.table, t: t}
+	b.source = w
+	return w
+}
+
+func (w *watched) alone(use func() error) error {
+	if w.busy.Swap(true) {
+		w.t.Error("two goroutines use the source")
+	}
+	defer w.busy.Store(false)
+	return use()
+}
+
+func (w *watched) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	return w.alone(func() error {
+		read := func() error { return w.Shard.Read(ctx, q, p) }
+		if w.around == nil {
+			return read()
+		}
+		return w.around(ctx, q, read)
+	})
+}
+
+func (w *watched) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	return w.alone(func() error { return w.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids) })
+}
+
+func (w *watched) NextID(ctx context.Context) (next uint64, err error) {
+	err = w.alone(func() error { next, err = w.Shard.NextID(ctx); return err })
+	return next, err
+}
+
+func (w *watched) Traits(ctx context.Context) (traits source.Traits, err error) {
+	err = w.alone(func() error { traits, err = w.Shard.Traits(ctx); return err })
+	return traits, err
+}
+
+// ofTail reports whether q asks for a page of the tail.
+func ofTail(q source.Query) bool { return q.Ranges == nil && q.Keys == nil }
+
+// settled has everything else come to rest, in a synctest bubble, before an event is made, of one in so many.
+func (b *bench) settled(every int) {
+	made := 0
+	b.opts.Route = func(*event.Event) string {
+		if made++; made%every == 0 {
+			synctest.Wait()
+		}
+		return topic
+	}
+}
+
+func TestAPageIsReadWhileTheOneBeforeBecomesABatch(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(b *bench) (undo func())
+		want   int64
+	}{
+		"where memory is free":       {func(*bench) func() { return func() {} }, 1},
+		"not where memory is wanted": {func(b *bench) func() { return b.opts.Limits.Leave(1) }, 0},
+		"not behind a large row": {func(b *bench) func() {
+			b.opts.Limits = shard.NewLimits(64<<10, 1, 2).Stream()
+			b.table.Update(1, strings.Repeat("x", 3000))
+			return func() {}
+		}, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.shared = true
+				b.insert(200)
+				defer c.change(b)()
+				var reads, ahead atomic.Int64
+				b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+					if ofTail(q) {
+						reads.Add(1)
+					}
+					return read()
+				}
+				var first sync.Once
+				b.opts.Route = func(*event.Event) string {
+					first.Do(func() {
+						synctest.Wait()
+						ahead.Store(reads.Load() - 1)
+					})
+					return topic
+				}
+				_, stop := b.run(t)
+				eventually(t, "a row arrives", func() bool { return len(b.ids(topic)) > 0 })
+				stop()
+				if got := ahead.Load(); got != c.want {
+					t.Errorf("%d pages were read ahead, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOrderIsThatOfTheReads(t *testing.T) {
+	t.Run("a state that was read ahead does not follow a newer one that was nominated", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newViewBench(t, false)
+			const pages = 30
+			for i := range pages * 100 {
+				b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
+			}
+			b.settled(50)
+			var s *shard.Shard
+			changed := make(map[uint64]bool)
+			forget := func() {}
+			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+				err := read()
+				// The state that was read is an old one from here on.
+				if row := q.After + 50; ofTail(q) && q.After > 0 && q.After < pages*100 && !changed[row] {
+					changed[row] = true
+					name := fmt.Sprint("e", row)
+					b.table.Update(row, name, "2", "0")
+					// One that came too late for its page is in the way of this.
+					forget()
+					ctx, cancel := context.WithCancel(t.Context())
+					forget = cancel
+					go func() {
+						_, _ = s.Nominate(ctx, reconcile.Nomination{Entities: [][]byte{entity(name)}})
+					}()
+				}
+				return err
+			}
+			s = b.shard(t)
+			stop := b.runShard(t, s)
+			eventually(t, "all is said", func() bool { return b.position(t) == pages*100 })
+			forget()
+			stop()
+			newest, between := make(map[uint64]bool), 0
+			for _, one := range b.said(t) {
+				second := strings.HasSuffix(one.text, "=2")
+				if newest[one.row] && !second {
+					t.Fatalf("row %d: %s comes behind a newer state", one.row, one.text)
+				}
+				if newest[one.row] = second; second && strings.HasPrefix(one.text, "Added") && one.origin == sink.FromReconcile {
+					between++
+				}
+			}
+			if between == 0 {
+				t.Error("nothing was judged between a page and its batch")
+			}
+		})
+	})
+
+	t.Run("with GAP_POLICY=hold ids ascend, over gaps that are filled", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.GapPolicy = ledger.GapHold
+		var open []uint64
+		for i := range 2000 {
+			if i%130 == 129 {
+				open = append(open, b.table.Open("late", old))
+				continue
+			}
+			b.insert(1)
+		}
+		b.watch(t)
+		_, stop := b.run(t)
+		for _, id := range open {
+			eventually(t, "saved up to the gap", func() bool { return b.position(t) == id-1 })
+			b.table.Commit(id)
+		}
+		eventually(t, "saved", func() bool { return b.position(t) == 2000 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 2000)
+	})
+
+	t.Run("a young tail waits and is not passed over", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Window = 300 * time.Millisecond
+		b.insert(295)
+		for range 300 {
+			b.table.Insert("young", now())
+		}
+		b.watch(t)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 595 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 595)
+		for _, m := range b.bus.Messages(topic) {
+			if m.Origin != sink.FromTail {
+				t.Fatalf("row %d is %q", m.RowID, m.Origin)
+			}
+		}
+	})
+}
+
+func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.insert(200)
+		b.settled(50)
+		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+			if ofTail(q) && q.After == 100 {
+				b.table.AddColumn(source.Column{Name: "extra", Kind: source.Text})
+			}
+			return read()
+		}
+		_, stop := b.run(t)
+		eventually(t, "drained", func() bool { return b.position(t) == 200 })
+		stop()
+		for _, m := range b.bus.Messages(topic) {
+			if got := strings.Contains(string(m.Value), `"extra"`); got != (m.RowID > 100) {
+				t.Fatalf("row %d has the new column: %v", m.RowID, got)
+			}
+		}
+	})
+}
+
+func TestAPageThatCannotBeReadAhead(t *testing.T) {
+	t.Run("is read in its turn, and nobody hears of it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.insert(300)
+			log := new(lines)
+			b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+			b.settled(50)
+			tries := 0
+			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+				if ofTail(q) && q.After == 100 {
+					if tries++; tries == 1 {
+						return errors.New("connection refused")
+					}
+				}
+				return read()
+			}
+			s, stop := b.run(t)
+			eventually(t, "drained", func() bool { return b.position(t) == 300 })
+			if status := s.Status(); status.State != shard.Running {
+				t.Errorf("the shard is %s: %s", status.State, status.LastError)
+			}
+			stop()
+			expectRun(t, b.ids(topic), 1, 300)
+			if n := log.count("refused"); tries != 2 || n != 0 {
+				t.Errorf("%d tries, %d lines", tries, n)
+			}
+		})
+	})
+
+	t.Run("counts as a loop that stands still once that takes longer than a read may", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.insert(300)
+			free := make(chan struct{})
+			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+				if ofTail(q) && q.After == 100 {
+					<-free
+				}
+				return read()
+			}
+			s, stop := b.run(t)
+			eventually(t, "the first page arrives", func() bool { return len(b.ids(topic)) == 100 })
+			still := func() time.Duration { return time.Since(s.Status().LastTurn) }
+			<-time.After(110 * time.Second)
+			if got := still(); got > 10*time.Second {
+				t.Errorf("a slow read: the %s stands still for %s", s.Status().Loop, got)
+			}
+			<-time.After(2 * time.Minute)
+			if got := still(); got < time.Minute || s.Status().Loop != "owner" {
+				t.Errorf("a read that hangs: the %s stands still for %s", s.Status().Loop, got)
+			}
+			close(free)
+			eventually(t, "drained", func() bool { return b.position(t) == 300 })
+			stop()
+			expectRun(t, b.ids(topic), 1, 300)
+		})
+	})
+
+	// untilItEnds hangs as a read of a server that does not answer.
+	untilItEnds := func(begun *atomic.Bool) func(context.Context, source.Query, func() error) error {
+		return func(ctx context.Context, q source.Query, read func() error) error {
+			if ofTail(q) && q.After == 100 {
+				begun.Store(true)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return read()
+		}
+	}
+	t.Run("holds up no shutdown", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(300)
+		var begun atomic.Bool
+		b.watch(t).around = untilItEnds(&begun)
+		_, stop := b.run(t)
+		// The read may have begun before the first page is a batch: a stop in between publishes neither.
+		eventually(t, "the first page arrives", func() bool { return len(b.ids(topic)) == 100 })
+		eventually(t, "it is being read", begun.Load)
+		stop()
+		expectRun(t, b.ids(topic), 1, 100)
+	})
+	t.Run("nor that of a shard that cannot go on", func(t *testing.T) {
+		b := newViewBench(t, false)
+		for i := range 300 {
+			name := fmt.Sprint("e", i)
+			if i == 50 {
+				name = strings.Repeat("x", 40_000)
+			}
+			b.table.Insert(name, "1", "0")
+		}
+		var begun atomic.Bool
+		b.watch(t).around = untilItEnds(&begun)
+		s, stop := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		if !begun.Load() {
+			t.Error("no page was being read")
+		}
+		stop()
+	})
+}
+
+func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newViewBench(t, false)
+		for i := range 600 {
+			b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
+		}
+		b.settled(50)
+		var highest atomic.Uint64
+		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+			if ofTail(q) {
+				highest.Store(q.After)
+			}
+			return read()
+		}
+		release := b.bus.Pause(10)
+		_, stop := b.run(t)
+		<-time.After(time.Second)
+		const share = 4 << 20
+		if got := b.opts.Limits.InFlight(); got < share {
+			t.Errorf("%d bytes are in flight, which is no page that waits", got)
+		}
+		<-time.After(20 * time.Second)
+		if got := b.opts.Limits.InFlight(); got > share {
+			t.Errorf("%d bytes are in flight still", got)
+		}
+		row := highest.Load() + 50
+		if row > 550 {
+			t.Fatalf("the page behind %d was read", highest.Load())
+		}
+		b.table.Update(row, fmt.Sprint("e", row), "2", "0")
+		release()
+		eventually(t, "drained", func() bool { return b.position(t) == 600 })
+		stop()
+		for _, one := range b.said(t) {
+			if one.row == row && one.text != fmt.Sprintf("Added e%d=2", row) {
+				t.Errorf("row %d of a page that waited: %s", row, one.text)
+			}
+		}
+	})
+}
+
+func TestManyShardsWithLittleMemory(t *testing.T) {
+	const shards, rows, most, reads = 12, 1500, 256 << 10, 2
+	limits := shard.NewLimits(most, 1, reads)
+	stream := limits.Stream()
+	var reading, tooMany atomic.Int64
+	around := func(_ context.Context, _ source.Query, read func() error) error {
+		if reading.Add(1) > reads || limits.InFlight() > most {
+			tooMany.Add(1)
+		}
+		defer reading.Add(-1)
+		// Others have the processor.
+		<-time.After(100 * time.Microsecond)
+		return read()
+	}
+	var all []*bench
+	for range shards {
+		b := newViewBench(t, false)
+		b.shared, b.opts.Limits = true, stream
+		for i := range rows {
+			b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
+		}
+		b.watch(t).around = around
+		s, _ := b.run(t)
+		go func() {
+			eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+			for i := 0; b.position(t) < rows && t.Context().Err() == nil; i++ {
+				_, _ = s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity(fmt.Sprint("e", i%rows+1))}})
+			}
+		}()
+		all = append(all, b)
+	}
+	for _, b := range all {
+		eventually(t, "drained", func() bool { return b.position(t) == rows })
+		if got := len(b.ids(topic)); got != rows {
+			t.Errorf("%d events of %d rows", got, rows)
+		}
+	}
+	if n := tooMany.Load(); n > 0 {
+		t.Errorf("%d reads beyond the limits", n)
+	}
+}

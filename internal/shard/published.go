@@ -1,0 +1,392 @@
+package shard
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/internal/published"
+	"bridge/sink"
+	"bridge/source"
+)
+
+const (
+	// defaultPublishedRows is how many of the rows published last a shard keeps.
+	defaultPublishedRows = 1000
+	// newestRows are compared first; mostly one of them is as it was published, which is all that is wanted. compareRows are compared
+	// at once below them.
+	newestRows, compareRows = 16, 200
+	// compareBytes bounds a page of them, in bytes.
+	compareBytes = 1 << 20
+	// apartPages are held back at most where another server answers comparisons than pages, as behind a proxy that always does so.
+	apartPages = 10
+	// lostFor is how long the ids of newest rows that another server does not have are watched.
+	lostFor = 10 * time.Minute
+	// startedWithin is how far two accounts of when a server was started may differ.
+	startedWithin = 2 * time.Second
+)
+
+// publishedRows keeps the rows of a shard that were published last, and compares them with the table. It belongs to the owner.
+type publishedRows struct {
+	shard *Shard
+	log   *published.Log
+	// due says that they are to be compared: the shard begins, or a read has failed.
+	due bool
+	// seen is where the page came from for which they were compared last.
+	seen published.Origin
+	// apart counts the comparisons in a row that another server has answered than the one of their page.
+	apart int
+	// lostNext is when the lost rows are compared next.
+	lostNext time.Time
+	// again are ids whose rows are to be read again and published if they say something new.
+	again []uint64
+
+	// columns are those that shape digests.
+	columns *source.Columns
+	shape   uint64
+	page    *source.Page
+}
+
+// openPublished makes the list of the rows published last from the saved state.
+func openPublished(s *Shard, state checkpoint.State) (*publishedRows, error) {
+	log, err := published.Restore(s.opts.PublishedRows, state.Published)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it",
+			checkpoint.ErrCorrupt, err, s.opts.Stream, s.opts.Name, state.Position.ID)
+	}
+	return &publishedRows{shard: s, log: log, due: true, page: new(source.Page)}, nil
+}
+
+// confirm compares the rows now, and returns an error where their ids are used again.
+func (p *publishedRows) confirm(ctx context.Context) error {
+	if p.shard.tailless() || p.log.Len() == 0 {
+		return nil
+	}
+	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log)
+	switch {
+	case errors.Is(err, source.ErrAltered):
+		return nil
+	case err != nil:
+		return err
+	}
+	now, origin := p.log.Origin(), p.log.Origin()
+	now.Server, now.Started = server, p.started()
+	if c.Moved = !sameServer(now, origin); c.Outcome() == published.Reused {
+		return p.reused(c)
+	}
+	return nil
+}
+
+// origin says what the rows of a page come from.
+func (p *publishedRows) origin(page *source.Page) published.Origin {
+	if p.columns != page.Columns {
+		p.columns, p.shape = page.Columns, shapeOf(page.Columns)
+	}
+	return published.Origin{Shape: p.shape, Server: page.Server, Started: p.started()}
+}
+
+// started returns when the server was started, in Unix seconds, 0 where it does not tell.
+func (p *publishedRows) started() int64 {
+	if uptimer, able := p.shard.opts.Source.(source.Uptimer); able {
+		if started := uptimer.Started(); !started.IsZero() {
+			return started.Unix()
+		}
+	}
+	return 0
+}
+
+// shapeOf digests all that the content of a row depends on besides its values.
+func shapeOf(c *source.Columns) uint64 {
+	h := fnv.New64a()
+	// It takes every write.
+	_, _ = fmt.Fprint(h, c.List, c.ID, c.Key, c.Created, c.Modified, c.Deleted)
+	return h.Sum64()
+}
+
+// sameServer reports whether two pages come from one server that was not started in between.
+func sameServer(a, b published.Origin) bool {
+	apart := time.Duration(a.Started-b.Started) * time.Second
+	return a.Server == b.Server && (a.Started == 0 || b.Started == 0 || apart.Abs() <= startedWithin)
+}
+
+// watch compares the rows published last with the table when the shard begins, when a read has failed since, and when s.page
+// comes from another server than the page before, or from one that was started again. Now and then it compares the lost ones. What is
+// behind the page is not published before: where the page is to be read again, ready is false.
+func (p *publishedRows) watch(ctx context.Context) (ready bool, err error) {
+	s := p.shard
+	if s.tailless() {
+		return true, nil
+	}
+	now := p.origin(s.page)
+	if now.Shape != p.log.Origin().Shape || p.log.Len() == 0 {
+		// Nothing can be compared.
+		p.log.SetOrigin(now)
+		p.seen, p.due, p.apart = now, false, 0
+		return true, nil
+	}
+	moved := !sameServer(now, p.seen)
+	if moved {
+		// What was found out about the next id was another server's.
+		s.askedAt = nil
+	}
+	if moved || p.due || now.Shape != p.seen.Shape {
+		if err := p.compare(ctx, now); err != nil {
+			return false, err
+		}
+	}
+	// Newer rows of a server that was not compared would hide what it has lost.
+	if p.apart > 0 && p.apart <= apartPages {
+		return false, nil
+	}
+	return true, p.compareLost(ctx)
+}
+
+// compare compares the rows published last with the table, as it is on the server that now names.
+func (p *publishedRows) compare(ctx context.Context, now published.Origin) error {
+	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log)
+	switch {
+	case errors.Is(err, source.ErrAltered):
+		// The next page has the columns that the rows have now, unless servers differ about them.
+		if p.apart > 0 {
+			p.apart++
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	// Where another server has answered than for the page, the next page is compared again.
+	if p.due = server != now.Server; p.due {
+		p.apart++
+	} else {
+		p.apart = 0
+	}
+	now.Server, now.Started = server, p.started()
+	origin := p.log.Origin()
+	c.Moved = origin.Server != "" && !sameServer(now, origin) || p.seen.Server != "" && !sameServer(now, p.seen)
+	p.seen = now
+	if err := p.conclude(c); err != nil {
+		return err
+	}
+	if c.Lost() {
+		p.lose(c)
+	}
+	if !p.due {
+		p.log.SetOrigin(now)
+	}
+	return nil
+}
+
+// conclude returns an error where c says that ids are used again.
+func (p *publishedRows) conclude(c *published.Check) error {
+	switch c.Outcome() {
+	case published.Reused:
+		return p.reused(c)
+	case published.Doubtful:
+		p.doubt(c)
+	}
+	return nil
+}
+
+// lose has rows be compared for a while that another server does not have: transactions that are open there may have their ids.
+func (p *publishedRows) lose(c *published.Check) {
+	added := p.log.Lose(c, time.Now().Add(lostFor))
+	if added > 0 && c.Survivor() > 0 {
+		p.shard.opts.Logger.Warn("the server that answers now lacks the rows that were published last: their events are on the bus, and it is watched whether their ids are used again",
+			"rows", added, "last_row_there", c.Survivor())
+	}
+}
+
+// compareLost compares the rows that servers have lost, every LostEvery until their time is over.
+func (p *publishedRows) compareLost(ctx context.Context) error {
+	lost, began := p.log.Lost(), time.Now()
+	if lost == nil || began.Before(p.lostNext) {
+		return nil
+	}
+	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil, Moved: true, Floor: lost.Survivor}, lost)
+	switch {
+	case errors.Is(err, source.ErrAltered):
+		return nil
+	case err != nil:
+		return err
+	case server != p.seen.Server:
+		// A server that still has the rows shows nothing about the one that pages come from.
+		p.due = true
+		return nil
+	}
+	p.lostNext = began.Add(p.shard.opts.LostEvery)
+	if err := p.conclude(c); err != nil {
+		return err
+	}
+	// Those that are published again, or were named, need no second look.
+	p.log.Found(c.Others, c.Doubted)
+	if !c.Lost() || began.After(lost.Until) {
+		p.log.Forget()
+	}
+	return nil
+}
+
+// rowList holds rows that were published.
+type rowList interface {
+	// Highest is the highest id.
+	Highest() uint64
+	// Below appends to dst up to n rows with the highest ids up to through, in ascending order.
+	Below(through uint64, n int, dst []published.Row) []published.Row
+}
+
+// read reads the rows of a list, newest first, as far as is needed to tell whether ids are used again. server answered last.
+func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
+	s := p.shard
+	asked, got := s.asked, s.got
+	defer func() {
+		p.page.Reset()
+		// They are those of the page that is about to be published, which may have other columns, too.
+		if s.asked, s.got = asked, got; s.page != nil {
+			err = errors.Join(err, s.bind(s.page.Columns))
+		}
+	}()
+	through := list.Highest()
+	for n := newestRows; ; n = compareRows {
+		logged := list.Below(through, n, nil)
+		if len(logged) == 0 {
+			return &c, server, nil
+		}
+		found, err := p.readRows(ctx, logged)
+		if err != nil {
+			return nil, "", err
+		}
+		server = p.page.Server
+		if c.Add(logged, found) {
+			return &c, server, nil
+		}
+		through = logged[0].ID - 1
+	}
+}
+
+// readRows reads the rows under the ids of logged.
+func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (found []published.Row, err error) {
+	s, page := p.shard, p.page
+	ids := make([]uint64, len(logged))
+	for i, row := range logged {
+		ids[i] = row.ID
+	}
+	for ranges := rangesOf(ids); len(ranges) > 0; {
+		q := source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes}
+		if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, page) }); err != nil {
+			return nil, err
+		}
+		if err := s.bind(page.Columns); err != nil {
+			return nil, err
+		}
+		if shapeOf(page.Columns) != p.log.Origin().Shape {
+			return nil, source.ErrAltered
+		}
+		for _, record := range page.Rows {
+			row, err := p.rowOf(page.Columns, record)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, row)
+		}
+		if !page.More || len(page.Rows) == 0 {
+			break
+		}
+		ranges = rangesBehind(ranges, page.Rows[len(page.Rows)-1].ID)
+	}
+	return found, nil
+}
+
+// rowOf digests a row as it is published.
+func (p *publishedRows) rowOf(columns *source.Columns, record source.Row) (published.Row, error) {
+	seen, err := p.shard.opts.Encoder.Digest(record)
+	if err != nil {
+		return published.Row{}, err
+	}
+	return published.Row{ID: record.ID, Content: contentOf(seen.Sum), Identity: p.identityOf(columns, record, seen.Entity)}, nil
+}
+
+func contentOf(state [16]byte) uint64 { return binary.BigEndian.Uint64(state[:8]) }
+
+// identityOf digests what tells a row from another one under its id: CREATED where two rows hardly share it and no update changes it, else
+// the key of an entity; 0 where there is nothing.
+func (p *publishedRows) identityOf(columns *source.Columns, record source.Row, entity []byte) uint64 {
+	identity := []byte(nil)
+	if i := columns.Created; i >= 0 && !columns.CreatedMoves && columns.List[i].Precision > 0 {
+		identity = record.Values[i]
+	}
+	if key := columns.Key; identity == nil && p.shard.view != nil && !(len(key) == 1 && key[0] == columns.ID) {
+		identity = entity
+	}
+	if identity == nil {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(identity)
+	return max(1, h.Sum64())
+}
+
+// note notes with b that a row of this shape is handed on with it.
+func (p *publishedRows) note(b *batch, columns *source.Columns, record source.Row, state [16]byte, entity []byte) {
+	b.rows = append(b.rows, published.Row{ID: record.ID, Content: contentOf(state), Identity: p.identityOf(columns, record, entity)})
+}
+
+// hand takes the rows of b into the list, and has its changes be saved with b.
+// Invariant 1: they are saved once b is acknowledged.
+func (p *publishedRows) hand(b *batch) {
+	p.log.Add(b.rows)
+	b.published = p.log.Changed()
+}
+
+// doubt has rows be published again that may be others than those that were published, as far as they say something new. Those of a
+// release stream were facts: whether one was changed in place is not told apart from another row where nothing identifies it.
+func (p *publishedRows) doubt(c *published.Check) {
+	s := p.shard
+	ids := slices.Concat(c.Others, c.Doubted)
+	if s.view != nil {
+		p.again = append(p.again, ids...)
+		s.opts.Logger.Info("rows that were published last say something else now, they are published again", "rows", len(ids), "first", c.First())
+		return
+	}
+	s.opts.Logger.Info("rows that were published last were changed since, or their ids belong to other rows: a CREATED with a fraction of a second would tell",
+		"rows", len(ids), "first", c.First())
+}
+
+// publishAgain publishes the rows that doubt has named.
+func (p *publishedRows) publishAgain(ctx context.Context, out chan<- *batch) error {
+	slices.Sort(p.again)
+	again := rangesOf(slices.Compact(p.again))
+	p.again = nil
+	return p.shard.republish(ctx, again, sink.FromReconcile, nil, out)
+}
+
+// reused is the error of a shard whose rows published last are others now.
+func (p *publishedRows) reused(c *published.Check) error {
+	return fmt.Errorf("%w: of the rows of %s that were published last %d are others now, from id %d on: did the database fail over to a server that was "+
+		"behind, lose its newest rows in a crash, or was it restored? %s",
+		ErrIDsReused, p.shard.opts.Name, len(c.Others)+len(c.Doubted), c.First(), p.remedy(c.Survivor()))
+}
+
+// remedyNow is the remedy by the rows as they are now.
+func (p *publishedRows) remedyNow(ctx context.Context) string {
+	if c, _, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log); err == nil {
+		return p.remedy(c.Survivor())
+	}
+	return p.remedy(0)
+}
+
+// remedy says what a person is to do where ids above survivor are used again; 0 where that is not known.
+func (p *publishedRows) remedy(survivor uint64) string {
+	stream, shard := p.shard.opts.Stream, p.shard.opts.Name
+	switch {
+	case p.shard.view != nil:
+		return fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", stream)
+	case survivor > 0:
+		return fmt.Sprintf("Stop bridge, then to publish all rows behind id %d, the last one that is still as it was published: bridge checkpoint set %s %s %d; "+
+			"to publish all of the table: bridge checkpoint set %s %s 0", survivor, stream, shard, survivor, stream, shard)
+	}
+	return fmt.Sprintf("Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id", stream, shard)
+}

@@ -1,0 +1,574 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	checkpointmemory "bridge/checkpoint/memory"
+	"bridge/internal/shard"
+	"bridge/internal/published"
+	"bridge/reconcile"
+	"bridge/source"
+	"bridge/source/ledger"
+	sourcememory "bridge/source/memory"
+)
+
+// writer writes rows that differ, as real ones do: each with its own name and CREATED.
+type writer struct {
+	table *sourcememory.Table
+	name  string
+	n     int
+}
+
+func (w *writer) insert(n int) {
+	for range n {
+		w.n++
+		w.table.Insert(w.values()...)
+	}
+}
+
+// values are those of the row that was written last.
+func (w *writer) values() []string {
+	created := time.Date(2020, 1, 1, 0, 0, 0, w.n*1000+len(w.name), time.UTC)
+	return []string{fmt.Sprint(w.name, "-", w.n), created.Format(stamp)}
+}
+
+// gate holds up the reads of a bench while it is locked: whatever happens meanwhile happens between two reads.
+type gate struct{ sync.RWMutex }
+
+func (g *gate) pass(source.Query) error {
+	g.RLock()
+	defer g.RUnlock()
+	return nil
+}
+
+func (g *gate) between(happen func()) {
+	g.Lock()
+	defer g.Unlock()
+	happen()
+}
+
+// bare is a table with nothing but ids that identifies its rows.
+func bare() *sourcememory.Table {
+	return sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
+		source.Column{Name: "id", Kind: source.Int},
+		source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "note", Kind: source.Text})
+}
+
+// names returns the names that the last event of each row says.
+func (b *bench) names(t testing.TB) map[uint64]string {
+	t.Helper()
+	all := make(map[uint64]string)
+	for _, one := range b.said(t) {
+		name, _, _ := strings.Cut(strings.Fields(one.text)[1], "=")
+		all[one.row] = name
+	}
+	return all
+}
+
+// TestIDsUsedAgainAfterAFailover: rows 1 to 137 were published; the new server ends at 127 and has 40 other rows by the next read.
+func TestIDsUsedAgainAfterAFailover(t *testing.T) {
+	failOver := func(b *bench) {
+		b.table.Lose(127)
+		b.table.Move("second", false)
+		(&writer{table: b.table, name: "new"}).insert(40)
+	}
+	for name, c := range map[string]struct {
+		table   *sourcememory.Table
+		stopped bool
+	}{
+		"while the shard runs": {}, "while it is stopped": {stopped: true},
+		"while the shard runs, without CREATED": {table: bare()}, "while it is stopped, without CREATED": {table: bare(), stopped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if c.table != nil {
+				b.table = c.table
+			}
+			var g gate
+			b.hook = g.pass
+			(&writer{table: b.table, name: "old"}).insert(137)
+			s, stop := b.run(t)
+			eventually(t, "saved", func() bool { return b.position(t) == 137 })
+			if c.stopped {
+				stop()
+				failOver(b)
+				s, stop = b.run(t)
+			} else {
+				g.between(func() { failOver(b) })
+			}
+			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+			for _, want := range []string{shard.ErrIDsReused.Error(), "10 are others now, from id 128 on", "bridge checkpoint set items items 127;"} {
+				if got := s.Status().LastError; !strings.Contains(got, want) {
+					t.Errorf("last error lacks %q: %s", want, got)
+				}
+			}
+			expectRun(t, b.ids(topic), 1, 137)
+			stop()
+
+			// A restart changes nothing.
+			s, stop = b.run(t)
+			eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
+			stop()
+
+			// What the command does.
+			set := checkpoint.State{Position: ledger.Position{ID: 127}, ReplaceLedger: true, ReplacePublished: true, Saved: time.Now().Truncate(time.Millisecond)}
+			if err := b.store.Save(t.Context(), key, set); err != nil {
+				t.Fatal(err)
+			}
+			b.run(t)
+			eventually(t, "all rows are published", func() bool { return b.position(t) == 167 })
+			names := b.names(t)
+			for id := uint64(1); id <= 167; id++ {
+				want := fmt.Sprint("old-", id)
+				if id > 127 {
+					want = fmt.Sprint("new-", id-127)
+				}
+				if names[id] != want {
+					t.Errorf("row %d was published as %q, want %q", id, names[id], want)
+				}
+			}
+		})
+	}
+}
+
+// formerServer answers some reads of single rows in place of the server that answers pages.
+type formerServer struct {
+	source.Shard
+	table *sourcememory.Table
+	// left is how many reads it still answers, answers how many it has answered.
+	left, answers atomic.Int64
+}
+
+func newFormerServer(b *bench) *formerServer {
+	spec := source.Spec{Table: "items", ID: "id", Created: "created"}
+	return &formerServer{Shard: b.table, table: sourcememory.NewTable(spec,
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "created", Kind: source.DateTime, Precision: 6})}
+}
+
+func (f *formerServer) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	// It never had higher ids, as those of gaps.
+	if n := len(q.Ranges); n > 0 && q.Ranges[n-1].Last <= 137 && f.left.Load() > 0 {
+		f.left.Add(-1)
+		f.answers.Add(1)
+		return f.table.Read(ctx, q, p)
+	}
+	return f.Shard.Read(ctx, q, p)
+}
+
+// TestIDsUsedAgainWhileTwoServersAnswer: pages come from the new server, and the first comparisons still from the former one, where every
+// row is as it was published.
+func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
+	b := newBench(t)
+	former := newFormerServer(b)
+	b.source = former
+	(&writer{table: b.table, name: "old"}).insert(137)
+	(&writer{table: former.table, name: "old"}).insert(137)
+	s, stop := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	stop()
+	b.table.Lose(127)
+	b.table.Move("second", false)
+	(&writer{table: b.table, name: "new"}).insert(40)
+	former.left.Store(3)
+	s, _ = b.run(t)
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "10 are others now, from id 128 on") || former.answers.Load() != 3 {
+		t.Errorf("after %d comparisons by the former server: %s", former.answers.Load(), got)
+	}
+	expectRun(t, b.ids(topic), 1, 137)
+}
+
+// TestComparisonsThatNeverFit: a proxy sends single rows to a copy, for ever. Pages are published all the same.
+func TestComparisonsThatNeverFit(t *testing.T) {
+	b := newBench(t)
+	b.source = elsewhere{b.table}
+	(&writer{table: b.table, name: "old"}).insert(137)
+	_, stop := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	stop()
+	(&writer{table: b.table, name: "new"}).insert(40)
+	s, _ := b.run(t)
+	eventually(t, "all rows are published", func() bool { return b.position(t) == 177 })
+	if status := s.Status(); status.State != shard.Running {
+		t.Errorf("the shard is %v: %s", status.State, status.LastError)
+	}
+}
+
+// elsewhere has single rows come from another server than pages.
+type elsewhere struct{ source.Shard }
+
+func (e elsewhere) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	err := e.Shard.Read(ctx, q, p)
+	if q.Ranges != nil {
+		p.Server = "elsewhere"
+	}
+	return err
+}
+
+// TestIDsUsedAgainByACrash: the server lost its newest rows in a crash and is the same afterwards; all that shows is that reads failed.
+func TestIDsUsedAgainByACrash(t *testing.T) {
+	b := newBench(t)
+	(&writer{table: b.table, name: "old"}).insert(137)
+	s, _ := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	b.table.Fail(-1, errors.New("connection lost"))
+	eventually(t, "the source is away", func() bool { return s.Status().State == shard.Waiting })
+	b.table.Lose(127)
+	(&writer{table: b.table, name: "new"}).insert(40)
+	b.table.Fail(0, nil)
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 127;") {
+		t.Error(got)
+	}
+}
+
+// TestIDsUsedAgainByAnOpenTransaction: the ids are taken, and not committed, when the new server is seen first.
+func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		// rows are published before the transaction commits.
+		rows    uint64
+		restart bool
+		// former is how often the former server still answers meanwhile.
+		former int64
+	}{
+		"soon": {rows: 20}, "while the former server answers now and then": {rows: 20, former: 3}, "behind more rows than are kept": {rows: 200}, "over a restart": {rows: 20, restart: true},
+		"over a restart, behind more rows than are kept": {rows: 200, restart: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.opts.LostEvery, b.opts.PublishedRows = 5*time.Millisecond, 64
+			former := newFormerServer(b)
+			b.source = former
+			var g gate
+			b.hook = g.pass
+			(&writer{table: b.table, name: "old"}).insert(137)
+			(&writer{table: former.table, name: "old"}).insert(137)
+			s, stop := b.run(t)
+			eventually(t, "saved", func() bool { return b.position(t) == 137 })
+			var open []uint64
+			w := &writer{table: b.table, name: "new"}
+			g.between(func() {
+				b.table.Lose(127)
+				b.table.Move("second", false)
+				for range 20 {
+					open = append(open, b.table.Open("new", "2021-01-01 00:00:00.000000"))
+				}
+			})
+			for done := uint64(0); done < c.rows; done += 20 {
+				w.insert(20)
+				eventually(t, "rows behind the open ones are published", func() bool { return b.position(t) == 147+done+20 })
+			}
+			if c.restart {
+				stop()
+				s, _ = b.run(t)
+			}
+			former.left.Store(c.former)
+			eventually(t, "the former server has answered", func() bool { return former.answers.Load() >= c.former })
+			for _, id := range open {
+				b.table.Commit(id)
+			}
+			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+			if got := s.Status().LastError; !strings.Contains(got, "from id 128 on") || !strings.Contains(got, "bridge checkpoint set items items 127;") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// TestLostRowsThatComeBack, as on a copy that was behind for a moment, are no longer watched.
+func TestLostRowsThatComeBack(t *testing.T) {
+	for name, table := range map[string]*sourcememory.Table{"": nil, "without CREATED": bare()} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.opts.LostEvery = 5 * time.Millisecond
+			if table != nil {
+				b.table = table
+			}
+			var g gate
+			b.hook = g.pass
+			old := &writer{table: b.table, name: "old"}
+			old.insert(137)
+			s, _ := b.run(t)
+			eventually(t, "saved", func() bool { return b.position(t) == 137 })
+			var open []uint64
+			new := &writer{table: b.table, name: "new"}
+			g.between(func() {
+				b.table.Lose(127)
+				b.table.Move("second", false)
+				for old.n = 128; old.n <= 137; old.n++ {
+					open = append(open, b.table.Open(old.values()...))
+				}
+			})
+			lost := func() bool {
+				next := b.position(t) + 1
+				new.insert(1)
+				eventually(t, "the next row is published", func() bool { return b.position(t) == next || s.Status().State == shard.Stopped })
+				state, err := b.store.Load(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				log, err := published.Restore(1000, state.Published)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return log.Lost() != nil
+			}
+			new.insert(1)
+			eventually(t, "saved", func() bool { return b.position(t) == 138 })
+			if !lost() {
+				t.Error("nothing is lost")
+			}
+			for _, id := range open {
+				b.table.Commit(id)
+			}
+			eventually(t, "nothing is lost any more", func() bool { return !lost() })
+			if status := s.Status(); status.State != shard.Running {
+				t.Errorf("the shard is %v: %s", status.State, status.LastError)
+			}
+		})
+	}
+}
+
+func TestIDsUsedAgainByASecondFailover(t *testing.T) {
+	b := newBench(t)
+	var g gate
+	b.hook = g.pass
+	(&writer{table: b.table, name: "old"}).insert(137)
+	s, _ := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	g.between(func() {
+		b.table.Lose(127)
+		b.table.Move("second", false)
+		b.table.Skip(10)
+		(&writer{table: b.table, name: "second"}).insert(100)
+	})
+	// The ids of the rows that are gone are watched from now on.
+	eventually(t, "rows of the second server are published", func() bool { return b.position(t) == 237 })
+	g.between(func() {
+		b.table.Lose(200)
+		b.table.Move("third", false)
+		(&writer{table: b.table, name: "third"}).insert(60)
+	})
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 200;") {
+		t.Error(got)
+	}
+}
+
+// TestIDsUsedAgainInACapabilityStream: the name of a row is its key, so that the rows under the ids 128 to 137 are about other entities.
+func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
+	b := newViewBench(t, false)
+	var g gate
+	b.hook = g.pass
+	for i := range 137 {
+		b.table.Insert(fmt.Sprint("old-", i+1), "1", "0")
+	}
+	s, _ := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	g.between(func() {
+		b.table.Lose(127)
+		b.table.Move("second", false)
+		for i := range 40 {
+			b.table.Insert(fmt.Sprint("new-", i+1), "1", "0")
+		}
+	})
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "from id 128 on") || !strings.Contains(got, "bridge reconcile --allow-deletes items") {
+		t.Error(got)
+	}
+	if !s.Accept() {
+		t.Fatal("a person cannot agree")
+	}
+	eventually(t, "all rows are published", func() bool { return len(b.said(t)) == 177 })
+	eventually(t, "the shard goes on", func() bool { return s.Status().State == shard.Running && b.position(t) == 167 })
+}
+
+// TestStatesUnderOtherIDsArePublished: where nothing but the id identifies an entity, its new state is its state.
+func TestStatesUnderOtherIDsArePublished(t *testing.T) {
+	b := newViewBench(t, false)
+	spec := source.Spec{Table: "items", ID: "id", UniqueKey: true}
+	b.table = sourcememory.NewTable(spec, source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
+	var g gate
+	b.hook = g.pass
+	for i := range 137 {
+		b.table.Insert(fmt.Sprint("old-", i+1))
+	}
+	b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	g.between(func() {
+		b.table.Lose(127)
+		b.table.Move("second", false)
+		for i := range 40 {
+			b.table.Insert(fmt.Sprint("new-", i+1))
+		}
+	})
+	eventually(t, "all rows are published", func() bool { return len(b.said(t)) == 177 })
+	names := b.names(t)
+	for id := uint64(128); id <= 167; id++ {
+		if want := fmt.Sprint("new-", id-127); names[id] != want {
+			t.Errorf("row %d was published last as %q, want %q", id, names[id], want)
+		}
+	}
+}
+
+// TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between two polls. Nothing but its rows shows
+// that, and nothing may be called verified.
+func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
+	b := newBench(t)
+	var g gate
+	b.hook = g.pass
+	w := &writer{table: b.table, name: "old"}
+	w.insert(137)
+	s, _ := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	confirm := func() error {
+		_, err := s.Nominate(t.Context(), reconcile.Nomination{Published: true})
+		return err
+	}
+	if err := confirm(); err != nil {
+		t.Fatal(err)
+	}
+	g.between(func() {
+		b.table.Lose(127)
+		(&writer{table: b.table, name: "new"}).insert(40)
+	})
+	eventually(t, "the tail goes on", func() bool { return b.position(t) == 167 })
+	for id := uint64(138); id <= 167; id++ {
+		// What would hide it: newer rows that are as they were published.
+		b.table.Delete(id)
+	}
+	if err := confirm(); err == nil {
+		t.Error("nothing is found")
+	}
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 127;") {
+		t.Error(got)
+	}
+}
+
+// TestWhatIsNoReuse: a table changes as its application or its operator likes, the server changes as well, and nothing stops.
+func TestWhatIsNoReuse(t *testing.T) {
+	deleteRows := func(b *bench, first, last uint64) {
+		for id := first; id <= last; id++ {
+			b.table.Delete(id)
+		}
+	}
+	for name, happen := range map[string]func(b *bench){
+		"nothing but another server":  func(*bench) {},
+		"a purge from below":          func(b *bench) { deleteRows(b, 1, 100) },
+		"a purge of everything":       func(b *bench) { deleteRows(b, 1, 137) },
+		"a delete of the newest row":  func(b *bench) { deleteRows(b, 137, 137) },
+		"a delete of the newest rows": func(b *bench) { deleteRows(b, 130, 137) },
+		"an update of an old row":     func(b *bench) { b.table.Update(5, "changed") },
+		"an update of the newest row": func(b *bench) { b.table.Update(137, "changed") },
+		"an update of every row": func(b *bench) {
+			for id := uint64(1); id <= 137; id++ {
+				b.table.Update(id, "changed")
+			}
+		},
+		"a server that copies and is behind": func(b *bench) {
+			// It has what it lacks a moment later.
+			b.table.Lose(127)
+			w := &writer{table: b.table, name: "old", n: 127}
+			w.insert(10)
+		},
+	} {
+		for _, other := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, another server %t", name, other), func(t *testing.T) {
+				b := newBench(t)
+				w := &writer{table: b.table, name: "old"}
+				w.insert(137)
+				_, stop := b.run(t)
+				eventually(t, "saved", func() bool { return b.position(t) == 137 })
+				stop()
+				happen(b)
+				if other {
+					b.table.Move("second", false)
+				}
+				s, _ := b.run(t)
+				w.insert(1)
+				eventually(t, "the next row is published", func() bool { return b.position(t) == 138 })
+				if status := s.Status(); status.State != shard.Running {
+					t.Errorf("the shard is %v: %s", status.State, status.LastError)
+				}
+				expectRun(t, b.ids(topic), 1, 138)
+			})
+		}
+	}
+}
+
+// watchedStore fails a test when a save lists rows that its position has not reached: they may not have been acknowledged.
+type watchedStore struct {
+	*checkpointmemory.Store
+	t *testing.T
+}
+
+func (w watchedStore) Save(ctx context.Context, key checkpoint.Key, state checkpoint.State) error {
+	saved := slices.DeleteFunc(slices.Clone(state.Published), func(c ledger.Chunk) bool { return c.Bytes == nil })
+	log, err := published.Restore(1000, saved)
+	if err != nil || log.Highest() > state.Position.ID {
+		w.t.Errorf("position %d is saved with rows up to %d, %v", state.Position.ID, log.Highest(), err)
+	}
+	return w.Store.Save(ctx, key, state)
+}
+
+// TestPublishedRowsAreSavedWithTheirPosition, and what a kill between publish and save takes away is tolerable: it is published again.
+func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
+	b := newBench(t)
+	memory := checkpointmemory.New()
+	b.store = watchedStore{memory, t}
+	w := &writer{table: b.table, name: "old"}
+	w.insert(100)
+	_, stop := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 100 })
+	before := memory.Copy()
+	w.insert(37)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	stop()
+
+	// The kill: the bus has rows that neither position nor list knows. The failover comes on top.
+	b.store = watchedStore{before, t}
+	b.table.Lose(127)
+	b.table.Move("second", false)
+	(&writer{table: b.table, name: "new"}).insert(40)
+	b.run(t)
+	eventually(t, "all rows are published", func() bool { return b.position(t) == 167 })
+	names := b.names(t)
+	for id := uint64(128); id <= 167; id++ {
+		if want := fmt.Sprint("new-", id-127); names[id] != want {
+			t.Errorf("row %d was published last as %q, want %q", id, names[id], want)
+		}
+	}
+}
+
+// TestAnOlderCheckpointHasNoList: it goes on, and has one from then on.
+func TestAnOlderCheckpointHasNoList(t *testing.T) {
+	b := newBench(t)
+	w := &writer{table: b.table, name: "old"}
+	w.insert(137)
+	if err := b.store.Save(t.Context(), key, checkpoint.State{Position: ledger.Position{ID: 100}, Saved: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	s, stop := b.run(t)
+	eventually(t, "saved", func() bool { return b.position(t) == 137 })
+	stop()
+	state, err := b.store.Load(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := published.Restore(1000, state.Published)
+	if err != nil || log.Len() != 37 || log.Highest() != 137 || log.Origin().Server != "memory" {
+		t.Errorf("%d rows up to %d of %+v, %v, %s", log.Len(), log.Highest(), log.Origin(), err, s.Status().LastError)
+	}
+}

@@ -1,0 +1,240 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// Letter names an event that was put aside, as its dead letter tells it. It proves nothing: the owner reads the row again.
+type Letter struct {
+	// Row is the id of the row, Entity the entity of a capability stream, empty where the letter does not tell it.
+	Row    uint64 `json:"row"`
+	Entity []byte `json:"entity,omitempty"`
+	// Event is the meta.id of the event, Type its type, Previous the event that it follows, empty where there is none.
+	Event    string `json:"event"`
+	Type     string `json:"type"`
+	Previous string `json:"previous"`
+	// Time is the event's meta.time, zero where the letter does not tell it; Digest is the sink.Digest of its bytes.
+	Time   time.Time `json:"time,omitzero"`
+	Digest string    `json:"digest"`
+}
+
+// LetterOf returns what a dead letter tells.
+func LetterOf(l *sink.DeadLetterDocument) Letter {
+	letter := Letter{Row: l.RowID, Entity: l.Entity, Event: l.EventID, Type: l.EventType, Previous: l.Previous, Digest: l.Digest}
+	if l.EventTime > 0 {
+		letter.Time = time.UnixMilli(l.EventTime)
+	}
+	return letter
+}
+
+// Fate is what becomes of a letter that is sent again.
+type Fate string
+
+// The fates of letters.
+const (
+	// SentSame: the event that was put aside is published, with its id and bytes.
+	SentSame Fate = "same"
+	// SentCurrent: what is true at the moment is published, as another event.
+	SentCurrent Fate = "current"
+	// Superseded: a newer event of the entity is on its way or out; nothing is published.
+	Superseded Fate = "superseded"
+	// RowGone: the row of a release stream is gone, and with it what the event said; nothing is published.
+	RowGone Fate = "gone"
+	// Moved: the entity lives in another table of the stream, which publishes it; nothing is published.
+	Moved Fate = "moved"
+	// Ahead: the tail has yet to come to the row; nothing is published.
+	Ahead Fate = "ahead"
+	// RefusedAgain: the bus refuses what was published; it is a dead letter again.
+	RefusedAgain Fate = "refused"
+	// Unknown: nothing is known any more of the entity; nothing is published.
+	Unknown Fate = "unknown"
+	// Unproven: the entity has no row, but that does not prove that it is gone; nothing is published.
+	Unproven Fate = "unproven"
+	// Unreadable: the row, or what the letter tells, makes no event; nothing is published.
+	Unreadable Fate = "unreadable"
+)
+
+// Done reports whether nothing is left to do for the letter.
+func (f Fate) Done() bool {
+	switch f {
+	case SentSame, SentCurrent, Superseded, RowGone, Moved:
+		return true
+	}
+	return false
+}
+
+// LetterOutcome is what became of a letter.
+type LetterOutcome struct {
+	Fate Fate `json:"fate"`
+	// Event and Type are those of the event that was published, empty where none was.
+	Event string `json:"event"`
+	Type  string `json:"type"`
+	// Why says more where the fate alone does not tell.
+	Why string `json:"why"`
+}
+
+// resending is a letter on its way through owner and publisher.
+type resending struct {
+	letter  Letter
+	outcome LetterOutcome
+	// dry says that nothing is to be published.
+	dry bool
+}
+
+func (r *resending) refused(reason string) {
+	r.outcome.Fate, r.outcome.Why = RefusedAgain, reason
+}
+
+var (
+	// errDry ends a read whose batch is not published.
+	errDry = errors.New("nothing is published")
+	// errLeft ends a read that nobody waits for any more.
+	errLeft = errors.New("whoever asked has left")
+)
+
+// Resend has the owner read again what letters name and publish what is true then, and blocks until that is saved. Said twice it
+// publishes the same event again, or nothing. With dry nothing is published. An error says that the shard stopped or ctx ended: any part may
+// have been published. Once ctx ends, what was not handed on by then is left.
+func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]LetterOutcome, error) {
+	n := &nomination{letters: resendings(letters, dry), asker: ctx}
+	if err := s.nominate(ctx, n); err != nil {
+		return nil, err
+	}
+	return outcomesOf(n.letters), nil
+}
+
+// Preview is a dry Resend for a shard that does not run, from its checkpoint and its table alone. What was on its way at the last end counts as
+// published: a shard that runs sends that first.
+func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome, error) {
+	state, err := s.opts.Store.Load(ctx, s.key())
+	if err != nil {
+		return nil, fmt.Errorf("load the checkpoint: %w", err)
+	}
+	if s.opts.Kind == event.Capability {
+		s.view = newView()
+	}
+	for _, journal := range state.Journals {
+		state = checkpoint.MergeStates(state, journal.After)
+		if s.view != nil {
+			s.view.foresee(journal.After.View)
+		}
+	}
+	if err := errors.Join(s.askTraits(ctx), s.refuseTailless()); err != nil {
+		return nil, err
+	}
+	if !s.tailless() {
+		if err := s.openGaps(state); err != nil {
+			return nil, err
+		}
+	}
+	list := resendings(letters, true)
+	if err := s.sendAgain(ctx, list, nil, nil); err != nil {
+		return nil, err
+	}
+	return outcomesOf(list), nil
+}
+
+func resendings(letters []Letter, dry bool) []*resending {
+	list := make([]*resending, len(letters))
+	for i, letter := range letters {
+		list[i] = &resending{letter: letter, dry: dry}
+	}
+	return list
+}
+
+func outcomesOf(list []*resending) []LetterOutcome {
+	outcomes := make([]LetterOutcome, len(list))
+	for i, r := range list {
+		outcomes[i] = r.outcome
+	}
+	return outcomes
+}
+
+// sendAgain reads again what letters name, one after the other, and hands on what is to be published.
+func (s *Shard) sendAgain(ctx context.Context, letters []*resending, n *nomination, out chan<- *batch) error {
+	if s.columns == nil {
+		// Without columns no entity can be read.
+		if err := s.greet(ctx); err != nil {
+			return err
+		}
+	}
+	one := s.sendRow
+	if s.view != nil {
+		one = s.sendEntity
+	}
+	for _, r := range letters {
+		if n.left() {
+			return nil
+		}
+		if err := one(ctx, r, n, out); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errLeft) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendRow sends a row of a release stream again.
+func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
+	row := r.letter.Row
+	if ledger := s.gaps.ledger; row > ledger.Position() || ledger.Missing(row) {
+		r.outcome = LetterOutcome{Fate: Ahead}
+		return nil
+	}
+	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: s.opts.Limits.pageBytes()}
+	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *source.Page) error {
+		if len(page.Rows) == 0 {
+			r.outcome = LetterOutcome{Fate: RowGone}
+			return nil
+		}
+		record := page.Rows[0]
+		b.born(s, page, record)
+		e, same := s.makeAgain(b, event.Row{Row: record, Read: r.letter.Time}, r)
+		if !same && e.FromClock && r.letter.Time.IsZero() {
+			// Invariant 4: with the clock of this read each resend would make other bytes under one id.
+			b.undo(0, 0)
+			r.outcome = LetterOutcome{Fate: Unreadable, Why: "the row has no time of its own, and the letter does not tell the event's"}
+		}
+		return nil
+	})
+}
+
+// readAgain reads what a letter names and hands on what fill makes of it.
+func (s *Shard) readAgain(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *source.Page) error) error {
+	return s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+		b.again, r.outcome = r, LetterOutcome{}
+		if err := fill(b, page); err != nil || !r.dry {
+			return err
+		}
+		return errDry
+	})
+}
+
+// makeAgain adds the event of a row to b, and tells whether it is the one that was put aside: the same id and the same bytes.
+// A row that makes no event is no reason to stop the shard.
+func (s *Shard) makeAgain(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
+	e, err := b.add(s, row, sink.FromReconcile)
+	if err != nil {
+		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
+		return e, false
+	}
+	return e, r.sends(&e)
+}
+
+// sends notes the event that is published for a letter.
+func (r *resending) sends(e *event.Event) (same bool) {
+	// Invariant 4: the id alone does not tell that the bytes are the same.
+	same = e.ID == r.letter.Event && sink.Digest(e.Body) == r.letter.Digest
+	r.outcome = LetterOutcome{Fate: SentCurrent, Event: e.ID, Type: e.Type}
+	if same {
+		r.outcome.Fate = SentSame
+	}
+	return same
+}

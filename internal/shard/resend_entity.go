@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"context"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// sendEntity sends the state of an entity again, where the event that was put aside is still the entity's last one. Invariant 3: what is newer
+// is out or on its way, nothing older may follow.
+func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
+	if len(r.letter.Entity) == 0 {
+		if err := s.findEntity(ctx, r); err != nil {
+			return err
+		}
+	}
+	entity := r.letter.Entity
+	key, err := s.opts.Encoder.KeyValues(entity, nil)
+	switch {
+	case len(entity) == 0:
+		r.outcome = LetterOutcome{Fate: Unknown}
+		return nil
+	case err != nil || len(entity) > checkpoint.MaxEntity:
+		r.outcome = LetterOutcome{Fate: Unreadable, Why: "what the letter says of the entity does not fit KEY"}
+		return nil
+	}
+	q := source.Query{Keys: [][][]byte{key}, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
+	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *source.Page) error {
+		if err := s.sight(ctx, page.Rows); err != nil {
+			return err
+		}
+		for i, record := range page.Rows {
+			if one := &s.view.sights[i]; string(one.entity) == string(entity) {
+				return s.sayAgain(b, page, record, one, r)
+			}
+		}
+		return s.sayGone(ctx, b, page, r)
+	})
+}
+
+// findEntity looks in the view for the entity that was last published with the row and the event of a letter.
+func (s *Shard) findEntity(ctx context.Context, r *resending) error {
+	if r.letter.Row == 0 {
+		return nil
+	}
+	var found []checkpoint.Entity
+	err := s.consult(ctx, func() (err error) {
+		found, err = s.opts.Store.ByRow(ctx, s.key(), r.letter.Row-1, 1, found[:0])
+		return err
+	})
+	for _, one := range found {
+		if one.Row == r.letter.Row {
+			r.letter.Entity = one.Entity
+		}
+	}
+	return err
+}
+
+// overtaken reports whether the event of a letter is not the entity's last one, and notes that.
+func (r *resending) overtaken(known checkpoint.Known) bool {
+	switch {
+	case known.Fate == checkpoint.Unknown:
+		r.outcome = LetterOutcome{Fate: Unknown}
+	case r.letter.Event == "" || event.FormatID(known.Event) != r.letter.Event:
+		r.outcome = LetterOutcome{Fate: Superseded}
+	default:
+		return false
+	}
+	return true
+}
+
+// sayAgain appends the state of an entity that has a row.
+func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Row, one *sight, r *resending) error {
+	if r.overtaken(one.known) {
+		return nil
+	}
+	b.born(s, page, record)
+	op, news := one.decide()
+	if !news {
+		if s.sameAgain(b, page, record, r) {
+			return nil
+		}
+		if op = event.Modified; r.letter.Type == s.opts.Encoder.Type(event.Added) {
+			op = event.Added
+		}
+	}
+	row := event.Row{Row: record, Read: page.Now, Predecessor: r.letter.Event}
+	if op != event.Deleted {
+		row.Op = op
+	}
+	e, _ := s.makeAgain(b, row, r)
+	if r.outcome.Fate != SentCurrent {
+		return nil
+	}
+	id, err := event.ParseID(e.ID)
+	if err != nil {
+		return err
+	}
+	s.view.change(b, one.entity, one.entry(record.ID, id))
+	return nil
+}
+
+// sameAgain appends the very event that was put aside, if the row makes it still.
+func (s *Shard) sameAgain(b *batch, page *source.Page, record source.Row, r *resending) bool {
+	row := event.Row{Row: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
+	if row.Read.IsZero() {
+		row.Read = page.Now
+	}
+	for _, row.Op = range []event.Op{event.Added, event.Modified} {
+		if _, same := s.makeAgain(b, row, r); same {
+			return true
+		}
+		b.undo(0, 0)
+	}
+	return false
+}
+
+// sayGone appends what follows from an entity having no row. Invariant 5: only what is proved absent is gone.
+func (s *Shard) sayGone(ctx context.Context, b *batch, page *source.Page, r *resending) error {
+	elsewhere, err := s.proveAbsent(ctx, page, [][]byte{r.letter.Entity})
+	if err != nil {
+		return err
+	}
+	if len(s.view.sights) == 0 {
+		r.outcome = LetterOutcome{Fate: Unproven, Why: "absence is not judged on a server that does not take the writes, nor where the row has just come back"}
+		return nil
+	}
+	one := &s.view.sights[0]
+	if r.overtaken(one.known) {
+		return nil
+	}
+	if _, moved := elsewhere[string(one.entity)]; moved {
+		r.outcome = LetterOutcome{Fate: Moved}
+		return s.encodeGone(b, page, one, moved)
+	}
+	absent := event.Absent{Entity: one.entity, ID: one.known.Row, Read: r.letter.Time, Predecessor: r.letter.Previous}
+	if one.known.Fate == checkpoint.Gone && !r.letter.Time.IsZero() && s.absentAgain(b, absent, r) {
+		return nil
+	}
+	absent.Read, absent.Predecessor = page.Now, r.letter.Event
+	b.undo(0, 0)
+	s.absentAgain(b, absent, r)
+	gone := checkpoint.Known{Row: one.known.Row, Fate: checkpoint.Gone, Since: page.Now}
+	if gone.Event, err = event.ParseID(r.outcome.Event); err != nil || r.outcome.Fate != SentCurrent {
+		return err
+	}
+	s.view.change(b, one.entity, gone)
+	return nil
+}
+
+// absentAgain appends a deleted event, and tells whether it is the one that was put aside.
+func (s *Shard) absentAgain(b *batch, absent event.Absent, r *resending) (same bool) {
+	buf, e, err := s.opts.Encoder.AppendAbsent(b.buf, absent)
+	if err != nil {
+		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
+		return false
+	}
+	b.buf = buf
+	b.send(s, &e, absent.ID, sink.FromReconcile)
+	return r.sends(&e)
+}

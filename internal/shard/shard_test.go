@@ -1,0 +1,359 @@
+package shard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/internal/shard"
+	"bridge/sink"
+	"bridge/source"
+)
+
+func TestShard(t *testing.T) {
+	t.Run("every row arrives once and in order, over many pages", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(1234)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 1234 })
+		b.insert(10)
+		eventually(t, "saved", func() bool { return b.position(t) == 1244 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 1244)
+	})
+
+	t.Run("a restart goes on behind what was saved, without a repeat", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(500)
+		for range 5 {
+			before := b.position(t)
+			_, stop := b.run(t)
+			b.insert(200)
+			eventually(t, "progress", func() bool { return b.position(t) > before })
+			stop()
+		}
+		_, stop := b.run(t)
+		eventually(t, "drained", func() bool { return b.position(t) == 1500 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 1500)
+	})
+
+	t.Run("the position never runs ahead of the bus", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(1000)
+		release := b.bus.Pause(450)
+		_, stop := b.run(t)
+		eventually(t, "the bus stands still", func() bool { return len(b.ids(topic)) == 450 })
+		eventually(t, "saved what was acknowledged in full", func() bool { return b.position(t) == 400 })
+		release()
+		eventually(t, "drained", func() bool { return b.position(t) == 1000 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 1000)
+	})
+
+	t.Run("told to end it publishes and saves what is in flight", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(1000)
+		release := b.bus.Pause(250)
+		_, stop := b.run(t)
+		eventually(t, "in flight", func() bool { return len(b.ids(topic)) == 250 })
+		ended := make(chan struct{})
+		go func() { defer close(ended); stop() }()
+		select {
+		case <-ended:
+			t.Fatal("ended with messages in flight")
+		case <-time.After(50 * time.Millisecond):
+		}
+		release()
+		<-ended
+		if got, want := b.position(t), uint64(len(b.ids(topic))); got != want {
+			t.Errorf("saved %d, published %d", got, want)
+		}
+	})
+
+	t.Run("the shutdown time limit ends a publish that hangs; what was acknowledged is saved", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.ShutdownTimeout = 20 * time.Millisecond
+		b.insert(300)
+		release := b.bus.Pause(150)
+		_, stop := b.run(t)
+		eventually(t, "in flight", func() bool { return len(b.ids(topic)) == 150 })
+		stop()
+		release()
+		if got := b.position(t); got != 100 && got != 150 {
+			t.Errorf("position %d, want that of an acknowledged message", got)
+		}
+	})
+
+	t.Run("a source that fails is tried again and the shard says so", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(10)
+		b.table.Fail(-1, errors.New("connection refused"))
+		s, stop := b.run(t)
+		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
+		if got := s.Status().LastError; got != "connection refused" {
+			t.Errorf("last error %q", got)
+		}
+		b.table.Fail(0, nil)
+		eventually(t, "drained", func() bool { return b.position(t) == 10 })
+		eventually(t, "running", func() bool { return s.Status().State == shard.Running && s.Status().LastError == "" })
+		stop()
+		expectRun(t, b.ids(topic), 1, 10)
+	})
+
+	t.Run("a missing table stops the shard", func(t *testing.T) {
+		b := newBench(t)
+		b.table.Fail(-1, source.ErrMissing)
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	})
+}
+
+func TestStart(t *testing.T) {
+	t.Run("latest begins behind what is there, and a restart does not begin anew", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Start = shard.Start{Latest: true}
+		b.insert(100)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 100 })
+		stop()
+		b.insert(5)
+		_, stop = b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 105 })
+		stop()
+		expectRun(t, b.ids(topic), 101, 105)
+	})
+	t.Run("an id begins behind it", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Start = shard.Start{After: 40}
+		b.insert(50)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 50 })
+		stop()
+		expectRun(t, b.ids(topic), 41, 50)
+	})
+	t.Run("a bus that has lost what it acknowledged stops the shard", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(100)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 100 })
+		stop()
+		b.bus.Lose(topic, 3)
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		for _, want := range []string{sink.ErrBehind.Error(), "`bridge checkpoint set items items 0`"} {
+			if got := s.Status().LastError; !strings.Contains(got, want) {
+				t.Errorf("last error %q lacks %q", got, want)
+			}
+		}
+	})
+	t.Run("a table that hands out published ids again stops the shard with the commands that resolve it", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(100)
+		s, _ := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 100 })
+		b.table.Truncate()
+		b.insert(3)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		for _, want := range []string{"next id of items is", "position is 100", "bridge checkpoint set items items 0"} {
+			if got := s.Status().LastError; !strings.Contains(got, want) {
+				t.Errorf("last error lacks %q: %s", want, got)
+			}
+		}
+	})
+	t.Run("deleting the newest rows stops nothing", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(100)
+		s, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 100 })
+		for id := range uint64(51) {
+			b.table.Delete(50 + id)
+		}
+		polls := b.table.Reads()
+		eventually(t, "polled on", func() bool { return b.table.Reads() > polls+3 })
+		b.insert(1)
+		eventually(t, "saved", func() bool { return b.position(t) == 101 })
+		if s.Status().State != shard.Running {
+			t.Errorf("state %s", s.Status().State)
+		}
+		stop()
+		expectRun(t, b.ids(topic), 1, 101)
+	})
+}
+
+func TestRejectedMessages(t *testing.T) {
+	refuse := func(ids ...uint64) func(*sink.Message) string {
+		return func(m *sink.Message) string {
+			if m.Destination == topic && slices.Contains(ids, m.RowID) {
+				return "too large"
+			}
+			return ""
+		}
+	}
+	t.Run("without a dead-letter destination the shard stops before the row, and goes on there with repeats at most", func(t *testing.T) {
+		b := newBench(t)
+		b.insert(250)
+		b.bus.Reject(refuse(150))
+		s, stop := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		stop()
+		expectRun(t, b.ids(topic), 1, 149)
+		if got := b.position(t); got != 100 {
+			t.Errorf("position %d, want that of the batch before", got)
+		}
+		for _, want := range []string{"row 150", "too large", "DEAD_LETTER"} {
+			if got := s.Status().LastError; !strings.Contains(got, want) {
+				t.Errorf("last error lacks %q: %s", want, got)
+			}
+		}
+		b.bus.Reject(nil)
+		_, stop = b.run(t)
+		eventually(t, "drained", func() bool { return b.position(t) == 250 })
+		stop()
+		repeats := b.ids(topic)[149:]
+		expectRun(t, repeats, 101, 250)
+	})
+	t.Run("with one the row goes there and the rest goes on in order", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.DeadLetter = letter
+		b.insert(250)
+		b.bus.Reject(refuse(1, 150, 151, 250))
+		_, stop := b.run(t)
+		eventually(t, "drained", func() bool { return b.position(t) == 250 })
+		stop()
+		if got, want := b.ids(letter), []uint64{1, 150, 151, 250}; !slices.Equal(got, want) {
+			t.Errorf("dead letters %v, want %v", got, want)
+		}
+		got := b.ids(topic)
+		if len(got) != 246 || !slices.IsSorted(got) {
+			t.Errorf("got %d rows: %s", len(got), short(got))
+		}
+	})
+	t.Run("a dead letter that is refused too stops the shard", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.DeadLetter = letter
+		b.insert(10)
+		b.bus.Reject(func(m *sink.Message) string {
+			if m.RowID == 5 {
+				return "no"
+			}
+			return ""
+		})
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		if got := b.position(t); got != 0 {
+			t.Errorf("position %d, want 0", got)
+		}
+	})
+}
+
+func TestStabilityWindow(t *testing.T) {
+	t.Run("a young record stalls nothing: what is older goes out, it stays behind as a gap", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Window = time.Hour
+		b.insert(3)
+		b.table.Insert("young", time.Now().UTC().Format("2006-01-02 15:04:05.000000"))
+		b.insert(3)
+		s, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 7 })
+		polls := b.table.Reads()
+		eventually(t, "polled on", func() bool { return b.table.Reads() > polls+5 })
+		if lag := s.Status().Lag; lag <= 0 || lag > time.Minute {
+			t.Errorf("lag %s of a row written just now", lag)
+		}
+		stop()
+		if got, want := b.ids(topic), []uint64{1, 2, 3, 5, 6, 7}; !slices.Equal(got, want) {
+			t.Errorf("got rows %v, want %v", got, want)
+		}
+	})
+	t.Run("a young record is published when the window has passed", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.Window = 200 * time.Millisecond
+		started := time.Now()
+		b.table.Insert("young", started.UTC().Format("2006-01-02 15:04:05.000000"))
+		s, _ := b.run(t)
+		eventually(t, "published", func() bool { return b.position(t) == 1 })
+		if took := time.Since(started); took < b.opts.Window {
+			t.Errorf("published after %s", took)
+		}
+		eventually(t, "drained", func() bool { return s.Status().Lag == 0 })
+	})
+}
+
+// TestCrash cuts a run short at every point between reading and saving: a store that refuses to save stands for the
+// process dying there. What follows must repeat with the same ids and bytes, and lose nothing.
+func TestCrash(t *testing.T) {
+	for _, created := range []bool{true, false} {
+		name := "rows with a time of their own"
+		if !created {
+			name = "rows whose time is the clock of the read"
+		}
+		t.Run(name, func(t *testing.T) {
+			const rows = 1500
+			b := newBench(t)
+			for range rows {
+				if created {
+					b.table.Insert("n", "2020-01-01 00:00:00.000000")
+				} else {
+					b.table.Insert("n")
+				}
+			}
+			for _, held := range []int{0, 1, 99, 100, 101, 250} {
+				release := b.bus.Pause(held)
+				store := &mortalStore{Store: b.store}
+				crashed := *b
+				crashed.store = store
+				crashed.opts.ShutdownTimeout = time.Millisecond
+				before := len(b.ids(topic))
+				_, stop := crashed.run(t)
+				eventually(t, "in flight", func() bool { return len(b.ids(topic)) == before+held })
+				store.die()
+				stop()
+				release()
+			}
+			_, stop := b.run(t)
+			eventually(t, "drained", func() bool { return b.position(t) == rows })
+			stop()
+			bodies := map[uint64][]byte{}
+			highest := uint64(0)
+			for _, m := range b.bus.Messages(topic) {
+				if m.RowID > highest+1 {
+					t.Fatalf("row %d came before row %d", m.RowID, highest+1)
+				}
+				highest = max(highest, m.RowID)
+				if was, ok := bodies[m.RowID]; ok && !bytes.Equal(was, m.Value) {
+					t.Fatalf("row %d was repeated with other bytes:\n%s\n%s", m.RowID, was, m.Value)
+				}
+				bodies[m.RowID] = m.Value
+			}
+			if len(bodies) != rows {
+				t.Errorf("%d rows of %d arrived", len(bodies), rows)
+			}
+		})
+	}
+}
+
+// mortalStore stops saving once it is dead, as a killed process does.
+type mortalStore struct {
+	checkpoint.Store
+	dead, dying atomic.Bool
+	left        atomic.Int32
+}
+
+func (s *mortalStore) die() { s.dead.Store(true) }
+
+// dieAfter lets n more saves succeed.
+func (s *mortalStore) dieAfter(n int32) { s.left.Store(n); s.dying.Store(true) }
+
+func (s *mortalStore) Save(ctx context.Context, k checkpoint.Key, state checkpoint.State) error {
+	if s.dead.Load() || s.dying.Load() && s.left.Add(-1) < 0 {
+		return errors.New("dead")
+	}
+	return s.Store.Save(ctx, k, state)
+}

@@ -1,0 +1,73 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/source"
+)
+
+// takeSnapshot records the rows of a table that is taken as it stands (START=latest, or behind an id) in the view and publishes
+// nothing. It goes on where an earlier start of the process was cut short.
+func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+	if s.view == nil {
+		// Of a release shard the position says enough.
+		state.Snapshot = source.Range{}
+	}
+	if state.Snapshot == (source.Range{}) {
+		return state, nil
+	}
+	started, told := time.Now(), time.Now()
+	for rows := 0; state.Snapshot != (source.Range{}); {
+		q := source.Query{After: state.Snapshot.First - 1, Through: state.Snapshot.Last, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
+		if err := s.read(ctx, q); err != nil {
+			return state, err
+		}
+		changes, err := s.snapshot()
+		if err != nil {
+			s.freePage()
+			return state, err
+		}
+		n := len(s.page.Rows)
+		rows += n
+		// A page that is full may hold the last row.
+		if s.page.More && n > 0 && s.page.Rows[n-1].ID < state.Snapshot.Last {
+			state.Snapshot.First = s.page.Rows[n-1].ID + 1
+		} else {
+			state.Snapshot = source.Range{}
+		}
+		s.freePage()
+		step := state
+		step.View, step.Ledger, step.ReplaceLedger, step.Published = changes, nil, false, nil
+		if err := s.save(ctx, owning, step); err != nil {
+			return state, err
+		}
+		if time.Since(told) > tellEvery {
+			told = time.Now()
+			s.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", state.Snapshot.First, "of", state.Snapshot.Last,
+				"rows a second", int(float64(rows)/time.Since(started).Seconds()))
+		}
+	}
+	s.opts.Logger.Info("the table as it stands is known, changes from now on are published", "took", time.Since(started).Round(time.Millisecond))
+	return state, nil
+}
+
+// snapshot returns the entries of the view that the rows of the page make.
+func (s *Shard) snapshot() ([]checkpoint.Change, error) {
+	changes := make([]checkpoint.Change, 0, len(s.page.Rows))
+	keys := new(batch)
+	for _, record := range s.page.Rows {
+		if ledger := s.gaps.ledger; ledger != nil && ledger.Missing(record.ID) {
+			// It was not committed when the shard began: it is a change since.
+			continue
+		}
+		seen, err := s.see(record)
+		if err != nil {
+			return nil, err
+		}
+		one := sight{state: seen.Sum, deleted: seen.Deleted}
+		changes = append(changes, checkpoint.Change{Entity: keys.keep(seen.Entity), Known: one.entry(record.ID, [16]byte{})})
+	}
+	return changes, nil
+}

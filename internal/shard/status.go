@@ -1,0 +1,239 @@
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// State is what a shard is doing.
+type State string
+
+// The states of a shard.
+const (
+	// Starting: the checkpoint is being read and compared with the bus.
+	Starting State = "starting"
+	// Running: the shard is polled and published.
+	Running State = "running"
+	// Waiting: the source or the bus is away; the shard goes on by itself once it is back.
+	Waiting State = "waiting"
+	// Stopped: a person has to do something; the last error says what.
+	Stopped State = "stopped"
+)
+
+var states = []State{Starting, Running, Waiting, Stopped}
+
+// Status is a snapshot of one shard.
+type Status struct {
+	Stream, Shard string
+	State         State
+	// Position is the id up to which everything is published and saved; OpenGaps counts the ranges below it that have
+	// not been seen.
+	Position uint64
+	OpenGaps int
+	// Highest is the highest id of the table when it was read last.
+	Highest uint64
+	// Gaps describes the ids that were not seen.
+	Gaps Gaps
+	// Lag is the age of the oldest committed row that is not published, as far as the source has shown; 0 when drained. It is of
+	// account only where LagKnown says so: not while the source cannot be read.
+	Lag      time.Duration
+	LagKnown bool
+	// LastError is the latest fault, empty while there is none.
+	LastError string
+	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
+	LastPoll time.Time
+	// LastTurn is when the shard's loop that has stood still the longest last turned, by the host's clock, and Loop is its name: owner,
+	// publisher or saver. Loops turn while source and bus are away, too; one without anything to do is left out.
+	LastTurn time.Time
+	Loop     string
+}
+
+// Gaps describes the ids of a shard that were not seen.
+type Gaps struct {
+	// Hot and Cold count the ids that are looked for at every poll and every minute, InFlight those of the hot ones that
+	// an open transaction has inserted.
+	Hot, Cold, InFlight uint64
+	// Unpolled counts the ids that were not published and are no longer polled; reconcile compares them with the table.
+	Unpolled uint64
+	// Ranges is how many gaps they form, Bytes the memory that they take.
+	Ranges, Bytes int
+	// OldestAge is the age of the oldest gap, 0 when there is none; Oldest lists the lowest gaps, a few.
+	OldestAge time.Duration
+	Oldest    []ledger.Gap
+}
+
+// gapsShown is how many gaps a status and a checkpoint list.
+const gapsShown = 10
+
+// tracker keeps a shard's status. It is safe for concurrent use.
+type tracker struct {
+	mu     sync.Mutex
+	status Status
+	// faults are what the latest tries of the stages failed with, empty where they did not.
+	faults [stages]string
+	// stopped says that the shard waits for a person, since when.
+	stopped bool
+	since   time.Time
+	lag     lag
+	// sent is when the batch in flight was begun, zero when there is none.
+	sent time.Time
+	// turns is when each loop last turned, zero for one that rests.
+	turns [loops]time.Time
+	// text returns what the status says of an error.
+	text func(error) string
+}
+
+// stage is a part of a shard that can fail by itself.
+type stage int
+
+const (
+	reading stage = iota
+	saving
+	// consulting reads the saved view.
+	consulting
+	stages
+)
+
+// slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus, and a save before it counts as waiting
+// for the disk.
+const slowPublish = 5 * time.Second
+
+func (t *tracker) init(stream, shard string, pollInterval time.Duration) {
+	t.status = Status{Stream: stream, Shard: shard, State: Starting}
+	t.lag.fresh = lookGrace + 3*pollInterval
+}
+
+// lookGrace is how much later than usual a look at the table may be before it says nothing any more.
+const lookGrace = 10 * time.Second
+
+func (t *tracker) update(change func(*Status)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.status)
+}
+
+func (t *tracker) fault(at stage, err error) {
+	t.update(func(*Status) { t.faults[at] = t.text(err) })
+}
+
+// unread notes a read of the source that failed and is tried again.
+func (t *tracker) unread() { t.update(func(*Status) { t.lag.fail() }) }
+
+// healed ends a fault.
+func (t *tracker) healed(at stage) {
+	t.update(func(*Status) { t.faults[at] = "" })
+}
+
+// polled notes when the source answered, and the highest id of the table; it ends a fault and a stop, and returns how long that has lasted.
+func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
+	t.update(func(s *Status) {
+		s.Highest = highest
+		s.LastPoll = at
+		t.faults[reading] = ""
+		t.lag.answer()
+		if t.stopped {
+			s.LastError, t.stopped = "", false
+			stopped = time.Since(t.since)
+		}
+	})
+	return stopped
+}
+
+// hot reports whether there are ids to look for at every poll.
+func (t *tracker) hot() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status.Gaps.Hot > 0
+}
+
+// highest returns the highest id of the table when it was read last.
+func (t *tracker) highest() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status.Highest
+}
+
+// stop notes why the shard cannot go on and reports whether that is new.
+func (t *tracker) stop(err error) (fresh bool) {
+	t.update(func(s *Status) {
+		text := t.text(err)
+		fresh = !t.stopped || s.LastError != text
+		if !t.stopped {
+			t.since = time.Now()
+		}
+		s.LastError, t.stopped = text, true
+		t.lag.stop(errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied))
+		t.sent = time.Time{}
+	})
+	return fresh
+}
+
+func (t *tracker) saved(p ledger.Position) {
+	t.update(func(s *Status) { s.Position, t.faults[saving] = p.ID, "" })
+}
+
+// leave notes since when the oldest row has existed that a finder leaves for later.
+func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
+
+// looked notes a look for all that may wait, that began at a time.
+func (t *tracker) looked(at time.Time) { t.update(func(*Status) { t.lag.look(at) }) }
+
+func (t *tracker) queue(born time.Time) {
+	t.update(func(*Status) {
+		t.lag.hand(born)
+		if t.sent.IsZero() {
+			t.sent = time.Now()
+		}
+	})
+}
+
+func (t *tracker) dequeue() {
+	t.update(func(*Status) {
+		t.lag.acknowledge()
+		t.sent = time.Time{}
+		if len(t.lag.handed) > 0 {
+			t.sent = time.Now()
+		}
+	})
+}
+
+// takeBack notes that the batch queued last is not published.
+func (t *tracker) takeBack() { t.update(func(*Status) { t.lag.takeBack() }) }
+
+// name notes rows that are nominated, unname that those of them that are news are handed over, or that nobody waits any more.
+func (t *tracker) name(n *nomination) { t.update(func(*Status) { t.lag.name(n, time.Now()) }) }
+
+func (t *tracker) unname(n *nomination) { t.update(func(*Status) { t.lag.unname(n) }) }
+
+// Status returns what the shard is doing now.
+func (s *Shard) Status() Status {
+	t := &s.status
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, status := time.Now(), t.status
+	slowest, turned := t.stillest(now)
+	status.LastTurn, status.Loop = turned, slowest.String()
+	status.Lag, status.LagKnown = t.lag.at(now)
+	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
+	switch {
+	case t.stopped:
+		status.State = Stopped
+	case t.faults != [stages]string{}:
+		status.State, status.LastError = Waiting, cmp.Or(t.faults[:]...)
+	case t.saves(now) > slowPublish:
+		status.State = Waiting
+		status.LastError = fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", t.saves(now).Round(time.Second))
+	case slow:
+		status.State = Waiting
+		status.LastError = fmt.Sprintf("the bus has not acknowledged a batch for %s", now.Sub(t.sent).Round(time.Second))
+	case !status.LastPoll.IsZero():
+		status.State = Running
+	}
+	return status
+}

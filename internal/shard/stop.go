@@ -1,0 +1,108 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/checkpoint"
+	"bridge/event"
+	"bridge/sink"
+	"bridge/source/ledger"
+)
+
+// ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated, restored or its counter
+// was reset. Rows under such ids would never be seen by the tail.
+var ErrIDsReused = errors.New("the table uses ids again that were published")
+
+// refuseReusedIDs stops the shard when the next id of the table is not above the position. Deleting the newest rows leaves
+// the counter where it is and is no such case.
+func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
+	if position == 0 {
+		return nil
+	}
+	s.dropPrefetched()
+	var next uint64
+	err := s.retry(ctx, s.reads(), func() (err error) {
+		next, err = s.opts.Source.NextID(ctx)
+		return err
+	})
+	if err != nil || next == 0 || next > position {
+		return err
+	}
+	remedy := s.published.remedyNow(ctx)
+	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, s.opts.Name, next, position, remedy)
+}
+
+// nameLoss adds to the loss of a bus what publishes again.
+func (s *Shard) nameLoss(err error) error {
+	if !errors.Is(err, sink.ErrBehind) {
+		return err
+	}
+	former := ""
+	if s.view != nil {
+		former = "; if the bus has gone back to an earlier state, empty the destination of the stream first, where entities live that are gone since"
+	}
+	return fmt.Errorf("%w: once the cause is known, stop bridge, then `bridge checkpoint set %s %s 0` has all of the table published again%s",
+		err, s.opts.Stream, s.opts.Name, former)
+}
+
+// Accept says that a person has agreed to the table as it is. A capability shard that stopped because ids are used again then reads all of
+// it, and what its view knows already it does not publish again. It reports whether the shard had stopped for that.
+func (s *Shard) Accept() bool {
+	s.agreement.Lock()
+	defer s.agreement.Unlock()
+	if !s.reused.Load() || s.opts.Kind != event.Capability {
+		return false
+	}
+	select {
+	case s.accepted <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// askAgreement says whether a person may agree from now on; what was agreed to before is void.
+func (s *Shard) askAgreement(err error) {
+	s.agreement.Lock()
+	defer s.agreement.Unlock()
+	select {
+	case <-s.accepted:
+	default:
+	}
+	s.reused.Store(errors.Is(err, ErrIDsReused))
+}
+
+// beginAnew saves the position 0 with the view as it is.
+func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+	state.Position, state.Ledger, state.ReplaceLedger, state.Saved = ledger.Position{}, nil, true, time.Now()
+	state.Published, state.ReplacePublished = nil, true
+	if err := s.save(ctx, owning, state); err != nil {
+		return state, err
+	}
+	s.anew = false
+	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
+	return state, nil
+}
+
+// watchIDs compares the rows published last where that is due, and asks for the next id when the highest id of the page lies below the position and
+// has changed since it was asked. Where the page is to be read again, ready is false.
+func (s *Shard) watchIDs(ctx context.Context, position uint64) (ready bool, err error) {
+	if ready, err = s.published.watch(ctx); err != nil || !ready {
+		return false, err
+	}
+	if s.page.MaxID >= position {
+		s.askedAt = nil
+		return true, nil
+	}
+	if s.askedAt != nil && *s.askedAt == s.page.MaxID {
+		return true, nil
+	}
+	highest := s.page.MaxID
+	if err := s.refuseReusedIDs(ctx, position); err != nil {
+		return false, err
+	}
+	s.askedAt = &highest
+	return true, nil
+}

@@ -1,0 +1,412 @@
+package shard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+	sourcememory "bridge/source/memory"
+)
+
+const stamp = "2006-01-02 15:04:05.000000"
+
+// newViewBench is a bench with a capability shard: name identifies, value is the state, deleted marks, modified says when.
+func newViewBench(t *testing.T, modified bool) *bench {
+	b := newBench(t)
+	spec := source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Deleted: "deleted"}
+	if modified {
+		spec.Modified = "modified"
+	}
+	b.table = sourcememory.NewTable(spec,
+		source.Column{Name: "id", Kind: source.Int},
+		source.Column{Name: "name", Kind: source.Text},
+		source.Column{Name: "value", Kind: source.Text},
+		source.Column{Name: "deleted", Kind: source.Int},
+		source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+	b.opts.Kind = event.Capability
+	return b
+}
+
+func now() string { return time.Now().UTC().Format(stamp) }
+
+// say is what an event says, in short: "Added a=1" or "Deleted a".
+type said struct {
+	text, id, predecessor, reason string
+	row                           uint64
+	origin                        sink.Origin
+}
+
+// said returns what the events on the bus say, in order.
+func (b *bench) said(t testing.TB) []said {
+	t.Helper()
+	return b.saidOn(t, topic)
+}
+
+// saidOn is said of one topic.
+func (b *bench) saidOn(t testing.TB, topic string) []said {
+	t.Helper()
+	var all []said
+	for _, m := range b.bus.Messages(topic) {
+		var e struct {
+			Meta  struct{ ID, Type string }
+			Data  struct{ Name, Value, Reason string }
+			Links []struct{ Type, Target string }
+		}
+		if err := json.Unmarshal(m.Value, &e); err != nil {
+			t.Fatalf("%v: %s", err, m.Value)
+		}
+		one := said{id: e.Meta.ID, reason: e.Data.Reason, row: m.RowID, origin: m.Origin}
+		one.text = strings.TrimSuffix(strings.TrimPrefix(e.Meta.Type, "Items"), "Event") + " " + e.Data.Name
+		if e.Data.Value != "" {
+			one.text += "=" + e.Data.Value
+		}
+		for _, link := range e.Links {
+			one.predecessor = link.Target
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func texts(all []said) []string {
+	var list []string
+	for _, one := range all {
+		list = append(list, one.text)
+	}
+	return list
+}
+
+// expectSaid waits until the bus says want, and fails where it says something else.
+func (b *bench) expectSaid(t testing.TB, want ...string) []said {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d events, there are %v", len(want), texts(b.said(t))), func() bool { return len(b.bus.Messages(topic)) >= len(want) })
+	all := b.said(t)
+	if got := texts(all); !slices.Equal(got, want) {
+		t.Fatalf("the bus says %v, want %v", got, want)
+	}
+	return all
+}
+
+// entity returns the encoding of an entity.
+func entity(name string) []byte { return append([]byte{byte(len(name) + 1)}, name...) }
+
+func nominate(t testing.TB, s *shard.Shard, n reconcile.Nomination) reconcile.Verdict {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+	v, err := s.Nominate(ctx, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestView(t *testing.T) {
+	t.Run("a life is told once each, every event linked to the one before", func(t *testing.T) {
+		b := newViewBench(t, false)
+		_, stop := b.run(t)
+		var want []string
+		step := func(say, value, deleted string) {
+			t.Helper()
+			last := b.table.Replace("a", value, deleted)
+			if say != "" {
+				want = append(want, say)
+			}
+			b.expectSaid(t, want...)
+			eventually(t, "saved", func() bool { return b.position(t) == last })
+		}
+		step("Added a=1", "1", "0")
+		step("", "1", "0")
+		step("Modified a=2", "2", "0")
+		step("Modified a=1", "1", "0")
+		step("Modified a=2", "2", "0")
+		step("Deleted a", "2", "1")
+		step("", "3", "1")
+		step("Added a=1", "1", "0")
+		stop()
+		all := b.expectSaid(t, want...)
+		ids := make(map[string]bool)
+		for i, one := range all {
+			if ids[one.id] {
+				t.Errorf("event %d has the id of another", i)
+			}
+			ids[one.id] = true
+			if i > 0 && one.predecessor != all[i-1].id {
+				t.Errorf("event %d (%s) follows %q, not the one before", i, one.text, one.predecessor)
+			}
+		}
+	})
+
+	t.Run("it is kept over a restart", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.table.Insert("a", "1", "0")
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		stop()
+		b.table.Replace("a", "1", "0")
+		b.table.Insert("b", "1", "0")
+		_, stop = b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		stop()
+	})
+
+	t.Run("rows of one page and of late records follow one another", func(t *testing.T) {
+		b := newViewBench(t, false)
+		late := b.table.Open("a", "old", "0")
+		b.table.Insert("b", "1", "0")
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added b=1")
+		b.table.Commit(late)
+		b.expectSaid(t, "Added b=1", "Added a=old")
+		stop()
+	})
+}
+
+func TestNominations(t *testing.T) {
+	t.Run("what is gone is deleted, what is there is not", func(t *testing.T) {
+		b := newViewBench(t, false)
+		gone := b.table.Insert("a", "1", "0")
+		b.table.Insert("b", "1", "0")
+		dead := b.table.Insert("c", "1", "1")
+		s, stop := b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1", "Deleted c")
+		b.table.Delete(gone)
+		b.table.Delete(dead)
+		names := reconcile.Nomination{Entities: [][]byte{entity("a"), entity("b"), entity("c"), entity("never was")}}
+		if v := nominate(t, s, names); v != (reconcile.Verdict{Deleted: 1}) {
+			t.Errorf("verdict %+v", v)
+		}
+		all := b.expectSaid(t, "Added a=1", "Added b=1", "Deleted c", "Deleted a")
+		if last := all[3]; last.reason != "ABSENT_IN_SNAPSHOT" || last.predecessor != all[0].id || last.row != gone || last.origin != sink.FromReconcile {
+			t.Errorf("the last event is %+v", last)
+		}
+		if v := nominate(t, s, names); v != (reconcile.Verdict{}) {
+			t.Errorf("a second verdict is %+v", v)
+		}
+		b.table.InsertAt(gone, "a", "1", "0")
+		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: gone, Last: gone}}}); v != (reconcile.Verdict{Added: 1}) {
+			t.Errorf("verdict %+v", v)
+		}
+		all = b.expectSaid(t, "Added a=1", "Added b=1", "Deleted c", "Deleted a", "Added a=1")
+		if all[4].id == all[0].id || all[4].predecessor != all[3].id {
+			t.Errorf("the entity that came back is told by %+v", all[4])
+		}
+		stop()
+	})
+
+	t.Run("a row that was changed in place is told as it is", func(t *testing.T) {
+		b := newViewBench(t, false)
+		id := b.table.Insert("a", "1", "0")
+		s, stop := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		b.table.Update(id, "a", "2", "0")
+		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 5}}}); v != (reconcile.Verdict{Modified: 1}) {
+			t.Errorf("verdict %+v", v)
+		}
+		b.table.Update(id, "A", "2", "0")
+		v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: id, Last: id}}, Entities: [][]byte{entity("a")}})
+		if v != (reconcile.Verdict{Added: 1, Deleted: 1}) {
+			t.Errorf("verdict %+v", v)
+		}
+		b.expectSaid(t, "Added a=1", "Modified a=2", "Added A=2", "Deleted a")
+		stop()
+	})
+
+	t.Run("a server that does not take the writes proves no absence", func(t *testing.T) {
+		b := newViewBench(t, false)
+		gone := b.table.Insert("a", "1", "0")
+		b.table.Insert("b", "1", "0")
+		s, stop := b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		b.table.Delete(gone)
+		b.table.Move("another", true)
+		if v := nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}}); v != (reconcile.Verdict{}) {
+			t.Errorf("verdict %+v", v)
+		}
+		stop()
+		b.expectSaid(t, "Added a=1", "Added b=1")
+	})
+
+	t.Run("an entity that lives in another shard of the stream is not gone", func(t *testing.T) {
+		b := newViewBench(t, false)
+		other := newViewBench(t, false)
+		encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items_2", Kind: event.Capability, Source: "db", Table: "items_2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.opts.Siblings = func() []reconcile.Sibling { return []reconcile.Sibling{{Source: other.table, Encoder: encoder}} }
+		moved := b.table.Insert("a", "1", "0")
+		b.table.Insert("b", "1", "0")
+		s, stop := b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		other.table.Insert("a", "1", "0")
+		b.table.Delete(moved)
+		if v := nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}}); v != (reconcile.Verdict{}) {
+			t.Errorf("verdict %+v", v)
+		}
+		stop()
+		b.expectSaid(t, "Added a=1", "Added b=1")
+	})
+
+	t.Run("a stopped shard takes none", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.table.Fail(-1, source.ErrMissing)
+		s, _ := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+		if _, ok := s.Reach(); ok {
+			t.Error("it reaches")
+		}
+	})
+
+	t.Run("of a release shard only ids that were not published are, once, also after a restart", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.GapTTL, b.opts.HotFor, b.opts.SweepEvery = time.Nanosecond, time.Millisecond, time.Millisecond
+		b.insert(3)
+		s, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 3 })
+		b.table.InsertAt(10, "name", "2020-01-01 00:00:00.000000")
+		eventually(t, "unpolled", func() bool { return s.Status().Gaps.Unpolled == 6 })
+		b.table.InsertAt(7, "name", "2020-01-01 00:00:00.000000")
+		named := reconcile.Nomination{Rows: []source.Range{{First: 2, Last: 10}}}
+		if v := nominate(t, s, named); v != (reconcile.Verdict{Missed: 1}) {
+			t.Errorf("verdict %+v", v)
+		}
+		for range 2 {
+			if v := nominate(t, s, named); v != (reconcile.Verdict{}) {
+				t.Errorf("a second nomination: %+v", v)
+			}
+			stop()
+			s, stop = b.run(t)
+			eventually(t, "unpolled", func() bool { return s.Status().Gaps.Unpolled == 5 })
+		}
+		stop()
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 10, 7}) {
+			t.Errorf("published %v", got)
+		}
+	})
+}
+
+func TestSecondCursor(t *testing.T) {
+	t.Run("updates in place are told, heartbeats are not", func(t *testing.T) {
+		b := newViewBench(t, true)
+		id := b.table.Insert("a", "1", "0", now())
+		b.table.Insert("b", "1", "0", now())
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		for range 50 {
+			b.table.Update(id, "a", "1", "0", now())
+		}
+		b.table.Update(id, "a", "2", "0", now())
+		all := b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2")
+		if all[2].origin != sink.FromModified {
+			t.Errorf("origin %s", all[2].origin)
+		}
+		b.table.Update(id, "a", "2", "1", now())
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified a=2", "Deleted a")
+		stop()
+	})
+
+	t.Run("a change that is committed behind the cursor is found by looking back", func(t *testing.T) {
+		b := newViewBench(t, true)
+		first := b.table.Insert("a", "1", "0", now())
+		second := b.table.Insert("b", "1", "0", now())
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1")
+		early := now()
+		b.table.Update(second, "b", "2", "0", now())
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2")
+		b.table.Update(first, "a", "2", "0", early)
+		b.expectSaid(t, "Added a=1", "Added b=1", "Modified b=2", "Modified a=2")
+		stop()
+	})
+
+	t.Run("what changed while nothing ran is found after a restart", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.opts.LookBack = 50 * time.Millisecond
+		id := b.table.Insert("a", "1", "0", now())
+		_, stop := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		b.table.Update(id, "a", "2", "0", now())
+		b.expectSaid(t, "Added a=1", "Modified a=2")
+		stop()
+		b.table.Update(id, "a", "3", "0", now())
+		wait(t, 200*time.Millisecond)
+		_, stop = b.run(t)
+		b.expectSaid(t, "Added a=1", "Modified a=2", "Modified a=3")
+		stop()
+	})
+}
+
+// wait lets time pass that the test is about.
+func wait(t testing.TB, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+func TestSnapshot(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.Start = shard.Start{Latest: true}
+	for i := range 250 {
+		b.table.Insert(fmt.Sprint("e", i), "1", "0")
+	}
+	_, stop := b.run(t)
+	eventually(t, "the table as it stands is known", func() bool { return b.position(t) == 250 && b.snapshotTaken(t) })
+	b.table.Replace("e6", "1", "0")
+	b.table.Replace("e7", "2", "0")
+	all := b.expectSaid(t, "Modified e7=2")
+	if all[0].predecessor != "" {
+		t.Errorf("it follows %q, nothing was published before", all[0].predecessor)
+	}
+	stop()
+}
+
+func TestASnapshotThatEndsWithAFullPage(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.Start = shard.Start{Latest: true}
+	for i := range 2 * b.opts.BatchRows {
+		b.table.Insert(fmt.Sprint("e", i), "1", "0")
+	}
+	_, stop := b.run(t)
+	eventually(t, "the table as it stands is known", func() bool {
+		return b.position(t) == uint64(2*b.opts.BatchRows) && b.snapshotTaken(t)
+	})
+	b.table.Replace("e7", "2", "0")
+	b.expectSaid(t, "Modified e7=2")
+	stop()
+}
+
+func TestTableTruncated(t *testing.T) {
+	b := newViewBench(t, false)
+	for i := range 5 {
+		b.table.Insert(fmt.Sprint("e", i), "1", "0")
+	}
+	s, stop := b.run(t)
+	b.expectSaid(t, "Added e0=1", "Added e1=1", "Added e2=1", "Added e3=1", "Added e4=1")
+	if s.Accept() {
+		t.Error("there was nothing to agree to")
+	}
+	b.table.Truncate()
+	b.table.Insert("e0", "1", "0")
+	b.table.Insert("e1", "2", "0")
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "bridge reconcile --allow-deletes items") {
+		t.Errorf("the error is %q", got)
+	}
+	if !s.Accept() {
+		t.Fatal("it does not take the agreement")
+	}
+	b.expectSaid(t, "Added e0=1", "Added e1=1", "Added e2=1", "Added e3=1", "Added e4=1", "Modified e1=2")
+	stop()
+}
