@@ -36,6 +36,9 @@ func (p *pass) release(ctx context.Context) error {
 		_ = p.rows.wait()
 	}()
 	for p.reached < p.run.Bound {
+		if err := limiter.wait(ctx); err != nil {
+			return err
+		}
 		through, err := unpolled.read(ctx, p.reached+1)
 		if err != nil {
 			return err
@@ -43,14 +46,12 @@ func (p *pass) release(ctx context.Context) error {
 		if err := p.compareIDs(ctx, unpolled.ranges, through, &ids); err != nil {
 			return err
 		}
+		limiter.read(len(ids.List))
 		p.tracker.progress(p)
 		if p.due() {
 			if err := p.commit(ctx); err != nil {
 				return err
 			}
-		}
-		if err := limiter.wait(ctx, len(ids.List)); err != nil {
-			return err
 		}
 	}
 	return p.commit(ctx)

@@ -265,21 +265,22 @@ func (p *pass) readAhead(ctx context.Context) pagesAhead {
 	return ahead
 }
 
-// readPage reads the next page and returns it when the limiter permits its rows.
-func (p *pass) readPage(ctx context.Context, limiter limiter, free <-chan *source.Page, q source.Query) readPage {
+// readPage reads the next page as soon as the limiter permits.
+func (p *pass) readPage(ctx context.Context, limiter *limiter, free <-chan *source.Page, q source.Query) readPage {
 	var page *source.Page
 	select {
 	case page = <-free:
 	case <-ctx.Done():
 		return readPage{err: context.Cause(ctx)}
 	}
+	if err := limiter.wait(ctx); err != nil {
+		return readPage{err: err}
+	}
 	if err := p.read(ctx, q, page); err != nil {
 		return readPage{err: err}
 	}
 	n := len(page.Rows)
-	if err := limiter.wait(ctx, n); err != nil {
-		return readPage{err: err}
-	}
+	limiter.read(n)
 	if n == 0 || !page.More {
 		return readPage{page: page, through: q.Through, last: true}
 	}

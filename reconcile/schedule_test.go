@@ -252,3 +252,40 @@ func TestRateAndProgress(t *testing.T) {
 		}
 	})(t)
 }
+
+// timed is an owner that notes how old the rows are that are nominated.
+type timed struct {
+	reconcile.Owner
+	read   *time.Time
+	oldest *time.Duration
+}
+
+func (o timed) Nominate(ctx context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
+	*o.oldest = max(*o.oldest, time.Since(*o.read))
+	return o.Owner.Nominate(ctx, n)
+}
+
+func TestAPageIsComparedAsSoonAsItIsRead(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 100)
+		for id := uint64(1); id <= 100; id++ {
+			w.table.Update(id, fmt.Sprintf("a%d", id), "2")
+		}
+		var read time.Time
+		var oldest time.Duration
+		w.options.Rate = 100
+		w.options.Owner = timed{w, &read, &oldest}
+		w.options.Source = hooked{w.table, func() { read = time.Now() }}
+		begin := time.Now()
+		if report := w.run(reconcile.Mode{}); report.Modified != 100 {
+			t.Errorf("report %+v", report)
+		}
+		if oldest > 0 {
+			t.Errorf("rows were compared %s after they were read: the rate must be waited for before a read", oldest)
+		}
+		if took := time.Since(begin); took < 750*time.Millisecond {
+			t.Errorf("100 rows in %s at 100 rows a second", took)
+		}
+	})(t)
+}
