@@ -31,7 +31,7 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if err := s.checkMeaning(&state); err != nil {
 		return state, err
 	}
-	if err := s.alive(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
+	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
 		return state, err
 	}
 	if state, err = s.recall(ctx, state); err != nil {

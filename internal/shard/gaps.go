@@ -73,7 +73,7 @@ func (s *Shard) openGaps(state checkpoint.State) error {
 // askTraits asks the server how it hands out ids, unless ID_ORDER says so.
 func (s *Shard) askTraits(ctx context.Context) error {
 	s.dropPrefetched()
-	err := s.retry(ctx, s.reads(), func() (err error) {
+	err := s.retrier.readSource(ctx, func() (err error) {
 		s.gaps.traits, err = s.opts.IDs.Traits(ctx)
 		return err
 	})
@@ -126,7 +126,7 @@ func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
 
 // readIDs fills s.gaps.ids, waiting for a source that is away.
 func (s *Shard) readIDs(ctx context.Context, ranges []source.Range, uncommitted bool) error {
-	return s.retry(ctx, s.reads(), func() error {
+	return s.retrier.readSource(ctx, func() error {
 		return s.reading(ctx, func() error {
 			defer s.opts.Metrics.queried(s.opts.Stream, queryIDs, time.Now())
 			return s.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &s.gaps.ids)
@@ -172,7 +172,7 @@ func (s *Shard) readLate(ctx context.Context, ranges []source.Range) error {
 	}
 	if !s.takeAhead(ranges) {
 		q := s.lateQuery(ranges)
-		if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, s.gaps.late) }); err != nil {
+		if err := s.retrier.readSource(ctx, func() error { return s.readInto(ctx, q, s.gaps.late) }); err != nil {
 			s.gaps.late.Reset()
 			return err
 		}

@@ -1,11 +1,6 @@
 package shard
 
-import (
-	"context"
-	"math"
-	"sync"
-	"time"
-)
+import "time"
 
 // loop is one of those that run side by side for a shard. Each is watched by itself: one that turns does not hide another that stands still.
 type loop int
@@ -44,44 +39,3 @@ func (t *tracker) saves(now time.Time) time.Duration {
 	}
 	return now.Sub(t.turns[storing])
 }
-
-// forEver is the limit of a wait for something that may be away for any time.
-const forEver = time.Duration(math.MaxInt64)
-
-// alive shows that the loop is alive while do waits for something, for up to limit.
-func (s *Shard) alive(l loop, limit time.Duration, do func() error) error {
-	started := time.Now()
-	var mu sync.Mutex
-	done := false
-	var timer *time.Timer
-	mu.Lock()
-	timer = time.AfterFunc(s.opts.TurnEvery, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !done && time.Since(started) < limit {
-			s.status.turn(l)
-			timer.Reset(s.opts.TurnEvery)
-		}
-	})
-	mu.Unlock()
-	defer func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done = true
-		timer.Stop()
-	}()
-	return do()
-}
-
-// effort says on whose behalf something is tried again and again.
-type effort struct {
-	loop  loop
-	stage stage
-	// place is where a fault is, as the outage log names it.
-	place func(context.Context) string
-}
-
-func (s *Shard) reads() effort { return effort{owning, reading, s.readFault} }
-
-// stores is an effort to save.
-func (s *Shard) stores(l loop) effort { return effort{l, saving, s.saveFault} }

@@ -253,7 +253,7 @@ func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
 }
 
 func (s *Shard) readChangesInto(ctx context.Context, q source.ChangeQuery, changes *source.Changes) error {
-	return s.retry(ctx, s.reads(), func() error {
+	return s.retrier.readSource(ctx, func() error {
 		return s.reading(ctx, func() error {
 			defer s.opts.Metrics.queried(s.opts.Stream, queryChanges, time.Now())
 			return s.opts.Source.ReadChanges(ctx, q, changes)

@@ -370,7 +370,7 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 func (s *Shard) readNamed(ctx context.Context, q source.Query, n *nomination, page *source.Page) error {
 	reading, end := n.within(ctx)
 	defer end()
-	err := s.retry(reading, s.reads(), func() error { return s.readInto(reading, q, page) })
+	err := s.retrier.readSource(reading, func() error { return s.readInto(reading, q, page) })
 	if err != nil && n.left() && ctx.Err() == nil && !permanent(err) {
 		return errLeft
 	}

@@ -379,7 +379,7 @@ func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
 	}
 	// Of shards that wait for a share each might hold one for a page that it is not going to use.
 	s.dropPrefetched()
-	err = s.alive(owning, forEver, func() error {
+	err = s.retrier.wait(owning, forEver, func() error {
 		held, err = s.opts.Limits.reserve(ctx)
 		return err
 	})
@@ -389,7 +389,7 @@ func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
 // reserveBig waits until a batch of any size may be held, and keeps that for the next turn.
 func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
 	s.dropPrefetched()
-	err := s.alive(owning, forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
+	err := s.retrier.wait(owning, forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
 	if err == nil {
 		s.oversize, *held = *held, hold{}
 	}

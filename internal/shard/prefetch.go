@@ -114,7 +114,7 @@ func (p *prefetch) stale() bool { return time.Since(p.got) > prefetchAge }
 func (s *Shard) awaitPrefetched() {
 	p := s.prefetched
 	// It has no error.
-	_ = s.alive(owning, readLimit-time.Since(p.asked), func() error { <-p.done; return nil })
+	_ = s.retrier.wait(owning, readLimit-time.Since(p.asked), func() error { <-p.done; return nil })
 }
 
 // dropPrefetched waits until the source is free and gives back what was prefetched. It comes before all that asks the source or waits

@@ -276,7 +276,7 @@ func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (f
 	}
 	for ranges := rangesOf(ids); len(ranges) > 0; {
 		q := source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes}
-		if err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, page) }); err != nil {
+		if err := s.retrier.readSource(ctx, func() error { return s.readInto(ctx, q, page) }); err != nil {
 			return nil, err
 		}
 		if err := s.bind(page.Columns); err != nil {

@@ -239,7 +239,7 @@ func (p *publisher) acknowledge(b *batch) {
 
 // send publishes messages; an absent bus is waited for.
 func (p *publisher) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
-	err = p.shard.alive(p.loop, forEver, func() error {
+	err = p.shard.retrier.wait(p.loop, forEver, func() error {
 		failpoint.Pass(failpoint.BeforePublish)
 		outcome, err = p.shard.opts.Sink.Publish(ctx, messages)
 		failpoint.Pass(failpoint.AfterPublish)
@@ -270,7 +270,7 @@ func (p *publisher) saveNow(ctx context.Context, journal *checkpoint.Journal) er
 	if err := p.save(journal, func() { close(done) }); err != nil {
 		return err
 	}
-	return p.shard.alive(p.loop, forEver, func() error {
+	return p.shard.retrier.wait(p.loop, forEver, func() error {
 		select {
 		case <-done:
 			return nil
@@ -299,7 +299,7 @@ func (p *publisher) save(journal *checkpoint.Journal, done func()) error {
 	if done != nil {
 		request.done, request.patient = append(request.done, done), false
 	}
-	return p.shard.alive(p.loop, forEver, func() error {
+	return p.shard.retrier.wait(p.loop, forEver, func() error {
 		select {
 		case p.out <- request:
 			return nil

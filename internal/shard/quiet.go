@@ -48,7 +48,7 @@ func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
 	}
 	s.dropPrefetched()
 	s.asked = time.Now()
-	err = s.alive(owning, readLimit, func() error {
+	err = s.retrier.wait(owning, readLimit, func() error {
 		seen, err = glancer.ReadHead(ctx, min(s.opts.PollInterval/10, glanceWait), s.page)
 		return err
 	})

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,7 @@ func (s *Shard) read(ctx context.Context, q source.Query) error {
 	if s.page == nil {
 		s.page = pages.Get().(*source.Page)
 	}
-	err := s.retry(ctx, s.reads(), func() error { return s.readInto(ctx, q, s.page) })
+	err := s.retrier.readSource(ctx, func() error { return s.readInto(ctx, q, s.page) })
 	if err != nil {
 		s.freePage()
 		return err
@@ -30,8 +29,7 @@ func (s *Shard) greeted() error {
 		return err
 	}
 	s.answered.now, s.answered.at = s.page.Now, s.got
-	s.opts.Faults.OK(PlaceSource)
-	s.opts.Faults.OK(s.place())
+	s.retrier.sourceAnswered()
 	if stopped := s.status.polled(s.page.MaxID, s.got); stopped > 0 {
 		s.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
 	}
@@ -91,33 +89,18 @@ func pointOf(named bool, tail, again failpoint.Point) failpoint.Point {
 // reading runs one read in its turn.
 func (s *Shard) reading(ctx context.Context, read func() error) error {
 	s.dropPrefetched()
-	if err := s.alive(owning, forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
+	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
 		return err
 	}
 	defer s.opts.Limits.reads.Release(1)
 	s.asked = time.Now()
-	err := s.alive(owning, readLimit, read)
+	err := s.retrier.wait(owning, readLimit, read)
 	s.got = time.Now()
 	return err
 }
 
 // readLimit is how long a read may take before the loop counts as standing still; sources give up earlier by themselves.
 const readLimit = 2 * time.Minute
-
-// PlaceSource is the place of faults of the source as a whole, as the outage log names it.
-const PlaceSource = "source"
-
-func (s *Shard) place() string { return "shard " + s.opts.Stream + "/" + s.opts.Name }
-
-// readFault names the place of a failed read: the source when that is away as a whole, else this shard.
-func (s *Shard) readFault(ctx context.Context) string {
-	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the source did not answer in 3s"))
-	defer cancel()
-	if s.opts.SourceReady(ctx) != nil {
-		return PlaceSource
-	}
-	return s.place()
-}
 
 func (s *Shard) freePages() {
 	s.freePage()

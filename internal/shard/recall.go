@@ -25,7 +25,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 	}
 	var topics []*topicRecall
 	var messages int
-	err := s.alive(owning, forEver, func() (err error) {
+	err := s.retrier.wait(owning, forEver, func() (err error) {
 		topics, messages, err = r.await(ctx, s.key(), state.Offsets, func(t *topicRecall) bool { return s.mayHave(t, state.Offsets) })
 		return err
 	})
@@ -81,13 +81,12 @@ func (s *Shard) passJournals(ctx context.Context, state checkpoint.State) (check
 		j := state.Journals[0]
 		if !s.wholly(j) {
 			arrived := func(id [16]byte) bool { return s.opts.Recalls.arrived(s.key(), event.FormatID(id)) }
-			err := s.retry(ctx, s.stores(owning), func() error {
+			err := s.retrier.writeStore(ctx, owning, func() error {
 				return checkpoint.DropJournals(ctx, s.opts.Store, s.key(), state, math.MaxUint64, arrived)
 			})
 			if err != nil {
 				return state, err
 			}
-			s.opts.Faults.OK(s.saveFault(ctx))
 			return s.opts.Store.Load(ctx, s.key())
 		}
 		after := j.After
@@ -143,7 +142,7 @@ func isPredecessor(b [16]byte) bool {
 // reconcileAtOnce has the next reconcile of the shard begin anew and at once, also after a restart: entities that came and went behind the
 // checkpoint are gone by the rules for absence.
 func (s *Shard) reconcileAtOnce(ctx context.Context) error {
-	return s.consult(ctx, func() error {
+	return s.retrier.readStore(ctx, func() error {
 		run, err := s.opts.Store.LoadRun(ctx, s.key())
 		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
 			return err

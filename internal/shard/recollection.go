@@ -66,7 +66,7 @@ func (c *recollection) read(ctx context.Context) error {
 	for c.part = range c.parts {
 		c.strands = make(map[string]*strand)
 		for _, t := range c.topics {
-			err := c.shard.alive(owning, forEver, func() error {
+			err := c.shard.retrier.wait(owning, forEver, func() error {
 				ends, err := c.shard.opts.Recalls.bus.Recall(ctx, c.behind(t), func(m *sink.Message) error { return c.take(ctx, t, m) })
 				if c.part == 0 {
 					c.ends = append(c.ends, ends...)
@@ -178,7 +178,7 @@ func (c *recollection) flush(ctx context.Context) error {
 	}
 	slices.SortFunc(entities, bytes.Compare)
 	var was []checkpoint.Known
-	err := s.consult(ctx, func() (err error) {
+	err := s.retrier.readStore(ctx, func() (err error) {
 		was, err = s.opts.Store.Lookup(ctx, s.key(), entities, was[:0])
 		return err
 	})

@@ -47,7 +47,7 @@ func (s *Shard) findEntity(ctx context.Context, r *resending) error {
 		return nil
 	}
 	var found []checkpoint.Entity
-	err := s.consult(ctx, func() (err error) {
+	err := s.retrier.readStore(ctx, func() (err error) {
 		found, err = s.opts.Store.ByRow(ctx, s.key(), r.letter.Row-1, 1, found[:0])
 		return err
 	})

@@ -80,7 +80,7 @@ func (request *save) add(newer save) {
 // save makes state durable and waits for a disk that is full or away.
 func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error {
 	state.Meaning = s.opts.Meaning
-	err := s.retry(ctx, s.stores(l), func() error {
+	err := s.retrier.writeStore(ctx, l, func() error {
 		if err := failpoint.At(failpoint.BeforeSave); err != nil {
 			return err
 		}
@@ -93,12 +93,6 @@ func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error 
 	if err != nil {
 		return err
 	}
-	s.opts.Faults.OK(s.saveFault(ctx))
 	s.status.saved(state.Position)
 	return nil
 }
-
-// saveFault names the place of a failed save: that others can save, who need less room, says nothing about this shard.
-func (s *Shard) saveFault(context.Context) string { return s.savePlace() }
-
-func (s *Shard) savePlace() string { return "checkpoint/" + s.opts.Stream + "/" + s.opts.Name }

@@ -13,7 +13,6 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
-	"bridge/internal/backoff"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
 	"bridge/reconcile"
@@ -115,6 +114,8 @@ type Start struct {
 type Shard struct {
 	opts   Options
 	status tracker
+	// retrier waits for source, store and bus.
+	retrier *retrier
 	// life is the attempt that runs, nil between two; nominated leads to its owner, accepted to the next one.
 	life      atomic.Pointer[lifetime]
 	nominated chan *nomination
@@ -186,10 +187,11 @@ func New(opts Options) *Shard {
 	s := &Shard{opts: opts, window: ledger.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1),
 		waiting: make(map[string]sink.Offset)}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
+	s.retrier = newRetrier(&s.opts, &s.status)
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
-	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{PlaceSource, s.place(), s.savePlace()})
+	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{PlaceSource, s.retrier.table, s.retrier.store})
 	return s
 }
 
@@ -328,37 +330,4 @@ func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context,
 		context.AfterFunc(longer, func() { limit.Stop() })
 	})
 	return longer, func(cause error) { stop(); end(cause) }
-}
-
-// retry calls try until it succeeds, fails for good or ctx ends.
-func (s *Shard) retry(ctx context.Context, e effort, try func() error) error {
-	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
-	for {
-		err := try()
-		s.status.turn(e.loop)
-		// What was altered is asked for in another way.
-		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) {
-			return err
-		}
-		s.status.fault(e.stage, err)
-		if e.stage == reading {
-			s.status.unread()
-		}
-		where := e.place(ctx)
-		s.opts.Faults.Fail(where, err)
-		s.opts.Metrics.Retry(where, err)
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// permanent reports whether an error stops the shard until a person acts.
-func permanent(err error) bool {
-	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrBehind, sink.ErrClosed, checkpoint.ErrUnusable} {
-		if errors.Is(err, stop) {
-			return true
-		}
-	}
-	return false
 }

@@ -51,7 +51,7 @@ func (s *Shard) askSibling(ctx context.Context, other *reconcile.Sibling, entiti
 		pages.Put(page)
 	}()
 	q := source.Query{Keys: keys, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	err = s.retry(ctx, s.reads(), func() error {
+	err = s.retrier.readSource(ctx, func() error {
 		return s.reading(ctx, func() error { return other.Source.Read(ctx, q, page) })
 	})
 	if err != nil {

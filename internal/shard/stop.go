@@ -24,7 +24,7 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 	}
 	s.dropPrefetched()
 	var next uint64
-	err := s.retry(ctx, s.reads(), func() (err error) {
+	err := s.retrier.readSource(ctx, func() (err error) {
 		next, err = s.opts.Source.NextID(ctx)
 		return err
 	})

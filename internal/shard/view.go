@@ -148,7 +148,7 @@ func (s *Shard) know(ctx context.Context) error {
 	for _, i := range v.asked {
 		v.keys = append(v.keys, v.sights[i].entity)
 	}
-	err := s.consult(ctx, func() (err error) {
+	err := s.retrier.readStore(ctx, func() (err error) {
 		v.known, err = s.opts.Store.Lookup(ctx, s.key(), v.keys, v.known[:0])
 		return err
 	})
@@ -159,18 +159,6 @@ func (s *Shard) know(ctx context.Context) error {
 		v.sights[i].known = v.known[n]
 	}
 	return nil
-}
-
-// consult reads from the saved view, and waits for a disk that is away.
-func (s *Shard) consult(ctx context.Context, read func() error) error {
-	place := func(ctx context.Context) string { return s.saveFault(ctx) + "/view" }
-	err := s.retry(ctx, effort{owning, consulting, place}, read)
-	if err == nil {
-		// It says nothing about whether the disk takes a save.
-		s.status.healed(consulting)
-		s.opts.Faults.OK(place(ctx))
-	}
-	return err
 }
 
 // forget drops what is saved by now: the checkpoint shows it.
