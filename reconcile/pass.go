@@ -15,7 +15,7 @@ type pass struct {
 	*Reconciler
 	mode Mode
 	run  checkpoint.Run
-	// newDay says that the run before began on another day than this pass.
+	// newDay says that the run before began on another day, in UTC, than this pass.
 	newDay bool
 	// resumed says that run was on record and had not ended.
 	resumed bool
@@ -71,7 +71,7 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.newDay = !last.Started.IsZero() && last.Started.YearDay() != time.Now().UTC().YearDay()
+	p.newDay = !last.Started.IsZero() && !sameDay(last.Started, time.Now())
 	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	if p.resumed {
 		// Invariant 5: who agreed to what was seen then has not agreed to whatever is seen much
@@ -105,6 +105,12 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.tracker.progress(p)
 	return p.save(ctx)
+}
+
+// sameDay reports whether a and b are on the same day in UTC.
+func sameDay(a, b time.Time) bool {
+	const day = 24 * time.Hour
+	return a.UTC().Truncate(day).Equal(b.UTC().Truncate(day))
 }
 
 // bound returns the highest id that is judged: what the tail has passed. A run that may publish
