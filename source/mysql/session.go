@@ -158,12 +158,17 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	return c.trySet(ctx, session, optional, first)
 }
 
+// role is the part of an identity that says whether the server is read-only, with readOnlyRole.
+// Newer servers have more words for it than ON.
+const (
+	role         = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, '" + readOnlyRole + "')"
+	readOnlyRole = "read-only"
+)
+
 // identify returns the best identity that the server has. MariaDB has no @@server_uuid, a
 // compatible server may lack any. A server that becomes read-only becomes another one: what was
 // found out about the writer does not hold for a replica.
 func identify(ctx context.Context, session conn, s server) (string, error) {
-	// Newer servers have more words for it than ON.
-	const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, 'read-only')"
 	candidates := []string{"@@server_uuid", "@@hostname, @@port, @@server_id", "@@hostname"}
 	if s.isMariaDB() {
 		candidates = candidates[1:]

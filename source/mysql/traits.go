@@ -23,13 +23,7 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	primary := false
 	var writer writerFacts
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
-		err := c.query(ctx, traitVariables, func(get func(string) string) {
-			variables[get("Variable_name")] = get("Value")
-		})
-		if err != nil {
-			return err
-		}
-		err = c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
+		err := c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
 		if err != nil && number(err) != erTableAccessDenied {
 			return err
 		}
@@ -40,11 +34,17 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		if identity, err = s.queryIdentity(ctx, c); err != nil {
 			return err
 		}
+		err = c.query(ctx, traitVariables, func(get func(string) string) {
+			variables[get("Variable_name")] = get("Value")
+		})
+		if err != nil {
+			return err
+		}
 		if writer, err = s.queryWriter(ctx, c, variables); err != nil {
 			return err
 		}
 		again, err := s.queryIdentity(ctx, c)
-		if again != identity {
+		if again != identity || s.contradicts(identity, writer) {
 			// What was asked in between may hold for either.
 			identity = ""
 		}
@@ -111,6 +111,14 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 	query := "(SELECT CONCAT_WS(' ', " + s.source.connector.server.Load().identity + ") AS identity) UNION ALL (SELECT NULL FROM " + s.table.quoted() + " LIMIT 0)"
 	err = c.query(ctx, query, func(get func(string) string) { identity = get("identity") })
 	return identity, err
+}
+
+// contradicts reports whether an identity says that its server takes writes while other answers of
+// the same moment say that it is read-only: it was read-only in between, or another server gave
+// them.
+func (s *shard) contradicts(identity string, writer writerFacts) bool {
+	told := strings.Contains(s.source.connector.server.Load().identity, role)
+	return told && !strings.HasSuffix(identity, " "+readOnlyRole) && (isSet(writer.variables["read_only"]) || writer.pagesReadOnly)
 }
 
 // uncommitted tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open

@@ -77,6 +77,8 @@ type writerFacts struct {
 	// apart says that the server that answers pages is read-only although another one, asked for
 	// its variables, is not.
 	apart bool
+	// pagesReadOnly says that read_only is on where pages are answered.
+	pagesReadOnly bool
 	// severed is the state of a Galera node that is not in the primary component, else "".
 	severed string
 }
@@ -107,8 +109,9 @@ func (s *shard) queryWriter(ctx context.Context, c conn, variables map[string]st
 	// In the form of a page, so that a proxy sends it where it sends pages.
 	err = c.query(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.table.quoted()+" LIMIT 0)",
 		func(get func(string) string) {
-			for _, flag := range strings.Fields(get("flags")) {
+			for i, flag := range strings.Fields(get("flags")) {
 				f.apart = f.apart || f.readOnly() == "" && isSet(flag)
+				f.pagesReadOnly = f.pagesReadOnly || i == 0 && isSet(flag)
 			}
 		})
 	if err != nil && number(err) == 0 {

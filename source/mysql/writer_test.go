@@ -1,9 +1,11 @@
 package mysql_test
 
 import (
+	"context"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"bridge/internal/testenv"
@@ -46,6 +48,28 @@ func testTraitsOfARealServer(t *testing.T, product testenv.Product) {
 		if now := read(t, s, source.Query{Limit: 1}).Server; now != writer {
 			t.Errorf("the writer is taken for %q, not for %q", now, writer)
 		}
+	})
+	t.Run("while it becomes read-only and back again and again, no answer takes the writer for a replica", func(t *testing.T) {
+		writer := read(t, s, source.Query{Limit: 1}).Server
+		ctx, cancel := context.WithCancel(t.Context())
+		var switching sync.WaitGroup
+		switching.Go(func() {
+			for ctx.Err() == nil {
+				// The next subtest would fail where one of these does.
+				_, _ = b.admin.Exec("SET GLOBAL read_only = ON")
+				_, _ = b.admin.Exec("SET GLOBAL read_only = OFF")
+			}
+		})
+		for range 100 {
+			traits, err := s.Traits(t.Context())
+			if err != nil || traits.Server == writer && !traits.Evidence {
+				t.Errorf("%q is no writer: %+v, %v", writer, traits, err)
+				break
+			}
+		}
+		cancel()
+		switching.Wait()
+		expect(t, true, "copies from no other")
 	})
 	t.Run("what is in flight there shows while it is read-only, too", func(t *testing.T) {
 		tx := begin(t, b)
