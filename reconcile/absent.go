@@ -129,7 +129,9 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	if !p.run.Allowed {
-		p.guard = p.check().Check(Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.gone})
+		if why := p.check().Check(Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.gone}); why != nil {
+			p.guard = p.opts.Text(why)
+		}
 	}
 	// Invariant 5: no delete until a person agrees.
 	if p.guard != "" {

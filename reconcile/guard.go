@@ -1,8 +1,11 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	"bridge/internal/option"
 )
 
 // Guard decides whether suspiciously many entities are gone. It is pure.
@@ -25,24 +28,25 @@ type Found struct {
 // fewGone is how many entities may be gone whatever their share, up to a half.
 const fewGone = 100
 
-// Check returns why no delete may be published until a person agrees, empty when they may.
-func (g Guard) Check(f Found) string {
+// Check returns an error that says why no delete may be published until a person agrees, nil when
+// deletes may be.
+func (g Guard) Check(f Found) error {
 	if g.MaxDeletes >= 100 || f.Gone == 0 {
-		return ""
+		return nil
 	}
-	var why string
+	var why error
 	share := 100 * float64(f.Gone) / float64(max(f.Live, 1))
 	switch {
 	case f.Rows == 0:
-		why = "no row was found in the table"
+		why = errors.New("no row was found in the table")
 	case f.Gone > f.Live/2 && 2*f.Gone > f.Live:
-		why = "that is more than half of them"
+		why = errors.New("that is more than half of them")
 	case f.Gone > fewGone && share > g.MaxDeletes:
-		why = fmt.Sprintf("at most %s or %d of them may be gone (RECONCILE_MAX_DELETES)", percent(g.MaxDeletes), fewGone)
+		why = option.Errorf("at most %s or %d of them may be gone (%s)", percent(g.MaxDeletes), fewGone, option.ReconcileMaxDeletes)
 	default:
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%d of %d live entities (%s) have no row: %s. No delete is published. Was the table truncated, restored or exchanged? "+
+	return option.Errorf("%d of %d live entities (%s) have no row: %w. No delete is published. Was the table truncated, restored or exchanged? "+
 		"If the rows were deleted on purpose: bridge reconcile --allow-deletes %s", f.Gone, f.Live, percent(share), why, g.Stream)
 }
 
@@ -54,7 +58,7 @@ func (g Guard) Beyond(f Found, room uint64) bool {
 		return false
 	}
 	f.Gone -= room
-	return g.Check(f) != ""
+	return g.Check(f) != nil
 }
 
 func percent(p float64) string {

@@ -7,6 +7,7 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
+	"bridge/internal/option"
 	"bridge/reconcile"
 )
 
@@ -40,13 +41,13 @@ func TestGuardCheck(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			why := reconcile.Guard{MaxDeletes: test.max, Stream: "orders"}.Check(test.found)
-			if (why != "") != test.trips {
-				t.Fatalf("says %q", why)
+			if (why != nil) != test.trips {
+				t.Fatalf("says %v", why)
 			}
 			for _, part := range []string{
 				fmt.Sprintf("%d of %d", test.found.Gone, test.found.Live), "bridge reconcile --allow-deletes orders",
 			} {
-				if test.trips && !strings.Contains(why, part) {
+				if test.trips && !strings.Contains(why.Error(), part) {
 					t.Errorf("%q does not say %q", why, part)
 				}
 			}
@@ -161,6 +162,24 @@ func TestGuardIsForgottenByARunThatPasses(t *testing.T) {
 	w.store.SaveRun(t.Context(), key, checkpoint.Run{Guard: "tripped"}, nil)
 	w.run(reconcile.Mode{})
 	if run, err := w.store.LoadRun(t.Context(), key); err != nil || run.Guard != "" {
+		t.Errorf("on record: %+v, %v", run, err)
+	}
+}
+
+func TestGuardNamesItsSettingInTheWordsOfItsUser(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.options.Text = func(err error) string {
+		return option.Text(err, func(name option.Name) string { return "X_" + string(name) })
+	}
+	w.fill("a", 300)
+	for id := uint64(1); id <= 120; id++ {
+		w.table.Delete(id)
+	}
+	report := w.run(reconcile.Mode{})
+	if !strings.Contains(report.Guard, "(X_RECONCILE_MAX_DELETES)") {
+		t.Errorf("the guard says %q", report.Guard)
+	}
+	if run, err := w.store.LoadRun(t.Context(), key); err != nil || run.Guard != report.Guard {
 		t.Errorf("on record: %+v, %v", run, err)
 	}
 }

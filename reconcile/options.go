@@ -54,7 +54,8 @@ type Options struct {
 	RetryLimit time.Duration
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
-	// Text returns what a report says of an error. Defaults to its Error.
+	// Text returns what a report says of an error, or of a guard that tripped. Defaults to its
+	// Error.
 	Text func(error) string
 }
 

@@ -47,7 +47,7 @@ func newReconciler(cfg *config.Config, s *config.Stream, table string, p parts, 
 		return nil, err
 	}
 	return reconcile.New(reconcile.Options{
-		Text:   config.Text,
+		Text:   config.StreamText(s.Name),
 		Stream: s.Name, Shard: table, Kind: s.Kind,
 		Source:     p.source.Shard(s.Spec(table)),
 		Encoder:    encoder,

@@ -165,6 +165,6 @@ func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one p
 		Announce:        one.announce,
 		Siblings:        others,
 		ShutdownTimeout: cfg.ShutdownTimeout,
-		Text:            config.Text,
+		Text:            config.StreamText(s.Name),
 	})), nil
 }

@@ -23,3 +23,8 @@ func Naming(stream string) option.Naming {
 
 // Text returns the text of err with settings named by their variables.
 func Text(err error) string { return option.Text(err, Naming("")) }
+
+// StreamText returns Text for the errors of one stream: it names the stream's own variables.
+func StreamText(stream string) func(error) string {
+	return func(err error) string { return option.Text(err, Naming(stream)) }
+}

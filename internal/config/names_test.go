@@ -40,6 +40,13 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestStreamText(t *testing.T) {
+	err := fmt.Errorf("open: %w", option.Errorf("set %s or %s", option.ReconcileMaxDeletes, option.SinkURL))
+	if got := StreamText("orders")(err); got != "open: set BRIDGE_STREAM_ORDERS_RECONCILE_MAX_DELETES or BRIDGE_SINK_URL" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestEveryOptionHasAVariable(t *testing.T) {
 	source, err := os.ReadFile("../option/option.go")
 	if err != nil {

@@ -29,9 +29,16 @@ const (
 
 // The settings of one stream that texts name.
 const (
-	Table    Name = "TABLE"
-	Created  Name = "CREATED"
-	TimeZone Name = "TIME_ZONE"
+	Table               Name = "TABLE"
+	ID                  Name = "ID"
+	IDOrder             Name = "ID_ORDER"
+	Key                 Name = "KEY"
+	Created             Name = "CREATED"
+	Modified            Name = "MODIFIED"
+	Deleted             Name = "DELETED"
+	Fields              Name = "FIELDS"
+	TimeZone            Name = "TIME_ZONE"
+	ReconcileMaxDeletes Name = "RECONCILE_MAX_DELETES"
 )
 
 // A Naming returns what a person calls a setting.
