@@ -77,4 +77,5 @@ func (s *Sink) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.logs)
+	s.wakeReaders()
 }

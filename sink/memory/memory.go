@@ -30,8 +30,10 @@ type Options struct {
 type Sink struct {
 	opts Options
 
-	mu        sync.Mutex
-	changed   chan struct{}
+	mu      sync.Mutex
+	changed chan struct{}
+	// appended is set while a Reader waits, and closed when it is to look again.
+	appended  chan struct{}
 	logs      map[string]*messageLog
 	makings   int
 	closed    bool
@@ -43,6 +45,10 @@ type Sink struct {
 type messageLog struct {
 	making   int
 	messages []sink.Message
+	// expired counts the messages at the front, deleted has single ones, that a Reader does not see
+	// any more.
+	expired uint64
+	deleted map[uint64]bool
 }
 
 // New returns an empty bus.
@@ -185,17 +191,24 @@ func (s *Sink) attempt(m *sink.Message) (offset sink.Offset, reason string, wait
 
 // store appends a copy of m to its destination.
 func (s *Sink) store(m *sink.Message) sink.Offset {
-	p := s.logs[m.Destination]
-	if p == nil {
-		s.makings++
-		p = &messageLog{making: s.makings}
-		s.logs[m.Destination] = p
-	}
+	p := s.log(m.Destination)
 	p.messages = append(p.messages, clone(*m))
 	if s.holdAfter > 0 {
 		s.holdAfter--
 	}
+	s.wakeReaders()
 	return sink.Offset{TP: m.Destination, Incarnation: fmt.Sprint(p.making), Last: uint64(len(p.messages)), ID: m.ID}
+}
+
+// log returns the log of a destination, made where it is missing.
+func (s *Sink) log(destination string) *messageLog {
+	p := s.logs[destination]
+	if p == nil {
+		s.makings++
+		p = &messageLog{making: s.makings}
+		s.logs[destination] = p
+	}
+	return p
 }
 
 // Ready implements sink.Sink.
@@ -243,6 +256,7 @@ func (s *Sink) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.wake()
+	s.wakeReaders()
 	return nil
 }
 

@@ -140,3 +140,21 @@ func TestLose(t *testing.T) {
 		t.Errorf("Verify returns %v, want ErrBehind", err)
 	}
 }
+
+func TestReader(t *testing.T) {
+	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
+		s := memory.New(memory.Options{})
+		publish := func(t testing.TB, batch []sink.Message) {
+			if out, err := s.Publish(context.Background(), batch); err != nil || !out.AllAcked() {
+				t.Errorf("published %d of %d: %v", out.Acked(), len(batch), err)
+			}
+		}
+		s.Create("d")
+		return sinktest.ReaderFixture{
+			Reader: s, Destination: "d", Publish: publish, Close: s.Close, Keys: true, MaxBytes: 1 << 20,
+			Expire: func(_ testing.TB, first uint64) { s.Expire("d", first-1) },
+			Delete: func(_ testing.TB, offsets []uint64) { s.Delete("d", offsets...) },
+			Wipe:   func(testing.TB) { s.Wipe() },
+		}
+	})
+}
