@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"bridge/internal/option"
 	"bridge/source"
 	"bridge/source/internal/sqlconn"
 )
@@ -99,7 +100,7 @@ func appendBehind(b []byte, q source.ChangeQuery, modified, id string) []byte {
 
 func (s tableSpec) noModifiedIndex() error {
 	if s.spec.Modified == "" {
-		return fmt.Errorf("%w: the stream names no MODIFIED column", source.ErrUnfit)
+		return option.Errorf("%w: the stream has no %s column", source.ErrUnfit, option.Modified)
 	}
 	return fmt.Errorf("%w: no index of %s begins with the MODIFIED column %q: let an administrator run: %s",
 		source.ErrUnfit, s.spec.Table, s.spec.Modified, s.createModifiedIndex())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -34,8 +35,8 @@ var (
 	errStale  = errors.New("the columns of the table changed")
 	errNoHead = errors.New("the server's answer lacks its clock")
 	// errNoDatabase is for a table whose database neither TABLE nor the source's URL names.
-	errNoDatabase = fmt.Errorf("%w: the table has no database: write TABLE as database.table or put the database into the source's URL",
-		source.ErrMissing)
+	errNoDatabase = option.Errorf("%w: the table has no database: write %s as database.table or put the database into %s",
+		source.ErrMissing, option.Table, option.SourceURL)
 )
 
 // number returns the server's error number, 0 when err is no error of the server.
@@ -62,8 +63,8 @@ func mayBeStale(err error) bool {
 func (s *shard) explain(err error) error {
 	switch number(err) {
 	case erNoSuchTable, erBadDB, erNoDB:
-		return fmt.Errorf("%w: %w: create the table, or correct TABLE of the stream or the database in the source's URL",
-			source.ErrMissing, err)
+		return option.Errorf("%w: %w: create the table, or correct %s or the database in %s",
+			source.ErrMissing, err, option.Table, option.SourceURL)
 	case erBadField:
 		return fmt.Errorf("%w: %w", source.ErrMissing, err)
 	case erTableAccessDenied, erColAccessDenied, erDBAccessDenied:

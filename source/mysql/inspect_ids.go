@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -47,7 +48,7 @@ func (t *tableInspection) order() (source.IDOrder, string) {
 			Says("nothing is tailed; every change waits for the next reconcile")
 	case traits.Order == source.OrderSegmented && (taken == source.OrderStrict || taken == source.OrderStrided):
 		t.Add(inspect.Warning, inspect.IDOrder, t.spec.Table, fmt.Sprintf("gets its ids in blocks (%s), but ID_ORDER is %s", traits.OrderWhy, taken)).
-			Says("set ID_ORDER=segmented, or auto, for this stream")
+			Says("set %s=segmented, or auto", option.IDOrder)
 	}
 	if taken == source.OrderSegmented && t.expected.Hold {
 		t.Add(inspect.Unsafe, inspect.IDOrder, t.spec.Table, "gets its ids in blocks, but GAP_POLICY is hold, which would wait for hours at a gap").
@@ -61,6 +62,6 @@ func (t *tableInspection) order() (source.IDOrder, string) {
 func (t *tableInspection) checkIssuer() {
 	if _, ok := t.facts.column(t.spec.ID); ok && !strings.EqualFold(t.facts.autoIncrement, t.spec.ID) {
 		t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not AUTO_INCREMENT), so it does not show in which order ids come", t.spec.ID)).
-			Says("say so with ID_ORDER of the stream: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out")
+			Says("say so with %s: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out", option.IDOrder)
 	}
 }

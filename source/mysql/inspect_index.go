@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 )
 
 // checkID looks at the id column and reports whether its ids can be compared with a position.
 func (t *tableInspection) checkID(id tableColumn) bool {
 	if !isID(id.columnType) {
 		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is not an integer", id.name, id.columnType)).
-			Says("name the integer column that counts up with ID of the stream")
+			Says("name the integer column that counts up with %s", option.ID)
 		return false
 	}
 	index := uniqueColumns(t.facts.indexes)[strings.ToLower(id.name)]
@@ -24,10 +25,10 @@ func (t *tableInspection) checkID(id tableColumn) bool {
 			Says("nothing where the database numbers all rows; an id that comes twice stops the stream, or its reconcile where it is behind the position")
 	case index == "" && refused != "":
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone, and %s", id.name, refused)).
-			Says("name another column with ID of the stream, or let an administrator make %s AUTO_INCREMENT and the first column of the primary key", id.name)
+			Says("name another column with %s, or let an administrator make %s AUTO_INCREMENT and the first column of the primary key", option.ID, id.name)
 	case index == "":
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone", id.name)).
-			Says("name another column with ID of the stream, or let an administrator run").Types("%s;", t.addUnique(id.name))
+			Says("name another column with %s, or let an administrator run", option.ID).Types("%s;", t.addUnique(id.name))
 	case index != "PRIMARY":
 		f := t.Add(inspect.Warning, inspect.IDNotPrimary, t.spec.Table, fmt.Sprintf("has the id column %s that is not its primary key, so uncommitted rows do not show reliably", id.name)).
 			Says("nothing has to be done; %s", timeDecides)
@@ -58,7 +59,7 @@ func (t *tableInspection) checkKeyIndex() {
 	for _, key := range t.spec.Key {
 		if column, _ := t.facts.column(key); isFloat(column.columnType) {
 			t.Add(inspect.Unsafe, inspect.KeyType, t.spec.Table, fmt.Sprintf("has the KEY column %s of type %s, an approximate number, which identifies nothing", column.name, column.columnType)).
-				Says("name other columns with KEY of the stream, or let an administrator make it DECIMAL")
+				Says("name other columns with %s, or let an administrator make it DECIMAL", option.Key)
 			return
 		}
 	}
@@ -69,15 +70,15 @@ func (t *tableInspection) checkKeyIndex() {
 	}
 	if refused := refusesUnique(t.facts.create, t.spec.Key...); refused != "" && !t.isUnique(t.spec.Key) {
 		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row, and %s", fault, strings.Join(t.spec.Key, ", "), refused)).
-			Says("name these columns with KEY of the stream, too, or those of another unique index")
+			Says("name these columns with %s, too, or those of another unique index", option.Key)
 		return
 	}
 	f := t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
-		Says("name the columns of a unique index with KEY of the stream, or let an administrator run")
+		Says("name the columns of a unique index with %s, or let an administrator run", option.Key)
 	if statement := t.uniqueKeyStatement(); statement != "" {
 		f.Types("%s;", statement)
 	} else {
-		f.Says("name the columns of a unique index with KEY of the stream, or let an administrator add one; TEXT and BLOB columns need a length there")
+		f.Says("name the columns of a unique index with %s, or let an administrator add one; TEXT and BLOB columns need a length there", option.Key)
 	}
 }
 

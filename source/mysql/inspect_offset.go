@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -41,7 +42,7 @@ func (t *tableInspection) checkOffsets(ctx context.Context, c conn) error {
 	}
 	if what != "" {
 		t.Add(inspect.Warning, inspect.TimeOffset, t.spec.Table, what).
-			Says("let all sessions that write have one time zone, and set TIME_ZONE of the stream to it; or make the column a TIMESTAMP, which has none")
+			Says("let all sessions that write have one time zone, and set %s to it; or make the column a TIMESTAMP, which has none", option.TimeZone)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -85,7 +86,7 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 	}
 	if t.facts.view {
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, "is a view, which has no unique index over its id").
-			Says("name the table behind it with TABLE of the stream; FIELDS chooses among its columns")
+			Says("name the table behind it with %s; %s chooses among its columns", option.Table, option.Fields)
 		return nil
 	}
 	t.facts.indexes, t.facts.unproved = byCounter(t.facts.indexes, t.facts.create, t.facts.autoIncrement, t.spec.ID)
@@ -186,12 +187,12 @@ func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bo
 			if !listed {
 				complete = false
 				t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting)).
-					Says("declare the column in the table, or name another one with %s of the stream: the columns are %s", r.Setting, t.columnNames())
+					Says("declare the column in the table, or name another one with %s: the columns are %s", r.Setting, t.columnNames())
 			}
 		case erBadField:
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
-				Says("correct %s of the stream: the columns are %s", r.Setting, t.columnNames())
+				Says("correct %s: the columns are %s", r.Setting, t.columnNames())
 		case erColAccessDenied, erTableAccessDenied:
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, fmt.Sprintf("has a column %q, which %s names, that this login may not read", r.Column, r.Setting)).

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"bridge/internal/inspect"
+	"bridge/internal/option"
 	"bridge/source"
 )
 
 // checkTimes looks at the columns with the times of a row.
 func (t *tableInspection) checkTimes() {
 	zoneless := ""
-	for _, r := range []source.Role{{Setting: "CREATED", Column: t.spec.Created}, {Setting: "MODIFIED", Column: t.spec.Modified}} {
+	for _, r := range []source.Role{{Setting: option.Created, Column: t.spec.Created}, {Setting: option.Modified, Column: t.spec.Modified}} {
 		column, ok := t.facts.column(r.Column)
 		if r.Column == "" || !ok {
 			continue
@@ -21,7 +22,7 @@ func (t *tableInspection) checkTimes() {
 		switch resolution := (source.Column{Kind: kind, Precision: precision}).Resolution(); {
 		case resolution == 0:
 			t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, fmt.Sprintf("has the column %s of type %s, but %s must be a DATETIME or TIMESTAMP", column.name, column.columnType, r.Setting)).
-				Says("correct %s of the stream", r.Setting)
+				Says("correct %s", r.Setting)
 		case resolution >= time.Second:
 			t.checkPrecision(r, column, resolution)
 		}
@@ -36,7 +37,7 @@ func (t *tableInspection) checkTimes() {
 
 func (t *tableInspection) checkPrecision(r source.Role, column tableColumn, resolution time.Duration) {
 	what := fmt.Sprintf("keeps %s (%s) in steps of %s: ", r.Setting, column.name, strings.TrimSuffix(resolution.String(), "0m0s"))
-	if r.Setting == "CREATED" {
+	if r.Setting == option.Created {
 		what += "the stability window grows by as much, up to the time since a row was first seen"
 	} else {
 		what += "two changes within one step look alike until they are read"
@@ -59,5 +60,5 @@ func (t *tableInspection) checkZone(column string) {
 		return
 	}
 	t.Add(inspect.Note, inspect.TimeZone, t.spec.Table, fmt.Sprintf("has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", column, *t.server.zone, zone)).
-		Says("set TIME_ZONE of the stream to the zone in which the column is filled; nothing where the application fills it in %s", zone)
+		Says("set %s to the zone in which the column is filled; nothing where the application fills it in %s", option.TimeZone, zone)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -100,11 +101,11 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 // says.
 func (s tableSpec) noIDIndex(id, create string) error {
 	if why := refusesUnique(create, id); why != "" {
-		return fmt.Errorf("%w: the id column %q of %s is not unique by itself, and %s: make the id AUTO_INCREMENT and the first column of the primary key, "+
-			"or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table, why)
+		return option.Errorf("%w: the id column %q of %s is not unique by itself, and %s: make the id AUTO_INCREMENT and the first column of the primary key, "+
+			"or name another column with %s", source.ErrUnfit, id, s.spec.Table, why, option.ID)
 	}
-	return fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
-		"make it the primary key, or name another column with ID of the stream", source.ErrUnfit, id, s.spec.Table)
+	return option.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
+		"make it the primary key, or name another column with %s", source.ErrUnfit, id, s.spec.Table, option.ID)
 }
 
 // needsCreate reports whether a key is to be refused, with advice that depends on the partitions of
@@ -134,14 +135,14 @@ func (s tableSpec) checkKey(indexes []tableIndex, table []tableColumn, create st
 	}
 	for _, key := range s.spec.Key {
 		if column := table[find(table, key)]; isFloat(column.columnType) {
-			return fmt.Errorf("%w: the KEY column %q of %s is %s, an approximate number, which identifies nothing: name other columns "+
-				"with KEY of the stream, or make it DECIMAL", source.ErrUnfit, column.name, s.spec.Table, column.columnType)
+			return option.Errorf("%w: the KEY column %q of %s is %s, an approximate number, which identifies nothing: name other columns "+
+				"with %s, or make it DECIMAL", source.ErrUnfit, column.name, s.spec.Table, column.columnType, option.Key)
 		}
 	}
 	if _, fault := keyIndex(indexes, table, s.spec.Key); fault != "" {
 		if why := refusesUnique(create, s.spec.Key...); why != "" {
-			return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row, and %s: name these columns with KEY, too, or others",
-				source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, why)
+			return option.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row, and %s: name these columns with %s, too, or others",
+				source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, why, option.Key)
 		}
 		return fmt.Errorf("%w: the KEY (%s) of %s has %s: an entity must be a single row; let an administrator run: %s",
 			source.ErrUnfit, strings.Join(s.spec.Key, ", "), s.spec.Table, fault, s.addUnique(s.spec.Key...))
@@ -178,14 +179,14 @@ func (s tableSpec) checkNamed(ctx context.Context, c conn, table []tableColumn) 
 		if err == nil {
 			// MariaDB's row_start is one. A column that was added since the list was read is on the
 			// next.
-			return fmt.Errorf("%w: the column %q of %s, which %s of the stream names, is hidden: it can be selected, but SHOW COLUMNS does not list it: "+
+			return option.Errorf("%w: the column %q of %s, which %s names, is hidden: it can be selected, but SHOW COLUMNS does not list it: "+
 				"declare it in the table, or name another column", source.ErrMissing, r.Column, s.spec.Table, r.Setting)
 		}
 		names := make([]string, len(table))
 		for i, column := range table {
 			names[i] = column.name
 		}
-		return fmt.Errorf("%w: no column %q in %s: correct %s of the stream; the columns are %s",
+		return option.Errorf("%w: no column %q in %s: correct %s; the columns are %s",
 			source.ErrMissing, r.Column, s.spec.Table, r.Setting, strings.Join(names, ", "))
 	}
 	return nil
@@ -241,7 +242,7 @@ func (s tableSpec) checkRoles(sh *shape, table []tableColumn) error {
 	case id.nullable:
 		return fmt.Errorf("%w: the id column %q of %s may be NULL: make it NOT NULL", source.ErrUnfit, id.name, s.spec.Table)
 	}
-	for _, r := range []source.Role{{Setting: "CREATED", Column: s.spec.Created}, {Setting: "MODIFIED", Column: s.spec.Modified}} {
+	for _, r := range []source.Role{{Setting: option.Created, Column: s.spec.Created}, {Setting: option.Modified, Column: s.spec.Modified}} {
 		if r.Column == "" {
 			continue
 		}
@@ -249,7 +250,7 @@ func (s tableSpec) checkRoles(sh *shape, table []tableColumn) error {
 		switch kind, _ := parseType(column.columnType); kind {
 		case source.DateTime, source.Timestamp, source.Date:
 		default:
-			return fmt.Errorf("%w: the column %q of %s is %s: %s of the stream must name a DATETIME or TIMESTAMP column",
+			return option.Errorf("%w: the column %q of %s is %s: %s must name a DATETIME or TIMESTAMP column",
 				source.ErrUnfit, column.name, s.spec.Table, column.columnType, r.Setting)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/internal/option"
 	"bridge/internal/testenv"
 	"bridge/source"
 )
@@ -26,14 +27,14 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 		{"the id is a text", "id VARCHAR(20) PRIMARY KEY", source.Spec{}, "must be an integer"},
 		{"the id is a decimal", "id DECIMAL(20) PRIMARY KEY", source.Spec{}, "must be an integer"},
 		{"the id is a year", "id YEAR PRIMARY KEY", source.Spec{}, "must be an integer"},
-		{"the id has no index", "id INT", source.Spec{}, "no unique index of its own"},
+		{"the id has no index", "id INT", source.Spec{}, "or name another column with X_ID"},
 		{"the id has an index that is not unique", "id INT, KEY (id)", source.Spec{}, "no unique index of its own"},
 		{"the id is unique with another column only", "id INT, b INT, PRIMARY KEY (id, b)", source.Spec{}, "no unique index of its own"},
 		{"the id's index is ignored", "pk INT PRIMARY KEY, id INT NOT NULL, UNIQUE KEY u (id) " + hidden, source.Spec{}, "no unique index of its own"},
 		{"the id may be NULL", "id INT NULL, UNIQUE KEY (id)", source.Spec{}, "NOT NULL"},
-		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "CREATED of the stream"},
-		{"CREATED is a time of day", "id INT PRIMARY KEY, c TIME", source.Spec{Created: "c"}, "CREATED of the stream"},
-		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "MODIFIED of the stream"},
+		{"CREATED is an integer", "id INT PRIMARY KEY, c BIGINT", source.Spec{Created: "c"}, "X_CREATED must name"},
+		{"CREATED is a time of day", "id INT PRIMARY KEY, c TIME", source.Spec{Created: "c"}, "X_CREATED must name"},
+		{"MODIFIED is a text", "id INT PRIMARY KEY, c TEXT", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
 		{"the KEY of states has no index", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL", states("a", "b"), "ADD UNIQUE KEY (`a`, `b`)"},
 		{"the KEY of states has an index that is not unique", "id INT PRIMARY KEY, a INT NOT NULL, KEY (a)", states("a"), "no unique index"},
 		{"the KEY of states is unique with another column only", "id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, UNIQUE KEY (a, b)", states("a"), "no unique index"},
@@ -43,8 +44,8 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 			b.replaceTable(t, "unfit", "("+test.definition+")")
 			test.spec.Table, test.spec.ID = "unfit", "id"
 			err := b.source.Shard(test.spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want one with %q", err, test.want)
+			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(option.Text(err, full), test.want) {
+				t.Fatalf("error %q, want one with %q", option.Text(err, full), test.want)
 			}
 		})
 	}
@@ -163,3 +164,6 @@ func testIDs(t *testing.T, product testenv.Product) {
 		t.Fatalf("without AUTO_INCREMENT the next id is %d, %v", next, err)
 	}
 }
+
+// full names a setting as an environment could.
+func full(name option.Name) string { return "X_" + string(name) }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/source"
 	"bridge/source/internal/sqlconn"
 )
@@ -65,7 +66,7 @@ func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.
 		order := s.shape.modified
 		switch {
 		case s.spec.Modified == "":
-			return fmt.Errorf("%w: the stream names no MODIFIED column", source.ErrUnfit)
+			return option.Errorf("%w: the stream has no %s column", source.ErrUnfit, option.Modified)
 		case q.Ranges != nil || q.Uncommitted:
 			return fmt.Errorf("%w: SQLite shows nothing uncommitted", source.ErrUnfit)
 		case order.by == "":

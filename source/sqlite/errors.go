@@ -8,6 +8,7 @@ import (
 	sqlite "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -51,11 +52,11 @@ func explain(err error) error {
 	}
 	switch number(err) {
 	case codes.SQLITE_NOTADB:
-		return fmt.Errorf("%w: %w: the file is no SQLite database, or an encrypted one: correct the path in the source's URL", source.ErrUnfit, err)
+		return option.Errorf("%w: %w: the file is no SQLite database, or an encrypted one: correct the path in %s", source.ErrUnfit, err, option.SourceURL)
 	case codes.SQLITE_CORRUPT:
 		return fmt.Errorf("%w: %w: look at it with PRAGMA integrity_check and restore it", source.ErrUnfit, err)
 	case codes.SQLITE_ERROR:
-		return fmt.Errorf("%w: %w: if a column needs a function or collation of the application, leave it out with FIELDS of the stream", source.ErrUnfit, err)
+		return option.Errorf("%w: %w: if a column needs a function or collation of the application, leave it out with %s", source.ErrUnfit, err, option.Fields)
 	case codes.SQLITE_PERM, codes.SQLITE_AUTH:
 		return fmt.Errorf("%w: %w: let the user that bridge runs as read the file", source.ErrDenied, err)
 	case codes.SQLITE_CANTOPEN:

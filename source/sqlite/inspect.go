@@ -64,7 +64,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected) sou
 func (t *tableInspection) fault(err error) {
 	if errors.Is(err, source.ErrMissing) {
 		t.Add(inspect.Unsafe, inspect.NoTable, t.spec.Table, "does not exist").
-			Says("create the table, or correct TABLE of the stream or the path in %s", option.SourceURL).Types("sqlite3 -readonly %s .tables", t.source.options.Path)
+			Says("create the table, or correct %s or the path in %s", option.Table, option.SourceURL).Types("sqlite3 -readonly %s .tables", t.source.options.Path)
 		return
 	}
 	t.Add(inspect.Unsafe, inspect.NotInspected, t.spec.Table, "could not be looked at: "+explain(err).Error()).
@@ -112,7 +112,7 @@ func (t *tableInspection) checkColumns() (complete bool) {
 		if find(t.info.columns, r.Column) < 0 {
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
-				Says("correct %s of the stream: the columns are %s", r.Setting, strings.Join(names, ", "))
+				Says("correct %s: the columns are %s", r.Setting, strings.Join(names, ", "))
 		}
 	}
 	return complete
@@ -123,7 +123,7 @@ func (t *tableInspection) checkID(ctx context.Context, c *session) (sound bool, 
 	id := t.info.columns[find(t.info.columns, t.spec.ID)]
 	if !isID(id.declared) {
 		t.Add(inspect.Unsafe, inspect.IDType, t.spec.Table, fmt.Sprintf("has the id column %s of type %s, which is not an integer", id.name, orNone(id.declared))).
-			Says("name the integer column that counts up with ID of the stream")
+			Says("name the integer column that counts up with %s", option.ID)
 		return false, nil
 	}
 	unique, err := t.uniqueIndexes(ctx, c, t.info)
@@ -134,7 +134,7 @@ func (t *tableInspection) checkID(ctx context.Context, c *session) (sound bool, 
 	switch {
 	case !found:
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, fmt.Sprintf("has no unique index over its id column %s alone", id.name)).
-			Says("name another column with ID of the stream, or let the application run").Types("%s", t.createUnique(id.name))
+			Says("name another column with %s, or let the application run", option.ID).Types("%s", t.createUnique(id.name))
 		return false, nil
 	case index != "" && !id.notNull:
 		t.Add(inspect.Unsafe, inspect.IDNull, t.spec.Table, fmt.Sprintf("has the id column %s that may be NULL", id.name)).
@@ -146,7 +146,7 @@ func (t *tableInspection) checkID(ctx context.Context, c *session) (sound bool, 
 	case index != "" || t.info.withoutRowID:
 		if t.expected.Order == "" {
 			t.Add(inspect.Warning, inspect.IDIssuer, t.spec.Table, fmt.Sprintf("does not number its rows itself (%s is not its INTEGER PRIMARY KEY), so it does not show in which order ids come", id.name)).
-				Says("say so with ID_ORDER of the stream: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out")
+				Says("say so with %s: segmented where writers hold blocks of ids, none where ids have no order, strict where one counter hands them out", option.IDOrder)
 		}
 	}
 	return true, nil
@@ -198,13 +198,13 @@ func (t *tableInspection) checkKeyIndex(indexes []tableIndex) {
 	for _, key := range t.spec.Key {
 		if column := t.info.columns[find(t.info.columns, key)]; t.form(column).kind == source.Float {
 			t.Add(inspect.Unsafe, inspect.KeyType, t.spec.Table, fmt.Sprintf("has the KEY column %s of type %s, an approximate number, which identifies nothing", column.name, column.declared)).
-				Says("name other columns with KEY of the stream")
+				Says("name other columns with %s", option.Key)
 			return
 		}
 	}
 	if _, fault := t.keyIndex(indexes, t.info); fault != "" {
 		t.Add(inspect.Unsafe, inspect.KeyNotUnique, t.spec.Table, fmt.Sprintf("has %s over its KEY (%s): an entity must be a single row", fault, strings.Join(t.spec.Key, ", "))).
-			Says("name the columns of a unique index with KEY of the stream, or let the application declare the columns NOT NULL and run").
+			Says("name the columns of a unique index with %s, or let the application declare the columns NOT NULL and run", option.Key).
 			Types("%s", t.createUnique(t.spec.Key...))
 	}
 }
@@ -212,7 +212,7 @@ func (t *tableInspection) checkKeyIndex(indexes []tableIndex) {
 // checkTimes looks at the columns with the times of a row.
 func (t *tableInspection) checkTimes(indexes []tableIndex) {
 	if err := t.checkRoles(t.info.columns); err != nil {
-		t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, "has a column that is not a time: "+err.Error()).Says("correct CREATED or MODIFIED of the stream")
+		t.Add(inspect.Unsafe, inspect.TimeType, t.spec.Table, "has a column that is not a time: "+err.Error()).Says("correct %s or %s", option.Created, option.Modified)
 	}
 	if t.spec.Modified == "" || !t.expected.Updates {
 		return

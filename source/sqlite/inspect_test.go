@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,9 @@ import (
 const healthy = `CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL, b TEXT NOT NULL, state TEXT,
 	created TEXT NOT NULL DEFAULT (strftime('%F %T.%f')), modified TEXT NOT NULL DEFAULT '2026-01-01', UNIQUE (b, a));
 	CREATE INDEX by_modified ON t (modified); INSERT INTO t (a, b) VALUES ('x', 'y'), ('x', 'z')`
+
+// unnamed finds a setting that its user's naming has not named.
+var unnamed = regexp.MustCompile(`\b(with|correct|or|set) (TABLE|ID|ID_ORDER|KEY|CREATED|MODIFIED|DELETED|FIELDS|TIME_ZONE)\b`)
 
 func TestInspect(t *testing.T) {
 	position := func(id uint64) *uint64 { return &id }
@@ -71,6 +75,9 @@ func TestInspect(t *testing.T) {
 			var got []string
 			for _, f := range found.Tables[0].Findings {
 				got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Code))
+				if do := f.Named(full).Do; unnamed.MatchString(do) {
+					t.Errorf("%s says %q: a setting is named with internal/option", f.Code, do)
+				}
 			}
 			if !slices.Equal(got, test.want) {
 				t.Errorf("found %v, want %q", found.Tables[0].Findings, test.want)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -99,8 +100,8 @@ func (s *shard) checkKey(indexes []tableIndex, table tableInfo) error {
 	}
 	for _, key := range s.spec.Key {
 		if column := table.columns[find(table.columns, key)]; s.form(column).kind == source.Float {
-			return fmt.Errorf("%w: the KEY column %q of %s is %s, an approximate number, which identifies nothing: name other columns with KEY of the stream",
-				source.ErrUnfit, column.name, s.spec.Table, column.declared)
+			return option.Errorf("%w: the KEY column %q of %s is %s, an approximate number, which identifies nothing: name other columns with %s",
+				source.ErrUnfit, column.name, s.spec.Table, column.declared, option.Key)
 		}
 	}
 	if _, fault := s.keyIndex(indexes, table); fault != "" {

@@ -10,6 +10,7 @@ import (
 
 	sqlite "modernc.org/sqlite"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -66,11 +67,11 @@ func (c *connector) stat() (fs.FileInfo, error) {
 	file, err := os.Stat(c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: it is waited for; if the application keeps its database elsewhere, correct the source's URL", err)
+		return nil, option.Errorf("%w: it is waited for; if the application keeps its database elsewhere, correct %s", err, option.SourceURL)
 	case err != nil:
 		return nil, err
 	case file.IsDir():
-		return nil, fmt.Errorf("%w: it is a directory: name the database file in the source's URL", source.ErrUnfit)
+		return nil, option.Errorf("%w: it is a directory: name the database file in %s", source.ErrUnfit, option.SourceURL)
 	}
 	return file, c.guest.check(file)
 }

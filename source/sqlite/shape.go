@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -54,8 +55,8 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 		return nil, fmt.Errorf("%w: the id column %q of %s is %s: it must be an integer",
 			source.ErrUnfit, id.name, s.spec.Table, orNone(id.declared))
 	case !unique:
-		return nil, fmt.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
-			"make it INTEGER PRIMARY KEY, or name another column with ID of the stream", source.ErrUnfit, id.name, s.spec.Table)
+		return nil, option.Errorf("%w: the id column %q of %s has no unique index of its own, which a view never has: "+
+			"make it INTEGER PRIMARY KEY, or name another column with %s", source.ErrUnfit, id.name, s.spec.Table, option.ID)
 	case index != "" && !id.notNull:
 		return nil, fmt.Errorf("%w: the id column %q of %s may be NULL: make it NOT NULL", source.ErrUnfit, id.name, s.spec.Table)
 	}
@@ -95,7 +96,7 @@ func (s *shard) checkNamed(columns []tableColumn) error {
 		for i, column := range columns {
 			names[i] = column.name
 		}
-		return fmt.Errorf("%w: no column %q in %s: correct %s of the stream; the columns are %s",
+		return option.Errorf("%w: no column %q in %s: correct %s; the columns are %s",
 			source.ErrMissing, r.Column, s.spec.Table, r.Setting, strings.Join(names, ", "))
 	}
 	return nil
@@ -164,7 +165,7 @@ func (s *shard) isTimeRole(name string) bool {
 
 // checkRoles refuses columns whose types do not fit their roles.
 func (s *shard) checkRoles(columns []tableColumn) error {
-	for _, r := range []source.Role{{Setting: "CREATED", Column: s.spec.Created}, {Setting: "MODIFIED", Column: s.spec.Modified}} {
+	for _, r := range []source.Role{{Setting: option.Created, Column: s.spec.Created}, {Setting: option.Modified, Column: s.spec.Modified}} {
 		if r.Column == "" {
 			continue
 		}
@@ -172,7 +173,7 @@ func (s *shard) checkRoles(columns []tableColumn) error {
 		switch s.form(column).kind {
 		case source.Timestamp, source.Date:
 		default:
-			return fmt.Errorf("%w: the column %q of %s is %s: %s of the stream must name a column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
+			return option.Errorf("%w: the column %q of %s is %s: %s must name a column of times: DATETIME, TIMESTAMP, TEXT, INTEGER or REAL",
 				source.ErrUnfit, column.name, s.spec.Table, column.declared, r.Setting)
 		}
 	}

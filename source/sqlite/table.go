@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -24,7 +24,7 @@ type tableColumn struct {
 func (s *shard) readTable(ctx context.Context, c *session) (tableInfo, error) {
 	var table tableInfo
 	if upper(s.table.database) != "MAIN" {
-		return table, fmt.Errorf("%w: SQLite has no database %q: write TABLE of the stream without a database", source.ErrMissing, s.table.database)
+		return table, option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, s.table.database, option.Table)
 	}
 	const tables = `SELECT l.name AS name, l.wr AS wr, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
 		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
@@ -36,8 +36,8 @@ func (s *shard) readTable(ctx context.Context, c *session) (tableInfo, error) {
 		return table, err
 	}
 	if table.name == "" {
-		return table, fmt.Errorf("%w: no table %q in %s: create the table, or correct TABLE of the stream or the path in the source's URL",
-			source.ErrMissing, s.table.table, s.source.options.Path)
+		return table, option.Errorf("%w: no table %q in %s: create the table, or correct %s or the path in %s",
+			source.ErrMissing, s.table.table, s.source.options.Path, option.Table, option.SourceURL)
 	}
 	const columns = `SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?1, 'main') ORDER BY cid`
 	err = c.query(ctx, columns, func(get func(string) string) {

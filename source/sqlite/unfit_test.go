@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -19,7 +20,7 @@ func TestUnfitTables(t *testing.T) {
 		{"the id is a decimal", "CREATE TABLE t (id DECIMAL PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
 		{"the id is a boolean", "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL)", source.Spec{}, "must be an integer"},
 		{"the id has no type", "CREATE TABLE t (id PRIMARY KEY NOT NULL)", source.Spec{}, "of no type"},
-		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "no unique index of its own"},
+		{"the id has no index", "CREATE TABLE t (id INTEGER)", source.Spec{}, "or name another column with X_ID"},
 		{"the id has an index that is not unique", "CREATE TABLE t (id INTEGER NOT NULL); CREATE INDEX i ON t (id)", source.Spec{}, "no unique index of its own"},
 		{"the id has a partial index", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id) WHERE id > 5", source.Spec{}, "no unique index of its own"},
 		{"the id has an index on an expression", "CREATE TABLE t (id INTEGER NOT NULL); CREATE UNIQUE INDEX i ON t (id + 0)", source.Spec{}, "no unique index of its own"},
@@ -27,9 +28,9 @@ func TestUnfitTables(t *testing.T) {
 		{"the id is unique with another column only, without rowid", "CREATE TABLE t (id INTEGER NOT NULL, b INT, PRIMARY KEY (id, b)) WITHOUT ROWID", source.Spec{}, "no unique index of its own"},
 		{"the id may be NULL", "CREATE TABLE t (id INT PRIMARY KEY)", source.Spec{}, "NOT NULL"},
 		{"the primary key is not the rowid and may be NULL", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)", source.Spec{}, "NOT NULL"},
-		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "CREATED of the stream"},
-		{"CREATED is a boolean", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BOOL)", source.Spec{Created: "c"}, "CREATED of the stream"},
-		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "MODIFIED of the stream"},
+		{"CREATED is a blob", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BLOB)", source.Spec{Created: "c"}, "X_CREATED must name"},
+		{"CREATED is a boolean", "CREATE TABLE t (id INTEGER PRIMARY KEY, c BOOL)", source.Spec{Created: "c"}, "X_CREATED must name"},
+		{"MODIFIED is a time of day", "CREATE TABLE t (id INTEGER PRIMARY KEY, c TIME)", source.Spec{Modified: "c"}, "X_MODIFIED must name"},
 		{"a view", "CREATE TABLE b (id INTEGER PRIMARY KEY); CREATE VIEW t AS SELECT id FROM b", source.Spec{}, "view"},
 		{"a full-text table", "CREATE VIRTUAL TABLE t USING fts5(id)", source.Spec{}, "must be an integer"},
 		{"an id is a text", "CREATE TABLE t (id INT UNIQUE NOT NULL); INSERT INTO t VALUES (1), ('x')", source.Spec{}, "highest id is a text"},
@@ -42,8 +43,8 @@ func TestUnfitTables(t *testing.T) {
 			b.exec(t, test.create)
 			test.spec.Table, test.spec.ID = "t", "id"
 			err := b.source.Shard(test.spec).Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
-			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want one with %q", err, test.want)
+			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(option.Text(err, full), test.want) {
+				t.Fatalf("error %q, want one with %q", option.Text(err, full), test.want)
 			}
 		})
 	}
@@ -211,3 +212,6 @@ func TestIDs(t *testing.T) {
 		}
 	})
 }
+
+// full names a setting as an environment could.
+func full(name option.Name) string { return "X_" + string(name) }
