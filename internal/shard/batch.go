@@ -166,17 +166,17 @@ func (b *batch) recycle() {
 // born notes the host's time at which a record of page had the age zero, if it is the oldest of the batch. CREATED in its normal form
 // orders as the moments do, so that it is read as a time of the oldest alone. For the lag it is good enough that an hour which the zone's
 // clock shows twice or skips has another order, and that what is no time and sorts behind the oldest is taken for younger.
-func (b *batch) born(s *Shard, page *source.Page, record source.Row) {
+func (b *batch) born(page *page, record source.Row) {
 	i := page.Columns.Created
 	if i >= 0 && b.oldestCreated != nil && bytes.Compare(record.Values[i], b.oldestCreated) >= 0 {
 		return
 	}
-	at := s.bornAt(page, record, b.made)
+	at := page.bornAt(record)
 	if !b.oldest.IsZero() && !at.Before(b.oldest) {
 		return
 	}
 	b.oldest, b.oldestCreated = at, nil
-	if created, _ := s.created(page, record); !created.IsZero() {
+	if created, _ := page.created(record); !created.IsZero() {
 		b.oldestCreated = record.Values[i]
 	}
 }

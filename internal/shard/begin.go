@@ -84,15 +84,15 @@ func (s *Shard) tailless() bool { return s.gaps.traits.Order == source.OrderNone
 // everyID is how far a shard without a tail reaches: every row may be judged.
 const everyID = math.MaxUint64
 
-// greet binds a shard without a tail to its columns and shows that the source answers.
-func (s *Shard) greet(ctx context.Context) error {
-	seen, err := s.glance(ctx)
-	if err == nil && !seen {
-		if err = s.read(ctx, source.Query{Limit: 1}); err == nil {
-			err = s.meet(ctx, s.page.Server)
+// ping binds a shard without a tail to its columns and shows that the source answers.
+func (s *Shard) ping(ctx context.Context) error {
+	p, err := s.head(ctx)
+	if err == nil && p == nil {
+		if p, err = s.reader.page(ctx, source.Query{Limit: 1}); err == nil {
+			err = s.meet(ctx, p.Server)
 		}
 	}
-	s.freePage()
+	p.free()
 	return err
 }
 
@@ -101,12 +101,13 @@ func (s *Shard) greet(ctx context.Context) error {
 func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 	state := checkpoint.State{Position: ledger.Position{ID: s.opts.Start.After}}
 	if s.opts.Start.Latest || s.opts.Start.After > 0 {
-		if err := s.read(ctx, source.Query{Limit: 1}); err != nil {
+		p, err := s.reader.page(ctx, source.Query{Limit: 1})
+		if err != nil {
 			return state, err
 		}
-		highest := s.page.MaxID
-		state.Cursor = s.cursorAt(s.page.Now)
-		s.freePage()
+		highest := p.MaxID
+		state.Cursor = s.cursorAt(p.Columns, p.Now)
+		p.free()
 		if s.opts.Start.Latest {
 			state.Position.ID = highest
 		} else if highest < s.opts.Start.After {

@@ -20,9 +20,8 @@ type gaps struct {
 	traits    source.Traits
 	questions questions
 	agreement agreement
-	// late holds the rows of the last probe, ids what the last evidence showed.
-	late *source.Page
-	ids  source.IDs
+	// ids is what the last evidence showed.
+	ids idList
 	// landing are late records that one read does not bring.
 	landing landing
 	// kept counts the saves of the ledger that are durable.
@@ -72,14 +71,11 @@ func (s *Shard) openGaps(state checkpoint.State) error {
 
 // askTraits asks the server how it hands out ids, unless ID_ORDER says so.
 func (s *Shard) askTraits(ctx context.Context) error {
-	s.dropPrefetched()
-	err := s.retrier.readSource(ctx, func() (err error) {
-		s.gaps.traits, err = s.opts.IDs.Traits(ctx)
-		return err
-	})
+	traits, err := s.reader.traits(ctx)
 	if err != nil {
 		return err
 	}
+	s.gaps.traits = traits
 	t := &s.gaps.traits
 	if s.opts.IDOrder != "" {
 		t.Order, t.OrderWhy = s.opts.IDOrder, "ID_ORDER says so"
@@ -114,80 +110,62 @@ func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
 	}
 	s.gaps.ledger = l
 	if start > from && !ledgerOff() {
-		if err := s.readIDs(ctx, []source.Range{{First: from + 1, Last: start}}, false); err != nil {
+		if err := s.reader.ids(ctx, []source.Range{{First: from + 1, Last: start}}, false, &s.gaps.ids); err != nil {
 			return err
 		}
 	}
 	if !s.gaps.ids.Now.IsZero() {
-		l.Advance(start, s.gaps.ids.List, s.steady(s.gaps.ids.Now))
+		l.Advance(start, s.gaps.ids.List, s.reader.steady(&s.gaps.ids))
 	}
 	return nil
 }
 
-// readIDs fills s.gaps.ids, waiting for a source that is away.
-func (s *Shard) readIDs(ctx context.Context, ranges []source.Range, uncommitted bool) error {
-	return s.retrier.readSource(ctx, func() error {
-		return s.reading(ctx, func() error {
-			defer s.opts.Metrics.queried(s.opts.Stream, queryIDs, time.Now())
-			return s.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &s.gaps.ids)
-		})
-	})
-}
-
-// steady returns the steady time of the last read, at which the database's clock said now.
-func (s *Shard) steady(now time.Time) time.Time { return s.clock.Tick(now, s.asked, s.got) }
-
 // probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
-// rows included. An id may only be judged vacant by a read that came after the committed one.
-func (s *Shard) probe(ctx context.Context, at ledger.Age) error {
-	if s.gaps.late != nil {
-		s.gaps.late.Reset()
-	}
+// rows included. An id may only be judged vacant by a read that came after the committed one. It returns the page of those that
+// may be published, nil where none were read.
+func (s *Shard) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
 	hot := s.gaps.ledger.Hot(at.Steady)
 	if ledgerOff() {
-		return nil
+		return nil, nil
 	}
 	s.gaps.landing.cut, s.gaps.landing.rest = false, nil
 	if len(hot.Rows) > 0 {
-		if err := s.readLate(ctx, hot.Rows); err != nil {
-			return err
+		if late, err = s.readLate(ctx, p, hot.Rows); err != nil {
+			return nil, err
 		}
-		s.holdYoung(at)
+		s.holdYoung(late, at)
 	}
 	if len(hot.IDs) == 0 || s.opts.GapPolicy != ledger.GapHold && s.gaps.landing.skipsEvidence(time.Now(), s.opts.PollInterval) {
-		return nil
+		return late, nil
 	}
-	evidence, err := s.evidence(ctx, hot.IDs)
+	evidence, err := s.evidence(ctx, p.Server, hot.IDs)
 	if err != nil {
-		return err
+		late.free()
+		return nil, err
 	}
-	s.gaps.landing.judge(s.asked, s.got)
+	s.gaps.landing.judge(s.gaps.ids.span)
 	s.unpolled(s.gaps.ledger.Observe(evidence))
-	return nil
+	return late, nil
 }
 
-func (s *Shard) readLate(ctx context.Context, ranges []source.Range) error {
-	if s.gaps.late == nil {
-		s.gaps.late = new(source.Page)
-	}
-	if !s.takeAhead(ranges) {
-		q := s.lateQuery(ranges)
-		if err := s.retrier.readSource(ctx, func() error { return s.readInto(ctx, q, s.gaps.late) }); err != nil {
-			s.gaps.late.Reset()
-			return err
+// readLate reads the late records in ranges, or takes them from what was read ahead.
+// Invariant 3: that was read behind p, and nothing else was read since.
+func (s *Shard) readLate(ctx context.Context, p *page, ranges []source.Range) (late *page, err error) {
+	if late = p.takeLate(ranges); late == nil {
+		if late, err = s.reader.rows(ctx, s.lateQuery(ranges)); err != nil {
+			return nil, err
 		}
 	}
-	late := s.gaps.late
+	late.seen = &s.gaps.landing
 	if n := len(late.Rows); late.More && n > 0 {
 		s.gaps.landing.cut, s.gaps.landing.rest = true, rangesBehind(ranges, late.Rows[n-1].ID)
 		s.gaps.ledger.CutOff(late.Rows[n-1].ID)
 	}
-	return nil
+	return late, nil
 }
 
 // holdYoung keeps of the late page the records that fill a gap and are old enough.
-func (s *Shard) holdYoung(at ledger.Age) {
-	late := s.gaps.late
+func (s *Shard) holdYoung(late *page, at ledger.Age) {
 	kept := late.Rows[:0]
 	for _, record := range late.Rows {
 		if !s.gaps.ledger.Missing(record.ID) {
@@ -204,26 +182,26 @@ func (s *Shard) holdYoung(at ledger.Age) {
 	late.Rows = kept
 }
 
-// evidence reads which ids exist in ranges. Evidence that does not fit the page shows nothing: no id is judged by it.
-func (s *Shard) evidence(ctx context.Context, ranges []source.Range) (ledger.Evidence, error) {
+// evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows nothing: no id is judged by it.
+func (s *Shard) evidence(ctx context.Context, server string, ranges []source.Range) (ledger.Evidence, error) {
 	skip := s.gaps.agreement.skips(time.Now())
-	if err := s.readIDs(ctx, ranges, s.gaps.traits.Uncommitted && !skip); err != nil {
+	if err := s.reader.ids(ctx, ranges, s.gaps.traits.Uncommitted && !skip, &s.gaps.ids); err != nil {
 		return ledger.Evidence{}, err
 	}
 	ids := &s.gaps.ids
-	if !skip && s.gaps.traits.Evidence && !s.fits(ids.Server) {
-		return ledger.Evidence{Now: s.steady(ids.Now)}, nil
+	if !skip && s.gaps.traits.Evidence && !s.fits(server, ids.Server) {
+		return ledger.Evidence{Now: s.reader.steady(ids)}, nil
 	}
 	if ids.Cut {
 		ranges = ledger.Clip(ranges, ids.List[len(ids.List)-1])
 	}
-	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: s.steady(ids.Now)}, nil
+	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: s.reader.steady(ids)}, nil
 }
 
 // fits reports whether uncommitted rows were read from the server that the page came from, and that the traits hold for.
-func (s *Shard) fits(server string) bool {
+func (s *Shard) fits(page, server string) bool {
 	a := &s.gaps.agreement
-	if server == s.page.Server && s.knows(server) {
+	if server == page && s.knows(server) {
 		if !a.since.IsZero() {
 			s.opts.Logger.Info("committed and uncommitted rows are read from one server again", "server", server, "after", time.Since(a.since))
 		}
@@ -233,13 +211,13 @@ func (s *Shard) fits(server string) bool {
 	if a.differs(time.Now()) {
 		s.opts.Logger.Warn("committed and uncommitted rows are read from different servers, as behind a proxy or after a failover: "+
 			"no missing id is judged until they come from one server again; after a minute time alone decides",
-			"page", s.page.Server, "uncommitted", server, "expected", s.gaps.traits.Server)
+			"page", page, "uncommitted", server, "expected", s.gaps.traits.Server)
 	}
 	return false
 }
 
 // sweep looks for a part of the cold ids, when that is due.
-func (s *Shard) sweep(ctx context.Context, at ledger.Age) error {
+func (s *Shard) sweep(ctx context.Context, server string, at ledger.Age) error {
 	if ledgerOff() {
 		return nil
 	}
@@ -247,7 +225,7 @@ func (s *Shard) sweep(ctx context.Context, at ledger.Age) error {
 	if len(ranges) == 0 {
 		return nil
 	}
-	evidence, err := s.evidence(ctx, ranges)
+	evidence, err := s.evidence(ctx, server, ranges)
 	if err != nil {
 		return err
 	}

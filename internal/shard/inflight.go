@@ -299,7 +299,7 @@ func (s *Shard) lookUp(ctx context.Context, list []source.Cursor, uncommitted bo
 		ids[i] = at.ID
 	}
 	q := source.ChangeQuery{Ranges: rangesOf(slices.Compact(ids)), Limit: len(ids) + 1, Uncommitted: uncommitted}
-	return s.readChangesInto(ctx, q, found)
+	return s.reader.changes(ctx, q, found)
 }
 
 // placeOf finds the change of a row among changes in the order of their ids.

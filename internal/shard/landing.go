@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"bridge/source"
@@ -15,10 +14,8 @@ type landing struct {
 	// cut says that a limit ended the last read of late records, rest what it did not come to.
 	cut  bool
 	rest []source.Range
-	// ahead is a page of late records that was read beside the page of the tail, nil where there is none.
-	ahead *latePage
-	// since is when the first of them was read, zero while none are left for the next turn.
-	since time.Time
+	// first is when the first of them was read, zero while none are left for the next turn.
+	first time.Time
 	// judged is when the last evidence was read, cost how long that took.
 	judged time.Time
 	cost   time.Duration
@@ -33,46 +30,34 @@ const (
 // skipsEvidence reports whether a poll may do without evidence: it would show up to evidenceIDs ids that the next
 // reads bring anyway. Ids that are not judged stay as they are, so that it is safe to wait.
 func (l *landing) skipsEvidence(now time.Time, interval time.Duration) bool {
-	return !l.since.IsZero() && now.Sub(l.judged) < min(max(interval, evidenceShare*l.cost), evidenceWait)
+	return !l.first.IsZero() && now.Sub(l.judged) < min(max(interval, evidenceShare*l.cost), evidenceWait)
 }
 
-// judge notes that evidence was read between two moments.
-func (l *landing) judge(began, ended time.Time) { l.judged, l.cost = ended, ended.Sub(began) }
+// judge notes when evidence was read.
+func (l *landing) judge(at span) { l.judged, l.cost = at.got, at.got.Sub(at.asked) }
+
+// since implements seen: late rows have been there since the first of them was read.
+func (l *landing) since(uint64) time.Time { return l.first }
 
 // goOn notes at the end of a turn whether there are more to read at once; at is when the present ones were read.
 func (l *landing) goOn(more bool, at time.Time) {
 	switch {
 	case !more:
-		l.since = time.Time{}
-	case l.since.IsZero():
-		l.since = at
+		l.first = time.Time{}
+	case l.first.IsZero():
+		l.first = at
 	}
 }
 
 // moreLate reports, at the end of a turn that published late records, whether more of them are there to be read at once.
-func (s *Shard) moreLate() bool {
+func (s *Shard) moreLate(late *page) bool {
 	more := len(s.filled) > 0 && (s.gaps.landing.cut || s.gaps.ledger.Arriving())
-	s.gaps.landing.goOn(more, s.got)
-	return more
-}
-
-// latePage is a page of late records.
-type latePage struct {
-	query source.Query
-	page  *source.Page
-}
-
-// free gives the page back; there may be none.
-func (p *latePage) free() {
-	if p != nil {
-		p.page.Reset()
-		pages.Put(p.page)
+	var at time.Time
+	if late != nil {
+		at = late.got
 	}
-}
-
-func (l *landing) dropAhead() {
-	l.ahead.free()
-	l.ahead = nil
+	s.gaps.landing.goOn(more, at)
+	return more
 }
 
 // lateQuery asks for late records in ranges.
@@ -80,23 +65,9 @@ func (s *Shard) lateQuery(ranges []source.Range) source.Query {
 	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: s.opts.Limits.pageBytes()}
 }
 
-// takeAhead makes s.gaps.late the page that was read ahead, if that is what a read of ranges would bring.
-// Invariant 3: it was read behind the page of this turn, and nothing else was read since.
-func (s *Shard) takeAhead(ranges []source.Range) bool {
-	a := s.gaps.landing.ahead
-	if a == nil || !slices.Equal(a.query.Ranges, ranges) {
-		s.gaps.landing.dropAhead()
-		return false
-	}
-	former := latePage{page: s.gaps.late}
-	former.free()
-	s.gaps.late, s.gaps.landing.ahead = a.page, nil
-	return true
-}
-
 // prefetchNext has read, while this turn makes a batch of records, what the next one will most likely read: the page behind them, where this
 // one was full, and the late records that the last read was cut off from.
-func (s *Shard) prefetchNext(ctx context.Context, position ledger.Position, records []source.Row) {
+func (s *Shard) prefetchNext(ctx context.Context, p *page, position ledger.Position, records []source.Row) {
 	if position.Bounded() {
 		return
 	}
@@ -104,8 +75,16 @@ func (s *Shard) prefetchNext(ctx context.Context, position ledger.Position, reco
 	if n := len(records); n > 0 {
 		next.ID = records[n-1].ID
 	}
-	full := len(records) > 0 && len(records) == len(s.page.Rows) && s.page.More
-	if full || s.gaps.landing.cut {
-		s.prefetch(ctx, next, s.gaps.landing.rest)
+	full := len(records) > 0 && len(records) == len(p.Rows) && p.More
+	q := s.reader.pageAfter(next)
+	if !full && !s.gaps.landing.cut || s.second != nil || p.outgrows(q) {
+		// The second cursor reads in between, and one large row seldom comes alone.
+		return
 	}
+	if rest := s.gaps.landing.rest; rest != nil {
+		late := s.lateQuery(rest)
+		s.reader.prefetch(ctx, q, &late)
+		return
+	}
+	s.reader.prefetch(ctx, q, nil)
 }

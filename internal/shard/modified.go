@@ -61,12 +61,12 @@ type second struct {
 
 // follow looks for rows that were modified in place and publishes what has changed. It does so at most once a poll.
 func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
-	c := s.second
-	if c == nil || s.columns == nil || s.columns.Modified < 0 || time.Since(c.polled) < s.opts.PollInterval {
+	c, columns := s.second, s.reader.columns
+	if c == nil || columns == nil || columns.Modified < 0 || time.Since(c.polled) < s.opts.PollInterval {
 		return nil
 	}
 	c.polled = time.Now()
-	err := s.followChanges(ctx, s.databaseNow(), out)
+	err := s.followChanges(ctx, s.reader.databaseNow(), out)
 	if errors.Is(err, source.ErrAltered) && ctx.Err() == nil {
 		// The next poll brings the columns, and the cursor begins anew with them.
 		return nil
@@ -81,7 +81,7 @@ func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
 }
 
 func (s *Shard) followChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
-	c, column := s.second, s.columns.List[s.columns.Modified]
+	c, column := s.second, s.reader.columns.List[s.reader.columns.Modified]
 	through := column.Text(now, s.opts.Zone)
 	c.over = column.Text(now.Add(-column.Resolution()), s.opts.Zone)
 	c.inFlight, c.now = s.seesInFlight(), now
@@ -125,14 +125,6 @@ func (c *second) begin(column source.Column, opts Options, now time.Time, throug
 		c.far = newFar(opts)
 	}
 	c.column, c.restored = column, false
-}
-
-// databaseNow is the database's clock, as far as it is known without asking.
-func (s *Shard) databaseNow() time.Time {
-	if s.answered.now.IsZero() {
-		return time.Now()
-	}
-	return s.answered.now.Add(time.Since(s.answered.at))
 }
 
 // newChanges reads what lies behind the cursor.
@@ -249,16 +241,7 @@ func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) 
 func (c *second) lookedBack() { c.looking, c.covered, c.short = false, c.began, c.parts <= 1 }
 
 func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
-	return s.readChangesInto(ctx, q, &s.second.changes)
-}
-
-func (s *Shard) readChangesInto(ctx context.Context, q source.ChangeQuery, changes *source.Changes) error {
-	return s.retrier.readSource(ctx, func() error {
-		return s.reading(ctx, func() error {
-			defer s.opts.Metrics.queried(s.opts.Stream, queryChanges, time.Now())
-			return s.opts.Source.ReadChanges(ctx, q, changes)
-		})
-	})
+	return s.reader.changes(ctx, q, &s.second.changes)
 }
 
 // readChanged reads those of the rows of the last changes that may say something new.
@@ -383,11 +366,11 @@ func (s *Shard) saveCursor(ctx context.Context, out chan<- *batch) error {
 }
 
 // cursorAt returns the place of the second cursor at a moment, the zero one where there is no MODIFIED.
-func (s *Shard) cursorAt(now time.Time) source.Cursor {
-	if s.view == nil || s.columns.Modified < 0 {
+func (s *Shard) cursorAt(columns *source.Columns, now time.Time) source.Cursor {
+	if s.view == nil || columns.Modified < 0 {
 		return source.Cursor{}
 	}
-	return source.Cursor{Modified: s.columns.List[s.columns.Modified].Text(now, s.opts.Zone)}
+	return source.Cursor{Modified: columns.List[columns.Modified].Text(now, s.opts.Zone)}
 }
 
 // openCursor makes the second cursor of a shard whose MODIFIED has an index, from the place that was saved.

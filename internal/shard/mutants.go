@@ -8,7 +8,6 @@ import (
 
 	"bridge/internal/failpoint"
 	"bridge/sink"
-	"bridge/source"
 )
 
 // ledgerOff reports whether gaps are left alone, as by a tail without a ledger.
@@ -55,7 +54,7 @@ func (request *save) mutantWait(in <-chan save) {
 }
 
 // mutantRestore gives rows the values that the scan of reconcile saw.
-func (s *Shard) mutantRestore(page *source.Page) {
+func (s *Shard) mutantRestore(page *page) {
 	for i := range page.Rows {
 		r := &page.Rows[i]
 		if kept, ok := failpoint.Kept.LoadAndDelete(fmt.Sprint(s.key(), r.ID)); ok && len(kept.([][]byte)) == len(r.Values) {

@@ -11,7 +11,6 @@ import (
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 var _ reconcile.Owner = (*Shard)(nil)
@@ -144,7 +143,7 @@ const keysAtOnce = 200
 func (s *Shard) republish(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination, out chan<- *batch) error {
 	for len(ranges) > 0 {
 		q := source.Query{Ranges: ranges, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-		err := s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+		err := s.reread(ctx, q, n, out, func(b *batch, page *page) error {
 			ranges = nil
 			if count := len(page.Rows); page.More && count > 0 {
 				ranges = rangesBehind(q.Ranges, page.Rows[count-1].ID)
@@ -173,7 +172,7 @@ func rangesBehind(ranges []source.Range, last uint64) []source.Range {
 }
 
 // encodeAgain appends what the records of a page say that was not read by the tail.
-func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *source.Page, origin sink.Origin) error {
+func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *page, origin sink.Origin) error {
 	fill := func(id uint64) { s.filled = append(s.filled, id) }
 	if s.view != nil {
 		if err := s.encodeStates(ctx, b, page, page.Rows, origin, fill); err != nil {
@@ -197,7 +196,7 @@ func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *source.Page, or
 			// The tail has published it since it was nominated.
 			continue
 		}
-		b.born(s, page, record)
+		b.born(page, record)
 		if _, err := b.add(s, event.Row{Row: record, Read: page.Now}, origin); err != nil {
 			return err
 		}
@@ -215,7 +214,7 @@ func (s *Shard) judgeEntities(ctx context.Context, entities [][]byte, n *nominat
 	}
 	cut := false
 	q := source.Query{Keys: keys, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	err = s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+	err = s.reread(ctx, q, n, out, func(b *batch, page *page) error {
 		if cut = page.More && len(entities) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
@@ -236,7 +235,7 @@ func (s *Shard) judgeEntities(ctx context.Context, entities [][]byte, n *nominat
 }
 
 // encodeAbsent appends what became of those of entities that page does not hold.
-func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, entities [][]byte) error {
+func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *page, entities [][]byte) error {
 	// The sights are those of the page still.
 	there := make(map[string]struct{}, len(s.view.sights))
 	for i := range s.view.sights {
@@ -267,7 +266,7 @@ func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *source.Page, e
 
 // proveAbsent fills s.view.sights with those of absent, which page does not hold, that the shard has no row of, and returns those of them
 // that have one in another shard. Where absence is not judged there are none.
-func (s *Shard) proveAbsent(ctx context.Context, page *source.Page, absent [][]byte) (elsewhere map[string]struct{}, err error) {
+func (s *Shard) proveAbsent(ctx context.Context, page *page, absent [][]byte) (elsewhere map[string]struct{}, err error) {
 	s.view.sights = s.view.sights[:0]
 	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer || !s.knows(page.Server) {
 		// A server that does not take the writes may be behind.
@@ -287,7 +286,7 @@ func (s *Shard) proveAbsent(ctx context.Context, page *source.Page, absent [][]b
 
 // encodeGone appends what follows from one entity not being there: an event, unless it was soft-deleted before or lives in another
 // shard.
-func (s *Shard) encodeGone(b *batch, page *source.Page, one *sight, moved bool) error {
+func (s *Shard) encodeGone(b *batch, page *page, one *sight, moved bool) error {
 	known := one.known
 	if known.Fate != checkpoint.Live && known.Fate != checkpoint.Tombstone {
 		return nil
@@ -311,7 +310,7 @@ func (s *Shard) encodeGone(b *batch, page *source.Page, one *sight, moved bool) 
 }
 
 // reread reads a page and hands on the batch that fill makes of it. A page that does not fit is read again.
-func (s *Shard) reread(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *source.Page) error) error {
+func (s *Shard) reread(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
 	for {
 		again, err := s.rereadOnce(ctx, q, n, out, fill)
 		if err != nil || !again {
@@ -320,24 +319,21 @@ func (s *Shard) reread(ctx context.Context, q source.Query, n *nomination, out c
 	}
 }
 
-func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *source.Page) error) (again bool, err error) {
-	held, err := s.reserve(ctx)
+func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *page) error) (again bool, err error) {
+	held, err := s.reader.reserve(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer func() { s.opts.Limits.release(&held) }()
-	page := pages.Get().(*source.Page)
-	defer func() {
-		page.Reset()
-		pages.Put(page)
-	}()
-	if err := s.readNamed(ctx, q, n, page); err != nil {
+	page, err := s.readNamed(ctx, q, n)
+	if err != nil {
 		return false, err
 	}
-	if err := s.bind(page.Columns); err != nil {
+	defer func() { page.free() }()
+	if err := s.reader.bind(page.Columns); err != nil {
 		return false, err
 	}
-	at := ledger.Age{Now: page.Now, Steady: s.steady(page.Now)}
+	at := s.reader.age(page)
 	b := s.newBatch()
 	if err := fill(b, page); err != nil {
 		s.drop(b)
@@ -346,8 +342,9 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 	if !s.opts.Limits.settle(&held, b.size()) {
 		s.drop(b)
 		// Invariant 7: what is read again does not wait beside others.
-		page.Reset()
-		return true, s.reserveBig(ctx, &held)
+		page.free()
+		page = nil
+		return true, s.reader.reserveBig(ctx, &held)
 	}
 	if err := s.pass(b, at); err != nil {
 		s.drop(b)
@@ -366,13 +363,13 @@ func (s *Shard) rereadOnce(ctx context.Context, q source.Query, n *nomination, o
 	return false, s.handOver(ctx, b, out)
 }
 
-// readNamed reads what was named into page. A row that cannot be read holds up the tail no longer than somebody waits for it.
-func (s *Shard) readNamed(ctx context.Context, q source.Query, n *nomination, page *source.Page) error {
+// readNamed reads what was named. A row that cannot be read holds up the tail no longer than somebody waits for it.
+func (s *Shard) readNamed(ctx context.Context, q source.Query, n *nomination) (*page, error) {
 	reading, end := n.within(ctx)
 	defer end()
-	err := s.retrier.readSource(reading, func() error { return s.readInto(reading, q, page) })
+	page, err := s.reader.rows(reading, q)
 	if err != nil && n.left() && ctx.Err() == nil && !permanent(err) {
-		return errLeft
+		return nil, errLeft
 	}
-	return err
+	return page, err
 }

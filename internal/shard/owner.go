@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"bridge/event"
@@ -13,8 +12,6 @@ import (
 	"bridge/source"
 	"bridge/source/ledger"
 )
-
-var pages = sync.Pool{New: func() any { return new(source.Page) }}
 
 // own is the owner's loop: it reads the shard page by page behind position and hands each on as a batch, then what was
 // modified in place, and whatever is nominated. It returns nil when ctx ends.
@@ -27,7 +24,7 @@ func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *b
 	defer poll.Stop()
 	// Invariant 7: nothing is read, and no memory is held, beyond the end.
 	ctx, cancel := context.WithCancel(ctx)
-	defer s.dropPrefetched()
+	defer s.reader.dropAhead()
 	defer cancel()
 	for {
 		failpoint.Pass(failpoint.OwnerTurn)
@@ -61,7 +58,7 @@ func (s *Shard) poll(ctx context.Context, position *ledger.Position, out chan<- 
 		if more, err = s.turn(ctx, position, out); err != nil {
 			return false, err
 		}
-	} else if err := s.greet(ctx); err != nil {
+	} else if err := s.ping(ctx); err != nil {
 		return false, err
 	}
 	if err := s.published.publishAgain(ctx, out); err != nil {
@@ -86,12 +83,12 @@ func ended(ctx context.Context, err error) error {
 // turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
 // be more to read at once.
 func (s *Shard) turn(ctx context.Context, position *ledger.Position, out chan<- *batch) (more bool, err error) {
-	held, err := s.readTail(ctx, *position)
+	p, held, err := s.readTail(ctx, *position)
 	defer func() { s.opts.Limits.release(&held) }()
-	if err != nil || s.page == nil {
+	if err != nil || p == nil {
 		return false, err
 	}
-	b, more, bad, err := s.next(ctx, position, &held)
+	b, more, bad, err := s.next(ctx, position, p, &held)
 	if err != nil || b == nil {
 		return more, err
 	}
@@ -113,152 +110,161 @@ func (s *Shard) turn(ctx context.Context, position *ledger.Position, out chan<- 
 	return more, bad
 }
 
-// readTail makes s.page the page behind position, and returns the share that it is to become a batch in. There is no page where a glance shows
-// nothing behind position and the turn has nothing else to do.
-func (s *Shard) readTail(ctx context.Context, position ledger.Position) (held hold, err error) {
-	q := s.tailQuery(position)
-	if held, ok := s.takePrefetched(q); ok {
-		return held, s.greeted()
+// readTail returns the page behind position, and the share that it is to become a batch in. There is no page where the highest id
+// shows nothing behind position and the turn has nothing else to do.
+func (s *Shard) readTail(ctx context.Context, position ledger.Position) (p *page, held hold, err error) {
+	q := s.reader.pageAfter(position)
+	if p, held, err = s.reader.pageAhead(q); p == nil && err == nil {
+		p, held, err = s.readPage(ctx, q, position)
 	}
+	if p != nil {
+		p.seen = &s.heights
+	}
+	return p, held, err
+}
+
+func (s *Shard) readPage(ctx context.Context, q source.Query, position ledger.Position) (p *page, held hold, err error) {
 	drained, err := s.drained(ctx, position)
 	if err != nil {
-		return hold{}, err
+		return nil, hold{}, err
 	}
-	if drained && !s.owes() {
-		return hold{}, s.rest(ctx, position.ID)
+	if drained != nil && !s.owes() {
+		return nil, hold{}, s.idle(ctx, drained, position.ID)
 	}
-	if held, err = s.reserve(ctx); err != nil {
-		s.freePage()
-		return hold{}, err
+	if held, err = s.reader.reserve(ctx); err != nil {
+		drained.free()
+		return nil, hold{}, err
 	}
-	if drained {
-		return held, nil
+	if drained != nil {
+		return drained, held, nil
 	}
-	return held, s.read(ctx, q)
+	p, err = s.reader.page(ctx, q)
+	return p, held, err
 }
 
-// drained reports whether a glance, whose answer s.page holds then, shows nothing behind position.
-func (s *Shard) drained(ctx context.Context, position ledger.Position) (bool, error) {
+// drained returns a page without rows where the highest id shows nothing behind position, else nil.
+func (s *Shard) drained(ctx context.Context, position ledger.Position) (*page, error) {
 	if position.Bounded() {
-		return false, nil
+		return nil, nil
 	}
-	seen, err := s.glance(ctx)
-	return seen && s.page.MaxID <= position.ID, err
+	p, err := s.head(ctx)
+	if p != nil && p.MaxID > position.ID {
+		p.free()
+		return nil, nil
+	}
+	return p, err
 }
 
-// tailQuery asks for the page behind position.
-func (s *Shard) tailQuery(position ledger.Position) source.Query {
-	q := source.Query{After: position.ID, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	if position.Bounded() {
-		// What was read under an earlier clock is a page of its own.
-		q.Through = position.Reading.Through
-	}
-	return q
-}
-
-// next makes a batch of s.page, the page behind position. bad is why the batch ends early, for good.
-func (s *Shard) next(ctx context.Context, position *ledger.Position, held *hold) (b *batch, more bool, bad, err error) {
+// next makes a batch of p, the page behind position, which it frees. bad is why the batch ends early, for good.
+func (s *Shard) next(ctx context.Context, position *ledger.Position, p *page, held *hold) (b *batch, more bool, bad, err error) {
 	bounded := position.Bounded()
+	var late *page
 	// Before the batch waits for its turn: what it needs of the page is copied.
-	defer s.freePages()
-	ready, err := s.watchIDs(ctx, position.ID)
+	free := func() {
+		p.free()
+		late.free()
+		p, late = nil, nil
+	}
+	defer free()
+	ready, err := s.watchIDs(ctx, p, position.ID)
 	if err != nil {
 		return nil, false, nil, err
 	}
 	if !ready {
 		// The lag counts from the first row of a page that is read again.
 		s.held = time.Time{}
-		s.holdRest(s.page, s.page.Rows, 0)
+		s.holdRest(p, p.Rows, 0)
 		s.status.leave(findTail, s.held)
-		return nil, s.page.More, nil, nil
+		return nil, p.More, nil, nil
 	}
-	if err := s.meet(ctx, s.page.Server); err != nil {
+	if err := s.meet(ctx, p.Server); err != nil {
 		return nil, false, nil, err
 	}
 	s.held = time.Time{}
-	at := s.look()
-	if len(s.page.Rows) > 0 || s.status.hot() {
+	at := s.look(p)
+	if len(p.Rows) > 0 || s.status.hot() {
 		s.active = time.Now()
 	}
-	records, err := s.pick(ctx, at)
+	records, late, err := s.pick(ctx, p, at)
 	if err != nil {
 		return nil, false, nil, err
 	}
 	s.stateGaps(at)
-	whole := len(records) > 0 && len(records) == len(s.page.Rows)
-	s.prefetchNext(ctx, *position, records)
-	b, bad = s.encode(ctx, records, position.Reading)
+	whole := len(records) > 0 && len(records) == len(p.Rows)
+	s.prefetchNext(ctx, p, *position, records)
+	b, bad = s.encode(ctx, p, records, late, position.Reading)
 	if !s.opts.Limits.settle(held, b.size()) {
 		s.drop(b)
-		s.holdRest(s.page, records, 0)
+		s.holdRest(p, records, 0)
 		s.status.leave(findTail, s.held)
 		// Invariant 7: what is read again does not wait beside others.
-		s.freePages()
-		return nil, true, nil, s.reserveBig(ctx, held)
+		free()
+		return nil, true, nil, s.reader.reserveBig(ctx, held)
 	}
 	if err := s.pass(b, at); err != nil {
 		s.drop(b)
 		return nil, false, nil, err
 	}
-	if bounded && len(s.page.Rows) == 0 {
+	if bounded && len(p.Rows) == 0 {
 		// The rows of the former reading are gone.
 		position.Reading = ledger.Reading{}
 		more = true
 	}
-	if whole && (s.page.More || bounded) {
+	if whole && (p.More || bounded) {
 		more = true
 		// What comes next is hardly older.
-		s.holdRest(s.page, records, len(records)-1)
+		s.holdRest(p, records, len(records)-1)
 	}
 	if bad != nil {
-		s.holdRest(s.page, records, len(s.passed))
-		s.holdLate(len(s.filled))
+		s.holdRest(p, records, len(s.passed))
+		s.holdLate(late, len(s.filled))
 	}
-	if s.moreLate() {
+	if s.moreLate(late) {
 		more = true
 		// What comes next is hardly older.
-		s.holdLate(len(s.gaps.late.Rows) - 1)
+		s.holdLate(late, len(late.Rows)-1)
 	}
 	return b, more && bad == nil, bad, nil
 }
 
 // look takes note of what the page says about the table.
-func (s *Shard) look() ledger.Age {
-	at := ledger.Age{Now: s.page.Now, Steady: s.steady(s.page.Now)}
-	s.window.See(s.page.MaxID, at.Steady)
-	s.gaps.ledger.See(s.page.MaxID, at.Steady)
-	s.heights.see(s.page.MaxID, s.answered.at)
+func (s *Shard) look(p *page) ledger.Age {
+	at := s.reader.age(p)
+	s.window.See(p.MaxID, at.Steady)
+	s.gaps.ledger.See(p.MaxID, at.Steady)
+	s.heights.see(p.MaxID, p.got)
 	return at
 }
 
-// pick looks for gaps and returns the records of the page that may be published now; the late ones are in s.gaps.late.
-func (s *Shard) pick(ctx context.Context, at ledger.Age) ([]source.Row, error) {
+// pick looks for gaps and returns the records of the page that may be published now, and the page of the late ones, nil for none.
+func (s *Shard) pick(ctx context.Context, p *page, at ledger.Age) (records []source.Row, late *page, err error) {
 	hold := s.opts.GapPolicy == ledger.GapHold && !ledgerOff()
 	if hold {
-		s.gaps.ledger.Notice(s.pageIDs(), at.Steady)
+		s.gaps.ledger.Notice(s.pageIDs(p), at.Steady)
 	}
-	if err := s.probe(ctx, at); err != nil {
-		return nil, err
+	if late, err = s.probe(ctx, p, at); err != nil {
+		return nil, nil, err
 	}
-	if err := s.sweep(ctx, at); err != nil {
-		return nil, err
+	if err := s.sweep(ctx, p.Server, at); err != nil {
+		late.free()
+		return nil, nil, err
 	}
-	records := s.stable(at)
+	records = s.stable(p, at)
 	if hold && len(records) > 0 {
 		reach := s.gaps.ledger.Reach(records[len(records)-1].ID, at.Steady)
 		all := records
 		for len(records) > 0 && records[len(records)-1].ID > reach {
 			records = records[:len(records)-1]
 		}
-		s.holdRest(s.page, all, len(records))
+		s.holdRest(p, all, len(records))
 	}
-	return records, nil
+	return records, late, nil
 }
 
 // pageIDs returns the ids of the page.
-func (s *Shard) pageIDs() []uint64 {
+func (s *Shard) pageIDs(p *page) []uint64 {
 	s.passed = s.passed[:0]
-	for _, record := range s.page.Rows {
+	for _, record := range p.Rows {
 		s.passed = append(s.passed, record.ID)
 	}
 	return s.passed
@@ -296,15 +302,14 @@ func (s *Shard) pass(b *batch, at ledger.Age) error {
 // encode makes a batch of the records of the page, and behind them of the late ones, which were read after it.
 // Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the batch ends before
 // it and the error says why.
-func (s *Shard) encode(ctx context.Context, records []source.Row, reading ledger.Reading) (*batch, error) {
+func (s *Shard) encode(ctx context.Context, p *page, records []source.Row, late *page, reading ledger.Reading) (*batch, error) {
 	b := s.newBatch()
-	if err := s.encodeTail(ctx, b, records, reading); err != nil {
+	if err := s.encodeTail(ctx, b, p, records, reading); err != nil {
 		return b, err
 	}
-	late := s.gaps.late
-	if late == nil || late.Columns != s.page.Columns {
+	if late == nil || late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		s.holdLate(0)
+		s.holdLate(late, 0)
 		return b, nil
 	}
 	return b, s.encodeLate(ctx, b, late)
@@ -318,21 +323,21 @@ func (s *Shard) newBatch() *batch {
 	return b
 }
 
-func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Row, reading ledger.Reading) error {
+func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row, reading ledger.Reading) error {
 	if s.view != nil {
-		s.seeTail(s.page, records)
-		err := s.encodeStates(ctx, b, s.page, records, sink.FromTail, func(id uint64) { s.passed = append(s.passed, id) })
+		s.seeTail(&p.Page, records)
+		err := s.encodeStates(ctx, b, p, records, sink.FromTail, func(id uint64) { s.passed = append(s.passed, id) })
 		first := max(0, len(s.passed)-s.published.log.Limit())
 		for i, record := range records[first:len(s.passed)] {
 			one := &s.view.sights[first+i]
-			s.published.note(b, s.page.Columns, record, one.state, one.entity)
+			s.published.note(b, p.Columns, record, one.state, one.entity)
 		}
 		return err
 	}
 	b.makeRoom(s, len(records))
 	for i, record := range records {
-		b.born(s, s.page, record)
-		row := event.Row{Row: record, Read: s.page.Now}
+		b.born(p, record)
+		row := event.Row{Row: record, Read: p.Now}
 		if reading.Covers(record.ID) {
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
 			row.Read = reading.At
@@ -343,7 +348,7 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Row, 
 		}
 		s.passed = append(s.passed, record.ID)
 		if len(records)-i <= s.published.log.Limit() {
-			s.published.note(b, s.page.Columns, record, e.Digest, nil)
+			s.published.note(b, p.Columns, record, e.Digest, nil)
 		}
 		if e.FromClock {
 			b.readAt, b.readThrough = row.Read, record.ID
@@ -352,14 +357,14 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, records []source.Row, 
 	return nil
 }
 
-func (s *Shard) encodeLate(ctx context.Context, b *batch, late *source.Page) error {
+func (s *Shard) encodeLate(ctx context.Context, b *batch, late *page) error {
 	// The late page may have been read long after the other, when the source was away in between: its ages are others.
 	b.oldestCreated = nil
 	if s.view != nil {
 		return s.encodeStates(ctx, b, late, late.Rows, sink.FromLate, func(id uint64) { s.filled = append(s.filled, id) })
 	}
 	for _, record := range late.Rows {
-		b.born(s, late, record)
+		b.born(late, record)
 		e, err := b.add(s, event.Row{Row: record, Read: s.readAt(record.ID)}, sink.FromLate)
 		if err != nil {
 			return err
@@ -368,32 +373,6 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *source.Page) err
 		b.lateClock = b.lateClock || e.FromClock
 	}
 	return nil
-}
-
-// reserve waits for a share of the bytes in flight; the loop counts as turning meanwhile.
-func (s *Shard) reserve(ctx context.Context) (held hold, err error) {
-	if s.oversize.big {
-		// The page that did not fit is read again.
-		held, s.oversize = s.oversize, hold{}
-		return held, nil
-	}
-	// Of shards that wait for a share each might hold one for a page that it is not going to use.
-	s.dropPrefetched()
-	err = s.retrier.wait(owning, forEver, func() error {
-		held, err = s.opts.Limits.reserve(ctx)
-		return err
-	})
-	return held, err
-}
-
-// reserveBig waits until a batch of any size may be held, and keeps that for the next turn.
-func (s *Shard) reserveBig(ctx context.Context, held *hold) error {
-	s.dropPrefetched()
-	err := s.retrier.wait(owning, forEver, func() error { return s.opts.Limits.reserveBig(ctx, held) })
-	if err == nil {
-		s.oversize, *held = *held, hold{}
-	}
-	return err
 }
 
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
@@ -420,7 +399,7 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 			return context.Cause(ctx)
 		case <-tick.C:
 			s.status.turn(owning)
-			s.dropStale()
+			s.reader.dropStale()
 		}
 	}
 }

@@ -3,104 +3,113 @@ package shard
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"bridge/internal/panics"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // prefetch is the page behind the one that becomes a batch, read meanwhile.
 //
-// Invariant 3: it changes when a page is read, not what is read before and after it. Whatever else asks the source drops it first, which waits
-// until it is read: so it is the last that was read, or it is gone, and the source serves one goroutine at a time. It is used
-// for the very query that is asked next, else dropped, too.
+// Invariant 3: it changes when a page is read, not what is read before and after it. Any other query drops it first,
+// which waits until it is read: so it is the last that was read, or it is gone, and the source serves one goroutine at
+// a time. It is used for the very query that is asked next, else dropped, too.
 type prefetch struct {
 	query source.Query
-	page  *source.Page
-	// late, when not nil, are late records that were read behind the page, as that turn would.
-	late *latePage
+	// page holds the late rows of the next poll, too, where they are read ahead.
+	page *page
 	// held is the share that the page is to become a batch in. Who waits for a share has dropped the page first.
 	held hold
-	// asked and got are when the read began and ended; got and err are for those who have seen that done is closed.
-	asked, got time.Time
-	err        error
-	done       chan struct{}
+	// err is for those who have seen that done is closed.
+	err  error
+	done chan struct{}
 }
 
 // prefetchAge is how long a page may wait. Where the bus is away for an hour its rows have changed, what it says of the table is history,
 // and its share is wanted elsewhere; to read one page again costs nothing then.
 const prefetchAge = 3 * time.Second
 
-// prefetch begins to read the page behind position, and behind it the late records in ranges where that is not nil, if memory and a turn
-// to read are free: it takes neither from a shard that waits.
-func (s *Shard) prefetch(ctx context.Context, position ledger.Position, late []source.Range) {
-	q := s.tailQuery(position)
-	if s.second != nil || outgrows(s.page, q) {
-		// The second cursor reads in between, and one large row seldom comes alone.
-		return
-	}
-	held, ok := s.opts.Limits.tryReserve()
+// prefetch begins to read the page that q asks for, and behind it the late rows that late asks for, where that is not nil, if memory
+// and a turn to read are free: it takes neither from a shard that waits.
+func (r *reader) prefetch(ctx context.Context, q source.Query, late *source.Query) {
+	held, ok := r.opts.Limits.tryReserve()
 	if !ok {
 		return
 	}
-	if !s.opts.Limits.reads.TryAcquire(1) {
-		s.opts.Limits.release(&held)
+	if !r.opts.Limits.reads.TryAcquire(1) {
+		r.opts.Limits.release(&held)
 		return
 	}
-	p := &prefetch{query: q, page: pages.Get().(*source.Page), held: held, asked: time.Now(), done: make(chan struct{})}
+	p := &prefetch{query: q, page: r.newPage(), held: held, done: make(chan struct{})}
+	p.page.asked = time.Now()
 	if late != nil {
-		p.late = &latePage{query: s.lateQuery(late), page: pages.Get().(*source.Page)}
+		p.page.late = &latePage{query: *late, page: r.newPage()}
 	}
-	s.prefetched = p
+	r.ahead = p
 	go func() {
 		defer close(p.done)
-		defer s.opts.Limits.reads.Release(1)
-		p.err = s.readAhead(ctx, q, p.page)
-		p.got = time.Now()
-		if p.err == nil && p.late != nil {
-			p.err = s.readAhead(ctx, p.late.query, p.late.page)
+		defer r.opts.Limits.reads.Release(1)
+		p.err = r.readAhead(ctx, q, p.page)
+		if late := p.page.late; p.err == nil && late != nil {
+			late.page.asked = time.Now()
+			p.err = r.readAhead(ctx, late.query, late.page)
 		}
 	}()
 }
 
-// readAhead fills page, unless that outgrows q.
-func (s *Shard) readAhead(ctx context.Context, q source.Query, page *source.Page) error {
-	err := panics.Guard(func() error { return s.readRows(ctx, q, page) })
+// readAhead fills p, unless that outgrows q.
+func (r *reader) readAhead(ctx context.Context, q source.Query, p *page) error {
+	err := panics.Guard(func() error { return r.readInto(ctx, q, p) })
+	p.got = time.Now()
 	if panics.Is(err) && ctx.Err() == nil {
-		s.opts.Logger.Error("reading ahead failed, the page is read again", panics.LogArgs(err)...)
+		r.opts.Logger.Error("reading ahead failed, the page is read again", panics.LogArgs(err)...)
 	}
-	if err == nil && outgrows(page, q) {
+	if err == nil && p.outgrows(q) {
 		// Invariant 7: it would wait beside the page that becomes a batch.
-		page.Reset()
+		p.Reset()
 		return errOutgrown
 	}
 	return err
 }
 
-// takePrefetched makes s.page what was prefetched for q, and returns its share. Else it reports false, and nothing is prefetched any more:
-// an error is found again by a read that can be tried again.
-func (s *Shard) takePrefetched(q source.Query) (held hold, ok bool) {
-	p := s.prefetched
+// pageAhead returns the page that was prefetched for q, with its share. Else it returns nil, and nothing is prefetched any more: an
+// error is found again by a read that can be tried again.
+func (r *reader) pageAhead(q source.Query) (*page, hold, error) {
+	p := r.ahead
 	if p == nil {
-		return hold{}, false
+		return nil, hold{}, nil
 	}
-	s.awaitPrefetched()
+	r.awaitAhead()
 	if p.err != nil || !p.answers(q) || p.stale() {
-		s.dropPrefetched()
-		return hold{}, false
+		r.dropAhead()
+		return nil, hold{}, nil
 	}
-	s.prefetched = nil
-	s.page, s.asked, s.got = p.page, p.asked, p.got
-	s.gaps.landing.ahead = p.late
-	return p.held, true
+	r.ahead = nil
+	if err := r.answered(p.page); err != nil {
+		p.page.free()
+		return nil, p.held, err
+	}
+	return p.page, p.held, nil
 }
 
 // errOutgrown is why a page that was read is not kept.
 var errOutgrown = errors.New("a row outgrows the page")
 
-// outgrows reports whether a single row makes page much larger than q allows.
-func outgrows(page *source.Page, q source.Query) bool { return page.Bytes > 2*q.MaxBytes }
+// outgrows reports whether a single row makes the page much larger than q allows.
+func (p *page) outgrows(q source.Query) bool { return p.Bytes > 2*q.MaxBytes }
+
+// takeLate returns the late rows that were read ahead beside the page, if they are in ranges, and
+// drops others.
+func (p *page) takeLate(ranges []source.Range) *page {
+	if p.late == nil || !slices.Equal(p.late.query.Ranges, ranges) {
+		p.dropLate()
+		return nil
+	}
+	late := p.late.page
+	p.late = nil
+	return late
+}
 
 // answers reports whether the page is what a read of q would bring.
 func (p *prefetch) answers(q source.Query) bool {
@@ -108,41 +117,71 @@ func (p *prefetch) answers(q source.Query) bool {
 }
 
 // stale reports whether the page, which is read, has waited for too long.
-func (p *prefetch) stale() bool { return time.Since(p.got) > prefetchAge }
+func (p *prefetch) stale() bool { return time.Since(p.page.got) > prefetchAge }
 
-// awaitPrefetched waits until the source is free. The loop counts as standing still as it would had it read itself.
-func (s *Shard) awaitPrefetched() {
-	p := s.prefetched
+// awaitAhead waits until the source is free. The loop counts as standing still as it would had it read itself.
+func (r *reader) awaitAhead() {
+	p := r.ahead
 	// It has no error.
-	_ = s.retrier.wait(owning, readLimit-time.Since(p.asked), func() error { <-p.done; return nil })
+	_ = r.retrier.wait(owning, readLimit-time.Since(p.page.asked), func() error { <-p.done; return nil })
 }
 
-// dropPrefetched waits until the source is free and gives back what was prefetched. It comes before all that asks the source or waits
+// dropAhead waits until the source is free and gives back what was prefetched. It comes before all that asks the source or waits
 // for memory.
-func (s *Shard) dropPrefetched() {
-	p := s.prefetched
+func (r *reader) dropAhead() {
+	p := r.ahead
 	if p == nil {
 		return
 	}
-	s.awaitPrefetched()
-	s.prefetched = nil
-	p.page.Reset()
-	pages.Put(p.page)
-	p.late.free()
-	s.opts.Limits.release(&p.held)
+	r.awaitAhead()
+	r.ahead = nil
+	p.page.free()
+	r.opts.Limits.release(&p.held)
 }
 
 // dropStale drops what was prefetched if it would not be used any more, without waiting.
-func (s *Shard) dropStale() {
-	p := s.prefetched
+func (r *reader) dropStale() {
+	p := r.ahead
 	if p == nil {
 		return
 	}
 	select {
 	case <-p.done:
 		if p.stale() {
-			s.dropPrefetched()
+			r.dropAhead()
 		}
 	default:
 	}
 }
+
+// reserve waits for a share of the bytes in flight.
+func (r *reader) reserve(ctx context.Context) (held hold, err error) {
+	if r.oversize.big {
+		// The page that did not fit is read again.
+		held, r.oversize = r.oversize, hold{}
+		return held, nil
+	}
+	// Of shards that wait for a share each might hold one for a page that it is not going to use.
+	r.dropAhead()
+	err = r.retrier.wait(owning, forEver, func() error {
+		held, err = r.opts.Limits.reserve(ctx)
+		return err
+	})
+	return held, err
+}
+
+// reserveBig waits until a batch of any size may be held, and keeps that for the next read.
+func (r *reader) reserveBig(ctx context.Context, held *hold) error {
+	r.dropAhead()
+	err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.reserveBig(ctx, held) })
+	if err == nil {
+		r.oversize, *held = *held, hold{}
+	}
+	return err
+}
+
+// hasOversize reports whether memory is held for a page that did not fit into a share.
+func (r *reader) hasOversize() bool { return r.oversize.big }
+
+// release gives back the memory that is held for a page.
+func (r *reader) release() { r.opts.Limits.release(&r.oversize) }

@@ -83,10 +83,8 @@ func prefetching(t *testing.T, limits *StreamLimits, names ...string) (s *Shard,
 		Stream: "items", Name: "items", Source: table, IDs: table, Limits: limits, Encoder: encoder,
 		Faults: outage.New(logger), Metrics: NewMetrics(prometheus.NewRegistry()), Logger: logger, BatchRows: 2, Zone: time.UTC,
 	})
-	s.page = new(source.Page)
-	s.prefetch(t.Context(), ledger.Position{ID: 2}, nil)
-	s.page = nil
-	if s.prefetched == nil {
+	s.reader.prefetch(t.Context(), s.reader.pageAfter(ledger.Position{ID: 2}), nil)
+	if s.reader.ahead == nil {
 		t.Fatal("nothing is read")
 	}
 	synctest.Wait()
@@ -95,14 +93,17 @@ func prefetching(t *testing.T, limits *StreamLimits, names ...string) (s *Shard,
 
 func TestTheSourceServesOneAtATime(t *testing.T) {
 	for what, use := range map[string]func(ctx context.Context, s *Shard) error{
-		"a read": func(ctx context.Context, s *Shard) error { return s.read(ctx, source.Query{Limit: 1}) },
+		"a read": func(ctx context.Context, s *Shard) error {
+			_, err := s.reader.page(ctx, source.Query{Limit: 1})
+			return err
+		},
 		"a read of ids": func(ctx context.Context, s *Shard) error {
-			return s.readIDs(ctx, []source.Range{{First: 1, Last: 2}}, true)
+			return s.reader.ids(ctx, []source.Range{{First: 1, Last: 2}}, true, new(idList))
 		},
 		"a look for changes":    func(ctx context.Context, s *Shard) error { return s.readChanges(ctx, source.ChangeQuery{Limit: 1}) },
 		"a question for an id":  func(ctx context.Context, s *Shard) error { return s.refuseReusedIDs(ctx, 1) },
 		"a question for traits": func(ctx context.Context, s *Shard) error { return s.askTraits(ctx) },
-		"a glance":              func(ctx context.Context, s *Shard) error { _, err := s.glance(ctx); return err },
+		"a glance":              func(ctx context.Context, s *Shard) error { _, err := s.head(ctx); return err },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestTheSourceServesOneAtATime(t *testing.T) {
 				if err := <-ended; err != nil {
 					t.Error(err)
 				}
-				if s.prefetched != nil {
+				if s.reader.ahead != nil {
 					t.Error("the page is kept, though it is not what was read last")
 				}
 			})
@@ -133,7 +134,7 @@ func TestWhoWaitsForMemoryHoldsNoneForAPage(t *testing.T) {
 			free()
 			ctx, cancel := bound(t)
 			defer cancel()
-			held, err := s.reserve(ctx)
+			held, err := s.reader.reserve(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +152,7 @@ func TestWhoWaitsForMemoryHoldsNoneForAPage(t *testing.T) {
 			}
 			var second hold
 			ended := make(chan error)
-			go func() { ended <- s.reserveBig(t.Context(), &second) }()
+			go func() { ended <- s.reader.reserveBig(t.Context(), &second) }()
 			synctest.Wait()
 			if got := limits.InFlight(); got != 0 {
 				t.Errorf("%d bytes are held meanwhile", got)
@@ -167,14 +168,14 @@ func TestWhoWaitsForMemoryHoldsNoneForAPage(t *testing.T) {
 func TestALargePageIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, free := prefetching(t, NewLimits(64<<10, 1, 2).Stream(), "a", "b", strings.Repeat("x", 20_000), "d")
-		p := s.prefetched
+		p := s.reader.ahead
 		free()
 		<-p.done
 		if p.page.Bytes > 0 || len(p.page.Rows) > 0 {
 			t.Errorf("%d bytes wait", p.page.Bytes)
 		}
-		if _, ok := s.takePrefetched(p.query); ok || s.opts.Limits.InFlight() != 0 {
-			t.Errorf("it was used: %v, %d bytes in flight", ok, s.opts.Limits.InFlight())
+		if used, _, err := s.reader.pageAhead(p.query); used != nil || err != nil || s.opts.Limits.InFlight() != 0 {
+			t.Errorf("it was used: %v, %v, %d bytes in flight", used != nil, err, s.opts.Limits.InFlight())
 		}
 	})
 }
@@ -188,21 +189,21 @@ func TestAPageThatWasReadAheadIsAsOldAsItsRead(t *testing.T) {
 		synctest.Wait()
 		got := time.Now()
 		<-time.After(2 * time.Second)
-		held, ok := s.takePrefetched(s.tailQuery(ledger.Position{ID: 2}))
-		if !ok {
+		p, held, err := s.reader.pageAhead(s.reader.pageAfter(ledger.Position{ID: 2}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p == nil {
 			t.Fatal("it is not used")
 		}
 		defer s.opts.Limits.release(&held)
-		if err := s.greeted(); err != nil {
-			t.Fatal(err)
-		}
-		if !s.asked.Equal(asked) || !s.got.Equal(got) {
-			t.Errorf("asked %s and got %s after it was", s.asked.Sub(asked), s.got.Sub(got))
+		if !p.asked.Equal(asked) || !p.got.Equal(got) {
+			t.Errorf("asked %s and got %s after it was", p.asked.Sub(asked), p.got.Sub(got))
 		}
 		if poll := s.Status().LastPoll; !poll.Equal(got) {
 			t.Errorf("the last poll was %s after the source answered", poll.Sub(got))
 		}
-		if born := s.bornAt(s.page, s.page.Rows[0], time.Now()); !born.Equal(got) {
+		if born := p.bornAt(p.Rows[0]); !born.Equal(got) {
 			t.Errorf("a row that was there at the read is %s younger", born.Sub(got))
 		}
 	})
@@ -218,8 +219,11 @@ func TestAPageIsUsedWithinAFewSeconds(t *testing.T) {
 				free()
 				synctest.Wait()
 				<-time.After(waited)
-				held, ok := s.takePrefetched(s.prefetched.query)
-				if ok != want {
+				p, held, err := s.reader.pageAhead(s.reader.ahead.query)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ok := p != nil; ok != want {
 					t.Errorf("it is used: %v", ok)
 				}
 				s.opts.Limits.release(&held)
@@ -239,10 +243,10 @@ func TestAPageIsUsedForItsOwnQueryAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, free := prefetching(t, NewLimits(1<<20, 1, 2).Stream(), "a", "b", "c")
 				free()
-				q := s.tailQuery(ledger.Position{ID: 2})
+				q := s.reader.pageAfter(ledger.Position{ID: 2})
 				change(&q)
-				if _, ok := s.takePrefetched(q); ok {
-					t.Error("it is used")
+				if p, _, err := s.reader.pageAhead(q); p != nil || err != nil {
+					t.Error("it is used", err)
 				}
 				if got := s.opts.Limits.InFlight(); got != 0 {
 					t.Errorf("%d bytes are still reserved", got)

@@ -49,7 +49,6 @@ type publishedRows struct {
 	// columns are those that shape digests.
 	columns *source.Columns
 	shape   uint64
-	page    *source.Page
 }
 
 // openPublished makes the list of the rows published last from the saved state.
@@ -59,7 +58,7 @@ func openPublished(s *Shard, state checkpoint.State) (*publishedRows, error) {
 		return nil, fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it",
 			checkpoint.ErrCorrupt, err, s.opts.Stream, s.opts.Name, state.Position.ID)
 	}
-	return &publishedRows{shard: s, log: log, due: true, page: new(source.Page)}, nil
+	return &publishedRows{shard: s, log: log, due: true}, nil
 }
 
 // confirm compares the rows now, and returns an error where their ids are used again.
@@ -83,7 +82,7 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 }
 
 // origin says what the rows of a page come from.
-func (p *publishedRows) origin(page *source.Page) published.Origin {
+func (p *publishedRows) origin(page *page) published.Origin {
 	if p.columns != page.Columns {
 		p.columns, p.shape = page.Columns, shapeOf(page.Columns)
 	}
@@ -114,15 +113,16 @@ func sameServer(a, b published.Origin) bool {
 	return a.Server == b.Server && (a.Started == 0 || b.Started == 0 || apart.Abs() <= startedWithin)
 }
 
-// watch compares the rows published last with the table when the shard begins, when a read has failed since, and when s.page
+// watch compares the rows published last with the table when the shard begins, when a read has failed since, and when page
 // comes from another server than the page before, or from one that was started again. Now and then it compares the lost ones. What is
 // behind the page is not published before: where the page is to be read again, ready is false.
-func (p *publishedRows) watch(ctx context.Context) (ready bool, err error) {
+func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err error) {
 	s := p.shard
 	if s.tailless() {
 		return true, nil
 	}
-	now := p.origin(s.page)
+	p.due = s.reader.hasFailed() || p.due
+	now := p.origin(page)
 	if now.Shape != p.log.Origin().Shape || p.log.Len() == 0 {
 		// Nothing can be compared.
 		p.log.SetOrigin(now)
@@ -240,26 +240,21 @@ type rowList interface {
 
 // read reads the rows of a list, newest first, as far as is needed to tell whether ids are used again. server answered last.
 func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
-	s := p.shard
-	asked, got := s.asked, s.got
-	defer func() {
-		p.page.Reset()
-		// They are those of the page that is about to be published, which may have other columns, too.
-		if s.asked, s.got = asked, got; s.page != nil {
-			err = errors.Join(err, s.bind(s.page.Columns))
-		}
-	}()
+	if bound := p.shard.reader.columns; bound != nil {
+		// The page that is about to be published may have other columns than these rows.
+		defer func() { err = errors.Join(err, p.shard.reader.bind(bound)) }()
+	}
 	through := list.Highest()
 	for n := newestRows; ; n = compareRows {
 		logged := list.Below(through, n, nil)
 		if len(logged) == 0 {
 			return &c, server, nil
 		}
-		found, err := p.readRows(ctx, logged)
+		found, from, err := p.readRows(ctx, logged)
 		if err != nil {
 			return nil, "", err
 		}
-		server = p.page.Server
+		server = from
 		if c.Add(logged, found) {
 			return &c, server, nil
 		}
@@ -267,37 +262,46 @@ func (p *publishedRows) read(ctx context.Context, c published.Check, list rowLis
 	}
 }
 
-// readRows reads the rows under the ids of logged.
-func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (found []published.Row, err error) {
-	s, page := p.shard, p.page
+// readRows reads the rows under the ids of logged. server answered last.
+func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (found []published.Row, server string, err error) {
 	ids := make([]uint64, len(logged))
 	for i, row := range logged {
 		ids[i] = row.ID
 	}
 	for ranges := rangesOf(ids); len(ranges) > 0; {
-		q := source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes}
-		if err := s.retrier.readSource(ctx, func() error { return s.readInto(ctx, q, page) }); err != nil {
-			return nil, err
+		page, err := p.shard.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes})
+		if err != nil {
+			return nil, "", err
 		}
-		if err := s.bind(page.Columns); err != nil {
-			return nil, err
+		server = page.Server
+		found, ranges, err = p.addRows(found, ranges, page)
+		page.free()
+		if err != nil {
+			return nil, "", err
 		}
-		if shapeOf(page.Columns) != p.log.Origin().Shape {
-			return nil, source.ErrAltered
-		}
-		for _, record := range page.Rows {
-			row, err := p.rowOf(page.Columns, record)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, row)
-		}
-		if !page.More || len(page.Rows) == 0 {
-			break
-		}
-		ranges = rangesBehind(ranges, page.Rows[len(page.Rows)-1].ID)
 	}
-	return found, nil
+	return found, server, nil
+}
+
+// addRows adds the rows of a page to found, and returns the ranges that it does not reach.
+func (p *publishedRows) addRows(found []published.Row, ranges []source.Range, page *page) ([]published.Row, []source.Range, error) {
+	if err := p.shard.reader.bind(page.Columns); err != nil {
+		return nil, nil, err
+	}
+	if shapeOf(page.Columns) != p.log.Origin().Shape {
+		return nil, nil, source.ErrAltered
+	}
+	for _, record := range page.Rows {
+		row, err := p.rowOf(page.Columns, record)
+		if err != nil {
+			return nil, nil, err
+		}
+		found = append(found, row)
+	}
+	if !page.More || len(page.Rows) == 0 {
+		return found, nil, nil
+	}
+	return found, rangesBehind(ranges, page.Rows[len(page.Rows)-1].ID), nil
 }
 
 // rowOf digests a row as it is published.

@@ -13,8 +13,8 @@ import (
 
 	"bridge/checkpoint"
 	checkpointmemory "bridge/checkpoint/memory"
-	"bridge/internal/shard"
 	"bridge/internal/published"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
 	"bridge/source/ledger"

@@ -26,55 +26,36 @@ func (s *Shard) nextPoll(began time.Time, more bool) time.Time {
 		// It has reads of its own, which are better spread.
 		return began.Add(pause)
 	}
-	// Glances go together, and the process sleeps in between: so their times are multiples of the pause.
+	// Such reads go together, and the process sleeps in between: so their times are multiples of the pause.
 	return began.Add(pause - began.Sub(epoch)%pause)
 }
 
-// epoch is what the times of glances are counted from.
+// epoch is what the times of reads of the highest id are counted from.
 var epoch = time.Now()
 
-// glanceWait is how long a glance waits for those of other shards, at most a tenth of the poll interval.
-const glanceWait = 25 * time.Millisecond
-
-// glance asks a quiet shard for no more than its highest id, where that is cheaper than a read. seen says that s.page holds the answer.
-// It is for the time before memory for rows is reserved: it may wait for other shards, and brings none.
-func (s *Shard) glance(ctx context.Context) (seen bool, err error) {
-	glancer, able := s.opts.Source.(source.HeadReader)
-	if !able || !s.quiet() {
-		return false, nil
+// head asks a quiet shard for no more than its highest id, where that is cheaper than a page; nil where it does not.
+func (s *Shard) head(ctx context.Context) (*page, error) {
+	if !s.quiet() {
+		return nil, nil
 	}
-	if s.page == nil {
-		s.page = pages.Get().(*source.Page)
-	}
-	s.dropPrefetched()
-	s.asked = time.Now()
-	err = s.retrier.wait(owning, readLimit, func() error {
-		seen, err = glancer.ReadHead(ctx, min(s.opts.PollInterval/10, glanceWait), s.page)
-		return err
-	})
-	s.got = time.Now()
-	if err != nil || !seen {
-		s.freePage()
-		return false, err
-	}
-	return true, s.greeted()
+	return s.reader.head(ctx)
 }
 
 // owes reports whether a turn may have something to do though the table has nothing new: open gaps, or the
 // memory for a page that was too large, which is gone now.
 func (s *Shard) owes() bool {
 	ledger := s.gaps.ledger
-	return ledger != nil && ledger.Open() || s.oversize.big
+	return ledger != nil && ledger.Open() || s.reader.hasOversize()
 }
 
-// rest ends a turn that has found nothing, in s.page, behind position, and owes nothing: it takes note of the time, and no more.
-func (s *Shard) rest(ctx context.Context, position uint64) error {
-	defer s.freePages()
-	if ready, err := s.watchIDs(ctx, position); err != nil || !ready {
+// idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note of the time, and no more.
+func (s *Shard) idle(ctx context.Context, p *page, position uint64) error {
+	defer p.free()
+	if ready, err := s.watchIDs(ctx, p, position); err != nil || !ready {
 		return err
 	}
 	s.held = time.Time{}
-	s.stateGaps(s.look())
+	s.stateGaps(s.look(p))
 	s.status.leave(findTail, s.held)
 	return nil
 }

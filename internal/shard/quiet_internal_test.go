@@ -56,11 +56,11 @@ func TestNextPoll(t *testing.T) {
 }
 
 func TestAShardThatHasMemoryForALargePageOwesATurn(t *testing.T) {
-	s := new(Shard)
+	s := &Shard{reader: new(reader)}
 	if s.owes() {
 		t.Fatal("a shard without a ledger owes something")
 	}
-	s.oversize = hold{big: true}
+	s.reader.oversize = hold{big: true}
 	if !s.owes() {
 		t.Error("nobody takes the memory back where the page is gone")
 	}

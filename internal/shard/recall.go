@@ -34,7 +34,7 @@ func (s *Shard) recall(ctx context.Context, state checkpoint.State) (checkpoint.
 		return state, err
 	}
 	// Without columns no entity can be read.
-	if err := s.greet(ctx); err != nil {
+	if err := s.ping(ctx); err != nil {
 		return state, err
 	}
 	if state, err = s.passJournals(ctx, state); err != nil {

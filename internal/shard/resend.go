@@ -160,9 +160,9 @@ func outcomesOf(list []*resending) []LetterOutcome {
 
 // sendAgain reads again what letters name, one after the other, and hands on what is to be published.
 func (s *Shard) sendAgain(ctx context.Context, letters []*resending, n *nomination, out chan<- *batch) error {
-	if s.columns == nil {
+	if s.reader.columns == nil {
 		// Without columns no entity can be read.
-		if err := s.greet(ctx); err != nil {
+		if err := s.ping(ctx); err != nil {
 			return err
 		}
 	}
@@ -189,13 +189,13 @@ func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out ch
 		return nil
 	}
 	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: s.opts.Limits.pageBytes()}
-	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *source.Page) error {
+	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *page) error {
 		if len(page.Rows) == 0 {
 			r.outcome = LetterOutcome{Fate: RowGone}
 			return nil
 		}
 		record := page.Rows[0]
-		b.born(s, page, record)
+		b.born(page, record)
 		e, same := s.makeAgain(b, event.Row{Row: record, Read: r.letter.Time}, r)
 		if !same && e.FromClock && r.letter.Time.IsZero() {
 			// Invariant 4: with the clock of this read each resend would make other bytes under one id.
@@ -207,8 +207,8 @@ func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out ch
 }
 
 // readAgain reads what a letter names and hands on what fill makes of it.
-func (s *Shard) readAgain(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *source.Page) error) error {
-	return s.reread(ctx, q, n, out, func(b *batch, page *source.Page) error {
+func (s *Shard) readAgain(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
+	return s.reread(ctx, q, n, out, func(b *batch, page *page) error {
 		b.again, r.outcome = r, LetterOutcome{}
 		if err := fill(b, page); err != nil || !r.dry {
 			return err

@@ -28,7 +28,7 @@ func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out
 		return nil
 	}
 	q := source.Query{Keys: [][][]byte{key}, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *source.Page) error {
+	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *page) error {
 		if err := s.sight(ctx, page.Rows); err != nil {
 			return err
 		}
@@ -73,11 +73,11 @@ func (r *resending) overtaken(known checkpoint.Known) bool {
 }
 
 // sayAgain appends the state of an entity that has a row.
-func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Row, one *sight, r *resending) error {
+func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *sight, r *resending) error {
 	if r.overtaken(one.known) {
 		return nil
 	}
-	b.born(s, page, record)
+	b.born(page, record)
 	op, news := one.decide()
 	if !news {
 		if s.sameAgain(b, page, record, r) {
@@ -104,7 +104,7 @@ func (s *Shard) sayAgain(b *batch, page *source.Page, record source.Row, one *si
 }
 
 // sameAgain appends the very event that was put aside, if the row makes it still.
-func (s *Shard) sameAgain(b *batch, page *source.Page, record source.Row, r *resending) bool {
+func (s *Shard) sameAgain(b *batch, page *page, record source.Row, r *resending) bool {
 	row := event.Row{Row: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
 	if row.Read.IsZero() {
 		row.Read = page.Now
@@ -119,7 +119,7 @@ func (s *Shard) sameAgain(b *batch, page *source.Page, record source.Row, r *res
 }
 
 // sayGone appends what follows from an entity having no row. Invariant 5: only what is proved absent is gone.
-func (s *Shard) sayGone(ctx context.Context, b *batch, page *source.Page, r *resending) error {
+func (s *Shard) sayGone(ctx context.Context, b *batch, page *page, r *resending) error {
 	elsewhere, err := s.proveAbsent(ctx, page, [][]byte{r.letter.Entity})
 	if err != nil {
 		return err

@@ -127,21 +127,13 @@ type Shard struct {
 	agreement sync.Mutex
 
 	// The owner's own, touched by no other goroutine.
-	clock ledger.Steady
-	// asked and got are when the last read of rows or ids began and ended.
-	asked, got time.Time
-	window     *ledger.Window
-	columns    *source.Columns
-	page       *source.Page
-	// prefetched is the page behind s.page, which is being read or waits, nil where there is none.
-	prefetched *prefetch
-	gaps       gaps
-	published  *publishedRows
+	reader    *reader
+	window    *ledger.Window
+	gaps      gaps
+	published *publishedRows
 	// view and second are nil where the shard has none.
 	view   *view
 	second *second
-	// answered is what the database's clock said, and the host's when the answer was there.
-	answered struct{ now, at time.Time }
 	// arrival tells the log of the start.
 	arrival arrival
 	// catching is how far the tail was behind, for the log.
@@ -153,8 +145,6 @@ type Shard struct {
 	waiting map[string]sink.Offset
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
-	// oversize is what the next turn may use for a page that did not fit into a share.
-	oversize hold
 	// held is since when the oldest row has existed that the present turn leaves behind, by the host's clock, heights what tells
 	// that of rows without a CREATED.
 	held    time.Time
@@ -188,6 +178,7 @@ func New(opts Options) *Shard {
 		waiting: make(map[string]sink.Offset)}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
 	s.retrier = newRetrier(&s.opts, &s.status)
+	s.reader = newReader(&s.opts, &s.status, s.retrier)
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
@@ -291,7 +282,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 			// At once, not when the batches before it are through.
 			s.status.fault(reading, err)
 		}
-		s.opts.Limits.release(&s.oversize)
+		s.reader.release()
 		return err
 	})
 	stages.Go(func() error {

@@ -32,7 +32,7 @@ func (s *Shard) stillAbsent(ctx context.Context, entities [][]byte) ([][]byte, e
 	here := make(map[string]struct{})
 	err := s.askSibling(ctx, &reconcile.Sibling{Source: s.opts.Source, Encoder: s.opts.Encoder}, entities, here)
 	// The encoder may be bound to newer columns now.
-	s.columns = nil
+	s.reader.unbind()
 	return slices.DeleteFunc(slices.Clone(entities), func(entity []byte) bool {
 		_, there := here[string(entity)]
 		return there
@@ -45,18 +45,12 @@ func (s *Shard) askSibling(ctx context.Context, other *reconcile.Sibling, entiti
 	if err != nil {
 		return err
 	}
-	page := pages.Get().(*source.Page)
-	defer func() {
-		page.Reset()
-		pages.Put(page)
-	}()
 	q := source.Query{Keys: keys, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	err = s.retrier.readSource(ctx, func() error {
-		return s.reading(ctx, func() error { return other.Source.Read(ctx, q, page) })
-	})
+	page, err := s.reader.sibling(ctx, other.Source, q)
 	if err != nil {
 		return err
 	}
+	defer page.free()
 	if err := other.Encoder.Bind(page.Columns); err != nil {
 		return err
 	}

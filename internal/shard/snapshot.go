@@ -21,23 +21,24 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 	started, told := time.Now(), time.Now()
 	for rows := 0; state.Snapshot != (source.Range{}); {
 		q := source.Query{After: state.Snapshot.First - 1, Through: state.Snapshot.Last, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-		if err := s.read(ctx, q); err != nil {
-			return state, err
-		}
-		changes, err := s.snapshot()
+		p, err := s.reader.page(ctx, q)
 		if err != nil {
-			s.freePage()
 			return state, err
 		}
-		n := len(s.page.Rows)
+		changes, err := s.snapshot(p)
+		if err != nil {
+			p.free()
+			return state, err
+		}
+		n := len(p.Rows)
 		rows += n
 		// A page that is full may hold the last row.
-		if s.page.More && n > 0 && s.page.Rows[n-1].ID < state.Snapshot.Last {
-			state.Snapshot.First = s.page.Rows[n-1].ID + 1
+		if p.More && n > 0 && p.Rows[n-1].ID < state.Snapshot.Last {
+			state.Snapshot.First = p.Rows[n-1].ID + 1
 		} else {
 			state.Snapshot = source.Range{}
 		}
-		s.freePage()
+		p.free()
 		step := state
 		step.View, step.Ledger, step.ReplaceLedger, step.Published = changes, nil, false, nil
 		if err := s.save(ctx, owning, step); err != nil {
@@ -54,10 +55,10 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 }
 
 // snapshot returns the entries of the view that the rows of the page make.
-func (s *Shard) snapshot() ([]checkpoint.Change, error) {
-	changes := make([]checkpoint.Change, 0, len(s.page.Rows))
+func (s *Shard) snapshot(p *page) ([]checkpoint.Change, error) {
+	changes := make([]checkpoint.Change, 0, len(p.Rows))
 	keys := new(batch)
-	for _, record := range s.page.Rows {
+	for _, record := range p.Rows {
 		if ledger := s.gaps.ledger; ledger != nil && ledger.Missing(record.ID) {
 			// It was not committed when the shard began: it is a change since.
 			continue

@@ -22,12 +22,7 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 	if position == 0 {
 		return nil
 	}
-	s.dropPrefetched()
-	var next uint64
-	err := s.retrier.readSource(ctx, func() (err error) {
-		next, err = s.opts.Source.NextID(ctx)
-		return err
-	})
+	next, err := s.reader.nextID(ctx)
 	if err != nil || next == 0 || next > position {
 		return err
 	}
@@ -88,18 +83,18 @@ func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoi
 
 // watchIDs compares the rows published last where that is due, and asks for the next id when the highest id of the page lies below the position and
 // has changed since it was asked. Where the page is to be read again, ready is false.
-func (s *Shard) watchIDs(ctx context.Context, position uint64) (ready bool, err error) {
-	if ready, err = s.published.watch(ctx); err != nil || !ready {
+func (s *Shard) watchIDs(ctx context.Context, p *page, position uint64) (ready bool, err error) {
+	if ready, err = s.published.watch(ctx, p); err != nil || !ready {
 		return false, err
 	}
-	if s.page.MaxID >= position {
+	if p.MaxID >= position {
 		s.askedAt = nil
 		return true, nil
 	}
-	if s.askedAt != nil && *s.askedAt == s.page.MaxID {
+	if s.askedAt != nil && *s.askedAt == p.MaxID {
 		return true, nil
 	}
-	highest := s.page.MaxID
+	highest := p.MaxID
 	if err := s.refuseReusedIDs(ctx, position); err != nil {
 		return false, err
 	}

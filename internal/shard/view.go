@@ -240,7 +240,7 @@ func (v *view) foresee(changes []checkpoint.Change) {
 
 // encodeStates appends to b the events of those records of page that say something new about their entities, and what the
 // view is to hold. done is told the id of every record that was taken care of, in their order.
-func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, records []source.Row, origin sink.Origin, done func(id uint64)) error {
+func (s *Shard) encodeStates(ctx context.Context, b *batch, page *page, records []source.Row, origin sink.Origin, done func(id uint64)) error {
 	if err := s.sight(ctx, records); err != nil {
 		return err
 	}
@@ -261,9 +261,9 @@ func (s *Shard) encodeStates(ctx context.Context, b *batch, page *source.Page, r
 			continue
 		}
 		if origin == sink.FromTail || origin == sink.FromLate || op == event.Added {
-			b.born(s, page, record)
+			b.born(page, record)
 		} else {
-			b.oldest = earlier(b.oldest, s.changedAt(page, record, b.made))
+			b.oldest = earlier(b.oldest, page.changedAt(record))
 		}
 		row := event.Row{Row: record, State: one.state, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
 		if op == event.Modified {

@@ -1,0 +1,272 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bridge/internal/failpoint"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// reader reads the table of a shard. It runs one query at a time, waits for a source that is away,
+// and stays within what the shards of the process may read at once and hold in memory. The pages
+// it returns belong to the caller, who frees them. It belongs to the owner.
+type reader struct {
+	opts    *Options
+	status  *tracker
+	retrier *retrier
+
+	// clock turns the database's clock into one that never jumps.
+	clock ledger.Steady
+	// columns are those that the encoder is bound to, nil before the first page.
+	columns *source.Columns
+	// now is what the database's clock said last, at the host's time when that answer came.
+	now, at time.Time
+	// failed says that a page could not be read since hasFailed was called last.
+	failed bool
+	// ahead is the page that is being read ahead, or waits; nil where there is none.
+	ahead *prefetch
+	// oversize is what the next page may use that did not fit into a share.
+	oversize hold
+}
+
+func newReader(opts *Options, status *tracker, retrier *retrier) *reader {
+	return &reader{opts: opts, status: status, retrier: retrier}
+}
+
+func (r *reader) newPage() *page {
+	p := pages.Get().(*page)
+	p.zone = r.opts.Zone
+	return p
+}
+
+// page reads a page of the tail, binds the encoder to its columns and shows that the source
+// answers.
+func (r *reader) page(ctx context.Context, q source.Query) (*page, error) {
+	p, err := r.rows(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.answered(p); err != nil {
+		p.free()
+		return nil, err
+	}
+	return p, nil
+}
+
+// rows reads the rows that q names by their ids or keys. The encoder is not bound to their columns.
+func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
+	p := r.newPage()
+	err := r.query(ctx, &p.span, func() error {
+		err := r.readInto(ctx, q, p)
+		if err != nil && !named(q) {
+			// That a single row cannot be read says nothing about the server.
+			r.failed = true
+		}
+		return err
+	})
+	if err != nil {
+		p.free()
+		return nil, err
+	}
+	return p, nil
+}
+
+// answered takes note of a page of the tail.
+func (r *reader) answered(p *page) error {
+	if err := r.bind(p.Columns); err != nil {
+		return err
+	}
+	r.now, r.at = p.Now, p.got
+	r.retrier.sourceAnswered()
+	if stopped := r.status.polled(p.MaxID, p.got); stopped > 0 {
+		r.opts.Logger.Info("shard goes on", "after", stopped.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// hasFailed reports whether a page could not be read since it was called last.
+func (r *reader) hasFailed() bool {
+	failed := r.failed
+	r.failed = false
+	return failed
+}
+
+// bind prepares for rows of this shape.
+func (r *reader) bind(columns *source.Columns) error {
+	if columns == r.columns {
+		return nil
+	}
+	if err := r.opts.Encoder.Bind(columns); err != nil {
+		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+	}
+	r.columns = columns
+	return nil
+}
+
+// unbind has the next page be bound anew: somebody else has bound the encoder.
+func (r *reader) unbind() { r.columns = nil }
+
+// readInto fills p, once.
+func (r *reader) readInto(ctx context.Context, q source.Query, p *page) error {
+	named := named(q)
+	if err := failpoint.At(pointOf(named, failpoint.BeforeRead, failpoint.BeforeReread)); err != nil {
+		return err
+	}
+	began := time.Now()
+	err := r.opts.Source.Read(ctx, q, &p.Page)
+	r.opts.Metrics.queried(r.opts.Stream, queryOf(named), began)
+	if err != nil {
+		return err
+	}
+	return failpoint.At(pointOf(named, failpoint.AfterRead, failpoint.AfterReread))
+}
+
+// named reports whether q names rows, by their ids or keys, and is not for a page of the tail.
+func named(q source.Query) bool { return q.Ranges != nil || q.Keys != nil }
+
+func queryOf(named bool) query {
+	if named {
+		return queryRows
+	}
+	return queryPage
+}
+
+// pointOf tells a page of the tail from a read of rows that something else has named.
+func pointOf(named bool, tail, again failpoint.Point) failpoint.Point {
+	if named {
+		return again
+	}
+	return tail
+}
+
+// query runs one query until it succeeds, fails for good or ctx ends, and notes in at when the last
+// attempt began and ended.
+func (r *reader) query(ctx context.Context, at *span, run func() error) error {
+	return r.retrier.readSource(ctx, func() error {
+		r.dropAhead()
+		if err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.reads.Acquire(ctx, 1) }); err != nil {
+			return err
+		}
+		defer r.opts.Limits.reads.Release(1)
+		at.asked = time.Now()
+		err := r.retrier.wait(owning, readLimit, run)
+		at.got = time.Now()
+		return err
+	})
+}
+
+// readLimit is how long a read may take before the loop counts as standing still; sources give up
+// earlier by themselves.
+const readLimit = 2 * time.Minute
+
+// sibling reads rows of another table, or of this one on behalf of somebody else.
+func (r *reader) sibling(ctx context.Context, from source.Shard, q source.Query) (*page, error) {
+	p := r.newPage()
+	err := r.query(ctx, &p.span, func() error { return from.Read(ctx, q, &p.Page) })
+	if err != nil {
+		p.free()
+		return nil, err
+	}
+	return p, nil
+}
+
+// head asks for no more than the highest id, where that is cheaper than a page; it returns nil
+// where only a page can tell. Call it before memory is reserved: it may wait for other shards.
+func (r *reader) head(ctx context.Context) (*page, error) {
+	from, able := r.opts.Source.(source.HeadReader)
+	if !able {
+		return nil, nil
+	}
+	r.dropAhead()
+	p, seen := r.newPage(), false
+	p.asked = time.Now()
+	err := r.retrier.wait(owning, readLimit, func() (err error) {
+		seen, err = from.ReadHead(ctx, min(r.opts.PollInterval/10, headWait), &p.Page)
+		return err
+	})
+	p.got = time.Now()
+	if err == nil && seen {
+		err = r.answered(p)
+	}
+	if err != nil || !seen {
+		p.free()
+		return nil, err
+	}
+	return p, nil
+}
+
+// headWait is how long head waits for other shards, at most a tenth of the poll interval.
+const headWait = 25 * time.Millisecond
+
+// idList is ids of the table, and when they were read.
+type idList struct {
+	source.IDs
+	span
+}
+
+// ids fills list with which ids in ranges exist.
+func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted bool, list *idList) error {
+	return r.query(ctx, &list.span, func() error {
+		defer r.opts.Metrics.queried(r.opts.Stream, queryIDs, time.Now())
+		return r.opts.IDs.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &list.IDs)
+	})
+}
+
+// changes fills list with the MODIFIED of rows.
+func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source.Changes) error {
+	return r.query(ctx, new(span), func() error {
+		defer r.opts.Metrics.queried(r.opts.Stream, queryChanges, time.Now())
+		return r.opts.Source.ReadChanges(ctx, q, list)
+	})
+}
+
+// nextID returns the lowest id that the server may give to the next row, 0 when it is unknown.
+func (r *reader) nextID(ctx context.Context) (next uint64, err error) {
+	r.dropAhead()
+	err = r.retrier.readSource(ctx, func() error {
+		next, err = r.opts.Source.NextID(ctx)
+		return err
+	})
+	return next, err
+}
+
+// traits asks the server how it hands out ids.
+func (r *reader) traits(ctx context.Context) (traits source.Traits, err error) {
+	r.dropAhead()
+	err = r.retrier.readSource(ctx, func() error {
+		traits, err = r.opts.IDs.Traits(ctx)
+		return err
+	})
+	return traits, err
+}
+
+// age returns the moment at which p was read.
+func (r *reader) age(p *page) ledger.Age {
+	return ledger.Age{Now: p.Now, Steady: r.clock.Tick(p.Now, p.asked, p.got)}
+}
+
+// steady returns the steady time at which list was read.
+func (r *reader) steady(list *idList) time.Time {
+	return r.clock.Tick(list.Now, list.asked, list.got)
+}
+
+// databaseNow is the database's clock, as far as it is known without asking.
+func (r *reader) databaseNow() time.Time {
+	if r.now.IsZero() {
+		return time.Now()
+	}
+	return r.now.Add(time.Since(r.at))
+}
+
+// pageAfter asks for the page behind position.
+func (r *reader) pageAfter(position ledger.Position) source.Query {
+	q := source.Query{After: position.ID, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
+	if position.Bounded() {
+		// What was read under an earlier clock is a page of its own.
+		q.Through = position.Reading.Through
+	}
+	return q
+}
