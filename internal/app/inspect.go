@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"bridge/checkpoint"
 	"bridge/checkpoint/bolt"
@@ -84,24 +85,38 @@ func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
 	return inspect.Report{Summary: cfg.Sink.Scheme + ": prints events"}
 }
 
-// inspectHTTP finds an address that cannot be listened on, unless it is a bridge that listens
-// there.
-func inspectHTTP(ctx context.Context, cfg *config.Config) inspect.Report {
-	r := inspect.Report{Summary: cfg.HTTPAddr}
+// livenessTimeout is how long a bridge at the address of the HTTP server may take to answer.
+const livenessTimeout = 2 * time.Second
+
+// inspectHTTP reports a bridge that answers at the address of the HTTP server, or why nothing can
+// listen there. The report of a free address is empty. It listens for a moment only if no bridge
+// answers.
+func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
+	if bridgeAnswers(ctx, cfg) {
+		r.Summary = cfg.HTTPAddr + ", where a bridge answers"
+		return r
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.HTTPAddr)
 	if err == nil {
 		// Nothing was accepted that a failing close could lose.
 		_ = listener.Close()
 		return r
 	}
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "cannot be listened on: "+err.Error()).Says("correct %s", config.HTTPVariable)
-		return r
-	}
-	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable}
-	if _, _, err := client.Live(ctx); err != nil {
-		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "is taken by another process, and not by a bridge").
+	r.Summary = cfg.HTTPAddr
+	if errors.Is(err, syscall.EADDRINUSE) {
+		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "is taken by another process, and no bridge answers there").
 			Says("end that process, or set %s to another port", config.HTTPVariable)
+	} else {
+		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "cannot be listened on: "+err.Error()).Says("correct %s", config.HTTPVariable)
 	}
 	return r
+}
+
+func bridgeAnswers(ctx context.Context, cfg *config.Config) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, livenessTimeout, errors.New("no answer from the address of the HTTP server"))
+	defer cancel()
+	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable}
+	// One whose loops stand still answers, too.
+	_, _, err := client.Live(ctx)
+	return err == nil
 }

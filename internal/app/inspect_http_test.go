@@ -22,14 +22,19 @@ func TestATakenPortIsAFinding(t *testing.T) {
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	for name, c := range map[string]struct{ addr, want string }{
-		"a free one is none":                    {free.Addr().String(), ""},
-		"one that a bridge listens on is none":  {httpapitest.Serve(t, &httpapitest.Daemon{}), ""},
-		"one of another process is one":         {strings.TrimPrefix(other.URL, "http://"), "set BRIDGE_HTTP_ADDR to another port"},
-		"one of an address of another host too": {"192.0.2.1:8080", "cannot be listened on"},
+	running := httpapitest.Serve(t, &httpapitest.Daemon{})
+	for name, c := range map[string]struct{ addr, summary, want string }{
+		"a free one is none":                    {free.Addr().String(), "", ""},
+		"one at which a bridge answers is none": {running, running + ", where a bridge answers", ""},
+		"one of another process is one":         {strings.TrimPrefix(other.URL, "http://"), "127.0.0.1", "set BRIDGE_HTTP_ADDR to another port"},
+		"one of an address of another host too": {"192.0.2.1:8080", "192.0.2.1:8080", "cannot be listened on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := inspectHTTP(t.Context(), &config.Config{HTTPAddr: c.addr}).Findings
+			report := inspectHTTP(t.Context(), &config.Config{HTTPAddr: c.addr})
+			if !strings.HasPrefix(report.Summary, c.summary) || c.summary == "" && report.Summary != "" {
+				t.Errorf("the summary is %q, want %q", report.Summary, c.summary)
+			}
+			found := report.Findings
 			if c.want == "" && len(found) == 0 {
 				return
 			}

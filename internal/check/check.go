@@ -37,7 +37,8 @@ type Subjects struct {
 	// Source looks at the source and its tables, Sink at the bus. They return when ctx ends.
 	Source func(ctx context.Context, tables []source.Expected) source.Inspection
 	Sink   func(ctx context.Context) inspect.Report
-	// Store looks at the checkpoint, HTTP at the address of the pages.
+	// Store looks at the checkpoint, HTTP at the address of the HTTP server. A report without a
+	// summary has nothing to show.
 	Store func() checkpoint.Inspection
 	HTTP  func(ctx context.Context) inspect.Report
 }
@@ -68,7 +69,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 	groups = append(groups, Group{Kind: "source", Report: from.Server})
 	groups = append(groups, streamGroups(cfg, from, &store, positions)...)
 	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: store.Report})
-	if pages := subjects.HTTP(ctx); len(pages.Findings) > 0 {
+	if pages := subjects.HTTP(ctx); pages.Summary != "" {
 		groups = append(groups, Group{Kind: "http", Report: pages})
 	}
 	for i := range groups {
