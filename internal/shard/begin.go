@@ -12,9 +12,11 @@ import (
 	"bridge/source/ledger"
 )
 
-func (s *Shard) key() checkpoint.Key {
-	return checkpoint.Key{Stream: s.opts.Stream, Shard: s.opts.Name}
+func (o *Options) key() checkpoint.Key {
+	return checkpoint.Key{Stream: o.Stream, Shard: o.Name}
 }
+
+func (s *Shard) key() checkpoint.Key { return s.opts.key() }
 
 // begin loads the shard's state, or makes and saves its first one, compares it with the bus and sends again what was on its way.
 func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
@@ -34,10 +36,10 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
 		return state, err
 	}
-	if state, err = s.recall(ctx, state); err != nil {
+	if state, err = s.recovery.recall(ctx, state); err != nil {
 		return state, err
 	}
-	if state, err = s.sendJournals(ctx, state); err != nil {
+	if state, err = s.recovery.sendJournals(ctx, state); err != nil {
 		return state, err
 	}
 	if s.anew {
@@ -131,5 +133,5 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}
 	}
 	state.Saved = time.Now()
-	return state, s.save(ctx, owning, state)
+	return state, s.saver.save(ctx, owning, state)
 }

@@ -11,39 +11,38 @@ import (
 // sendJournals publishes the batches that were about to be published, as they stand and in their order, and saves what holds then. It returns
 // the state to go on from.
 // Invariant 6: what was on its way when the process was killed is on the bus, whole and as it was, before anything is read.
-func (s *Shard) sendJournals(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+func (r *recovery) sendJournals(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
 	if len(state.Journals) == 0 || failpoint.Mutant(failpoint.NoResend) {
 		return state, nil
 	}
 	sent := 0
 	for _, j := range state.Journals {
-		if err := s.sendJournal(ctx, &state, j); err != nil {
+		if err := r.sendJournal(ctx, &state, j); err != nil {
 			return state, err
 		}
 		sent += len(j.Messages)
 	}
-	s.opts.Logger.Info("messages that were on their way at the last end were sent again", "messages", sent)
-	return s.opts.Store.Load(ctx, s.key())
+	r.opts.Logger.Info("messages that were on their way at the last end were sent again", "messages", sent)
+	return r.opts.Store.Load(ctx, r.opts.key())
 }
 
 // sendJournal publishes a journal of state and saves what holds then, from where the next one goes on.
-func (s *Shard) sendJournal(ctx context.Context, state *checkpoint.State, j *checkpoint.Journal) error {
-	p := newPublisher(s, *state, ctx, nil)
-	p.loop = owning
-	after := j.After
-	left, err := p.sendAll(ctx, &batch{messages: j.Messages, changes: after.View})
-	p.takeMarks()
+func (r *recovery) sendJournal(ctx context.Context, state *checkpoint.State, j *checkpoint.Journal) error {
+	sender := &sender{opts: r.opts, retrier: r.retrier, loop: owning}
+	after, reached := j.After, byTP(state.Offsets)
+	left, err := sender.sendAll(ctx, &batch{messages: j.Messages, changes: after.View})
+	r.offsets.advance(reached, sender.fresh())
 	if err != nil {
 		if _, full := errors.AsType[*letterLimitError](err); full {
 			before := *state
-			before.Offsets, before.Keep = sorted(p.marks), j.Number
+			before.Offsets, before.Keep = sorted(reached), j.Number
 			before.Journals = []*checkpoint.Journal{{Number: j.Number, Messages: left, After: after}}
-			err = errors.Join(err, s.save(ctx, owning, before))
+			err = errors.Join(err, r.saver.save(ctx, owning, before))
 		}
 		return err
 	}
-	after.Offsets, after.Keep = sorted(p.marks), j.Number+1
-	if err := s.save(ctx, owning, after); err != nil {
+	after.Offsets, after.Keep = sorted(reached), j.Number+1
+	if err := r.saver.save(ctx, owning, after); err != nil {
 		return err
 	}
 	// What is saved is not saved again with what comes behind it.
@@ -67,13 +66,13 @@ func (p *publisher) journalAll(ctx context.Context, in <-chan *batch, ready chan
 			return context.Cause(ctx)
 		}
 		if err := p.writeAhead(ctx, b); err != nil {
-			p.forsake(b)
+			p.drop(b)
 			return err
 		}
 		select {
 		case ready <- b:
 		case <-ctx.Done():
-			p.forsake(b)
+			p.drop(b)
 			return context.Cause(ctx)
 		}
 	}

@@ -15,11 +15,11 @@ func ledgerOff() bool { return failpoint.Mutant(failpoint.NoLedger) }
 
 // mutantSaveFirst saves the position behind b before it sends b.
 func (p *publisher) mutantSaveFirst(ctx context.Context, b *batch) error {
-	p.acknowledge(b)
+	p.unsaved.acknowledge(b, p.sender.fresh())
 	if err := p.flush(); err != nil {
 		return err
 	}
-	_, err := p.sendAll(ctx, b)
+	_, err := p.sender.sendAll(ctx, b)
 	return err
 }
 

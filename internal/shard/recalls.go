@@ -63,7 +63,7 @@ func NewRecalls(ctx context.Context, bus sink.Sink, store checkpoint.Store, shar
 	r := &Recalls{bus: recaller, store: store, log: slog.New(slog.DiscardHandler), shards: make(map[checkpoint.Key]bool),
 		topics: make(map[string]*topicRecall), journals: make(map[checkpoint.Key]map[string]bool)}
 	for _, s := range shards {
-		r.shards[s.key()] = s.opts.Kind == event.Capability
+		r.shards[s.opts.key()] = s.opts.Kind == event.Capability
 		r.log = s.opts.Logger
 	}
 	entries, err := store.List(ctx)

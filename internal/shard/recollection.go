@@ -27,7 +27,9 @@ var recallEvents = 100_000
 // What lies in several has no order but the one that the events tell: the last one is followed by none. They are read as often as it takes to
 // hold what they tell of a part of the entities.
 type recollection struct {
-	shard *Shard
+	opts    *Options
+	retrier *retrier
+	saver   *saver
 	// state is saved again with what changes in the view.
 	state  checkpoint.State
 	topics []*topicRecall
@@ -53,8 +55,8 @@ type strand struct {
 }
 
 // newRecollection returns the recollection of topics that hold so many messages of the shard.
-func newRecollection(s *Shard, state checkpoint.State, topics []*topicRecall, messages int) *recollection {
-	c := &recollection{shard: s, state: state, topics: topics, parts: 1, seed: maphash.MakeSeed(), known: make(map[string]checkpoint.Known)}
+func newRecollection(r *recovery, state checkpoint.State, topics []*topicRecall, messages int) *recollection {
+	c := &recollection{opts: r.opts, retrier: r.retrier, saver: r.saver, state: state, topics: topics, parts: 1, seed: maphash.MakeSeed(), known: make(map[string]checkpoint.Known)}
 	if len(topics) > 1 {
 		c.parts += uint64(messages / recallEvents)
 	}
@@ -66,8 +68,8 @@ func (c *recollection) read(ctx context.Context) error {
 	for c.part = range c.parts {
 		c.strands = make(map[string]*strand)
 		for _, t := range c.topics {
-			err := c.shard.retrier.wait(owning, forEver, func() error {
-				ends, err := c.shard.opts.Recalls.bus.Recall(ctx, c.behind(t), func(m *sink.Message) error { return c.take(ctx, t, m) })
+			err := c.retrier.wait(owning, forEver, func() error {
+				ends, err := c.opts.Recalls.bus.Recall(ctx, c.behind(t), func(m *sink.Message) error { return c.take(ctx, t, m) })
 				if c.part == 0 {
 					c.ends = append(c.ends, ends...)
 				}
@@ -100,20 +102,20 @@ func (c *recollection) behind(t *topicRecall) []sink.Offset {
 
 // take takes in a message of a topic. One that tells nothing is counted: the next reconcile sees to its entity as well as it can.
 func (c *recollection) take(ctx context.Context, t *topicRecall, m *sink.Message) error {
-	if m.Stream != c.shard.opts.Stream || m.Shard != c.shard.opts.Name || m.Type == sink.DeadLetterType {
+	if m.Stream != c.opts.Stream || m.Shard != c.opts.Name || m.Type == sink.DeadLetterType {
 		return nil
 	}
 	first := c.part == 0
 	if first {
 		c.messages++
 	}
-	told, err := c.shard.opts.Encoder.Tell(m.Value)
+	told, err := c.opts.Encoder.Tell(m.Value)
 	if err != nil || len(told.Entity) > checkpoint.MaxEntity {
 		if !first {
 			return nil
 		}
 		if c.unread++; c.unread == 1 {
-			c.shard.opts.Logger.Warn("a message on the bus does not tell its entity, further ones are only counted", "event", m.ID, "row", m.RowID, "error", err)
+			c.opts.Logger.Warn("a message on the bus does not tell its entity, further ones are only counted", "event", m.ID, "row", m.RowID, "error", err)
 		}
 		return nil
 	}
@@ -171,15 +173,14 @@ func (c *recollection) hold(ctx context.Context, entity string, known checkpoint
 
 // flush saves what is held and differs from the view.
 func (c *recollection) flush(ctx context.Context) error {
-	s := c.shard
 	entities := make([][]byte, 0, len(c.known))
 	for entity := range maps.Keys(c.known) {
 		entities = append(entities, []byte(entity))
 	}
 	slices.SortFunc(entities, bytes.Compare)
 	var was []checkpoint.Known
-	err := s.retrier.readStore(ctx, func() (err error) {
-		was, err = s.opts.Store.Lookup(ctx, s.key(), entities, was[:0])
+	err := c.retrier.readStore(ctx, func() (err error) {
+		was, err = c.opts.Store.Lookup(ctx, c.opts.key(), entities, was[:0])
 		return err
 	})
 	if err != nil {
@@ -204,5 +205,5 @@ func (c *recollection) flush(ctx context.Context) error {
 func (c *recollection) save(ctx context.Context, marks []sink.Offset, changes ...checkpoint.Change) error {
 	step := c.state
 	step.Offsets, step.View, step.Ledger, step.ReplaceLedger, step.Published = marks, changes, nil, false, nil
-	return c.shard.save(ctx, owning, step)
+	return c.saver.save(ctx, owning, step)
 }

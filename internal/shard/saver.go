@@ -19,8 +19,22 @@ type save struct {
 // patience is how long a save waits for a journal. Each transaction costs two syncs; what is acknowledged meanwhile is repeated after a kill.
 const patience = 20 * time.Millisecond
 
-// saveAll saves the states that come from in, always the newest one that is there, until in is closed.
-func (s *Shard) saveAll(ctx context.Context, in <-chan save) error {
+// saver makes the states of one shard durable. It waits for a disk that is full or away.
+type saver struct {
+	store   checkpoint.Store
+	key     checkpoint.Key
+	meaning *checkpoint.Meaning
+	status  *tracker
+	retrier *retrier
+	metrics *Metrics
+}
+
+func newSaver(opts *Options, status *tracker, retrier *retrier) *saver {
+	return &saver{store: opts.Store, key: opts.key(), meaning: opts.Meaning, status: status, retrier: retrier, metrics: opts.Metrics}
+}
+
+// run saves the states that come from in, always the newest one that is there, until in is closed.
+func (s *saver) run(ctx context.Context, in <-chan save) error {
 	defer s.status.rest(storing)
 	for request := range in {
 		s.status.turn(storing)
@@ -77,16 +91,16 @@ func (request *save) add(newer save) {
 	request.patient = request.patient && newer.patient
 }
 
-// save makes state durable and waits for a disk that is full or away.
-func (s *Shard) save(ctx context.Context, l loop, state checkpoint.State) error {
-	state.Meaning = s.opts.Meaning
+// save makes state durable.
+func (s *saver) save(ctx context.Context, l loop, state checkpoint.State) error {
+	state.Meaning = s.meaning
 	err := s.retrier.writeStore(ctx, l, func() error {
 		if err := failpoint.At(failpoint.BeforeSave); err != nil {
 			return err
 		}
 		began := time.Now()
-		err := s.opts.Store.Save(ctx, s.key(), state)
-		s.opts.Metrics.saved(s.opts.Stream, began)
+		err := s.store.Save(ctx, s.key, state)
+		s.metrics.saved(s.key.Stream, began)
 		failpoint.Pass(failpoint.AfterSave)
 		return err
 	})

@@ -116,6 +116,9 @@ type Shard struct {
 	status tracker
 	// retrier waits for source, store and bus.
 	retrier *retrier
+	saver   *saver
+	// offsets belong to the goroutine that publishes, to the owner while none does.
+	offsets *offsets
 	// life is the attempt that runs, nil between two; nominated leads to its owner, accepted to the next one.
 	life      atomic.Pointer[lifetime]
 	nominated chan *nomination
@@ -139,10 +142,7 @@ type Shard struct {
 	// catching is how far the tail was behind, for the log.
 	catching catching
 	siblings []reconcile.Sibling
-	// recalled says that the view holds what the bus says, as far as that can be read.
-	recalled bool
-	// waiting are marks that are not to be saved yet, by place. They belong to whoever publishes, to the owner while nobody does.
-	waiting map[string]sink.Offset
+	recovery *recovery
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
 	// held is since when the oldest row has existed that the present turn leaves behind, by the host's clock, heights what tells
@@ -174,11 +174,12 @@ func New(opts Options) *Shard {
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
-	s := &Shard{opts: opts, window: ledger.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1),
-		waiting: make(map[string]sink.Offset)}
+	s := &Shard{opts: opts, window: ledger.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1)}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
+	s.saver, s.offsets = newSaver(&s.opts, &s.status, s.retrier), newOffsets(&s.opts)
+	s.recovery = &recovery{opts: &s.opts, retrier: s.retrier, saver: s.saver, offsets: s.offsets, bind: s.ping}
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
@@ -287,7 +288,14 @@ func (s *Shard) attempt(ctx context.Context) error {
 	})
 	stages.Go(func() error {
 		defer close(toSave)
-		p := newPublisher(s, state, saving, toSave)
+		p := s.newPublisher(&state, func(request save) error {
+			select {
+			case toSave <- request:
+				return nil
+			case <-saving.Done():
+				return context.Cause(saving)
+			}
+		})
 		err := panics.Guard(func() error { return p.run(publishing, toPublish) })
 		stopReading(err)
 		for b := range toPublish {
@@ -296,7 +304,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 		return err
 	})
 	stages.Go(func() error {
-		err := panics.Guard(func() error { return s.saveAll(saving, toSave) })
+		err := panics.Guard(func() error { return s.saver.run(saving, toSave) })
 		stopReading(err)
 		if err != nil {
 			// The publisher may wait for a save that never comes.
@@ -308,6 +316,25 @@ func (s *Shard) attempt(ctx context.Context) error {
 		return err
 	})
 	return stages.Wait()
+}
+
+// newPublisher returns a publisher that goes on from state and hands requests to the saver.
+func (s *Shard) newPublisher(state *checkpoint.State, request func(save) error) *publisher {
+	view := s.view
+	unsaved := newUnsaved(state, s.offsets)
+	unsaved.patient = view != nil
+	unsaved.saved = func(ledger, seq uint64) {
+		if ledger > 0 {
+			s.gaps.kept.Store(ledger)
+		}
+		if seq > 0 {
+			view.saved.Store(seq)
+		}
+	}
+	return &publisher{
+		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, journals: view != nil,
+		sender: &sender{opts: &s.opts, retrier: s.retrier, loop: publishing}, unsaved: unsaved, request: request, planned: frontOf(state),
+	}
 }
 
 // saveGrace is how long after the shutdown timeout what was acknowledged may still be saved.

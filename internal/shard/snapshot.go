@@ -41,7 +41,7 @@ func (s *Shard) takeSnapshot(ctx context.Context, state checkpoint.State) (check
 		p.free()
 		step := state
 		step.View, step.Ledger, step.ReplaceLedger, step.Published = changes, nil, false, nil
-		if err := s.save(ctx, owning, step); err != nil {
+		if err := s.saver.save(ctx, owning, step); err != nil {
 			return state, err
 		}
 		if time.Since(told) > tellEvery {

@@ -73,7 +73,7 @@ func (s *Shard) askAgreement(err error) {
 func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
 	state.Position, state.Ledger, state.ReplaceLedger, state.Saved = ledger.Position{}, nil, true, time.Now()
 	state.Published, state.ReplacePublished = nil, true
-	if err := s.save(ctx, owning, state); err != nil {
+	if err := s.saver.save(ctx, owning, state); err != nil {
 		return state, err
 	}
 	s.anew = false
