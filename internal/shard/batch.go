@@ -2,13 +2,11 @@ package shard
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 	"time"
 
 	"bridge/checkpoint"
 	"bridge/event"
-	"bridge/internal/failpoint"
 	"bridge/internal/published"
 	"bridge/reconcile"
 	"bridge/sink"
@@ -16,20 +14,35 @@ import (
 	"bridge/source/ledger"
 )
 
-// batch is what one page became: messages in the order of their reads.
+// batch is what one page became: messages in the order of their reads, and what holds once the bus
+// has acknowledged them.
 type batch struct {
 	messages []sink.Message
 	buf      []byte
-	// last is the position that holds once all messages are acknowledged; ledger holds the parts of the gap ledger that
-	// are saved with it, all or none, and gaps the lowest of them for people.
-	last   uint64
-	ledger []ledger.Chunk
-	gaps   []ledger.Gap
-	// rows are those that the list of rows published last is to take in, published its parts that have changed.
-	rows      []published.Row
-	published []ledger.Chunk
-	// ledgerCall numbers the changes of the ledger that are saved with the batch, 0 where there are none.
-	ledgerCall uint64
+	// passed and filled are the ids of the rows that the batch takes care of, from the tail and from
+	// elsewhere.
+	passed, filled []uint64
+	// changes are the new entries of the view, their entities in keys; the view has taken in noted.
+	changes []checkpoint.Change
+	keys    []byte
+	noted   int
+	// rows are those that the list of rows published last is to take in.
+	rows []published.Row
+	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
+	verdict reconcile.Verdict
+	settled func()
+	// again, when not nil, is the dead letter that the batch sends again.
+	again *resending
+	// held is what is reserved for the batch.
+	held hold
+
+	batchTimes
+	batchState
+	batchJournal
+}
+
+// batchTimes are the times of a batch and of its rows.
+type batchTimes struct {
 	// made is when the batch was made, by the host's clock.
 	made time.Time
 	// oldest is the host's time at which the oldest record had the age zero.
@@ -42,28 +55,36 @@ type batch struct {
 	readThrough uint64
 	// lateClock says that a late record has no time of its own: when its id was first missed must be saved before the publish.
 	lateClock bool
-	// changes are the new entries of the view, their entities in keys; seq numbers the batches that have any.
-	changes []checkpoint.Change
-	keys    []byte
-	seq     uint64
+}
+
+// batchState is what is saved once a batch is acknowledged.
+type batchState struct {
+	// last is the position that holds once all messages are acknowledged; ledger holds the parts of the gap ledger that
+	// are saved with it, all or none, and gaps the lowest of them for people.
+	last   uint64
+	ledger []ledger.Chunk
+	gaps   []ledger.Gap
+	// ledgerCall numbers the changes of the ledger that are saved with the batch, 0 where there are none.
+	ledgerCall uint64
+	// published are the parts of the list of rows published last that have changed.
+	published []ledger.Chunk
+	// seq numbers the batches that have changes of the view.
+	seq uint64
 	// found are ids that an earlier version gave up and that the batch publishes.
 	found []source.Range
-	// cursor is the place of the second cursor, zero where there is none.
+	// cursor is the position of the second cursor, zero where there is none.
 	cursor source.Cursor
+}
+
+// batchJournal is how a batch is sent again after a crash.
+type batchJournal struct {
 	// journal says that the messages are saved before they are published, and sent again as they stand after a crash; number is that of
 	// the journal, 0 where there is none, and after the state that holds once the batch is acknowledged.
 	journal bool
 	number  uint64
 	after   *checkpoint.State
-	// passed, when not nil, is closed once the batch is acknowledged: it has no journal, since it has no messages.
-	passed chan struct{}
-	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
-	verdict reconcile.Verdict
-	settled func()
-	// again, when not nil, is the dead letter that the batch sends again.
-	again *resending
-	// held is what is reserved for the batch.
-	held hold
+	// acked, when not nil, is closed once the batch is acknowledged: it has no journal, since it has no messages.
+	acked chan struct{}
 }
 
 const (
@@ -77,16 +98,6 @@ const (
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-func newBatch() *batch { return batches.Get().(*batch) }
-
-// makeRoom allocates at once what n more messages need if their events are about as large as those of the batch before: buffers that
-// grow row by row are copied again and again. Invariant 7: it is no more than what the read has reserved.
-func (b *batch) makeRoom(s *Shard, n int) {
-	b.messages = slices.Grow(b.messages, n)
-	each := s.eventBytes + s.eventBytes/roomDivisor
-	b.buf = slices.Grow(b.buf, min(n*each, int(s.opts.Limits.share)))
-}
-
 // size is the memory that the batch needs.
 func (b *batch) size() int64 {
 	return int64(len(b.buf)) + int64(len(b.keys)) + int64(len(b.messages))*messageBytes + int64(len(b.changes))*changeBytes
@@ -95,6 +106,11 @@ func (b *batch) size() int64 {
 // empty reports whether the batch has nothing to publish or to save.
 func (b *batch) empty() bool {
 	return len(b.messages) == 0 && len(b.ledger) == 0 && len(b.changes) == 0 && len(b.found) == 0
+}
+
+// change adds a new entry of the view.
+func (b *batch) change(entity []byte, known checkpoint.Known) {
+	b.changes = append(b.changes, checkpoint.Change{Entity: b.keep(entity), Known: known})
 }
 
 // keep copies entity into memory that lives as long as the changes do, which is longer than the batch.
@@ -145,21 +161,14 @@ func (b *batch) count(op event.Op) {
 	}
 }
 
-// learn notes how large the events of the batch are.
-func (s *Shard) learn(b *batch) {
-	if n := len(b.messages); n > 0 {
-		s.eventBytes = len(b.buf) / n
-	}
-}
-
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
-	buf, messages, rows := b.buf[:0], b.messages, b.rows[:0]
+	buf, messages, rows, passed, filled := b.buf[:0], b.messages, b.rows[:0], b.passed[:0], b.filled[:0]
 	clear(messages)
 	if cap(buf) > keepBuf {
 		buf = nil
 	}
-	*b = batch{buf: buf, messages: messages[:0], rows: rows}
+	*b = batch{buf: buf, messages: messages[:0], rows: rows, passed: passed, filled: filled}
 	batches.Put(b)
 }
 
@@ -178,54 +187,5 @@ func (b *batch) born(page *page, record source.Row) {
 	b.oldest, b.oldestCreated = at, nil
 	if created, _ := page.created(record); !created.IsZero() {
 		b.oldestCreated = record.Values[i]
-	}
-}
-
-// add encodes row as the batch's next message and returns its event.
-func (b *batch) add(s *Shard, row event.Row, origin sink.Origin) (event.Event, error) {
-	buf, e, err := s.opts.Encoder.Append(b.buf, row)
-	if err != nil {
-		return e, err
-	}
-	b.buf = buf
-	if e.BadValues > 0 {
-		s.badValues(row.ID, e.BadValues)
-	}
-	b.send(s, &e, row.ID, origin)
-	return e, nil
-}
-
-// send makes a message of an event about the row with this id.
-func (b *batch) send(s *Shard, e *event.Event, row uint64, origin sink.Origin) {
-	if failpoint.Mutant(failpoint.DropOne) {
-		return
-	}
-	if failpoint.Mutant(failpoint.AlterOne) {
-		mutantAlter(e.Body)
-	}
-	// A function that is not known here gets no pointer to a row's own memory: that would allocate it.
-	s.event = *e
-	b.messages = append(b.messages, sink.Message{
-		Destination: s.opts.Route(&s.event),
-		Key:         e.Key,
-		Value:       e.Body,
-		ID:          e.ID,
-		Type:        e.Type,
-		Version:     e.Version,
-		Stream:      s.opts.Stream,
-		Shard:       s.opts.Name,
-		RowID:       row,
-		Origin:      origin,
-		Time:        b.made,
-	})
-}
-
-// badValues counts the values of a row that were published as null, and warns about the first of a shard.
-func (s *Shard) badValues(id uint64, n int) {
-	s.opts.Metrics.badValues.WithLabelValues(s.opts.Stream).Add(float64(n))
-	if !s.warnedBad {
-		s.warnedBad = true
-		s.opts.Logger.Warn("values that an event cannot hold are published as null, further ones are only counted (bridge_bad_values_total); "+
-			"ON_BAD_VALUE=stop would stop the stream instead", "id", id, "values", n)
 	}
 }

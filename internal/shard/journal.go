@@ -85,15 +85,15 @@ func (p *publisher) writeAhead(ctx context.Context, b *batch) error {
 	after := p.planned.after(b)
 	b.after, p.planned = &after, frontOf(&after)
 	if len(b.messages) == 0 {
-		b.passed = make(chan struct{})
-		p.passed = b.passed
+		b.acked = make(chan struct{})
+		p.acked = b.acked
 		return nil
 	}
-	if p.passed != nil {
+	if p.acked != nil {
 		// The state behind a journal goes on from what is saved with it: a batch that no journal holds has to be in there.
 		select {
-		case <-p.passed:
-			p.passed = nil
+		case <-p.acked:
+			p.acked = nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -50,8 +50,8 @@ func (l *landing) goOn(more bool, at time.Time) {
 }
 
 // moreLate reports, at the end of a turn that published late records, whether more of them are there to be read at once.
-func (s *Shard) moreLate(late *page) bool {
-	more := len(s.filled) > 0 && (s.gaps.landing.cut || s.gaps.ledger.Arriving())
+func (s *Shard) moreLate(b *batch, late *page) bool {
+	more := len(b.filled) > 0 && (s.gaps.landing.cut || s.gaps.ledger.Arriving())
 	var at time.Time
 	if late != nil {
 		at = late.got

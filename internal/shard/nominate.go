@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/failpoint"
 	"bridge/reconcile"
@@ -173,18 +172,9 @@ func rangesBehind(ranges []source.Range, last uint64) []source.Range {
 
 // encodeAgain appends what the records of a page say that was not read by the tail.
 func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *page, origin sink.Origin) error {
-	fill := func(id uint64) { s.filled = append(s.filled, id) }
 	if s.view != nil {
-		if err := s.encodeStates(ctx, b, page, page.Rows, origin, fill); err != nil {
-			return err
-		}
-		for i, record := range page.Rows {
-			if !s.ahead(record.ID) {
-				// A row that the tail has yet to reach would shut out those before it.
-				s.published.note(b, page.Columns, record, s.view.sights[i].state, s.view.sights[i].entity)
-			}
-		}
-		return nil
+		_, err := s.encodeStates(ctx, b, page, origin)
+		return err
 	}
 	b.journal = true
 	for _, record := range page.Rows {
@@ -197,13 +187,33 @@ func (s *Shard) encodeAgain(ctx context.Context, b *batch, page *page, origin si
 			continue
 		}
 		b.born(page, record)
-		if _, err := b.add(s, event.Row{Row: record, Read: page.Now}, origin); err != nil {
+		if _, err := s.builder.add(b, event.Row{Row: record, Read: page.Now}, origin); err != nil {
 			return err
 		}
 		b.count(event.Published)
-		fill(record.ID)
+		b.filled = append(b.filled, record.ID)
 	}
 	return nil
+}
+
+// encodeStates appends what the records of a page say of their entities, and returns the decisions about them.
+func (s *Shard) encodeStates(ctx context.Context, b *batch, page *page, origin sink.Origin) ([]decision, error) {
+	decisions, err := s.view.decide(ctx, b, page.Rows)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.builder.addStates(b, page, page.Rows, decisions, origin)
+	b.filled = appendIDs(b.filled, page.Rows[:n])
+	if err != nil {
+		return nil, err
+	}
+	for i, record := range page.Rows {
+		if !s.ahead(record.ID) {
+			// A row that the tail has yet to reach would shut out those before it.
+			s.published.note(b, page.Columns, record, decisions[i].digest, decisions[i].entity)
+		}
+	}
+	return decisions, nil
 }
 
 // judgeEntities reads entities by key, byte for byte, and publishes what is true of them. Invariant 5: only what is not there is gone.
@@ -219,10 +229,11 @@ func (s *Shard) judgeEntities(ctx context.Context, entities [][]byte, n *nominat
 			// Which of them were not read is not known.
 			return nil
 		}
-		if err := s.encodeAgain(ctx, b, page, sink.FromReconcile); err != nil {
+		decisions, err := s.encodeStates(ctx, b, page, sink.FromReconcile)
+		if err != nil {
 			return err
 		}
-		return s.encodeAbsent(ctx, b, page, entities)
+		return s.encodeAbsent(ctx, b, page, withoutRow(entities, decisions))
 	})
 	if err != nil || !cut {
 		return err
@@ -234,79 +245,54 @@ func (s *Shard) judgeEntities(ctx context.Context, entities [][]byte, n *nominat
 	return s.judgeEntities(ctx, entities[half:], n, out)
 }
 
-// encodeAbsent appends what became of those of entities that page does not hold.
-func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *page, entities [][]byte) error {
-	// The sights are those of the page still.
-	there := make(map[string]struct{}, len(s.view.sights))
-	for i := range s.view.sights {
-		there[string(s.view.sights[i].entity)] = struct{}{}
+// withoutRow returns those of entities that no decision is about.
+func withoutRow(entities [][]byte, decisions []decision) (absent [][]byte) {
+	there := make(map[string]struct{}, len(decisions))
+	for i := range decisions {
+		there[string(decisions[i].entity)] = struct{}{}
 	}
-	var absent [][]byte
 	for _, entity := range entities {
 		if _, ok := there[string(entity)]; !ok {
 			absent = append(absent, entity)
 		}
 	}
+	return absent
+}
+
+// encodeAbsent appends what became of entities that page does not hold.
+func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *page, absent [][]byte) error {
 	if len(absent) == 0 {
 		return nil
 	}
-	elsewhere, err := s.proveAbsent(ctx, page, absent)
+	decisions, elsewhere, err := s.proveAbsent(ctx, b, page, absent)
 	if err != nil {
 		return err
 	}
-	for i := range s.view.sights {
-		one := &s.view.sights[i]
+	for i := range decisions {
+		one := &decisions[i]
 		_, moved := elsewhere[string(one.entity)]
-		if err := s.encodeGone(b, page, one, moved); err != nil {
+		if err := s.builder.addGone(b, one, moved, page.Now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// proveAbsent fills s.view.sights with those of absent, which page does not hold, that the shard has no row of, and returns those of them
-// that have one in another shard. Where absence is not judged there are none.
-func (s *Shard) proveAbsent(ctx context.Context, page *page, absent [][]byte) (elsewhere map[string]struct{}, err error) {
-	s.view.sights = s.view.sights[:0]
+// proveAbsent returns what is known of those of absent, which page does not hold, that the shard has no row of, and those that have one
+// in another shard. Where absence is not judged there are none.
+func (s *Shard) proveAbsent(ctx context.Context, b *batch, page *page, absent [][]byte) (decisions []decision, elsewhere map[string]struct{}, err error) {
 	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer || !s.knows(page.Server) {
 		// A server that does not take the writes may be behind.
-		return nil, err
+		return nil, nil, err
 	}
 	if elsewhere, err = s.elsewhere(ctx, absent); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if absent, err = s.stillAbsent(ctx, absent); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, entity := range absent {
-		s.view.sights = append(s.view.sights, sight{entity: entity})
-	}
-	return elsewhere, s.know(ctx)
-}
-
-// encodeGone appends what follows from one entity not being there: an event, unless it was soft-deleted before or lives in another
-// shard.
-func (s *Shard) encodeGone(b *batch, page *page, one *sight, moved bool) error {
-	known := one.known
-	if known.Fate != checkpoint.Live && known.Fate != checkpoint.Tombstone {
-		return nil
-	}
-	gone := checkpoint.Known{Row: known.Row, Event: known.Event, Fate: checkpoint.Gone, Since: page.Now}
-	if known.Fate == checkpoint.Live && !moved {
-		absent := event.Absent{Entity: one.entity, ID: known.Row, Read: page.Now, Predecessor: event.FormatID(known.Event)}
-		buf, e, err := s.opts.Encoder.AppendAbsent(b.buf, absent)
-		if err != nil {
-			return err
-		}
-		b.buf = buf
-		b.send(s, &e, known.Row, sink.FromReconcile)
-		b.count(event.Deleted)
-		if gone.Event, err = event.ParseID(e.ID); err != nil {
-			return err
-		}
-	}
-	s.view.change(b, one.entity, gone)
-	return nil
+	decisions, err = s.view.absent(ctx, b, absent)
+	return decisions, elsewhere, err
 }
 
 // reread reads a page and hands on the batch that fill makes of it. A page that does not fit is read again.

@@ -216,10 +216,10 @@ func (s *Shard) next(ctx context.Context, position *ledger.Position, p *page, he
 		s.holdRest(p, records, len(records)-1)
 	}
 	if bad != nil {
-		s.holdRest(p, records, len(s.passed))
-		s.holdLate(late, len(s.filled))
+		s.holdRest(p, records, len(b.passed))
+		s.holdLate(late, len(b.filled))
 	}
-	if s.moreLate(late) {
+	if s.moreLate(b, late) {
 		more = true
 		// What comes next is hardly older.
 		s.holdLate(late, len(late.Rows)-1)
@@ -263,11 +263,15 @@ func (s *Shard) pick(ctx context.Context, p *page, at ledger.Age) (records []sou
 
 // pageIDs returns the ids of the page.
 func (s *Shard) pageIDs(p *page) []uint64 {
-	s.passed = s.passed[:0]
-	for _, record := range p.Rows {
-		s.passed = append(s.passed, record.ID)
+	s.ids = appendIDs(s.ids[:0], p.Rows)
+	return s.ids
+}
+
+func appendIDs(ids []uint64, rows []source.Row) []uint64 {
+	for _, row := range rows {
+		ids = append(ids, row.ID)
 	}
-	return s.passed
+	return ids
 }
 
 // pass moves the ledger behind what the batch takes care of and hands its changes to the batch, to be saved once that is acknowledged.
@@ -277,15 +281,15 @@ func (s *Shard) pass(b *batch, at ledger.Age) error {
 	if l == nil {
 		return nil
 	}
-	idle := len(s.passed) == 0
-	for _, id := range s.filled {
+	idle := len(b.passed) == 0
+	for _, id := range b.filled {
 		if l.Fill(id, at.Steady) {
 			idle = false
 			s.opts.Metrics.late.WithLabelValues(s.opts.Stream).Inc()
 		}
 	}
-	if n := len(s.passed); n > 0 {
-		l.Advance(s.passed[n-1], s.passed, at.Steady)
+	if n := len(b.passed); n > 0 {
+		l.Advance(b.passed[n-1], b.passed, at.Steady)
 	}
 	b.last = l.Position()
 	if idle && (time.Since(s.gaps.saved) < saveLedgerEvery || !l.Open()) {
@@ -316,25 +320,25 @@ func (s *Shard) encode(ctx context.Context, p *page, records []source.Row, late 
 }
 
 // newBatch begins a batch.
-func (s *Shard) newBatch() *batch {
-	b := newBatch()
-	b.made, b.journal = time.Now(), s.view != nil
-	s.passed, s.filled = s.passed[:0], s.filled[:0]
-	return b
-}
+func (s *Shard) newBatch() *batch { return s.builder.begin(s.view != nil) }
 
 func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row, reading ledger.Reading) error {
 	if s.view != nil {
 		s.seeTail(&p.Page, records)
-		err := s.encodeStates(ctx, b, p, records, sink.FromTail, func(id uint64) { s.passed = append(s.passed, id) })
-		first := max(0, len(s.passed)-s.published.log.Limit())
-		for i, record := range records[first:len(s.passed)] {
-			one := &s.view.sights[first+i]
-			s.published.note(b, p.Columns, record, one.state, one.entity)
+		decisions, err := s.view.decide(ctx, b, records)
+		if err != nil {
+			return err
+		}
+		n, err := s.builder.addStates(b, p, records, decisions, sink.FromTail)
+		b.passed = appendIDs(b.passed, records[:n])
+		first := max(0, n-s.published.log.Limit())
+		for i, record := range records[first:n] {
+			one := &decisions[first+i]
+			s.published.note(b, p.Columns, record, one.digest, one.entity)
 		}
 		return err
 	}
-	b.makeRoom(s, len(records))
+	s.builder.makeRoom(b, len(records))
 	for i, record := range records {
 		b.born(p, record)
 		row := event.Row{Row: record, Read: p.Now}
@@ -342,11 +346,11 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
 			row.Read = reading.At
 		}
-		e, err := b.add(s, row, sink.FromTail)
+		e, err := s.builder.add(b, row, sink.FromTail)
 		if err != nil {
 			return err
 		}
-		s.passed = append(s.passed, record.ID)
+		b.passed = append(b.passed, record.ID)
 		if len(records)-i <= s.published.log.Limit() {
 			s.published.note(b, p.Columns, record, e.Digest, nil)
 		}
@@ -361,15 +365,21 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *page) error {
 	// The late page may have been read long after the other, when the source was away in between: its ages are others.
 	b.oldestCreated = nil
 	if s.view != nil {
-		return s.encodeStates(ctx, b, late, late.Rows, sink.FromLate, func(id uint64) { s.filled = append(s.filled, id) })
-	}
-	for _, record := range late.Rows {
-		b.born(late, record)
-		e, err := b.add(s, event.Row{Row: record, Read: s.readAt(record.ID)}, sink.FromLate)
+		decisions, err := s.view.decide(ctx, b, late.Rows)
 		if err != nil {
 			return err
 		}
-		s.filled = append(s.filled, record.ID)
+		n, err := s.builder.addStates(b, late, late.Rows, decisions, sink.FromLate)
+		b.filled = appendIDs(b.filled, late.Rows[:n])
+		return err
+	}
+	for _, record := range late.Rows {
+		b.born(late, record)
+		e, err := s.builder.add(b, event.Row{Row: record, Read: s.readAt(record.ID)}, sink.FromLate)
+		if err != nil {
+			return err
+		}
+		b.filled = append(b.filled, record.ID)
 		b.lateClock = b.lateClock || e.FromClock
 	}
 	return nil
@@ -377,9 +387,8 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *page) error {
 
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
 func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
-	b.oldestCreated = nil
+	s.builder.finish(b)
 	s.status.queue(b.oldest)
-	s.learn(b)
 	s.published.hand(b)
 	if s.view != nil {
 		s.view.hand(b)

@@ -34,8 +34,8 @@ type publisher struct {
 	// They belong to the goroutine that writes journals.
 	planned  front
 	numbered uint64
-	// passed is that of the last batch without a journal, nil when a journal came after it.
-	passed <-chan struct{}
+	// acked is that of the last batch without a journal, nil when a journal came after it.
+	acked <-chan struct{}
 }
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on; what was acknowledged up to

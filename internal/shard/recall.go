@@ -141,17 +141,6 @@ func knownOf(told *event.Told) checkpoint.Known {
 	return known
 }
 
-// confirms reports whether the last event of an entity, whose state was not told when it was recalled, says what the row says.
-func (s *Shard) confirms(one *sight) bool {
-	told := event.Told{ID: one.known.Event, Entity: one.entity, Row: one.known.Row, Predecessor: one.known.State}
-	return isPredecessor(told.Predecessor) && s.opts.Encoder.Says(told, one.state)
-}
-
-// isPredecessor reports whether b can be a meta.id, or stands for none. Most states cannot.
-func isPredecessor(b [16]byte) bool {
-	return b == [16]byte{} || b[6]>>4 == 5 && b[8]>>6 == 2
-}
-
 // reconcileAtOnce has the next reconcile of the shard begin anew and at once, also after a restart: entities that came and went behind the
 // checkpoint are gone by the rules for absence.
 func (r *recovery) reconcileAtOnce(ctx context.Context) error {

@@ -119,7 +119,7 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 		return nil, fmt.Errorf("load the checkpoint: %w", err)
 	}
 	if s.opts.Kind == event.Capability {
-		s.view = newView()
+		s.view = newView(&s.opts, s.retrier)
 	}
 	for _, journal := range state.Journals {
 		state = checkpoint.MergeStates(state, journal.After)
@@ -220,7 +220,7 @@ func (s *Shard) readAgain(ctx context.Context, q source.Query, r *resending, n *
 // makeAgain adds the event of a row to b, and tells whether it is the one that was put aside: the same id and the same bytes.
 // A row that makes no event is no reason to stop the shard.
 func (s *Shard) makeAgain(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
-	e, err := b.add(s, row, sink.FromReconcile)
+	e, err := s.builder.add(b, row, sink.FromReconcile)
 	if err != nil {
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
 		return e, false

@@ -5,15 +5,15 @@ import (
 
 	"bridge/checkpoint"
 	"bridge/event"
-	"bridge/sink"
 	"bridge/source"
 )
 
 // sendEntity sends the state of an entity again, where the event that was put aside is still the entity's last one. Invariant 3: what is newer
 // is out or on its way, nothing older may follow.
 func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
-	if len(r.letter.Entity) == 0 {
-		if err := s.findEntity(ctx, r); err != nil {
+	if len(r.letter.Entity) == 0 && r.letter.Row > 0 {
+		var err error
+		if r.letter.Entity, err = s.view.byRow(ctx, r.letter.Row); err != nil {
 			return err
 		}
 	}
@@ -29,34 +29,17 @@ func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out
 	}
 	q := source.Query{Keys: [][][]byte{key}, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
 	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *page) error {
-		if err := s.sight(ctx, page.Rows); err != nil {
+		decisions, err := s.view.decide(ctx, b, page.Rows)
+		if err != nil {
 			return err
 		}
 		for i, record := range page.Rows {
-			if one := &s.view.sights[i]; string(one.entity) == string(entity) {
+			if one := &decisions[i]; string(one.entity) == string(entity) {
 				return s.sayAgain(b, page, record, one, r)
 			}
 		}
 		return s.sayGone(ctx, b, page, r)
 	})
-}
-
-// findEntity looks in the view for the entity that was last published with the row and the event of a letter.
-func (s *Shard) findEntity(ctx context.Context, r *resending) error {
-	if r.letter.Row == 0 {
-		return nil
-	}
-	var found []checkpoint.Entity
-	err := s.retrier.readStore(ctx, func() (err error) {
-		found, err = s.opts.Store.ByRow(ctx, s.key(), r.letter.Row-1, 1, found[:0])
-		return err
-	})
-	for _, one := range found {
-		if one.Row == r.letter.Row {
-			r.letter.Entity = one.Entity
-		}
-	}
-	return err
 }
 
 // overtaken reports whether the event of a letter is not the entity's last one, and notes that.
@@ -73,7 +56,7 @@ func (r *resending) overtaken(known checkpoint.Known) bool {
 }
 
 // sayAgain appends the state of an entity that has a row.
-func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *sight, r *resending) error {
+func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *decision, r *resending) error {
 	if r.overtaken(one.known) {
 		return nil
 	}
@@ -99,7 +82,7 @@ func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *sight, r 
 	if err != nil {
 		return err
 	}
-	s.view.change(b, one.entity, one.entry(record.ID, id))
+	b.change(one.entity, one.entry(record.ID, id))
 	return nil
 }
 
@@ -120,21 +103,21 @@ func (s *Shard) sameAgain(b *batch, page *page, record source.Row, r *resending)
 
 // sayGone appends what follows from an entity having no row. Invariant 5: only what is proved absent is gone.
 func (s *Shard) sayGone(ctx context.Context, b *batch, page *page, r *resending) error {
-	elsewhere, err := s.proveAbsent(ctx, page, [][]byte{r.letter.Entity})
+	decisions, elsewhere, err := s.proveAbsent(ctx, b, page, [][]byte{r.letter.Entity})
 	if err != nil {
 		return err
 	}
-	if len(s.view.sights) == 0 {
+	if len(decisions) == 0 {
 		r.outcome = LetterOutcome{Fate: Unproven, Why: "absence is not judged on a server that does not take the writes, nor where the row has just come back"}
 		return nil
 	}
-	one := &s.view.sights[0]
+	one := &decisions[0]
 	if r.overtaken(one.known) {
 		return nil
 	}
 	if _, moved := elsewhere[string(one.entity)]; moved {
 		r.outcome = LetterOutcome{Fate: Moved}
-		return s.encodeGone(b, page, one, moved)
+		return s.builder.addGone(b, one, moved, page.Now)
 	}
 	absent := event.Absent{Entity: one.entity, ID: one.known.Row, Read: r.letter.Time, Predecessor: r.letter.Previous}
 	if one.known.Fate == checkpoint.Gone && !r.letter.Time.IsZero() && s.absentAgain(b, absent, r) {
@@ -147,18 +130,16 @@ func (s *Shard) sayGone(ctx context.Context, b *batch, page *page, r *resending)
 	if gone.Event, err = event.ParseID(r.outcome.Event); err != nil || r.outcome.Fate != SentCurrent {
 		return err
 	}
-	s.view.change(b, one.entity, gone)
+	b.change(one.entity, gone)
 	return nil
 }
 
 // absentAgain appends a deleted event, and tells whether it is the one that was put aside.
 func (s *Shard) absentAgain(b *batch, absent event.Absent, r *resending) (same bool) {
-	buf, e, err := s.opts.Encoder.AppendAbsent(b.buf, absent)
+	e, err := s.builder.addAbsent(b, absent)
 	if err != nil {
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
 		return false
 	}
-	b.buf = buf
-	b.send(s, &e, absent.ID, sink.FromReconcile)
 	return r.sends(&e)
 }

@@ -135,8 +135,9 @@ type Shard struct {
 	gaps      gaps
 	published *publishedRows
 	// view and second are nil where the shard has none.
-	view   *view
-	second *second
+	view    *view
+	second  *second
+	builder *builder
 	// arrival tells the log of the start.
 	arrival arrival
 	// catching is how far the tail was behind, for the log.
@@ -151,17 +152,11 @@ type Shard struct {
 	heights heights
 	// active is when there was last something new or a gap to look for.
 	active time.Time
-	// kept, passed and filled are used again and again: records of a page, ids that the batch being made takes care of, from
-	// the tail and from elsewhere.
-	kept           []source.Row
-	passed, filled []uint64
+	// kept and ids are used again and again: rows of a page.
+	kept []source.Row
+	ids  []uint64
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
-	// event is the one that a destination is asked for, eventBytes how large those of the last batch are.
-	event      event.Event
-	eventBytes int
-	// warnedBad says that the warning about bad values was written.
-	warnedBad bool
 }
 
 // New returns a Shard; Run sets it going.
@@ -178,6 +173,7 @@ func New(opts Options) *Shard {
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
+	s.builder = &builder{opts: &s.opts}
 	s.saver, s.offsets = newSaver(&s.opts, &s.status, s.retrier), newOffsets(&s.opts)
 	s.recovery = &recovery{opts: &s.opts, retrier: s.retrier, saver: s.saver, offsets: s.offsets, bind: s.ping}
 	if s.status.text = opts.Text; opts.Text == nil {
@@ -251,7 +247,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	s.status.turn(owning)
 	s.view = nil
 	if s.opts.Kind == event.Capability {
-		s.view = newView()
+		s.view = newView(&s.opts, s.retrier)
 	}
 	state, err := s.begin(ctx)
 	if err != nil {

@@ -63,11 +63,11 @@ func (s *Shard) snapshot(p *page) ([]checkpoint.Change, error) {
 			// It was not committed when the shard began: it is a change since.
 			continue
 		}
-		seen, err := s.see(record)
+		seen, err := s.view.digest(record)
 		if err != nil {
 			return nil, err
 		}
-		one := sight{state: seen.Sum, deleted: seen.Deleted}
+		one := decision{digest: seen.Sum, deleted: seen.Deleted}
 		changes = append(changes, checkpoint.Change{Entity: keys.keep(seen.Entity), Known: one.entry(record.ID, [16]byte{})})
 	}
 	return changes, nil

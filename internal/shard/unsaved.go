@@ -93,8 +93,8 @@ func (u *unsaved) acknowledge(b *batch, fresh []sink.Offset) {
 	// here on can fail, so that a journal that is saved after a panic above finds all of it or nothing.
 	u.reached, u.state = reached, &state
 	u.sent = max(u.sent, b.number)
-	if b.passed != nil {
-		close(b.passed)
+	if b.acked != nil {
+		close(b.acked)
 	}
 	if b.settled != nil {
 		u.done, u.awaited = append(u.done, b.settled), true

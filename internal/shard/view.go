@@ -10,13 +10,18 @@ import (
 	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/texts"
-	"bridge/sink"
 	"bridge/source"
 )
 
-// view is what the owner of a capability shard knows about entities: what the checkpoint holds, above it what is in flight,
-// and above that the batch being made. It serves the owner; saved is set by the saver.
+// view decides what the rows of a capability shard are news of. It knows what the store holds of
+// entities, above it what is in flight, and above that the batch being made. It serves the owner;
+// saved is set by the saver.
 type view struct {
+	store   checkpoint.Store
+	key     checkpoint.Key
+	encoder *event.Encoder
+	retrier *retrier
+
 	// ahead holds the newest entries of the batch being made, and of those that were handed over and are not known to be saved.
 	ahead map[string]aheadEntry
 	// names holds its keys.
@@ -28,12 +33,12 @@ type view struct {
 	seq   uint64
 	saved atomic.Uint64
 
-	// sights is what the rows of a page say, in their order; the other fields are scratch.
-	sights   []sight
-	entities []byte
-	asked    []int
-	keys     [][]byte
-	known    []checkpoint.Known
+	// decisions are those about the rows of a page; the other fields are scratch.
+	decisions []decision
+	entities  []byte
+	wanted    []int
+	keys      [][]byte
+	known     []checkpoint.Known
 }
 
 // aheadEntry is what is known once the batch of this number is saved.
@@ -56,107 +61,145 @@ type aheadBatch struct {
 // foreseen is the number of entries that no batch of this process saves.
 const foreseen = 1<<64 - 1
 
-// sight is what one row says about its entity, and what is known about that.
-type sight struct {
+// decision is what one row says of its entity, and what that is news of. Of an entity without a row
+// it has no more than the entity and what is known of it.
+type decision struct {
 	row     uint64
 	entity  []byte
-	state   [16]byte
+	digest  [16]byte
 	deleted bool
 	known   checkpoint.Known
+	// op says what happened to the entity, news whether that is to be published.
+	op   event.Op
+	news bool
 }
 
-func newView() *view {
-	return &view{ahead: make(map[string]aheadEntry)}
+func newView(opts *Options, r *retrier) *view {
+	return &view{store: opts.Store, key: opts.key(), encoder: opts.Encoder, retrier: r, ahead: make(map[string]aheadEntry)}
 }
 
-// decide says what a row is news of, given what is known about its entity. Invariant 3: the rows are asked about in the order of their
-// reads.
-func (s *sight) decide() (op event.Op, news bool) {
+// decide says what a row is news of, by what is known of its entity.
+func (d *decision) decide() (op event.Op, news bool) {
 	switch {
-	case s.deleted && s.known.Fate == checkpoint.Gone:
+	case d.deleted && d.known.Fate == checkpoint.Gone:
 		// Its entity is deleted. That a row comes back is seen where the database was killed, and has forgotten a delete that could be read.
-		return event.Deleted, s.known.Row != s.row
-	case s.deleted:
-		return event.Deleted, s.known.Fate != checkpoint.Tombstone
-	case s.known.Fate == checkpoint.Live:
-		return event.Modified, s.known.State != s.state
+		return event.Deleted, d.known.Row != d.row
+	case d.deleted:
+		return event.Deleted, d.known.Fate != checkpoint.Tombstone
+	case d.known.Fate == checkpoint.Live:
+		return event.Modified, d.known.State != d.digest
 	default:
 		return event.Added, true
 	}
 }
 
-// entry is what is known once the row with this id has been published with the event of this id, or dropped as no news.
-func (s *sight) entry(row uint64, id [16]byte) checkpoint.Known {
-	known := checkpoint.Known{Row: row, State: s.state, Event: id, Fate: checkpoint.Live}
-	if s.deleted {
+// entry is what is known once the row with this id has been published with the event of this id, or dropped as no newd.
+func (d *decision) entry(row uint64, id [16]byte) checkpoint.Known {
+	known := checkpoint.Known{Row: row, State: d.digest, Event: id, Fate: checkpoint.Live}
+	if d.deleted {
 		known.Fate = checkpoint.Tombstone
 	}
 	return known
 }
 
-// sight fills s.view.sights for records.
-func (s *Shard) sight(ctx context.Context, records []source.Row) error {
-	v := s.view
-	v.sights, v.entities = v.sights[:0], v.entities[:0]
-	for _, record := range records {
-		seen, err := s.see(record)
+// decide returns what rows say, behind b, the batch being made. It is good until the next call.
+// Invariant 3: rows are decided in the order of their reads.
+func (v *view) decide(ctx context.Context, b *batch, rows []source.Row) ([]decision, error) {
+	v.decisions, v.entities = v.decisions[:0], v.entities[:0]
+	for _, row := range rows {
+		digest, err := v.digest(row)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		start := len(v.entities)
-		v.entities = append(v.entities, seen.Entity...)
-		v.sights = append(v.sights, sight{row: record.ID, entity: v.entities[start:], state: seen.Sum, deleted: seen.Deleted})
+		v.entities = append(v.entities, digest.Entity...)
+		v.decisions = append(v.decisions, decision{row: row.ID, entity: v.entities[start:], digest: digest.Sum, deleted: digest.Deleted})
 	}
 	// The arena may have moved while it grew.
 	start := 0
-	for i := range v.sights {
-		end := start + len(v.sights[i].entity)
-		v.sights[i].entity = v.entities[start:end:end]
+	for i := range v.decisions {
+		end := start + len(v.decisions[i].entity)
+		v.decisions[i].entity = v.entities[start:end:end]
 		start = end
 	}
-	return s.know(ctx)
-}
-
-// see returns what a row says, if a view can hold it.
-func (s *Shard) see(record source.Row) (event.Digest, error) {
-	seen, err := s.opts.Encoder.Digest(record)
-	if err == nil && len(seen.Entity) > checkpoint.MaxEntity {
-		err = fmt.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with KEY",
-			source.ErrUnfit, record.ID, s.opts.Name, len(seen.Entity), checkpoint.MaxEntity)
+	if err := v.lookup(ctx, b); err != nil {
+		return nil, err
 	}
-	return seen, err
+	for i := range v.decisions {
+		one := &v.decisions[i]
+		one.op, one.news = one.decide()
+		if one.news && one.op == event.Modified && v.confirms(one) {
+			one.news = false
+		}
+	}
+	return v.decisions, nil
 }
 
-// know fills in what is known about the entities of s.view.sights.
-func (s *Shard) know(ctx context.Context) error {
-	v := s.view
+// absent returns what is known of entities without a row, behind b, the batch being made. It is
+// good until the next call.
+func (v *view) absent(ctx context.Context, b *batch, entities [][]byte) ([]decision, error) {
+	v.decisions = v.decisions[:0]
+	for _, entity := range entities {
+		v.decisions = append(v.decisions, decision{entity: entity})
+	}
+	return v.decisions, v.lookup(ctx, b)
+}
+
+// byRow returns the entity that was last published with a row, nil for none.
+func (v *view) byRow(ctx context.Context, row uint64) (entity []byte, err error) {
+	var found []checkpoint.Entity
+	err = v.retrier.readStore(ctx, func() (err error) {
+		found, err = v.store.ByRow(ctx, v.key, row-1, 1, found[:0])
+		return err
+	})
+	for _, one := range found {
+		if one.Row == row {
+			entity = one.Entity
+		}
+	}
+	return entity, err
+}
+
+// digest returns the entity and the digest of a row, if a view can hold it.
+func (v *view) digest(row source.Row) (event.Digest, error) {
+	digest, err := v.encoder.Digest(row)
+	if err == nil && len(digest.Entity) > checkpoint.MaxEntity {
+		err = fmt.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with KEY",
+			source.ErrUnfit, row.ID, v.key.Shard, len(digest.Entity), checkpoint.MaxEntity)
+	}
+	return digest, err
+}
+
+// lookup fills in what is known of the entities of v.decisions, behind b.
+func (v *view) lookup(ctx context.Context, b *batch) error {
+	v.note(b)
 	v.forget()
-	v.asked = v.asked[:0]
-	for i := range v.sights {
-		one := &v.sights[i]
+	v.wanted = v.wanted[:0]
+	for i := range v.decisions {
+		one := &v.decisions[i]
 		if entry, ok := v.ahead[string(one.entity)]; ok {
 			one.known = *entry.known
 		} else {
-			v.asked = append(v.asked, i)
+			v.wanted = append(v.wanted, i)
 		}
 	}
-	if len(v.asked) == 0 {
+	if len(v.wanted) == 0 {
 		return nil
 	}
-	slices.SortFunc(v.asked, func(a, b int) int { return bytes.Compare(v.sights[a].entity, v.sights[b].entity) })
+	slices.SortFunc(v.wanted, func(a, b int) int { return bytes.Compare(v.decisions[a].entity, v.decisions[b].entity) })
 	v.keys = v.keys[:0]
-	for _, i := range v.asked {
-		v.keys = append(v.keys, v.sights[i].entity)
+	for _, i := range v.wanted {
+		v.keys = append(v.keys, v.decisions[i].entity)
 	}
-	err := s.retrier.readStore(ctx, func() (err error) {
-		v.known, err = s.opts.Store.Lookup(ctx, s.key(), v.keys, v.known[:0])
+	err := v.retrier.readStore(ctx, func() (err error) {
+		v.known, err = v.store.Lookup(ctx, v.key, v.keys, v.known[:0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for n, i := range v.asked {
-		v.sights[i].known = v.known[n]
+	for n, i := range v.wanted {
+		v.decisions[i].known = v.known[n]
 	}
 	return nil
 }
@@ -180,31 +223,17 @@ func (v *view) remove(seq uint64, changes []checkpoint.Change) {
 	}
 }
 
-// makeRoom makes room in b for what the sights are news of.
-func (v *view) makeRoom(s *Shard, b *batch) {
-	events, bytes := 0, 0
-	for i := range v.sights {
-		if _, news := v.sights[i].decide(); news {
-			events++
-			bytes += len(v.sights[i].entity)
+// note takes in the changes of b, the batch being made, that are not in the view yet.
+func (v *view) note(b *batch) {
+	seq := v.seq + 1
+	for ; b.noted < len(b.changes); b.noted++ {
+		change := &b.changes[b.noted]
+		name := v.names.Of(change.Entity)
+		if former, ok := v.ahead[name]; ok && former.seq != seq {
+			v.replaced = append(v.replaced, replacedEntry{name, former})
 		}
+		v.ahead[name] = aheadEntry{&change.Known, seq}
 	}
-	b.makeRoom(s, events)
-	b.changes = slices.Grow(b.changes, events)
-	if cap(b.keys)-len(b.keys) < bytes {
-		b.keys = make([]byte, 0, bytes)
-	}
-}
-
-// change notes a new entry of the view with the batch that publishes it.
-func (v *view) change(b *batch, entity []byte, known checkpoint.Known) {
-	entity = b.keep(entity)
-	b.changes = append(b.changes, checkpoint.Change{Entity: entity, Known: known})
-	name, seq := v.names.Of(entity), v.seq+1
-	if former, ok := v.ahead[name]; ok && former.seq != seq {
-		v.replaced = append(v.replaced, replacedEntry{name, former})
-	}
-	v.ahead[name] = aheadEntry{&b.changes[len(b.changes)-1].Known, seq}
 }
 
 // hand notes that b, the batch being made, is in flight.
@@ -212,6 +241,7 @@ func (v *view) hand(b *batch) {
 	if len(b.changes) == 0 {
 		return
 	}
+	v.note(b)
 	v.seq++
 	b.seq = v.seq
 	v.queue = append(v.queue, aheadBatch{b.seq, b.changes})
@@ -238,44 +268,13 @@ func (v *view) foresee(changes []checkpoint.Change) {
 	}
 }
 
-// encodeStates appends to b the events of those records of page that say something new about their entities, and what the
-// view is to hold. done is told the id of every record that was taken care of, in their order.
-func (s *Shard) encodeStates(ctx context.Context, b *batch, page *page, records []source.Row, origin sink.Origin, done func(id uint64)) error {
-	if err := s.sight(ctx, records); err != nil {
-		return err
-	}
-	v := s.view
-	v.makeRoom(s, b)
-	for i, record := range records {
-		one := &v.sights[i]
-		op, news := one.decide()
-		if news && op == event.Modified && s.confirms(one) {
-			news = false
-		}
-		if !news {
-			if one.known.Row != record.ID || one.known.State != one.state {
-				// A REPLACE with the same state: the row has another id.
-				v.change(b, one.entity, one.entry(record.ID, one.known.Event))
-			}
-			done(record.ID)
-			continue
-		}
-		if origin == sink.FromTail || origin == sink.FromLate || op == event.Added {
-			b.born(page, record)
-		} else {
-			b.oldest = earlier(b.oldest, page.changedAt(record))
-		}
-		row := event.Row{Row: record, State: one.state, Read: page.Now, Predecessor: event.FormatID(one.known.Event)}
-		if op == event.Modified {
-			row.Op = op
-		}
-		e, err := b.add(s, row, origin)
-		if err != nil {
-			return err
-		}
-		v.change(b, one.entity, one.entry(record.ID, e.UUID))
-		b.count(op)
-		done(record.ID)
-	}
-	return nil
+// confirms reports whether the last event of an entity, whose state was not told when it was caught up on, says what the row says.
+func (v *view) confirms(one *decision) bool {
+	told := event.Told{ID: one.known.Event, Entity: one.entity, Row: one.known.Row, Predecessor: one.known.State}
+	return isPredecessor(told.Predecessor) && v.encoder.Says(told, one.digest)
+}
+
+// isPredecessor reports whether b can be a meta.id, or stands for none. Most states cannot.
+func isPredecessor(b [16]byte) bool {
+	return b == [16]byte{} || b[6]>>4 == 5 && b[8]>>6 == 2
 }

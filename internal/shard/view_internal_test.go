@@ -27,7 +27,7 @@ func TestDecide(t *testing.T) {
 		"a tombstone in another row than what is gone is one": {true, checkpoint.Known{Row: 6, Fate: checkpoint.Gone}, event.Deleted, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one := sight{row: 7, state: after, deleted: c.deleted, known: c.known}
+			one := decision{row: 7, digest: after, deleted: c.deleted, known: c.known}
 			if op, news := one.decide(); op != c.op || news != c.news {
 				t.Errorf("%v of %+v: %s, news %v; want %s, %v", one, c.known, op, news, c.op, c.news)
 			}
@@ -42,8 +42,9 @@ func TestDroppedBatch(t *testing.T) {
 	made := func(v *view, rows ...uint64) *batch {
 		b := new(batch)
 		for _, row := range rows {
-			v.change(b, entity, known(row))
+			b.change(entity, known(row))
 		}
+		v.note(b)
 		return b
 	}
 	expect := func(t *testing.T, v *view, row uint64) {
@@ -59,14 +60,14 @@ func TestDroppedBatch(t *testing.T) {
 		}
 	}
 	t.Run("shows what the checkpoint shows", func(t *testing.T) {
-		v := newView()
+		v := newView(&Options{}, nil)
 		b := made(v, 1, 2)
 		expect(t, v, 2)
 		v.drop(b)
 		expect(t, v, 0)
 	})
 	t.Run("shows what is in flight", func(t *testing.T) {
-		v := newView()
+		v := newView(&Options{}, nil)
 		v.hand(made(v, 1))
 		second := made(v, 2)
 		v.hand(second)
@@ -82,7 +83,7 @@ func TestDroppedBatch(t *testing.T) {
 	t.Run("shows what the checkpoint shows where that was saved meanwhile", func(t *testing.T) {
 		for name, forgotten := range map[string]bool{"before the drop": false, "and forgotten": true} {
 			t.Run(name, func(t *testing.T) {
-				v := newView()
+				v := newView(&Options{}, nil)
 				first := made(v, 1)
 				v.hand(first)
 				b := made(v, 2)
@@ -99,13 +100,13 @@ func TestDroppedBatch(t *testing.T) {
 		}
 	})
 	t.Run("shows what is foreseen", func(t *testing.T) {
-		v := newView()
+		v := newView(&Options{}, nil)
 		v.foresee([]checkpoint.Change{{Entity: entity, Known: known(1)}})
 		v.drop(made(v, 2))
 		expect(t, v, 1)
 	})
 	t.Run("leaves what the next one replaces", func(t *testing.T) {
-		v := newView()
+		v := newView(&Options{}, nil)
 		v.hand(made(v, 1))
 		v.drop(made(v, 2))
 		v.hand(made(v, 3))
