@@ -178,7 +178,7 @@ type aloneRun struct {
 // one catches up with a shard, reconciles it and notes the outcome.
 func (a *aloneRun) one(ctx context.Context, sh *shard.Shard, r *reconcile.Reconciler) {
 	if err := a.catchUp(ctx, sh); err != nil {
-		a.note(r, reconcile.Report{Error: config.Text(err)})
+		a.note(r, reconcile.Report{Error: config.StreamText(r.Status().Stream)(err)})
 		return
 	}
 	a.compare(ctx, r)
@@ -230,7 +230,7 @@ func (a *aloneRun) compare(ctx context.Context, r *reconcile.Reconciler) {
 		for {
 			report, err := r.Run(ctx, a.mode)
 			if err != nil {
-				report.Error = config.Text(err)
+				report.Error = config.StreamText(r.Status().Stream)(err)
 			} else if report.Resumed {
 				continue
 			}
@@ -288,7 +288,7 @@ func (a *aloneRun) dry(ctx context.Context) error {
 		}
 		for i := range all {
 			if err := positions[i].load(ctx, a.Config, p, all[i].Status()); err != nil {
-				a.note(all[i].Reconciler, reconcile.Report{Error: config.Text(err)})
+				a.note(all[i].Reconciler, reconcile.Report{Error: config.StreamText(all[i].Status().Stream)(err)})
 				continue
 			}
 			a.compare(ctx, all[i].Reconciler)

@@ -71,7 +71,7 @@ func resendBy(ctx context.Context, stream *config.Stream, shards []*shard.Shard,
 		default:
 			outcomes, err := sh.Resend(ctx, request.DeadLetters, request.DryRun)
 			if err != nil && ctx.Err() == nil {
-				err = fmt.Errorf("%s %w: %s", s.Shard, httpapi.ErrCannotResend, config.Text(err))
+				err = fmt.Errorf("%s %w: %s", s.Shard, httpapi.ErrCannotResend, config.StreamText(stream.Name)(err))
 			}
 			return outcomes, err
 		}

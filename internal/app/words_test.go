@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/app/apptest"
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+	"bridge/internal/option"
+	"bridge/internal/outage"
+)
+
+// TestWarningsAtTheStart: those about the process come first, by name, then those of each stream in
+// the order of BRIDGE_STREAMS; all before anything else is logged.
+func TestWarningsAtTheStart(t *testing.T) {
+	s := apptest.NewShop(t)
+	s.Exec(t, "CREATE TABLE bills (id INTEGER PRIMARY KEY AUTOINCREMENT, gone INT)")
+	for name, value := range map[string]string{
+		"BRIDGE_STREAMS": "orders,bills", "BRIDGE_STREAM_BILLS_TABLE": "bills", "BRIDGE_STREAM_BILLS_KIND": "release",
+		"BRIDGE_STREAM_BILLS_DELETED": "gone", "BRIDGE_STREAM_BILLS_TIME_ZONE": "Asia/Shanghai", "BRIDGE_STREAM_ORDERS_TIME_ZONE": "Asia/Shanghai",
+		"BRIDGE_NATS_NKEY": "x", "BRIDGE_NATS_CREDS": "x", "BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_COMPRESSION": "gzip",
+	} {
+		s.Env[name] = value
+	}
+	want := []string{
+		"BRIDGE_KAFKA_COMPRESSION", "BRIDGE_KAFKA_TLS", "BRIDGE_NATS_CREDS", "BRIDGE_NATS_NKEY",
+		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED", "BRIDGE_STREAM_BILLS_TIME_ZONE",
+	}
+	log := new(sharedLog)
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	var got []string
+	for i, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
+		if m := regexp.MustCompile(`level=WARN .* variable=(\w+)`).FindStringSubmatch(line); m != nil && i == len(got) {
+			got = append(got, m[1])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log begins with warnings of %q, want %q:\n%s", got, want, log)
+	}
+}
+
+func TestReadinessNamesVariables(t *testing.T) {
+	faults := outage.New(slog.New(slog.DiscardHandler))
+	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
+	h := &health{
+		faults: faults,
+		source: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) }},
+		sink:   &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},
+	}
+	code, body := httpapitest.Request(t, h, http.MethodGet, "/readyz")
+	for _, want := range []string{"correct BRIDGE_SOURCE_URL", "correct BRIDGE_SINK_URL", "see BRIDGE_KAFKA_TLS"} {
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, want) {
+			t.Errorf("%d without %q: %s", code, want, body)
+		}
+	}
+}
+
+// TestAShardNamesVariables: readiness, status and refusals to send dead letters again name the
+// variables of the stream.
+func TestAShardNamesVariables(t *testing.T) {
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "customer"
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	const remedy = "correct BRIDGE_STREAM_ORDERS_KEY"
+	h, body := a.Daemon(), ""
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(body, remedy); <-tick.C {
+		if _, body = httpapitest.Request(t, h, http.MethodGet, "/readyz"); time.Now().After(deadline) {
+			t.Fatalf("/readyz does not say %q: %s", remedy, body)
+		}
+	}
+	if _, body := httpapitest.Request(t, h, http.MethodGet, "/api/v1/status"); !strings.Contains(body, remedy) {
+		t.Errorf("the status does not say %q: %s", remedy, body)
+	}
+	resend := func() string {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/streams/orders/resend",
+			strings.NewReader(`{"shard":"orders","letters":[{"row":1,"event":"6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e"}]}`))
+		httpapi.Handler(h, prometheus.NewRegistry()).ServeHTTP(w, r)
+		var answer struct{ Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusConflict {
+			t.Errorf("%d %s, %v", w.Code, w.Body, err)
+		}
+		return answer.Error
+	}
+	if text := resend(); !strings.Contains(text, "BRIDGE_DEAD_LETTER is not set") {
+		t.Errorf("without a destination: %s", text)
+	}
+	a.opts.Config.Streams[0].DeadLetter = "dead"
+	if text := resend(); !strings.Contains(text, remedy) {
+		t.Errorf("of a table that cannot be read: %s", text)
+	}
+}
