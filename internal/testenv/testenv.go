@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -101,25 +100,4 @@ func cacheDir() string {
 		return dir
 	}
 	return filepath.Join(root(), ".cache")
-}
-
-// freePorts are those that this process was given by FreePort.
-var freePorts sync.Map
-
-// FreePort returns a loopback port that nobody listens on at the moment, another one at each call:
-// the kernel may well give the one that was closed a moment ago to the next listener.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Held until another one is found, so that it is not given again meanwhile.
-		defer l.Close()
-		port := l.Addr().(*net.TCPAddr).Port
-		if _, given := freePorts.LoadOrStore(port, true); !given {
-			return port
-		}
-	}
 }

@@ -1,15 +1,49 @@
 package testenv
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
 
 func TestNoFreePortIsGivenTwice(t *testing.T) {
 	given := make(map[int]bool)
-	// Of so many the kernel gives some twice.
 	for range 1000 {
 		port := FreePort(t)
 		if given[port] {
 			t.Fatalf("%d was given before", port)
 		}
 		given[port] = true
+	}
+}
+
+// Another test process tries the ports that this one has.
+func TestAFreePortIsGivenToOneTestProcess(t *testing.T) {
+	if ports := os.Getenv("BRIDGE_TEST_PORTS"); ports != "" {
+		for text := range strings.FieldsSeq(ports) {
+			var port int
+			if _, err := fmt.Sscan(text, &port); err != nil || reservePort(t, port) {
+				t.Errorf("%q is given again: %v", text, err)
+			}
+		}
+		return
+	}
+	var ports []string
+	for range 10 {
+		ports = append(ports, fmt.Sprint(FreePort(t)))
+	}
+	other := exec.Command(os.Args[0], "-test.run", "^TestAFreePortIsGivenToOneTestProcess$")
+	other.Env = append(os.Environ(), "BRIDGE_TEST_PORTS="+strings.Join(ports, " "))
+	if out, err := other.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestFreePortsAreBelowThoseOfConnections(t *testing.T) {
+	first, n := portsBelow(t)
+	if port := FreePort(t); port < first || port >= first+n || n < 1000 {
+		t.Errorf("%d is none of the %d ports from %d on", port, n, first)
 	}
 }
