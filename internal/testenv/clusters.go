@@ -45,7 +45,7 @@ func InProcessNATSCluster(t testing.TB) []*NATSServer {
 		}))
 	}
 	js := servers[0].JetStream(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	answers := func() error {
 		// A request that meets no leader gets no answer.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -87,7 +86,7 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 	)
 	command = append(append(append(command, p.family.options()...), runAs()...), args...)
 	s.Process = &Process{
-		name: name, args: command, log: filepath.Join(dir, "log"), wait: time.Minute,
+		name: name, args: command, log: filepath.Join(dir, "log"), wait: startWithin,
 		ready: func(ctx context.Context) error { return s.ping(ctx) }, data: filepath.Join(dir, "data"),
 	}
 	return s

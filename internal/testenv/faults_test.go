@@ -41,7 +41,7 @@ func heals(t *testing.T, s server) {
 		if s.Answers() {
 			t.Errorf("a %s server answers", name)
 		}
-		if d := time.Since(start); d > 3*time.Second {
+		if d := time.Since(start); d > 20*time.Second {
 			t.Errorf("it took %v to see that a %s server does not answer", d, name)
 		}
 		s.Heal(t)
@@ -78,12 +78,12 @@ func databaseFaults(t *testing.T, s *testenv.DatabaseServer) {
 		slept, start := make(chan error, 1), time.Now()
 		go func() {
 			var n int
-			slept <- conn.QueryRowContext(t.Context(), "SELECT SLEEP(20) FROM d.t").Scan(&n)
+			slept <- conn.QueryRowContext(t.Context(), "SELECT SLEEP(300) FROM d.t").Scan(&n)
 		}()
 		eventually(t, "a statement was killed", func() bool { return s.KillQueries(t, "reader") == 1 })
 		// SLEEP returns 1 when it is killed, or fails.
 		<-slept
-		if d := time.Since(start); d > 15*time.Second {
+		if d := time.Since(start); d > 200*time.Second {
 			t.Errorf("the statement went on for %v", d)
 		}
 		if err := conn.PingContext(t.Context()); err != nil {
@@ -148,7 +148,7 @@ func session(t *testing.T, s *testenv.DatabaseServer, password string) *sql.Conn
 // eventually waits up to 20 s until check says yes.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -156,7 +156,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("not within 20s: %s", what)
+			t.Fatalf("not within %s: %s", soon, what)
 		}
 	}
 }

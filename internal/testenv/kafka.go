@@ -87,7 +87,7 @@ func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 
 func existingKafka(brokers string) (*KafkaServer, error) {
 	s := &KafkaServer{Version: "of an unknown version", brokers: strings.Split(brokers, ",")}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	if err := s.ping(ctx); err != nil {
 		return nil, fmt.Errorf("BRIDGE_TEST_KAFKA: %w", err)
@@ -122,7 +122,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 			break
 		}
 		s.Process = &Process{
-			name: "kafka", log: filepath.Join(dir, "log"), wait: time.Minute, ready: s.ping, data: filepath.Join(dir, "data"),
+			name: "kafka", log: filepath.Join(dir, "log"), wait: startWithin, ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
 		}
 		if err = s.start(); err == nil {

@@ -33,7 +33,7 @@ func producer(t *testing.T, broker, password string) *kgo.Client {
 // produce publishes a value of so many bytes and returns its offset.
 func produce(t *testing.T, client *kgo.Client, size int) (int64, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	record, err := client.ProduceSync(ctx, &kgo.Record{Value: make([]byte, size)}).First()
 	if err != nil {

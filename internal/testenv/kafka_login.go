@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha512"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,7 +25,7 @@ func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	user.SaltedPassword = must(pbkdf2.Key(sha512.New, password, salt, iterations, sha512.Size))(t)
 	request.Upsertions = append(request.Upsertions, user)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), answerWithin)
 	defer cancel()
 	client := must(kgo.NewClient(kgo.SeedBrokers(s.brokers...)))(t)
 	defer client.Close()

@@ -88,7 +88,7 @@ func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Cont
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	if err := do(ctx, client); err != nil {
 		t.Fatalf("%s: %v", what, err)

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -116,7 +115,7 @@ func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSS
 		return nil, err
 	}
 	s.Process = &Process{
-		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: 30 * time.Second,
+		name: "nats-server", args: []string{daemon, "-c", c.path}, log: filepath.Join(dir, "log"), wait: startWithin,
 		ready: func(ctx context.Context) error { _, err := s.queryVersion(ctx); return err }, data: filepath.Join(dir, "data"),
 	}
 	return s, nil

@@ -35,8 +35,8 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 		inner.Shutdown()
 		inner.WaitForShutdown()
 	})
-	if !inner.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server inside the test is not ready after 10s")
+	if !inner.ReadyForConnections(startWithin) {
+		t.Fatal("the NATS server inside the test is not ready")
 	}
 	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}}
 }
@@ -45,7 +45,7 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 // ever.
 func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
 	t.Helper()
-	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}, s.login...)
+	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(20 * time.Second)}, s.login...)
 	nc, err := nats.Connect(s.url.String(), options...)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func (s *NATSServer) As(user, password string) *NATSServer {
 // JetStream is Connect with the JetStream interface.
 func (s *NATSServer) JetStream(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	js, err := jetstream.New(s.Connect(t))
+	js, err := jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		// A server that the test has stopped, or a stream that it has deleted, is gone already.
 		err := js.DeleteStream(ctx, config.Name)
@@ -109,11 +109,11 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 // files among other reasons.
 const storeFailed = jetstream.ErrorCode(10049)
 
-// CreateStream creates a stream, and tries again for 10 s when the server could not create its
+// CreateStream creates a stream, and tries again for a while when the server could not create its
 // files: when an account's last stream is deleted, the server removes the folder of all streams a
 // moment later, also under a stream that is being created.
 func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (stream jetstream.Stream, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	// The last try tells how it ended.
 	_ = poll(ctx, func() error {

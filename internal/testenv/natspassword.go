@@ -7,7 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -50,7 +49,7 @@ func (s *NATSServer) SetPassword(t testing.TB, password string) {
 		return
 	}
 	s.signal(syscall.SIGHUP)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	if err := poll(ctx, func() error { return s.refuses(user, former) }); err != nil {
 		t.Fatalf("%v\n%s", err, s.tail())

@@ -14,6 +14,13 @@ import (
 	"time"
 )
 
+// startWithin bounds the start of a server, answerWithin what it is asked for. A machine that is busy
+// with ten of them needs a minute for one start.
+const (
+	startWithin  = 3 * time.Minute
+	answerWithin = 2 * time.Minute
+)
+
 // Process is a server process of the test's own. It keeps its data and its ports over kills and
 // starts. Its methods are for one goroutine at a time.
 type Process struct {
@@ -149,8 +156,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop ends the process in good order (SIGTERM), also a paused one, and kills it after 20 s. Its
-// data stays.
+// Stop ends the process in good order (SIGTERM), also a paused one, and kills it after a
+// minute. Its data stays.
 func (p *Process) Stop() {
 	if p.cmd == nil {
 		return
@@ -159,7 +166,7 @@ func (p *Process) Stop() {
 	p.signal(syscall.SIGCONT)
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.Kill()
 	}
 }

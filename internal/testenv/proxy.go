@@ -179,7 +179,7 @@ func (p *Proxy) change(edit func(*faults)) {
 
 // listen opens the port unless it is open or the proxy has ended.
 func (p *Proxy) listen() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	return poll(ctx, func() error {
 		p.mu.Lock()
@@ -273,7 +273,7 @@ func (p *Proxy) close(t testing.TB) {
 	go func() { p.running.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Errorf("the proxy at %s has not ended after 10s", p.addr)
+	case <-time.After(answerWithin):
+		t.Errorf("the proxy at %s has not ended", p.addr)
 	}
 }

@@ -57,6 +57,9 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
+// soon is when what happens at once on a quiet machine has happened on a busy one.
+const soon = time.Minute
+
 // trip sends a piece and reads it back within limit.
 func trip(conn net.Conn, piece []byte, limit time.Duration) (time.Duration, error) {
 	start := time.Now()
@@ -78,7 +81,7 @@ func trip(conn net.Conn, piece []byte, limit time.Duration) (time.Duration, erro
 
 func passes(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if _, err := trip(conn, []byte("hello"), 5*time.Second); err != nil {
+	if _, err := trip(conn, []byte("hello"), soon); err != nil {
 		t.Fatalf("nothing passes: %v", err)
 	}
 }
@@ -89,18 +92,27 @@ func TestProxyDelaysAndNarrows(t *testing.T) {
 	conn := dial(t, p.Addr())
 	passes(t, conn)
 	p.Latency(100 * time.Millisecond)
-	if d, err := trip(conn, []byte("late"), 5*time.Second); err != nil || d < 200*time.Millisecond {
+	if d, err := trip(conn, []byte("late"), soon); err != nil || d < 200*time.Millisecond {
 		t.Errorf("a round trip took %v (%v), want 200ms or more", d, err)
 	}
 	p.Latency(0)
 	p.Bandwidth(100_000)
-	if d, err := trip(conn, make([]byte, 50_000), 5*time.Second); err != nil || d < 400*time.Millisecond {
+	if d, err := trip(conn, make([]byte, 50_000), soon); err != nil || d < 400*time.Millisecond {
 		t.Errorf("50 kB at 100 kB/s took %v (%v)", d, err)
 	}
 	p.Heal()
-	if d, err := trip(conn, make([]byte, 50_000), 5*time.Second); err != nil || d > 150*time.Millisecond {
-		t.Errorf("50 kB took %v after Heal (%v)", d, err)
+	// The best of many, for the machine may be busy.
+	best := soon
+	for range 50 {
+		d, err := trip(conn, make([]byte, 50_000), soon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best = min(best, d); best < 150*time.Millisecond {
+			return
+		}
 	}
+	t.Errorf("50 kB took %v after Heal", best)
 }
 
 func TestProxyResetsItsShare(t *testing.T) {
@@ -110,7 +122,7 @@ func TestProxyResetsItsShare(t *testing.T) {
 	const trips = 2000
 	resets, conn := 0, dial(t, p.Addr())
 	for range trips {
-		if _, err := trip(conn, []byte("x"), 5*time.Second); err == nil {
+		if _, err := trip(conn, []byte("x"), soon); err == nil {
 			continue
 		} else if !errors.Is(err, syscall.ECONNRESET) {
 			t.Fatalf("ended with %v, want a reset", err)
@@ -143,7 +155,7 @@ func TestProxyHalfOpenSwallowsAndAcceptsUntilHeal(t *testing.T) {
 		}
 	}
 	p.Heal()
-	if _, err := trip(used, []byte("again"), 5*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := trip(used, []byte("again"), soon); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a connection that has lost data goes on after Heal (%v)", err)
 	}
 	passes(t, idle)
@@ -171,7 +183,7 @@ func TestProxyFreezesAndMutes(t *testing.T) {
 	}
 	p.Heal()
 	for what, conn := range map[string]net.Conn{"frozen": frozen, "muted": muted} {
-		if _, err := trip(conn, []byte("x"), 5*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := trip(conn, []byte("x"), soon); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a %s connection goes on after Heal (%v)", what, err)
 		}
 	}
@@ -193,7 +205,7 @@ func TestProxyHoldsDataUntilHeal(t *testing.T) {
 			t.Errorf("%s: %v, want silence", what, err)
 		}
 		p.Heal()
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(soon))
 		if _, err := io.ReadFull(conn, make([]byte, len("held back"))); err != nil {
 			t.Errorf("%s: %v after Heal", what, err)
 		}
@@ -212,7 +224,7 @@ func TestProxyCutsDropsAndForwards(t *testing.T) {
 	conn := dial(t, p.Addr())
 	passes(t, conn)
 	p.Cut()
-	if _, err := trip(conn, []byte("x"), 5*time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := trip(conn, []byte("x"), soon); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a connection that was cut: %v", err)
 	}
 	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -227,7 +239,7 @@ func TestProxyCutsDropsAndForwards(t *testing.T) {
 	}
 	passes(t, conn)
 	p.Drop()
-	if _, err := trip(conn, []byte("x"), 5*time.Second); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+	if _, err := trip(conn, []byte("x"), soon); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("a connection that was dropped: %v", err)
 	}
 	passes(t, afterPrefix(t, dial(t, p.Addr())))
@@ -259,8 +271,8 @@ func TestProxyChangesWhileAnEndTakesNothing(t *testing.T) {
 	go func() { defer close(done); p.Latency(time.Millisecond); p.Heal() }()
 	select {
 	case <-done:
-	case <-time.After(15 * time.Second):
-		t.Fatal("Latency and Heal still wait after 15s")
+	case <-time.After(soon):
+		t.Fatal("Latency and Heal still wait")
 	}
 }
 
@@ -283,7 +295,7 @@ func TestProxyLeavesNoGoroutine(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(soon)
 	for {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
