@@ -119,7 +119,7 @@ var contentsFaults = []fault{
 // shardStops waits until a stream has stopped for a reason that names all of words, and returns it.
 func (tr *trial) shardStops(stream string, words ...string) (reason string) {
 	tr.T.Helper()
-	world.Eventually(tr.T, 90*time.Second, stream+" stops", func() bool {
+	world.Eventually(tr.T, 2*time.Minute, stream+" stops", func() bool {
 		shards := tr.Shards(stream)
 		if len(shards) != 1 || shards[0].State != "stopped" {
 			return false
@@ -147,7 +147,7 @@ func (tr *trial) unreadyFor(phrase string) {
 			tr.T.Logf("/readyz: %s", body)
 		}
 	}()
-	world.Eventually(tr.T, 30*time.Second, "/readyz 503 with "+phrase, func() bool {
+	world.Eventually(tr.T, time.Minute, "/readyz 503 with "+phrase, func() bool {
 		var code int
 		code, body = tr.Get("/readyz")
 		return code == 503 && strings.Contains(body, phrase)

@@ -58,7 +58,7 @@ var diskFaults = []fault{
 		prepare: func(tr *trial) { tr.withFailpoints() },
 		inject: func(tr *trial) {
 			tr.points.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 5})
-			world.Eventually(tr.T, 20*time.Second, "the log tells", func() bool { return strings.Contains(tr.Log.String(), "input/output error") })
+			world.Eventually(tr.T, time.Minute, "the log tells", func() bool { return strings.Contains(tr.Log.String(), "input/output error") })
 			tr.flows()
 			tr.points.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "the disk is gone"})
 			tr.waits("the disk is gone", 30*time.Second)
@@ -94,7 +94,7 @@ var diskFaults = []fault{
 // it lives and is not ready.
 func (tr *trial) waits(why string, d time.Duration) {
 	tr.T.Helper()
-	world.Eventually(tr.T, 20*time.Second, "not ready, because of: "+why, func() bool {
+	world.Eventually(tr.T, time.Minute, "not ready, because of: "+why, func() bool {
 		code, body := tr.Get("/readyz")
 		return code == 503 && strings.Contains(body, why) && strings.Contains(body, "checkpoint")
 	})

@@ -41,27 +41,46 @@ func toPutAside(tr *trial) {
 	tr.Env["BRIDGE_DEAD_LETTER"] = tr.Bus.OpenDeadLetters(tr.T, tr.Destination("dead"))
 }
 
-// swell makes the newest row of a table too large, most times before it is published.
+// swell makes the newest row of a table too large before it is published. A row that is older than
+// half the window by then stays as it is.
 func (tr *trial) swell(table string) {
 	tr.T.Helper()
-	var id uint64
-	err := tr.World.DB.QueryRow("SELECT id FROM " + table + " WHERE bulk IS NULL AND created > now(6) - INTERVAL 500000 MICROSECOND ORDER BY id DESC LIMIT 1").Scan(&id)
-	if err == nil {
-		set := "bulk = ?"
-		if table == entities {
-			set += ", modified = now(6)"
-		}
-		_, err = tr.World.DB.Exec("UPDATE "+table+" SET "+set+" WHERE id = ?", world.Incompressible(bulk), id)
-	}
+	id, err := tr.tryToSwell(table)
 	var refused *mysql.MySQLError
 	switch {
 	case err == nil:
 		tr.large.rows[table][id] = true
 	case errors.Is(err, sql.ErrNoRows), errors.As(err, &refused) && refused.Number == 1213:
-		// There is no such row, or its writer came first.
+		// There is no such row any more, or its writer came first.
 	default:
 		tr.T.Fatal(err)
 	}
+}
+
+// tryToSwell is swell and returns the row; the error is sql.ErrNoRows where there is none.
+func (tr *trial) tryToSwell(table string) (id uint64, err error) {
+	tr.T.Helper()
+	const young = "created > now(6) - INTERVAL 500000 MICROSECOND"
+	tx, err := tr.World.DB.BeginTx(tr.T.Context(), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := tx.QueryRow("SELECT id FROM " + table + " WHERE bulk IS NULL AND " + young + " ORDER BY id DESC LIMIT 1").Scan(&id); err != nil {
+		return 0, err
+	}
+	set := "bulk = ?"
+	if table == entities {
+		set += ", modified = now(6)"
+	}
+	if _, err := tx.Exec("UPDATE "+table+" SET "+set+" WHERE id = ?", world.Incompressible(bulk), id); err != nil {
+		return 0, err
+	}
+	// That may have waited for a lock, or for the machine.
+	if err := tx.QueryRow("SELECT id FROM "+table+" WHERE id = ? AND "+young, id).Scan(&id); err != nil {
+		return 0, err
+	}
+	return id, tx.Commit()
 }
 
 // readDeadLetters reads the dead letters, each of which has to be of a row that was too large.

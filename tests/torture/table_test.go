@@ -76,7 +76,7 @@ func (tr *trial) vanish(table, other string) {
 	tr.T.Helper()
 	tr.World.Exec("RENAME TABLE " + table + " TO aside")
 	begun := time.Now()
-	world.Eventually(tr.T, 20*time.Second, table+" stops", func() bool {
+	world.Eventually(tr.T, time.Minute, table+" stops", func() bool {
 		shards := tr.Shards(table)
 		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, table)
 	})
@@ -91,7 +91,7 @@ func (tr *trial) vanish(table, other string) {
 func (tr *trial) goesOn(stream string) {
 	tr.T.Helper()
 	id := tr.World.Highest(stream)
-	world.Eventually(tr.T, 20*time.Second, stream+" goes on", func() bool { return tr.Position(stream) >= id })
+	world.Eventually(tr.T, time.Minute, stream+" goes on", func() bool { return tr.Position(stream) >= id })
 }
 
 // oddColumn adds to both tables a column for text, and makes a table with one text that is no
@@ -150,7 +150,7 @@ func (tr *trial) counts(metric string) {
 	tr.T.Helper()
 	for _, stream := range []string{facts, entities} {
 		begin := metric + `{stream="` + stream + `"} `
-		world.Eventually(tr.T, 20*time.Second, begin+"is above zero", func() bool {
+		world.Eventually(tr.T, time.Minute, begin+"is above zero", func() bool {
 			_, body := tr.Get("/metrics")
 			_, value, found := strings.Cut(body, begin)
 			return found && !strings.HasPrefix(value, "0\n")

@@ -100,10 +100,10 @@ func (tr *trial) write() { _, tr.stopWriters = tr.World.Write() }
 func (tr *trial) flows() {
 	tr.T.Helper()
 	// A stream without a row has nothing on the bus that could be lost.
-	world.Eventually(tr.T, 20*time.Second, "both tables have rows", func() bool {
+	world.Eventually(tr.T, time.Minute, "both tables have rows", func() bool {
 		return tr.World.Highest(facts) > 0 && tr.World.Highest(entities) > 0
 	})
-	tr.CaughtUp(20*time.Second, "what is written arrives")
+	tr.CaughtUp(time.Minute, "what is written arrives")
 }
 
 // recovers waits until the program has caught up after the harm.
