@@ -95,11 +95,11 @@ func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 		table.Exec("ALTER TABLE orders DROP KEY uk, DROP KEY modified")
 		d := world.NewDaemon(t, world.Binary(t, false), e)
 		d.Start()
-		world.Eventually(t, 20*time.Second, "stopped", func() bool {
+		world.Eventually(t, time.Minute, "stopped", func() bool {
 			shards := d.Shards("orders")
 			return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "ADD UNIQUE KEY (`region`, `order_no`)")
 		})
-		world.Eventually(t, 20*time.Second, "logged", func() bool {
+		world.Eventually(t, time.Minute, "logged", func() bool {
 			log := d.Log.String()
 			return strings.Contains(log, "code=modified-index") && strings.Contains(log, "CREATE INDEX")
 		})
@@ -170,7 +170,7 @@ func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 		_, e := shop(t, primary)
 		mustBeSilent(t, e)
 		e["BRIDGE_SOURCE_URL"] = strings.Replace(e["BRIDGE_SOURCE_URL"], primary.Addr, replica.Addr, 1)
-		world.Eventually(t, 20*time.Second, "copied, and seen by a login with SELECT alone", func() bool {
+		world.Eventually(t, time.Minute, "copied, and seen by a login with SELECT alone", func() bool {
 			r := world.Check(t, e)
 			return len(r.Findings()) == 1 && r.Findings()[0].Code == "replica" && strings.Contains(r.Findings()[0].What, "is a replica")
 		})

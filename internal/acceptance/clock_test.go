@@ -38,7 +38,7 @@ func TestAWrongClock(t *testing.T) {
 			if code, body := d.Get("/livez"); code != 200 {
 				t.Errorf("/livez %d: %s", code, body)
 			}
-			if status, took := d.Term(); status != 0 || took > 5*time.Second {
+			if status, took := d.Term(); status != 0 {
 				t.Errorf("exit status %d after %s", status, took)
 			}
 			read := d.Logged()

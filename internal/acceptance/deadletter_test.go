@@ -98,19 +98,18 @@ func TestDeadLetters(t *testing.T) {
 		table.Exec("INSERT INTO flood (body) SELECT concat(seq, ?) FROM "+testenv.Sequence(150)+" ORDER BY seq", large)
 		d := world.NewDaemon(t, world.Binary(t, false), e)
 		d.Start()
-		world.Eventually(t, 30*time.Second, "drained", func() bool { return d.Position("things") == 2 && d.Position("facts") == 5 })
+		world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 2 && d.Position("facts") == 5 })
 		table.Exec("UPDATE things SET body = ?, changed = now(6) WHERE name = 'a'", large)
 		table.Exec("INSERT INTO things (name, body) VALUES ('c', ?), ('d', ?), ('e', ?)", large, large, large)
-		world.Eventually(t, 30*time.Second, "drained", func() bool { return d.Position("things") == 5 && d.Metric("bridge_dead_letters_total") == 7+100 })
+		world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 5 && d.Metric("bridge_dead_letters_total") == 7+100 })
 
 		t.Run("more rows than the limit stop the stream, and a restart goes on", func(t *testing.T) {
-			world.Eventually(t, 30*time.Second, "stopped", func() bool { return d.Shards("flood")[0].State == "stopped" })
-			if got := d.Shards("flood")[0]; got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER_LIMIT") {
+			if got := world.AwaitStopped(t, d, "flood"); got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER_LIMIT") {
 				t.Errorf("position %d: %s", got.Position, got.LastError)
 			}
 			d.Term()
 			d.Start()
-			world.Eventually(t, 30*time.Second, "goes on", func() bool { return d.Position("flood") == 150 })
+			world.Eventually(t, time.Minute, "goes on", func() bool { return d.Position("flood") == 150 })
 			if n := len(deadLetters(t, d.Env, 0, "list", "--stream", "flood")); n != 150 {
 				t.Errorf("%d rows of 150 are dead letters", n)
 			}

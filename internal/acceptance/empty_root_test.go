@@ -133,11 +133,15 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 		}
 	})
 	insertSecured(table)
-	world.Eventually(t, 30*time.Second, "an event", func() bool { return strings.Contains(log.String(), `"SecuredPublishedEvent"`) })
+	world.Eventually(t, time.Minute, "an event", func() bool { return strings.Contains(log.String(), `"SecuredPublishedEvent"`) })
 	for _, flags := range [][]string{nil, {"--ready"}} {
-		if out, err := healthy(flags...); err != nil {
-			t.Errorf("bridge health %v: %v, %s", flags, err, out)
-		}
+		world.Eventually(t, time.Minute, fmt.Sprintf("bridge health %v", flags), func() bool {
+			out, err := healthy(flags...)
+			if err != nil {
+				t.Logf("bridge health %v: %v, %s", flags, err, out)
+			}
+			return err == nil
+		})
 	}
 	if err := bridge.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -147,8 +151,8 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 		if err != nil {
 			t.Errorf("ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("not ended 20 s after SIGTERM")
+	case <-time.After(time.Minute):
+		t.Fatal("not ended a minute after SIGTERM")
 	}
 	if _, err := os.Stat(filepath.Join(root, "var/lib/bridge/bridge.db")); err != nil {
 		t.Error(err)

@@ -159,11 +159,7 @@ func (f *failover) resolve() {
 	t.Helper()
 	typed := make(map[string]string)
 	for _, stream := range []string{factStream, partStream} {
-		world.Eventually(t, time.Minute, stream+" has stopped", func() bool {
-			shards := f.Shards(stream)
-			return len(shards) == 1 && shards[0].State == "stopped"
-		})
-		got := f.Shards(stream)[0]
+		got := world.AwaitStopped(t, f.Daemon, stream)
 		for _, want := range []string{"uses ids again", "10 are others now, from id 128 on"} {
 			if !strings.Contains(got.LastError, want) {
 				t.Errorf("%s: the error lacks %q: %s", stream, want, got.LastError)
@@ -288,7 +284,7 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 	d.Start()
 	passed := func(stream string, id uint64) {
 		t.Helper()
-		world.Eventually(t, 30*time.Second, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return d.Position(stream) == id })
+		world.Eventually(t, time.Minute, fmt.Sprintf("%s has passed %d", stream, id), func() bool { return d.Position(stream) == id })
 	}
 	passed(factStream, 9)
 	passed(partStream, 9)
@@ -302,7 +298,7 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 	}
 	d.Start()
 	passed(factStream, 10)
-	world.Eventually(t, 30*time.Second, "parts has stopped", func() bool {
+	world.Eventually(t, time.Minute, "parts has stopped", func() bool {
 		shards := d.Shards(partStream)
 		return len(shards) == 1 && shards[0].State == "stopped" && strings.Contains(shards[0].LastError, "bridge checkpoint reset parts")
 	})

@@ -47,7 +47,7 @@ func newSmallShop(t testing.TB) smallShop {
 // prints waits until the daemon has printed the event of a row.
 func prints(t testing.TB, d *world.Daemon, row int) {
 	t.Helper()
-	world.Eventually(t, 20*time.Second, fmt.Sprintf("row %d is printed", row), func() bool {
+	world.Eventually(t, time.Minute, fmt.Sprintf("row %d is printed", row), func() bool {
 		return strings.Contains(d.Log.String(), fmt.Sprintf(`"id":%d}}`, row))
 	})
 }
@@ -90,7 +90,7 @@ func TestFailpoints(t *testing.T) {
 		shop.insert(1)
 		prints(t, d, 1)
 		list.Set(failpoint.Action{Point: failpoint.BeforeRead, Error: "the cable was cut"})
-		world.Eventually(t, 20*time.Second, "the shard waits", func() bool {
+		world.Eventually(t, time.Minute, "the shard waits", func() bool {
 			shards := d.Shards("orders")
 			return len(shards) == 1 && strings.Contains(shards[0].LastError, "the cable was cut")
 		})
@@ -109,7 +109,7 @@ func TestFailpoints(t *testing.T) {
 		list.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 3})
 		d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()))
 		d.Start()
-		world.Eventually(t, 20*time.Second, "the position is saved", func() bool { return d.Position("orders") == 1 })
+		world.Eventually(t, time.Minute, "the position is saved", func() bool { return d.Position("orders") == 1 })
 		if !strings.Contains(d.Log.String(), "input/output error") {
 			t.Errorf("the log does not tell:\n%s", d.Log)
 		}

@@ -26,8 +26,8 @@ func TestAHiddenColumnStopsItsStreamAlone(t *testing.T) {
 
 	d := world.NewDaemon(t, world.Binary(t, false), e)
 	d.Start()
-	world.Eventually(t, 30*time.Second, "the other stream is published", func() bool { return d.Position("orders") == 2 })
-	world.Eventually(t, 30*time.Second, "the stream stops", func() bool {
+	world.Eventually(t, time.Minute, "the other stream is published", func() bool { return d.Position("orders") == 2 })
+	world.Eventually(t, time.Minute, "the stream stops", func() bool {
 		s := d.Shards("versions")
 		return len(s) == 1 && s[0].State == "stopped" && strings.Contains(s[0].LastError, "is hidden")
 	})

@@ -54,7 +54,7 @@ func (u *updated) expect(n int, want map[string]string) {
 	u.t.Helper()
 	began := time.Now()
 	for _, d := range u.publishers {
-		world.Eventually(u.t, 10*time.Second, fmt.Sprintf("%v on %s", want, d.Name), func() bool { return d.Tape().Count() >= n+len(want) })
+		world.Eventually(u.t, time.Minute, fmt.Sprintf("%v on %s", want, d.Name), func() bool { return d.Tape().Count() >= n+len(want) })
 		// Two polls; what these machines add at worst is not bridge's.
 		u.t.Logf("%s: within %s", d.Name, time.Since(began).Round(time.Millisecond))
 		for _, m := range d.Tape().All()[n:] {

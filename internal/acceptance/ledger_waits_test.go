@@ -36,13 +36,13 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 	late := tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "late", world.Env{"BRIDGE_GAP_TTL": "1m"})
 	hold := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "hold", world.Env{"BRIDGE_GAP_TTL": "1m", "BRIDGE_GAP_POLICY": "hold"})
 	wait, _ := l.Write()
-	world.Eventually(t, 30*time.Second, "first rows", func() bool { return late.Tape().Count() > 20 && hold.Tape().Count() > 20 })
+	world.Eventually(t, time.Minute, "first rows", func() bool { return late.Tape().Count() > 20 && hold.Tape().Count() > 20 })
 	one := l.Begin("one", 1)
 	many := l.Begin("many", 3000)
 	first := one.FirstID()
-	world.Eventually(t, length, "the transaction shows as in flight", func() bool {
+	world.Eventually(t, time.Minute, "the transaction shows as in flight", func() bool {
 		shards := late.Shards(world.Orders)
-		return len(shards) == 1 && shards[0].Gaps.InFlight == 3001
+		return len(shards) == 1 && shards[0].Gaps.InFlight >= 3001
 	})
 	world.Pause(length)
 	if n := hold.Above(first); n > 0 {
@@ -53,7 +53,7 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 	wait()
 	late.Complete(world.Orders, time.Minute)
 	// What was rolled back at the end holds up the rows behind it for the hot time.
-	hold.Complete(world.Orders, hotTime+30*time.Second)
+	hold.Complete(world.Orders, hotTime+time.Minute)
 
 	t.Run("comes when it commits, and nothing else waits under late", func(t *testing.T) {
 		a := late.MustMatch(world.Orders, world.Expect{Steady: true})
@@ -89,7 +89,7 @@ func TestStrides(t *testing.T) {
 			l := newRows(t, server, opts)
 			d := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "strides", world.Env{"BRIDGE_ID_ORDER": order})
 			l.Run()
-			d.Complete(world.Orders, sweepTime+30*time.Second)
+			d.Complete(world.Orders, sweepTime+time.Minute)
 			a := d.MustMatch(world.Orders, world.Expect{Steady: true})
 			d.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
 			if a.Late() == 0 {
@@ -108,7 +108,7 @@ func TestAStatementThatStalls(t *testing.T) {
 	l := newRows(t, testenv.MariaDB(t), steadily(length+10*time.Second))
 	d := tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "stalled", nil)
 	wait, _ := l.Write()
-	world.Eventually(t, 30*time.Second, "first rows", func() bool { return d.Tape().Count() > 20 })
+	world.Eventually(t, time.Minute, "first rows", func() bool { return d.Tape().Count() > 20 })
 
 	blocking, err := l.DB.Begin()
 	if err != nil {
@@ -149,7 +149,7 @@ func TestAStatementThatStalls(t *testing.T) {
 	l.RecordCommitted(rows, released)
 	l.Record(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Fate: workload.RolledBack, Begun: begun})
 	wait()
-	d.Complete(world.Orders, sweepTime+30*time.Second)
+	d.Complete(world.Orders, sweepTime+time.Minute)
 	a := d.MustMatch(world.Orders, world.Expect{Steady: true})
 	d.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
 	if a.Late() < n {
@@ -178,7 +178,7 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 	}
 	known := func() bool { g := gaps(); return g.Hot+g.Cold == open && len(g.Oldest) > 0 }
 	d.Drained()
-	world.Eventually(t, 30*time.Second, "all open ids known", known)
+	world.Eventually(t, time.Minute, "all open ids known", known)
 	// A restart may make gaps younger by as long as the last batch was on its way, never older.
 	// Wait until they are old enough to tell an age that was kept from one that began again.
 	publishing := time.Since(started)
@@ -188,7 +188,7 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 		world.Pause(world.Between(0, 3*time.Second))
 		d.Kill()
 		d.Start()
-		world.Eventually(t, 30*time.Second, "all open ids known again", known)
+		world.Eventually(t, time.Minute, "all open ids known again", known)
 		for i, gap := range gaps().Oldest {
 			was := before.Oldest[i]
 			younger := gap.Missed.Sub(was.Missed)
@@ -203,7 +203,7 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 		l.Exec("INSERT INTO orders (id, entity, token, body) VALUES (?, ?, ?, '')", id, rows[0].Entity, rows[0].Token)
 		l.RecordCommitted(rows, begun)
 	}
-	d.Complete(world.Orders, sweepTime+30*time.Second)
+	d.Complete(world.Orders, sweepTime+time.Minute)
 	if a := d.MustMatch(world.Orders, world.Expect{}); a.Late() != 4 {
 		t.Errorf("%d late records, want 4", a.Late())
 	}

@@ -43,7 +43,7 @@ func TestSQLite(t *testing.T) {
 		d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{"BRIDGE_SINK_URL": "stdout:"}))
 		d.Start()
 		for id := 1; id <= 20; id++ {
-			world.Eventually(t, 20*time.Second, "bridge has done it", func() bool {
+			world.Eventually(t, time.Minute, "bridge has done it", func() bool {
 				return strings.Contains(d.Log.String(), fmt.Sprintf(`"row":{"source":"shop","table":"orders","id":%d}`, id))
 			})
 		}
@@ -55,7 +55,7 @@ func TestSQLite(t *testing.T) {
 		d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{"BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "nats") + "?listen=127.0.0.1:0"}))
 		for run, want := range []int{20, 25} {
 			d.Start()
-			world.Eventually(t, 20*time.Second, "bridge has done it", func() bool { return strings.Count(d.Log.String(), "url=nats://") > run })
+			world.Eventually(t, time.Minute, "bridge has done it", func() bool { return strings.Count(d.Log.String(), "url=nats://") > run })
 			log := d.Log.String()
 			at := strings.Fields(log[strings.LastIndex(log, "url=nats://")+len("url="):])[0]
 			s, err := demo.Subscribe(at, "BRIDGE")
@@ -63,7 +63,7 @@ func TestSQLite(t *testing.T) {
 				t.Fatal(err)
 			}
 			var events []demo.Event
-			world.Eventually(t, 20*time.Second, "bridge has done it", func() bool {
+			world.Eventually(t, time.Minute, "bridge has done it", func() bool {
 				events, err = s.All(t.Context())
 				return err == nil && len(events) >= want
 			})
@@ -94,7 +94,7 @@ func TestDemoIsInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill() })
-			world.Eventually(t, 30*time.Second, "bridge has done it", func() bool { return strings.Contains(out.String(), "AddedEvent") })
+			world.Eventually(t, time.Minute, "bridge has done it", func() bool { return strings.Contains(out.String(), "AddedEvent") })
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}

@@ -42,18 +42,14 @@ func TestARefusedRow(t *testing.T) {
 		smallGoesOn := func(t *testing.T, table *world.World, d *world.Daemon) {
 			t.Helper()
 			table.Exec("INSERT INTO small SELECT 100 + seq, seq FROM " + testenv.Sequence(50))
-			world.Eventually(t, 20*time.Second, "the other stream goes on", func() bool { return d.Position("small") == 150 })
+			world.Eventually(t, time.Minute, "the other stream goes on", func() bool { return d.Position("small") == 150 })
 		}
 
 		t.Run("stops its stream alone", func(t *testing.T) {
 			table, e := setUp(t)
 			d := world.NewDaemon(t, world.Binary(t, false), e)
 			d.Start()
-			world.Eventually(t, 30*time.Second, "stopped", func() bool {
-				shards := d.Shards("big")
-				return len(shards) == 1 && shards[0].State == "stopped"
-			})
-			if got := d.Shards("big")[0]; got.Position > 100 || !strings.Contains(got.LastError, "row 101") || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER") {
+			if got := world.AwaitStopped(t, d, "big"); got.Position > 100 || !strings.Contains(got.LastError, "row 101") || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER") {
 				t.Errorf("position %d, want at most 100; error %s", got.Position, got.LastError)
 			}
 			if code, body := d.Get("/readyz"); code != 503 || !strings.Contains(body, "row 101") {
@@ -66,7 +62,7 @@ func TestARefusedRow(t *testing.T) {
 			table, e := setUp(t)
 			d := world.NewDaemon(t, world.Binary(t, false), e.With(world.Env{"BRIDGE_DEAD_LETTER": b.OpenDeadLetters(t, table.Name+"_dead")}))
 			d.Start()
-			world.Eventually(t, 30*time.Second, "drained", func() bool { return d.Position("big") == 201 })
+			world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("big") == 201 })
 			smallGoesOn(t, table, d)
 			world.AwaitReady(t, d)
 			dead := b.ReadAll(t, table.Name+"_dead")
@@ -125,7 +121,7 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 		"columnless": {"born"},
 		"hidden":     {"GRANT SELECT ON", "hidden"},
 	} {
-		world.Eventually(t, 20*time.Second, stream+" stopped", func() bool {
+		world.Eventually(t, time.Minute, stream+" stopped", func() bool {
 			shards := d.Shards(stream)
 			return len(shards) == 1 && shards[0].State == "stopped"
 		})
@@ -135,7 +131,7 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 			}
 		}
 	}
-	world.Eventually(t, 20*time.Second, "the fine stream goes on", func() bool { return d.Position("fine") == 1 })
+	world.Eventually(t, time.Minute, "the fine stream goes on", func() bool { return d.Position("fine") == 1 })
 
 	t.Run("and goes on by itself once it is mended", func(t *testing.T) {
 		table.Exec("CREATE TABLE gone (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text)")
@@ -143,7 +139,7 @@ func TestWhatOnlyAPersonCanMend(t *testing.T) {
 		table.Exec("ALTER TABLE columnless ADD COLUMN born datetime(6) NOT NULL DEFAULT '2020-01-01'")
 		table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.hidden TO '%s'@'%%'", table.Name, user))
 		for _, stream := range []string{"gone", "columnless", "hidden"} {
-			world.Eventually(t, 60*time.Second, stream+" goes on", func() bool { return d.Position(stream) == 1 })
+			world.Eventually(t, time.Minute, stream+" goes on", func() bool { return d.Position(stream) == 1 })
 		}
 		world.AwaitReady(t, d)
 	})

@@ -48,7 +48,7 @@ func arrives(t testing.TB, d *world.Daemon, table *world.World) {
 	t.Helper()
 	insertSecured(table)
 	last := table.Highest("secured")
-	world.Eventually(t, 30*time.Second, "a row arrives", func() bool { return d.Position("secured") >= last })
+	world.Eventually(t, time.Minute, "a row arrives", func() bool { return d.Position("secured") >= last })
 	world.AwaitReady(t, d)
 }
 
@@ -62,7 +62,7 @@ func refused(t testing.TB, d *world.Daemon, words string) {
 			t.Logf("last answer: %d %s", code, body)
 		}
 	}()
-	world.Eventually(t, 30*time.Second, "/readyz 503 with "+words, func() bool {
+	world.Eventually(t, time.Minute, "/readyz 503 with "+words, func() bool {
 		code, body = d.Get("/readyz")
 		return code == 503 && strings.Contains(body, words)
 	})

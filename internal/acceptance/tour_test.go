@@ -68,7 +68,7 @@ func TestTheTourOfTheREADME(t *testing.T) {
 			}
 			d := world.NewDaemon(t, world.Binary(t, false), e)
 			d.Start()
-			world.Eventually(t, 30*time.Second, "the three rows are published", func() bool { return d.Position("orders") == 3 })
+			world.Eventually(t, time.Minute, "the three rows are published", func() bool { return d.Position("orders") == 3 })
 			world.AwaitReady(t, d)
 			if status, _ := d.Term(); status != 0 {
 				t.Errorf("exit status %d", status)

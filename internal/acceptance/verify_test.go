@@ -266,7 +266,7 @@ func TestVerifyTheServerInside(t *testing.T) {
 	}
 	d := world.NewDaemon(t, world.Binary(t, false), e)
 	d.Start()
-	world.Eventually(t, 20*time.Second, "bridge has published", func() bool { return d.Position("orders") == 20 })
+	world.Eventually(t, time.Minute, "bridge has published", func() bool { return d.Position("orders") == 20 })
 	if status, _, stderr := world.Command(t, e, "verify"); status != 1 || !strings.Contains(stderr, "stop it, or") {
 		t.Errorf("while bridge runs without a listener: %d %s", status, stderr)
 	}
@@ -279,7 +279,7 @@ func TestVerifyTheServerInside(t *testing.T) {
 	listening := e.With(world.Env{"BRIDGE_SINK_URL": e["BRIDGE_SINK_URL"] + fmt.Sprintf("?listen=127.0.0.1:%d", testenv.FreePort(t))})
 	d.Env = d.Env.With(listening)
 	d.Start()
-	world.Eventually(t, 20*time.Second, "bridge runs", func() bool { return d.Position("orders") == 20 })
+	world.Eventually(t, time.Minute, "bridge runs", func() bool { return d.Position("orders") == 20 })
 	mustVerify(t, listening)
 	if status, _ := d.Term(); status != 0 {
 		t.Errorf("exit status %d", status)

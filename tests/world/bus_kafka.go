@@ -28,7 +28,7 @@ func (b *Bus) ends(t testing.TB, topic string) (ends map[int32]int64) {
 	t.Helper()
 	client := b.client(t)
 	defer client.Close()
-	Eventually(t, 30*time.Second, "Kafka says how much "+topic+" holds", func() bool {
+	Eventually(t, time.Minute, "Kafka says how much "+topic+" holds", func() bool {
 		// While a leader is sought there is no answer.
 		var err error
 		ends, err = topicEnds(t.Context(), client, topic)

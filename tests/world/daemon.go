@@ -114,8 +114,8 @@ func (d *Daemon) Wait() syscall.Signal {
 	d.T.Helper()
 	select {
 	case <-d.Done:
-	case <-time.After(30 * time.Second):
-		d.T.Fatal("not ended within 30 s")
+	case <-time.After(time.Minute):
+		d.T.Fatal("not ended within a minute")
 	}
 	return d.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
@@ -159,8 +159,8 @@ func (d *Daemon) Term() (status int, took time.Duration) {
 	}
 	select {
 	case <-d.Done:
-	case <-time.After(30 * time.Second):
-		d.T.Fatal("not ended 30 s after SIGTERM")
+	case <-time.After(time.Minute):
+		d.T.Fatal("not ended a minute after SIGTERM")
 	}
 	return d.Cmd.ProcessState.ExitCode(), time.Since(started)
 }
@@ -311,15 +311,28 @@ var logTime = regexp.MustCompile(`(?m)^time=(\S+) `)
 // AwaitUnready waits until /readyz says 503 with a reason.
 func AwaitUnready(t testing.TB, d *Daemon) {
 	t.Helper()
-	Eventually(t, 20*time.Second, "/readyz 503 with a reason", func() bool {
+	Eventually(t, time.Minute, "/readyz 503 with a reason", func() bool {
 		code, body := d.Get("/readyz")
 		return code == 503 && strings.Contains(body, "reason")
 	})
 }
 
+// AwaitStopped waits until the one shard of a stream has stopped, and returns what it says.
+func AwaitStopped(t testing.TB, d *Daemon, stream string) (s shardStatus) {
+	t.Helper()
+	Eventually(t, time.Minute, stream+" has stopped", func() bool {
+		shards := d.Shards(stream)
+		if len(shards) == 1 {
+			s = shards[0]
+		}
+		return s.State == "stopped"
+	})
+	return s
+}
+
 func AwaitReady(t testing.TB, d *Daemon) {
 	t.Helper()
-	Eventually(t, 30*time.Second, "/readyz 200", func() bool {
+	Eventually(t, time.Minute, "/readyz 200", func() bool {
 		code, _ := d.Get("/readyz")
 		return code == 200
 	})

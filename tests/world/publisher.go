@@ -195,7 +195,7 @@ func (p *Publisher) AllPublished() {
 		p.World.caughtUp(p.T)
 	}
 	p.CaughtUp(time.Minute, "drained")
-	Eventually(p.T, 30*time.Second, "no id is in flight", func() bool {
+	Eventually(p.T, time.Minute, "no id is in flight", func() bool {
 		for _, s := range p.streams {
 			shards := p.Shards(s.Name)
 			if len(shards) != 1 || shards[0].Gaps.InFlight > 0 {
