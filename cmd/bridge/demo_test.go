@@ -138,10 +138,10 @@ func TestDemoInterrupted(t *testing.T) {
 		w := &interrupting{cancel: cancel}
 		var errs bytes.Buffer
 		begun := time.Now()
-		if status := run(ctx, []string{"demo", "--for", "40s"}, nil, w, &errs); status != 0 || !summary.MatchString(w.text.String()) {
+		if status := run(ctx, []string{"demo", "--for", "10m"}, nil, w, &errs); status != 0 || !summary.MatchString(w.text.String()) {
 			t.Errorf("status %d: %s\n%s", status, errs.String(), w.text.String())
 		}
-		if took := time.Since(begun); took > 20*time.Second {
+		if took := time.Since(begun); took > 5*time.Minute {
 			t.Errorf("it took %s to end", took)
 		}
 	})

@@ -20,7 +20,7 @@ import (
 // lagging polls the status until done, and fails the test where the shard says that nothing waits before that.
 func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
 	for range tick.C {
@@ -32,7 +32,7 @@ func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, don
 			t.Fatalf("lag %s (known %v) while %s, want %s or more", status.Lag, status.LagKnown, what, least)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -62,8 +62,10 @@ func TestLagCounts(t *testing.T) {
 		eventually(t, "begun", func() bool { return len(b.ids(topic)) > 0 })
 		begun := time.Now()
 		eventually(t, "half done", func() bool {
-			n, status := len(b.ids(topic)), s.Status()
-			if since := time.Since(begun) - 50*time.Millisecond; n < 1900 && status.Lag < since {
+			// What was so before and after the look was so at the look.
+			since, status := time.Since(begun), s.Status()
+			n := len(b.ids(topic))
+			if since -= 50 * time.Millisecond; n < 1900 && status.Lag < since {
 				t.Fatalf("lag %s after %s and %d rows", status.Lag, since, n)
 			}
 			return n >= 1900

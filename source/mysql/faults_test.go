@@ -15,7 +15,7 @@ import (
 // eventually polls a condition for 20 s.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -23,7 +23,7 @@ func eventually(t *testing.T, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatal("the condition did not come true within 20 s")
+			t.Fatal("the condition did not come true within a minute")
 		}
 	}
 }

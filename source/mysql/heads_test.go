@@ -173,7 +173,8 @@ func testASourceClosesWhileItReadsHeads(t *testing.T, product testenv.Product) {
 	if err := from.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > time.Second {
+	// One that waited for the statement would take as long as a head may, 3 s.
+	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("closing took %s", took)
 	}
 }
