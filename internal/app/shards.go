@@ -70,26 +70,30 @@ type perStream struct {
 	deadLetterLimit *shard.LetterLimit
 }
 
-// ledgersBytes bounds what all gap ledgers together keep in memory of what is saved of them,
-// mostLedgerBytes what one keeps.
+// ledgersBytes is the memory that all gap ledgers share for their saved parts. One gets at most
+// mostLedgerBytes, and at least leastLedgerBytes, the least that a ledger takes: above 128 shards
+// the sum grows with them, to 64 MiB for 1,024.
 const (
-	ledgersBytes    = 8 << 20
-	mostLedgerBytes = 4 << 20
+	ledgersBytes     = 8 << 20
+	mostLedgerBytes  = 4 << 20
+	leastLedgerBytes = 64 << 10
 )
 
-// ledgerBytes returns the part of one shard of so many.
-func ledgerBytes(shards int) int { return min(ledgersBytes/max(1, shards), mostLedgerBytes) }
+// ledgerBytes returns the share of one shard of so many.
+func ledgerBytes(shards int) int {
+	return max(leastLedgerBytes, min(ledgersBytes/max(1, shards), mostLedgerBytes))
+}
 
-// allPublishedRows bounds the rows published last that are kept in all, 24 bytes each,
-// mostPublishedRows those of one shard. Of fewer than leastPublishedRows a failover would hardly
-// leave one.
+// allPublishedRows is how many of the rows published last all shards share, 24 bytes each. One
+// keeps at most mostPublishedRows, and at least leastPublishedRows, because a failover would hardly
+// leave one of fewer: above 6,250 shards the sum grows with them.
 const (
 	allPublishedRows   = 200_000
 	mostPublishedRows  = 1000
 	leastPublishedRows = 32
 )
 
-// publishedRows returns the part of one shard of so many.
+// publishedRows returns the share of one shard of so many.
 func publishedRows(shards int) int {
 	return max(leastPublishedRows, min(allPublishedRows/max(1, shards), mostPublishedRows))
 }
@@ -109,14 +113,14 @@ func announcer(logger *slog.Logger) func(source.Traits) {
 	}
 }
 
-// cursorsRows bounds the changes that all second cursors remember together, mostCursorRows those of
-// one.
+// cursorsRows is how many changes all second cursors share to remember. One remembers at most
+// mostCursorRows; internal/shard does not go below 4,000.
 const (
 	cursorsRows    = 1 << 20
 	mostCursorRows = 1 << 18
 )
 
-// cursorRows returns the part of one shard of so many.
+// cursorRows returns the share of one shard of so many.
 func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
 
 func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one perStream) (*shard.Shard, error) {
