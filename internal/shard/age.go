@@ -48,12 +48,6 @@ func (s *Shard) holdRest(page *page, records []source.Row, done int) {
 	}
 }
 
-// hostTime returns the host's time of a moment by the database's clock, at the latest now.
-func (s *Shard) hostTime(at time.Time) time.Time {
-	now := time.Now()
-	return earlier(now, now.Add(at.Sub(s.reader.databaseNow())))
-}
-
 // holdLate notes those late records that stay behind of which the first done are taken care of.
 func (s *Shard) holdLate(late *page, done int) {
 	if late != nil {

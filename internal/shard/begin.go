@@ -47,11 +47,11 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 			return state, err
 		}
 	}
-	if err := s.askTraits(ctx); err != nil {
+	if err := s.server.refresh(ctx); err != nil {
 		return state, err
 	}
 	s.gaps.ledger = nil
-	if !s.tailless() {
+	if !s.server.tailless() {
 		if err := s.openGaps(state); err != nil {
 			return state, err
 		}
@@ -63,7 +63,7 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 		return state, err
 	}
 	s.status.saved(state.Position)
-	s.openCursor(state.Cursor)
+	s.openChanges(state.Cursor)
 	if err := s.refuseTailless(); err != nil {
 		return state, err
 	}
@@ -73,15 +73,12 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 
 // refuseTailless is the error of a release stream whose ids have no order.
 func (s *Shard) refuseTailless() error {
-	if !s.tailless() || s.view != nil {
+	if !s.server.tailless() || s.view != nil {
 		return nil
 	}
 	return fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
-		"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.gaps.traits.OrderWhy)
+		"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.server.traits.OrderWhy)
 }
-
-// tailless reports whether the ids have no order, so that only reconcile and the second cursor find rows.
-func (s *Shard) tailless() bool { return s.gaps.traits.Order == source.OrderNone }
 
 // everyID is how far a shard without a tail reaches: every row may be judged.
 const everyID = math.MaxUint64
@@ -91,7 +88,7 @@ func (s *Shard) ping(ctx context.Context) error {
 	p, err := s.head(ctx)
 	if err == nil && p == nil {
 		if p, err = s.reader.page(ctx, source.Query{Limit: 1}); err == nil {
-			err = s.meet(ctx, p.Server)
+			err = s.server.meet(ctx, p.Server)
 		}
 	}
 	p.free()
@@ -120,10 +117,10 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 	if !s.opts.Start.Latest && state.Position.ID == 0 {
 		return state, nil
 	}
-	if err := s.askTraits(ctx); err != nil {
+	if err := s.server.refresh(ctx); err != nil {
 		return state, err
 	}
-	if !s.tailless() {
+	if !s.server.tailless() {
 		if err := s.seedGaps(ctx, state.Position.ID); err != nil {
 			return state, err
 		}

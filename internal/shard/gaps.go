@@ -16,10 +16,6 @@ import (
 // gaps is what the owner knows about the ids that it has not seen.
 type gaps struct {
 	ledger *ledger.Ledger
-	// traits are those of the server that they name; questions and agreement watch whether that is the one that answers.
-	traits    source.Traits
-	questions questions
-	agreement agreement
 	// ids is what the last evidence showed.
 	ids idList
 	// landing are late records that one read does not bring.
@@ -69,32 +65,14 @@ func (s *Shard) openGaps(state checkpoint.State) error {
 	return nil
 }
 
-// askTraits asks the server how it hands out ids, unless ID_ORDER says so.
-func (s *Shard) askTraits(ctx context.Context) error {
-	traits, err := s.reader.traits(ctx)
-	if err != nil {
-		return err
-	}
-	s.gaps.traits = traits
-	t := &s.gaps.traits
-	if s.opts.IDOrder != "" {
-		t.Order, t.OrderWhy = s.opts.IDOrder, "ID_ORDER says so"
-	}
-	s.noTail.Store(s.tailless())
-	if s.opts.Announce != nil {
-		s.opts.Announce(*t)
-	}
-	return nil
-}
-
 func (s *Shard) ledgerOptions() ledger.Options {
 	return ledger.Options{
 		// A statement may wait for a lock between taking its id and inserting the row.
-		HotFor:     cmp.Or(s.opts.HotFor, max(time.Minute, s.gaps.traits.LockWait*6/5)),
+		HotFor:     cmp.Or(s.opts.HotFor, max(time.Minute, s.server.traits.LockWait*6/5)),
 		GapTTL:     s.opts.GapTTL,
 		SweepEvery: s.opts.SweepEvery,
 		Policy:     s.opts.GapPolicy,
-		Order:      s.gaps.traits.Order,
+		Order:      s.server.traits.Order,
 		MaxBytes:   s.opts.LedgerBytes,
 		Load:       s.loadLedger,
 	}
@@ -184,36 +162,18 @@ func (s *Shard) holdYoung(late *page, at ledger.Age) {
 
 // evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows nothing: no id is judged by it.
 func (s *Shard) evidence(ctx context.Context, server string, ranges []source.Range) (ledger.Evidence, error) {
-	skip := s.gaps.agreement.skips(time.Now())
-	if err := s.reader.ids(ctx, ranges, s.gaps.traits.Uncommitted && !skip, &s.gaps.ids); err != nil {
+	skip := s.server.agreement.skips(time.Now())
+	if err := s.reader.ids(ctx, ranges, s.server.traits.Uncommitted && !skip, &s.gaps.ids); err != nil {
 		return ledger.Evidence{}, err
 	}
 	ids := &s.gaps.ids
-	if !skip && s.gaps.traits.Evidence && !s.fits(server, ids.Server) {
+	if !skip && s.server.traits.Evidence && !s.server.fits(server, ids.Server) {
 		return ledger.Evidence{Now: s.reader.steady(ids)}, nil
 	}
 	if ids.Cut {
 		ranges = ledger.Clip(ranges, ids.List[len(ids.List)-1])
 	}
 	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: s.reader.steady(ids)}, nil
-}
-
-// fits reports whether uncommitted rows were read from the server that the page came from, and that the traits hold for.
-func (s *Shard) fits(page, server string) bool {
-	a := &s.gaps.agreement
-	if server == page && s.knows(server) {
-		if !a.since.IsZero() {
-			s.opts.Logger.Info("committed and uncommitted rows are read from one server again", "server", server, "after", time.Since(a.since))
-		}
-		a.since = time.Time{}
-		return true
-	}
-	if a.differs(time.Now()) {
-		s.opts.Logger.Warn("committed and uncommitted rows are read from different servers, as behind a proxy or after a failover: "+
-			"no missing id is judged until they come from one server again; after a minute time alone decides",
-			"page", page, "uncommitted", server, "expected", s.gaps.traits.Server)
-	}
-	return false
 }
 
 // sweep looks for a part of the cold ids, when that is due.

@@ -2,7 +2,10 @@ package shard
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
+
+	"bridge/source"
 )
 
 const (
@@ -33,17 +36,90 @@ func (q *questions) due(now time.Time) bool {
 	return true
 }
 
-// meet asks for the traits where an answer has come from another server than they hold for. Call it with every page before anything
-// is concluded from what it does not hold; afterwards knows tells whether the traits hold for that server.
-func (s *Shard) meet(ctx context.Context, server string) error {
-	if s.knows(server) || !s.gaps.questions.due(time.Now()) {
+// server is what is known of the server that answers: its traits, and whether committed and
+// uncommitted rows come from the same one. It belongs to the owner.
+type server struct {
+	opts   *Options
+	reader *reader
+	// traits are those of the server that they name; questions and agreement watch whether that is
+	// the one that answers.
+	traits    source.Traits
+	questions questions
+	agreement agreement
+	// noTail says that the ids have no order, for those who are not the owner.
+	noTail atomic.Bool
+}
+
+// refresh asks the server for its traits, and how it hands out ids unless ID_ORDER says so.
+func (s *server) refresh(ctx context.Context) error {
+	traits, err := s.reader.traits(ctx)
+	if err != nil {
+		return err
+	}
+	if s.opts.IDOrder != "" {
+		traits.Order, traits.OrderWhy = s.opts.IDOrder, "ID_ORDER says so"
+	}
+	s.traits = traits
+	s.noTail.Store(s.tailless())
+	if s.opts.Announce != nil {
+		s.opts.Announce(traits)
+	}
+	return nil
+}
+
+// tailless reports whether the ids have no order, so that only reconcile and the second cursor
+// find rows.
+func (s *server) tailless() bool { return s.traits.Order == source.OrderNone }
+
+// meet asks for the traits where an answer has come from another server than they hold for. Call
+// it with every page before anything is concluded from what it does not hold; afterwards knows
+// tells whether the traits hold for that server.
+func (s *server) meet(ctx context.Context, name string) error {
+	if s.knows(name) || !s.questions.due(time.Now()) {
 		return nil
 	}
-	return s.askTraits(ctx)
+	return s.refresh(ctx)
 }
 
 // knows reports whether the traits hold for a server.
-func (s *Shard) knows(server string) bool { return s.gaps.traits.Server == server }
+func (s *server) knows(name string) bool { return s.traits.Server == name }
+
+// seesInFlight reports whether changes in flight are looked for: whether evidence counts.
+func (s *server) seesInFlight() bool {
+	return s.traits.Evidence && !ledgerOff() && !s.agreement.skips(time.Now())
+}
+
+// fits reports whether uncommitted rows were read from the server that the page came from, and that
+// the traits hold for.
+func (s *server) fits(page, uncommitted string) bool {
+	a := &s.agreement
+	if uncommitted == page && s.knows(uncommitted) {
+		if !a.since.IsZero() {
+			s.opts.Logger.Info("committed and uncommitted rows are read from one server again", "server", uncommitted, "after", time.Since(a.since))
+		}
+		a.since = time.Time{}
+		return true
+	}
+	if a.differs(time.Now()) {
+		s.opts.Logger.Warn("committed and uncommitted rows are read from different servers, as behind a proxy or after a failover: "+
+			"no missing id is judged until they come from one server again; after a minute time alone decides",
+			"page", page, "uncommitted", uncommitted, "expected", s.traits.Server)
+	}
+	return false
+}
+
+// fitsTraits reports whether a read at READ UNCOMMITTED came from the server that the traits hold
+// for: of another one it says nothing.
+func (s *server) fitsTraits(name string) bool {
+	if s.knows(name) {
+		return true
+	}
+	if s.agreement.differs(time.Now()) {
+		s.opts.Logger.Warn("changes in flight are read from another server than rows, as behind a proxy or after a failover: they are not looked for "+
+			"until both come from one server again", "uncommitted", name, "expected", s.traits.Server)
+	}
+	return false
+}
 
 const (
 	// dropFor is how long evidence is dropped, poll after poll, because it comes from another server than the page. Then time alone

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -31,8 +30,9 @@ const (
 
 // far reads the changes between the reach and the look-back, again and again.
 type far struct {
-	recent *recent
-	watch  *watch
+	changes *changes
+	recent  *recent
+	watch   *watch
 	// after is how far the pass has come, through where it ends; rows counts what it has read.
 	running bool
 	after   source.Cursor
@@ -51,17 +51,13 @@ type far struct {
 }
 
 // newFar returns one that has seen nothing.
-func newFar(opts Options) *far {
-	return &far{recent: newRecent(opts.CursorRows, opts.Reach), watch: newWatch(opts.CursorRows / watchShare), light: true}
-}
-
-// seesInFlight reports whether changes in flight are looked for: whether evidence counts.
-func (s *Shard) seesInFlight() bool {
-	return s.gaps.traits.Evidence && !ledgerOff() && !s.gaps.agreement.skips(time.Now())
+func newFar(c *changes) *far {
+	return &far{changes: c, recent: newRecent(c.opts.CursorRows, c.opts.Reach), watch: newWatch(c.opts.CursorRows / watchShare), light: true}
 }
 
 // begin returns the MODIFIED behind which a pass begins.
-func (f *far) begin(now time.Time, column source.Column, zone *time.Location) string {
+func (f *far) begin() string {
+	now, column, zone := f.changes.poll.now, f.changes.column, f.changes.opts.Zone
 	from := column.Text(f.recent.from(now), zone)
 	if f.watch.low != "" && f.watch.low <= from {
 		// Behind excludes it.
@@ -72,17 +68,16 @@ func (f *far) begin(now time.Time, column source.Column, zone *time.Location) st
 	return from
 }
 
-// farChanges reads a part of what lies before the look-back and sees to all that is in flight.
-func (s *Shard) farChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
-	f := s.second.far
-	if !s.second.inFlight {
+// read reads a part of what lies before the look-back and sees to all that is in flight.
+func (f *far) read(ctx context.Context, publish publish) error {
+	if !f.changes.poll.inFlight {
 		f.unseen = f.unseen[:0]
 		return nil
 	}
-	if err := s.checkUnseen(ctx, out); err != nil {
+	if err := f.checkUnseen(ctx, publish); err != nil {
 		return err
 	}
-	if err := s.checkWatched(ctx, out); err != nil {
+	if err := f.checkWatched(ctx, publish); err != nil {
 		return err
 	}
 	if f.light && f.watch.low == "" {
@@ -90,37 +85,36 @@ func (s *Shard) farChanges(ctx context.Context, now time.Time, out chan<- *batch
 	}
 	for f.hurry || !time.Now().Before(f.next) {
 		began := time.Now()
-		ended, err := s.farPart(ctx, now, out)
+		ended, err := f.readPart(ctx, publish)
 		f.next = time.Now().Add(farShare * time.Since(began))
-		if err != nil || ended || !f.hurry || time.Since(s.second.polled) > s.opts.PollInterval {
+		if err != nil || ended || !f.hurry || f.changes.late() {
 			return err
 		}
 	}
 	return nil
 }
 
-// farPart reads one part of a pass and reports whether the pass has ended.
-func (s *Shard) farPart(ctx context.Context, now time.Time, out chan<- *batch) (ended bool, err error) {
-	c := s.second
-	f := c.far
+// readPart reads one part of a pass and reports whether the pass has ended.
+func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err error) {
+	c := f.changes
 	if !f.running {
 		f.running, f.rows = true, 0
-		f.after = source.Cursor{Modified: f.begin(now, c.column, s.opts.Zone)}
-		f.through = c.column.Text(now.Add(-s.opts.LookBack), s.opts.Zone)
+		f.after = source.Cursor{Modified: f.begin()}
+		f.through = c.column.Text(c.poll.now.Add(-c.opts.LookBack), c.opts.Zone)
 		f.watch.begin()
 	}
 	q := source.ChangeQuery{After: f.after, Through: f.through, Limit: farAtOnce, Uncommitted: true}
 	if f.after.Modified < f.through {
-		if err := s.readChanges(ctx, q); err != nil || !s.sameServer(c.changes.Server) {
+		if err := c.reader.changes(ctx, q, &c.list); err != nil || !c.server.fitsTraits(c.list.Server) {
 			return true, err
 		}
-		if n := len(c.changes.List); n > 0 {
-			f.after = c.changes.List[n-1]
+		if n := len(c.list.List); n > 0 {
+			f.after = c.list.List[n-1]
 			f.rows += n
 		}
-		s.noteUnseen()
-		more := c.changes.More
-		if err := s.checkUnseen(ctx, out); err != nil || more {
+		f.noteUnseen(c.list.List)
+		more := c.list.More
+		if err := f.checkUnseen(ctx, publish); err != nil || more {
 			return false, err
 		}
 	}
@@ -129,25 +123,10 @@ func (s *Shard) farPart(ctx context.Context, now time.Time, out chan<- *batch) (
 	return true, nil
 }
 
-// sameServer reports whether a read at READ UNCOMMITTED came from the server that the traits hold for: of another one it says nothing.
-func (s *Shard) sameServer(server string) bool {
-	a := &s.gaps.agreement
-	if s.knows(server) {
-		return true
-	}
-	if a.differs(time.Now()) {
-		s.opts.Logger.Warn("changes in flight are read from another server than rows, as behind a proxy or after a failover: they are not looked for "+
-			"until both come from one server again", "uncommitted", server, "expected", s.gaps.traits.Server)
-	}
-	return false
-}
-
-// noteUnseen keeps those of the last changes that the cursor has not seen.
-func (s *Shard) noteUnseen() {
-	c := s.second
-	f := c.far
-	for _, change := range c.changes.List {
-		if s.ahead(change.ID) || c.noted(change) {
+// noteUnseen keeps those of the changes that the cursor has not seen.
+func (f *far) noteUnseen(list []source.Cursor) {
+	for _, change := range list {
+		if f.changes.ahead(change.ID) || f.changes.noted(change) {
 			continue
 		}
 		if m := f.watch.rows[change.ID]; m != nil && m.modified == change.Modified {
@@ -157,16 +136,10 @@ func (s *Shard) noteUnseen() {
 	}
 }
 
-// noted reports whether the cursor has seen to a change.
-func (c *second) noted(change source.Cursor) bool {
-	return c.seen[change.ID] == change.Modified || c.far.recent.has(change.ID, change.Modified)
-}
-
 // checkUnseen publishes those of the unseen changes that are committed and watches the others.
-func (s *Shard) checkUnseen(ctx context.Context, out chan<- *batch) error {
-	f := s.second.far
+func (f *far) checkUnseen(ctx context.Context, publish publish) error {
 	for part := range slices.Chunk(f.unseen, checkAtOnce) {
-		pending, err := s.check(ctx, part, out)
+		pending, err := f.check(ctx, part, publish)
 		if err != nil {
 			return err
 		}
@@ -177,18 +150,17 @@ func (s *Shard) checkUnseen(ctx context.Context, out chan<- *batch) error {
 	f.unseen = f.unseen[:0]
 	if f.watch.full() && time.Since(f.warned) > heldOpen {
 		f.warned = time.Now()
-		s.opts.Logger.Warn("more updates are in flight than are watched one by one: the index of MODIFIED is read from the oldest on",
+		f.changes.opts.Logger.Warn("more updates are in flight than are watched one by one: the index of MODIFIED is read from the oldest on",
 			"watched", len(f.watch.rows), "oldest", f.watch.low)
 	}
 	return nil
 }
 
 // checkWatched looks at some of the changes in flight, and where one is no longer in flight at all with the same MODIFIED.
-func (s *Shard) checkWatched(ctx context.Context, out chan<- *batch) error {
-	f := s.second.far
+func (f *far) checkWatched(ctx context.Context, publish publish) error {
 	list := f.watch.sample(checkAtOnce)
 	for len(list) > 0 {
-		ended, err := s.checkSome(ctx, list, out)
+		ended, err := f.checkSome(ctx, list, publish)
 		if err != nil || len(ended) == 0 {
 			return err
 		}
@@ -196,9 +168,9 @@ func (s *Shard) checkWatched(ctx context.Context, out chan<- *batch) error {
 			// There is room now.
 			f.hurry = true
 		}
-		if time.Since(s.second.polled) > s.opts.PollInterval {
+		if f.changes.late() {
 			// The tail has its turn; a sample of the next poll finds the others.
-			s.second.cut = true
+			f.changes.poll.cut = true
 			return nil
 		}
 		list = f.watch.beside(ended, checkAtOnce)
@@ -207,13 +179,12 @@ func (s *Shard) checkWatched(ctx context.Context, out chan<- *batch) error {
 }
 
 // checkSome looks at some of the changes in flight and returns the MODIFIED of those that are no longer.
-func (s *Shard) checkSome(ctx context.Context, list []source.Cursor, out chan<- *batch) (ended map[string]bool, err error) {
-	f := s.second.far
-	pending, err := s.check(ctx, list, out)
+func (f *far) checkSome(ctx context.Context, list []source.Cursor, publish publish) (ended map[string]bool, err error) {
+	pending, err := f.check(ctx, list, publish)
 	if err != nil {
 		return nil, err
 	}
-	if pending, err = s.stillInFlight(ctx, pending); err != nil {
+	if pending, err = f.stillInFlight(ctx, pending); err != nil {
 		return nil, err
 	}
 	ended = make(map[string]bool)
@@ -235,17 +206,16 @@ func (s *Shard) checkSome(ctx context.Context, list []source.Cursor, out chan<- 
 
 // check looks up rows by id, committed, publishes what of them the cursor has not seen, and returns those whose MODIFIED is not
 // committed. It orders list by id.
-func (s *Shard) check(ctx context.Context, list []source.Cursor, out chan<- *batch) (pending []source.Cursor, err error) {
-	c := s.second
-	committed := &c.far.committed
-	if err := s.lookUp(ctx, list, false, committed); err != nil {
+func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) (pending []source.Cursor, err error) {
+	c, committed := f.changes, &f.committed
+	if err := f.lookup(ctx, list, false, committed); err != nil {
 		return nil, err
 	}
 	c.ids = c.ids[:0]
 	oldest := c.behind
 	for _, at := range list {
 		found, ok := placeOf(committed.List, at.ID)
-		if ok && !s.ahead(at.ID) && !c.noted(found) {
+		if ok && !c.ahead(at.ID) && !c.noted(found) {
 			oldest = older(oldest, found.Modified)
 			c.ids = append(c.ids, at.ID)
 			c.see(found.ID, found.Modified)
@@ -254,26 +224,19 @@ func (s *Shard) check(ctx context.Context, list []source.Cursor, out chan<- *bat
 			pending = append(pending, at)
 		}
 	}
-	if len(c.ids) == 0 {
-		return pending, nil
-	}
-	s.active = time.Now()
-	c.found = older(c.found, oldest)
-	s.status.leave(findChanges, s.changesSince(oldest))
-	return pending, s.republish(ctx, rangesOf(slices.Compact(c.ids)), sink.FromModified, nil, out)
+	return pending, c.publish(ctx, oldest, publish)
 }
 
 // stillInFlight returns those of list, which were not committed just now, that have another MODIFIED uncommitted than committed, with that.
 // What has none there is deleted or about to be.
-func (s *Shard) stillInFlight(ctx context.Context, list []source.Cursor) ([]source.Cursor, error) {
-	f := s.second.far
+func (f *far) stillInFlight(ctx context.Context, list []source.Cursor) ([]source.Cursor, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	if err := s.lookUp(ctx, list, true, &f.uncommitted); err != nil {
+	if err := f.lookup(ctx, list, true, &f.uncommitted); err != nil {
 		return nil, err
 	}
-	if !s.sameServer(f.uncommitted.Server) || f.committed.Server != f.uncommitted.Server {
+	if !f.changes.server.fitsTraits(f.uncommitted.Server) || f.committed.Server != f.uncommitted.Server {
 		return list, nil
 	}
 	var flying []source.Cursor
@@ -291,15 +254,15 @@ func (s *Shard) stillInFlight(ctx context.Context, list []source.Cursor) ([]sour
 	return flying, nil
 }
 
-// lookUp reads the MODIFIED of rows by id. It orders list by id.
-func (s *Shard) lookUp(ctx context.Context, list []source.Cursor, uncommitted bool, found *source.Changes) error {
+// lookup reads the MODIFIED of rows by id. It orders list by id.
+func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool, found *source.Changes) error {
 	slices.SortFunc(list, func(a, b source.Cursor) int { return cmp.Compare(a.ID, b.ID) })
 	ids := make([]uint64, len(list))
 	for i, at := range list {
 		ids[i] = at.ID
 	}
 	q := source.ChangeQuery{Ranges: rangesOf(slices.Compact(ids)), Limit: len(ids) + 1, Uncommitted: uncommitted}
-	return s.reader.changes(ctx, q, found)
+	return f.changes.reader.changes(ctx, q, found)
 }
 
 // placeOf finds the change of a row among changes in the order of their ids.

@@ -77,7 +77,7 @@ func (s *Shard) prefetchNext(ctx context.Context, p *page, position ledger.Posit
 	}
 	full := len(records) > 0 && len(records) == len(p.Rows) && p.More
 	q := s.reader.pageAfter(next)
-	if !full && !s.gaps.landing.cut || s.second != nil || p.outgrows(q) {
+	if !full && !s.gaps.landing.cut || s.changes != nil || p.outgrows(q) {
 		// The second cursor reads in between, and one large row seldom comes alone.
 		return
 	}

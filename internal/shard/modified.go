@@ -24,90 +24,134 @@ const (
 	saveCursorEvery = 30 * time.Second
 )
 
-// second is the cursor over (MODIFIED, id) of a capability shard. It only notices: what has changed is read again by id.
-type second struct {
-	// after is how far it has come, again how far the look-back has, while one is under way.
-	after, again source.Cursor
-	// from is the MODIFIED that the look-back began at.
-	from    string
-	looking bool
-	// restored says that after comes from the checkpoint.
+// changes is the cursor over (MODIFIED, id) of a capability shard. It only nominates: what has
+// changed is read again by id. It belongs to the owner.
+type changes struct {
+	opts   *Options
+	reader *reader
+	server *server
+	status *tracker
+	pace   *pace
+	// ahead reports whether the row with an id is for the tail or the ledger to publish.
+	ahead func(id uint64) bool
+
+	// after is how far it has come; restored says that this comes from the checkpoint.
+	after    source.Cursor
 	restored bool
-	// began is the database's clock when the look-back began, covered that of the last one that came to its end.
-	began, covered time.Time
 	// column is MODIFIED as it was when the cursor was moved last.
 	column source.Column
-	// polled, looked and saved are when it last read what is new, began to look back, and handed its place to be saved.
-	polled, looked, saved time.Time
-	// far looks for changes in flight; short says that the last look-back was a single read, parts counts those of the present one.
-	far   *far
-	short bool
-	parts int
-	// inFlight says that changes in flight are looked for at this poll, now is the database's clock.
-	inFlight bool
-	now      time.Time
+	// saved is when the cursor was last handed over to be saved.
+	saved time.Time
 	// seen holds, for rows read within the look-back, the MODIFIED they were read with.
 	seen map[uint64]string
-	// over is the newest MODIFIED whose moment has passed, behind a MODIFIED at or behind which there are changes that were not read
-	// yet, empty where there are none.
-	over   string
+	// behind is a MODIFIED at or behind which there are changes that were not read yet, empty where there are none.
 	behind string
-	// found is the oldest MODIFIED of what this poll found late, cut says that it had no time to look for all that is like it.
-	found   string
-	cut     bool
-	changes source.Changes
-	ids     []uint64
+	poll   changesPoll
+	back   lookBack
+	far    *far
+	// list and ids are used again and again: changes that were read, and the ids of some.
+	list source.Changes
+	ids  []uint64
 }
+
+// changesPoll is what holds for one poll of the second cursor.
+type changesPoll struct {
+	// began is when it began, by the host's clock, now the same by the database's.
+	began, now time.Time
+	// inFlight says that changes in flight are looked for.
+	inFlight bool
+	// over is the newest MODIFIED whose moment has passed.
+	over string
+	// found is the oldest MODIFIED of what this poll found late, cut says that it had no time to look for all that is like it.
+	found string
+	cut   bool
+}
+
+// lookBack reads again what the cursor has passed, since modification times, too, are taken before
+// the commit.
+type lookBack struct {
+	running bool
+	// from is the MODIFIED that it began at, after how far it has come; parts counts its reads.
+	from  string
+	after source.Cursor
+	parts int
+	// looked is when it began, by the host's clock, began the same by the database's, covered that of the last one that came to its end.
+	looked, began, covered time.Time
+	// short says that the last one was a single read.
+	short bool
+}
+
+// end notes that all within the look-back has been read.
+func (b *lookBack) end() { b.running, b.covered, b.short = false, b.began, b.parts <= 1 }
+
+// publish reads rows again and publishes those that say something new.
+type publish func(ctx context.Context, rows []source.Range) error
 
 // follow looks for rows that were modified in place and publishes what has changed. It does so at most once a poll.
 func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
-	c, columns := s.second, s.reader.columns
-	if c == nil || columns == nil || columns.Modified < 0 || time.Since(c.polled) < s.opts.PollInterval {
+	c := s.changes
+	if c == nil {
 		return nil
 	}
-	c.polled = time.Now()
-	err := s.followChanges(ctx, s.reader.databaseNow(), out)
-	if errors.Is(err, source.ErrAltered) && ctx.Err() == nil {
-		// The next poll brings the columns, and the cursor begins anew with them.
+	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
+		return s.republish(ctx, rows, sink.FromModified, nil, out)
+	})
+	switch {
+	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
+		// The next poll brings the columns, and the cursor begins again with them.
 		return nil
-	}
-	if errors.Is(err, source.ErrUnfit) && ctx.Err() == nil {
-		s.second = nil
+	case errors.Is(err, source.ErrUnfit) && ctx.Err() == nil:
+		s.changes = nil
 		s.status.leave(findChanges, time.Time{})
 		s.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
 		return nil
+	case err != nil || !c.due():
+		return err
 	}
-	return err
+	// No batch has taken the cursor for a while.
+	b := s.newBatch()
+	if s.gaps.ledger != nil {
+		b.last = s.gaps.ledger.Position()
+	}
+	return s.handOver(ctx, b, out)
 }
 
-func (s *Shard) followChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
-	c, column := s.second, s.reader.columns.List[s.reader.columns.Modified]
-	through := column.Text(now, s.opts.Zone)
-	c.over = column.Text(now.Add(-column.Resolution()), s.opts.Zone)
-	c.inFlight, c.now = s.seesInFlight(), now
-	c.begin(column, s.opts, now, through)
-	if err := s.newChanges(ctx, through, out); err != nil {
+// follow looks for rows that were modified in place and publishes what has changed, at most once in a poll interval.
+func (c *changes) follow(ctx context.Context, publish publish) error {
+	columns := c.reader.columns
+	if columns == nil || columns.Modified < 0 || time.Since(c.poll.began) < c.opts.PollInterval {
+		return nil
+	}
+	column := columns.List[columns.Modified]
+	now := c.reader.databaseNow()
+	c.poll = changesPoll{
+		began: time.Now(), now: now, inFlight: c.server.seesInFlight(), over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
+	}
+	through := column.Text(now, c.opts.Zone)
+	c.begin(column, through)
+	if err := c.readNew(ctx, through, publish); err != nil {
 		return err
 	}
-	c.found, c.cut = "", false
-	if err := s.oldChanges(ctx, now, out); err != nil {
+	c.poll.found, c.poll.cut = "", false
+	if err := c.lookBack(ctx, publish); err != nil {
 		return err
 	}
-	c.cut = c.looking
-	if err := s.farChanges(ctx, now, out); err != nil {
+	c.poll.cut = c.back.running
+	if err := c.far.read(ctx, publish); err != nil {
 		return err
 	}
 	waits := c.behind
-	if c.cut && c.found != "" {
+	if c.poll.cut && c.poll.found != "" {
 		// What was found late seldom comes alone.
-		waits = older(waits, c.found)
+		waits = older(waits, c.poll.found)
 	}
-	s.status.leave(findChanges, s.changesSince(waits))
-	return s.saveCursor(ctx, out)
+	c.status.leave(findChanges, c.since(waits))
+	return nil
 }
 
 // begin sets the place of a cursor that has none, or one that cannot be.
-func (c *second) begin(column source.Column, opts Options, now time.Time, through string) {
+func (c *changes) begin(column source.Column, through string) {
+	opts, now := c.opts, c.poll.now
 	at, readable := column.Time([]byte(c.after.Modified), opts.Zone)
 	altered := c.column != column && c.column != source.Column{}
 	switch {
@@ -120,32 +164,31 @@ func (c *second) begin(column source.Column, opts Options, now time.Time, throug
 		c.far.watch.low = column.Text(at.Add(-opts.Reach), opts.Zone)
 	}
 	if altered {
-		c.looking = false
+		c.back.running = false
 		clear(c.seen)
-		c.far = newFar(opts)
+		c.far = newFar(c)
 	}
 	c.column, c.restored = column, false
 }
 
-// newChanges reads what lies behind the cursor.
-func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batch) error {
-	c := s.second
+// readNew reads what lies behind the cursor.
+func (c *changes) readNew(ctx context.Context, through string, publish publish) error {
 	for {
-		if err := s.readChanges(ctx, source.ChangeQuery{After: c.after, Through: through, Limit: changesAtOnce}); err != nil {
+		if err := c.reader.changes(ctx, source.ChangeQuery{After: c.after, Through: through, Limit: changesAtOnce}, &c.list); err != nil {
 			return err
 		}
-		n := len(c.changes.List)
+		n := len(c.list.List)
 		if n == 0 {
 			c.behind = ""
 			c.reach(through)
 			return nil
 		}
-		next, more := c.changes.List[n-1], c.changes.More
+		next, more := c.list.List[n-1], c.list.More
 		c.behind = ""
 		if more {
 			c.behind = next.Modified
 		}
-		if err := s.readChanged(ctx, out); err != nil {
+		if err := c.publishNew(ctx, publish); err != nil {
 			return err
 		}
 		c.after = next
@@ -153,132 +196,131 @@ func (s *Shard) newChanges(ctx context.Context, through string, out chan<- *batc
 			c.reach(through)
 			return nil
 		}
-		if time.Since(c.polled) > s.opts.PollInterval {
+		if c.late() {
 			// The tail has its turn.
 			return nil
 		}
 	}
 }
 
+// late reports whether the tail is to be polled again.
+func (c *changes) late() bool { return time.Since(c.poll.began) > c.opts.PollInterval }
+
 // reach notes that there is nothing more up to a moment.
-func (c *second) reach(through string) {
+func (c *changes) reach(through string) {
 	if c.after.Modified < through {
 		c.after = source.Cursor{Modified: through}
 	}
 }
 
-// oldChanges reads a part of what lies within the look-back.
-func (s *Shard) oldChanges(ctx context.Context, now time.Time, out chan<- *batch) error {
-	c := s.second
+// lookBack reads a part of what lies within the look-back.
+func (c *changes) lookBack(ctx context.Context, publish publish) error {
+	back, inFlight := &c.back, c.poll.inFlight
 	if failpoint.Mutant(failpoint.NoLookBack) {
 		return nil
 	}
-	if !c.looking {
-		if time.Since(c.looked) < lookBackEvery && !(c.inFlight && c.short) {
+	if !back.running {
+		if time.Since(back.looked) < lookBackEvery && !(inFlight && back.short) {
 			return nil
 		}
-		if err := s.lookBack(ctx, now, out); err != nil {
+		if err := c.beginLookBack(ctx, publish); err != nil {
 			return err
 		}
 	}
-	if c.again.Modified >= c.after.Modified {
-		c.lookedBack()
+	if back.after.Modified >= c.after.Modified {
+		back.end()
 		return nil
 	}
-	q := source.ChangeQuery{After: c.again, Through: c.after.Modified, Limit: changesAtOnce, Uncommitted: c.inFlight}
-	if err := s.readChanges(ctx, q); err != nil || q.Uncommitted && !s.sameServer(c.changes.Server) {
+	q := source.ChangeQuery{After: back.after, Through: c.after.Modified, Limit: changesAtOnce, Uncommitted: inFlight}
+	if err := c.reader.changes(ctx, q, &c.list); err != nil || inFlight && !c.server.fitsTraits(c.list.Server) {
 		return err
 	}
-	if n := len(c.changes.List); n > 0 {
-		c.again = c.changes.List[n-1]
+	if n := len(c.list.List); n > 0 {
+		back.after = c.list.List[n-1]
 	}
-	c.parts++
-	if !c.changes.More {
-		c.lookedBack()
+	back.parts++
+	if !c.list.More {
+		back.end()
 	}
-	if q.Uncommitted {
-		if c.far.light && c.changes.More {
-			// There is too much for one read: what is older than the look-back is left to far.
-			c.far.light = false
-			if c.again.Modified < c.from {
-				c.again = source.Cursor{Modified: c.from}
-			}
+	if !inFlight {
+		return c.publishNew(ctx, publish)
+	}
+	if c.far.light && c.list.More {
+		// There is too much for one read: what is older than the look-back is left to far.
+		c.far.light = false
+		if back.after.Modified < back.from {
+			back.after = source.Cursor{Modified: back.from}
 		}
-		s.noteUnseen()
-		return nil
 	}
-	return s.readChanged(ctx, out)
+	c.far.noteUnseen(c.list.List)
+	return nil
 }
 
-// lookBack begins to look back: from the look-back before now, or, after a stall, before when it was last done and where the cursor stands.
-func (s *Shard) lookBack(ctx context.Context, now time.Time, out chan<- *batch) error {
-	c := s.second
-	c.looking, c.looked, c.began = true, time.Now(), now
+// beginLookBack begins to look back: from the look-back before now, or, after a stall, before when it was last done and where the cursor stands.
+func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
+	back, now := &c.back, c.poll.now
+	back.running, back.looked, back.began = true, time.Now(), now
 	begin := now
-	if !c.covered.IsZero() && c.covered.Before(begin) {
-		begin = c.covered
+	if !back.covered.IsZero() && back.covered.Before(begin) {
+		begin = back.covered
 	}
-	if at, ok := c.column.Time([]byte(c.after.Modified), s.opts.Zone); ok && at.Before(begin) {
+	if at, ok := c.column.Time([]byte(c.after.Modified), c.opts.Zone); ok && at.Before(begin) {
 		begin = at
 	}
-	from := c.column.Text(begin.Add(-s.opts.LookBack), s.opts.Zone)
-	c.from, c.again, c.parts = from, source.Cursor{Modified: from}, 0
-	if c.inFlight && c.far.light {
-		c.again.Modified = min(from, c.far.begin(now, c.column, s.opts.Zone))
+	from := c.column.Text(begin.Add(-c.opts.LookBack), c.opts.Zone)
+	back.from, back.after, back.parts = from, source.Cursor{Modified: from}, 0
+	if c.poll.inFlight && c.far.light {
+		back.after.Modified = min(from, c.far.begin())
 	}
 	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have been committed since it was read.
 	left := c.forget(from)
 	slices.Sort(left)
 	for part := range slices.Chunk(left, changesAtOnce) {
-		if err := s.republish(ctx, rangesOf(part), sink.FromModified, nil, out); err != nil {
+		if err := publish(ctx, rangesOf(part)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookedBack notes that all within the look-back has been read.
-func (c *second) lookedBack() { c.looking, c.covered, c.short = false, c.began, c.parts <= 1 }
-
-func (s *Shard) readChanges(ctx context.Context, q source.ChangeQuery) error {
-	return s.reader.changes(ctx, q, &s.second.changes)
-}
-
-// readChanged reads those of the rows of the last changes that may say something new.
-func (s *Shard) readChanged(ctx context.Context, out chan<- *batch) error {
-	c := s.second
+// publishNew publishes those of the rows of the last changes that may say something new.
+func (c *changes) publishNew(ctx context.Context, publish publish) error {
 	c.ids = c.ids[:0]
 	oldest := c.behind
-	for _, change := range c.changes.List {
-		if s.ahead(change.ID) || c.noted(change) {
+	for _, change := range c.list.List {
+		if c.ahead(change.ID) || c.noted(change) {
 			continue
 		}
-		if oldest == "" || change.Modified < oldest {
-			oldest = change.Modified
-		}
+		oldest = older(oldest, change.Modified)
 		c.ids = append(c.ids, change.ID)
 		c.see(change.ID, change.Modified)
 	}
+	slices.Sort(c.ids)
+	return c.publish(ctx, oldest, publish)
+}
+
+// publish publishes the rows of c.ids, which are sorted; oldest is the MODIFIED that is known to wait.
+func (c *changes) publish(ctx context.Context, oldest string, publish publish) error {
 	if len(c.ids) == 0 {
 		return nil
 	}
-	s.active = time.Now()
-	c.found = older(c.found, oldest)
-	s.status.leave(findChanges, s.changesSince(oldest))
-	slices.Sort(c.ids)
-	return s.republish(ctx, rangesOf(slices.Compact(c.ids)), sink.FromModified, nil, out)
+	c.pace.touch()
+	c.poll.found = older(c.poll.found, oldest)
+	c.status.leave(findChanges, c.since(oldest))
+	return publish(ctx, rangesOf(slices.Compact(c.ids)))
 }
 
-// changesSince is the host's time of a MODIFIED, for the lag; zero for an empty one.
-func (s *Shard) changesSince(modified string) time.Time {
+// since is the host's time of a MODIFIED, for the lag; zero for an empty one.
+func (c *changes) since(modified string) time.Time {
 	if modified == "" {
 		return time.Time{}
 	}
-	at, ok := s.second.column.Time([]byte(modified), s.opts.Zone)
+	now := time.Now()
+	at, ok := c.column.Time([]byte(modified), c.opts.Zone)
 	if !ok {
-		return time.Now()
+		return now
 	}
-	return s.hostTime(at)
+	return earlier(now, now.Add(at.Sub(c.reader.databaseNow())))
 }
 
 // ahead reports whether the row with this id is for the tail or the ledger to publish.
@@ -301,8 +343,8 @@ func rangesOf(ids []uint64) []source.Range {
 }
 
 // see notes that a row is read with this MODIFIED. While that moment is not over another change may bear it, too.
-func (c *second) see(id uint64, modified string) {
-	if modified >= c.over {
+func (c *changes) see(id uint64, modified string) {
+	if modified >= c.poll.over {
 		return
 	}
 	if len(c.seen) >= maxSeen {
@@ -313,34 +355,33 @@ func (c *second) see(id uint64, modified string) {
 }
 
 // remember notes for longer than the look-back that a row is read with this MODIFIED, where changes in flight are looked for.
-func (c *second) remember(id uint64, modified string) {
-	if c.inFlight && modified < c.over {
-		c.far.recent.add(id, modified, c.now)
+func (c *changes) remember(id uint64, modified string) {
+	if c.poll.inFlight && modified < c.poll.over {
+		c.far.recent.add(id, modified, c.poll.now)
 	}
 }
 
-// seeTail notes the rows of a page that the tail has read, so that the cursor does not read the newest of them again.
-func (s *Shard) seeTail(page *source.Page, records []source.Row) {
-	c := s.second
-	if c == nil || page.Columns.Modified < 0 {
+// noteTail notes the rows of a page that the tail has read, so that the cursor does not read the newest of them again.
+func (c *changes) noteTail(p *page, rows []source.Row) {
+	if c == nil || p.Columns.Modified < 0 {
 		return
 	}
-	column := page.Columns.List[page.Columns.Modified]
-	from := column.Text(page.Now.Add(-s.opts.LookBack), s.opts.Zone)
-	far := column.Text(page.Now.Add(-s.opts.Reach), s.opts.Zone)
-	for _, record := range records {
-		switch v := record.Values[page.Columns.Modified]; {
+	column := p.Columns.List[p.Columns.Modified]
+	from := column.Text(p.Now.Add(-c.opts.LookBack), c.opts.Zone)
+	far := column.Text(p.Now.Add(-c.opts.Reach), c.opts.Zone)
+	for _, row := range rows {
+		switch v := row.Values[p.Columns.Modified]; {
 		case v == nil:
 		case string(v) > from:
-			c.see(record.ID, string(v))
+			c.see(row.ID, string(v))
 		case string(v) > far:
-			c.remember(record.ID, string(v))
+			c.remember(row.ID, string(v))
 		}
 	}
 }
 
 // forget drops what lies before the look-back and returns the rows whose MODIFIED was written to the second.
-func (c *second) forget(from string) []uint64 {
+func (c *changes) forget(from string) []uint64 {
 	var left []uint64
 	for id, modified := range c.seen {
 		if modified < from {
@@ -353,16 +394,21 @@ func (c *second) forget(from string) []uint64 {
 	return left
 }
 
-// saveCursor hands the place on to be saved when no batch has taken it for a while.
-func (s *Shard) saveCursor(ctx context.Context, out chan<- *batch) error {
-	if time.Since(s.second.saved) < saveCursorEvery {
-		return nil
+// noted reports whether the cursor has seen to a change.
+func (c *changes) noted(change source.Cursor) bool {
+	return c.seen[change.ID] == change.Modified || c.far.recent.has(change.ID, change.Modified)
+}
+
+// due reports whether no batch has taken the cursor to be saved for a while.
+func (c *changes) due() bool { return time.Since(c.saved) >= saveCursorEvery }
+
+// handOver returns the cursor, to be saved with a batch.
+func (c *changes) handOver() source.Cursor {
+	if c == nil {
+		return source.Cursor{}
 	}
-	b := s.newBatch()
-	if s.gaps.ledger != nil {
-		b.last = s.gaps.ledger.Position()
-	}
-	return s.handOver(ctx, b, out)
+	c.saved = time.Now()
+	return c.after
 }
 
 // cursorAt returns the place of the second cursor at a moment, the zero one where there is no MODIFIED.
@@ -373,12 +419,15 @@ func (s *Shard) cursorAt(columns *source.Columns, now time.Time) source.Cursor {
 	return source.Cursor{Modified: columns.List[columns.Modified].Text(now, s.opts.Zone)}
 }
 
-// openCursor makes the second cursor of a shard whose MODIFIED has an index, from the place that was saved.
-func (s *Shard) openCursor(saved source.Cursor) {
-	s.second = nil
-	if s.view != nil && s.gaps.traits.ModifiedIndexed {
-		s.second = &second{
-			after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), far: newFar(s.opts), short: true,
-		}
+// openChanges makes the second cursor of a shard whose MODIFIED has an index, from the place that was saved.
+func (s *Shard) openChanges(saved source.Cursor) {
+	s.changes = nil
+	if s.view == nil || !s.server.traits.ModifiedIndexed {
+		return
 	}
+	s.changes = &changes{
+		opts: &s.opts, reader: s.reader, server: s.server, status: &s.status, pace: &s.pace, ahead: s.ahead,
+		after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
+	}
+	s.changes.far = newFar(s.changes)
 }

@@ -95,7 +95,7 @@ func (s *Shard) nominate(ctx context.Context, n *nomination) error {
 func (s *Shard) Reach() (uint64, bool) {
 	status := s.Status()
 	running := s.life.Load() != nil && (status.State == Running || status.State == Waiting)
-	if running && s.noTail.Load() {
+	if running && s.server.noTail.Load() {
 		return everyID, true
 	}
 	return status.Position, running
@@ -281,7 +281,7 @@ func (s *Shard) encodeAbsent(ctx context.Context, b *batch, page *page, absent [
 // proveAbsent returns what is known of those of absent, which page does not hold, that the shard has no row of, and those that have one
 // in another shard. Where absence is not judged there are none.
 func (s *Shard) proveAbsent(ctx context.Context, b *batch, page *page, absent [][]byte) (decisions []decision, elsewhere map[string]struct{}, err error) {
-	if err := s.meet(ctx, page.Server); err != nil || !s.gaps.traits.Writer || !s.knows(page.Server) {
+	if err := s.server.meet(ctx, page.Server); err != nil || !s.server.traits.Writer || !s.server.knows(page.Server) {
 		// A server that does not take the writes may be behind.
 		return nil, nil, err
 	}

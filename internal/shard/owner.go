@@ -54,7 +54,7 @@ func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *b
 // poll looks once for what the tail and the second cursor find. It reports whether there may be more to read at once.
 func (s *Shard) poll(ctx context.Context, position *ledger.Position, out chan<- *batch) (more bool, err error) {
 	began := time.Now()
-	if !s.tailless() {
+	if !s.server.tailless() {
 		if more, err = s.turn(ctx, position, out); err != nil {
 			return false, err
 		}
@@ -177,13 +177,13 @@ func (s *Shard) next(ctx context.Context, position *ledger.Position, p *page, he
 		s.status.leave(findTail, s.held)
 		return nil, p.More, nil, nil
 	}
-	if err := s.meet(ctx, p.Server); err != nil {
+	if err := s.server.meet(ctx, p.Server); err != nil {
 		return nil, false, nil, err
 	}
 	s.held = time.Time{}
 	at := s.look(p)
 	if len(p.Rows) > 0 || s.status.hot() {
-		s.active = time.Now()
+		s.pace.touch()
 	}
 	records, late, err := s.pick(ctx, p, at)
 	if err != nil {
@@ -324,7 +324,7 @@ func (s *Shard) newBatch() *batch { return s.builder.begin(s.view != nil) }
 
 func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row, reading ledger.Reading) error {
 	if s.view != nil {
-		s.seeTail(&p.Page, records)
+		s.changes.noteTail(p, records)
 		decisions, err := s.view.decide(ctx, b, records)
 		if err != nil {
 			return err
@@ -393,9 +393,7 @@ func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 	if s.view != nil {
 		s.view.hand(b)
 	}
-	if s.second != nil {
-		b.cursor, s.second.saved = s.second.after, time.Now()
-	}
+	b.cursor = s.changes.handOver()
 	tick := time.NewTicker(s.opts.TurnEvery)
 	defer tick.Stop()
 	for {

@@ -100,15 +100,17 @@ func TestTheSourceServesOneAtATime(t *testing.T) {
 		"a read of ids": func(ctx context.Context, s *Shard) error {
 			return s.reader.ids(ctx, []source.Range{{First: 1, Last: 2}}, true, new(idList))
 		},
-		"a look for changes":    func(ctx context.Context, s *Shard) error { return s.readChanges(ctx, source.ChangeQuery{Limit: 1}) },
+		"a look for changes": func(ctx context.Context, s *Shard) error {
+			return s.reader.changes(ctx, source.ChangeQuery{Limit: 1}, new(source.Changes))
+		},
 		"a question for an id":  func(ctx context.Context, s *Shard) error { return s.refuseReusedIDs(ctx, 1) },
-		"a question for traits": func(ctx context.Context, s *Shard) error { return s.askTraits(ctx) },
+		"a question for traits": func(ctx context.Context, s *Shard) error { return s.server.refresh(ctx) },
 		"a glance":              func(ctx context.Context, s *Shard) error { _, err := s.head(ctx); return err },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, free := prefetching(t, NewLimits(1<<20, 1, 2).Stream(), "a", "b", "c")
-				s.second = new(second)
+				s.changes = new(changes)
 				ended := make(chan error)
 				go func() { ended <- use(t.Context(), s) }()
 				synctest.Wait()

@@ -16,7 +16,7 @@ func (s *Shard) catchUp(position uint64, behind bool) {
 	c := &s.catching
 	if !behind {
 		highest := s.status.highest()
-		if s.tailless() {
+		if s.server.tailless() {
 			highest = position
 		}
 		before := s.arrival.read(s.opts.Logger, position, highest)

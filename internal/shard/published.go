@@ -63,7 +63,7 @@ func openPublished(s *Shard, state checkpoint.State) (*publishedRows, error) {
 
 // confirm compares the rows now, and returns an error where their ids are used again.
 func (p *publishedRows) confirm(ctx context.Context) error {
-	if p.shard.tailless() || p.log.Len() == 0 {
+	if p.shard.server.tailless() || p.log.Len() == 0 {
 		return nil
 	}
 	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log)
@@ -118,7 +118,7 @@ func sameServer(a, b published.Origin) bool {
 // behind the page is not published before: where the page is to be read again, ready is false.
 func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err error) {
 	s := p.shard
-	if s.tailless() {
+	if s.server.tailless() {
 		return true, nil
 	}
 	p.due = s.reader.hasFailed() || p.due

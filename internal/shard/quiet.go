@@ -10,19 +10,25 @@ import (
 // quietAfter is how long a shard must have had nothing new before it is polled half as often.
 const quietAfter = 10 * time.Second
 
+// pace tells how busy a shard is. The zero value has had nothing new since its start.
+type pace struct{ active time.Time }
+
+// touch notes that there is something new, or a gap to look for.
+func (p *pace) touch() { p.active = time.Now() }
+
 // quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its start.
-func (s *Shard) quiet() bool { return time.Since(s.active) > quietAfter }
+func (p *pace) quiet() bool { return time.Since(p.active) > quietAfter }
 
 // nextPoll returns when to poll after the poll that has begun at a time; more says that there may be more to read at once.
 func (s *Shard) nextPoll(began time.Time, more bool) time.Time {
 	switch {
 	case more:
 		return time.Now()
-	case !s.quiet():
+	case !s.pace.quiet():
 		return began.Add(s.opts.PollInterval)
 	}
 	pause := 2 * s.opts.PollInterval
-	if _, able := s.opts.Source.(source.HeadReader); !able || s.second != nil {
+	if _, able := s.opts.Source.(source.HeadReader); !able || s.changes != nil {
 		// It has reads of its own, which are better spread.
 		return began.Add(pause)
 	}
@@ -35,7 +41,7 @@ var epoch = time.Now()
 
 // head asks a quiet shard for no more than its highest id, where that is cheaper than a page; nil where it does not.
 func (s *Shard) head(ctx context.Context) (*page, error) {
-	if !s.quiet() {
+	if !s.pace.quiet() {
 		return nil, nil
 	}
 	return s.reader.head(ctx)

@@ -15,7 +15,7 @@ type glancer struct {
 func TestNextPoll(t *testing.T) {
 	const interval = 100 * time.Millisecond
 	shard := func(s source.Shard, active time.Time) *Shard {
-		return &Shard{opts: Options{Source: s, PollInterval: interval}, active: active}
+		return &Shard{opts: Options{Source: s, PollInterval: interval}, pace: pace{active}}
 	}
 	began := epoch.Add(10*interval + 7*time.Millisecond)
 	plain, glances := struct{ source.Shard }{}, glancer{}
@@ -42,7 +42,7 @@ func TestNextPoll(t *testing.T) {
 	})
 	t.Run("with a second cursor, which has reads of its own, they do not", func(t *testing.T) {
 		s := shard(glances, time.Time{})
-		s.second = new(second)
+		s.changes = new(changes)
 		if got := s.nextPoll(began, false); got != began.Add(2*interval) {
 			t.Errorf("%s after the last", got.Sub(began))
 		}

@@ -127,10 +127,10 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 			s.view.foresee(journal.After.View)
 		}
 	}
-	if err := errors.Join(s.askTraits(ctx), s.refuseTailless()); err != nil {
+	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
 		return nil, err
 	}
-	if !s.tailless() {
+	if !s.server.tailless() {
 		if err := s.openGaps(state); err != nil {
 			return nil, err
 		}

@@ -123,20 +123,19 @@ type Shard struct {
 	life      atomic.Pointer[lifetime]
 	nominated chan *nomination
 	accepted  chan struct{}
-	// noTail says that the ids have no order, for those who are not the owner: traits may change under way.
-	noTail atomic.Bool
 	// reused says that the shard stopped because ids are used again.
 	reused    atomic.Bool
 	agreement sync.Mutex
 
 	// The owner's own, touched by no other goroutine.
 	reader    *reader
+	server    *server
 	window    *ledger.Window
 	gaps      gaps
 	published *publishedRows
-	// view and second are nil where the shard has none.
+	// view and changes are nil where the shard has none.
 	view    *view
-	second  *second
+	changes *changes
 	builder *builder
 	// arrival tells the log of the start.
 	arrival arrival
@@ -150,8 +149,7 @@ type Shard struct {
 	// that of rows without a CREATED.
 	held    time.Time
 	heights heights
-	// active is when there was last something new or a gap to look for.
-	active time.Time
+	pace    pace
 	// kept and ids are used again and again: rows of a page.
 	kept []source.Row
 	ids  []uint64
@@ -173,6 +171,7 @@ func New(opts Options) *Shard {
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
+	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.builder = &builder{opts: &s.opts}
 	s.saver, s.offsets = newSaver(&s.opts, &s.status, s.retrier), newOffsets(&s.opts)
 	s.recovery = &recovery{opts: &s.opts, retrier: s.retrier, saver: s.saver, offsets: s.offsets, bind: s.ping}
