@@ -12,7 +12,7 @@ import (
 type Backoff struct {
 	// First and Max bound the pause before it is shortened. They default to 50 ms and 2 s.
 	First, Max time.Duration
-	// Limit bounds Retry, counted from the first failure. Zero means no limit.
+	// Limit bounds each Retry, counted from its first failure. Zero means no limit.
 	Limit time.Duration
 	next  time.Duration
 }

@@ -12,7 +12,7 @@ import (
 const (
 	pageRows  = 2000
 	pageBytes = 8 << 20
-	// retryFor is how long a source that fails is asked again.
+	// retryFor is how long one outage of a source may last.
 	retryFor = 30 * time.Second
 	// mostWindow bounds how long a stability window is waited for.
 	mostWindow = time.Minute

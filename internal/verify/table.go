@@ -96,7 +96,7 @@ func (t *table) example(v *verdict, row uint64) Example {
 	return e
 }
 
-// read fills the page, and asks again for a while where that fails.
+// read fills the page. It retries through an outage of up to retryFor.
 func (t *table) read(ctx context.Context, q source.Query) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: retryFor}
 	err := pause.Retry(ctx, func() error { return t.shard.Source.Read(ctx, q, &t.run.page) }, isTransient)
@@ -109,7 +109,7 @@ func (t *table) read(ctx context.Context, q source.Query) error {
 	return nil
 }
 
-// isTransient reports whether a source may answer when it is asked again.
+// isTransient reports whether a read that failed may succeed later.
 func isTransient(err error) bool {
 	return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
 }
