@@ -30,8 +30,8 @@
 //
 // One poll with [GapLate]. Each read begins after the one before has ended:
 //
-//	page := read committed rows behind Position()
-//	See(page.MaxID, now)
+//	page := read committed rows after Position()
+//	See(page.MaxID, now)                              // the Window's, and the Ledger's
 //	probe := Hot(now)                                 // empty: no reads
 //	rows := read committed rows in probe.Rows         // a Missing and stable one is a late row
 //	found := read ids in probe.IDs, READ UNCOMMITTED  // or READ COMMITTED without evidence
