@@ -28,9 +28,9 @@ type batch struct {
 	noted   int
 	// rows are those that the list of rows published last is to take in.
 	rows []published.Row
-	// verdict counts what the batch says, by kind; settled, when not nil, is called once all of it is saved.
+	// verdict counts what the batch says, by kind; saved, when not nil, is called once all of it is.
 	verdict reconcile.Verdict
-	settled func()
+	saved   func()
 	// again, when not nil, is the dead letter that the batch sends again.
 	again *resending
 	// held is what is reserved for the batch.

@@ -62,6 +62,7 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if s.published, err = openPublished(s, state); err != nil {
 		return state, err
 	}
+	s.openNominations()
 	s.status.saved(state.Position)
 	s.openChanges(state.Cursor)
 	if err := s.refuseTailless(); err != nil {

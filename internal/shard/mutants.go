@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"bridge/checkpoint"
 	"bridge/internal/failpoint"
 	"bridge/sink"
 )
@@ -54,10 +55,10 @@ func (request *save) mutantWait(in <-chan save) {
 }
 
 // mutantRestore gives rows the values that the scan of reconcile saw.
-func (s *Shard) mutantRestore(page *page) {
+func mutantRestore(key checkpoint.Key, page *page) {
 	for i := range page.Rows {
 		r := &page.Rows[i]
-		if kept, ok := failpoint.Kept.LoadAndDelete(fmt.Sprint(s.key(), r.ID)); ok && len(kept.([][]byte)) == len(r.Values) {
+		if kept, ok := failpoint.Kept.LoadAndDelete(fmt.Sprint(key, r.ID)); ok && len(kept.([][]byte)) == len(r.Values) {
 			r.Values = kept.([][]byte)
 		}
 	}

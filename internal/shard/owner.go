@@ -35,7 +35,7 @@ func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *b
 			return nil
 		case n := <-s.nominated:
 			s.status.turn(owning)
-			if err := s.judge(ctx, n, out); err != nil {
+			if err := s.nominations.handle(ctx, n, out); err != nil {
 				return ended(ctx, err)
 			}
 			continue

@@ -96,15 +96,15 @@ func (r *resending) refused(reason string) {
 var (
 	// errDry ends a read whose batch is not published.
 	errDry = errors.New("nothing is published")
-	// errLeft ends a read that nobody waits for any more.
-	errLeft = errors.New("whoever asked has left")
+	// errCancelled ends a read that nobody waits for any more.
+	errCancelled = errors.New("the caller waits no longer")
 )
 
 // Resend has the owner read again what letters name and publish what is true then, and blocks until that is saved. Said twice it
 // publishes the same event again, or nothing. With dry nothing is published. An error says that the shard stopped or ctx ended: any part may
 // have been published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]LetterOutcome, error) {
-	n := &nomination{letters: resendings(letters, dry), asker: ctx}
+	n := &nomination{letters: resendings(letters, dry), caller: ctx}
 	if err := s.nominate(ctx, n); err != nil {
 		return nil, err
 	}
@@ -135,8 +135,9 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 			return nil, err
 		}
 	}
+	s.openNominations()
 	list := resendings(letters, true)
-	if err := s.sendAgain(ctx, list, nil, nil); err != nil {
+	if err := s.nominations.resender.resend(ctx, list, nil, nil); err != nil {
 		return nil, err
 	}
 	return outcomesOf(list), nil
@@ -158,45 +159,54 @@ func outcomesOf(list []*resending) []LetterOutcome {
 	return outcomes
 }
 
-// sendAgain reads again what letters name, one after the other, and hands on what is to be published.
-func (s *Shard) sendAgain(ctx context.Context, letters []*resending, n *nomination, out chan<- *batch) error {
-	if s.reader.columns == nil {
+// resender sends again the events that dead letters name, as far as they are still true. It belongs
+// to the owner.
+type resender struct {
+	rereader *rereader
+	absence  *absence
+	// bind reads a page, so that the encoder knows the columns.
+	bind func(context.Context) error
+}
+
+// resend reads again what letters name, one after the other, and hands on what is to be published.
+func (o *resender) resend(ctx context.Context, letters []*resending, n *nomination, out chan<- *batch) error {
+	if o.rereader.reader.columns == nil {
 		// Without columns no entity can be read.
-		if err := s.ping(ctx); err != nil {
+		if err := o.bind(ctx); err != nil {
 			return err
 		}
 	}
-	one := s.sendRow
-	if s.view != nil {
-		one = s.sendEntity
+	one := o.row
+	if o.rereader.view != nil {
+		one = o.entity
 	}
 	for _, r := range letters {
-		if n.left() {
+		if n.cancelled() {
 			return nil
 		}
-		if err := one(ctx, r, n, out); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errLeft) {
+		if err := one(ctx, r, n, out); err != nil && !errors.Is(err, errDry) && !errors.Is(err, errCancelled) {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendRow sends a row of a release stream again.
-func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
+// row sends a row of a release stream again.
+func (o *resender) row(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
 	row := r.letter.Row
-	if ledger := s.gaps.ledger; row > ledger.Position() || ledger.Missing(row) {
+	if o.rereader.tail.ahead(row) {
 		r.outcome = LetterOutcome{Fate: Ahead}
 		return nil
 	}
-	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: s.opts.Limits.pageBytes()}
-	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *page) error {
+	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: o.rereader.opts.Limits.pageBytes()}
+	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
 		if len(page.Rows) == 0 {
 			r.outcome = LetterOutcome{Fate: RowGone}
 			return nil
 		}
 		record := page.Rows[0]
 		b.born(page, record)
-		e, same := s.makeAgain(b, event.Row{Row: record, Read: r.letter.Time}, r)
+		e, same := o.add(b, event.Row{Row: record, Read: r.letter.Time}, r)
 		if !same && e.FromClock && r.letter.Time.IsZero() {
 			// Invariant 4: with the clock of this read each resend would make other bytes under one id.
 			b.undo(0, 0)
@@ -206,9 +216,9 @@ func (s *Shard) sendRow(ctx context.Context, r *resending, n *nomination, out ch
 	})
 }
 
-// readAgain reads what a letter names and hands on what fill makes of it.
-func (s *Shard) readAgain(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
-	return s.reread(ctx, q, n, out, func(b *batch, page *page) error {
+// publish reads what a letter names and hands on what fill makes of it.
+func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
+	return o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
 		b.again, r.outcome = r, LetterOutcome{}
 		if err := fill(b, page); err != nil || !r.dry {
 			return err
@@ -217,10 +227,10 @@ func (s *Shard) readAgain(ctx context.Context, q source.Query, r *resending, n *
 	})
 }
 
-// makeAgain adds the event of a row to b, and tells whether it is the one that was put aside: the same id and the same bytes.
-// A row that makes no event is no reason to stop the shard.
-func (s *Shard) makeAgain(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
-	e, err := s.builder.add(b, row, sink.FromReconcile)
+// add adds the event of a row to b, and tells whether it is the one that was put aside: the same id
+// and the same bytes. A row that makes no event is no reason to stop the shard.
+func (o *resender) add(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
+	e, err := o.rereader.builder.add(b, row, sink.FromReconcile)
 	if err != nil {
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
 		return e, false

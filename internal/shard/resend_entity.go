@@ -8,17 +8,17 @@ import (
 	"bridge/source"
 )
 
-// sendEntity sends the state of an entity again, where the event that was put aside is still the entity's last one. Invariant 3: what is newer
+// entity sends the state of an entity again, where the event that was put aside is still the entity's last one. Invariant 3: what is newer
 // is out or on its way, nothing older may follow.
-func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
+func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
 	if len(r.letter.Entity) == 0 && r.letter.Row > 0 {
 		var err error
-		if r.letter.Entity, err = s.view.byRow(ctx, r.letter.Row); err != nil {
+		if r.letter.Entity, err = o.rereader.view.byRow(ctx, r.letter.Row); err != nil {
 			return err
 		}
 	}
 	entity := r.letter.Entity
-	key, err := s.opts.Encoder.KeyValues(entity, nil)
+	key, err := o.rereader.opts.Encoder.KeyValues(entity, nil)
 	switch {
 	case len(entity) == 0:
 		r.outcome = LetterOutcome{Fate: Unknown}
@@ -27,18 +27,18 @@ func (s *Shard) sendEntity(ctx context.Context, r *resending, n *nomination, out
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: "what the letter says of the entity does not fit KEY"}
 		return nil
 	}
-	q := source.Query{Keys: [][][]byte{key}, Limit: s.opts.BatchRows, MaxBytes: s.opts.Limits.pageBytes()}
-	return s.readAgain(ctx, q, r, n, out, func(b *batch, page *page) error {
-		decisions, err := s.view.decide(ctx, b, page.Rows)
+	q := source.Query{Keys: [][][]byte{key}, Limit: o.rereader.opts.BatchRows, MaxBytes: o.rereader.opts.Limits.pageBytes()}
+	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
+		decisions, err := o.rereader.view.decide(ctx, b, page.Rows)
 		if err != nil {
 			return err
 		}
 		for i, record := range page.Rows {
 			if one := &decisions[i]; string(one.entity) == string(entity) {
-				return s.sayAgain(b, page, record, one, r)
+				return o.addState(b, page, record, one, r)
 			}
 		}
-		return s.sayGone(ctx, b, page, r)
+		return o.addGone(ctx, b, page, r)
 	})
 }
 
@@ -55,18 +55,18 @@ func (r *resending) overtaken(known checkpoint.Known) bool {
 	return true
 }
 
-// sayAgain appends the state of an entity that has a row.
-func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *decision, r *resending) error {
+// addState adds the state of an entity that has a row.
+func (o *resender) addState(b *batch, page *page, record source.Row, one *decision, r *resending) error {
 	if r.overtaken(one.known) {
 		return nil
 	}
 	b.born(page, record)
 	op, news := one.decide()
 	if !news {
-		if s.sameAgain(b, page, record, r) {
+		if o.addSame(b, page, record, r) {
 			return nil
 		}
-		if op = event.Modified; r.letter.Type == s.opts.Encoder.Type(event.Added) {
+		if op = event.Modified; r.letter.Type == o.rereader.opts.Encoder.Type(event.Added) {
 			op = event.Added
 		}
 	}
@@ -74,7 +74,7 @@ func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *decision,
 	if op != event.Deleted {
 		row.Op = op
 	}
-	e, _ := s.makeAgain(b, row, r)
+	e, _ := o.add(b, row, r)
 	if r.outcome.Fate != SentCurrent {
 		return nil
 	}
@@ -86,14 +86,14 @@ func (s *Shard) sayAgain(b *batch, page *page, record source.Row, one *decision,
 	return nil
 }
 
-// sameAgain appends the very event that was put aside, if the row makes it still.
-func (s *Shard) sameAgain(b *batch, page *page, record source.Row, r *resending) bool {
+// addSame adds the very event that was put aside, if the row makes it still.
+func (o *resender) addSame(b *batch, page *page, record source.Row, r *resending) bool {
 	row := event.Row{Row: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
 	if row.Read.IsZero() {
 		row.Read = page.Now
 	}
 	for _, row.Op = range []event.Op{event.Added, event.Modified} {
-		if _, same := s.makeAgain(b, row, r); same {
+		if _, same := o.add(b, row, r); same {
 			return true
 		}
 		b.undo(0, 0)
@@ -101,9 +101,9 @@ func (s *Shard) sameAgain(b *batch, page *page, record source.Row, r *resending)
 	return false
 }
 
-// sayGone appends what follows from an entity having no row. Invariant 5: only what is proved absent is gone.
-func (s *Shard) sayGone(ctx context.Context, b *batch, page *page, r *resending) error {
-	decisions, elsewhere, err := s.proveAbsent(ctx, b, page, [][]byte{r.letter.Entity})
+// addGone adds what follows from an entity having no row. Invariant 5: only what is proved absent is gone.
+func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resending) error {
+	decisions, elsewhere, err := o.absence.prove(ctx, b, page.Server, [][]byte{r.letter.Entity})
 	if err != nil {
 		return err
 	}
@@ -117,15 +117,15 @@ func (s *Shard) sayGone(ctx context.Context, b *batch, page *page, r *resending)
 	}
 	if _, moved := elsewhere[string(one.entity)]; moved {
 		r.outcome = LetterOutcome{Fate: Moved}
-		return s.builder.addGone(b, one, moved, page.Now)
+		return o.rereader.builder.addGone(b, one, moved, page.Now)
 	}
 	absent := event.Absent{Entity: one.entity, ID: one.known.Row, Read: r.letter.Time, Predecessor: r.letter.Previous}
-	if one.known.Fate == checkpoint.Gone && !r.letter.Time.IsZero() && s.absentAgain(b, absent, r) {
+	if one.known.Fate == checkpoint.Gone && !r.letter.Time.IsZero() && o.addAbsent(b, absent, r) {
 		return nil
 	}
 	absent.Read, absent.Predecessor = page.Now, r.letter.Event
 	b.undo(0, 0)
-	s.absentAgain(b, absent, r)
+	o.addAbsent(b, absent, r)
 	gone := checkpoint.Known{Row: one.known.Row, Fate: checkpoint.Gone, Since: page.Now}
 	if gone.Event, err = event.ParseID(r.outcome.Event); err != nil || r.outcome.Fate != SentCurrent {
 		return err
@@ -134,9 +134,9 @@ func (s *Shard) sayGone(ctx context.Context, b *batch, page *page, r *resending)
 	return nil
 }
 
-// absentAgain appends a deleted event, and tells whether it is the one that was put aside.
-func (s *Shard) absentAgain(b *batch, absent event.Absent, r *resending) (same bool) {
-	e, err := s.builder.addAbsent(b, absent)
+// addAbsent adds a deleted event, and tells whether it is the one that was put aside.
+func (o *resender) addAbsent(b *batch, absent event.Absent, r *resending) (same bool) {
+	e, err := o.rereader.builder.addAbsent(b, absent)
 	if err != nil {
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
 		return false

@@ -141,8 +141,9 @@ type Shard struct {
 	arrival arrival
 	// catching is how far the tail was behind, for the log.
 	catching catching
-	siblings []reconcile.Sibling
-	recovery *recovery
+	// nominations are made with each attempt.
+	nominations *nominations
+	recovery    *recovery
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
 	// held is since when the oldest row has existed that the present turn leaves behind, by the host's clock, heights what tells
@@ -330,6 +331,21 @@ func (s *Shard) newPublisher(state *checkpoint.State, request func(save) error) 
 		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, journals: view != nil,
 		sender: &sender{opts: &s.opts, retrier: s.retrier, loop: publishing}, unsaved: unsaved, request: request, planned: frontOf(state),
 	}
+}
+
+// openNominations makes what publishes nominations, once view and ledger are there.
+func (s *Shard) openNominations() {
+	again := &rereader{
+		opts: &s.opts, reader: s.reader, builder: s.builder, view: s.view, published: s.published, tail: s, handOver: s.handOver,
+	}
+	absence := &absence{opts: &s.opts, reader: s.reader, server: s.server, view: s.view}
+	resender := &resender{rereader: again, absence: absence, bind: s.ping}
+	s.nominations = &nominations{opts: &s.opts, status: &s.status, rereader: again, absence: absence, resender: resender}
+}
+
+// republish reads the rows in ranges and publishes those that say something new.
+func (s *Shard) republish(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination, out chan<- *batch) error {
+	return s.nominations.rereader.rows(ctx, ranges, origin, n, out)
 }
 
 // saveGrace is how long after the shutdown timeout what was acknowledged may still be saved.

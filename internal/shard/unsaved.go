@@ -96,8 +96,8 @@ func (u *unsaved) acknowledge(b *batch, fresh []sink.Offset) {
 	if b.acked != nil {
 		close(b.acked)
 	}
-	if b.settled != nil {
-		u.done, u.awaited = append(u.done, b.settled), true
+	if b.saved != nil {
+		u.done, u.awaited = append(u.done, b.saved), true
 	}
 	if call, seq := b.ledgerCall, b.seq; call > 0 || seq > 0 {
 		u.done = append(u.done, func() { u.saved(call, seq) })

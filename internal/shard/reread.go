@@ -1,0 +1,190 @@
+package shard
+
+import (
+	"context"
+
+	"bridge/event"
+	"bridge/internal/failpoint"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// rereader publishes rows that another than the tail has found: it reads them again and hands on
+// what says something new. It belongs to the owner.
+type rereader struct {
+	opts    *Options
+	reader  *reader
+	builder *builder
+	// view is nil for a release shard.
+	view      *view
+	published *publishedRows
+	tail      reached
+	handOver  func(context.Context, *batch, chan<- *batch) error
+}
+
+// reached is how far the tail of a shard has come.
+type reached interface {
+	// ahead reports whether the row with this id is for the tail or the ledger to publish.
+	ahead(id uint64) bool
+	// unpublished reports whether a row of a release shard was not published, and notes in b where it
+	// was given up.
+	unpublished(ctx context.Context, b *batch, id uint64) (bool, error)
+	// pass moves the ledger behind what b takes care of.
+	pass(b *batch, at ledger.Age) error
+}
+
+// rows reads the rows in ranges and publishes those that say something new.
+func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination, out chan<- *batch) error {
+	for len(ranges) > 0 {
+		q := source.Query{Ranges: ranges, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
+		err := r.publish(ctx, q, n, out, func(b *batch, page *page) error {
+			ranges = nil
+			if count := len(page.Rows); page.More && count > 0 {
+				ranges = rangesBehind(q.Ranges, page.Rows[count-1].ID)
+			}
+			if n != nil && failpoint.Mutant(failpoint.StaleState) {
+				mutantRestore(r.opts.key(), page)
+			}
+			if r.view == nil {
+				return r.addFacts(ctx, b, page, origin)
+			}
+			_, err := r.addStates(ctx, b, page, origin)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rangesBehind returns what of ranges lies behind the id last.
+func rangesBehind(ranges []source.Range, last uint64) []source.Range {
+	var rest []source.Range
+	for _, r := range ranges {
+		if r.Last > last {
+			rest = append(rest, source.Range{First: max(r.First, last+1), Last: r.Last})
+		}
+	}
+	return rest
+}
+
+// addFacts adds to b those rows of a release shard that were not published.
+func (r *rereader) addFacts(ctx context.Context, b *batch, page *page, origin sink.Origin) error {
+	b.journal = true
+	for _, row := range page.Rows {
+		missed, err := r.tail.unpublished(ctx, b, row.ID)
+		if err != nil {
+			return err
+		}
+		if !missed {
+			// The tail has published it since it was nominated.
+			continue
+		}
+		b.born(page, row)
+		if _, err := r.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
+			return err
+		}
+		b.count(event.Published)
+		b.filled = append(b.filled, row.ID)
+	}
+	return nil
+}
+
+// addStates adds to b what the rows of page say of their entities, and returns the decisions about
+// them.
+func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin sink.Origin) ([]decision, error) {
+	decisions, err := r.view.decide(ctx, b, page.Rows)
+	if err != nil {
+		return nil, err
+	}
+	n, err := r.builder.addStates(b, page, page.Rows, decisions, origin)
+	b.filled = appendIDs(b.filled, page.Rows[:n])
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range page.Rows {
+		if !r.tail.ahead(row.ID) {
+			// A row that the tail has yet to reach would shut out those before it.
+			r.published.note(b, page.Columns, row, decisions[i].digest, decisions[i].entity)
+		}
+	}
+	return decisions, nil
+}
+
+// publish reads a page and hands on the batch that fill makes of it. A page that does not fit is
+// read again.
+func (r *rereader) publish(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
+	for {
+		again, err := r.publishOnce(ctx, q, n, out, fill)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nomination, out chan<- *batch, fill func(*batch, *page) error) (again bool, err error) {
+	held, err := r.reader.reserve(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { r.opts.Limits.release(&held) }()
+	page, err := r.read(ctx, q, n)
+	if err != nil {
+		return false, err
+	}
+	defer func() { page.free() }()
+	if err := r.reader.bind(page.Columns); err != nil {
+		return false, err
+	}
+	at := r.reader.age(page)
+	b := r.builder.begin(r.view != nil)
+	if err := fill(b, page); err != nil {
+		r.drop(b)
+		return false, err
+	}
+	if !r.opts.Limits.settle(&held, b.size()) {
+		r.drop(b)
+		// Invariant 7: what is read again does not wait beside others.
+		page.free()
+		page = nil
+		return true, r.reader.reserveBig(ctx, &held)
+	}
+	if err := r.tail.pass(b, at); err != nil {
+		r.drop(b)
+		return false, err
+	}
+	b.held, held = held, hold{}
+	if b.empty() {
+		r.opts.Limits.release(&b.held)
+		b.recycle()
+		return false, nil
+	}
+	if n != nil {
+		n.verdict.Add(b.verdict)
+		n.open.Add(1)
+		b.saved = n.done
+	}
+	return false, r.handOver(ctx, b, out)
+}
+
+// read reads the rows that q names. A row that cannot be read holds up the tail no longer than the
+// caller of n waits for it.
+func (r *rereader) read(ctx context.Context, q source.Query, n *nomination) (*page, error) {
+	reading, end := n.within(ctx)
+	defer end()
+	page, err := r.reader.rows(reading, q)
+	if err != nil && n.cancelled() && ctx.Err() == nil && !permanent(err) {
+		return nil, errCancelled
+	}
+	return page, err
+}
+
+// drop frees a batch that is not handed over.
+func (r *rereader) drop(b *batch) {
+	if r.view != nil {
+		r.view.drop(b)
+	}
+	b.recycle()
+}
