@@ -85,9 +85,17 @@ func (w *world) start(s *store) *process {
 
 // advance is rule 15: the position follows the rows that tails have published.
 func (p *process) advance() {
+	late := false
+	for tp := range p.mem.cover {
+		late = p.mem.cover[tp].late || late
+		p.mem.cover[tp].late = false
+	}
 	for i := range p.mem.progress {
 		if s := &p.mem.progress[i]; p.flying[i] == nil {
 			s.advance(max(s.position, s.tail), nil)
+			if late && mutant != ignoresLow {
+				s.trustLow()
+			}
 		}
 	}
 }
@@ -97,6 +105,9 @@ func (p *process) advance() {
 func (p *process) readTo(tp, end int, expected uint64) (met uint64) {
 	c, log := &p.mem.cover[tp], p.w.bus[tp].log
 	skipped := false
+	if first := min(p.w.bus[tp].first, end); c.next < first {
+		c.next, c.late = first, c.late || p.epoch == 0
+	}
 	for ; c.next < end; c.next++ {
 		m := log[c.next]
 		switch {
@@ -249,6 +260,7 @@ func (p *process) add(b *batch, m message) {
 	p.seq++
 	m.ours, m.stamp, m.count = true, stamp{p.epoch, p.seq}, p.counts[b.shard]
 	m.count.index = b.messages
+	m.low = p.mem.progress[b.shard].published()
 	b.messages++
 	if mutant == seqByShard {
 		// Stamps of another shard do not compare.
@@ -277,6 +289,9 @@ func (p *process) checkNews(m message, e entry) {
 	now := p.w.foldAll()[m.key]
 	for tp, t := range p.w.bus {
 		for at, o := range t.log {
+			if at < t.first && m.row > p.mem.progress[m.shard].low {
+				continue
+			}
 			known := at < p.mem.cover[tp].next || at < p.cancelled[shardTP{m.shard, tp}] && o.stamp.epoch == p.epoch
 			if known && o.ours && o.stamp == now.stamp && o.state == m.state && o.row == m.row && o.shard == m.shard && !e.disputed {
 				p.w.fault("row %d of %d is published again", m.row, m.shard)

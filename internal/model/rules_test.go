@@ -24,6 +24,8 @@ type message struct {
 	// tail says that the origin is the tail.
 	tail  bool
 	stamp stamp
+	// low is the row below which the shard had published all.
+	low uint64
 	// count is what verify tells lost messages by.
 	count count
 	// id is the event's id, busID that by which the bus drops repeats.
@@ -62,8 +64,8 @@ type progress struct {
 	position uint64
 	// missing are ids below the position that were not published, ahead ids above it that were.
 	missing, ahead map[uint64]bool
-	// tail is the highest row that the tail has published.
-	tail uint64
+	// tail is the highest row that the tail has published, low the highest low that was met.
+	tail, low uint64
 }
 
 // note is rule 15 for one message that was read.
@@ -75,6 +77,7 @@ func (p *progress) note(m message) {
 	if m.tail {
 		p.tail = max(p.tail, m.row)
 	}
+	p.low = max(p.low, m.low)
 }
 
 // advance moves the position to through; what was not published below it is missing.
@@ -90,6 +93,29 @@ func (p *progress) advance(through uint64, published []uint64) {
 	}
 }
 
+// published returns the row below which all is published.
+func (p *progress) published() uint64 {
+	for id := uint64(1); id <= p.position; id++ {
+		if p.missing[id] {
+			return id - 1
+		}
+	}
+	return p.position
+}
+
+// trustLow is rule 27: what has expired cannot tell its rows, but a later message can.
+func (p *progress) trustLow() {
+	for p.position < p.low {
+		p.position++
+		delete(p.ahead, p.position)
+	}
+	for id := range p.missing {
+		if id <= p.low {
+			delete(p.missing, id)
+		}
+	}
+}
+
 // coverage is how far a TP is in the store.
 type coverage struct {
 	// next is the offset that was not covered yet, anchor the message before it, ours or not.
@@ -101,6 +127,8 @@ type coverage struct {
 	top  message
 	// incarnation tells one making of the TP from another.
 	incarnation int
+	// late says that messages have expired that were not read, since catch-up began.
+	late bool
 	// epoch is the highest that was met in it.
 	epoch uint64
 }
@@ -134,7 +162,7 @@ func (img *image) clone() *image {
 // the others stay disputed.
 func (img *image) check(tp int, t *partition) bool {
 	c := &img.cover[tp]
-	is := func(next int, m message) bool { return next == 0 || next <= len(t.log) && t.log[next-1] == m }
+	is := func(next int, m message) bool { return next <= t.first || next <= len(t.log) && t.log[next-1] == m }
 	if c.incarnation == t.incarnation && is(c.next, c.anchor) && (is(c.high, c.top) || mutant == oneAnchor) {
 		return true
 	}

@@ -19,7 +19,9 @@ type table struct {
 
 // partition is a TP: a topic-partition, or a JetStream stream.
 type partition struct {
-	log         []message
+	log []message
+	// first is the offset of the first message that has not expired.
+	first       int
 	incarnation int
 	// seen are the offsets of the bus ids that are dropped as repeats.
 	seen map[string]int
@@ -212,6 +214,8 @@ func (w *world) harm() {
 		t.log = append(t.log, message{row: uint64(w.foreign)})
 	case n < 6 && len(w.running) > 0:
 		w.kill(w.running[w.rng.IntN(len(w.running))])
+	case w.release && w.rough == 0 && n == 9:
+		t.first += w.rng.IntN(len(t.log) - t.first + 1)
 	case n == 6 && len(w.running) == 1 && len(w.stores) > 0:
 		// A copy of the store is started beside the running process.
 		w.start(w.copyOfStore())
