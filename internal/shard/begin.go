@@ -50,11 +50,8 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if err := s.server.refresh(ctx); err != nil {
 		return state, err
 	}
-	s.gaps.ledger = nil
-	if !s.server.tailless() {
-		if err := s.openGaps(state); err != nil {
-			return state, err
-		}
+	if err := s.gaps.open(state); err != nil {
+		return state, err
 	}
 	if state, err = s.takeSnapshot(ctx, state); err != nil {
 		return state, err
@@ -122,10 +119,11 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 		return state, err
 	}
 	if !s.server.tailless() {
-		if err := s.seedGaps(ctx, state.Position.ID); err != nil {
+		parts, err := s.gaps.seed(ctx, state.Position.ID)
+		if err != nil {
 			return state, err
 		}
-		state.Ledger, state.ReplaceLedger = s.gaps.ledger.Changed(), true
+		state.Ledger, state.ReplaceLedger = parts, true
 	}
 	if s.view != nil && state.Position.ID > 0 {
 		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,19 +14,23 @@ import (
 	"bridge/source/ledger"
 )
 
-// gaps is what the owner knows about the ids that it has not seen.
+// gaps keeps the ledger of the ids that were not seen, and reads the evidence by which the ledger
+// judges them. It belongs to the owner, but for kept.
 type gaps struct {
+	opts   *Options
+	reader *reader
+	server *server
+	status *tracker
+	// ledger is nil where the ids have no order.
 	ledger *ledger.Ledger
 	// ids is what the last evidence showed.
 	ids idList
-	// landing are late records that one read does not bring.
-	landing landing
 	// kept counts the saves of the ledger that are durable.
 	kept atomic.Uint64
 	// strays are the ends of the wide gaps that were told of.
 	strays []uint64
-	// saved, stated and warned are when the ledger was last handed to be saved, shown in the status, and complained about.
-	saved, stated, warned time.Time
+	// handed, shown and warned are when the ledger was last handed to be saved, shown in the status, and complained about.
+	handed, shown, warned time.Time
 }
 
 const (
@@ -42,195 +47,188 @@ const (
 	heldOpen = time.Minute
 )
 
-// openGaps makes the ledger of a shard from its saved state, or an empty one at its position.
-func (s *Shard) openGaps(state checkpoint.State) error {
-	s.gaps.kept.Store(0)
-	options := s.ledgerOptions()
+// open makes the ledger of a shard from its saved state, or an empty one at its position; none
+// where the ids have no order.
+func (g *gaps) open(state checkpoint.State) error {
+	if g.ledger = nil; g.server.tailless() {
+		return nil
+	}
+	g.kept.Store(0)
+	options := g.options()
 	options.Away = time.Since(state.Saved)
 	var err error
 	if len(state.Ledger) > 0 {
-		s.gaps.ledger, err = ledger.RestoreParts(options, state.Position.ID, state.Ledger[0].Bytes,
-			checkpoint.LedgerParts(context.Background(), s.opts.Store, s.key()))
+		g.ledger, err = ledger.RestoreParts(options, state.Position.ID, state.Ledger[0].Bytes,
+			checkpoint.LedgerParts(context.Background(), g.opts.Store, g.opts.key()))
 	} else {
-		s.gaps.ledger, err = ledger.New(options, state.Position.ID)
+		g.ledger, err = ledger.New(options, state.Position.ID)
 	}
 	switch {
 	case errors.Is(err, ledger.ErrDamaged):
 		return fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it; "+
 			"a release stream then takes all ids up to there for published, set to 0 publishes all rows again",
-			checkpoint.ErrCorrupt, err, s.opts.Stream, s.opts.Name, state.Position.ID)
+			checkpoint.ErrCorrupt, err, g.opts.Stream, g.opts.Name, state.Position.ID)
 	case err != nil:
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
 	}
 	return nil
 }
 
-func (s *Shard) ledgerOptions() ledger.Options {
+func (g *gaps) options() ledger.Options {
 	return ledger.Options{
 		// A statement may wait for a lock between taking its id and inserting the row.
-		HotFor:     cmp.Or(s.opts.HotFor, max(time.Minute, s.server.traits.LockWait*6/5)),
-		GapTTL:     s.opts.GapTTL,
-		SweepEvery: s.opts.SweepEvery,
-		Policy:     s.opts.GapPolicy,
-		Order:      s.server.traits.Order,
-		MaxBytes:   s.opts.LedgerBytes,
-		Load:       s.loadLedger,
+		HotFor:     cmp.Or(g.opts.HotFor, max(time.Minute, g.server.traits.LockWait*6/5)),
+		GapTTL:     g.opts.GapTTL,
+		SweepEvery: g.opts.SweepEvery,
+		Policy:     g.opts.GapPolicy,
+		Order:      g.server.traits.Order,
+		MaxBytes:   g.opts.LedgerBytes,
+		Load:       g.load,
 	}
 }
 
-// seedGaps makes the ledger of a shard that begins behind start: what is not committed just below is missing from the beginning, so
-// that it is not lost.
-func (s *Shard) seedGaps(ctx context.Context, start uint64) error {
+// seed makes the ledger of a shard that begins behind start, and returns what is to be saved of it: what is not committed just
+// below is missing from the beginning, so that it is not lost.
+func (g *gaps) seed(ctx context.Context, start uint64) ([]ledger.Chunk, error) {
 	from := start - min(start, seedIDs)
-	l, err := ledger.New(s.ledgerOptions(), from)
+	l, err := ledger.New(g.options(), from)
 	if err != nil {
-		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+		return nil, fmt.Errorf("%w: %w", source.ErrUnfit, err)
 	}
-	s.gaps.ledger = l
+	g.ledger = l
 	if start > from && !ledgerOff() {
-		if err := s.reader.ids(ctx, []source.Range{{First: from + 1, Last: start}}, false, &s.gaps.ids); err != nil {
-			return err
-		}
-	}
-	if !s.gaps.ids.Now.IsZero() {
-		l.Advance(start, s.gaps.ids.List, s.reader.steady(&s.gaps.ids))
-	}
-	return nil
-}
-
-// probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
-// rows included. An id may only be judged vacant by a read that came after the committed one. It returns the page of those that
-// may be published, nil where none were read.
-func (s *Shard) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
-	hot := s.gaps.ledger.Hot(at.Steady)
-	if ledgerOff() {
-		return nil, nil
-	}
-	s.gaps.landing.cut, s.gaps.landing.rest = false, nil
-	if len(hot.Rows) > 0 {
-		if late, err = s.readLate(ctx, p, hot.Rows); err != nil {
-			return nil, err
-		}
-		s.holdYoung(late, at)
-	}
-	if len(hot.IDs) == 0 || s.opts.GapPolicy != ledger.GapHold && s.gaps.landing.skipsEvidence(time.Now(), s.opts.PollInterval) {
-		return late, nil
-	}
-	evidence, err := s.evidence(ctx, p.Server, hot.IDs)
-	if err != nil {
-		late.free()
-		return nil, err
-	}
-	s.gaps.landing.judge(s.gaps.ids.span)
-	s.unpolled(s.gaps.ledger.Observe(evidence))
-	return late, nil
-}
-
-// readLate reads the late records in ranges, or takes them from what was read ahead.
-// Invariant 3: that was read behind p, and nothing else was read since.
-func (s *Shard) readLate(ctx context.Context, p *page, ranges []source.Range) (late *page, err error) {
-	if late = p.takeLate(ranges); late == nil {
-		if late, err = s.reader.rows(ctx, s.lateQuery(ranges)); err != nil {
+		if err := g.reader.ids(ctx, []source.Range{{First: from + 1, Last: start}}, false, &g.ids); err != nil {
 			return nil, err
 		}
 	}
-	late.seen = &s.gaps.landing
-	if n := len(late.Rows); late.More && n > 0 {
-		s.gaps.landing.cut, s.gaps.landing.rest = true, rangesBehind(ranges, late.Rows[n-1].ID)
-		s.gaps.ledger.CutOff(late.Rows[n-1].ID)
+	if !g.ids.Now.IsZero() {
+		l.Advance(start, g.ids.List, g.reader.steady(&g.ids))
 	}
-	return late, nil
-}
-
-// holdYoung keeps of the late page the records that fill a gap and are old enough.
-func (s *Shard) holdYoung(late *page, at ledger.Age) {
-	kept := late.Rows[:0]
-	for _, record := range late.Rows {
-		if !s.gaps.ledger.Missing(record.ID) {
-			continue
-		}
-		s.gaps.ledger.Appeared(record.ID)
-		if !s.isStable(late, record, at) {
-			s.gaps.ledger.Young(record.ID)
-			s.hold(late, record)
-			continue
-		}
-		kept = append(kept, record)
-	}
-	late.Rows = kept
+	return l.Changed(), nil
 }
 
 // evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows nothing: no id is judged by it.
-func (s *Shard) evidence(ctx context.Context, server string, ranges []source.Range) (ledger.Evidence, error) {
-	skip := s.server.agreement.skips(time.Now())
-	if err := s.reader.ids(ctx, ranges, s.server.traits.Uncommitted && !skip, &s.gaps.ids); err != nil {
+func (g *gaps) evidence(ctx context.Context, server string, ranges []source.Range) (ledger.Evidence, error) {
+	skip := g.server.agreement.skips(time.Now())
+	if err := g.reader.ids(ctx, ranges, g.server.traits.Uncommitted && !skip, &g.ids); err != nil {
 		return ledger.Evidence{}, err
 	}
-	ids := &s.gaps.ids
-	if !skip && s.server.traits.Evidence && !s.server.fits(server, ids.Server) {
-		return ledger.Evidence{Now: s.reader.steady(ids)}, nil
+	ids := &g.ids
+	if !skip && g.server.traits.Evidence && !g.server.fits(server, ids.Server) {
+		return ledger.Evidence{Now: g.reader.steady(ids)}, nil
 	}
 	if ids.Cut {
 		ranges = ledger.Clip(ranges, ids.List[len(ids.List)-1])
 	}
-	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: s.reader.steady(ids)}, nil
+	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: g.reader.steady(ids)}, nil
 }
 
 // sweep looks for a part of the cold ids, when that is due.
-func (s *Shard) sweep(ctx context.Context, server string, at ledger.Age) error {
+func (g *gaps) sweep(ctx context.Context, server string, at ledger.Age) error {
 	if ledgerOff() {
 		return nil
 	}
-	ranges := s.gaps.ledger.Sweep(at.Steady)
+	ranges := g.ledger.Sweep(at.Steady)
 	if len(ranges) == 0 {
 		return nil
 	}
-	evidence, err := s.evidence(ctx, server, ranges)
+	evidence, err := g.evidence(ctx, server, ranges)
 	if err != nil {
 		return err
 	}
-	s.unpolled(s.gaps.ledger.Swept(evidence))
+	g.unpolled(g.ledger.Swept(evidence))
 	return nil
 }
 
 // warn reports whether a minute has passed since the last warning about gaps.
-func (s *Shard) warn() bool {
-	if time.Since(s.gaps.warned) < heldOpen {
+func (g *gaps) warn() bool {
+	if time.Since(g.warned) < heldOpen {
 		return false
 	}
-	s.gaps.warned = time.Now()
+	g.warned = time.Now()
 	return true
 }
 
-// state shows the gaps in the status, and warns of a transaction that is held open.
-func (s *Shard) stateGaps(at ledger.Age) {
-	if time.Since(s.gaps.stated) < stateEvery {
+// show shows the gaps in the status, and warns of a transaction that is held open.
+func (g *gaps) show(at ledger.Age) {
+	if time.Since(g.shown) < stateEvery {
 		return
 	}
-	s.gaps.stated = time.Now()
-	stats := s.gaps.ledger.Stats(at.Steady)
+	g.shown = time.Now()
+	stats := g.ledger.Stats(at.Steady)
 	var oldest time.Duration
 	if !stats.Oldest.IsZero() {
 		oldest = max(0, at.Steady.Sub(stats.Oldest))
 	}
-	s.status.update(func(status *Status) {
+	g.status.update(func(status *Status) {
 		status.Gaps = Gaps{
 			Hot: stats.Hot, Cold: stats.Cold, InFlight: stats.Pending, Unpolled: stats.Unpolled, Ranges: stats.Ranges, Bytes: stats.Bytes,
-			OldestAge: oldest, Oldest: s.gaps.ledger.Gaps(gapsShown),
+			OldestAge: oldest, Oldest: g.ledger.Gaps(gapsShown),
 		}
 		status.OpenGaps = stats.Ranges
 	})
-	s.tellStrays()
-	if open := s.gaps.ledger.Pending(heldOpen, 1, at.Steady); len(open) > 0 && s.warn() {
-		s.opts.Logger.Warn("a transaction holds inserted rows open for long, they are published when it commits",
+	g.warnOfStrays()
+	if open := g.ledger.Pending(heldOpen, 1, at.Steady); len(open) > 0 && g.warn() {
+		g.opts.Logger.Warn("a transaction holds inserted rows open for long, they are published when it commits",
 			"first", open[0].First, "last", open[0].Last, "for", at.Steady.Sub(open[0].Since).Round(time.Second))
 	}
 }
 
+// advance moves the ledger behind what the batch takes care of and hands its changes to the batch, to be saved once that is acknowledged.
+// While nothing is published it does so now and then.
+func (g *gaps) advance(b *batch, at ledger.Age) error {
+	l := g.ledger
+	if l == nil {
+		return nil
+	}
+	idle := len(b.passed) == 0
+	for _, id := range b.filled {
+		if l.Fill(id, at.Steady) {
+			idle = false
+			g.opts.Metrics.late.WithLabelValues(g.opts.Stream).Inc()
+		}
+	}
+	if n := len(b.passed); n > 0 {
+		l.Advance(b.passed[n-1], b.passed, at.Steady)
+	}
+	b.last = l.Position()
+	if idle && (time.Since(g.handed) < saveLedgerEvery || !l.Open()) {
+		return l.Err()
+	}
+	g.handed = time.Now()
+	l.Saved(g.kept.Load())
+	b.ledger, b.ledgerCall = l.Changed(), l.Calls()
+	// With GapHold there are gaps above the position, too.
+	b.gaps = slices.DeleteFunc(l.Gaps(gapsShown), func(g ledger.Gap) bool { return g.Last > b.last })
+	return l.Err()
+}
+
+// ahead reports whether the row with this id is for the tail or the ledger to publish.
+func (g *gaps) ahead(id uint64) bool {
+	return g.ledger != nil && (id > g.ledger.Position() || g.ledger.Missing(id))
+}
+
+// missing reports whether an id below the position was not seen.
+func (g *gaps) missing(id uint64) bool { return g.ledger != nil && g.ledger.Missing(id) }
+
+// position returns the position of the ledger, 0 where there is none.
+func (g *gaps) position() uint64 {
+	if g.ledger == nil {
+		return 0
+	}
+	return g.ledger.Position()
+}
+
+// saved notes that a save of the ledger is durable. Any goroutine may call it.
+func (g *gaps) saved(call uint64) { g.kept.Store(call) }
+
+// isOpen reports whether there are gaps to look for.
+func (g *gaps) isOpen() bool { return g.ledger != nil && g.ledger.Open() }
+
 // readAt returns the clock that counts as the time of a late record without a time of its own: when its id was first missed,
 // which is saved.
 // Invariant 4: a repeat after a crash has the same time and so the same bytes.
-func (s *Shard) readAt(id uint64) time.Time {
-	missed, _ := s.gaps.ledger.MissedAt(id)
+func (g *gaps) readAt(id uint64) time.Time {
+	missed, _ := g.ledger.MissedAt(id)
 	return missed
 }

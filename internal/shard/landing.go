@@ -1,11 +1,9 @@
 package shard
 
 import (
-	"context"
 	"time"
 
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // landing is the state of late records that are more than one read brings, as when a large transaction commits: they
@@ -47,44 +45,4 @@ func (l *landing) goOn(more bool, at time.Time) {
 	case l.first.IsZero():
 		l.first = at
 	}
-}
-
-// moreLate reports, at the end of a turn that published late records, whether more of them are there to be read at once.
-func (s *Shard) moreLate(b *batch, late *page) bool {
-	more := len(b.filled) > 0 && (s.gaps.landing.cut || s.gaps.ledger.Arriving())
-	var at time.Time
-	if late != nil {
-		at = late.got
-	}
-	s.gaps.landing.goOn(more, at)
-	return more
-}
-
-// lateQuery asks for late records in ranges.
-func (s *Shard) lateQuery(ranges []source.Range) source.Query {
-	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: s.opts.Limits.pageBytes()}
-}
-
-// prefetchNext has read, while this turn makes a batch of records, what the next one will most likely read: the page behind them, where this
-// one was full, and the late records that the last read was cut off from.
-func (s *Shard) prefetchNext(ctx context.Context, p *page, position ledger.Position, records []source.Row) {
-	if position.Bounded() {
-		return
-	}
-	next := ledger.Position{ID: position.ID}
-	if n := len(records); n > 0 {
-		next.ID = records[n-1].ID
-	}
-	full := len(records) > 0 && len(records) == len(p.Rows) && p.More
-	q := s.reader.pageAfter(next)
-	if !full && !s.gaps.landing.cut || s.changes != nil || p.outgrows(q) {
-		// The second cursor reads in between, and one large row seldom comes alone.
-		return
-	}
-	if rest := s.gaps.landing.rest; rest != nil {
-		late := s.lateQuery(rest)
-		s.reader.prefetch(ctx, q, &late)
-		return
-	}
-	s.reader.prefetch(ctx, q, nil)
 }

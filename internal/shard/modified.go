@@ -110,9 +110,7 @@ func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
 	}
 	// No batch has taken the cursor for a while.
 	b := s.newBatch()
-	if s.gaps.ledger != nil {
-		b.last = s.gaps.ledger.Position()
-	}
+	b.last = s.gaps.position()
 	return s.handOver(ctx, b, out)
 }
 
@@ -323,12 +321,6 @@ func (c *changes) since(modified string) time.Time {
 	return earlier(now, now.Add(at.Sub(c.reader.databaseNow())))
 }
 
-// ahead reports whether the row with this id is for the tail or the ledger to publish.
-func (s *Shard) ahead(id uint64) bool {
-	ledger := s.gaps.ledger
-	return ledger != nil && (id > ledger.Position() || ledger.Missing(id))
-}
-
 // rangesOf returns ascending ids as ranges.
 func rangesOf(ids []uint64) []source.Range {
 	var ranges []source.Range
@@ -426,7 +418,7 @@ func (s *Shard) openChanges(saved source.Cursor) {
 		return
 	}
 	s.changes = &changes{
-		opts: &s.opts, reader: s.reader, server: s.server, status: &s.status, pace: &s.pace, ahead: s.ahead,
+		opts: &s.opts, reader: s.reader, server: s.server, status: &s.status, pace: &s.pace, ahead: s.gaps.ahead,
 		after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
 	}
 	s.changes.far = newFar(s.changes)

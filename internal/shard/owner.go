@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"bridge/event"
@@ -16,6 +15,7 @@ import (
 // own is the owner's loop: it reads the shard page by page behind position and hands each on as a batch, then what was
 // modified in place, and whatever is nominated. It returns nil when ctx ends.
 func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *batch) error {
+	s.tail.position = position
 	if err := s.refuseReusedIDs(ctx, position.ID); err != nil {
 		return ended(ctx, err)
 	}
@@ -43,7 +43,7 @@ func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *b
 			s.status.turn(owning)
 		}
 		began := time.Now()
-		more, err := s.poll(ctx, &position, out)
+		more, err := s.poll(ctx, out)
 		if err != nil {
 			return ended(ctx, err)
 		}
@@ -52,10 +52,10 @@ func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *b
 }
 
 // poll looks once for what the tail and the second cursor find. It reports whether there may be more to read at once.
-func (s *Shard) poll(ctx context.Context, position *ledger.Position, out chan<- *batch) (more bool, err error) {
+func (s *Shard) poll(ctx context.Context, out chan<- *batch) (more bool, err error) {
 	began := time.Now()
 	if !s.server.tailless() {
-		if more, err = s.turn(ctx, position, out); err != nil {
+		if more, err = s.turn(ctx, out); err != nil {
 			return false, err
 		}
 	} else if err := s.ping(ctx); err != nil {
@@ -64,7 +64,7 @@ func (s *Shard) poll(ctx context.Context, position *ledger.Position, out chan<- 
 	if err := s.published.publishAgain(ctx, out); err != nil {
 		return false, err
 	}
-	s.catchUp(position.ID, more)
+	s.catchUp(s.tail.position.ID, more)
 	err = s.follow(ctx, out)
 	if err == nil {
 		s.status.looked(began)
@@ -82,28 +82,27 @@ func ended(ctx context.Context, err error) error {
 
 // turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
 // be more to read at once.
-func (s *Shard) turn(ctx context.Context, position *ledger.Position, out chan<- *batch) (more bool, err error) {
-	p, held, err := s.readTail(ctx, *position)
+func (s *Shard) turn(ctx context.Context, out chan<- *batch) (more bool, err error) {
+	p, held, err := s.readTail(ctx)
 	defer func() { s.opts.Limits.release(&held) }()
 	if err != nil || p == nil {
 		return false, err
 	}
-	b, more, bad, err := s.next(ctx, position, p, &held)
+	b, more, bad, err := s.next(ctx, p, &held)
 	if err != nil || b == nil {
 		return more, err
 	}
 	b.held, held = held, hold{}
 	if b.empty() {
-		s.status.leave(findTail, s.held)
+		s.tail.leave(time.Time{})
 		s.discard(b)
 		return more, bad
 	}
-	position.ID = b.last
-	s.heights.pass(b.last)
+	s.tail.advance(b)
 	// Until it is handed over what it holds waits, too.
-	s.status.leave(findTail, earlier(s.held, b.oldest))
+	s.tail.leave(b.oldest)
 	err = s.handOver(ctx, b, out)
-	s.status.leave(findTail, s.held)
+	s.tail.leave(time.Time{})
 	if err != nil {
 		return false, err
 	}
@@ -112,24 +111,24 @@ func (s *Shard) turn(ctx context.Context, position *ledger.Position, out chan<- 
 
 // readTail returns the page behind position, and the share that it is to become a batch in. There is no page where the highest id
 // shows nothing behind position and the turn has nothing else to do.
-func (s *Shard) readTail(ctx context.Context, position ledger.Position) (p *page, held hold, err error) {
-	q := s.reader.pageAfter(position)
+func (s *Shard) readTail(ctx context.Context) (p *page, held hold, err error) {
+	q := s.tail.query()
 	if p, held, err = s.reader.pageAhead(q); p == nil && err == nil {
-		p, held, err = s.readPage(ctx, q, position)
+		p, held, err = s.readPage(ctx, q)
 	}
 	if p != nil {
-		p.seen = &s.heights
+		p.seen = &s.tail.heights
 	}
 	return p, held, err
 }
 
-func (s *Shard) readPage(ctx context.Context, q source.Query, position ledger.Position) (p *page, held hold, err error) {
-	drained, err := s.drained(ctx, position)
+func (s *Shard) readPage(ctx context.Context, q source.Query) (p *page, held hold, err error) {
+	drained, err := s.drained(ctx)
 	if err != nil {
 		return nil, hold{}, err
 	}
 	if drained != nil && !s.owes() {
-		return nil, hold{}, s.idle(ctx, drained, position.ID)
+		return nil, hold{}, s.idle(ctx, drained)
 	}
 	if held, err = s.reader.reserve(ctx); err != nil {
 		drained.free()
@@ -143,12 +142,12 @@ func (s *Shard) readPage(ctx context.Context, q source.Query, position ledger.Po
 }
 
 // drained returns a page without rows where the highest id shows nothing behind position, else nil.
-func (s *Shard) drained(ctx context.Context, position ledger.Position) (*page, error) {
-	if position.Bounded() {
+func (s *Shard) drained(ctx context.Context) (*page, error) {
+	if s.tail.position.Bounded() {
 		return nil, nil
 	}
 	p, err := s.head(ctx)
-	if p != nil && p.MaxID > position.ID {
+	if p != nil && p.MaxID > s.tail.position.ID {
 		p.free()
 		return nil, nil
 	}
@@ -156,7 +155,8 @@ func (s *Shard) drained(ctx context.Context, position ledger.Position) (*page, e
 }
 
 // next makes a batch of p, the page behind position, which it frees. bad is why the batch ends early, for good.
-func (s *Shard) next(ctx context.Context, position *ledger.Position, p *page, held *hold) (b *batch, more bool, bad, err error) {
+func (s *Shard) next(ctx context.Context, p *page, held *hold) (b *batch, more bool, bad, err error) {
+	position := s.tail.position
 	bounded := position.Bounded()
 	var late *page
 	// Before the batch waits for its turn: what it needs of the page is copied.
@@ -171,136 +171,55 @@ func (s *Shard) next(ctx context.Context, position *ledger.Position, p *page, he
 		return nil, false, nil, err
 	}
 	if !ready {
-		// The lag counts from the first row of a page that is read again.
-		s.held = time.Time{}
-		s.holdRest(p, p.Rows, 0)
-		s.status.leave(findTail, s.held)
+		s.tail.postpone(p)
 		return nil, p.More, nil, nil
 	}
 	if err := s.server.meet(ctx, p.Server); err != nil {
 		return nil, false, nil, err
 	}
-	s.held = time.Time{}
-	at := s.look(p)
+	at := s.tail.see(p)
 	if len(p.Rows) > 0 || s.status.hot() {
 		s.pace.touch()
 	}
-	records, late, err := s.pick(ctx, p, at)
+	records, late, err := s.tail.pick(ctx, p, at)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	s.stateGaps(at)
+	s.gaps.show(at)
 	whole := len(records) > 0 && len(records) == len(p.Rows)
-	s.prefetchNext(ctx, p, *position, records)
+	s.tail.prefetchNext(ctx, p, records, s.changes != nil)
 	b, bad = s.encode(ctx, p, records, late, position.Reading)
 	if !s.opts.Limits.settle(held, b.size()) {
 		s.drop(b)
-		s.holdRest(p, records, 0)
-		s.status.leave(findTail, s.held)
+		s.tail.holdRest(p, records, 0)
+		s.tail.leave(time.Time{})
 		// Invariant 7: what is read again does not wait beside others.
 		free()
 		return nil, true, nil, s.reader.reserveBig(ctx, held)
 	}
-	if err := s.pass(b, at); err != nil {
+	if err := s.gaps.advance(b, at); err != nil {
 		s.drop(b)
 		return nil, false, nil, err
 	}
 	if bounded && len(p.Rows) == 0 {
-		// The rows of the former reading are gone.
-		position.Reading = ledger.Reading{}
+		s.tail.dropReading()
 		more = true
 	}
 	if whole && (p.More || bounded) {
 		more = true
 		// What comes next is hardly older.
-		s.holdRest(p, records, len(records)-1)
+		s.tail.holdRest(p, records, len(records)-1)
 	}
 	if bad != nil {
-		s.holdRest(p, records, len(b.passed))
-		s.holdLate(late, len(b.filled))
+		s.tail.holdRest(p, records, len(b.passed))
+		s.tail.holdLate(late, len(b.filled))
 	}
-	if s.moreLate(b, late) {
+	if s.tail.moreLate(len(b.filled) > 0, late) {
 		more = true
 		// What comes next is hardly older.
-		s.holdLate(late, len(late.Rows)-1)
+		s.tail.holdLate(late, len(late.Rows)-1)
 	}
 	return b, more && bad == nil, bad, nil
-}
-
-// look takes note of what the page says about the table.
-func (s *Shard) look(p *page) ledger.Age {
-	at := s.reader.age(p)
-	s.window.See(p.MaxID, at.Steady)
-	s.gaps.ledger.See(p.MaxID, at.Steady)
-	s.heights.see(p.MaxID, p.got)
-	return at
-}
-
-// pick looks for gaps and returns the records of the page that may be published now, and the page of the late ones, nil for none.
-func (s *Shard) pick(ctx context.Context, p *page, at ledger.Age) (records []source.Row, late *page, err error) {
-	hold := s.opts.GapPolicy == ledger.GapHold && !ledgerOff()
-	if hold {
-		s.gaps.ledger.Notice(s.pageIDs(p), at.Steady)
-	}
-	if late, err = s.probe(ctx, p, at); err != nil {
-		return nil, nil, err
-	}
-	if err := s.sweep(ctx, p.Server, at); err != nil {
-		late.free()
-		return nil, nil, err
-	}
-	records = s.stable(p, at)
-	if hold && len(records) > 0 {
-		reach := s.gaps.ledger.Reach(records[len(records)-1].ID, at.Steady)
-		all := records
-		for len(records) > 0 && records[len(records)-1].ID > reach {
-			records = records[:len(records)-1]
-		}
-		s.holdRest(p, all, len(records))
-	}
-	return records, late, nil
-}
-
-// pageIDs returns the ids of the page.
-func (s *Shard) pageIDs(p *page) []uint64 {
-	s.ids = appendIDs(s.ids[:0], p.Rows)
-	return s.ids
-}
-
-func appendIDs(ids []uint64, rows []source.Row) []uint64 {
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
-	return ids
-}
-
-// pass moves the ledger behind what the batch takes care of and hands its changes to the batch, to be saved once that is acknowledged.
-// While nothing is published it does so now and then.
-func (s *Shard) pass(b *batch, at ledger.Age) error {
-	l := s.gaps.ledger
-	if l == nil {
-		return nil
-	}
-	idle := len(b.passed) == 0
-	for _, id := range b.filled {
-		if l.Fill(id, at.Steady) {
-			idle = false
-			s.opts.Metrics.late.WithLabelValues(s.opts.Stream).Inc()
-		}
-	}
-	if n := len(b.passed); n > 0 {
-		l.Advance(b.passed[n-1], b.passed, at.Steady)
-	}
-	b.last = l.Position()
-	if idle && (time.Since(s.gaps.saved) < saveLedgerEvery || !l.Open()) {
-		return l.Err()
-	}
-	s.gaps.saved = time.Now()
-	l.Saved(s.gaps.kept.Load())
-	b.ledger, b.ledgerCall = l.Changed(), l.Calls()
-	// With GapHold there are gaps above the position, too.
-	b.gaps = slices.DeleteFunc(l.Gaps(gapsShown), func(g ledger.Gap) bool { return g.Last > b.last })
-	return l.Err()
 }
 
 // encode makes a batch of the records of the page, and behind them of the late ones, which were read after it.
@@ -313,7 +232,7 @@ func (s *Shard) encode(ctx context.Context, p *page, records []source.Row, late 
 	}
 	if late == nil || late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		s.holdLate(late, 0)
+		s.tail.holdLate(late, 0)
 		return b, nil
 	}
 	return b, s.encodeLate(ctx, b, late)
@@ -375,7 +294,7 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *page) error {
 	}
 	for _, record := range late.Rows {
 		b.born(late, record)
-		e, err := s.builder.add(b, event.Row{Row: record, Read: s.readAt(record.ID)}, sink.FromLate)
+		e, err := s.builder.add(b, event.Row{Row: record, Read: s.gaps.readAt(record.ID)}, sink.FromLate)
 		if err != nil {
 			return err
 		}

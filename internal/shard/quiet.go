@@ -50,18 +50,16 @@ func (s *Shard) head(ctx context.Context) (*page, error) {
 // owes reports whether a turn may have something to do though the table has nothing new: open gaps, or the
 // memory for a page that was too large, which is gone now.
 func (s *Shard) owes() bool {
-	ledger := s.gaps.ledger
-	return ledger != nil && ledger.Open() || s.reader.hasOversize()
+	return s.gaps.isOpen() || s.reader.hasOversize()
 }
 
 // idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note of the time, and no more.
-func (s *Shard) idle(ctx context.Context, p *page, position uint64) error {
+func (s *Shard) idle(ctx context.Context, p *page) error {
 	defer p.free()
-	if ready, err := s.watchIDs(ctx, p, position); err != nil || !ready {
+	if ready, err := s.watchIDs(ctx, p, s.tail.position.ID); err != nil || !ready {
 		return err
 	}
-	s.held = time.Time{}
-	s.stateGaps(s.look(p))
-	s.status.leave(findTail, s.held)
+	s.gaps.show(s.tail.see(p))
+	s.tail.leave(time.Time{})
 	return nil
 }

@@ -56,7 +56,7 @@ func TestNextPoll(t *testing.T) {
 }
 
 func TestAShardThatHasMemoryForALargePageOwesATurn(t *testing.T) {
-	s := &Shard{reader: new(reader)}
+	s := &Shard{reader: new(reader), gaps: new(gaps)}
 	if s.owes() {
 		t.Fatal("a shard without a ledger owes something")
 	}

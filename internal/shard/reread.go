@@ -7,7 +7,6 @@ import (
 	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // rereader publishes rows that another than the tail has found: it reads them again and hands on
@@ -19,19 +18,8 @@ type rereader struct {
 	// view is nil for a release shard.
 	view      *view
 	published *publishedRows
-	tail      reached
+	gaps      *gaps
 	handOver  func(context.Context, *batch, chan<- *batch) error
-}
-
-// reached is how far the tail of a shard has come.
-type reached interface {
-	// ahead reports whether the row with this id is for the tail or the ledger to publish.
-	ahead(id uint64) bool
-	// unpublished reports whether a row of a release shard was not published, and notes in b where it
-	// was given up.
-	unpublished(ctx context.Context, b *batch, id uint64) (bool, error)
-	// pass moves the ledger behind what b takes care of.
-	pass(b *batch, at ledger.Age) error
 }
 
 // rows reads the rows in ranges and publishes those that say something new.
@@ -74,13 +62,16 @@ func rangesBehind(ranges []source.Range, last uint64) []source.Range {
 func (r *rereader) addFacts(ctx context.Context, b *batch, page *page, origin sink.Origin) error {
 	b.journal = true
 	for _, row := range page.Rows {
-		missed, err := r.tail.unpublished(ctx, b, row.ID)
+		missed, given, err := r.gaps.unpublished(ctx, row.ID)
 		if err != nil {
 			return err
 		}
 		if !missed {
 			// The tail has published it since it was nominated.
 			continue
+		}
+		if given {
+			b.found = append(b.found, source.Range{First: row.ID, Last: row.ID})
 		}
 		b.born(page, row)
 		if _, err := r.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
@@ -105,7 +96,7 @@ func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin s
 		return nil, err
 	}
 	for i, row := range page.Rows {
-		if !r.tail.ahead(row.ID) {
+		if !r.gaps.ahead(row.ID) {
 			// A row that the tail has yet to reach would shut out those before it.
 			r.published.note(b, page.Columns, row, decisions[i].digest, decisions[i].entity)
 		}
@@ -151,7 +142,7 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 		page = nil
 		return true, r.reader.reserveBig(ctx, &held)
 	}
-	if err := r.tail.pass(b, at); err != nil {
+	if err := r.gaps.advance(b, at); err != nil {
 		r.drop(b)
 		return false, err
 	}

@@ -130,10 +130,8 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
 		return nil, err
 	}
-	if !s.server.tailless() {
-		if err := s.openGaps(state); err != nil {
-			return nil, err
-		}
+	if err := s.gaps.open(state); err != nil {
+		return nil, err
 	}
 	s.openNominations()
 	list := resendings(letters, true)
@@ -194,7 +192,7 @@ func (o *resender) resend(ctx context.Context, letters []*resending, n *nominati
 // row sends a row of a release stream again.
 func (o *resender) row(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
 	row := r.letter.Row
-	if o.rereader.tail.ahead(row) {
+	if o.rereader.gaps.ahead(row) {
 		r.outcome = LetterOutcome{Fate: Ahead}
 		return nil
 	}

@@ -130,8 +130,8 @@ type Shard struct {
 	// The owner's own, touched by no other goroutine.
 	reader    *reader
 	server    *server
-	window    *ledger.Window
-	gaps      gaps
+	gaps      *gaps
+	tail      *tail
 	published *publishedRows
 	// view and changes are nil where the shard has none.
 	view    *view
@@ -146,14 +146,7 @@ type Shard struct {
 	recovery    *recovery
 	// anew says that a person has agreed that the shard begins at the first row.
 	anew bool
-	// held is since when the oldest row has existed that the present turn leaves behind, by the host's clock, heights what tells
-	// that of rows without a CREATED.
-	held    time.Time
-	heights heights
-	pace    pace
-	// kept and ids are used again and again: rows of a page.
-	kept []source.Row
-	ids  []uint64
+	pace pace
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
 }
@@ -168,11 +161,13 @@ func New(opts Options) *Shard {
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
-	s := &Shard{opts: opts, window: ledger.NewWindow(opts.Window), nominated: make(chan *nomination), accepted: make(chan struct{}, 1)}
+	s := &Shard{opts: opts, nominated: make(chan *nomination), accepted: make(chan struct{}, 1)}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
 	s.server = &server{opts: &s.opts, reader: s.reader}
+	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
+	s.tail = &tail{opts: &s.opts, reader: s.reader, status: &s.status, gaps: s.gaps, window: ledger.NewWindow(opts.Window)}
 	s.builder = &builder{opts: &s.opts}
 	s.saver, s.offsets = newSaver(&s.opts, &s.status, s.retrier), newOffsets(&s.opts)
 	s.recovery = &recovery{opts: &s.opts, retrier: s.retrier, saver: s.saver, offsets: s.offsets, bind: s.ping}
@@ -321,7 +316,7 @@ func (s *Shard) newPublisher(state *checkpoint.State, request func(save) error) 
 	unsaved.patient = view != nil
 	unsaved.saved = func(ledger, seq uint64) {
 		if ledger > 0 {
-			s.gaps.kept.Store(ledger)
+			s.gaps.saved(ledger)
 		}
 		if seq > 0 {
 			view.saved.Store(seq)
@@ -336,7 +331,7 @@ func (s *Shard) newPublisher(state *checkpoint.State, request func(save) error) 
 // openNominations makes what publishes nominations, once view and ledger are there.
 func (s *Shard) openNominations() {
 	again := &rereader{
-		opts: &s.opts, reader: s.reader, builder: s.builder, view: s.view, published: s.published, tail: s, handOver: s.handOver,
+		opts: &s.opts, reader: s.reader, builder: s.builder, view: s.view, published: s.published, gaps: s.gaps, handOver: s.handOver,
 	}
 	absence := &absence{opts: &s.opts, reader: s.reader, server: s.server, view: s.view}
 	resender := &resender{rereader: again, absence: absence, bind: s.ping}

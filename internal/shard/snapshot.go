@@ -59,7 +59,7 @@ func (s *Shard) snapshot(p *page) ([]checkpoint.Change, error) {
 	changes := make([]checkpoint.Change, 0, len(p.Rows))
 	keys := new(batch)
 	for _, record := range p.Rows {
-		if ledger := s.gaps.ledger; ledger != nil && ledger.Missing(record.ID) {
+		if s.gaps.missing(record.ID) {
 			// It was not committed when the shard began: it is a change since.
 			continue
 		}

@@ -19,9 +19,8 @@ func TestHotTime(t *testing.T) {
 		{name: "is what the options say", set: time.Second, lockWait: 10 * time.Minute, hot: time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &Shard{opts: Options{HotFor: c.set}, server: new(server)}
-			s.server.traits = source.Traits{LockWait: c.lockWait}
-			if got := s.ledgerOptions().HotFor; got != c.hot {
+			g := &gaps{opts: &Options{HotFor: c.set}, server: &server{traits: source.Traits{LockWait: c.lockWait}}}
+			if got := g.options().HotFor; got != c.hot {
 				t.Errorf("hot for %s, want %s", got, c.hot)
 			}
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"bridge/source"
 	"bridge/source/ledger"
 )
 
@@ -16,7 +15,7 @@ const reasonTTL = "ttl"
 const straysTold = 8
 
 // unpolled counts the ids that are no longer polled, and warns of them at most once a minute.
-func (s *Shard) unpolled(gone []ledger.Unpolled) {
+func (g *gaps) unpolled(gone []ledger.Unpolled) {
 	if len(gone) == 0 {
 		return
 	}
@@ -24,16 +23,16 @@ func (s *Shard) unpolled(gone []ledger.Unpolled) {
 	for _, g := range gone {
 		ids += g.IDs
 	}
-	s.opts.Metrics.givenUp.WithLabelValues(s.opts.Stream, reasonTTL).Add(float64(ids))
-	if s.warn() {
-		s.opts.Logger.Warn("ids have been vacant for GAP_TTL and are no longer polled; a row that still appears there is published by reconcile",
+	g.opts.Metrics.givenUp.WithLabelValues(g.opts.Stream, reasonTTL).Add(float64(ids))
+	if g.warn() {
+		g.opts.Logger.Warn("ids have been vacant for GAP_TTL and are no longer polled; a row that still appears there is published by reconcile",
 			"first", gone[0].First, "last", gone[len(gone)-1].Last, "ids", ids, "missed", gone[0].Missed)
 	}
 }
 
-// loadLedger reads a part of the ledger that is not in memory.
-func (s *Shard) loadLedger(key uint64) ([]byte, error) {
-	parts, err := s.opts.Store.LedgerParts(context.Background(), s.key(), key, 1, nil)
+// load reads a part of the ledger that is not in memory.
+func (g *gaps) load(key uint64) ([]byte, error) {
+	parts, err := g.opts.Store.LedgerParts(context.Background(), g.opts.key(), key, 1, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -43,32 +42,29 @@ func (s *Shard) loadLedger(key uint64) ([]byte, error) {
 	return parts[0].Bytes, nil
 }
 
-// tellStrays warns once of each wide gap that the ledger watches the low end of.
-func (s *Shard) tellStrays() {
-	for _, gap := range s.gaps.ledger.Wide() {
-		if slices.Contains(s.gaps.strays, gap.Last) {
+// warnOfStrays warns once of each wide gap that the ledger watches the low end of.
+func (g *gaps) warnOfStrays() {
+	for _, gap := range g.ledger.Wide() {
+		if slices.Contains(g.strays, gap.Last) {
 			continue
 		}
-		if s.gaps.strays = append(s.gaps.strays, gap.Last); len(s.gaps.strays) > straysTold {
+		if g.strays = append(g.strays, gap.Last); len(g.strays) > straysTold {
 			continue
 		}
-		s.opts.Logger.Warn("ids jump: the position is behind a wide gap. Rows that go on at its low end are published as late rows, "+
+		g.opts.Logger.Warn("ids jump: the position is behind a wide gap. Rows that go on at its low end are published as late rows, "+
 			"the first million ids of it are polled for ever. If the id behind the gap was inserted by mistake, delete its row and go back with "+
 			"bridge checkpoint set", "last_id_before", gap.First-1, "stray_id", gap.Last+1, "missed", gap.Missed,
-			"command", fmt.Sprintf("bridge checkpoint set %s %s %d", s.opts.Stream, s.opts.Name, gap.First-1))
+			"command", fmt.Sprintf("bridge checkpoint set %s %s %d", g.opts.Stream, g.opts.Name, gap.First-1))
 	}
 }
 
 // unpublished reports whether the row with this id was not published, as far as the ledger tells, and the ids that an earlier version gave
-// up: from those b removes it.
-func (s *Shard) unpublished(ctx context.Context, b *batch, id uint64) (bool, error) {
-	if s.gaps.ledger == nil || s.gaps.ledger.Missing(id) {
-		return true, nil
+// up: given says that it is one of those.
+func (g *gaps) unpublished(ctx context.Context, id uint64) (missed, given bool, err error) {
+	if g.ledger == nil || g.ledger.Missing(id) {
+		return true, false, nil
 	}
-	given, err := s.opts.Store.GivenUp(ctx, s.key(), id, 1, nil)
-	if err != nil || len(given) == 0 || given[0].First > id {
-		return false, err
-	}
-	b.found = append(b.found, source.Range{First: id, Last: id})
-	return true, nil
+	list, err := g.opts.Store.GivenUp(ctx, g.opts.key(), id, 1, nil)
+	given = err == nil && len(list) > 0 && list[0].First <= id
+	return given, given, err
 }

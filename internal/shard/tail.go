@@ -1,0 +1,255 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// tail finds the rows behind the position that may be published, and the late ones below it. What
+// has to wait it notes for the lag. It belongs to the owner.
+type tail struct {
+	opts   *Options
+	reader *reader
+	status *tracker
+	gaps   *gaps
+
+	// position is how far everything is handed over.
+	position ledger.Position
+	window   *ledger.Window
+	// landing are late rows that one read does not bring.
+	landing landing
+	// heights dates rows without a CREATED.
+	heights heights
+	// held is since when the oldest row has existed that the present poll leaves behind, by the
+	// host's clock.
+	held time.Time
+	// rows and ids are used again and again: rows and ids of a page.
+	rows []source.Row
+	ids  []uint64
+}
+
+// query asks for the page behind the position.
+func (t *tail) query() source.Query { return t.reader.pageAfter(t.position) }
+
+// advance moves the position behind b, which is about to be handed over.
+func (t *tail) advance(b *batch) {
+	t.position.ID = b.last
+	t.heights.pass(b.last)
+}
+
+// dropReading notes that the rows of the former reading are gone.
+func (t *tail) dropReading() { t.position.Reading = ledger.Reading{} }
+
+// leave shows since when the oldest row has existed that waits: one that was left behind, or one of
+// a batch that is to be handed over, zero for none.
+func (t *tail) leave(batch time.Time) { t.status.leave(findTail, earlier(t.held, batch)) }
+
+// postpone leaves all of p for the next poll.
+func (t *tail) postpone(p *page) {
+	// The lag counts from the first row of a page that is read again.
+	t.held = time.Time{}
+	t.holdRest(p, p.Rows, 0)
+	t.leave(time.Time{})
+}
+
+// see takes note of what the page says about the table, and begins to count what stays behind.
+func (t *tail) see(p *page) ledger.Age {
+	t.held = time.Time{}
+	at := t.reader.age(p)
+	t.window.See(p.MaxID, at.Steady)
+	t.gaps.ledger.See(p.MaxID, at.Steady)
+	t.heights.see(p.MaxID, p.got)
+	return at
+}
+
+// pick looks for gaps and returns the records of the page that may be published now, and the page of the late ones, nil for none.
+func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (records []source.Row, late *page, err error) {
+	hold := t.opts.GapPolicy == ledger.GapHold && !ledgerOff()
+	if hold {
+		t.gaps.ledger.Notice(t.pageIDs(p), at.Steady)
+	}
+	if late, err = t.probe(ctx, p, at); err != nil {
+		return nil, nil, err
+	}
+	if err := t.gaps.sweep(ctx, p.Server, at); err != nil {
+		late.free()
+		return nil, nil, err
+	}
+	records = t.stable(p, at)
+	if hold && len(records) > 0 {
+		reach := t.gaps.ledger.Reach(records[len(records)-1].ID, at.Steady)
+		all := records
+		for len(records) > 0 && records[len(records)-1].ID > reach {
+			records = records[:len(records)-1]
+		}
+		t.holdRest(p, all, len(records))
+	}
+	return records, late, nil
+}
+
+// pageIDs returns the ids of the page.
+func (t *tail) pageIDs(p *page) []uint64 {
+	t.ids = appendIDs(t.ids[:0], p.Rows)
+	return t.ids
+}
+
+func appendIDs(ids []uint64, rows []source.Row) []uint64 {
+	for _, row := range rows {
+		ids = append(ids, row.ID)
+	}
+	return ids
+}
+
+// probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
+// rows included. An id may only be judged vacant by a read that came after the committed one. It returns the page of those that
+// may be published, nil where none were read.
+func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
+	hot := t.gaps.ledger.Hot(at.Steady)
+	if ledgerOff() {
+		return nil, nil
+	}
+	t.landing.cut, t.landing.rest = false, nil
+	if len(hot.Rows) > 0 {
+		if late, err = t.readLate(ctx, p, hot.Rows); err != nil {
+			return nil, err
+		}
+		t.holdYoung(late, at)
+	}
+	if len(hot.IDs) == 0 || t.opts.GapPolicy != ledger.GapHold && t.landing.skipsEvidence(time.Now(), t.opts.PollInterval) {
+		return late, nil
+	}
+	evidence, err := t.gaps.evidence(ctx, p.Server, hot.IDs)
+	if err != nil {
+		late.free()
+		return nil, err
+	}
+	t.landing.judge(t.gaps.ids.span)
+	t.gaps.unpolled(t.gaps.ledger.Observe(evidence))
+	return late, nil
+}
+
+// readLate reads the late records in ranges, or takes them from what was read ahead.
+// Invariant 3: that was read behind p, and nothing else was read since.
+func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (late *page, err error) {
+	if late = p.takeLate(ranges); late == nil {
+		if late, err = t.reader.rows(ctx, t.lateQuery(ranges)); err != nil {
+			return nil, err
+		}
+	}
+	late.seen = &t.landing
+	if n := len(late.Rows); late.More && n > 0 {
+		t.landing.cut, t.landing.rest = true, rangesBehind(ranges, late.Rows[n-1].ID)
+		t.gaps.ledger.CutOff(late.Rows[n-1].ID)
+	}
+	return late, nil
+}
+
+// holdYoung keeps of the late page the records that fill a gap and are old enough.
+func (t *tail) holdYoung(late *page, at ledger.Age) {
+	kept := late.Rows[:0]
+	for _, record := range late.Rows {
+		if !t.gaps.ledger.Missing(record.ID) {
+			continue
+		}
+		t.gaps.ledger.Appeared(record.ID)
+		if !t.isStable(late, record, at) {
+			t.gaps.ledger.Young(record.ID)
+			t.hold(late, record)
+			continue
+		}
+		kept = append(kept, record)
+	}
+	late.Rows = kept
+}
+
+// stable returns the records of the page that are old enough. Young ones stay behind as gaps and stall nothing, save with GapHold,
+// where the first of them ends the page.
+func (t *tail) stable(p *page, at ledger.Age) []source.Row {
+	hold := t.opts.GapPolicy == ledger.GapHold
+	kept := t.rows[:0]
+	for _, record := range p.Rows {
+		if t.isStable(p, record, at) {
+			kept = append(kept, record)
+			continue
+		}
+		t.hold(p, record)
+		if hold {
+			break
+		}
+	}
+	t.rows = kept
+	return kept
+}
+
+// isStable reports whether the record of page is old enough. CREATED is read of those alone whose id was not seen long enough ago: of
+// a backlog of none.
+func (t *tail) isStable(page *page, record source.Row, at ledger.Age) bool {
+	if t.window.Stable(record.ID, time.Time{}, 0, at) {
+		return true
+	}
+	created, resolution := page.created(record)
+	return t.window.Stable(record.ID, created, resolution, at)
+}
+
+// hold notes a record that stays behind unpublished, for the lag.
+func (t *tail) hold(page *page, record source.Row) {
+	t.held = earlier(t.held, page.bornAt(record))
+}
+
+// holdRest notes those records that stay behind of which the first done are taken care of: the first of them, as the others are hardly older.
+func (t *tail) holdRest(page *page, records []source.Row, done int) {
+	if done < len(records) {
+		t.hold(page, records[done])
+	}
+}
+
+// holdLate notes those late records that stay behind of which the first done are taken care of.
+func (t *tail) holdLate(late *page, done int) {
+	if late != nil {
+		t.holdRest(late, late.Rows, done)
+	}
+}
+
+// moreLate reports, at the end of a turn that published late records, whether more of them are there to be read at once.
+func (t *tail) moreLate(published bool, late *page) bool {
+	more := published && (t.landing.cut || t.gaps.ledger.Arriving())
+	var at time.Time
+	if late != nil {
+		at = late.got
+	}
+	t.landing.goOn(more, at)
+	return more
+}
+
+// lateQuery asks for late records in ranges.
+func (t *tail) lateQuery(ranges []source.Range) source.Query {
+	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
+}
+
+// prefetchNext has read, while this turn makes a batch of records, what the next one will most likely read: the page behind them, where this
+// one was full, and the late records that the last read was cut off from.
+func (t *tail) prefetchNext(ctx context.Context, p *page, records []source.Row, changes bool) {
+	position := t.position
+	if position.Bounded() {
+		return
+	}
+	next := ledger.Position{ID: position.ID}
+	if n := len(records); n > 0 {
+		next.ID = records[n-1].ID
+	}
+	full := len(records) > 0 && len(records) == len(p.Rows) && p.More
+	q := t.reader.pageAfter(next)
+	if !full && !t.landing.cut || changes || p.outgrows(q) {
+		// The second cursor reads in between, and one large row seldom comes alone.
+		return
+	}
+	if rest := t.landing.rest; rest != nil {
+		late := t.lateQuery(rest)
+		t.reader.prefetch(ctx, q, &late)
+		return
+	}
+	t.reader.prefetch(ctx, q, nil)
+}
