@@ -37,7 +37,7 @@ var (
 	AIOKafka     = KafkaClient{Name: "aiokafka", command: python("read_aiokafka.py")}
 	KafkaJS      = KafkaClient{Name: "KafkaJS", command: node}
 	KafkaJSPlus  = KafkaClient{Name: "KafkaJS with kafkajs-snappy", command: node, env: []string{"WITH_SNAPPY=1"}}
-	clientWithin = 90 * time.Second
+	clientWithin = 4 * time.Minute
 )
 
 // Read returns the first count records of topics, which must hold as many.
@@ -87,7 +87,7 @@ func javaConsole(brokers string, count int, topics []string) ([]string, error) {
 	args := []string{
 		java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", libs + "/*",
 		"org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", brokers, "--include", strings.Join(topics, "|"),
-		"--from-beginning", "--max-messages", fmt.Sprint(count), "--timeout-ms", "60000",
+		"--from-beginning", "--max-messages", fmt.Sprint(count), "--timeout-ms", "180000",
 	}
 	for _, property := range []string{"print.key=true", "print.headers=true", "key.separator=\t", "headers.separator=,"} {
 		args = append(args, "--property", property)

@@ -174,9 +174,25 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestHalfOpenConnectionIsNoticedWithinTenSeconds measures time: no other test runs beside it.
+// TestHalfOpenConnectionIsNoticedWithinTenSeconds measures time: no other test of this package runs
+// beside it. It takes 8 s where the machine is not busy, and has three tries.
 func TestHalfOpenConnectionIsNoticedWithinTenSeconds(t *testing.T) {
 	broker := testenv.InProcessNATS(t)
+	var tries []time.Duration
+	for range 3 {
+		took := noticesHalfOpen(t, broker)
+		if took <= 10*time.Second {
+			return
+		}
+		tries = append(tries, took)
+	}
+	t.Errorf("it took %s", tries)
+}
+
+// noticesHalfOpen publishes over a connection that has become half-open, and returns how long that
+// took.
+func noticesHalfOpen(t *testing.T, broker *testenv.NATSServer) (took time.Duration) {
+	t.Helper()
 	stream := broker.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
 	p := testenv.StartProxy(t, broker.Addr())
@@ -187,10 +203,9 @@ func TestHalfOpenConnectionIsNoticedWithinTenSeconds(t *testing.T) {
 	p.Freeze()
 	during := messages(name+".a", "during", 3000, 10)
 	mustPublish(t, s, during)
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	took = time.Since(begun)
 	wantWhole(t, read(t, stream, ""), before, during)
+	return took
 }
 
 func TestPermissions(t *testing.T) {

@@ -79,7 +79,7 @@ func testSilentServer(t *testing.T, product testenv.Product) {
 	b.wideRows(t)
 	proxy := testenv.StartProxy(t, server.Addr)
 	s := open(t, strings.Replace(server.URL("", "", b.name), server.Addr, proxy.Addr(), 1), func(o *mysql.Options) {
-		o.StatementTimeout = 300 * time.Millisecond
+		o.StatementTimeout = time.Second
 	}).Shard(source.Spec{Table: "t", ID: "id"})
 	read(t, s, source.Query{Limit: 1})
 	proxy.PauseAfter(1 << 20)
@@ -100,7 +100,7 @@ func TestStatementTimeLimit(t *testing.T) { testenv.EachProduct(t, testStatement
 func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY)")
-	limited := open(t, b.server.URL("", "", b.name), func(o *mysql.Options) { o.StatementTimeout = 400 * time.Millisecond })
+	limited := open(t, b.server.URL("", "", b.name), func(o *mysql.Options) { o.StatementTimeout = 1500 * time.Millisecond })
 	s := limited.Shard(source.Spec{Table: "t", ID: "id"})
 	read(t, s, source.Query{Limit: 1})
 	locker, err := b.admin.Conn(t.Context())

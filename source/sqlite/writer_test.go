@@ -203,7 +203,7 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 		}
 	})
 	t.Run("until the time limit", func(t *testing.T) {
-		b := newBase(t, rollback, func(o *sqlite.Options) { o.StatementTimeout = 100 * time.Millisecond })
+		b := newBase(t, rollback, func(o *sqlite.Options) { o.StatementTimeout = time.Second })
 		b.exec(t, pairs)
 		unlock := lock(t, b)
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
@@ -224,7 +224,7 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(ctx, source.Query{Limit: 9}, new(source.Page))
-		if err == nil || !strings.Contains(err.Error(), "the reason") || time.Since(start) > 5*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "the reason") || time.Since(start) > 20*time.Second {
 			t.Fatalf("after %v: %v", time.Since(start), err)
 		}
 	})
