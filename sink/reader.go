@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Errors of a Reader, besides ErrUnreadable, ErrBehind and ErrClosed. Test with errors.Is.
@@ -23,14 +24,14 @@ var (
 // for as long as the implementation's options say, at first for ever. A right that is missing, and
 // a TP that keeps no messages for readers, is an error at once that wraps ErrUnreadable.
 type Reader interface {
-	// TPs returns the TPs that hold or take messages of destinations, ordered by name: all
-	// partitions of topics, or the streams whose subjects overlap with them (a destination may then
-	// hold wildcards). The bounds are those of the leader, at a moment after the call began. A
-	// destination without a TP is left out.
+	// TPs returns the TPs that hold or take messages of destinations: all partitions of topics, in
+	// the order of destinations and by number, or the streams whose subjects overlap with
+	// destinations, by name (these may hold wildcards). The bounds are those of the leader, at a
+	// moment after the call began. A destination without a TP is left out.
 	TPs(ctx context.Context, destinations []string) ([]TP, error)
 	// Read calls each with every committed message of a TP at or above span.From and below span.To,
 	// in their order, each once, and returns when there is no further one. It waits for messages
-	// where span.To is 0 or the TP ends before it. Messages of others are among them; control
+	// where the TP ends before span.To. Messages of others are among them; control
 	// batches, aborted transactions and offsets that hold nothing any more are passed over. A
 	// reader whose options name subjects passes over those of others.
 	//
@@ -70,13 +71,16 @@ type Span struct {
 	// Incarnation is that of the TP; ErrGone is returned where it is another. Empty: whichever is
 	// there when Read begins.
 	Incarnation string
-	// From is the first offset to read. To is the first one not to be read any more; 0 means to
-	// read on until the context ends.
+	// From is the first offset to read. To is the first one not to be read any more; [NoEnd] means
+	// to read on until the context ends.
 	From, To uint64
 }
 
+// NoEnd is a Span.To that is never reached.
+const NoEnd = math.MaxUint64
+
 // Done reports whether nothing of s is left at next.
-func (s *Span) Done(next uint64) bool { return s.To != 0 && next >= s.To }
+func (s *Span) Done(next uint64) bool { return next >= s.To }
 
 // Stored is one message as a bus holds it. All of it is valid until the call that hands it out
 // returns, and none of it may be changed.

@@ -23,3 +23,12 @@ func AgeTopics(s *Sink) {
 		t.checked = t.checked.Add(-time.Minute)
 	}
 }
+
+// Cut closes all connections of the sink.
+func Cut(s *Sink) {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	for conn := range s.cluster.conns {
+		_ = conn.Conn.Close()
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"bridge/sink"
 )
@@ -52,6 +53,10 @@ type Options struct {
 	// they cut the connection for more, so a record that does not fit is rejected unsent. Defaults
 	// to DefaultMaxRequestBytes.
 	MaxRequestBytes int
+	// GiveUpAfter bounds how long TPs and Read wait for brokers that do not answer, or for messages
+	// before an end that was given; a login that is refused is then an error at once. Zero means
+	// for ever.
+	GiveUpAfter time.Duration
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Fault is told of every fault that is retried. Optional.

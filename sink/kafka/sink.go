@@ -28,6 +28,7 @@ type Sink struct {
 	maxRequestBytes int
 	watched         []string
 	uncompactable   map[string]string
+	giveUpAfter     time.Duration
 	outages         *outage.Log
 	faults          *faults
 
@@ -60,7 +61,7 @@ func Open(opts Options) (*Sink, error) {
 	}
 	s := &Sink{
 		logger: opts.Logger, codec: codec, compression: opts.Compression, maxRequestBytes: opts.MaxRequestBytes,
-		watched: opts.Topics, uncompactable: opts.Uncompactable, outages: outage.New(opts.Logger),
+		watched: opts.Topics, uncompactable: opts.Uncompactable, giveUpAfter: opts.GiveUpAfter, outages: outage.New(opts.Logger),
 		topics: make(map[string]*topic), workers: make(map[string]*worker),
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())

@@ -106,6 +106,18 @@ const topicIDSize = 16
 
 // exchange writes a request and returns the answer behind its correlation id.
 func exchange(rw io.ReadWriter, request []byte, correlation uint32) ([]byte, error) {
+	return exchangeInto(rw, request, correlation, room{longest: longestAnswer})
+}
+
+// room is for an answer: memory to use, which grows as needed, and a bound for what the answer may
+// claim to be.
+type room struct {
+	memory  []byte
+	longest uint32
+}
+
+// exchangeInto is exchange with the memory for the answer.
+func exchangeInto(rw io.ReadWriter, request []byte, correlation uint32, room room) ([]byte, error) {
 	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
 	if _, err := rw.Write(request); err != nil {
 		return nil, err
@@ -115,10 +127,10 @@ func exchange(rw io.ReadWriter, request []byte, correlation uint32) ([]byte, err
 		return nil, err
 	}
 	size, got := binary.BigEndian.Uint32(head[:4]), binary.BigEndian.Uint32(head[4:])
-	if size < 4 || size > longestAnswer || got != correlation {
+	if size < 4 || size > room.longest || got != correlation {
 		return nil, fmt.Errorf("the broker answers request %d with %d bytes to request %d", correlation, size, got)
 	}
-	answer := make([]byte, size-4)
+	answer := slices.Grow(room.memory[:0], int(size-4))[:size-4]
 	_, err := io.ReadFull(rw, answer)
 	return answer, err
 }
@@ -211,6 +223,13 @@ func (r *wireReader) uint16() uint16 {
 func (r *wireReader) uint32() uint32 {
 	if b := r.next(4); b != nil {
 		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *wireReader) int64() int64 {
+	if b := r.next(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
 	}
 	return 0
 }

@@ -3,8 +3,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"bridge/sink"
 )
@@ -19,9 +17,8 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 		return nil, err
 	}
 	var tps []sink.TP
-	for _, name := range slices.Sorted(maps.Keys(s.logs)) {
-		if slices.Contains(destinations, name) {
-			p := s.logs[name]
+	for _, name := range destinations {
+		if p := s.logs[name]; p != nil {
 			end := uint64(len(p.messages)) + 1
 			tps = append(tps, sink.TP{
 				Name: name, Incarnation: p.incarnation(), First: p.first(), End: end, Stable: end, Expired: p.expired > 0, Thinned: len(p.deleted) > 0,
@@ -33,7 +30,7 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 
 // Read implements [sink.Reader].
 func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
-	next = span.From
+	next = max(span.From, 1)
 	for !span.Done(next) {
 		m, changed, err := s.next(ctx, &span, next)
 		if err != nil {

@@ -247,7 +247,7 @@ func readOn(t *testing.T, f ReaderFixture) {
 	sent := batch(f.Destination, "on", 600, 7)
 	f.Publish(t, sent[:100])
 	s := span(tpOf(t, f))
-	s.To = 0
+	s.To = sink.NoEnd
 	ctx, cancel := context.WithCancelCause(deadline(t))
 	defer cancel(nil)
 	enough := errors.New("enough")
@@ -299,7 +299,7 @@ func readBeyond(t *testing.T, f ReaderFixture) {
 	readSpan(t, f, s)
 	s.From = tp.End + 10
 	readSpan(t, f, s)
-	for _, to := range []uint64{0, tp.End + 20} {
+	for _, to := range []uint64{sink.NoEnd, tp.End + 20} {
 		s.To = to
 		next, err := f.Reader.Read(deadline(t), s, func(m *sink.Stored) error { return fmt.Errorf("offset %d is handed out", m.Offset) })
 		if !errors.Is(err, sink.ErrBehind) || next != s.From {
@@ -361,7 +361,7 @@ func readClosed(t *testing.T, f ReaderFixture) {
 	f.Publish(t, batch(f.Destination, "closed", 10, 3))
 	tp := tpOf(t, f)
 	s := span(tp)
-	s.To = 0
+	s.To = sink.NoEnd
 	_, err := f.Reader.Read(deadline(t), s, func(m *sink.Stored) error {
 		if m.Offset == tp.End-1 {
 			return f.Close()

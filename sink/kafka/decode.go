@@ -1,0 +1,287 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/segmentio/kafka-go/compress"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/sink"
+)
+
+const (
+	// batchHead is the base offset and the length of a batch, which the length does not count.
+	batchHead = 12
+	// Bits of a batch's attributes.
+	codecBits       = 0x07
+	transactionalIs = 0x10
+	controlIs       = 0x20
+	// controlAbort is the type of a control record that ends an aborted transaction.
+	controlAbort = 0
+	// knownNames bounds the names of headers that are kept, so that each is allocated once.
+	knownNames = 256
+)
+
+// errBatch says that a batch is not what it should be.
+var errBatch = errors.New("a record batch cannot be read")
+
+// recordBatch is a record batch, magic 2.
+type recordBatch struct {
+	first, last, producer int64
+	attributes            uint16
+	count                 int
+	body                  []byte
+}
+
+// decoder hands out the messages of answers, in memory that it uses again.
+type decoder struct {
+	topic    string
+	next, to int64
+	each     func(*sink.Stored) error
+
+	message sink.Stored
+	names   map[string]string
+	// inflated is room for the records of a compressed batch, inflater reads them.
+	inflated bytes.Buffer
+	// refused is the error of each.
+	refused error
+}
+
+// decode hands out the messages of an answer that lie between d.next and d.to, and moves d.next
+// behind all that the answer covers. Control batches and aborted transactions are covered, too. An
+// error other than d.refused is about the answer; d.next then lies behind what was handed out.
+func (d *decoder) decode(a *fetchAnswer) error {
+	aborted, producers := a.aborted, []int64(nil)
+	slices.SortFunc(aborted, func(a, b abortedTransaction) int { return int(max(min(a.first-b.first, 1), -1)) })
+	for rest := a.batches; d.next < d.to; {
+		one, after, err := splitBatch(rest)
+		if err != nil || one == nil {
+			return err
+		}
+		rest = after
+		if magic := one[magicAt-sizePrefix]; magic < 2 {
+			if err := d.old(one); err != nil {
+				return err
+			}
+			d.next = max(d.next, min(int64(binary.BigEndian.Uint64(one))+1, d.to))
+			continue
+		}
+		b, err := parseBatch(one)
+		if err != nil {
+			return err
+		}
+		aborted, producers = producersUpTo(aborted, b.last, producers)
+		switch {
+		case b.attributes&controlIs != 0:
+			if at := slices.Index(producers, b.producer); at >= 0 && b.ends() == controlAbort {
+				producers = slices.Delete(producers, at, at+1)
+			}
+		case b.last < d.next:
+		case b.attributes&transactionalIs != 0 && slices.Contains(producers, b.producer):
+		default:
+			if err := d.records(&b); err != nil {
+				return err
+			}
+		}
+		// A batch keeps its last offset when the last records are compacted away.
+		d.next = max(d.next, min(b.last+1, d.to))
+	}
+	return nil
+}
+
+// splitBatch returns the first batch of b, nil if that is cut off, as the last one of an answer may
+// be.
+func splitBatch(b []byte) (one, rest []byte, err error) {
+	if len(b) < batchHead {
+		return nil, nil, nil
+	}
+	size := int64(int32(binary.BigEndian.Uint32(b[lengthAt-sizePrefix:]))) + batchHead
+	if size <= magicAt-sizePrefix {
+		return nil, nil, fmt.Errorf("%w: its length is %d", errBatch, size)
+	}
+	if size > int64(len(b)) {
+		return nil, nil, nil
+	}
+	return b[:size], b[size:], nil
+}
+
+// parseBatch reads the head of a batch and checks its sum.
+func parseBatch(b []byte) (recordBatch, error) {
+	order := binary.BigEndian
+	if len(b) < headerBytes {
+		return recordBatch{}, fmt.Errorf("%w: it has %d bytes", errBatch, len(b))
+	}
+	first := int64(order.Uint64(b))
+	if magic := b[magicAt-sizePrefix]; magic != 2 {
+		return recordBatch{}, fmt.Errorf("%w: at offset %d, its format is %d", errBatch, first, magic)
+	}
+	if sum := crc32.Checksum(b[attributesAt-sizePrefix:], castagnoli); sum != order.Uint32(b[crcAt-sizePrefix:]) {
+		return recordBatch{}, fmt.Errorf("%w: at offset %d, its checksum is wrong", errBatch, first)
+	}
+	return recordBatch{
+		first: first, last: first + int64(int32(order.Uint32(b[lastDeltaAt-sizePrefix:]))), producer: int64(order.Uint64(b[producerAt-sizePrefix:])),
+		attributes: order.Uint16(b[attributesAt-sizePrefix:]), count: int(int32(order.Uint32(b[countAt-sizePrefix:]))), body: b[headerBytes:],
+	}, nil
+}
+
+// ends returns the type of the control record of a control batch, -1 if it has none.
+func (b *recordBatch) ends() int16 {
+	w := recordReader{rest: b.body}
+	w.varint()
+	w.next(1)
+	w.varint()
+	w.varint()
+	key := w.bytes()
+	if w.short || len(key) < 4 {
+		return -1
+	}
+	return int16(binary.BigEndian.Uint16(key[2:]))
+}
+
+// records hands out the records of a batch.
+func (d *decoder) records(b *recordBatch) error {
+	body, err := d.inflate(b)
+	if err != nil {
+		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.first, err)
+	}
+	w := recordReader{rest: body}
+	for range b.count {
+		size := w.varint()
+		one := recordReader{rest: w.next(int(size))}
+		one.next(1)
+		one.varint()
+		at := b.first + one.varint()
+		if at < d.next && !w.short && !one.short {
+			continue
+		}
+		if at >= d.to {
+			return nil
+		}
+		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0]}
+		for range one.varint() {
+			name, value := one.bytes(), one.bytes()
+			if one.short {
+				break
+			}
+			d.message.Headers = append(d.message.Headers, sink.Header{Name: d.name(name), Value: value})
+		}
+		if w.short || one.short {
+			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.first)
+		}
+		if err := d.hand(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hand hands out d.message.
+func (d *decoder) hand() error {
+	d.next = int64(d.message.Offset) + 1
+	d.refused = d.each(&d.message)
+	return d.refused
+}
+
+// inflate returns the records of a batch uncompressed, in the memory of the batch or of d.
+func (d *decoder) inflate(b *recordBatch) ([]byte, error) {
+	id := b.attributes & codecBits
+	if id == 0 {
+		return b.body, nil
+	}
+	codec := compress.Compression(id).Codec()
+	if codec == nil {
+		return nil, fmt.Errorf("unknown compression %d", id)
+	}
+	from := codec.NewReader(bytes.NewReader(b.body))
+	d.inflated.Reset()
+	_, err := d.inflated.ReadFrom(from)
+	return d.inflated.Bytes(), errors.Join(err, from.Close())
+}
+
+// name returns the name of a header. Most are the same on all messages.
+func (d *decoder) name(b []byte) string {
+	if known, ok := d.names[string(b)]; ok {
+		return known
+	}
+	name := string(b)
+	if d.names == nil {
+		d.names = make(map[string]string)
+	}
+	if len(d.names) < knownNames {
+		d.names[name] = name
+	}
+	return name
+}
+
+// old hands out a message set of before Kafka 0.11, which knew no headers and no transactions.
+func (d *decoder) old(set []byte) error {
+	sized := append(binary.BigEndian.AppendUint32(nil, uint32(len(set))), set...)
+	var decoded protocol.RecordSet
+	if _, err := decoded.ReadFrom(bytes.NewReader(sized)); err != nil {
+		return fmt.Errorf("%w: %w", errBatch, err)
+	}
+	for decoded.Records != nil {
+		record, err := decoded.Records.ReadRecord()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", errBatch, err)
+		}
+		if record.Offset < d.next || record.Offset >= d.to {
+			continue
+		}
+		d.message = sink.Stored{Offset: uint64(record.Offset), Destination: d.topic, Headers: d.message.Headers[:0]}
+		if d.message.Key, err = protocol.ReadAll(record.Key); err != nil {
+			return fmt.Errorf("%w: %w", errBatch, err)
+		}
+		if d.message.Value, err = protocol.ReadAll(record.Value); err != nil {
+			return fmt.Errorf("%w: %w", errBatch, err)
+		}
+		if err := d.hand(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordReader takes values off the front of records. Once one is cut off, short is set.
+type recordReader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *recordReader) next(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.rest, r.short = nil, true
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *recordReader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.rest, r.short = nil, true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// bytes returns nil for null.
+func (r *recordReader) bytes() []byte {
+	n := r.varint()
+	if n < 0 {
+		return nil
+	}
+	return r.next(int(n))
+}

@@ -1,0 +1,275 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"bridge/internal/backoff"
+	"bridge/sink"
+)
+
+const (
+	// goneAfter is how long a topic must look as if it were gone, or another one, until that is
+	// believed: after a start brokers learn of topics one after the other.
+	goneAfter = 3 * time.Second
+	// idleCheck is how often a partition that brings nothing is looked at, holdupAfter when an open
+	// transaction is reported.
+	idleCheck   = 5 * time.Second
+	holdupAfter = 5 * time.Second
+	// quickAnswer tells an answer that did not wait for messages, and is not asked for again at
+	// once.
+	quickAnswer = 10 * time.Millisecond
+	quickPause  = 50 * time.Millisecond
+)
+
+var _ sink.Reader = (*Sink)(nil)
+
+// Read implements [sink.Reader]. It needs READ on the topic.
+func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	topic, partition, err := parseTP(span.TP)
+	if err != nil {
+		return span.From, fmt.Errorf("read %s: %w: %w", span.TP, sink.ErrGone, err)
+	}
+	if span.Done(span.From) {
+		return span.From, context.Cause(ctx)
+	}
+	s.cluster.follow([]string{topic})
+	r := &reading{
+		attempts: attempts{cluster: s.cluster, faults: s.faults, who: "read " + span.TP, topic: topic, partition: partition, giveUp: s.giveUpAfter},
+		tp:       span.TP, incarnation: span.Incarnation, hole: -1,
+		decoder: decoder{topic: topic, next: int64(min(span.From, math.MaxInt64)), to: int64(min(span.To, math.MaxInt64))},
+	}
+	r.decoder.each = func(m *sink.Stored) error {
+		if err := each(m); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	err = r.run(ctx)
+	return uint64(r.decoder.next), err
+}
+
+// reading is one Read.
+type reading struct {
+	attempts
+	tp string
+	// incarnation is the topic's id, empty while it is not known.
+	incarnation string
+	decoder     decoder
+	// spare is memory for the next answer.
+	spare []byte
+	// hole is the offset at which an answer held nothing though the leader has something to read,
+	// -1 without one.
+	hole int64
+	// idle is when the leader had nothing more to read for the first time in succession.
+	idle time.Time
+	// outside counts the answers in succession that the offset is out of range.
+	outside int
+}
+
+// run reads to the end.
+func (r *reading) run(ctx context.Context) (err error) {
+	defer func() { r.ended(ctx) }()
+	var ahead *fetching
+	defer func() { ahead.stop() }()
+	for sure := false; ; {
+		if !sure {
+			// Between two looks at the same id it was the same topic.
+			if err := r.same(ctx); err != nil {
+				return err
+			}
+			sure = true
+			if r.decoder.next >= r.decoder.to {
+				return nil
+			}
+		}
+		begun := time.Now()
+		if ahead == nil {
+			ahead = r.fetch(ctx, r.decoder.next)
+		}
+		found := ahead.wait()
+		ahead = nil
+		if found.err != nil {
+			sure = false
+			if err := r.faulty(ctx, found); err != nil {
+				return err
+			}
+			continue
+		}
+		r.succeeded()
+		r.outside = 0
+		end := found.answer.end()
+		if end > r.decoder.next {
+			r.hole, r.idle = -1, time.Time{}
+			if end < r.decoder.to {
+				ahead = r.fetch(ctx, end)
+			}
+			err = r.decoder.decode(found.answer)
+		} else {
+			sure, err = r.empty(ctx, found.answer, begun)
+		}
+		r.spare = found.answer.memory
+		if r.decoder.refused != nil {
+			return r.decoder.refused
+		}
+		if errors.Is(err, errSilent) {
+			return err
+		}
+		if err != nil {
+			ahead.stop()
+			ahead, sure = nil, false
+			if err := r.faulty(ctx, fetched{err: err, generation: found.generation}); err != nil {
+				return err
+			}
+		}
+		if r.decoder.next >= r.decoder.to {
+			sure = false
+		}
+	}
+}
+
+// fetching is a request under way.
+type fetching struct {
+	cancel context.CancelFunc
+	done   chan fetched
+}
+
+// fetched is what has come of it.
+type fetched struct {
+	answer     *fetchAnswer
+	generation int
+	err        error
+}
+
+// fetch asks for what lies at an offset.
+func (r *reading) fetch(ctx context.Context, from int64) *fetching {
+	request := &fetchRequest{topic: r.topic, partition: r.partition, offset: from, clientID: r.cluster.clientID, memory: r.spare}
+	r.spare = nil
+	ctx, cancel := context.WithCancel(ctx)
+	f := &fetching{cancel: cancel, done: make(chan fetched, 1)}
+	go func() {
+		res, generation, err := r.cluster.roundTrip(ctx, request)
+		found := fetched{generation: generation, err: err}
+		if err == nil {
+			found.answer = res.(*fetchAnswer)
+		}
+		f.done <- found
+	}()
+	return f
+}
+
+// wait returns the answer.
+func (f *fetching) wait() fetched {
+	defer f.cancel()
+	return <-f.done
+}
+
+// stop gives the request up.
+func (f *fetching) stop() {
+	if f != nil {
+		f.cancel()
+		<-f.done
+	}
+}
+
+// faulty judges a fault. It returns nil after a pause when it is worth trying again.
+func (r *reading) faulty(ctx context.Context, found fetched) error {
+	if !errors.Is(found.err, kafkago.OffsetOutOfRange) {
+		return r.failed(ctx, found.generation, found.err)
+	}
+	var first, end int64
+	if err := r.retry(ctx, func() (int, error) {
+		found, generation, err := r.cluster.bounds(ctx, r.topic, []int32{r.partition})
+		first, end = found[r.partition].first, found[r.partition].end
+		return generation, err
+	}); err != nil {
+		return err
+	}
+	next := r.decoder.next
+	switch {
+	case first > next:
+		if err := r.same(ctx); err != nil {
+			return err
+		}
+		return &sink.ExpiredError{TP: r.tp, From: uint64(next), First: uint64(first)}
+	case end < next:
+		// Just after an election a leader may not know yet how far its replicas are.
+		if r.outside++; r.outside >= verdictAfter {
+			return fmt.Errorf("read %s from offset %d: it ends before offset %d: %w", r.tp, next, end, sink.ErrBehind)
+		}
+	}
+	return backoff.Pause(ctx, verdictPause)
+}
+
+// errHeldUp says why a leader hides what it has.
+var errHeldUp = errors.New("an open transaction holds back what follows it: it ends by itself after the producer's transaction.timeout.ms, " +
+	"or see to it with kafka-transactions.sh find-hanging")
+
+// empty judges an answer without a whole batch. sure is false when the topic is to be looked at
+// again.
+func (r *reading) empty(ctx context.Context, a *fetchAnswer, begun time.Time) (sure bool, err error) {
+	d := &r.decoder
+	bound := a.highWatermark
+	if a.lastStable >= 0 {
+		bound = min(bound, a.lastStable)
+	}
+	switch {
+	case a.logStart > d.next:
+		return false, kafkago.OffsetOutOfRange
+	case len(a.batches) > 0:
+		return false, fmt.Errorf("%w: the one at offset %d is cut off", errBatch, d.next)
+	case bound > d.next && r.hole == d.next:
+		// Twice the leader had nothing to give up to bound: it was compacted away.
+		d.next, r.hole = min(bound, d.to), -1
+		return true, nil
+	case bound > d.next:
+		r.hole = d.next
+		return true, nil
+	}
+	r.hole = -1
+	now := time.Now()
+	if r.idle.IsZero() {
+		r.idle, r.looked = now, now
+	}
+	idle := now.Sub(r.idle)
+	if a.highWatermark > d.next && idle >= holdupAfter {
+		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.next, errHeldUp))
+	}
+	if d.to < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
+		return false, r.silent(a.highWatermark)
+	}
+	sure = true
+	if now.Sub(r.looked) >= idleCheck {
+		sure, r.looked = false, now
+	}
+	if now.Sub(begun) < quickAnswer {
+		return sure, backoff.Pause(ctx, quickPause)
+	}
+	return sure, nil
+}
+
+// same returns sink.ErrGone when the topic is another than it was. That it is not there the fetch
+// will tell.
+func (r *reading) same(ctx context.Context) error {
+	return r.retry(ctx, func() (int, error) {
+		ids, generation, err := r.cluster.topicIDs(ctx, []string{r.topic})
+		if err != nil {
+			return generation, err
+		}
+		id := ids[r.topic]
+		switch {
+		case r.incarnation == "":
+			r.incarnation = id
+		case id != "" && id != r.incarnation:
+			return generation, fmt.Errorf("topic %s is not the one with the id %s: %w", r.topic, r.incarnation, errOther)
+		}
+		return generation, nil
+	})
+}

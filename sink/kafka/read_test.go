@@ -1,0 +1,280 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+// transact writes values in one transaction that is committed or aborted.
+func transact(t testing.TB, client *kgo.Client, commit kgo.TransactionEndTry, values ...string) {
+	t.Helper()
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.EndTransaction(deadline(t), commit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored returns the values of a TP up to its end, and how far it was read.
+func stored(t testing.TB, s *kafka.Sink, topic string) (values []string, tp sink.TP) {
+	t.Helper()
+	tps, err := s.TPs(deadline(t), []string{topic})
+	if err != nil || len(tps) != 1 {
+		t.Fatalf("TPs %+v, %v", tps, err)
+	}
+	next, err := s.Read(deadline(t), sink.Span{TP: tps[0].Name, From: tps[0].First, To: tps[0].End}, func(m *sink.Stored) error {
+		values = append(values, string(m.Value))
+		return nil
+	})
+	if err != nil || next != tps[0].End {
+		t.Fatalf("Read of %+v ends at %d: %v", tps[0], next, err)
+	}
+	return values, tps[0]
+}
+
+func testTransactions(t *testing.T, brokers []string, topic string) {
+	s := open(t, kafka.Options{Brokers: brokers})
+	plain := newClient(t, brokers, kgo.DefaultProduceTopic(topic))
+	one := newClient(t, brokers, kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic+"-1"), kgo.TransactionTimeout(20*time.Second))
+	two := newClient(t, brokers, kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic+"-2"), kgo.TransactionTimeout(20*time.Second))
+	var want []string
+	wanted := func(what string) {
+		t.Helper()
+		got, tp := stored(t, s, topic)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s: got %v, want %v of %+v", what, got, want, tp)
+		}
+	}
+	put := func(client *kgo.Client, v string) {
+		t.Helper()
+		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transact(t, one, kgo.TryAbort, "x0")
+	wanted("nothing but an aborted transaction")
+	transact(t, one, kgo.TryCommit, "a", "b")
+	want = append(want, "a", "b")
+	wanted("a marker at the end")
+	transact(t, one, kgo.TryAbort, "x1", "x2")
+	wanted("an aborted transaction at the end")
+	transact(t, one, kgo.TryCommit, "c")
+	want = append(want, "c")
+	wanted("a commit of a producer behind its abort")
+
+	// Two at once: one aborts what lies around the other's committed message.
+	for _, client := range []*kgo.Client{one, two} {
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(one, "x3")
+	put(two, "d")
+	put(plain, "e")
+	put(one, "x4")
+	if err := two.EndTransaction(deadline(t), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	tps, err := s.TPs(deadline(t), []string{topic})
+	if err != nil || tps[0].Stable >= tps[0].End {
+		t.Fatalf("an open transaction holds nothing back: %+v, %v", tps, err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+	defer cancel()
+	var early []string
+	next, err := s.Read(short, sink.Span{TP: tps[0].Name, To: tps[0].End}, func(m *sink.Stored) error {
+		early = append(early, string(m.Value))
+		return nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || next != tps[0].Stable || !slices.Equal(early, want) {
+		t.Fatalf("Read ends at %d of %+v with %v: %v", next, tps[0], early, err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		values := slices.Clone(early)
+		_, err := s.Read(deadline(t), sink.Span{TP: tps[0].Name, From: next, To: tps[0].End}, func(m *sink.Stored) error {
+			values = append(values, string(m.Value))
+			return nil
+		})
+		if err == nil && !slices.Equal(values, append(slices.Clone(want), "d", "e")) {
+			err = fmt.Errorf("got %v", values)
+		}
+		done <- err
+	}()
+	if err := one.EndTransaction(deadline(t), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	want = append(want, "d", "e")
+	wanted("one transaction within another")
+	// Each begins in the middle of something.
+	_, tp := stored(t, s, topic)
+	for from := range tp.End {
+		var got []string
+		if _, err := s.Read(deadline(t), sink.Span{TP: tp.Name, From: from, To: tp.End}, func(m *sink.Stored) error {
+			got = append(got, string(m.Value))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if tail := want[len(want)-min(len(got), len(want)):]; !slices.Equal(got, tail) {
+			t.Errorf("from %d: got %v, want the end of %v", from, got, want)
+		}
+	}
+}
+
+func TestReadTransactions(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	testTransactions(t, c.ListenAddrs(), "t")
+}
+
+func TestReadTransactionsReal(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: map[string]string{"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2000000"}})
+	t.Run("commit and abort", func(t *testing.T) {
+		topic := newTopic()
+		k.CreateTopic(t, topic, 1, nil)
+		testTransactions(t, k.Brokers(), topic)
+	})
+	t.Run("segments that hold nothing but markers", func(t *testing.T) {
+		topic, segment := newTopic(), "100"
+		k.CreateTopic(t, topic, 1, map[string]*string{"segment.ms": &segment})
+		client := newClient(t, k.Brokers(), kgo.DefaultProduceTopic(topic), kgo.TransactionalID(topic))
+		s := open(t, kafka.Options{Brokers: k.Brokers()})
+		var want []string
+		tick := time.NewTicker(150 * time.Millisecond)
+		defer tick.Stop()
+		for i := range 6 {
+			if err := client.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			value := fmt.Sprint(i)
+			if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			// The segment is old by now: the marker begins another.
+			<-tick.C
+			<-tick.C
+			end := kgo.TransactionEndTry(i%3 != 0)
+			if err := client.EndTransaction(deadline(t), end); err != nil {
+				t.Fatal(err)
+			}
+			if end == kgo.TryCommit {
+				want = append(want, value)
+			}
+			if got, tp := stored(t, s, topic); !slices.Equal(got, want) {
+				t.Fatalf("got %v, want %v of %+v", got, want, tp)
+			}
+			<-tick.C
+		}
+	})
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	refuse := func(c *kfake.Cluster, code int16) {
+		c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			answer := r.ResponseKind().(*kmsg.FetchResponse)
+			topic, partition := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
+			topic.Topic, partition.ErrorCode = "t", code
+			topic.Partitions = append(topic.Partitions, partition)
+			answer.Topics = append(answer.Topics, topic)
+			return answer, nil, true
+		})
+	}
+	nothing := func(*sink.Stored) error { return nil }
+	t.Run("names the right that is missing", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+		publish(t, s, series("t", "k", 0, 20, 3))
+		refuse(c, 29)
+		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
+		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ and DESCRIBE on topic t") {
+			t.Error(err)
+		}
+	})
+	t.Run("gives up when that is wanted", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs(), GiveUpAfter: 300 * time.Millisecond})
+		publish(t, s, series("t", "k", 0, 20, 3))
+		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 21}, nothing)
+		if err == nil || !strings.Contains(err.Error(), "nothing more came within 300ms though some is left") {
+			t.Error(err)
+		}
+		refuse(c, 56)
+		if next, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing); next != 0 || err == nil || !strings.Contains(err.Error(), "Kafka Storage Error") {
+			t.Error(next, err)
+		}
+	})
+	t.Run("an answer of a throttled leader is no end", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+		publish(t, s, series("t", "k", 0, 20, 3))
+		throttled := 0
+		c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			if throttled++; throttled > 3 {
+				return nil, nil, false
+			}
+			answer := r.ResponseKind().(*kmsg.FetchResponse)
+			answer.ThrottleMillis = 50
+			return answer, nil, true
+		})
+		n := 0
+		if _, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 20 {
+			t.Error(n, err)
+		}
+	})
+	t.Run("partitions come by number", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(12, "t", "u"))
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+		publish(t, s, series("t", "k", 0, 400, 40))
+		tps, err := s.TPs(deadline(t), []string{"u", "no topic", "t"})
+		if err != nil || len(tps) != 24 || tps[23].Name != "t/11" || tps[2].Name != "u/2" {
+			t.Errorf("%+v, %v", tps, err)
+		}
+	})
+	t.Run("follows the leader", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
+		var sent []sink.Message
+		for part := range slices.Chunk(series("t", "k", 0, 600, 3), 20) {
+			publish(t, s, part)
+			sent = append(sent, part...)
+		}
+		var got []string
+		if _, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 600}, func(m *sink.Stored) error {
+			if got = append(got, string(m.Header(sink.HeaderID))); len(got)%100 == 0 {
+				if err := c.MoveTopicPartition("t", 0, int32(len(got)/100%3)); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		}); err != nil || !slices.Equal(got, ids(sent)) {
+			t.Errorf("%d messages, %v", len(got), err)
+		}
+	})
+}
