@@ -64,7 +64,7 @@ func afterJournals(held Known, told []Known, through uint64, arrived func(event 
 		return told[len(told)-1], true
 	}
 	// The event before the last one is what the last one follows: told again, that is the same.
-	// Behind a delete there is none to follow.
+	// After a delete there is none to follow.
 	doubt := chain[last-1]
 	for i := last; doubt.Fate != Live && i >= 0; i-- {
 		doubt = chain[i]

@@ -24,7 +24,7 @@ const (
 )
 
 // Check returns an error when j is no journal: a time outside the years 1 to 9999, or a state
-// behind it that does not pass State.Check or has marks or a journal.
+// after it that does not pass State.Check or has marks or a journal.
 func (j *Journal) Check() error {
 	for i := range j.Messages {
 		if t := j.Messages[i].Time; !plausible(t) {
@@ -32,7 +32,7 @@ func (j *Journal) Check() error {
 		}
 	}
 	if len(j.After.Offsets) > 0 || len(j.After.Journals) > 0 || j.After.Keep > 0 {
-		return errors.New("the state behind a journal has marks or a journal")
+		return errors.New("the state after a journal has marks or a journal")
 	}
 	return j.After.Check()
 }

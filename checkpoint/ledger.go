@@ -10,7 +10,7 @@ import (
 // partsAtOnce is how many parts of a ledger are read at once: together some 100 KiB.
 const partsAtOnce = 64
 
-// LedgerParts returns the saved parts of a shard's gap ledger behind its head, in the order of
+// LedgerParts returns the saved parts of a shard's gap ledger after its head, in the order of
 // their keys, for ledger.RestoreParts. An error ends them.
 func LedgerParts(ctx context.Context, views Views, key Key) iter.Seq2[ledger.Chunk, error] {
 	return func(yield func(ledger.Chunk, error) bool) {

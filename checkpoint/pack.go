@@ -17,7 +17,7 @@ const keepBody = 8 << 20
 // bytes, and take 3.
 const maxExpansion = 22
 
-// appendPacked appends a version and behind it body, as one snappy block. It leaves room for two
+// appendPacked appends a version and after it body, as one snappy block. It leaves room for two
 // checksums, that of the form and that of a store, so that dst grows once at most.
 func appendPacked(dst []byte, version byte, body []byte) []byte {
 	dst = append(slices.Grow(dst, 1+s2.MaxEncodedLen(len(body))+2*checksumSize), version)

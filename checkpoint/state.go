@@ -58,7 +58,7 @@ func (s *State) Check() error {
 	}
 	for i, j := range s.Journals {
 		if i > 0 && j.Number <= s.Journals[i-1].Number {
-			return fmt.Errorf("journal %d comes behind journal %d", j.Number, s.Journals[i-1].Number)
+			return fmt.Errorf("journal %d comes after journal %d", j.Number, s.Journals[i-1].Number)
 		}
 		if err := j.Check(); err != nil {
 			return err

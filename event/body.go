@@ -91,7 +91,7 @@ func (e *Encoder) appendBody(dst []byte, ev *Event, f finding, id [16]byte) ([]b
 	return append(dst, `]}`...), nil
 }
 
-// appendMembers appends the members of data that are columns, each with a comma behind it.
+// appendMembers appends the members of data that are columns, each with a comma after it.
 func (e *Encoder) appendMembers(dst []byte, ev *Event, members []member, row Row) ([]byte, error) {
 	for i := range members {
 		m := &members[i]

@@ -229,7 +229,7 @@ type pagesAhead struct {
 	free  chan *source.Page
 }
 
-// readAhead starts a reader of the rows behind reached, which ends with ctx. Its pages must be read
+// readAhead starts a reader of the rows after reached, which ends with ctx. Its pages must be read
 // until they are closed.
 func (p *pass) readAhead(ctx context.Context) pagesAhead {
 	// Invariant 7: two pages, one being read and one being compared.

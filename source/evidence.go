@@ -20,7 +20,7 @@ type IDReader interface {
 type IDs struct {
 	// List is ascending.
 	List []uint64
-	// Cut says that limit ended the read: there may be more ids behind the last one.
+	// Cut says that limit ended the read: there may be more ids after the last one.
 	Cut bool
 	// Now is the database's clock at the start of the statement, in UTC.
 	Now time.Time

@@ -14,7 +14,7 @@ type Cursor struct {
 	ID uint64
 }
 
-// ChangeQuery asks for the rows behind After in the order of (MODIFIED, id) whose MODIFIED is at
+// ChangeQuery asks for the rows after After in the order of (MODIFIED, id) whose MODIFIED is at
 // most Through.
 type ChangeQuery struct {
 	After Cursor

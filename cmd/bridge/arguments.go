@@ -38,7 +38,7 @@ func (c *command) usage() []string {
 	return line
 }
 
-// parse takes what stands behind the command's name. Flags may stand anywhere; behind -- there are
+// parse parses what follows the command's name. Flags may stand anywhere; after -- there are
 // none.
 func (c *command) parse(args []string) (call, error) {
 	parsed := call{flags: map[string]bool{}, values: map[string]string{}}

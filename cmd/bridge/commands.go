@@ -71,7 +71,7 @@ func commands() []command {
 		{name: "deadletter resend", values: []string{"stream=orders", "shard=orders_07", "row=17"}, flags: []string{"dry-run", "json"}, summary: "publish what is true of those rows now",
 			details: deadLetterDetails + deadLetterResendDetails, run: deadLetterResend},
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
-		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on behind an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
+		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on after an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
 		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
 		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
 		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
@@ -133,7 +133,7 @@ func (p *process) dispatch(ctx context.Context, args []string) error {
 	return found.run(p, ctx, parsed)
 }
 
-// find returns the command that args begin with and the arguments behind its name.
+// find returns the command that args begin with and the arguments after its name.
 func find(args []string) (command, []string, error) {
 	var first, second []string
 	for _, c := range commands() {
@@ -155,7 +155,7 @@ func find(args []string) (command, []string, error) {
 	case len(second) > 0:
 		return command{}, nil, wrongUsage("bridge %s needs one of: %s", args[0], strings.Join(second, ", "))
 	case strings.HasPrefix(args[0], "-"):
-		return command{}, nil, wrongUsage("unknown flag %q: flags stand behind a command; see bridge help", args[0])
+		return command{}, nil, wrongUsage("unknown flag %q: flags follow a command; see bridge help", args[0])
 	}
 	first = slices.Compact(first)
 	return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s? The commands are %s; see bridge help",

@@ -48,7 +48,7 @@ func TestCommands(t *testing.T) {
 		// out and err are parts of what is printed; nothing else may be where one is empty.
 		out, err string
 	}{
-		{"help", 0, "checkpoint set     make a shard go on behind an id", ""},
+		{"help", 0, "checkpoint set     make a shard go on after an id", ""},
 		{"--help", 0, "Usage:", ""},
 		{"-h", 0, "Exit status", ""},
 		{"help help", 0, "Usage:", ""},

@@ -34,7 +34,7 @@ explains what it finds.
 
 While suspiciously many entities are gone no delete is published. Look at the
 table first, and run it again with --allow-deletes only when the table is right.
-What can be wrong: the source is another database or a replica that is behind,
+What can be wrong: the source is another database or a replica that lags,
 or the table was truncated, exchanged, or restored from an old copy.
 
 Exit status: 0 when the streams were reconciled, 1 when deletes were held back

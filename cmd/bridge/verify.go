@@ -18,7 +18,7 @@ that with the tables: events that are missing, stale, extra, altered or out of
 order, links that lead nowhere, and what cannot be judged. It reads with code of
 its own, uses no checkpoint, writes nothing and may run beside a running bridge:
 what does not fit is looked at again, up to three times and a second apart,
-before it is reported. A bridge that is behind shows as missing rows.
+before it is reported. A bridge that lags shows as missing rows.
 docs/operations.md explains what it finds.
 
   --examples   how many examples of each finding to print; 10 without it

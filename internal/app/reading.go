@@ -95,7 +95,7 @@ func openVerifyEmbedded(ctx context.Context, cfg *config.Config, what Reading) (
 		return unusedSink{}, nil
 	})
 	if err != nil {
-		return nil, option.Errorf("%w (where that is bridge: stop it, or let %s in with ?listen=127.0.0.1:4222 behind embedded: in %s)", err, what.Command, option.SinkURL)
+		return nil, option.Errorf("%w (where that is bridge: stop it, or let %s in with ?listen=127.0.0.1:4222 in %s, after embedded:)", err, what.Command, option.SinkURL)
 	}
 	bus, err := verifyjetstream.Open(ctx, o)
 	if err != nil {

@@ -127,7 +127,7 @@ func inspectOthers(store *checkpoint.Inspection, cfg *config.Config) {
 		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) })
 		if len(others) > 0 {
 			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name))).
-				Says("where a table was renamed, go on behind its position under the new name; see bridge checkpoint show").
+				Says("where a table was renamed, go on after its position under the new name; see bridge checkpoint show").
 				Types("bridge checkpoint set %s <table> <id>", name)
 		}
 	}

@@ -40,11 +40,11 @@ func TestStreamGroups(t *testing.T) {
 		want      string
 	}{
 		{"not reached", nil, true, nil, "2 tables, not looked at"},
-		{"one order, no checkpoint", []source.TableInspection{table("strict"), table("strict")}, true, nil, "2 tables, ids strict (because), tail begins behind the latest row"},
+		{"one order, no checkpoint", []source.TableInspection{table("strict"), table("strict")}, true, nil, "2 tables, ids strict (because), tail begins after the latest row"},
 		{"two orders, all checkpoints", []source.TableInspection{table("strict"), table("segmented")}, true, at("orders_0", "orders_1"),
-			"2 tables, ids strict in 1 table, segmented in 1 table, tails go on behind their checkpoints"},
+			"2 tables, ids strict in 1 table, segmented in 1 table, tails go on after their checkpoints"},
 		{"a table that cannot be read, one checkpoint", []source.TableInspection{table(""), table("strict")}, true, at("orders_1"),
-			"2 tables, ids strict (because), tails: 1 behind their checkpoints, 1 behind the latest row"},
+			"2 tables, ids strict (because), tails: 1 after their checkpoints, 1 after the latest row"},
 		{"a checkpoint in use", []source.TableInspection{table("strict"), table("strict")}, false, nil, "2 tables, ids strict (because), tail goes on where the checkpoint says"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func meaningFindings(cfg *config.Config, s *config.Stream, entries []checkpoint.
 		reset, goOn := shard.MeaningCommands(entry.Key, &entry.State, differences)
 		says := "put the setting back, or stop bridge, then to have the stream begin at its START again"
 		if goOn != "" {
-			says, reset = says+", or to go on behind the rows that were published", reset+"\n"+goOn
+			says, reset = says+", or to go on after the rows that were published", reset+"\n"+goOn
 		}
 		r.Add(inspect.Unsafe, inspect.CheckpointMeaning, entry.Key.Shard, "has a checkpoint that was made with another configuration: "+differences.String()).
 			Says("%s", says).Types("%s", reset)

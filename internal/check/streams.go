@@ -76,19 +76,19 @@ func tailFrom(s *config.Stream, known bool, positions map[checkpoint.Key]uint64)
 	begin := "at the first row"
 	switch {
 	case s.Start.Latest:
-		begin = "behind the latest row"
+		begin = "after the latest row"
 	case s.Start.After > 0:
-		begin = fmt.Sprintf("behind id %d", s.Start.After)
+		begin = fmt.Sprintf("after id %d", s.Start.After)
 	}
 	switch {
 	case !known:
 		return "tail goes on where the checkpoint says"
 	case begun == 1 && len(s.Tables) == 1:
-		return fmt.Sprintf("tail goes on behind id %d", position)
+		return fmt.Sprintf("tail goes on after id %d", position)
 	case begun == len(s.Tables):
-		return "tails go on behind their checkpoints"
+		return "tails go on after their checkpoints"
 	case begun > 0:
-		return fmt.Sprintf("tails: %d behind their checkpoints, %d %s", begun, len(s.Tables)-begun, begin)
+		return fmt.Sprintf("tails: %d after their checkpoints, %d %s", begun, len(s.Tables)-begun, begin)
 	}
 	return "tail begins " + begin
 }

@@ -53,7 +53,7 @@ func parseEmbedded(text string) (Embedded, error) {
 		return e, nil
 	}
 	if host, port, err := net.SplitHostPort(e.Listen); err != nil || host == "" || !isPort(port) {
-		return e, errors.New("has no address behind listen=: write host:port, as in embedded:?listen=127.0.0.1:4222; port 0 is a free one")
+		return e, errors.New("has no address after listen=: write host:port, as in embedded:?listen=127.0.0.1:4222; port 0 is a free one")
 	}
 	return e, nil
 }

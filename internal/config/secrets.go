@@ -54,7 +54,7 @@ func (l *loader) secret(variable string) Secret {
 	}
 }
 
-// readSecretFile returns the contents of a file without the line end behind it. The error does not
+// readSecretFile returns the contents of a file without the line end after it. The error does not
 // hold the path: it may be the secret itself, written there by mistake.
 func readSecretFile(variable, path string) (string, error) {
 	text, err := readFile(path)

@@ -4,7 +4,7 @@ import "time"
 
 // The structs of this file are the one list of variables. Their tags say:
 //
-//   - env: the name behind BRIDGE_ or BRIDGE_STREAM_<NAME>_
+//   - env: the name after BRIDGE_ or BRIDGE_STREAM_<NAME>_
 //   - envDefault: the default
 //   - doc: meaning and unit, for the reference
 //   - example: a value for the reference

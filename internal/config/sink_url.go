@@ -27,12 +27,12 @@ func (l *loader) sink(settings *globalSettings) Sink {
 	rest, slashes := strings.CutPrefix(rest, "//")
 	switch {
 	case scheme == "stdout" && rest != "":
-		l.add(sinkVariable, "has something behind stdout: write stdout: alone")
+		l.add(sinkVariable, "has something after stdout: write stdout: alone")
 	case scheme == "stdout":
 	case scheme == "embedded":
 		s.Embedded = l.embedded(text, settings.NATS.NATSStream)
 	case !slashes:
-		l.add(sinkVariable, "has no // behind the scheme: write %s://host:port", scheme)
+		l.add(sinkVariable, "has no // after the scheme: write %s://host:port", scheme)
 	case scheme == "kafka":
 		s.Kafka = l.kafka(rest, &settings.Kafka)
 	case scheme == "nats":

@@ -90,7 +90,7 @@ func (l *loader) mysqlPassword() func() (string, error) {
 func parseMySQL(text string) (mysql.Options, error) {
 	if u, err := url.Parse(text); err == nil && strings.ContainsAny(u.EscapedPath(), "@:") {
 		// The password held a slash, which ended the host too early.
-		return mysql.Options{}, fmt.Errorf("has an @ or a : behind the host: write %s; %s", mysqlExample, encoding)
+		return mysql.Options{}, fmt.Errorf("has an @ or a : after the host: write %s; %s", mysqlExample, encoding)
 	}
 	return mysql.ParseURL(text)
 }

@@ -25,7 +25,7 @@ var (
 	checkpointSchemes = []scheme{{"file", true}, {"mysql", false}}
 )
 
-// cutScheme splits the URL of a variable behind its scheme, which must be one of those allowed and
+// cutScheme splits the URL of a variable after its scheme, which must be one of those allowed and
 // in this version. ok is false after a fault.
 func (l *loader) cutScheme(variable, text string, allowed []scheme, example string) (name, rest string, ok bool) {
 	name, rest, found := strings.Cut(text, ":")

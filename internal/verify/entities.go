@@ -171,7 +171,7 @@ func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
 	case link == 0 && n.flags&tipDead != 0:
 		// What is known of an entity that is gone is forgotten after a while.
 	case link == 0 && e.row < n.row:
-		s.tally.fault(OutOfOrder, s.example(m, e, "it follows nothing, and comes behind an event of a later row"))
+		s.tally.fault(OutOfOrder, s.example(m, e, "it follows nothing, and comes after an event of a later row"))
 	case link == 0:
 		s.restarts++
 		if len(s.restartExamples) < s.tally.most {

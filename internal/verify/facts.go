@@ -74,7 +74,7 @@ func (s *shard) order(m *Message, e *envelope, key uint64) {
 	}
 	last, ok := s.newestOf[key]
 	if ok && this>>1 < last>>1 && (this|last)&1 == 0 {
-		s.tally.fault(OutOfOrder, s.example(m, e, "it came behind a later row of its key"))
+		s.tally.fault(OutOfOrder, s.example(m, e, "it came after a later row of its key"))
 	}
 	if !ok || this>>1 > last>>1 {
 		s.newestOf[key] = this

@@ -4,7 +4,7 @@ import "hash/maphash"
 
 // shapes are the shapes of events that have a member of no column. An event from before a column
 // was dropped or renamed has company: others of its shape, or it is among the first. One alone,
-// behind events of the shape that the table has, was altered.
+// after events of the shape that the table has, was altered.
 type shapes struct {
 	strange map[uint64]*strangers
 	// usual are the partitions where an event of the table's shape has come.
@@ -15,7 +15,7 @@ type shapes struct {
 type strangers struct {
 	count uint64
 	first Example
-	// late says that the first of them came behind an event of the table's shape.
+	// late says that the first of them came after an event of the table's shape.
 	late bool
 	// proven says that the meta.id of the first fits all the same.
 	proven bool

@@ -49,7 +49,7 @@ type ghost struct {
 	entity uint32
 }
 
-// scan reads all rows that lie behind those that were read.
+// scan reads all rows that lie after those that were read.
 func (t *table) scan(ctx context.Context) error {
 	for {
 		if err := t.read(ctx, source.Query{After: t.after, Limit: pageRows, MaxBytes: pageBytes}); err != nil {

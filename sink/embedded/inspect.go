@@ -29,7 +29,7 @@ func Inspect(ctx context.Context, o Options) inspect.Report {
 			why = "another process has the port"
 		}
 		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "address "+o.Listen, "cannot be listened on: "+why).
-			Says("choose another one behind listen= in %s; port 0 is a free one", option.SinkURL)
+			Says("choose another one after listen= in %s; port 0 is a free one", option.SinkURL)
 		return r
 	}
 	// Nothing was accepted that a failing close could lose.

@@ -150,7 +150,7 @@ func (c *call) acked(i int, seq uint64, firstSendDup bool) {
 	}
 }
 
-// pendingBehind reports whether a message behind i is to be sent. mu is held.
+// pendingBehind reports whether a message after i is to be sent. mu is held.
 func (c *call) pendingBehind(i int) bool {
 	return !c.stopped && slices.Contains(c.status[min(i+1, c.limit):c.limit], sink.Pending)
 }

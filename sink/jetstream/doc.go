@@ -32,13 +32,13 @@
 //   - Nats-Expected-Last-Msg-Id: the id of the message before it; the first of a series has
 //     Nats-Expected-Stream instead.
 //
-// So a message is stored right behind the one that was sent before it, or not at all: once one is
+// So a message is stored right after the one that was sent before it, or not at all: once one is
 // refused or lost, each that follows finds its fence shut, on whatever connection and however late
 // it arrives. The sequence alone would not do: a message of somebody else that replaces a
 // refused one leaves the stream with just the sequence that the next one asks for. The server
 // compares the sequence before it looks for duplicates, and the id after that (processJetStreamMsg
 // in nats-server's server/stream.go); a duplicate is acknowledged without being stored, so it, too,
-// shuts the fence for those behind it.
+// shuts the fence for those after it.
 //
 // At the first refusal, lost connection or missing answer the series stops sending and waits for
 // the answers that can still come. The next one begins with a look at the stream. What had no

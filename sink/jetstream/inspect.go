@@ -256,7 +256,7 @@ func (i *inspection) checkRetention(c *jetstream.StreamConfig) {
 			Says("let it remember for 2 minutes or longer").Types("%s--dupe-window 2m -f", edit)
 	}
 	if limits := limitsOf(c); len(limits) > 0 && c.Discard == jetstream.DiscardOld {
-		i.Add(inspect.Note, inspect.StreamDiscards, subject, "drops its oldest messages at "+strings.Join(limits, " and ")+": a consumer that is behind loses them").
+		i.Add(inspect.Note, inspect.StreamDiscards, subject, "drops its oldest messages at "+strings.Join(limits, " and ")+": a consumer that lags loses them").
 			Says("nothing where that is meant; otherwise lift the limits").
 			Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
 	}

@@ -29,7 +29,7 @@ type inFlight struct {
 	predicted uint64
 	// first: as far as this call can have brought it about, the message is not on the stream.
 	first bool
-	// silent: the message asks for no answer; one to a message behind it tells.
+	// silent: the message asks for no answer; that of a later message tells.
 	silent bool
 	state  flightState
 	// answer is the refusal.
@@ -309,7 +309,7 @@ func (r *series) deny(err error, now time.Time) {
 		}
 		if subject := f.call.destination(f.index); subject != "" && strings.Contains(err.Error(), strconv.Quote(subject)) {
 			r.heard = now
-			// It may be one behind that was meant.
+			// A later message may have been meant.
 			r.refuse(token, ack{err: fmt.Errorf("grant the user the right to publish on it: %w", err), unsure: true})
 			return
 		}

@@ -47,7 +47,7 @@ func (r *series) fly(ctx context.Context) {
 	}
 }
 
-// inquire asks the stream what became of the messages behind the last answer, none of which will be
+// inquire asks the stream what became of the messages after the last answer, none of which will be
 // answered. What it does not tell the next series finds out.
 func (r *series) inquire(ctx context.Context) {
 	if r.silent == 0 || r.at(r.tail-1).state != waiting {
@@ -163,7 +163,7 @@ func (r *series) end() {
 			continue
 		}
 		if f.state == waiting && r.fenced && certain {
-			// Behind a refused message no fence can have opened.
+			// After a refused message no fence can have opened.
 			l.suspects = append(l.suspects, *f)
 		}
 		if f.state == refused {

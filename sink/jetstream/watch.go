@@ -22,7 +22,7 @@ func (w *watch) see(seq uint64) {
 }
 
 // watch begins to watch for an offset, which was acknowledged before: whatever is stored from then
-// on belongs behind it.
+// on belongs after it.
 func (a *anchor) watch(m sink.Offset) *watch {
 	w := &watch{offset: m}
 	a.mu.Lock()

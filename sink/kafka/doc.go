@@ -37,5 +37,5 @@
 // sink.ErrBehind until the process ends.
 //
 // Beside WRITE and DESCRIBE the user needs READ on the topics for Recall, which reads what lies
-// behind offsets.
+// after offsets.
 package kafka

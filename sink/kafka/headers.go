@@ -55,7 +55,7 @@ func (h *headers) renew(m *sink.Message) {
 	h.common = b
 }
 
-// append appends the headers of m, which were given to of just before. The row's id comes behind
+// append appends the headers of m, which were given to of just before. The row's id comes after
 // the event's.
 func (h *headers) append(b []byte, m *sink.Message) []byte {
 	b = append(b, h.common[:h.atID]...)

@@ -13,8 +13,8 @@ import (
 // Why a worker that has lost the thread takes the next epoch and not a new producer id: an attempt
 // without an answer may reach the broker late, from a socket buffer say, after the batches that
 // followed it. With the same producer id it carries an older epoch or a sequence that has passed,
-// and is refused; what the log then shows is a repeat directly behind the first copy at worst,
-// never an older message behind a newer one. Under a new producer id the broker would take the late
+// and is refused; what the log then shows is a repeat directly after the first copy at worst,
+// never an older message after a newer one. Under a new producer id the broker would take the late
 // copy for the first batch of a producer that it does not know, and append it. So does Java's
 // producer since KIP-360. Epochs are counted for each worker by itself, because brokers keep them
 // for each partition.

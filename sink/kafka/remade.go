@@ -61,7 +61,7 @@ func recreated(id, former string) string {
 	return fmt.Sprintf("the topic was recreated: its id is %s, it was %s", id, former)
 }
 
-// noteJump has the topic looked at again soon where others have written behind what was
+// noteJump has the topic looked at again soon where others have written after what was
 // acknowledged last: they may have filled up another topic of the same name.
 func (l *worker) noteJump(base int64) {
 	l.mu.Lock()

@@ -45,7 +45,7 @@ func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 			return base, nil
 		}
 		if ctx.Err() != nil {
-			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming behind
+			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming after
 			// what follows.
 			l.broken = l.broken || f.stamped != nil
 			return -1, err

@@ -88,7 +88,7 @@ func appendRequestHeader(b []byte, key protocol.ApiKey, version int16, correlati
 	return append(b, clientID...)
 }
 
-// encode returns the request, whose header has version 2: the tags behind it.
+// encode returns the request, whose header has version 2: the tags after it.
 func (r *topicIDRequest) encode() []byte {
 	b := append(appendRequestHeader(nil, protocol.Metadata, topicIDVersion, secondExchange, r.clientID), 0)
 	b = binary.AppendUvarint(b, uint64(len(r.topics))+1)
@@ -104,7 +104,7 @@ func (r *topicIDRequest) encode() []byte {
 // topicIDSize is the length of a topic's id, a UUID.
 const topicIDSize = 16
 
-// exchange writes a request and returns the answer behind its correlation id.
+// exchange writes a request and returns the answer after its correlation id.
 func exchange(rw io.ReadWriter, request []byte, correlation uint32) ([]byte, error) {
 	return exchangeInto(rw, request, correlation, room{longest: longestAnswer})
 }

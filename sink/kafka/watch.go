@@ -23,7 +23,7 @@ func (w *watch) see(base int64) {
 }
 
 // watch begins to watch for an offset, which was acknowledged before: whatever is acknowledged from
-// then on belongs behind it.
+// then on belongs after it.
 func (l *worker) watch(m *sink.Offset) *watch {
 	w := &watch{offset: m, taken: -1}
 	l.mu.Lock()

@@ -105,7 +105,7 @@ func stalledClose(t *testing.T, f Fixture) {
 }
 
 // tooLarge is a series for one key with one message in its middle that the bus refuses, and one
-// message of another key behind them.
+// message of another key after them.
 func tooLarge(f Fixture) (series []sink.Message, bad int) {
 	d := f.Destinations[0]
 	for i := range 10 {
@@ -168,7 +168,7 @@ func afterRejected(t *testing.T, f Fixture) {
 		}
 	}
 	if len(rest) < len(series)-2-bad {
-		t.Fatalf("only %d messages are pending behind the rejected one", len(rest))
+		t.Fatalf("only %d messages are pending after the rejected one", len(rest))
 	}
 	mustPublish(t, f.Sink, copyOf(rest))
 	judge{fixture: f}.check(t, append(sent, rest...))

@@ -88,7 +88,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Verify refuses a bus that ends before an offset", features.Offsets, "Offsets", offsetsBehind},
 		{"Verify refuses a bus with another message at an offset", features.Offsets, "Offsets", offsetsOfOtherMessages},
 		{"Verify refuses a bus that was created again", features.Offsets && features.Wipes, "Offsets and Wipes", offsetsWiped},
-		{"what lies behind offsets is recalled", features.Recalls, "Recalls", recalls},
+		{"what lies after offsets is recalled", features.Recalls, "Recalls", recalls},
 		{"a sink that is closed recalls nothing", features.Recalls, "Recalls", recallClosed},
 		{"a bus that was created again recalls nothing of what was", features.Recalls && features.Wipes, "Recalls and Wipes", recallWiped},
 		{"a restart of the bus loses nothing", features.Durable, "Durable", restart},

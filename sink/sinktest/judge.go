@@ -62,7 +62,7 @@ func (j judge) complete(t *testing.T, sent []sink.Message, seen map[string]int) 
 }
 
 // ordered compares the first occurrences of each key with the order of sending. What may be missing
-// may be so only at the end of its key: sent again, it would come behind what follows it.
+// may be so only at the end of its key: sent again, it would come after what follows it.
 func (j judge) ordered(t *testing.T, sent []sink.Message, seen map[string]int, order map[string][]string) {
 	t.Helper()
 	next := make(map[string]int)

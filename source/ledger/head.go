@@ -36,7 +36,7 @@ const (
 //	           since i, seen i, 1 if shown plus 2 if a block (1 byte)
 //	checksum   CRC-32C over all before, 4 bytes, little endian
 //
-// Version 1 has no segments, and behind noticed: observed u, from noticed downwards.
+// Version 1 has no segments, and after noticed: observed u, from noticed downwards.
 func appendHead(b []byte, s *state, c *clock) []byte {
 	b = append(b, ledgerVersion)
 	b = binary.AppendUvarint(b, s.position)

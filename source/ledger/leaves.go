@@ -64,7 +64,7 @@ func (s *leafList) find(id uint64) (int, bool) {
 	return j, j < len(s.open) && s.open[j].First <= id
 }
 
-// append puts g behind the gaps of the open leaf.
+// append puts g after the gaps of the open leaf.
 func (s *leafList) append(g gap) {
 	s.altered = true
 	if n := len(s.open); n > 0 && s.open[n-1].Last+1 == g.First && s.open[n-1].missed == g.missed {

@@ -55,7 +55,7 @@ func (l *Ledger) Advance(through uint64, published []uint64, now time.Time) {
 	}
 }
 
-// Notice makes the ids missing that a page behind the position skips, without moving the position.
+// Notice makes the ids missing that a page after the position skips, without moving the position.
 // ids are all the ids of the page, ascending. Only GapHold needs it.
 func (l *Ledger) Notice(ids []uint64, now time.Time) {
 	l.state.sure = l.state.position
@@ -142,7 +142,7 @@ func (l *Ledger) Swept(e Evidence) []Unpolled {
 }
 
 // MoveTo puts the position at an id, on behalf of a person who overrides the checkpoint. Ids that
-// are missing at or below both positions stay missing. Those above are forgotten: rows behind a
+// are missing at or below both positions stay missing. Those above are forgotten: rows after a
 // lower position are read again, and rows that a higher one skips count as published. Pending ids
 // are forgotten too; the next evidence shows them. Save All afterwards: every part may have
 // changed.

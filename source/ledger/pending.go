@@ -119,7 +119,7 @@ func (p *pendingList) filled(id uint64) {
 	}
 }
 
-// follow makes rest, the missing ids behind an id that was filled just now, hot: a writer uses the
+// follow makes rest, the missing ids after an id that was filled just now, hot: a writer uses the
 // ids of its block one after the other.
 func (p *pendingList) follow(id uint64, rest source.Range, t int64) {
 	if one := p.at(id); one != nil && one.block {

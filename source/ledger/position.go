@@ -10,7 +10,7 @@ type Position struct {
 	// Gaps are the lowest ranges at or below ID that have not been seen, ascending and disjoint: a
 	// few, for people. All of them are in the ledger.
 	Gaps []Gap
-	// Reading is the clock under which rows behind ID may have been published before a crash.
+	// Reading is the clock under which rows after ID may have been published before a crash.
 	Reading Reading
 }
 

@@ -114,7 +114,7 @@ func (p *prober) rows(list []candidate) []source.Range {
 	}
 	rows = p.thin(rows)
 	if p.hold {
-		// Rows behind the position come with the page.
+		// Rows after the position come with the page.
 		rows = Clip(rows, p.position)
 	}
 	if p.cut > 0 {

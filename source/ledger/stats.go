@@ -89,7 +89,7 @@ func (l *Ledger) Gaps(limit int) []Gap {
 	return gaps
 }
 
-// Wide returns the wide gaps whose low ends are polled whatever their age, ascending. The id behind
+// Wide returns the wide gaps whose low ends are polled whatever their age, ascending. The id after
 // each may be a stray one.
 func (l *Ledger) Wide() []Gap {
 	var gaps []Gap

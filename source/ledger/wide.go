@@ -9,14 +9,14 @@ import (
 
 // wideGaps are ascending gaps that a stray high id leaves behind. New ids continue at the low end
 // of such a gap, in order, as if nothing had happened. So its front is polled for ever, and the ids
-// that rows skip there are missing from then on, as behind the tail.
+// that rows skip there are missing from then on, as at the position.
 type wideGaps []gap
 
 const (
 	// frontIDs is how many ids at the low end of a wide gap are polled. A gap with more is wide.
 	frontIDs = 1 << 20
 	// maxWide bounds the wide gaps; beyond it the widest are kept. Ids that contain a time have a
-	// wide gap behind every row.
+	// wide gap after every row.
 	maxWide = 8
 )
 

@@ -15,7 +15,7 @@ import (
 // ReadChanges reads along the index that MODIFIED leads, and reads nothing but that index where it
 // holds the id. Where the id is the primary key of InnoDB every index does, in the order of
 // (MODIFIED, id); otherwise an index over (MODIFIED, id) does. By any other index the server sorts
-// what lies behind the cursor. Rows of ranges are read by the index of the id.
+// what lies after the cursor. Rows of ranges are read by the index of the id.
 func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	try := func() error { return s.tryChanges(ctx, q, c) }
 	if err := s.renewed(try(), try); err != nil {
@@ -82,10 +82,10 @@ func (s *shard) changesQuery(q source.ChangeQuery) (string, error) {
 	return string(append(strconv.AppendInt(b, int64(q.Limit), 10), ')')), nil
 }
 
-// appendBehind appends the condition that a row lies behind q.After and not behind q.Through.
+// appendBehind appends the condition that a row lies after q.After and not after q.Through.
 func appendBehind(b []byte, q source.ChangeQuery, modified, id string) []byte {
 	if after := q.After; after.Modified != "" {
-		// As two ranges of the index, the first of which begins behind the id.
+		// As two ranges of the index, the first of which begins after the id.
 		b = append(b, "(("+modified+" = '"+after.Modified+"' AND "+id+" > "...)
 		b = strconv.AppendUint(b, after.ID, 10)
 		b = append(b, ") OR "+modified+" > '"+after.Modified+"')"...)

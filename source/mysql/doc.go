@@ -4,7 +4,7 @@
 // # One statement a page
 //
 // A page is one UNION ALL of two parts: one row with the database's clock, the highest id of the
-// table and the server's identity, and the rows behind the position. InnoDB gives the statement one
+// table and the server's identity, and the rows after the position. InnoDB gives the statement one
 // read view, so both parts see one moment, and the first row is there when the table has no row.
 // Neither part makes a temporary table or a sort: the server reads as many index entries as the
 // page has rows, and a test checks its handler counters. A LEFT JOIN would return the same, but
@@ -35,7 +35,7 @@
 // Changes are read from the index that begins with MODIFIED, and from that alone. InnoDB ends every
 // index with the primary key. Where that is the id, an index on MODIFIED is in the order of
 // (MODIFIED, id), and rows of one time are read once. Another table needs an index on both columns;
-// with any other index the server sorts everything behind the cursor at every read.
+// with any other index the server sorts everything after the cursor at every read.
 //
 // # Sessions
 //

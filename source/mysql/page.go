@@ -71,7 +71,7 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	return sorted(p, s.readRows(ctx, c, s.query.text(q, asked), asked, q.MaxBytes, p))
 }
 
-// readUnproved reads a page of a table whose ids nothing proves unique: with the row behind it,
+// readUnproved reads a page of a table whose ids nothing proves unique: with the row after it,
 // which may have the id of its last one.
 func (s *shard) readUnproved(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
 	err := sorted(p, s.readRows(ctx, c, s.query.text(q, asked+1), asked+1, q.MaxBytes, p))
@@ -131,7 +131,7 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 	}
 	row := s.reader.row[:width+1]
 	p.Columns = s.shape.columns
-	// Behind a full page of such a table one more row is looked at.
+	// After a full page of such a table one more row is looked at.
 	behind := !s.shape.unproved
 	for !full || p.Now.IsZero() || !behind {
 		switch err := rows.Next(row); {

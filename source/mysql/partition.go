@@ -12,7 +12,7 @@ import (
 // Monday) and (7, Tuesday). AUTO_INCREMENT hands out each id once, but does not keep anybody from
 // writing one of his own choice. Such a table is read on the word of its counter (byCounter), and
 // whatever reads it looks whether an id comes twice: within a page, across the end of a page, and
-// by key. What comes twice stops the reader with an error. An id that is written again behind the
+// by key. What comes twice stops the reader with an error. An id that is written again below the
 // position is found by the next reconcile, which reads all pages.
 
 var (

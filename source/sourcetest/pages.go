@@ -74,7 +74,7 @@ func testLimit(t *testing.T, f Fixture) {
 		t.Fatalf("%d rows, more %t", len(p.Rows), p.More)
 	}
 	if p := read(t, s, source.Query{After: 3, Limit: 4}); len(p.Rows) != 0 || p.More {
-		t.Fatalf("behind the end: %d rows, more %t", len(p.Rows), p.More)
+		t.Fatalf("after the end: %d rows, more %t", len(p.Rows), p.More)
 	}
 }
 

@@ -153,7 +153,7 @@ func (r *changesReader) read(ctx context.Context, rows driver.Rows) error {
 	}
 }
 
-// add adds one row and reports whether no row behind it can be among the lowest.
+// add adds one row and reports whether no row after it can be among the lowest.
 func (r *changesReader) add(modified []byte, id uint64) (done bool) {
 	if _, ok := (source.Column{Kind: r.form.kind}).Time(modified, nil); !ok {
 		return false
@@ -191,7 +191,7 @@ func compare(a, b source.Cursor) int {
 	return cmp.Or(cmp.Compare(a.Modified, b.Modified), cmp.Compare(a.ID, b.ID))
 }
 
-// bounds returns what the column stores for the second of the cursor, and for the one behind the
+// bounds returns what the column stores for the second of the cursor, and for the one after the
 // end of q.
 func (f valueForm) bounds(stored driver.Value, q source.ChangeQuery) (from, to driver.Value, err error) {
 	after, err := f.moment(q.After.Modified, minUnix)

@@ -4,7 +4,7 @@
 // # One statement a page
 //
 // A page is one UNION ALL of two parts: one row with the schema version and the highest id of the
-// table, and the rows behind the position. SQLite gives the statement one snapshot, so both parts
+// table, and the rows after the position. SQLite gives the statement one snapshot, so both parts
 // see one moment, and the first row is there when the table has no row. The rows come in the order
 // of an index, without a sort or a temporary table; a test checks the query plan. The clock is this
 // process's, read right before the statement, so that a row that is not on the page was not
@@ -82,7 +82,7 @@
 // number into one in a column of numeric affinity: '1.50' in a DECIMAL is 1.5.
 //
 // Times are texts "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS[.ffffff]]", with a T in the middle or a zone
-// behind it ("Z", "+02:00", "+0200", and what Go's time.Time.String writes); those without a zone
+// after it ("Z", "+02:00", "+0200", and what Go's time.Time.String writes); those without a zone
 // are in UTC, as CURRENT_TIMESTAMP is, or for DATETIME columns in [Options.TimeZone]. A number is
 // Unix time in [Options.Epoch]. Julian days are not times: a REAL from 0 to 5373484.5 comes as a
 // number. Digits beyond the sixth of a second are cut. A DATE comes from a text or number whose

@@ -115,7 +115,7 @@ func cutZone(v string) (clock, zone string) {
 	return v[:i], strings.TrimLeft(v[i:], " ")
 }
 
-// parseZone reads "Z", "UTC", "+02:00", "+0200" or "+02" as seconds east of UTC. Behind an offset
+// parseZone reads "Z", "UTC", "+02:00", "+0200" or "+02" as seconds east of UTC. After an offset
 // the name of the zone and the monotonic clock of time.Time.String may follow.
 func parseZone(v string) (offset int, ok bool) {
 	if upper(v) == "Z" || upper(v) == "UTC" {

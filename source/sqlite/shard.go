@@ -61,7 +61,7 @@ func (s *shard) refreshIfStale(ctx context.Context, c *session) error {
 
 // refresh reads the columns and keeps the former ones while they are the same.
 func (s *shard) refresh(ctx context.Context, c *session) error {
-	// The version first: a change right behind it shows at the page.
+	// The version first: a change right after it shows at the page.
 	var version string
 	err := c.query(ctx, "PRAGMA schema_version", func(get func(string) string) { version = get("schema_version") })
 	if err != nil {
@@ -84,8 +84,8 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 	return nil
 }
 
-// NextID returns the id behind the highest that the table ever had when its id is AUTOINCREMENT,
-// else 0: SQLite then gives the id behind the highest that the table has now.
+// NextID returns the id after the highest that the table ever had when its id is AUTOINCREMENT,
+// else 0: SQLite then gives the id after the highest that the table has now.
 func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	var next uint64
 	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
