@@ -22,8 +22,8 @@ var fateWords = map[shard.Fate]string{
 	shard.Unknown:      "left: nothing is known of the entity any more, reconcile publishes it if it is there",
 	shard.Unproven:     "left: that the row is gone is not proved",
 	shard.Unreadable:   "left: it makes no event",
-	notConfigured:         "left: no such stream and table is configured",
-	notSent:               "failed",
+	notConfigured:      "left: no such stream and table is configured",
+	notSent:            "failed",
 }
 
 // fates are all of them in the order of the sums.
