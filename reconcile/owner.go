@@ -43,7 +43,7 @@ type Owner interface {
 	// Nominate blocks until the owner has read what n names, published what differs and saved that.
 	// An error says that the shard stopped or ctx ended: any part of n may have been published.
 	Nominate(ctx context.Context, n Nomination) (Verdict, error)
-	// Reach returns the position of the shard, up to which a scan may judge; false while the shard
-	// does not run.
+	// Reach returns the saved position of the shard, up to which a scan may judge; false while the
+	// shard does not run.
 	Reach() (position uint64, ok bool)
 }

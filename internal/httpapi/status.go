@@ -52,7 +52,7 @@ type StreamStatus struct {
 type ShardStatus struct {
 	Shard string `json:"shard"`
 	State string `json:"state"`
-	// Position is the id up to which everything is published and saved.
+	// Position is the saved position: everything up to this id is published and saved.
 	Position uint64 `json:"position"`
 	// Highest is the highest id of the table when it was read last.
 	Highest uint64 `json:"highest"`

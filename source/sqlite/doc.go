@@ -4,7 +4,7 @@
 // # One statement a page
 //
 // A page is one UNION ALL of two parts: one row with the schema version and the highest id of the
-// table, and the rows after the position. SQLite gives the statement one snapshot, so both parts
+// table, and the rows after the read position. SQLite gives the statement one snapshot, so both parts
 // see one moment, and the first row is there when the table has no row. The rows come in the order
 // of an index, without a sort or a temporary table; a test checks the query plan. The clock is this
 // process's, read right before the statement, so that a row that is not on the page was not
