@@ -16,11 +16,9 @@ func (o *Options) key() checkpoint.Key {
 	return checkpoint.Key{Stream: o.Stream, Shard: o.Name}
 }
 
-func (s *Shard) key() checkpoint.Key { return s.opts.key() }
-
 // begin loads the shard's state, or makes and saves its first one, compares it with the bus and sends again what was on its way.
 func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
-	state, err := s.opts.Store.Load(ctx, s.key())
+	state, err := s.opts.Store.Load(ctx, s.opts.key())
 	found := state.Saved
 	switch {
 	case errors.Is(err, checkpoint.ErrNotFound):
@@ -30,7 +28,7 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	case err != nil:
 		return state, fmt.Errorf("load the checkpoint: %w", err)
 	}
-	if err := s.checkMeaning(&state); err != nil {
+	if err := checkMeaning(&s.opts, &state); err != nil {
 		return state, err
 	}
 	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
@@ -42,8 +40,8 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if state, err = s.recovery.sendJournals(ctx, state); err != nil {
 		return state, err
 	}
-	if s.anew {
-		if state, err = s.beginAnew(ctx, state); err != nil {
+	if s.fromFirst {
+		if state, err = s.restart(ctx, state); err != nil {
 			return state, err
 		}
 	}
@@ -53,7 +51,8 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if err := s.gaps.open(state); err != nil {
 		return state, err
 	}
-	if state, err = s.takeSnapshot(ctx, state); err != nil {
+	snapshot := &snapshot{opts: &s.opts, reader: s.reader, saver: s.saver, gaps: s.gaps, view: s.view}
+	if state, err = snapshot.run(ctx, state); err != nil {
 		return state, err
 	}
 	if s.published, err = openPublished(s, state); err != nil {

@@ -13,15 +13,15 @@ var ErrOtherMeaning = errors.New("the checkpoint was made with another configura
 
 // checkMeaning stops the shard where its saved state means something else than its configuration. A state without a meaning takes over the
 // present one with its next save.
-func (s *Shard) checkMeaning(state *checkpoint.State) error {
-	if state.Meaning == nil || s.opts.Meaning == nil {
+func checkMeaning(opts *Options, state *checkpoint.State) error {
+	if state.Meaning == nil || opts.Meaning == nil {
 		return nil
 	}
-	differences := state.Meaning.Differences(s.opts.Meaning)
+	differences := state.Meaning.Differences(opts.Meaning)
 	if len(differences) == 0 {
 		return nil
 	}
-	reset, goOn := MeaningCommands(s.key(), state, differences)
+	reset, goOn := MeaningCommands(opts.key(), state, differences)
 	remedy := "put the setting back, or stop bridge, then to have the stream begin at its START again: " + reset
 	if goOn != "" {
 		remedy += "; to go on behind the rows that were published: " + goOn

@@ -50,33 +50,47 @@ func (n *nomination) within(ctx context.Context) (context.Context, context.Cance
 	return ctx, func() { stop(); cancel() }
 }
 
-// lifetime is one attempt to run the shard.
-type lifetime struct{ ended chan struct{} }
-
-// Nominate implements reconcile.Owner.
-func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (reconcile.Verdict, error) {
-	n := &nomination{Nomination: named}
-	if err := s.nominate(ctx, n); err != nil {
-		return reconcile.Verdict{}, err
-	}
-	return n.verdict, nil
+// nominator hands nominations to the owner of the attempt that runs. It is safe for concurrent use.
+type nominator struct {
+	status *tracker
+	// nominated leads to the owner.
+	nominated chan *nomination
+	// ended is closed when the attempt that runs has ended, nil between two.
+	ended atomic.Pointer[chan struct{}]
 }
 
+func newNominator(status *tracker) *nominator {
+	return &nominator{status: status, nominated: make(chan *nomination)}
+}
+
+// begin notes that an attempt runs, until end is called.
+func (o *nominator) begin() (end func()) {
+	ended := make(chan struct{})
+	o.ended.Store(&ended)
+	return func() {
+		o.ended.Store(nil)
+		close(ended)
+	}
+}
+
+// running reports whether an attempt runs.
+func (o *nominator) running() bool { return o.ended.Load() != nil }
+
 // nominate hands n to the owner and waits until what it published for it is saved.
-func (s *Shard) nominate(ctx context.Context, n *nomination) error {
-	life := s.life.Load()
-	if life == nil {
+func (o *nominator) nominate(ctx context.Context, n *nomination) error {
+	ended := o.ended.Load()
+	if ended == nil {
 		return errNotRunning
 	}
 	n.saved = make(chan struct{})
 	n.open.Store(1)
 	if n.letters == nil {
-		s.status.name(n)
-		defer s.status.unname(n)
+		o.status.name(n)
+		defer o.status.unname(n)
 	}
 	select {
-	case s.nominated <- n:
-	case <-life.ended:
+	case o.nominated <- n:
+	case <-*ended:
 		return errNotRunning
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -85,17 +99,26 @@ func (s *Shard) nominate(ctx context.Context, n *nomination) error {
 	case <-n.saved:
 		// A cancelled nomination ends, too, and is not done.
 		return context.Cause(ctx)
-	case <-life.ended:
+	case <-*ended:
 		return errNotRunning
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
+// Nominate implements reconcile.Owner.
+func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (reconcile.Verdict, error) {
+	n := &nomination{Nomination: named}
+	if err := s.nominator.nominate(ctx, n); err != nil {
+		return reconcile.Verdict{}, err
+	}
+	return n.verdict, nil
+}
+
 // Reach implements reconcile.Owner: what is published and saved.
 func (s *Shard) Reach() (uint64, bool) {
 	status := s.Status()
-	running := s.life.Load() != nil && (status.State == Running || status.State == Waiting)
+	running := s.nominator.running() && (status.State == Running || status.State == Waiting)
 	if running && s.server.noTail.Load() {
 		return everyID, true
 	}

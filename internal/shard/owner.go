@@ -33,7 +33,7 @@ func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *b
 		select {
 		case <-ctx.Done():
 			return nil
-		case n := <-s.nominated:
+		case n := <-s.nominator.nominated:
 			s.status.turn(owning)
 			if err := s.nominations.handle(ctx, n, out); err != nil {
 				return ended(ctx, err)

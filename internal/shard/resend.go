@@ -105,7 +105,7 @@ var (
 // have been published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]LetterOutcome, error) {
 	n := &nomination{letters: resendings(letters, dry), caller: ctx}
-	if err := s.nominate(ctx, n); err != nil {
+	if err := s.nominator.nominate(ctx, n); err != nil {
 		return nil, err
 	}
 	return outcomesOf(n.letters), nil
@@ -114,7 +114,7 @@ func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]Lette
 // Preview is a dry Resend for a shard that does not run, from its checkpoint and its table alone. What was on its way at the last end counts as
 // published: a shard that runs sends that first.
 func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome, error) {
-	state, err := s.opts.Store.Load(ctx, s.key())
+	state, err := s.opts.Store.Load(ctx, s.opts.key())
 	if err != nil {
 		return nil, fmt.Errorf("load the checkpoint: %w", err)
 	}

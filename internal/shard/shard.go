@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -118,14 +116,11 @@ type Shard struct {
 	retrier *retrier
 	saver   *saver
 	// offsets belong to the goroutine that publishes, to the owner while none does.
-	offsets *offsets
-	// life is the attempt that runs, nil between two; nominated leads to its owner, accepted to the next one.
-	life      atomic.Pointer[lifetime]
-	nominated chan *nomination
-	accepted  chan struct{}
-	// reused says that the shard stopped because ids are used again.
-	reused    atomic.Bool
-	agreement sync.Mutex
+	offsets   *offsets
+	nominator *nominator
+	consent   *consent
+	// fromFirst says that a person has agreed that the shard begins at the first row.
+	fromFirst bool
 
 	// The owner's own, touched by no other goroutine.
 	reader    *reader
@@ -144,9 +139,7 @@ type Shard struct {
 	// nominations are made with each attempt.
 	nominations *nominations
 	recovery    *recovery
-	// anew says that a person has agreed that the shard begins at the first row.
-	anew bool
-	pace pace
+	pace        pace
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
 	askedAt *uint64
 }
@@ -161,8 +154,9 @@ func New(opts Options) *Shard {
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
-	s := &Shard{opts: opts, nominated: make(chan *nomination), accepted: make(chan struct{}, 1)}
+	s := &Shard{opts: opts, consent: newConsent()}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
+	s.nominator = newNominator(&s.status)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
 	s.server = &server{opts: &s.opts, reader: s.reader}
@@ -184,12 +178,12 @@ func New(opts Options) *Shard {
 func (s *Shard) Run(ctx context.Context) error {
 	defer s.status.rest(owning)
 	for {
-		err := s.nameLoss(panics.Guard(func() error { return s.attempt(ctx) }))
+		err := nameLoss(&s.opts, panics.Guard(func() error { return s.attempt(ctx) }))
 		if panics.Is(err) {
 			// All goroutines of the attempt have ended: nobody else gives back what one that panicked had reserved.
 			s.opts.Limits.reclaim()
 		}
-		s.askAgreement(err)
+		s.consent.want(err)
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {
 				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
@@ -216,15 +210,15 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 	defer tick.Stop()
 	var accepted <-chan struct{}
 	if errors.Is(err, ErrIDsReused) {
-		accepted = s.accepted
+		accepted = s.consent.given
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-accepted:
-			s.anew = true
-			s.reused.Store(false)
+			s.fromFirst = true
+			s.consent.granted()
 			return true
 		case <-tick.C:
 			s.status.turn(owning)
@@ -248,17 +242,12 @@ func (s *Shard) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	life := &lifetime{ended: make(chan struct{})}
-	s.life.Store(life)
-	defer func() {
-		s.life.Store(nil)
-		close(life.ended)
-	}()
+	defer s.nominator.begin()()
 	// Publishing outlives ctx by the shutdown timeout, saving what was acknowledged by a little more; reading ends with ctx or
 	// with the publisher.
-	publishing, endPublishing := s.outlive(ctx, s.opts.ShutdownTimeout)
+	publishing, endPublishing := outlive(ctx, s.opts.ShutdownTimeout)
 	defer endPublishing(nil)
-	saving, endSaving := s.outlive(ctx, s.opts.ShutdownTimeout+saveGrace)
+	saving, endSaving := outlive(ctx, s.opts.ShutdownTimeout+saveGrace)
 	defer endSaving(nil)
 	read, stopReading := context.WithCancelCause(ctx)
 	defer stopReading(nil)
@@ -347,7 +336,7 @@ func (s *Shard) republish(ctx context.Context, ranges []source.Range, origin sin
 const saveGrace = time.Second
 
 // outlive returns a context that ends the given time after ctx has.
-func (s *Shard) outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelCauseFunc) {
+func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelCauseFunc) {
 	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		limit := time.AfterFunc(by, func() { end(errShutdown) })

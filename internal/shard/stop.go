@@ -31,52 +31,31 @@ func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
 }
 
 // nameLoss adds to the loss of a bus what publishes again.
-func (s *Shard) nameLoss(err error) error {
+func nameLoss(opts *Options, err error) error {
 	if !errors.Is(err, sink.ErrBehind) {
 		return err
 	}
 	former := ""
-	if s.view != nil {
+	if opts.Kind == event.Capability {
 		former = "; if the bus has gone back to an earlier state, empty the destination of the stream first, where entities live that are gone since"
 	}
 	return fmt.Errorf("%w: once the cause is known, stop bridge, then `bridge checkpoint set %s %s 0` has all of the table published again%s",
-		err, s.opts.Stream, s.opts.Name, former)
+		err, opts.Stream, opts.Name, former)
 }
 
-// Accept says that a person has agreed to the table as it is. A capability shard that stopped because ids are used again then reads all of
-// it, and what its view knows already it does not publish again. It reports whether the shard had stopped for that.
-func (s *Shard) Accept() bool {
-	s.agreement.Lock()
-	defer s.agreement.Unlock()
-	if !s.reused.Load() || s.opts.Kind != event.Capability {
-		return false
-	}
-	select {
-	case s.accepted <- struct{}{}:
-	default:
-	}
-	return true
-}
+// Accept says that a person has agreed to the table as it is. A capability shard that stopped because
+// ids are used again then reads all of it, and what its view knows already it does not publish again.
+// It reports whether the shard had stopped for that.
+func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.consent.give() }
 
-// askAgreement says whether a person may agree from now on; what was agreed to before is void.
-func (s *Shard) askAgreement(err error) {
-	s.agreement.Lock()
-	defer s.agreement.Unlock()
-	select {
-	case <-s.accepted:
-	default:
-	}
-	s.reused.Store(errors.Is(err, ErrIDsReused))
-}
-
-// beginAnew saves the position 0 with the view as it is.
-func (s *Shard) beginAnew(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
+// restart saves the position 0 with the view as it is.
+func (s *Shard) restart(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
 	state.Position, state.Ledger, state.ReplaceLedger, state.Saved = ledger.Position{}, nil, true, time.Now()
 	state.Published, state.ReplacePublished = nil, true
 	if err := s.saver.save(ctx, owning, state); err != nil {
 		return state, err
 	}
-	s.anew = false
+	s.fromFirst = false
 	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
 	return state, nil
 }
