@@ -1,11 +1,18 @@
 // Package checkpoint keeps what must survive a restart: for each shard its position, its gaps, its
-// view, and where the bus ended.
+// view, and the offsets at which the bus ended.
+//
+// # Terms
+//
+// A [State] is what one save of a shard changes. The view holds a [Known] for each entity of a
+// capability stream: the row, digest and event that were published last, and the [Fate] of the
+// entity. A [Journal] is a batch that is saved before it is published, so that a restart publishes
+// the same events again. A [Run] is how far a reconcile has come.
 //
 // # Guarantees
 //
-// [Store.Save] is atomic and durable when it returns. A damaged store, a
-// foreign file and a store of a newer version are refused with an error that says so, and are never
-// overwritten. Every value carries a checksum.
+// [Store.Save] is atomic, and durable when it returns. A damaged store, a foreign file and a store
+// of a newer version are refused with an error that says so, and are never overwritten. Every value
+// carries a checksum.
 //
 // # Adding a store
 //

@@ -1,9 +1,9 @@
-// Package event turns records into Eiffel-style events.
+// Package event turns rows into Eiffel-style events.
 //
 // An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba. Encoding
-// is pure: the same record under the same options makes the same bytes and the same meta.id,
-// whichever process encodes it and when (design invariant 4). Whatever may differ between two sends
-// is left to message headers.
+// is pure: the same row under the same options makes the same bytes and the same meta.id, in every
+// process and at any time (design invariant 4). Values that may differ between two sends are message
+// headers.
 //
 // # The envelope
 //
@@ -13,10 +13,10 @@
 //
 // meta.time is MODIFIED, else CREATED, else the database's clock when the row was read, in
 // milliseconds. Only in the last case ([Event.FromClock]) do two reads of a row differ; the caller
-// must then save the clock before it publishes. A row that is gone has no other time than that of
-// the read that did not find it. meta.source names the installation and the stream, no host and no
-// version of the program. Types do not begin with "Eiffel", which the protocol keeps for its own
-// vocabulary. JSON Schemas of all events are in schemas; see [Schema].
+// must then save the clock before it publishes. For a row that is gone, it is the clock of the read
+// that did not find it. meta.source names the installation and the stream, but no host and no
+// version of the program. Types do not begin with "Eiffel", which the protocol reserves. JSON
+// Schemas of all events are in schemas; see [Schema].
 //
 // # Operations
 //
@@ -28,8 +28,8 @@
 // too ([Absent]). A deleted event carries the key members alone, the reason (TOMBSTONE for a row
 // that is there, ABSENT_IN_SNAPSHOT for one that is not) and the row.
 //
-// Which of them a row is, if it is any news at all, the caller finds by holding what
-// [Encoder.Digest] tells of it against what was published last, and links the new event to the last
+// The caller finds out which operation a row is, if it is any: it compares the row's digest
+// ([Encoder.Digest]) with the digest published last, and links the new event to the entity's last
 // one ([Row].Predecessor).
 //
 // # Members
@@ -62,10 +62,10 @@
 // # Identity
 //
 // The entity is the key columns byte for byte; [Encoder.KeyValues] reads them back. The digest
-// covers the names and values of the mapped columns without the id, CREATED, MODIFIED and NULLs, in
-// the order of the names, so that neither a heartbeat nor a new empty column nor another order of
-// columns is a new state. That of a row that is gone is zero. meta.id is a UUID of version 5 over
-// stream, shard, entity, row id, operation, digest and predecessor. In all three every part is
-// led by its length, so that two different facts never hash the same bytes; the predecessor tells a
-// state that comes back from the one that was there before.
+// covers the names and values of the mapped columns, without the id, CREATED, MODIFIED and NULLs, in
+// the order of the names. So a heartbeat, a new empty column and another order of columns make no
+// new state. The digest of a row that is gone is zero. meta.id is a UUID of version 5 over stream,
+// shard, entity, row id, operation, digest and predecessor. The length of each part precedes it, so
+// two different facts never hash the same bytes. The predecessor tells a state that comes back from
+// its first occurrence.
 package event

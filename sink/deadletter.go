@@ -12,14 +12,14 @@ import (
 )
 
 // DeadLetterType and DeadLetterVersion are the Type and Version of dead letters. A dead letter is
-// no Eiffel event: it has no envelope, and it is not about an entity but about a message.
+// not an Eiffel event: it has no envelope, and it describes a message and not an entity.
 const (
 	DeadLetterType    = "BridgeDeadLetterEvent"
 	DeadLetterVersion = "1.1.0"
 )
 
-// MinDeadLetter is the smallest size that a dead letter can be held to, in bytes. A smaller limit
-// counts as this one.
+// MinDeadLetter is the least limit of the size of a dead letter, in bytes. A smaller limit counts as
+// this one.
 const MinDeadLetter = 1024
 
 // deadLetterSpace is the name space of the ids of dead letters, a UUID made once at random.
@@ -36,15 +36,14 @@ type Refused struct {
 }
 
 // DeadLetter makes the message that goes to the dead-letter destination in place of r. Its Value is
-// a JSON document with the members of [Letter]: size is that of r.Value in bytes and digest its
-// [Digest], excerpt as much of r.Value as fits, cut at a character's boundary; truncated tells
-// whether it was. Bytes that are not UTF-8 appear as U+FFFD.
+// a [DeadLetterDocument] in JSON. The excerpt is cut at a character's boundary; bytes that are not
+// UTF-8 appear as U+FFFD.
 //
-// Key and Value together have at most limit bytes, whatever r holds: where they do not fit, the key
-// is cut, and so is every text of the document; an entity is left out. Headers come on top; most
-// need less than 1 KiB. The id is a UUID of version 5 over the destination and the document, which
-// holds the event's id: a repeat has the same id and bytes (invariant 4). Stream, Shard, RowID,
-// Origin and Time are those of r.
+// Key and Value together have at most limit bytes: the key and the texts of the document are cut to
+// fit, and an entity that does not fit is left out. Headers come on top; most need less than 1 KiB.
+// The id is a UUID of version 5 over the destination and the document, which holds the event's id,
+// so a repeat has the same id and bytes (invariant 4). Stream, Shard, RowID, Origin and Time are
+// those of r.
 func DeadLetter(r Refused, destination string, limit int) Message {
 	limit = max(limit, MinDeadLetter)
 	key := r.Key[:min(len(r.Key), limit/8)]

@@ -3,21 +3,21 @@
 // # Terms
 //
 // A message is an event with its destination, key and headers. A destination is a Kafka topic or a
-// NATS subject. A TP is where the bus keeps messages in one order: a topic's partition, a
-// JetStream stream.
+// NATS subject. A TP is a unit in which the bus keeps messages in order: a partition of a Kafka
+// topic, or a JetStream stream. A sequence in a JetStream stream counts as an offset.
 //
 // # Guarantees
 //
-// What [Sink.Publish] reports as acknowledged is durable by the bus's own word. Messages with the
-// same key and destination reach the bus in the order in which they were given; a retry repeats
-// messages, it never lets a later one overtake an earlier one. Transient faults, a missing topic,
-// stream or permission among them, are retried inside the sink, for ever and with back-off.
+// A message that [Sink.Publish] reports as acknowledged is durable, by the bus's own word. Messages
+// with the same key and destination reach the bus in the order of the batch. A retry may repeat
+// messages; it never lets a later one overtake an earlier one. The sink retries transient faults
+// for ever and with backoff, also a missing topic, stream or permission.
 //
 // # Destinations
 //
-// A [Template] makes the destination of each event. [ParseTopic] and [ParseSubject] read one and
-// refuse what can be no topic or subject of the bus. A message that the bus refuses for good may
-// become a [DeadLetter].
+// A [Template] makes the destination of each event. [ParseTopic] and [ParseSubject] parse a
+// template and refuse one that cannot make a legal topic or subject. A message that the bus refuses
+// for good may become a [DeadLetter].
 //
 // # Adding a sink
 //

@@ -8,20 +8,19 @@ import (
 	"fmt"
 )
 
-// DeadLetterDocument is the document of a dead letter as a reader decodes it. Texts may be cut
-// where the bus takes small messages only.
+// DeadLetterDocument is the document of a dead letter. Texts may be cut if the bus takes only small
+// messages.
 type DeadLetterDocument struct {
 	// Stream, Shard and RowID name the row.
 	Stream string `json:"stream"`
 	Shard  string `json:"shard"`
 	RowID  uint64 `json:"rowId"`
-	// Key is the key of the message for people, Entity the entity in the encoding of
-	// event.Event.Entity: whole, or left out where it is too long or the stream has no entities.
+	// Key is the key of the message, for people. Entity is the entity in the encoding of
+	// event.Event.Entity; it is left out if it is too long or if the stream has no entities.
 	Key    string `json:"key"`
 	Entity []byte `json:"entity,omitempty"`
-	// EventID and EventType are those of the event that was refused, EventTime is its meta.time in
-	// ms since 1970, 0 where it tells none, and Previous the event that it follows, empty where
-	// there is none.
+	// EventID and EventType are those of the refused event. EventTime is its meta.time in ms since
+	// 1970, 0 if it has none. Previous is the event that it follows, empty if it follows none.
 	EventID   string `json:"eventId"`
 	EventType string `json:"eventType"`
 	EventTime int64  `json:"eventTime"`
@@ -29,10 +28,10 @@ type DeadLetterDocument struct {
 	// Destination is where the event was to go, Reason why it was refused.
 	Destination string `json:"destination"`
 	Reason      string `json:"reason"`
-	// Size is that of the event in bytes, Digest its SHA-256 in hexadecimal digits.
+	// Size is the size of the event in bytes, Digest its SHA-256 in hexadecimal digits.
 	Size   int    `json:"size"`
 	Digest string `json:"digest"`
-	// Excerpt is as much of the event as fitted, Truncated says that this is not all of it.
+	// Excerpt is as much of the event as fits. Truncated says that some of it is missing.
 	Excerpt   string `json:"excerpt"`
 	Truncated bool   `json:"truncated"`
 }
@@ -53,8 +52,8 @@ func ParseDeadLetter(value []byte) (DeadLetterDocument, error) {
 	return l, nil
 }
 
-// Digest returns the SHA-256 of the bytes of an event in hexadecimal digits: by it a resend tells
-// whether it makes the event that was refused.
+// Digest returns the SHA-256 of an event's bytes in hexadecimal digits. A resend compares it to see
+// whether it encodes the event that was refused.
 func Digest(value []byte) string {
 	sum := sha256.Sum256(value)
 	return hex.EncodeToString(sum[:])

@@ -7,8 +7,8 @@ import (
 	"bridge/internal/texts"
 )
 
-// Headers of every message, on every bus. What may differ between two sends of the same event is
-// here and never in the event itself.
+// The headers of every message, on every bus. Values that may differ between two sends of an event
+// are headers and never part of the event.
 const (
 	HeaderContentType = "content-type"
 	HeaderID          = "eiffel-id"
@@ -46,9 +46,9 @@ func (m *Message) eachHeader(row, at string, yield func(name, value string)) {
 
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
 
-// Headers yields the headers of one message after the other with hardly an allocation: the messages
-// of a batch have one time, which is rendered once, and the numbers of their rows share memory. It
-// serves one goroutine; the zero value is ready; it must not be copied.
+// Headers yields the headers of the messages of a batch with few allocations: the messages share one
+// time, which is rendered once, and memory for the numbers of their rows. It serves one goroutine.
+// The zero value is ready; it must not be copied.
 type Headers struct {
 	time    time.Time
 	at      string
@@ -64,7 +64,7 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	m.eachHeader(h.Number(m.RowID), h.at, yield)
 }
 
-// Number returns n in decimal digits. What it returned stays as it is.
+// Number returns n in decimal digits. The result stays valid.
 func (h *Headers) Number(n uint64) string {
 	return h.numbers.Of(strconv.AppendUint(h.digits[:0], n, 10))
 }

@@ -14,7 +14,7 @@ var (
 	// ErrClosed is returned when Publish is called on, or cut short by, a closed sink.
 	ErrClosed = errors.New("sink is closed")
 	// ErrBehind is returned when the bus ends before a message that it has acknowledged: it lost
-	// messages, was restored to an earlier state or created again.
+	// messages, or it was restored to an earlier state or created again.
 	ErrBehind = errors.New("the bus has lost acknowledged messages")
 )
 
@@ -27,18 +27,17 @@ type Sink interface {
 	//
 	// The error is nil unless ctx was cancelled, the sink closed, the bus found to have lost what
 	// it acknowledged (the error wraps ErrBehind) or broken for good (a pipe without a reader); the
-	// outcome is valid in any case. Where a message is rejected, the messages of the batch that
-	// must not overtake it (those of the same TP, if only those of the same key, at least) are
-	// not sent; they are left pending for the caller to send again or not.
+	// outcome is valid in any case. No message overtakes a rejected one with the same key and
+	// destination: later ones of the batch stay pending, and the caller decides whether to send
+	// them again. A sink may leave all later messages of the same TP pending.
 	Publish(ctx context.Context, batch []Message) (Outcome, error)
-	// Ready returns nil when the bus can be reached and nothing that was to be published is being
-	// held up. Otherwise the error says what is wrong in words for an operator. It returns within a
-	// few seconds.
+	// Ready returns nil if the bus can be reached and no publish is held up. Otherwise the error
+	// tells an operator what is wrong. It returns within a few seconds.
 	Ready(ctx context.Context) error
 	// Verify compares what the bus holds with what it once acknowledged and returns an error that
 	// wraps ErrBehind when a TP ends before its offset, was created again since, or holds another
-	// message there. A message that is not there any more proves nothing. It waits for a bus that
-	// cannot be reached.
+	// message there. A missing message proves nothing, because it may have expired. Verify waits for
+	// a bus that cannot be reached.
 	Verify(ctx context.Context, offsets []Offset) error
 	// Close releases all connections and ends the Publish calls that are under way with ErrClosed.
 	Close() error
@@ -46,7 +45,7 @@ type Sink interface {
 
 // Outcome says what became of a batch.
 type Outcome struct {
-	// Status has one entry a message, in the order of the batch.
+	// Status has one entry per message, in the order of the batch.
 	Status []Status
 	// Rejected says why messages were refused for good, in the order of the batch.
 	Rejected []Rejection
@@ -62,15 +61,15 @@ type Status uint8
 
 // The states of a message.
 const (
-	// Pending: not acknowledged. It may be on the bus or not.
+	// Pending: not acknowledged. The message may be on the bus or not.
 	Pending Status = iota
 	// Acked: durably acknowledged by the bus.
 	Acked
-	// Rejected: refused for good; it is not on the bus.
+	// Rejected: refused for good. The message is not on the bus.
 	Rejected
 )
 
-// Rejection is one message that the bus refuses whatever happens: too large, say.
+// Rejection is one message that the bus refuses for good, because it is too large, for example.
 type Rejection struct {
 	// Index is the message's index in the batch.
 	Index int
@@ -92,23 +91,24 @@ func (o *Outcome) Acked() int {
 	return n
 }
 
-// Offset is the end of a TP at the moment it acknowledged something.
+// Offset is the end of a TP when it acknowledged a message.
 type Offset struct {
 	// TP names the topic and partition ("topic/3") or the JetStream stream.
 	TP string
-	// Incarnation tells one making of the TP from another (the id of a topic, the creation time
-	// of a stream); empty when the bus does not tell.
+	// Incarnation differs when the TP was created again: the id of a topic, the creation time of a
+	// stream. Empty if the bus does not tell.
 	Incarnation string
 	// Last is the highest offset or sequence that was acknowledged.
 	Last uint64
-	// ID is that of the message at Last; empty when it is not known.
+	// ID is the ID of the message at Last; empty if it is not known.
 	ID string
 }
 
-// Origin says on which way a record came to be published.
+// Origin says why a row was read and published.
 type Origin string
 
-// The origins.
+// The origins: the tail, a late row, the second cursor, a reconcile, and the snapshot of a stream
+// that starts at the latest row or after an id.
 const (
 	FromTail      Origin = "tail"
 	FromLate      Origin = "late"
@@ -130,11 +130,11 @@ type Message struct {
 	ID string
 	// Type and Version are the event's meta.type and meta.version.
 	Type, Version string
-	// Stream and Shard say where the record came from.
+	// Stream and Shard say where the row came from.
 	Stream, Shard string
-	// RowID is the record's id.
+	// RowID is the row's id.
 	RowID uint64
-	// Origin is the way on which the record came.
+	// Origin says why the row was read.
 	Origin Origin
 	// Time is when the message was made, by the host's clock. It differs between two sends of the
 	// same event.
@@ -144,8 +144,8 @@ type Message struct {
 // A Fault reports a transient fault that the sink retries. It is called from several goroutines.
 type Fault func(tp string, err error)
 
-// RejectedError says that a message was refused for good and that no dead-letter destination is
-// set.
+// RejectedError says that the bus refuses a message for good and that no dead-letter destination
+// is set.
 type RejectedError struct {
 	Message Message
 	Reason  string
