@@ -55,9 +55,10 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if state, err = snapshot.run(ctx, state); err != nil {
 		return state, err
 	}
-	if s.published, err = openPublished(s, state); err != nil {
+	if s.published, err = openPublished(s.server, &state); err != nil {
 		return state, err
 	}
+	s.idWatch = &idWatch{opts: &s.opts, reader: s.reader, published: s.published}
 	s.openNominations()
 	s.status.saved(state.Position)
 	s.openChanges(state.Cursor)

@@ -16,7 +16,7 @@ import (
 // modified in place, and whatever is nominated. It returns nil when ctx ends.
 func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *batch) error {
 	s.tail.position = position
-	if err := s.refuseReusedIDs(ctx, position.ID); err != nil {
+	if err := s.idWatch.refuse(ctx, position.ID); err != nil {
 		return ended(ctx, err)
 	}
 	// Shards that start together do not begin together.
@@ -61,10 +61,10 @@ func (s *Shard) poll(ctx context.Context, out chan<- *batch) (more bool, err err
 	} else if err := s.ping(ctx); err != nil {
 		return false, err
 	}
-	if err := s.published.publishAgain(ctx, out); err != nil {
+	if err := s.republish(ctx, s.published.takeAgain(), sink.FromReconcile, nil, out); err != nil {
 		return false, err
 	}
-	s.catchUp(s.tail.position.ID, more)
+	s.progress.note(s.tail.position.ID, more)
 	err = s.follow(ctx, out)
 	if err == nil {
 		s.status.looked(began)
@@ -166,7 +166,7 @@ func (s *Shard) next(ctx context.Context, p *page, held *hold) (b *batch, more b
 		p, late = nil, nil
 	}
 	defer free()
-	ready, err := s.watchIDs(ctx, p, position.ID)
+	ready, err := s.idWatch.check(ctx, p, position.ID)
 	if err != nil {
 		return nil, false, nil, err
 	}

@@ -103,7 +103,9 @@ func TestTheSourceServesOneAtATime(t *testing.T) {
 		"a look for changes": func(ctx context.Context, s *Shard) error {
 			return s.reader.changes(ctx, source.ChangeQuery{Limit: 1}, new(source.Changes))
 		},
-		"a question for an id":  func(ctx context.Context, s *Shard) error { return s.refuseReusedIDs(ctx, 1) },
+		"a question for an id": func(ctx context.Context, s *Shard) error {
+			return (&idWatch{opts: &s.opts, reader: s.reader}).refuse(ctx, 1)
+		},
 		"a question for traits": func(ctx context.Context, s *Shard) error { return s.server.refresh(ctx) },
 		"a glance":              func(ctx context.Context, s *Shard) error { _, err := s.head(ctx); return err },
 	} {

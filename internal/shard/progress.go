@@ -5,39 +5,48 @@ import "time"
 // tellEvery is how often a long piece of work says in the log how far it has come.
 const tellEvery = 10 * time.Second
 
-// catching is a tail that is behind, as it was when the log was told last.
-type catching struct {
+// progress tells the log how far a tail that is behind has come.
+type progress struct {
+	opts    *Options
+	status  *tracker
+	server  *server
+	arrival *arrival
+	// since is when the tail fell behind, told when the log was told last, id its position then.
 	since, told time.Time
 	id          uint64
 }
 
-// catchUp tells the log now and then how far a tail that is behind has come. Ids, unlike rows, need no count of the table.
-func (s *Shard) catchUp(position uint64, behind bool) {
-	c := &s.catching
+// note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the table.
+func (p *progress) note(position uint64, behind bool) {
 	if !behind {
-		highest := s.status.highest()
-		if s.server.tailless() {
-			highest = position
-		}
-		before := s.arrival.read(s.opts.Logger, position, highest)
-		if before && !c.told.IsZero() && c.told != c.since {
-			s.opts.Logger.Info("caught up", "position", position, "after", time.Since(c.since).Round(time.Second))
-		}
-		*c = catching{}
+		p.end(position)
 		return
 	}
 	now := time.Now()
-	if c.since.IsZero() {
-		*c = catching{since: now, told: now, id: position}
+	if p.since.IsZero() {
+		p.since, p.told, p.id = now, now, position
 		return
 	}
-	elapsed := now.Sub(c.told)
-	if elapsed < tellEvery || position <= c.id {
+	elapsed := now.Sub(p.told)
+	if elapsed < tellEvery || position <= p.id {
 		return
 	}
-	highest := s.status.highest()
-	rate := float64(position-c.id) / elapsed.Seconds()
+	highest := p.status.highest()
+	rate := float64(position-p.id) / elapsed.Seconds()
 	left := time.Duration(float64(highest-min(position, highest)) / rate * float64(time.Second))
-	s.opts.Logger.Info("catching up", "position", position, "of", highest, "ids_per_second", int(rate), "left", left.Round(time.Second))
-	c.told, c.id = now, position
+	p.opts.Logger.Info("catching up", "position", position, "of", highest, "ids_per_second", int(rate), "left", left.Round(time.Second))
+	p.told, p.id = now, position
+}
+
+// end notes that the tail is not behind.
+func (p *progress) end(position uint64) {
+	highest := p.status.highest()
+	if p.server.tailless() {
+		highest = position
+	}
+	before := p.arrival.read(p.opts.Logger, position, highest)
+	if before && !p.told.IsZero() && p.told != p.since {
+		p.opts.Logger.Info("caught up", "position", position, "after", time.Since(p.since).Round(time.Second))
+	}
+	p.since, p.told, p.id = time.Time{}, time.Time{}, 0
 }

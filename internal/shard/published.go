@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"bridge/checkpoint"
+	"bridge/event"
 	"bridge/internal/published"
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -33,8 +33,10 @@ const (
 
 // publishedRows keeps the rows of a shard that were published last, and compares them with the table. It belongs to the owner.
 type publishedRows struct {
-	shard *Shard
-	log   *published.Log
+	opts   *Options
+	reader *reader
+	server *server
+	log    *published.Log
 	// due says that they are to be compared: the shard begins, or a read has failed.
 	due bool
 	// seen is where the page came from for which they were compared last.
@@ -52,21 +54,25 @@ type publishedRows struct {
 }
 
 // openPublished makes the list of the rows published last from the saved state.
-func openPublished(s *Shard, state checkpoint.State) (*publishedRows, error) {
-	log, err := published.Restore(s.opts.PublishedRows, state.Published)
+func openPublished(server *server, state *checkpoint.State) (*publishedRows, error) {
+	opts := server.opts
+	log, err := published.Restore(opts.PublishedRows, state.Published)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it",
-			checkpoint.ErrCorrupt, err, s.opts.Stream, s.opts.Name, state.Position.ID)
+			checkpoint.ErrCorrupt, err, opts.Stream, opts.Name, state.Position.ID)
 	}
-	return &publishedRows{shard: s, log: log, due: true}, nil
+	return &publishedRows{opts: opts, reader: server.reader, server: server, log: log, due: true}, nil
 }
+
+// release reports whether the rows are those of a release stream.
+func (p *publishedRows) release() bool { return p.opts.Kind != event.Capability }
 
 // confirm compares the rows now, and returns an error where their ids are used again.
 func (p *publishedRows) confirm(ctx context.Context) error {
-	if p.shard.server.tailless() || p.log.Len() == 0 {
+	if p.server.tailless() || p.log.Len() == 0 {
 		return nil
 	}
-	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log)
+	c, server, err := p.read(ctx, published.Check{Release: p.release()}, p.log)
 	switch {
 	case errors.Is(err, source.ErrAltered):
 		return nil
@@ -91,7 +97,7 @@ func (p *publishedRows) origin(page *page) published.Origin {
 
 // started returns when the server was started, in Unix seconds, 0 where it does not tell.
 func (p *publishedRows) started() int64 {
-	if uptimer, able := p.shard.opts.Source.(source.Uptimer); able {
+	if uptimer, able := p.opts.Source.(source.Uptimer); able {
 		if started := uptimer.Started(); !started.IsZero() {
 			return started.Unix()
 		}
@@ -115,40 +121,35 @@ func sameServer(a, b published.Origin) bool {
 
 // watch compares the rows published last with the table when the shard begins, when a read has failed since, and when page
 // comes from another server than the page before, or from one that was started again. Now and then it compares the lost ones. What is
-// behind the page is not published before: where the page is to be read again, ready is false.
-func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err error) {
-	s := p.shard
-	if s.server.tailless() {
-		return true, nil
+// behind the page is not published before: where the page is to be read again, ready is false. moved reports whether another server has answered.
+func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved bool, err error) {
+	if p.server.tailless() {
+		return true, false, nil
 	}
-	p.due = s.reader.hasFailed() || p.due
+	p.due = p.reader.hasFailed() || p.due
 	now := p.origin(page)
 	if now.Shape != p.log.Origin().Shape || p.log.Len() == 0 {
 		// Nothing can be compared.
 		p.log.SetOrigin(now)
 		p.seen, p.due, p.apart = now, false, 0
-		return true, nil
+		return true, false, nil
 	}
-	moved := !sameServer(now, p.seen)
-	if moved {
-		// What was found out about the next id was another server's.
-		s.askedAt = nil
-	}
+	moved = !sameServer(now, p.seen)
 	if moved || p.due || now.Shape != p.seen.Shape {
 		if err := p.compare(ctx, now); err != nil {
-			return false, err
+			return false, moved, err
 		}
 	}
 	// Newer rows of a server that was not compared would hide what it has lost.
 	if p.apart > 0 && p.apart <= apartPages {
-		return false, nil
+		return false, moved, nil
 	}
-	return true, p.compareLost(ctx)
+	return true, moved, p.compareLost(ctx)
 }
 
 // compare compares the rows published last with the table, as it is on the server that now names.
 func (p *publishedRows) compare(ctx context.Context, now published.Origin) error {
-	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log)
+	c, server, err := p.read(ctx, published.Check{Release: p.release()}, p.log)
 	switch {
 	case errors.Is(err, source.ErrAltered):
 		// The next page has the columns that the rows have now, unless servers differ about them.
@@ -196,7 +197,7 @@ func (p *publishedRows) conclude(c *published.Check) error {
 func (p *publishedRows) lose(c *published.Check) {
 	added := p.log.Lose(c, time.Now().Add(lostFor))
 	if added > 0 && c.Survivor() > 0 {
-		p.shard.opts.Logger.Warn("the server that answers now lacks the rows that were published last: their events are on the bus, and it is watched whether their ids are used again",
+		p.opts.Logger.Warn("the server that answers now lacks the rows that were published last: their events are on the bus, and it is watched whether their ids are used again",
 			"rows", added, "last_row_there", c.Survivor())
 	}
 }
@@ -207,7 +208,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 	if lost == nil || began.Before(p.lostNext) {
 		return nil
 	}
-	c, server, err := p.read(ctx, published.Check{Release: p.shard.view == nil, Moved: true, Floor: lost.Survivor}, lost)
+	c, server, err := p.read(ctx, published.Check{Release: p.release(), Moved: true, Floor: lost.Survivor}, lost)
 	switch {
 	case errors.Is(err, source.ErrAltered):
 		return nil
@@ -218,7 +219,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 		p.due = true
 		return nil
 	}
-	p.lostNext = began.Add(p.shard.opts.LostEvery)
+	p.lostNext = began.Add(p.opts.LostEvery)
 	if err := p.conclude(c); err != nil {
 		return err
 	}
@@ -240,9 +241,9 @@ type rowList interface {
 
 // read reads the rows of a list, newest first, as far as is needed to tell whether ids are used again. server answered last.
 func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
-	if bound := p.shard.reader.columns; bound != nil {
+	if bound := p.reader.columns; bound != nil {
 		// The page that is about to be published may have other columns than these rows.
-		defer func() { err = errors.Join(err, p.shard.reader.bind(bound)) }()
+		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
 	}
 	through := list.Highest()
 	for n := newestRows; ; n = compareRows {
@@ -269,7 +270,7 @@ func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (f
 		ids[i] = row.ID
 	}
 	for ranges := rangesOf(ids); len(ranges) > 0; {
-		page, err := p.shard.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes})
+		page, err := p.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes})
 		if err != nil {
 			return nil, "", err
 		}
@@ -285,7 +286,7 @@ func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (f
 
 // addRows adds the rows of a page to found, and returns the ranges that it does not reach.
 func (p *publishedRows) addRows(found []published.Row, ranges []source.Range, page *page) ([]published.Row, []source.Range, error) {
-	if err := p.shard.reader.bind(page.Columns); err != nil {
+	if err := p.reader.bind(page.Columns); err != nil {
 		return nil, nil, err
 	}
 	if shapeOf(page.Columns) != p.log.Origin().Shape {
@@ -306,7 +307,7 @@ func (p *publishedRows) addRows(found []published.Row, ranges []source.Range, pa
 
 // rowOf digests a row as it is published.
 func (p *publishedRows) rowOf(columns *source.Columns, record source.Row) (published.Row, error) {
-	seen, err := p.shard.opts.Encoder.Digest(record)
+	seen, err := p.opts.Encoder.Digest(record)
 	if err != nil {
 		return published.Row{}, err
 	}
@@ -322,7 +323,7 @@ func (p *publishedRows) identityOf(columns *source.Columns, record source.Row, e
 	if i := columns.Created; i >= 0 && !columns.CreatedMoves && columns.List[i].Precision > 0 {
 		identity = record.Values[i]
 	}
-	if key := columns.Key; identity == nil && p.shard.view != nil && !(len(key) == 1 && key[0] == columns.ID) {
+	if key := columns.Key; identity == nil && !p.release() && !(len(key) == 1 && key[0] == columns.ID) {
 		identity = entity
 	}
 	if identity == nil {
@@ -348,35 +349,34 @@ func (p *publishedRows) hand(b *batch) {
 // doubt has rows be published again that may be others than those that were published, as far as they say something new. Those of a
 // release stream were facts: whether one was changed in place is not told apart from another row where nothing identifies it.
 func (p *publishedRows) doubt(c *published.Check) {
-	s := p.shard
 	ids := slices.Concat(c.Others, c.Doubted)
-	if s.view != nil {
+	if !p.release() {
 		p.again = append(p.again, ids...)
-		s.opts.Logger.Info("rows that were published last say something else now, they are published again", "rows", len(ids), "first", c.First())
+		p.opts.Logger.Info("rows that were published last say something else now, they are published again", "rows", len(ids), "first", c.First())
 		return
 	}
-	s.opts.Logger.Info("rows that were published last were changed since, or their ids belong to other rows: a CREATED with a fraction of a second would tell",
+	p.opts.Logger.Info("rows that were published last were changed since, or their ids belong to other rows: a CREATED with a fraction of a second would tell",
 		"rows", len(ids), "first", c.First())
 }
 
-// publishAgain publishes the rows that doubt has named.
-func (p *publishedRows) publishAgain(ctx context.Context, out chan<- *batch) error {
+// takeAgain returns the rows that doubt has named since it was called last.
+func (p *publishedRows) takeAgain() []source.Range {
 	slices.Sort(p.again)
 	again := rangesOf(slices.Compact(p.again))
 	p.again = nil
-	return p.shard.republish(ctx, again, sink.FromReconcile, nil, out)
+	return again
 }
 
 // reused is the error of a shard whose rows published last are others now.
 func (p *publishedRows) reused(c *published.Check) error {
 	return fmt.Errorf("%w: of the rows of %s that were published last %d are others now, from id %d on: did the database fail over to a server that was "+
 		"behind, lose its newest rows in a crash, or was it restored? %s",
-		ErrIDsReused, p.shard.opts.Name, len(c.Others)+len(c.Doubted), c.First(), p.remedy(c.Survivor()))
+		ErrIDsReused, p.opts.Name, len(c.Others)+len(c.Doubted), c.First(), p.remedy(c.Survivor()))
 }
 
 // remedyNow is the remedy by the rows as they are now.
 func (p *publishedRows) remedyNow(ctx context.Context) string {
-	if c, _, err := p.read(ctx, published.Check{Release: p.shard.view == nil}, p.log); err == nil {
+	if c, _, err := p.read(ctx, published.Check{Release: p.release()}, p.log); err == nil {
 		return p.remedy(c.Survivor())
 	}
 	return p.remedy(0)
@@ -384,9 +384,9 @@ func (p *publishedRows) remedyNow(ctx context.Context) string {
 
 // remedy says what a person is to do where ids above survivor are used again; 0 where that is not known.
 func (p *publishedRows) remedy(survivor uint64) string {
-	stream, shard := p.shard.opts.Stream, p.shard.opts.Name
+	stream, shard := p.opts.Stream, p.opts.Name
 	switch {
-	case p.shard.view != nil:
+	case !p.release():
 		return fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", stream)
 	case survivor > 0:
 		return fmt.Sprintf("Stop bridge, then to publish all rows behind id %d, the last one that is still as it was published: bridge checkpoint set %s %s %d; "+

@@ -56,7 +56,7 @@ func (s *Shard) owes() bool {
 // idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note of the time, and no more.
 func (s *Shard) idle(ctx context.Context, p *page) error {
 	defer p.free()
-	if ready, err := s.watchIDs(ctx, p, s.tail.position.ID); err != nil || !ready {
+	if ready, err := s.idWatch.check(ctx, p, s.tail.position.ID); err != nil || !ready {
 		return err
 	}
 	s.gaps.show(s.tail.see(p))

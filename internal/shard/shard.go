@@ -133,15 +133,13 @@ type Shard struct {
 	changes *changes
 	builder *builder
 	// arrival tells the log of the start.
-	arrival arrival
-	// catching is how far the tail was behind, for the log.
-	catching catching
+	arrival  arrival
+	progress *progress
 	// nominations are made with each attempt.
 	nominations *nominations
 	recovery    *recovery
 	pace        pace
-	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
-	askedAt *uint64
+	idWatch     *idWatch
 }
 
 // New returns a Shard; Run sets it going.
@@ -162,6 +160,7 @@ func New(opts Options) *Shard {
 	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
 	s.tail = &tail{opts: &s.opts, reader: s.reader, status: &s.status, gaps: s.gaps, window: ledger.NewWindow(opts.Window)}
+	s.progress = &progress{opts: &s.opts, status: &s.status, server: s.server, arrival: &s.arrival}
 	s.builder = &builder{opts: &s.opts}
 	s.saver, s.offsets = newSaver(&s.opts, &s.status, s.retrier), newOffsets(&s.opts)
 	s.recovery = &recovery{opts: &s.opts, retrier: s.retrier, saver: s.saver, offsets: s.offsets, bind: s.ping}

@@ -16,18 +16,53 @@ import (
 // was reset. Rows under such ids would never be seen by the tail.
 var ErrIDsReused = errors.New("the table uses ids again that were published")
 
-// refuseReusedIDs stops the shard when the next id of the table is not above the position. Deleting the newest rows leaves
-// the counter where it is and is no such case.
-func (s *Shard) refuseReusedIDs(ctx context.Context, position uint64) error {
+// idWatch stops a shard whose ids are used again. It belongs to the owner.
+type idWatch struct {
+	opts      *Options
+	reader    *reader
+	published *publishedRows
+	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
+	askedAt *uint64
+}
+
+// refuse returns an error when the next id of the table is not above the position. Deleting the newest rows leaves the counter where
+// it is and is no such case.
+func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 	if position == 0 {
 		return nil
 	}
-	next, err := s.reader.nextID(ctx)
+	next, err := w.reader.nextID(ctx)
 	if err != nil || next == 0 || next > position {
 		return err
 	}
-	remedy := s.published.remedyNow(ctx)
-	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, s.opts.Name, next, position, remedy)
+	remedy := w.published.remedyNow(ctx)
+	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, w.opts.Name, next, position, remedy)
+}
+
+// check compares the rows published last where that is due, and asks for the next id when the highest id of the page lies below the
+// position and has changed since it was asked. Where the page is to be read again, ready is false.
+func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bool, err error) {
+	ready, moved, err := w.published.watch(ctx, p)
+	if moved {
+		// What was found out about the next id was another server's.
+		w.askedAt = nil
+	}
+	if err != nil || !ready {
+		return false, err
+	}
+	if p.MaxID >= position {
+		w.askedAt = nil
+		return true, nil
+	}
+	if w.askedAt != nil && *w.askedAt == p.MaxID {
+		return true, nil
+	}
+	highest := p.MaxID
+	if err := w.refuse(ctx, position); err != nil {
+		return false, err
+	}
+	w.askedAt = &highest
+	return true, nil
 }
 
 // nameLoss adds to the loss of a bus what publishes again.
@@ -58,25 +93,4 @@ func (s *Shard) restart(ctx context.Context, state checkpoint.State) (checkpoint
 	s.fromFirst = false
 	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
 	return state, nil
-}
-
-// watchIDs compares the rows published last where that is due, and asks for the next id when the highest id of the page lies below the position and
-// has changed since it was asked. Where the page is to be read again, ready is false.
-func (s *Shard) watchIDs(ctx context.Context, p *page, position uint64) (ready bool, err error) {
-	if ready, err = s.published.watch(ctx, p); err != nil || !ready {
-		return false, err
-	}
-	if p.MaxID >= position {
-		s.askedAt = nil
-		return true, nil
-	}
-	if s.askedAt != nil && *s.askedAt == p.MaxID {
-		return true, nil
-	}
-	highest := p.MaxID
-	if err := s.refuseReusedIDs(ctx, position); err != nil {
-		return false, err
-	}
-	s.askedAt = &highest
-	return true, nil
 }
