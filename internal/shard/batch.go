@@ -189,3 +189,9 @@ func (b *batch) born(page *page, record source.Row) {
 		b.oldestCreated = record.Values[i]
 	}
 }
+
+// discard gives back all that a batch holds that is not published.
+func (b *batch) discard(limits *StreamLimits) {
+	limits.release(&b.held)
+	b.recycle()
+}

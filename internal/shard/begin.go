@@ -55,13 +55,15 @@ func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
 	if state, err = snapshot.run(ctx, state); err != nil {
 		return state, err
 	}
-	if s.published, err = openPublished(s.server, &state); err != nil {
+	published, err := openPublished(s.server, &state)
+	if err != nil {
 		return state, err
 	}
-	s.idWatch = &idWatch{opts: &s.opts, reader: s.reader, published: s.published}
-	s.openNominations()
+	s.owner = s.newOwner(published)
 	s.status.saved(state.Position)
-	s.openChanges(state.Cursor)
+	if s.view != nil && s.server.traits.ModifiedIndexed {
+		s.owner.changes = newChanges(s.gaps, &s.pace, state.Cursor)
+	}
 	if err := s.refuseTailless(); err != nil {
 		return state, err
 	}
@@ -81,18 +83,6 @@ func (s *Shard) refuseTailless() error {
 // everyID is how far a shard without a tail reaches: every row may be judged.
 const everyID = math.MaxUint64
 
-// ping binds a shard without a tail to its columns and shows that the source answers.
-func (s *Shard) ping(ctx context.Context) error {
-	p, err := s.head(ctx)
-	if err == nil && p == nil {
-		if p, err = s.reader.page(ctx, source.Query{Limit: 1}); err == nil {
-			err = s.server.meet(ctx, p.Server)
-		}
-	}
-	p.free()
-	return err
-}
-
 // firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
 // is decided once and not at every restart.
 func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
@@ -103,7 +93,7 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 			return state, err
 		}
 		highest := p.MaxID
-		state.Cursor = s.cursorAt(p.Columns, p.Now)
+		state.Cursor = cursorAt(&s.opts, p.Columns, p.Now)
 		p.free()
 		if s.opts.Start.Latest {
 			state.Position.ID = highest

@@ -81,6 +81,22 @@ func (s *server) meet(ctx context.Context, name string) error {
 	return s.refresh(ctx)
 }
 
+// ping binds a shard without a tail to its columns and shows that the source answers; for a quiet
+// shard the highest id is enough.
+func (s *server) ping(ctx context.Context, quiet bool) (err error) {
+	var p *page
+	if quiet {
+		p, err = s.reader.head(ctx)
+	}
+	if err == nil && p == nil {
+		if p, err = s.reader.page(ctx, source.Query{Limit: 1}); err == nil {
+			err = s.meet(ctx, p.Server)
+		}
+	}
+	p.free()
+	return err
+}
+
 // knows reports whether the traits hold for a server.
 func (s *server) knows(name string) bool { return s.traits.Server == name }
 

@@ -2,13 +2,12 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"bridge/event"
 	"bridge/internal/failpoint"
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -86,33 +85,6 @@ func (b *lookBack) end() { b.running, b.covered, b.short = false, b.began, b.par
 
 // publish reads rows again and publishes those that say something new.
 type publish func(ctx context.Context, rows []source.Range) error
-
-// follow looks for rows that were modified in place and publishes what has changed. It does so at most once a poll.
-func (s *Shard) follow(ctx context.Context, out chan<- *batch) error {
-	c := s.changes
-	if c == nil {
-		return nil
-	}
-	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
-		return s.republish(ctx, rows, sink.FromModified, nil, out)
-	})
-	switch {
-	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
-		// The next poll brings the columns, and the cursor begins again with them.
-		return nil
-	case errors.Is(err, source.ErrUnfit) && ctx.Err() == nil:
-		s.changes = nil
-		s.status.leave(findChanges, time.Time{})
-		s.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
-		return nil
-	case err != nil || !c.due():
-		return err
-	}
-	// No batch has taken the cursor for a while.
-	b := s.newBatch()
-	b.last = s.gaps.position()
-	return s.handOver(ctx, b, out)
-}
 
 // follow looks for rows that were modified in place and publishes what has changed, at most once in a poll interval.
 func (c *changes) follow(ctx context.Context, publish publish) error {
@@ -404,22 +376,19 @@ func (c *changes) handOver() source.Cursor {
 }
 
 // cursorAt returns the place of the second cursor at a moment, the zero one where there is no MODIFIED.
-func (s *Shard) cursorAt(columns *source.Columns, now time.Time) source.Cursor {
-	if s.view == nil || columns.Modified < 0 {
+func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Cursor {
+	if opts.Kind != event.Capability || columns.Modified < 0 {
 		return source.Cursor{}
 	}
-	return source.Cursor{Modified: columns.List[columns.Modified].Text(now, s.opts.Zone)}
+	return source.Cursor{Modified: columns.List[columns.Modified].Text(now, opts.Zone)}
 }
 
-// openChanges makes the second cursor of a shard whose MODIFIED has an index, from the place that was saved.
-func (s *Shard) openChanges(saved source.Cursor) {
-	s.changes = nil
-	if s.view == nil || !s.server.traits.ModifiedIndexed {
-		return
-	}
-	s.changes = &changes{
-		opts: &s.opts, reader: s.reader, server: s.server, status: &s.status, pace: &s.pace, ahead: s.gaps.ahead,
+// newChanges returns the second cursor of a shard whose MODIFIED has an index, at the place that was saved.
+func newChanges(gaps *gaps, pace *pace, saved source.Cursor) *changes {
+	c := &changes{
+		opts: gaps.opts, reader: gaps.reader, server: gaps.server, status: gaps.status, pace: pace, ahead: gaps.ahead,
 		after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
 	}
-	s.changes.far = newFar(s.changes)
+	c.far = newFar(c)
+	return c
 }

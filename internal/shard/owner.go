@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -12,64 +13,114 @@ import (
 	"bridge/source/ledger"
 )
 
-// own is the owner's loop: it reads the shard page by page behind position and hands each on as a batch, then what was
-// modified in place, and whatever is nominated. It returns nil when ctx ends.
-func (s *Shard) own(ctx context.Context, position ledger.Position, out chan<- *batch) error {
-	s.tail.position = position
-	if err := s.idWatch.refuse(ctx, position.ID); err != nil {
+// owner is the loop that alone reads the table of a shard and encodes its rows, so that the order of
+// its reads is the order on the bus. One is made for each attempt to run the shard.
+type owner struct {
+	opts     *Options
+	status   *tracker
+	reader   *reader
+	server   *server
+	gaps     *gaps
+	tail     *tail
+	builder  *builder
+	progress *progress
+	pace     *pace
+	// published are the rows published last, idWatch looks whether their ids are used again.
+	published *publishedRows
+	idWatch   *idWatch
+	// view and changes are nil where the shard has none.
+	view        *view
+	changes     *changes
+	nominations *nominations
+	// nominated leads to the owner what others nominate.
+	nominated <-chan *nomination
+}
+
+// run reads the shard page by page behind position and hands each on as a batch, then what was
+// modified in place, and what is nominated. It returns nil when ctx ends.
+func (o *owner) run(ctx context.Context, position ledger.Position, out chan<- *batch) error {
+	o.tail.position = position
+	if err := o.idWatch.refuse(ctx, position.ID); err != nil {
 		return ended(ctx, err)
 	}
 	// Shards that start together do not begin together.
-	poll := time.NewTimer(rand.N(s.opts.PollInterval + 1))
+	poll := time.NewTimer(rand.N(o.opts.PollInterval + 1))
 	defer poll.Stop()
 	// Invariant 7: nothing is read, and no memory is held, beyond the end.
 	ctx, cancel := context.WithCancel(ctx)
-	defer s.reader.dropAhead()
+	defer o.reader.dropAhead()
 	defer cancel()
 	for {
 		failpoint.Pass(failpoint.OwnerTurn)
 		// Until the next poll it may be an hour.
-		s.status.rest(owning)
+		o.status.rest(owning)
 		select {
 		case <-ctx.Done():
 			return nil
-		case n := <-s.nominator.nominated:
-			s.status.turn(owning)
-			if err := s.nominations.handle(ctx, n, out); err != nil {
+		case n := <-o.nominated:
+			o.status.turn(owning)
+			if err := o.nominations.handle(ctx, n, out); err != nil {
 				return ended(ctx, err)
 			}
 			continue
 		case <-poll.C:
-			s.status.turn(owning)
+			o.status.turn(owning)
 		}
 		began := time.Now()
-		more, err := s.poll(ctx, out)
+		more, err := o.poll(ctx, out)
 		if err != nil {
 			return ended(ctx, err)
 		}
-		poll.Reset(time.Until(s.nextPoll(began, more)))
+		poll.Reset(time.Until(o.nextPoll(began, more)))
 	}
 }
 
 // poll looks once for what the tail and the second cursor find. It reports whether there may be more to read at once.
-func (s *Shard) poll(ctx context.Context, out chan<- *batch) (more bool, err error) {
+func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err error) {
 	began := time.Now()
-	if !s.server.tailless() {
-		if more, err = s.turn(ctx, out); err != nil {
+	if !o.server.tailless() {
+		if more, err = o.turn(ctx, out); err != nil {
 			return false, err
 		}
-	} else if err := s.ping(ctx); err != nil {
+	} else if err := o.server.ping(ctx, o.pace.quiet()); err != nil {
 		return false, err
 	}
-	if err := s.republish(ctx, s.published.takeAgain(), sink.FromReconcile, nil, out); err != nil {
+	if err := o.nominations.rereader.rows(ctx, o.published.takeAgain(), sink.FromReconcile, nil, out); err != nil {
 		return false, err
 	}
-	s.progress.note(s.tail.position.ID, more)
-	err = s.follow(ctx, out)
+	o.progress.note(o.tail.position.ID, more)
+	err = o.follow(ctx, out)
 	if err == nil {
-		s.status.looked(began)
+		o.status.looked(began)
 	}
 	return more, err
+}
+
+// follow looks for rows that were modified in place and publishes what has changed. It does so at most once a poll.
+func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
+	c := o.changes
+	if c == nil {
+		return nil
+	}
+	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
+		return o.nominations.rereader.rows(ctx, rows, sink.FromModified, nil, out)
+	})
+	switch {
+	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
+		// The next poll brings the columns, and the cursor begins again with them.
+		return nil
+	case errors.Is(err, source.ErrUnfit) && ctx.Err() == nil:
+		o.changes = nil
+		o.status.leave(findChanges, time.Time{})
+		o.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
+		return nil
+	case err != nil || !c.due():
+		return err
+	}
+	// No batch has taken the cursor for a while.
+	b := o.newBatch()
+	b.last = o.gaps.position()
+	return o.handOver(ctx, b, out)
 }
 
 // ended tells an error that the end of ctx caused from one that stops the shard.
@@ -82,27 +133,27 @@ func ended(ctx context.Context, err error) error {
 
 // turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
 // be more to read at once.
-func (s *Shard) turn(ctx context.Context, out chan<- *batch) (more bool, err error) {
-	p, held, err := s.readTail(ctx)
-	defer func() { s.opts.Limits.release(&held) }()
+func (o *owner) turn(ctx context.Context, out chan<- *batch) (more bool, err error) {
+	p, held, err := o.readTail(ctx)
+	defer func() { o.opts.Limits.release(&held) }()
 	if err != nil || p == nil {
 		return false, err
 	}
-	b, more, bad, err := s.next(ctx, p, &held)
+	b, more, bad, err := o.next(ctx, p, &held)
 	if err != nil || b == nil {
 		return more, err
 	}
 	b.held, held = held, hold{}
 	if b.empty() {
-		s.tail.leave(time.Time{})
-		s.discard(b)
+		o.tail.leave(time.Time{})
+		b.discard(o.opts.Limits)
 		return more, bad
 	}
-	s.tail.advance(b)
+	o.tail.advance(b)
 	// Until it is handed over what it holds waits, too.
-	s.tail.leave(b.oldest)
-	err = s.handOver(ctx, b, out)
-	s.tail.leave(time.Time{})
+	o.tail.leave(b.oldest)
+	err = o.handOver(ctx, b, out)
+	o.tail.leave(time.Time{})
 	if err != nil {
 		return false, err
 	}
@@ -111,43 +162,43 @@ func (s *Shard) turn(ctx context.Context, out chan<- *batch) (more bool, err err
 
 // readTail returns the page behind position, and the share that it is to become a batch in. There is no page where the highest id
 // shows nothing behind position and the turn has nothing else to do.
-func (s *Shard) readTail(ctx context.Context) (p *page, held hold, err error) {
-	q := s.tail.query()
-	if p, held, err = s.reader.pageAhead(q); p == nil && err == nil {
-		p, held, err = s.readPage(ctx, q)
+func (o *owner) readTail(ctx context.Context) (p *page, held hold, err error) {
+	q := o.tail.query()
+	if p, held, err = o.reader.pageAhead(q); p == nil && err == nil {
+		p, held, err = o.readPage(ctx, q)
 	}
 	if p != nil {
-		p.seen = &s.tail.heights
+		p.seen = &o.tail.heights
 	}
 	return p, held, err
 }
 
-func (s *Shard) readPage(ctx context.Context, q source.Query) (p *page, held hold, err error) {
-	drained, err := s.drained(ctx)
+func (o *owner) readPage(ctx context.Context, q source.Query) (p *page, held hold, err error) {
+	drained, err := o.drained(ctx)
 	if err != nil {
 		return nil, hold{}, err
 	}
-	if drained != nil && !s.owes() {
-		return nil, hold{}, s.idle(ctx, drained)
+	if drained != nil && !o.owes() {
+		return nil, hold{}, o.idle(ctx, drained)
 	}
-	if held, err = s.reader.reserve(ctx); err != nil {
+	if held, err = o.reader.reserve(ctx); err != nil {
 		drained.free()
 		return nil, hold{}, err
 	}
 	if drained != nil {
 		return drained, held, nil
 	}
-	p, err = s.reader.page(ctx, q)
+	p, err = o.reader.page(ctx, q)
 	return p, held, err
 }
 
 // drained returns a page without rows where the highest id shows nothing behind position, else nil.
-func (s *Shard) drained(ctx context.Context) (*page, error) {
-	if s.tail.position.Bounded() {
+func (o *owner) drained(ctx context.Context) (*page, error) {
+	if o.tail.position.Bounded() {
 		return nil, nil
 	}
-	p, err := s.head(ctx)
-	if p != nil && p.MaxID > s.tail.position.ID {
+	p, err := o.head(ctx)
+	if p != nil && p.MaxID > o.tail.position.ID {
 		p.free()
 		return nil, nil
 	}
@@ -155,9 +206,7 @@ func (s *Shard) drained(ctx context.Context) (*page, error) {
 }
 
 // next makes a batch of p, the page behind position, which it frees. bad is why the batch ends early, for good.
-func (s *Shard) next(ctx context.Context, p *page, held *hold) (b *batch, more bool, bad, err error) {
-	position := s.tail.position
-	bounded := position.Bounded()
+func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, more bool, bad, err error) {
 	var late *page
 	// Before the batch waits for its turn: what it needs of the page is copied.
 	free := func() {
@@ -166,98 +215,105 @@ func (s *Shard) next(ctx context.Context, p *page, held *hold) (b *batch, more b
 		p, late = nil, nil
 	}
 	defer free()
-	ready, err := s.idWatch.check(ctx, p, position.ID)
+	ready, err := o.idWatch.check(ctx, p, o.tail.position.ID)
 	if err != nil {
 		return nil, false, nil, err
 	}
 	if !ready {
-		s.tail.postpone(p)
+		o.tail.postpone(p)
 		return nil, p.More, nil, nil
 	}
-	if err := s.server.meet(ctx, p.Server); err != nil {
+	if err := o.server.meet(ctx, p.Server); err != nil {
 		return nil, false, nil, err
 	}
-	at := s.tail.see(p)
-	if len(p.Rows) > 0 || s.status.hot() {
-		s.pace.touch()
+	at := o.tail.see(p)
+	if len(p.Rows) > 0 || o.status.hot() {
+		o.pace.touch()
 	}
-	records, late, err := s.tail.pick(ctx, p, at)
+	rows, late, err := o.tail.pick(ctx, p, at)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	s.gaps.show(at)
-	whole := len(records) > 0 && len(records) == len(p.Rows)
-	s.tail.prefetchNext(ctx, p, records, s.changes != nil)
-	b, bad = s.encode(ctx, p, records, late, position.Reading)
-	if !s.opts.Limits.settle(held, b.size()) {
-		s.drop(b)
-		s.tail.holdRest(p, records, 0)
-		s.tail.leave(time.Time{})
+	o.gaps.show(at)
+	o.tail.prefetchNext(ctx, p, rows, o.changes != nil)
+	b, bad = o.encode(ctx, p, rows, late, o.tail.position.Reading)
+	if !o.opts.Limits.settle(held, b.size()) {
+		o.drop(b)
+		o.tail.holdRest(p, rows, 0)
+		o.tail.leave(time.Time{})
 		// Invariant 7: what is read again does not wait beside others.
 		free()
-		return nil, true, nil, s.reader.reserveBig(ctx, held)
+		return nil, true, nil, o.reader.reserveBig(ctx, held)
 	}
-	if err := s.gaps.advance(b, at); err != nil {
-		s.drop(b)
+	if err := o.gaps.advance(b, at); err != nil {
+		o.drop(b)
 		return nil, false, nil, err
 	}
-	if bounded && len(p.Rows) == 0 {
-		s.tail.dropReading()
-		more = true
-	}
-	if whole && (p.More || bounded) {
-		more = true
-		// What comes next is hardly older.
-		s.tail.holdRest(p, records, len(records)-1)
-	}
-	if bad != nil {
-		s.tail.holdRest(p, records, len(b.passed))
-		s.tail.holdLate(late, len(b.filled))
-	}
-	if s.tail.moreLate(len(b.filled) > 0, late) {
-		more = true
-		// What comes next is hardly older.
-		s.tail.holdLate(late, len(late.Rows)-1)
-	}
+	more = o.leaveRest(b, p, rows, late, bad != nil)
 	return b, more && bad == nil, bad, nil
+}
+
+// leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends early.
+// It reports whether there may be more to read at once.
+func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut bool) (more bool) {
+	bounded := o.tail.position.Bounded()
+	if bounded && len(p.Rows) == 0 {
+		o.tail.dropReading()
+		more = true
+	}
+	if len(rows) > 0 && len(rows) == len(p.Rows) && (p.More || bounded) {
+		more = true
+		// What comes next is hardly older.
+		o.tail.holdRest(p, rows, len(rows)-1)
+	}
+	if cut {
+		o.tail.holdRest(p, rows, len(b.passed))
+		o.tail.holdLate(late, len(b.filled))
+	}
+	if o.tail.moreLate(len(b.filled) > 0, late) {
+		more = true
+		// What comes next is hardly older.
+		o.tail.holdLate(late, len(late.Rows)-1)
+	}
+	return more
 }
 
 // encode makes a batch of the records of the page, and behind them of the late ones, which were read after it.
 // Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the batch ends before
 // it and the error says why.
-func (s *Shard) encode(ctx context.Context, p *page, records []source.Row, late *page, reading ledger.Reading) (*batch, error) {
-	b := s.newBatch()
-	if err := s.encodeTail(ctx, b, p, records, reading); err != nil {
+func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late *page, reading ledger.Reading) (*batch, error) {
+	b := o.newBatch()
+	if err := o.encodeTail(ctx, b, p, records, reading); err != nil {
 		return b, err
 	}
 	if late == nil || late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		s.tail.holdLate(late, 0)
+		o.tail.holdLate(late, 0)
 		return b, nil
 	}
-	return b, s.encodeLate(ctx, b, late)
+	return b, o.encodeLate(ctx, b, late)
 }
 
 // newBatch begins a batch.
-func (s *Shard) newBatch() *batch { return s.builder.begin(s.view != nil) }
+func (o *owner) newBatch() *batch { return o.builder.begin(o.view != nil) }
 
-func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row, reading ledger.Reading) error {
-	if s.view != nil {
-		s.changes.noteTail(p, records)
-		decisions, err := s.view.decide(ctx, b, records)
+func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row, reading ledger.Reading) error {
+	if o.view != nil {
+		o.changes.noteTail(p, records)
+		decisions, err := o.view.decide(ctx, b, records)
 		if err != nil {
 			return err
 		}
-		n, err := s.builder.addStates(b, p, records, decisions, sink.FromTail)
+		n, err := o.builder.addStates(b, p, records, decisions, sink.FromTail)
 		b.passed = appendIDs(b.passed, records[:n])
-		first := max(0, n-s.published.log.Limit())
+		first := max(0, n-o.published.log.Limit())
 		for i, record := range records[first:n] {
 			one := &decisions[first+i]
-			s.published.note(b, p.Columns, record, one.digest, one.entity)
+			o.published.note(b, p.Columns, record, one.digest, one.entity)
 		}
 		return err
 	}
-	s.builder.makeRoom(b, len(records))
+	o.builder.makeRoom(b, len(records))
 	for i, record := range records {
 		b.born(p, record)
 		row := event.Row{Row: record, Read: p.Now}
@@ -265,13 +321,13 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
 			row.Read = reading.At
 		}
-		e, err := s.builder.add(b, row, sink.FromTail)
+		e, err := o.builder.add(b, row, sink.FromTail)
 		if err != nil {
 			return err
 		}
 		b.passed = append(b.passed, record.ID)
-		if len(records)-i <= s.published.log.Limit() {
-			s.published.note(b, p.Columns, record, e.Digest, nil)
+		if len(records)-i <= o.published.log.Limit() {
+			o.published.note(b, p.Columns, record, e.Digest, nil)
 		}
 		if e.FromClock {
 			b.readAt, b.readThrough = row.Read, record.ID
@@ -280,21 +336,21 @@ func (s *Shard) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 	return nil
 }
 
-func (s *Shard) encodeLate(ctx context.Context, b *batch, late *page) error {
+func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 	// The late page may have been read long after the other, when the source was away in between: its ages are others.
 	b.oldestCreated = nil
-	if s.view != nil {
-		decisions, err := s.view.decide(ctx, b, late.Rows)
+	if o.view != nil {
+		decisions, err := o.view.decide(ctx, b, late.Rows)
 		if err != nil {
 			return err
 		}
-		n, err := s.builder.addStates(b, late, late.Rows, decisions, sink.FromLate)
+		n, err := o.builder.addStates(b, late, late.Rows, decisions, sink.FromLate)
 		b.filled = appendIDs(b.filled, late.Rows[:n])
 		return err
 	}
 	for _, record := range late.Rows {
 		b.born(late, record)
-		e, err := s.builder.add(b, event.Row{Row: record, Read: s.gaps.readAt(record.ID)}, sink.FromLate)
+		e, err := o.builder.add(b, event.Row{Row: record, Read: o.gaps.readAt(record.ID)}, sink.FromLate)
 		if err != nil {
 			return err
 		}
@@ -305,41 +361,35 @@ func (s *Shard) encodeLate(ctx context.Context, b *batch, late *page) error {
 }
 
 // handOver gives b to the publisher and waits while that is busy: a slow bus slows reading down.
-func (s *Shard) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
-	s.builder.finish(b)
-	s.status.queue(b.oldest)
-	s.published.hand(b)
-	if s.view != nil {
-		s.view.hand(b)
+func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
+	o.builder.finish(b)
+	o.status.queue(b.oldest)
+	o.published.hand(b)
+	if o.view != nil {
+		o.view.hand(b)
 	}
-	b.cursor = s.changes.handOver()
-	tick := time.NewTicker(s.opts.TurnEvery)
+	b.cursor = o.changes.handOver()
+	tick := time.NewTicker(o.opts.TurnEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case out <- b:
 			return nil
 		case <-ctx.Done():
-			s.status.takeBack()
-			s.discard(b)
+			o.status.takeBack()
+			b.discard(o.opts.Limits)
 			return context.Cause(ctx)
 		case <-tick.C:
-			s.status.turn(owning)
-			s.reader.dropStale()
+			o.status.turn(owning)
+			o.reader.dropStale()
 		}
 	}
 }
 
 // drop frees a batch that is made again.
-func (s *Shard) drop(b *batch) {
-	if s.view != nil {
-		s.view.drop(b)
+func (o *owner) drop(b *batch) {
+	if o.view != nil {
+		o.view.drop(b)
 	}
-	b.recycle()
-}
-
-// discard frees a batch that is not published.
-func (s *Shard) discard(b *batch) {
-	s.opts.Limits.release(&b.held)
 	b.recycle()
 }

@@ -107,12 +107,11 @@ func TestTheSourceServesOneAtATime(t *testing.T) {
 			return (&idWatch{opts: &s.opts, reader: s.reader}).refuse(ctx, 1)
 		},
 		"a question for traits": func(ctx context.Context, s *Shard) error { return s.server.refresh(ctx) },
-		"a glance":              func(ctx context.Context, s *Shard) error { _, err := s.head(ctx); return err },
+		"a glance":              func(ctx context.Context, s *Shard) error { _, err := s.newOwner(nil).head(ctx); return err },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, free := prefetching(t, NewLimits(1<<20, 1, 2).Stream(), "a", "b", "c")
-				s.changes = new(changes)
 				ended := make(chan error)
 				go func() { ended <- use(t.Context(), s) }()
 				synctest.Wait()

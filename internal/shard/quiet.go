@@ -20,15 +20,15 @@ func (p *pace) touch() { p.active = time.Now() }
 func (p *pace) quiet() bool { return time.Since(p.active) > quietAfter }
 
 // nextPoll returns when to poll after the poll that has begun at a time; more says that there may be more to read at once.
-func (s *Shard) nextPoll(began time.Time, more bool) time.Time {
+func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 	switch {
 	case more:
 		return time.Now()
-	case !s.pace.quiet():
-		return began.Add(s.opts.PollInterval)
+	case !o.pace.quiet():
+		return began.Add(o.opts.PollInterval)
 	}
-	pause := 2 * s.opts.PollInterval
-	if _, able := s.opts.Source.(source.HeadReader); !able || s.changes != nil {
+	pause := 2 * o.opts.PollInterval
+	if _, able := o.opts.Source.(source.HeadReader); !able || o.changes != nil {
 		// It has reads of its own, which are better spread.
 		return began.Add(pause)
 	}
@@ -40,26 +40,26 @@ func (s *Shard) nextPoll(began time.Time, more bool) time.Time {
 var epoch = time.Now()
 
 // head asks a quiet shard for no more than its highest id, where that is cheaper than a page; nil where it does not.
-func (s *Shard) head(ctx context.Context) (*page, error) {
-	if !s.pace.quiet() {
+func (o *owner) head(ctx context.Context) (*page, error) {
+	if !o.pace.quiet() {
 		return nil, nil
 	}
-	return s.reader.head(ctx)
+	return o.reader.head(ctx)
 }
 
 // owes reports whether a turn may have something to do though the table has nothing new: open gaps, or the
 // memory for a page that was too large, which is gone now.
-func (s *Shard) owes() bool {
-	return s.gaps.isOpen() || s.reader.hasOversize()
+func (o *owner) owes() bool {
+	return o.gaps.isOpen() || o.reader.hasOversize()
 }
 
 // idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note of the time, and no more.
-func (s *Shard) idle(ctx context.Context, p *page) error {
+func (o *owner) idle(ctx context.Context, p *page) error {
 	defer p.free()
-	if ready, err := s.idWatch.check(ctx, p, s.tail.position.ID); err != nil || !ready {
+	if ready, err := o.idWatch.check(ctx, p, o.tail.position.ID); err != nil || !ready {
 		return err
 	}
-	s.gaps.show(s.tail.see(p))
-	s.tail.leave(time.Time{})
+	o.gaps.show(o.tail.see(p))
+	o.tail.leave(time.Time{})
 	return nil
 }

@@ -14,8 +14,8 @@ type glancer struct {
 
 func TestNextPoll(t *testing.T) {
 	const interval = 100 * time.Millisecond
-	shard := func(s source.Shard, active time.Time) *Shard {
-		return &Shard{opts: Options{Source: s, PollInterval: interval}, pace: pace{active}}
+	shard := func(s source.Shard, active time.Time) *owner {
+		return &owner{opts: &Options{Source: s, PollInterval: interval}, pace: &pace{active}}
 	}
 	began := epoch.Add(10*interval + 7*time.Millisecond)
 	plain, glances := struct{ source.Shard }{}, glancer{}
@@ -56,7 +56,7 @@ func TestNextPoll(t *testing.T) {
 }
 
 func TestAShardThatHasMemoryForALargePageOwesATurn(t *testing.T) {
-	s := &Shard{reader: new(reader), gaps: new(gaps)}
+	s := &owner{reader: new(reader), gaps: new(gaps)}
 	if s.owes() {
 		t.Fatal("a shard without a ledger owes something")
 	}

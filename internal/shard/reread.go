@@ -148,8 +148,7 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 	}
 	b.held, held = held, hold{}
 	if b.empty() {
-		r.opts.Limits.release(&b.held)
-		b.recycle()
+		b.discard(r.opts.Limits)
 		return false, nil
 	}
 	if n != nil {

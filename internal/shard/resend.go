@@ -133,9 +133,9 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	if err := s.gaps.open(state); err != nil {
 		return nil, err
 	}
-	s.openNominations()
+	owner := s.newOwner(nil)
 	list := resendings(letters, true)
-	if err := s.nominations.resender.resend(ctx, list, nil, nil); err != nil {
+	if err := owner.nominations.resender.resend(ctx, list, nil, nil); err != nil {
 		return nil, err
 	}
 	return outcomesOf(list), nil

@@ -123,23 +123,19 @@ type Shard struct {
 	fromFirst bool
 
 	// The owner's own, touched by no other goroutine.
-	reader    *reader
-	server    *server
-	gaps      *gaps
-	tail      *tail
-	published *publishedRows
-	// view and changes are nil where the shard has none.
+	reader *reader
+	server *server
+	gaps   *gaps
+	tail   *tail
+	// view is nil where the shard has none; it and owner are made with each attempt.
 	view    *view
-	changes *changes
+	owner   *owner
 	builder *builder
 	// arrival tells the log of the start.
 	arrival  arrival
 	progress *progress
-	// nominations are made with each attempt.
-	nominations *nominations
-	recovery    *recovery
-	pace        pace
-	idWatch     *idWatch
+	recovery *recovery
+	pace     pace
 }
 
 // New returns a Shard; Run sets it going.
@@ -257,7 +253,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	stages.Go(func() error {
 		defer close(toPublish)
 		defer s.status.rest(owning)
-		err := panics.Guard(func() error { return s.own(read, state.Position, toPublish) })
+		err := panics.Guard(func() error { return s.owner.run(read, state.Position, toPublish) })
 		if err != nil {
 			// At once, not when the batches before it are through.
 			s.status.fault(reading, err)
@@ -278,7 +274,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 		err := panics.Guard(func() error { return p.run(publishing, toPublish) })
 		stopReading(err)
 		for b := range toPublish {
-			s.discard(b)
+			b.discard(s.opts.Limits)
 		}
 		return err
 	})
@@ -316,20 +312,24 @@ func (s *Shard) newPublisher(state *checkpoint.State, request func(save) error) 
 	}
 }
 
-// openNominations makes what publishes nominations, once view and ledger are there.
-func (s *Shard) openNominations() {
+// newOwner returns the owner of an attempt, once view and ledger are there.
+func (s *Shard) newOwner(published *publishedRows) *owner {
+	o := &owner{
+		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
+		progress: s.progress, pace: &s.pace, published: published, view: s.view, nominated: s.nominator.nominated,
+		idWatch: &idWatch{opts: &s.opts, reader: s.reader, published: published},
+	}
 	again := &rereader{
-		opts: &s.opts, reader: s.reader, builder: s.builder, view: s.view, published: s.published, gaps: s.gaps, handOver: s.handOver,
+		opts: &s.opts, reader: s.reader, builder: s.builder, view: s.view, published: published, gaps: s.gaps, handOver: o.handOver,
 	}
 	absence := &absence{opts: &s.opts, reader: s.reader, server: s.server, view: s.view}
 	resender := &resender{rereader: again, absence: absence, bind: s.ping}
-	s.nominations = &nominations{opts: &s.opts, status: &s.status, rereader: again, absence: absence, resender: resender}
+	o.nominations = &nominations{opts: &s.opts, status: &s.status, rereader: again, absence: absence, resender: resender}
+	return o
 }
 
-// republish reads the rows in ranges and publishes those that say something new.
-func (s *Shard) republish(ctx context.Context, ranges []source.Range, origin sink.Origin, n *nomination, out chan<- *batch) error {
-	return s.nominations.rereader.rows(ctx, ranges, origin, n, out)
-}
+// ping binds the encoder to the columns of the table and shows that the source answers.
+func (s *Shard) ping(ctx context.Context) error { return s.server.ping(ctx, s.pace.quiet()) }
 
 // saveGrace is how long after the shutdown timeout what was acknowledged may still be saved.
 const saveGrace = time.Second
