@@ -81,7 +81,7 @@ func TestHTTPServer(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("does not end")
 		}
 	})

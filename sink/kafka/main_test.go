@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // timeout bounds the waits of these tests.
-const timeout = 60 * time.Second
+const timeout = 3 * time.Minute
 
 func deadline(t testing.TB) context.Context {
 	t.Helper()

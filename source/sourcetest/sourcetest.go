@@ -96,7 +96,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 }
 
 // timeout bounds every call; a source that needs longer is broken.
-const timeout = 30 * time.Second
+const timeout = 2 * time.Minute
 
 // spec is the usual one.
 func spec(table string) source.Spec {
