@@ -104,7 +104,7 @@ func TestDeadLetters(t *testing.T) {
 		world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 5 && d.Metric("bridge_dead_letters_total") == 7+100 })
 
 		t.Run("more rows than the limit stop the stream, and a restart goes on", func(t *testing.T) {
-			if got := world.AwaitStopped(t, d, "flood"); got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER_LIMIT") {
+			if got := world.AwaitStopped(t, d, "flood"); got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_STREAM_FLOOD_DEAD_LETTER_LIMIT") {
 				t.Errorf("position %d: %s", got.Position, got.LastError)
 			}
 			d.Term()

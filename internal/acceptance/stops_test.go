@@ -49,7 +49,7 @@ func TestARefusedRow(t *testing.T) {
 			table, e := setUp(t)
 			d := world.NewDaemon(t, world.Binary(t, false), e)
 			d.Start()
-			if got := world.AwaitStopped(t, d, "big"); got.Position > 100 || !strings.Contains(got.LastError, "row 101") || !strings.Contains(got.LastError, "BRIDGE_DEAD_LETTER") {
+			if got := world.AwaitStopped(t, d, "big"); got.Position > 100 || !strings.Contains(got.LastError, "row 101") || !strings.Contains(got.LastError, "BRIDGE_STREAM_BIG_DEAD_LETTER") {
 				t.Errorf("position %d, want at most 100; error %s", got.Position, got.LastError)
 			}
 			if code, body := d.Get("/readyz"); code != 503 || !strings.Contains(body, "row 101") {

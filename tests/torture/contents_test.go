@@ -104,7 +104,7 @@ var contentsFaults = []fault{
 					tr.swell(stream)
 					world.Pause(300 * time.Millisecond)
 				}
-				tr.shardStops(stream, "refuses row", "BRIDGE_DEAD_LETTER", "higher limit")
+				tr.shardStops(stream, "refuses row", "BRIDGE_STREAM_"+strings.ToUpper(stream)+"_DEAD_LETTER", "higher limit")
 				tr.cuts++
 				tr.goesOn(other)
 				tr.Bus.Limit(tr.T, tr.Destination(stream), 0)
