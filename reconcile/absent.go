@@ -9,7 +9,7 @@ import (
 	"bridge/event"
 )
 
-// candidate notes an entity that has no row under the id that the view knows.
+// candidate notes an entity that has no row under the id of its entry.
 func (p *pass) candidate(entry *checkpoint.Entity) {
 	switch {
 	case p.unjudged != "":
@@ -25,13 +25,13 @@ func (p *pass) candidate(entry *checkpoint.Entity) {
 	}
 }
 
-// manyCandidates reports whether enough are noted to look for them together.
+// manyCandidates reports whether there are enough candidates to look up together.
 func (p *pass) manyCandidates() bool {
 	return len(p.candidates) >= MaxNominated || p.bytes >= candidateBytes
 }
 
-// findCandidates reads the candidates by key. Those that have a row are not gone: the scan comes,
-// or came, past that row, or the tail does. The others wait for the end of the scan.
+// findCandidates looks candidates up by key. One with a row is not gone: the scan or the tail
+// compares that row. The others wait for the end of the scan.
 func (p *pass) findCandidates(ctx context.Context) error {
 	missing, err := p.missing(ctx, p.candidates)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	}
 	clear(p.candidates)
 	p.candidates, p.bytes = p.candidates[:0], 0
-	// What waits on the disk is of no use when no delete can come of it.
+	// If the guard will trip anyway, the candidates need not be saved.
 	found := Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.gone}
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
 	p.beyond = p.spent && !p.run.Allowed && p.check().Beyond(found, room)
@@ -62,7 +62,7 @@ func (p *pass) check() Guard {
 	return Guard{MaxDeletes: p.opts.MaxDeletes, Stream: p.opts.Stream}
 }
 
-// recount finds out how many live entities wait in a run that is resumed.
+// recount counts the live entities that wait in the store, for a run that is resumed.
 func (p *pass) recount(ctx context.Context) error {
 	if !p.resumed || p.run.Absent == 0 {
 		return nil
@@ -95,7 +95,7 @@ func (p *pass) logGuard() {
 	}
 }
 
-// waitingFrom calls do with the entities that wait in the store, from the given number on, a
+// waitingFrom calls do with the entities that wait in the store, from the given number on, one
 // nomination's worth at a time.
 func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) error) error {
 	var entities [][]byte
@@ -114,7 +114,7 @@ func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) e
 	}
 }
 
-// nominateAbsent nominates the entities that wait, if the guard lets them pass.
+// nominateAbsent nominates the entities that wait, unless the guard trips.
 func (p *pass) nominateAbsent(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
 		return nil

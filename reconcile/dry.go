@@ -11,8 +11,8 @@ import (
 	"bridge/source"
 )
 
-// dryRun stands in for the owner: it reads what is nominated again and counts what the owner would
-// publish. What the owner has in flight it does not know of. It serves the goroutine of its pass.
+// dryRun is the owner of a dry run: it reads nominated rows again and counts the events that the
+// owner would publish. It does not know the batches in flight. It serves the goroutine of its pass.
 type dryRun struct {
 	*pass
 	differences []Difference
@@ -47,7 +47,7 @@ func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, e
 // Reach implements Owner.
 func (d *dryRun) Reach() (uint64, bool) { return d.opts.Owner.Reach() }
 
-// behind returns what of ranges lies behind the id last.
+// behind returns the part of ranges above the id last.
 func behind(ranges []source.Range, last uint64) []source.Range {
 	var rest []source.Range
 	for _, r := range ranges {
@@ -58,7 +58,7 @@ func behind(ranges []source.Range, last uint64) []source.Range {
 	return rest
 }
 
-// countPage counts what the owner would publish for the rows of the page.
+// countPage counts the events that the owner would publish for the rows of the page.
 func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	if d.opts.Kind == event.Release {
 		for i := range d.page.Rows {
@@ -93,7 +93,7 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	return nil
 }
 
-// countRow counts what the owner would publish for a row.
+// countRow counts the event that the owner would publish for a row.
 func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known checkpoint.Known) {
 	var what string
 	switch {
@@ -114,7 +114,7 @@ func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known checkpoint.Known
 	d.example(Difference{What: what, Row: seen.row, Entity: d.name(seen.Entity)})
 }
 
-// absent counts an entity that was not found.
+// absent counts an entity without a row.
 func (d *dryRun) absent(entry *checkpoint.Entity) {
 	if entry.Fate != checkpoint.Live {
 		return

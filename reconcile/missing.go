@@ -11,8 +11,8 @@ import (
 	"bridge/source"
 )
 
-// missing returns those of entities, which it puts into order, that have no row in the shard nor in
-// another of the stream. They lie in entities.
+// missing sorts entities and returns those without a row in any shard of the stream. The result
+// reuses entities.
 func (p *pass) missing(ctx context.Context, entities []checkpoint.Entity) ([]checkpoint.Entity, error) {
 	if len(entities) == 0 {
 		return nil, nil
@@ -44,9 +44,8 @@ func (p *pass) own() keyReader {
 	return keyReader{Sibling: Sibling{Source: p.opts.Source, Encoder: p.opts.Encoder}, own: true}
 }
 
-// without returns those of entities, which are in order, that have no row in a shard: byte for
-// byte. A page that does not hold all of their rows says nothing about absence, so fewer are asked
-// for.
+// without returns the entities that have no row in a shard. entities are in order. A page that does
+// not hold all of their rows proves no absence, so it reads fewer at a time.
 func (p *pass) without(ctx context.Context, in keyReader, entities []checkpoint.Entity) ([]checkpoint.Entity, error) {
 	var rest []checkpoint.Entity
 	for len(entities) > 0 {
@@ -72,8 +71,8 @@ func (p *pass) without(ctx context.Context, in keyReader, entities []checkpoint.
 	return rest, nil
 }
 
-// present reads entities, which are in order, by key and reports which have a row; whole says that
-// all of their rows were read.
+// present looks entities up by key and reports which have a row. entities are in order. whole says
+// that all of their rows were read.
 func (p *pass) present(ctx context.Context, in keyReader, entities []checkpoint.Entity) (found []bool, whole bool, err error) {
 	keys := make([][][]byte, len(entities))
 	for i := range entities {

@@ -13,12 +13,12 @@ import (
 // serves one goroutine.
 type nominator struct {
 	owner Owner
-	// timeout bounds a nomination, so that the other shards of the database have their turn while
+	// timeout bounds a nomination, so that the other shards of the database get their turn while
 	// the bus is away.
 	timeout time.Duration
-	// alone has nominations run in the caller's goroutine.
+	// alone makes nominations run in the caller's goroutine.
 	alone bool
-	// count is told what came of each nomination.
+	// count is called with the verdict of each nomination.
 	count func(Verdict)
 
 	ranges, spare []source.Range
@@ -43,13 +43,13 @@ func (n *nominator) row(id uint64) {
 
 func (n *nominator) full() bool { return n.ids >= MaxNominated }
 
-// send nominates what was gathered, once the nomination before has been judged.
+// send nominates the gathered rows once the nomination before has been judged.
 func (n *nominator) send(ctx context.Context) error {
 	if err := n.wait(); err != nil || n.ids == 0 {
 		return err
 	}
 	named := Nomination{Rows: n.ranges}
-	// Invariant 7: the owner has one list of rows while the other is filled.
+	// Invariant 7: two lists of rows, one with the owner and one being filled.
 	n.ranges, n.spare, n.ids = n.spare[:0], n.ranges, 0
 	if n.alone {
 		return n.nominateNow(ctx, named)

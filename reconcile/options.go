@@ -22,22 +22,22 @@ type Options struct {
 	Stream, Shard string
 	// Kind is the kind of the stream.
 	Kind event.Kind
-	// Source and Encoder are the Reconciler's own: the owner of the shard uses others.
+	// Source and Encoder serve the Reconciler alone; the owner of the shard has its own.
 	Source  source.Shard
 	Encoder *event.Encoder
-	// Store keeps the view of the shard and how far a run has come.
+	// Store holds the view of the shard and the progress of a run.
 	Store Store
-	// Owner judges and publishes what is nominated. A dry run only asks for its reach.
+	// Owner judges nominations and publishes. A dry run only asks for its reach.
 	Owner Owner
 
 	// Siblings opens readers of the other shards of the stream, for this Reconciler alone: an
-	// entity that has a row there is not gone. It is called once, when something is missing. Nil
-	// means that there are none.
+	// entity with a row there is not gone. It is called once, when an entity is missing. Nil means
+	// that there are none.
 	Siblings func() []Sibling
-	// Window is the stability window: a row that its CREATED says is younger is not judged, unless
-	// the view knows it.
+	// Window is the stability window. A row whose CREATED is younger is not judged, unless the view
+	// has an entry for it.
 	Window time.Duration
-	// Zone is the zone of a CREATED without one. Defaults to UTC.
+	// Zone is the time zone of a CREATED column without one. Defaults to UTC.
 	Zone *time.Location
 	// MaxDeletes is the share of the live entities, in percent, that may be gone before the guard
 	// trips; 100 switches it off.
@@ -46,11 +46,11 @@ type Options struct {
 	Rate int64
 	// PageRows and PageBytes bound one page; two are in memory. Default to 2500 and 1 MiB.
 	PageRows, PageBytes int
-	// SaveEvery is how often the progress is saved, after every page where it is negative. Defaults
-	// to 2 s.
+	// SaveEvery is the time between two saves of the progress; a negative one saves after every
+	// page. Defaults to 2 s.
 	SaveEvery time.Duration
-	// RetryLimit is how long a source or a store may fail before the run is given up, to be resumed
-	// later. Defaults to 5 minutes.
+	// RetryLimit is how long an outage of the source or the store may last before the run is cut
+	// short, to be resumed later. Defaults to 5 minutes.
 	RetryLimit time.Duration
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
@@ -67,26 +67,25 @@ type Sibling struct {
 
 // Mode says what a run is to do.
 type Mode struct {
-	// DryRun reports the differences and publishes and saves nothing.
+	// DryRun reports the differences; it publishes and saves nothing.
 	DryRun bool
-	// AllowDeletes says that a person agrees to whatever deletes this run finds.
+	// AllowDeletes says that a person agrees to all deletes of this run.
 	AllowDeletes bool
 }
 
 const (
-	// minViewRows and maxViewRows are how many entries of the view are read at once, whose entities
-	// take about viewBytes at most.
+	// minViewRows and maxViewRows bound how many entries of the view are read at once; their
+	// entities take about viewBytes at most.
 	minViewRows, maxViewRows = 200, 10_000
 	viewBytes                = 2 << 20
-	// candidateBytes bounds the entities that are looked for by key together.
+	// candidateBytes bounds the entities that are looked up by key together.
 	candidateBytes = 1 << 20
-	// keptGone is how long an entity that is gone is remembered, so that it follows on its past if
-	// it comes back.
+	// keptGone is how long the entry of an absent entity is kept, so that its next event links to
+	// the last one if it comes back.
 	keptGone = 7 * 24 * time.Hour
 	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
 	allowedFor = time.Hour
-	// forgetSlice is how many entries of a view are searched at once for those that are gone for
-	// longer.
+	// forgetSlice is how many entries of a view are searched at once for those to forget.
 	forgetSlice = 5000
 )
 

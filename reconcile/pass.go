@@ -19,31 +19,30 @@ type pass struct {
 	newDay bool
 	// resumed says that run was on record and had not ended.
 	resumed bool
-	// unjudged says why absence is not judged, empty where it is.
+	// unjudged says why absence is not judged; empty if it is.
 	unjudged string
-	// highest is the highest id of the table when the pass began, top when it was read last.
+	// highest is the highest id of the table when the pass began, top when it was last read.
 	highest, top uint64
-	// reached is the id up to which table and view have been compared, saved when that was last
-	// saved.
+	// reached is the id up to which table and view are compared; saved is when it was last saved.
 	reached uint64
 	saved   time.Time
-	// began is where this pass began, base the id before the first row of the table, as far as is
-	// known.
+	// began is the id at which this pass began. base is the id before the first row of the table; 0
+	// if that is not known.
 	began, base uint64
 	// spent says that the table has been read to the bound.
 	spent bool
 
 	rows nominator
 	view viewCursor
-	// candidates are live and soft-deleted entities without a row under the id that the view knows,
-	// to be looked for by key.
+	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
+	// looked up by key.
 	candidates []checkpoint.Entity
 	bytes      int
-	// waiting are those that were not found and are not saved yet; gone counts the live ones of the
+	// waiting are candidates without a row that are not saved yet. gone counts the live ones of the
 	// run.
 	waiting [][]byte
 	gone    uint64
-	// beyond says that the guard trips whatever the rest of the view brings.
+	// beyond says that the guard will trip whatever is still to be read.
 	beyond bool
 
 	// page is for reads by key and by id.
@@ -54,7 +53,7 @@ type pass struct {
 	tripped bool
 }
 
-// begin finds out where to start, and what may be judged.
+// begin finds out where to start and what may be judged.
 func (p *pass) begin(ctx context.Context) error {
 	last, err := p.lastRun(ctx)
 	if err != nil {
@@ -74,8 +73,7 @@ func (p *pass) begin(ctx context.Context) error {
 	p.newDay = !last.Started.IsZero() && !sameDay(last.Started, time.Now())
 	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	if p.resumed {
-		// Invariant 5: who agreed to what was seen then has not agreed to whatever is seen much
-		// later.
+		// Invariant 5: agreement to deletes does not hold for a table that is read much later.
 		last.Allowed = p.mode.AllowDeletes || last.Allowed && time.Since(last.Started) < allowedFor
 		last.Bound = min(last.Bound, reach)
 		p.run = last
@@ -113,9 +111,9 @@ func sameDay(a, b time.Time) bool {
 	return a.UTC().Truncate(day).Equal(b.UTC().Truncate(day))
 }
 
-// bound returns the highest id that is judged: what the tail has passed. A run that may publish
-// deletes gives the tail the time to read a table whose ids began again, so that little has to be
-// looked for by key.
+// bound returns the highest id that is judged: the saved position. If deletes are allowed, it first
+// waits for the tail to read a table whose ids began again, so that few entities have to be looked
+// up by key.
 func (p *pass) bound(ctx context.Context) (uint64, error) {
 	if p.mode.AllowDeletes && !p.mode.DryRun {
 		if _, err := p.awaitTail(ctx, p.opts.RetryLimit); err != nil {
@@ -129,8 +127,8 @@ func (p *pass) bound(ctx context.Context) (uint64, error) {
 	return reach, nil
 }
 
-// readServer reads a row for the clock, the server and the highest id, and asks whether absence may
-// be judged there.
+// readServer reads one row for the clock, the server and the highest id, and finds out whether
+// absence may be judged on this server.
 func (p *pass) readServer(ctx context.Context) error {
 	if err := p.read(ctx, source.Query{Limit: 1, MaxBytes: 1}, &p.page); err != nil {
 		return err
@@ -152,8 +150,8 @@ func (p *pass) readServer(ctx context.Context) error {
 	return err
 }
 
-// same notes which server answered. Invariant 5: what one server has not and another has is no
-// absence.
+// same notes which server answered. Invariant 5: a row that only one of two servers has is not
+// absent.
 func (p *pass) same(server string) {
 	if server == p.run.Server {
 		return
@@ -165,7 +163,7 @@ func (p *pass) same(server string) {
 	p.run.Server = ""
 }
 
-// count adds what the owner published.
+// count adds the events that the owner published.
 func (p *pass) count(v Verdict) {
 	p.run.Added += v.Added
 	p.run.Modified += v.Modified
@@ -174,8 +172,8 @@ func (p *pass) count(v Verdict) {
 	p.tracker.count(v, p.mode)
 }
 
-// commit has the owner decide about everything gathered up to reached, and saves how far the run
-// has come.
+// commit has the owner decide about all nominations up to reached, and saves the progress of the
+// run.
 func (p *pass) commit(ctx context.Context) error {
 	if err := p.rows.flush(ctx); err != nil {
 		return err
@@ -187,7 +185,7 @@ func (p *pass) commit(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// save saves the run. Everything up to reached has been judged or waits.
+// save saves the run. Every difference up to reached has been judged, or waits in the store.
 func (p *pass) save(ctx context.Context) error {
 	if p.mode.DryRun || p.beyond {
 		return nil
@@ -200,10 +198,10 @@ func (p *pass) save(ctx context.Context) error {
 	return err
 }
 
-// due reports whether the progress is to be saved again.
+// due reports whether it is time to save the progress.
 func (p *pass) due() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
 
-// reported makes the report of the pass, which ended with err.
+// reported returns the report of the pass, which ended with err.
 func (p *pass) reported(err error) Report {
 	report := Report{
 		Stream: p.opts.Stream, Shard: p.opts.Shard,

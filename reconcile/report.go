@@ -5,31 +5,30 @@ import (
 	"time"
 )
 
-// Report says what a run found and what became of it.
+// Report says what a run found and published.
 type Report struct {
 	Stream, Shard string
-	// Started and Ended are by the host's clock; Ended is zero where the run was cut short. A run
-	// that was resumed started where it first began.
+	// Started and Ended are by the host's clock. Ended is zero if the run was cut short. A resumed
+	// run has the Started of its first part.
 	Started, Ended time.Time
 	DryRun         bool
 	Resumed        bool
 	// Scanned counts the rows read, Entities the live entities of the view compared with them.
 	Scanned, Entities uint64
-	// Verdict counts what the owner published of what was nominated; of a dry run what it would
+	// Verdict counts the events that the owner published; in a dry run, those that it would
 	// publish.
 	Verdict
-	// Gone counts the live entities of the view that were not found.
+	// Gone counts the live entities of the view without a row.
 	Gone uint64
-	// Guard says why no delete is published until a person agrees; empty where the guard did not
-	// trip.
+	// Guard says why no delete is published until a person agrees; empty if the guard did not trip.
 	Guard string
-	// Unjudged says why absence was not judged in this run; empty where it was.
+	// Unjudged says why absence was not judged in this run; empty if it was.
 	Unjudged string
-	// Error says, in a Status, why the run was cut short; empty where it was not.
+	// Error says, in a Status, why the run was cut short; empty if it was not.
 	Error string
 	// Verified is the database's clock up to which all commits are known to be published.
 	Verified time.Time
-	// Differences are examples of what a dry run found, at most MaxDifferences.
+	// Differences are examples of the differences that a dry run found, at most MaxDifferences.
 	Differences []Difference
 }
 
@@ -40,7 +39,7 @@ const MaxDifferences = 100
 type Difference struct {
 	// What is "added", "modified", "deleted" or, for a row of a release stream, "missed".
 	What string
-	// Row is the id of the row, of an entity that is gone its last one.
+	// Row is the id of the row; of an entity that is gone, its last one.
 	Row uint64
 	// Entity is the entity key for people, its values joined by '+'; empty for a row of a release
 	// stream.

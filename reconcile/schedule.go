@@ -18,21 +18,22 @@ type Scheduled struct {
 	*Reconciler
 	// Interval is the longest time between two runs. Defaults to 30 minutes.
 	Interval time.Duration
-	// AtOnce has a shard without a run on record run at once: one whose rows only reconcile finds.
+	// AtOnce makes a shard without a run on record run at once, because only reconcile finds its
+	// rows.
 	AtOnce bool
-	// Source names the database that the shard is in: runs in one database take turns.
+	// Source names the database of the shard: runs in one database take turns.
 	Source string
 }
 
 // Scheduler runs the reconcilers of a process: each at a random time between half and all of its
-// interval after its last run, at once when that is longer ago or was cut short, and on request. It
-// is safe for concurrent use.
+// interval after its last run; at once if the last run is older than that or was cut short; and on
+// request. It is safe for concurrent use.
 type Scheduler struct {
 	log   *slog.Logger
 	turns []*turn
 
 	mu sync.Mutex
-	// changed is closed and replaced when there may be something to do.
+	// changed is closed and replaced when the schedule has changed.
 	changed chan struct{}
 }
 
@@ -41,18 +42,19 @@ type turn struct {
 	Scheduled
 	// due is when the next run begins.
 	due time.Time
-	// asked are the requests that wait.
+	// asked are the pending requests.
 	asked []request
-	// failure is what the last run was cut short by, logged when that was last in the log.
+	// failure is the last error that cut a run short; logged is when it was last in the log.
 	failure string
 	logged  time.Time
 }
 
 type request struct {
 	mode Mode
-	// since is when it was made, from when it is taken up.
+	// since is when the request was made; its timeout counts from then.
 	since, from time.Time
-	// taken says that its run is under way: what is asked for now may be past where that has come.
+	// taken says that its run is under way. A request that comes now needs another run, because
+	// this one may have passed the rows in question.
 	taken bool
 }
 
@@ -63,7 +65,7 @@ const (
 	// it looks.
 	startTime = time.Minute
 	startPoll = time.Second
-	// logEvery is how often the log says the same of a shard, at most.
+	// logEvery is the least time between two log lines that say the same of a shard.
 	logEvery = time.Minute
 )
 
@@ -77,9 +79,9 @@ func NewScheduler(log *slog.Logger, shards ...Scheduled) *Scheduler {
 	return s
 }
 
-// Request asks for a run of every shard of a stream, as soon as those before it are done, and
-// returns how many shards that is; 0 when no such stream is scheduled. A run that was cut short is
-// finished first. The outcome is in the Status of each shard.
+// Request asks for a run of every shard of a stream, after the requests before it, and returns how
+// many shards that is; 0 if no such stream is scheduled. A run that was cut short is finished
+// first. The Status of each shard has the outcome.
 func (s *Scheduler) Request(stream string, mode Mode) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,14 +111,14 @@ func (t *turn) setDue(due time.Time) {
 	t.tracker.next(due)
 }
 
-// stir wakes the waiting sources. The caller holds mu.
+// stir wakes the goroutines that wait for a run. The caller holds mu.
 func (s *Scheduler) stir() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Run runs what is due, one run at a time in each database, until ctx ends. It returns nil once all
-// runs have ended.
+// Run runs the reconciles that are due, one at a time in each database, until ctx ends. It returns
+// nil once all runs have ended.
 func (s *Scheduler) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for _, name := range s.sources() {
@@ -160,11 +162,11 @@ func (s *Scheduler) runSource(ctx context.Context, name string) {
 	}
 }
 
-// open finds out when the first run of a shard is due.
+// open sets when the first run of a shard is due.
 func (s *Scheduler) open(ctx context.Context, t *turn) {
 	last, err := t.lastRun(ctx)
 	if err != nil {
-		// The run says so again.
+		// The run reports the error again.
 		last = checkpoint.Run{}
 	}
 	t.tracker.restore(last)
@@ -183,14 +185,15 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 	}
 }
 
-// jitter is a random time between half and all of interval, so that shards that began together
-// spread.
+// jitter returns a random time between half and all of interval, so that shards that began together
+// spread out.
 func jitter(interval time.Duration) time.Duration {
 	return interval/2 + rand.N(interval/2+1)
 }
 
-// next returns the shard of a database to run now, and the request that it answers, nil where it is
-// its time; or else how to wait until there may be one. Requests go before what is due.
+// next returns the shard of a database to run now and the request that this answers, nil if its
+// time has come without one. If there is no shard to run, it returns how to wait for one. Requests
+// go first.
 func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +233,7 @@ func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(cont
 	}
 }
 
-// done notes how a run ended and when the next one begins.
+// done records how a run ended and when the next one begins.
 func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,8 +260,8 @@ func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	}
 }
 
-// answer takes a request off those that wait, unless it is still to be answered: its run only
-// finished the one before, or the shard is just starting.
+// answer removes a request that was answered. It keeps one whose run only finished an earlier run,
+// or whose shard is still starting.
 func (s *Scheduler) answer(t *turn, asked *request, report Report, err error) {
 	i := slices.IndexFunc(t.asked, func(r request) bool { return r.taken })
 	t.asked[i].taken = false

@@ -10,19 +10,19 @@ import (
 // Status is a snapshot of the reconcile of one shard.
 type Status struct {
 	Stream, Shard string
-	// Running says that a run is under way, Waiting counts the requests for one that wait.
+	// Running says that a run is under way. Waiting counts the pending requests.
 	Running bool
 	Waiting int
-	// Progress is that of the run under way, or of the last one.
+	// Progress is the progress of the run under way, or of the last one.
 	Progress Progress
-	// Last is the report of the last run that ended in this process, or was cut short, save dry
+	// Last is the report of the last run in this process that ended or was cut short, without dry
 	// runs; zero before the first.
 	Last Report
-	// LastDry is the same of dry runs.
+	// LastDry is the same for dry runs.
 	LastDry Report
 	// LastEnded is when the last run on record ended, by the host's clock; zero when none did.
 	LastEnded time.Time
-	// LastError says why the last run was cut short, empty where it was not.
+	// LastError says why the last run was cut short; empty if it was not.
 	LastError string
 	// Guard says why no delete is published until a person agrees; empty while the guard has not
 	// tripped. While it is set the stream is degraded.
@@ -30,11 +30,10 @@ type Status struct {
 	// Verified is the database's clock up to which all commits are known to be published; zero
 	// before the first run that ended well.
 	Verified time.Time
-	// Trying is since when the oldest read or save that is under way has been, by the host's clock;
-	// zero while there is none. Each ends by itself well within TryLimit.
+	// Trying is when the oldest read or save under way began, by the host's clock; zero if there is
+	// none. Each ends by itself well within TryLimit.
 	Trying time.Time
-	// Next is when the next run of the schedule is due, by the host's clock; zero while there is
-	// none.
+	// Next is when the next scheduled run is due, by the host's clock; zero if none is.
 	Next time.Time
 	// Totals count since the start of the process, dry runs aside.
 	Totals Totals
@@ -47,33 +46,33 @@ type Progress struct {
 	Started time.Time
 	// Scanned counts the rows that were read.
 	Scanned uint64
-	// Share is how much of the id range is done, from 0 to 1, and Estimated how many rows there
-	// will be by that, 0 while unknown.
+	// Share is the part of the id range that is done, from 0 to 1. Estimated is the number of rows
+	// that this foretells; 0 while unknown.
 	Share     float64
 	Estimated uint64
-	// Rate is the rows read a second so far, Left the time that the rest takes at that; 0 while
-	// unknown.
+	// Rate is the rows read a second so far. Left is the time that the rest takes at this rate; 0
+	// while unknown.
 	Rate float64
 	Left time.Duration
-	// Gone counts the live entities that were not found so far.
+	// Gone counts the live entities without a row so far.
 	Gone uint64
-	// Verdict counts what was published so far.
+	// Verdict counts the events published so far.
 	Verdict
 }
 
-// Totals count what all runs of a shard did.
+// Totals count the results of all runs of a shard.
 type Totals struct {
-	// Ended counts the runs that ended, Failed those that were cut short, Tripped those that the
-	// guard stopped.
+	// Ended counts the runs that ended, Failed those that were cut short, and Tripped those in
+	// which the guard tripped.
 	Ended, Failed, Tripped uint64
-	// Dry counts dry runs, whatever came of them.
+	// Dry counts all dry runs.
 	Dry uint64
 	// Scanned counts the rows read.
 	Scanned uint64
 	Verdict
 }
 
-// Status returns how the reconcile of the shard stands.
+// Status returns a snapshot of the reconcile of the shard.
 func (r *Reconciler) Status() Status {
 	t := &r.tracker
 	t.mu.Lock()
@@ -87,7 +86,7 @@ func (r *Reconciler) Status() Status {
 	return status
 }
 
-// TryLimit is how long one read or save of a reconcile may take before it counts as standing still.
+// TryLimit is how long one read or save of a reconcile may take before it counts as hanging.
 const TryLimit = 2 * time.Minute
 
 // Still returns how long the read or save under way has taken, 0 while there is none.
@@ -102,16 +101,17 @@ func (s *Status) Still() time.Duration {
 type tracker struct {
 	mu     sync.Mutex
 	status Status
-	// began says that the pass under way knows where it begins: at scanned rows.
+	// began says that the pass under way knows its first id; scanned is how many rows it had read
+	// then.
 	began   bool
 	scanned uint64
-	// tries has when the reads and saves under way began, by their number: one may read ahead.
-	// tried counts them.
+	// tries holds when each read and save under way began, by its number: one may read ahead. tried
+	// counts them.
 	tries map[int]time.Time
 	tried int
 }
 
-// try notes that a read or a save begins; the returned function that it has ended.
+// try records that a read or a save begins; the returned function records its end.
 func (t *tracker) try() (ended func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +141,7 @@ func (t *tracker) restore(run checkpoint.Run) {
 	t.restoreRun(run)
 }
 
-// restoreRun shows what a run on record says. The caller holds mu.
+// restoreRun shows a run on record. The caller holds mu.
 func (t *tracker) restoreRun(run checkpoint.Run) {
 	t.status.Guard, t.status.Verified = run.Guard, run.Verified
 	if !run.Ended.IsZero() {
@@ -149,7 +149,7 @@ func (t *tracker) restoreRun(run checkpoint.Run) {
 	}
 }
 
-// progress shows how far p has come.
+// progress shows the progress of p.
 func (t *tracker) progress(p *pass) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,8 +166,8 @@ func (t *tracker) progress(p *pass) {
 	t.foresee(g, p)
 }
 
-// foresee estimates what is to come from the share of the id range that is done: how densely it is
-// filled is not known.
+// foresee estimates the remaining rows from the part of the id range that is done, because the
+// density of the ids is not known.
 func (t *tracker) foresee(g *Progress, p *pass) {
 	last := min(p.run.Bound, p.top)
 	if last <= p.base || p.reached <= p.base {

@@ -6,9 +6,9 @@ import (
 	"bridge/checkpoint"
 )
 
-// viewCursor walks the live and soft-deleted entities of a view in the order of their rows. What is
-// read may be as old as what it has read ahead: at worst it nominates what the owner has published
-// since.
+// viewCursor walks the live and soft-deleted entities of a view in the order of their rows. It
+// reads ahead, so an entry may be older than the last publish; at worst it nominates a row for
+// nothing.
 type viewCursor struct {
 	reconciler *Reconciler
 	entries    []checkpoint.Entity
@@ -35,7 +35,7 @@ func (c *viewCursor) peek(ctx context.Context) (*checkpoint.Entity, error) {
 
 func (c *viewCursor) advance() { c.next++ }
 
-// fill reads the next entries. All that have the same row come together.
+// fill reads the next entries. Entries of the same row come together.
 func (c *viewCursor) fill(ctx context.Context) error {
 	r := c.reconciler
 	limit := max(c.limit, minViewRows)
@@ -52,7 +52,7 @@ func (c *viewCursor) fill(ctx context.Context) error {
 		return nil
 	}
 	c.after = c.entries[len(c.entries)-1].Row
-	// Invariant 7: as many as fit, if they are like those before.
+	// Invariant 7: the number of entries that fit, if they are like the last ones.
 	size := 0
 	for i := range c.entries {
 		size += len(c.entries[i].Entity)
