@@ -32,3 +32,13 @@ func Cut(s *Sink) {
 		_ = conn.Conn.Close()
 	}
 }
+
+// ShareProducer gives s the producer id that other has.
+func ShareProducer(s, other *Sink) {
+	other.producers.mu.Lock()
+	id := other.producers.current
+	other.producers.mu.Unlock()
+	s.producers.mu.Lock()
+	defer s.producers.mu.Unlock()
+	s.producers.current, s.producers.known = id, true
+}
