@@ -85,18 +85,18 @@ func (w *world) start(s *store) *process {
 
 // advance is rule 15: the position follows the rows that tails have published.
 func (p *process) advance() {
-	late := false
-	for tp := range p.mem.cover {
-		late = p.mem.cover[tp].late || late
-		p.mem.cover[tp].late = false
-	}
 	for i := range p.mem.progress {
 		if s := &p.mem.progress[i]; p.flying[i] == nil {
 			s.advance(max(s.position, s.tail), nil)
-			if late && mutant != ignoresLow {
-				s.trustLow()
-			}
+			p.trustLow(s)
 		}
+	}
+}
+
+// trustLow applies rule 27 where a TP began late, also with a low that is met afterwards.
+func (p *process) trustLow(s *progress) {
+	if slices.ContainsFunc(p.mem.cover, func(c coverage) bool { return c.late }) && mutant != ignoresLow {
+		s.trustLow()
 	}
 }
 
@@ -106,7 +106,7 @@ func (p *process) readTo(tp, end int, expected uint64) (met uint64) {
 	c, log := &p.mem.cover[tp], p.w.bus[tp].log
 	skipped := false
 	if first := min(p.w.bus[tp].first, end); c.next < first {
-		c.next, c.late = first, c.late || p.epoch == 0
+		c.next, c.late = first, true
 	}
 	for ; c.next < end; c.next++ {
 		m := log[c.next]
@@ -188,6 +188,7 @@ func (p *process) ready(shard int) bool {
 		p.doubt[shard] = nil
 		p.advance()
 	}
+	p.trustLow(&p.mem.progress[shard])
 	return !p.over
 }
 

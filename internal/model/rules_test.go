@@ -127,7 +127,7 @@ type coverage struct {
 	top  message
 	// incarnation tells one making of the TP from another.
 	incarnation int
-	// late says that messages have expired that were not read, since catch-up began.
+	// late says that messages have expired that were not read.
 	late bool
 	// epoch is the highest that was met in it.
 	epoch uint64
