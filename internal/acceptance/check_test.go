@@ -135,7 +135,7 @@ func TestCheckIsSilentOnAHealthySetUp(t *testing.T) {
 			if log := d.Log.String(); strings.Contains(log, "finding about") {
 				t.Errorf("the log of a healthy set-up names findings:\n%s", log)
 			}
-			if got := mustBeSilent(t, d.Env).Summary("stream"); !strings.HasSuffix(got, "tail goes on behind id 2") {
+			if got := mustBeSilent(t, d.Env).Summary("stream"); !strings.HasSuffix(got, "tail goes on after id 2") {
 				t.Errorf("the stream is summed up as %q", got)
 			}
 		})
