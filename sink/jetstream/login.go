@@ -26,7 +26,7 @@ const (
 // o afresh.
 func (o *Options) login() ([]nats.Option, error) {
 	options := []nats.Option{
-		nats.Name("bridge"),
+		nats.Name(o.Name),
 		// A connection is never taken up again: what its buffers still hold must not follow what is
 		// sent again.
 		nats.NoReconnect(),

@@ -22,6 +22,8 @@ type Options struct {
 	// InProcess makes connections to a server inside this process; URLs are then not used.
 	// Optional.
 	InProcess nats.InProcessConnProvider
+	// Name is that of the connection. Defaults to "bridge".
+	Name string
 	// Stream is the JetStream stream that takes every message. Empty: each message goes to the
 	// stream that takes its destination as a subject.
 	Stream string
@@ -33,7 +35,7 @@ type Options struct {
 	// Published are the subjects that messages will have, as exactly as that is known; wildcards
 	// are fine. Inspect looks for the streams that take them. Defaults to Subjects.
 	Published []string
-	// Readable are the subjects that Recall reads: those of Published, and others that were
+	// Readable are the subjects that Recall and Read read: those of Published, and others that were
 	// published to once. Defaults to Published.
 	Readable []string
 	// Replicas of a stream that is created. Defaults to 1.
@@ -59,6 +61,11 @@ type Options struct {
 	// WindowBytes bounds their size; a single message may be larger. Defaults to 8 MiB.
 	WindowBytes int
 
+	// GiveUpAfter bounds how long TPs and Read wait for servers that do not answer, or for messages
+	// before an end that was given; that no server could ever be reached is then an error at once.
+	// Zero means for ever.
+	GiveUpAfter time.Duration
+
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 	// Fault is called for every transient fault; its TP is "nats" or the stream. Optional.
@@ -74,6 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := errors.Join(o.checkURLs(), o.checkLogin(), o.checkStream()); err != nil {
 		return o, err
 	}
+	o.Name = cmp.Or(o.Name, "bridge")
 	o.Replicas = cmp.Or(max(o.Replicas, 0), 1)
 	o.Duplicates = cmp.Or(max(o.Duplicates, 0), 2*time.Minute)
 	o.Window = cmp.Or(max(o.Window, 0), 1000)

@@ -29,6 +29,8 @@ type Sink struct {
 	routes  routes
 	// seen says that the streams that messages are for were there.
 	seen atomic.Bool
+	// connected says that a reader has found a connection.
+	connected atomic.Bool
 
 	// life ends with Close; it is the context of the goroutines in running, which outlive the call
 	// that starts them.

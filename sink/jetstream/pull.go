@@ -1,0 +1,367 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// pullBatch and pullBytes bound what one pull brings; two are under way at most.
+	pullBatch = 4000
+	pullBytes = 4 << 20
+	// pullExpires is how long the server waits for messages, pullGrace how late it may be.
+	pullExpires = 5 * time.Second
+	pullGrace   = 3 * time.Second
+	// forgetAfter is when the server forgets a consumer that nobody pulls from.
+	forgetAfter = time.Minute
+	// Codes of the server for filters that the stream's subjects do not cover, and that overlap.
+	codeNotSubset   = 10093
+	codeOverlapping = 10138
+)
+
+// pulling reads messages by a consumer of its own, whose messages have numbers without a gap.
+type pulling struct {
+	*reading
+	session *session
+	pull    string
+	inbox   string
+	arrived chan *nats.Msg
+	// filtered says that the consumer delivers no messages of other subjects.
+	filtered bool
+	// open counts the messages that were asked for and may come, number the last that came.
+	open   int
+	number uint64
+	// pulled counts those that came since the last pull, large has the next one ask for one message
+	// of any size.
+	pulled int
+	large  bool
+}
+
+// consume reads over one consumer: to the end, or until another one is needed.
+func (r *reading) consume(ctx context.Context, session *session) error {
+	p := &pulling{reading: r, session: session}
+	pending, forget, err := p.create(ctx)
+	if err != nil {
+		return fmt.Errorf("make a consumer: %w", err)
+	}
+	defer forget()
+	p.arrived = make(chan *nats.Msg, 2*pullBatch+16)
+	p.inbox = session.nc.NewInbox()
+	sub, err := session.nc.ChanSubscribe(p.inbox, p.arrived)
+	if err != nil {
+		return err
+	}
+	// A connection that is gone has taken the subscription with it.
+	defer func() { _ = sub.Unsubscribe() }()
+	caughtUp := pending == 0
+	for !r.span.Done(r.next) {
+		if caughtUp && r.span.To != sink.NoEnd {
+			if done, err := r.proveEnd(ctx, session); done || err != nil {
+				return err
+			}
+		}
+		if err := p.ask(); err != nil {
+			return err
+		}
+		if caughtUp, err = p.receive(ctx); err != nil {
+			return err
+		}
+		if r.skipped > 0 && time.Since(r.asked) >= firstEvery {
+			if _, err := r.look(ctx, session); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// create makes a consumer of what is left; pending is how many messages it sees. The server forgets
+// it after forget, or by itself.
+func (p *pulling) create(ctx context.Context) (pending uint64, forget func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	defer cancel()
+	config := jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: p.next, FilterSubjects: p.sink.options.Readable,
+		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: forgetAfter, Replicas: 1, MemoryStorage: true,
+	}
+	p.filtered = true
+	consumer, err := p.session.js.CreateConsumer(ctx, p.span.TP, config)
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && (refused.ErrorCode == codeNotSubset || refused.ErrorCode == codeOverlapping) {
+		config.FilterSubjects, p.filtered = nil, false
+		consumer, err = p.session.js.CreateConsumer(ctx, p.span.TP, config)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = errMissing
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	info := consumer.CachedInfo()
+	name := p.span.TP + "." + info.Name
+	p.pull = "$JS.API.CONSUMER.MSG.NEXT." + name
+	// Without an answer: what is not heard the server does by itself.
+	return info.NumPending, func() { _ = p.session.nc.Publish("$JS.API.CONSUMER.DELETE."+name, nil) }, nil
+}
+
+// ask pulls when less than half a pull is under way.
+func (p *pulling) ask() error {
+	request := struct {
+		Batch    int           `json:"batch"`
+		MaxBytes int           `json:"max_bytes,omitempty"`
+		Expires  time.Duration `json:"expires"`
+	}{pullBatch, pullBytes, pullExpires}
+	switch {
+	case p.large && p.open > 0, p.open > pullBatch/2:
+		return nil
+	case p.large:
+		request.Batch, request.MaxBytes, p.large = 1, 0, false
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	p.open, p.pulled = p.open+request.Batch, 0
+	return p.session.nc.PublishRequest(p.pull, p.inbox, body)
+}
+
+// receive takes what has arrived, at least one message or status. caughtUp says that the consumer
+// has nothing more, for all that it knows.
+func (p *pulling) receive(ctx context.Context) (caughtUp bool, err error) {
+	timer := time.NewTimer(pullExpires + pullGrace)
+	defer timer.Stop()
+	select {
+	case m := <-p.arrived:
+		if caughtUp, err = p.one(m); err != nil {
+			return false, err
+		}
+	case <-p.session.gone:
+		return false, p.session.why()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case <-timer.C:
+		return false, fmt.Errorf("%w within %s", errSilent, pullExpires+pullGrace)
+	}
+	for p.open > pullBatch/2 && !p.span.Done(p.next) {
+		select {
+		case m := <-p.arrived:
+			if caughtUp, err = p.one(m); err != nil {
+				return false, err
+			}
+		default:
+			return caughtUp, nil
+		}
+	}
+	return caughtUp, nil
+}
+
+// one takes a message or a status.
+func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
+	if m.Reply == "" {
+		return p.status(m)
+	}
+	at, err := parseDelivery(m.Reply)
+	if err != nil {
+		return false, err
+	}
+	if at.consumer != p.number+1 {
+		return false, fmt.Errorf("message %d of the consumer came after %d", at.consumer, p.number)
+	}
+	p.number = at.consumer
+	p.open--
+	p.pulled++
+	if at.stream > p.next && p.skipped == 0 {
+		p.skipped = p.next
+	}
+	if p.span.Done(at.stream) {
+		// What lies before it has been read.
+		p.next = p.span.To
+		return false, nil
+	}
+	if at.stream >= p.next {
+		if p.filtered || p.wanted(m.Subject) {
+			err = p.hand(at.stream, m.Subject, m.Header, m.Data)
+		}
+		p.next = at.stream + 1
+	}
+	return at.pending == 0, err
+}
+
+// status takes the end of a pull.
+func (p *pulling) status(m *nats.Msg) (caughtUp bool, err error) {
+	status, description := m.Header.Get("Status"), m.Header.Get("Description")
+	if left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil {
+		p.open = max(p.open-left, 0)
+	}
+	switch {
+	case status == "408", status == "404":
+		p.open = max(p.open, 0)
+		return true, nil
+	case status == "409" && strings.Contains(strings.ToLower(description), "maxbytes"):
+		p.large = p.pulled == 0
+		return false, nil
+	case status == "100":
+		return false, nil
+	}
+	return false, fmt.Errorf("the server ends the pull: %s %s", status, description)
+}
+
+// wanted reports whether one of Options.Readable covers a subject.
+func (r *reading) wanted(subject string) bool {
+	if len(r.sink.options.Readable) == 0 {
+		return true
+	}
+	for _, pattern := range r.sink.options.Readable {
+		if matches(pattern, subject) {
+			return true
+		}
+	}
+	return false
+}
+
+// hand hands out a message.
+func (r *reading) hand(at uint64, subject string, header nats.Header, value []byte) error {
+	r.message = sink.Stored{Offset: at, Destination: subject, Value: value, Headers: r.message.Headers[:0]}
+	r.arena = r.arena[:0]
+	for name, values := range header {
+		for _, v := range values {
+			from := len(r.arena)
+			r.arena = append(r.arena, v...)
+			r.message.Headers = append(r.message.Headers, sink.Header{Name: name, Value: r.arena[from:len(r.arena):len(r.arena)]})
+		}
+	}
+	return r.each(&r.message)
+}
+
+// proveEnd asks the leader whether a message is left before the end of the span. A consumer may
+// live on a server that lags behind, so that it sees nothing proves nothing.
+func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, err error) {
+	subjects := r.sink.options.Readable
+	if len(subjects) == 0 {
+		subjects = []string{">"}
+	}
+	// Behind this no message is before the end of the span any more that was not there already.
+	info, err := r.look(ctx, session)
+	if err != nil {
+		return false, err
+	}
+	if _, end := boundsOf(info); end < r.span.To {
+		return false, nil
+	}
+	for _, subject := range subjects {
+		m, err := getMessage(ctx, session, r.span.TP, messageQuery{Seq: r.next, NextFor: subject})
+		if err != nil {
+			return false, err
+		}
+		if m != nil && !r.span.Done(m.Seq) {
+			return false, nil
+		}
+	}
+	if r.skipped == 0 {
+		r.skipped = r.next
+	}
+	r.next = r.span.To
+	return true, nil
+}
+
+// messageQuery asks for the message at a sequence, or the first one from it on with a subject.
+type messageQuery struct {
+	Seq     uint64 `json:"seq"`
+	NextFor string `json:"next_by_subj,omitempty"`
+}
+
+// storedMessage is a message in the answer of the leader.
+type storedMessage struct {
+	Subject string `json:"subject"`
+	Seq     uint64 `json:"seq"`
+	Header  []byte `json:"hdrs"`
+	Data    []byte `json:"data"`
+	header  nats.Header
+}
+
+// codeNoMessage says that nothing is there.
+const codeNoMessage = 10037
+
+// getMessage asks the leader of a stream for one message, nil if there is none. (The library asks
+// any replica where the stream allows that.)
+func getMessage(ctx context.Context, session *session, stream string, query messageQuery) (*storedMessage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	defer cancel()
+	body, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := session.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, body)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for message %d: %w", query.Seq, err)
+	}
+	var answer struct {
+		Message *storedMessage      `json:"message"`
+		Error   *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(reply.Data, &answer); err != nil {
+		return nil, fmt.Errorf("read the answer about message %d: %w", query.Seq, err)
+	}
+	switch {
+	case answer.Error != nil && answer.Error.ErrorCode == codeNoMessage:
+		return nil, nil
+	case answer.Error != nil:
+		return nil, fmt.Errorf("ask for message %d: %w", query.Seq, answer.Error)
+	case answer.Message == nil:
+		return nil, fmt.Errorf("ask for message %d: the answer holds none", query.Seq)
+	}
+	if m := answer.Message; len(m.Header) > 0 {
+		if m.header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+			return nil, fmt.Errorf("read the headers of message %d: %w", m.Seq, err)
+		}
+	}
+	return answer.Message, nil
+}
+
+// delivery is what the reply subject of a message tells.
+type delivery struct{ stream, consumer, pending uint64 }
+
+// parseDelivery reads a reply subject: $JS.ACK.<stream>.<consumer>.<deliveries>.<stream
+// sequence>.<consumer sequence>.<time>.<pending>, or with a domain and a hash behind $JS.ACK and
+// more at the end.
+func parseDelivery(reply string) (d delivery, err error) {
+	const short, shortNumbers, longNumbers = 9, 5, 7
+	numbers := longNumbers
+	if strings.Count(reply, ".")+1 == short {
+		numbers = shortNumbers
+	}
+	rest, ok := strings.CutPrefix(reply, "$JS.ACK.")
+	for i := 2; ok; i++ {
+		var token string
+		token, rest, _ = strings.Cut(rest, ".")
+		switch i {
+		case numbers:
+			d.stream, err = strconv.ParseUint(token, 10, 64)
+		case numbers + 1:
+			d.consumer, err = strconv.ParseUint(token, 10, 64)
+		case numbers + 3:
+			d.pending, err = strconv.ParseUint(token, 10, 64)
+			ok = err == nil
+			if ok {
+				return d, nil
+			}
+		}
+		ok = ok && err == nil && rest != ""
+	}
+	return d, fmt.Errorf("a message has the reply %q, which is none of JetStream", reply)
+}

@@ -1,0 +1,232 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/internal/backoff"
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// goneFor is how long a stream must be missing until that is believed.
+	goneFor   = 3 * time.Second
+	gonePause = 300 * time.Millisecond
+	// firstEvery is how often a stream is asked what it still holds while messages are skipped.
+	firstEvery = time.Second
+)
+
+var _ sink.Reader = (*Sink)(nil)
+
+// Errors of reading that are no faults.
+var (
+	errMissing = errors.New("the stream does not exist")
+	errShort   = errors.New("the stream ends before the offset to read from")
+	errSilent  = errors.New("nothing more came")
+)
+
+// Read implements [sink.Reader]: it passes over messages of subjects that Options.Readable does not
+// name. It needs $JS.API.STREAM.INFO, $JS.API.CONSUMER and, where the last messages of a stream are
+// not read themselves, $JS.API.STREAM.MSG.GET. A single message is asked for directly.
+func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	r := &reading{sink: s, span: span, next: max(span.From, 1), incarnation: span.Incarnation}
+	r.each = func(m *sink.Stored) error {
+		r.next = m.Offset + 1
+		r.moved = true
+		if r.refused = each(m); r.refused == nil {
+			r.refused = context.Cause(ctx)
+		}
+		return r.refused
+	}
+	if span.Done(r.next) {
+		return max(span.From, min(r.next, span.To)), context.Cause(ctx)
+	}
+	what := "read " + span.TP
+	defer func() { s.faults.leave(ctx, what) }()
+	var pause backoff.Backoff
+	for {
+		err := r.once(ctx)
+		if err == nil || r.refused != nil {
+			return r.next, err
+		}
+		if ctx.Err() != nil {
+			return r.next, context.Cause(ctx)
+		}
+		if r.moved {
+			r.moved, r.failing = false, time.Time{}
+			pause.Reset()
+		}
+		wait, err := r.judge(err)
+		if err != nil {
+			return r.next, fmt.Errorf("read the stream %s from %d: %w", span.TP, r.next, err)
+		}
+		if wait == 0 {
+			s.faults.fail(span.TP, what, r.fault)
+			wait = pause.Next()
+		}
+		if err := backoff.Pause(ctx, wait); err != nil {
+			return r.next, err
+		}
+	}
+}
+
+// reading is one Read: what is left of span begins at next.
+type reading struct {
+	sink        *Sink
+	span        sink.Span
+	next        uint64
+	incarnation string
+	each        func(*sink.Stored) error
+	// refused is the error of each.
+	refused error
+	// moved says that a message came since the last fault; failing, missing and short are when the
+	// present faults began.
+	moved                   bool
+	failing, missing, short time.Time
+	fault                   error
+	// skipped is the first offset that was passed over since the stream was asked for its first
+	// one, 0 without one.
+	skipped uint64
+	asked   time.Time
+	message sink.Stored
+	arena   []byte
+}
+
+// judge returns the error to end with, or nil and how long to wait, 0 where err is a fault to be
+// reported.
+func (r *reading) judge(err error) (time.Duration, error) {
+	now := time.Now()
+	since := func(begun *time.Time) time.Duration {
+		if begun.IsZero() {
+			*begun = now
+		}
+		return now.Sub(*begun)
+	}
+	giveUp := r.sink.options.GiveUpAfter
+	switch {
+	case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrExpired), errors.Is(err, sink.ErrUnreadable), errors.Is(err, errUnreached):
+		return 0, err
+	case errors.Is(err, errMissing):
+		if since(&r.missing) >= goneFor {
+			return 0, fmt.Errorf("%w: %w", sink.ErrGone, err)
+		}
+		return gonePause, nil
+	case errors.Is(err, errShort):
+		if since(&r.short) >= behindFor {
+			return 0, fmt.Errorf("%w: %w", sink.ErrBehind, err)
+		}
+		return gonePause, nil
+	case giveUp > 0 && since(&r.failing) > giveUp:
+		return 0, err
+	}
+	r.missing, r.short, r.fault = time.Time{}, time.Time{}, err
+	return 0, nil
+}
+
+// once reads over one connection.
+func (r *reading) once(ctx context.Context) error {
+	session, err := r.sink.reached(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.over(ctx, session)
+	if err == nil || r.refused != nil {
+		return err
+	}
+	if denied := session.denial(); denied != nil {
+		return fmt.Errorf("%w: allow the user of bridge to publish on $JS.API.CONSUMER.>: %w", sink.ErrUnreadable, denied)
+	}
+	if denied := session.denialOfMessages(); denied != nil {
+		return fmt.Errorf("%w: allow the user of bridge to publish on $JS.API.STREAM.MSG.GET.%s: %w", sink.ErrUnreadable, r.span.TP, denied)
+	}
+	return err
+}
+
+// over reads over a connection, and makes sure that it was one stream that did not lose what was
+// skipped.
+func (r *reading) over(ctx context.Context, session *session) error {
+	if _, err := r.look(ctx, session); err != nil {
+		return err
+	}
+	if r.span.To == r.next+1 {
+		return r.single(ctx, session)
+	}
+	for {
+		if r.span.Done(r.next) {
+			_, err := r.look(ctx, session)
+			return err
+		}
+		if err := r.consume(ctx, session); err != nil {
+			return err
+		}
+	}
+}
+
+// look asks the leader for the stream and compares it with what is to be read.
+func (r *reading) look(ctx context.Context, session *session) (*jetstream.StreamInfo, error) {
+	info, err := describe(ctx, session, r.span.TP)
+	if err != nil {
+		return nil, err
+	}
+	r.missing = time.Time{}
+	created := createdAt(info)
+	if r.incarnation == "" {
+		r.incarnation = created
+	}
+	first, end := boundsOf(info)
+	switch {
+	case created != r.incarnation:
+		return nil, fmt.Errorf("it was created again at %s: %w", created, sink.ErrGone)
+	case info.Config.Retention != jetstream.LimitsPolicy:
+		return nil, fmt.Errorf("%w: the retention of the stream %s is %v, which removes what is consumed: use limits", sink.ErrUnreadable, r.span.TP, info.Config.Retention)
+	case first > r.next && !r.span.Done(r.next):
+		return nil, &sink.ExpiredError{TP: r.span.TP, From: r.next, First: first}
+	case r.skipped > 0 && first > r.skipped:
+		return nil, &sink.ExpiredError{TP: r.span.TP, From: r.skipped, First: first}
+	case end < r.next:
+		return nil, fmt.Errorf("%w: it ends before %d", errShort, end)
+	}
+	r.short, r.skipped, r.asked = time.Time{}, 0, time.Now()
+	return info, nil
+}
+
+// boundsOf returns the first sequence that is left and the next one.
+func boundsOf(info *jetstream.StreamInfo) (first, end uint64) {
+	end = info.State.LastSeq + 1
+	return min(max(info.State.FirstSeq, 1), end), end
+}
+
+// describe asks the leader for a stream.
+func describe(ctx context.Context, session *session, name string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
+	defer cancel()
+	stream, err := session.js.Stream(ctx, name)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, errMissing
+	case err != nil:
+		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
+	}
+	return stream.CachedInfo(), nil
+}
+
+// single reads the one message that is left to read.
+func (r *reading) single(ctx context.Context, session *session) error {
+	m, err := getMessage(ctx, session, r.span.TP, messageQuery{Seq: r.next})
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		r.next++
+		return nil
+	}
+	return r.hand(m.Seq, m.Subject, m.header, m.Data)
+}

@@ -1,0 +1,75 @@
+package jetstream_test
+
+import (
+	"testing"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+)
+
+// readerFixture is a sink on a stream of its own, reached through a proxy that can cut.
+func readerFixture(t *testing.T, server *testenv.NATSServer) sinktest.ReaderFixture {
+	p := testenv.StartProxy(t, server.Addr())
+	stream := server.CreateStream(t, natsjs.StreamConfig{AllowDirect: true})
+	config := stream.CachedInfo().Config
+	name := config.Name
+	js := server.JetStream(t)
+	options := jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name, Published: []string{name + ".a"}}
+	s := open(t, options)
+	options.URLs = []string{server.URL()}
+	publisher := open(t, options)
+	return sinktest.ReaderFixture{
+		Reader: s, Destination: name + ".a", Close: s.Close, MaxBytes: maxPayload / 2,
+		Publish: func(t testing.TB, batch []sink.Message) {
+			if out, err := publisher.Publish(t.Context(), batch); err != nil || !out.AllAcked() {
+				t.Errorf("published %d of %d: %v", out.Acked(), len(batch), err)
+			}
+		},
+		Foreign: func(t testing.TB, n int) {
+			for range n {
+				for _, subject := range []string{name + ".a", name + ".b"} {
+					if _, err := js.Publish(t.Context(), subject, []byte("hello")); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		},
+		Expire: func(t testing.TB, first uint64) {
+			if err := stream.Purge(t.Context(), natsjs.WithPurgeSequence(first)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Delete: func(t testing.TB, offsets []uint64) {
+			for _, at := range offsets {
+				if err := stream.DeleteMsg(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		Cut: func(testing.TB) { p.Drop() },
+		Wipe: func(t testing.TB) {
+			remake(t, js, config)
+			publisher = open(t, options)
+		},
+	}
+}
+
+func TestReader(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture { return readerFixture(t, server) })
+}
+
+func TestRealReader(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartNATS(t)
+	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
+		f := readerFixture(t, server)
+		f.Restart = func(t testing.TB) { server.Restart(t) }
+		return f
+	})
+}

@@ -1,0 +1,149 @@
+package jetstream_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+
+	"github.com/nats-io/nats-server/v2/server"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+)
+
+// storedIDs returns the ids of what a stream holds from an offset to its end.
+func storedIDs(t testing.TB, s *jetstream.Sink, stream string, from uint64) (ids []string, err error) {
+	t.Helper()
+	tps, err := s.TPs(deadline(t, time.Minute), []string{stream + ".>"})
+	if err != nil || len(tps) != 1 {
+		t.Fatalf("TPs %+v, %v", tps, err)
+	}
+	next, err := s.Read(deadline(t, time.Minute), sink.Span{TP: stream, Incarnation: tps[0].Incarnation, From: from, To: tps[0].End}, func(m *sink.Stored) error {
+		ids = append(ids, string(m.Header(sink.HeaderID)))
+		return nil
+	})
+	if err == nil && next != tps[0].End {
+		t.Errorf("Read of %+v ends at %d", tps[0], next)
+	}
+	return ids, err
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	broker := testenv.InProcessNATS(t)
+	t.Run("ends behind the subjects of others", func(t *testing.T) {
+		name := broker.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
+		for i, published := range [][]string{
+			{name + ".a.*", name + ".b"},
+			// The server refuses filters that overlap, and those that the stream does not cover.
+			{name + ".a.*", name + ".a.x", name + ".b"}, {name + ".a.*", name + ".b", "elsewhere.x"},
+		} {
+			s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, Published: published})
+			from := mustPublish(t, s, ours(name+".c", fmt.Sprint("first", i), 1)).Offsets[0].Last + 1
+			mustPublish(t, s, ours(name+".c", fmt.Sprint("others", i), 300))
+			if got, err := storedIDs(t, s, name, from); err != nil || len(got) != 0 {
+				t.Errorf("%q: got %v, %v, want nothing", published, got, err)
+			}
+			mine := fmt.Sprint("mine", from)
+			mustPublish(t, s, ours(name+".a.x", mine, 3))
+			mustPublish(t, s, ours(name+".c", fmt.Sprint("more", i), 300))
+			want := []string{mine + "-0", mine + "-1", mine + "-2"}
+			if got, err := storedIDs(t, s, name, from); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q: got %v, %v, want %v", published, got, err, want)
+			}
+		}
+	})
+	t.Run("finds the streams that wildcards overlap with", func(t *testing.T) {
+		one := broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER1", Subjects: []string{"over.one.>", "over.x.y"}})
+		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER2", Subjects: []string{"over.two.z"}})
+		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER3", Subjects: []string{"other.two.z"}})
+		s := open(t, jetstream.Options{URLs: []string{broker.URL()}})
+		tps, err := s.TPs(deadline(t, time.Minute), []string{"over.*.z", "over.one.a", "nobody"})
+		if err != nil || len(tps) != 2 || tps[0].Name != "OVER1" || tps[1].Name != "OVER2" || tps[0].First != 1 || tps[0].End != 1 {
+			t.Errorf("%+v, %v", tps, err)
+		}
+		if created := one.CachedInfo().Created.UTC().Format(time.RFC3339Nano); tps[0].Incarnation != created {
+			t.Errorf("incarnation %s, want %s", tps[0].Incarnation, created)
+		}
+	})
+	t.Run("reads messages that are larger than a pull", func(t *testing.T) {
+		large := testenv.InProcessNATS(t, func(o *server.Options) { o.MaxPayload = 8 << 20 })
+		name := large.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
+		s := open(t, jetstream.Options{URLs: []string{large.URL()}, Stream: name})
+		batch := ours(name+".a", "big", 9)
+		for i := range batch {
+			if i%3 != 1 {
+				batch[i].Value = []byte(strings.Repeat("x", 6<<20))
+			}
+		}
+		mustPublish(t, s, batch)
+		if got, err := storedIDs(t, s, name, 1); err != nil || len(got) != 9 {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+	t.Run("refuses a stream that keeps nothing for readers", func(t *testing.T) {
+		for name, retention := range map[string]natsjs.RetentionPolicy{"INTEREST": natsjs.InterestPolicy, "WORK": natsjs.WorkQueuePolicy} {
+			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Retention: retention})
+			s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
+			_, err := s.Read(deadline(t, time.Minute), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
+			if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+	t.Run("notices what expires while it is read", func(t *testing.T) {
+		stream := broker.CreateStream(t, natsjs.StreamConfig{})
+		name := stream.CachedInfo().Config.Name
+		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
+		for range 20 {
+			mustPublish(t, s, ours(name+".a", "x", 1000))
+		}
+		n := 0
+		next, err := s.Read(deadline(t, time.Minute), sink.Span{TP: name, From: 1, To: 20001}, func(m *sink.Stored) error {
+			if n++; n == 10 {
+				return stream.Purge(t.Context(), natsjs.WithPurgeSequence(19990))
+			}
+			return nil
+		})
+		expired, ok := errors.AsType[*sink.ExpiredError](err)
+		if !ok || expired.First != 19990 || expired.From > 19990 || next < expired.From || n >= 20000-10 {
+			t.Errorf("%d messages, then %v at %d", n, err, next)
+		}
+	})
+	t.Run("gives up when that is wanted", func(t *testing.T) {
+		name := broker.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
+		s := open(t, jetstream.Options{URLs: []string{"nats://127.0.0.1:1"}, Stream: name, GiveUpAfter: 300 * time.Millisecond})
+		if _, err := s.TPs(deadline(t, 10*time.Second), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestReadNamesTheRightThatIsMissing(t *testing.T) {
+	t.Parallel()
+	for right, allowed := range map[string][]string{
+		"$JS.API.CONSUMER.>":       {"$JS.API.STREAM.MSG.GET.T"},
+		"$JS.API.STREAM.MSG.GET.T": {"$JS.API.CONSUMER.>"},
+	} {
+		t.Run(right, func(t *testing.T) {
+			broker := testenv.InProcessNATS(t, func(o *server.Options) {
+				o.Users = []*server.User{{Username: "admin", Password: "admin"}, {Username: "limited", Password: "secret", Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Allow: append([]string{"T.>", "$JS.API.STREAM.INFO.T"}, allowed...)},
+				}}}
+			})
+			broker.As("admin", "admin").CreateStream(t, natsjs.StreamConfig{Name: "T"})
+			s := open(t, jetstream.Options{
+				URLs: []string{broker.URL()}, Stream: "T", Published: []string{"T.a"}, Password: func() (string, string, error) { return "limited", "secret", nil },
+			})
+			mustPublish(t, s, ours("T.b", "x", 10))
+			if _, err := storedIDs(t, s, "T", 1); !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(fmt.Sprint(err), right) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
