@@ -52,7 +52,11 @@ type Sink struct {
 var (
 	_ sink.Sink      = (*Sink)(nil)
 	_ sink.Inspector = (*Sink)(nil)
+	_ sink.Reader    = (*Sink)(nil)
 )
+
+// errNoReader is returned where the sink on the server reads nothing.
+var errNoReader = fmt.Errorf("%w: the sink on the server reads nothing", sink.ErrUnreadable)
 
 // startWithin bounds the start of the server, the reading of its files included.
 const startWithin = time.Minute
@@ -162,6 +166,22 @@ func (s *Sink) Recall(ctx context.Context, offsets []sink.Offset, each func(*sin
 		return recaller.Recall(ctx, offsets, each)
 	}
 	return nil, nil
+}
+
+// TPs is that of the sink on the server.
+func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	if reader, ok := s.inner.(sink.Reader); ok {
+		return reader.TPs(ctx, destinations)
+	}
+	return nil, errNoReader
+}
+
+// Read is that of the sink on the server.
+func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
+	if reader, ok := s.inner.(sink.Reader); ok {
+		return reader.Read(ctx, span, each)
+	}
+	return span.From, errNoReader
 }
 
 // Inspect is that of the sink on the server.

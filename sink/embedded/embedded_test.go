@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/testall"
 	"bridge/sink"
 	"bridge/sink/embedded"
 	"bridge/sink/jetstream"
@@ -100,6 +101,23 @@ func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 		records = append(records, sinktest.Record{ID: headers["Nats-Msg-Id"], Value: m.Data(), Headers: headers})
 	}
 	return records
+}
+
+// makeStream makes the stream before the sink does.
+func makeStream(t testing.TB, s *embedded.Sink, subject string) {
+	t.Helper()
+	nc, err := nats.Connect("nats://" + s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := natsjs.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(deadline(t), natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{subject}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestConformance(t *testing.T) {
@@ -280,4 +298,21 @@ func logger() *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	return slog.New(slog.DiscardHandler)
+}
+
+func TestReader(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
+		s := open(t, t.TempDir(), "a")
+		makeStream(t, s, "a")
+		return sinktest.ReaderFixture{
+			Reader: s, Destination: "a", Close: s.Close, MaxBytes: 1 << 20,
+			Publish: func(t testing.TB, batch []sink.Message) {
+				if out, err := s.Publish(t.Context(), batch); err != nil || !out.AllAcked() {
+					t.Errorf("published %d of %d: %v", out.Acked(), len(batch), err)
+				}
+			},
+		}
+	})
 }
