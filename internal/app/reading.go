@@ -12,10 +12,11 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/option"
 	"bridge/internal/verify"
-	verifyjetstream "bridge/internal/verify/jetstream"
-	verifykafka "bridge/internal/verify/kafka"
+	"bridge/internal/verify/bus"
 	"bridge/sink"
 	"bridge/sink/embedded"
+	"bridge/sink/jetstream"
+	"bridge/sink/kafka"
 )
 
 // Reading is what a command reads of the bus: whole topics, or subjects.
@@ -25,39 +26,42 @@ type Reading struct {
 	Command string
 }
 
-// OpenReading opens the bus of cfg for reading.
+// giveUpAfter is how long a command waits for a bus that does not answer.
+const giveUpAfter = 30 * time.Second
+
+// OpenReading opens the bus of cfg for reading, with connections of its own.
 func OpenReading(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
 	switch cfg.Sink.Scheme {
 	case "kafka":
-		return verifykafka.Open(ctx, verifyKafkaOptions(cfg, what.Topics))
+		return openReadingKafka(ctx, cfg, what)
 	case "nats":
-		return verifyjetstream.Open(ctx, verifyNATSOptions(cfg, what.Subjects))
+		return openReadingNATS(ctx, natsOptions(cfg, nil, nil), what)
 	case "embedded":
-		return openVerifyEmbedded(ctx, cfg, what)
+		return openReadingEmbedded(ctx, cfg, what)
 	default:
 		return nil, fmt.Errorf("what bridge has printed cannot be read back: %s needs a sink that keeps its messages, as kafka: nats: and embedded: do", what.Command)
 	}
 }
 
-func verifyKafkaOptions(cfg *config.Config, topics []string) verifykafka.Options {
-	k := cfg.Sink.Kafka
-	o := verifykafka.Options{Brokers: k.Brokers, Topics: topics, Mechanism: k.Mechanism, Username: k.Username, Password: k.Password}
-	if k.UseTLS {
-		o.TLS = k.TLS.Config()
+func openReadingKafka(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
+	o := kafkaOptions(cfg, slog.New(slog.DiscardHandler), nil)
+	o.ClientID, o.Topics, o.GiveUpAfter = "bridge-verify", what.Topics, giveUpAfter
+	reader, err := kafka.Open(o)
+	if err != nil {
+		return nil, err
 	}
-	return o
+	return bus.Open(ctx, bus.Options{Reader: reader, Topics: what.Topics})
 }
 
-func verifyNATSOptions(cfg *config.Config, subjects []string) verifyjetstream.Options {
-	n := cfg.Sink.NATS
-	o := verifyjetstream.Options{Stream: n.Stream, Subjects: subjects, Password: n.Login, Creds: n.Creds, NkeySeed: n.NKey}
-	for _, server := range n.Servers {
-		o.URLs = append(o.URLs, "nats://"+server)
+// openReadingNATS reads what the options name the streams of.
+func openReadingNATS(ctx context.Context, o jetstream.Options, what Reading) (verify.Bus, error) {
+	o.Name, o.GiveUpAfter, o.CreateStream = "bridge verify", giveUpAfter, false
+	o.Published, o.Readable = what.Subjects, what.Subjects
+	reader, err := jetstream.Open(o)
+	if err != nil {
+		return nil, err
 	}
-	if n.TLS.Given() {
-		o.TLS = n.TLS.Config()
-	}
-	return o
+	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: what.Subjects, Stream: o.Stream})
 }
 
 // embeddedBus reads from a server that was started for it.
@@ -73,17 +77,17 @@ type unusedSink struct{ sink.Sink }
 
 func (unusedSink) Close() error { return nil }
 
-// openVerifyEmbedded reads a running server through its listener, or starts the server where none
+// openReadingEmbedded reads a running server through its listener, or starts the server where none
 // runs.
-func openVerifyEmbedded(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
+func openReadingEmbedded(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
 	e := cfg.Sink.Embedded
-	o := verifyjetstream.Options{Stream: e.Stream, Subjects: what.Subjects}
+	o := jetstream.Options{Stream: e.Stream}
 	if e.Listen != "" {
 		o.URLs = []string{"nats://" + e.Listen}
 		quick, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		if bus, err := verifyjetstream.Open(quick, o); err == nil {
-			return bus, nil
+		if running, err := openReadingNATS(quick, o, what); err == nil {
+			return running, nil
 		}
 	}
 	if _, err := os.Stat(e.Dir); errors.Is(err, fs.ErrNotExist) {
@@ -97,9 +101,9 @@ func openVerifyEmbedded(ctx context.Context, cfg *config.Config, what Reading) (
 	if err != nil {
 		return nil, option.Errorf("%w (where that is bridge: stop it, or let %s in with ?listen=127.0.0.1:4222 in %s, after embedded:)", err, what.Command, option.SinkURL)
 	}
-	bus, err := verifyjetstream.Open(ctx, o)
+	own, err := openReadingNATS(ctx, o, what)
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	return &embeddedBus{bus, server}, nil
+	return &embeddedBus{own, server}, nil
 }

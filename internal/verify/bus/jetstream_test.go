@@ -1,4 +1,4 @@
-package jetstream_test
+package bus_test
 
 import (
 	"fmt"
@@ -12,7 +12,8 @@ import (
 
 	"bridge/internal/testenv"
 	"bridge/internal/verify"
-	"bridge/internal/verify/jetstream"
+	"bridge/internal/verify/bus"
+	"bridge/sink/jetstream"
 )
 
 // world is a server with one stream.
@@ -45,9 +46,18 @@ func (w *world) publish(t *testing.T, subjects ...string) {
 	}
 }
 
-func (w *world) open(t *testing.T, stream string, subjects ...string) *jetstream.Bus {
+func (w *world) openSubjects(t *testing.T, stream string, subjects ...string) (*bus.Bus, error) {
 	t.Helper()
-	b, err := jetstream.Open(t.Context(), jetstream.Options{URLs: []string{w.server.URL()}, Stream: stream, Subjects: subjects})
+	reader, err := jetstream.Open(jetstream.Options{URLs: []string{w.server.URL()}, Stream: stream, Readable: subjects, GiveUpAfter: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bus.Open(t.Context(), bus.Options{Reader: reader, Stream: stream, Subjects: subjects})
+}
+
+func (w *world) open(t *testing.T, stream string, subjects ...string) *bus.Bus {
+	t.Helper()
+	b, err := w.openSubjects(t, stream, subjects...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +70,7 @@ func (w *world) open(t *testing.T, stream string, subjects ...string) *jetstream
 }
 
 // read returns what one Read hands out, as sequence, value and row id.
-func read(t *testing.T, b *jetstream.Bus) (got []string) {
+func read(t *testing.T, b *bus.Bus) (got []string) {
 	t.Helper()
 	var last, total uint64
 	err := b.Read(t.Context(), func(m *verify.Message) error {
@@ -76,10 +86,10 @@ func read(t *testing.T, b *jetstream.Bus) (got []string) {
 	return got
 }
 
-func TestRead(t *testing.T) {
+func TestReadSubjects(t *testing.T) {
 	w := newWorld(t)
 	w.publish(t, "t.a", "t.b", "t.c.x", "t.a")
-	for name, b := range map[string]*jetstream.Bus{
+	for name, b := range map[string]*bus.Bus{
 		"the stream that is named":              w.open(t, "T", "t.a", "t.c.*"),
 		"the streams that take the subjects":    w.open(t, "", "t.a", "t.c.*"),
 		"what of the subjects the stream takes": w.open(t, "T", "t.a", "t.c.*", "other.a"),
@@ -158,7 +168,7 @@ func TestWhatAStreamNoLongerHolds(t *testing.T) {
 func TestStreamThatIsMissing(t *testing.T) {
 	w := newWorld(t)
 	for stream, want := range map[string]string{"": "no stream takes the subjects nowhere", "NONE": "look at the stream NONE"} {
-		_, err := jetstream.Open(t.Context(), jetstream.Options{URLs: []string{w.server.URL()}, Stream: stream, Subjects: []string{"nowhere"}})
+		_, err := w.openSubjects(t, stream, "nowhere")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("stream %q: %v", stream, err)
 		}

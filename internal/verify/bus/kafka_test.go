@@ -1,4 +1,4 @@
-package kafka_test
+package bus_test
 
 import (
 	"context"
@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/verify"
-	"bridge/internal/verify/kafka"
+	"bridge/internal/verify/bus"
+	"bridge/sink/kafka"
 )
 
 const (
@@ -49,9 +51,18 @@ func produce(t *testing.T, client *kgo.Client, from, to int) {
 	}
 }
 
-func open(t *testing.T, brokers []string, topics ...string) *kafka.Bus {
+func openTopics(t *testing.T, brokers []string, topics ...string) (*bus.Bus, error) {
 	t.Helper()
-	b, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, Topics: topics})
+	reader, err := kafka.Open(kafka.Options{Brokers: brokers, GiveUpAfter: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bus.Open(t.Context(), bus.Options{Reader: reader, Topics: topics})
+}
+
+func openKafka(t *testing.T, brokers []string, topics ...string) *bus.Bus {
+	t.Helper()
+	b, err := openTopics(t, brokers, topics...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +75,7 @@ func open(t *testing.T, brokers []string, topics ...string) *kafka.Bus {
 }
 
 // read returns what one Read hands out, as partition, offset, key, value and row id.
-func read(t *testing.T, b *kafka.Bus) (got []string) {
+func readKafka(t *testing.T, b *bus.Bus) (got []string) {
 	t.Helper()
 	var last, total uint64
 	err := b.Read(t.Context(), func(m *verify.Message) error {
@@ -80,21 +91,21 @@ func read(t *testing.T, b *kafka.Bus) (got []string) {
 	return got
 }
 
-func TestRead(t *testing.T) {
+func TestReadTopics(t *testing.T) {
 	brokers, client := cluster(t)
 	produce(t, client, 0, 7)
-	b := open(t, brokers, topic)
+	b := openKafka(t, brokers, topic)
 	want := []string{"0/0 k0=v0 0", "0/1 k3=v3 3", "0/2 k6=v6 6", "1/0 k1=v1 1", "1/1 k4=v4 4", "2/0 k2=v2 2", "2/1 k5=v5 5"}
-	if got := read(t, b); !slices.Equal(got, want) {
+	if got := readKafka(t, b); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	t.Run("goes on where it ended", func(t *testing.T) {
 		produce(t, client, 7, 9)
 		want := []string{"1/2 k7=v7 7", "2/2 k8=v8 8"}
-		if got := read(t, b); !slices.Equal(got, want) {
+		if got := readKafka(t, b); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if got := read(t, b); len(got) > 0 {
+		if got := readKafka(t, b); len(got) > 0 {
 			t.Errorf("and then %q", got)
 		}
 	})
@@ -114,7 +125,7 @@ func TestRead(t *testing.T) {
 		}
 	})
 	t.Run("ends with an error of its caller", func(t *testing.T) {
-		err := open(t, brokers, topic).Read(t.Context(), func(*verify.Message) error { return context.Canceled }, func(_, _ uint64) {})
+		err := openKafka(t, brokers, topic).Read(t.Context(), func(*verify.Message) error { return context.Canceled }, func(_, _ uint64) {})
 		if err == nil || !strings.Contains(err.Error(), "canceled") {
 			t.Error(err)
 		}
@@ -129,8 +140,8 @@ func TestHeadThatHasExpired(t *testing.T) {
 	if _, err := request.RequestWith(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, brokers, topic)
-	if got := read(t, b); len(got) != 7 {
+	b := openKafka(t, brokers, topic)
+	if got := readKafka(t, b); len(got) != 7 {
 		t.Errorf("got %q", got)
 	}
 	for i, p := range b.Partitions() {
@@ -142,7 +153,7 @@ func TestHeadThatHasExpired(t *testing.T) {
 
 func TestTopicThatIsMissing(t *testing.T) {
 	brokers, _ := cluster(t)
-	_, err := kafka.Open(t.Context(), kafka.Options{Brokers: brokers, Topics: []string{topic, "nowhere"}})
+	_, err := openTopics(t, brokers, topic, "nowhere")
 	if err == nil || !strings.Contains(err.Error(), "topic nowhere does not exist") {
 		t.Error(err)
 	}

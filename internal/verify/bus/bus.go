@@ -1,0 +1,213 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bridge/internal/option"
+	"bridge/internal/verify"
+	"bridge/sink"
+)
+
+// progressEvery is a number of messages.
+const progressEvery = 1000
+
+// Reader is a sink that is opened for reading.
+type Reader interface {
+	sink.Reader
+	Close() error
+}
+
+// Options say what to read: topics, or subjects.
+type Options struct {
+	// Reader is closed with the bus. It reads no messages of other subjects.
+	Reader Reader
+	// Topics are read, each once.
+	Topics []string
+	// Subjects are read; wildcards are fine. Stream is the one that the reader is bound to, empty
+	// for the streams that take the subjects.
+	Subjects []string
+	Stream   string
+}
+
+// Bus reads the TPs of topics or subjects.
+type Bus struct {
+	options    Options
+	partitions []*partition
+}
+
+var _ verify.Bus = (*Bus)(nil)
+
+// partition is a TP and how far it was read.
+type partition struct {
+	verify.Partition
+	incarnation string
+	// end is the offset behind the last message to be read.
+	end uint64
+}
+
+// Open learns the TPs. That a topic is missing, or that no stream takes the subjects, is an error;
+// the reader is then closed.
+func Open(ctx context.Context, o Options) (*Bus, error) {
+	b := &Bus{options: o}
+	if err := b.learn(ctx); err != nil {
+		return nil, errors.Join(err, o.Reader.Close())
+	}
+	return b, nil
+}
+
+// Close closes the reader.
+func (b *Bus) Close() error { return b.options.Reader.Close() }
+
+// Partitions returns the TPs.
+func (b *Bus) Partitions() []verify.Partition {
+	list := make([]verify.Partition, len(b.partitions))
+	for i, p := range b.partitions {
+		list[i] = p.Partition
+	}
+	return list
+}
+
+// learn finds the TPs.
+func (b *Bus) learn(ctx context.Context) error {
+	tps, err := b.tps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, topic := range b.options.Topics {
+		if !slices.ContainsFunc(tps, func(tp sink.TP) bool { return tp.Destination == topic }) {
+			return fmt.Errorf("the topic %s does not exist, or this login may not read it: create it, or grant READ and DESCRIBE", topic)
+		}
+	}
+	switch {
+	case len(tps) > 0:
+	case b.options.Stream != "":
+		return fmt.Errorf("look at the stream %s: %w", b.options.Stream, sink.ErrGone)
+	default:
+		return option.Errorf("no stream takes the subjects %s: create one, or name it with %s", strings.Join(b.options.Subjects, ", "), option.NATSStream)
+	}
+	for _, tp := range tps {
+		b.partitions = append(b.partitions, &partition{
+			incarnation: tp.Incarnation, end: tp.End,
+			Partition: verify.Partition{Name: tp.Name, Destination: tp.Destination, First: tp.First, Next: tp.First, Expired: tp.Expired, Thinned: tp.Thinned},
+		})
+	}
+	return nil
+}
+
+func (b *Bus) tps(ctx context.Context) ([]sink.TP, error) {
+	return b.options.Reader.TPs(ctx, slices.Concat(b.options.Topics, b.options.Subjects))
+}
+
+// Read implements [verify.Bus], one TP after the other.
+func (b *Bus) Read(ctx context.Context, each func(*verify.Message) error, progress func(done, total uint64)) error {
+	tps, err := b.tps(ctx)
+	if err != nil {
+		return err
+	}
+	var total, done uint64
+	for _, p := range b.partitions {
+		at := slices.IndexFunc(tps, func(tp sink.TP) bool { return tp.Name == p.Name && tp.Incarnation == p.incarnation })
+		if at < 0 {
+			return fmt.Errorf("read %s: %w since it was read first", p.Name, sink.ErrGone)
+		}
+		p.learn(&tps[at])
+		total += p.end - p.Next
+	}
+	for i, p := range b.partitions {
+		before, end := p.Next, p.end
+		if err := b.readTo(ctx, i, each, func() { progress(done+p.Next-before, total) }); err != nil {
+			return fmt.Errorf("read %s: %w", p.Name, err)
+		}
+		done += end - before
+		progress(done, total)
+	}
+	return nil
+}
+
+// learn takes up what the leader tells. What was read stays read.
+func (p *partition) learn(tp *sink.TP) {
+	p.end = max(tp.End, p.Next)
+	if p.Destination == "" {
+		p.First, p.Expired, p.Thinned = tp.First, tp.Expired, tp.Thinned
+		p.Next = min(max(p.Next, tp.First), p.end)
+	}
+}
+
+// readTo reads a TP to its end.
+func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) error, progress func()) error {
+	p := b.partitions[index]
+	n := 0
+	for p.Next < p.end {
+		next, err := b.options.Reader.Read(ctx, sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end}, func(m *sink.Stored) error {
+			p.pass(m.Offset)
+			p.Next = m.Offset + 1
+			message := b.messageOf(index, m)
+			if err := each(&message); err != nil {
+				return err
+			}
+			if n++; n%progressEvery == 0 {
+				progress()
+			}
+			return nil
+		})
+		expired, ok := errors.AsType[*sink.ExpiredError](err)
+		switch {
+		case ok:
+			p.First, p.Expired = expired.First, true
+			p.Next = max(next, min(expired.First, p.end))
+		case err != nil:
+			return err
+		default:
+			p.pass(next)
+			p.Next = p.end
+		}
+	}
+	return nil
+}
+
+// pass notes a hole before an offset. Where messages of other subjects lie between, holes tell
+// nothing.
+func (p *partition) pass(at uint64) {
+	if p.Destination != "" && at > p.Next {
+		p.Thinned = true
+	}
+}
+
+// messageOf returns what is judged of a message. On Kafka a null is empty.
+func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
+	message := verify.Message{Partition: index, At: m.Offset, Key: m.Key, Value: m.Value}
+	if message.Key == nil && b.partitions[index].Destination != "" {
+		message.Key = []byte{}
+	}
+	for i := range m.Headers {
+		message.Header.Set(m.Headers[i].Name, string(m.Headers[i].Value))
+	}
+	return message
+}
+
+// Fetch implements [verify.Bus].
+func (b *Bus) Fetch(ctx context.Context, index int, at uint64) (*verify.Message, error) {
+	p := b.partitions[index]
+	if at >= p.end {
+		return nil, fmt.Errorf("fetch offset %d of %s: it ends at %d", at, p.Name, p.end)
+	}
+	var found *verify.Message
+	_, err := b.options.Reader.Read(ctx, sink.Span{TP: p.Name, Incarnation: p.incarnation, From: at, To: at + 1}, func(m *sink.Stored) error {
+		message := b.messageOf(index, m)
+		message.Key, message.Value = bytes.Clone(message.Key), bytes.Clone(message.Value)
+		found = &message
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fetch offset %d of %s: %w", at, p.Name, err)
+	}
+	if found == nil {
+		return nil, fmt.Errorf("fetch offset %d of %s: nothing is there", at, p.Name)
+	}
+	return found, nil
+}
