@@ -21,40 +21,39 @@ import (
 	"bridge/reconcile"
 )
 
-// Alone does, without a running bridge, what a running one is asked for.
+// Alone reconciles and sends dead letters again without a running bridge.
 type Alone struct {
-	// Config has the streams that it is about.
+	// Config has the streams to work on.
 	Config *config.Config
 	Logger *slog.Logger
 	// OpenStore opens the checkpoint. Defaults to the function OpenStore.
 	OpenStore func(path string) (Store, error)
-	// Show is told now and then how far it is.
+	// Show is called now and then with the progress.
 	Show func(Step)
 }
 
-// Step is how far Alone is with one shard.
+// Step is the progress with one shard.
 type Step struct {
 	Stream, Shard string
-	// Run is the reconcile under way, nil while the tail catches up: Position is then where it is
-	// and Highest where it is to come to.
+	// Run is the reconcile under way. It is nil while the tail catches up from Position to Highest.
 	Run               *httpapi.ReconcileStatus
 	Position, Highest uint64
-	// Done of Tables are reconciled.
+	// Done of Tables tables are reconciled.
 	Done, Tables int
 }
 
-// Outcome is what became of the reconcile of one shard.
+// Outcome is the result of the reconcile of one shard.
 type Outcome struct {
 	Stream string `json:"stream"`
 	Shard  string `json:"shard"`
 	httpapi.ReconcileReport
 }
 
-// Resend sends dead letters of one table again. [httpapi.Client.Resend] is one, too.
+// Resend sends dead letters of one table again, as [httpapi.Client.Resend] does.
 type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error)
 
-// Reconcile reconciles each table once. It tails the streams first until they have caught up, and a
-// dry run looks at the checkpoint instead.
+// Reconcile reconciles each table once, after its tail has caught up. A dry run has no tail; it
+// compares with the checkpoint.
 func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, error) {
 	run := &aloneRun{Alone: a, mode: mode}
 	var err error
@@ -71,11 +70,11 @@ func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, 
 	return run.outcomes, err
 }
 
-// Letters calls do with what sends dead letters again. It tails the streams until they have caught
-// up, and a preview only looks at the tables and the checkpoint.
+// DeadLetters calls do with a function that sends dead letters again, after the tail of their table
+// has caught up. A preview only reads the tables and the checkpoint.
 func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.Context, Resend) error) error {
 	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
-		// A tail without one would begin where START says.
+		// Without a checkpoint the tail would begin where START says.
 		return option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", a.Config.CheckpointPath, option.CheckpointURL)
 	}
 	if preview {
@@ -110,7 +109,7 @@ func (a *Alone) previewDeadLetters(ctx context.Context, do func(context.Context,
 	})
 }
 
-// shardOf returns the shard that a request is about, nil where there is none.
+// shardOf returns the shard of a request, nil if there is none.
 func shardOf(shards []*shard.Shard, request httpapi.ResendRequest) *shard.Shard {
 	for _, sh := range shards {
 		if s := sh.Status(); s.Stream == request.Stream && s.Shard == request.Shard {
@@ -120,8 +119,7 @@ func shardOf(shards []*shard.Shard, request httpapi.ResendRequest) *shard.Shard 
 	return nil
 }
 
-// openStore opens the checkpoint and says what to do where a bridge holds it that could not be
-// asked.
+// openStore opens the checkpoint. If another process has locked it, the error says what to do.
 func (a *Alone) openStore(path string) (Store, error) {
 	open := a.OpenStore
 	if open == nil {
@@ -135,7 +133,7 @@ func (a *Alone) openStore(path string) (Store, error) {
 	return s, err
 }
 
-// tailing calls do while the streams are tailed, and ends them in good order then.
+// tailing calls do while the streams are tailed, and then shuts them down in order.
 func (a *Alone) tailing(ctx context.Context, do func(context.Context, *App) error) (err error) {
 	app, err := Open(ctx, Options{Config: a.Config, Logger: a.Logger, OpenStore: a.openStore})
 	if err != nil {
@@ -151,7 +149,7 @@ func (a *Alone) tailing(ctx context.Context, do func(context.Context, *App) erro
 	})
 }
 
-// looking calls do with the source and the checkpoint, without a tail and without a bus.
+// looking calls do with the source and the checkpoint, without a tail and a bus.
 func (a *Alone) looking(do func(parts) error) (err error) {
 	p := newParts(a.Config, prometheus.NewRegistry(), a.Logger)
 	src, err := OpenSource(a.Config, a.Logger)
@@ -175,7 +173,7 @@ type aloneRun struct {
 	outcomes []Outcome
 }
 
-// one catches up with a shard, reconciles it and notes the outcome.
+// one waits until a shard has caught up, reconciles it and records the outcome.
 func (a *aloneRun) one(ctx context.Context, sh *shard.Shard, r *reconcile.Reconciler) {
 	if err := a.catchUp(ctx, sh); err != nil {
 		a.note(r, reconcile.Report{Error: config.StreamText(r.Status().Stream)(err)})
@@ -184,11 +182,11 @@ func (a *aloneRun) one(ctx context.Context, sh *shard.Shard, r *reconcile.Reconc
 	a.compare(ctx, r)
 }
 
-// stillTimeout is how long a shard may stand still before it is reconciled as it is.
+// stillTimeout is how long a tail may make no progress before its shard is reconciled as it is.
 const stillTimeout = 30 * time.Second
 
-// catchUp waits until the tail has come to where the table ended when it was read first, or stands
-// still. With deletes allowed, a shard that stopped because its ids are used again goes on.
+// catchUp waits until the tail has reached the end that the table had at its first read, or makes
+// no progress. If deletes are allowed, a shard that stopped because its ids are used again resumes.
 func (a *aloneRun) catchUp(ctx context.Context, sh *shard.Shard) error {
 	var target, last uint64
 	accepted, moved, polled := false, time.Now(), time.Time{}
@@ -220,10 +218,11 @@ func (a *aloneRun) catchUp(ctx context.Context, sh *shard.Shard) error {
 	}
 }
 
-// showEvery is how often a reconcile shows how far it is.
+// showEvery is the time between two calls of Show.
 const showEvery = 250 * time.Millisecond
 
-// compare reconciles a shard once, after what an earlier run has left, and notes the outcome.
+// compare reconciles a shard once and records the outcome. It first finishes a run that was cut
+// short.
 func (a *aloneRun) compare(ctx context.Context, r *reconcile.Reconciler) {
 	ended := make(chan reconcile.Report, 1)
 	go func() {
@@ -260,7 +259,7 @@ func (a *aloneRun) tables() int {
 	return n
 }
 
-// note takes down what became of a shard. A guard that tripped before holds until a run passes it.
+// note records the outcome of a shard. A guard that tripped earlier holds until a run passes.
 func (a *aloneRun) note(r *reconcile.Reconciler, report reconcile.Report) {
 	s := r.Status()
 	outcome := Outcome{s.Stream, s.Shard, *reconcileReport(report)}
@@ -271,7 +270,7 @@ func (a *aloneRun) note(r *reconcile.Reconciler, report reconcile.Report) {
 	a.outcomes = append(a.outcomes, outcome)
 }
 
-// dry compares without a tail and without a bus: the checkpoint says how far the tail has come.
+// dry compares the tables with the checkpoint, without a tail and a bus.
 func (a *aloneRun) dry(ctx context.Context) error {
 	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no checkpoint at %s: nothing was published yet that a table could be compared with", a.Config.CheckpointPath)
@@ -297,7 +296,7 @@ func (a *aloneRun) dry(ctx context.Context) error {
 	})
 }
 
-// Keep returns the configuration with those streams alone that keep chooses.
+// Keep returns the configuration with only those streams for which keep returns true.
 func Keep(cfg *config.Config, keep func(*config.Stream) bool) *config.Config {
 	some := *cfg
 	some.Streams = slices.DeleteFunc(slices.Clone(cfg.Streams), func(s config.Stream) bool { return !keep(&s) })

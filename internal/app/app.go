@@ -17,14 +17,13 @@ import (
 	"bridge/sink/embedded"
 )
 
-// Options say what an App is made of.
+// Options configure an App.
 type Options struct {
 	Config *config.Config
 	Logger *slog.Logger
-	// Build says in the log and in a metric which build this is.
+	// Build is shown in the log and in a metric.
 	Build Build
-	// Serve has Run serve HTTP at the address of the configuration and log findings about the
-	// source.
+	// Serve makes Run serve HTTP at the configured address and log findings about the source.
 	Serve bool
 	// OpenStore opens the checkpoint. Defaults to the function OpenStore.
 	OpenStore func(path string) (Store, error)
@@ -33,27 +32,26 @@ type Options struct {
 // Build is a version of bridge.
 type Build struct{ Version, Revision, Go string }
 
-// App is what reads, publishes and compares. Nothing of it runs until Run is called.
+// App reads tables, publishes events and reconciles. It does nothing until Run is called.
 type App struct {
 	parts
 	opts   Options
 	shards []*shard.Shard
-	// recalls is what shards ask whether the bus knows more than the checkpoint; nil where it
-	// cannot be read.
+	// recalls catches up from the bus; nil if the bus cannot be read.
 	recalls *shard.Recalls
-	// reconcilers are those of shards, in their order; scheduler runs them.
+	// reconcilers has one for each of shards, in their order; scheduler runs them.
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
 	registry    *prometheus.Registry
 	health      *health
-	// server is nil where nothing is served.
+	// server is nil without Options.Serve.
 	server *httpapi.Server
 	// closers are closed last to first.
 	closers []func() error
 }
 
-// Open opens source, checkpoint and sink and makes the shards of the configuration. ctx bounds
-// taking the port alone.
+// Open opens source, checkpoint and sink and makes the shards of the configuration. ctx is only for
+// binding the port.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.OpenStore == nil {
 		o.OpenStore = OpenStore
@@ -129,13 +127,13 @@ func (a *App) Close() error {
 	return errors.Join(errs...)
 }
 
-// Daemon is what HTTP shows.
+// Daemon returns what the HTTP server shows.
 func (a *App) Daemon() httpapi.Daemon { return a.health }
 
-// Metrics is what /metrics shows.
+// Metrics returns the metrics of /metrics.
 func (a *App) Metrics() prometheus.Gatherer { return a.registry }
 
-// NATSURL is where others reach the server of embedded:, empty where they do not.
+// NATSURL returns the URL of the server of embedded:, empty if others cannot reach it.
 func (a *App) NATSURL() string {
 	if s, ok := a.sink.(*embedded.Sink); ok {
 		return embeddedURL(s)

@@ -1,7 +1,7 @@
-// Package app is the wiring of bridge: the only package that opens source, sink and checkpoint and
-// builds shards, reconciles and the HTTP server of them.
+// Package app wires bridge together. No other package opens source, sink and checkpoint for a run,
+// or makes shards, reconcilers and the HTTP server.
 //
-// [Open] makes an [App] of a configuration and Run runs it: for the daemon, for the demo and for
-// tests. [Alone] does once, without a running bridge, what a running one is asked for. The other
-// functions open single parts for commands that look and change nothing.
+// [Open] makes an [App] from a configuration and Run runs it: for the daemon, for the demo and for
+// tests. [Alone] reconciles and sends dead letters again without a running bridge. The other
+// functions open single parts for commands that only read.
 package app

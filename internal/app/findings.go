@@ -13,9 +13,9 @@ import (
 	"bridge/source"
 )
 
-// logFindings waits until the source can be reached, looks at it and its tables one after another,
-// and logs each finding once a stream. It returns when that is done or ctx ends; nothing waits for
-// it, and it changes nothing.
+// logFindings waits until the source can be reached, inspects it and its tables one after another,
+// and logs each finding once per stream. It returns when it is done or ctx ends. Nothing waits for
+// it.
 func logFindings(ctx context.Context, cfg *config.Config, src source.Source, logger *slog.Logger) {
 	inspector, ok := src.(source.Inspector)
 	if !ok {
@@ -29,7 +29,7 @@ func logFindings(ctx context.Context, cfg *config.Config, src source.Source, log
 	}
 	found := inspectGuarded(ctx, inspector, check.Expectations(cfg, nil), 1, logger)
 	if ctx.Err() != nil || found.Tables == nil {
-		// A source that went away again shows in the log of its shards.
+		// The shards log that the source is away again.
 		return
 	}
 	logMerged(ctx, logger, inspect.Named(found.Server.Findings, config.Naming("")))
@@ -45,9 +45,9 @@ func logFindings(ctx context.Context, cfg *config.Config, src source.Source, log
 	}
 }
 
-// logMerged logs findings, those that differ in their subject only in one line: notes as
-// information, all others as warnings. What blocks a stream is in the log already, as the error
-// that stopped it or the fault that is waited for.
+// logMerged logs notes as information and other findings as warnings. Findings that differ only in
+// their subject share a line. It leaves out those that block a stream, because the log has them as
+// the error that stopped the stream or as an outage.
 func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Finding) {
 	for _, m := range check.Merge(findings) {
 		if m.Blocks() {

@@ -20,7 +20,7 @@ type health struct {
 	faults *outage.Log
 	// source and sink are asked whether they can be reached.
 	source, sink *httpapi.Probe
-	// reconcilers are those of shards, in their order; scheduler runs them.
+	// reconcilers has one for each of shards, in their order; scheduler runs them.
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
 	// started is when the process began.
@@ -29,7 +29,7 @@ type health struct {
 
 var _ httpapi.Daemon = (*health)(nil)
 
-// turnLimit is how long a loop may stand still. Loops turn every few seconds, also while they wait.
+// turnLimit is how long a loop may hang. A loop turns every few seconds, also while it waits.
 const turnLimit = time.Minute
 
 func (h *health) Live() error {
@@ -46,7 +46,7 @@ func (h *health) Live() error {
 	return nil
 }
 
-// turns returns why the loops of a shard do not turn, nil while they do.
+// turns returns an error if a loop of a shard hangs.
 func turns(s shard.Status) error {
 	if still := time.Since(s.LastTurn); still > turnLimit {
 		return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
@@ -54,7 +54,7 @@ func turns(s shard.Status) error {
 	return nil
 }
 
-// reconciles returns why a reconcile does not go on, nil while it does.
+// reconciles returns an error if a reconcile hangs.
 func reconciles(s reconcile.Status) error {
 	if still := s.Still(); still > turnLimit+reconcile.TryLimit {
 		return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
@@ -84,8 +84,8 @@ func (h *health) Ready(ctx context.Context) []httpapi.Reason {
 	return append(reasons, unready(h.snapshots(), len(reasons) > 0)...)
 }
 
-// unready says which shards are not ready. What those wait for that wait has been said already
-// where known is set.
+// unready returns the reasons why shards are not ready. known says that the reasons already name
+// the outages that shards wait for.
 func unready(shards []snapshot, known bool) []httpapi.Reason {
 	var reasons []httpapi.Reason
 	for i := range shards {
@@ -101,7 +101,7 @@ func unready(shards []snapshot, known bool) []httpapi.Reason {
 	return reasons
 }
 
-// unready says why a shard is not ready, empty when it is.
+// unready returns why a shard is not ready, empty if it is.
 func (s *snapshot) unready() string {
 	switch {
 	case s.State == shard.Stopped:

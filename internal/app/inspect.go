@@ -23,7 +23,7 @@ import (
 	"bridge/source"
 )
 
-// Examine looks at everything that cfg names.
+// Examine inspects everything that cfg names.
 func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progress) []check.Group {
 	return check.Examine(ctx, cfg, check.Subjects{
 		Source: func(ctx context.Context, tables []source.Expected) source.Inspection {
@@ -36,7 +36,7 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 }
 
 func inspectSource(ctx context.Context, cfg *config.Config, tables []source.Expected) (found source.Inspection) {
-	// Nothing but a defect is an error to a source.
+	// Only a defect is an error in the log of a source.
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	src, err := OpenSource(cfg, logger)
 	if err != nil {
@@ -53,7 +53,7 @@ func inspectSource(ctx context.Context, cfg *config.Config, tables []source.Expe
 	return inspectGuarded(ctx, inspector, tables, maxReads, logger)
 }
 
-// inspectGuarded has a source looked at. A panic outside its tables is a finding about the server.
+// inspectGuarded inspects a source. A panic outside its tables becomes a finding about the server.
 func inspectGuarded(ctx context.Context, inspector source.Inspector, tables []source.Expected, atOnce int, logger *slog.Logger) (found source.Inspection) {
 	err := panics.Guard(func() error {
 		found = inspector.Inspect(ctx, tables, atOnce)
@@ -68,7 +68,7 @@ func inspectGuarded(ctx context.Context, inspector source.Inspector, tables []so
 
 func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
 	if cfg.Sink.Scheme == "embedded" {
-		// To open it would start a server.
+		// Opening it would start a server.
 		return embedded.Inspect(ctx, embeddedOptions(cfg, slog.New(slog.DiscardHandler)))
 	}
 	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), func(string, error) {})
@@ -116,7 +116,7 @@ func bridgeAnswers(ctx context.Context, cfg *config.Config) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, livenessTimeout, errors.New("no answer from the address of the HTTP server"))
 	defer cancel()
 	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable}
-	// One whose loops stand still answers, too.
+	// A bridge that is not live answers, too.
 	_, _, err := client.Live(ctx)
 	return err == nil
 }

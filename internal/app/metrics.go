@@ -16,8 +16,8 @@ func newBuildInfo(b Build) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// registerMetrics registers what the metrics tell of the shards, their reconciles and the program.
-// The counters are there already.
+// registerMetrics registers the gauges of the shards, their reconciles and the program. The shards
+// register the counters.
 func registerMetrics(registry prometheus.Registerer, shards []*shard.Shard, limits *shard.Limits, reconcilers []reconcile.Scheduled, b Build) {
 	registry.MustRegister(shard.NewCollector(shards, limits), &reconcileCollector{reconcilers}, newBuildInfo(b))
 }

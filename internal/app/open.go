@@ -17,15 +17,14 @@ import (
 )
 
 const (
-	// maxReads bounds the reads of all tails that run at the same time, each on a connection of its
-	// own.
+	// maxReads bounds the reads of all tails at the same time, each on its own connection.
 	maxReads = 8
-	// scanReads is how many connections reconcile has besides, so that it takes none from the
+	// scanReads is how many further connections reconcile has, so that it takes none from the
 	// tails: one reads ahead, one looks into the other tables of the stream.
 	scanReads = 2
 )
 
-// OpenSource opens the source of a configuration. It connects when it is asked.
+// OpenSource opens the source of a configuration. It connects at the first read.
 func OpenSource(cfg *config.Config, logger *slog.Logger) (source.Source, error) {
 	switch cfg.Source.Scheme {
 	case "mysql":
@@ -50,7 +49,7 @@ func openSink(cfg *config.Config, logger *slog.Logger, fault sink.Fault) (sink.S
 	case "embedded":
 		s, err := openEmbedded(cfg, logger, fault)
 		if err != nil {
-			// Not s: a nil pointer in an interface is not nil.
+			// Not s: an interface with a nil pointer is not nil.
 			return nil, err
 		}
 		return s, nil
@@ -86,7 +85,7 @@ func embeddedOptions(cfg *config.Config, logger *slog.Logger) embedded.Options {
 	return embedded.Options{Dir: e.Dir, Listen: e.Listen, Stream: e.Stream, Subjects: cfg.Subjects(), Logger: logger}
 }
 
-// embeddedURL is where others reach the server, empty where they do not.
+// embeddedURL returns the URL of the server, empty if it has no listener.
 func embeddedURL(s *embedded.Sink) string {
 	if addr := s.Addr(); addr != nil {
 		return "nats://" + addr.String()
@@ -100,7 +99,7 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) kaf
 		Brokers:     k.Brokers,
 		Compression: kafka.Compression(k.Compression),
 		Topics:      cfg.Topics(),
-		// What is published is known without a connection.
+		// The subjects to publish to are known without a connection.
 		Uncompactable: cfg.Uncompactable(),
 		Logger:        logger,
 		Fault:         fault,

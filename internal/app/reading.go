@@ -19,10 +19,10 @@ import (
 	"bridge/sink/kafka"
 )
 
-// Reading is what a command reads of the bus: whole topics, or subjects.
+// Reading names what a command reads from the bus: whole topics, or subjects.
 type Reading struct {
 	Topics, Subjects []string
-	// Command names it in errors.
+	// Command is the name of the command in errors.
 	Command string
 }
 
@@ -72,12 +72,12 @@ type embeddedBus struct {
 
 func (b *embeddedBus) Close() error { return errors.Join(b.Bus.Close(), b.server.Close()) }
 
-// unusedSink stands for a sink where a server is to be read only.
+// unusedSink is the sink of a server that is only read.
 type unusedSink struct{ sink.Sink }
 
 func (unusedSink) Close() error { return nil }
 
-// openReadingEmbedded reads a running server through its listener, or starts the server where none
+// openReadingEmbedded reads from a running server through its listener, or starts a server if none
 // runs.
 func openReadingEmbedded(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
 	e := cfg.Sink.Embedded
@@ -93,7 +93,7 @@ func openReadingEmbedded(ctx context.Context, cfg *config.Config, what Reading) 
 	if _, err := os.Stat(e.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no folder %s: bridge has published nothing there yet", e.Dir)
 	}
-	// Without a stream and a listener: nothing is changed, and nobody is let in.
+	// Without a stream and a listener, nothing is changed and nobody else can connect.
 	server, err := embedded.Open(embedded.Options{Dir: e.Dir, Logger: slog.New(slog.DiscardHandler)}, func(conns embedded.Conns) (sink.Sink, error) {
 		o.InProcess = conns
 		return unusedSink{}, nil

@@ -8,7 +8,7 @@ import (
 	"bridge/reconcile"
 )
 
-// reconcileCollector shows how reconcile stands at each scrape.
+// reconcileCollector collects the state of the reconciles at each scrape.
 type reconcileCollector struct{ reconcilers []reconcile.Scheduled }
 
 var _ prometheus.Collector = (*reconcileCollector)(nil)
@@ -59,7 +59,7 @@ func (c *reconcileCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// lastTook is how long the last run took, 0 for one that was cut short.
+// lastTook returns how long the last run took, 0 if it was cut short.
 func lastTook(s reconcile.Status) time.Duration {
 	if s.Last.Ended.IsZero() {
 		return 0

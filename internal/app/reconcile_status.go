@@ -24,7 +24,7 @@ func reconcileStatus(s reconcile.Status) *httpapi.ReconcileStatus {
 	return one
 }
 
-// fillRunning fills in a run that is under way.
+// fillRunning fills in the run under way.
 func fillRunning(r *httpapi.ReconcileStatus, p reconcile.Progress) {
 	r.DryRun, r.StartedAt = p.Mode.DryRun, httpapi.Moment(p.Started)
 	r.Rows, r.RowsOf, r.Percent = p.Scanned, p.Estimated, 100*p.Share
@@ -32,8 +32,7 @@ func fillRunning(r *httpapi.ReconcileStatus, p reconcile.Progress) {
 	r.DifferenceCounts, r.Absent = differenceCounts(p.Verdict), p.Gone
 }
 
-// fillEnded fills in the last run. Of one before the start of the process only the end is on
-// record.
+// fillEnded fills in the last run. If it ended before the process started, only its end is known.
 func fillEnded(r *httpapi.ReconcileStatus, s reconcile.Status) {
 	last := s.Last
 	r.StartedAt, r.EndedAt = httpapi.Moment(last.Started), httpapi.Moment(last.Ended)

@@ -9,8 +9,8 @@ import (
 	"bridge/source"
 )
 
-// newReconcilers makes a reconciler for each of shards, in their order, with its schedule. They are
-// the shards of all streams, as newShards returns them.
+// newReconcilers makes a scheduled reconciler for each of shards, which are those of all streams as
+// newShards returns them.
 func newReconcilers(cfg *config.Config, p parts, shards []*shard.Shard) ([]reconcile.Scheduled, error) {
 	owners := make([]reconcile.Owner, len(shards))
 	for i, shard := range shards {
@@ -19,8 +19,8 @@ func newReconcilers(cfg *config.Config, p parts, shards []*shard.Shard) ([]recon
 	return scheduled(cfg, p, owners)
 }
 
-// scheduled makes a reconciler for every physical table, in the order of streams and tables, as
-// owners are.
+// scheduled makes a reconciler for every physical table, in the order of streams and tables. owners
+// has the same order.
 func scheduled(cfg *config.Config, p parts, owners []reconcile.Owner) ([]reconcile.Scheduled, error) {
 	var all []reconcile.Scheduled
 	for i := range cfg.Streams {

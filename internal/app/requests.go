@@ -12,8 +12,8 @@ import (
 	"bridge/reconcile"
 )
 
-// Reconcile implements httpapi.Daemon. With deletes allowed, a shard that stopped because its ids
-// are used again goes on.
+// Reconcile implements httpapi.Daemon. If deletes are allowed, a shard that stopped because its ids
+// are used again resumes.
 func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
 	if _, err := h.stream(stream); err != nil {
 		return httpapi.Accepted{}, err
@@ -39,7 +39,7 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 	}, nil
 }
 
-// stream returns the stream with this name. The error is ErrNoStream.
+// stream returns the stream with this name, or ErrNoStream.
 func (h *health) stream(name string) (*config.Stream, error) {
 	if s := h.cfg.Stream(name); s != nil {
 		return s, nil
@@ -56,7 +56,7 @@ func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]s
 	return resendBy(ctx, stream, h.shards, request)
 }
 
-// resendBy has that one of shards send letters again which owns their table.
+// resendBy sends dead letters again with the shard that owns their table.
 func resendBy(ctx context.Context, stream *config.Stream, shards []*shard.Shard, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
 	if stream.DeadLetter == "" {
 		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",

@@ -16,8 +16,8 @@ import (
 	"bridge/internal/httpapi"
 )
 
-// Run reads, publishes and compares until ctx is cancelled, then publishes and saves what is in
-// flight within the shutdown timeout. An error means that it could not end in good order.
+// Run runs the app until ctx is cancelled, then publishes and saves the batches in flight within
+// the shutdown timeout. An error means that the shutdown was not orderly.
 func (a *App) Run(ctx context.Context) error {
 	if !a.opts.Serve {
 		return a.run(ctx, a.scheduler.Run)
@@ -49,8 +49,8 @@ func (a *App) Run(ctx context.Context) error {
 	return a.serve(ctx)
 }
 
-// serve runs the shards and the reconciles until ctx is cancelled, and the pages for as long as a
-// shard runs.
+// serve runs the shards and the reconciles until ctx is cancelled, and the HTTP server for as long
+// as a shard runs.
 func (a *App) serve(ctx context.Context) error {
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
@@ -73,9 +73,9 @@ func (a *App) serve(ctx context.Context) error {
 	return nil
 }
 
-// run tails all tables until ctx is cancelled, and runs the function beside with them, which is to
-// end when its context does. An error of a shard means that the process has to be restarted: it
-// ends the others in good order.
+// run tails all tables, and runs the function beside, until ctx is cancelled; beside must end with
+// its context. If a shard returns an error, the process has to be restarted: run then shuts down
+// the others in order.
 func (a *App) run(ctx context.Context, beside func(context.Context) error) error {
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -96,7 +96,7 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 	return group.Wait()
 }
 
-// openHTTP takes the port of the pages. The error names the variable.
+// openHTTP binds the port of the HTTP server. The error names the variable.
 func openHTTP(ctx context.Context, cfg *config.Config, d httpapi.Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*httpapi.Server, error) {
 	server, err := httpapi.Open(ctx, cfg.HTTPAddr, d, metrics, logger)
 	switch {

@@ -13,13 +13,13 @@ import (
 	"bridge/source"
 )
 
-// savedPosition stands in for the owner of a shard in a dry run without a tail: it says how far the
-// checkpoint has come.
+// savedPosition is the owner of a shard in a dry run without a tail. Its reach is the position in
+// the checkpoint.
 type savedPosition struct{ id uint64 }
 
 var _ reconcile.Owner = (*savedPosition)(nil)
 
-// load reads the position of the shard that s is the status of. A shard whose ids have no order is
+// load reads the saved position of the shard with the status s. A shard whose ids have no order is
 // compared as a whole.
 func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p parts, s reconcile.Status) error {
 	state, err := p.store.Load(ctx, checkpoint.Key{Stream: s.Stream, Shard: s.Shard})

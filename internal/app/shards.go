@@ -16,7 +16,7 @@ import (
 	"bridge/source/ledger"
 )
 
-// parts are what all shards share.
+// parts are shared by all shards.
 type parts struct {
 	source  source.Source
 	sink    sink.Sink
@@ -27,7 +27,7 @@ type parts struct {
 	logger  *slog.Logger
 }
 
-// newParts returns what is not opened.
+// newParts returns the parts that need not be opened.
 func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
 	return parts{
 		limits: shard.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
@@ -59,7 +59,7 @@ func newShards(cfg *config.Config, p parts) ([]*shard.Shard, error) {
 	return shards, nil
 }
 
-// perStream is what the shards of one stream share.
+// perStream is shared by the shards of one stream.
 type perStream struct {
 	limits          *shard.StreamLimits
 	ledgerBytes     int
@@ -98,8 +98,7 @@ func publishedRows(shards int) int {
 	return max(leastPublishedRows, min(allPublishedRows/max(1, shards), mostPublishedRows))
 }
 
-// announcer returns a function that logs what a server says about its ids, once, and again when it
-// says something else.
+// announcer returns a function that logs how a server hands out ids, once and after each change.
 func announcer(logger *slog.Logger) func(source.Traits) {
 	var mu sync.Mutex
 	var last source.Traits

@@ -10,9 +10,9 @@ import (
 	"bridge/source"
 )
 
-// siblings are the tables of one stream, to find out whether an entity that one of them
-// has not lives in another. The readers are made when they are first asked for, and shared. It is
-// safe for concurrent use.
+// siblings finds out whether an entity that is missing in one table of a stream is in another. It
+// makes the readers of the tables at their first use and shares them. It is safe for concurrent
+// use.
 type siblings struct {
 	cfg    *config.Config
 	stream *config.Stream
@@ -26,14 +26,14 @@ func newSiblings(cfg *config.Config, s *config.Stream, from source.Source) *sibl
 	return &siblings{cfg: cfg, stream: s, source: from, readers: make(map[string]source.Shard)}
 }
 
-// of returns what opens readers of the tables besides this one, for one goroutine; nil where there
-// is none.
+// of returns a function that opens readers of the other tables, for one goroutine; nil if the
+// stream has no other.
 func (s *siblings) of(table string) (func() []reconcile.Sibling, error) {
 	if len(s.stream.Tables) < 2 {
 		return nil, nil
 	}
-	// An entity and its state are the same in every table of the stream, so that one encoder sees
-	// to all of them.
+	// An entity and its digest are the same in every table of the stream, so one encoder serves
+	// all.
 	encoder, err := s.cfg.Encoder(s.stream, table)
 	if err != nil {
 		return nil, err
@@ -60,8 +60,7 @@ func (s *siblings) reader(table string) source.Shard {
 	return reader
 }
 
-// sharedShard is a reader that serves one goroutine at a time, as readers do, and lets the others
-// wait. Only Read takes turns.
+// sharedShard lets several goroutines use a reader, one at a time. Only Read takes turns.
 type sharedShard struct {
 	source.Shard
 	turn chan struct{}

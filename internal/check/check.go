@@ -19,31 +19,31 @@ import (
 	"bridge/source/ledger"
 )
 
-// checkWithin bounds a check, whatever does not answer.
+// checkWithin bounds the duration of a check.
 const checkWithin = 12 * time.Second
 
-// Group is what was found about one subject.
+// Group is the result for one subject.
 type Group struct {
 	// Kind is "configuration", "source", "stream", "sink", "checkpoint" or "http"; Name is the
 	// stream's.
 	Kind, Name string
-	// Skipped says that it could not be looked at because something else is away.
+	// Skipped says that the subject could not be inspected because something else is away.
 	Skipped bool
 	inspect.Report
 }
 
-// Subjects are what a check looks at.
+// Subjects inspect the parts of a set-up.
 type Subjects struct {
-	// Source looks at the source and its tables, Sink at the bus. They return when ctx ends.
+	// Source inspects the source and its tables, Sink the bus. They return when ctx ends.
 	Source func(ctx context.Context, tables []source.Expected) source.Inspection
 	Sink   func(ctx context.Context) inspect.Report
-	// Store looks at the checkpoint, HTTP at the address of the HTTP server. A report without a
-	// summary has nothing to show.
+	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
+	// summary is not shown.
 	Store func() checkpoint.Inspection
 	HTTP  func(ctx context.Context) inspect.Report
 }
 
-// Examine looks at everything that cfg names, side by side.
+// Examine inspects everything that cfg names, source and sink at the same time.
 func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progress *terminal.Progress) []Group {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkWithin, fmt.Errorf("no answer within %s", checkWithin))
 	defer cancel()
@@ -59,7 +59,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 	var both errgroup.Group
 	both.Go(progress.During("source", func() { from = subjects.Source(ctx, Expectations(cfg, positions)) }))
 	both.Go(progress.During("sink", func() { to = subjects.Sink(ctx) }))
-	// What fails is a finding.
+	// Failures are findings.
 	_ = both.Wait()
 
 	var groups []Group
@@ -78,7 +78,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 	return groups
 }
 
-// warningsOf returns what bridge run would log about the configuration.
+// warningsOf returns the warnings that bridge run logs about the configuration.
 func warningsOf(cfg *config.Config) inspect.Report {
 	r := inspect.Report{Summary: "from the environment"}
 	for _, w := range cfg.Warnings {
@@ -110,7 +110,7 @@ func Expectations(cfg *config.Config, positions map[checkpoint.Key]uint64) []sou
 	return tables
 }
 
-// inspectOthers finds what a checkpoint holds that is not configured.
+// inspectOthers finds streams and tables in the checkpoint that are not configured.
 func inspectOthers(store *checkpoint.Inspection, cfg *config.Config) {
 	shards := make(map[string][]string)
 	for _, entry := range store.Entries {
@@ -133,7 +133,7 @@ func inspectOthers(store *checkpoint.Inspection, cfg *config.Config) {
 	}
 }
 
-// firstFew names the first of many.
+// firstFew returns the first few of a list.
 func firstFew(names []string) string {
 	const most = 3
 	if len(names) > most {

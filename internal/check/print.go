@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// MostStatements are printed of many like ones; --json has all.
+	// MostStatements is how many statements of like findings are printed; --json has all.
 	MostStatements = 4
 )
 
 // colours are escape sequences by label.
 var colours = map[string]string{"ok": "\x1b[32m", "note": "\x1b[36m", "warning": "\x1b[33m", "unsafe": "\x1b[1;31m", "blocks": "\x1b[1;31m"}
 
-// Tally counts findings by label, those that differ in their subject only once.
+// Tally counts findings by label. Those that differ only in their subject count once.
 func Tally(groups []Group) map[string]int {
 	counts := make(map[string]int)
 	for _, g := range groups {
@@ -30,7 +30,7 @@ func Tally(groups []Group) map[string]int {
 	return counts
 }
 
-// Text returns groups for people, coloured where colour is set.
+// Text returns groups for people, in colour if colour is set.
 func Text(groups []Group, colour bool) string {
 	out := &findingPrinter{colour: colour}
 	width := 0
@@ -117,7 +117,7 @@ func capital(text string) string {
 	return string(unicode.ToUpper(r)) + text[size:]
 }
 
-// worstLabel is that of the worst finding; what blocks bridge is worst.
+// worstLabel returns the label of the worst finding. A finding that blocks bridge is worst.
 func worstLabel(findings []inspect.Finding) string {
 	for _, f := range findings {
 		if f.Blocks() {
@@ -127,7 +127,7 @@ func worstLabel(findings []inspect.Finding) string {
 	return inspect.Worst(findings).String()
 }
 
-// wrap writes text from a column on, broken between words, and ends the line.
+// wrap writes text from a column on, broken between words, and a line end.
 func (o *findingPrinter) wrap(text string, column int) {
 	o.text.WriteString(terminal.Wrap(terminal.Visible(text), column) + "\n")
 }
@@ -146,7 +146,7 @@ type findingView struct {
 type groupView struct {
 	Group  string `json:"group"`
 	Stream string `json:"stream,omitempty"`
-	// Severity is "skipped" for what could not be looked at because something else is away.
+	// Severity is "skipped" if the subject could not be inspected because something else is away.
 	Severity string        `json:"severity"`
 	Summary  string        `json:"summary"`
 	Findings []findingView `json:"findings"`
@@ -158,7 +158,7 @@ type Report struct {
 	Groups   []groupView      `json:"groups"`
 }
 
-// NewReport returns groups for programs. All texts pass through clean.
+// NewReport returns groups for programs. clean is applied to all texts.
 func NewReport(groups []Group, clean func(string) string) Report {
 	worst := inspect.OK
 	views := make([]groupView, 0, len(groups))

@@ -39,8 +39,7 @@ func streamGroups(cfg *config.Config, from source.Inspection, store *checkpoint.
 	return groups
 }
 
-// orderOf says how the ids of tables are taken to be handed out, and why where it is the same for
-// all.
+// orderOf describes how the ids of tables are handed out, and why if it is the same for all.
 func orderOf(tables []source.TableInspection) string {
 	var orders []string
 	counts := make(map[string]int)
@@ -64,7 +63,7 @@ func orderOf(tables []source.TableInspection) string {
 	return strings.Join(orders, ", ")
 }
 
-// tailFrom says where the tail of a stream begins or goes on.
+// tailFrom describes where the tail of a stream begins or resumes.
 func tailFrom(s *config.Stream, known bool, positions map[checkpoint.Key]uint64) string {
 	begun := 0
 	var position uint64
@@ -107,7 +106,7 @@ func (m *Merged) SubjectText() string {
 	return m.Subject
 }
 
-// Merge makes one of the findings that differ in their subject and statement only.
+// Merge joins findings that differ only in subject and statement.
 func Merge(findings []inspect.Finding) []Merged {
 	type same struct {
 		code     inspect.Code

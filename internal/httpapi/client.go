@@ -22,7 +22,7 @@ import (
 type Client struct {
 	// Addr is host:port.
 	Addr string
-	// Setting is what a user sets the address with. Errors about who listens name it.
+	// Setting names the setting with the address; errors show it.
 	Setting string
 }
 
@@ -33,13 +33,13 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// Live asks whether the loops run, Ready whether the process is ready. ok is false when it says
-// that it is not.
+// Live asks whether the loops of the process turn. ok is false if they do not.
 func (c *Client) Live(ctx context.Context) (answer Readiness, ok bool, err error) {
 	return c.readiness(ctx, "/livez")
 }
 
-// Ready asks whether source and bus can be reached and no stream is stopped or degraded.
+// Ready asks whether source and bus can be reached and no stream is stopped or degraded. ok is
+// false if the process is not ready.
 func (c *Client) Ready(ctx context.Context) (answer Readiness, ok bool, err error) {
 	return c.readiness(ctx, "/readyz")
 }
@@ -55,8 +55,8 @@ func (c *Client) readiness(ctx context.Context, path string) (answer Readiness, 
 	return answer, code == http.StatusOK, nil
 }
 
-// Status returns the status of all streams. An error that is syscall.ECONNREFUSED says that nobody
-// listens.
+// Status returns the status of all streams. The error is syscall.ECONNREFUSED if nothing listens
+// there.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	code, body, err := c.do(ctx, request{method: http.MethodGet, path: "/api/v1/status"})
 	if err != nil {
@@ -83,8 +83,8 @@ func (c *Client) Reconcile(ctx context.Context, stream string, mode reconcile.Mo
 	return Accepted{}, c.refusal(code, body, "does not reconcile")
 }
 
-// Resend asks for dead letters to be sent again and returns what became of them. The error says why
-// they were not.
+// Resend asks for dead letters to be sent again and returns the outcome of each. The error says why
+// the request was refused.
 func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.LetterOutcome, error) {
 	text, err := json.Marshal(resend)
 	if err != nil {
@@ -104,8 +104,8 @@ func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.Lett
 	return nil, c.refusal(code, body, "sends no dead letters again")
 }
 
-// refusal returns the error of an answer that grants nothing: what the bridge says, or that it is
-// none.
+// refusal returns the error of a request that was refused: the reason that bridge gives, or that no
+// bridge has answered.
 func (c *Client) refusal(code int, body []byte, what string) error {
 	var no refused
 	if json.Unmarshal(body, &no) == nil && no.Error != "" {
@@ -123,7 +123,7 @@ type request struct {
 	timeout time.Duration
 }
 
-// do sends a request, past any proxy of the environment.
+// do sends a request without using a proxy of the environment.
 func (c *Client) do(ctx context.Context, r request) (code int, body []byte, err error) {
 	timeout := cmp.Or(r.timeout, requestTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
@@ -138,7 +138,7 @@ func (c *Client) do(ctx context.Context, r request) (code int, body []byte, err 
 		body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 		code, err = response.StatusCode, errors.Join(err, response.Body.Close())
 	} else if inner := errors.Unwrap(err); inner != nil {
-		// The text around it repeats the URL.
+		// The outer error repeats the URL.
 		err = inner
 	}
 	if err != nil && ctx.Err() != nil {

@@ -16,25 +16,24 @@ import (
 var (
 	// ErrNoStream is returned when no such stream is configured.
 	ErrNoStream = errors.New("no such stream")
-	// ErrCannotReconcile is returned when no shard of the stream could be reconciled as it stands.
+	// ErrCannotReconcile is returned when no shard of the stream can be reconciled now.
 	ErrCannotReconcile = errors.New("cannot be reconciled now")
-	// ErrCannotResend is returned when the owner of a shard cannot send dead letters again as it
-	// stands.
+	// ErrCannotResend is returned when the owner of a shard cannot send dead letters again now.
 	ErrCannotResend = errors.New("cannot send dead letters again now")
 )
 
-// Accepted is the answer to a request for a reconcile: it waits for its turn, or runs.
+// Accepted is the answer to a request for a reconcile that waits for its turn or runs.
 type Accepted struct {
 	Stream string `json:"stream"`
 	// Shards counts the shards that will be reconciled.
 	Shards       int  `json:"shards"`
 	DryRun       bool `json:"dryRun"`
 	AllowDeletes bool `json:"allowDeletes"`
-	// Started is when the process began: one that says something else knows nothing of the request.
+	// Started is when the process began. A process with another start knows nothing of the request.
 	Started time.Time `json:"started"`
 }
 
-// refused is the answer to a request that is not taken up.
+// refused is the answer to a request that was refused.
 type refused struct {
 	Error string `json:"error"`
 }
@@ -58,8 +57,7 @@ func reconcileHandler(d Daemon) http.Handler {
 	})
 }
 
-// modeOf reads the parameters dryRun and allowDeletes. One that is misspelt must not lead to
-// another mode.
+// modeOf parses the parameters dryRun and allowDeletes, and refuses misspelt ones.
 func modeOf(query url.Values) (mode reconcile.Mode, err error) {
 	for name, values := range query {
 		on, err := strconv.ParseBool(strings.ToLower(values[0]))

@@ -4,32 +4,32 @@ import (
 	"time"
 )
 
-// ReconcileStatus is the reconcile of one shard. Times are by the host's clock, save
+// ReconcileStatus is the state of the reconcile of one shard. Times are by the host's clock, except
 // VerifiedThrough.
 type ReconcileStatus struct {
-	// Running tells whether a run is under way; Waiting counts the requests for one that are not
-	// answered, that of a run under way too.
+	// Running says that a run is under way. Waiting counts the unanswered requests, including that
+	// of the run under way.
 	Running bool `json:"running"`
 	Waiting int  `json:"waiting"`
-	// DryRun and what follows up to Absent are about the run under way, or the last one save dry
-	// runs.
+	// DryRun and the fields after it, up to Absent, are about the run under way, or the last one
+	// that was not a dry run.
 	DryRun    bool       `json:"dryRun"`
 	StartedAt *time.Time `json:"startedAt"`
-	// EndedAt is null while a run is under way, and for one that was cut short.
+	// EndedAt is null while a run is under way, and if it was cut short.
 	EndedAt *time.Time `json:"endedAt"`
-	// Rows counts the rows read. RowsOf estimates how many there will be, 0 while that is not
-	// known; of a run that has ended it is Rows.
+	// Rows counts the rows read. RowsOf estimates their number at the end, 0 while unknown; after a
+	// run it is Rows.
 	Rows          uint64  `json:"rows"`
 	RowsOf        uint64  `json:"rowsOf"`
 	Percent       float64 `json:"percent"`
 	RowsPerSecond float64 `json:"rowsPerSecond"`
 	SecondsLeft   float64 `json:"secondsLeft"`
-	// DifferenceCounts are what was published, or would be.
+	// DifferenceCounts count the events that were published, or would be.
 	DifferenceCounts
 	// Absent counts the live entities that have no row.
 	Absent uint64 `json:"absent"`
-	// Resumed tells whether the run went on where an earlier one was cut short, Unjudged why
-	// absence was not judged.
+	// Resumed says that the run continued one that was cut short. Unjudged says why absence was not
+	// judged.
 	Resumed  bool    `json:"resumed"`
 	Unjudged *string `json:"unjudged"`
 	// VerifiedThrough is the database's clock up to which all commits are known to be published.
@@ -52,10 +52,10 @@ type DifferenceCounts struct {
 	Missed   uint64 `json:"missed"`
 }
 
-// ReconcileReport is what a run found.
+// ReconcileReport is the result of a run.
 type ReconcileReport struct {
 	StartedAt *time.Time `json:"startedAt"`
-	// EndedAt is null where the run was cut short; Error says why.
+	// EndedAt is null if the run was cut short; Error says why.
 	EndedAt *time.Time `json:"endedAt"`
 	Error   *string    `json:"error"`
 	DryRun  bool       `json:"dryRun"`

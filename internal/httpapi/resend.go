@@ -34,8 +34,8 @@ type ResendRequest struct {
 	DeadLetters DeadLettersToSend `json:"letters"`
 }
 
-// DeadLettersToSend are the letters of a request. A list that is too long is read to one letter
-// more than there may be, since as letters a body takes many times its length. Invariant 7.
+// DeadLettersToSend are the dead letters of a request. Decoding stops one above the limit, because
+// decoded letters take many times the size of the body. Invariant 7.
 type DeadLettersToSend []shard.Letter
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -56,7 +56,7 @@ func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// resent is the answer: what became of each letter, in their order.
+// resent is the answer: the outcome of each dead letter, in their order.
 type resent struct {
 	DeadLetters []shard.LetterOutcome `json:"letters"`
 }
@@ -74,8 +74,8 @@ func resendHandler(d Daemon) http.Handler {
 		}
 		ctx, cancel := context.WithTimeoutCause(r.Context(), resendTimeout, errResendTimeout)
 		defer cancel()
-		// The owner publishes, which takes longer than other answers. A writer without deadlines
-		// has none to move.
+		// Publishing takes longer than other answers. A writer without deadlines has none to
+		// extend.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(resendTimeout + writeTimeout))
 		outcomes, err := d.Resend(ctx, request)
 		switch {
@@ -91,7 +91,7 @@ func resendHandler(d Daemon) http.Handler {
 	})
 }
 
-// resendRequestOf reads a request. One that is misspelt must not publish anything.
+// resendRequestOf parses a request and refuses a misspelt one, so that it publishes nothing.
 func resendRequestOf(w http.ResponseWriter, r *http.Request) (request ResendRequest, err error) {
 	if len(r.URL.RawQuery) > 0 {
 		return request, errors.New("there are no parameters: shard, dryRun and letters stand in the body")

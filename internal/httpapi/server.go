@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Bounds of a request. Answers are small and made from memory, save /readyz, which asks the source
-// and the bus.
+// Bounds of a request. Answers are small and come from memory, except /readyz, which asks the
+// source and the bus.
 const (
 	readTimeout     = 5 * time.Second
 	writeTimeout    = 15 * time.Second
@@ -37,7 +37,7 @@ type Server struct {
 	server   *http.Server
 }
 
-// Open takes the port; Run serves it. A port that another process has is ErrPortTaken.
+// Open binds the port; Run serves it. The error is ErrPortTaken if another process listens there.
 func Open(ctx context.Context, addr string, d Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -83,8 +83,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return <-closed
 }
 
-// Handler answers the paths of bridge; another one is not found, another method not allowed. What
-// is asked for by POST must not come from a page of another origin that somebody's browser shows.
+// Handler answers the paths of bridge. It refuses a POST that a browser sends from a page of
+// another origin.
 func Handler(d Daemon, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
@@ -120,7 +120,7 @@ func ready(w http.ResponseWriter, r *http.Request, d Daemon) {
 	answer(w, http.StatusOK, Readiness{"ready", []Reason{}})
 }
 
-// answer writes body as JSON. A client that went away is no fault of ours.
+// answer writes body as JSON. It ignores errors, because the client may have gone.
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

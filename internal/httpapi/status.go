@@ -8,11 +8,11 @@ import (
 	"bridge/reconcile"
 )
 
-// Daemon is what HTTP shows of the process. It is safe for concurrent use.
+// Daemon is the process that the HTTP server shows. It is safe for concurrent use.
 type Daemon interface {
-	// Live returns nil while the loops turn, whatever the source and the bus do.
+	// Live returns nil while the loops turn, also while the source and the bus are away.
 	Live() error
-	// Ready returns why the process is not ready: nothing when source and bus can be reached and no
+	// Ready returns why the process is not ready; nothing if source and bus can be reached and no
 	// stream is stopped or degraded.
 	Ready(ctx context.Context) []Reason
 	// Status returns a snapshot of all streams.
@@ -20,13 +20,12 @@ type Daemon interface {
 	// Reconcile asks for a reconcile of a stream and returns without waiting for it. The error is
 	// ErrNoStream or ErrCannotReconcile.
 	Reconcile(stream string, mode reconcile.Mode) (Accepted, error)
-	// Resend has the owner of a shard send dead letters again, and waits until it has. The error
-	// is ErrNoStream, ErrCannotResend, or that of ctx.
+	// Resend makes the owner of a shard send dead letters again, and waits for it. The error is
+	// ErrNoStream, ErrCannotResend, or that of ctx.
 	Resend(ctx context.Context, request ResendRequest) ([]shard.LetterOutcome, error)
 }
 
-// Reason says why the process is not ready. Stream and Shard are empty where it concerns all of
-// them.
+// Reason says why the process is not ready. Stream and Shard are empty if it concerns all streams.
 type Reason struct {
 	Stream string `json:"stream,omitempty"`
 	Shard  string `json:"shard,omitempty"`
@@ -40,7 +39,7 @@ type Status struct {
 	Streams []StreamStatus `json:"streams"`
 }
 
-// StreamStatus is one stream. Its state is that of the shard that is worst off.
+// StreamStatus is the status of one stream. Its state is the worst of its shards'.
 type StreamStatus struct {
 	Name   string        `json:"name"`
 	Kind   string        `json:"kind"`
@@ -60,32 +59,32 @@ type ShardStatus struct {
 	OpenGaps int `json:"openGaps"`
 	// Gaps describes the ids below the position that have not been seen.
 	Gaps GapsStatus `json:"gaps"`
-	// LagSeconds is the age of the oldest committed row that is not published; 0 when drained, null
-	// while that is not known, as while the source cannot be read.
+	// LagSeconds is the age of the oldest committed row that is not published: 0 when drained, null
+	// while it is not known because the source cannot be read.
 	LagSeconds *float64 `json:"lagSeconds"`
 	// LastError is the latest fault, null while there is none.
 	LastError *string `json:"lastError"`
 	// LastPoll is when the source last answered, null before the first time.
 	LastPoll *time.Time `json:"lastPoll"`
-	// Reconcile says how the comparison of the table with what was published stands.
+	// Reconcile is the state of the reconcile of the table.
 	Reconcile *ReconcileStatus `json:"reconcile"`
 }
 
-// Degraded is the state of a shard that goes on but publishes no delete that reconcile finds, until
-// a person agrees.
+// Degraded is the state of a shard whose guard has tripped: it publishes everything but deletes
+// found by reconcile, until a person agrees.
 const Degraded = "degraded"
 
 // GapsStatus describes the ids of a shard that have not been seen.
 type GapsStatus struct {
-	// Hot ids are looked for at every poll, cold ones every minute; those in flight are hot,
-	// inserted by a transaction that is open.
+	// Hot ids are looked up at every poll, cold ones every minute. Ids in flight are hot ids that
+	// an open transaction has inserted.
 	Hot      uint64 `json:"hot"`
 	Cold     uint64 `json:"cold"`
 	InFlight uint64 `json:"inFlight"`
 	// Unpolled ids were not seen until GAP_TTL; reconcile compares them with the table.
 	Unpolled uint64 `json:"unpolled"`
-	// OldestSeconds is the age of the oldest gap, 0 when there is none; Oldest lists the lowest
-	// ranges, a few.
+	// OldestSeconds is the age of the oldest gap, 0 if there is none. Oldest lists the lowest few
+	// ranges.
 	OldestSeconds float64     `json:"oldestSeconds"`
 	Oldest        []GapStatus `json:"oldest"`
 }
