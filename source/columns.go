@@ -2,8 +2,8 @@ package source
 
 import "strings"
 
-// Changes returns what is different in now as log attributes: the names of columns added, dropped
-// and altered.
+// Changes returns the differences from c to now as log attributes: the names of columns added,
+// dropped and altered.
 func (c *Columns) Changes(now *Columns) []any {
 	var added, dropped, altered []string
 	was := make(map[string]Column)

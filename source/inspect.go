@@ -7,46 +7,46 @@ import (
 	"bridge/internal/inspect"
 )
 
-// Inspector is a Source that can look at its server and at tables for what is unsafe, unwise, or
-// keeps them from being read. It reads with SELECT and SHOW and nothing else.
+// Inspector is a Source that can inspect its server and tables for problems: what is unsafe or
+// unwise, or keeps a table from being read. It reads with SELECT and SHOW only.
 type Inspector interface {
-	// Inspect looks at the server, and, if that answers, at every table, at most atOnce of them at
-	// the same time. It does not fail: what keeps it from looking is a finding. It returns soon
+	// Inspect inspects the server and, if that answers, every table, at most atOnce of them at a
+	// time. It does not fail: if it cannot inspect something, that is a finding. It returns soon
 	// after ctx ends.
 	Inspect(ctx context.Context, tables []Expected, atOnce int) Inspection
 }
 
-// Expected is a table to look at, and what the configuration and the checkpoint expect of it.
+// Expected is a table to inspect, and what configuration and checkpoint expect of it.
 type Expected struct {
 	Spec Spec
-	// Order is ID_ORDER; empty is auto.
+	// Order is ID_ORDER; empty for auto.
 	Order IDOrder
 	// Hold says that GAP_POLICY is hold.
 	Hold bool
-	// Updates says that updates are published: an index on MODIFIED then finds them within a
+	// Updates says that updates are published. With an index on MODIFIED they are found within a
 	// second.
 	Updates bool
 	// Zone is TIME_ZONE: the zone of columns without one. Nil is UTC.
 	Zone *time.Location
-	// Position is the id up to which the table has been published, nil when there is no checkpoint.
+	// Position is the id up to which the table has been published, nil if there is no checkpoint.
 	Position *uint64
-	// Stream and Shard are the names that commands about the checkpoint want.
+	// Stream and Shard name the shard in commands about the checkpoint.
 	Stream, Shard string
 }
 
-// Inspection is what Inspect found.
+// Inspection is the result of Inspect.
 type Inspection struct {
-	// Server is about the server. Its summary names the product and what the login can see of it.
+	// Server is about the server. Its summary names the product and what the login may see of it.
 	Server inspect.Report
-	// Tables has one entry a table, in the order given; nil when the server could not be asked.
+	// Tables has one entry per table, in the order given; nil if the server did not answer.
 	Tables []TableInspection
 }
 
-// TableInspection is what Inspect found out about a table.
+// TableInspection is the result for one table.
 type TableInspection struct {
 	Findings []inspect.Finding
-	// Order is how ids are taken to be handed out: as configured, or, for auto, what the server
-	// shows. Why says why. Both are empty when the table could not be read.
+	// Order is how the tail takes ids to be handed out: as configured or, for auto, as the server
+	// shows. Why says why. Both are empty if the table could not be read.
 	Order IDOrder
 	Why   string
 }

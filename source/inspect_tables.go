@@ -9,9 +9,9 @@ import (
 	"bridge/internal/panics"
 )
 
-// InspectTables calls inspectTable for every table, at most atOnce at the same time, and returns
-// the results in the order of tables. A table where it panics has a finding that says so, with the
-// stack in the log; the others are inspected all the same.
+// InspectTables calls inspectTable for every table, at most atOnce at a time, and returns the
+// results in the order of tables. A panic becomes a finding about its table, with the stack in the
+// log; the other tables are inspected all the same.
 func InspectTables(tables []Expected, atOnce int, logger *slog.Logger, inspectTable func(Expected) TableInspection) []TableInspection {
 	found := make([]TableInspection, len(tables))
 	var group errgroup.Group

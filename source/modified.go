@@ -25,12 +25,12 @@ type ChangeQuery struct {
 	// Ranges, when not nil, are the ids whose rows are wanted, in place of After and Through:
 	// ascending and disjoint. They come in ascending order of their ids.
 	Ranges []Range
-	// Uncommitted shows the rows of open transactions as they are there. It and Ranges need
-	// Traits.Uncommitted.
+	// Uncommitted includes rows of open transactions, in their uncommitted state. It and Ranges
+	// need Traits.Uncommitted.
 	Uncommitted bool
 }
 
-// Changes is what one ReadChanges returned.
+// Changes is the result of one ReadChanges.
 type Changes struct {
 	// List is in ascending order of (MODIFIED, id), or of the ids.
 	List []Cursor
@@ -41,15 +41,15 @@ type Changes struct {
 	Server string
 }
 
-// ErrAltered is returned for a query whose values do not have the form of its column: that was
-// altered since. What the next page says of the columns is right.
+// ErrAltered is returned if the values of a query do not have the form of its column, because the
+// column was altered since. The next page has the new columns.
 var ErrAltered = errors.New("the column was altered")
 
-// ChangeReader reads where rows changed, for the second cursor. Every Shard is one.
+// ChangeReader reads which rows changed, for the second cursor. Every Shard is one.
 type ChangeReader interface {
-	// ReadChanges reads ids and MODIFIED alone, by the index that MODIFIED leads, into c; what that
-	// held before is overwritten. It fails with ErrUnfit when the spec names no MODIFIED column or
-	// no index begins with it, and with ErrAltered when the query has values of another kind than
-	// the column's. Rows whose MODIFIED is NULL are left out.
+	// ReadChanges overwrites c with ids and values of MODIFIED, which it reads by an index that
+	// begins with MODIFIED. It fails with ErrUnfit if the spec names no MODIFIED column or no index
+	// begins with it, and with ErrAltered if the values of the query are of another kind than the
+	// column's. It leaves out rows whose MODIFIED is NULL.
 	ReadChanges(ctx context.Context, q ChangeQuery, c *Changes) error
 }

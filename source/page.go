@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Kind says what a column holds and in which normal form its values come. Every source delivers
-// these forms, so that the same row makes the same event whatever driver read it. A nil value is
-// NULL.
+// Kind is the kind of a column's values and defines their normal form. Every source delivers this
+// form, so the same row makes the same event with every driver. A nil value is NULL.
 type Kind uint8
 
 // The kinds of columns.
@@ -51,8 +50,8 @@ type Column struct {
 	Precision int
 }
 
-// Resolution returns the smallest step that the column can hold: 1 s for a second-precision time.
-// It is 0 for a kind that is not a time.
+// Resolution returns the smallest step of a time column: 1 s for second precision. It is 0 if the
+// column is not a time.
 func (c Column) Resolution() time.Duration {
 	switch c.Kind {
 	case DateTime, Timestamp:
@@ -64,18 +63,17 @@ func (c Column) Resolution() time.Duration {
 	}
 }
 
-// Columns is the shape of a shard's rows. It is immutable: while the shape does not change every
-// Page of a shard carries the same pointer, and another pointer means that columns were added,
-// dropped or altered.
+// Columns is the shape of a shard's rows. It is immutable: all pages of a shard carry the same
+// pointer until columns are added, dropped or altered.
 type Columns struct {
 	// List holds the columns in the order of Row.Values.
 	List []Column
 	// ID is the index of the id column.
 	ID int
-	// Key holds the indexes of the key columns, in the order of Spec.Key; the id's index when the
-	// spec names none.
+	// Key holds the indexes of the key columns, in the order of Spec.Key. It is the id's index if
+	// the spec names none.
 	Key []int
-	// Created, Modified and Deleted are indexes into List, -1 when the spec names no such column.
+	// Created, Modified and Deleted are indexes into List, -1 if the spec names no such column.
 	Created, Modified, Deleted int
 	// CreatedMoves says that the database changes CREATED when a row is updated.
 	CreatedMoves bool
@@ -90,35 +88,35 @@ type Row struct {
 	Values [][]byte
 }
 
-// Page is what one Read returned. The zero value is ready for use; reuse one to save its memory.
+// Page is the result of one Read. The zero value is ready for use; reuse a page to save its memory.
 type Page struct {
 	// Columns is the shape of the rows.
 	Columns *Columns
 	// Rows are in ascending order of their ids.
 	Rows []Row
-	// Now is the database's clock at the start of the statement, in UTC. A row that was asked for,
-	// before any cut, and that the page does not hold was not committed then.
+	// Now is the database's clock at the start of the statement, in UTC. A row that was asked for
+	// and that the page lacks, though the page was not cut before it, was not committed then.
 	Now time.Time
-	// MaxID is the highest id of the table in the snapshot of the page, 0 when the table is empty.
+	// MaxID is the highest id of the table in the snapshot of the page, 0 if the table is empty.
 	MaxID uint64
-	// Server identifies the server that answered; another text means another server.
+	// Server identifies the server that answered. A different text means a different server.
 	Server string
-	// More says that Limit or MaxBytes ended the page: there may be further rows at once.
+	// More says that Limit or MaxBytes ended the page: there may be more rows to read at once.
 	More bool
 	// Bytes is the size of all values.
 	Bytes int
 
-	// arena holds the values, cells the lists of them.
+	// arena holds the values, cells the slices of them.
 	arena slab[byte]
 	cells slab[[]byte]
 }
 
 const (
-	// chunkBytes and chunkRows are what the first array of a page has room for; further ones are
-	// larger.
+	// chunkBytes and chunkRows are the capacities of the first arrays of a page; further ones have
+	// the large capacities.
 	chunkBytes, largeChunkBytes = 64 << 10, 256 << 10
 	chunkRows, largeChunkRows   = 64, 512
-	// keepBytes and keepCells are what a page keeps for the next read.
+	// keepBytes and keepCells bound the memory that a page keeps for the next read.
 	keepBytes, keepCells = 4 << 20, 256 << 10
 )
 
@@ -156,7 +154,7 @@ func (p *Page) Set(i int, v []byte) {
 	p.Bytes += len(v)
 }
 
-// Sort puts the rows into ascending order of their ids, for a server that does not.
+// Sort sorts the rows by id, for a server that does not.
 func (p *Page) Sort() {
 	byID := func(a, b Row) int {
 		switch {

@@ -1,25 +1,25 @@
 package source
 
-// slab hands out pieces of memory that stay where they are, and frees all of them at once. The
-// zero value is ready for use.
+// slab allocates slices that do not move, and frees all of them at once. The zero value is ready
+// for use.
 type slab[T any] struct {
-	// current is filled, full holds those filled before it, and free those to be filled next. None
-	// of them moves.
+	// current is being filled, full holds the arrays filled before it, and free those to be filled
+	// next. No array moves.
 	current    []T
 	full, free [][]T
-	// high is about the most that was handed out lately.
+	// high is roughly the largest recent use.
 	high int
 }
 
 const (
-	// highFalls is the part of high by which it falls with each reset: by half within a dozen.
+	// highFalls is the divisor by which high falls with each reset: to a half within a dozen.
 	highFalls = 16
-	// leastKept is the part of what may be kept that is kept however little is used.
+	// leastKept is the divisor of what is kept at least, however little is used.
 	leastKept = 8
 )
 
-// alloc returns n zero values, or n with what they held before where reset did not wipe them. A new
-// array has room for size of them.
+// alloc returns n values. They are zero, or what they held before if reset did not wipe them. A new
+// array has room for size values.
 func (s *slab[T]) alloc(n, size int) []T {
 	if cap(s.current)-len(s.current) < n {
 		s.next(n, size)
@@ -43,8 +43,8 @@ func (s *slab[T]) next(n, size int) {
 	s.current = make([]T, 0, max(n, size))
 }
 
-// reset frees everything that was handed out, and keeps arrays of up to keep values in all, and of
-// no more than twice what was handed out lately, save for an eighth of keep.
+// reset frees all slices. It keeps arrays of up to keep values, and no more than twice the recent
+// use, except for an eighth of keep.
 func (s *slab[T]) reset(keep int, wipe bool) {
 	if s.current != nil {
 		s.full = append(s.full, s.current)

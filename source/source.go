@@ -15,7 +15,7 @@ var (
 	// ErrDenied is returned when the login may not SELECT from the table or the column.
 	ErrDenied = errors.New("access to the source denied")
 	// ErrUnfit is returned when the table cannot be tailed as configured: the id is not an integer
-	// or not unique, CREATED is not a time, say.
+	// or not unique, or CREATED is not a time, for example.
 	ErrUnfit = errors.New("table unfit for the stream")
 )
 
@@ -30,8 +30,7 @@ type Source interface {
 	Close() error
 }
 
-// Shard reads one physical table. One goroutine at a time uses it, on behalf of the owner of the
-// shard.
+// Shard reads one physical table. It serves one goroutine at a time.
 type Shard interface {
 	IDReader
 	ChangeReader
@@ -39,30 +38,30 @@ type Shard interface {
 	// It overwrites p, which must not be used after an error. Errors other than ErrMissing,
 	// ErrDenied and ErrUnfit are transient: the caller retries with backoff, for ever.
 	Read(ctx context.Context, q Query, p *Page) error
-	// NextID returns the lowest id that the server may give to the next row (AUTO_INCREMENT), 0
-	// when it is unknown. An id at or below a position means that ids are used again: the table was
-	// truncated or restored, or its counter was reset.
+	// NextID returns the lowest id that the server may give to the next row (AUTO_INCREMENT), 0 if
+	// it is unknown. If it is not above the position, ids are used again: the table was truncated
+	// or restored, or its counter was reset.
 	NextID(ctx context.Context) (uint64, error)
 }
 
-// HeadReader is a Shard that can say cheaply that a table has no new rows.
+// HeadReader is a Shard with a cheap way to find out that a table has no new rows.
 type HeadReader interface {
 	// ReadHead fills p as a Read of no rows would: Columns, Now, MaxID and Server. It overwrites p.
-	// It may begin up to wait later, to share a statement with other shards. seen is false where
-	// only a Read can tell, also when the source is away; the error is that of ctx.
+	// It may begin up to wait later, to share a statement with other shards. seen is false if a
+	// Read is needed, also when the source is away; the error is that of ctx.
 	ReadHead(ctx context.Context, wait time.Duration, p *Page) (seen bool, err error)
 }
 
-// Uptimer is a Shard that knows when its server was started. A server that was restarted may have
-// lost its newest rows.
+// Uptimer is a Shard that knows when its server was started. A server that was restarted after a
+// crash may have lost its newest rows.
 type Uptimer interface {
 	// Started returns when the server of the last connection was started, by this host's clock, to
-	// about two seconds; the zero time where that is unknown. It does not use the network.
+	// about two seconds; the zero time if that is unknown. It does not use the network.
 	Started() time.Time
 }
 
-// Spec says which table a shard is and which columns play a role. Names are as the server knows
-// them, unquoted.
+// Spec names a table and the columns that play a role. Names are as the server knows them,
+// unquoted.
 type Spec struct {
 	// Table is the physical table, "table" or "database.table".
 	Table string
@@ -79,7 +78,7 @@ type Spec struct {
 	Fields []string
 }
 
-// Range is a closed range of ids; it is empty where First is above Last.
+// Range is a closed range of ids. It is empty if First is above Last.
 type Range struct{ First, Last uint64 }
 
 // Empty reports whether r has no id.
@@ -88,7 +87,7 @@ func (r Range) Empty() bool { return r.First > r.Last }
 // Has reports whether id is in r.
 func (r Range) Has(id uint64) bool { return r.First <= id && id <= r.Last }
 
-// Overlaps reports whether r and o, neither of them empty, have an id in common.
+// Overlaps reports whether r and o have an id in common. Neither may be empty.
 func (r Range) Overlaps(o Range) bool { return r.First <= o.Last && o.First <= r.Last }
 
 // Intersect returns the ids that r and o have in common.
