@@ -33,12 +33,12 @@ func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 	}{
 		{name: "no table", set: world.Env{"BRIDGE_STREAM_ORDERS_TABLE": "ordres"}, severity: "unsafe", code: "no-table", words: []string{"ordres", "does not exist"}},
 		{name: "no database", set: world.Env{"BRIDGE_STREAM_ORDERS_TABLE": "nowhere.orders"}, severity: "unsafe", code: "no-grant", words: []string{"GRANT SELECT ON `nowhere`.`orders` TO"}},
-		{name: "no column ID", set: world.Env{"BRIDGE_STREAM_ORDERS_ID": "idd"}, severity: "unsafe", code: "no-column", words: []string{`"idd"`, "ID of the stream", "order_no"}},
-		{name: "no column KEY", set: world.Env{"BRIDGE_STREAM_ORDERS_KEY": "region,nr"}, severity: "unsafe", code: "no-column", words: []string{`"nr"`, "KEY of the stream"}},
-		{name: "no column CREATED", set: world.Env{"BRIDGE_STREAM_ORDERS_CREATED": "born"}, severity: "unsafe", code: "no-column", words: []string{"CREATED of the stream"}},
-		{name: "no column MODIFIED", set: world.Env{"BRIDGE_STREAM_ORDERS_MODIFIED": "changed"}, severity: "unsafe", code: "no-column", words: []string{"MODIFIED of the stream"}},
-		{name: "no column DELETED", set: world.Env{"BRIDGE_STREAM_ORDERS_DELETED": "dead"}, severity: "unsafe", code: "no-column", words: []string{"DELETED of the stream"}},
-		{name: "no column FIELDS", set: world.Env{"BRIDGE_STREAM_ORDERS_FIELDS": "region,order_no,stat"}, severity: "unsafe", code: "no-column", words: []string{`"stat"`, "FIELDS of the stream"}},
+		{name: "no column ID", set: world.Env{"BRIDGE_STREAM_ORDERS_ID": "idd"}, severity: "unsafe", code: "no-column", words: []string{`"idd"`, "which ID names", "order_no"}},
+		{name: "no column KEY", set: world.Env{"BRIDGE_STREAM_ORDERS_KEY": "region,nr"}, severity: "unsafe", code: "no-column", words: []string{`"nr"`, "which KEY names"}},
+		{name: "no column CREATED", set: world.Env{"BRIDGE_STREAM_ORDERS_CREATED": "born"}, severity: "unsafe", code: "no-column", words: []string{"which CREATED names"}},
+		{name: "no column MODIFIED", set: world.Env{"BRIDGE_STREAM_ORDERS_MODIFIED": "changed"}, severity: "unsafe", code: "no-column", words: []string{"which MODIFIED names"}},
+		{name: "no column DELETED", set: world.Env{"BRIDGE_STREAM_ORDERS_DELETED": "dead"}, severity: "unsafe", code: "no-column", words: []string{"which DELETED names"}},
+		{name: "no column FIELDS", set: world.Env{"BRIDGE_STREAM_ORDERS_FIELDS": "region,order_no,stat"}, severity: "unsafe", code: "no-column", words: []string{`"stat"`, "which FIELDS names"}},
 		{name: "an id that is not unique", plant: "ALTER TABLE orders MODIFY id bigint unsigned NOT NULL; ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (id, region); " +
 			"ALTER TABLE orders MODIFY id bigint unsigned NOT NULL AUTO_INCREMENT",
 			severity: "unsafe", code: "id-not-unique", words: []string{"ADD UNIQUE KEY (`id`)"}},
