@@ -226,15 +226,51 @@ func TestVerifyBesideARunningBridge(t *testing.T) {
 		p.Start()
 		p.Drained()
 		_, stop := w.Write()
-		for range 3 {
+		for judged, runs := 0, 0; judged < 3; runs++ {
+			if runs == 20 {
+				t.Fatalf("bridge kept up with the writers in %d of %d runs", judged, runs)
+			}
+			most := mostLag(p)
+			var wrong []string
 			for fault, n := range world.Verify(t, p.Env).Faults() {
 				if !strings.HasPrefix(fault, "not judged") {
-					t.Errorf("%s %d", fault, n)
+					wrong = append(wrong, fmt.Sprintf("%s %d", fault, n))
 				}
+			}
+			switch lag := most(); {
+			case len(wrong) == 0:
+				judged++
+			case lag > 1500*time.Millisecond:
+				// What is missing for three seconds is missing to verify.
+				t.Logf("%s while bridge lagged by %s", wrong, lag)
+			default:
+				t.Fatal(wrong)
 			}
 		}
 		stop()
 	})
+}
+
+// mostLag scrapes the lag of a bridge again and again; the function that it returns ends that, and
+// returns the highest one.
+func mostLag(p *world.Publisher) (end func() time.Duration) {
+	stop, done := make(chan struct{}), make(chan float64)
+	go func() {
+		highest := 0.0
+		for {
+			select {
+			case <-stop:
+				done <- highest
+				return
+			case <-time.After(200 * time.Millisecond):
+				highest = max(highest, p.HighestLag())
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return time.Duration(<-done * float64(time.Second))
+	}
 }
 
 // TestVerifyTheServerInside reads the server of embedded:, while bridge runs and after it has

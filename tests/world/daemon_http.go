@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -98,6 +99,26 @@ func (d *Daemon) Scrape() Scrape {
 		At: time.Now(), Records: sumOf(body, "bridge_records_total"), Late: sumOf(body, "bridge_late_records_total"), Lag: sumOf(body, "bridge_lag_seconds"),
 		InFlight: sumOf(body, "bridge_ids_in_flight"), Reserved: sumOf(body, "bridge_inflight_bytes"),
 	}
+}
+
+// HighestLag returns the lag in seconds of the shard that lags most; an hour where it is not known.
+func (d *Daemon) HighestLag() (highest float64) {
+	const unknown = 3600
+	_, body := d.Get("/metrics")
+	found := false
+	for line := range strings.Lines(body) {
+		if rest, ok := strings.CutPrefix(line, "bridge_lag_seconds{"); ok {
+			lag, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " ")+1:]), 64)
+			if err != nil || math.IsNaN(lag) {
+				return unknown
+			}
+			highest, found = max(highest, lag), true
+		}
+	}
+	if !found {
+		return unknown
+	}
+	return highest
 }
 
 // SentAgain returns how many messages all starts of the daemon have sent a second time, by its log.
