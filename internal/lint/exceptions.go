@@ -45,10 +45,9 @@ var (
 	}
 	methods = []exception{
 		{"checkpoint/bolt.Store", replaced},
-		{"internal/shard.Shard", replaced},
 	}
 	fields = []exception{
-		{"internal/shard.", replaced},
+		{"internal/shard.Options", "is configuration, given once"},
 	}
 	contexts = []exception{
 		{"internal/shard.", replaced},
