@@ -29,7 +29,8 @@ type gaps struct {
 	kept atomic.Uint64
 	// strays are the ends of the wide gaps that were told of.
 	strays []uint64
-	// handed, shown and warned are when the ledger was last handed to be saved, shown in the status, and complained about.
+	// handed, shown and warned are when the ledger was last handed to be saved, shown in the
+	// status, and complained about.
 	handed, shown, warned time.Time
 }
 
@@ -40,10 +41,12 @@ const (
 	evidenceIDs = 200_000
 	// seedIDs is how far below the start of a shard ids that are not there are watched.
 	seedIDs = 100_000
-	// saveLedgerEvery and stateEvery are how often a ledger is saved while nothing is published, and shown in the status.
+	// saveLedgerEvery and stateEvery are how often a ledger is saved while nothing is published,
+	// and shown in the status.
 	saveLedgerEvery = 30 * time.Second
 	stateEvery      = time.Second
-	// heldOpen is how long an id may be in flight before that is worth a warning, each time as long again.
+	// heldOpen is how long an id may be in flight before that is worth a warning, each time as long
+	// again.
 	heldOpen = time.Minute
 )
 
@@ -87,8 +90,8 @@ func (g *gaps) options() ledger.Options {
 	}
 }
 
-// seed makes the ledger of a shard that begins behind start, and returns what is to be saved of it: what is not committed just
-// below is missing from the beginning, so that it is not lost.
+// seed makes the ledger of a shard that begins behind start, and returns what is to be saved of it:
+// what is not committed just below is missing from the beginning, so that it is not lost.
 func (g *gaps) seed(ctx context.Context, start uint64) ([]ledger.Chunk, error) {
 	from := start - min(start, seedIDs)
 	l, err := ledger.New(g.options(), from)
@@ -107,7 +110,8 @@ func (g *gaps) seed(ctx context.Context, start uint64) ([]ledger.Chunk, error) {
 	return l.Changed(), nil
 }
 
-// evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows nothing: no id is judged by it.
+// evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows
+// nothing: no id is judged by it.
 func (g *gaps) evidence(ctx context.Context, server string, ranges []source.Range) (ledger.Evidence, error) {
 	skip := g.server.agreement.skips(time.Now())
 	if err := g.reader.ids(ctx, ranges, g.server.traits.Uncommitted && !skip, &g.ids); err != nil {
@@ -174,8 +178,8 @@ func (g *gaps) show(at ledger.Age) {
 	}
 }
 
-// advance moves the ledger behind what the batch takes care of and hands its changes to the batch, to be saved once that is acknowledged.
-// While nothing is published it does so now and then.
+// advance moves the ledger behind what the batch takes care of and hands its changes to the batch,
+// to be saved once that is acknowledged. While nothing is published it does so now and then.
 func (g *gaps) advance(b *batch, at ledger.Age) error {
 	l := g.ledger
 	if l == nil {
@@ -225,8 +229,8 @@ func (g *gaps) saved(call uint64) { g.kept.Store(call) }
 // isOpen reports whether there are gaps to look for.
 func (g *gaps) isOpen() bool { return g.ledger != nil && g.ledger.Open() }
 
-// readAt returns the clock that counts as the time of a late record without a time of its own: when its id was first missed,
-// which is saved.
+// readAt returns the clock that counts as the time of a late record without a time of its own: when
+// its id was first missed, which is saved.
 // Invariant 4: a repeat after a crash has the same time and so the same bytes.
 func (g *gaps) readAt(id uint64) time.Time {
 	missed, _ := g.ledger.MissedAt(id)

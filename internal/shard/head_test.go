@@ -10,17 +10,17 @@ import (
 	"bridge/source"
 )
 
-// glancing is a source that says cheaply that there is nothing new.
-type glancing struct {
+// headReading is a source that says cheaply that there is nothing new.
+type headReading struct {
 	source.Shard
-	// blind says that glances see nothing; held, when not nil, keeps them from being answered.
-	blind          bool
-	held           chan struct{}
-	glances, reads atomic.Int64
+	// blind says that heads see nothing; held, when not nil, keeps them from being answered.
+	blind        bool
+	held         chan struct{}
+	heads, reads atomic.Int64
 }
 
-func (g *glancing) ReadHead(ctx context.Context, _ time.Duration, p *source.Page) (seen bool, err error) {
-	g.glances.Add(1)
+func (g *headReading) ReadHead(ctx context.Context, _ time.Duration, p *source.Page) (seen bool, err error) {
+	g.heads.Add(1)
 	if g.held != nil {
 		select {
 		case <-g.held:
@@ -35,19 +35,19 @@ func (g *glancing) ReadHead(ctx context.Context, _ time.Duration, p *source.Page
 	return true, g.Shard.Read(ctx, source.Query{After: math.MaxInt64, Limit: 1}, p)
 }
 
-func (g *glancing) Read(ctx context.Context, q source.Query, p *source.Page) error {
+func (g *headReading) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	if q.Ranges == nil {
 		g.reads.Add(1)
 	}
 	return g.Shard.Read(ctx, q, p)
 }
 
-func TestAQuietShardGlances(t *testing.T) {
+func TestAQuietShardReadsTheHeadAlone(t *testing.T) {
 	b := newBench(t)
-	g := &glancing{Shard: b.table}
+	g := &headReading{Shard: b.table}
 	b.source = g
 	s, stop := b.run(t)
-	eventually(t, "it glances", func() bool { return g.glances.Load() > 5 })
+	eventually(t, "it heads", func() bool { return g.heads.Load() > 5 })
 	if n := g.reads.Load(); n > 0 {
 		t.Errorf("%d reads of an empty table", n)
 	}
@@ -57,48 +57,48 @@ func TestAQuietShardGlances(t *testing.T) {
 	b.insert(1)
 	eventually(t, "the row arrives", func() bool { return len(b.ids(topic)) == 1 })
 	// It is not quiet any more.
-	glances, reads := g.glances.Load(), g.reads.Load()
+	heads, reads := g.heads.Load(), g.reads.Load()
 	eventually(t, "it reads", func() bool { return g.reads.Load() > reads+5 })
-	if n := g.glances.Load() - glances; n > 0 {
-		t.Errorf("%d glances right after a row", n)
+	if n := g.heads.Load() - heads; n > 0 {
+		t.Errorf("%d heads right after a row", n)
 	}
 	stop()
 
 	t.Run("also with a position, and finds what commits behind it", func(t *testing.T) {
 		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
-		// Started anew it is quiet at once.
-		glances = g.glances.Load()
+		// Started again it is quiet at once.
+		heads = g.heads.Load()
 		_, stop := b.run(t)
 		defer stop()
-		eventually(t, "it glances", func() bool { return g.glances.Load() > glances+2 })
+		eventually(t, "it heads", func() bool { return g.heads.Load() > heads+2 })
 		b.table.Commit(open)
 		eventually(t, "the row arrives", func() bool { return len(b.ids(topic)) == 2 })
 	})
 }
 
-func TestAShardReadsWhatAGlanceCannotSee(t *testing.T) {
+func TestAShardReadsWhatTheHeadCannotShow(t *testing.T) {
 	b := newBench(t)
-	g := &glancing{Shard: b.table, blind: true}
+	g := &headReading{Shard: b.table, blind: true}
 	b.source = g
 	b.insert(3)
 	b.run(t)
 	eventually(t, "the rows arrive", func() bool { return len(b.ids(topic)) == 3 })
-	if g.glances.Load() == 0 {
-		t.Error("it did not glance")
+	if g.heads.Load() == 0 {
+		t.Error("it did not read of the head")
 	}
 }
 
-func TestGlancesHoldNothingThatOthersNeed(t *testing.T) {
+func TestReadsOfTheHeadHoldNothingThatOthersNeed(t *testing.T) {
 	busy := newBench(t)
 	busy.shared = true
 	held := make(chan struct{})
 	for range 40 {
 		b := newBench(t)
 		b.opts.Limits, b.shared = busy.opts.Limits, true
-		g := &glancing{Shard: b.table, held: held}
+		g := &headReading{Shard: b.table, held: held}
 		b.source = g
 		b.run(t)
-		eventually(t, "it glances", func() bool { return g.glances.Load() > 0 })
+		eventually(t, "it heads", func() bool { return g.heads.Load() > 0 })
 	}
 	busy.insert(1)
 	busy.run(t)

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// askAgainAfter and askAtLeastEvery bound the pause between two questions for the traits of a server: where several servers
-	// answer in turns the pause doubles with each question.
+	// askAgainAfter and askAtLeastEvery bound the pause between two questions for the traits of a
+	// server: where several servers answer in turns the pause doubles with each question.
 	askAgainAfter   = time.Second
 	askAtLeastEvery = time.Minute
 )
 
-// questions keeps questions for the traits of servers apart. The zero value lets the first one through.
+// questions keeps questions for the traits of servers apart. The zero value lets the first one
+// through.
 type questions struct {
 	asked time.Time
 	pause time.Duration
@@ -138,15 +139,17 @@ func (s *server) fitsTraits(name string) bool {
 }
 
 const (
-	// dropFor is how long evidence is dropped, poll after poll, because it comes from another server than the page. Then time alone
-	// decides, and evidence is tried again once in each retryEvery.
+	// dropFor is how long evidence is dropped, poll after poll, because it comes from another
+	// server than the page. Then time alone decides, and evidence is tried again once in each
+	// retryEvery.
 	dropFor    = time.Minute
 	retryEvery = time.Minute
 )
 
 // agreement tells whether page and evidence come from the same server.
 type agreement struct {
-	// since is when they began to differ, zero while they do not; tried is when evidence was asked for last since then.
+	// since is when they began to differ, zero while they do not; tried is when evidence was asked
+	// for last since then.
 	since, tried time.Time
 	// warned is when that was logged.
 	warned time.Time

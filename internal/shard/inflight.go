@@ -9,20 +9,23 @@ import (
 	"bridge/source"
 )
 
-// An UPDATE sets MODIFIED when its statement begins, and may commit minutes later, far behind the second cursor. So where evidence
-// counts the index of MODIFIED is read at READ UNCOMMITTED, too: the look-back at each poll, and further back a part at each poll
-// (far). What that shows and the cursor has not seen is looked up by id, committed: it is published, or it is in flight and watched.
-// Like the cursor this only notices; the rows are read again by id.
+// An UPDATE sets MODIFIED when its statement begins, and may commit minutes later, far behind the
+// second cursor. So where evidence counts the index of MODIFIED is read at READ UNCOMMITTED, too:
+// the look-back at each poll, and further back a part at each poll (far). What that shows and the
+// cursor has not seen is looked up by id, committed: it is published, or it is in flight and
+// watched. Like the cursor this only notices; the rows are read again by id.
 
 const (
-	// farAtOnce bounds the changes of one read of far, farShare is how many times as long as a read takes far pauses after it.
+	// farAtOnce bounds the changes of one read of far, farShare is how many times as long as a read
+	// takes far pauses after it.
 	farAtOnce = 5000
 	farShare  = 20
 	// checkAtOnce bounds the ids of one look-up.
 	checkAtOnce = 1000
 	// lightRows is how many changes within the reach may be read together with the look-back.
 	lightRows = changesAtOnce / 2
-	// watchShare is the part of the changes that a cursor remembers which may be in flight at the same time.
+	// watchShare is the part of the changes that a cursor remembers which may be in flight at the
+	// same time.
 	watchShare = 8
 	// leastCursorRows is the least of Options.CursorRows.
 	leastCursorRows = 4000
@@ -66,6 +69,16 @@ func (f *far) begin() string {
 		}
 	}
 	return from
+}
+
+// readFrom has the next pass begin at a MODIFIED at the latest.
+func (f *far) readFrom(modified string) { f.watch.low = modified }
+
+// separate ends that the look-back reads all within the reach, and reports whether it did.
+func (f *far) separate() bool {
+	was := f.light
+	f.light = false
+	return was
 }
 
 // read reads a part of what lies before the look-back and sees to all that is in flight.
@@ -156,7 +169,8 @@ func (f *far) checkUnseen(ctx context.Context, publish publish) error {
 	return nil
 }
 
-// checkWatched looks at some of the changes in flight, and where one is no longer in flight at all with the same MODIFIED.
+// checkWatched looks at some of the changes in flight, and where one is no longer in flight at all
+// with the same MODIFIED.
 func (f *far) checkWatched(ctx context.Context, publish publish) error {
 	list := f.watch.sample(checkAtOnce)
 	for len(list) > 0 {
@@ -170,7 +184,7 @@ func (f *far) checkWatched(ctx context.Context, publish publish) error {
 		}
 		if f.changes.late() {
 			// The tail has its turn; a sample of the next poll finds the others.
-			f.changes.poll.cut = true
+			f.changes.cutShort()
 			return nil
 		}
 		list = f.watch.beside(ended, checkAtOnce)
@@ -178,7 +192,8 @@ func (f *far) checkWatched(ctx context.Context, publish publish) error {
 	return nil
 }
 
-// checkSome looks at some of the changes in flight and returns the MODIFIED of those that are no longer.
+// checkSome looks at some of the changes in flight and returns the MODIFIED of those that are no
+// longer.
 func (f *far) checkSome(ctx context.Context, list []source.Cursor, publish publish) (ended map[string]bool, err error) {
 	pending, err := f.check(ctx, list, publish)
 	if err != nil {
@@ -204,8 +219,8 @@ func (f *far) checkSome(ctx context.Context, list []source.Cursor, publish publi
 	return ended, nil
 }
 
-// check looks up rows by id, committed, publishes what of them the cursor has not seen, and returns those whose MODIFIED is not
-// committed. It orders list by id.
+// check looks up rows by id, committed, publishes what of them the cursor has not seen, and returns
+// those whose MODIFIED is not committed. It orders list by id.
 func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) (pending []source.Cursor, err error) {
 	c, committed := f.changes, &f.committed
 	if err := f.lookup(ctx, list, false, committed); err != nil {
@@ -214,7 +229,7 @@ func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) 
 	c.ids = c.ids[:0]
 	oldest := c.behind
 	for _, at := range list {
-		found, ok := placeOf(committed.List, at.ID)
+		found, ok := cursorOf(committed.List, at.ID)
 		if ok && !c.ahead(at.ID) && !c.noted(found) {
 			oldest = older(oldest, found.Modified)
 			c.ids = append(c.ids, at.ID)
@@ -227,8 +242,8 @@ func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) 
 	return pending, c.publish(ctx, oldest, publish)
 }
 
-// stillInFlight returns those of list, which were not committed just now, that have another MODIFIED uncommitted than committed, with that.
-// What has none there is deleted or about to be.
+// stillInFlight returns those of list, which were not committed just now, that have another
+// MODIFIED uncommitted than committed, with that. What has none there is deleted or about to be.
 func (f *far) stillInFlight(ctx context.Context, list []source.Cursor) ([]source.Cursor, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -241,8 +256,8 @@ func (f *far) stillInFlight(ctx context.Context, list []source.Cursor) ([]source
 	}
 	var flying []source.Cursor
 	for _, at := range list {
-		was, there := placeOf(f.committed.List, at.ID)
-		is, shown := placeOf(f.uncommitted.List, at.ID)
+		was, there := cursorOf(f.committed.List, at.ID)
+		is, shown := cursorOf(f.uncommitted.List, at.ID)
 		switch {
 		case there == shown && was.Modified == is.Modified:
 		case shown:
@@ -265,8 +280,8 @@ func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool
 	return f.changes.reader.changes(ctx, q, found)
 }
 
-// placeOf finds the change of a row among changes in the order of their ids.
-func placeOf(list []source.Cursor, id uint64) (source.Cursor, bool) {
+// cursorOf finds the change of a row among changes in the order of their ids.
+func cursorOf(list []source.Cursor, id uint64) (source.Cursor, bool) {
 	i, ok := slices.BinarySearchFunc(list, id, func(at source.Cursor, id uint64) int { return cmp.Compare(at.ID, id) })
 	if !ok {
 		return source.Cursor{}, false

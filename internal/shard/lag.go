@@ -2,13 +2,15 @@ package shard
 
 import "time"
 
-// lag tells how old the oldest committed row is that is not published, as far as the source has shown. All times are
-// the host's and come in as arguments. The lock of the tracker guards it. The zero value knows nothing yet.
+// lag tells how old the oldest committed row is that is not published, as far as the source has
+// shown. All times are the host's and come in as arguments. The lock of the tracker guards it. The
+// zero value knows nothing yet.
 type lag struct {
-	// left holds, for each way to find rows, since when the oldest has existed that it found and left for later.
+	// left holds, for each way to find rows, since when the oldest has existed that it found and
+	// left for later.
 	left [finders]time.Time
-	// handed holds the same of the batches that are handed out and not acknowledged, in their order, named of the
-	// nominations that the owner has not handed out yet.
+	// handed holds the same of the batches that are handed out and not acknowledged, in their
+	// order, named of the nominations that the owner has not handed out yet.
 	handed []time.Time
 	named  map[*nomination]time.Time
 	// looked is when all ways were last gone through; zero before the first time and after a stop.
@@ -33,8 +35,8 @@ const (
 	finders
 )
 
-// at returns the lag at now. It is not known while the source cannot be read, and where nothing is known to wait
-// but the last look is too old to say so.
+// at returns the lag at now. It is not known while the source cannot be read, and where nothing is
+// known to wait but the last look is too old to say so.
 func (l *lag) at(now time.Time) (age time.Duration, known bool) {
 	if l.unreadable {
 		return 0, false
@@ -74,15 +76,16 @@ func earlier(a, b time.Time) time.Time {
 // leave notes since when the oldest row has existed that a finder leaves for later, zero for none.
 func (l *lag) leave(f finder, since time.Time) { l.left[f] = since }
 
-// hand notes a batch that is handed out and since when its oldest row has existed; acknowledge notes that the first
-// of them has arrived, takeBack that the last one is not published.
+// hand notes a batch that is handed out and since when its oldest row has existed; acknowledge
+// notes that the first of them has arrived, withdraw that the last one is not published.
 func (l *lag) hand(since time.Time) { l.handed = append(l.handed, since) }
 
 func (l *lag) acknowledge() { l.handed = l.handed[1:] }
 
-func (l *lag) takeBack() { l.handed = l.handed[:len(l.handed)-1] }
+func (l *lag) withdraw() { l.handed = l.handed[:len(l.handed)-1] }
 
-// name notes that rows are nominated, and when; unname that the owner has handed out those that are news.
+// name notes that rows are nominated, and when; unname that the owner has handed out those that are
+// news.
 func (l *lag) name(n *nomination, at time.Time) {
 	if l.named == nil {
 		l.named = make(map[*nomination]time.Time)
@@ -92,8 +95,9 @@ func (l *lag) name(n *nomination, at time.Time) {
 
 func (l *lag) unname(n *nomination) { delete(l.named, n) }
 
-// look notes that all finders were gone through at a time: what waited at a stop is found again by then.
-func (l *lag) look(at time.Time) {
+// polled notes that all finders were gone through at a time: what waited at a stop is found again
+// by then.
+func (l *lag) polled(at time.Time) {
 	l.looked = at
 	l.left[findStopped] = time.Time{}
 }
@@ -103,8 +107,8 @@ func (l *lag) fail() { l.unreadable = true }
 
 func (l *lag) answer() { l.unreadable, l.stopped = false, false }
 
-// stop notes that the shard reads no more: what is known to wait goes on to wait, and the rest is unknown. A table
-// that is gone cannot be read.
+// stop notes that the shard reads no more: what is known to wait goes on to wait, and the rest is
+// unknown. A table that is gone cannot be read.
 func (l *lag) stop(gone bool) {
 	waits := l.oldest()
 	l.unreadable = l.unreadable || gone
@@ -112,8 +116,9 @@ func (l *lag) stop(gone bool) {
 	l.left[findStopped] = waits
 }
 
-// heights knows when the table was first seen to hold ids up to a height: the age of rows without a CREATED. It is
-// exact for a poll, and bounded; where it forgets, rows count as up to a thirtieth older.
+// heights knows when the table was first seen to hold ids up to a height: the age of rows without a
+// CREATED. It is exact for a poll, and bounded; where it forgets, rows count as up to a thirtieth
+// older.
 type heights struct{ list []height }
 
 type height struct {

@@ -80,7 +80,7 @@ func (m *Metrics) show(stream string, types, places []string) {
 // query says what a read of a table asks for.
 type query string
 
-// The queries that are timed. A glance is not: it waits for those of other shards.
+// The queries that are timed. A read of the head is not: it waits for those of other shards.
 const (
 	queryPage    query = "page"
 	queryRows    query = "rows"

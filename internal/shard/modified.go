@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// lookBackEvery is how often the second cursor reads again what it has passed within the look-back, since modification times, too,
-	// are taken before the commit.
+	// lookBackEvery is how often the second cursor reads again what it has passed within the
+	// look-back, since modification times, too, are taken before the commit.
 	lookBackEvery = time.Second
 	// changesAtOnce bounds the changes of one read.
 	changesAtOnce = 2000
-	// maxSeen bounds the changes that are remembered; what is forgotten is read once more, and dropped by the view.
+	// maxSeen bounds the changes that are remembered; what is forgotten is read once more, and
+	// dropped by the view.
 	maxSeen = 100_000
-	// saveCursorEvery is how often a place is saved while nothing is published.
+	// saveCursorEvery is how often the cursor is saved while nothing is published.
 	saveCursorEvery = 30 * time.Second
 )
 
@@ -43,7 +44,8 @@ type changes struct {
 	saved time.Time
 	// seen holds, for rows read within the look-back, the MODIFIED they were read with.
 	seen map[uint64]string
-	// behind is a MODIFIED at or behind which there are changes that were not read yet, empty where there are none.
+	// behind is a MODIFIED at or behind which there are changes that were not read yet, empty where
+	// there are none.
 	behind string
 	poll   changesPoll
 	back   lookBack
@@ -61,7 +63,8 @@ type changesPoll struct {
 	inFlight bool
 	// over is the newest MODIFIED whose moment has passed.
 	over string
-	// found is the oldest MODIFIED of what this poll found late, cut says that it had no time to look for all that is like it.
+	// found is the oldest MODIFIED of what this poll found late, cut says that it had no time to
+	// look for all that is like it.
 	found string
 	cut   bool
 }
@@ -74,7 +77,8 @@ type lookBack struct {
 	from  string
 	after source.Cursor
 	parts int
-	// looked is when it began, by the host's clock, began the same by the database's, covered that of the last one that came to its end.
+	// looked is when it began, by the host's clock, began the same by the database's, covered that
+	// of the last one that came to its end.
 	looked, began, covered time.Time
 	// short says that the last one was a single read.
 	short bool
@@ -86,7 +90,8 @@ func (b *lookBack) end() { b.running, b.covered, b.short = false, b.began, b.par
 // publish reads rows again and publishes those that say something new.
 type publish func(ctx context.Context, rows []source.Range) error
 
-// follow looks for rows that were modified in place and publishes what has changed, at most once in a poll interval.
+// follow looks for rows that were modified in place and publishes what has changed, at most once in
+// a poll interval.
 func (c *changes) follow(ctx context.Context, publish publish) error {
 	columns := c.reader.columns
 	if columns == nil || columns.Modified < 0 || time.Since(c.poll.began) < c.opts.PollInterval {
@@ -103,7 +108,7 @@ func (c *changes) follow(ctx context.Context, publish publish) error {
 		return err
 	}
 	c.poll.found, c.poll.cut = "", false
-	if err := c.lookBack(ctx, publish); err != nil {
+	if err := c.readAgain(ctx, publish); err != nil {
 		return err
 	}
 	c.poll.cut = c.back.running
@@ -119,7 +124,7 @@ func (c *changes) follow(ctx context.Context, publish publish) error {
 	return nil
 }
 
-// begin sets the place of a cursor that has none, or one that cannot be.
+// begin sets where a cursor starts that has no MODIFIED, or one that cannot be.
 func (c *changes) begin(column source.Column, through string) {
 	opts, now := c.opts, c.poll.now
 	at, readable := column.Time([]byte(c.after.Modified), opts.Zone)
@@ -129,9 +134,9 @@ func (c *changes) begin(column source.Column, through string) {
 		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.
 		c.after = source.Cursor{Modified: column.Text(now.Add(-opts.LookBack), opts.Zone)}
 	case c.restored:
-		// What was committed late around the saved place is read once more.
+		// What was committed late around the saved MODIFIED is read once more.
 		c.after = source.Cursor{Modified: column.Text(at.Add(-opts.LookBack), opts.Zone)}
-		c.far.watch.low = column.Text(at.Add(-opts.Reach), opts.Zone)
+		c.far.readFrom(column.Text(at.Add(-opts.Reach), opts.Zone))
 	}
 	if altered {
 		c.back.running = false
@@ -173,6 +178,9 @@ func (c *changes) readNew(ctx context.Context, through string, publish publish) 
 	}
 }
 
+// cutShort notes that this poll had no time to look for all that is like what it found.
+func (c *changes) cutShort() { c.poll.cut = true }
+
 // late reports whether the tail is to be polled again.
 func (c *changes) late() bool { return time.Since(c.poll.began) > c.opts.PollInterval }
 
@@ -183,8 +191,8 @@ func (c *changes) reach(through string) {
 	}
 }
 
-// lookBack reads a part of what lies within the look-back.
-func (c *changes) lookBack(ctx context.Context, publish publish) error {
+// readAgain reads a part of what lies within the look-back.
+func (c *changes) readAgain(ctx context.Context, publish publish) error {
 	back, inFlight := &c.back, c.poll.inFlight
 	if failpoint.Mutant(failpoint.NoLookBack) {
 		return nil
@@ -215,9 +223,8 @@ func (c *changes) lookBack(ctx context.Context, publish publish) error {
 	if !inFlight {
 		return c.publishNew(ctx, publish)
 	}
-	if c.far.light && c.list.More {
+	if c.list.More && c.far.separate() {
 		// There is too much for one read: what is older than the look-back is left to far.
-		c.far.light = false
 		if back.after.Modified < back.from {
 			back.after = source.Cursor{Modified: back.from}
 		}
@@ -226,7 +233,8 @@ func (c *changes) lookBack(ctx context.Context, publish publish) error {
 	return nil
 }
 
-// beginLookBack begins to look back: from the look-back before now, or, after a stall, before when it was last done and where the cursor stands.
+// beginLookBack begins to look back: from the look-back before now, or, after a stall, before when
+// it was last done and where the cursor stands.
 func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	back, now := &c.back, c.poll.now
 	back.running, back.looked, back.began = true, time.Now(), now
@@ -242,7 +250,8 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	if c.poll.inFlight && c.far.light {
 		back.after.Modified = min(from, c.far.begin())
 	}
-	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have been committed since it was read.
+	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have
+	// been committed since it was read.
 	left := c.forget(from)
 	slices.Sort(left)
 	for part := range slices.Chunk(left, changesAtOnce) {
@@ -269,7 +278,8 @@ func (c *changes) publishNew(ctx context.Context, publish publish) error {
 	return c.publish(ctx, oldest, publish)
 }
 
-// publish publishes the rows of c.ids, which are sorted; oldest is the MODIFIED that is known to wait.
+// publish publishes the rows of c.ids, which are sorted; oldest is the MODIFIED that is known to
+// wait.
 func (c *changes) publish(ctx context.Context, oldest string, publish publish) error {
 	if len(c.ids) == 0 {
 		return nil
@@ -306,7 +316,8 @@ func rangesOf(ids []uint64) []source.Range {
 	return ranges
 }
 
-// see notes that a row is read with this MODIFIED. While that moment is not over another change may bear it, too.
+// see notes that a row is read with this MODIFIED. While that moment is not over another change may
+// bear it, too.
 func (c *changes) see(id uint64, modified string) {
 	if modified >= c.poll.over {
 		return
@@ -318,14 +329,16 @@ func (c *changes) see(id uint64, modified string) {
 	c.remember(id, modified)
 }
 
-// remember notes for longer than the look-back that a row is read with this MODIFIED, where changes in flight are looked for.
+// remember notes for longer than the look-back that a row is read with this MODIFIED, where changes
+// in flight are looked for.
 func (c *changes) remember(id uint64, modified string) {
 	if c.poll.inFlight && modified < c.poll.over {
 		c.far.recent.add(id, modified, c.poll.now)
 	}
 }
 
-// noteTail notes the rows of a page that the tail has read, so that the cursor does not read the newest of them again.
+// noteTail notes the rows of a page that the tail has read, so that the cursor does not read the
+// newest of them again.
 func (c *changes) noteTail(p *page, rows []source.Row) {
 	if c == nil || p.Columns.Modified < 0 {
 		return
@@ -344,7 +357,8 @@ func (c *changes) noteTail(p *page, rows []source.Row) {
 	}
 }
 
-// forget drops what lies before the look-back and returns the rows whose MODIFIED was written to the second.
+// forget drops what lies before the look-back and returns the rows whose MODIFIED was written to
+// the second.
 func (c *changes) forget(from string) []uint64 {
 	var left []uint64
 	for id, modified := range c.seen {
@@ -375,7 +389,7 @@ func (c *changes) handOver() source.Cursor {
 	return c.after
 }
 
-// cursorAt returns the place of the second cursor at a moment, the zero one where there is no MODIFIED.
+// cursorAt returns the second cursor as of a moment, the zero one where there is no MODIFIED.
 func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Cursor {
 	if opts.Kind != event.Capability || columns.Modified < 0 {
 		return source.Cursor{}
@@ -383,7 +397,7 @@ func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Curs
 	return source.Cursor{Modified: columns.List[columns.Modified].Text(now, opts.Zone)}
 }
 
-// newChanges returns the second cursor of a shard whose MODIFIED has an index, at the place that was saved.
+// newChanges returns the second cursor of a shard whose MODIFIED has an index, as it was saved.
 func newChanges(gaps *gaps, pace *pace, saved source.Cursor) *changes {
 	c := &changes{
 		opts: gaps.opts, reader: gaps.reader, server: gaps.server, status: gaps.status, pace: pace, ahead: gaps.ahead,

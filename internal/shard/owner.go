@@ -13,8 +13,8 @@ import (
 	"bridge/source/ledger"
 )
 
-// owner is the loop that alone reads the table of a shard and encodes its rows, so that the order of
-// its reads is the order on the bus. One is made for each attempt to run the shard.
+// owner is the loop that alone reads the table of a shard and encodes its rows, so that the order
+// of its reads is the order on the bus. One is made for each attempt to run the shard.
 type owner struct {
 	opts     *Options
 	status   *tracker
@@ -39,7 +39,7 @@ type owner struct {
 // run reads the shard page by page behind position and hands each on as a batch, then what was
 // modified in place, and what is nominated. It returns nil when ctx ends.
 func (o *owner) run(ctx context.Context, position ledger.Position, out chan<- *batch) error {
-	o.tail.position = position
+	o.tail.begin(position)
 	if err := o.idWatch.refuse(ctx, position.ID); err != nil {
 		return ended(ctx, err)
 	}
@@ -75,17 +75,18 @@ func (o *owner) run(ctx context.Context, position ledger.Position, out chan<- *b
 	}
 }
 
-// poll looks once for what the tail and the second cursor find. It reports whether there may be more to read at once.
+// poll looks once for what the tail and the second cursor find. It reports whether there may be
+// more to read at once.
 func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err error) {
 	began := time.Now()
 	if !o.server.tailless() {
-		if more, err = o.turn(ctx, out); err != nil {
+		if more, err = o.pollTail(ctx, out); err != nil {
 			return false, err
 		}
 	} else if err := o.server.ping(ctx, o.pace.quiet()); err != nil {
 		return false, err
 	}
-	if err := o.nominations.rereader.rows(ctx, o.published.takeAgain(), sink.FromReconcile, nil, out); err != nil {
+	if err := o.nominations.rereader.rows(ctx, o.published.popAgain(), sink.FromReconcile, nil, out); err != nil {
 		return false, err
 	}
 	o.progress.note(o.tail.position.ID, more)
@@ -96,7 +97,8 @@ func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err err
 	return more, err
 }
 
-// follow looks for rows that were modified in place and publishes what has changed. It does so at most once a poll.
+// follow looks for rows that were modified in place and publishes what has changed. It does so at
+// most once a poll.
 func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
 	c := o.changes
 	if c == nil {
@@ -131,9 +133,9 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// turn reads one page, hands on what is old enough of it and moves position behind that. It reports whether there may
-// be more to read at once.
-func (o *owner) turn(ctx context.Context, out chan<- *batch) (more bool, err error) {
+// pollTail reads one page, hands on what is old enough of it and moves position behind that. It
+// reports whether there may be more to read at once.
+func (o *owner) pollTail(ctx context.Context, out chan<- *batch) (more bool, err error) {
 	p, held, err := o.readTail(ctx)
 	defer func() { o.opts.Limits.release(&held) }()
 	if err != nil || p == nil {
@@ -160,15 +162,16 @@ func (o *owner) turn(ctx context.Context, out chan<- *batch) (more bool, err err
 	return more, bad
 }
 
-// readTail returns the page behind position, and the share that it is to become a batch in. There is no page where the highest id
-// shows nothing behind position and the turn has nothing else to do.
+// readTail returns the page behind position, and the share that it is to become a batch in. There
+// is no page where the highest id shows nothing behind position and the poll has nothing else to
+// do.
 func (o *owner) readTail(ctx context.Context) (p *page, held hold, err error) {
 	q := o.tail.query()
 	if p, held, err = o.reader.pageAhead(q); p == nil && err == nil {
 		p, held, err = o.readPage(ctx, q)
 	}
 	if p != nil {
-		p.seen = &o.tail.heights
+		o.tail.date(p)
 	}
 	return p, held, err
 }
@@ -205,7 +208,8 @@ func (o *owner) drained(ctx context.Context) (*page, error) {
 	return p, err
 }
 
-// next makes a batch of p, the page behind position, which it frees. bad is why the batch ends early, for good.
+// next makes a batch of p, the page behind position, which it frees. bad is why the batch ends
+// early, for good.
 func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, more bool, bad, err error) {
 	var late *page
 	// Before the batch waits for its turn: what it needs of the page is copied.
@@ -239,7 +243,7 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, more b
 	b, bad = o.encode(ctx, p, rows, late, o.tail.position.Reading)
 	if !o.opts.Limits.settle(held, b.size()) {
 		o.drop(b)
-		o.tail.holdRest(p, rows, 0)
+		o.tail.delayRest(p, rows, 0)
 		o.tail.leave(time.Time{})
 		// Invariant 7: what is read again does not wait beside others.
 		free()
@@ -253,8 +257,8 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, more b
 	return b, more && bad == nil, bad, nil
 }
 
-// leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends early.
-// It reports whether there may be more to read at once.
+// leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends
+// early. It reports whether there may be more to read at once.
 func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut bool) (more bool) {
 	bounded := o.tail.position.Bounded()
 	if bounded && len(p.Rows) == 0 {
@@ -264,23 +268,24 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 	if len(rows) > 0 && len(rows) == len(p.Rows) && (p.More || bounded) {
 		more = true
 		// What comes next is hardly older.
-		o.tail.holdRest(p, rows, len(rows)-1)
+		o.tail.delayRest(p, rows, len(rows)-1)
 	}
 	if cut {
-		o.tail.holdRest(p, rows, len(b.passed))
-		o.tail.holdLate(late, len(b.filled))
+		o.tail.delayRest(p, rows, len(b.passed))
+		o.tail.delayLate(late, len(b.filled))
 	}
 	if o.tail.moreLate(len(b.filled) > 0, late) {
 		more = true
 		// What comes next is hardly older.
-		o.tail.holdLate(late, len(late.Rows)-1)
+		o.tail.delayLate(late, len(late.Rows)-1)
 	}
 	return more
 }
 
-// encode makes a batch of the records of the page, and behind them of the late ones, which were read after it.
-// Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the batch ends before
-// it and the error says why.
+// encode makes a batch of the records of the page, and behind them of the late ones, which were
+// read after it.
+// Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the
+// batch ends before it and the error says why.
 func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late *page, reading ledger.Reading) (*batch, error) {
 	b := o.newBatch()
 	if err := o.encodeTail(ctx, b, p, records, reading); err != nil {
@@ -288,7 +293,7 @@ func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late 
 	}
 	if late == nil || late.Columns != p.Columns {
 		// Altered between the two reads: the gaps stay, the next poll reads them again.
-		o.tail.holdLate(late, 0)
+		o.tail.delayLate(late, 0)
 		return b, nil
 	}
 	return b, o.encodeLate(ctx, b, late)
@@ -318,7 +323,8 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 		b.born(p, record)
 		row := event.Row{Row: record, Read: p.Now}
 		if reading.Covers(record.ID) {
-			// Invariant 4: what may have been sent before a crash is sent again with the same bytes.
+			// Invariant 4: what may have been sent before a crash is sent again with the same
+			// bytes.
 			row.Read = reading.At
 		}
 		e, err := o.builder.add(b, row, sink.FromTail)
@@ -337,7 +343,8 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 }
 
 func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
-	// The late page may have been read long after the other, when the source was away in between: its ages are others.
+	// The late page may have been read long after the other, when the source was away in between:
+	// its ages are others.
 	b.oldestCreated = nil
 	if o.view != nil {
 		decisions, err := o.view.decide(ctx, b, late.Rows)
@@ -376,7 +383,7 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 		case out <- b:
 			return nil
 		case <-ctx.Done():
-			o.status.takeBack()
+			o.status.withdraw()
 			b.discard(o.opts.Limits)
 			return context.Cause(ctx)
 		case <-tick.C:

@@ -12,26 +12,30 @@ import (
 
 // prefetch is the page behind the one that becomes a batch, read meanwhile.
 //
-// Invariant 3: it changes when a page is read, not what is read before and after it. Any other query drops it first,
-// which waits until it is read: so it is the last that was read, or it is gone, and the source serves one goroutine at
-// a time. It is used for the very query that is asked next, else dropped, too.
+// Invariant 3: it changes when a page is read, not what is read before and after it. Any other
+// query drops it first, which waits until it is read: so it is the last that was read, or it is
+// gone, and the source serves one goroutine at a time. It is used for the very query that is asked
+// next, else dropped, too.
 type prefetch struct {
 	query source.Query
 	// page holds the late rows of the next poll, too, where they are read ahead.
 	page *page
-	// held is the share that the page is to become a batch in. Who waits for a share has dropped the page first.
+	// held is the share that the page is to become a batch in. Who waits for a share has dropped
+	// the page first.
 	held hold
 	// err is for those who have seen that done is closed.
 	err  error
 	done chan struct{}
 }
 
-// prefetchAge is how long a page may wait. Where the bus is away for an hour its rows have changed, what it says of the table is history,
-// and its share is wanted elsewhere; to read one page again costs nothing then.
+// prefetchAge is how long a page may wait. Where the bus is away for an hour its rows have changed,
+// what it says of the table is history, and its share is wanted elsewhere; to read one page again
+// costs nothing then.
 const prefetchAge = 3 * time.Second
 
-// prefetch begins to read the page that q asks for, and behind it the late rows that late asks for, where that is not nil, if memory
-// and a turn to read are free: it takes neither from a shard that waits.
+// prefetch begins to read the page that q asks for, and behind it the late rows that late asks for,
+// where that is not nil, if memory and a turn to read are free: it takes neither from a shard that
+// waits.
 func (r *reader) prefetch(ctx context.Context, q source.Query, late *source.Query) {
 	held, ok := r.opts.Limits.tryReserve()
 	if !ok {
@@ -73,8 +77,8 @@ func (r *reader) readAhead(ctx context.Context, q source.Query, p *page) error {
 	return err
 }
 
-// pageAhead returns the page that was prefetched for q, with its share. Else it returns nil, and nothing is prefetched any more: an
-// error is found again by a read that can be tried again.
+// pageAhead returns the page that was prefetched for q, with its share. Else it returns nil, and
+// nothing is prefetched any more: an error is found again by a read that can be tried again.
 func (r *reader) pageAhead(q source.Query) (*page, hold, error) {
 	p := r.ahead
 	if p == nil {
@@ -99,9 +103,9 @@ var errOutgrown = errors.New("a row outgrows the page")
 // outgrows reports whether a single row makes the page much larger than q allows.
 func (p *page) outgrows(q source.Query) bool { return p.Bytes > 2*q.MaxBytes }
 
-// takeLate returns the late rows that were read ahead beside the page, if they are in ranges, and
+// popLate returns the late rows that were read ahead beside the page, if they are in ranges, and
 // drops others.
-func (p *page) takeLate(ranges []source.Range) *page {
+func (p *page) popLate(ranges []source.Range) *page {
 	if p.late == nil || !slices.Equal(p.late.query.Ranges, ranges) {
 		p.dropLate()
 		return nil
@@ -119,15 +123,16 @@ func (p *prefetch) answers(q source.Query) bool {
 // stale reports whether the page, which is read, has waited for too long.
 func (p *prefetch) stale() bool { return time.Since(p.page.got) > prefetchAge }
 
-// awaitAhead waits until the source is free. The loop counts as standing still as it would had it read itself.
+// awaitAhead waits until the source is free. The loop counts as standing still as it would had it
+// read itself.
 func (r *reader) awaitAhead() {
 	p := r.ahead
 	// It has no error.
 	_ = r.retrier.wait(owning, readLimit-time.Since(p.page.asked), func() error { <-p.done; return nil })
 }
 
-// dropAhead waits until the source is free and gives back what was prefetched. It comes before all that asks the source or waits
-// for memory.
+// dropAhead waits until the source is free and gives back what was prefetched. It comes before all
+// that asks the source or waits for memory.
 func (r *reader) dropAhead() {
 	p := r.ahead
 	if p == nil {

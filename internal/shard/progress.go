@@ -16,7 +16,8 @@ type progress struct {
 	id          uint64
 }
 
-// note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the table.
+// note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the
+// table.
 func (p *progress) note(position uint64, behind bool) {
 	if !behind {
 		p.end(position)

@@ -18,12 +18,13 @@ import (
 const (
 	// defaultPublishedRows is how many of the rows published last a shard keeps.
 	defaultPublishedRows = 1000
-	// newestRows are compared first; mostly one of them is as it was published, which is all that is wanted. compareRows are compared
-	// at once below them.
+	// newestRows are compared first; mostly one of them is as it was published, which is all that
+	// is wanted. compareRows are compared at once below them.
 	newestRows, compareRows = 16, 200
 	// compareBytes bounds a page of them, in bytes.
 	compareBytes = 1 << 20
-	// apartPages are held back at most where another server answers comparisons than pages, as behind a proxy that always does so.
+	// apartPages are held back at most where another server answers comparisons than pages, as
+	// behind a proxy that always does so.
 	apartPages = 10
 	// lostFor is how long the ids of newest rows that another server does not have are watched.
 	lostFor = 10 * time.Minute
@@ -31,7 +32,8 @@ const (
 	startedWithin = 2 * time.Second
 )
 
-// publishedRows keeps the rows of a shard that were published last, and compares them with the table. It belongs to the owner.
+// publishedRows keeps the rows of a shard that were published last, and compares them with the
+// table. It belongs to the owner.
 type publishedRows struct {
 	opts   *Options
 	reader *reader
@@ -41,7 +43,8 @@ type publishedRows struct {
 	due bool
 	// seen is where the page came from for which they were compared last.
 	seen published.Origin
-	// apart counts the comparisons in a row that another server has answered than the one of their page.
+	// apart counts the comparisons in a row that another server has answered than the one of their
+	// page.
 	apart int
 	// lostNext is when the lost rows are compared next.
 	lostNext time.Time
@@ -119,9 +122,11 @@ func sameServer(a, b published.Origin) bool {
 	return a.Server == b.Server && (a.Started == 0 || b.Started == 0 || apart.Abs() <= startedWithin)
 }
 
-// watch compares the rows published last with the table when the shard begins, when a read has failed since, and when page
-// comes from another server than the page before, or from one that was started again. Now and then it compares the lost ones. What is
-// behind the page is not published before: where the page is to be read again, ready is false. moved reports whether another server has answered.
+// watch compares the rows published last with the table when the shard begins, when a read has
+// failed since, and when page comes from another server than the page before, or from one that was
+// started again. Now and then it compares the lost ones. What is behind the page is not published
+// before: where the page is to be read again, ready is false. moved reports whether another server
+// has answered.
 func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved bool, err error) {
 	if p.server.tailless() {
 		return true, false, nil
@@ -193,7 +198,8 @@ func (p *publishedRows) conclude(c *published.Check) error {
 	return nil
 }
 
-// lose has rows be compared for a while that another server does not have: transactions that are open there may have their ids.
+// lose has rows be compared for a while that another server does not have: transactions that are
+// open there may have their ids.
 func (p *publishedRows) lose(c *published.Check) {
 	added := p.log.Lose(c, time.Now().Add(lostFor))
 	if added > 0 && c.Survivor() > 0 {
@@ -239,7 +245,8 @@ type rowList interface {
 	Below(through uint64, n int, dst []published.Row) []published.Row
 }
 
-// read reads the rows of a list, newest first, as far as is needed to tell whether ids are used again. server answered last.
+// read reads the rows of a list, newest first, as far as is needed to tell whether ids are used
+// again. server answered last.
 func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
 	if bound := p.reader.columns; bound != nil {
 		// The page that is about to be published may have other columns than these rows.
@@ -316,8 +323,8 @@ func (p *publishedRows) rowOf(columns *source.Columns, record source.Row) (publi
 
 func contentOf(state [16]byte) uint64 { return binary.BigEndian.Uint64(state[:8]) }
 
-// identityOf digests what tells a row from another one under its id: CREATED where two rows hardly share it and no update changes it, else
-// the key of an entity; 0 where there is nothing.
+// identityOf digests what tells a row from another one under its id: CREATED where two rows hardly
+// share it and no update changes it, else the key of an entity; 0 where there is nothing.
 func (p *publishedRows) identityOf(columns *source.Columns, record source.Row, entity []byte) uint64 {
 	identity := []byte(nil)
 	if i := columns.Created; i >= 0 && !columns.CreatedMoves && columns.List[i].Precision > 0 {
@@ -346,8 +353,9 @@ func (p *publishedRows) hand(b *batch) {
 	b.published = p.log.Changed()
 }
 
-// doubt has rows be published again that may be others than those that were published, as far as they say something new. Those of a
-// release stream were facts: whether one was changed in place is not told apart from another row where nothing identifies it.
+// doubt has rows be published again that may be others than those that were published, as far as
+// they say something new. Those of a release stream were facts: whether one was changed in place is
+// not told apart from another row where nothing identifies it.
 func (p *publishedRows) doubt(c *published.Check) {
 	ids := slices.Concat(c.Others, c.Doubted)
 	if !p.release() {
@@ -359,8 +367,8 @@ func (p *publishedRows) doubt(c *published.Check) {
 		"rows", len(ids), "first", c.First())
 }
 
-// takeAgain returns the rows that doubt has named since it was called last.
-func (p *publishedRows) takeAgain() []source.Range {
+// popAgain returns the rows that doubt has named since it was called last.
+func (p *publishedRows) popAgain() []source.Range {
 	slices.Sort(p.again)
 	again := rangesOf(slices.Compact(p.again))
 	p.again = nil
@@ -382,7 +390,8 @@ func (p *publishedRows) remedyNow(ctx context.Context) string {
 	return p.remedy(0)
 }
 
-// remedy says what a person is to do where ids above survivor are used again; 0 where that is not known.
+// remedy says what a person is to do where ids above survivor are used again; 0 where that is not
+// known.
 func (p *publishedRows) remedy(survivor uint64) string {
 	stream, shard := p.opts.Stream, p.opts.Name
 	switch {

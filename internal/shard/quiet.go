@@ -16,10 +16,12 @@ type pace struct{ active time.Time }
 // touch notes that there is something new, or a gap to look for.
 func (p *pace) touch() { p.active = time.Now() }
 
-// quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its start.
+// quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its
+// start.
 func (p *pace) quiet() bool { return time.Since(p.active) > quietAfter }
 
-// nextPoll returns when to poll after the poll that has begun at a time; more says that there may be more to read at once.
+// nextPoll returns when to poll after the poll that has begun at a time; more says that there may
+// be more to read at once.
 func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 	switch {
 	case more:
@@ -32,14 +34,16 @@ func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 		// It has reads of its own, which are better spread.
 		return began.Add(pause)
 	}
-	// Such reads go together, and the process sleeps in between: so their times are multiples of the pause.
+	// Such reads go together, and the process sleeps in between: so their times are multiples of
+	// the pause.
 	return began.Add(pause - began.Sub(epoch)%pause)
 }
 
 // epoch is what the times of reads of the highest id are counted from.
 var epoch = time.Now()
 
-// head asks a quiet shard for no more than its highest id, where that is cheaper than a page; nil where it does not.
+// head asks a quiet shard for no more than its highest id, where that is cheaper than a page; nil
+// where it does not.
 func (o *owner) head(ctx context.Context) (*page, error) {
 	if !o.pace.quiet() {
 		return nil, nil
@@ -47,13 +51,14 @@ func (o *owner) head(ctx context.Context) (*page, error) {
 	return o.reader.head(ctx)
 }
 
-// owes reports whether a turn may have something to do though the table has nothing new: open gaps, or the
-// memory for a page that was too large, which is gone now.
+// owes reports whether a turn may have something to do though the table has nothing new: open gaps,
+// or the memory for a page that was too large, which is gone now.
 func (o *owner) owes() bool {
 	return o.gaps.isOpen() || o.reader.hasOversize()
 }
 
-// idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note of the time, and no more.
+// idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note
+// of the time, and no more.
 func (o *owner) idle(ctx context.Context, p *page) error {
 	defer p.free()
 	if ready, err := o.idWatch.check(ctx, p, o.tail.position.ID); err != nil || !ready {

@@ -106,7 +106,7 @@ func (r *reader) bind(columns *source.Columns) error {
 	return nil
 }
 
-// unbind has the next page be bound anew: somebody else has bound the encoder.
+// unbind has the next page bind the encoder again, which somebody else has bound.
 func (r *reader) unbind() { r.columns = nil }
 
 // readInto fills p, once.

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// recent remembers which changes the second cursor has seen to: pairs of an id and its MODIFIED. It is bounded: of each row only the
-// last change is kept, and the older half of all goes when the younger half is full or old enough. A change that it takes for
-// another one, as the hashes of two in 2^32 are the same, is left to reconcile.
+// recent remembers which changes the second cursor has seen to: pairs of an id and its MODIFIED. It
+// is bounded: of each row only the last change is kept, and the older half of all goes when the
+// younger half is full or old enough. A change that it takes for another one, as the hashes of two
+// in 2^32 are the same, is left to reconcile.
 type recent struct {
 	// most bounds the changes of one half, reach is how old a half may become.
 	most  int
@@ -44,8 +45,8 @@ func (r *recent) has(id uint64, modified string) bool {
 	return ok && hash == r.hash(modified)
 }
 
-// from returns the moment from which on no change that was noted is forgotten, at most the reach before now. Before the first change
-// it is that.
+// from returns the moment from which on no change that was noted is forgotten, at most the reach
+// before now. Before the first change it is that.
 func (r *recent) from(now time.Time) time.Time {
 	if limit := now.Add(-r.reach); limit.After(r.oldFrom) {
 		return limit

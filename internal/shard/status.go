@@ -182,7 +182,7 @@ func (t *tracker) saved(p ledger.Position) {
 func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
 
 // looked notes a look for all that may wait, that began at a time.
-func (t *tracker) looked(at time.Time) { t.update(func(*Status) { t.lag.look(at) }) }
+func (t *tracker) looked(at time.Time) { t.update(func(*Status) { t.lag.polled(at) }) }
 
 func (t *tracker) queue(born time.Time) {
 	t.update(func(*Status) {
@@ -203,8 +203,8 @@ func (t *tracker) dequeue() {
 	})
 }
 
-// takeBack notes that the batch queued last is not published.
-func (t *tracker) takeBack() { t.update(func(*Status) { t.lag.takeBack() }) }
+// withdraw notes that the batch queued last is not published.
+func (t *tracker) withdraw() { t.update(func(*Status) { t.lag.withdraw() }) }
 
 // name notes rows that are nominated, unname that those of them that are news are handed over, or that nobody waits any more.
 func (t *tracker) name(n *nomination) { t.update(func(*Status) { t.lag.name(n, time.Now()) }) }

@@ -12,8 +12,8 @@ import (
 	"bridge/source/ledger"
 )
 
-// ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated, restored or its counter
-// was reset. Rows under such ids would never be seen by the tail.
+// ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated,
+// restored or its counter was reset. Rows under such ids would never be seen by the tail.
 var ErrIDsReused = errors.New("the table uses ids again that were published")
 
 // idWatch stops a shard whose ids are used again. It belongs to the owner.
@@ -21,12 +21,13 @@ type idWatch struct {
 	opts      *Options
 	reader    *reader
 	published *publishedRows
-	// askedAt is the highest id, below the position, at which the table's next id was asked for and found good.
+	// askedAt is the highest id, below the position, at which the table's next id was asked for and
+	// found good.
 	askedAt *uint64
 }
 
-// refuse returns an error when the next id of the table is not above the position. Deleting the newest rows leaves the counter where
-// it is and is no such case.
+// refuse returns an error when the next id of the table is not above the position. Deleting the
+// newest rows leaves the counter where it is and is no such case.
 func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 	if position == 0 {
 		return nil
@@ -39,8 +40,9 @@ func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, w.opts.Name, next, position, remedy)
 }
 
-// check compares the rows published last where that is due, and asks for the next id when the highest id of the page lies below the
-// position and has changed since it was asked. Where the page is to be read again, ready is false.
+// check compares the rows published last where that is due, and asks for the next id when the
+// highest id of the page lies below the position and has changed since it was asked. Where the page
+// is to be read again, ready is false.
 func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bool, err error) {
 	ready, moved, err := w.published.watch(ctx, p)
 	if moved {
@@ -78,9 +80,9 @@ func nameLoss(opts *Options, err error) error {
 		err, opts.Stream, opts.Name, former)
 }
 
-// Accept says that a person has agreed to the table as it is. A capability shard that stopped because
-// ids are used again then reads all of it, and what its view knows already it does not publish again.
-// It reports whether the shard had stopped for that.
+// Accept says that a person has agreed to the table as it is. A capability shard that stopped
+// because ids are used again then reads all of it, and what its view knows already it does not
+// publish again. It reports whether the shard had stopped for that.
 func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.consent.give() }
 
 // restart saves the position 0 with the view as it is.

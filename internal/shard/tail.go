@@ -31,6 +31,13 @@ type tail struct {
 	ids  []uint64
 }
 
+// begin sets the position that the tail goes on from.
+func (t *tail) begin(position ledger.Position) { t.position = position }
+
+// date has the age of rows of p that have no CREATED count from when the table was first seen to
+// hold their ids.
+func (t *tail) date(p *page) { p.seen = &t.heights }
+
 // query asks for the page behind the position.
 func (t *tail) query() source.Query { return t.reader.pageAfter(t.position) }
 
@@ -51,7 +58,7 @@ func (t *tail) leave(batch time.Time) { t.status.leave(findTail, earlier(t.held,
 func (t *tail) postpone(p *page) {
 	// The lag counts from the first row of a page that is read again.
 	t.held = time.Time{}
-	t.holdRest(p, p.Rows, 0)
+	t.delayRest(p, p.Rows, 0)
 	t.leave(time.Time{})
 }
 
@@ -65,7 +72,8 @@ func (t *tail) see(p *page) ledger.Age {
 	return at
 }
 
-// pick looks for gaps and returns the records of the page that may be published now, and the page of the late ones, nil for none.
+// pick looks for gaps and returns the records of the page that may be published now, and the page
+// of the late ones, nil for none.
 func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (records []source.Row, late *page, err error) {
 	hold := t.opts.GapPolicy == ledger.GapHold && !ledgerOff()
 	if hold {
@@ -85,7 +93,7 @@ func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (records []sour
 		for len(records) > 0 && records[len(records)-1].ID > reach {
 			records = records[:len(records)-1]
 		}
-		t.holdRest(p, all, len(records))
+		t.delayRest(p, all, len(records))
 	}
 	return records, late, nil
 }
@@ -103,9 +111,10 @@ func appendIDs(ids []uint64, rows []source.Row) []uint64 {
 	return ids
 }
 
-// probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which ids exist at all, uncommitted
-// rows included. An id may only be judged vacant by a read that came after the committed one. It returns the page of those that
-// may be published, nil where none were read.
+// probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which
+// ids exist at all, uncommitted rows included. An id may only be judged vacant by a read that came
+// after the committed one. It returns the page of those that may be published, nil where none were
+// read.
 func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, err error) {
 	hot := t.gaps.ledger.Hot(at.Steady)
 	if ledgerOff() {
@@ -116,7 +125,7 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		if late, err = t.readLate(ctx, p, hot.Rows); err != nil {
 			return nil, err
 		}
-		t.holdYoung(late, at)
+		t.keepStable(late, at)
 	}
 	if len(hot.IDs) == 0 || t.opts.GapPolicy != ledger.GapHold && t.landing.skipsEvidence(time.Now(), t.opts.PollInterval) {
 		return late, nil
@@ -126,7 +135,7 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		late.free()
 		return nil, err
 	}
-	t.landing.judge(t.gaps.ids.span)
+	t.landing.measure(t.gaps.ids.span)
 	t.gaps.unpolled(t.gaps.ledger.Observe(evidence))
 	return late, nil
 }
@@ -134,7 +143,7 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 // readLate reads the late records in ranges, or takes them from what was read ahead.
 // Invariant 3: that was read behind p, and nothing else was read since.
 func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (late *page, err error) {
-	if late = p.takeLate(ranges); late == nil {
+	if late = p.popLate(ranges); late == nil {
 		if late, err = t.reader.rows(ctx, t.lateQuery(ranges)); err != nil {
 			return nil, err
 		}
@@ -147,8 +156,8 @@ func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (la
 	return late, nil
 }
 
-// holdYoung keeps of the late page the records that fill a gap and are old enough.
-func (t *tail) holdYoung(late *page, at ledger.Age) {
+// keepStable keeps of the late page the records that fill a gap and are old enough.
+func (t *tail) keepStable(late *page, at ledger.Age) {
 	kept := late.Rows[:0]
 	for _, record := range late.Rows {
 		if !t.gaps.ledger.Missing(record.ID) {
@@ -157,7 +166,7 @@ func (t *tail) holdYoung(late *page, at ledger.Age) {
 		t.gaps.ledger.Appeared(record.ID)
 		if !t.isStable(late, record, at) {
 			t.gaps.ledger.Young(record.ID)
-			t.hold(late, record)
+			t.delay(late, record)
 			continue
 		}
 		kept = append(kept, record)
@@ -165,8 +174,8 @@ func (t *tail) holdYoung(late *page, at ledger.Age) {
 	late.Rows = kept
 }
 
-// stable returns the records of the page that are old enough. Young ones stay behind as gaps and stall nothing, save with GapHold,
-// where the first of them ends the page.
+// stable returns the records of the page that are old enough. Young ones stay behind as gaps and
+// stall nothing, save with GapHold, where the first of them ends the page.
 func (t *tail) stable(p *page, at ledger.Age) []source.Row {
 	hold := t.opts.GapPolicy == ledger.GapHold
 	kept := t.rows[:0]
@@ -175,7 +184,7 @@ func (t *tail) stable(p *page, at ledger.Age) []source.Row {
 			kept = append(kept, record)
 			continue
 		}
-		t.hold(p, record)
+		t.delay(p, record)
 		if hold {
 			break
 		}
@@ -184,8 +193,8 @@ func (t *tail) stable(p *page, at ledger.Age) []source.Row {
 	return kept
 }
 
-// isStable reports whether the record of page is old enough. CREATED is read of those alone whose id was not seen long enough ago: of
-// a backlog of none.
+// isStable reports whether the record of page is old enough. CREATED is read of those alone whose
+// id was not seen long enough ago: of a backlog of none.
 func (t *tail) isStable(page *page, record source.Row, at ledger.Age) bool {
 	if t.window.Stable(record.ID, time.Time{}, 0, at) {
 		return true
@@ -194,26 +203,28 @@ func (t *tail) isStable(page *page, record source.Row, at ledger.Age) bool {
 	return t.window.Stable(record.ID, created, resolution, at)
 }
 
-// hold notes a record that stays behind unpublished, for the lag.
-func (t *tail) hold(page *page, record source.Row) {
+// delay notes a record that stays behind unpublished, for the lag.
+func (t *tail) delay(page *page, record source.Row) {
 	t.held = earlier(t.held, page.bornAt(record))
 }
 
-// holdRest notes those records that stay behind of which the first done are taken care of: the first of them, as the others are hardly older.
-func (t *tail) holdRest(page *page, records []source.Row, done int) {
+// delayRest notes those records that stay behind of which the first done are taken care of: the
+// first of them, as the others are hardly older.
+func (t *tail) delayRest(page *page, records []source.Row, done int) {
 	if done < len(records) {
-		t.hold(page, records[done])
+		t.delay(page, records[done])
 	}
 }
 
-// holdLate notes those late records that stay behind of which the first done are taken care of.
-func (t *tail) holdLate(late *page, done int) {
+// delayLate notes those late records that stay behind of which the first done are taken care of.
+func (t *tail) delayLate(late *page, done int) {
 	if late != nil {
-		t.holdRest(late, late.Rows, done)
+		t.delayRest(late, late.Rows, done)
 	}
 }
 
-// moreLate reports, at the end of a turn that published late records, whether more of them are there to be read at once.
+// moreLate reports, at the end of a turn that published late records, whether more of them are
+// there to be read at once.
 func (t *tail) moreLate(published bool, late *page) bool {
 	more := published && (t.landing.cut || t.gaps.ledger.Arriving())
 	var at time.Time
@@ -229,8 +240,9 @@ func (t *tail) lateQuery(ranges []source.Range) source.Query {
 	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
 }
 
-// prefetchNext has read, while this turn makes a batch of records, what the next one will most likely read: the page behind them, where this
-// one was full, and the late records that the last read was cut off from.
+// prefetchNext has read, while this turn makes a batch of records, what the next one will most
+// likely read: the page behind them, where this one was full, and the late records that the last
+// read was cut off from.
 func (t *tail) prefetchNext(ctx context.Context, p *page, records []source.Row, changes bool) {
 	position := t.position
 	if position.Bounded() {

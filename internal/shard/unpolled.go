@@ -58,8 +58,8 @@ func (g *gaps) warnOfStrays() {
 	}
 }
 
-// unpublished reports whether the row with this id was not published, as far as the ledger tells, and the ids that an earlier version gave
-// up: given says that it is one of those.
+// unpublished reports whether the row with this id was not published, as far as the ledger tells,
+// and the ids that an earlier version gave up: given says that it is one of those.
 func (g *gaps) unpublished(ctx context.Context, id uint64) (missed, given bool, err error) {
 	if g.ledger == nil || g.ledger.Missing(id) {
 		return true, false, nil

@@ -2,17 +2,20 @@ package shard
 
 import "bridge/source"
 
-// watch holds changes in flight: rows whose MODIFIED was read at READ UNCOMMITTED and is not committed. It is bounded; of what
-// there is no room for it keeps the oldest MODIFIED, from which on everything is to be read until there is room.
+// watch holds changes in flight: rows whose MODIFIED was read at READ UNCOMMITTED and is not
+// committed. It is bounded; of what there is no room for it keeps the oldest MODIFIED, from which
+// on everything is to be read until there is room.
 //
-// All rows of one statement have the same MODIFIED, and all of a transaction are committed at the same moment. So it is enough to look
-// at one row of each moment at a poll: when that is no longer in flight, the others of its moment are looked at, too.
+// All rows of one statement have the same MODIFIED, and all of a transaction are committed at the
+// same moment. So it is enough to look at one row of each moment at a poll: when that is no longer
+// in flight, the others of its moment are looked at, too.
 type watch struct {
 	// most bounds the rows.
 	most    int
 	rows    map[uint64]*moment
 	moments map[string]*moment
-	// low is the oldest MODIFIED that there was no room for, next the same since begin; empty for none.
+	// low is the oldest MODIFIED that there was no room for, next the same since begin; empty for
+	// none.
 	low, next string
 }
 
@@ -57,7 +60,8 @@ func older(a, b string) string {
 	return a
 }
 
-// begin notes that everything from low on is read from now on, end that it was: then there is room for all but next.
+// begin notes that everything from low on is read from now on, end that it was: then there is room
+// for all but next.
 func (w *watch) begin() { w.next = "" }
 
 func (w *watch) end() { w.low = w.next }
@@ -75,7 +79,8 @@ func (w *watch) remove(id uint64) {
 	}
 }
 
-// sample returns one row of each moment, others where there is room, at most n: others at each call where there are more.
+// sample returns one row of each moment, others where there is room, at most n: others at each call
+// where there are more.
 func (w *watch) sample(n int) (list []source.Cursor) {
 	if len(w.rows) <= n {
 		for id, m := range w.rows {
@@ -83,7 +88,7 @@ func (w *watch) sample(n int) (list []source.Cursor) {
 		}
 		return list
 	}
-	// Maps are walked from a place that differs each time.
+	// Maps are walked from an entry that differs each time.
 	for _, m := range w.moments {
 		for id := range m.ids {
 			list = append(list, source.Cursor{Modified: m.modified, ID: id})
