@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+)
+
+// Errors of a store. Test with errors.Is; the wrapping error names the folder and the remedy.
+var (
+	// ErrDamaged is returned when a store cannot be read. The next Open sets it aside.
+	ErrDamaged = errors.New("store is damaged")
+	// ErrSetAside is returned by Open when it has moved a store away that was damaged or has an
+	// older format: another Open makes an empty one, which catches up from the bus.
+	ErrSetAside = errors.New("store was set aside")
+	// ErrNewer is returned when a newer version of bridge wrote the store.
+	ErrNewer = errors.New("store was written by a newer version")
+	// ErrForeign is returned when bridge did not make what is at the store's path.
+	ErrForeign = errors.New("not a store of bridge")
+	// ErrLocked is returned when another process uses the store.
+	ErrLocked = errors.New("store is in use by another process")
+	// ErrOutage is returned while the disk takes no writes. The store retries by itself; apply the
+	// batch again later.
+	ErrOutage = errors.New("store cannot write")
+	// ErrClosed is returned by a store that is closed.
+	ErrClosed = errors.New("store is closed")
+)
+
+// Key names a shard.
+type Key struct {
+	// Stream is the stream's name, Shard the physical table as the configuration spells it.
+	Stream, Shard string
+}
+
+// Store is the local cache of what the bus holds. It is safe for concurrent use.
+type Store interface {
+	// Load returns the progress of all shards, the offsets and the fence, as one image.
+	Load(ctx context.Context) (Image, error)
+	// Parts returns the parts of one kind of a shard in the order of their numbers, beginning with
+	// the last one at or below from, else with the first. They are of one image and are copies. An
+	// error ends them.
+	Parts(ctx context.Context, key Key, kind Kind, from uint64) iter.Seq2[Part, error]
+	// Lookup appends to dst the entry of each of entities in a stream's view, in their order; the
+	// zero Entry where there is none. It is fastest when entities are in ascending order.
+	Lookup(ctx context.Context, stream string, entities [][]byte, dst []Entry) ([]Entry, error)
+	// Scan returns the entries of a stream's view at or above from in the order of the entities'
+	// bytes. They are of one image, however long it takes, and memory is constant. The disk keeps
+	// what is replaced meanwhile until the scan ends. An entity is valid until the next one. An
+	// error ends them.
+	Scan(ctx context.Context, stream string, from []byte) iter.Seq2[Change, error]
+	// Apply makes all changes of a batch or, when it returns an error, none. It keeps no reference
+	// to the batch. It may block until the disk has taken what was applied before. The changes are
+	// not durable until Sync.
+	Apply(ctx context.Context, batch *Batch) error
+	// Sync makes what was applied durable. When ctx ends first it returns the cause; what was
+	// applied becomes durable all the same, later. While the disk takes no writes it returns
+	// ErrOutage.
+	Sync(ctx context.Context) error
+	// Close makes what was applied durable and releases the store. No other method may be running.
+	Close() error
+}

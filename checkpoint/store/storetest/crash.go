@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"bridge/checkpoint/store"
+)
+
+// crashShards are the shards that crash batches change, of a stream each.
+var crashShards = []store.Key{Orders, Items, {Stream: "log", Shard: "db.log_1"}}
+
+// CrashBatch returns the n-th of a series of batches, from 1 on. Each one changes all that a store
+// holds, and bears n as the epoch of its fence. The largest parts have size bytes and more.
+func CrashBatch(n uint64, size int) *store.Batch {
+	r := rand.New(rand.NewPCG(n, 16))
+	b := &store.Batch{Fence: &store.Fence{Epoch: n}, TPs: map[string]store.Offset{fmt.Sprint("orders/", r.IntN(5)): {Covered: int64(n)}}}
+	if n%31 == 0 {
+		b.Forget = []string{crashShards[r.IntN(len(crashShards))].Stream}
+	}
+	for _, key := range crashShards {
+		p := Progress(n)
+		c := store.ShardChange{Key: key, Progress: &p}
+		for range r.IntN(4) {
+			part := store.Part{Kind: store.Gaps + store.Kind(r.IntN(2)), Number: uint64(r.IntN(50))}
+			if r.IntN(4) > 0 {
+				part.Bytes = bytes.Repeat([]byte{byte(n), byte(n >> 8), byte(r.Uint32())}, r.IntN(size/3))
+			}
+			c.Parts = append(c.Parts, part)
+		}
+		if r.IntN(10) == 0 {
+			c.Clear = []store.Kind{store.Gaps}
+		}
+		b.Shards = append(b.Shards, c)
+		v := store.ViewChange{Stream: key.Stream}
+		for range r.IntN(60) {
+			change := store.Change{Entity: entity(r.Uint64N(500))}
+			if r.IntN(5) > 0 {
+				change.Entry = Entry(n)
+			}
+			v.Changes = append(v.Changes, change)
+		}
+		slices.SortFunc(v.Changes, func(a, b store.Change) int { return slices.Compare(a.Entity, b.Entity) })
+		b.Views = append(b.Views, v)
+	}
+	return b
+}
+
+// Prefix returns how many crash batches of this size a store holds, and an error unless it holds
+// just what the first so many leave.
+func Prefix(s store.Store, size int) (uint64, error) {
+	image, err := s.Load(ctx)
+	if err != nil {
+		return 0, err
+	}
+	m := newModel()
+	for n := uint64(1); n <= image.Fence.Epoch; n++ {
+		m.apply(CrashBatch(n, size))
+	}
+	if err := m.difference(s); err != nil {
+		return 0, fmt.Errorf("after %d batches: %w", image.Fence.Epoch, err)
+	}
+	return image.Fence.Epoch, nil
+}

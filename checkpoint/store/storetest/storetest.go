@@ -1,0 +1,290 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// Fixture is a store under test.
+type Fixture struct {
+	store.Store
+	// Reopen closes the store and opens it again; nil for a store that ends with the process.
+	Reopen func() store.Store
+}
+
+// Run runs the suite. open returns an empty store.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, f Fixture)
+	}{
+		{"an empty store holds nothing", testEmpty},
+		{"what was applied is loaded", testLoad},
+		{"a later batch replaces an earlier one", testReplace},
+		{"parts begin with the last one at or below", testParts},
+		{"parts are cleared before parts are added", testClear},
+		{"a lookup keeps the order of the entities", testLookup},
+		{"a scan is in the order of bytes", testScan},
+		{"a scan sees one image", testScanImage},
+		{"streams are apart", testStreams},
+		{"a stream is forgotten before it is written", testForget},
+		{"an invalid batch changes nothing", testInvalid},
+		{"a cancelled context is heeded", testCancelled},
+		{"a closed store refuses", testClosed},
+		{"readers see whole batches", testWhole},
+		{"random batches do as in a plain map", testModel},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t)
+			c.run(t, f)
+		})
+	}
+}
+
+var ctx = context.Background()
+
+// Orders and Items are shards for tests.
+var (
+	Orders = store.Key{Stream: "orders", Shard: "db.orders"}
+	Items  = store.Key{Stream: "items", Shard: "db.items"}
+)
+
+var day = time.Date(2026, 11, 23, 12, 0, 0, 123456000, time.UTC)
+
+// Progress returns the n-th progress of a shard.
+func Progress(n uint64) store.Progress {
+	return store.Progress{
+		Position: n, Reading: ledger.Reading{Through: n + 1, At: day.Add(time.Duration(n) * time.Second)},
+		Cursor: source.Cursor{Modified: fmt.Sprint("2026-11-23 ", n), ID: n}, Started: n%2 == 1, Floor: n / 2,
+		Snapshot: source.Range{First: n, Last: 2 * n}, Epoch: 1_795_000_000_000, Seq: n, Saved: day,
+	}
+}
+
+// Entry returns the n-th entry of an entity.
+func Entry(n uint64) store.Entry {
+	e := store.Entry{Shard: Orders.Shard, Row: n, TP: fmt.Sprint("orders/", n%3), Offset: int64(n), Epoch: 1_795_000_000_000, Seq: n, Fate: store.Fate(1 + n%3)}
+	e.Event[0], e.Event[15] = byte(n), 7
+	if e.Fate == store.Absent {
+		e.Since = day.Truncate(time.Second)
+	} else {
+		e.Digest[3] = byte(n >> 8)
+	}
+	return e
+}
+
+func entity(n uint64) []byte { return fmt.Appendf(nil, "customer+%05d", n) }
+
+// view returns a batch that gives entities with the numbers from to last their entries.
+func view(stream string, first, last uint64) *store.Batch {
+	v := store.ViewChange{Stream: stream}
+	for n := first; n <= last; n++ {
+		v.Changes = append(v.Changes, store.Change{Entity: entity(n), Entry: Entry(n)})
+	}
+	return &store.Batch{Views: []store.ViewChange{v}}
+}
+
+func apply(t *testing.T, s store.Store, b *store.Batch) {
+	t.Helper()
+	if err := s.Apply(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t *testing.T, s store.Store) store.Image {
+	t.Helper()
+	image, err := s.Load(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+func parts(t *testing.T, s store.Store, key store.Key, kind store.Kind, from uint64) []store.Part {
+	t.Helper()
+	var list []store.Part
+	for p, err := range s.Parts(ctx, key, kind, from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func scan(t *testing.T, s store.Store, stream string, from []byte) []store.Change {
+	t.Helper()
+	var list []store.Change
+	for c, err := range s.Scan(ctx, stream, from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, store.Change{Entity: bytes.Clone(c.Entity), Entry: c.Entry})
+	}
+	return list
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s: got\n%+v\nwant\n%+v", what, got, want)
+	}
+}
+
+func testEmpty(t *testing.T, f Fixture) {
+	for range 2 {
+		equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}, TPs: map[string]store.Offset{}})
+		got, err := f.Lookup(ctx, "orders", [][]byte{entity(1)}, nil)
+		if err != nil || len(got) != 1 || got[0] != (store.Entry{}) {
+			t.Fatalf("lookup: %v, %v", got, err)
+		}
+		if n := len(scan(t, f, "orders", nil)) + len(parts(t, f, Orders, store.Gaps, 0)); n != 0 {
+			t.Fatalf("an empty store has %d values", n)
+		}
+		if err := f.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if f.Reopen == nil {
+			return
+		}
+		f.Store = f.Reopen()
+	}
+}
+
+func testLoad(t *testing.T, f Fixture) {
+	p, q := Progress(7), store.Progress{}
+	fence := store.Fence{Epoch: 1 << 62, HasProducer: true, ProducerID: 4711, ProducerEpoch: -1}
+	tps := map[string]store.Offset{"orders/0": {Covered: -1}, "orders/1": {Covered: 12, Anchor: store.Anchor{Offset: 11, Epoch: 3, Seq: 1 << 63}}}
+	apply(t, f, &store.Batch{Fence: &fence, TPs: tps, Shards: []store.ShardChange{
+		{Key: Orders, Progress: &p, Parts: []store.Part{{Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}, {Kind: store.Gaps, Bytes: []byte{}}}},
+		{Key: Items, Progress: &q},
+	}})
+	apply(t, f, view("orders", 1, 5))
+	want := store.Image{Fence: fence, TPs: tps, Shards: map[store.Key]store.Progress{Orders: p, Items: q}}
+	for range 2 {
+		equal(t, "image", load(t, f), want)
+		equal(t, "parts", parts(t, f, Orders, store.Gaps, 0), []store.Part{{Kind: store.Gaps, Bytes: []byte{}}, {Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}})
+		equal(t, "view", scan(t, f, "orders", nil), view("orders", 1, 5).Views[0].Changes)
+		if f.Reopen == nil {
+			return
+		}
+		f.Store = f.Reopen()
+	}
+}
+
+func testReplace(t *testing.T, f Fixture) {
+	for n := uint64(1); n < 4; n++ {
+		p := Progress(n)
+		apply(t, f, &store.Batch{Fence: &store.Fence{Epoch: n}, TPs: map[string]store.Offset{"a": {Covered: int64(n)}}, Shards: []store.ShardChange{{Key: Orders, Progress: &p}}})
+		equal(t, "image", load(t, f), store.Image{Fence: store.Fence{Epoch: n}, TPs: map[string]store.Offset{"a": {Covered: int64(n)}}, Shards: map[store.Key]store.Progress{Orders: p}})
+	}
+	apply(t, f, view("orders", 1, 1))
+	apply(t, f, &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{
+		{Entity: entity(1), Entry: Entry(2)}, {Entity: entity(1), Entry: Entry(3)}, {Entity: entity(2), Entry: Entry(2)}, {Entity: entity(2)}}}}})
+	equal(t, "view", scan(t, f, "orders", nil), []store.Change{{Entity: entity(1), Entry: Entry(3)}})
+	equal(t, "image", len(load(t, f).Shards), 1)
+}
+
+func numbers(list []store.Part) []uint64 {
+	var all []uint64
+	for _, p := range list {
+		all = append(all, p.Number)
+	}
+	return all
+}
+
+func testParts(t *testing.T, f Fixture) {
+	c := store.ShardChange{Key: Orders}
+	for _, n := range []uint64{300, 1, 20} {
+		c.Parts = append(c.Parts, store.Part{Kind: store.Gaps, Number: n, Bytes: []byte{byte(n)}}, store.Part{Kind: store.Published, Number: n + 1, Bytes: []byte("p")})
+	}
+	apply(t, f, &store.Batch{Shards: []store.ShardChange{c}})
+	for _, want := range []struct {
+		from uint64
+		all  []uint64
+	}{{0, []uint64{1, 20, 300}}, {1, []uint64{1, 20, 300}}, {19, []uint64{1, 20, 300}}, {20, []uint64{20, 300}}, {299, []uint64{20, 300}}, {1 << 63, []uint64{300}}} {
+		equal(t, fmt.Sprint("parts from ", want.from), numbers(parts(t, f, Orders, store.Gaps, want.from)), want.all)
+	}
+	equal(t, "published", numbers(parts(t, f, Orders, store.Published, 0)), []uint64{2, 21, 301})
+	for range f.Parts(ctx, Orders, store.Gaps, 0) {
+		break
+	}
+	equal(t, "no meaning", parts(t, f, Orders, store.Meaning, 0), []store.Part(nil))
+	equal(t, "no shard", parts(t, f, Items, store.Gaps, 0), []store.Part(nil))
+}
+
+func testClear(t *testing.T, f Fixture) {
+	part := func(n uint64, b []byte) store.Part { return store.Part{Kind: store.Gaps, Number: n, Bytes: b} }
+	apply(t, f, &store.Batch{Shards: []store.ShardChange{{Key: Orders, Parts: []store.Part{part(1, []byte("a")), part(2, []byte("b")), {Kind: store.Published, Bytes: []byte("c")}}}}})
+	apply(t, f, &store.Batch{Shards: []store.ShardChange{{Key: Orders, Parts: []store.Part{part(1, nil)}}}})
+	equal(t, "gaps", numbers(parts(t, f, Orders, store.Gaps, 0)), []uint64{2})
+	apply(t, f, &store.Batch{Shards: []store.ShardChange{{Key: Orders, Clear: []store.Kind{store.Gaps}, Parts: []store.Part{part(3, []byte("d"))}}}})
+	equal(t, "gaps", numbers(parts(t, f, Orders, store.Gaps, 0)), []uint64{3})
+	equal(t, "published", len(parts(t, f, Orders, store.Published, 0)), 1)
+}
+
+func testLookup(t *testing.T, f Fixture) {
+	apply(t, f, view("orders", 10, 19))
+	ask := [][]byte{entity(19), entity(3), entity(10), entity(10), []byte("customer+0001"), []byte("customer+000100"), {0xff}}
+	got, err := f.Lookup(ctx, "orders", ask, []store.Entry{Entry(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "lookup", got, []store.Entry{Entry(1), Entry(19), {}, Entry(10), Entry(10), {}, {}, {}})
+}
+
+func testScan(t *testing.T, f Fixture) {
+	long := bytes.Repeat([]byte{0xff}, store.MaxEntity)
+	all := [][]byte{{0}, {0, 0}, []byte("a"), []byte("a+b"), []byte("b"), {0xff}, long}
+	v := store.ViewChange{Stream: "orders"}
+	for i := range all {
+		v.Changes = append(v.Changes, store.Change{Entity: all[len(all)-1-i], Entry: Entry(1)})
+	}
+	apply(t, f, &store.Batch{Views: []store.ViewChange{v}})
+	for i, from := range all {
+		var got [][]byte
+		for _, c := range scan(t, f, "orders", from) {
+			got = append(got, c.Entity)
+		}
+		equal(t, fmt.Sprint("scan ", i), got, all[i:])
+	}
+	n := 0
+	for range f.Scan(ctx, "orders", nil) {
+		if n++; n == 2 {
+			break
+		}
+	}
+}
+
+func testScanImage(t *testing.T, f Fixture) {
+	apply(t, f, view("orders", 0, 99))
+	n := uint64(0)
+	for c, err := range f.Scan(ctx, "orders", nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 10 {
+			b := view("orders", 50, 150)
+			b.Views[0].Changes = append(b.Views[0].Changes, store.Change{Entity: entity(20)})
+			for i := range 50 {
+				b.Views[0].Changes[i].Entry = Entry(1)
+			}
+			apply(t, f, b)
+			if err := f.Sync(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		equal(t, "change", c, store.Change{Entity: entity(n), Entry: Entry(n)})
+		n++
+	}
+	equal(t, "entries", n, uint64(100))
+	equal(t, "entries after it", len(scan(t, f, "orders", nil)), 150)
+}
