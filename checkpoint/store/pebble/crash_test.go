@@ -1,0 +1,221 @@
+package pebble
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/storetest"
+	"bridge/internal/testall"
+)
+
+// childVar names the part that the test binary plays when a test runs it as a process of its own.
+const childVar = "BRIDGE_TEST_PEBBLE_CHILD"
+
+// crashSize makes some batches larger than a memtable of the child, others far smaller.
+const crashSize = 60 << 10
+
+func TestMain(m *testing.M) {
+	parts := map[string]func(s *Store) error{"apply": applyForEver, "wait": waitForEnd, "full": fillDisk}
+	part := os.Getenv(childVar)
+	if part == "" {
+		os.Exit(m.Run())
+	}
+	s, err := Open(context.Background(), os.Args[1], Options{memtable: 128 << 10})
+	if err == nil {
+		err = parts[part](s)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// child returns a command that plays a part on the store at path.
+func child(part, path string) *exec.Cmd {
+	c := exec.Command(os.Args[0], path)
+	c.Env = append(os.Environ(), childVar+"="+part)
+	c.Stderr = os.Stderr
+	return c
+}
+
+// applyForEver applies crash batches from where the store stands. It writes a line for each batch
+// and each sync.
+func applyForEver(s *Store) error {
+	ctx := context.Background()
+	image, err := s.Load(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	for n := image.Fence.Epoch + 1; ; n++ {
+		if err := s.Apply(ctx, storetest.CrashBatch(n, crashSize)); err != nil {
+			return err
+		}
+		fmt.Println("applied", n)
+		if n%40 == 0 {
+			if err := s.Sync(ctx); err != nil {
+				return err
+			}
+			fmt.Println("synced", n)
+		}
+	}
+}
+
+// waitForEnd keeps the store open until it is killed.
+func waitForEnd(*Store) error {
+	fmt.Println("open")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// kill calls opened when a child has opened the store, kills the child when it has written so many
+// lines, and returns all that it wrote.
+func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) {
+	t.Helper()
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for scanner := bufio.NewScanner(out); scanner.Scan(); {
+		if lines = append(lines, scanner.Text()); len(lines) == 1 {
+			opened()
+		}
+		if len(lines) == after {
+			if err := c.Process.Signal(syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := c.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the child ended by itself: %v", err)
+	}
+	return lines
+}
+
+func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
+	var path string
+	var held, longest uint64
+	for i := range testall.Pick(5, 40) {
+		// The check repeats all batches from the first one on.
+		if i%5 == 0 {
+			path, held = filepath.Join(t.TempDir(), "store"), 0
+		}
+		var synced uint64
+		for _, line := range kill(t, child("apply", path), 1+rand.N(120), func() {}) {
+			if n, ok := strings.CutPrefix(line, "synced "); ok {
+				var err error
+				if synced, err = strconv.ParseUint(n, 10, 64); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		begin := time.Now()
+		s := openTest(t, path)
+		took := time.Since(begin)
+		n, err := storetest.Prefix(s, crashSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < synced || n < held {
+			t.Fatalf("the store holds %d batches, of which %d were synced and %d were there before", n, synced, held)
+		}
+		longest = max(longest, n-held)
+		held = n
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if took > 20*time.Second {
+			t.Errorf("to open took %v", took)
+		}
+	}
+	if longest == 0 {
+		t.Error("no run added a batch: the test proves nothing")
+	}
+}
+
+func TestASecondProcessIsRefusedUntilTheFirstOneEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	kill(t, child("wait", path), 1, func() {
+		if _, err := Open(t.Context(), path, Options{LockWait: 30 * time.Millisecond}); !errors.Is(err, store.ErrLocked) {
+			t.Errorf("a second process gets %v", err)
+		}
+	})
+	s := openTest(t, path)
+	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a second Open gets %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openTest(t, path)
+}
+
+// fillDisk makes files hit a limit of their size, and lifts the limit again.
+func fillDisk(s *Store) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	ctx := context.Background()
+	if err := s.Apply(ctx, storetest.CrashBatch(1, crashSize)); err != nil {
+		return err
+	}
+	var former syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &former); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: former.Max}); err != nil {
+		return err
+	}
+	if err := s.Sync(ctx); !errors.Is(err, store.ErrOutage) {
+		return fmt.Errorf("a sync on a full disk returns %v", err)
+	}
+	if err := s.Apply(ctx, storetest.CrashBatch(2, crashSize)); !errors.Is(err, store.ErrOutage) {
+		return fmt.Errorf("an apply on a full disk returns %v", err)
+	}
+	if n, err := storetest.Prefix(s, crashSize); n != 1 || err != nil {
+		return fmt.Errorf("on a full disk there are %d batches, %w", n, err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &former); err != nil {
+		return err
+	}
+	for tick := time.NewTicker(retryPause); errors.Is(s.Sync(ctx), store.ErrOutage); {
+		<-tick.C
+	}
+	for n := range uint64(50) {
+		if err := s.Apply(ctx, storetest.CrashBatch(2+n, crashSize)); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+func TestAFullDiskIsAnOutageThatHealsWithRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	if out, err := child("full", path).Output(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := openTest(t, path)
+	if n, err := storetest.Prefix(s, crashSize); n != 51 || err != nil {
+		t.Errorf("there are %d batches, %v", n, err)
+	}
+}

@@ -1,0 +1,186 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/option"
+)
+
+// The names in the folder of a store, see the package's comment.
+const (
+	formatFile  = "FORMAT"
+	lockFile    = "LOCK"
+	damagedFile = "DAMAGED"
+	dbFolder    = "db"
+	asideFolder = "aside"
+)
+
+// format is the version of the folder's layout and of all values.
+const format = 1
+
+// lockPause is the pause between attempts to lock.
+const lockPause = 10 * time.Millisecond
+
+// folder is the folder of a store, locked.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+func (f *folder) in(name string) string { return filepath.Join(f.path, name) }
+
+// openFolder makes the folder where there is none and locks it.
+func openFolder(ctx context.Context, path string, wait time.Duration) (*folder, error) {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, unopened(path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, unopened(path, err)
+	}
+	if !info.IsDir() {
+		return nil, option.Errorf("it is a file: set %s to a folder, or move the file away: %w", option.CheckpointURL, store.ErrForeign)
+	}
+	f := &folder{path: path}
+	if f.lock, err = os.OpenFile(f.in(lockFile), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600); err != nil {
+		return nil, unopened(path, err)
+	}
+	if err := f.acquire(ctx, wait); err != nil {
+		return nil, errors.Join(err, f.lock.Close())
+	}
+	return f, nil
+}
+
+// acquire locks the folder.
+func (f *folder) acquire(ctx context.Context, wait time.Duration) error {
+	for end := time.Now().Add(wait); ; {
+		err := syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return fmt.Errorf("lock it: %w", err)
+		case !time.Now().Before(end):
+			return store.ErrLocked
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lockPause):
+		}
+	}
+}
+
+// check reports whether the folder holds a store of this format. The error wraps errUnusable where
+// the store has to be set aside.
+func (f *folder) check() (exists bool, err error) {
+	text, err := os.ReadFile(f.in(formatFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, f.clear()
+	}
+	if err != nil {
+		return false, unopened(f.path, err)
+	}
+	var version int
+	switch n, err := fmt.Sscanf(string(text), "bridge store %d\n", &version); {
+	case n != 1 || err != nil || string(text) != formatText(version):
+		return true, fmt.Errorf("its file %s is damaged: %w", formatFile, errUnusable)
+	case version > format:
+		return true, fmt.Errorf("its format is %d, this version knows %d: run the newer version, or remove the folder and let bridge catch up: %w", version, format, store.ErrNewer)
+	case version < format:
+		return true, fmt.Errorf("its format is %d, older than %d: %w", version, format, errUnusable)
+	}
+	reason, err := os.ReadFile(f.in(damagedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return true, unopened(f.path, err)
+	}
+	return true, fmt.Errorf("damage was seen before: %s: %w", strings.TrimSpace(string(reason)), errUnusable)
+}
+
+// clear removes what a kill left of a store that was being made.
+func (f *folder) clear() error {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return unopened(f.path, err)
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case lockFile, dbFolder, asideFolder, damagedFile, formatFile + ".new", "lost+found":
+		default:
+			return option.Errorf("it holds %s: set %s to an empty folder: %w", e.Name(), option.CheckpointURL, store.ErrForeign)
+		}
+	}
+	return errors.Join(os.RemoveAll(f.in(dbFolder)), os.RemoveAll(f.in(damagedFile)))
+}
+
+// finish makes the new store in the folder one that exists.
+func (f *folder) finish() error {
+	return f.write(formatFile, formatText(format))
+}
+
+// write replaces a small file in one step, durably.
+func (f *folder) write(name, text string) error {
+	aside := f.in(name + ".new")
+	file, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(aside, f.in(name)); err != nil {
+		return err
+	}
+	return syncDir(f.path)
+}
+
+// setAside moves the store away and removes the one that was set aside before.
+func (f *folder) setAside() error {
+	if err := os.RemoveAll(f.in(asideFolder)); err != nil {
+		return err
+	}
+	if err := os.Rename(f.in(dbFolder), f.in(asideFolder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range []string{damagedFile, formatFile} {
+		if err := os.Remove(f.in(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncDir(f.path)
+}
+
+func formatText(version int) string { return fmt.Sprintf("bridge store %d\n", version) }
+
+// syncDir makes what happened to the names in dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// unopened says what to do about a folder that cannot be opened.
+func unopened(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return option.Errorf("there is no folder %s: create it, or set %s to a folder elsewhere: %w", filepath.Dir(path), option.CheckpointURL, err)
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("the folder must be writable for the user that runs bridge: %w", err)
+	}
+	return err
+}

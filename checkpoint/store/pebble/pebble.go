@@ -1,0 +1,258 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"bridge/checkpoint/store"
+)
+
+// errUnusable is returned inside the package for a store that has to be set aside.
+var errUnusable = errors.New("cannot be used")
+
+// Options say how a store works.
+type Options struct {
+	// LockWait is how long Open waits for another process to release the store. Defaults to 0.
+	LockWait time.Duration
+	// Log receives outages and damage. Defaults to none.
+	Log *slog.Logger
+	// memtable is the size of a memtable in bytes. Defaults to 8 MiB; tests choose less.
+	memtable uint64
+}
+
+const (
+	defaultMemtable = 8 << 20
+	// cacheSize is the memory for blocks of files, beyond what memtables reserve of it.
+	cacheSize = 16 << 20
+)
+
+// Store keeps a store in a folder. Make one with Open.
+type Store struct {
+	folder *folder
+	db     *pebble.DB
+	disk   *disk
+	names  names
+	// applying orders batches, so that the number of a name is saved at the latest with the first
+	// batch that uses it.
+	applying sync.Mutex
+	closed   atomic.Bool
+	// flushing counts the flushes that a Sync has begun and that have not ended.
+	flushing atomic.Int32
+	damage   atomic.Pointer[error]
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store in the folder at path, and makes it where there is none; its parent must
+// exist. The error wraps store.ErrSetAside when a damaged or older store was moved away: call Open
+// again for an empty one.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.memtable == 0 {
+		opts.memtable = defaultMemtable
+	}
+	f, err := openFolder(ctx, path, opts.LockWait)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, err)
+	}
+	s, err := open(f, opts)
+	if errors.Is(err, errUnusable) {
+		err = f.explainAside(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", path, errors.Join(err, f.lock.Close()))
+	}
+	return s, nil
+}
+
+// explainAside sets the store aside and returns an error that says so and why.
+func (f *folder) explainAside(reason error) error {
+	if err := f.setAside(); err != nil {
+		return fmt.Errorf("set it aside: %w", errors.Join(err, reason))
+	}
+	return fmt.Errorf("%w in %s, and a new one catches up from the bus: %w: %w", store.ErrSetAside, f.in(asideFolder), reason, store.ErrDamaged)
+}
+
+func open(f *folder, opts Options) (*Store, error) {
+	exists, err := f.check()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{folder: f, disk: &disk{FS: vfs.Default, log: opts.Log}}
+	s.names = names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}}
+	o := s.options(opts)
+	o.ErrorIfExists, o.ErrorIfNotExists = !exists, exists
+	s.db, err = pebble.Open(f.in(dbFolder), o)
+	switch {
+	case err != nil && exists && !isOutage(err):
+		return nil, fmt.Errorf("%w: %w", err, errUnusable)
+	case err != nil:
+		return nil, unopened(f.path, err)
+	case exists:
+		err = s.loadNames()
+	default:
+		err = f.finish()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	s.disk.started.Store(true)
+	return s, nil
+}
+
+// isOutage reports whether err comes from the system, not from what is in the files. A file that is
+// missing is damage.
+func isOutage(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EINVAL
+}
+
+// options returns Pebble's options. Memory: two memtables, which Pebble counts against the cache,
+// and the cache.
+func (s *Store) options(opts Options) *pebble.Options {
+	log := opts.Log
+	o := &pebble.Options{
+		FS:                          s.disk,
+		DisableWAL:                  true,
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		Logger:                      logger{log},
+		MemTableSize:                opts.memtable,
+		MemTableStopWritesThreshold: 2,
+		CacheSize:                   cacheSize + 2*int64(opts.memtable),
+		MaxOpenFiles:                200,
+		L0CompactionThreshold:       8,
+		L0StopWritesThreshold:       20,
+		LBaseMaxBytes:               64 << 20,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) {
+				if pebble.IsCorruptionError(err) {
+					s.noteDamage(err)
+				}
+				log.Log(context.Background(), slog.LevelWarn, "the store failed in the background", "error", err)
+			},
+			DataCorruption: func(info pebble.DataCorruptionInfo) { s.noteDamage(errors.New(info.String())) },
+		},
+	}
+	o.TargetFileSizes[0] = 8 << 20
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
+	}
+	return o
+}
+
+// noteDamage notes that the files are damaged, so that the next Open sets them aside.
+func (s *Store) noteDamage(cause error) {
+	err := fmt.Errorf("store %s: %w: restart bridge, which sets it aside and catches up from the bus: %w", s.folder.path, store.ErrDamaged, cause)
+	if !s.damage.CompareAndSwap(nil, &err) {
+		return
+	}
+	failed := s.folder.write(damagedFile, cause.Error()+"\n")
+	s.disk.log.Log(context.Background(), slog.LevelError, "the store is damaged", "error", errors.Join(err, failed))
+}
+
+// failed makes the error of a read one of a store.
+func (s *Store) failed(err error) error {
+	if err == nil || errors.Is(err, store.ErrDamaged) {
+		return err
+	}
+	if errors.Is(err, errForm) || pebble.IsCorruptionError(err) {
+		s.noteDamage(err)
+		return *s.damage.Load()
+	}
+	return fmt.Errorf("store %s: %w", s.folder.path, err)
+}
+
+// usable returns an error unless the store may be read.
+func (s *Store) usable(ctx context.Context) error {
+	if s.closed.Load() {
+		return fmt.Errorf("store %s: %w", s.folder.path, store.ErrClosed)
+	}
+	if damage := s.damage.Load(); damage != nil {
+		return *damage
+	}
+	return context.Cause(ctx)
+}
+
+// writable returns an error unless the store may be written.
+func (s *Store) writable(ctx context.Context) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	if err := s.disk.err(); err != nil {
+		return fmt.Errorf("store %s: %w", s.folder.path, err)
+	}
+	return nil
+}
+
+// Sync makes what was applied durable.
+func (s *Store) Sync(ctx context.Context) error {
+	if err := s.writable(ctx); err != nil {
+		return err
+	}
+	// Pebble blocks while earlier memtables wait for the disk.
+	flushed := make(chan error, 1)
+	s.flushing.Add(1)
+	go func() {
+		defer s.flushing.Add(-1)
+		flushed <- s.db.Flush()
+	}()
+	tick := time.NewTicker(retryPause)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-flushed:
+			return s.failed(err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			if err := s.writable(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Close makes what was applied durable and releases the folder. Where that fails because the disk
+// takes no writes, the folder stays locked until the process ends.
+func (s *Store) Close() error {
+	if s.closed.Load() {
+		return nil
+	}
+	err := s.Sync(context.Background())
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if errors.Is(err, store.ErrOutage) || err != nil && s.flushing.Load() > 0 {
+		return err
+	}
+	return errors.Join(err, s.db.Close(), s.folder.lock.Close())
+}
+
+// logger passes on what Pebble logs.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Infof(string, ...any) {}
+
+func (l logger) Errorf(format string, args ...any) {
+	l.log.Log(context.Background(), slog.LevelWarn, "the store's engine reports an error", "error", fmt.Sprintf(format, args...))
+}
+
+// Fatalf ends the process: Pebble cannot go on, and a kill loses nothing.
+func (l logger) Fatalf(format string, args ...any) {
+	panic("the store's engine cannot go on, restart bridge: " + fmt.Sprintf(format, args...))
+}
