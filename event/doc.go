@@ -1,9 +1,9 @@
 // Package event turns rows into Eiffel-style events.
 //
-// An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba. Encoding
-// is pure: the same row under the same options makes the same bytes and the same meta.id, in every
-// process and at any time (design invariant 4). Values that may differ between two sends are message
-// headers.
+// An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba.
+// Encoding is pure: the same row under the same options makes the same bytes and the same meta.id,
+// in every process and at any time (design invariant 4). Values that may differ between two sends
+// are message headers.
 //
 // # The envelope
 //
@@ -62,10 +62,10 @@
 // # Identity
 //
 // The entity is the key columns byte for byte; [Encoder.KeyValues] reads them back. The digest
-// covers the names and values of the mapped columns, without the id, CREATED, MODIFIED and NULLs, in
-// the order of the names. So a heartbeat, a new empty column and another order of columns make no
-// new state. The digest of a row that is gone is zero. meta.id is a UUID of version 5 over stream,
-// shard, entity, row id, operation, digest and predecessor. The length of each part precedes it, so
-// two different facts never hash the same bytes. The predecessor tells a state that comes back from
-// its first occurrence.
+// covers the names and values of the mapped columns, without the id, CREATED, MODIFIED and NULLs,
+// in the order of the names. So a heartbeat, a new empty column and another order of columns make
+// no new state. The digest of a row that is gone is zero. meta.id is a UUID of version 5 over
+// stream, shard, entity, row id, operation, digest and predecessor. The length of each part
+// precedes it, so two different facts never hash the same bytes. The predecessor tells a state
+// that comes back from its first occurrence.
 package event

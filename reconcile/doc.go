@@ -7,13 +7,13 @@
 // the shard reads it again and publishes what is true then.
 //
 // Rows are nominated while the next page is read. An entity without a row is looked up by key,
-// because its row may have another id now. If it has none, it waits in the checkpoint until the scan
-// has ended. Then the [Guard] decides: if suspiciously many entities are gone, none is nominated, so
-// no delete is published (invariant 5). The guard stays tripped until a run passes or a person
-// allows the deletes.
+// because its row may have another id now. If it has none, it waits in the checkpoint until the
+// scan has ended. Then the [Guard] decides: if suspiciously many entities are gone, none is
+// nominated, so no delete is published (invariant 5). The guard stays tripped until a run passes
+// or a person allows the deletes.
 //
-// A run that is cut short resumes at its last save. A release stream has no view: a run compares the
-// ids of the table with those that were not published.
+// A run that is cut short resumes at its last save. A release stream has no view: a run compares
+// the ids of the table with those that were not published.
 //
 // A [Scheduler] runs the reconcilers of a process, a few at a time, and takes requests.
 package reconcile

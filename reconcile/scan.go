@@ -25,8 +25,8 @@ func (p *pass) scan(ctx context.Context) error {
 
 // beyondBound looks for the entities of the view with a row above the bound. Those up to the saved
 // position were mostly published since the run began, and are left to the next run unless a person
-// waits for this one. Entities above the saved position are left over where it was set back, because
-// a table was truncated or restored.
+// waits for this one. Entities above the saved position are left over where it was set back,
+// because a table was truncated or restored.
 func (p *pass) beyondBound(ctx context.Context) error {
 	from := p.run.Bound
 	if !p.run.Allowed {

@@ -18,8 +18,8 @@ const (
 	DeadLetterVersion = "1.1.0"
 )
 
-// MinDeadLetter is the least limit of the size of a dead letter, in bytes. A smaller limit counts as
-// this one.
+// MinDeadLetter is the least limit of the size of a dead letter, in bytes. A smaller limit counts
+// as this one.
 const MinDeadLetter = 1024
 
 // deadLetterSpace is the name space of the ids of dead letters, a UUID made once at random.

@@ -46,9 +46,9 @@ func (m *Message) eachHeader(row, at string, yield func(name, value string)) {
 
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
 
-// Headers yields the headers of the messages of a batch with few allocations: the messages share one
-// time, which is rendered once, and memory for the numbers of their rows. It serves one goroutine.
-// The zero value is ready; it must not be copied.
+// Headers yields the headers of the messages of a batch with few allocations: the messages share
+// one time, which is rendered once, and memory for the numbers of their rows. It serves one
+// goroutine. The zero value is ready; it must not be copied.
 type Headers struct {
 	time    time.Time
 	at      string

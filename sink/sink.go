@@ -36,8 +36,8 @@ type Sink interface {
 	Ready(ctx context.Context) error
 	// Verify compares what the bus holds with what it once acknowledged and returns an error that
 	// wraps ErrBehind when a TP ends before its offset, was created again since, or holds another
-	// message there. A missing message proves nothing, because it may have expired. Verify waits for
-	// a bus that cannot be reached.
+	// message there. A missing message proves nothing, because it may have expired. Verify waits
+	// for a bus that cannot be reached.
 	Verify(ctx context.Context, offsets []Offset) error
 	// Close releases all connections and ends the Publish calls that are under way with ErrClosed.
 	Close() error

@@ -4,11 +4,11 @@
 // # One statement a page
 //
 // A page is one UNION ALL of two parts: one row with the database's clock, the highest id of the
-// table and the server's identity, and the rows after the read position. InnoDB gives the statement
-// one read view, so both parts see one moment, and the first row is there when the table has no row.
-// Neither part makes a temporary table or a sort: the server reads as many index entries as the
-// page has rows, and a test checks its handler counters. A LEFT JOIN would return the same, but
-// MariaDB fills a temporary table with everything above the position to sort it.
+// table and the server's identity, and the rows after the read position. InnoDB gives the
+// statement one read view, so both parts see one moment, and the first row is there when the table
+// has no row. Neither part makes a temporary table or a sort: the server reads as many index
+// entries as the page has rows, and a test checks its handler counters. A LEFT JOIN would return
+// the same, but MariaDB fills a temporary table with everything above the position to sort it.
 //
 // A partitioned table may lack a unique index over the id; byCounter says when it is read anyway.
 //

@@ -4,11 +4,11 @@
 // # One statement a page
 //
 // A page is one UNION ALL of two parts: one row with the schema version and the highest id of the
-// table, and the rows after the read position. SQLite gives the statement one snapshot, so both parts
-// see one moment, and the first row is there when the table has no row. The rows come in the order
-// of an index, without a sort or a temporary table; a test checks the query plan. The clock is this
-// process's, read right before the statement, so that a row that is not on the page was not
-// committed then. CREATED is compared with it: both processes belong on one host.
+// table, and the rows after the read position. SQLite gives the statement one snapshot, so both
+// parts see one moment, and the first row is there when the table has no row. The rows come in the
+// order of an index, without a sort or a temporary table; a test checks the query plan. The clock
+// is this process's, read right before the statement, so that a row that is not on the page was
+// not committed then. CREATED is compared with it: both processes belong on one host.
 //
 // # Beside a writer
 //
