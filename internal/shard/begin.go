@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bridge/checkpoint"
+	"bridge/event"
 	"bridge/source"
 	"bridge/source/ledger"
 )
@@ -16,64 +17,61 @@ func (o *Options) key() checkpoint.Key {
 	return checkpoint.Key{Stream: o.Stream, Shard: o.Name}
 }
 
-// begin loads the shard's state, or makes and saves its first one, compares it with the bus and sends again what was on its way.
-func (s *Shard) begin(ctx context.Context) (checkpoint.State, error) {
+// begin loads the shard's state, or makes and saves its first one, compares it with the bus and
+// sends again what was on its way. It returns the state to go on from, and the owner for it.
+func (s *Shard) begin(ctx context.Context, v *view) (checkpoint.State, *owner, error) {
 	state, err := s.opts.Store.Load(ctx, s.opts.key())
 	found := state.Saved
 	switch {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		if state, err = s.firstState(ctx); err != nil {
-			return state, err
+			return state, nil, err
 		}
 	case err != nil:
-		return state, fmt.Errorf("load the checkpoint: %w", err)
+		return state, nil, fmt.Errorf("load the checkpoint: %w", err)
 	}
 	if err := checkMeaning(&s.opts, &state); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	if state, err = s.recovery.recall(ctx, state); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	if state, err = s.recovery.sendJournals(ctx, state); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	if s.fromFirst {
 		if state, err = s.restart(ctx, state); err != nil {
-			return state, err
+			return state, nil, err
 		}
 	}
 	if err := s.server.refresh(ctx); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	if err := s.gaps.open(state); err != nil {
-		return state, err
+		return state, nil, err
 	}
-	snapshot := &snapshot{opts: &s.opts, reader: s.reader, saver: s.saver, gaps: s.gaps, view: s.view}
+	snapshot := &snapshot{opts: &s.opts, reader: s.reader, saver: s.saver, gaps: s.gaps, view: v}
 	if state, err = snapshot.run(ctx, state); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	published, err := openPublished(s.server, &state)
 	if err != nil {
-		return state, err
+		return state, nil, err
 	}
-	s.owner = s.newOwner(published)
 	s.status.saved(state.Position)
-	if s.view != nil && s.server.traits.ModifiedIndexed {
-		s.owner.changes = newChanges(s.gaps, &s.pace, state.Cursor)
-	}
 	if err := s.refuseTailless(); err != nil {
-		return state, err
+		return state, nil, err
 	}
 	s.arrival.begin(s.opts.Logger, state.Position.ID, found)
-	return state, nil
+	return state, s.newOwner(&state, v, published), nil
 }
 
 // refuseTailless is the error of a release stream whose ids have no order.
 func (s *Shard) refuseTailless() error {
-	if !s.server.tailless() || s.view != nil {
+	if !s.server.tailless() || s.opts.Kind == event.Capability {
 		return nil
 	}
 	return fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
@@ -115,7 +113,7 @@ func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
 		}
 		state.Ledger, state.ReplaceLedger = parts, true
 	}
-	if s.view != nil && state.Position.ID > 0 {
+	if s.opts.Kind == event.Capability && state.Position.ID > 0 {
 		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}
 	}
 	state.Saved = time.Now()

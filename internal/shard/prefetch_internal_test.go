@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/outage"
 	"bridge/source"
@@ -107,7 +108,10 @@ func TestTheSourceServesOneAtATime(t *testing.T) {
 			return (&idWatch{opts: &s.opts, reader: s.reader}).refuse(ctx, 1)
 		},
 		"a question for traits": func(ctx context.Context, s *Shard) error { return s.server.refresh(ctx) },
-		"a read of the head":    func(ctx context.Context, s *Shard) error { _, err := s.newOwner(nil).head(ctx); return err },
+		"a read of the head": func(ctx context.Context, s *Shard) error {
+			_, err := s.newOwner(new(checkpoint.State), nil, nil).head(ctx)
+			return err
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -118,13 +118,11 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	if err != nil {
 		return nil, fmt.Errorf("load the checkpoint: %w", err)
 	}
-	if s.opts.Kind == event.Capability {
-		s.view = newView(&s.opts, s.retrier)
-	}
+	view := newView(&s.opts, s.retrier)
 	for _, journal := range state.Journals {
 		state = checkpoint.MergeStates(state, journal.After)
-		if s.view != nil {
-			s.view.foresee(journal.After.View)
+		if view != nil {
+			view.foresee(journal.After.View)
 		}
 	}
 	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
@@ -133,9 +131,8 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	if err := s.gaps.open(state); err != nil {
 		return nil, err
 	}
-	owner := s.newOwner(nil)
 	list := resendings(letters, true)
-	if err := owner.nominations.resender.resend(ctx, list, nil, nil); err != nil {
+	if err := s.newNominations(view, nil, nil).resender.resend(ctx, list, nil, nil); err != nil {
 		return nil, err
 	}
 	return outcomesOf(list), nil

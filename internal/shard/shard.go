@@ -123,13 +123,10 @@ type Shard struct {
 	fromFirst bool
 
 	// The owner's own, touched by no other goroutine.
-	reader *reader
-	server *server
-	gaps   *gaps
-	tail   *tail
-	// view is nil where the shard has none; it and owner are made with each attempt.
-	view    *view
-	owner   *owner
+	reader  *reader
+	server  *server
+	gaps    *gaps
+	tail    *tail
 	builder *builder
 	// arrival tells the log of the start.
 	arrival  arrival
@@ -229,11 +226,8 @@ var errShutdown = errors.New("the shutdown time limit passed")
 // attempt runs the three stages until ctx is cancelled or one of them cannot go on.
 func (s *Shard) attempt(ctx context.Context) error {
 	s.status.turn(owning)
-	s.view = nil
-	if s.opts.Kind == event.Capability {
-		s.view = newView(&s.opts, s.retrier)
-	}
-	state, err := s.begin(ctx)
+	view := newView(&s.opts, s.retrier)
+	state, owner, err := s.begin(ctx, view)
 	if err != nil {
 		return err
 	}
@@ -253,7 +247,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	stages.Go(func() error {
 		defer close(toPublish)
 		defer s.status.rest(owning)
-		err := panics.Guard(func() error { return s.owner.run(read, state.Position, toPublish) })
+		err := panics.Guard(func() error { return owner.run(read, state.Position, toPublish) })
 		if err != nil {
 			// At once, not when the batches before it are through.
 			s.status.fault(reading, err)
@@ -263,7 +257,7 @@ func (s *Shard) attempt(ctx context.Context) error {
 	})
 	stages.Go(func() error {
 		defer close(toSave)
-		p := s.newPublisher(&state, func(request save) error {
+		p := s.newPublisher(&state, view, func(request save) error {
 			select {
 			case toSave <- request:
 				return nil
@@ -294,38 +288,46 @@ func (s *Shard) attempt(ctx context.Context) error {
 }
 
 // newPublisher returns a publisher that goes on from state and hands requests to the saver.
-func (s *Shard) newPublisher(state *checkpoint.State, request func(save) error) *publisher {
-	view := s.view
+func (s *Shard) newPublisher(state *checkpoint.State, v *view, request func(save) error) *publisher {
 	unsaved := newUnsaved(state, s.offsets)
-	unsaved.patient = view != nil
+	unsaved.patient = v != nil
 	unsaved.saved = func(ledger, seq uint64) {
 		if ledger > 0 {
 			s.gaps.saved(ledger)
 		}
 		if seq > 0 {
-			view.saved.Store(seq)
+			v.durable(seq)
 		}
 	}
 	return &publisher{
-		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, journals: view != nil,
+		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, journals: v != nil,
 		sender: &sender{opts: &s.opts, retrier: s.retrier, loop: publishing}, unsaved: unsaved, request: request, planned: frontOf(state),
 	}
 }
 
-// newOwner returns the owner of an attempt, once view and ledger are there.
-func (s *Shard) newOwner(published *publishedRows) *owner {
+// newOwner returns an owner that goes on from state, once the ledger is there. v is nil for a release
+// shard.
+func (s *Shard) newOwner(state *checkpoint.State, v *view, published *publishedRows) *owner {
 	o := &owner{
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
-		progress: s.progress, pace: &s.pace, published: published, view: s.view, nominated: s.nominator.nominated,
+		progress: s.progress, pace: &s.pace, published: published, view: v, nominated: s.nominator.nominated,
 		idWatch: &idWatch{opts: &s.opts, reader: s.reader, published: published},
 	}
-	again := &rereader{
-		opts: &s.opts, reader: s.reader, builder: s.builder, view: s.view, published: published, gaps: s.gaps, handOver: o.handOver,
+	if v != nil && s.server.traits.ModifiedIndexed {
+		o.changes = newChanges(s.gaps, &s.pace, state.Cursor)
 	}
-	absence := &absence{opts: &s.opts, reader: s.reader, server: s.server, view: s.view}
-	resender := &resender{rereader: again, absence: absence, bind: s.ping}
-	o.nominations = &nominations{opts: &s.opts, status: &s.status, rereader: again, absence: absence, resender: resender}
+	o.nominations = s.newNominations(v, published, o.handOver)
 	return o
+}
+
+// newNominations returns what publishes nominations: it hands batches to handOver.
+func (s *Shard) newNominations(v *view, published *publishedRows, handOver func(context.Context, *batch, chan<- *batch) error) *nominations {
+	again := &rereader{
+		opts: &s.opts, reader: s.reader, builder: s.builder, view: v, published: published, gaps: s.gaps, handOver: handOver,
+	}
+	absence := &absence{opts: &s.opts, reader: s.reader, server: s.server, view: v}
+	resender := &resender{rereader: again, absence: absence, bind: s.ping}
+	return &nominations{opts: &s.opts, status: &s.status, rereader: again, absence: absence, resender: resender}
 }
 
 // ping binds the encoder to the columns of the table and shows that the source answers.

@@ -74,7 +74,11 @@ type decision struct {
 	news bool
 }
 
+// newView returns a view that knows what the store knows, nil for a release shard.
 func newView(opts *Options, r *retrier) *view {
+	if opts.Kind != event.Capability {
+		return nil
+	}
 	return &view{store: opts.Store, key: opts.key(), encoder: opts.Encoder, retrier: r, ahead: make(map[string]aheadEntry)}
 }
 
@@ -203,6 +207,9 @@ func (v *view) lookup(ctx context.Context, b *batch) error {
 	}
 	return nil
 }
+
+// durable notes that the batch with a number is durable. Others than the owner may call it.
+func (v *view) durable(seq uint64) { v.saved.Store(seq) }
 
 // forget drops what is saved by now: the checkpoint shows it.
 func (v *view) forget() {

@@ -60,14 +60,14 @@ func TestDroppedBatch(t *testing.T) {
 		}
 	}
 	t.Run("shows what the checkpoint shows", func(t *testing.T) {
-		v := newView(&Options{}, nil)
+		v := newView(&Options{Kind: event.Capability}, nil)
 		b := made(v, 1, 2)
 		expect(t, v, 2)
 		v.drop(b)
 		expect(t, v, 0)
 	})
 	t.Run("shows what is in flight", func(t *testing.T) {
-		v := newView(&Options{}, nil)
+		v := newView(&Options{Kind: event.Capability}, nil)
 		v.hand(made(v, 1))
 		second := made(v, 2)
 		v.hand(second)
@@ -83,7 +83,7 @@ func TestDroppedBatch(t *testing.T) {
 	t.Run("shows what the checkpoint shows where that was saved meanwhile", func(t *testing.T) {
 		for name, forgotten := range map[string]bool{"before the drop": false, "and forgotten": true} {
 			t.Run(name, func(t *testing.T) {
-				v := newView(&Options{}, nil)
+				v := newView(&Options{Kind: event.Capability}, nil)
 				first := made(v, 1)
 				v.hand(first)
 				b := made(v, 2)
@@ -100,13 +100,13 @@ func TestDroppedBatch(t *testing.T) {
 		}
 	})
 	t.Run("shows what is foreseen", func(t *testing.T) {
-		v := newView(&Options{}, nil)
+		v := newView(&Options{Kind: event.Capability}, nil)
 		v.foresee([]checkpoint.Change{{Entity: entity, Known: known(1)}})
 		v.drop(made(v, 2))
 		expect(t, v, 1)
 	})
 	t.Run("leaves what the next one replaces", func(t *testing.T) {
-		v := newView(&Options{}, nil)
+		v := newView(&Options{Kind: event.Capability}, nil)
 		v.hand(made(v, 1))
 		v.drop(made(v, 2))
 		v.hand(made(v, 3))
