@@ -63,7 +63,7 @@ func testTraitsOfARealServer(t *testing.T, product testenv.Product) {
 		for range 100 {
 			traits, err := s.Traits(t.Context())
 			if err != nil || traits.Server == writer && !traits.Evidence {
-				t.Errorf("%q is no writer: %+v, %v", writer, traits, err)
+				t.Errorf("%q is taken for a replica: %+v, %v", writer, traits, err)
 				break
 			}
 		}

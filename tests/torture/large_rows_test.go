@@ -45,7 +45,7 @@ func toPutAside(tr *trial) {
 // half the window by then stays as it is.
 func (tr *trial) swell(table string) {
 	tr.T.Helper()
-	id, err := tr.tryToSwell(table)
+	id, err := tryToSwell(tr.World, table)
 	var refused *mysql.MySQLError
 	switch {
 	case err == nil:
@@ -58,10 +58,9 @@ func (tr *trial) swell(table string) {
 }
 
 // tryToSwell is swell and returns the row; the error is sql.ErrNoRows where there is none.
-func (tr *trial) tryToSwell(table string) (id uint64, err error) {
-	tr.T.Helper()
+func tryToSwell(w *world.World, table string) (id uint64, err error) {
 	const young = "created > now(6) - INTERVAL 500000 MICROSECOND"
-	tx, err := tr.World.DB.BeginTx(tr.T.Context(), nil)
+	tx, err := w.DB.BeginTx(w.T.Context(), nil)
 	if err != nil {
 		return 0, err
 	}

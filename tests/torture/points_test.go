@@ -66,7 +66,7 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 					actions = append(actions, failpoint.Action{Point: point, Kill: true, Chance: probability})
 				}
 				tr.points.Set(actions...)
-				tr.meets(actions)
+				meets(tr, actions)
 				tr.ended()
 				tr.cuts++
 				if by := tr.Cmd.ProcessState.Sys().(syscall.WaitStatus); by.Signal() != syscall.SIGKILL {
@@ -83,7 +83,7 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 
 // meets waits for a kill by chance, for a while: a slow machine passes a point too seldom, and is
 // then killed at the next pass.
-func (tr *trial) meets(kills []failpoint.Action) {
+func meets(tr *trial, kills []failpoint.Action) {
 	tr.T.Helper()
 	select {
 	case <-tr.Done:
