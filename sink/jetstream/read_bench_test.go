@@ -2,7 +2,9 @@ package jetstream_test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
 
 	"bridge/internal/testenv"
 	"bridge/sink"
@@ -29,7 +31,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			s := open(b, o)
 			b.ReportAllocs()
-			read, size := 0, 0
+			read, size, begun := 0, 0, cpuTime(b)
 			for b.Loop() {
 				if _, err := s.Read(b.Context(), sink.Span{TP: name, From: 1, To: messages + 1}, func(m *sink.Stored) error {
 					read++
@@ -46,7 +48,18 @@ func BenchmarkRead(b *testing.B) {
 				b.Fatalf("%d messages are read", read)
 			}
 			b.ReportMetric(float64(read)/b.Elapsed().Seconds(), "messages/s")
+			b.ReportMetric(float64(cpuTime(b)-begun)/float64(read), "cpu-ns/message")
 			b.ReportMetric(float64(size)/b.Elapsed().Seconds()/1e6, "MB/s")
 		})
 	}
+}
+
+// cpuTime is what this process has used: on a busy machine it tells more than the clock.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

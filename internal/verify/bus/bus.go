@@ -162,6 +162,9 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) 
 			p.Next = max(next, min(expired.First, p.end))
 		case err != nil:
 			return err
+		case next < p.end:
+			// What was not read must never look as if it were not there.
+			return fmt.Errorf("the reader ended at %d, before %d", next, p.end)
 		default:
 			p.pass(next)
 			p.Next = p.end

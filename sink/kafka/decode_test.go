@@ -1,0 +1,127 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/sink"
+)
+
+// batchesOf returns record batches, or message sets of version 1, as they lie in a log.
+func batchesOf(t testing.TB, version int8, attributes protocol.Attributes, base int64, values ...string) []byte {
+	t.Helper()
+	records := make([]protocol.Record, len(values))
+	for i, v := range values {
+		records[i] = protocol.Record{Offset: int64(i), Key: protocol.NewBytes([]byte("k")), Value: protocol.NewBytes([]byte(v))}
+		if version > 1 {
+			records[i].Headers = []protocol.Header{{Key: "h", Value: []byte(v)}}
+		}
+	}
+	set := protocol.RecordSet{Version: version, Attributes: attributes, Records: protocol.NewRecordReader(records...)}
+	var out bytes.Buffer
+	if _, err := set.WriteTo(&out); err != nil {
+		t.Fatal(err)
+	}
+	b := out.Bytes()[sizePrefix:]
+	for at := 0; at < len(b); at += int(binary.BigEndian.Uint32(b[at+8:])) + batchHead {
+		// The broker sets offsets; no checksum covers them.
+		binary.BigEndian.PutUint64(b[at:], binary.BigEndian.Uint64(b[at:])+uint64(base))
+	}
+	return b
+}
+
+// decoded returns what a decoder hands out of batches.
+func decoded(batches []byte, from, to int64) (values []string, next int64, err error) {
+	d := decoder{topic: "t", next: from, to: to}
+	d.each = func(m *sink.Stored) error {
+		values = append(values, fmt.Sprintf("%d %s %s", m.Offset, m.Key, m.Value))
+		return nil
+	}
+	err = d.decode(&fetchAnswer{batches: batches})
+	return values, d.next, err
+}
+
+func TestDecode(t *testing.T) {
+	whole := slices.Concat(batchesOf(t, 2, 0, 10, "a", "b", "c"), batchesOf(t, 2, protocol.Gzip, 20, "d"), batchesOf(t, 2, protocol.Control, 21, "marker"))
+	t.Run("from the middle of a batch to the middle of another, over a hole", func(t *testing.T) {
+		got, next, err := decoded(whole, 11, 21)
+		if want := []string{"11 k b", "12 k c", "20 k d"}; err != nil || next != 21 || !slices.Equal(got, want) {
+			t.Errorf("got %q, %d, %v, want %q", got, next, err, want)
+		}
+	})
+	t.Run("a control batch is passed over", func(t *testing.T) {
+		if got, next, err := decoded(whole, 21, math.MaxInt64); err != nil || next != 22 || len(got) > 0 {
+			t.Errorf("got %q, %d, %v", got, next, err)
+		}
+		if end := (&fetchAnswer{batches: whole}).end(); end != 22 {
+			t.Errorf("the answer ends at %d", end)
+		}
+	})
+	t.Run("a batch that is cut off is left for the next answer", func(t *testing.T) {
+		got, next, err := decoded(whole[:len(whole)-1], 10, math.MaxInt64)
+		if err != nil || next != 21 || len(got) != 4 {
+			t.Errorf("got %q, %d, %v", got, next, err)
+		}
+		if end := (&fetchAnswer{batches: whole[:len(whole)-1]}).end(); end != 21 {
+			t.Errorf("the answer ends at %d", end)
+		}
+	})
+	t.Run("message sets of before Kafka 0.11", func(t *testing.T) {
+		old := slices.Concat(batchesOf(t, 1, 0, 5, "a", "b"), batchesOf(t, 2, 0, 7, "c"))
+		got, next, err := decoded(old, 6, math.MaxInt64)
+		if want := []string{"6 k b", "7 k c"}; err != nil || next != 8 || !slices.Equal(got, want) {
+			t.Errorf("got %q, %d, %v, want %q", got, next, err, want)
+		}
+	})
+	t.Run("a byte that has changed is an error", func(t *testing.T) {
+		bad := slices.Clone(whole)
+		bad[headerBytes+3] ^= 1
+		if got, next, err := decoded(bad, 10, math.MaxInt64); !errors.Is(err, errBatch) || next != 10 || len(got) > 0 {
+			t.Errorf("got %q, %d, %v", got, next, err)
+		}
+	})
+}
+
+// FuzzDecode wants no panic, and offsets that ascend within the bounds.
+func FuzzDecode(f *testing.F) {
+	f.Add(slices.Concat(batchesOf(f, 2, 0, 1, "a", "b"), batchesOf(f, 2, protocol.Lz4, 3, "c")), int64(0), int64(9))
+	f.Add(batchesOf(f, 1, 0, 1, "a", "b"), int64(0), int64(9))
+	f.Fuzz(func(t *testing.T, batches []byte, from, to int64) {
+		if len(batches) >= headerBytes {
+			// Most of what is made up would end at the checksum.
+			batches = slices.Clone(batches)
+			size := min(uint64(binary.BigEndian.Uint32(batches[8:]))+batchHead, uint64(len(batches)))
+			if size >= headerBytes {
+				sum := crc32.Checksum(batches[attributesAt-sizePrefix:size], castagnoli)
+				binary.BigEndian.PutUint32(batches[crcAt-sizePrefix:], sum)
+			}
+		}
+		last := from - 1
+		d := decoder{next: from, to: to}
+		d.each = func(m *sink.Stored) error {
+			if at := int64(m.Offset); at <= last || at >= to {
+				t.Fatalf("offset %d comes after %d, up to %d", at, last, to)
+			}
+			last = int64(m.Offset)
+			return nil
+		}
+		a := &fetchAnswer{batches: batches}
+		a.end()
+		if err := d.decode(a); err != nil && !errors.Is(err, errBatch) {
+			t.Fatal(err)
+		}
+		if d.next < from {
+			t.Fatalf("next is %d, was %d", d.next, from)
+		}
+		request := fetchRequest{version: newestFetch}
+		_, _ = request.decode(batches)
+	})
+}
