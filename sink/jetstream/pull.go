@@ -258,7 +258,7 @@ func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, er
 		return false, err
 	}
 	if _, end := boundsOf(info); end < r.span.To {
-		return false, nil
+		return false, r.patient()
 	}
 	for _, subject := range subjects {
 		m, err := getMessage(ctx, session, r.span.TP, messageQuery{Seq: r.next, NextFor: subject})
@@ -274,6 +274,19 @@ func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, er
 	}
 	r.next = r.span.To
 	return true, nil
+}
+
+// patient returns an error when the stream has ended before the span for too long.
+func (r *reading) patient() error {
+	giveUp := r.sink.options.GiveUpAfter
+	if r.waiting.IsZero() {
+		r.waiting = time.Now()
+	}
+	if giveUp == 0 || time.Since(r.waiting) <= giveUp {
+		return nil
+	}
+	r.failing = r.waiting
+	return fmt.Errorf("%w within %v, and the stream ends before %d", errSilent, giveUp, r.span.To)
 }
 
 // messageQuery asks for the message at a sequence, or the first one from it on with a subject.

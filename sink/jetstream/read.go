@@ -38,7 +38,7 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 	r := &reading{sink: s, span: span, next: max(span.From, 1), incarnation: span.Incarnation}
 	r.each = func(m *sink.Stored) error {
 		r.next = m.Offset + 1
-		r.moved = true
+		r.moved, r.waiting = true, time.Time{}
 		if r.refused = each(m); r.refused == nil {
 			r.refused = context.Cause(ctx)
 		}
@@ -89,7 +89,9 @@ type reading struct {
 	// present faults began.
 	moved                   bool
 	failing, missing, short time.Time
-	fault                   error
+	// waiting is since when the stream ends before the span.
+	waiting time.Time
+	fault   error
 	// skipped is the first offset that was passed over since the stream was asked for its first
 	// one, 0 without one.
 	skipped uint64

@@ -121,6 +121,12 @@ func TestRead(t *testing.T) {
 		if _, err := s.TPs(deadline(t, 10*time.Second), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
 			t.Error(err)
 		}
+		s = open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond})
+		mustPublish(t, s, ours(name+".a", "x", 3))
+		next, err := s.Read(deadline(t, time.Minute), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
+		if next != 4 || err == nil || !strings.Contains(err.Error(), "nothing more came within 300ms, and the stream ends before 6") {
+			t.Error(next, err)
+		}
 	})
 }
 
