@@ -84,7 +84,7 @@ func (t *attempts) failed(ctx context.Context, generation int, err error) error 
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, kafkago.TopicAuthorizationFailed) {
-		return fmt.Errorf("%w: grant READ and DESCRIBE on topic %s to the user of bridge: %w", sink.ErrUnreadable, t.topic, err)
+		return fmt.Errorf("%w: grant READ on topic %s, and DESCRIBE, to the user of bridge: %w", sink.ErrUnreadable, t.topic, err)
 	}
 	if again := remedyFor(err); (again == reroute || again == inspect) && !errors.Is(err, errThrottled) && !errors.Is(err, errBatch) && !errors.Is(err, errOther) {
 		t.cluster.renew(generation)

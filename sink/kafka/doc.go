@@ -36,6 +36,7 @@
 // offset was acknowledged before. That is a loss: every Publish to the partition returns
 // sink.ErrBehind until the process ends.
 //
-// Beside WRITE and DESCRIBE the user needs READ on the topics for Recall, which reads what lies
-// after offsets.
+// Beside WRITE and DESCRIBE the user needs READ on the topics to read them back. Committed messages
+// are read, in every mode: record batches are decoded here, because kafka-go hides control batches,
+// which count for the end of a read, and does not leave out aborted transactions.
 package kafka

@@ -220,7 +220,7 @@ func TestRead(t *testing.T) {
 		publish(t, s, series("t", "k", 0, 20, 3))
 		refuse(c, 29)
 		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
-		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ and DESCRIBE on topic t") {
+		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ on topic t, and DESCRIBE") {
 			t.Error(err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -124,39 +123,30 @@ func (s *Sink) amiss(ctx context.Context, m *sink.Offset, topic string, partitio
 // otherRecord reads the record at an offset and returns what shows that it is another one. One that
 // has expired or was compacted away, and one that may not be read, shows nothing.
 func (s *Sink) otherRecord(ctx context.Context, m *sink.Offset, topic string, partition int32) (string, error) {
-	client := &kafkago.Client{Addr: s.cluster.addr, Transport: reader{s.cluster}, Timeout: answerWithin}
-	found, err := client.Fetch(ctx, &kafkago.FetchRequest{
-		Topic: topic, Partition: int(partition), Offset: int64(m.Last), MinBytes: 1, MaxBytes: recallBytes, MaxWait: recallWait,
+	res, generation, err := s.cluster.roundTrip(ctx, &fetchRequest{
+		topic: topic, partition: partition, offset: int64(m.Last), clientID: s.cluster.clientID, uncommitted: true,
 	})
-	if err == nil {
-		err = found.Error
-	}
 	if errors.Is(err, kafkago.OffsetOutOfRange) || errors.Is(err, kafkago.TopicAuthorizationFailed) {
 		return "", nil
 	}
 	if err != nil {
+		s.cluster.renew(generation)
 		return "", err
 	}
-	var r recall
-	for {
-		record, err := found.Records.ReadRecord()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return "", nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("read the record at offset %d of %s: %w", m.Last, m.TP, err)
-		}
-		message, err := r.message(record)
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("read the record at offset %d of %s: %w", record.Offset, m.TP, err)
-		case record.Offset < int64(m.Last):
-			continue
-		case record.Offset > int64(m.Last) || message.ID == m.ID:
-			return "", nil
-		case message.ID == "":
-			return "the record there is none of bridge: the topic was restored or recreated", nil
-		}
-		return fmt.Sprintf("the record there is the event %s instead of %s: the topic was restored or recreated", message.ID, m.ID), nil
+	found := false
+	var id string
+	d := decoder{topic: topic, next: int64(m.Last), to: int64(m.Last) + 1, each: func(stored *sink.Stored) error {
+		found, id = true, string(stored.Header(sink.HeaderID))
+		return nil
+	}}
+	if err := d.decode(res.(*fetchAnswer)); err != nil {
+		return "", fmt.Errorf("read the record at offset %d of %s: %w", m.Last, m.TP, err)
 	}
+	switch {
+	case !found || id == m.ID:
+		return "", nil
+	case id == "":
+		return "the record there is none of bridge: the topic was restored or recreated", nil
+	}
+	return fmt.Sprintf("the record there is the event %s instead of %s: the topic was restored or recreated", id, m.ID), nil
 }
