@@ -25,7 +25,8 @@ func transact(t testing.TB, client *kgo.Client, commit kgo.TransactionEndTry, va
 		t.Fatal(err)
 	}
 	for _, v := range values {
-		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr(); err != nil {
+		r := &kgo.Record{Value: []byte(v), Headers: []kgo.RecordHeader{{Key: sink.HeaderStream, Value: []byte("test")}, {Key: sink.HeaderID, Value: []byte(v)}}}
+		if err := client.ProduceSync(deadline(t), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/sink"
@@ -91,6 +92,22 @@ func TestRecall(t *testing.T) {
 		_, err := recalled(t, s, sink.Offset{TP: "t/0", Last: 4})
 		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ on topic t") {
 			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("passes over markers and what was aborted, to the end", func(t *testing.T) {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+		publish(t, s, series("t", "k", 0, 5, 1))
+		client := newClient(t, c.ListenAddrs(), kgo.DefaultProduceTopic("t"), kgo.TransactionalID("t"))
+		transact(t, client, kgo.TryAbort, "x")
+		publish(t, s, series("t", "k", 5, 5, 1))
+		transact(t, client, kgo.TryCommit, "y")
+		ends, err := s.Recall(deadline(t), []sink.Offset{{TP: "t/0", Last: 3}}, func(*sink.Message) error { return nil })
+		if err != nil || len(ends) != 1 || ends[0].Last != 13 || ends[0].ID != "" {
+			t.Errorf("ends %+v, %v", ends, err)
+		}
+		if got, err := recalled(t, s, sink.Offset{TP: "t/0", Last: 3}); err != nil || len(got) != 7 || got[6] != "y" {
+			t.Errorf("got %v, %v", got, err)
 		}
 	})
 	t.Run("tells nothing of a topic that is not there, nor of another bus", func(t *testing.T) {
