@@ -172,7 +172,7 @@ func TestCheckDoesNotWaitForHostsThatDoNotAnswer(t *testing.T) {
 				}
 				started := time.Now()
 				r := world.Check(t, e)
-				// Ten tables that are waited for one after the other would be 50 s, a statement 30 s.
+				// Ten tables, waited for in turn, would be 50 s, a statement 30 s.
 				if took := time.Since(started); took > 25*time.Second {
 					t.Errorf("took %s", took)
 				}

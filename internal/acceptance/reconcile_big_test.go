@@ -80,8 +80,8 @@ func TestALargeTableIsReconciled(t *testing.T) {
 	s.Exec(fmt.Sprintf("INSERT INTO big (id, app, name, state) SELECT seq, 'old', md5(seq), 's' FROM %s", testenv.Sequence(bigOld)))
 	// What is younger than the window is not judged.
 	world.Pause(1500 * time.Millisecond)
-	// The first one finds what differs. Where something else kept the machine busy meanwhile another
-	// one tells what a reconcile costs.
+	// The first one finds what differs. Where something else kept the machine busy meanwhile,
+	// another one tells what a reconcile costs.
 	var tooMuch []string
 	for range 5 {
 		if tooMuch = l.costs(bare, usual); len(tooMuch) == 0 {

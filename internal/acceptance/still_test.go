@@ -78,7 +78,7 @@ func standsStill(t *testing.T, d *world.Daemon, what string, server world.Server
 // tidyLog judges the form of a log: bridge's own lines alone, and what a fault's lines must say.
 func tidyLog(t *testing.T, log string) {
 	t.Helper()
-	// An outage that returns within seconds of its end has a second line when it has ended for good.
+	// An outage that returns within seconds has a second line when it has ended for good.
 	begun, lasts := make(map[string]bool), make(map[string]bool)
 	for line := range strings.Lines(log) {
 		if !strings.HasPrefix(line, "time=") && !strings.HasPrefix(line, world.StartLine) {

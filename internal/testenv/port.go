@@ -15,8 +15,8 @@ import (
 var freePorts sync.Map
 
 // FreePort returns a loopback port that nobody listens on at the moment, another one at each call,
-// in other test processes, too, while this one runs. A server may leave it and come back: the kernel
-// gives it to nobody else, since it is below those of connections.
+// in other test processes, too, while this one runs. A server may leave it and come back:
+// the kernel gives it to nobody else, since it is below those of connections.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	first, n := portsBelow(t)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// startWithin bounds the start of a server, answerWithin what it is asked for. A machine that is busy
-// with ten of them needs a minute for one start.
+// startWithin bounds the start of a server, answerWithin what it is asked for. A machine that is
+// busy with ten of them needs a minute for one start.
 const (
 	startWithin  = 3 * time.Minute
 	answerWithin = 2 * time.Minute
