@@ -38,7 +38,7 @@ type Key struct {
 
 // State is what is saved of one shard.
 type State struct {
-	// Position is how far the shard has been published.
+	// Position is the id up to which the shard has been published, with its gaps.
 	Position ledger.Position
 	// Ledger holds the parts of the shard's gap ledger, in the order of their keys: when saved,
 	// those that changed since the save before; when loaded by Load, the head alone, which has the
@@ -54,8 +54,8 @@ type State struct {
 	// one as it is and the zero Meaning removes it; when loaded, nil says that there is none: an
 	// older version made the checkpoint, or a person agreed to any other.
 	Meaning *Meaning
-	// Offsets say where the bus ended when it acknowledged the rows up to the position, one for
-	// each topic-partition or stream.
+	// Offsets are the ends of the topic-partitions or streams when they acknowledged the rows up to
+	// the position.
 	Offsets []sink.Offset
 	// Saved is when the state was as it is saved, by the host's clock: a batch that it waited for
 	// came after. Gaps go on ageing from there.

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// InDoubt is the state of a live entity of which nobody knows what was published last. No row has
-// it, so that whatever is found of the entity is news: no digest, of which this would be one in
-// 2^128, and no meta.id, which is a UUID of version 5.
+// InDoubt is the digest of a live entity whose last published state is unknown. No row has this
+// digest, so every row of the entity is published. It cannot be a meta.id, which is a UUID of
+// version 5, and is a digest once in 2^128.
 var InDoubt = [16]byte(bytes.Repeat([]byte{0xff}, 16))
 
 // DropJournals saves a state as it was loaded, but without the journals: batches that were on their

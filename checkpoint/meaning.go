@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Meaning is the part of a shard's configuration that its saved state depends on. Under another one
-// the ids of the position, or the entities of the view, mean something else.
+// Meaning is the part of a shard's configuration that its saved state depends on. With another one,
+// the ids of the position or the entities of the view would mean something else.
 type Meaning struct {
 	// Kind is the kind of the stream: a release shard has no view.
 	Kind string

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Run is how far a reconcile of a shard has come, or how the last one ended.
+// Run is the progress of a reconcile of a shard, or how the last one ended.
 type Run struct {
 	// Started is when the run began, Ended when it ended (zero while it is under way), by the
 	// host's clock.

@@ -59,7 +59,7 @@ type Journal struct {
 	Number uint64
 	// Messages are the batch, in order.
 	Messages []sink.Message
-	// After is what is to be saved once all of Messages are acknowledged. It has no offsets and no
+	// After is the state to save once all of Messages are acknowledged. It has no offsets and no
 	// journal.
 	After State
 }

@@ -14,20 +14,20 @@ var errNoEntities = errors.New("a release stream has no deleted events")
 
 // Absent is an entity whose row is gone.
 type Absent struct {
-	// Entity is the entity as its last event had it.
+	// Entity is the Entity of its last event.
 	Entity []byte
 	// ID is the id of its last known row.
 	ID uint64
-	// Read is the database's clock when the row was looked for and not found; it becomes meta.time.
+	// Read is the database's clock of the read that did not find the row. It becomes meta.time.
 	Read time.Time
-	// Predecessor is the meta.id of the entity's last event, empty where it is not known. It tells
-	// two disappearances of one row apart.
+	// Predecessor is the meta.id of the entity's last event, empty if it is not known. It tells two
+	// disappearances of one row apart.
 	Predecessor string
 }
 
-// AppendAbsent appends the deleted event of an entity whose row is gone, as Append does that of a
-// row. Its State is zero and FromClock is true. The table must have as many key columns as when the
-// entity was last seen.
+// AppendAbsent appends the deleted event of an entity whose row is gone, like Append for a row. Its
+// Digest is zero and FromClock is true. The table must have as many key columns as when the entity
+// was last seen.
 func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 	if e.options.Kind != Capability {
 		return buf, Event{}, errNoEntities

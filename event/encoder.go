@@ -63,7 +63,7 @@ func NewEncoder(o Options) (*Encoder, error) {
 	return e, nil
 }
 
-// Type returns the event type of an operation, empty for one that the kind of stream does not have.
+// Type returns the event type of an operation, empty if the kind of stream does not have it.
 func (e *Encoder) Type(op Op) string {
 	if !slices.Contains(opsOf(e.options.Kind), op) {
 		return ""

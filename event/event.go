@@ -6,7 +6,7 @@ import (
 	"bridge/source"
 )
 
-// Kind says what the rows of a stream mean.
+// Kind says what a row of a stream stands for.
 type Kind string
 
 // The kinds of streams.
@@ -17,30 +17,30 @@ const (
 	Release Kind = "release"
 )
 
-// Op is what an event says about its entity.
+// Op is the operation that an event reports.
 type Op string
 
 // The operations. Published belongs to release streams, the others to capability streams.
 const (
-	// Added: an entity is there that was not, as far as was published.
+	// Added: the entity is there, and was not before, as far as was published.
 	Added Op = "added"
-	// Modified: an entity that is there has another state.
+	// Modified: the entity has another state.
 	Modified Op = "modified"
-	// Deleted: the row of an entity says that it is deleted, or is gone.
+	// Deleted: the row says that the entity is deleted, or the row is gone.
 	Deleted Op = "deleted"
 	// Published: a row was added to a log.
 	Published Op = "published"
 )
 
-// BadValue says what becomes of a value that JSON or RFC 3339 cannot hold: a zero date, invalid
-// UTF-8, a JSON column that holds no JSON.
+// BadValue says how to treat a value that JSON or RFC 3339 cannot hold: a zero date, invalid UTF-8,
+// a JSON column without JSON.
 type BadValue string
 
 // The ways to treat bad values.
 const (
-	// NullBad publishes null and counts.
+	// NullBad publishes null and counts the value.
 	NullBad BadValue = "null"
-	// StopOnBad refuses the record with a *BadValueError.
+	// StopOnBad refuses the row with a *BadValueError.
 	StopOnBad BadValue = "stop"
 )
 
@@ -80,7 +80,7 @@ type Event struct {
 	UUID [16]byte
 	// Type is meta.type, Version meta.version.
 	Type, Version string
-	// Op is what the event says.
+	// Op is the operation.
 	Op Op
 	// Key is the entity key as text, for people, partitioners and compaction: see AppendKeyText. It
 	// is as unique as Entity.
@@ -90,8 +90,8 @@ type Event struct {
 	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none
 	// or is gone.
 	Time time.Time
-	// FromClock says that meta.time is the clock given to Append because the row has no time of its
-	// own or is gone.
+	// FromClock says that meta.time is the clock given to Append, because the row has no time of
+	// its own or is gone.
 	FromClock bool
 	// BadValues counts the values that were published as null because they could not be encoded.
 	BadValues int
@@ -103,7 +103,7 @@ type Event struct {
 	Digest [16]byte
 }
 
-// Row is what Append encodes.
+// Row is a row to encode.
 type Row struct {
 	source.Row
 	// Op is what the row means for its entity, where the caller knows: Modified for a row of a
@@ -112,7 +112,7 @@ type Row struct {
 	Op Op
 	// State is the Digest of the row; zero when none was made.
 	State [16]byte
-	// Read is the database's clock when the row was read; it becomes meta.time where the row has no
+	// Read is the database's clock when the row was read. It becomes meta.time if the row has no
 	// time of its own.
 	Read time.Time
 	// Predecessor is the meta.id of the entity's last event, empty where there is none or it is not

@@ -77,7 +77,7 @@ func appendKeyEscape(dst []byte, b byte) []byte {
 }
 
 // ParseKey is the inverse of the text of a key: it returns the texts of its values, nil for NULL.
-// It refuses what is no key's text, so that no two texts have the same values.
+// It refuses other texts, so that no two texts have the same values.
 func ParseKey(key []byte) ([][]byte, error) {
 	var values [][]byte
 	for part := range bytes.SplitSeq(key, []byte{keySeparator}) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Told is what an event tells of its entity.
+// Told is the content of an event, as far as it tells the state of its entity.
 type Told struct {
 	// ID is its meta.id, Time its meta.time.
 	ID   [16]byte
@@ -18,14 +18,14 @@ type Told struct {
 	// Op is Deleted, Added where the entity is there, or Published. Added and Modified events are
 	// not told apart: they may share a type.
 	Op Op
-	// Absent says that a deleted event is that of a row that is gone.
+	// Absent says that the event is a deleted one of a row that is gone.
 	Absent bool
-	// Entity is that of Event.Entity, Row the id of the row.
+	// Entity is as in Event.Entity. Row is the id of the row.
 	Entity []byte
 	Row    uint64
-	// Predecessor is the event that it follows, zero where there is none.
+	// Predecessor is the event that it follows, zero if there is none.
 	Predecessor [16]byte
-	// State is the digest, Exact says that it is known: the members make the event's meta.id.
+	// State is the digest. Exact says that it is known, because it makes the event's meta.id.
 	State [16]byte
 	Exact bool
 }
@@ -47,10 +47,10 @@ type document struct {
 	Links []struct{ Target string }
 }
 
-// Tell reads an event that Append or AppendAbsent of an encoder of this shard made once, whatever
-// has become of other columns than those of the key. Its values share no memory with body. It fails
-// for what is no such event, and where the key cannot be had: a key column of JSON or bits, and a
-// key value that was published as null because it was bad, do not show in the event.
+// Tell parses an event that Append or AppendAbsent of an encoder of this shard made, also if
+// columns other than those of the key have changed since. Its values share no memory with body. It
+// fails for other documents, and if the event does not show the key: a key column of JSON or bits,
+// or a bad key value that was published as null.
 func (e *Encoder) Tell(body []byte) (Told, error) {
 	var d document
 	if e.plan == nil {
@@ -159,7 +159,8 @@ func (t *Told) prove(e *Encoder, values [][]byte, ops []Op) {
 }
 
 // Says reports whether the event told, of an entity that is there, says that the entity has this
-// state, however little its members tell of it. Of told it takes ID, Entity, Row and Predecessor.
+// digest, even if its members do not show all of it. It uses ID, Entity, Row and Predecessor of
+// told.
 func (e *Encoder) Says(told Told, state [16]byte) bool {
 	f := fact{entity: told.Entity, row: told.Row, state: state, predecessor: FormatID(told.Predecessor)}
 	for _, f.op = range [...]Op{Added, Modified} {

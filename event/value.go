@@ -25,13 +25,13 @@ const (
 	badTime    = "is a zero or impossible date"
 )
 
-// BadValueError says that a row holds a value that cannot be encoded, under StopOnBad. It does not
+// BadValueError says that a row has a value that cannot be encoded, under StopOnBad. It does not
 // quote the value.
 type BadValueError struct {
 	Table  string
 	Row    uint64
 	Column string
-	// Fault is what is wrong with the value, as a verb phrase.
+	// Fault says what is wrong with the value, as a verb phrase.
 	Fault string
 }
 
