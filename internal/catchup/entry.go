@@ -44,7 +44,7 @@ type Entry struct {
 	State         EntryState
 	// Since is when an entity that is absent was found so, to the second.
 	Since time.Time
-	// At is where the last message lies. Without a TP any message takes its place.
+	// At is where the last message lies. Without a TP any message replaces the entry.
 	At At
 	// Epoch and Seq are the highest stamp that was met, which may be that of a former message.
 	Epoch, Seq uint64

@@ -1,0 +1,155 @@
+package catchup
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// MaxSpans is how many spans beyond its offset Coverage remembers of a TP, about 40 bytes each
+// (rule 4). Further ones are left to the reader.
+const MaxSpans = 10_000
+
+// Anchor is a message by which a TP is known again (rule 20).
+type Anchor struct {
+	Offset uint64
+	// Hash is of what is there; 0: no message.
+	Hash uint64
+}
+
+// Range is what was covered of a TP: all offsets from From to below To. Last is its last message;
+// its Hash is 0 where nothing lies in the range.
+type Range struct {
+	From, To uint64
+	Last     Anchor
+}
+
+// Offset is how far a TP is covered, as the store has it.
+type Offset struct {
+	TP uint32
+	// Next is the first offset that is not covered. It is what may be saved.
+	Next uint64
+	// Last is the last message below Next, ours or not. High is the highest that was acknowledged,
+	// which may lie beyond a hole (rule 20).
+	Last, High Anchor
+}
+
+// Hole is what a reader has to read of a TP: from From to below To.
+type Hole struct {
+	TP       uint32
+	From, To uint64
+}
+
+// Coverage knows which offsets of each TP this process got acknowledged or has read. An offset
+// advances over nothing else (rule 4).
+//
+// What it is told has to be in the image that is saved with Offsets: both change under one lock,
+// the caller's. Coverage has none. The zero value knows no TP.
+type Coverage struct{ tps map[uint32]*covered }
+
+// covered is the coverage of one TP.
+type covered struct {
+	Offset
+	// spans lie above Next, in order, with a hole before each.
+	spans []Range
+	// end is the highest end that was looked up.
+	end uint64
+}
+
+// Register adds a TP as the store has it, or sets one back to that.
+func (c *Coverage) Register(o Offset) {
+	if c.tps == nil {
+		c.tps = make(map[uint32]*covered)
+	}
+	c.tps[o.TP] = &covered{Offset: o}
+}
+
+// Forget drops a TP whose registration is replaced (rule 21).
+func (c *Coverage) Forget(tp uint32) { delete(c.tps, tp) }
+
+// Acknowledge adds offsets that the bus has acknowledged to this process, and of which the image
+// holds what they say. A TP that is not registered is left alone.
+func (c *Coverage) Acknowledge(tp uint32, r Range) {
+	t := c.tps[tp]
+	if t == nil {
+		return
+	}
+	// Rule 20: also of spans that are not remembered.
+	t.High = later(t.High, r.Last)
+	t.add(r)
+}
+
+// Covered adds offsets that were read, and of which the image holds what they say. Offsets where
+// the bus has no message count as read (rule 13). A reader that has to stop (InFlight, rule 7)
+// covers what lies before that. A TP that is not registered is left alone.
+func (c *Coverage) Covered(tp uint32, r Range) {
+	if t := c.tps[tp]; t != nil {
+		t.add(r)
+	}
+}
+
+// Ends tells the end of a TP that is idle: what lies below and is not covered is to be read, never
+// skipped (rule 5).
+func (c *Coverage) Ends(tp uint32, end uint64) {
+	if t := c.tps[tp]; t != nil {
+		t.end = max(t.end, end)
+	}
+}
+
+// Holes appends what is left to read, by TP and offset: all that is not covered below the highest
+// span and the end. There are at most MaxSpans+1 holes a TP.
+func (c *Coverage) Holes(dst []Hole) []Hole {
+	for _, tp := range slices.Sorted(maps.Keys(c.tps)) {
+		t := c.tps[tp]
+		next := t.Next
+		for _, s := range t.spans {
+			dst = append(dst, Hole{TP: tp, From: next, To: s.From})
+			next = s.To
+		}
+		if next < t.end {
+			dst = append(dst, Hole{TP: tp, From: next, To: t.end})
+		}
+	}
+	return dst
+}
+
+// Offsets appends what may be saved of each TP, by number.
+func (c *Coverage) Offsets(dst []Offset) []Offset {
+	for _, tp := range slices.Sorted(maps.Keys(c.tps)) {
+		dst = append(dst, c.tps[tp].Offset)
+	}
+	return dst
+}
+
+// add joins r with the spans that it touches, and advances the offset over the first span where
+// they meet.
+func (t *covered) add(r Range) {
+	if r.From >= r.To || r.To <= t.Next {
+		return
+	}
+	// The spans from i to below j touch r.
+	i, _ := slices.BinarySearchFunc(t.spans, r.From, func(s Range, from uint64) int { return cmp.Compare(s.To, from) })
+	j := i
+	for ; j < len(t.spans) && t.spans[j].From <= r.To; j++ {
+		s := t.spans[j]
+		r.From, r.To, r.Last = min(r.From, s.From), max(r.To, s.To), later(r.Last, s.Last)
+	}
+	switch {
+	case r.From <= t.Next:
+		t.Next, t.Last = r.To, later(t.Last, r.Last)
+		t.spans = slices.Delete(t.spans, i, j)
+	case i < j || len(t.spans) < MaxSpans:
+		t.spans = slices.Replace(t.spans, i, j, r)
+	default:
+		// Rule 4: not remembered, so it is read. It is below the end for that.
+		t.end = max(t.end, r.To)
+	}
+}
+
+// later returns the anchor with the higher offset.
+func later(a, b Anchor) Anchor {
+	if a.Hash == 0 || b.Hash != 0 && b.Offset > a.Offset {
+		return b
+	}
+	return a
+}
