@@ -1,6 +1,11 @@
 package model
 
-import "maps"
+import (
+	"maps"
+
+	"bridge/internal/catchup"
+	"bridge/sink"
+)
 
 // stamp is (epoch, seq). seq is counted by the process, so that stamps of all shards compare.
 type stamp struct{ epoch, seq uint64 }
@@ -44,19 +49,31 @@ type entry struct {
 	disputed bool
 }
 
-// apply is rule 6: within a TP the higher offset wins, across TPs the higher stamp. A message that
-// goes back in its TP leaves the entry disputed.
+// apply is rule 6, as the program has it: catchup.Apply decides, and what it returns is the entry.
 func apply(view map[int]entry, m message, tp, offset int) {
 	e, known := view[m.key]
-	n := entry{shard: m.shard, state: m.state, row: m.row, id: m.id, tp: tp, offset: offset, stamp: m.stamp}
-	switch {
-	case mutant == olderOverNewer, !known:
-	case e.tp == tp && offset <= e.offset, e.tp != tp && !e.stamp.before(m.stamp):
+	var was catchup.Entry
+	if known && mutant != olderOverNewer {
+		was = catchup.Entry{State: catchup.Live, At: at(e.tp, e.offset), Epoch: e.stamp.epoch, Seq: e.stamp.seq, Disputed: e.disputed}
+	}
+	next, applied := catchup.Apply(was, &catchup.Message{
+		State: sink.State{Epoch: m.stamp.epoch, Seq: m.stamp.seq, Digest: [16]byte{byte(m.state)}},
+		Shard: uint32(m.shard), Row: m.row, At: at(tp, offset),
+	})
+	if !applied {
 		return
-	case e.tp == tp && m.stamp.before(e.stamp) && mutant != noDispute:
-		n.stamp, n.disputed = e.stamp, true
+	}
+	n := entry{shard: int(next.Shard), state: int(next.Digest[0]), row: next.Row, id: m.id, tp: tp, offset: offset,
+		stamp: stamp{next.Epoch, next.Seq}, disputed: next.Disputed}
+	if mutant == noDispute {
+		n.stamp, n.disputed = m.stamp, false
 	}
 	view[m.key] = n
+}
+
+// at returns where a message lies. The offset -1 is that before the first.
+func at(tp, offset int) catchup.At {
+	return catchup.At{TP: uint32(tp) + 1, Offset: uint64(offset)}
 }
 
 // progress is how far a shard has been published.
