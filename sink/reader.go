@@ -55,8 +55,8 @@ type TP struct {
 	// gets: the high watermark of Kafka, the last sequence of JetStream plus one. An empty TP has
 	// First == End.
 	First, End uint64
-	// Stable is End, or on Kafka the last stable offset where that is lower: what lies between waits
-	// for the end of a transaction, and so does a Read up to End.
+	// Stable is End, or on Kafka the last stable offset where that is lower: what lies between
+	// waits for the end of a transaction, and so does a Read up to End.
 	Stable uint64
 	// Expired says that messages before First may be gone by the rules of the bus.
 	Expired bool

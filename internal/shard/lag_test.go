@@ -187,7 +187,7 @@ func TestLagCounts(t *testing.T) {
 		b := newBench(t)
 		b.shared = true
 		limits := shard.NewLimits(64<<10, 1, 4)
-		b.opts.Limits, b.opts.BatchRows = limits.Stream(), 1
+		b.opts.Limits, b.opts.BatchRows, b.opts.TurnEvery = limits.Stream(), 1, 5*time.Millisecond
 		blocked := make(chan struct{})
 		unblock := sync.OnceFunc(func() { close(blocked) })
 		var reads atomic.Int64
@@ -206,9 +206,14 @@ func TestLagCounts(t *testing.T) {
 		b.table.Insert(large, old)
 		eventually(t, "the first waits for the bus", func() bool { return s.Status().Lag > 24*time.Hour })
 		b.polls(t, 3)
-		b.table.Insert(large, old)
 		reads.Store(1)
-		eventually(t, "the second was read and does not fit", func() bool { return s.Status().Highest == 2 })
+		b.table.Insert(large, old)
+		eventually(t, "the second was read", func() bool { return s.Status().Highest == 2 })
+		// A poll turns a few times before it finds that the row does not fit; then it turns while it waits.
+		for range 20 {
+			last := s.Status().LastTurn
+			eventually(t, "it does not fit", func() bool { return s.Status().LastTurn.After(last) })
+		}
 		release()
 		eventually(t, "the first is published", func() bool { return b.position(t) == 1 })
 		if status := s.Status(); !status.LagKnown || status.Lag < 24*time.Hour {

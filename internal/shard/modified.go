@@ -90,13 +90,16 @@ func (b *lookBack) end() { b.running, b.covered, b.short = false, b.began, b.par
 // publish reads rows again and publishes those that say something new.
 type publish func(ctx context.Context, rows []source.Range) error
 
-// follow looks for rows that were modified in place and publishes what has changed, at most once in
-// a poll interval.
+// pollDue reports whether the shard has a MODIFIED and a poll interval has passed.
+func (c *changes) pollDue() bool {
+	columns := c.reader.columns
+	return columns != nil && columns.Modified >= 0 && time.Since(c.poll.began) >= c.opts.PollInterval
+}
+
+// follow looks for rows that were modified in place and publishes what has changed. It is called
+// when pollDue says so.
 func (c *changes) follow(ctx context.Context, publish publish) error {
 	columns := c.reader.columns
-	if columns == nil || columns.Modified < 0 || time.Since(c.poll.began) < c.opts.PollInterval {
-		return nil
-	}
 	column := columns.List[columns.Modified]
 	now := c.reader.databaseNow()
 	c.poll = changesPoll{
@@ -377,8 +380,8 @@ func (c *changes) noted(change source.Cursor) bool {
 	return c.seen[change.ID] == change.Modified || c.far.recent.has(change.ID, change.Modified)
 }
 
-// due reports whether no batch has taken the cursor to be saved for a while.
-func (c *changes) due() bool { return time.Since(c.saved) >= saveCursorEvery }
+// saveDue reports whether no batch has taken the cursor to be saved for a while.
+func (c *changes) saveDue() bool { return time.Since(c.saved) >= saveCursorEvery }
 
 // handOver returns the cursor, to be saved with a batch.
 func (c *changes) handOver() source.Cursor {

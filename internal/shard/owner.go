@@ -101,7 +101,7 @@ func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err err
 // most once a poll.
 func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
 	c := o.changes
-	if c == nil {
+	if c == nil || !c.pollDue() {
 		return nil
 	}
 	err := c.follow(ctx, func(ctx context.Context, rows []source.Range) error {
@@ -116,7 +116,7 @@ func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
 		o.status.leave(findChanges, time.Time{})
 		o.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)
 		return nil
-	case err != nil || !c.due():
+	case err != nil || !c.saveDue():
 		return err
 	}
 	// No batch has taken the cursor for a while.

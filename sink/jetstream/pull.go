@@ -70,14 +70,14 @@ func (r *reading) consume(ctx context.Context, session *session) error {
 				return err
 			}
 		}
-		if err := p.ask(); err != nil {
+		if err := p.request(); err != nil {
 			return err
 		}
 		if caughtUp, err = p.receive(ctx); err != nil {
 			return err
 		}
 		if r.skipped > 0 && time.Since(r.asked) >= firstEvery {
-			if _, err := r.look(ctx, session); err != nil {
+			if _, err := r.describe(ctx, session); err != nil {
 				return err
 			}
 		}
@@ -116,8 +116,8 @@ func (p *pulling) create(ctx context.Context) (pending uint64, forget func(), er
 	return info.NumPending, func() { _ = p.session.nc.Publish("$JS.API.CONSUMER.DELETE."+name, nil) }, nil
 }
 
-// ask pulls when less than half a pull is under way.
-func (p *pulling) ask() error {
+// request pulls when less than half a pull is under way.
+func (p *pulling) request() error {
 	request := struct {
 		Batch    int           `json:"batch"`
 		MaxBytes int           `json:"max_bytes,omitempty"`
@@ -253,7 +253,7 @@ func (r *reading) proveEnd(ctx context.Context, session *session) (done bool, er
 		subjects = []string{">"}
 	}
 	// Behind this no message is before the end of the span any more that was not there already.
-	info, err := r.look(ctx, session)
+	info, err := r.describe(ctx, session)
 	if err != nil {
 		return false, err
 	}

@@ -62,7 +62,7 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 			r.moved, r.failing = false, time.Time{}
 			pause.Reset()
 		}
-		wait, err := r.judge(err)
+		wait, err := r.outcome(err)
 		if err != nil {
 			return r.next, fmt.Errorf("read the stream %s from %d: %w", span.TP, r.next, err)
 		}
@@ -100,9 +100,9 @@ type reading struct {
 	arena   []byte
 }
 
-// judge returns the error to end with, or nil and how long to wait, 0 where err is a fault to be
+// outcome returns the error to end with, or nil and how long to wait, 0 where err is a fault to be
 // reported.
-func (r *reading) judge(err error) (time.Duration, error) {
+func (r *reading) outcome(err error) (time.Duration, error) {
 	now := time.Now()
 	since := func(begun *time.Time) time.Duration {
 		if begun.IsZero() {
@@ -153,7 +153,7 @@ func (r *reading) once(ctx context.Context) error {
 // over reads over a connection, and makes sure that it was one stream that did not lose what was
 // skipped.
 func (r *reading) over(ctx context.Context, session *session) error {
-	if _, err := r.look(ctx, session); err != nil {
+	if _, err := r.describe(ctx, session); err != nil {
 		return err
 	}
 	if r.span.To == r.next+1 {
@@ -161,7 +161,7 @@ func (r *reading) over(ctx context.Context, session *session) error {
 	}
 	for {
 		if r.span.Done(r.next) {
-			_, err := r.look(ctx, session)
+			_, err := r.describe(ctx, session)
 			return err
 		}
 		if err := r.consume(ctx, session); err != nil {
@@ -170,8 +170,8 @@ func (r *reading) over(ctx context.Context, session *session) error {
 	}
 }
 
-// look asks the leader for the stream and compares it with what is to be read.
-func (r *reading) look(ctx context.Context, session *session) (*jetstream.StreamInfo, error) {
+// describe asks the leader for the stream and compares it with what is to be read.
+func (r *reading) describe(ctx context.Context, session *session) (*jetstream.StreamInfo, error) {
 	info, err := describe(ctx, session, r.span.TP)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if _, err := r.judge(err); err != nil {
+		if _, err := r.outcome(err); err != nil {
 			return nil, fmt.Errorf("look for the streams of %q: %w", destinations, err)
 		}
 		s.faults.fail(natsTP, what, err)

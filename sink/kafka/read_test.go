@@ -238,7 +238,7 @@ func TestRead(t *testing.T) {
 			t.Error(next, err)
 		}
 	})
-	t.Run("an answer of a throttled leader is no end", func(t *testing.T) {
+	t.Run("a throttled leader's answer does not end the read", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		s := openQuiet(t, kafka.Options{Brokers: c.ListenAddrs()})
 		publish(t, s, series("t", "k", 0, 20, 3))
