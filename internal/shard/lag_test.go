@@ -37,6 +37,30 @@ func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, don
 	}
 }
 
+// readGate lets a test change a table between two reads.
+type readGate struct {
+	closed  sync.RWMutex
+	waiting atomic.Int64
+}
+
+// pass is a hook before reads.
+func (g *readGate) pass(source.Query) error {
+	g.waiting.Add(1)
+	defer g.waiting.Add(-1)
+	g.closed.RLock()
+	defer g.closed.RUnlock()
+	return nil
+}
+
+// between calls change while the owner waits to read.
+func (g *readGate) between(t *testing.T, change func()) {
+	t.Helper()
+	g.closed.Lock()
+	defer g.closed.Unlock()
+	eventually(t, "the owner waits to read", func() bool { return g.waiting.Load() > 0 })
+	change()
+}
+
 func drained(t *testing.T, s *shard.Shard) {
 	t.Helper()
 	eventually(t, "drained", func() bool { status := s.Status(); return status.LagKnown && status.Lag == 0 })
@@ -80,12 +104,15 @@ func TestLagCounts(t *testing.T) {
 			open = append(open, b.table.Open("late", old))
 		}
 		b.insert(1)
+		var g readGate
+		b.hook = g.pass
 		s, _ := b.run(t)
 		eventually(t, "in flight", func() bool { return s.Status().Gaps.InFlight == 9000 })
-		for _, id := range open {
-			b.table.Commit(id)
-		}
-		// A poll that met only the first commits may have published them and found nothing else.
+		g.between(t, func() {
+			for _, id := range open {
+				b.table.Commit(id)
+			}
+		})
 		eventually(t, "a poll met more than it could read", func() bool { return s.Status().Lag >= 24*time.Hour || len(b.ids(topic)) > 8000 })
 		lagging(t, s, "late rows wait", 24*time.Hour, func() bool { return len(b.ids(topic)) > 8000 })
 		drained(t, s)
@@ -110,15 +137,19 @@ func TestLagCounts(t *testing.T) {
 		for i := range rows {
 			b.table.Insert(fmt.Sprint(i), "1", "0", "2020-01-01 00:00:00.000000")
 		}
+		var g readGate
+		b.hook = g.pass
 		s, _ := b.run(t)
 		eventually(t, "published", func() bool { return len(b.bus.Messages(topic)) == rows })
 		drained(t, s)
 		release := b.bus.Pause(0)
 		defer release()
 		modified := time.Now().UTC().Add(-time.Minute).Format(stamp)
-		for i := range rows {
-			b.table.Update(uint64(i+1), fmt.Sprint(i), "2", "0", modified)
-		}
+		g.between(t, func() {
+			for i := range rows {
+				b.table.Update(uint64(i+1), fmt.Sprint(i), "2", "0", modified)
+			}
+		})
 		eventually(t, "found", func() bool { return s.Status().Lag >= time.Minute })
 		release()
 		lagging(t, s, "updates wait", time.Minute, func() bool { return len(b.bus.Messages(topic)) > 2*rows-changesAtOnce })
