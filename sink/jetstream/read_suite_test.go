@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"testing"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
@@ -64,7 +65,9 @@ func TestReader(t *testing.T) {
 	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture { return readerFixture(t, server) })
 }
 
+// TestRealReader is TestReader on a server of its own, which is restarted too.
 func TestRealReader(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	server := testenv.StartNATS(t)
 	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {

@@ -117,7 +117,7 @@ func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) 
 func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 	var path string
 	var held, longest uint64
-	for i := range testall.Pick(5, 40) {
+	for i := range testall.Pick(5, 20) {
 		// The check repeats all batches from the first one on.
 		if i%5 == 0 {
 			path, held = filepath.Join(t.TempDir(), "store"), 0
