@@ -2,13 +2,12 @@ package jetstream_test
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
-	"time"
 
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
@@ -30,36 +29,7 @@ func BenchmarkRead(b *testing.B) {
 				o.Readable = []string{filter}
 			}
 			s := open(b, o)
-			b.ReportAllocs()
-			read, size, begun := 0, 0, cpuTime(b)
-			for b.Loop() {
-				if _, err := s.Read(b.Context(), sink.Span{TP: name, From: 1, To: messages + 1}, func(m *sink.Stored) error {
-					read++
-					size += m.Size()
-					if len(m.Header(sink.HeaderStream)) == 0 {
-						return fmt.Errorf("sequence %d has no stream", m.Offset)
-					}
-					return nil
-				}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if read%messages != 0 || read == 0 {
-				b.Fatalf("%d messages are read", read)
-			}
-			b.ReportMetric(float64(read)/b.Elapsed().Seconds(), "messages/s")
-			b.ReportMetric(float64(cpuTime(b)-begun)/float64(read), "cpu-ns/message")
-			b.ReportMetric(float64(size)/b.Elapsed().Seconds()/1e6, "MB/s")
+			sinktest.BenchmarkRead(b, s, sink.Span{TP: name, From: 1, To: messages + 1})
 		})
 	}
-}
-
-// cpuTime is what this process has used: on a busy machine it tells more than the clock.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -3,15 +3,14 @@ package kafka_test
 import (
 	"bytes"
 	"fmt"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/sink/sinktest"
 )
 
 // benchTopic fills a topic of a real broker with n messages of 200 bytes and 12 headers.
@@ -51,36 +50,7 @@ func BenchmarkRead(b *testing.B) {
 		topic := benchTopic(b, k, codec, messages)
 		b.Run(name, func(b *testing.B) {
 			s := openQuiet(b, kafka.Options{Brokers: k.Brokers()})
-			b.ReportAllocs()
-			read, size, begun := 0, 0, cpuTime(b)
-			for b.Loop() {
-				if _, err := s.Read(b.Context(), sink.Span{TP: topic + "/0", To: messages}, func(m *sink.Stored) error {
-					read++
-					size += m.Size()
-					if len(m.Header(sink.HeaderStream)) == 0 {
-						return fmt.Errorf("offset %d has no stream", m.Offset)
-					}
-					return nil
-				}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if read%messages != 0 || read == 0 {
-				b.Fatalf("%d messages are read", read)
-			}
-			b.ReportMetric(float64(read)/b.Elapsed().Seconds(), "messages/s")
-			b.ReportMetric(float64(cpuTime(b)-begun)/float64(read), "cpu-ns/message")
-			b.ReportMetric(float64(size)/b.Elapsed().Seconds()/1e6, "MB/s")
+			sinktest.BenchmarkRead(b, s, sink.Span{TP: topic + "/0", To: messages})
 		})
 	}
-}
-
-// cpuTime is what this process has used: on a busy machine it tells more than the clock.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
