@@ -24,18 +24,7 @@ func TestDaemonReconciles(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, registry := a.Daemon(), a.Metrics()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer start(t, a)()
 	now := func() httpapi.ShardStatus { return h.Status().Streams[0].Shards[0] }
 	until := func(what string, is func() bool) {
 		t.Helper()
@@ -128,4 +117,21 @@ func gathered(t *testing.T, registry prometheus.Gatherer, name string) float64 {
 	}
 	t.Fatalf("no metric %s", name)
 	return 0
+}
+
+// start runs an app. stop ends it and closes it.
+func start(t *testing.T, a *App) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

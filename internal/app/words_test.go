@@ -82,18 +82,7 @@ func TestAShardNamesVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer start(t, a)()
 	const remedy = "correct BRIDGE_STREAM_ORDERS_KEY"
 	h, body := a.Daemon(), ""
 	tick := time.NewTicker(10 * time.Millisecond)
