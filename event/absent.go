@@ -14,8 +14,8 @@ var errNoEntities = errors.New("a release stream has no deleted events")
 
 // Absent is an entity whose row is gone.
 type Absent struct {
-	// Entity is the Entity of its last event.
-	Entity []byte
+	// Key is the Key of its last event.
+	Key []byte
 	// ID is the id of its last known row.
 	ID uint64
 	// Read is the database's clock of the read that did not find the row. It becomes meta.time.
@@ -32,7 +32,7 @@ func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 	if e.options.Kind != Capability {
 		return buf, Event{}, errNoEntities
 	}
-	keys, err := e.KeyValues(a.Entity, e.keys[:0])
+	keys, err := e.KeyValues(a.Key, e.keys[:0])
 	if err != nil {
 		return buf, Event{}, fmt.Errorf("encode the absent row %d of table %s: %w", a.ID, e.options.Table, err)
 	}

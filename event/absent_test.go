@@ -13,8 +13,8 @@ import (
 
 func TestAppendAbsentRefusesWhatItCannotEncode(t *testing.T) {
 	rows := lifeRow("A", "0")
-	entity := encode(t, options(), rows, rows.row(1)).Entity
-	good := event.Absent{Entity: entity, ID: 7, Read: readAt, Predecessor: earlier}
+	key := encode(t, options(), rows, rows.row(1)).Key
+	good := event.Absent{Key: key, ID: 7, Read: readAt, Predecessor: earlier}
 	bound := bind(t, options(), rows)
 	unbound, err := event.NewEncoder(options())
 	if err != nil {
@@ -23,7 +23,7 @@ func TestAppendAbsentRefusesWhatItCannotEncode(t *testing.T) {
 	release := options()
 	release.Kind = event.Release
 	short, timeless, alien := good, good, good
-	short.Entity = entity[:len(entity)-1]
+	short.Key = []byte("%4")
 	timeless.Read = time.Time{}
 	alien.Predecessor = strings.ToUpper(earlier)
 	for _, test := range []struct {
@@ -34,8 +34,8 @@ func TestAppendAbsentRefusesWhatItCannotEncode(t *testing.T) {
 	}{
 		{"before Bind", unbound, good, "call Bind first"},
 		{"in a release stream", bind(t, release, rows), good, "no deleted events"},
-		{"an entity cut short", bound, short, "values of 1 key columns of table orders_07"},
-		{"an entity of another key", bind(t, options(), appRevision("0")), good, "values of 2 key columns of table orders_07"},
+		{"a key cut short", bound, short, "values of 1 key columns of table orders_07"},
+		{"a key of other columns", bind(t, options(), appRevision("0")), good, "values of 2 key columns of table orders_07"},
 		{"without the time of the read", bound, timeless, "no time of its read"},
 		{"a predecessor that is not an ID", bound, alien, "not a meta.id"},
 	} {
@@ -50,8 +50,8 @@ func TestAppendAbsentRefusesWhatItCannotEncode(t *testing.T) {
 
 func TestAnAbsentKeyThatIsBadIsNullOrStops(t *testing.T) {
 	rows := newTable(cell{"id", source.Int, 0, "7"}, cell{"k", source.Text, 0, "a\xff"}).key("k")
-	entity := encode(t, options(), rows, rows.row(7)).Entity
-	a := event.Absent{Entity: entity, ID: 7, Read: readAt}
+	key := encode(t, options(), rows, rows.row(7)).Key
+	a := event.Absent{Key: key, ID: 7, Read: readAt}
 	_, ev, err := bind(t, options(), rows).AppendAbsent(nil, a)
 	if err != nil || ev.BadValues != 1 || string(parse(t, ev.Body).Data["k"]) != "null" {
 		t.Errorf("got %s with %d bad values, %v", ev.Body, ev.BadValues, err)
@@ -73,8 +73,8 @@ func TestAnAbsentEntityDoesNotKnowTheOtherColumns(t *testing.T) {
 		cell{"id", source.Int, 0, "1"}, cell{"new", source.Int, 0, "5"}, cell{"modified", source.Timestamp, 0, "2026-01-01 00:00:00"},
 		cell{"k", source.Text, 0, "other"}, cell{"deleted", source.Int, 0, "0"},
 	).key("k").modified("modified").deleted("deleted")
-	entity := encode(t, options(), before, before.row(1)).Entity
-	a := event.Absent{Entity: entity, ID: 1, Read: readAt, Predecessor: earlier}
+	key := encode(t, options(), before, before.row(1)).Key
+	a := event.Absent{Key: key, ID: 1, Read: readAt, Predecessor: earlier}
 	var bodies [][]byte
 	for _, rows := range []*table{before, after, before} {
 		_, ev, err := bind(t, options(), rows).AppendAbsent(nil, a)
@@ -109,13 +109,13 @@ func TestAnEncoderServesRowsAndAbsencesInTurn(t *testing.T) {
 		if !bytes.Equal(ev.Body, want.Body) || seen.Sum != ev.Digest {
 			t.Fatalf("got %s, want %s", ev.Body, want.Body)
 		}
-		if buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Entity: ev.Entity, ID: 4711, Read: readAt}); err != nil {
+		if buf, ev, err = encoder.AppendAbsent(buf, event.Absent{Key: ev.Key, ID: 4711, Read: readAt}); err != nil {
 			t.Fatal(err)
 		}
 		gone = append(gone, ev)
 	}
 	for _, ev := range gone {
-		if !bytes.Equal(ev.Body, gone[0].Body) || !bytes.Equal(ev.Entity, want.Entity) || string(ev.Key) != string(want.Key) {
+		if !bytes.Equal(ev.Body, gone[0].Body) || string(ev.Key) != string(want.Key) {
 			t.Fatalf("an absence changed: %s", ev.Body)
 		}
 	}

@@ -26,11 +26,9 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}
 	start := len(buf)
-	out := e.appendEntity(buf, f.row.Values)
-	entity := len(out)
-	out = e.appendKey(out, f.row.Values)
+	out := e.appendKey(buf, f.row.Values)
 	key := len(out)
-	id := e.identity.id(fact{entity: out[start:entity], row: f.row.ID, op: f.kind.op, state: f.state, predecessor: f.row.Predecessor})
+	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: f.kind.op, state: f.state, predecessor: f.row.Predecessor})
 	if failpoint.Mutant(failpoint.OtherIDAgain) {
 		id[14], id[15] = byte(time.Now().Unix()>>8), byte(time.Now().Unix())
 	}
@@ -38,8 +36,7 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	if err != nil {
 		return out[:start], Event{}, err
 	}
-	ev.Entity = out[start:entity:entity]
-	ev.Key = out[entity:key:key]
+	ev.Key = out[start:key:key]
 	ev.Body = out[key:len(out):len(out)]
 	return out, ev, nil
 }

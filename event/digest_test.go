@@ -56,22 +56,22 @@ func TestDigestRefusesAnotherShape(t *testing.T) {
 	}
 }
 
-func TestDigestKeepsNoHugeEntity(t *testing.T) {
+func TestDigestKeepsNoHugeKey(t *testing.T) {
 	huge := newTable(cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, strings.Repeat("x", 3<<20)}).key("k")
 	encoder := bind(t, options(), huge)
 	row := huge.row(1)
-	want := referenceEntity(&huge.columns, huge.values)
+	want := huge.values[1]
 	for range 2 {
 		seen, err := encoder.Digest(row.Row)
-		if err != nil || !bytes.Equal(seen.Entity, want) {
-			t.Fatalf("an entity of %d bytes, want %d; %v", len(seen.Entity), len(want), err)
+		if err != nil || !bytes.Equal(seen.Key, want) {
+			t.Fatalf("a key of %d bytes, want %d; %v", len(seen.Key), len(want), err)
 		}
 	}
 	row.Values[1] = []byte("small")
 	if _, err := encoder.Digest(row.Row); err != nil {
 		t.Fatal(err)
 	}
-	if seen, err := encoder.Digest(row.Row); err != nil || cap(seen.Entity) > 1<<20 {
-		t.Errorf("%d bytes are kept; %v", cap(seen.Entity), err)
+	if seen, err := encoder.Digest(row.Row); err != nil || cap(seen.Key) > 1<<20 {
+		t.Errorf("%d bytes are kept; %v", cap(seen.Key), err)
 	}
 }

@@ -61,11 +61,11 @@
 //
 // # Identity
 //
-// The entity is the key columns byte for byte; [Encoder.KeyValues] reads them back. The digest
-// covers the names and values of the mapped columns, without the id, CREATED, MODIFIED and NULLs,
-// in the order of the names. So a heartbeat, a new empty column and another order of columns make
-// no new state. The digest of a row that is gone is zero. meta.id is a UUID of version 5 over
-// stream, shard, entity, row id, operation, digest and predecessor. The length of each part
-// precedes it, so two different facts never hash the same bytes. The predecessor tells a state
-// that comes back from its first occurrence.
+// The key names the entity: it is the text of the key columns, and [Encoder.KeyValues] reads them
+// back. The digest covers the names and values of the mapped columns, without the id, CREATED,
+// MODIFIED and NULLs, in the order of the names. So a heartbeat, a new empty column and another
+// order of columns make no new state. The digest of a row that is gone is zero. meta.id is a UUID
+// of version 5 over stream, shard, the values of the key columns, row id, operation, digest and
+// predecessor. The length of each part precedes it, so two different facts never hash the same
+// bytes. The predecessor tells a state that comes back from its first occurrence.
 package event

@@ -31,8 +31,8 @@ type Encoder struct {
 	identity *identity
 	state    *stateHash
 	values   *values
-	// entity is the buffer of Digest, keys and absent are that of AppendAbsent.
-	entity       []byte
+	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
+	key          []byte
 	keys, absent [][]byte
 	// keyText is the memory of a value in its key.
 	keyText []byte

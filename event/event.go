@@ -82,8 +82,8 @@ type Event struct {
 	Type, Version string
 	// Op is the operation.
 	Op Op
-	// Key is the entity key as text, for people, partitioners and compaction: see AppendKeyText. It
-	// is as unique as Entity.
+	// Key names the entity: the text of its key columns, see AppendKeyText. Two rows of a shape are
+	// about the same entity exactly when it is equal.
 	Key []byte
 	// Body is the JSON document.
 	Body []byte
@@ -95,9 +95,6 @@ type Event struct {
 	FromClock bool
 	// BadValues counts the values that were published as null because they could not be encoded.
 	BadValues int
-	// Entity is the injective encoding of the key columns: two rows are about the same entity
-	// exactly when it is equal.
-	Entity []byte
 	// Digest is the first 16 bytes of a SHA-256 over the mapped columns without id,
 	// CREATED, MODIFIED and NULLs. It is zero where the row is gone.
 	Digest [16]byte

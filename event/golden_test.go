@@ -80,8 +80,7 @@ func (g golden) event(t *testing.T) event.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entity := bytes.Clone(seen.Entity)
-	_, ev, err := encoder.AppendAbsent(nil, event.Absent{Entity: entity, ID: g.id, Read: row.Read, Predecessor: row.Predecessor})
+	_, ev, err := encoder.AppendAbsent(nil, event.Absent{Key: seen.Key, ID: g.id, Read: row.Read, Predecessor: row.Predecessor})
 	if err != nil {
 		t.Fatal(err)
 	}

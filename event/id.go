@@ -18,18 +18,25 @@ const uuidLen = 36
 // 387ab998-0f04-4ea2-9706-851a3360596f. It must never change: every event would get another id.
 var namespace = [16]byte{0x38, 0x7a, 0xb9, 0x98, 0x0f, 0x04, 0x4e, 0xa2, 0x97, 0x06, 0x85, 0x1a, 0x33, 0x60, 0x59, 0x6f}
 
+// keepName is how many bytes of memory are kept for the next id.
+const keepName = 1 << 20
+
 // identity makes the ids of one shard's events. It reuses its memory and serves one goroutine.
 type identity struct {
 	name []byte
 	// fixed is how much of name is the same for every event.
 	fixed int
+	// entity is the memory of a key.
+	entity []byte
 	// texts holds ids as text.
 	texts texts.Texts
 }
 
 // fact is what an event says, as far as it tells events apart.
 type fact struct {
-	entity      []byte
+	// columns are the indexes of the key's values.
+	columns     []int
+	values      [][]byte
 	row         uint64
 	op          Op
 	state       [16]byte
@@ -48,20 +55,38 @@ func newIdentity(stream, shard string) *identity {
 // Invariant 4: every part is either of fixed size or led by its length, so that two different facts
 // never hash the same bytes, and nothing that differs between two reads of the same fact is a part.
 func (s *identity) id(f fact) [16]byte {
-	name := appendSized(s.name[:s.fixed], f.entity)
+	name := s.appendEntity(f)
 	name = binary.BigEndian.AppendUint64(name, f.row)
 	name = appendSized(name, f.op)
 	name = append(name, f.state[:]...)
 	name = appendSized(name, f.predecessor)
 	// uuid.NewSHA1 returns the same and allocates three times an event.
 	sum := sha1.Sum(name)
-	if s.name = name[:s.fixed]; cap(name) > 1<<20 {
+	if s.name = name[:s.fixed]; cap(name) > keepName {
 		s.name = append([]byte(nil), s.name...)
 	}
 	id := [16]byte(sum[:16])
 	id[6] = id[6]&0x0f | 0x50
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// appendEntity appends the values of the key to what is fixed, led by their length: 0 for NULL,
+// else the length of the value plus one and its bytes.
+func (s *identity) appendEntity(f fact) []byte {
+	s.entity = s.entity[:0]
+	for _, i := range f.columns {
+		if v := f.values[i]; v == nil {
+			s.entity = append(s.entity, 0)
+		} else {
+			s.entity = append(binary.AppendUvarint(s.entity, uint64(len(v))+1), v...)
+		}
+	}
+	name := appendSized(s.name[:s.fixed], s.entity)
+	if cap(s.entity) > keepName {
+		s.entity = nil
+	}
+	return name
 }
 
 // appendSized appends text led by its length.

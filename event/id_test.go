@@ -81,8 +81,8 @@ func TestEntitiesAreEqualExactlyWhenTheirKeysAre(t *testing.T) {
 		for n := range keys[0] {
 			same = same && bytes.Equal(keys[0][n], keys[1][n]) && (keys[0][n] == nil) == (keys[1][n] == nil)
 		}
-		if bytes.Equal(events[0].Entity, events[1].Entity) != same || (events[0].ID == events[1].ID) != same {
-			r.Fatalf("keys %q: entities %x and %x", keys, events[0].Entity, events[1].Entity)
+		if bytes.Equal(events[0].Key, events[1].Key) != same || (events[0].ID == events[1].ID) != same {
+			r.Fatalf("%q: keys %q and %q", keys, events[0].Key, events[1].Key)
 		}
 	})
 }

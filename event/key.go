@@ -1,20 +1,14 @@
 package event
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 
 	"bridge/source"
 )
-
-// appendEntity appends the injective encoding of the entity key.
-func (e *Encoder) appendEntity(dst []byte, values [][]byte) []byte {
-	for _, i := range e.plan.columns.Key {
-		dst = appendKeyValue(dst, values[i])
-	}
-	return dst
-}
 
 // appendKey appends the text of the entity key: byte strings in base64, bits as a number, all other
 // values as they are.
@@ -43,76 +37,68 @@ func (e *Encoder) appendKeyColumn(dst []byte, kind source.Kind, v []byte) []byte
 	return AppendKeyText(dst, v)
 }
 
-// KeyText returns the text of the key of entity, as Event.Key has it. It fails for what KeyValues
-// does not take.
-func (e *Encoder) KeyText(entity []byte) (string, error) {
-	values, err := e.KeyValues(entity, e.keys[:0])
-	if err != nil {
-		return "", err
-	}
-	e.keys = values
-	var text []byte
-	for n, i := range e.plan.columns.Key {
-		if n > 0 {
-			text = append(text, keySeparator)
-		}
-		text = e.appendKeyColumn(text, e.plan.columns.List[i].Kind, values[n])
-	}
-	return string(text), nil
-}
-
 // KeyOf returns the text of the key of a row of the bound shape, as Event.Key has it.
 func (e *Encoder) KeyOf(values [][]byte) string { return string(e.appendKey(nil, values)) }
 
-// appendKeyValue appends a key value to the encoding of an entity: 0 for NULL, else its length plus
-// one and its bytes.
-func appendKeyValue(dst, v []byte) []byte {
-	if v == nil {
-		return append(dst, 0)
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(v))+1)
-	return append(dst, v...)
-}
-
-// KeyValues appends the values of the key columns in entity, which is as Event.Entity has it, to
-// dst: in the order of the key, in the normal form of their columns, nil for NULL. They lie in
-// entity. It fails, with dst as long as it was, when entity is not exactly what Append writes for a
-// key of as many columns as the bound shape has.
-func (e *Encoder) KeyValues(entity []byte, dst [][]byte) ([][]byte, error) {
+// KeyValues appends the values of the key columns in key, which is as Event.Key has it, to dst: in
+// the order of the key, in the normal form of their columns, nil for NULL; bits have no zero bytes
+// in front, for a key does not tell the width of their column. They may lie in key. It fails, with
+// dst as long as it was, when key is not exactly what Append writes for a key of as many columns as
+// the bound shape has.
+func (e *Encoder) KeyValues(key []byte, dst [][]byte) ([][]byte, error) {
 	if e.plan == nil {
 		return dst, errUnbound
 	}
-	out, rest := dst, entity
-	for range e.plan.columns.Key {
-		v, n := keyValue(rest)
-		if n == 0 {
-			return dst, e.entityFault(entity)
+	columns := e.plan.columns.Key
+	if bytes.Count(key, []byte{keySeparator}) != len(columns)-1 {
+		return dst, e.keyFault(key)
+	}
+	out, rest := dst, key
+	for _, i := range columns {
+		var part []byte
+		part, rest, _ = bytes.Cut(rest, []byte{keySeparator})
+		v, ok := parseKeyText(part)
+		if ok {
+			v, ok = e.keyValue(e.plan.columns.List[i].Kind, v)
+		}
+		if !ok {
+			return dst, e.keyFault(key)
 		}
 		out = append(out, v)
-		rest = rest[n:]
-	}
-	if len(rest) > 0 {
-		return dst, e.entityFault(entity)
 	}
 	return out, nil
 }
 
-// entityFault is the error of bytes that are no entity of the bound shape.
-func (e *Encoder) entityFault(entity []byte) error {
-	return fmt.Errorf("read an entity of %d bytes: it does not hold the values of %d key columns of table %s", len(entity), len(e.plan.columns.Key), e.options.Table)
+// keyFault is the error of a text that is not a key of the bound shape.
+func (e *Encoder) keyFault(key []byte) error {
+	return fmt.Errorf("read the key %.80q: it does not hold the values of %d key columns of table %s", key, len(e.plan.columns.Key), e.options.Table)
 }
 
-// keyValue returns the first value of entity and how many bytes it takes there; 0 where entity does
-// not begin with one. It is the inverse of appendKeyValue: a length in more bytes than it needs is
-// refused, so that no two entities hold the same values.
-func keyValue(entity []byte) (v []byte, n int) {
-	size, n := binary.Uvarint(entity)
+// keyValue returns the value whose text in a key is text. It is the inverse of appendKeyColumn, and
+// refuses what that does not write.
+func (e *Encoder) keyValue(kind source.Kind, text []byte) (v []byte, ok bool) {
 	switch {
-	case n <= 0, n > 1 && entity[n-1] == 0, size > uint64(len(entity)-n)+1:
-		return nil, 0
-	case size == 0:
-		return nil, n
+	case text == nil:
+		return nil, true
+	case kind == source.Binary:
+		v, err := base64.StdEncoding.AppendDecode([]byte{}, text)
+		e.keyText = base64.StdEncoding.AppendEncode(e.keyText[:0], v)
+		// Other texts decode, too: with line breaks, or with bits that are left over.
+		return v, err == nil && bytes.Equal(e.keyText, text)
+	case kind == source.Bit:
+		return e.keyBits(text)
 	}
-	end := n + int(size-1)
-	return entity[n:end:end], end
+	return text, true
+}
+
+// keyBits returns the bits with a text. More than 64 of them are their own text.
+func (e *Encoder) keyBits(text []byte) (v []byte, ok bool) {
+	if n, err := strconv.ParseUint(string(text), 10, 64); err == nil {
+		v = binary.BigEndian.AppendUint64(nil, n)
+		v = append([]byte{}, v[min(7, len(v)-len(bytes.TrimLeft(v, "\x00"))):]...)
+		e.keyText = strconv.AppendUint(e.keyText[:0], n, 10)
+		return v, bytes.Equal(e.keyText, text)
+	}
+	_, short := appendBits(e.keyText[:0], text)
+	return text, !short
 }

@@ -77,12 +77,12 @@ func appendKeyEscape(dst []byte, b byte) []byte {
 }
 
 // ParseKey is the inverse of the text of a key: it returns the texts of its values, nil for NULL.
-// It refuses other texts, so that no two texts have the same values.
+// They may lie in key. It refuses other texts, so that no two texts have the same values.
 func ParseKey(key []byte) ([][]byte, error) {
 	var values [][]byte
 	for part := range bytes.SplitSeq(key, []byte{keySeparator}) {
 		value, ok := parseKeyText(part)
-		if !ok || !bytes.Equal(AppendKeyText(nil, value), part) {
+		if !ok {
 			return nil, fmt.Errorf("read the key %.80q: %.40q is not the text of a value", key, part)
 		}
 		values = append(values, value)
@@ -90,9 +90,15 @@ func ParseKey(key []byte) ([][]byte, error) {
 	return values, nil
 }
 
+// parseKeyText is the inverse of AppendKeyText. The value may lie in part.
 func parseKeyText(part []byte) (value []byte, ok bool) {
-	if string(part) == string(rune(keyEscape)) {
+	switch {
+	case len(part) == 0:
+		return []byte{}, true
+	case string(part) == string(rune(keyEscape)):
 		return nil, true
+	case plainKeyBytes(part) == len(part):
+		return part[:len(part):len(part)], true
 	}
 	value = make([]byte, 0, len(part))
 	for i := 0; i < len(part); i++ {
@@ -110,7 +116,7 @@ func parseKeyText(part []byte) (value []byte, ok bool) {
 		value = append(value, high<<4|low)
 		i += 2
 	}
-	return value, true
+	return value, bytes.Equal(AppendKeyText(nil, value), part)
 }
 
 // hexDigit returns the value of a hexadecimal digit in upper case, 16 for what is none.

@@ -107,20 +107,3 @@ func FuzzKeyText(f *testing.F) {
 		}
 	})
 }
-
-func TestKeyTextIsThatOfTheEvent(t *testing.T) {
-	rows := newTable(
-		cell{"id", source.Int, 0, "1"}, cell{"raw", source.Binary, 0, "\xfb+"}, cell{"a", source.Text, 0, "x+y"}, cell{"none", source.Text, 0, nil},
-	).key("raw", "none", "a", "id")
-	encoder := bind(t, options(), rows)
-	_, ev, err := encoder.Append(nil, rows.row(7))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := encoder.KeyText(ev.Entity); err != nil || got != string(ev.Key) {
-		t.Errorf("entity %x has the key %q (%v), its event %q", ev.Entity, got, err, ev.Key)
-	}
-	if got, err := encoder.KeyText([]byte("\x02a")); err == nil {
-		t.Errorf("a malformed entity has the key %q", got)
-	}
-}

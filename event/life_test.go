@@ -39,7 +39,7 @@ func (l *life) publish(t *testing.T, op event.Op, rows *table, id uint64) event.
 // lose publishes that the row with this id is gone.
 func (l *life) lose(t *testing.T, id uint64) event.Event {
 	t.Helper()
-	_, ev, err := l.encoder.AppendAbsent(nil, event.Absent{Entity: l.last.Entity, ID: id, Read: readAt, Predecessor: l.previous(t)})
+	_, ev, err := l.encoder.AppendAbsent(nil, event.Absent{Key: l.last.Key, ID: id, Read: readAt, Predecessor: l.previous(t)})
 	return l.follow(t, ev, err)
 }
 
@@ -64,8 +64,8 @@ func (l *life) follow(t *testing.T, ev event.Event, err error) event.Event {
 		t.Fatalf("the first event has links: %s", ev.Body)
 	case l.last.ID != "" && (len(links) != 1 || links[0].Type != "PREVIOUS_VERSION" || links[0].Target != l.last.ID):
 		t.Fatalf("links are %v, want one to %s", links, l.last.ID)
-	case l.last.ID != "" && !bytes.Equal(ev.Entity, l.last.Entity):
-		t.Fatalf("entity %x became %x", l.last.Entity, ev.Entity)
+	case l.last.ID != "" && !bytes.Equal(ev.Key, l.last.Key):
+		t.Fatalf("key %q became %q", l.last.Key, ev.Key)
 	}
 	l.last = ev
 	return ev
@@ -103,14 +103,14 @@ func TestNoTwoFactsOfALifeShareAnID(t *testing.T) {
 }
 
 func TestFactsThatDifferInOnePartDiffer(t *testing.T) {
-	entity := encode(t, options(), lifeRow("A", "0"), lifeRow("A", "0").row(1)).Entity
+	key := encode(t, options(), lifeRow("A", "0"), lifeRow("A", "0").row(1)).Key
 	tell := func(op event.Op, deleted string, predecessor string) string {
 		row := lifeRow("A", deleted).row(1)
 		row.Op, row.Predecessor = op, predecessor
 		return encode(t, options(), lifeRow("A", deleted), row).ID
 	}
 	lose := func(id uint64, predecessor string) string {
-		_, ev, err := bind(t, options(), lifeRow("A", "0")).AppendAbsent(nil, event.Absent{Entity: entity, ID: id, Read: readAt, Predecessor: predecessor})
+		_, ev, err := bind(t, options(), lifeRow("A", "0")).AppendAbsent(nil, event.Absent{Key: key, ID: id, Read: readAt, Predecessor: predecessor})
 		if err != nil {
 			t.Fatal(err)
 		}

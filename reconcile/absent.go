@@ -1,45 +1,50 @@
 package reconcile
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 )
 
 // candidate notes an entity that has no row under the id of its entry.
-func (p *pass) candidate(entry *checkpoint.Entity) {
+func (p *pass) candidate(entry *store.Change) {
 	switch {
 	case p.unjudged != "":
 	case p.beyond:
-		if entry.Fate == checkpoint.Live {
+		if live(entry.Entry.State) {
 			p.gone++
 		}
 	default:
 		own := *entry
 		own.Entity = slices.Clone(entry.Entity)
-		p.candidates = append(p.candidates, own)
-		p.bytes += len(own.Entity)
+		p.candidates.list = append(p.candidates.list, own)
+		p.candidates.bytes += len(own.Entity)
 	}
 }
 
+// live reports whether an entity is there, as far as is known.
+func live(s store.EntryState) bool { return s == store.Live || s == store.Recorded }
+
 // manyCandidates reports whether there are enough candidates to look up together.
 func (p *pass) manyCandidates() bool {
-	return len(p.candidates) >= MaxNominated || p.bytes >= candidateBytes
+	return len(p.candidates.list) >= MaxNominated || p.candidates.bytes >= candidateBytes
 }
 
 // findCandidates looks candidates up by key. One with a row is not gone: the scan or the tail
 // compares that row. The others wait for the end of the scan.
 func (p *pass) findCandidates(ctx context.Context) error {
-	missing, err := p.missing(ctx, p.candidates)
+	if len(p.candidates.list) == 0 {
+		return nil
+	}
+	missing, err := p.missing(ctx, p.candidates.list)
 	if err != nil {
 		return err
 	}
 	if p.unjudged == "" {
 		for i := range missing {
-			if missing[i].Fate == checkpoint.Live {
+			if live(missing[i].Entry.State) {
 				p.gone++
 			}
 			if p.mode.DryRun {
@@ -49,8 +54,8 @@ func (p *pass) findCandidates(ctx context.Context) error {
 			}
 		}
 	}
-	clear(p.candidates)
-	p.candidates, p.bytes = p.candidates[:0], 0
+	clear(p.candidates.list)
+	p.candidates = candidates{list: p.candidates.list[:0]}
 	// If the guard will trip anyway, the candidates need not be saved.
 	found := Found{Rows: p.run.Scanned, Live: p.run.Entities, Gone: p.gone}
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
@@ -67,15 +72,14 @@ func (p *pass) recount(ctx context.Context) error {
 	if !p.resumed || p.run.Absent == 0 {
 		return nil
 	}
-	var known []checkpoint.Known
+	var known []store.Entry
 	return p.waitingFrom(ctx, p.run.Judged, func(entities [][]byte) error {
-		slices.SortFunc(entities, bytes.Compare)
 		err := p.retry(ctx, "look up the view", func() (err error) {
-			known, err = p.opts.Store.Lookup(ctx, p.key(), entities, known[:0])
+			known, err = p.opts.View.Lookup(ctx, p.opts.Shard, entities, known[:0])
 			return err
 		})
 		for i := range known {
-			if known[i].Fate == checkpoint.Live {
+			if live(known[i].State) {
 				p.gone++
 			}
 		}
@@ -92,25 +96,6 @@ func (p *pass) logGuard() {
 		p.log.Warn("reconcile guard is still tripped", "why", p.guard)
 	default:
 		p.log.Error("reconcile guard tripped", "why", p.guard)
-	}
-}
-
-// waitingFrom calls do with the entities that wait in the store, from the given number on, one
-// nomination's worth at a time.
-func (p *pass) waitingFrom(ctx context.Context, from uint64, do func([][]byte) error) error {
-	var entities [][]byte
-	for {
-		err := p.retry(ctx, "read what waits in the checkpoint", func() (err error) {
-			entities, err = p.opts.Store.Absent(ctx, p.key(), from, MaxNominated, entities[:0])
-			return err
-		})
-		if err != nil || len(entities) == 0 {
-			return err
-		}
-		from += uint64(len(entities))
-		if err := do(entities); err != nil {
-			return err
-		}
 	}
 }
 

@@ -2,9 +2,10 @@
 //
 // A [Reconciler] serves one shard. It reads the table page by page in the order of the ids, side by
 // side with the shard's view in the same order, in constant memory. It notes three kinds of
-// differences: a row without an entry in the view, a row with another digest than its entry, and an
-// entry without a row. It never publishes. It nominates the row or the entity, and the [Owner] of
-// the shard reads it again and publishes what is true then.
+// differences: a row without an entry in the view, a row with another digest than its entry or with
+// a disputed one, and an entry without a row. It never publishes. It nominates the row or the
+// entity, and the [Owner] of the shard reads it again and publishes what is true then. An entity
+// with a row in another table of the stream has moved, and is not gone.
 //
 // Rows are nominated while the next page is read. An entity without a row is looked up by key,
 // because its row may have another id now. If it has none, it waits in the checkpoint until the

@@ -4,21 +4,22 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/source"
 )
 
-// dryRun is the owner of a dry run: it reads nominated rows again and counts the events that the
+// dryRun nominates in a dry run: it reads nominated rows again and counts the events that the
 // owner would publish. It does not know the batches in flight. It serves the goroutine of its pass.
 type dryRun struct {
 	*pass
 	differences []Difference
 	seen        []dryRow
 	entities    [][]byte
-	known       []checkpoint.Known
+	known       []store.Entry
+	// floor is that of the shard.
+	floor uint64
 }
 
 type dryRow struct {
@@ -26,7 +27,7 @@ type dryRow struct {
 	row uint64
 }
 
-// Nominate implements Owner.
+// Nominate implements nominee.
 func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, err error) {
 	for ranges := n.Rows; len(ranges) > 0; {
 		if err := d.read(ctx, source.Query{Ranges: ranges, Limit: d.opts.PageRows, MaxBytes: d.opts.PageBytes}, &d.page); err != nil {
@@ -44,8 +45,18 @@ func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, e
 	return verdict, nil
 }
 
-// Reach implements Owner.
-func (d *dryRun) Reach() (uint64, bool) { return d.opts.Owner.Reach() }
+// begin finds out which rows without an entry are not published.
+func (d *dryRun) begin(ctx context.Context, p *pass) error {
+	d.pass = p
+	return d.retry(ctx, "load the progress of "+d.opts.Shard, func() error {
+		progress, _, err := d.opts.Store.Progress(ctx, d.key())
+		if progress.ReconcileDue || progress.Snapshot != (source.Range{}) {
+			// Else the view has all rows that were there when the shard began.
+			d.floor = progress.Floor
+		}
+		return err
+	})
+}
 
 // behind returns the part of ranges above the id last.
 func behind(ranges []source.Range, last uint64) []source.Range {
@@ -73,68 +84,56 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 		if err != nil {
 			return err
 		}
-		seen.Entity = slices.Clone(seen.Entity)
+		seen.Key = slices.Clone(seen.Key)
 		d.seen = append(d.seen, dryRow{seen, d.page.Rows[i].ID})
 	}
-	slices.SortFunc(d.seen, func(a, b dryRow) int { return bytes.Compare(a.Entity, b.Entity) })
+	slices.SortFunc(d.seen, func(a, b dryRow) int { return bytes.Compare(a.Key, b.Key) })
 	for i := range d.seen {
-		d.entities = append(d.entities, d.seen[i].Entity)
+		d.entities = append(d.entities, d.seen[i].Key)
 	}
 	err := d.retry(ctx, "look up the view", func() (err error) {
-		d.known, err = d.opts.Store.Lookup(ctx, d.key(), d.entities, d.known[:0])
+		d.known, err = d.opts.View.Lookup(ctx, d.opts.Shard, d.entities, d.known[:0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for i := range d.seen {
-		d.countRow(verdict, &d.seen[i], d.known[i])
+		d.countRow(verdict, &d.seen[i], &d.known[i])
 	}
 	return nil
 }
 
 // countRow counts the event that the owner would publish for a row.
-func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known checkpoint.Known) {
+func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known *store.Entry) {
 	var what string
 	switch {
-	case seen.Deleted && known.Fate == checkpoint.Tombstone:
+	case agrees(known, &seen.Digest), known.State == store.Unknown && seen.row <= d.floor:
 		return
 	case seen.Deleted:
 		what = "deleted"
 		verdict.Deleted++
-	case known.Fate != checkpoint.Live:
+	case !live(known.State):
 		what = "added"
 		verdict.Added++
-	case known.State != seen.Sum:
+	default:
 		what = "modified"
 		verdict.Modified++
-	default:
-		return
 	}
-	d.example(Difference{What: what, Row: seen.row, Entity: d.name(seen.Entity)})
+	d.example(Difference{What: what, Row: seen.row, Entity: string(seen.Key)})
 }
 
 // absent counts an entity without a row.
-func (d *dryRun) absent(entry *checkpoint.Entity) {
-	if entry.Fate != checkpoint.Live {
+func (d *dryRun) absent(one *store.Change) {
+	if !live(one.Entry.State) {
 		return
 	}
 	d.count(Verdict{Deleted: 1})
-	d.example(Difference{What: "deleted", Row: entry.Row, Entity: d.name(entry.Entity)})
+	d.example(Difference{What: "deleted", Row: one.Entry.Row, Entity: string(one.Entity)})
 }
 
 func (d *dryRun) example(difference Difference) {
 	if len(d.differences) < MaxDifferences {
 		d.differences = append(d.differences, difference)
 	}
-}
-
-// name returns the key of an entity.
-func (d *dryRun) name(entity []byte) string {
-	key, err := d.opts.Encoder.KeyText(entity)
-	if err != nil {
-		// A key of another number of columns.
-		return strings.ToValidUTF8(string(entity), "?")
-	}
-	return key
 }

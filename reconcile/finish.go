@@ -26,30 +26,46 @@ func (p *pass) finish(ctx context.Context) error {
 	}
 	p.run.Ended, p.beyond = time.Now(), false
 	// What still waits is dropped: the next run finds it again.
+	p.drop = p.run.Absent > 0
 	p.run.Absent, p.run.Judged, p.waiting = 0, 0, nil
-	return p.save(ctx)
+	if err := p.save(ctx); err != nil {
+		return err
+	}
+	if !p.wish.due {
+		return nil
+	}
+	// That the guard tripped is on record. What another server lacks may be a row that was missed.
+	whole := p.opts.Kind != event.Release || p.unjudged == ""
+	return p.answer(ctx, p.wish, whole)
 }
 
-// forget drops entities from the view that are gone for long, in the first run of a day.
+// answer notes that a run which answers a wish has ended, and tells the owner if it has compared
+// the whole table.
+func (r *Reconciler) answer(ctx context.Context, w wish, whole bool) error {
+	r.answered = w
+	if !whole {
+		return nil
+	}
+	if err := r.opts.Owner.Reconciled(ctx, w.number); err != nil {
+		return fmt.Errorf("record that %s was reconciled: %w", r.opts.Shard, err)
+	}
+	return nil
+}
+
+// forget drops entities from the view that are absent for long, in the first run of a day.
 func (p *pass) forget(ctx context.Context) error {
 	if p.opts.Kind == event.Release || !p.newDay {
 		return nil
 	}
 	before := p.run.Clock.Add(-keptGone)
-	var from []byte
 	for {
-		err := p.retry(ctx, "forget entities that are gone", func() error {
-			next, err := p.opts.Store.Forget(ctx, p.key(), before, from, forgetSlice)
-			if err == nil {
-				from = next
-			}
+		var n int
+		err := p.retry(ctx, "forget entities that are absent", func() (err error) {
+			n, err = p.opts.Store.ForgetAbsent(ctx, p.opts.Stream, before, forgetSlice)
 			return err
 		})
-		if err != nil {
+		if err != nil || n < forgetSlice {
 			return err
-		}
-		if from == nil {
-			return nil
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/reconcile"
@@ -17,9 +16,9 @@ type forgetting struct {
 	calls *int
 }
 
-func (f forgetting) Forget(ctx context.Context, k checkpoint.Key, before time.Time, from []byte, most int) ([]byte, error) {
+func (f forgetting) ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error) {
 	*f.calls++
-	return f.Store.Forget(ctx, k, before, from, most)
+	return f.Store.ForgetAbsent(ctx, stream, before, limit)
 }
 
 func TestTheFirstRunOfADayForgetsWhatIsGone(t *testing.T) {
@@ -39,27 +38,13 @@ func TestTheFirstRunOfADayForgetsWhatIsGone(t *testing.T) {
 			w := newWorld(t, event.Capability)
 			w.fill("a", 3)
 			began := time.Now().Add(-c.before).In(c.zone)
-			if err := w.store.SaveRun(t.Context(), key, checkpoint.Run{Started: began, Ended: began.Add(time.Second)}, nil); err != nil {
-				t.Fatal(err)
-			}
+			w.record(reconcile.Run{Started: began, Ended: began.Add(time.Second)})
 			calls := 0
-			w.options.Store = forgetting{zoned{w.store, c.zone}, &calls}
+			w.options.Store = forgetting{w.store, &calls}
 			w.run(reconcile.Mode{})
 			if calls != c.want {
 				t.Errorf("forgets %d times, want %d", calls, c.want)
 			}
 		}))
 	}
-}
-
-// zoned is a store that returns the times of a run in a zone, as one that keeps seconds does.
-type zoned struct {
-	reconcile.Store
-	zone *time.Location
-}
-
-func (z zoned) LoadRun(ctx context.Context, k checkpoint.Key) (checkpoint.Run, error) {
-	run, err := z.Store.LoadRun(ctx, k)
-	run.Started = run.Started.In(z.zone)
-	return run, err
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/option"
 	"bridge/reconcile"
@@ -111,9 +110,9 @@ func testHeldBack(t *testing.T, rows int, happen func(*world)) {
 	if dry.Guard == "" || tripped.Guard == "" || w.deletes() > 0 {
 		t.Fatalf("%d deletes; guard %q, of the dry run %q", w.deletes(), tripped.Guard, dry.Guard)
 	}
-	run, err := w.store.LoadRun(t.Context(), key)
-	if err != nil || run.Guard != tripped.Guard || run.Ended.IsZero() || !run.Verified.IsZero() {
-		t.Fatalf("on record: %+v, %v", run, err)
+	run := w.recorded()
+	if run.Guard != tripped.Guard || run.Ended.IsZero() || !run.Verified.IsZero() {
+		t.Fatalf("on record: %+v", run)
 	}
 	again := reconcile.New(w.options)
 	if err := again.Restore(t.Context()); err != nil || again.Status().Guard == "" {
@@ -159,10 +158,10 @@ func TestGuardLetsReplacedRowsPass(t *testing.T) {
 func TestGuardIsForgottenByARunThatPasses(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 5)
-	w.store.SaveRun(t.Context(), key, checkpoint.Run{Guard: "tripped"}, nil)
+	w.record(reconcile.Run{Guard: "tripped"})
 	w.run(reconcile.Mode{})
-	if run, err := w.store.LoadRun(t.Context(), key); err != nil || run.Guard != "" {
-		t.Errorf("on record: %+v, %v", run, err)
+	if run := w.recorded(); run.Guard != "" {
+		t.Errorf("on record: %+v", run)
 	}
 }
 
@@ -179,7 +178,7 @@ func TestGuardNamesItsSettingInTheWordsOfItsUser(t *testing.T) {
 	if !strings.Contains(report.Guard, "(X_RECONCILE_MAX_DELETES)") {
 		t.Errorf("the guard says %q", report.Guard)
 	}
-	if run, err := w.store.LoadRun(t.Context(), key); err != nil || run.Guard != report.Guard {
-		t.Errorf("on record: %+v, %v", run, err)
+	if run := w.recorded(); run.Guard != report.Guard {
+		t.Errorf("on record: %+v", run)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/reconcile"
 	"bridge/source"
 )
@@ -26,23 +26,24 @@ func (h hooked) Read(ctx context.Context, q source.Query, p *source.Page) error 
 	return h.Shard.Read(ctx, q, p)
 }
 
-// cut is a store whose saves of runs fail from the given one on: before or after they took effect.
+// cut is a committer whose saves of runs fail from the given one on: before or after they took
+// effect.
 type cut struct {
-	reconcile.Store
+	reconcile.Committer
 	saves *int
 	at    int
 	after bool
 }
 
-func (c cut) SaveRun(ctx context.Context, k checkpoint.Key, run checkpoint.Run, absent [][]byte) error {
+func (c cut) Apply(ctx context.Context, b *store.Batch) error {
 	*c.saves++
 	if *c.saves < c.at {
-		return c.Store.SaveRun(ctx, k, run, absent)
+		return c.Committer.Apply(ctx, b)
 	}
 	if c.after && *c.saves == c.at {
-		if err := c.Store.SaveRun(ctx, k, run, absent); err != nil {
+		if err := c.Committer.Apply(ctx, b); err != nil {
 			return err
 		}
 	}
-	return checkpoint.ErrUnusable
+	return store.ErrClosed
 }

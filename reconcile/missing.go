@@ -6,52 +6,31 @@ import (
 	"fmt"
 	"slices"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/view"
 	"bridge/source"
 )
 
-// missing sorts entities and returns those without a row in any shard of the stream. The result
+// missing sorts entities and returns those without a row in any table of the stream. The result
 // reuses entities.
-func (p *pass) missing(ctx context.Context, entities []checkpoint.Entity) ([]checkpoint.Entity, error) {
-	if len(entities) == 0 {
-		return nil, nil
-	}
-	slices.SortFunc(entities, func(a, b checkpoint.Entity) int { return bytes.Compare(a.Entity, b.Entity) })
-	rest, err := p.without(ctx, p.own(), entities)
-	if err != nil || len(rest) == 0 || p.opts.Siblings == nil {
+func (p *pass) missing(ctx context.Context, entities []store.Change) ([]store.Change, error) {
+	slices.SortFunc(entities, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
+	rest, err := p.without(ctx, entities)
+	if err != nil || p.opts.ReadKeys == nil {
 		return rest, err
 	}
-	if p.siblings == nil {
-		p.siblings = p.opts.Siblings()
-	}
-	for _, sibling := range p.siblings {
-		if rest, err = p.without(ctx, keyReader{Sibling: sibling}, rest); err != nil {
-			return nil, err
-		}
-	}
-	return rest, nil
+	return p.nowhere(ctx, rest)
 }
 
-// keyReader reads a shard by key.
-type keyReader struct {
-	Sibling
-	// own says that it is the shard that is reconciled.
-	own bool
-}
-
-func (p *pass) own() keyReader {
-	return keyReader{Sibling: Sibling{Source: p.opts.Source, Encoder: p.opts.Encoder}, own: true}
-}
-
-// without returns the entities that have no row in a shard. entities are in order. A page that does
-// not hold all of their rows proves no absence, so it reads fewer at a time.
-func (p *pass) without(ctx context.Context, in keyReader, entities []checkpoint.Entity) ([]checkpoint.Entity, error) {
-	var rest []checkpoint.Entity
+// without returns the entities that have no row in the table. entities are in order. A page that
+// does not hold all of their rows proves no absence, so it reads fewer at a time.
+func (p *pass) without(ctx context.Context, entities []store.Change) ([]store.Change, error) {
+	var rest []store.Change
 	for len(entities) > 0 {
 		part := entities[:min(len(entities), source.MaxKeys)]
 		for {
-			found, whole, err := p.present(ctx, in, part)
+			found, whole, err := p.present(ctx, part)
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +52,7 @@ func (p *pass) without(ctx context.Context, in keyReader, entities []checkpoint.
 
 // present looks entities up by key and reports which have a row. entities are in order. whole says
 // that all of their rows were read.
-func (p *pass) present(ctx context.Context, in keyReader, entities []checkpoint.Entity) (found []bool, whole bool, err error) {
+func (p *pass) present(ctx context.Context, entities []store.Change) (found []bool, whole bool, err error) {
 	keys := make([][][]byte, len(entities))
 	for i := range entities {
 		if keys[i], err = p.opts.Encoder.KeyValues(entities[i].Entity, nil); err != nil {
@@ -86,17 +65,18 @@ func (p *pass) present(ctx context.Context, in keyReader, entities []checkpoint.
 		// Its row fits, however big.
 		q.MaxBytes = 0
 	}
-	if err := p.readKeys(ctx, in, q); err != nil {
+	if err := p.read(ctx, q, &p.page); err != nil {
 		return nil, false, err
 	}
+	p.same(p.page.Server)
 	found = make([]bool, len(entities))
 	for i := range p.page.Rows {
-		seen, err := digest(in.Encoder, p.page.Columns, &p.page.Rows[i])
+		seen, err := digest(p.opts.Encoder, p.page.Columns, &p.page.Rows[i])
 		if err != nil {
 			return nil, false, err
 		}
-		at, ok := slices.BinarySearchFunc(entities, seen, func(e checkpoint.Entity, s event.Digest) int {
-			return bytes.Compare(e.Entity, s.Entity)
+		at, ok := slices.BinarySearchFunc(entities, seen, func(e store.Change, s event.Digest) int {
+			return bytes.Compare(e.Entity, s.Key)
 		})
 		if ok {
 			found[at] = true
@@ -105,13 +85,31 @@ func (p *pass) present(ctx context.Context, in keyReader, entities []checkpoint.
 	return found, !p.page.More, nil
 }
 
-func (p *pass) readKeys(ctx context.Context, in keyReader, q source.Query) error {
-	if !in.own {
-		return p.retry(ctx, "read another shard of the stream by key", func() error { return in.Source.Read(ctx, q, &p.page) })
+// nowhere returns the entities that have no row in any table of the stream. One with a row in
+// another table has moved: that table's own reconcile or tail finds the row (rule 29).
+func (p *pass) nowhere(ctx context.Context, entities []store.Change) ([]store.Change, error) {
+	rest := entities[:0]
+	for part := range slices.Chunk(entities, keysAtOnce) {
+		keys := make([][]byte, len(part))
+		for i := range part {
+			keys[i] = part[i].Entity
+		}
+		var reading view.Reading
+		err := p.retry(ctx, "read the tables of the stream by key", func() (err error) {
+			reading, err = p.opts.ReadKeys(ctx, "", keys)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if reading.Unproved {
+			p.unjudge("another table was read from a server that does not take the writes, as far as can be told")
+		}
+		for i := range part {
+			if len(reading.Rows[i]) == 0 {
+				rest = append(rest, part[i])
+			}
+		}
 	}
-	err := p.read(ctx, q, &p.page)
-	if err == nil {
-		p.same(p.page.Server)
-	}
-	return err
+	return rest, nil
 }

@@ -12,7 +12,7 @@ import (
 // nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It
 // serves one goroutine.
 type nominator struct {
-	owner Owner
+	owner nominee
 	// timeout bounds a nomination, so that the other shards of the database get their turn while
 	// the bus is away.
 	timeout time.Duration
@@ -24,6 +24,11 @@ type nominator struct {
 	ranges, spare []source.Range
 	ids           int
 	flying        chan outcome
+}
+
+// nominee is an [Owner], as far as nominations go.
+type nominee interface {
+	Nominate(ctx context.Context, n Nomination) (Verdict, error)
 }
 
 type outcome struct {

@@ -2,18 +2,33 @@ package reconcile
 
 import (
 	"cmp"
+	"context"
+	"iter"
 	"log/slog"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/view"
 	"bridge/source"
 )
 
-// Store is what a Reconciler needs of a checkpoint.
+// Store is what a Reconciler reads of the checkpoint, and has forgotten. A [store.Store] is one.
 type Store interface {
-	checkpoint.Views
-	checkpoint.Runs
+	Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error]
+	Progress(ctx context.Context, key store.Key) (p store.Progress, found bool, err error)
+	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
+}
+
+// View is what was published last of each entity. A [view.View] is one.
+type View interface {
+	ByRow(ctx context.Context, shard string, after uint64, limit int, dst []store.Change) ([]store.Change, error)
+	Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error)
+}
+
+// Committer writes the checkpoint. A [bridge/internal/catchup.Committer] is one.
+type Committer interface {
+	Apply(ctx context.Context, b *store.Batch) error
 }
 
 // Options describe the reconcile of one shard. The fields up to Owner must be set.
@@ -25,15 +40,18 @@ type Options struct {
 	// Source and Encoder serve the Reconciler alone; the owner of the shard has its own.
 	Source  source.Shard
 	Encoder *event.Encoder
-	// Store holds the view of the shard and the progress of a run.
-	Store Store
+	// Store holds the progress of a run, which Committer saves.
+	Store     Store
+	Committer Committer
+	// View is that of the stream; nil for a release stream.
+	View View
 	// Owner judges nominations and publishes. A dry run only asks for its reach.
 	Owner Owner
 
-	// Siblings opens readers of the other shards of the stream, for this Reconciler alone: an
-	// entity with a row there is not gone. It is called once, when an entity is missing. Nil means
-	// that there are none.
-	Siblings func() []Sibling
+	// ReadKeys reads at most keysAtOnce keys in all tables of the stream, as that of
+	// [view.MoversOptions] does, with an empty shard: an entity with a row in another table is not
+	// gone. Nil where the tables of the stream share no entities.
+	ReadKeys func(ctx context.Context, shard string, entities [][]byte) (view.Reading, error)
 	// Window is the stability window. A row whose CREATED is younger is not judged, unless the view
 	// has an entry for it.
 	Window time.Duration
@@ -59,12 +77,6 @@ type Options struct {
 	Text func(error) string
 }
 
-// Sibling reads another shard of the same stream by key.
-type Sibling struct {
-	Source  source.Shard
-	Encoder *event.Encoder
-}
-
 // Mode says what a run is to do.
 type Mode struct {
 	// DryRun reports the differences; it publishes and saves nothing.
@@ -75,9 +87,9 @@ type Mode struct {
 
 const (
 	// minViewRows and maxViewRows bound how many entries of the view are read at once; their
-	// entities take about viewBytes at most.
+	// entities take about viewBytes at most, with entryBytes each for the entry itself.
 	minViewRows, maxViewRows = 200, 10_000
-	viewBytes                = 2 << 20
+	viewBytes, entryBytes    = 2 << 20, 160
 	// candidateBytes bounds the entities that are looked up by key together.
 	candidateBytes = 1 << 20
 	// keptGone is how long the entry of an absent entity is kept, so that its next event links to
@@ -85,8 +97,10 @@ const (
 	keptGone = 7 * 24 * time.Hour
 	// allowedFor is how long a run that was cut short keeps a person's agreement to its deletes.
 	allowedFor = time.Hour
-	// forgetSlice is how many entries of a view are searched at once for those to forget.
-	forgetSlice = 5000
+	// forgetSlice is how many entities are forgotten at once.
+	forgetSlice = 2000
+	// keysAtOnce is how many keys are read at once in all tables of a stream.
+	keysAtOnce = 200
 )
 
 func (o Options) withDefaults() Options {

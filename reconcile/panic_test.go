@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/reconcile"
 	"bridge/source"
 )
@@ -38,7 +37,7 @@ func TestAPanicCutsOneRunShort(t *testing.T) {
 		"where it has rows published": func(w *world) { w.options.Owner = poisonedOwner{w} },
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			due := checkpoint.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
+			due := reconcile.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
 			p := newPlant(t, due, due)
 			var log bytes.Buffer
 			bad := p.worlds[0]

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/source"
 )
@@ -14,7 +14,9 @@ import (
 type pass struct {
 	*Reconciler
 	mode Mode
-	run  checkpoint.Run
+	run  Run
+	// wish is what the owner wished when the pass began.
+	wish wish
 	// newDay says that the run before began on another day, in UTC, than this pass.
 	newDay bool
 	// resumed says that run was on record and had not ended.
@@ -36,12 +38,13 @@ type pass struct {
 	view viewCursor
 	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
 	// looked up by key.
-	candidates []checkpoint.Entity
-	bytes      int
+	candidates candidates
 	// waiting are candidates without a row that are not saved yet. gone counts the live ones of the
 	// run.
 	waiting [][]byte
 	gone    uint64
+	// drop says that the next save drops what waits in the store.
+	drop bool
 	// beyond says that the guard will trip whatever is still to be read.
 	beyond bool
 
@@ -53,12 +56,19 @@ type pass struct {
 	tripped bool
 }
 
+// candidates are entities, and how many bytes they take.
+type candidates struct {
+	list  []store.Change
+	bytes int
+}
+
 // begin finds out where to start and what may be judged.
 func (p *pass) begin(ctx context.Context) error {
 	last, err := p.lastRun(ctx)
 	if err != nil {
 		return err
 	}
+	p.wish = wishOf(p.opts.Owner)
 	if _, running := p.opts.Owner.Reach(); !running {
 		return fmt.Errorf("reconcile %s: %w", p.opts.Shard, ErrNotRunning)
 	}
@@ -71,19 +81,23 @@ func (p *pass) begin(ctx context.Context) error {
 		return err
 	}
 	p.newDay = !last.Started.IsZero() && !sameDay(last.Started, time.Now())
-	p.resumed = !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
+	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
+	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
+	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && time.Since(last.Started) < allowedFor
+	// Where the owner wishes a run, the whole table is compared.
+	p.resumed = cutShort && !p.wish.due
 	if p.resumed {
-		// Invariant 5: agreement to deletes does not hold for a table that is read much later.
-		last.Allowed = p.mode.AllowDeletes || last.Allowed && time.Since(last.Started) < allowedFor
+		last.Allowed = allowed
 		last.Bound = min(last.Bound, reach)
 		p.run = last
 		p.same(p.page.Server)
 	} else {
-		p.run = checkpoint.Run{
+		p.run = Run{
 			Started: time.Now(), Clock: p.page.Now, Bound: reach, Server: p.page.Server,
-			Allowed: p.mode.AllowDeletes, Guard: last.Guard, Verified: last.Verified,
+			Allowed: allowed, Guard: last.Guard, Verified: last.Verified,
 		}
 	}
+	p.drop = p.run.Absent == 0
 	if p.unjudged != "" {
 		// A run that is resumed must not forget it.
 		p.run.Server = ""
@@ -92,7 +106,9 @@ func (p *pass) begin(ctx context.Context) error {
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
 	p.rows = nominator{owner: p.opts.Owner, timeout: p.opts.RetryLimit, count: p.count}
 	if p.mode.DryRun {
-		p.dry.pass = p
+		if err := p.dry.begin(ctx, p); err != nil {
+			return err
+		}
 		p.rows.owner, p.rows.alone = &p.dry, true
 	}
 	if err := p.recount(ctx); err != nil {
@@ -156,8 +172,13 @@ func (p *pass) same(server string) {
 	if server == p.run.Server {
 		return
 	}
+	p.unjudge(fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server))
+}
+
+// unjudge notes why absence is not judged in this run, unless there is a reason already.
+func (p *pass) unjudge(why string) {
 	if p.unjudged == "" {
-		p.unjudged = fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server)
+		p.unjudged = why
 	}
 	// A run that is resumed must not forget it.
 	p.run.Server = ""
@@ -165,10 +186,7 @@ func (p *pass) same(server string) {
 
 // count adds the events that the owner published.
 func (p *pass) count(v Verdict) {
-	p.run.Added += v.Added
-	p.run.Modified += v.Modified
-	p.run.Deleted += v.Deleted
-	p.run.Missed += v.Missed
+	p.run.Verdict.Add(v)
 	p.tracker.count(v, p.mode)
 }
 
@@ -185,21 +203,8 @@ func (p *pass) commit(ctx context.Context) error {
 	return p.save(ctx)
 }
 
-// save saves the run. Every difference up to reached has been judged, or waits in the store.
-func (p *pass) save(ctx context.Context) error {
-	if p.mode.DryRun || p.beyond {
-		return nil
-	}
-	p.run.After = p.reached
-	p.run.Absent += uint64(len(p.waiting))
-	err := p.retry(ctx, "save the reconcile run", func() error { return p.opts.Store.SaveRun(ctx, p.key(), p.run, p.waiting) })
-	clear(p.waiting)
-	p.waiting, p.saved = p.waiting[:0], time.Now()
-	return err
-}
-
-// due reports whether it is time to save the progress.
-func (p *pass) due() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
+// saveDue reports whether it is time to save the progress.
+func (p *pass) saveDue() bool { return time.Since(p.saved) >= p.opts.SaveEvery }
 
 // reported returns the report of the pass, which ended with err.
 func (p *pass) reported(err error) Report {
@@ -208,7 +213,7 @@ func (p *pass) reported(err error) Report {
 		Started: p.run.Started, Ended: p.run.Ended,
 		DryRun: p.mode.DryRun, Resumed: p.resumed,
 		Scanned: p.run.Scanned, Entities: p.run.Entities,
-		Verdict:     Verdict{Added: p.run.Added, Modified: p.run.Modified, Deleted: p.run.Deleted, Missed: p.run.Missed},
+		Verdict:     p.run.Verdict,
 		Gone:        p.gone,
 		Unjudged:    p.unjudged,
 		Verified:    p.run.Verified,

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/testall"
 	"bridge/reconcile"
@@ -130,7 +130,7 @@ func testFold(t *testing.T, seed uint64) {
 	for range 5 {
 		saves := 0
 		c.mu.Lock()
-		busy.Store = cut{w.store, &saves, 1 + c.rand.IntN(20), c.rand.IntN(2) == 0}
+		busy.Committer = cut{w.store, &saves, 1 + c.rand.IntN(20), c.rand.IntN(2) == 0}
 		c.mu.Unlock()
 		// Some runs are cut short, to be resumed.
 		_, _ = reconcile.New(busy).Run(t.Context(), reconcile.Mode{})
@@ -142,7 +142,7 @@ func testFold(t *testing.T, seed uint64) {
 		}
 	}
 	w.tail(10_000)
-	if run, err := w.store.LoadRun(t.Context(), key); err == nil && run.Ended.IsZero() {
+	if run := w.recorded(); !run.Started.IsZero() && run.Ended.IsZero() {
 		w.run(reconcile.Mode{})
 	}
 	last := w.run(reconcile.Mode{})
@@ -151,13 +151,13 @@ func testFold(t *testing.T, seed uint64) {
 	}
 	w.compare()
 	checkOrder(t, w)
-	view, err := w.store.ByRow(t.Context(), key, 0, 1<<20, nil)
+	view, err := w.options.View.ByRow(t.Context(), key.Shard, 0, 1<<20, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	live := 0
 	for _, e := range view {
-		if e.Fate == checkpoint.Live {
+		if e.Entry.State == store.Live {
 			live++
 		}
 	}

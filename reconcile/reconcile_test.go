@@ -1,14 +1,16 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/view"
 	"bridge/reconcile"
 	"bridge/source"
 )
@@ -119,7 +121,7 @@ func TestRunJudges(t *testing.T) {
 			t.Errorf("report %+v", report)
 		}
 	})
-	t.Run("no entity gone that has a row in another shard of the stream", func(t *testing.T) {
+	t.Run("no entity gone that has a row in another table of the stream", func(t *testing.T) {
 		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
 		w.fill("a", 30)
 		w.touch("a4")
@@ -130,10 +132,21 @@ func TestRunJudges(t *testing.T) {
 				other.table.Insert(fmt.Sprintf("a%d", id), "1", "0")
 			}
 		}
-		w.options.Siblings = func() []reconcile.Sibling {
-			return []reconcile.Sibling{{Source: other.table, Encoder: newEncoder(t, event.Capability)}}
+		w.options.ReadKeys = other.readKeys
+		if report := w.run(reconcile.Mode{}); report.Gone != 1 || report.Deleted != 1 || report.Unjudged != "" {
+			t.Errorf("report %+v", report)
 		}
-		if report := w.run(reconcile.Mode{}); report.Gone != 1 || report.Deleted != 1 {
+	})
+	t.Run("no absence where another table was read from a server that does not take the writes", func(t *testing.T) {
+		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.table.Delete(4)
+		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (view.Reading, error) {
+			reading, err := other.readKeys(ctx, shard, keys)
+			reading.Unproved = true
+			return reading, err
+		}
+		if report := w.run(reconcile.Mode{}); report.Deleted != 0 || report.Unjudged == "" || !report.Verified.IsZero() {
 			t.Errorf("report %+v", report)
 		}
 	})
@@ -153,7 +166,7 @@ func TestRunJudges(t *testing.T) {
 		if report.Guard != "" || report.Gone != 0 || len(w.bus) != before {
 			t.Errorf("report %+v, %d events", report, len(w.bus)-before)
 		}
-		left, err := w.store.ByRow(t.Context(), key, 0, 1000, nil)
+		left, err := w.options.View.ByRow(t.Context(), key.Shard, 0, 1000, nil)
 		if err != nil || len(left) != 10 {
 			t.Errorf("%d entities are left in the view: %v", len(left), err)
 		}
@@ -213,7 +226,7 @@ func TestDryRunListsExamples(t *testing.T) {
 	w.fill("a", 30)
 	w.table.Update(5, "a5", "2")
 	w.table.Delete(7)
-	before, err := w.store.LoadRun(t.Context(), key)
+	before := w.recorded()
 	report := w.run(reconcile.Mode{DryRun: true})
 	var lines []string
 	for _, d := range report.Differences {
@@ -222,8 +235,7 @@ func TestDryRunListsExamples(t *testing.T) {
 	if got, want := strings.Join(lines, ", "), "modified a5 in row 5, deleted a7 in row 7"; got != want {
 		t.Errorf("examples: %s, want: %s", got, want)
 	}
-	after, errAfter := w.store.LoadRun(t.Context(), key)
-	if before != after || (err == nil) != (errAfter == nil) {
+	if after := w.recorded(); before != after {
 		t.Errorf("a dry run was saved: %+v", after)
 	}
 }
@@ -233,18 +245,22 @@ func TestReleaseLooksAtWhatWasGivenUp(t *testing.T) {
 	w.fill("a", 10)
 	w.table.Skip(5000)
 	w.fill("b", 10)
-	w.save(checkpoint.State{Given: []source.Range{{First: 11, Last: 2000}, {First: 2100, Last: 5010}}})
+	var published []uint64
+	for id := uint64(2001); id < 2100; id++ {
+		published = append(published, id)
+	}
+	w.age(5020, 0, published...)
 	for _, id := range []uint64{11, 2000, 2050, 2100, 5010} {
 		w.table.InsertAt(id, fmt.Sprintf("late%d", id), "1", "0")
 	}
 	w.table.Delete(3)
-	published := len(w.bus)
-	if dry := w.run(reconcile.Mode{DryRun: true}); dry.Missed != 4 || len(w.bus) != published {
+	events := len(w.bus)
+	if dry := w.run(reconcile.Mode{DryRun: true}); dry.Missed != 4 || len(w.bus) != events {
 		t.Errorf("a dry run found %+v", dry)
 	}
 	report := w.run(reconcile.Mode{})
-	if report.Missed != 4 || len(w.bus) != published+4 {
-		t.Errorf("report %+v, %d events", report, len(w.bus)-published)
+	if report.Missed != 4 || len(w.bus) != events+4 {
+		t.Errorf("report %+v, %d events", report, len(w.bus)-events)
 	}
 	if again := w.run(reconcile.Mode{}); again.Missed != 0 {
 		t.Errorf("the next run published %d", again.Missed)
@@ -267,21 +283,19 @@ func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
 	}
 }
 
-func TestEntitiesGoneForLongAreForgotten(t *testing.T) {
+func TestEntitiesAbsentForLongAreForgotten(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 10)
-	w.enter([]byte(entity("old")), checkpoint.Known{Row: 1, Fate: checkpoint.Gone, Since: time.Now().Add(-8 * 24 * time.Hour)})
-	w.enter([]byte(entity("new")), checkpoint.Known{Row: 1, Fate: checkpoint.Gone, Since: time.Now().Add(-6 * 24 * time.Hour)})
+	for name, days := range map[string]time.Duration{"old": 8, "new": 6} {
+		w.enter([]byte(name), store.Entry{Shard: key.Shard, Row: 1, State: store.Absent, Since: time.Now().Add(-days * 24 * time.Hour).UTC().Truncate(time.Second)})
+	}
 	w.run(reconcile.Mode{})
-	if old := w.known([]byte(entity("old"))); old.Fate != checkpoint.Gone {
+	if old := w.known([]byte("old")); old.State != store.Absent {
 		t.Errorf("the very first run forgot %v", old)
 	}
-	yesterday := checkpoint.Run{Started: time.Now().Add(-24 * time.Hour), Ended: time.Now()}
-	if err := w.store.SaveRun(t.Context(), key, yesterday, nil); err != nil {
-		t.Fatal(err)
-	}
+	w.record(reconcile.Run{Started: time.Now().Add(-24 * time.Hour), Ended: time.Now()})
 	w.run(reconcile.Mode{})
-	if old, kept := w.known([]byte(entity("old"))), w.known([]byte(entity("new"))); old.Fate != checkpoint.Unknown || kept.Fate != checkpoint.Gone {
+	if old, kept := w.known([]byte("old")), w.known([]byte("new")); old.State != store.Unknown || kept.State != store.Absent {
 		t.Errorf("old %v, new %v", old, kept)
 	}
 }

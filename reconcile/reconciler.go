@@ -2,10 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
@@ -20,8 +19,9 @@ type Reconciler struct {
 	tracker tracker
 
 	// reading is full while somebody uses the source: the scan reads ahead of what is compared.
-	reading  chan struct{}
-	siblings []Sibling
+	reading chan struct{}
+	// answered is the wish that the last run answered. It serves the goroutine of the runs.
+	answered wish
 }
 
 // New returns a reconciler under o.
@@ -33,8 +33,8 @@ func New(o Options) *Reconciler {
 	return r
 }
 
-func (r *Reconciler) key() checkpoint.Key {
-	return checkpoint.Key{Stream: r.opts.Stream, Shard: r.opts.Shard}
+func (r *Reconciler) key() store.Key {
+	return store.Key{Stream: r.opts.Stream, Shard: r.opts.Shard}
 }
 
 // Run reconciles the shard once, or finishes the run on record that was cut short; a dry run does
@@ -72,12 +72,9 @@ func (r *Reconciler) Restore(ctx context.Context) error {
 }
 
 // lastRun loads the run on record; the zero value is that there is none.
-func (r *Reconciler) lastRun(ctx context.Context) (run checkpoint.Run, err error) {
+func (r *Reconciler) lastRun(ctx context.Context) (run Run, err error) {
 	err = r.retry(ctx, "load the reconcile run", func() (err error) {
-		run, err = r.opts.Store.LoadRun(ctx, r.key())
-		if errors.Is(err, checkpoint.ErrNotFound) {
-			run, err = checkpoint.Run{}, nil
-		}
+		run, _, err = LoadRun(ctx, r.opts.Store, r.key())
 		return err
 	})
 	return run, err

@@ -1,18 +1,19 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/source"
 	"bridge/source/ledger"
 )
 
 const (
-	// partsAtOnce and givenUpAtOnce are how many parts of a gap ledger, and how many ranges that an
-	// earlier version gave up, are in memory together.
-	partsAtOnce, givenUpAtOnce = 8, 1000
+	// partsAtOnce is how many parts of a gap ledger are in memory together.
+	partsAtOnce = 8
 	// idRangesAtOnce and idsAtOnce bound one read of ids. Between its ranges lie more than nearIDs
 	// ids that were published: fewer are read with them.
 	idRangesAtOnce, idsAtOnce, nearIDs = 200, 10_000, 256
@@ -48,7 +49,7 @@ func (p *pass) release(ctx context.Context) error {
 		}
 		limiter.read(len(ids.List))
 		p.tracker.progress(p)
-		if p.due() {
+		if p.saveDue() {
 			if err := p.commit(ctx); err != nil {
 				return err
 			}
@@ -72,20 +73,17 @@ func (u *unpolled) read(ctx context.Context, from uint64) (through uint64, err e
 	if through, err = u.readParts(ctx, from, through); err != nil {
 		return 0, err
 	}
-	if through, err = u.readGivenUp(ctx, from, through); err != nil {
-		return 0, err
-	}
-	u.ranges = between(checkpoint.Union(u.ranges...), from-1, through)
+	u.ranges = between(union(u.ranges), from-1, through)
 	return through, nil
 }
 
 // readParts adds what the ledger says.
 func (u *unpolled) readParts(ctx context.Context, from, through uint64) (uint64, error) {
 	err := u.retry(ctx, "read the gap ledger", func() (err error) {
-		if u.parts, err = u.opts.Store.LedgerParts(ctx, u.key(), 0, 1, u.parts[:0]); err != nil || len(u.parts) == 0 {
+		if u.parts, err = u.appendParts(ctx, u.parts[:0], 0, 1); err != nil || len(u.parts) == 0 {
 			return err
 		}
-		u.parts, err = u.opts.Store.LedgerParts(ctx, u.key(), from, partsAtOnce, u.parts)
+		u.parts, err = u.appendParts(ctx, u.parts, from, partsAtOnce)
 		return err
 	})
 	if err != nil || len(u.parts) == 0 {
@@ -112,17 +110,34 @@ func (u *unpolled) readParts(ctx context.Context, from, through uint64) (uint64,
 	return through, nil
 }
 
-// readGivenUp adds what an earlier version gave up.
-func (u *unpolled) readGivenUp(ctx context.Context, from, through uint64) (uint64, error) {
-	before := len(u.ranges)
-	err := u.retry(ctx, "read the ids that were given up", func() (err error) {
-		u.ranges, err = u.opts.Store.GivenUp(ctx, u.key(), from, givenUpAtOnce, u.ranges[:before])
-		return err
-	})
-	if n := len(u.ranges); err == nil && n-before == givenUpAtOnce {
-		through = min(through, u.ranges[n-1].Last)
+// appendParts appends up to limit parts of the gap ledger to dst, beginning with the last one at or
+// below from.
+func (u *unpolled) appendParts(ctx context.Context, dst []ledger.Chunk, from uint64, limit int) ([]ledger.Chunk, error) {
+	for part, err := range u.opts.Store.Parts(ctx, u.key(), store.Gaps, from) {
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
+		if limit--; limit == 0 {
+			break
+		}
 	}
-	return through, err
+	return dst, nil
+}
+
+// union returns the ids of ranges, which may overlap and come in any order, as ascending ranges
+// with ids between them. It overwrites ranges.
+func union(ranges []source.Range) []source.Range {
+	slices.SortFunc(ranges, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
+	joined := ranges[:0]
+	for _, r := range ranges {
+		if n := len(joined); n > 0 && (r.First <= joined[n-1].Last || r.First == joined[n-1].Last+1) {
+			joined[n-1].Last = max(joined[n-1].Last, r.Last)
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	return joined
 }
 
 // compareIDs nominates the rows that exist in ranges, and moves reached to through, or to the last

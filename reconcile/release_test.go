@@ -3,10 +3,10 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/reconcile"
 	"bridge/source"
@@ -37,7 +37,7 @@ func TestReleaseComparesIDsInOnePass(t *testing.T) {
 	}
 	w.table.InsertAt(stray, "stray", "1", "0")
 	w.tail(rows + 1)
-	l, now := oldLedger(t, w.table, stray)
+	w.age(stray, 555)
 	late := []uint64{1, 777, 2*rows - 1, 2*rows + 5_000_000, stray - 1}
 	for _, id := range late {
 		w.table.InsertAt(id, fmt.Sprint("late", id), "1", "0")
@@ -46,7 +46,6 @@ func TestReleaseComparesIDsInOnePass(t *testing.T) {
 	// it, too.
 	w.table.InsertAt(2*rows+7, "front", "1", "0")
 	w.table.InsertAt(555, "flight", "1", "0")
-	w.save(checkpoint.State{Position: ledger.Position{ID: stray}, Ledger: l.All()})
 	w.table.Delete(10)
 
 	reads := &counting{Shard: w.table}
@@ -59,43 +58,46 @@ func TestReleaseComparesIDsInOnePass(t *testing.T) {
 	if reads.reads > 20 || reads.ids > 10_000 {
 		t.Errorf("%d reads of ids, of %d at most: want a few, of a page each", reads.reads, reads.ids)
 	}
-	for _, id := range late {
-		l.Fill(id, now)
-	}
-	w.save(checkpoint.State{Position: ledger.Position{ID: stray}, Ledger: l.Changed()})
 	if again := w.run(reconcile.Mode{}); again.Missed != 0 {
 		t.Errorf("the next run published %d", again.Missed)
 	}
 }
 
-// oldLedger returns the ledger of what was published of table, a day later, when 555 is in flight.
-func oldLedger(t *testing.T, table source.Shard, position uint64) (*ledger.Ledger, time.Time) {
-	t.Helper()
+// age saves the gap ledger as it is a day after the rows of the table, and those of other, were
+// published, when the row flight is in flight, if it is not 0.
+func (w *world) age(position, flight uint64, other ...uint64) {
+	w.t.Helper()
 	l, err := ledger.New(ledger.Options{}, 0)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	var page source.Page
-	if err := table.Read(t.Context(), source.Query{Limit: 1 << 20}, &page); err != nil {
-		t.Fatal(err)
+	if err := w.table.Read(context.Background(), source.Query{Limit: 1 << 20}, &page); err != nil {
+		w.t.Fatal(err)
 	}
-	ids := make([]uint64, 0, len(page.Rows))
+	ids := other
 	for _, record := range page.Rows {
 		ids = append(ids, record.ID)
+	}
+	slices.Sort(ids)
+	var flying []uint64
+	if flight > 0 {
+		flying = []uint64{flight}
 	}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	l.Advance(position, ids, now)
 	now = now.Add(25 * time.Hour)
 	for range 1000 {
-		l.Observe(ledger.Evidence{Ranges: l.Hot(now).IDs, IDs: []uint64{555}, Now: now})
+		l.Observe(ledger.Evidence{Ranges: l.Hot(now).IDs, IDs: flying, Now: now})
 		ranges := l.Sweep(now)
 		if len(ranges) == 0 {
 			break
 		}
-		l.Swept(ledger.Evidence{Ranges: ranges, IDs: []uint64{555}, Now: now})
+		l.Swept(ledger.Evidence{Ranges: ranges, IDs: flying, Now: now})
 	}
-	if s := l.Stats(now); s.Cold > 0 || s.Hot != 1 {
-		t.Fatalf("%+v", s)
+	if s := l.Stats(now); s.Cold > 0 || s.Hot != uint64(len(flying)) {
+		w.t.Fatalf("%+v", s)
 	}
-	return l, now
+	w.ledger, w.aged = l, now
+	w.saveLedger(l.All())
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/reconcile"
 	"bridge/source"
@@ -33,12 +34,12 @@ func cutAt(t *testing.T, kind event.Kind, at int, after bool) bool {
 	change(w)
 	saves := 0
 	whole := w.options
-	w.options.Store = cut{w.store, &saves, at, after}
+	w.options.Committer = cut{w.store, &saves, at, after}
 	first, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{})
 	if err == nil {
 		return false
 	}
-	if !errors.Is(err, checkpoint.ErrUnusable) {
+	if !errors.Is(err, store.ErrClosed) {
 		t.Fatalf("cut at save %d: %v", at, err)
 	}
 	w.options = whole
@@ -58,14 +59,14 @@ func cutAt(t *testing.T, kind event.Kind, at int, after bool) bool {
 		if got := w.deletes(); got != 7 {
 			t.Errorf("cut at save %d: %d deletes", at, got)
 		}
-	} else if last := w.run(reconcile.Mode{}); last.Missed != 0 {
+	} else if last := w.run(reconcile.Mode{}); last.Missed != 0 || len(w.bus) != 62 {
 		t.Errorf("cut at save %d: %d rows were still missed", at, last.Missed)
 	}
-	if run, err := w.store.LoadRun(t.Context(), key); err != nil || run.Ended.IsZero() || run.Absent != 0 {
-		t.Errorf("cut at save %d: on record %+v, %v", at, run, err)
+	if run := w.recorded(); run.Ended.IsZero() || run.Absent != 0 {
+		t.Errorf("cut at save %d: on record %+v", at, run)
 	}
-	if left, err := w.store.Absent(t.Context(), key, 0, 10, nil); err != nil || len(left) > 0 {
-		t.Errorf("cut at save %d: %d entities still wait, %v", at, len(left), err)
+	for part, err := range w.store.Parts(t.Context(), key, store.AbsentEntities, 0) {
+		t.Errorf("cut at save %d: still waiting: %s, %v", at, part.Bytes, err)
 	}
 	return true
 }
@@ -77,8 +78,12 @@ func change(w *world) {
 		w.table.Delete(id)
 		w.table.Update(id+1, fmt.Sprintf("a%d", id+1), "2")
 	}
+	if w.release {
+		// What is gone was published, but for 5 and what came under 13.
+		w.age(60, 0, 21, 29, 37, 45, 53)
+		w.table.InsertAt(5, "late", "1", "0")
+	}
 	w.table.InsertAt(13, "new", "1", "0")
-	w.save(checkpoint.State{Given: []source.Range{{First: 4, Last: 5}, {First: 13, Last: 13}}})
 }
 
 func TestAllowedRunStaysAllowedWhenItIsCutShort(t *testing.T) {
@@ -92,7 +97,7 @@ func TestAllowedRunStaysAllowedWhenItIsCutShort(t *testing.T) {
 	}
 	saves := 0
 	whole := w.options
-	w.options.Store = cut{w.store, &saves, 3, false}
+	w.options.Committer = cut{w.store, &saves, 3, false}
 	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{AllowDeletes: true}); err == nil {
 		t.Fatal("the run was not cut")
 	}
@@ -151,7 +156,7 @@ func TestRunThatIsCutShortRemembers(t *testing.T) {
 				w.table.Move("other", false)
 			}
 		}}
-		w.options.Store = cut{w.store, &saves, 6, false}
+		w.options.Committer = cut{w.store, &saves, 6, false}
 		if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); err == nil {
 			t.Fatal("the run was not cut")
 		}
@@ -165,11 +170,9 @@ func TestRunThatIsCutShortRemembers(t *testing.T) {
 	t.Run("that the guard tripped in the run before", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 60)
-		if err := w.store.SaveRun(t.Context(), key, checkpoint.Run{Guard: "tripped"}, nil); err != nil {
-			t.Fatal(err)
-		}
+		w.record(reconcile.Run{Guard: "tripped"})
 		saves := 0
-		w.options.Store = cut{w.store, &saves, 4, false}
+		w.options.Committer = cut{w.store, &saves, 4, false}
 		r := reconcile.New(w.options)
 		if _, err := r.Run(t.Context(), reconcile.Mode{}); err == nil {
 			t.Fatal("the run was not cut")
@@ -179,4 +182,28 @@ func TestRunThatIsCutShortRemembers(t *testing.T) {
 			t.Errorf("status %+v and %+v, %v", r.Status(), again.Status(), err)
 		}
 	})
+}
+
+func TestARunDropsWhatIsLeftOfAnotherOne(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 10)
+	// As of a run that a command has removed.
+	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.AbsentEntities, Number: 2, Bytes: []byte(`["YTE="]`)}}}}})
+	w.run(reconcile.Mode{})
+	for part, err := range w.store.Parts(t.Context(), key, store.AbsentEntities, 0) {
+		t.Errorf("still waiting: %s, %v", part.Bytes, err)
+	}
+}
+
+func TestARunThatCannotBeReadIsDamage(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 10)
+	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: []byte("{")}}}}})
+	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("error %v", err)
+	}
+	w.record(reconcile.Run{Started: time.Now(), Bound: 10, After: 10, Absent: 3, Server: "memory"})
+	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("without the entities that wait: error %v", err)
+	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/backoff"
 	"bridge/source"
 )
@@ -17,7 +17,7 @@ var ErrNotRunning = errors.New("the shard does not run")
 // permanent are the errors that do not heal by trying again.
 var permanent = []error{
 	source.ErrMissing, source.ErrDenied, source.ErrUnfit,
-	checkpoint.ErrCorrupt, checkpoint.ErrForeign, checkpoint.ErrNewer, checkpoint.ErrUnusable, checkpoint.ErrNotFound,
+	store.ErrDamaged, store.ErrForeign, store.ErrNewer, store.ErrClosed,
 }
 
 func isPermanent(err error) bool {

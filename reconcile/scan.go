@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/failpoint"
 	"bridge/internal/panics"
@@ -41,7 +41,7 @@ func (p *pass) beyondBound(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Row > from {
+		if entry == nil || entry.Entry.Row > from {
 			break
 		}
 		p.view.advance()
@@ -74,7 +74,7 @@ func (p *pass) scanTable(ctx context.Context) error {
 		}
 		ahead.free <- read.page
 		p.tracker.progress(p)
-		if p.due() {
+		if p.saveDue() {
 			if err := p.commit(ctx); err != nil {
 				return err
 			}
@@ -120,18 +120,18 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Row > through {
+		if entry == nil || entry.Entry.Row > through {
 			p.reached = max(p.reached, through)
 			return nil
 		}
-		if p.manyCandidates() && entry.Row > p.reached {
+		if p.manyCandidates() && entry.Entry.Row > p.reached {
 			if err := p.commit(ctx); err != nil {
 				return err
 			}
 		}
 		p.countLive(entry)
 		p.candidate(entry)
-		p.reached = entry.Row
+		p.reached = entry.Entry.Row
 		p.view.advance()
 	}
 }
@@ -148,12 +148,12 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Row != record.ID {
+		if entry == nil || entry.Entry.Row != record.ID {
 			break
 		}
 		p.countLive(entry)
-		if bytes.Equal(entry.Entity, seen.Entity) {
-			known, same = true, agrees(entry, &seen)
+		if bytes.Equal(entry.Entity, seen.Key) {
+			known, same = true, agrees(&entry.Entry, &seen)
 		} else {
 			// The row is about another entity now.
 			p.candidate(entry)
@@ -168,7 +168,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 	return nil
 }
 
-// digest returns the entity and the digest of a row with these columns.
+// digest returns the key and the digest of a row with these columns.
 func digest(encoder *event.Encoder, columns *source.Columns, record *source.Row) (event.Digest, error) {
 	if err := bind(encoder, columns); err != nil {
 		return event.Digest{}, err
@@ -183,16 +183,19 @@ func bind(encoder *event.Encoder, columns *source.Columns) error {
 	return nil
 }
 
-// agrees reports whether a row says of its entity what the view holds.
-func agrees(entry *checkpoint.Entity, seen *event.Digest) bool {
-	if seen.Deleted {
-		return entry.Fate == checkpoint.Tombstone
+// agrees reports whether a row says of its entity what the view holds, and the bus for certain.
+func agrees(known *store.Entry, seen *event.Digest) bool {
+	switch {
+	case known.Disputed:
+		return false
+	case seen.Deleted:
+		return known.State == store.Tombstone
 	}
-	return entry.Fate == checkpoint.Live && entry.State == seen.Sum
+	return live(known.State) && known.Digest == seen.Sum
 }
 
-func (p *pass) countLive(entry *checkpoint.Entity) {
-	if entry.Fate == checkpoint.Live {
+func (p *pass) countLive(entry *store.Change) {
+	if live(entry.Entry.State) {
 		p.run.Entities++
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"bridge/checkpoint"
 )
 
 // Scheduled is a shard with its schedule.
@@ -26,8 +24,8 @@ type Scheduled struct {
 }
 
 // Scheduler runs the reconcilers of a process: each at a random time between half and all of its
-// interval after its last run; at once if the last run is older than that or was cut short; and on
-// request. It is safe for concurrent use.
+// interval after its last run; at once if the last run is older than that or was cut short, or if
+// the owner wishes it; and on request. It is safe for concurrent use.
 type Scheduler struct {
 	log   *slog.Logger
 	turns []*turn
@@ -40,8 +38,8 @@ type Scheduler struct {
 // turn is a shard in the schedule. The mutex of the scheduler guards it.
 type turn struct {
 	Scheduled
-	// due is when the next run begins.
-	due time.Time
+	// due is when the next run begins, hold the earliest time of one that the owner wishes for.
+	due, hold time.Time
 	// asked are the pending requests.
 	asked []request
 	// failure is the last error that cut a run short; logged is when it was last in the log.
@@ -65,6 +63,8 @@ const (
 	// it looks.
 	startTime = time.Minute
 	startPoll = time.Second
+	// wishPoll is how often owners are asked for their wishes.
+	wishPoll = time.Second
 	// logEvery is the least time between two log lines that say the same of a shard.
 	logEvery = time.Minute
 )
@@ -167,7 +167,7 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 	last, err := t.lastRun(ctx)
 	if err != nil {
 		// The run reports the error again.
-		last = checkpoint.Run{}
+		last = Run{}
 	}
 	t.tracker.restore(last)
 	s.mu.Lock()
@@ -198,6 +198,7 @@ func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(cont
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var asks, dues *turn
+	var first time.Time
 	for _, t := range s.turns {
 		if t.Source != name {
 			continue
@@ -205,11 +206,11 @@ func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(cont
 		if len(t.asked) > 0 && (asks == nil || t.asked[0].from.Before(asks.asked[0].from)) {
 			asks = t
 		}
-		if dues == nil || t.due.Before(dues.due) {
-			dues = t
+		if at := t.begins(); dues == nil || at.Before(first) {
+			dues, first = t, at
 		}
 	}
-	until := time.Until(dues.due)
+	until := min(time.Until(first), wishPoll)
 	if asks != nil {
 		if time.Until(asks.asked[0].from) <= 0 {
 			asks.asked[0].taken = true
@@ -218,7 +219,7 @@ func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(cont
 		}
 		until = min(until, time.Until(asks.asked[0].from))
 	}
-	if time.Until(dues.due) <= 0 {
+	if until <= 0 {
 		return dues, nil, nil
 	}
 	changed := s.changed
@@ -233,6 +234,20 @@ func (s *Scheduler) next(name string) (now *turn, asked *request, wait func(cont
 	}
 }
 
+// begins returns when the next run begins that nobody has asked for. The caller holds mu.
+func (t *turn) begins() time.Time {
+	if !t.hold.Before(t.due) {
+		return t.due
+	}
+	if w := wishOf(t.opts.Owner); !w.due || w == t.answered {
+		return t.due
+	}
+	if _, running := t.opts.Owner.Reach(); !running {
+		return t.due
+	}
+	return t.hold
+}
+
 // done records how a run ended and when the next one begins.
 func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	s.mu.Lock()
@@ -245,8 +260,10 @@ func (s *Scheduler) done(t *turn, asked *request, report Report, err error) {
 	case asked != nil && asked.mode.DryRun:
 	case errors.Is(err, ErrNotRunning):
 		t.setDue(now.Add(jitter(10 * startPoll)))
+		t.hold = t.due
 	case err != nil:
 		t.setDue(now.Add(jitter(againAfter)))
+		t.hold = t.due
 	case report.Resumed && now.Sub(report.Started) > t.Interval:
 		t.setDue(now)
 	default:

@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
-	"bridge/checkpoint/bolt"
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/pebble"
 	"bridge/event"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
+	"bridge/internal/view"
 	"bridge/reconcile"
 	"bridge/source"
 	"bridge/source/mysql"
@@ -35,6 +36,10 @@ func (idle) Nominate(context.Context, reconcile.Nomination) (reconcile.Verdict, 
 }
 
 func (idle) Reach() (uint64, bool) { return math.MaxUint64, true }
+
+func (idle) ReconcileDue() (uint64, bool) { return 0, false }
+
+func (idle) Reconciled(context.Context, uint64) error { return nil }
 
 // speedRows is how many rows the table of the speed test has; BRIDGE_TEST_ROWS overrides it.
 func speedRows() int {
@@ -69,16 +74,16 @@ func TestSpeedOfAScan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closing(t, base)
-	store, err := bolt.Open(filepath.Join(t.TempDir(), "bridge.db"), bolt.Options{})
+	kept, err := pebble.Open(t.Context(), filepath.Join(t.TempDir(), "store"), pebble.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closing(t, store)
-	publishAll(t, base.Shard(spec), store)
+	defer closing(t, kept)
+	publishAll(t, base.Shard(spec), kept)
 
 	o := reconcile.Options{
 		Stream: key.Stream, Shard: key.Shard, Kind: event.Capability, Source: base.Shard(spec), Encoder: newEncoder(t, event.Capability),
-		Store: store, Owner: idle{}, MaxDeletes: 10, Window: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Store: kept, Committer: kept, View: view.New(key.Stream, kept, func(tp uint32) uint32 { return tp }), Owner: idle{}, MaxDeletes: 10, Window: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	var ratios []float64
 	for len(ratios) < 5 || len(ratios) < 15 && slices.Max(ratios) < leastRatio {
@@ -98,14 +103,14 @@ func TestSpeedOfAScan(t *testing.T) {
 	}
 	slices.Sort(ratios)
 	t.Logf("%d rows, ratio to a bare SELECT: %.2f (median of %.2f)", rows, ratios[len(ratios)/2], ratios)
-	// The best of them, for the machine may be busy; and with some distance to the half that an
-	// idle machine exceeds.
+	// The best of them, for the machine may be busy; and with some distance to what it reaches
+	// while others use it, too: 0.43 to 0.47. Half of a scan's CPU is looking entries up by row.
 	if ratios[len(ratios)-1] < leastRatio {
 		t.Errorf("a scan reaches little of the speed of a bare SELECT: %.2f", ratios)
 	}
 }
 
-const leastRatio = 0.4
+const leastRatio = 0.3
 
 func closing(t *testing.T, c io.Closer) {
 	if err := c.Close(); err != nil {
@@ -114,7 +119,7 @@ func closing(t *testing.T, c io.Closer) {
 }
 
 // publishAll fills the view with the table.
-func publishAll(t *testing.T, table source.Shard, store checkpoint.Store) {
+func publishAll(t *testing.T, table source.Shard, kept store.Store) {
 	t.Helper()
 	encoder := newEncoder(t, event.Capability)
 	var page source.Page
@@ -125,18 +130,17 @@ func publishAll(t *testing.T, table source.Shard, store checkpoint.Store) {
 		if err := encoder.Bind(page.Columns); err != nil {
 			t.Fatal(err)
 		}
-		var state checkpoint.State
+		all := store.ViewChange{Stream: key.Stream}
 		for _, record := range page.Rows {
 			seen, err := encoder.Digest(record)
 			if err != nil {
 				t.Fatal(err)
 			}
-			state.View = append(state.View, checkpoint.Change{Entity: slices.Clone(seen.Entity),
-				Known: checkpoint.Known{Row: record.ID, State: seen.Sum, Fate: checkpoint.Live}})
+			all.Changes = append(all.Changes, store.Change{Entity: slices.Clone(seen.Key),
+				Entry: store.Entry{Shard: key.Shard, Row: record.ID, Digest: seen.Sum, State: store.Live}})
 			after = record.ID
 		}
-		state.Position.ID = after
-		if err := store.Save(t.Context(), key, state); err != nil {
+		if err := kept.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{all}}); err != nil {
 			t.Fatal(err)
 		}
 		if !page.More {

@@ -3,8 +3,6 @@ package reconcile
 import (
 	"sync"
 	"time"
-
-	"bridge/checkpoint"
 )
 
 // Status is a snapshot of the reconcile of one shard.
@@ -135,14 +133,14 @@ func (t *tracker) begin(mode Mode) {
 	t.status.Progress = Progress{Mode: mode, Started: time.Now()}
 }
 
-func (t *tracker) restore(run checkpoint.Run) {
+func (t *tracker) restore(run Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.restoreRun(run)
 }
 
 // restoreRun shows a run on record. The caller holds mu.
-func (t *tracker) restoreRun(run checkpoint.Run) {
+func (t *tracker) restoreRun(run Run) {
 	t.status.Guard, t.status.Verified = run.Guard, run.Verified
 	if !run.Ended.IsZero() {
 		t.status.LastEnded = run.Ended
@@ -162,7 +160,7 @@ func (t *tracker) progress(p *pass) {
 		t.status.Totals.Scanned += p.run.Scanned - max(t.scanned, g.Scanned)
 	}
 	g.Scanned, g.Gone = p.run.Scanned, p.gone
-	g.Verdict = Verdict{Added: p.run.Added, Modified: p.run.Modified, Deleted: p.run.Deleted, Missed: p.run.Missed}
+	g.Verdict = p.run.Verdict
 	t.foresee(g, p)
 }
 
@@ -194,7 +192,7 @@ func (t *tracker) count(v Verdict, mode Mode) {
 	}
 }
 
-func (t *tracker) end(report Report, run checkpoint.Run, err error) {
+func (t *tracker) end(report Report, run Run, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.status

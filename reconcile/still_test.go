@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/backoff"
 	"bridge/reconcile"
@@ -24,7 +23,7 @@ func (brokenTable) Read(context.Context, source.Query, *source.Page) error { ret
 
 func TestAReconcileThatStandsStillShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlant(t, checkpoint.Run{})
+		p := newPlant(t, reconcile.Run{})
 		var hang atomic.Bool
 		free := make(chan struct{})
 		p.shards[0].Reconciler = func() *reconcile.Reconciler {

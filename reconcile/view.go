@@ -3,15 +3,15 @@ package reconcile
 import (
 	"context"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 )
 
-// viewCursor walks the live and soft-deleted entities of a view in the order of their rows. It
-// reads ahead, so an entry may be older than the last publish; at worst it nominates a row for
+// viewCursor walks the entities of a shard's view that are not absent, in the order of their rows.
+// It reads ahead, so an entry may be older than the last publish; at worst it nominates a row for
 // nothing.
 type viewCursor struct {
 	reconciler *Reconciler
-	entries    []checkpoint.Entity
+	entries    []store.Change
 	next       int
 	// limit is how many entries are read next.
 	limit int
@@ -21,7 +21,7 @@ type viewCursor struct {
 
 // peek returns the entry at the cursor, nil at the end; advance moves on. The entry is valid until
 // the next peek.
-func (c *viewCursor) peek(ctx context.Context) (*checkpoint.Entity, error) {
+func (c *viewCursor) peek(ctx context.Context) (*store.Change, error) {
 	if c.next == len(c.entries) && !c.ended {
 		if err := c.fill(ctx); err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (c *viewCursor) fill(ctx context.Context) error {
 	limit := max(c.limit, minViewRows)
 	err := r.retry(ctx, "read the view", func() (err error) {
 		clear(c.entries)
-		c.entries, err = r.opts.Store.ByRow(ctx, r.key(), c.after, limit, c.entries[:0])
+		c.entries, err = r.opts.View.ByRow(ctx, r.opts.Shard, c.after, limit, c.entries[:0])
 		return err
 	})
 	if err != nil {
@@ -51,12 +51,12 @@ func (c *viewCursor) fill(ctx context.Context) error {
 	if c.ended {
 		return nil
 	}
-	c.after = c.entries[len(c.entries)-1].Row
+	c.after = c.entries[len(c.entries)-1].Entry.Row
 	// Invariant 7: the number of entries that fit, if they are like the last ones.
-	size := 0
+	size := len(c.entries) * entryBytes
 	for i := range c.entries {
 		size += len(c.entries[i].Entity)
 	}
-	c.limit = min(viewBytes*len(c.entries)/max(size, 1), 2*limit, maxViewRows)
+	c.limit = min(viewBytes*len(c.entries)/size, 2*limit, maxViewRows)
 	return nil
 }

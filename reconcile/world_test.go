@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,22 +13,24 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
-	store "bridge/checkpoint/memory"
+	"bridge/checkpoint/store"
+	stored "bridge/checkpoint/store/memory"
 	"bridge/event"
+	"bridge/internal/view"
 	"bridge/reconcile"
 	"bridge/source"
+	"bridge/source/ledger"
 	"bridge/source/memory"
 )
 
-var key = checkpoint.Key{Stream: "orders", Shard: "db.orders"}
+var key = store.Key{Stream: "orders", Shard: "db.orders"}
 
 // world is a table, what was published of it, and the owner between the two, as the rules for
 // owners say.
 type world struct {
 	t       testing.TB
 	table   *memory.Table
-	store   *store.Store
+	store   *stored.Store
 	encoder *event.Encoder
 	options reconcile.Options
 	release bool
@@ -38,6 +41,15 @@ type world struct {
 	reused  bool
 	stopped bool
 	page    source.Page
+	// wish is the number of the last wish for a run, 0 if none is due.
+	wish uint64
+	// answered are the wishes that were answered.
+	answered []uint64
+	// late is the number of a registration that is not in force; 0 for none.
+	late uint32
+	// ledger is that of a release stream, nil for none.
+	ledger *ledger.Ledger
+	aged   time.Time
 	// bus is what was published; live folds it: per entity the state that was published last,
 	// without those deleted.
 	bus  []published
@@ -46,6 +58,14 @@ type world struct {
 	touched map[string]bool
 	// nominated is the size of the largest nomination.
 	nominated int
+}
+
+// inForce returns the number in force for that of a registration.
+func (w *world) inForce(tp uint32) uint32 {
+	if tp == w.late {
+		return tp + 1
+	}
+	return tp
 }
 
 type published struct {
@@ -59,15 +79,17 @@ func newWorld(t testing.TB, kind event.Kind) *world {
 	t.Helper()
 	spec := source.Spec{Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created", UniqueKey: kind == event.Capability}
 	w := &world{
-		t: t, store: store.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
+		t: t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
 		table: memory.NewTable(spec,
 			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Int},
 			source.Column{Name: "deleted", Kind: source.Int}, source.Column{Name: "created", Kind: source.DateTime}),
 	}
 	w.table.Loose = true
 	w.encoder = newEncoder(t, kind)
+	v := view.New(key.Stream, w.store, func(tp uint32) uint32 { return w.inForce(tp) })
 	w.options = reconcile.Options{
-		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, Encoder: newEncoder(t, kind), Store: w.store, Owner: w,
+		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, Encoder: newEncoder(t, kind), Owner: w,
+		Store: w.store, Committer: w.store, View: v,
 		MaxDeletes: 10, PageRows: 7, SaveEvery: -1, RetryLimit: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	return w
@@ -80,11 +102,6 @@ func newEncoder(t testing.TB, kind event.Kind) *event.Encoder {
 		t.Fatal(err)
 	}
 	return e
-}
-
-// entity is the entity of a name.
-func entity(name string) string {
-	return string(rune(len(name)+1)) + name
 }
 
 // tail publishes the rows behind the position, at most limit.
@@ -107,6 +124,23 @@ func (w *world) Reach() (uint64, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.position, !w.stopped
+}
+
+// ReconcileDue implements reconcile.Owner.
+func (w *world) ReconcileDue() (uint64, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wish, w.wish > 0
+}
+
+// Reconciled implements reconcile.Owner.
+func (w *world) Reconciled(_ context.Context, wish uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.answered = append(w.answered, wish); wish == w.wish {
+		w.wish = 0
+	}
+	return nil
 }
 
 // Nominate implements reconcile.Owner.
@@ -179,7 +213,7 @@ func (w *world) publish(asked [][]byte) (verdict reconcile.Verdict) {
 		if err != nil {
 			w.t.Error(err)
 		}
-		seen[string(s.Entity)] = true
+		seen[string(s.Key)] = true
 		verdict.Add(w.publishRow(record.ID, s))
 	}
 	for _, e := range asked {
@@ -192,45 +226,50 @@ func (w *world) publish(asked [][]byte) (verdict reconcile.Verdict) {
 
 func (w *world) publishRow(row uint64, s event.Digest) (verdict reconcile.Verdict) {
 	if w.release {
-		w.bus = append(w.bus, published{event.Published, string(s.Entity), row})
-		w.save(checkpoint.State{Found: []source.Range{{First: row, Last: row}}})
+		w.bus = append(w.bus, published{event.Published, string(s.Key), row})
+		if w.ledger != nil {
+			w.ledger.Fill(row, w.aged)
+			w.saveLedger(w.ledger.Changed())
+		}
 		return reconcile.Verdict{Missed: 1}
 	}
-	known, next := w.known(s.Entity), checkpoint.Known{Row: row, State: s.Sum, Fate: checkpoint.Live}
+	known, next := w.known(s.Key), store.Entry{Shard: key.Shard, Row: row, Digest: s.Sum, State: store.Live}
 	if s.Deleted {
-		next.Fate = checkpoint.Tombstone
+		next.State, next.Digest = store.Tombstone, [16]byte{}
 	}
 	switch {
-	case s.Deleted && known.Fate == checkpoint.Tombstone:
+	case s.Deleted && known.State == store.Tombstone && !known.Disputed:
 	case s.Deleted:
 		verdict.Deleted++
-		w.send(event.Deleted, s.Entity, row)
-		delete(w.live, string(s.Entity))
-	case known.Fate != checkpoint.Live:
+		w.send(event.Deleted, s.Key, row)
+		delete(w.live, string(s.Key))
+	case known.State != store.Live && known.State != store.Recorded:
 		verdict.Added++
-		w.send(event.Added, s.Entity, row)
-		w.live[string(s.Entity)] = s.Sum
-	case known.State != s.Sum:
+		w.send(event.Added, s.Key, row)
+		w.live[string(s.Key)] = s.Sum
+	case known.Digest != s.Sum || known.Disputed:
 		verdict.Modified++
-		w.send(event.Modified, s.Entity, row)
-		w.live[string(s.Entity)] = s.Sum
+		w.send(event.Modified, s.Key, row)
+		w.live[string(s.Key)] = s.Sum
+	default:
+		next.State = known.State
 	}
-	w.enter(s.Entity, next)
+	w.enter(s.Key, next)
 	return verdict
 }
 
 func (w *world) publishAbsent(e []byte) (verdict reconcile.Verdict) {
 	known := w.known(e)
-	switch known.Fate {
-	case checkpoint.Live:
+	switch known.State {
+	case store.Live, store.Recorded:
 		verdict.Deleted++
 		w.send(event.Deleted, e, known.Row)
 		delete(w.live, string(e))
-	case checkpoint.Tombstone:
+	case store.Tombstone:
 	default:
 		return verdict
 	}
-	w.enter(e, checkpoint.Known{Row: known.Row, Fate: checkpoint.Gone, Since: w.page.Now})
+	w.enter(e, store.Entry{Shard: key.Shard, Row: known.Row, State: store.Absent, Since: w.page.Now.UTC().Truncate(time.Second)})
 	return verdict
 }
 
@@ -242,29 +281,89 @@ func (w *world) send(op event.Op, e []byte, row uint64) {
 	w.bus = append(w.bus, published{op, string(e), row})
 }
 
-func (w *world) known(e []byte) checkpoint.Known {
-	known, err := w.store.Lookup(context.Background(), key, [][]byte{e}, nil)
+func (w *world) known(e []byte) store.Entry {
+	known, err := w.options.View.Lookup(context.Background(), key.Shard, [][]byte{e}, nil)
 	if err != nil {
 		w.t.Error(err)
 	}
 	return known[0]
 }
 
-func (w *world) enter(e []byte, known checkpoint.Known) {
-	w.save(checkpoint.State{View: []checkpoint.Change{{Entity: bytes.Clone(e), Known: known}}})
+func (w *world) enter(e []byte, known store.Entry) {
+	w.apply(&store.Batch{Views: []store.ViewChange{{Stream: key.Stream, Changes: []store.Change{{Entity: bytes.Clone(e), Entry: known}}}}})
 }
 
-func (w *world) save(state checkpoint.State) {
-	if err := w.store.Save(context.Background(), key, state); err != nil {
+func (w *world) apply(b *store.Batch) {
+	if err := w.store.Apply(context.Background(), b); err != nil {
 		w.t.Error(err)
 	}
+}
+
+// readKeys is what the other tables of the stream are read by.
+func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (view.Reading, error) {
+	if shard != "" || len(keys) > 200 {
+		w.t.Errorf("%d keys are read of the shard %q", len(keys), shard)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reading := view.Reading{Rows: make([][]view.Found, len(keys))}
+	if err := w.table.Read(ctx, source.Query{Limit: 1}, &w.page); err != nil {
+		return reading, err
+	}
+	if err := w.encoder.Bind(w.page.Columns); err != nil {
+		return reading, err
+	}
+	if err := w.table.Read(ctx, source.Query{Keys: w.keys(keys), Limit: 1 << 20}, &w.page); err != nil {
+		return reading, err
+	}
+	for _, row := range w.page.Rows {
+		seen, err := w.encoder.Digest(row)
+		if err != nil {
+			return reading, err
+		}
+		for i := range keys {
+			if bytes.Equal(keys[i], seen.Key) {
+				reading.Rows[i] = append(reading.Rows[i], view.Found{Shard: key.Shard, Row: row.ID, Digest: seen.Sum, Deleted: seen.Deleted})
+			}
+		}
+	}
+	return reading, nil
+}
+
+// saveLedger saves parts of the gap ledger.
+func (w *world) saveLedger(chunks []ledger.Chunk) {
+	change := store.ShardChange{Key: key}
+	for _, c := range chunks {
+		change.Parts = append(change.Parts, store.Part{Kind: store.Gaps, Number: c.Key, Bytes: c.Bytes})
+	}
+	w.apply(&store.Batch{Shards: []store.ShardChange{change}})
+}
+
+// record puts a run on record.
+func (w *world) record(run reconcile.Run) {
+	w.t.Helper()
+	b, err := json.Marshal(run)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: b}}}}})
+}
+
+// recorded returns the run on record.
+func (w *world) recorded() reconcile.Run {
+	w.t.Helper()
+	run, _, err := reconcile.LoadRun(context.Background(), w.store, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run
 }
 
 // touch notes that the entity of a name was removed or soft-deleted.
 func (w *world) touch(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.touched[entity(name)] = true
+	w.touched[name] = true
 }
 
 // run reconciles once.
@@ -291,7 +390,7 @@ func (w *world) compare() {
 			w.t.Fatal(err)
 		}
 		if !s.Deleted {
-			want[string(s.Entity)] = s.Sum
+			want[string(s.Key)] = s.Sum
 		}
 	}
 	if !maps.Equal(want, w.live) {

@@ -30,8 +30,7 @@ type Refused struct {
 	Message
 	// Reason is the bus's answer.
 	Reason string
-	// Entity is the entity that the event is about, in the encoding of event.Event.Entity; empty
-	// where there is none.
+	// Entity is the key of the entity that the event is about; empty where there is none.
 	Entity []byte
 }
 
@@ -40,10 +39,11 @@ type Refused struct {
 // UTF-8 appear as U+FFFD.
 //
 // Key and Value together have at most limit bytes: the key and the texts of the document are cut to
-// fit, and an entity that does not fit is left out. Headers come on top; most need less than 1 KiB.
-// The id is a UUID of version 5 over the destination and the document, which holds the event's id,
-// so a repeat has the same id and bytes (invariant 4). Stream, Shard, RowID, Origin and Time are
-// those of r.
+// fit, and an entity that does not fit is left out. Headers come on top; they have the whole key,
+// and without it most need less than 1 KiB. The id is a UUID of version 5 over the destination and
+// the document, which holds the event's id, so a repeat has the same id and bytes (invariant 4).
+// Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is State but for its Event
+// and Key, which name the refused event: recovery takes the dead letter for it.
 func DeadLetter(r Refused, destination string, limit int) Message {
 	limit = max(limit, MinDeadLetter)
 	key := r.Key[:min(len(r.Key), limit/8)]
@@ -56,12 +56,25 @@ func DeadLetter(r Refused, destination string, limit int) Message {
 		ID:      uuid.NewSHA1(deadLetterSpace, slices.Concat([]byte(destination), []byte{0}, body)).String(),
 		Type:    DeadLetterType,
 		Version: DeadLetterVersion,
+		Domain:  r.Domain,
 		Stream:  r.Stream,
 		Shard:   r.Shard,
 		RowID:   r.RowID,
 		Origin:  r.Origin,
 		Time:    r.Time,
+		State:   r.deadState(),
 	}
+}
+
+// deadState returns the state of the dead letter of r.
+func (r *Refused) deadState() State {
+	state := r.State
+	state.Key = string(r.Key)
+	// What has another id is no event of bridge, and has none here.
+	if id, err := uuid.Parse(r.ID); err == nil {
+		state.Event = id
+	}
+	return state
 }
 
 // document returns the JSON document, at most limit bytes of it.

@@ -33,6 +33,7 @@ func refused() sink.Refused {
 		Value: []byte(`{"meta":{"id":"x","time":1700000000123},"data":{"text":"ä\n"},"links":[{"type":"PREVIOUS_VERSION","target":"before"}]}`),
 		ID:    "6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e", Type: "OrdersAddedEvent", Version: "1.0.0", Stream: "orders", Shard: "db.orders_07",
 		RowID: 18446744073709551615, Origin: sink.FromLate, Time: time.Unix(1700000000, 0),
+		Domain: "bridge", State: sink.State{Epoch: 7, Seq: 5, Acked: 3, Index: 1, Digest: digest, Low: 9, Hash: 11},
 	}}
 }
 
@@ -50,11 +51,33 @@ func TestDeadLetterSaysWhatWasRefused(t *testing.T) {
 		t.Errorf("the document is\n%+v, want\n%+v", got, want)
 	}
 	if dead.Destination != "dead" || !bytes.Equal(dead.Key, m.Key) || dead.Type != sink.DeadLetterType || dead.Version != sink.DeadLetterVersion ||
-		dead.Stream != m.Stream || dead.Shard != m.Shard || dead.RowID != m.RowID || dead.Origin != m.Origin || !dead.Time.Equal(m.Time) {
+		dead.Stream != m.Stream || dead.Shard != m.Shard || dead.RowID != m.RowID || dead.Origin != m.Origin || !dead.Time.Equal(m.Time) || dead.Domain != m.Domain {
 		t.Errorf("the message is %+v", dead)
 	}
 	if !uuid5.MatchString(dead.ID) || dead.ID == m.ID {
 		t.Errorf("the id is %q", dead.ID)
+	}
+}
+
+// Rule 19: recovery applies a dead letter as the event that was refused.
+func TestDeadLetterHasTheStateOfWhatWasRefused(t *testing.T) {
+	m := refused()
+	m.Key = []byte(strings.Repeat("größe+", 3000) + " ")
+	dead := sink.DeadLetter(m, "dead", sink.MinDeadLetter)
+	want := m.State
+	want.Key = string(m.Key)
+	want.Event = [16]byte{0x6f, 0x1e, 0x7f, 0x9e, 0x9d, 0x8a, 0x5b, 0x7c, 0x8d, 0x6e, 0x0f, 0x1a, 0x2b, 0x3c, 0x4d, 0x5e}
+	if dead.State != want {
+		t.Errorf("the state is %+v, want %+v", dead.State, want)
+	}
+	for _, keyless := range []bool{false, true} {
+		if got, err := sink.ParseState(string(dead.AppendState(nil, keyless))); err != nil || got != want {
+			t.Errorf("keyless %t: %+v, %v, want %+v", keyless, got, err, want)
+		}
+	}
+	m.ID = "no event of bridge"
+	if got := sink.DeadLetter(m, "dead", sink.MinDeadLetter).State.Event; got != [16]byte{} {
+		t.Errorf("the event is %x", got)
 	}
 }
 

@@ -15,8 +15,8 @@ type DeadLetterDocument struct {
 	Stream string `json:"stream"`
 	Shard  string `json:"shard"`
 	RowID  uint64 `json:"rowId"`
-	// Key is the key of the message, for people. Entity is the entity in the encoding of
-	// event.Event.Entity; it is left out if it is too long or if the stream has no entities.
+	// Key is the key of the message, for people, and may be cut. Entity is the whole key; it is
+	// left out if it is too long or if the stream has no entities.
 	Key    string `json:"key"`
 	Entity []byte `json:"entity,omitempty"`
 	// EventID and EventType are those of the refused event. EventTime is its meta.time in ms since

@@ -14,11 +14,14 @@ const (
 	HeaderID          = "eiffel-id"
 	HeaderType        = "eiffel-type"
 	HeaderVersion     = "eiffel-version"
+	HeaderDomain      = "bridge-domain"
 	HeaderStream      = "bridge-stream"
 	HeaderShard       = "bridge-shard"
 	HeaderRowID       = "bridge-row-id"
 	HeaderOrigin      = "bridge-origin"
 	HeaderPublishedAt = "bridge-published-at"
+	// HeaderState holds a [State] as AppendState writes it: what recovery reads (decision 17).
+	HeaderState = "bridge-state"
 )
 
 // ContentType is the value of HeaderContentType.
@@ -27,41 +30,55 @@ const ContentType = "application/json"
 // PublishedAtFormat is the layout of HeaderPublishedAt: RFC 3339 in UTC, to the millisecond.
 const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// EachHeader calls yield with the name and value of every header of m, always in the same order.
+// EachHeader calls yield with the name and value of every header of m on a bus with keys, always in
+// the same order.
 func (m *Message) EachHeader(yield func(name, value string)) {
-	m.eachHeader(strconv.FormatUint(m.RowID, 10), publishedAt(m.Time), yield)
+	m.eachHeader(rendered{
+		row: strconv.FormatUint(m.RowID, 10), at: publishedAt(m.Time), state: string(m.AppendState(nil, false)),
+	}, yield)
 }
 
-func (m *Message) eachHeader(row, at string, yield func(name, value string)) {
+// rendered are the values of headers that are not texts of the message.
+type rendered struct{ row, at, state string }
+
+func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 	yield(HeaderContentType, ContentType)
 	yield(HeaderID, m.ID)
 	yield(HeaderType, m.Type)
 	yield(HeaderVersion, m.Version)
+	yield(HeaderDomain, m.Domain)
 	yield(HeaderStream, m.Stream)
 	yield(HeaderShard, m.Shard)
-	yield(HeaderRowID, row)
+	yield(HeaderRowID, r.row)
 	yield(HeaderOrigin, string(m.Origin))
-	yield(HeaderPublishedAt, at)
+	yield(HeaderPublishedAt, r.at)
+	yield(HeaderState, r.state)
 }
 
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
 
 // Headers yields the headers of the messages of a batch with few allocations: the messages share
-// one time, which is rendered once, and memory for the numbers of their rows. It serves one
-// goroutine. The zero value is ready; it must not be copied.
+// one time, which is rendered once, and memory for the numbers of their rows and their states. It
+// serves one goroutine. The zero value is ready; it must not be copied.
 type Headers struct {
+	// Keyless says that the bus has no keys: the key of a message is in HeaderState.
+	Keyless bool
+
 	time    time.Time
 	at      string
 	numbers texts.Texts
 	digits  [20]byte
+	state   []byte
 }
 
-// Each calls yield as m.EachHeader does. The values may be kept, each holds at most 4 KiB.
+// Each calls yield as m.EachHeader does. The values may be kept, each holds at most 4 KiB, or as
+// much as a longer key.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	if h.at == "" || !m.Time.Equal(h.time) {
 		h.time, h.at = m.Time, publishedAt(m.Time)
 	}
-	m.eachHeader(h.Number(m.RowID), h.at, yield)
+	h.state = m.AppendState(h.state[:0], h.Keyless)
+	m.eachHeader(rendered{row: h.Number(m.RowID), at: h.at, state: h.numbers.Of(h.state)}, yield)
 }
 
 // Number returns n in decimal digits. The result stays valid.

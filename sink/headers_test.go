@@ -22,7 +22,8 @@ func TestHeadersAreThoseOfEachMessage(t *testing.T) {
 	for i := range uint64(1000) {
 		// Times change and come again, rows are of every length.
 		m := sink.Message{
-			ID: "a", Type: "b", Version: "c", Stream: "d", Shard: "e", Origin: sink.FromTail, RowID: math.MaxUint64 >> (i % 64), Time: at.Add(time.Duration(i%7/3) * time.Hour),
+			ID: "a", Type: "b", Version: "c", Domain: "f", Stream: "d", Shard: "e", Origin: sink.FromTail, RowID: math.MaxUint64 >> (i % 64),
+			Time: at.Add(time.Duration(i%7/3) * time.Hour), Key: []byte("k"), State: sink.State{Seq: i, Index: uint32(i)},
 		}
 		kept = append(kept, headersOf(&m, headers.Each))
 		want = append(want, headersOf(&m, (*sink.Message).EachHeader))
@@ -36,8 +37,8 @@ func TestHeadersAreThoseOfEachMessage(t *testing.T) {
 
 func TestATimeOfZeroIsAHeaderToo(t *testing.T) {
 	got := headersOf(&sink.Message{}, new(sink.Headers).Each)
-	if last := got[len(got)-1]; last != "0001-01-01T00:00:00.000Z" {
-		t.Errorf("%s", last)
+	if at := slices.Index(got, sink.HeaderPublishedAt); at < 0 || got[at+1] != "0001-01-01T00:00:00.000Z" {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -53,5 +54,43 @@ func TestHeadersOfABatchAllocateNoStringForEachMessage(t *testing.T) {
 	})
 	if got > messages/50 {
 		t.Errorf("%v allocations for %d messages", got, messages)
+	}
+}
+
+func TestStatesOfABatchAllocateNoStringForEachMessage(t *testing.T) {
+	m := sink.Message{
+		RowID: 1 << 60, Key: []byte("region+order-1"), Time: time.Unix(1_760_000_000, 0),
+		State: sink.State{Epoch: 1_760_000_000_000, Seq: 1 << 30, Acked: 1 << 20, Index: 1 << 10, Hash: 1 << 31, Low: 1 << 40},
+	}
+	headers := sink.Headers{Keyless: true}
+	const messages = 1000
+	got := testing.AllocsPerRun(5, func() {
+		for range messages {
+			m.RowID++
+			headers.Each(&m, func(string, string) {})
+		}
+	})
+	if got > messages/25 {
+		t.Errorf("%v allocations for %d messages", got, messages)
+	}
+}
+
+func TestTheKeyIsInTheStateWhereTheBusHasNone(t *testing.T) {
+	for _, c := range []struct {
+		key, whole     string
+		keyless, keyed string
+	}{
+		{"", "", "", ""},
+		{"red", "", "red", ""},
+		{"re", "red", "red", "red"},
+		{"", "red", "red", "red"},
+	} {
+		m := sink.Message{Key: []byte(c.key), State: sink.State{Seq: 1, Key: c.whole}}
+		for keyless, want := range map[bool]string{false: c.keyed, true: c.keyless} {
+			state, err := sink.ParseState(string(m.AppendState(nil, keyless)))
+			if err != nil || state.Key != want || state.Seq != 1 {
+				t.Errorf("key %q, whole key %q, keyless %t: %+v, %v", c.key, c.whole, keyless, state, err)
+			}
+		}
 	}
 }

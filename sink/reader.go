@@ -7,8 +7,14 @@ import (
 	"math"
 )
 
-// Errors of a Reader, besides ErrUnreadable, ErrBehind and ErrClosed. Test with errors.Is.
+// Errors of a Reader, besides ErrClosed. Test with errors.Is.
 var (
+	// ErrBehind is returned when a TP ends before an offset: the bus has lost messages, or was
+	// restored to an earlier state or created again.
+	ErrBehind = errors.New("the bus has lost acknowledged messages")
+	// ErrUnreadable is returned when the bus does not let its messages be read. The wrapping error
+	// names the right that is missing.
+	ErrUnreadable = errors.New("the messages on the bus cannot be read")
 	// ErrGone is returned when a TP does not exist, or was made again since the incarnation that
 	// was asked for.
 	ErrGone = errors.New("the topic-partition or stream is gone")
@@ -45,11 +51,12 @@ type Reader interface {
 
 // TP describes a topic-partition of Kafka or a stream of JetStream.
 type TP struct {
-	// Name is "topic/3" or the name of the stream, as in [Offset].
+	// Name is "topic/3" or the name of the stream.
 	Name string
 	// Destination is the topic; empty where messages of all destinations lie in one order.
 	Destination string
-	// Incarnation tells one making of the TP from another, as in [Offset].
+	// Incarnation differs when the TP was created again: the id of a topic, the creation time of a
+	// stream. Empty if the bus does not tell.
 	Incarnation string
 	// First is the offset of the first message that is left. End is the one that the next message
 	// gets: the high watermark of Kafka, the last sequence of JetStream plus one. An empty TP has

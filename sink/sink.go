@@ -13,9 +13,6 @@ import (
 var (
 	// ErrClosed is returned when Publish is called on, or cut short by, a closed sink.
 	ErrClosed = errors.New("sink is closed")
-	// ErrBehind is returned when the bus ends before a message that it has acknowledged: it lost
-	// messages, or it was restored to an earlier state or created again.
-	ErrBehind = errors.New("the bus has lost acknowledged messages")
 )
 
 // Sink is a bus. It is safe for concurrent use; batches published concurrently have no order among
@@ -25,20 +22,16 @@ type Sink interface {
 	// or rejected, however long that takes. It retries transient faults by itself. It keeps no
 	// reference to batch after it returns.
 	//
-	// The error is nil unless ctx was cancelled, the sink closed, the bus found to have lost what
-	// it acknowledged (the error wraps ErrBehind) or broken for good (a pipe without a reader); the
-	// outcome is valid in any case. No message overtakes a rejected one with the same key and
+	// The error is nil unless ctx was cancelled, the sink closed, or the bus is broken for good (a
+	// pipe without a reader); the outcome is valid in any case. A TP that was created again, or has
+	// lost messages, takes what is published like any other: what that means is for the caller, by
+	// the offsets. No message overtakes a rejected one with the same key and
 	// destination: later ones of the batch stay pending, and the caller decides whether to send
 	// them again. A sink may leave all later messages of the same TP pending.
 	Publish(ctx context.Context, batch []Message) (Outcome, error)
 	// Ready returns nil if the bus can be reached and no publish is held up. Otherwise the error
 	// tells an operator what is wrong. It returns within a few seconds.
 	Ready(ctx context.Context) error
-	// Verify compares what the bus holds with what it once acknowledged and returns an error that
-	// wraps ErrBehind when a TP ends before its offset, was created again since, or holds another
-	// message there. A missing message proves nothing, because it may have expired. Verify waits
-	// for a bus that cannot be reached.
-	Verify(ctx context.Context, offsets []Offset) error
 	// Close releases all connections and ends the Publish calls that are under way with ErrClosed.
 	Close() error
 }
@@ -49,8 +42,13 @@ type Outcome struct {
 	Status []Status
 	// Rejected says why messages were refused for good, in the order of the batch.
 	Rejected []Rejection
-	// Offsets are the ends of the TPs that acknowledged the batch, at that moment.
-	Offsets []Offset
+	// At has one entry per message, in the order of the batch: where the bus has put it. It is zero
+	// for messages that are not acknowledged, and where the bus tells no offset. At is empty where
+	// all entries are zero.
+	At []At
+	// TPs are the TPs that messages of the batch were sent to, each once: a TP that was created
+	// again meanwhile may be there with both incarnations. Entries of At index them.
+	TPs []TPRef
 	// Duplicates counts messages that the bus dropped as repeats though this call sent them for the
 	// first time.
 	Duplicates int
@@ -91,19 +89,6 @@ func (o *Outcome) Acked() int {
 	return n
 }
 
-// Offset is the end of a TP when it acknowledged a message.
-type Offset struct {
-	// TP names the topic and partition ("topic/3") or the JetStream stream.
-	TP string
-	// Incarnation differs when the TP was created again: the id of a topic, the creation time of a
-	// stream. Empty if the bus does not tell.
-	Incarnation string
-	// Last is the highest offset or sequence that was acknowledged.
-	Last uint64
-	// ID is the ID of the message at Last; empty if it is not known.
-	ID string
-}
-
 // Origin says why a row was read and published.
 type Origin string
 
@@ -122,16 +107,18 @@ type Message struct {
 	// Destination is the topic or subject.
 	Destination string
 	// Key orders: messages with the same key and destination never overtake one another. Kafka
-	// partitions by it.
+	// partitions by it. It holds no control characters.
 	Key []byte
 	// Value is the event, a JSON document.
 	Value []byte
-	// ID is the event's meta.id; a bus that drops repeats does so by it.
+	// ID is the event's meta.id.
 	ID string
+	// DedupID is the id by which a bus drops repeats; see [RepairID]. Empty: ID.
+	DedupID string
 	// Type and Version are the event's meta.type and meta.version.
 	Type, Version string
-	// Stream and Shard say where the row came from.
-	Stream, Shard string
+	// Domain, Stream and Shard say where the row came from.
+	Domain, Stream, Shard string
 	// RowID is the row's id.
 	RowID uint64
 	// Origin says why the row was read.
@@ -139,6 +126,9 @@ type Message struct {
 	// Time is when the message was made, by the host's clock. It differs between two sends of the
 	// same event.
 	Time time.Time
+	// State is what recovery reads back. Its Key is set in dead letters alone: a sink whose bus has
+	// no keys writes Key there.
+	State State
 }
 
 // A Fault reports a transient fault that the sink retries. It is called from several goroutines.

@@ -3,20 +3,15 @@ package sink
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"strconv"
+	"math/bits"
 )
 
-// The headers that recovery reads, beside those that each message has (decision 17, "The headers").
+// stateForm is the first field of the header, stateNumber its number. A reader refuses a higher
+// one.
 const (
-	// HeaderDomain holds the event domain. With stream and shard it names the writer of a message
-	// (rule 12).
-	HeaderDomain = "bridge-domain"
-	// HeaderState holds a [State] as AppendState writes it.
-	HeaderState = "bridge-state"
+	stateForm   = '1'
+	stateNumber = stateForm - '0'
 )
-
-// stateForm is the first field of the header. A reader refuses a higher one.
-const stateForm = 1
 
 // StateKind says what a message says of its entity.
 type StateKind uint8
@@ -49,8 +44,8 @@ type State struct {
 	Hash uint32
 	// Event is the meta.id of the refused event in a dead letter (rule 19). Zero: none.
 	Event [16]byte
-	// Key is the key of the message where the bus has no key of its own, and the whole key of a
-	// refused event. It holds no control characters, and at most 32,000 bytes. Empty: the key is
+	// Key is the whole key of a refused event in a dead letter, and on a bus without keys that of
+	// every message. It holds no control characters, and at most 32,000 bytes. Empty: the key is
 	// that of the stored message.
 	Key string
 }
@@ -60,7 +55,22 @@ var digestText = base64.RawURLEncoding.Strict()
 
 // AppendState appends the text of s to dst. It allocates nothing where dst has room.
 func AppendState(dst []byte, s *State) []byte {
-	dst = strconv.AppendUint(dst, stateForm, 16)
+	return appendStateKey(appendFields(dst, s), s.Key)
+}
+
+// AppendState appends the value of HeaderState to dst. Where keyless says that the bus has no keys,
+// the key of m is in it. It allocates nothing where dst has room.
+func (m *Message) AppendState(dst []byte, keyless bool) []byte {
+	dst = appendFields(dst, &m.State)
+	if keyless && m.State.Key == "" {
+		return appendStateKey(dst, m.Key)
+	}
+	return appendStateKey(dst, m.State.Key)
+}
+
+// appendFields appends the text of s without its key.
+func appendFields(dst []byte, s *State) []byte {
+	dst = append(dst, stateForm)
 	dst = appendHex(dst, ' ', s.Epoch)
 	dst = appendHex(dst, ' ', s.Seq)
 	dst = appendHex(dst, ' ', uint64(s.Term))
@@ -86,13 +96,26 @@ func AppendState(dst []byte, s *State) []byte {
 	if s.Event != [16]byte{} {
 		dst = hex.AppendEncode(append(dst, " e="...), s.Event[:])
 	}
-	if s.Key != "" {
-		dst = append(append(append(dst, " k="...), s.Key...), '.')
-	}
 	return dst
+}
+
+func appendStateKey[T string | []byte](dst []byte, key T) []byte {
+	if len(key) == 0 {
+		return dst
+	}
+	return append(append(append(dst, " k="...), key...), '.')
 }
 
 // appendHex appends n in lower-case hexadecimal without leading zeros, behind a separator.
 func appendHex(dst []byte, separator byte, n uint64) []byte {
-	return strconv.AppendUint(append(dst, separator), n, 16)
+	const digits = "0123456789abcdef"
+	count := (bits.Len64(n|1) + 3) / 4
+	start := len(dst) + 1
+	// As much as the highest number takes, so that the compiler sees one copy.
+	dst = append(dst, separator, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)[:start+count]
+	for i := len(dst) - 1; i >= start; i-- {
+		dst[i] = digits[n&15]
+		n >>= 4
+	}
+	return dst
 }

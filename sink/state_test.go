@@ -186,3 +186,14 @@ func FuzzStateText(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkAppendState(b *testing.B) {
+	s := sink.State{Epoch: 1_760_000_000_000, Seq: 123456, Acked: 120000, Index: 3456, Digest: digest, Hash: 0x5be1c2d9, Low: 1 << 30}
+	var text []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Seq++
+		text = sink.AppendState(text[:0], &s)
+	}
+	b.SetBytes(int64(len(text)))
+}

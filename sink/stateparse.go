@@ -32,9 +32,9 @@ func (e *StateError) Error() string {
 func ParseState(text string) (State, error) {
 	p := stateParser{text: text}
 	switch form := p.number("form", 32); {
-	case p.failed == "" && form > stateForm:
-		return State{}, fmt.Errorf("%w: form %d, this one reads %d", ErrNewerForm, form, stateForm)
-	case form < stateForm:
+	case p.failed == "" && form > stateNumber:
+		return State{}, fmt.Errorf("%w: form %d, this one reads %d", ErrNewerForm, form, stateNumber)
+	case form < stateNumber:
 		p.fail("form", 0, "form 1")
 	}
 	var s State

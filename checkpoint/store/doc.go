@@ -1,9 +1,8 @@
-// Package store is the interface of the local cache of what the bus holds. It will replace
-// [bridge/checkpoint] once bridge recovers from the bus, and then have its path. Nothing uses it
-// yet.
+// Package store is the interface of the local cache of what the bus holds.
 //
-// A store holds one image for all shards of the process: the progress of each shard and its parts,
-// the view of each stream, an offset for each topic-partition, and the fence of the process.
+// A store holds one image for all shards of the process: the epoch, the progress of each shard and
+// its parts, the view of each stream, and the registrations: which topic-partitions each stream
+// reads, and how far. A view is read by entity and by row.
 //
 // # Guarantees
 //

@@ -3,64 +3,61 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
 // MaxEntity is the length of the longest entity that a view holds, in bytes.
 const MaxEntity = 32_000
 
-// Fate says what was published last of an entity.
-type Fate uint8
+// At is where a message lies.
+type At struct {
+	// TP is the number of a [Registration], 0 for none.
+	TP uint32
+	// Offset is the offset, or the sequence of JetStream.
+	Offset uint64
+}
 
-// The fates of an entity.
+// BeforeFirst is the offset of an entry that any message of its TP is behind (rule 21).
+const BeforeFirst = math.MaxUint64
+
+// EntryState says what a view has of an entity.
+type EntryState uint8
+
+// The states of an entry. Unknown is that of the zero Entry: the view has none.
 const (
-	// None: the view has no entry.
-	None Fate = iota
-	// Live: its row is there.
+	Unknown EntryState = iota
+	// Live: the row is there, and its digest was published.
 	Live
-	// Tombstone: its row says that it is deleted.
+	// Tombstone: the row says that it is deleted, and that was published.
 	Tombstone
-	// Absent: its row is gone.
+	// Absent: the row is gone, and that was published.
 	Absent
+	// Recorded: the row is there, and was not published because it lies below the floor (rule 16).
+	Recorded
 )
 
-// Entry is what was published last of an entity, and where on the bus.
+// Entry is what a view has of an entity: what its last message said, and where that lies.
 type Entry struct {
-	// Shard is where the row is, Row its id.
+	// Shard and Row say which row the entity was last published from, or recorded in.
 	Shard string
 	Row   uint64
-	// Digest is the hash of the published columns; zero when absent.
-	Digest [16]byte
-	// Event is the meta.id of the entity's last event, the 16 bytes of the UUID; zero when none was
-	// published.
-	Event [16]byte
-	// TP is the topic-partition or JetStream stream that holds the message, Offset its offset or
-	// sequence there. TP is empty and Offset 0 when none was published.
-	TP     string
-	Offset int64
-	// Epoch and Seq are those of the message.
-	Epoch, Seq uint64
-	Fate       Fate
-	// Since is when the entity was found absent, by the database's clock, to the second, in UTC;
-	// zero for the other fates.
+	// Digest is the hash of the published columns; zero when absent. Event is the meta.id of the
+	// last event, the 16 bytes of the UUID; zero when none was published.
+	Digest, Event [16]byte
+	State         EntryState
+	// Since is when an absent entity was found so, to the second, in UTC; zero in other states.
 	Since time.Time
+	// At is where the last message lies. Without a TP any message replaces the entry (rule 6).
+	At At
+	// Epoch and Seq are the highest stamp that was met, which may be that of a former message.
+	Epoch, Seq uint64
+	// Disputed says that the bus may end with something else than what was sent last: the next
+	// decision publishes, whatever the digest says (rules 6 and 21).
+	Disputed bool
 }
 
-// Newer reports whether e stands behind old in the order of publishing: by the offset within a
-// topic-partition, else by epoch and seq. Any entry is newer than none.
-func (e *Entry) Newer(old *Entry) bool {
-	switch {
-	case old.Fate == None:
-		return e.Fate != None
-	case e.TP == old.TP && e.TP != "":
-		return e.Offset > old.Offset
-	case e.Epoch != old.Epoch:
-		return e.Epoch > old.Epoch
-	}
-	return e.Seq > old.Seq
-}
-
-// Change replaces the entry of an entity. An entry with the fate None removes it.
+// Change replaces the entry of an entity. An entry in the state Unknown removes it.
 type Change struct {
 	// Entity is the canonical form of the key columns, 1 to MaxEntity bytes.
 	Entity []byte
@@ -80,24 +77,24 @@ func (c *Change) Check() error {
 
 func (e *Entry) check() error {
 	switch {
-	case e.Fate > Absent:
-		return fmt.Errorf("unknown fate %d", e.Fate)
-	case e.Fate == None:
+	case e.State > Recorded:
+		return fmt.Errorf("unknown state %d", e.State)
+	case e.State == Unknown:
 		if *e != (Entry{}) {
-			return errors.New("an entry without a fate")
+			return errors.New("an entry without a state")
 		}
 	case e.Shard == "":
 		return errors.New("an entry without a shard")
-	case e.Offset < 0:
-		return fmt.Errorf("invalid offset %d", e.Offset)
-	case e.TP == "" && e.Offset != 0:
-		return fmt.Errorf("offset %d of no topic-partition", e.Offset)
-	case e.Fate != Absent && !e.Since.IsZero():
+	case e.At.TP == 0 && e.At.Offset != 0:
+		return fmt.Errorf("offset %d of no topic-partition", e.At.Offset)
+	case e.State != Absent && !e.Since.IsZero():
 		return errors.New("an entity that is not absent has a time of absence")
-	case e.Fate == Absent && e.Digest != [16]byte{}:
+	case e.State == Absent && e.Digest != [16]byte{}:
 		return errors.New("an absent entity has a digest")
-	case e.Fate == Absent && (e.Since.Nanosecond() != 0 || e.Since.Location() != time.UTC):
+	case e.State == Absent && (e.Since.Nanosecond() != 0 || e.Since.Location() != time.UTC):
 		return fmt.Errorf("the time of absence %v is not in UTC to the second", e.Since)
+	case e.State == Absent && (e.Since.Year() < 1 || e.Since.Year() > 9999):
+		return fmt.Errorf("the time of absence %v is outside the years 1 to 9999", e.Since)
 	}
 	return nil
 }

@@ -6,61 +6,68 @@ import (
 	"time"
 
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // Image is what a store holds without views and parts.
 type Image struct {
-	Fence  Fence
+	// Epoch is the epoch of this process (rule 1); 0: none yet. Sync it before its first use.
+	Epoch  uint64
 	Shards map[Key]Progress
-	TPs    map[string]Offset
+	// Registrations are in the order of their numbers.
+	Registrations []Registration
 }
 
-// Fence tells this process from former ones on the bus. Sync it before its first use.
-type Fence struct {
-	// Epoch is the epoch of this process; 0: none yet.
+// Anchor is a message by which a TP is known again (rule 20).
+type Anchor struct {
+	Offset uint64
+	// Hash is of what is there; 0: no message.
+	Hash uint64
+}
+
+// Registration is how a stream knows a TP, which is a topic-partition of Kafka or a stream of
+// JetStream: that it reads it, and how far (rules 10, 20 to 22). Sync it before its first use.
+type Registration struct {
+	// Number names the registration, from 1. Entries refer to it, so it is never given to another
+	// one; forgetting the stream frees it.
+	Number uint32
+	// Stream is ours. TP is the name of the topic-partition, Incarnation that of one that may be
+	// made again under its name; empty where the bus does not tell.
+	Stream, TP, Incarnation string
+	// Next is the first offset that the store does not cover (rule 4).
+	Next uint64
+	// Last is the last message below Next, ours or not. High is the highest that was acknowledged,
+	// which may lie beyond a hole (rule 20).
+	Last, High Anchor
+	// Epoch is the highest epoch that was met in it (rule 7).
 	Epoch uint64
-	// ProducerID and ProducerEpoch are those of the Kafka producer, if HasProducer.
-	HasProducer   bool
-	ProducerID    int64
-	ProducerEpoch int16
+	// Late says that it began late: messages expired unread (rules 22 and 27).
+	Late bool
+	// Retired says that another registration of Stream and TP is in force (rule 21).
+	Retired bool
 }
 
 // Progress is how far a shard has been published.
 type Progress struct {
-	// Position is the highest id that was published, or the id that START chose.
+	// Position is the row id up to which the shard has been published, but for its gaps.
 	Position uint64
-	// Reading is when ids were first seen.
-	Reading ledger.Reading
 	// Cursor is the position of the second cursor.
 	Cursor source.Cursor
-	// Started says that the decision about START was made, Floor is its outcome: below it, a row
-	// without an entry is recorded and not published.
+	// Started says that the decision about START was made. Floor is its outcome: below it, a row
+	// without an entry is recorded and not published (rule 16).
 	Started bool
 	Floor   uint64
+	// Since is the epoch below which messages do not count for the progress (rule 28).
+	Since uint64
+	// Low is the highest row id, of those that messages told, below which a release shard has
+	// nothing left to publish (rule 27).
+	Low uint64
 	// Snapshot holds the ids that START=latest still has to record; zero: none.
 	Snapshot source.Range
-	// Epoch and Seq are those of the shard's last message.
-	Epoch, Seq uint64
-	// Saved is when this was applied, by the host's clock. Times are kept to the microsecond, in
-	// UTC.
+	// Saved is when this was applied, by the host's clock, in the years 1 to 9999, and is kept to
+	// the microsecond, in UTC.
 	Saved time.Time
-}
-
-// Offset is how far a topic-partition or JetStream stream is covered by the store.
-type Offset struct {
-	// Covered is the offset or sequence at or below which everything of ours is in the store; -1:
-	// nothing is.
-	Covered int64
-	// Anchor is our last message at or below Covered.
-	Anchor Anchor
-}
-
-// Anchor is a message of ours, by which a topic or stream that was made again is noticed. The zero
-// Seq says that there is none.
-type Anchor struct {
-	Offset     int64
-	Epoch, Seq uint64
+	// ReconcileDue says that a reconcile follows at once (rules 7 and 15).
+	ReconcileDue bool
 }
 
 // Kind says what a part is about. Each kind has numbers of its own.
@@ -70,12 +77,16 @@ type Kind uint8
 const (
 	// Gaps: the gap ledger; number 0 is its head.
 	Gaps Kind = 1 + iota
-	// Published: the ids that were published.
+	// Ahead: ids above the position that were published (rule 15).
+	Ahead
+	// Published: the rows that were published last.
 	Published
-	// Reconcile: the reconcile run and what it has found.
+	// Reconcile: the run of reconcile and what it has found.
 	Reconcile
-	// Meaning: the configuration that the shard's progress was made with.
-	Meaning
+	// AbsentEntities: the entities that were found absent and wait for the end of the run.
+	AbsentEntities
+	// MeaningPart: the [Meaning] of the progress, number 0.
+	MeaningPart
 	kinds
 )
 
@@ -90,12 +101,12 @@ type Part struct {
 
 // Batch is what one Apply changes, in the order of its fields.
 type Batch struct {
-	// Forget removes all that is kept of these streams: shards, parts and views.
+	// Forget removes all that is kept of these streams: registrations, shards, parts and views.
 	Forget []string
-	// Fence replaces the fence unless it is nil.
-	Fence *Fence
-	// TPs replaces offsets. A topic-partition that is new is registered by it.
-	TPs map[string]Offset
+	// Epoch replaces that of the image unless it is 0.
+	Epoch uint64
+	// Registrations replace those with their numbers, or are new.
+	Registrations []Registration
 	// Shards changes shards, each at most once.
 	Shards []ShardChange
 	// Views changes views. Of several changes of one entity the last one holds.
@@ -120,9 +131,9 @@ type ViewChange struct {
 
 // Check returns an error when b is invalid.
 func (b *Batch) Check() error {
-	for tp, o := range b.TPs {
-		if tp == "" || o.Covered < -1 || o.Anchor.Offset < 0 {
-			return fmt.Errorf("topic-partition %q: invalid offset %+v", tp, o)
+	for i := range b.Registrations {
+		if err := b.Registrations[i].check(); err != nil {
+			return fmt.Errorf("registration of %s: %w", b.Registrations[i].TP, err)
 		}
 	}
 	for i := range b.Shards {
@@ -139,6 +150,18 @@ func (b *Batch) Check() error {
 				return fmt.Errorf("view of %s: %w", view.Stream, err)
 			}
 		}
+	}
+	return nil
+}
+
+func (r *Registration) check() error {
+	switch {
+	case r.Number == 0:
+		return errors.New("a registration without a number")
+	case r.Stream == "" || r.TP == "":
+		return errors.New("a registration without its names")
+	case r.Last.Hash != 0 && r.Last.Offset >= r.Next:
+		return fmt.Errorf("its last message %d is not below the offset %d", r.Last.Offset, r.Next)
 	}
 	return nil
 }
@@ -161,10 +184,8 @@ func (c *ShardChange) check() error {
 		if p.Snapshot.First > p.Snapshot.Last {
 			return fmt.Errorf("the ids %d-%d are no range", p.Snapshot.First, p.Snapshot.Last)
 		}
-		for _, t := range []time.Time{p.Saved, p.Reading.At} {
-			if t.Year() < 1 || t.Year() > 9999 {
-				return fmt.Errorf("the time %v is outside the years 1 to 9999", t)
-			}
+		if year := p.Saved.Year(); year < 1 || year > 9999 {
+			return fmt.Errorf("the time %v is outside the years 1 to 9999", p.Saved)
 		}
 	}
 	return nil

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"time"
 )
 
 // Errors of a store. Test with errors.Is; the wrapping error names the folder and the remedy.
@@ -13,6 +15,9 @@ var (
 	// ErrSetAside is returned by Open when it has moved a store away that was damaged or has an
 	// older format: another Open makes an empty one, which catches up from the bus.
 	ErrSetAside = errors.New("store was set aside")
+	// ErrOlder is returned when an older version of bridge wrote what is at the store's path. Open
+	// sets it aside.
+	ErrOlder = errors.New("store was written by an older version")
 	// ErrNewer is returned when a newer version of bridge wrote the store.
 	ErrNewer = errors.New("store was written by a newer version")
 	// ErrForeign is returned when bridge did not make what is at the store's path.
@@ -32,10 +37,17 @@ type Key struct {
 	Stream, Shard string
 }
 
+// Compare orders keys by stream and shard.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Stream, other.Stream), cmp.Compare(k.Shard, other.Shard))
+}
+
 // Store is the local cache of what the bus holds. It is safe for concurrent use.
 type Store interface {
-	// Load returns the progress of all shards, the offsets and the fence, as one image.
+	// Load returns the epoch, the registrations and the progress of all shards, as one image.
 	Load(ctx context.Context) (Image, error)
+	// Progress returns that of one shard, and false where there is none.
+	Progress(ctx context.Context, key Key) (p Progress, found bool, err error)
 	// Parts returns the parts of one kind of a shard in the order of their numbers, beginning with
 	// the last one at or below from, else with the first. They are of one image and are copies. An
 	// error ends them.
@@ -43,6 +55,11 @@ type Store interface {
 	// Lookup appends to dst the entry of each of entities in a stream's view, in their order; the
 	// zero Entry where there is none. It is fastest when entities are in ascending order.
 	Lookup(ctx context.Context, stream string, entities [][]byte, dst []Entry) ([]Entry, error)
+	// ByRow appends to dst up to limit entries of a shard that have a row above after, in ascending
+	// order of their rows and then of their entities: those that are live, tombstones or recorded.
+	// An entity whose key was changed in place shares its row with its successor: those of the last
+	// row are all there, beyond limit if need be. The entities are copies.
+	ByRow(ctx context.Context, key Key, after uint64, limit int, dst []Change) ([]Change, error)
 	// Scan returns the entries of a stream's view at or above from in the order of the entities'
 	// bytes. They are of one image, however long it takes, and memory is constant. The disk keeps
 	// what is replaced meanwhile until the scan ends. An entity is valid until the next one. An
@@ -50,8 +67,12 @@ type Store interface {
 	Scan(ctx context.Context, stream string, from []byte) iter.Seq2[Change, error]
 	// Apply makes all changes of a batch or, when it returns an error, none. It keeps no reference
 	// to the batch. It may block until the disk has taken what was applied before. The changes are
-	// not durable until Sync.
+	// not durable until Sync. Of many changes, batches of about 2,000 cost least, in any order.
 	Apply(ctx context.Context, batch *Batch) error
+	// ForgetAbsent removes up to limit entities of a stream's view that were found absent before
+	// the given time, oldest first, and returns how many: below limit when no more are left. It is
+	// applied like a batch.
+	ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error)
 	// Sync makes what was applied durable. When ctx ends first it returns the cause; what was
 	// applied becomes durable all the same, later. While the disk takes no writes it returns
 	// ErrOutage.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/internal/app"
 	"bridge/internal/check"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
@@ -20,7 +19,7 @@ import (
 // examined runs bridge check on groups as if they had been found.
 func examined(env settingsOf, groups []check.Group, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, openStore: app.OpenStore, secrets: &config.Redactor{}}
+	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, secrets: &config.Redactor{}}
 	p.examine = func(context.Context, *config.Config, *terminal.Progress) []check.Group { return groups }
 	status := p.run(context.Background(), append([]string{"check"}, args...))
 	return outcome{status: status, out: out.String(), err: errs.String()}

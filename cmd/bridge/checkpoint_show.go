@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"bridge/checkpoint"
-	"bridge/internal/app"
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/pebble"
 	"bridge/internal/httpapi"
+	"bridge/internal/progress"
+	"bridge/reconcile"
+	"bridge/source/ledger"
 )
 
 // checkpointView is a shard's checkpoint as --json shows it.
@@ -46,27 +52,35 @@ type gapView struct {
 type offsetView struct {
 	TP          string `json:"place"`
 	Incarnation string `json:"incarnation,omitempty"`
-	Last        uint64 `json:"last"`
-	ID          string `json:"id,omitempty"`
+	// Last is the highest offset up to which the checkpoint has everything.
+	Last uint64 `json:"last"`
 }
 
-// viewOf returns the checkpoint of e and what its store has on record of reconcile.
-func viewOf(ctx context.Context, s app.Store, e checkpoint.Entry) (checkpointView, error) {
+// viewOf returns the checkpoint of a shard and what its store has on record of reconcile.
+func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Key) (checkpointView, error) {
+	state := image.Shards[key]
 	view := checkpointView{
-		Stream: e.Key.Stream, Shard: e.Key.Shard, ID: e.State.Position.ID,
-		Gaps: []gapView{}, Offsets: []offsetView{}, Saved: e.State.Saved.UTC(),
+		Stream: key.Stream, Shard: key.Shard, ID: state.Position,
+		Gaps: []gapView{}, Offsets: []offsetView{}, Saved: state.Saved.UTC(),
 	}
-	for _, g := range e.State.Position.Gaps {
+	gaps, err := progress.Gaps(ctx, s, key, state.Position)
+	if errors.Is(err, ledger.ErrDamaged) {
+		return view, fmt.Errorf("read the gaps of %s %s: %w: bridge checkpoint set %s %s %d goes on without them",
+			key.Stream, key.Shard, err, key.Stream, key.Shard, state.Position)
+	}
+	if err != nil {
+		return view, err
+	}
+	for _, g := range gaps {
 		view.Gaps = append(view.Gaps, gapView{g.First, g.Last, g.Missed.UTC()})
 	}
-	for _, m := range e.State.Offsets {
-		view.Offsets = append(view.Offsets, offsetView{m.TP, m.Incarnation, m.Last, m.ID})
+	for _, r := range image.Registrations {
+		if r.Stream == key.Stream && !r.Retired && r.Next > 0 {
+			view.Offsets = append(view.Offsets, offsetView{r.TP, r.Incarnation, r.Next - 1})
+		}
 	}
-	run, err := s.LoadRun(ctx, e.Key)
-	switch {
-	case errors.Is(err, checkpoint.ErrNotFound):
-		return view, nil
-	case err != nil:
+	run, found, err := reconcile.LoadRun(ctx, s, key)
+	if err != nil || !found {
 		return view, err
 	}
 	view.Reconcile = &runView{
@@ -76,25 +90,47 @@ func viewOf(ctx context.Context, s app.Store, e checkpoint.Entry) (checkpointVie
 	return view, nil
 }
 
-func checkpointShow(p *process, ctx context.Context, call call) error {
-	return p.withCheckpoint(false, func(s app.Store) error {
-		entries, err := s.List(ctx)
+func checkpointShow(p *process, ctx context.Context, call call) (err error) {
+	path, err := p.checkpointPath()
+	if err != nil {
+		return err
+	}
+	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait})
+	if errors.Is(err, fs.ErrNotExist) {
+		return noCheckpoint(path)
+	}
+	if err != nil {
+		return unopened(err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	views, err := viewsOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	if call.flags["json"] {
+		return p.printJSON(map[string][]checkpointView{"checkpoints": views})
+	}
+	return p.printCheckpoints(views)
+}
+
+// viewsOf returns the checkpoints of the shards that have begun, in the order of stream and shard.
+func viewsOf(ctx context.Context, s store.Store) ([]checkpointView, error) {
+	image, err := s.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []checkpointView{}
+	for _, key := range slices.SortedFunc(maps.Keys(image.Shards), store.Key.Compare) {
+		if !image.Shards[key].Started {
+			continue
+		}
+		view, err := viewOf(ctx, s, &image, key)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		views := make([]checkpointView, 0, len(entries))
-		for _, e := range entries {
-			view, err := viewOf(ctx, s, e)
-			if err != nil {
-				return err
-			}
-			views = append(views, view)
-		}
-		if call.flags["json"] {
-			return p.printJSON(map[string][]checkpointView{"checkpoints": views})
-		}
-		return p.printCheckpoints(views)
-	})
+		views = append(views, view)
+	}
+	return views, nil
 }
 
 func (p *process) printCheckpoints(views []checkpointView) error {

@@ -31,8 +31,6 @@ type process struct {
 	daemon func(context.Context, *config.Config, *slog.Logger) error
 	// examine is app.Examine, save in tests.
 	examine func(context.Context, *config.Config, *terminal.Progress) []check.Group
-	// openStore is app.OpenStore, save in tests.
-	openStore func(path string) (app.Store, error)
 	// secrets are kept out of everything that is logged.
 	secrets *config.Redactor
 }
@@ -73,6 +71,7 @@ func commands() []command {
 		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on after an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
 		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
+		{name: "checkpoint rebuild", arguments: []string{"stream"}, summary: "have the next start read a stream from the bus again", details: checkpointDetails + checkpointRebuildDetails, run: checkpointRebuild},
 		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
 		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
 	}
@@ -88,7 +87,7 @@ it. All variables:
 
 // run is the program: it returns the exit status.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
-	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, openStore: app.OpenStore, secrets: &config.Redactor{}}
+	p := &process{environ: environ, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine, secrets: &config.Redactor{}}
 	return p.run(ctx, args)
 }
 

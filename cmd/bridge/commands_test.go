@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"bridge/internal/app"
 	"bridge/internal/config"
 	"bridge/internal/option"
 	"bridge/internal/terminal"
@@ -30,7 +29,7 @@ type outcome struct {
 // call runs a command line in this process, with a daemon that returns at once.
 func (o outcome) call(env settingsOf, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, openStore: app.OpenStore, secrets: &config.Redactor{}}
+	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, secrets: &config.Redactor{}}
 	p.daemon = func(_ context.Context, cfg *config.Config, logger *slog.Logger) error {
 		logger.Info("runs")
 		o.configSeen = cfg

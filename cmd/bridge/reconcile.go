@@ -165,11 +165,15 @@ func (p *process) reconcileAlone(ctx context.Context, cfg *config.Config, job re
 // stderr.
 func (p *process) alone(cfg *config.Config, line *terminal.Line) *app.Alone {
 	return &app.Alone{
-		Config: cfg, OpenStore: p.openStore,
+		Config: cfg,
 		Logger: newLogger(p.stderr, max(cfg.LogLevel, slog.LevelWarn), cfg.LogFormat, p.secrets),
 		Show: func(s app.Step) {
 			if s.Run != nil {
 				line.Show(progressLine(s.Stream+" "+s.Shard, s.Run, s.Done, s.Tables))
+				return
+			}
+			if c := s.CatchUp; c != nil {
+				line.Show(fmt.Sprintf("%s: reading the bus, %d messages, %d offsets left", terminal.Visible(s.Stream), c.Messages, c.Left))
 				return
 			}
 			line.Show(fmt.Sprintf("%s %s: catching up, id %d of %d", terminal.Visible(s.Stream), terminal.Visible(s.Shard), s.Position, s.Highest))

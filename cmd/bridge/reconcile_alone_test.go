@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"bridge/internal/app"
+	"bridge/checkpoint/store"
 	"bridge/internal/app/apptest"
 )
 
@@ -102,11 +105,12 @@ func TestReconcileAlone(t *testing.T) {
 		s.exec("DELETE FROM orders WHERE id IN (7, 8, 9)")
 		s.call(exitFine, "orders orders 57 0 0 1 0 1", "reconcile")
 		s.call(exitFine, "orders orders 57 0 0 0 0 0", "reconcile")
+		s.call(exitFine, "nothing is wrong", "verify")
 	})
 	t.Run("says where a bridge may be that holds the checkpoint and does not answer", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
-		inStore(t, strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:"), func(app.Store) {
+		inStore(t, strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:"), func(store.Store) {
 			for _, line := range []string{"reconcile", "reconcile --dry-run"} {
 				s.call(exitFailed, "set BRIDGE_HTTP_ADDR to the address on which it listens", line)
 			}
@@ -128,11 +132,20 @@ func TestReconcileAlone(t *testing.T) {
 	})
 }
 
+// contents returns all files in a folder, with their names.
 func contents(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	var all strings.Builder
+	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		fmt.Fprintf(&all, "%s %d\n%s\n", name, len(text), text)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	return all.String()
 }

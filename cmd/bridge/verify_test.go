@@ -33,3 +33,16 @@ func TestVerifyCommandLine(t *testing.T) {
 		})
 	}
 }
+
+func TestVerifyNamesAnotherKeyAndOtherDomains(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_STREAM_ORDERS_DESTINATION"] = "orders.{type}"
+	s.call(exitFine, "", "reconcile")
+	s.env["BRIDGE_STREAM_ORDERS_KEY"] = "NAME"
+	s.call(exitFine, "nothing is wrong", "verify")
+	delete(s.env, "BRIDGE_STREAM_ORDERS_KEY")
+	s.call(exitFailed, "WRONG: otherKey 1: the stream was published under another KIND, KEY or scope", "verify")
+	s.env["BRIDGE_STREAM_ORDERS_KEY"], s.env["BRIDGE_DOMAIN_ID"] = "name", "another"
+	s.call(exitFailed, "bus: 60 messages in 1 partition, 60 of the domain bridge stream orders: capability, 1 table with 60 rows; 0 events", "verify")
+}

@@ -53,10 +53,13 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		mustFind(t, e, "unsafe", "sink-login")
 		e["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
 		kafka.CreateTopic(t, "orders", 1, nil)
-		mustFind(t, e, "unsafe", "topic-grant", "may not be described", "--operation Write --operation Describe --topic orders")
+		mustFind(t, e, "unsafe", "topic-grant", "may not be described", "--operation Read --operation Write --operation Describe --topic orders")
 		allow(t, kafka, kmsg.ACLOperationDescribe, "orders")
 		mustFind(t, e, "unsafe", "topic-grant", "may not be written to")
 		allow(t, kafka, kmsg.ACLOperationWrite, "orders")
+		mustFind(t, e, "unsafe", "topic-unreadable", "may not be read", "--operation Read ")
+		mustFind(t, e.With(world.Env{"BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STREAM_ORDERS_DELETED": ""}), "warning", "topic-unreadable", "published again")
+		allow(t, kafka, kmsg.ACLOperationRead, "orders")
 		if got := mustBeSilent(t, e).Summary("sink"); !strings.Contains(got, "DESCRIBE_CONFIGS") {
 			t.Errorf("the sink is summed up as %q", got)
 		}

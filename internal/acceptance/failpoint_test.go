@@ -65,9 +65,9 @@ func TestFailpoints(t *testing.T) {
 	})
 	t.Run("kill at any point of the way of a row, and lose nothing", func(t *testing.T) {
 		for _, point := range []failpoint.Point{
-			failpoint.OwnerTurn, failpoint.BeforeRead, failpoint.AfterRead, failpoint.BeforeJournal, failpoint.AfterJournal,
+			failpoint.OwnerTurn, failpoint.BeforeRead, failpoint.AfterRead,
 			failpoint.BeforePublish, failpoint.AfterPublish, failpoint.BeforeAck, failpoint.AfterAck,
-			failpoint.BeforeSave, failpoint.AfterSave, failpoint.StoreSync, failpoint.StoreHeaderSync,
+			failpoint.BeforeSave, failpoint.AfterSave, failpoint.StoreSync, failpoint.ManifestSync,
 		} {
 			list, shop := world.NewFailpoints(t), newSmallShop(t)
 			shop.insert(3)
@@ -103,19 +103,22 @@ func TestFailpoints(t *testing.T) {
 		list.Set()
 		prints(t, d, 2)
 	})
-	t.Run("that fail a sync are a fault that is retried, or the end where the disk's state is not known", func(t *testing.T) {
+	t.Run("that fail a sync are an outage, or the end where the disk's state is not known", func(t *testing.T) {
 		list, shop := world.NewFailpoints(t), newSmallShop(t)
 		shop.insert(1)
-		list.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 3})
 		d := world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), shop.env.With(list.Env()))
 		d.Start()
 		world.Eventually(t, time.Minute, "the position is saved", func() bool { return d.Position("orders") == 1 })
-		if !strings.Contains(d.Log.String(), "input/output error") {
-			t.Errorf("the log does not tell:\n%s", d.Log)
-		}
-		list.Set(failpoint.Action{Point: failpoint.StoreHeaderSync, Error: "input/output error"})
+		list.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 3})
 		shop.insert(1)
-		if signal := d.Wait(); signal != -1 || !strings.Contains(d.Log.String(), "check the disk, then restart bridge") {
+		world.Eventually(t, time.Minute, "the log tells of the disk", func() bool { return strings.Contains(d.Log.String(), "input/output error") })
+		world.Eventually(t, time.Minute, "the position is saved again", func() bool { return d.Position("orders") == 2 })
+		if log := d.Log.String(); !strings.Contains(log, "input/output error") || !strings.Contains(log, "dependency=checkpoint") {
+			t.Errorf("the log does not tell:\n%s", log)
+		}
+		list.Set(failpoint.Action{Point: failpoint.ManifestSync, Error: "input/output error"})
+		shop.insert(1)
+		if signal := d.Wait(); signal != -1 || !strings.Contains(d.Log.String(), "check its disk, then restart bridge") {
 			t.Errorf("ended by %v:\n%s", signal, d.Log)
 		}
 	})

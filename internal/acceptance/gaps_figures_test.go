@@ -1,7 +1,6 @@
 package acceptance
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
@@ -12,8 +11,9 @@ import (
 
 	"bridge/tests/world"
 
-	"bridge/checkpoint"
-	"bridge/checkpoint/bolt"
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/pebble"
+	"bridge/internal/progress"
 	"bridge/source/ledger"
 )
 
@@ -65,11 +65,8 @@ func measureGaps(t *testing.T, d *world.Daemon, file string) {
 		phases[phase] = max(phases[phase], rss)
 	}
 	report := func(phase string) {
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Printf("%-40s RssAnon %5.1f MiB, disk %5.1f MiB\n", t.Name()+", "+phase, float64(phases[phase])/(1<<20), float64(info.Size())/(1<<20))
+		disk := sizeOf(t, file)
+		fmt.Printf("%-40s RssAnon %5.1f MiB, disk %5.1f MiB\n", t.Name()+", "+phase, float64(phases[phase])/(1<<20), float64(disk)/(1<<20))
 	}
 	begun := time.Now()
 	world.Eventually(t, 5*time.Minute, "hot no more", func() bool {
@@ -93,21 +90,22 @@ func measureGaps(t *testing.T, d *world.Daemon, file string) {
 
 // plantGaps makes a checkpoint with n ids that were not published, one in so many, and returns its
 // position.
-func plantGaps(t *testing.T, file string, n, mean int) uint64 {
+func plantGaps(t *testing.T, folder string, n, mean int) uint64 {
 	t.Helper()
-	store, err := bolt.Open(file, bolt.Options{})
+	ctx := t.Context()
+	kept, err := pebble.Open(ctx, folder, pebble.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	l, err := ledger.New(ledger.Options{}, 0)
+	defer kept.Close()
+	key := store.Key{Stream: "facts", Shard: "facts"}
+	p, err := progress.Open(ctx, kept, key, store.Progress{Started: true}, ledger.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := checkpoint.Key{Stream: "facts", Shard: "facts"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	now, page := time.Now(), make([]uint64, 0, 5000)
-	for id, pages := uint64(1), 0; n > 0; id++ {
+	for id := uint64(1); n > 0; id++ {
 		if gap := mean == 2 && id%2 == 1 || mean > 2 && rng.IntN(mean) == 0; gap {
 			n--
 			continue
@@ -115,18 +113,31 @@ func plantGaps(t *testing.T, file string, n, mean int) uint64 {
 		if page = append(page, id); len(page) < cap(page) {
 			continue
 		}
-		l.See(id, now)
-		l.Advance(id, page, now)
-		if page, pages = page[:0], pages+1; pages%500 == 0 || n < 5000 {
-			state := checkpoint.State{Position: ledger.Position{ID: id}, Ledger: l.Changed(), Saved: time.Now()}
-			if err := store.Save(context.Background(), key, state); err != nil {
-				t.Fatal(err)
-			}
+		p.Ledger().See(id, now)
+		change, err := p.Advance(progress.Batch{Through: id, Passed: page, At: now, Now: now})
+		if err != nil {
+			t.Fatal(err)
 		}
+		if err := kept.Apply(ctx, &store.Batch{Shards: []store.ShardChange{change.ShardChange}}); err != nil {
+			t.Fatal(err)
+		}
+		p.Applied(change.Number)
+		page = page[:0]
 	}
-	state := checkpoint.State{Position: ledger.Position{ID: l.Position()}, Ledger: l.Changed(), Saved: time.Now()}
-	if err := store.Save(context.Background(), key, state); err != nil {
+	return p.Position()
+}
+
+// sizeOf returns how many bytes the files of a folder take. One may go meanwhile.
+func sizeOf(t *testing.T, folder string) (bytes int64) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return l.Position()
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
 }

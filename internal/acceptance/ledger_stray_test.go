@@ -10,8 +10,9 @@ import (
 
 	"bridge/tests/world"
 
-	"bridge/checkpoint"
-	"bridge/checkpoint/bolt"
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/pebble"
+	"bridge/internal/progress"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/source/ledger"
@@ -65,7 +66,7 @@ func TestAStrayHighID(t *testing.T) {
 			t.Errorf("the log does not name the stray id once:\n%s", log)
 		}
 
-		age(t, file, checkpoint.Key{Stream: "facts", Shard: "facts"}, 48*time.Hour)
+		age(t, file, store.Key{Stream: "facts", Shard: "facts"}, 48*time.Hour)
 		if found := world.Check(t, e).Find("stray-id"); len(found) != 1 || !strings.Contains(found[0].Statement, "bridge checkpoint set facts facts 110") {
 			t.Errorf("check finds %+v", found)
 		}
@@ -103,24 +104,23 @@ func TestAStrayHighID(t *testing.T) {
 
 // age changes the checkpoint of a shard as if so much time had passed, and everything vacant been
 // looked for.
-func age(t *testing.T, file string, key checkpoint.Key, passed time.Duration) {
+func age(t *testing.T, folder string, key store.Key, passed time.Duration) {
 	t.Helper()
-	store, err := bolt.Open(file, bolt.Options{})
+	ctx := t.Context()
+	kept, err := pebble.Open(ctx, folder, pebble.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	state, err := store.Load(t.Context(), key)
+	defer kept.Close()
+	saved, _, err := kept.Progress(ctx, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state.Ledger, err = store.LedgerParts(t.Context(), key, 0, 1<<20, nil); err != nil {
-		t.Fatal(err)
-	}
-	l, err := ledger.Restore(ledger.Options{Away: math.MaxInt64}, state.Position.ID, state.Ledger)
+	p, err := progress.Open(ctx, kept, key, saved, ledger.Options{Away: math.MaxInt64})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := p.Ledger()
 	now := time.Now().Add(passed)
 	for range 10_000 {
 		l.Observe(ledger.Evidence{Ranges: l.Hot(now).IDs, Now: now})
@@ -130,8 +130,11 @@ func age(t *testing.T, file string, key checkpoint.Key, passed time.Duration) {
 		}
 		l.Swept(ledger.Evidence{Ranges: ranges, Now: now})
 	}
-	state.Ledger, state.ReplaceLedger, state.Saved = l.All(), true, time.Now()
-	if err := store.Save(t.Context(), key, state); err != nil {
+	change, err := p.Flush(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Apply(ctx, &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -135,14 +135,15 @@ func TestVerify(t *testing.T) {
 
 // plantFaults tries all faults on the messages of a stream; those at are about one thing.
 func plantFaults(t *testing.T, p *world.Publisher, stream string, clean []world.Message, at []int) {
+	var purged []string
+	if stream == release {
+		// Rows that REPLACE has removed.
+		purged = []string{"not judged purged 6"}
+	}
 	plant := func(name string, messages []world.Message, want ...string) {
 		t.Run(stream+": "+name, func(t *testing.T) {
 			t.Parallel()
-			if stream == release {
-				// Rows that REPLACE has removed.
-				want = append(want, "not judged purged 6")
-			}
-			mustVerify(t, replay(t, p, stream, messages), want...)
+			mustVerify(t, replay(t, p, stream, messages), append(want, purged...)...)
 		})
 	}
 	first, middle, last := at[0], at[2], at[len(at)-1]
@@ -150,14 +151,14 @@ func plantFaults(t *testing.T, p *world.Publisher, stream string, clean []world.
 	plant("a faithful copy is good", clean)
 	cut := func(i int) []world.Message { return slices.Delete(slices.Clone(clean), i, i+1) }
 	if stream == capability {
-		plant("the first message is removed", cut(first), "brokenLink 1")
-		plant("one in the middle is removed", cut(middle), "brokenLink 1")
+		plant("the first message is removed", cut(first), "lost 1", "brokenLink 1")
+		plant("one in the middle is removed", cut(middle), "lost 1", "brokenLink 1")
 		plant("the last message is removed", cut(last), "stale 1")
 		plant("the last two are swapped", swap(clean, beforeLast, last), "outOfOrder 1", "stale 1")
 	} else {
 		plant("the last message is removed", cut(last), "missing 1")
 		plant("the last two are swapped", swap(clean, beforeLast, last), "outOfOrder 1")
-		plant("a message of a row that is there is removed", cut(0), "missing 1")
+		plant("a message of a row that is there is removed", cut(0), "lost 1", "missing 1")
 	}
 	for where, i := range map[string]int{"first": first, "middle": middle, "last": last} {
 		plant("the "+where+" message is altered", altered(t, clean, i, `"body":"version-`, `"body":"Version-`), "altered 1")
@@ -176,7 +177,15 @@ func plantFaults(t *testing.T, p *world.Publisher, stream string, clean []world.
 	hello := slices.Clone(clean[0:1])
 	hello[0].Value, hello[0].Headers = []byte("hello"), map[string]string{"eiffel-type": clean[0].Headers["eiffel-type"]}
 	plant("something else is added", append(slices.Clone(clean), hello...), "foreign 1")
-	plant("a run is repeated", append(slices.Clone(clean), clean[len(clean)-20:]...))
+	t.Run(stream+": a run is repeated", func(t *testing.T) {
+		t.Parallel()
+		e := replay(t, p, stream, append(slices.Clone(clean), clean[len(clean)-20:]...))
+		r := mustVerify(t, e, purged...)
+		found := r.Streams[0].Repeated
+		if r.Streams[0].Repeats != 20 || len(found) != 1 || found[0].Repeat != "copy" || found[0].Count != 20 || found[0].Examples[0]["at"] == nil {
+			t.Errorf("%d repeats, %+v", r.Streams[0].Repeats, found)
+		}
+	})
 }
 
 // TestVerifySeesDeletedMessages deletes messages of a stream by their sequences.
@@ -188,6 +197,11 @@ func TestVerifySeesDeletedMessages(t *testing.T) {
 	clean := recorded[capability]
 	at := of(clean, `"entity":"a"`)
 	for name, want := range map[int]string{at[0]: "brokenLink 1", at[2]: "brokenLink 1", at[4]: "stale 1", 0: "missing 1"} {
+		wants := []string{want}
+		if name != at[4] {
+			// No later message says that the last one was acknowledged.
+			wants = append(wants, "lost 1")
+		}
 		t.Run(fmt.Sprintf("%s when message %d is deleted", want, name+1), func(t *testing.T) {
 			e := replay(t, p, capability, clean)
 			stream := strings.TrimSuffix(e["BRIDGE_STREAM_STATES_DESTINATION"], ".{type}")
@@ -198,7 +212,7 @@ func TestVerifySeesDeletedMessages(t *testing.T) {
 			if err := handle.DeleteMsg(t.Context(), uint64(name+1)); err != nil {
 				t.Fatal(err)
 			}
-			mustVerify(t, e, want)
+			mustVerify(t, e, wants...)
 		})
 	}
 	t.Run("and does not judge what a limit has removed", func(t *testing.T) {
@@ -210,7 +224,7 @@ func TestVerifySeesDeletedMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustVerify(t, e, "not judged expired 10")
+		mustVerify(t, e, "not judged expired 10", "not judged removed 10")
 	})
 }
 

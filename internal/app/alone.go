@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/backoff"
+	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/option"
@@ -26,8 +28,6 @@ type Alone struct {
 	// Config has the streams to work on.
 	Config *config.Config
 	Logger *slog.Logger
-	// OpenStore opens the checkpoint. Defaults to the function OpenStore.
-	OpenStore func(path string) (Store, error)
 	// Show is called now and then with the progress.
 	Show func(Step)
 }
@@ -35,7 +35,9 @@ type Alone struct {
 // Step is the progress with one shard.
 type Step struct {
 	Stream, Shard string
-	// Run is the reconcile under way. It is nil while the tail catches up from Position to Highest.
+	// CatchUp is how far the stream has caught up from the bus, Run the reconcile under way. Both
+	// are nil while the tail catches up from Position to Highest.
+	CatchUp           *httpapi.CatchUpStatus
 	Run               *httpapi.ReconcileStatus
 	Position, Highest uint64
 	// Done of Tables tables are reconciled.
@@ -62,7 +64,7 @@ func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, 
 	} else {
 		err = a.tailing(ctx, func(ctx context.Context, app *App) error {
 			for i, sh := range app.shards {
-				run.one(ctx, sh, app.reconcilers[i].Reconciler)
+				run.one(ctx, app, sh, app.reconcilers[i].Reconciler)
 			}
 			return ctx.Err()
 		})
@@ -84,7 +86,7 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 	return a.tailing(ctx, func(ctx context.Context, app *App) error {
 		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
 			if sh := shardOf(app.shards, request); sh != nil {
-				if err := run.catchUp(ctx, sh); err != nil {
+				if err := run.catchUp(ctx, app, sh); err != nil {
 					return nil, err
 				}
 			}
@@ -94,8 +96,8 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 }
 
 func (a *Alone) previewDeadLetters(ctx context.Context, do func(context.Context, Resend) error) error {
-	return a.looking(func(p parts) error {
-		shards, err := newShards(a.Config, p)
+	return a.looking(ctx, func(p *parts, streams []*stream) error {
+		shards, err := newShards(a.Config, p, streams)
 		if err != nil {
 			return err
 		}
@@ -119,25 +121,20 @@ func shardOf(shards []*shard.Shard, request httpapi.ResendRequest) *shard.Shard 
 	return nil
 }
 
-// openStore opens the checkpoint. If another process has locked it, the error says what to do.
-func (a *Alone) openStore(path string) (Store, error) {
-	open := a.OpenStore
-	if open == nil {
-		open = OpenStore
+// locked says what to do where another process has locked the store.
+func (a *Alone) locked(err error) error {
+	if !errors.Is(err, store.ErrLocked) {
+		return err
 	}
-	s, err := open(path)
-	if errors.Is(err, checkpoint.ErrLocked) {
-		return nil, fmt.Errorf("%w: another process holds %s, and no bridge answers at %s: where that process is a bridge, set %s to the address on which it listens; else end it",
-			checkpoint.ErrLocked, path, a.Config.HTTPAddr, config.HTTPVariable)
-	}
-	return s, err
+	return fmt.Errorf("%w: another process holds %s, and no bridge answers at %s: where that process is a bridge, set %s to the address on which it listens; else end it",
+		store.ErrLocked, a.Config.CheckpointPath, a.Config.HTTPAddr, config.HTTPVariable)
 }
 
 // tailing calls do while the streams are tailed, and then shuts them down in order.
 func (a *Alone) tailing(ctx context.Context, do func(context.Context, *App) error) (err error) {
-	app, err := Open(ctx, Options{Config: a.Config, Logger: a.Logger, OpenStore: a.openStore})
+	app, err := Open(ctx, Options{Config: a.Config, Logger: a.Logger})
 	if err != nil {
-		return err
+		return a.locked(err)
 	}
 	defer func() { err = errors.Join(err, app.Close()) }()
 	running, end := context.WithCancel(ctx)
@@ -149,21 +146,28 @@ func (a *Alone) tailing(ctx context.Context, do func(context.Context, *App) erro
 	})
 }
 
-// looking calls do with the source and the checkpoint, without a tail and a bus.
-func (a *Alone) looking(do func(parts) error) (err error) {
+// looking calls do with the source and the store, without a tail and a bus. It changes nothing.
+func (a *Alone) looking(ctx context.Context, do func(*parts, []*stream) error) (err error) {
 	p := newParts(a.Config, prometheus.NewRegistry(), a.Logger)
 	src, err := OpenSource(a.Config, a.Logger)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
-	kept, err := a.openStore(a.Config.CheckpointPath)
+	kept, err := openToRead(ctx, a.Config.CheckpointPath, a.Logger)
+	if err != nil {
+		return a.locked(err)
+	}
+	defer func() { err = errors.Join(err, kept.Close()) }()
+	if err := p.use(ctx, kept); err != nil {
+		return err
+	}
+	p.source = src
+	streams, err := newStreams(a.Config, &p)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, kept.Close()) }()
-	p.source, p.store = src, kept
-	return do(p)
+	return do(&p, streams)
 }
 
 // aloneRun is one reconcile of all tables.
@@ -174,8 +178,8 @@ type aloneRun struct {
 }
 
 // one waits until a shard has caught up, reconciles it and records the outcome.
-func (a *aloneRun) one(ctx context.Context, sh *shard.Shard, r *reconcile.Reconciler) {
-	if err := a.catchUp(ctx, sh); err != nil {
+func (a *aloneRun) one(ctx context.Context, app *App, sh *shard.Shard, r *reconcile.Reconciler) {
+	if err := a.catchUp(ctx, app, sh); err != nil {
 		a.note(r, reconcile.Report{Error: config.StreamText(r.Status().Stream)(err)})
 		return
 	}
@@ -185,9 +189,13 @@ func (a *aloneRun) one(ctx context.Context, sh *shard.Shard, r *reconcile.Reconc
 // stillTimeout is how long a tail may make no progress before its shard is reconciled as it is.
 const stillTimeout = 30 * time.Second
 
-// catchUp waits until the tail has reached the end that the table had at its first read, or makes
-// no progress. If deletes are allowed, a shard that stopped because its ids are used again resumes.
-func (a *aloneRun) catchUp(ctx context.Context, sh *shard.Shard) error {
+// catchUp waits until the stream has caught up from the bus, and then until the tail has reached
+// the end that the table had at its first read, or makes no progress. If deletes are allowed, a
+// shard that stopped because its ids are used again resumes.
+func (a *aloneRun) catchUp(ctx context.Context, app *App, sh *shard.Shard) error {
+	if err := a.readBus(ctx, app, sh.Status()); err != nil {
+		return err
+	}
 	var target, last uint64
 	accepted, moved, polled := false, time.Now(), time.Time{}
 	for {
@@ -218,6 +226,31 @@ func (a *aloneRun) catchUp(ctx context.Context, sh *shard.Shard) error {
 	}
 }
 
+// readBus waits until the stream of a shard has caught up from the bus, or does not get on.
+func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error {
+	moved, last := time.Now(), catchup.StreamProgress{}
+	for {
+		all := app.recovery.Progress().Streams
+		p := all[slices.IndexFunc(all, func(p catchup.StreamProgress) bool { return p.Stream == of.Stream })]
+		switch {
+		case p.Ready || p.Err != nil:
+			return p.Err
+		case p.Messages != last.Messages || p.Left != last.Left:
+			moved, last = time.Now(), p
+		case time.Since(moved) > stillTimeout:
+			return fmt.Errorf("nothing was read from the bus for %s: %w", stillTimeout, cmp.Or(app.sink.Ready(ctx), errSilent))
+		}
+		status := catchUpStatus(&p)
+		a.Show(Step{Stream: of.Stream, Shard: of.Shard, CatchUp: &status})
+		if err := backoff.Pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// errSilent is why nothing is read from a bus that seems to be in order.
+var errSilent = errors.New("it answers, and tells no reason")
+
 // showEvery is the time between two calls of Show.
 const showEvery = 250 * time.Millisecond
 
@@ -246,17 +279,9 @@ func (a *aloneRun) compare(ctx context.Context, r *reconcile.Reconciler) {
 			return
 		case <-tick.C:
 			s := r.Status()
-			a.Show(Step{Stream: s.Stream, Shard: s.Shard, Run: reconcileStatus(s), Done: len(a.outcomes), Tables: a.tables()})
+			a.Show(Step{Stream: s.Stream, Shard: s.Shard, Run: reconcileStatus(s), Done: len(a.outcomes), Tables: countTables(a.Config)})
 		}
 	}
-}
-
-func (a *aloneRun) tables() int {
-	n := 0
-	for i := range a.Config.Streams {
-		n += len(a.Config.Streams[i].Tables)
-	}
-	return n
 }
 
 // note records the outcome of a shard. A guard that tripped earlier holds until a run passes.
@@ -275,13 +300,13 @@ func (a *aloneRun) dry(ctx context.Context) error {
 	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no checkpoint at %s: nothing was published yet that a table could be compared with", a.Config.CheckpointPath)
 	}
-	return a.looking(func(p parts) error {
-		owners := make([]reconcile.Owner, a.tables())
+	return a.looking(ctx, func(p *parts, streams []*stream) error {
+		owners := make([]reconcile.Owner, countTables(a.Config))
 		positions := make([]savedPosition, len(owners))
 		for i := range owners {
 			owners[i] = &positions[i]
 		}
-		all, err := scheduled(a.Config, p, owners)
+		all, err := scheduled(a.Config, p, streams, owners)
 		if err != nil {
 			return err
 		}

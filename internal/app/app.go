@@ -10,11 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
 	"bridge/reconcile"
+	"bridge/sink"
 	"bridge/sink/embedded"
+	"bridge/source"
 )
 
 // Options configure an App.
@@ -25,8 +28,16 @@ type Options struct {
 	Build Build
 	// Serve makes Run serve HTTP at the configured address and log findings about the source.
 	Serve bool
-	// OpenStore opens the checkpoint. Defaults to the function OpenStore.
-	OpenStore func(path string) (Store, error)
+
+	// ends defaults to those of the configuration; tests have others.
+	ends *ends
+}
+
+// ends opens source, store and sink.
+type ends struct {
+	source func(*config.Config, *slog.Logger) (source.Source, error)
+	store  func(context.Context, string, *slog.Logger) (store.Store, error)
+	sink   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error)
 }
 
 // Build is a version of bridge.
@@ -35,10 +46,9 @@ type Build struct{ Version, Revision, Go string }
 // App reads tables, publishes events and reconciles. It does nothing until Run is called.
 type App struct {
 	parts
-	opts   Options
-	shards []*shard.Shard
-	// recalls catches up from the bus; nil if the bus cannot be read.
-	recalls *shard.Recalls
+	opts    Options
+	streams []*stream
+	shards  []*shard.Shard
 	// reconcilers has one for each of shards, in their order; scheduler runs them.
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
@@ -50,11 +60,11 @@ type App struct {
 	closers []func() error
 }
 
-// Open opens source, checkpoint and sink and makes the shards of the configuration. ctx is only for
-// binding the port.
+// Open opens source, store and sink and makes the shards of the configuration. ctx is only for
+// opening the store and binding the port.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	if o.OpenStore == nil {
-		o.OpenStore = OpenStore
+	if o.ends == nil {
+		o.ends = &ends{OpenSource, OpenStore, openSink}
 	}
 	a := &App{opts: o, registry: prometheus.NewRegistry()}
 	defer func() {
@@ -70,26 +80,24 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.parts = newParts(cfg, a.registry, o.Logger)
-	if err := a.openEnds(); err != nil {
+	if err := a.openEnds(ctx); err != nil {
 		return nil, err
 	}
-	if a.shards, err = newShards(cfg, a.parts); err != nil {
+	if a.streams, err = newStreams(cfg, &a.parts); err != nil {
 		return nil, err
 	}
-	if a.recalls, err = shard.NewRecalls(context.Background(), a.sink, a.store, a.shards); err != nil {
+	a.recovery = newRecovery(cfg, &a.parts, a.streams)
+	if a.shards, err = newShards(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	if a.reconcilers, err = newReconcilers(cfg, a.parts, a.shards); err != nil {
+	if a.reconcilers, err = newReconcilers(cfg, &a.parts, a.streams, a.shards); err != nil {
 		return nil, err
 	}
 	a.scheduler = reconcile.NewScheduler(o.Logger, a.reconcilers...)
-	if a.recalls != nil {
-		a.recalls.Then(func(stream string) { a.scheduler.Request(stream, reconcile.Mode{}) })
-	}
-	registerMetrics(a.registry, a.shards, a.limits, a.reconcilers, o.Build)
+	registerMetrics(a.registry, a)
 	a.health = &health{
 		cfg: cfg, shards: a.shards, faults: a.faults, source: &httpapi.Probe{Ready: a.source.Ready}, sink: &httpapi.Probe{Ready: a.sink.Ready},
-		reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(),
+		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(),
 	}
 	if o.Serve {
 		a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger)
@@ -97,28 +105,36 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	return a, err
 }
 
-// openEnds opens source, checkpoint and sink, in that order.
-func (a *App) openEnds() error {
+// openEnds opens source, store and sink, in that order.
+func (a *App) openEnds(ctx context.Context) error {
 	cfg := a.opts.Config
-	src, err := OpenSource(cfg, a.logger)
+	src, err := a.opts.ends.source(cfg, a.logger)
 	if err != nil {
 		return err
 	}
 	a.source, a.closers = src, append(a.closers, src.Close)
-	kept, err := a.opts.OpenStore(cfg.CheckpointPath)
+	kept, err := a.opts.ends.store(ctx, cfg.CheckpointPath, a.logger)
 	if err != nil {
 		return err
 	}
-	a.store, a.closers = kept, append(a.closers, kept.Close)
-	bus, err := openSink(cfg, a.logger, a.metrics.Retry)
+	a.closers = append(a.closers, kept.Close)
+	if err := a.use(ctx, kept); err != nil {
+		return err
+	}
+	bus, err := a.opts.ends.sink(cfg, a.logger, hooks{
+		fault: a.metrics.Retry,
+		// A session begins with a publish, which is behind Open.
+		session: func(tp string) { a.recovery.NewSession(tp) },
+	})
 	if err != nil {
 		return err
 	}
 	a.sink, a.closers = bus, append(a.closers, bus.Close)
+	a.reader, _ = bus.(sink.Reader)
 	return nil
 }
 
-// Close closes sink, checkpoint and source, in that order.
+// Close closes sink, store and source, in that order.
 func (a *App) Close() error {
 	var errs []error
 	for _, one := range slices.Backward(a.closers) {

@@ -42,7 +42,7 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 	}
 	var there described
 	shard.NewMetrics(&there)
-	registerMetrics(&there, nil, nil, nil, Build{})
+	registerMetrics(&there, new(App))
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {

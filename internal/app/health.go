@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/outage"
@@ -17,7 +19,10 @@ import (
 type health struct {
 	cfg    *config.Config
 	shards []*shard.Shard
-	faults *outage.Log
+	// streams are those of the configuration, in its order; recovery catches up.
+	streams  []*stream
+	recovery *catchup.CatchUp
+	faults   *outage.Log
 	// source and sink are asked whether they can be reached.
 	source, sink *httpapi.Probe
 	// reconcilers has one for each of shards, in their order; scheduler runs them.
@@ -81,7 +86,38 @@ func (h *health) Ready(ctx context.Context) []httpapi.Reason {
 			reasons = append(reasons, httpapi.Reason{Reason: config.Text(fault)})
 		}
 	}
-	return append(reasons, unready(h.snapshots(), len(reasons) > 0)...)
+	caught := h.recovery.Progress()
+	if caught.Superseded != nil {
+		// Its shards say no more.
+		return append(reasons, httpapi.Reason{Reason: config.Text(caught.Superseded)})
+	}
+	behind := behind(caught.Streams)
+	shards := slices.DeleteFunc(h.snapshots(), func(s snapshot) bool {
+		return slices.ContainsFunc(behind, func(r httpapi.Reason) bool { return r.Stream == s.Stream })
+	})
+	return append(append(reasons, behind...), unready(shards, len(reasons) > 0)...)
+}
+
+// behind returns the reasons why streams have not caught up.
+func behind(streams []catchup.StreamProgress) []httpapi.Reason {
+	var reasons []httpapi.Reason
+	for i := range streams {
+		s := &streams[i]
+		why := ""
+		switch {
+		case s.Err != nil:
+			why = config.StreamText(s.Stream)(s.Err)
+		case !s.Ready:
+			why = fmt.Sprintf("catches up from the bus: %d messages read, %d offsets left", s.Messages, s.Left)
+			if s.ETA > 0 {
+				why += fmt.Sprintf(", about %s", s.ETA.Round(time.Second))
+			}
+		default:
+			continue
+		}
+		reasons = append(reasons, httpapi.Reason{Stream: s.Stream, Reason: why})
+	}
+	return reasons
 }
 
 // unready returns the reasons why shards are not ready. known says that the reasons already name
@@ -121,7 +157,7 @@ func (h *health) snapshots() []snapshot {
 }
 
 func (h *health) Status() httpapi.Status {
-	status := statusOf(h.cfg.Streams, h.snapshots())
+	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
 	status.Started = h.started.UTC()
 	return status
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/internal/catchup"
 	"bridge/internal/httpapi"
 	"bridge/internal/outage"
 	"bridge/internal/shard"
@@ -30,7 +31,7 @@ func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
 			<-answers
 			return nil
 		}
-		h := &health{faults: outage.New(slog.New(slog.DiscardHandler)), source: &httpapi.Probe{Ready: hangs}, sink: &httpapi.Probe{Ready: hangs}}
+		h := &health{recovery: catchup.New(catchup.Options{}), faults: outage.New(slog.New(slog.DiscardHandler)), source: &httpapi.Probe{Ready: hangs}, sink: &httpapi.Probe{Ready: hangs}}
 		pages := httpapi.Handler(h, prometheus.NewRegistry())
 		probe := func() (int, string) {
 			w := httptest.NewRecorder()

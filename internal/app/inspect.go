@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"bridge/checkpoint"
-	"bridge/checkpoint/bolt"
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/pebble"
 	"bridge/internal/check"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
@@ -30,7 +30,7 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 			return inspectSource(ctx, cfg, tables)
 		},
 		Sink:  func(ctx context.Context) inspect.Report { return inspectSink(ctx, cfg) },
-		Store: func() checkpoint.Inspection { return bolt.Inspect(cfg.CheckpointPath) },
+		Store: func(ctx context.Context) store.Inspection { return pebble.Inspect(ctx, cfg.CheckpointPath) },
 		HTTP:  func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
 	}, progress)
 }
@@ -71,7 +71,7 @@ func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
 		// Opening it would start a server.
 		return embedded.Inspect(ctx, embeddedOptions(cfg, slog.New(slog.DiscardHandler)))
 	}
-	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), func(string, error) {})
+	bus, err := openSink(cfg, slog.New(slog.DiscardHandler), hooks{})
 	if err != nil {
 		var r inspect.Report
 		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "sink", "cannot be opened: "+config.Text(err)).Says("correct %s and the variables of the bus", option.SinkURL)

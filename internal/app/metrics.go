@@ -4,7 +4,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/internal/shard"
-	"bridge/reconcile"
 )
 
 // newBuildInfo returns a metric that is always 1 and whose labels say which build this is.
@@ -16,8 +15,9 @@ func newBuildInfo(b Build) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// registerMetrics registers the gauges of the shards, their reconciles and the program. The shards
-// register the counters.
-func registerMetrics(registry prometheus.Registerer, shards []*shard.Shard, limits *shard.Limits, reconcilers []reconcile.Scheduled, b Build) {
-	registry.MustRegister(shard.NewCollector(shards, limits), &reconcileCollector{reconcilers}, newBuildInfo(b))
+// registerMetrics registers the gauges of the shards, their reconciles, catch-up and the program.
+// The shards register the counters.
+func registerMetrics(registry prometheus.Registerer, a *App) {
+	registry.MustRegister(shard.NewCollector(a.shards, a.limits), &reconcileCollector{a.reconcilers},
+		&recoveryCollector{streams: a.streams, recovery: a.recovery}, newBuildInfo(a.opts.Build))
 }

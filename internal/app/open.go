@@ -19,9 +19,10 @@ import (
 const (
 	// maxReads bounds the reads of all tails at the same time, each on its own connection.
 	maxReads = 8
-	// scanReads is how many further connections reconcile has, so that it takes none from the
-	// tails: one reads ahead, one looks into the other tables of the stream.
-	scanReads = 2
+	// scanReads is how many further connections reconcile has, and keyReads those for reads by key,
+	// so that they take none from the tails.
+	scanReads = 1
+	keyReads  = 2
 )
 
 // OpenSource opens the source of a configuration. It connects at the first read.
@@ -29,44 +30,51 @@ func OpenSource(cfg *config.Config, logger *slog.Logger) (source.Source, error) 
 	switch cfg.Source.Scheme {
 	case "mysql":
 		options := cfg.Source.MySQL
-		options.MaxConns, options.Logger = maxReads+scanReads, logger
+		options.MaxConns, options.Logger = maxReads+scanReads+keyReads, logger
 		return mysql.Open(options)
 	case "sqlite":
 		options := cfg.Source.SQLite
-		options.MaxConns, options.Logger = maxReads+scanReads, logger
+		options.MaxConns, options.Logger = maxReads+scanReads+keyReads, logger
 		return sqlite.Open(options)
 	default:
 		return nil, fmt.Errorf("no source for the scheme %q", cfg.Source.Scheme)
 	}
 }
 
-func openSink(cfg *config.Config, logger *slog.Logger, fault sink.Fault) (sink.Sink, error) {
+// hooks are what a sink calls.
+type hooks struct {
+	fault   sink.Fault
+	session func(tp string)
+}
+
+func openSink(cfg *config.Config, logger *slog.Logger, h hooks) (sink.Sink, error) {
 	switch cfg.Sink.Scheme {
 	case "kafka":
-		return kafka.Open(kafkaOptions(cfg, logger, fault))
+		return kafka.Open(kafkaOptions(cfg, logger, h))
 	case "nats":
-		return jetstream.Open(natsOptions(cfg, logger, fault))
+		return jetstream.Open(natsOptions(cfg, logger, h))
 	case "embedded":
-		s, err := openEmbedded(cfg, logger, fault)
+		s, err := openEmbedded(cfg, logger, h)
 		if err != nil {
 			// Not s: an interface with a nil pointer is not nil.
 			return nil, err
 		}
 		return s, nil
 	case "stdout":
-		return stdout.Open(stdout.Options{Writer: os.Stdout, Logger: logger, Fault: fault})
+		return stdout.Open(stdout.Options{Writer: os.Stdout, Logger: logger, Fault: h.fault})
 	default:
 		return nil, fmt.Errorf("no sink for the scheme %q", cfg.Sink.Scheme)
 	}
 }
 
 // openEmbedded starts a NATS server inside the process and the sink on it.
-func openEmbedded(cfg *config.Config, logger *slog.Logger, fault sink.Fault) (*embedded.Sink, error) {
+func openEmbedded(cfg *config.Config, logger *slog.Logger, h hooks) (*embedded.Sink, error) {
 	e := cfg.Sink.Embedded
 	s, err := embedded.Open(embeddedOptions(cfg, logger),
 		func(server embedded.Conns) (sink.Sink, error) {
 			return jetstream.Open(jetstream.Options{
-				InProcess: server, Stream: e.Stream, CreateStream: true, Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger, Fault: fault,
+				InProcess: server, Stream: e.Stream, CreateStream: true, Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger,
+				Fault: h.fault, Session: h.session,
 			})
 		})
 	if err != nil {
@@ -93,7 +101,7 @@ func embeddedURL(s *embedded.Sink) string {
 	return ""
 }
 
-func kafkaOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) kafka.Options {
+func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Options {
 	k := cfg.Sink.Kafka
 	o := kafka.Options{
 		Brokers:     k.Brokers,
@@ -102,7 +110,8 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) kaf
 		// The subjects to publish to are known without a connection.
 		Uncompactable: cfg.Uncompactable(),
 		Logger:        logger,
-		Fault:         fault,
+		Fault:         h.fault,
+		Session:       h.session,
 	}
 	if k.UseTLS {
 		o.TLS = k.TLS.Config()
@@ -113,7 +122,7 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) kaf
 	return o
 }
 
-func natsOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) jetstream.Options {
+func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Options {
 	n := cfg.Sink.NATS
 	o := jetstream.Options{
 		Stream:       n.Stream,
@@ -125,7 +134,8 @@ func natsOptions(cfg *config.Config, logger *slog.Logger, fault sink.Fault) jets
 		Creds:        n.Creds,
 		NkeySeed:     n.NKey,
 		Logger:       logger,
-		Fault:        fault,
+		Fault:        h.fault,
+		Session:      h.session,
 	}
 	for _, server := range n.Servers {
 		o.URLs = append(o.URLs, "nats://"+server)

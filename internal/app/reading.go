@@ -35,7 +35,7 @@ func OpenReading(ctx context.Context, cfg *config.Config, what Reading) (verify.
 	case "kafka":
 		return openReadingKafka(ctx, cfg, what)
 	case "nats":
-		return openReadingNATS(ctx, natsOptions(cfg, nil, nil), what)
+		return openReadingNATS(ctx, natsOptions(cfg, nil, hooks{}), what)
 	case "embedded":
 		return openReadingEmbedded(ctx, cfg, what)
 	default:
@@ -44,7 +44,7 @@ func OpenReading(ctx context.Context, cfg *config.Config, what Reading) (verify.
 }
 
 func openReadingKafka(ctx context.Context, cfg *config.Config, what Reading) (verify.Bus, error) {
-	o := kafkaOptions(cfg, slog.New(slog.DiscardHandler), nil)
+	o := kafkaOptions(cfg, slog.New(slog.DiscardHandler), hooks{})
 	o.ClientID, o.Topics, o.GiveUpAfter = "bridge-verify", what.Topics, giveUpAfter
 	reader, err := kafka.Open(o)
 	if err != nil {

@@ -11,23 +11,21 @@ import (
 
 // newReconcilers makes a scheduled reconciler for each of shards, which are those of all streams as
 // newShards returns them.
-func newReconcilers(cfg *config.Config, p parts, shards []*shard.Shard) ([]reconcile.Scheduled, error) {
+func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*shard.Shard) ([]reconcile.Scheduled, error) {
 	owners := make([]reconcile.Owner, len(shards))
 	for i, shard := range shards {
 		owners[i] = shard
 	}
-	return scheduled(cfg, p, owners)
+	return scheduled(cfg, p, streams, owners)
 }
 
 // scheduled makes a reconciler for every physical table, in the order of streams and tables. owners
 // has the same order.
-func scheduled(cfg *config.Config, p parts, owners []reconcile.Owner) ([]reconcile.Scheduled, error) {
+func scheduled(cfg *config.Config, p *parts, streams []*stream, owners []reconcile.Owner) ([]reconcile.Scheduled, error) {
 	var all []reconcile.Scheduled
-	for i := range cfg.Streams {
-		s := &cfg.Streams[i]
-		others := newSiblings(cfg, s, p.source)
+	for _, s := range streams {
 		for _, table := range s.Tables {
-			r, err := newReconciler(cfg, s, table, p, owners[len(all)], others)
+			r, err := newReconciler(cfg, s, table, p, owners[len(all)])
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
@@ -37,27 +35,30 @@ func scheduled(cfg *config.Config, p parts, owners []reconcile.Owner) ([]reconci
 	return all, nil
 }
 
-func newReconciler(cfg *config.Config, s *config.Stream, table string, p parts, owner reconcile.Owner, others *siblings) (*reconcile.Reconciler, error) {
-	encoder, err := cfg.Encoder(s, table)
+func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner reconcile.Owner) (*reconcile.Reconciler, error) {
+	encoder, err := cfg.Encoder(s.Stream, table)
 	if err != nil {
 		return nil, err
 	}
-	siblings, err := others.of(table)
-	if err != nil {
-		return nil, err
-	}
-	return reconcile.New(reconcile.Options{
+	o := reconcile.Options{
 		Text:   config.StreamText(s.Name),
 		Stream: s.Name, Shard: table, Kind: s.Kind,
 		Source:     p.source.Shard(s.Spec(table)),
 		Encoder:    encoder,
 		Store:      p.store,
+		Committer:  p.committer,
 		Owner:      owner,
-		Siblings:   siblings,
 		Window:     s.StabilityWindow,
 		Zone:       s.TimeZone.Location,
 		MaxDeletes: float64(s.ReconcileMaxDeletes) * 100,
 		Rate:       s.ReconcileRate,
 		Logger:     p.logger,
-	}), nil
+	}
+	if s.view != nil {
+		o.View = s.view
+	}
+	if s.shared() && s.keys != nil {
+		o.ReadKeys = s.keys.Read
+	}
+	return reconcile.New(o), nil
 }

@@ -74,26 +74,53 @@ func (a *App) serve(ctx context.Context) error {
 }
 
 // run tails all tables, and runs the function beside, until ctx is cancelled; beside must end with
-// its context. If a shard returns an error, the process has to be restarted: run then shuts down
-// the others in order.
+// its context. Then the shards publish what is in flight, while catch-up goes on, and what was
+// applied is made durable. If anything returns an error, the process has to be restarted: run then
+// shuts down the others in order.
 func (a *App) run(ctx context.Context, beside func(context.Context) error) error {
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var group errgroup.Group
-	start := func(one func(context.Context) error) {
+	start := func(ctx context.Context, group *errgroup.Group, one func(context.Context) error) {
 		group.Go(func() error {
-			err := one(running)
+			err := one(ctx)
 			if err != nil {
 				fail(err)
 			}
 			return err
 		})
 	}
-	for _, shard := range a.shards {
-		start(shard.Run)
+	var tailing, recovering, saving errgroup.Group
+	later := context.WithoutCancel(ctx)
+	saves, endSaving := context.WithCancel(later)
+	defer endSaving()
+	start(saves, &saving, a.committer.Run)
+	recovers, endRecovering := context.WithCancel(later)
+	defer endRecovering()
+	start(recovers, &recovering, a.catchUp)
+	start(recovers, &recovering, a.recovery.Run)
+	for _, s := range a.streams {
+		if s.movers != nil {
+			start(recovers, &recovering, func(ctx context.Context) error { return s.move(ctx, &a.parts) })
+		}
 	}
-	start(beside)
-	return group.Wait()
+	for _, shard := range a.shards {
+		start(running, &tailing, shard.Run)
+	}
+	start(running, &tailing, beside)
+	err := tailing.Wait()
+	endRecovering()
+	err = errors.Join(err, recovering.Wait())
+	endSaving()
+	return errors.Join(err, saving.Wait())
+}
+
+// catchUp reads what the bus holds. What it has read stays when ctx ends first.
+func (a *App) catchUp(ctx context.Context) error {
+	err := a.recovery.Start(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // openHTTP binds the port of the HTTP server. The error names the variable.

@@ -31,8 +31,8 @@ func (l *sharedLog) String() string {
 	return l.text.String()
 }
 
-// TestTheLogOfAHealthyRun: it says where the stream begins, when it has caught up and what a stop
-// waits for, and nothing twice.
+// TestTheLogOfAHealthyRun: it says what was read from the bus, where the stream begins, when it has
+// caught up and what a stop waits for, and nothing twice.
 func TestTheLogOfAHealthyRun(t *testing.T) {
 	t.Parallel()
 	s := apptest.NewShop(t)
@@ -70,11 +70,45 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 	}
 	for _, want := range []string{
 		`msg="bridge runs" version=1.2.3 streams=1 shards=1`, "checkpoint=" + filepath.Dir(cfg.CheckpointPath),
-		`msg="stream begins" stream=orders shard=orders position=0`, `msg="caught up" stream=orders shard=orders published=60 position=60 after=`,
+		`msg="the bus was read" streams=1 stopped=0 messages=0`, `msg="stream begins" stream=orders shard=orders position=0`, `msg="caught up" stream=orders shard=orders published=60 position=60 after=`,
 		`msg="stopping, up to 10s; Ctrl-C again stops at once, nothing is lost"`, `msg="bridge ended"`,
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}
 	}
+}
+
+// TestTheLogOfAStoppedShardNamesTheVariable: by the stream's own name, as the environment spells
+// it.
+func TestTheLogOfAStoppedShardNamesTheVariable(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_STREAM_ORDERS_CREATED"] = "gone"
+	log := new(sharedLog)
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "shard stopped") && time.Now().Before(deadline); {
+		<-tick.C
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "shard stopped") && strings.Contains(line, "BRIDGE_STREAM_ORDERS_CREATED") {
+			return
+		}
+	}
+	t.Errorf("no line of a stopped shard names the variable:\n%s", log.String())
 }

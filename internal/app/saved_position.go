@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/config"
 	"bridge/reconcile"
 	"bridge/source"
@@ -21,15 +20,15 @@ var _ reconcile.Owner = (*savedPosition)(nil)
 
 // load reads the saved position of the shard with the status s. A shard whose ids have no order is
 // compared as a whole.
-func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p parts, s reconcile.Status) error {
-	state, err := p.store.Load(ctx, checkpoint.Key{Stream: s.Stream, Shard: s.Shard})
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return fmt.Errorf("it has no checkpoint: nothing of the table was published yet, and bridge run begins it where %sSTART says", config.StreamPrefix(s.Stream))
-	}
+func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p *parts, s reconcile.Status) error {
+	saved, found, err := p.store.Progress(ctx, store.Key{Stream: s.Stream, Shard: s.Shard})
 	if err != nil {
 		return err
 	}
-	stream := &cfg.Streams[slices.IndexFunc(cfg.Streams, func(one config.Stream) bool { return one.Name == s.Stream })]
+	if !found || !saved.Started {
+		return fmt.Errorf("it has no checkpoint: nothing of the table was published yet, and bridge run begins it where %sSTART says", config.StreamPrefix(s.Stream))
+	}
+	stream := cfg.Stream(s.Stream)
 	order := stream.Order()
 	if order == "" {
 		traits, err := p.source.Shard(stream.Spec(s.Shard)).Traits(ctx)
@@ -38,7 +37,7 @@ func (o *savedPosition) load(ctx context.Context, cfg *config.Config, p parts, s
 		}
 		order = traits.Order
 	}
-	if o.id = state.Position.ID; order == source.OrderNone {
+	if o.id = saved.Position; order == source.OrderNone {
 		o.id = math.MaxUint64
 	}
 	return nil
@@ -51,3 +50,9 @@ func (o *savedPosition) Reach() (uint64, bool) { return o.id, true }
 func (o *savedPosition) Nominate(context.Context, reconcile.Nomination) (reconcile.Verdict, error) {
 	return reconcile.Verdict{}, errors.New("a dry run publishes nothing")
 }
+
+// ReconcileDue implements reconcile.Owner. A dry run follows no wish.
+func (o *savedPosition) ReconcileDue() (uint64, bool) { return 0, false }
+
+// Reconciled implements reconcile.Owner.
+func (o *savedPosition) Reconciled(context.Context, uint64) error { return nil }

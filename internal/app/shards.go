@@ -1,13 +1,15 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
+	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/outage"
 	"bridge/internal/shard"
@@ -18,13 +20,19 @@ import (
 
 // parts are shared by all shards.
 type parts struct {
-	source  source.Source
-	sink    sink.Sink
-	store   checkpoint.Store
-	limits  *shard.Limits
-	faults  *outage.Log
-	metrics *shard.Metrics
-	logger  *slog.Logger
+	source source.Source
+	sink   sink.Sink
+	// reader is the sink where that can be read back, else nil.
+	reader sink.Reader
+	// store is read; committer writes it. image is what the store held when it was opened.
+	store     store.Store
+	image     store.Image
+	committer *catchup.Committer
+	recovery  *catchup.CatchUp
+	limits    *shard.Limits
+	faults    *outage.Log
+	metrics   *shard.Metrics
+	logger    *slog.Logger
 }
 
 // newParts returns the parts that need not be opened.
@@ -35,39 +43,30 @@ func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.L
 	}
 }
 
-// newShards makes the shard of every physical table.
-func newShards(cfg *config.Config, p parts) ([]*shard.Shard, error) {
-	var shards []*shard.Shard
-	tables := 0
-	for i := range cfg.Streams {
-		tables += len(cfg.Streams[i].Tables)
+// use loads a store that was opened.
+func (p *parts) use(ctx context.Context, s store.Store) (err error) {
+	if p.image, err = s.Load(ctx); err != nil {
+		return err
 	}
-	for i := range cfg.Streams {
-		one := perStream{
-			limits: p.limits.Stream(), ledgerBytes: ledgerBytes(tables), publishedRows: publishedRows(tables), cursorRows: cursorRows(tables), siblings: newSiblings(cfg, &cfg.Streams[i], p.source),
-			announce:        announcer(p.logger.With("stream", cfg.Streams[i].Name)),
-			deadLetterLimit: shard.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit),
-		}
-		for _, table := range cfg.Streams[i].Tables {
-			sh, err := newShard(cfg, &cfg.Streams[i], table, p, one)
+	p.store, p.committer = s, catchup.NewCommitter(s, p.image, p.faults)
+	return nil
+}
+
+// newShards makes the shard of every physical table.
+func newShards(cfg *config.Config, p *parts, streams []*stream) ([]*shard.Shard, error) {
+	var shards []*shard.Shard
+	tables := countTables(cfg)
+	for _, s := range streams {
+		for _, table := range s.Tables {
+			sh, err := newShard(cfg, s, table, p, tables)
 			if err != nil {
-				return nil, fmt.Errorf("stream %s: %w", cfg.Streams[i].Name, err)
+				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
+			s.shards[table] = sh
 			shards = append(shards, sh)
 		}
 	}
 	return shards, nil
-}
-
-// perStream is shared by the shards of one stream.
-type perStream struct {
-	limits          *shard.StreamLimits
-	ledgerBytes     int
-	publishedRows   int
-	cursorRows      int
-	announce        func(source.Traits)
-	siblings        *siblings
-	deadLetterLimit *shard.LetterLimit
 }
 
 // ledgersBytes is the memory that all gap ledgers share for their saved parts. One gets at most
@@ -122,16 +121,12 @@ const (
 // cursorRows returns the share of one shard of so many.
 func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
 
-func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one perStream) (*shard.Shard, error) {
-	encoder, err := cfg.Encoder(s, table)
+func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int) (*shard.Shard, error) {
+	encoder, err := cfg.Encoder(s.Stream, table)
 	if err != nil {
 		return nil, err
 	}
-	route, err := cfg.Route(s, table)
-	if err != nil {
-		return nil, err
-	}
-	others, err := one.siblings.of(table)
+	route, err := cfg.Route(s.Stream, table)
 	if err != nil {
 		return nil, err
 	}
@@ -143,15 +138,23 @@ func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one p
 		SourceReady: p.source.Ready,
 		Encoder:     encoder,
 		Route:       route,
-		Reaches:     cfg.Reaches(s, table),
+		Domain:      cfg.DomainID,
+		Hash:        meaningHash(s.Stream),
 		Sink:        p.sink,
+		Reader:      p.reader,
 		Store:       p.store,
+		Committer:   p.committer,
+		Recovery:    p.recovery,
+		Feed:        s.feed,
+		View:        s.view,
+		Movers:      s.movers,
+		Shared:      s.shared(),
 		DeadLetter:  s.DeadLetter,
-		Letters:     one.deadLetterLimit,
-		Limits:      one.limits,
+		Letters:     s.deadLetterLimit,
+		Limits:      s.limits,
 		Faults:      p.faults,
 		Metrics:     p.metrics,
-		Logger:      p.logger.With("stream", s.Name, "shard", table),
+		Logger:      config.StreamLogger(p.logger, s.Name).With("shard", table),
 
 		Window:          s.StabilityWindow,
 		Zone:            s.TimeZone.Location,
@@ -161,12 +164,11 @@ func newShard(cfg *config.Config, s *config.Stream, table string, p parts, one p
 		IDOrder:         s.Order(),
 		GapPolicy:       ledger.GapPolicy(s.GapPolicy),
 		GapTTL:          s.GapTTL,
-		LedgerBytes:     one.ledgerBytes,
-		PublishedRows:   one.publishedRows,
-		Meaning:         cfg.Meaning(s, table),
-		CursorRows:      one.cursorRows,
-		Announce:        one.announce,
-		Siblings:        others,
+		LedgerBytes:     ledgerBytes(tables),
+		PublishedRows:   publishedRows(tables),
+		Meaning:         cfg.Meaning(s.Stream, table),
+		CursorRows:      cursorRows(tables),
+		Announce:        s.announce,
 		ShutdownTimeout: cfg.ShutdownTimeout,
 		Text:            config.StreamText(s.Name),
 	})), nil

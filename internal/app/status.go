@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
@@ -21,11 +22,14 @@ func (s *snapshot) state() shard.State {
 	return s.State
 }
 
-// statusOf groups the snapshots of shards by stream, in the order of the configuration.
-func statusOf(streams []config.Stream, shards []snapshot) httpapi.Status {
-	status := httpapi.Status{Streams: make([]httpapi.StreamStatus, 0, len(streams))}
-	for _, stream := range streams {
-		one := httpapi.StreamStatus{Name: stream.Name, Kind: string(stream.Kind), Shards: []httpapi.ShardStatus{}}
+// statusOf groups the snapshots of shards by stream. caught has the streams in the same order.
+func statusOf(streams []*stream, caught catchup.Progress, shards []snapshot) httpapi.Status {
+	status := httpapi.Status{Epoch: caught.Epoch, Streams: make([]httpapi.StreamStatus, 0, len(streams))}
+	for i, stream := range streams {
+		one := httpapi.StreamStatus{Name: stream.Name, Kind: string(stream.Kind), CatchUp: catchUpStatus(&caught.Streams[i]), Shards: []httpapi.ShardStatus{}}
+		if stream.movers != nil {
+			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
+		}
 		worst := shard.Running
 		for _, sh := range shards {
 			if sh.Stream != stream.Name {
@@ -40,6 +44,17 @@ func statusOf(streams []config.Stream, shards []snapshot) httpapi.Status {
 		status.Streams = append(status.Streams, one)
 	}
 	return status
+}
+
+func catchUpStatus(p *catchup.StreamProgress) httpapi.CatchUpStatus {
+	s := httpapi.CatchUpStatus{
+		Ready: p.Ready, Messages: p.Messages, Left: p.Left,
+		OffsetsPerSecond: p.Rate, SecondsLeft: p.ETA.Seconds(), Seconds: p.Elapsed.Seconds(),
+	}
+	if p.Err != nil {
+		s.Error = httpapi.Given(config.StreamText(p.Stream)(p.Err))
+	}
+	return s
 }
 
 func shardStatus(s snapshot) httpapi.ShardStatus {

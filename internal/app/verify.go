@@ -31,7 +31,7 @@ func Verify(ctx context.Context, cfg *config.Config, examples int, progress func
 		// None at all; zero would be the default.
 		examples = -1
 	}
-	return verify.Run(ctx, verify.Options{Shards: shards, Bus: bus, Examples: examples, Progress: progress})
+	return verify.Run(ctx, verify.Options{Shards: shards, Bus: bus, Domain: cfg.DomainID, Examples: examples, Progress: progress})
 }
 
 // verifyShards returns every table with what its events look like.
@@ -51,7 +51,7 @@ func verifyShards(cfg *config.Config, src source.Source) ([]verify.Shard, error)
 			shards = append(shards, verify.Shard{
 				Stream: s.Name, Name: table, Kind: s.Kind, Source: src.Shard(s.Spec(table)), Encoder: encoder,
 				Zone: s.TimeZone.Location, Window: s.StabilityWindow, Latest: s.Start.Latest, After: s.Start.After,
-				Destinations: []string{destination},
+				Apart: len(s.Key) == 0, Hash: meaningHash(s), Destinations: []string{destination},
 			})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/internal/app/apptest"
+	"bridge/internal/catchup"
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
 	"bridge/internal/option"
@@ -61,7 +62,7 @@ func TestReadinessNamesVariables(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
 	h := &health{
-		faults: faults,
+		faults: faults, recovery: catchup.New(catchup.Options{}),
 		source: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) }},
 		sink:   &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},
 	}

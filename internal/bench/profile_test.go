@@ -21,7 +21,7 @@ var homes = []struct{ part, prefix string }{
 	{report.Reading, "github.com/go-sql-driver/mysql."},
 	{report.Encoding, "bridge/event."},
 	{report.Saving, "bridge/checkpoint"},
-	{report.Saving, "go.etcd.io/bbolt."},
+	{report.Saving, "github.com/cockroachdb/pebble"},
 	{report.Compressing, "github.com/pierrec/lz4"},
 	{report.Publishing, "bridge/sink"},
 	{report.Publishing, "github.com/segmentio/kafka-go"},
@@ -104,7 +104,8 @@ func sum(traces []byte) (map[string]float64, error) {
 		case strings.HasPrefix(lines.Text(), "-----------"):
 			count()
 			begun = true
-		case !begun || len(fields) == 0:
+		case !begun || len(fields) == 0 || strings.HasSuffix(fields[0], ":"):
+			// A line that ends so names a label of the goroutine.
 		case took == 0 && len(fields) >= 2:
 			var err error
 			if took, err = time.ParseDuration(fields[0]); err != nil {

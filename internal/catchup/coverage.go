@@ -4,24 +4,19 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"bridge/checkpoint/store"
 )
 
 // MaxSpans is how many spans beyond its offset Coverage remembers of a TP, about 40 bytes each
 // (rule 4). Further ones are left to the reader.
 const MaxSpans = 10_000
 
-// Anchor is a message by which a TP is known again (rule 20).
-type Anchor struct {
-	Offset uint64
-	// Hash is of what is there; 0: no message.
-	Hash uint64
-}
-
 // Range is what was covered of a TP: all offsets from From to below To. Last is its last message;
 // its Hash is 0 where nothing lies in the range.
 type Range struct {
 	From, To uint64
-	Last     Anchor
+	Last     store.Anchor
 }
 
 // Offset is how far a TP is covered, as the store has it.
@@ -31,7 +26,7 @@ type Offset struct {
 	Next uint64
 	// Last is the last message below Next, ours or not. High is the highest that was acknowledged,
 	// which may lie beyond a hole (rule 20).
-	Last, High Anchor
+	Last, High store.Anchor
 }
 
 // Hole is what a reader has to read of a TP: from From to below To.
@@ -121,6 +116,34 @@ func (c *Coverage) Offsets(dst []Offset) []Offset {
 	return dst
 }
 
+// clone returns a copy that shares nothing with t.
+func (t *covered) clone() *covered {
+	c := *t
+	c.spans = slices.Clone(t.spans)
+	return &c
+}
+
+// has reports whether an offset is covered.
+func (t *covered) has(offset uint64) bool {
+	if offset < t.Next || len(t.spans) == 0 {
+		return offset < t.Next
+	}
+	i, _ := slices.BinarySearchFunc(t.spans, offset+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
+	return i < len(t.spans) && t.spans[i].From <= offset
+}
+
+// hole returns what is not covered first at or above from, below the highest span and the end.
+func (t *covered) hole(from uint64) (h Hole, found bool) {
+	from = max(from, t.Next)
+	for _, s := range t.spans {
+		if s.From > from {
+			return Hole{t.TP, from, s.From}, true
+		}
+		from = max(from, s.To)
+	}
+	return Hole{t.TP, from, t.end}, from < t.end
+}
+
 // add joins r with the spans that it touches, and advances the offset over the first span where
 // they meet.
 func (t *covered) add(r Range) {
@@ -147,9 +170,15 @@ func (t *covered) add(r Range) {
 }
 
 // later returns the anchor with the higher offset.
-func later(a, b Anchor) Anchor {
+func later(a, b store.Anchor) store.Anchor {
 	if a.Hash == 0 || b.Hash != 0 && b.Offset > a.Offset {
 		return b
 	}
 	return a
+}
+
+// free reports whether nothing of r is covered.
+func (t *covered) free(r Range) bool {
+	i, _ := slices.BinarySearchFunc(t.spans, r.From+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
+	return r.From >= t.Next && (i == len(t.spans) || t.spans[i].From >= r.To)
 }

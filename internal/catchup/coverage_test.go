@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
 )
 
@@ -14,7 +15,7 @@ func messages(from, to uint64) catchup.Range {
 	return catchup.Range{From: from, To: to, Last: anchor(to - 1)}
 }
 
-func anchor(offset uint64) catchup.Anchor { return catchup.Anchor{Offset: offset, Hash: offset + 1000} }
+func anchor(offset uint64) store.Anchor { return store.Anchor{Offset: offset, Hash: offset + 1000} }
 
 func TestCoverage(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -111,7 +112,7 @@ type tp struct {
 	// covered are the offsets that were acknowledged or read, end the highest that is known of.
 	covered map[uint64]bool
 	end     uint64
-	high    catchup.Anchor
+	high    store.Anchor
 }
 
 // stored is a message, seq 0 where it is not ours; empty where nothing is there.

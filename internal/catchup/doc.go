@@ -1,13 +1,29 @@
-// Package catchup has the rules by which bridge compares the bus with the store (decision 17), as
-// pure code: no I/O, no goroutines, no clock.
+// Package catchup compares the bus with the store and reads what the store lacks (decision 17).
+//
+// A TP is a topic-partition of Kafka or a stream of JetStream, and is named by the number of its
+// registration, from 1: one that was made again, or lost its tail, gets another number (rules 10
+// and 21). A registration is of one stream: two streams on a TP have two, which one reading serves.
+//
+// # Pure rules
 //
 //   - [Apply] is rule 6: which message of an entity its entry in a view follows.
 //   - [Coverage] is rules 4, 5 and 20: which offsets of a topic-partition the store may call
 //     covered, what is left to read of it, and by which messages it is known again.
 //   - [InFlight] is the part of rule 4 that stops a reader: what this process has sent and the bus
 //     has not acknowledged.
+//   - [Epoch] is rule 1, [MeaningHash] rule 12.
 //
-// A TP is a topic-partition of Kafka or a stream of JetStream, and is named by the number of its
-// registration, from 1: a TP that was made again, or lost its tail, gets another number (rules 10
-// and 21). internal/model runs the same rules in random lives, by the same Apply.
+// # What writes the store
+//
+// [Committer] is the only one that does. Each batch has the offsets that it covers, so no offset is
+// ahead of what the store has. A publisher calls Sending, publishes, and calls Acknowledged or
+// Unknown; behind an unknown outcome it calls CatchUp.Resolve.
+//
+// # What reads the bus
+//
+// [CatchUp] does, into a [Feed] for each stream. Start reads all TPs to their ends and has the
+// epoch synced; Run reads holes, looks up ends and compares anchors in the background.
+//
+// Late messages (rule 7) are nominated by the feed in Run alone: Start applies them and leaves each
+// as a hole of one offset, which Run reads again. Offsets pass them when Feed.Nominated returns 0.
 package catchup

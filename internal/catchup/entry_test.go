@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
 	"bridge/sink"
 )
@@ -12,13 +13,13 @@ import (
 // says returns a message with a digest of its own.
 func says(tp uint32, offset, epoch, seq uint64) *catchup.Message {
 	return &catchup.Message{
-		State: sink.State{Epoch: epoch, Seq: seq, Digest: [16]byte{byte(tp), byte(offset), byte(seq)}}, Shard: 1, Row: seq,
-		Event: [16]byte{1, byte(tp), byte(offset)}, At: catchup.At{TP: tp, Offset: offset},
+		State: sink.State{Epoch: epoch, Seq: seq, Digest: [16]byte{byte(tp), byte(offset), byte(seq)}}, Shard: "a", Row: seq,
+		Event: [16]byte{1, byte(tp), byte(offset)}, At: store.At{TP: tp, Offset: offset},
 	}
 }
 
 // applied returns the entry after messages in this order.
-func applied(e catchup.Entry, messages ...*catchup.Message) catchup.Entry {
+func applied(e store.Entry, messages ...*catchup.Message) store.Entry {
 	for _, m := range messages {
 		e, _ = catchup.Apply(e, m)
 	}
@@ -26,16 +27,20 @@ func applied(e catchup.Entry, messages ...*catchup.Message) catchup.Entry {
 }
 
 func TestApply(t *testing.T) {
-	e := applied(catchup.Entry{}, says(1, 4, 7, 5))
-	recorded := catchup.Entry{State: catchup.Recorded, Row: 9, Digest: [16]byte{1}}
+	e := applied(store.Entry{}, says(1, 4, 7, 5))
+	recorded := store.Entry{State: store.Recorded, Row: 9, Digest: [16]byte{1}}
+	somewhere := e
+	somewhere.At = store.At{}
 	for name, tt := range map[string]struct {
-		entry             catchup.Entry
+		entry             store.Entry
 		message           *catchup.Message
 		applied, disputed bool
 		seq               uint64
 	}{
-		"nothing is known":                                   {catchup.Entry{}, says(1, 0, 7, 5), true, false, 5},
+		"nothing is known":                                   {store.Entry{}, says(1, 0, 7, 5), true, false, 5},
 		"any message replaces what was recorded":             {recorded, says(1, 0, 1, 1), true, false, 1},
+		"a TP that is not known, the same":                   {somewhere, says(1, 0, 7, 5), true, false, 5},
+		"a TP that is not known, older":                      {somewhere, says(1, 0, 7, 4), true, true, 5},
 		"behind in the TP, newer":                            {e, says(1, 5, 7, 6), true, false, 6},
 		"behind in the TP, older":                            {e, says(1, 5, 7, 3), true, true, 5},
 		"behind in the TP, of an older epoch":                {e, says(1, 5, 6, 9), true, true, 5},
@@ -50,15 +55,15 @@ func TestApply(t *testing.T) {
 		"a newer one ends a dispute":                         {applied(e, says(1, 5, 7, 3)), says(1, 6, 7, 6), true, false, 6},
 		"one newer than the last but not the first does not": {applied(e, says(1, 5, 7, 3)), says(1, 6, 7, 4), true, true, 5},
 		"one in another TP that is not newer does not":       {applied(e, says(1, 5, 7, 3)), says(2, 6, 7, 4), false, true, 5},
-		"in a TP that is read again, the same confirms":      {e.Renewed(2), says(2, 0, 7, 5), true, false, 5},
-		"in a TP that is read again, an older one":           {e.Renewed(2), says(2, 0, 7, 4), true, true, 5},
-		"in another TP than the one that is read again":      {e.Renewed(2), says(3, 0, 7, 4), false, true, 5},
+		"in a TP that is read again, the same confirms":      {catchup.Renewed(e, 2), says(2, 0, 7, 5), true, false, 5},
+		"in a TP that is read again, an older one":           {catchup.Renewed(e, 2), says(2, 0, 7, 4), true, true, 5},
+		"in another TP than the one that is read again":      {catchup.Renewed(e, 2), says(3, 0, 7, 4), false, true, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next, ok := catchup.Apply(tt.entry, tt.message)
 			want := tt.entry
 			if tt.applied {
-				want = applied(catchup.Entry{}, tt.message)
+				want = applied(store.Entry{}, tt.message)
 				want.Epoch, want.Disputed = next.Epoch, tt.disputed
 			}
 			want.Seq = tt.seq
@@ -72,13 +77,13 @@ func TestApply(t *testing.T) {
 func TestWhatAMessageMakesOfAnEntry(t *testing.T) {
 	m := says(1, 4, 7, 5)
 	m.State.Kind, m.State.Digest, m.Time = sink.StateAbsent, [16]byte{}, time.Unix(1_760_000_000, 999)
-	want := catchup.Entry{Shard: 1, Row: 5, Event: m.Event, State: catchup.Absent, Since: time.Unix(1_760_000_000, 0), At: m.At, Epoch: 7, Seq: 5}
-	if got := applied(catchup.Entry{}, m); got != want {
+	want := store.Entry{Shard: "a", Row: 5, Event: m.Event, State: store.Absent, Since: time.Unix(1_760_000_000, 0).UTC(), At: m.At, Epoch: 7, Seq: 5}
+	if got := applied(store.Entry{}, m); got != want {
 		t.Errorf("absent: %+v, want %+v", got, want)
 	}
 	m.State.Kind, m.State.Event = sink.StateTombstone, [16]byte{7}
-	want.State, want.Since, want.Event = catchup.Tombstone, time.Time{}, m.State.Event
-	if got := applied(catchup.Entry{}, m); got != want {
+	want.State, want.Since, want.Event = store.Tombstone, time.Time{}, m.State.Event
+	if got := applied(store.Entry{}, m); got != want {
 		t.Errorf("a dead letter of a tombstone: %+v, want %+v", got, want)
 	}
 }
@@ -98,10 +103,10 @@ func TestTheOrderOfTPsDoesNotMatter(t *testing.T) {
 			}
 		}
 		of := tps[highest.At.TP-1]
-		want := applied(catchup.Entry{}, of[len(of)-1])
+		want := applied(store.Entry{}, of[len(of)-1])
 		want.Disputed = want.Seq != highest.State.Seq
 		want.Epoch, want.Seq = highest.State.Epoch, highest.State.Seq
-		var e catchup.Entry
+		var e store.Entry
 		for left := tps; len(left) > 0; {
 			i := rng.IntN(len(left))
 			if len(left[i]) == 0 {

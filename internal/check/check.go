@@ -3,13 +3,14 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
@@ -39,7 +40,7 @@ type Subjects struct {
 	Sink   func(ctx context.Context) inspect.Report
 	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
 	// summary is not shown.
-	Store func() checkpoint.Inspection
+	Store func(ctx context.Context) store.Inspection
 	HTTP  func(ctx context.Context) inspect.Report
 }
 
@@ -47,11 +48,11 @@ type Subjects struct {
 func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progress *terminal.Progress) []Group {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkWithin, fmt.Errorf("no answer within %s", checkWithin))
 	defer cancel()
-	store := subjects.Store()
-	inspectOthers(&store, cfg)
-	positions := make(map[checkpoint.Key]uint64)
-	for _, entry := range store.Entries {
-		positions[entry.Key] = entry.State.Position.ID
+	kept := subjects.Store(ctx)
+	inspectOthers(&kept, cfg)
+	positions := make(map[store.Key]uint64)
+	for _, one := range kept.Shards {
+		positions[one.Key] = one.Progress.Position
 	}
 
 	var from source.Inspection
@@ -67,8 +68,9 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 		groups = append(groups, Group{Kind: "configuration", Report: warnings})
 	}
 	groups = append(groups, Group{Kind: "source", Report: from.Server})
-	groups = append(groups, streamGroups(cfg, from, &store, positions)...)
-	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: store.Report})
+	groups = append(groups, streamGroups(cfg, from, &kept, positions)...)
+	resolveUnreadable(&to, cfg)
+	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: kept.Report})
 	if pages := subjects.HTTP(ctx); pages.Summary != "" {
 		groups = append(groups, Group{Kind: "http", Report: pages})
 	}
@@ -89,7 +91,7 @@ func warningsOf(cfg *config.Config) inspect.Report {
 
 // Expectations returns what the configuration expects of every table, in the order of streams and
 // tables.
-func Expectations(cfg *config.Config, positions map[checkpoint.Key]uint64) []source.Expected {
+func Expectations(cfg *config.Config, positions map[store.Key]uint64) []source.Expected {
 	var tables []source.Expected
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
@@ -101,7 +103,7 @@ func Expectations(cfg *config.Config, positions map[checkpoint.Key]uint64) []sou
 			if s.IDOrder != "auto" {
 				expected.Order = source.IDOrder(s.IDOrder)
 			}
-			if position, ok := positions[checkpoint.Key{Stream: s.Name, Shard: table}]; ok {
+			if position, ok := positions[store.Key{Stream: s.Name, Shard: table}]; ok {
 				expected.Position = &position
 			}
 			tables = append(tables, expected)
@@ -111,22 +113,22 @@ func Expectations(cfg *config.Config, positions map[checkpoint.Key]uint64) []sou
 }
 
 // inspectOthers finds streams and tables in the checkpoint that are not configured.
-func inspectOthers(store *checkpoint.Inspection, cfg *config.Config) {
+func inspectOthers(kept *store.Inspection, cfg *config.Config) {
 	shards := make(map[string][]string)
-	for _, entry := range store.Entries {
-		shards[entry.Key.Stream] = append(shards[entry.Key.Stream], entry.Key.Shard)
+	for _, one := range kept.Shards {
+		shards[one.Key.Stream] = append(shards[one.Key.Stream], one.Key.Shard)
 	}
-	for _, name := range checkpoint.StreamsOf(store.Entries) {
+	for _, name := range slices.Sorted(maps.Keys(shards)) {
 		stream := cfg.Stream(name)
 		if stream == nil {
-			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
+			kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
 				Says("where it is the checkpoint of another installation, set %s to this one's; where the stream is gone for good", option.CheckpointURL).
 				Types("bridge checkpoint reset %s", name)
 			continue
 		}
 		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) })
 		if len(others) > 0 {
-			store.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name))).
+			kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name))).
 				Says("where a table was renamed, go on after its position under the new name; see bridge checkpoint show").
 				Types("bridge checkpoint set %s <table> <id>", name)
 		}

@@ -3,7 +3,7 @@ package check
 import (
 	"testing"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/config"
 	"bridge/internal/config/configtest"
 	"bridge/internal/inspect"
@@ -25,10 +25,10 @@ func TestStreamGroups(t *testing.T) {
 	table := func(order source.IDOrder, findings ...inspect.Finding) source.TableInspection {
 		return source.TableInspection{Order: order, Why: "because", Findings: findings}
 	}
-	at := func(shards ...string) map[checkpoint.Key]uint64 {
-		positions := make(map[checkpoint.Key]uint64)
+	at := func(shards ...string) map[store.Key]uint64 {
+		positions := make(map[store.Key]uint64)
 		for _, shard := range shards {
-			positions[checkpoint.Key{Stream: "orders", Shard: shard}] = 7
+			positions[store.Key{Stream: "orders", Shard: shard}] = 7
 		}
 		return positions
 	}
@@ -36,7 +36,7 @@ func TestStreamGroups(t *testing.T) {
 		name      string
 		tables    []source.TableInspection
 		known     bool
-		positions map[checkpoint.Key]uint64
+		positions map[store.Key]uint64
 		want      string
 	}{
 		{"not reached", nil, true, nil, "2 tables, not looked at"},
@@ -48,7 +48,7 @@ func TestStreamGroups(t *testing.T) {
 		{"a checkpoint in use", []source.TableInspection{table("strict"), table("strict")}, false, nil, "2 tables, ids strict (because), tail goes on where the checkpoint says"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			groups := streamGroups(cfg, source.Inspection{Tables: c.tables}, &checkpoint.Inspection{Known: c.known}, c.positions)
+			groups := streamGroups(cfg, source.Inspection{Tables: c.tables}, &store.Inspection{Known: c.known}, c.positions)
 			if len(groups) != 1 || groups[0].Summary != c.want || groups[0].Skipped != (c.tables == nil) {
 				t.Errorf("%+v, want %q", groups, c.want)
 			}
@@ -58,7 +58,7 @@ func TestStreamGroups(t *testing.T) {
 
 func TestExpectations(t *testing.T) {
 	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_KEY", "a,b", "BRIDGE_STREAM_ORDERS_ID_ORDER", "segmented", "BRIDGE_STREAM_ORDERS_TIME_ZONE", "Asia/Shanghai"))
-	tables := Expectations(cfg, map[checkpoint.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})
+	tables := Expectations(cfg, map[store.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})
 	if len(tables) != 2 || tables[0].Position != nil || tables[1].Position == nil || *tables[1].Position != 5 {
 		t.Fatalf("%+v", tables)
 	}

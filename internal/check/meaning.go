@@ -3,30 +3,30 @@ package check
 import (
 	"slices"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
-	"bridge/internal/shard"
+	"bridge/internal/progress"
 )
 
 // meaningFindings returns a finding for each table of a stream whose checkpoint was made with
 // another configuration.
-func meaningFindings(cfg *config.Config, s *config.Stream, entries []checkpoint.Entry) []inspect.Finding {
+func meaningFindings(cfg *config.Config, s *config.Stream, shards []store.ShardState) []inspect.Finding {
 	var r inspect.Report
-	for _, entry := range entries {
-		if entry.Key.Stream != s.Name || entry.State.Meaning == nil || !slices.Contains(s.Tables, entry.Key.Shard) {
+	for _, one := range shards {
+		if one.Key.Stream != s.Name || one.Meaning == nil || !slices.Contains(s.Tables, one.Key.Shard) {
 			continue
 		}
-		differences := entry.State.Meaning.Differences(cfg.Meaning(s, entry.Key.Shard))
+		differences := one.Meaning.Differences(cfg.Meaning(s, one.Key.Shard))
 		if len(differences) == 0 {
 			continue
 		}
-		reset, goOn := shard.MeaningCommands(entry.Key, &entry.State, differences)
+		reset, goOn := progress.MeaningCommands(one.Key, one.Meaning, one.Progress.Position, differences)
 		says := "put the setting back, or stop bridge, then to have the stream begin at its START again"
 		if goOn != "" {
 			says, reset = says+", or to go on after the rows that were published", reset+"\n"+goOn
 		}
-		r.Add(inspect.Unsafe, inspect.CheckpointMeaning, entry.Key.Shard, "has a checkpoint that was made with another configuration: "+differences.String()).
+		r.Add(inspect.Unsafe, inspect.CheckpointMeaning, one.Key.Shard, "has a checkpoint that was made with another configuration: "+differences.String()).
 			Says("%s", says).Types("%s", reset)
 	}
 	return r.Findings

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
 	"bridge/internal/terminal"
@@ -12,13 +12,13 @@ import (
 )
 
 // streamGroups returns a group for every stream, with the findings about its tables.
-func streamGroups(cfg *config.Config, from source.Inspection, store *checkpoint.Inspection, positions map[checkpoint.Key]uint64) []Group {
+func streamGroups(cfg *config.Config, from source.Inspection, kept *store.Inspection, positions map[store.Key]uint64) []Group {
 	var groups []Group
 	rest := from.Tables
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		g := Group{Kind: "stream", Name: s.Name}
-		g.Findings = meaningFindings(cfg, s, store.Entries)
+		g.Findings = meaningFindings(cfg, s, kept.Shards)
 		if from.Tables == nil {
 			g.Skipped, g.Summary = true, terminal.Count(len(s.Tables), "table")+", not looked at"
 			groups = append(groups, g)
@@ -33,7 +33,7 @@ func streamGroups(cfg *config.Config, from source.Inspection, store *checkpoint.
 		if order := orderOf(tables); order != "" {
 			parts = append(parts, "ids "+order)
 		}
-		g.Summary = strings.Join(append(parts, tailFrom(s, store.Known, positions)), ", ")
+		g.Summary = strings.Join(append(parts, tailFrom(s, kept.Known, positions)), ", ")
 		groups = append(groups, g)
 	}
 	return groups
@@ -64,11 +64,11 @@ func orderOf(tables []source.TableInspection) string {
 }
 
 // tailFrom describes where the tail of a stream begins or resumes.
-func tailFrom(s *config.Stream, known bool, positions map[checkpoint.Key]uint64) string {
+func tailFrom(s *config.Stream, known bool, positions map[store.Key]uint64) string {
 	begun := 0
 	var position uint64
 	for _, table := range s.Tables {
-		if id, ok := positions[checkpoint.Key{Stream: s.Name, Shard: table}]; ok {
+		if id, ok := positions[store.Key{Stream: s.Name, Shard: table}]; ok {
 			begun, position = begun+1, id
 		}
 	}

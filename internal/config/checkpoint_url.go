@@ -11,7 +11,7 @@ const (
 	checkpointExample  = "file:///var/lib/bridge/bridge.db"
 )
 
-// checkpoint checks BRIDGE_CHECKPOINT_URL and returns the path of the file.
+// checkpoint checks BRIDGE_CHECKPOINT_URL and returns the path of the folder.
 func (l *loader) checkpoint(text string) string {
 	if l.has(checkpointVariable) {
 		return ""
@@ -28,7 +28,7 @@ func (l *loader) checkpoint(text string) string {
 	}
 	path, err := url.PathUnescape(rest)
 	if err != nil || path == "" || strings.HasSuffix(path, "/") || strings.ContainsAny(rest, "?#\x00") || strings.Contains(path, "\x00") {
-		l.add(checkpointVariable, "names no file: write %s, or file:bridge.db for a relative path, with ? as %%3F, # as %%23 and %% as %%25", checkpointExample)
+		l.add(checkpointVariable, "names no folder: write %s, or file:bridge.db for a relative path, with ? as %%3F, # as %%23 and %% as %%25", checkpointExample)
 		return ""
 	}
 	return path

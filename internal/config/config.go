@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Source Source
 	Sink   Sink
-	// CheckpointPath is the file of the checkpoint, relative to the working directory or absolute.
+	// CheckpointPath is the checkpoint's folder, relative to the working directory or absolute.
 	CheckpointPath string
 	// Streams has at least one entry, in the order of BRIDGE_STREAMS.
 	Streams []Stream

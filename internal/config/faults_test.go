@@ -35,6 +35,7 @@ func TestFaults(t *testing.T) {
 		{"a zone", with("BRIDGE_TIME_ZONE", "Mars/Olympus"), "BRIDGE_TIME_ZONE", []string{"Asia/Shanghai"}},
 		{"the host's zone", with("BRIDGE_TIME_ZONE", "Local"), "BRIDGE_TIME_ZONE", []string{"IANA"}},
 		{"an address", with("BRIDGE_HTTP_ADDR", "8080"), "BRIDGE_HTTP_ADDR", []string{":8080"}},
+		{"a domain with a line break", with("BRIDGE_DOMAIN_ID", "a\nb"), "BRIDGE_DOMAIN_ID", []string{"control characters"}},
 		{"a start", with(stream+"START", "end"), stream + "START", []string{"beginning, latest"}},
 		{"a stream's own setting", with(stream+"ID_ORDER", "some"), stream + "ID_ORDER", []string{"segmented"}},
 
@@ -64,7 +65,7 @@ func TestFaults(t *testing.T) {
 		{"two logins for one bus", with("BRIDGE_SINK_URL", "nats://u:p@n1,u:q@n2"), "BRIDGE_SINK_URL", []string{"different logins"}},
 		{"something behind stdout", with("BRIDGE_SINK_URL", "stdout:x"), "BRIDGE_SINK_URL", []string{"stdout: alone"}},
 		{"a checkpoint with a host", with("BRIDGE_CHECKPOINT_URL", "file://var/bridge.db"), "BRIDGE_CHECKPOINT_URL", []string{"three slashes"}},
-		{"a checkpoint without file", with("BRIDGE_CHECKPOINT_URL", "file:///var/"), "BRIDGE_CHECKPOINT_URL", []string{"names no file"}},
+		{"a checkpoint without file", with("BRIDGE_CHECKPOINT_URL", "file:///var/"), "BRIDGE_CHECKPOINT_URL", []string{"names no folder"}},
 		{"a checkpoint of a later version", with("BRIDGE_CHECKPOINT_URL", "mysql://h/d"), "BRIDGE_CHECKPOINT_URL", []string{"not in this version"}},
 
 		{"a range that runs backwards", with(stream+"TABLE", "t_{9..0}"), stream + "TABLE", []string{"reversed", "{0..9}"}},

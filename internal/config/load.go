@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/caarlos0/env/v11"
@@ -147,8 +148,12 @@ func (l *loader) checkProcess(cfg *Config) {
 	if _, port, err := net.SplitHostPort(cfg.HTTPAddr); err != nil || !isPort(port) {
 		l.add(prefix+"HTTP_ADDR", "invalid address: write host:port, as in 127.0.0.1:8080, or :8080 for all interfaces")
 	}
-	if !utf8.ValidString(cfg.DomainID) {
+	switch id := cfg.DomainID; {
+	case !utf8.ValidString(id):
 		l.add(prefix+"DOMAIN_ID", "is not valid UTF-8: write it in UTF-8")
+	case strings.ContainsFunc(id, unicode.IsControl):
+		// It is a header of each message. Blanks at its ends, which NATS trims, are gone already.
+		l.add(prefix+"DOMAIN_ID", "has control characters: leave them out")
 	}
 }
 

@@ -66,26 +66,15 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 	}, nil
 }
 
-// Reaches returns the function that tells whether events of a shard may go to a topic, or to a
-// stream of JetStream. It is nil where they may go to several, which only the server knows: where
-// the subject depends on the event. Any other subject has one stream, which the offsets name.
-func (c *Config) Reaches(s *Stream, table string) func(topic string) bool {
-	template, escape, err := c.template(s)
-	if err != nil {
-		return nil
+// Destinations returns all topics, or subjects with a wildcard where they depend on the entity,
+// that a stream may publish to, with those of dead letters, each once and in order.
+func (c *Config) Destinations(s *Stream) []string {
+	one := *c
+	one.Streams = []Stream{*s}
+	if c.Sink.Scheme == "kafka" {
+		return one.Topics()
 	}
-	only := ""
-	switch {
-	case c.Sink.Scheme == "kafka":
-		only = string(template.Append(nil, c.vars(s, table), escape))
-	case c.Sink.Scheme == "nats" && c.Sink.NATS.Stream != "":
-		only = c.Sink.NATS.Stream
-	case c.Sink.Scheme == "embedded":
-		only = c.Sink.Embedded.Stream
-	case template.Uses("type") || template.Uses("key"):
-		return nil
-	}
-	return func(topic string) bool { return topic == only }
+	return one.Published()
 }
 
 // destinations returns what all shards publish to, dead letters included, each once and in order.

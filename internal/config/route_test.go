@@ -35,26 +35,20 @@ func TestSubjectsOfADottedDomain(t *testing.T) {
 	}
 }
 
-func TestReaches(t *testing.T) {
+func TestDestinationsOfAStream(t *testing.T) {
 	for _, c := range []struct {
-		sink, stream, destination string
-		known                     bool
-		topic                     string
+		sink, destination string
+		want              []string
 	}{
-		{"kafka://k", "-", "x.{stream}", true, "x.orders"},
-		{"nats://n", "S", "x.{type}.{key}", true, "S"},
-		{"nats://n", "-", "x.{table}", true, ""},
-		{"nats://n", "-", "x.{type}", false, ""},
-		{"nats://n", "-", "x.{key}", false, ""},
+		{"kafka://k", "x.{stream}", []string{"dead", "x.orders"}},
+		{"kafka://k", "x.{table}", []string{"dead", "x.orders_0", "x.orders_1"}},
+		{"nats://n", "x.{type}.{key}", []string{"dead", "x.OrdersAddedEvent.*", "x.OrdersDeletedEvent.*", "x.OrdersModifiedEvent.*"}},
+		{"nats://n", "x.{table}", []string{"dead", "x.orders_0", "x.orders_1"}},
 	} {
-		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, "BRIDGE_NATS_STREAM", c.stream, "BRIDGE_STREAM_ORDERS_DESTINATION", c.destination))
-		reaches := cfg.Reaches(&cfg.Streams[0], cfg.Streams[0].Tables[0])
-		if (reaches != nil) != c.known {
-			t.Errorf("%s at %s: known %v, want %v", c.destination, c.sink, reaches != nil, c.known)
-			continue
-		}
-		if c.known && (reaches("another") || c.topic != "" && !reaches(c.topic)) {
-			t.Errorf("%s at %s reaches another topic, or not %q", c.destination, c.sink, c.topic)
+		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, "BRIDGE_STREAMS", "orders,bills", "BRIDGE_STREAM_BILLS_TABLE", "bills", "BRIDGE_STREAM_BILLS_KIND", "release",
+			"BRIDGE_STREAM_ORDERS_DESTINATION", c.destination, "BRIDGE_STREAM_ORDERS_DEAD_LETTER", "dead"))
+		if got := cfg.Destinations(&cfg.Streams[0]); !slices.Equal(got, c.want) {
+			t.Errorf("%s at %s leads to %q, want %q", c.destination, c.sink, got, c.want)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type globalSettings struct {
 type endSettings struct {
 	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
 	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
-	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The file with the positions. It must survive a restart."`
+	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The folder with the positions, and of capability streams what was published last. What is lost of it is read from the bus again."`
 	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas, of the characters a-z, A-Z, 0-9 and _. Every stream has variables of its own, see below."`
 }
 
@@ -31,7 +31,7 @@ type processSettings struct {
 	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile, bridge deadletter resend and bridge health connect to it. Everybody who can reach it may request a reconcile or a resend."`
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"Format of log lines. Default: text on a terminal, else json."`
-	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host."`
+	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`
 	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for messages in flight. A second signal ends at once."`
 }
@@ -89,5 +89,5 @@ type streamSettings struct {
 	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
 	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`
-	Start       Start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a stream without a checkpoint begins: beginning, latest, or after an id."`
+	Start       Start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id."`
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/source"
 )
@@ -74,11 +74,11 @@ func (s *Stream) Spec(table string) source.Spec {
 // Meaning is what the saved state of a table depends on. What else a stream has may change: FIELDS,
 // DELETED, CREATED and MODIFIED decide what is published of a row, which the next reconcile
 // compares.
-func (c *Config) Meaning(s *Stream, table string) *checkpoint.Meaning {
+func (c *Config) Meaning(s *Stream, table string) *store.Meaning {
 	database, name := c.physical(table)
 	key := s.Key
 	if len(key) == 0 {
 		key = []string{s.ID}
 	}
-	return &checkpoint.Meaning{Kind: string(s.Kind), Table: database + "." + name, ID: s.ID, Key: key}
+	return &store.Meaning{Kind: string(s.Kind), Table: database + "." + name, ID: s.ID, Key: key}
 }

@@ -18,8 +18,10 @@ const (
 	MessageLate Defect = "a-batch-late"
 	// SaveBeforePublish saves the position behind a batch before it sends the batch.
 	SaveBeforePublish Defect = "save-before-publish"
-	// NoResend starts without sending the journals again.
-	NoResend Defect = "no-resend"
+	// SkipCatchUp believes the store and reads nothing from the bus.
+	SkipCatchUp Defect = "skip-catch-up"
+	// OffsetAhead saves offsets that are 40 messages ahead of what the store has.
+	OffsetAhead Defect = "offset-ahead"
 	// TrustTheScan lets every read by key find nothing, so that what a scan missed is deleted.
 	TrustTheScan Defect = "trust-the-scan"
 	// BrokenReadIsWhole accepts a result that breaks off in the middle as the whole result.
@@ -38,15 +40,13 @@ const (
 	NATSErrorIsAck Defect = "nats-error-is-ack"
 	// EndIsAck counts what is in flight when a publish is cancelled as acknowledged.
 	EndIsAck Defect = "end-is-ack"
-	// SavesLate saves a position 3 s after its batch was acknowledged.
-	SavesLate Defect = "saves-late"
 	// NoLookBack does not look for changes that commit behind the second cursor.
 	NoLookBack Defect = "no-look-back"
 )
 
 // Defects lists all defects.
-var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, NoResend, TrustTheScan, BrokenReadIsWhole, OtherIDAgain,
-	ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, SavesLate, NoLookBack}
+var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, TrustTheScan, BrokenReadIsWhole, OtherIDAgain,
+	ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, NoLookBack}
 
 // Kept is where mutants keep what they use later, by keys of their own.
 var Kept sync.Map

@@ -3,7 +3,7 @@ package failpoint
 // Point is a point that the program passes.
 type Point string
 
-// The points, in the order in which a row passes them.
+// The points, in the order in which a row passes them, and those of catch-up.
 const (
 	// OwnerTurn is passed on each round of the loop that owns a shard, before it polls.
 	OwnerTurn Point = "OwnerTurn"
@@ -17,28 +17,30 @@ const (
 	// is an outage of the source, which is retried.
 	BeforeReread Point = "BeforeReread"
 	AfterReread  Point = "AfterReread"
-	// BeforeJournal and AfterJournal are around the save that makes the journal of a batch durable.
-	BeforeJournal Point = "BeforeJournal"
-	AfterJournal  Point = "AfterJournal"
-	// BeforePublish and AfterPublish are around each call of the sink's Publish, also those for a
-	// resent journal and for dead letters. They cannot fail: a sink retries by itself.
+	// BeforePublish and AfterPublish are around each call of the sink's Publish, also those for
+	// dead letters. They cannot fail: a sink retries by itself.
 	BeforePublish Point = "BeforePublish"
 	AfterPublish  Point = "AfterPublish"
-	// BeforeAck and AfterAck are around the publisher's note that a batch is acknowledged.
+	// BeforeAck and AfterAck are around what the publisher does about a batch that the bus has
+	// acknowledged.
 	BeforeAck Point = "BeforeAck"
 	AfterAck  Point = "AfterAck"
-	// BeforeSave and AfterSave are around each save of a shard's state, also that of a journal. An
-	// error before is an outage of the checkpoint, which is retried.
+	// BeforeSave and AfterSave are around the commit of a batch, with the offsets that cover it. An
+	// error before is an outage of the store, which is retried. What is committed is in memory:
+	// after a kill it is read from the bus.
 	BeforeSave Point = "BeforeSave"
 	AfterSave  Point = "AfterSave"
-	// StoreSync is where checkpoint/bolt makes the pages of a transaction durable. An error is a
-	// sync that failed before the header page was written: the save is retried.
+	// StoreSync is where the store makes a file durable. After an error the store writes another
+	// one.
 	StoreSync Point = "StoreSync"
-	// StoreHeaderSync is where checkpoint/bolt makes the header page of a transaction durable.
-	// After an error the state of the disk is unknown, and the process ends.
-	StoreHeaderSync Point = "StoreHeaderSync"
+	// ManifestSync is where the store makes the list of its files durable. After an error the state
+	// of the disk is unknown, and the process ends.
+	ManifestSync Point = "ManifestSync"
+	// BeforeCatchUp and AfterCatchUp are around each commit of what catch-up has read.
+	BeforeCatchUp Point = "BeforeCatchUp"
+	AfterCatchUp  Point = "AfterCatchUp"
 )
 
 // Points lists all points.
-var Points = []Point{OwnerTurn, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforeJournal, AfterJournal,
-	BeforePublish, AfterPublish, BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, StoreHeaderSync}
+var Points = []Point{OwnerTurn, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
+	BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync, BeforeCatchUp, AfterCatchUp}

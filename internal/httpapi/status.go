@@ -35,16 +35,40 @@ type Reason struct {
 // Status is the answer of /api/v1/status.
 type Status struct {
 	// Started is when the process began, by the host's clock.
-	Started time.Time      `json:"started"`
+	Started time.Time `json:"started"`
+	// Epoch is that of the messages of this process, 0 until a stream has caught up.
+	Epoch   uint64         `json:"epoch"`
 	Streams []StreamStatus `json:"streams"`
 }
 
 // StreamStatus is the status of one stream. Its state is the worst of its shards'.
 type StreamStatus struct {
-	Name   string        `json:"name"`
-	Kind   string        `json:"kind"`
-	State  string        `json:"state"`
+	Name    string        `json:"name"`
+	Kind    string        `json:"kind"`
+	State   string        `json:"state"`
+	CatchUp CatchUpStatus `json:"catchUp"`
+	// Nominated entities wait until their rows are read in all tables of the stream.
+	Nominated int `json:"nominated"`
+	// Twins counts how often a key was found to have two rows since the start.
+	Twins  uint64        `json:"twins"`
 	Shards []ShardStatus `json:"shards"`
+}
+
+// CatchUpStatus says how far a stream has read from the bus what the checkpoint lacks.
+type CatchUpStatus struct {
+	// Ready says that the stream has caught up. Error is why it does not go on, null while it does.
+	Ready bool    `json:"ready"`
+	Error *string `json:"error"`
+	// Messages counts those of the stream that were read, Left the offsets that are left to read,
+	// those of other messages included.
+	Messages uint64 `json:"messages"`
+	Left     uint64 `json:"left"`
+	// OffsetsPerSecond is how many were read a second, SecondsLeft how long the rest takes at that
+	// rate, 0 where it is not known.
+	OffsetsPerSecond float64 `json:"offsetsPerSecond"`
+	SecondsLeft      float64 `json:"secondsLeft"`
+	// Seconds is how long the stream has been catching up, or took.
+	Seconds float64 `json:"seconds"`
 }
 
 // ShardStatus is one shard.

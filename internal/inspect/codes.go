@@ -73,8 +73,11 @@ const StrayAbove = 1 << 20
 
 // The sink.
 const (
-	SinkUnreachable   Code = "sink-unreachable"
-	SinkLogin         Code = "sink-login"
+	SinkUnreachable Code = "sink-unreachable"
+	SinkLogin       Code = "sink-login"
+	// TopicUnreadable, StreamUnreadable: what was published cannot be read back.
+	TopicUnreadable   Code = "topic-unreadable"
+	StreamUnreadable  Code = "stream-unreadable"
 	NoTopic           Code = "no-topic"
 	TopicGrant        Code = "topic-grant"
 	TopicLeader       Code = "topic-leader"
@@ -98,6 +101,7 @@ const (
 	CheckpointCorrupt     Code = "checkpoint-corrupt"
 	CheckpointForeign     Code = "checkpoint-foreign"
 	CheckpointNewer       Code = "checkpoint-newer"
+	CheckpointOlder       Code = "checkpoint-older"
 	CheckpointLocked      Code = "checkpoint-locked"
 	// CheckpointOther: it holds streams or shards that are not configured.
 	CheckpointOther Code = "checkpoint-other"

@@ -59,7 +59,7 @@ func (w *world) step() {
 func (w *world) restart() {
 	if n := len(w.stores); n > 0 && w.rng.IntN(3) > 0 {
 		s := w.stores[n-1]
-		w.start(&store{s.epoch, s.img.clone()})
+		w.start(&saved{s.epoch, s.img.clone()})
 		return
 	}
 	w.start(w.copyOfStore())

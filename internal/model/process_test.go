@@ -27,7 +27,7 @@ type process struct {
 	w     *world
 	epoch uint64
 	seq   uint64
-	store *store
+	store *saved
 	mem   *image
 	// flying has the batch of each shard, nil where it is idle; doubt the ends that it has to catch
 	// up with before it goes on.
@@ -44,10 +44,10 @@ type process struct {
 }
 
 // start opens a store, or makes one, catches up and takes its epoch. nil: killed on the way.
-func (w *world) start(s *store) *process {
+func (w *world) start(s *saved) *process {
 	lost := s == nil
 	if lost {
-		s = &store{}
+		s = &saved{}
 		s.img = newImage(len(w.tables), len(w.bus))
 		s.img.forget(w.bus)
 	}
@@ -416,7 +416,7 @@ func (p *process) save() {
 			}
 		}
 	}
-	p.w.stores = append(p.w.stores, &store{p.store.epoch, p.store.img.clone()})
+	p.w.stores = append(p.w.stores, &saved{p.store.epoch, p.store.img.clone()})
 }
 
 // reconcile nominates every entity that the view has otherwise than the tables, and rows of a

@@ -2,7 +2,9 @@ package model
 
 import (
 	"maps"
+	"strconv"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
 	"bridge/sink"
 )
@@ -52,18 +54,22 @@ type entry struct {
 // apply is rule 6, as the program has it: catchup.Apply decides, and what it returns is the entry.
 func apply(view map[int]entry, m message, tp, offset int) {
 	e, known := view[m.key]
-	var was catchup.Entry
+	var was store.Entry
 	if known && mutant != olderOverNewer {
-		was = catchup.Entry{State: catchup.Live, At: at(e.tp, e.offset), Epoch: e.stamp.epoch, Seq: e.stamp.seq, Disputed: e.disputed}
+		was = store.Entry{State: store.Live, At: at(e.tp, e.offset), Epoch: e.stamp.epoch, Seq: e.stamp.seq, Disputed: e.disputed}
 	}
 	next, applied := catchup.Apply(was, &catchup.Message{
 		State: sink.State{Epoch: m.stamp.epoch, Seq: m.stamp.seq, Digest: [16]byte{byte(m.state)}},
-		Shard: uint32(m.shard), Row: m.row, At: at(tp, offset),
+		Shard: strconv.Itoa(m.shard), Row: m.row, At: at(tp, offset),
 	})
 	if !applied {
 		return
 	}
-	n := entry{shard: int(next.Shard), state: int(next.Digest[0]), row: next.Row, id: m.id, tp: tp, offset: offset,
+	shard, err := strconv.Atoi(next.Shard)
+	if err != nil {
+		panic(err)
+	}
+	n := entry{shard: shard, state: int(next.Digest[0]), row: next.Row, id: m.id, tp: tp, offset: offset,
 		stamp: stamp{next.Epoch, next.Seq}, disputed: next.Disputed}
 	if mutant == noDispute {
 		n.stamp, n.disputed = m.stamp, false
@@ -72,8 +78,8 @@ func apply(view map[int]entry, m message, tp, offset int) {
 }
 
 // at returns where a message lies. The offset -1 is that before the first.
-func at(tp, offset int) catchup.At {
-	return catchup.At{TP: uint32(tp) + 1, Offset: uint64(offset)}
+func at(tp, offset int) store.At {
+	return store.At{TP: uint32(tp) + 1, Offset: uint64(offset)}
 }
 
 // progress is how far a shard has been published.

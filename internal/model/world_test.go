@@ -55,7 +55,7 @@ type world struct {
 	rows    int
 	net     []*request
 	running []*process
-	stores  []*store
+	stores  []*saved
 	clock   uint64
 	foreign int
 	lost    bool
@@ -63,7 +63,8 @@ type world struct {
 	faults  []string
 }
 
-type store struct {
+// saved is what a process keeps in its store.
+type saved struct {
 	epoch uint64
 	img   *image
 }
@@ -240,10 +241,10 @@ func (w *world) kill(p *process) {
 }
 
 // copyOfStore returns a copy of a store as it was saved at some time, or nothing.
-func (w *world) copyOfStore() *store {
+func (w *world) copyOfStore() *saved {
 	if len(w.stores) == 0 || w.rng.IntN(5) == 0 {
 		return nil
 	}
 	s := w.stores[w.rng.IntN(len(w.stores))]
-	return &store{s.epoch, s.img.clone()}
+	return &saved{s.epoch, s.img.clone()}
 }

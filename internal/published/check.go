@@ -114,7 +114,7 @@ const (
 func (c *Check) compare(was, is Row) likeness {
 	identified := was.Identity != 0 && is.Identity != 0
 	switch {
-	case identified && was.Identity == is.Identity:
+	case is.Current, identified && was.Identity == is.Identity:
 		return same
 	case was.Content == is.Content && !(identified && c.Release):
 		// A state may be written again as it was, with another identity.

@@ -244,3 +244,15 @@ func TestAStateThatIsTheSameIsTheSame(t *testing.T) {
 		}
 	}
 }
+
+func TestARowThatIsAsItWasPublishedLastIsTheSame(t *testing.T) {
+	// Catch-up knows of no identity, and the row has changed since the list was saved.
+	logged := []published.Row{{ID: 6, Content: 1, Identity: 2}, {ID: 7, Content: 1}}
+	for _, current := range []bool{true, false} {
+		c := published.Check{Moved: true}
+		done := c.Add(slices.Clone(logged), []published.Row{{ID: 6, Content: 5, Identity: 6}, {ID: 7, Content: 3, Identity: 4, Current: current}})
+		if intact := c.Outcome() == published.Intact && c.Survivor() == 7 && done; intact != current {
+			t.Errorf("current %t: %+v", current, c)
+		}
+	}
+}

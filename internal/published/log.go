@@ -14,6 +14,9 @@ type Row struct {
 	Content uint64
 	// Identity digests what tells the row from another one under its id; 0 where nothing does.
 	Identity uint64
+	// Current says of a row that was found that it is what was published last of its entity. It is
+	// not saved.
+	Current bool
 }
 
 // Origin is what the rows were read from.

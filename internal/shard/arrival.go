@@ -21,8 +21,8 @@ type arrival struct {
 	reached, done bool
 }
 
-// begin notes the first attempt that begins. saved is when its checkpoint was saved, zero where there was none.
-func (a *arrival) begin(log *slog.Logger, position uint64, saved time.Time) {
+// begin notes the first attempt that begins. resumes says that something was known of the shard.
+func (a *arrival) begin(log *slog.Logger, position uint64, resumes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.position = position
@@ -30,11 +30,11 @@ func (a *arrival) begin(log *slog.Logger, position uint64, saved time.Time) {
 		return
 	}
 	a.since = time.Now()
-	if saved.IsZero() {
+	if !resumes {
 		log.Info("stream begins", "position", position)
 		return
 	}
-	log.Info("stream resumes", "position", position, "saved", saved.UTC().Format(time.RFC3339))
+	log.Info("stream resumes", "position", position)
 }
 
 // acknowledge notes messages that reach to a position.

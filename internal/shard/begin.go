@@ -2,71 +2,94 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/catchup"
+	"bridge/internal/progress"
+	"bridge/internal/published"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
-func (o *Options) key() checkpoint.Key {
-	return checkpoint.Key{Stream: o.Stream, Shard: o.Name}
+// Recovery reads from the bus what the store lacks. A catchup.CatchUp is one.
+type Recovery interface {
+	// Wait returns nil when a stream has caught up; the error is that which stopped the stream.
+	Wait(ctx context.Context, stream string) error
+	// Resolve reads what the bus holds of a stream and was not read, behind a publish of unknown
+	// outcome (rule 9).
+	Resolve(ctx context.Context, stream string) error
+	// Epoch is that of the process. It is there once Wait has returned nil.
+	Epoch() *catchup.Epoch
 }
 
-// begin loads the shard's state, or makes and saves its first one, compares it with the bus and
-// sends again what was on its way. It returns the state to go on from, and the owner for it.
-func (s *Shard) begin(ctx context.Context, v *view) (checkpoint.State, *owner, error) {
-	state, err := s.opts.Store.Load(ctx, s.opts.key())
-	found := state.Saved
-	switch {
-	case errors.Is(err, checkpoint.ErrNotFound):
-		if state, err = s.firstState(ctx); err != nil {
-			return state, nil, err
+func (o *Options) key() store.Key { return store.Key{Stream: o.Stream, Shard: o.Name} }
+
+// recover waits until the store has what the bus holds of the stream.
+func (s *Shard) recover(ctx context.Context) error {
+	err := s.retrier.wait(owning, forEver, func() error {
+		if err := s.opts.Recovery.Wait(ctx, s.opts.Stream); err != nil || !s.unresolved {
+			return err
 		}
-	case err != nil:
-		return state, nil, fmt.Errorf("load the checkpoint: %w", err)
+		// Rule 9: before the next batch.
+		return s.opts.Recovery.Resolve(ctx, s.opts.Stream)
+	})
+	if err == nil {
+		s.unresolved = false
 	}
-	if err := checkMeaning(&s.opts, &state); err != nil {
-		return state, nil, err
+	return err
+}
+
+// begin opens what is known of the shard, or decides where it begins, and returns the owner that
+// goes on from there.
+func (s *Shard) begin(ctx context.Context) (*owner, error) {
+	if err := s.server.refresh(ctx); err != nil {
+		return nil, err
 	}
-	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Sink.Verify(ctx, state.Offsets) }); err != nil {
-		return state, nil, err
+	p, list, err := s.opts.Feed.lend(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+	if err != nil {
+		return nil, s.gaps.damaged(err)
 	}
-	if state, err = s.recovery.recall(ctx, state); err != nil {
-		return state, nil, err
-	}
-	if state, err = s.recovery.sendJournals(ctx, state); err != nil {
-		return state, nil, err
+	s.gaps.open(p)
+	found := p.Started()
+	if err := s.commitMeaning(ctx, p); err != nil {
+		return nil, err
 	}
 	if s.fromFirst {
-		if state, err = s.restart(ctx, state); err != nil {
-			return state, nil, err
+		if err := s.restart(ctx, p, list); err != nil {
+			return nil, err
 		}
 	}
-	if err := s.server.refresh(ctx); err != nil {
-		return state, nil, err
+	if !p.Started() {
+		if err := s.first(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.gaps.open(state); err != nil {
-		return state, nil, err
+	entities := newEntities(&s.opts, s.retrier, s.gaps)
+	if err := (&snapshot{opts: &s.opts, reader: s.reader, gaps: s.gaps, entities: entities}).run(ctx); err != nil {
+		return nil, err
 	}
-	snapshot := &snapshot{opts: &s.opts, reader: s.reader, saver: s.saver, gaps: s.gaps, view: v}
-	if state, err = snapshot.run(ctx, state); err != nil {
-		return state, nil, err
-	}
-	published, err := openPublished(s.server, &state)
-	if err != nil {
-		return state, nil, err
-	}
-	s.status.saved(state.Position)
 	if err := s.refuseTailless(); err != nil {
-		return state, nil, err
+		return nil, err
 	}
-	s.arrival.begin(s.opts.Logger, state.Position.ID, found)
-	return state, s.newOwner(&state, v, published), nil
+	position := s.gaps.position()
+	s.status.saved(position)
+	s.arrival.begin(s.opts.Logger, position, found)
+	return s.newOwner(entities, newPublished(s.server, entities, list)), nil
+}
+
+// commitMeaning checks what is saved of the shard against its configuration, and saves what that
+// means where nothing says so.
+func (s *Shard) commitMeaning(ctx context.Context, p *progress.Progress) error {
+	parts, err := checkMeaning(ctx, &s.opts, p.Position())
+	if err != nil || len(parts) == 0 {
+		return err
+	}
+	return s.retrier.wait(owning, forEver, func() error {
+		return s.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{{Key: s.opts.key(), Parts: parts}}})
+	})
 }
 
 // refuseTailless is the error of a release stream whose ids have no order.
@@ -81,41 +104,55 @@ func (s *Shard) refuseTailless() error {
 // everyID is how far a shard without a tail reaches: every row may be judged.
 const everyID = math.MaxUint64
 
-// firstState makes the state of a shard that has none. A start elsewhere than at the beginning is saved at once, so that it
-// is decided once and not at every restart.
-func (s *Shard) firstState(ctx context.Context) (checkpoint.State, error) {
-	state := checkpoint.State{Position: ledger.Position{ID: s.opts.Start.After}}
-	if s.opts.Start.Latest || s.opts.Start.After > 0 {
+// first decides where a shard begins of which neither the store nor the bus has anything. That is
+// durable before its first row is published, so that it is decided once (rules 11 and 16).
+func (s *Shard) first(ctx context.Context) error {
+	start := progress.Start(s.opts.Start)
+	highest := start.After
+	var cursor source.Cursor
+	if start.Latest || start.After > 0 {
 		p, err := s.reader.page(ctx, source.Query{Limit: 1})
 		if err != nil {
-			return state, err
+			return err
 		}
-		highest := p.MaxID
-		state.Cursor = cursorAt(&s.opts, p.Columns, p.Now)
+		highest = p.MaxID
+		cursor = cursorAt(&s.opts, p.Columns, p.Now)
 		p.free()
-		if s.opts.Start.Latest {
-			state.Position.ID = highest
-		} else if highest < s.opts.Start.After {
-			return state, fmt.Errorf("%w: START is %d, the highest id of %s is %d: correct START, or wait until the table has come that far",
-				source.ErrUnfit, s.opts.Start.After, s.opts.Name, highest)
-		}
 	}
-	if !s.opts.Start.Latest && state.Position.ID == 0 {
-		return state, nil
+	first, err := progress.First(s.opts.Kind, start, highest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.opts.Name, err)
 	}
-	if err := s.server.refresh(ctx); err != nil {
-		return state, err
+	first.Cursor = cursor
+	change, err := s.gaps.seed(ctx, first, s.opts.Recovery.Epoch().Number())
+	if err != nil {
+		return s.gaps.damaged(err)
 	}
-	if !s.server.tailless() {
-		parts, err := s.gaps.seed(ctx, state.Position.ID)
-		if err != nil {
-			return state, err
-		}
-		state.Ledger, state.ReplaceLedger = parts, true
+	return s.sync(ctx, change)
+}
+
+// restart has the shard go on from its first row with the view as it is.
+func (s *Shard) restart(ctx context.Context, p *progress.Progress, list *published.Log) error {
+	change, err := p.Restart(s.opts.Recovery.Epoch().Number(), time.Now())
+	if err != nil {
+		return s.gaps.damaged(err)
 	}
-	if s.opts.Kind == event.Capability && state.Position.ID > 0 {
-		state.Snapshot = source.Range{First: 1, Last: state.Position.ID}
+	if err := s.sync(ctx, change); err != nil {
+		return err
 	}
-	state.Saved = time.Now()
-	return state, s.saver.save(ctx, owning, state)
+	list.Clear()
+	s.fromFirst = false
+	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
+	return nil
+}
+
+// sync makes a change of the progress durable.
+func (s *Shard) sync(ctx context.Context, change store.ShardChange) error {
+	err := s.retrier.wait(owning, forEver, func() error {
+		return s.opts.Committer.Sync(ctx, &store.Batch{Shards: []store.ShardChange{change}})
+	})
+	if err != nil && ctx.Err() == nil {
+		return &storeError{err}
+	}
+	return err
 }

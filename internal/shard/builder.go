@@ -4,15 +4,15 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/failpoint"
+	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
 )
 
-// builder makes batches of rows and of what a view has decided about them. It reads nothing and
-// knows of no view. It serves the owner.
+// builder makes batches of rows and of what a view has decided about them. It reads nothing. It
+// serves the owner.
 type builder struct {
 	opts *Options
 	// event is the one that a destination is asked for.
@@ -23,10 +23,10 @@ type builder struct {
 	warned bool
 }
 
-// begin begins a batch. journal says that it is saved before it is published.
-func (m *builder) begin(journal bool) *batch {
+// begin begins a batch.
+func (m *builder) begin() *batch {
 	b := batches.Get().(*batch)
-	b.made, b.journal = time.Now(), journal
+	b.made = time.Now()
 	return b
 }
 
@@ -39,83 +39,65 @@ func (m *builder) makeRoom(b *batch, n int) {
 	b.buf = slices.Grow(b.buf, min(n*each, int(m.opts.Limits.share)))
 }
 
-// makeRoomFor makes room in b for what the decisions are news of.
-func (m *builder) makeRoomFor(b *batch, decisions []decision) {
-	events, bytes := 0, 0
+// addStates adds to b the events of those rows of p that say something new of their entities. It
+// returns how many rows were taken care of: with an error fewer than there are.
+func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []view.Decision, origin sink.Origin) (n int, err error) {
+	events := 0
 	for i := range decisions {
-		if decisions[i].news {
+		if decisions[i].News {
 			events++
-			bytes += len(decisions[i].entity)
 		}
 	}
 	m.makeRoom(b, events)
-	b.changes = slices.Grow(b.changes, events)
-	if cap(b.keys)-len(b.keys) < bytes {
-		b.keys = make([]byte, 0, bytes)
-	}
-}
-
-// addStates adds to b the events of those rows of p that say something new of their entities, and
-// what the view is to hold. It returns how many rows were taken care of: with an error fewer than
-// there are.
-func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []decision, origin sink.Origin) (n int, err error) {
-	m.makeRoomFor(b, decisions)
 	for i, row := range rows {
-		one := &decisions[i]
-		if one.news {
-			if err := m.addState(b, p, row, one, origin); err != nil {
+		if decisions[i].News {
+			if err := m.addState(b, p, row, &decisions[i], origin); err != nil {
 				return i, err
 			}
-			continue
-		}
-		if one.known.Row != row.ID || one.known.State != one.digest {
-			// A REPLACE with the same state: the row has another id.
-			b.change(one.entity, one.entry(row.ID, one.known.Event))
 		}
 	}
 	return len(rows), nil
 }
 
-func (m *builder) addState(b *batch, p *page, row source.Row, one *decision, origin sink.Origin) error {
-	if origin == sink.FromTail || origin == sink.FromLate || one.op == event.Added {
+func (m *builder) addState(b *batch, p *page, row source.Row, one *view.Decision, origin sink.Origin) error {
+	if origin == sink.FromTail || origin == sink.FromLate || one.Op == event.Added {
 		b.born(p, row)
 	} else {
 		b.oldest = earlier(b.oldest, p.changedAt(row))
 	}
-	state := event.Row{Row: row, State: one.digest, Read: p.Now, Predecessor: event.FormatID(one.known.Event)}
-	if one.op == event.Modified {
-		state.Op = one.op
+	state := event.Row{Row: row, State: one.Digest, Read: p.Now, Predecessor: event.FormatID(one.Previous())}
+	if one.Op == event.Modified {
+		state.Op = one.Op
 	}
 	e, err := m.add(b, state, origin)
 	if err != nil {
 		return err
 	}
-	b.change(one.entity, one.entry(row.ID, e.UUID))
-	b.count(one.op)
+	m.publish(b, one, e.UUID)
 	return nil
 }
 
-// addGone adds what follows from an entity not being there at a moment: an event, unless it was
-// soft-deleted before or lives in another shard.
-func (m *builder) addGone(b *batch, one *decision, moved bool, now time.Time) error {
-	known := one.known
-	if known.Fate != checkpoint.Live && known.Fate != checkpoint.Tombstone {
+// addAbsence adds the event of an entity that is gone, where that is news.
+func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time) error {
+	if !one.News {
 		return nil
 	}
-	gone := checkpoint.Known{Row: known.Row, Event: known.Event, Fate: checkpoint.Gone, Since: now}
-	if known.Fate == checkpoint.Live && !moved {
-		absent := event.Absent{Entity: one.entity, ID: known.Row, Read: now, Predecessor: event.FormatID(known.Event)}
-		e, err := m.addAbsent(b, absent)
-		if err != nil {
-			return err
-		}
-		b.count(event.Deleted)
-		if gone.Event, err = event.ParseID(e.ID); err != nil {
-			return err
-		}
+	e, err := m.addAbsent(b, event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous())})
+	if err != nil {
+		return err
 	}
-	b.change(one.entity, gone)
+	m.publish(b, one, e.UUID)
 	return nil
+}
+
+// publish notes that the last message of b is about a decision.
+func (m *builder) publish(b *batch, one *view.Decision, id [16]byte) {
+	if one.Known.Disputed {
+		// Rule 23: the bus may hold an event with this id that is not the entity's last one.
+		b.repairs = append(b.repairs, len(b.messages)-1)
+	}
+	b.claims.Publish(one, id)
+	b.count(one.Op)
 }
 
 // add encodes row as the next message of b and returns its event.
@@ -165,6 +147,7 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		RowID:       row,
 		Origin:      origin,
 		Time:        b.made,
+		State:       stateOf(e),
 	})
 }
 

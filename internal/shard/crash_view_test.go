@@ -1,7 +1,6 @@
 package shard_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -10,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
-	"bridge/event"
-	"bridge/internal/shard"
+	"bridge/checkpoint/store"
+	storememory "bridge/checkpoint/store/memory"
+	"bridge/internal/testall"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
@@ -51,20 +50,17 @@ func (r *reaper) taken() int {
 	return r.steps
 }
 
-// reapedStore is a store for a shard that a reaper kills.
+// reapedStore is a store for a process that a reaper kills.
 type reapedStore struct {
-	checkpoint.Store
+	store.Store
 	*reaper
 }
 
-// errDead is for good: the shard of a dead process is not to wait for its store.
-var errDead = fmt.Errorf("%w: the process is dead", checkpoint.ErrUnusable)
-
-func (s reapedStore) Save(ctx context.Context, k checkpoint.Key, state checkpoint.State) error {
+func (s reapedStore) Apply(ctx context.Context, b *store.Batch) error {
 	if !s.alive() {
 		return errDead
 	}
-	if err := s.Store.Save(ctx, k, state); err != nil {
+	if err := s.Store.Apply(ctx, b); err != nil {
 		return err
 	}
 	if !s.alive() {
@@ -73,14 +69,14 @@ func (s reapedStore) Save(ctx context.Context, k checkpoint.Key, state checkpoin
 	return nil
 }
 
-// reapedSink is a bus for a shard that a reaper kills.
+// reapedSink is a bus for a process that a reaper kills.
 type reapedSink struct {
 	sink.Sink
 	*reaper
 }
 
 func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	whole := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	whole := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
 	for i := range batch {
 		if !s.alive() {
 			return s.unanswered(ctx, len(batch))
@@ -89,21 +85,16 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 		if err != nil {
 			return whole, err
 		}
-		whole.Status[i], whole.Offsets = out.Status[0], out.Offsets
+		whole.Status[i] = out.Status[0]
+		if at := out.At[0]; at.Known {
+			at.TP = tpOf(&whole, out.TPs[at.TP])
+			whole.At[i] = at
+		}
 	}
 	if !s.alive() {
 		return s.unanswered(ctx, len(batch))
 	}
 	return whole, nil
-}
-
-func (s reapedSink) Recall(ctx context.Context, marks []sink.Offset, each func(*sink.Message) error) ([]sink.Offset, error) {
-	return s.Sink.(sink.Recaller).Recall(ctx, marks, func(m *sink.Message) error {
-		if !s.alive() {
-			return errDead
-		}
-		return each(m)
-	})
 }
 
 // unanswered is a publish whose acknowledgement never comes.
@@ -112,7 +103,42 @@ func (reapedSink) unanswered(ctx context.Context, n int) (sink.Outcome, error) {
 	return sink.Outcome{Status: make([]sink.Status, n)}, context.Cause(ctx)
 }
 
-// life is a table with the entities a and b, and what was true of them, in order: a value, or "-" when there was none.
+// dedupSink is a bus that drops repeats of what it has stored, as JetStream does.
+type dedupSink struct {
+	sink.Sink
+	mu     sync.Mutex
+	stored map[string]sink.At
+	tps    []sink.TPRef
+}
+
+func (s *dedupSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	whole := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
+	for i := range batch {
+		s.mu.Lock()
+		at, known := s.stored[batch[i].Dedup()]
+		s.mu.Unlock()
+		if known {
+			at.Duplicate = true
+			whole.Status[i], whole.At[i] = sink.Acked, at
+			continue
+		}
+		out, err := s.Sink.Publish(ctx, batch[i:i+1])
+		if err != nil {
+			return whole, err
+		}
+		s.mu.Lock()
+		whole.Status[i], whole.At[i], s.tps = out.Status[0], out.At[0], out.TPs
+		s.stored[batch[i].Dedup()] = out.At[0]
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	whole.TPs = s.tps
+	return whole, nil
+}
+
+// life is a table with the entities a and b, and what was true of them, in order: a value, or "-"
+// when there was none.
 type life struct {
 	*bench
 	// ids are the rows of the entities, highest the highest id that any had.
@@ -121,10 +147,20 @@ type life struct {
 	// named are the entities that a reconcile names, a and b where it is nil.
 	named [][]byte
 	been  map[string][]string
+	// removed says that the bus has lost messages by its rules, kept what is left of the store.
+	removed bool
+	kept    keep
+	// dedup is nil for a bus that keeps repeats.
+	dedup *dedupSink
 }
 
-func newLife(t *testing.T) *life {
-	return &life{bench: newViewBench(t, true), ids: make(map[string]uint64), been: make(map[string][]string)}
+func newLife(t *testing.T, dedups bool) *life {
+	l := &life{bench: newViewBench(t, true), ids: make(map[string]uint64), been: make(map[string][]string)}
+	if dedups {
+		l.dedup = &dedupSink{Sink: l.bus, stored: make(map[string]sink.At)}
+		l.sink = l.dedup
+	}
+	return l
 }
 
 // replace gives an entity a new row.
@@ -171,25 +207,21 @@ func (l *life) everything() reconcile.Nomination {
 func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() reconcile.Nomination) bool {
 	t.Helper()
 	r := reap(n)
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Capability, Source: "db", Table: "items"})
-	if err != nil {
-		t.Fatal(err)
+	killed := *l.bench
+	killed.opts.ShutdownTimeout = time.Millisecond
+	killed.sink, killed.store = reapedSink{l.bus, r}, reapedStore{l.store, r}
+	if l.dedup != nil {
+		killed.sink = reapedSink{l.dedup, r}
 	}
-	opts := l.opts
-	opts.ShutdownTimeout = time.Millisecond
-	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, l.table, l.table, reapedSink{l.bus, r}, reapedStore{l.store, r}
-	s := shard.New(opts)
-	if _, err := shard.NewRecalls(t.Context(), opts.Sink, opts.Store, []*shard.Shard{s}); err != nil {
-		t.Fatal(err)
-	}
+	p := killed.process(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.Run(ctx) }) // what the dead say does not matter
+	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
 	if nominated != nil {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				if _, ok := s.Reach(); ok {
-					_, _ = s.Nominate(ctx, nominated())
+				if _, ok := p.shard.Reach(); ok {
+					_, _ = p.shard.Nominate(ctx, nominated())
 					return
 				}
 				wait(t, time.Millisecond)
@@ -217,12 +249,12 @@ func (r *reaper) settles(idle time.Duration) (died bool) {
 	}
 }
 
-// agrees fails the test unless the bus tells the life as it was: nothing out of order, repeats as they were, each event linked to the one
+// agrees fails the test unless the bus tells the life as it was: nothing out of order, nothing twice, each event linked to the one
 // before, and in the end what is true.
 func (l *life) agrees(t *testing.T) {
 	t.Helper()
 	told, last := make(map[string][]string), make(map[string]string)
-	bodies, ids := make(map[string][]byte), make(map[string]string)
+	known, ids := make(map[string]bool), make(map[string]string)
 	for i, m := range l.bus.Messages(topic) {
 		one := l.said(t)[i]
 		op, state, _ := strings.Cut(one.text, " ")
@@ -231,24 +263,29 @@ func (l *life) agrees(t *testing.T) {
 			value = "-"
 		}
 		last[name] = value
-		if was, ok := bodies[m.ID]; ok {
-			if !bytes.Equal(was, m.Value) {
-				t.Fatalf("%s was repeated with other bytes:\n%s\n%s", one.text, was, m.Value)
-			}
-			continue
+		if known[m.ID] && !l.removed {
+			t.Errorf("%s was repeated, and could be read back", one.text)
 		}
-		bodies[m.ID] = m.Value
-		if one.predecessor != ids[name] {
+		known[m.ID] = true
+		if one.predecessor != ids[name] && !l.removed {
 			t.Errorf("%s follows %q, the event before it is %q", one.text, one.predecessor, ids[name])
 		}
 		ids[name] = m.ID
 		told[name] = append(told[name], value)
 	}
 	for name, been := range l.been {
+		if l.removed {
+			// Rule 22: what is true is told once more.
+			told[name] = slices.Compact(told[name])
+		}
 		if !subsequence(told[name], been) {
 			t.Errorf("%s was told as %v and was %v", name, told[name], been)
 		}
 		is := been[len(been)-1]
+		if is == "-" && l.removed && l.kept == noStore {
+			// Nothing tells any more that there was one.
+			continue
+		}
 		if last[name] != is && (is != "-" || last[name] != "") {
 			t.Errorf("%s is %q and the bus says %q", name, is, last[name])
 		}
@@ -297,6 +334,27 @@ var meanwhile = []struct {
 	{"it is deleted", func(l *life) { l.there("a"); l.remove("a") }},
 	{"it is deleted and comes back as it was", func(l *life) { l.there("a"); l.remove("a"); l.replace("a", "2", "0") }},
 	{"both are deleted", func(l *life) { l.there("a"); l.remove("a"); l.remove("b") }},
+	{"the topic is made anew", func(l *life) { l.wipe() }},
+	{"it changes and the topic is made anew", func(l *life) { l.replace("a", "3", "0"); l.wipe() }},
+	{"retention has passed", func(l *life) { l.expire() }},
+	{"it is deleted and retention has passed", func(l *life) { l.there("a"); l.remove("a"); l.expire() }},
+}
+
+// wipe makes the topics anew.
+func (l *life) wipe() {
+	l.removed = true
+	l.bus.Wipe()
+	l.bus.Create(topic)
+	l.bus.Create(letter)
+	if l.dedup != nil {
+		clear(l.dedup.stored)
+	}
+}
+
+// expire removes all that is on the bus, by its rules.
+func (l *life) expire() {
+	l.removed = true
+	l.bus.Expire(topic, uint64(l.count(topic)))
 }
 
 // there makes sure that an entity has a row.
@@ -306,13 +364,16 @@ func (l *life) there(name string) {
 	}
 }
 
-// TestAKillBetweenJournalPublishAckAndSave kills a shard at each of its steps and changes the table before the next one starts.
-func TestAKillBetweenJournalPublishAckAndSave(t *testing.T) {
+// TestAKillBetweenPublishAckAndCommit kills a process at each of its steps and changes the table
+// before the next one starts, which has the store, an older copy of it, or none.
+func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
+	// In make test each case has one of the six combinations of stores and buses.
+	every := testall.Pick(false, true)
 	for _, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			steps := 0
 			instantly(t, "and of nothing else", func(t *testing.T) {
-				for c.killedAt(t, steps, func(*life) {}) {
+				for c.killedAt(t, every, steps, func(*life) {}) {
 					if steps++; steps > 50 {
 						t.Fatal("it does not come to an end")
 					}
@@ -324,10 +385,10 @@ func TestAKillBetweenJournalPublishAckAndSave(t *testing.T) {
 			}
 			for i, m := range meanwhile {
 				for step := range steps {
-					instantly(t, fmt.Sprintf("at step %d, then %s", step, m.name), func(t *testing.T) { c.killedAt(t, step, m.happen) })
+					instantly(t, fmt.Sprintf("at step %d, then %s", step, m.name), func(t *testing.T) { c.killedAt(t, every, step, m.happen) })
 					again, then := (i+step)%steps, meanwhile[(i+step+1)%len(meanwhile)]
 					instantly(t, fmt.Sprintf("at step %d, then %s, then at step %d, then %s", step, m.name, again, then.name), func(t *testing.T) {
-						c.killedAt(t, step, func(l *life) {
+						c.killedAt(t, every, step, func(l *life) {
 							m.happen(l)
 							l.dies(t, again, 20*time.Millisecond, l.everything)
 							then.happen(l)
@@ -340,22 +401,55 @@ func TestAKillBetweenJournalPublishAckAndSave(t *testing.T) {
 }
 
 // killedAt has a shard that is killed at a step publish a change, lets something happen while none runs, and holds what the next one
-// publishes, with one reconcile, against what was true. It reports whether the shard took so many steps.
-func (c change) killedAt(t *testing.T, step int, happen func(*life)) (died bool) {
+// publishes, with one reconcile, against what was true: with what is left of the store, on a bus that
+// keeps repeats and on one that drops them. It reports whether the shard took so many steps.
+func (c change) killedAt(t *testing.T, every bool, step int, happen func(*life)) (died bool) {
 	t.Helper()
-	l := newLife(t)
+	for i, kept := range []keep{wholeStore, olderCopy, noStore, wholeStore, olderCopy, noStore} {
+		if every || i == step%6 {
+			died = c.killedWith(t, kept, i > 2, step, happen)
+		}
+	}
+	return died
+}
+
+// keep says what is left of the store after the kill.
+type keep int
+
+const (
+	wholeStore keep = iota
+	olderCopy
+	noStore
+)
+
+func (c change) killedWith(t *testing.T, kept keep, dedups bool, step int, happen func(*life)) (died bool) {
+	t.Helper()
+	l := newLife(t, dedups)
+	l.kept = kept
+	defer func() {
+		if t.Failed() {
+			t.Fatalf("the store is %d, the bus drops repeats: %t; it says %v", kept, dedups, texts(l.said(t)))
+		}
+	}()
 	l.replace("a", "1", "0")
 	l.replace("b", "1", "0")
 	_, stop := l.run(t)
 	l.expectSaid(t, "Added a=1", "Added b=1")
 	eventually(t, "saved", func() bool { return l.position(t) == l.ids["b"] })
 	stop()
+	copied := copyStore(t, l.store)
 	c.change(l)
 	var nominated func() reconcile.Nomination
 	if c.nominated {
 		nominated = l.everything
 	}
 	died = l.dies(t, step, 150*time.Millisecond, nominated)
+	switch kept {
+	case olderCopy:
+		l.store = copied
+	case noStore:
+		l.store = storememory.New()
+	}
 	happen(l)
 	s, stop := l.run(t)
 	eventually(t, "drained", func() bool { return l.position(t) >= max(l.ids["a"], l.ids["b"]) })

@@ -6,29 +6,14 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	checkpointmemory "bridge/checkpoint/memory"
+	"bridge/checkpoint/store"
 	"bridge/internal/shard"
 	"bridge/reconcile"
-	"bridge/sink"
 	"bridge/source"
 )
-
-// hookedSource lets a test act before a read of rows.
-type hookedSource struct {
-	source.Shard
-	before func(q source.Query) error
-}
-
-func (h hookedSource) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	if err := h.before(q); err != nil {
-		return err
-	}
-	return h.Shard.Read(ctx, q, p)
-}
 
 // alteredSource is a source whose MODIFIED is another column than the shard knows, until that is over.
 type alteredSource struct {
@@ -72,22 +57,26 @@ func TestEdges(t *testing.T) {
 		stop()
 	})
 
-	t.Run("a journal that is saved behind the time limit of the shutdown is whole", func(t *testing.T) {
+	t.Run("what was published while the disk was full is read back after the time limit of the shutdown", func(t *testing.T) {
 		b := newViewBench(t, false)
-		store := b.store.(*checkpointmemory.Store)
+		full := &faultyStore{Store: b.store}
+		b.store = full
 		b.opts.ShutdownTimeout = 20 * time.Millisecond
 		b.table.Insert("a", "1", "0")
 		_, stop := b.run(t)
 		b.expectSaid(t, "Added a=1")
 		eventually(t, "saved", func() bool { return b.position(t) == 1 })
-		store.Fail(1<<30, syscall.ENOSPC)
+		full.fail(store.ErrOutage)
 		b.table.Insert("b", "1", "0")
-		wait(t, 50*time.Millisecond)
-		heal := time.AfterFunc(100*time.Millisecond, func() { store.Fail(0, nil) })
-		defer heal.Stop()
-		stop()
-		b.run(t)
 		b.expectSaid(t, "Added a=1", "Added b=1")
+		stop()
+		if got := b.position(t); got != 1 {
+			t.Errorf("position %d, and the disk is full", got)
+		}
+		full.fail(nil)
+		b.table.Insert("c", "1", "0")
+		b.run(t)
+		b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1")
 	})
 
 	t.Run("a row in flight at START=latest is published, though it commits before the snapshot has come to it", func(t *testing.T) {
@@ -111,11 +100,14 @@ func TestEdges(t *testing.T) {
 		for i := range 5 {
 			b.table.Insert(fmt.Sprint("e", i), "1", "0")
 		}
-		v := slowVerify{b.bus, make(chan struct{}, 9), make(chan struct{}, 9)}
-		b.sink = v
-		v.free <- struct{}{}
+		starts, free := make(chan struct{}, 9), make(chan struct{}, 9)
+		b.opts.Announce = func(source.Traits) {
+			starts <- struct{}{}
+			<-free
+		}
+		free <- struct{}{}
 		s, stop := b.run(t)
-		<-v.calls
+		<-starts
 		eventually(t, "saved", func() bool { return b.position(t) == 5 })
 		b.table.Truncate()
 		b.table.Insert("e0", "2", "0")
@@ -124,32 +116,21 @@ func TestEdges(t *testing.T) {
 		if !s.Accept() {
 			t.Fatal("it does not take the agreement")
 		}
-		<-v.calls
+		<-starts
 		s.Accept()
-		v.free <- struct{}{}
+		free <- struct{}{}
 		eventually(t, "goes on", func() bool { return b.position(t) == 2 && s.Status().State == shard.Running })
 		b.table.Truncate()
 		b.table.Insert("x", "restored", "0")
 		eventually(t, "stopped again", func() bool { return s.Status().State == shard.Stopped })
 		select {
-		case <-v.calls:
-			v.free <- struct{}{}
+		case <-starts:
+			free <- struct{}{}
 			t.Error("nobody has agreed and it begins anew")
 		case <-time.After(300 * time.Millisecond):
 		}
 		stop()
 	})
-}
-
-type slowVerify struct {
-	sink.Sink
-	calls, free chan struct{}
-}
-
-func (s slowVerify) Verify(ctx context.Context, m []sink.Offset) error {
-	s.calls <- struct{}{}
-	<-s.free
-	return s.Sink.Verify(ctx, m)
 }
 
 func TestLookBack(t *testing.T) {

@@ -39,7 +39,7 @@ func holding(t *testing.T) (b *bench, log *bytes.Buffer, open uint64) {
 	b = newBench(t)
 	log = new(bytes.Buffer)
 	b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
-	b.opts.GapPolicy, b.opts.PollInterval = ledger.GapHold, 100*time.Millisecond
+	b.opts.GapPolicy, b.opts.PollInterval, b.tick = ledger.GapHold, 100*time.Millisecond, time.Minute
 	b.insert(3)
 	open = b.table.Open("late", old)
 	b.insert(1)

@@ -29,9 +29,3 @@ func (l *StreamLimits) Leave(n int) (release func()) {
 func (l *LetterLimit) Take(row uint64, now time.Time) error {
 	return l.take(&sink.Message{Shard: "items", RowID: row}, "too large", now)
 }
-
-// RecallEvents has recalls of several topics hold about n events at a time, until it is called again.
-func RecallEvents(n int) (was int) {
-	was, recallEvents = recallEvents, n
-	return was
-}

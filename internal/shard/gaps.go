@@ -5,32 +5,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/progress"
 	"bridge/source"
 	"bridge/source/ledger"
 )
 
-// gaps keeps the ledger of the ids that were not seen, and reads the evidence by which the ledger
-// judges them. It belongs to the owner, but for kept.
+// gaps keeps the progress of a shard while it runs, with the ledger of the ids that were not seen,
+// and reads the evidence by which the ledger judges them. It belongs to the owner.
 type gaps struct {
 	opts   *Options
 	reader *reader
 	server *server
 	status *tracker
-	// ledger is nil where the ids have no order.
-	ledger *ledger.Ledger
+	// progress is lent by the feed of the stream; ledger is its, nil where the ids have no order.
+	progress *progress.Progress
+	ledger   *ledger.Ledger
 	// ids is what the last evidence showed.
 	ids idList
-	// kept counts the saves of the ledger that are durable.
-	kept atomic.Uint64
 	// strays are the ends of the wide gaps that were told of.
 	strays []uint64
-	// handed, shown and warned are when the ledger was last handed to be saved, shown in the
-	// status, and complained about.
+	// changes is the second cursor, nil where there is none.
+	changes *changes
+	// at is the steady time of the last change of the progress.
+	at time.Time
+	// handed, shown and warned are when the progress was last handed over, shown in the status, and
+	// complained about.
 	handed, shown, warned time.Time
 }
 
@@ -39,8 +42,6 @@ const (
 	lateRows = 2048
 	// evidenceIDs bounds the ids of one evidence or part of a sweep.
 	evidenceIDs = 200_000
-	// seedIDs is how far below the start of a shard ids that are not there are watched.
-	seedIDs = 100_000
 	// saveLedgerEvery and stateEvery are how often a ledger is saved while nothing is published,
 	// and shown in the status.
 	saveLedgerEvery = 30 * time.Second
@@ -50,31 +51,17 @@ const (
 	heldOpen = time.Minute
 )
 
-// open makes the ledger of a shard from its saved state, or an empty one at its position; none
-// where the ids have no order.
-func (g *gaps) open(state checkpoint.State) error {
-	if g.ledger = nil; g.server.tailless() {
-		return nil
+// open sets the progress that the shard goes on with.
+func (g *gaps) open(p *progress.Progress) {
+	g.progress, g.ledger = p, p.Ledger()
+}
+
+// damaged names the remedy in an error of a progress that cannot be opened.
+func (g *gaps) damaged(err error) error {
+	if !errors.Is(err, ledger.ErrDamaged) && !errors.Is(err, progress.ErrDamaged) {
+		return err
 	}
-	g.kept.Store(0)
-	options := g.options()
-	options.Away = time.Since(state.Saved)
-	var err error
-	if len(state.Ledger) > 0 {
-		g.ledger, err = ledger.RestoreParts(options, state.Position.ID, state.Ledger[0].Bytes,
-			checkpoint.LedgerParts(context.Background(), g.opts.Store, g.opts.key()))
-	} else {
-		g.ledger, err = ledger.New(options, state.Position.ID)
-	}
-	switch {
-	case errors.Is(err, ledger.ErrDamaged):
-		return fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it; "+
-			"a release stream then takes all ids up to there for published, set to 0 publishes all rows again",
-			checkpoint.ErrCorrupt, err, g.opts.Stream, g.opts.Name, state.Position.ID)
-	case err != nil:
-		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
-	}
-	return nil
+	return fmt.Errorf("%w: %w: bridge checkpoint rebuild %s makes it again from the bus", source.ErrUnfit, err, g.opts.Stream)
 }
 
 func (g *gaps) options() ledger.Options {
@@ -86,28 +73,23 @@ func (g *gaps) options() ledger.Options {
 		Policy:     g.opts.GapPolicy,
 		Order:      g.server.traits.Order,
 		MaxBytes:   g.opts.LedgerBytes,
-		Load:       g.load,
 	}
 }
 
-// seed makes the ledger of a shard that begins behind start, and returns what is to be saved of it:
-// what is not committed just below is missing from the beginning, so that it is not lost.
-func (g *gaps) seed(ctx context.Context, start uint64) ([]ledger.Chunk, error) {
-	from := start - min(start, seedIDs)
-	l, err := ledger.New(g.options(), from)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", source.ErrUnfit, err)
-	}
-	g.ledger = l
-	if start > from && !ledgerOff() {
-		if err := g.reader.ids(ctx, []source.Range{{First: from + 1, Last: start}}, false, &g.ids); err != nil {
-			return nil, err
+// seed begins the progress of a shard of which nothing is known, and returns the change: what is not
+// committed just below is missing from the beginning, so that it is not lost.
+func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (store.ShardChange, error) {
+	at := time.Now()
+	g.ids = idList{}
+	if seed := progress.Seed(first); g.ledger != nil && seed.First <= seed.Last && !ledgerOff() {
+		if err := g.reader.ids(ctx, []source.Range{seed}, false, &g.ids); err != nil {
+			return store.ShardChange{}, err
 		}
+		at = g.reader.steady(&g.ids)
 	}
-	if !g.ids.Now.IsZero() {
-		l.Advance(start, g.ids.List, g.reader.steady(&g.ids))
-	}
-	return l.Changed(), nil
+	change, err := g.progress.Begin(progress.Beginning{First: first, Committed: g.ids.List, Epoch: epoch, At: at, Now: time.Now()})
+	g.ledger = g.progress.Ledger()
+	return change, err
 }
 
 // evidence reads which ids exist in ranges. Evidence that does not fit the server of the page shows
@@ -178,33 +160,38 @@ func (g *gaps) show(at ledger.Age) {
 	}
 }
 
-// advance moves the ledger behind what the batch takes care of and hands its changes to the batch,
-// to be saved once that is acknowledged. While nothing is published it does so now and then.
+// idleDue reports whether a batch without rows is to be handed over for the ledger alone: while
+// nothing is published its changes are committed now and then.
+func (g *gaps) idleDue() bool {
+	return g.isOpen() && time.Since(g.handed) >= saveLedgerEvery
+}
+
+// advance moves the progress behind what the batch takes care of and hands the change to the batch,
+// to be committed once that is acknowledged. The batch must be handed over.
 func (g *gaps) advance(b *batch, at ledger.Age) error {
-	l := g.ledger
-	if l == nil {
-		return nil
-	}
-	idle := len(b.passed) == 0
-	for _, id := range b.filled {
-		if l.Fill(id, at.Steady) {
-			idle = false
-			g.opts.Metrics.late.WithLabelValues(g.opts.Stream).Inc()
-		}
-	}
-	if n := len(b.passed); n > 0 {
-		l.Advance(b.passed[n-1], b.passed, at.Steady)
-	}
-	b.last = l.Position()
-	if idle && (time.Since(g.handed) < saveLedgerEvery || !l.Open()) {
-		return l.Err()
-	}
+	g.opts.Feed.takeIn(g.opts.Name, g.progress)
 	g.handed = time.Now()
-	l.Saved(g.kept.Load())
-	b.ledger, b.ledgerCall = l.Changed(), l.Calls()
-	// With GapHold there are gaps above the position, too.
-	b.gaps = slices.DeleteFunc(l.Gaps(gapsShown), func(g ledger.Gap) bool { return g.Last > b.last })
-	return l.Err()
+	if b.compared > 0 {
+		g.progress.SetReconcileDue(false)
+	}
+	if g.changes != nil {
+		g.progress.SetCursor(g.changes.handOver())
+	}
+	g.at = at.Steady
+	var err error
+	b.change, err = g.progress.Advance(progress.Batch{Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made})
+	if err != nil {
+		return g.damaged(err)
+	}
+	if n := b.change.Filled; n > 0 {
+		g.opts.Metrics.late.WithLabelValues(g.opts.Stream).Add(float64(n))
+	}
+	b.last = g.progress.Position()
+	b.floor, b.since = g.progress.Floor(), g.progress.Since()
+	if g.opts.Kind == event.Release {
+		b.low = g.progress.Published()
+	}
+	return nil
 }
 
 // ahead reports whether the row with this id is for the tail or the ledger to publish.
@@ -215,24 +202,23 @@ func (g *gaps) ahead(id uint64) bool {
 // missing reports whether an id below the position was not seen.
 func (g *gaps) missing(id uint64) bool { return g.ledger != nil && g.ledger.Missing(id) }
 
-// position returns the position of the ledger, 0 where there is none.
-func (g *gaps) position() uint64 {
-	if g.ledger == nil {
+// floor returns the id up to which rows are recorded and not published where the view has nothing of
+// them, 0 where it has all that were there when the shard began: then a row without an entry is new,
+// also one below the floor. With a lost store those that were recorded are unknown until a reconcile
+// has compared the table (rule 16).
+func (g *gaps) floor() uint64 {
+	if g.progress.Snapshot() == (source.Range{}) && !g.progress.ReconcileDue() {
 		return 0
 	}
-	return g.ledger.Position()
+	return g.progress.Floor()
 }
 
-// saved notes that a save of the ledger is durable. Any goroutine may call it.
-func (g *gaps) saved(call uint64) { g.kept.Store(call) }
+// position returns how far everything is handed over.
+func (g *gaps) position() uint64 { return g.progress.Position() }
+
+// published reports whether the row with this id, behind the position, is on the bus already (rule
+// 15).
+func (g *gaps) published(id uint64) bool { return g.progress.Ahead(id) }
 
 // isOpen reports whether there are gaps to look for.
 func (g *gaps) isOpen() bool { return g.ledger != nil && g.ledger.Open() }
-
-// readAt returns the clock that counts as the time of a late record without a time of its own: when
-// its id was first missed, which is saved.
-// Invariant 4: a repeat after a crash has the same time and so the same bytes.
-func (g *gaps) readAt(id uint64) time.Time {
-	missed, _ := g.ledger.MissedAt(id)
-	return missed
-}

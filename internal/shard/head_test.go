@@ -55,7 +55,7 @@ func TestAQuietShardReadsTheHeadAlone(t *testing.T) {
 		t.Error("the status knows of no poll")
 	}
 	b.insert(1)
-	eventually(t, "the row arrives", func() bool { return len(b.ids(topic)) == 1 })
+	eventually(t, "the row arrives", func() bool { return b.count(topic) == 1 })
 	// It is not quiet any more.
 	heads, reads := g.heads.Load(), g.reads.Load()
 	eventually(t, "it reads", func() bool { return g.reads.Load() > reads+5 })
@@ -72,7 +72,7 @@ func TestAQuietShardReadsTheHeadAlone(t *testing.T) {
 		defer stop()
 		eventually(t, "it heads", func() bool { return g.heads.Load() > heads+2 })
 		b.table.Commit(open)
-		eventually(t, "the row arrives", func() bool { return len(b.ids(topic)) == 2 })
+		eventually(t, "the row arrives", func() bool { return b.count(topic) == 2 })
 	})
 }
 
@@ -82,7 +82,7 @@ func TestAShardReadsWhatTheHeadCannotShow(t *testing.T) {
 	b.source = g
 	b.insert(3)
 	b.run(t)
-	eventually(t, "the rows arrive", func() bool { return len(b.ids(topic)) == 3 })
+	eventually(t, "the rows arrive", func() bool { return b.count(topic) == 3 })
 	if g.heads.Load() == 0 {
 		t.Error("it did not read of the head")
 	}
@@ -102,6 +102,6 @@ func TestReadsOfTheHeadHoldNothingThatOthersNeed(t *testing.T) {
 	}
 	busy.insert(1)
 	busy.run(t)
-	eventually(t, "the row of a busy shard arrives", func() bool { return len(busy.ids(topic)) == 1 })
+	eventually(t, "the row of a busy shard arrives", func() bool { return busy.count(topic) == 1 })
 	close(held)
 }

@@ -19,7 +19,7 @@ const twoPolls = 2*2*100*time.Millisecond + 50*time.Millisecond
 // newChangesBench is a bench with a second cursor whose look-back is a second, over n rows that are published.
 func newChangesBench(t *testing.T, n int) *bench {
 	b := newViewBench(t, true)
-	b.opts.PollInterval, b.opts.LookBack = 100*time.Millisecond, time.Second
+	b.opts.PollInterval, b.opts.LookBack, b.tick = 100*time.Millisecond, time.Second, time.Minute
 	for i := range n {
 		b.table.Insert(fmt.Sprint("e", i+1), "1", "0", now())
 	}
@@ -137,7 +137,7 @@ func TestManyUpdatesInFlight(t *testing.T) {
 				b := newChangesBench(t, c.rows)
 				b.opts.CursorRows, b.opts.Reach = c.remember, 10*time.Second
 				_, stop := b.run(t)
-				after(t, 20*time.Second)
+				after(t, 12*time.Second)
 				var ids []uint64
 				at := now()
 				for id := uint64(1); id <= uint64(c.rows); id++ {
@@ -149,13 +149,13 @@ func TestManyUpdatesInFlight(t *testing.T) {
 					ids = append(ids, id)
 				}
 				// Longer than the reach: the look-back has to stay with them.
-				after(t, 30*time.Second)
+				after(t, 15*time.Second)
 				b.table.CommitUpdate(ids...)
 				after(t, twoPolls)
 				if got := len(b.news(t, c.rows)); got != c.rows {
 					t.Errorf("%d of %d updates are published two polls after their commit", got, c.rows)
 				}
-				after(t, 20*time.Second)
+				after(t, 12*time.Second)
 				if got := len(b.news(t, c.rows)); got != c.rows {
 					t.Errorf("%d events, want %d", got, c.rows)
 				}

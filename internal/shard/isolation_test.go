@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/shard"
 	"bridge/reconcile"
@@ -120,56 +120,41 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		}
 		eventually(t, "drained", func() bool { return b.position(t) == 400 && s.Status().Lag == 0 })
 	})
-	t.Run("a checkpoint that cannot be saved shows, also while the source answers", func(t *testing.T) {
+	instantly(t, "a store that cannot write shows, also while the source answers", func(t *testing.T) {
 		b := newBench(t)
-		dying := &mortalStore{Store: b.store}
-		b.store = dying
-		b.opts.ShutdownTimeout = time.Millisecond
-		dying.die()
-		b.insert(10)
+		full := &faultyStore{Store: b.store}
+		b.store = full
 		s, _ := b.run(t)
+		eventually(t, "running", func() bool { return s.Status().State == shard.Running })
+		full.fail(store.ErrOutage)
+		b.insert(10)
 		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
 		b.polls(t, 20)
-		if status := s.Status(); status.State != shard.Waiting || status.LastError != "dead" {
+		if status := s.Status(); status.State != shard.Waiting || !strings.Contains(status.LastError, store.ErrOutage.Error()) {
 			t.Errorf("state %s, last error %q", status.State, status.LastError)
 		}
-		dying.dead.Store(false)
-		eventually(t, "running", func() bool { return s.Status().State == shard.Running && s.Status().LastError == "" })
-	})
-	t.Run("a checkpoint that cannot be saved is a fault, also while that of another shard can", func(t *testing.T) {
-		full, small := newBench(t), newBench(t)
-		dying := &mortalStore{Store: full.store}
-		full.store, small.opts.Faults, small.opts.Name = dying, full.opts.Faults, "others"
-		full.opts.ShutdownTimeout = time.Millisecond
-		dying.die()
-		full.insert(10)
-		s, _ := full.run(t)
-		eventually(t, "waiting", func() bool { return s.Status().State == shard.Waiting })
-		small.insert(10)
-		other, _ := small.run(t)
-		eventually(t, "the other one is saved", func() bool { return other.Status().Position == 10 })
-		if faults := full.opts.Faults.Outages(); len(faults) != 1 || faults[0].Dependency != "checkpoint/items/items" {
+		if faults := b.opts.Faults.Outages(); len(faults) != 1 || faults[0].Dependency != "checkpoint/items/items" {
 			t.Errorf("faults %v", faults)
 		}
-		dying.dead.Store(false)
-		eventually(t, "no fault", func() bool { return len(full.opts.Faults.Outages()) == 0 })
-	})
-	t.Run("a checkpoint that only a restart mends ends the shard with an error", func(t *testing.T) {
-		b := newBench(t)
-		b.store = brokenStore{b.store}
-		b.insert(10)
-		s := b.shard(t)
-		if err := s.Run(t.Context()); !errors.Is(err, checkpoint.ErrUnusable) {
-			t.Errorf("Run returns %v", err)
+		full.fail(nil)
+		eventually(t, "running", func() bool { return s.Status().State == shard.Running && s.Status().LastError == "" })
+		if faults := b.opts.Faults.Outages(); len(faults) != 0 {
+			t.Errorf("faults %v", faults)
 		}
+		expectRun(t, b.ids(topic), 1, 10)
 	})
-	t.Run("and so does one that is found out while a publish waits for a save", func(t *testing.T) {
+	t.Run("a store that only a restart mends ends the process with an error", func(t *testing.T) {
 		b := newBench(t)
-		b.store = brokenStore{b.store}
-		b.table.Insert("a row without a time of its own")
-		s := b.shard(t)
-		if err := s.Run(t.Context()); !errors.Is(err, checkpoint.ErrUnusable) {
-			t.Errorf("Run returns %v", err)
+		broken := &faultyStore{Store: b.store}
+		b.store = broken
+		p := b.process(t)
+		ended := make(chan error)
+		go func() { ended <- p.run(t.Context()) }()
+		eventually(t, "running", func() bool { return p.shard.Status().State == shard.Running })
+		broken.fail(store.ErrDamaged)
+		b.insert(10)
+		if err := <-ended; !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("it returns %v", err)
 		}
 	})
 	t.Run("a shape that cannot be mapped is said once", func(t *testing.T) {
@@ -204,28 +189,28 @@ func TestStatusTellsTheTruth(t *testing.T) {
 
 // blinkingStore is a store whose view cannot be read as often as fails says.
 type blinkingStore struct {
-	checkpoint.Store
+	store.Store
 	fails atomic.Int64
 }
 
-func (s *blinkingStore) Lookup(ctx context.Context, key checkpoint.Key, entities [][]byte, dst []checkpoint.Known) ([]checkpoint.Known, error) {
+func (s *blinkingStore) Lookup(ctx context.Context, stream string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
 	if s.fails.Add(-1) >= 0 {
 		return dst, errors.New("input/output error")
 	}
-	return s.Store.Lookup(ctx, key, entities, dst)
+	return s.Store.Lookup(ctx, stream, entities, dst)
 }
 
 func TestAViewThatCanBeReadAgainIsNoFault(t *testing.T) {
 	b := newViewBench(t, false)
-	store := &blinkingStore{Store: b.store}
-	b.store = store
+	blinking := &blinkingStore{Store: b.store}
+	b.store = blinking
 	b.table.Insert("a", "ok", "0", now())
 	s, _ := b.run(t)
 	eventually(t, "drained", func() bool { return b.position(t) == 1 && s.Status().State == shard.Running })
-	store.fails.Store(1)
+	blinking.fails.Store(1)
 	// It is no news: nothing is saved.
 	nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
-	if store.fails.Load() >= 0 {
+	if blinking.fails.Load() >= 0 {
 		t.Fatal("the view was not read")
 	}
 	eventually(t, "running again", func() bool { return s.Status().State == shard.Running })
@@ -251,7 +236,7 @@ func TestStartAboveTheTableIsRefusedUntilItIsThere(t *testing.T) {
 	b.insert(5)
 	s, stop := b.run(t)
 	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "START is 10, the highest id of items is 5") {
+	if got := s.Status().LastError; !strings.Contains(got, "items: table unfit for the stream: START is 10, the highest id is 5") {
 		t.Errorf("last error %q", got)
 	}
 	b.insert(7)
@@ -261,9 +246,3 @@ func TestStartAboveTheTableIsRefusedUntilItIsThere(t *testing.T) {
 }
 
 func refuseAll(*sink.Message) string { return "no" }
-
-type brokenStore struct{ checkpoint.Store }
-
-func (brokenStore) Save(context.Context, checkpoint.Key, checkpoint.State) error {
-	return checkpoint.ErrUnusable
-}

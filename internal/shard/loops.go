@@ -9,11 +9,10 @@ type loop int
 const (
 	owning loop = iota
 	publishing
-	storing
 	loops
 )
 
-func (l loop) String() string { return [...]string{"owner", "publisher", "saver"}[l] }
+func (l loop) String() string { return [...]string{"owner", "publisher"}[l] }
 
 // turn notes that a loop turns.
 func (t *tracker) turn(l loop) { t.update(func(*Status) { t.turns[l] = time.Now() }) }
@@ -30,12 +29,4 @@ func (t *tracker) stillest(now time.Time) (l loop, turned time.Time) {
 		}
 	}
 	return l, turned
-}
-
-// saves returns how long the save under way has taken, 0 while there is none. The caller holds mu.
-func (t *tracker) saves(now time.Time) time.Duration {
-	if t.turns[storing].IsZero() {
-		return 0
-	}
-	return now.Sub(t.turns[storing])
 }

@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/shard"
 	"bridge/source"
 )
 
 // stuckStore is a store whose disk hangs once stuck is closed, until free is.
 type stuckStore struct {
-	checkpoint.Store
+	store.Store
 	stuck, free chan struct{}
 }
 
@@ -28,14 +28,20 @@ func (s stuckStore) hang() {
 	}
 }
 
-func (s stuckStore) Load(ctx context.Context, key checkpoint.Key) (checkpoint.State, error) {
+func (s stuckStore) Apply(ctx context.Context, b *store.Batch) error {
 	s.hang()
-	return s.Store.Load(ctx, key)
+	return s.Store.Apply(ctx, b)
 }
 
-func (s stuckStore) Save(ctx context.Context, key checkpoint.Key, state checkpoint.State) error {
-	s.hang()
-	return s.Store.Save(ctx, key, state)
+// loadedLate is a store whose progress cannot be read until free is closed.
+type loadedLate struct {
+	store.Store
+	free chan struct{}
+}
+
+func (s loadedLate) Progress(ctx context.Context, key store.Key) (store.Progress, bool, error) {
+	<-s.free
+	return s.Store.Progress(ctx, key)
 }
 
 func TestALoopThatStandsStillShows(t *testing.T) {
@@ -46,9 +52,8 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 		loop  string
 		stick func(b *stuckBench) (free func())
 	}{
-		"a save that hangs, while the bus answers":       {"saver", func(b *stuckBench) func() { free := b.hangStore(); b.insert(10); return free }},
-		"a save that hangs, and more and more is queued": {"saver", func(b *stuckBench) func() { free := b.hangStore(); b.insert(5000); return free }},
-		"a read that hangs":                              {"owner", func(b *stuckBench) func() { return b.hangReads() }},
+		"a save that hangs, while the bus answers": {"publisher", func(b *stuckBench) func() { free := b.hangStore(); b.insert(10); return free }},
+		"a read that hangs":                        {"owner", func(b *stuckBench) func() { return b.hangReads() }},
 		"a read that hangs while the bus is away": {"owner", func(b *stuckBench) func() {
 			release := b.bus.Pause(0)
 			b.insert(10)
@@ -59,6 +64,11 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 		}},
 		"nothing in a quiet table":      {"", func(*stuckBench) func() { return func() {} }},
 		"nothing in a bus that is away": {"", func(b *stuckBench) func() { release := b.bus.Pause(0); b.insert(5000); return release }},
+		"nothing in a disk that is full": {"", func(b *stuckBench) func() {
+			b.full.fail(store.ErrOutage)
+			b.insert(5000)
+			return func() { b.full.fail(nil) }
+		}},
 		"nothing in a source that is away": {"", func(b *stuckBench) func() {
 			b.table.Fail(-1, errors.New("connection refused"))
 			return func() { b.table.Fail(0, nil) }
@@ -76,7 +86,7 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 				if got := still(s); got > limit != (c.loop != "") || c.loop != "" && s.Status().Loop != c.loop {
 					t.Errorf("the %s has stood still for %s, want %q", s.Status().Loop, got, c.loop)
 				}
-				if s := s.Status(); c.loop == "saver" && (s.State != shard.Waiting || !strings.Contains(s.LastError, "checkpoint")) {
+				if s := s.Status(); c.loop == "publisher" && (s.State != shard.Waiting || !strings.Contains(s.LastError, "checkpoint")) {
 					t.Errorf("the shard is %s: %s", s.State, s.LastError)
 				}
 				free()
@@ -104,14 +114,15 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 	})
 	t.Run("a checkpoint that cannot be loaded", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newStuckBench(t)
-			free := b.hangStore()
+			b := newBench(t)
+			late := loadedLate{b.store, make(chan struct{})}
+			b.store = late
 			s, stop := b.run(t)
 			<-time.After(2 * limit)
 			if got := still(s); got < limit || s.Status().Loop != "owner" {
 				t.Errorf("the %s has stood still for %s", s.Status().Loop, got)
 			}
-			free()
+			close(late.free)
 			stop()
 		})
 	})
@@ -121,13 +132,16 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 type stuckBench struct {
 	*bench
 	disk stuckStore
+	full *faultyStore
 	hung atomic.Pointer[chan struct{}]
 }
 
 func newStuckBench(t *testing.T) *stuckBench {
 	b := &stuckBench{bench: newBench(t)}
 	b.disk = stuckStore{b.store, make(chan struct{}), make(chan struct{})}
-	b.store, b.hook = b.disk, b.waitHung
+	b.tick = time.Minute
+	b.full = &faultyStore{Store: b.disk}
+	b.store, b.hook = b.full, b.waitHung
 	return b
 }
 

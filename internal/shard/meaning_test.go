@@ -3,18 +3,20 @@ package shard_test
 import (
 	"strings"
 	"testing"
+	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/progress"
 	"bridge/internal/shard"
 )
 
-// TestAnotherMeaningStopsTheShard: what a checkpoint says was made with a configuration, and is read with another one.
+// TestAnotherMeaningStopsTheShard: what the store has was made with a configuration, and is read with another one.
 func TestAnotherMeaningStopsTheShard(t *testing.T) {
-	release := func() *checkpoint.Meaning {
-		return &checkpoint.Meaning{Kind: "release", Table: "shop.items", ID: "id", Key: []string{"id"}}
+	release := func() *store.Meaning {
+		return &store.Meaning{Kind: "release", Table: "shop.items", ID: "id", Key: []string{"id"}}
 	}
-	capability := func() *checkpoint.Meaning {
+	capability := func() *store.Meaning {
 		m := release()
 		m.Kind = "capability"
 		return m
@@ -24,24 +26,24 @@ func TestAnotherMeaningStopsTheShard(t *testing.T) {
 		goOn  = "bridge checkpoint set items items 10"
 	)
 	for name, c := range map[string]struct {
-		was, is *checkpoint.Meaning
-		change  func(*checkpoint.Meaning)
+		was, is *store.Meaning
+		change  func(*store.Meaning)
 		// wants are in the error, lacks is not; none where nothing stops.
 		wants []string
 		lacks string
 	}{
-		"the same":                       {was: release(), is: release()},
-		"none: an older version made it": {was: nil, is: release()},
+		"the same":      {was: release(), is: release()},
+		"none is saved": {was: nil, is: release()},
 		"a release stream that was a capability stream": {capability(), release(), nil, []string{"KIND was capability and is release", reset}, goOn},
 		"a capability stream that was a release stream": {release(), capability(), nil, []string{"KIND was release and is capability", reset}, goOn},
-		"another database":                   {release(), release(), func(m *checkpoint.Meaning) { m.Table = "crm.items" }, []string{"TABLE was shop.items and is crm.items", reset, goOn}, ""},
-		"another key":                        {release(), release(), func(m *checkpoint.Meaning) { m.Key = []string{"name"} }, []string{"KEY was id and is name", reset, goOn}, ""},
-		"another key of a capability stream": {capability(), capability(), func(m *checkpoint.Meaning) { m.Key = []string{"name"} }, []string{"KEY was id and is name", reset}, goOn},
-		"another id":                         {release(), release(), func(m *checkpoint.Meaning) { m.ID = "seq" }, []string{"ID was id and is seq", reset}, goOn},
+		"another database":                   {release(), release(), func(m *store.Meaning) { m.Table = "crm.items" }, []string{"TABLE was shop.items and is crm.items", reset, goOn}, ""},
+		"another key":                        {release(), release(), func(m *store.Meaning) { m.Key = []string{"name"} }, []string{"KEY was id and is name", reset, goOn}, ""},
+		"another key of a capability stream": {capability(), capability(), func(m *store.Meaning) { m.Key = []string{"name"} }, []string{"KEY was id and is name", reset}, goOn},
+		"another id":                         {release(), release(), func(m *store.Meaning) { m.ID = "seq" }, []string{"ID was id and is seq", reset}, goOn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			kind := func(m *checkpoint.Meaning) {
+			kind := func(m *store.Meaning) {
 				if b.opts.Meaning = m; m != nil {
 					b.opts.Kind = event.Kind(m.Kind)
 				}
@@ -60,8 +62,8 @@ func TestAnotherMeaningStopsTheShard(t *testing.T) {
 			if c.wants == nil {
 				eventually(t, "the shard goes on", func() bool { return b.position(t) == 11 })
 				stop()
-				if state, err := b.store.Load(t.Context(), key); err != nil || state.Meaning == nil || len(state.Meaning.Differences(c.is)) > 0 {
-					t.Errorf("the meaning is %+v, %v", state.Meaning, err)
+				if saved, err := store.LoadMeaning(t.Context(), b.store, key); err != nil || saved == nil || len(saved.Differences(c.is)) > 0 {
+					t.Errorf("the meaning is %+v, %v", saved, err)
 				}
 				return
 			}
@@ -75,17 +77,17 @@ func TestAnotherMeaningStopsTheShard(t *testing.T) {
 			if c.lacks != "" && strings.Contains(got, c.lacks) {
 				t.Errorf("last error names %q: %s", c.lacks, got)
 			}
-			if n := len(b.ids(topic)); n != 10 {
+			if n := b.count(topic); n != 10 {
 				t.Errorf("%d messages were published, want 10", n)
 			}
 			stop()
 
 			// What bridge checkpoint reset does.
-			if _, err := b.store.Delete(t.Context(), key.Stream); err != nil {
-				t.Fatal(err)
-			}
+			b.apply(t, func(image *store.Image) *store.Batch {
+				return progress.Reset{Stream: key.Stream, Epoch: progress.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(image)
+			})
 			b.run(t)
-			eventually(t, "the table is published again", func() bool { return len(b.ids(topic)) == 21 })
+			eventually(t, "the table is published again", func() bool { return b.count(topic) == 21 })
 		})
 	}
 }

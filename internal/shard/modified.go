@@ -383,11 +383,8 @@ func (c *changes) noted(change source.Cursor) bool {
 // saveDue reports whether no batch has taken the cursor to be saved for a while.
 func (c *changes) saveDue() bool { return time.Since(c.saved) >= saveCursorEvery }
 
-// handOver returns the cursor, to be saved with a batch.
+// handOver returns the cursor, to be committed with a batch.
 func (c *changes) handOver() source.Cursor {
-	if c == nil {
-		return source.Cursor{}
-	}
 	c.saved = time.Now()
 	return c.after
 }

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/failpoint"
 	"bridge/sink"
 )
@@ -14,48 +13,36 @@ import (
 // ledgerOff reports whether gaps are left alone, as by a tail without a ledger.
 func ledgerOff() bool { return failpoint.Mutant(failpoint.NoLedger) }
 
-// mutantSaveFirst saves the position behind b before it sends b.
-func (p *publisher) mutantSaveFirst(ctx context.Context, b *batch) error {
-	p.unsaved.acknowledge(b, p.sender.fresh())
-	if err := p.flush(); err != nil {
+// mutantSaveFirst commits b before it sends it.
+func (p *publisher) mutantSaveFirst(ctx context.Context, b *batch, first uint64) error {
+	messages := b.messages
+	p.opts.Committer.Unknown(first)
+	nowhere := &sent{places: make([]place, len(messages))}
+	if err := p.recorder.record(ctx, b, 0, nowhere); err != nil {
 		return err
 	}
 	_, err := p.sender.sendAll(ctx, b)
 	return err
 }
 
-// mutantPostpone returns messages without the last one, which it adds to the next batch.
-func (p *publisher) mutantPostpone(messages []sink.Message) []sink.Message {
-	before, kept := failpoint.Kept.LoadAndDelete(p)
-	if n := len(messages) - 1; n > 0 {
-		last := messages[n]
+// mutantPostpone leaves out the last message of b. late sends the one of the batch before.
+func (s *sender) mutantPostpone(b *batch, indices []int) (kept []int, late func(context.Context)) {
+	before, ok := failpoint.Kept.LoadAndDelete(s)
+	if n := len(indices) - 1; n > 0 {
+		last := b.messages[indices[n]]
 		last.Key, last.Value = bytes.Clone(last.Key), bytes.Clone(last.Value)
-		failpoint.Kept.Store(p, last)
-		messages = messages[:n]
+		failpoint.Kept.Store(s, last)
+		indices = indices[:n]
 	}
-	if kept {
-		messages = append(messages, before.(sink.Message))
-	}
-	return messages
-}
-
-// mutantWait merges into request what comes within 3 s or up to the next journal.
-func (request *save) mutantWait(in <-chan save) {
-	for limit := time.After(3 * time.Second); len(request.state.Journals) == 0; {
-		select {
-		case newer, open := <-in:
-			if !open {
-				return
-			}
-			request.add(newer)
-		case <-limit:
-			return
+	return indices, func(ctx context.Context) {
+		if ok {
+			_, _ = s.send(ctx, []sink.Message{before.(sink.Message)})
 		}
 	}
 }
 
 // mutantRestore gives rows the values that the scan of reconcile saw.
-func mutantRestore(key checkpoint.Key, page *page) {
+func mutantRestore(key store.Key, page *page) {
 	for i := range page.Rows {
 		r := &page.Rows[i]
 		if kept, ok := failpoint.Kept.LoadAndDelete(fmt.Sprint(key, r.ID)); ok && len(kept.([][]byte)) == len(r.Values) {

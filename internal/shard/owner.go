@@ -16,20 +16,20 @@ import (
 // owner is the loop that alone reads the table of a shard and encodes its rows, so that the order
 // of its reads is the order on the bus. One is made for each attempt to run the shard.
 type owner struct {
-	opts     *Options
-	status   *tracker
-	reader   *reader
-	server   *server
-	gaps     *gaps
-	tail     *tail
-	builder  *builder
-	progress *progress
-	pace     *pace
+	opts    *Options
+	status  *tracker
+	reader  *reader
+	server  *server
+	gaps    *gaps
+	tail    *tail
+	builder *builder
+	tailLog *tailLog
+	pace    *pace
 	// published are the rows published last, idWatch looks whether their ids are used again.
 	published *publishedRows
 	idWatch   *idWatch
-	// view and changes are nil where the shard has none.
-	view        *view
+	// entities and changes are nil where the shard has none.
+	entities    *entities
 	changes     *changes
 	nominations *nominations
 	// nominated leads to the owner what others nominate.
@@ -38,9 +38,9 @@ type owner struct {
 
 // run reads the shard page by page behind position and hands each on as a batch, then what was
 // modified in place, and what is nominated. It returns nil when ctx ends.
-func (o *owner) run(ctx context.Context, position ledger.Position, out chan<- *batch) error {
+func (o *owner) run(ctx context.Context, position uint64, out chan<- *batch) error {
 	o.tail.begin(position)
-	if err := o.idWatch.refuse(ctx, position.ID); err != nil {
+	if err := o.idWatch.refuse(ctx, position); err != nil {
 		return ended(ctx, err)
 	}
 	// Shards that start together do not begin together.
@@ -89,7 +89,7 @@ func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err err
 	if err := o.nominations.rereader.rows(ctx, o.published.popAgain(), sink.FromReconcile, nil, out); err != nil {
 		return false, err
 	}
-	o.progress.note(o.tail.position.ID, more)
+	o.tailLog.note(o.tail.position, more)
 	err = o.follow(ctx, out)
 	if err == nil {
 		o.status.looked(began)
@@ -121,7 +121,10 @@ func (o *owner) follow(ctx context.Context, out chan<- *batch) error {
 	}
 	// No batch has taken the cursor for a while.
 	b := o.newBatch()
-	b.last = o.gaps.position()
+	if err := o.gaps.advance(b, ledger.Age{Steady: o.gaps.at}); err != nil {
+		b.discard(o.opts)
+		return err
+	}
 	return o.handOver(ctx, b, out)
 }
 
@@ -141,15 +144,19 @@ func (o *owner) pollTail(ctx context.Context, out chan<- *batch) (more bool, err
 	if err != nil || p == nil {
 		return false, err
 	}
-	b, more, bad, err := o.next(ctx, p, &held)
+	b, at, more, bad, err := o.next(ctx, p, &held)
 	if err != nil || b == nil {
 		return more, err
 	}
 	b.held, held = held, hold{}
-	if b.empty() {
+	if b.empty() && !o.gaps.idleDue() {
 		o.tail.leave(time.Time{})
-		b.discard(o.opts.Limits)
+		b.discard(o.opts)
 		return more, bad
+	}
+	if err := o.gaps.advance(b, at); err != nil {
+		b.discard(o.opts)
+		return false, err
 	}
 	o.tail.advance(b)
 	// Until it is handed over what it holds waits, too.
@@ -197,20 +204,17 @@ func (o *owner) readPage(ctx context.Context, q source.Query) (p *page, held hol
 
 // drained returns a page without rows where the highest id shows nothing behind position, else nil.
 func (o *owner) drained(ctx context.Context) (*page, error) {
-	if o.tail.position.Bounded() {
-		return nil, nil
-	}
 	p, err := o.head(ctx)
-	if p != nil && p.MaxID > o.tail.position.ID {
+	if p != nil && p.MaxID > o.tail.position {
 		p.free()
 		return nil, nil
 	}
 	return p, err
 }
 
-// next makes a batch of p, the page behind position, which it frees. bad is why the batch ends
-// early, for good.
-func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, more bool, bad, err error) {
+// next makes a batch of p, the page behind position, which it frees; at is when that was read. bad is
+// why the batch ends early, for good.
+func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at ledger.Age, more bool, bad, err error) {
 	var late *page
 	// Before the batch waits for its turn: what it needs of the page is copied.
 	free := func() {
@@ -219,53 +223,45 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, more b
 		p, late = nil, nil
 	}
 	defer free()
-	ready, err := o.idWatch.check(ctx, p, o.tail.position.ID)
+	ready, err := o.idWatch.check(ctx, p, o.tail.position)
 	if err != nil {
-		return nil, false, nil, err
+		return nil, at, false, nil, err
 	}
 	if !ready {
 		o.tail.postpone(p)
-		return nil, p.More, nil, nil
+		return nil, at, p.More, nil, nil
 	}
 	if err := o.server.meet(ctx, p.Server); err != nil {
-		return nil, false, nil, err
+		return nil, at, false, nil, err
 	}
-	at := o.tail.see(p)
+	at = o.tail.see(p)
 	if len(p.Rows) > 0 || o.status.hot() {
 		o.pace.touch()
 	}
 	rows, late, err := o.tail.pick(ctx, p, at)
 	if err != nil {
-		return nil, false, nil, err
+		return nil, at, false, nil, err
 	}
 	o.gaps.show(at)
 	o.tail.prefetchNext(ctx, p, rows, o.changes != nil)
-	b, bad = o.encode(ctx, p, rows, late, o.tail.position.Reading)
+	b, bad = o.encode(ctx, p, rows, late)
 	if !o.opts.Limits.settle(held, b.size()) {
-		o.drop(b)
+		b.discard(o.opts)
 		o.tail.delayRest(p, rows, 0)
+		o.tail.delayLate(late, 0)
 		o.tail.leave(time.Time{})
 		// Invariant 7: what is read again does not wait beside others.
 		free()
-		return nil, true, nil, o.reader.reserveBig(ctx, held)
-	}
-	if err := o.gaps.advance(b, at); err != nil {
-		o.drop(b)
-		return nil, false, nil, err
+		return nil, at, true, nil, o.reader.reserveBig(ctx, held)
 	}
 	more = o.leaveRest(b, p, rows, late, bad != nil)
-	return b, more && bad == nil, bad, nil
+	return b, at, more && bad == nil, bad, nil
 }
 
 // leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends
 // early. It reports whether there may be more to read at once.
 func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut bool) (more bool) {
-	bounded := o.tail.position.Bounded()
-	if bounded && len(p.Rows) == 0 {
-		o.tail.dropReading()
-		more = true
-	}
-	if len(rows) > 0 && len(rows) == len(p.Rows) && (p.More || bounded) {
+	if len(rows) > 0 && len(rows) == len(p.Rows) && p.More {
 		more = true
 		// What comes next is hardly older.
 		o.tail.delayRest(p, rows, len(rows)-1)
@@ -286,9 +282,9 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 // read after it.
 // Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the
 // batch ends before it and the error says why.
-func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late *page, reading ledger.Reading) (*batch, error) {
+func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late *page) (*batch, error) {
 	b := o.newBatch()
-	if err := o.encodeTail(ctx, b, p, records, reading); err != nil {
+	if err := o.encodeTail(ctx, b, p, records); err != nil {
 		return b, err
 	}
 	if late == nil || late.Columns != p.Columns {
@@ -300,69 +296,79 @@ func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late 
 }
 
 // newBatch begins a batch.
-func (o *owner) newBatch() *batch { return o.builder.begin(o.view != nil) }
+func (o *owner) newBatch() *batch {
+	b := o.builder.begin()
+	if o.entities != nil {
+		o.entities.begin(b)
+	}
+	return b
+}
 
-func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row, reading ledger.Reading) error {
-	if o.view != nil {
-		o.changes.noteTail(p, records)
-		decisions, err := o.view.decide(ctx, b, records)
-		if err != nil {
-			return err
-		}
-		n, err := o.builder.addStates(b, p, records, decisions, sink.FromTail)
-		b.passed = appendIDs(b.passed, records[:n])
-		first := max(0, n-o.published.log.Limit())
-		for i, record := range records[first:n] {
-			one := &decisions[first+i]
-			o.published.note(b, p.Columns, record, one.digest, one.entity)
-		}
-		return err
+func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row) error {
+	if o.entities != nil {
+		return o.encodeStates(ctx, b, p, records)
 	}
 	o.builder.makeRoom(b, len(records))
 	for i, record := range records {
-		b.born(p, record)
-		row := event.Row{Row: record, Read: p.Now}
-		if reading.Covers(record.ID) {
-			// Invariant 4: what may have been sent before a crash is sent again with the same
-			// bytes.
-			row.Read = reading.At
+		if o.gaps.published(record.ID) {
+			b.pass(record.ID)
+			continue
 		}
-		e, err := o.builder.add(b, row, sink.FromTail)
+		b.born(p, record)
+		e, err := o.builder.add(b, event.Row{Row: record, Read: p.Now}, sink.FromTail)
 		if err != nil {
 			return err
 		}
-		b.passed = append(b.passed, record.ID)
+		b.pass(record.ID)
 		if len(records)-i <= o.published.log.Limit() {
 			o.published.note(b, p.Columns, record, e.Digest, nil)
 		}
-		if e.FromClock {
-			b.readAt, b.readThrough = row.Read, record.ID
-		}
 	}
 	return nil
+}
+
+// encodeStates adds to b what records of the tail say of their entities. Those that are nominated
+// are missing from then on (rule 26).
+func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, records []source.Row) error {
+	o.changes.noteTail(p, records)
+	decisions, err := o.entities.decide(ctx, b, records)
+	if err != nil {
+		return err
+	}
+	n, err := o.builder.addStates(b, p, records, decisions, sink.FromTail)
+	o.entities.nominate(decisions[:n])
+	b.passed = handled(b.passed, records[:n], decisions)
+	if n > 0 {
+		b.through = records[n-1].ID
+	}
+	first := max(0, n-o.published.log.Limit())
+	for i, record := range records[first:n] {
+		one := &decisions[first+i]
+		o.published.note(b, p.Columns, record, one.Digest, one.Entity)
+	}
+	return err
 }
 
 func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 	// The late page may have been read long after the other, when the source was away in between:
 	// its ages are others.
 	b.oldestCreated = nil
-	if o.view != nil {
-		decisions, err := o.view.decide(ctx, b, late.Rows)
+	if o.entities != nil {
+		decisions, err := o.entities.decide(ctx, b, late.Rows)
 		if err != nil {
 			return err
 		}
 		n, err := o.builder.addStates(b, late, late.Rows, decisions, sink.FromLate)
-		b.filled = appendIDs(b.filled, late.Rows[:n])
+		o.entities.nominate(decisions[:n])
+		b.filled = handled(b.filled, late.Rows[:n], decisions)
 		return err
 	}
 	for _, record := range late.Rows {
 		b.born(late, record)
-		e, err := o.builder.add(b, event.Row{Row: record, Read: o.gaps.readAt(record.ID)}, sink.FromLate)
-		if err != nil {
+		if _, err := o.builder.add(b, event.Row{Row: record, Read: late.Now}, sink.FromLate); err != nil {
 			return err
 		}
 		b.filled = append(b.filled, record.ID)
-		b.lateClock = b.lateClock || e.FromClock
 	}
 	return nil
 }
@@ -372,10 +378,6 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
 	o.published.hand(b)
-	if o.view != nil {
-		o.view.hand(b)
-	}
-	b.cursor = o.changes.handOver()
 	tick := time.NewTicker(o.opts.TurnEvery)
 	defer tick.Stop()
 	for {
@@ -384,19 +386,11 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 			return nil
 		case <-ctx.Done():
 			o.status.withdraw()
-			b.discard(o.opts.Limits)
+			b.discard(o.opts)
 			return context.Cause(ctx)
 		case <-tick.C:
 			o.status.turn(owning)
 			o.reader.dropStale()
 		}
 	}
-}
-
-// drop frees a batch that is made again.
-func (o *owner) drop(b *batch) {
-	if o.view != nil {
-		o.view.drop(b)
-	}
-	b.recycle()
 }

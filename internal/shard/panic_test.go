@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/shard"
 	"bridge/reconcile"
@@ -31,14 +31,16 @@ func (s poisonedSink) Publish(ctx context.Context, messages []sink.Message) (sin
 	return s.Sink.Publish(ctx, messages)
 }
 
-// poisonedStore panics where a state behind the poisoned row is saved.
-type poisonedStore struct{ checkpoint.Store }
+// poisonedStore panics where a progress behind the poisoned row is applied.
+type poisonedStore struct{ store.Store }
 
-func (s poisonedStore) Save(ctx context.Context, k checkpoint.Key, state checkpoint.State) error {
-	if state.Position.ID >= poisoned {
-		defect()
+func (s poisonedStore) Apply(ctx context.Context, b *store.Batch) error {
+	for i := range b.Shards {
+		if p := b.Shards[i].Progress; p != nil && p.Position >= poisoned {
+			defect()
+		}
 	}
-	return s.Store.Save(ctx, k, state)
+	return s.Store.Apply(ctx, b)
 }
 
 // poisonedTable panics when the page with the poisoned row is read.
@@ -96,7 +98,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 				t.Errorf("%d bytes are still reserved", left)
 			}
 			// Invariant 1: what is saved is on the bus.
-			if at, sent := bad.position(t), len(bad.ids(topic)); at >= poisoned || int(at) > sent {
+			if at, sent := bad.position(t), bad.count(topic); at >= poisoned || int(at) > sent {
 				t.Errorf("the position is %d, with %d messages on the bus", at, sent)
 			}
 			if _, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}}); err == nil {

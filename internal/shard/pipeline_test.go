@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint"
-	checkpointmemory "bridge/checkpoint/memory"
+	"bridge/checkpoint/store"
+	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
 	"bridge/internal/outage"
 	"bridge/internal/shard"
@@ -27,13 +27,13 @@ const (
 	letter = "dead"
 )
 
-var key = checkpoint.Key{Stream: "items", Shard: "items"}
+var key = store.Key{Stream: "items", Shard: "items"}
 
 // bench is a shard between a table, a bus and a store in memory. Tests change opts before run.
 type bench struct {
 	table *sourcememory.Table
 	bus   *sinkmemory.Sink
-	store checkpoint.Store
+	store store.Store
 	opts  shard.Options
 	ready error
 	// fields is FIELDS.
@@ -43,6 +43,11 @@ type bench struct {
 	sink sink.Sink
 	// source, when not nil, is read in place of the table.
 	source source.Shard
+	// tick is how often catch-up looks at the bus.
+	tick time.Duration
+	// destinations are those of the stream; unread says that the bus cannot be read back.
+	destinations []string
+	unread       bool
 	// shared says that other shards use the same limits.
 	shared bool
 }
@@ -55,10 +60,18 @@ func newBench(t testing.TB) *bench {
 			source.Column{Name: "name", Kind: source.Text},
 			source.Column{Name: "created", Kind: source.DateTime, Precision: 6}),
 		bus:   sinkmemory.New(sinkmemory.Options{MaxBytes: 10_000}),
-		store: checkpointmemory.New(),
+		store: storememory.New(),
+		tick:  10 * time.Millisecond,
+
+		destinations: []string{topic, letter},
 	}
+	// As users do: bridge creates no topics.
+	b.bus.Create(topic)
+	b.bus.Create(letter)
 	b.opts = shard.Options{
 		Stream: "items", Name: "items", Kind: event.Release,
+		Domain:       "bridge",
+		Hash:         7,
 		SourceReady:  func(context.Context) error { return b.ready },
 		Route:        func(*event.Event) string { return topic },
 		Limits:       shard.NewLimits(32<<20, 1, 2).Stream(),
@@ -74,46 +87,22 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// shard returns a new shard over the bench's parts.
-func (b *bench) shard(t testing.TB) *shard.Shard {
-	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: b.opts.Kind, Source: "db", Table: "items", Fields: b.fields})
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := b.opts
-	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = encoder, b.table, b.table, b.bus, b.store
-	if b.source != nil {
-		opts.Source, opts.IDs = b.source, b.source
-	}
-	if b.hook != nil {
-		opts.Source = hookedSource{opts.Source, b.hook}
-	}
-	if b.sink != nil {
-		opts.Sink = b.sink
-	}
-	s := shard.New(opts)
-	if _, err := shard.NewRecalls(t.Context(), opts.Sink, opts.Store, []*shard.Shard{s}); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// run sets a new shard going and returns it with a function that ends it in good order.
+// run sets a new process going and returns its shard with a function that ends it in good order.
 func (b *bench) run(t testing.TB) (s *shard.Shard, stop func()) {
 	t.Helper()
-	s = b.shard(t)
-	return s, b.runShard(t, s)
+	p := b.process(t)
+	return p.shard, b.runProcess(t, p)
 }
 
-// runShard sets a shard going and returns a function that ends it in good order.
-func (b *bench) runShard(t testing.TB, s *shard.Shard) (stop func()) {
+// runProcess sets a process going and returns a function that ends it in good order.
+func (b *bench) runProcess(t testing.TB, p *process) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	mortal, _ := b.store.(*mortalStore)
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := s.Run(ctx); err != nil {
-			t.Errorf("Run: %v", err)
+		if err := p.run(ctx); err != nil && (mortal == nil || !mortal.isDead()) {
+			t.Errorf("run: %v", err)
 		}
 	})
 	stop = sync.OnceFunc(func() {
@@ -143,20 +132,26 @@ func (b *bench) ids(destination string) []uint64 {
 	return ids
 }
 
-func (b *bench) position(t testing.TB) uint64 {
+// count returns how many messages a destination has. Unlike ids it copies none, for what polls.
+func (b *bench) count(destination string) int { return b.bus.Destinations()[destination] }
+
+func (b *bench) position(t testing.TB) uint64 { return b.progress(t).Position }
+
+// progress returns what the store has of the shard.
+func (b *bench) progress(t testing.TB) store.Progress {
 	t.Helper()
-	state, err := b.store.Load(t.Context(), key)
+	p, _, err := b.store.Progress(context.Background(), key)
 	if err != nil {
-		return 0
+		t.Fatal(err)
 	}
-	return state.Position.ID
+	return p
 }
 
 // snapshotTaken reports whether nothing of the table as it stood is left to be recorded.
 func (b *bench) snapshotTaken(t testing.TB) bool {
 	t.Helper()
-	state, err := b.store.Load(t.Context(), key)
-	return err == nil && state.Snapshot == (source.Range{})
+	p := b.progress(t)
+	return p.Started && p.Snapshot == (source.Range{})
 }
 
 // instantly runs a subtest on a clock of its own, which goes on as soon as everything waits: to wait takes no time. The clock begins

@@ -10,11 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/outage"
 	"bridge/source"
-	"bridge/source/ledger"
 	"bridge/source/memory"
 )
 
@@ -84,7 +82,7 @@ func prefetching(t *testing.T, limits *StreamLimits, names ...string) (s *Shard,
 		Stream: "items", Name: "items", Source: table, IDs: table, Limits: limits, Encoder: encoder,
 		Faults: outage.New(logger), Metrics: NewMetrics(prometheus.NewRegistry()), Logger: logger, BatchRows: 2, Zone: time.UTC,
 	})
-	s.reader.prefetch(t.Context(), s.reader.pageAfter(ledger.Position{ID: 2}), nil)
+	s.reader.prefetch(t.Context(), s.reader.pageAfter(2), nil)
 	if s.reader.ahead == nil {
 		t.Fatal("nothing is read")
 	}
@@ -109,7 +107,7 @@ func TestTheSourceServesOneAtATime(t *testing.T) {
 		},
 		"a question for traits": func(ctx context.Context, s *Shard) error { return s.server.refresh(ctx) },
 		"a read of the head": func(ctx context.Context, s *Shard) error {
-			_, err := s.newOwner(new(checkpoint.State), nil, nil).head(ctx)
+			_, err := s.newOwner(nil, nil).head(ctx)
 			return err
 		},
 	} {
@@ -196,7 +194,7 @@ func TestAPageThatWasReadAheadIsAsOldAsItsRead(t *testing.T) {
 		synctest.Wait()
 		got := time.Now()
 		<-time.After(2 * time.Second)
-		p, held, err := s.reader.pageAhead(s.reader.pageAfter(ledger.Position{ID: 2}))
+		p, held, err := s.reader.pageAhead(s.reader.pageAfter(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +248,7 @@ func TestAPageIsUsedForItsOwnQueryAlone(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, free := prefetching(t, NewLimits(1<<20, 1, 2).Stream(), "a", "b", "c")
 				free()
-				q := s.reader.pageAfter(ledger.Position{ID: 2})
+				q := s.reader.pageAfter(2)
 				change(&q)
 				if p, _, err := s.reader.pageAhead(q); p != nil || err != nil {
 					t.Error("it is used", err)

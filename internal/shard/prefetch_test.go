@@ -117,7 +117,7 @@ func TestAPageIsReadWhileTheOneBeforeBecomesABatch(t *testing.T) {
 					return topic
 				}
 				_, stop := b.run(t)
-				eventually(t, "a row arrives", func() bool { return len(b.ids(topic)) > 0 })
+				eventually(t, "a row arrives", func() bool { return b.count(topic) > 0 })
 				stop()
 				if got := ahead.Load(); got != c.want {
 					t.Errorf("%d pages were read ahead, want %d", got, c.want)
@@ -156,8 +156,9 @@ func TestOrderIsThatOfTheReads(t *testing.T) {
 				}
 				return err
 			}
-			s = b.shard(t)
-			stop := b.runShard(t, s)
+			p := b.process(t)
+			s = p.shard
+			stop := b.runProcess(t, p)
 			eventually(t, "all is said", func() bool { return b.position(t) == pages*100 })
 			forget()
 			stop()
@@ -283,7 +284,7 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 				return read()
 			}
 			s, stop := b.run(t)
-			eventually(t, "the first page arrives", func() bool { return len(b.ids(topic)) == 100 })
+			eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
 			still := func() time.Duration { return time.Since(s.Status().LastTurn) }
 			<-time.After(110 * time.Second)
 			if got := still(); got > 10*time.Second {
@@ -318,7 +319,7 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 		b.watch(t).around = untilItEnds(&begun)
 		_, stop := b.run(t)
 		// The read may have begun before the first page is a batch: a stop in between publishes neither.
-		eventually(t, "the first page arrives", func() bool { return len(b.ids(topic)) == 100 })
+		eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
 		eventually(t, "it is being read", begun.Load)
 		stop()
 		expectRun(t, b.ids(topic), 1, 100)
@@ -417,7 +418,7 @@ func TestManyShardsWithLittleMemory(t *testing.T) {
 	}
 	for _, b := range all {
 		eventually(t, "drained", func() bool { return b.position(t) == rows })
-		if got := len(b.ids(topic)); got != rows {
+		if got := b.count(topic); got != rows {
 			t.Errorf("%d events of %d rows", got, rows)
 		}
 	}

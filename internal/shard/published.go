@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/internal/published"
 	"bridge/source"
@@ -38,7 +38,9 @@ type publishedRows struct {
 	opts   *Options
 	reader *reader
 	server *server
-	log    *published.Log
+	// entities is nil for a release stream.
+	entities *entities
+	log      *published.Log
 	// due says that they are to be compared: the shard begins, or a read has failed.
 	due bool
 	// seen is where the page came from for which they were compared last.
@@ -46,6 +48,8 @@ type publishedRows struct {
 	// apart counts the comparisons in a row that another server has answered than the one of their
 	// page.
 	apart int
+	// heldSince is since when pages are held back, zero where they are not.
+	heldSince time.Time
 	// lostNext is when the lost rows are compared next.
 	lostNext time.Time
 	// again are ids whose rows are to be read again and published if they say something new.
@@ -56,15 +60,9 @@ type publishedRows struct {
 	shape   uint64
 }
 
-// openPublished makes the list of the rows published last from the saved state.
-func openPublished(server *server, state *checkpoint.State) (*publishedRows, error) {
-	opts := server.opts
-	log, err := published.Restore(opts.PublishedRows, state.Published)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w: bridge checkpoint set %s %s %d goes on without it",
-			checkpoint.ErrCorrupt, err, opts.Stream, opts.Name, state.Position.ID)
-	}
-	return &publishedRows{opts: opts, reader: server.reader, server: server, log: log, due: true}, nil
+// newPublished returns the list of the rows published last with what log has.
+func newPublished(server *server, entities *entities, log *published.Log) *publishedRows {
+	return &publishedRows{opts: server.opts, reader: server.reader, server: server, entities: entities, log: log, due: true}
 }
 
 // release reports whether the rows are those of a release stream.
@@ -137,6 +135,7 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved boo
 		// Nothing can be compared.
 		p.log.SetOrigin(now)
 		p.seen, p.due, p.apart = now, false, 0
+		p.hold(now.Server)
 		return true, false, nil
 	}
 	moved = !sameServer(now, p.seen)
@@ -146,10 +145,25 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved boo
 		}
 	}
 	// Newer rows of a server that was not compared would hide what it has lost.
-	if p.apart > 0 && p.apart <= apartPages {
+	if p.hold(now.Server) {
 		return false, moved, nil
 	}
 	return true, moved, p.compareLost(ctx)
+}
+
+// hold reports whether a page of a server is held back, and logs when that begins and ends.
+func (p *publishedRows) hold(server string) bool {
+	held := p.apart > 0 && p.apart <= apartPages
+	switch {
+	case held && p.heldSince.IsZero():
+		p.heldSince = time.Now()
+		p.opts.Logger.Warn("nothing is published for now: one server answers for new rows, another for those that were published last",
+			"server", server, "server_of_published", p.seen.Server)
+	case !held && !p.heldSince.IsZero():
+		p.opts.Logger.Info("publishing goes on after servers differed", "server", server, "after", time.Since(p.heldSince), "agree", p.apart == 0)
+		p.heldSince = time.Time{}
+	}
+	return held
 }
 
 // compare compares the rows published last with the table, as it is on the server that now names.
@@ -282,7 +296,7 @@ func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (f
 			return nil, "", err
 		}
 		server = page.Server
-		found, ranges, err = p.addRows(found, ranges, page)
+		found, ranges, err = p.addRows(ctx, found, ranges, page)
 		page.free()
 		if err != nil {
 			return nil, "", err
@@ -292,19 +306,25 @@ func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (f
 }
 
 // addRows adds the rows of a page to found, and returns the ranges that it does not reach.
-func (p *publishedRows) addRows(found []published.Row, ranges []source.Range, page *page) ([]published.Row, []source.Range, error) {
+func (p *publishedRows) addRows(ctx context.Context, found []published.Row, ranges []source.Range, page *page) ([]published.Row, []source.Range, error) {
 	if err := p.reader.bind(page.Columns); err != nil {
 		return nil, nil, err
 	}
 	if shapeOf(page.Columns) != p.log.Origin().Shape {
 		return nil, nil, source.ErrAltered
 	}
+	digests := make([]event.Digest, 0, len(page.Rows))
 	for _, record := range page.Rows {
-		row, err := p.rowOf(page.Columns, record)
+		digest, err := p.opts.Encoder.Digest(record)
 		if err != nil {
 			return nil, nil, err
 		}
-		found = append(found, row)
+		found = append(found, published.Row{ID: record.ID, Content: contentOf(digest.Sum), Identity: p.identityOf(page.Columns, record, digest.Key)})
+		digest.Key = bytes.Clone(digest.Key)
+		digests = append(digests, digest)
+	}
+	if err := p.compareView(ctx, found[len(found)-len(digests):], digests); err != nil {
+		return nil, nil, err
 	}
 	if !page.More || len(page.Rows) == 0 {
 		return found, nil, nil
@@ -312,13 +332,21 @@ func (p *publishedRows) addRows(found []published.Row, ranges []source.Range, pa
 	return found, rangesBehind(ranges, page.Rows[len(page.Rows)-1].ID), nil
 }
 
-// rowOf digests a row as it is published.
-func (p *publishedRows) rowOf(columns *source.Columns, record source.Row) (published.Row, error) {
-	seen, err := p.opts.Encoder.Digest(record)
-	if err != nil {
-		return published.Row{}, err
+// compareView notes which rows are what was published last of their entities. Of those that
+// catch-up has added to the list nothing else is known that identifies them.
+func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, digests []event.Digest) error {
+	if p.entities == nil {
+		return nil
 	}
-	return published.Row{ID: record.ID, Content: contentOf(seen.Sum), Identity: p.identityOf(columns, record, seen.Entity)}, nil
+	keys := make([][]byte, len(digests))
+	for i := range digests {
+		keys[i] = digests[i].Key
+	}
+	entries, err := p.entities.lookup(ctx, keys)
+	for i := range entries {
+		rows[i].Current = entries[i].Shard == p.opts.Name && entries[i].Row == rows[i].ID && entries[i].Digest == digests[i].Sum
+	}
+	return err
 }
 
 func contentOf(state [16]byte) uint64 { return binary.BigEndian.Uint64(state[:8]) }

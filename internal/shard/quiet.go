@@ -61,7 +61,7 @@ func (o *owner) owes() bool {
 // of the time, and no more.
 func (o *owner) idle(ctx context.Context, p *page) error {
 	defer p.free()
-	if ready, err := o.idWatch.check(ctx, p, o.tail.position.ID); err != nil || !ready {
+	if ready, err := o.idWatch.check(ctx, p, o.tail.position); err != nil || !ready {
 		return err
 	}
 	o.gaps.show(o.tail.see(p))

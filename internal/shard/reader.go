@@ -106,9 +106,6 @@ func (r *reader) bind(columns *source.Columns) error {
 	return nil
 }
 
-// unbind has the next page bind the encoder again, which somebody else has bound.
-func (r *reader) unbind() { r.columns = nil }
-
 // readInto fills p, once.
 func (r *reader) readInto(ctx context.Context, q source.Query, p *page) error {
 	named := named(q)
@@ -161,17 +158,6 @@ func (r *reader) query(ctx context.Context, at *span, run func() error) error {
 // readLimit is how long a read may take before the loop counts as standing still; sources give up
 // earlier by themselves.
 const readLimit = 2 * time.Minute
-
-// sibling reads rows of another table, or of this one on behalf of somebody else.
-func (r *reader) sibling(ctx context.Context, from source.Shard, q source.Query) (*page, error) {
-	p := r.newPage()
-	err := r.query(ctx, &p.span, func() error { return from.Read(ctx, q, &p.Page) })
-	if err != nil {
-		p.free()
-		return nil, err
-	}
-	return p, nil
-}
 
 // head asks for no more than the highest id, where that is cheaper than a page; it returns nil
 // where only a page can tell. Call it before memory is reserved: it may wait for other shards.
@@ -262,11 +248,6 @@ func (r *reader) databaseNow() time.Time {
 }
 
 // pageAfter asks for the page behind position.
-func (r *reader) pageAfter(position ledger.Position) source.Query {
-	q := source.Query{After: position.ID, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
-	if position.Bounded() {
-		// What was read under an earlier clock is a page of its own.
-		q.Through = position.Reading.Through
-	}
-	return q
+func (r *reader) pageAfter(position uint64) source.Query {
+	return source.Query{After: position, Limit: r.opts.BatchRows, MaxBytes: r.opts.Limits.pageBytes()}
 }

@@ -5,6 +5,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/failpoint"
+	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
 )
@@ -15,8 +16,8 @@ type rereader struct {
 	opts    *Options
 	reader  *reader
 	builder *builder
-	// view is nil for a release shard.
-	view      *view
+	// entities is nil for a release shard.
+	entities  *entities
 	published *publishedRows
 	gaps      *gaps
 	handOver  func(context.Context, *batch, chan<- *batch) error
@@ -34,17 +35,39 @@ func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.
 			if n != nil && failpoint.Mutant(failpoint.StaleState) {
 				mutantRestore(r.opts.key(), page)
 			}
-			if r.view == nil {
-				return r.addFacts(ctx, b, page, origin)
+			if r.entities == nil {
+				return r.addFacts(b, page, origin)
 			}
-			_, err := r.addStates(ctx, b, page, origin)
-			return err
+			decisions, err := r.addStates(ctx, b, page, origin)
+			if err != nil {
+				return err
+			}
+			return r.nominate(ctx, n, decisions)
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nominate gives those entities to the stream that were not decided about. n waits for them.
+func (r *rereader) nominate(ctx context.Context, n *nomination, decisions []view.Decision) error {
+	if n == nil {
+		r.entities.nominate(decisions)
+		return nil
+	}
+	return n.move(ctx, r.entities, nominatedOf(decisions))
+}
+
+// nominatedOf returns the entities of those decisions that nothing was decided in.
+func nominatedOf(decisions []view.Decision) (keys [][]byte) {
+	for i := range decisions {
+		if decisions[i].Nominate {
+			keys = append(keys, decisions[i].Entity)
+		}
+	}
+	return keys
 }
 
 // rangesBehind returns what of ranges lies behind the id last.
@@ -59,19 +82,11 @@ func rangesBehind(ranges []source.Range, last uint64) []source.Range {
 }
 
 // addFacts adds to b those rows of a release shard that were not published.
-func (r *rereader) addFacts(ctx context.Context, b *batch, page *page, origin sink.Origin) error {
-	b.journal = true
+func (r *rereader) addFacts(b *batch, page *page, origin sink.Origin) error {
 	for _, row := range page.Rows {
-		missed, given, err := r.gaps.unpublished(ctx, row.ID)
-		if err != nil {
-			return err
-		}
-		if !missed {
+		if !r.gaps.unpublished(row.ID) {
 			// The tail has published it since it was nominated.
 			continue
-		}
-		if given {
-			b.found = append(b.found, source.Range{First: row.ID, Last: row.ID})
 		}
 		b.born(page, row)
 		if _, err := r.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
@@ -85,20 +100,22 @@ func (r *rereader) addFacts(ctx context.Context, b *batch, page *page, origin si
 
 // addStates adds to b what the rows of page say of their entities, and returns the decisions about
 // them.
-func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin sink.Origin) ([]decision, error) {
-	decisions, err := r.view.decide(ctx, b, page.Rows)
+func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin sink.Origin) ([]view.Decision, error) {
+	decisions, err := r.entities.decide(ctx, b, page.Rows)
 	if err != nil {
 		return nil, err
 	}
 	n, err := r.builder.addStates(b, page, page.Rows, decisions, origin)
-	b.filled = appendIDs(b.filled, page.Rows[:n])
 	if err != nil {
 		return nil, err
 	}
-	for i, row := range page.Rows {
+	for i, row := range page.Rows[:n] {
+		if r.gaps.missing(row.ID) && !decisions[i].Nominate {
+			b.filled = append(b.filled, row.ID)
+		}
 		if !r.gaps.ahead(row.ID) {
 			// A row that the tail has yet to reach would shut out those before it.
-			r.published.note(b, page.Columns, row, decisions[i].digest, decisions[i].entity)
+			r.published.note(b, page.Columns, row, decisions[i].Digest, decisions[i].Entity)
 		}
 	}
 	return decisions, nil
@@ -130,29 +147,32 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 		return false, err
 	}
 	at := r.reader.age(page)
-	b := r.builder.begin(r.view != nil)
+	b := r.builder.begin()
+	if r.entities != nil {
+		r.entities.begin(b)
+	}
 	if err := fill(b, page); err != nil {
-		r.drop(b)
+		b.discard(r.opts)
 		return false, err
 	}
 	if !r.opts.Limits.settle(&held, b.size()) {
-		r.drop(b)
+		b.discard(r.opts)
 		// Invariant 7: what is read again does not wait beside others.
 		page.free()
 		page = nil
 		return true, r.reader.reserveBig(ctx, &held)
 	}
-	if err := r.gaps.advance(b, at); err != nil {
-		r.drop(b)
-		return false, err
-	}
 	b.held, held = held, hold{}
 	if b.empty() {
-		b.discard(r.opts.Limits)
+		b.discard(r.opts)
 		return false, nil
 	}
+	if err := r.gaps.advance(b, at); err != nil {
+		b.discard(r.opts)
+		return false, err
+	}
 	if n != nil {
-		n.verdict.Add(b.verdict)
+		n.count(b.verdict)
 		n.open.Add(1)
 		b.saved = n.done
 	}
@@ -169,12 +189,4 @@ func (r *rereader) read(ctx context.Context, q source.Query, n *nomination) (*pa
 		return nil, errCancelled
 	}
 	return page, err
-}
-
-// drop frees a batch that is not handed over.
-func (r *rereader) drop(b *batch) {
-	if r.view != nil {
-		r.view.drop(b)
-	}
-	b.recycle()
 }

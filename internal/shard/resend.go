@@ -3,10 +3,8 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"bridge/checkpoint"
 	"bridge/event"
 	"bridge/sink"
 	"bridge/source"
@@ -14,7 +12,8 @@ import (
 
 // Letter names an event that was put aside, as its dead letter tells it. It proves nothing: the owner reads the row again.
 type Letter struct {
-	// Row is the id of the row, Entity the entity of a capability stream, empty where the letter does not tell it.
+	// Row is the id of the row, Entity the key of an entity of a capability stream, empty where the
+	// letter does not tell it.
 	Row    uint64 `json:"row"`
 	Entity []byte `json:"entity,omitempty"`
 	// Event is the meta.id of the event, Type its type, Previous the event that it follows, empty where there is none.
@@ -100,7 +99,7 @@ var (
 	errCancelled = errors.New("the caller waits no longer")
 )
 
-// Resend has the owner read again what letters name and publish what is true then, and blocks until that is saved. Said twice it
+// Resend has the owner read again what letters name and publish what is true then, and blocks until that is committed. Said twice it
 // publishes the same event again, or nothing. With dry nothing is published. An error says that the shard stopped or ctx ended: any part may
 // have been published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]LetterOutcome, error) {
@@ -111,31 +110,25 @@ func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]Lette
 	return outcomesOf(n.letters), nil
 }
 
-// Preview is a dry Resend for a shard that does not run, from its checkpoint and its table alone. What was on its way at the last end counts as
-// published: a shard that runs sends that first.
+// Preview is a dry Resend for a shard that does not run, from what is saved and from its table
+// alone. What the bus has and the store lacks is not known.
 func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome, error) {
-	state, err := s.opts.Store.Load(ctx, s.opts.key())
-	if err != nil {
-		return nil, fmt.Errorf("load the checkpoint: %w", err)
-	}
-	view := newView(&s.opts, s.retrier)
-	for _, journal := range state.Journals {
-		state = checkpoint.MergeStates(state, journal.After)
-		if view != nil {
-			view.foresee(journal.After.View)
-		}
-	}
 	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
 		return nil, err
 	}
-	if err := s.gaps.open(state); err != nil {
+	p, list, err := s.opts.Feed.lend(ctx, s.opts.Name, s.gaps.options(), s.opts.PublishedRows)
+	if err != nil {
+		return nil, s.gaps.damaged(err)
+	}
+	defer s.opts.Feed.giveBack(s.opts.Name)
+	s.gaps.open(p)
+	again := resendings(letters, true)
+	entities := newEntities(&s.opts, s.retrier, s.gaps)
+	nominations := s.newNominations(entities, newPublished(s.server, entities, list), nil)
+	if err := nominations.resender.resend(ctx, again, nil, nil); err != nil {
 		return nil, err
 	}
-	list := resendings(letters, true)
-	if err := s.newNominations(view, nil, nil).resender.resend(ctx, list, nil, nil); err != nil {
-		return nil, err
-	}
-	return outcomesOf(list), nil
+	return outcomesOf(again), nil
 }
 
 func resendings(letters []Letter, dry bool) []*resending {
@@ -158,7 +151,7 @@ func outcomesOf(list []*resending) []LetterOutcome {
 // to the owner.
 type resender struct {
 	rereader *rereader
-	absence  *absence
+	server   *server
 	// bind reads a page, so that the encoder knows the columns.
 	bind func(context.Context) error
 }
@@ -172,7 +165,7 @@ func (o *resender) resend(ctx context.Context, letters []*resending, n *nominati
 		}
 	}
 	one := o.row
-	if o.rereader.view != nil {
+	if o.rereader.entities != nil {
 		one = o.entity
 	}
 	for _, r := range letters {

@@ -3,39 +3,41 @@ package shard
 import (
 	"context"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/view"
+	"bridge/sink"
 	"bridge/source"
 )
 
-// entity sends the state of an entity again, where the event that was put aside is still the entity's last one. Invariant 3: what is newer
-// is out or on its way, nothing older may follow.
+// entity sends the state of an entity again, where the event that was put aside is still the
+// entity's last one. Invariant 3: what is newer is out or on its way, nothing older may follow.
 func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
 	if len(r.letter.Entity) == 0 && r.letter.Row > 0 {
 		var err error
-		if r.letter.Entity, err = o.rereader.view.byRow(ctx, r.letter.Row); err != nil {
+		if r.letter.Entity, err = o.rereader.entities.byRow(ctx, r.letter.Row); err != nil {
 			return err
 		}
 	}
-	entity := r.letter.Entity
-	key, err := o.rereader.opts.Encoder.KeyValues(entity, nil)
-	switch {
-	case len(entity) == 0:
+	key := r.letter.Entity
+	if len(key) == 0 {
 		r.outcome = LetterOutcome{Fate: Unknown}
 		return nil
-	case err != nil || len(entity) > checkpoint.MaxEntity:
+	}
+	values, err := o.rereader.opts.Encoder.KeyValues(key, nil)
+	if err != nil || len(key) > store.MaxEntity {
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: "what the letter says of the entity does not fit KEY"}
 		return nil
 	}
-	q := source.Query{Keys: [][][]byte{key}, Limit: o.rereader.opts.BatchRows, MaxBytes: o.rereader.opts.Limits.pageBytes()}
+	q := source.Query{Keys: [][][]byte{values}, Limit: o.rereader.opts.BatchRows, MaxBytes: o.rereader.opts.Limits.pageBytes()}
 	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
-		decisions, err := o.rereader.view.decide(ctx, b, page.Rows)
+		decisions, err := o.rereader.entities.decide(ctx, b, page.Rows)
 		if err != nil {
 			return err
 		}
 		for i, record := range page.Rows {
-			if one := &decisions[i]; string(one.entity) == string(entity) {
-				return o.addState(b, page, record, one, r)
+			if one := &decisions[i]; string(one.Entity) == string(key) {
+				return o.addState(ctx, b, page, record, one, r)
 			}
 		}
 		return o.addGone(ctx, b, page, r)
@@ -43,9 +45,9 @@ func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out 
 }
 
 // overtaken reports whether the event of a letter is not the entity's last one, and notes that.
-func (r *resending) overtaken(known checkpoint.Known) bool {
+func (r *resending) overtaken(known *store.Entry) bool {
 	switch {
-	case known.Fate == checkpoint.Unknown:
+	case known.State == store.Unknown:
 		r.outcome = LetterOutcome{Fate: Unknown}
 	case r.letter.Event == "" || event.FormatID(known.Event) != r.letter.Event:
 		r.outcome = LetterOutcome{Fate: Superseded}
@@ -55,91 +57,162 @@ func (r *resending) overtaken(known checkpoint.Known) bool {
 	return true
 }
 
+// leave gives an entity to the stream, which another table may have.
+func (o *resender) leave(r *resending) {
+	if !r.dry {
+		o.rereader.opts.Movers.Nominate(o.rereader.opts.Name, r.letter.Entity)
+		o.rereader.entities.noteOverflow()
+	}
+	r.outcome = LetterOutcome{Fate: Moved}
+}
+
 // addState adds the state of an entity that has a row.
-func (o *resender) addState(b *batch, page *page, record source.Row, one *decision, r *resending) error {
-	if r.overtaken(one.known) {
+func (o *resender) addState(ctx context.Context, b *batch, page *page, record source.Row, one *view.Decision, r *resending) error {
+	if one.Nominate {
+		o.leave(r)
+		return nil
+	}
+	if r.overtaken(&one.Known) {
 		return nil
 	}
 	b.born(page, record)
-	op, news := one.decide()
-	if !news {
-		if o.addSame(b, page, record, r) {
-			return nil
-		}
-		if op = event.Modified; r.letter.Type == o.rereader.opts.Encoder.Type(event.Added) {
-			op = event.Added
-		}
+	if !one.News {
+		return o.addLast(ctx, b, page, record, one, r)
 	}
 	row := event.Row{Row: record, Read: page.Now, Predecessor: r.letter.Event}
-	if op != event.Deleted {
-		row.Op = op
+	if one.Op != event.Deleted {
+		row.Op = one.Op
 	}
 	e, _ := o.add(b, row, r)
-	if r.outcome.Fate != SentCurrent {
-		return nil
+	if r.outcome.Fate == SentCurrent || r.outcome.Fate == SentSame {
+		o.rereader.builder.publish(b, one, e.UUID)
 	}
-	id, err := event.ParseID(e.ID)
-	if err != nil {
-		return err
-	}
-	b.change(one.entity, one.entry(record.ID, id))
 	return nil
 }
 
+// addLast adds the last event of an entity once more.
+func (o *resender) addLast(ctx context.Context, b *batch, page *page, record source.Row, one *view.Decision, r *resending) error {
+	if claimed, err := o.claim(ctx, b, one, r); err != nil || !claimed {
+		return err
+	}
+	e, same := o.addSame(b, page, record, r)
+	if !same {
+		// The row makes it no more: what is true is told behind it.
+		op := event.Modified
+		if r.letter.Type == o.rereader.opts.Encoder.Type(event.Added) {
+			op = event.Added
+		}
+		row := event.Row{Row: record, Read: page.Now, Predecessor: r.letter.Event}
+		if !one.Deleted {
+			row.Op = op
+		}
+		if e, _ = o.add(b, row, r); r.outcome.Fate == Unreadable {
+			return nil
+		}
+	}
+	o.repair(b, one, e.UUID)
+	return nil
+}
+
+// claim claims the entity of a decision that is no news, and reports whether it may be published.
+func (o *resender) claim(ctx context.Context, b *batch, one *view.Decision, r *resending) (claimed bool, err error) {
+	err = o.rereader.entities.retrier.readStore(ctx, func() (err error) {
+		claimed, err = b.claims.Claim(ctx, one)
+		return err
+	})
+	if err == nil && !claimed {
+		r.outcome = LetterOutcome{Fate: Superseded}
+	}
+	return claimed, err
+}
+
+// repair notes that the last message of b is an entity's last event once more: the bus must not take
+// it for a repeat.
+func (o *resender) repair(b *batch, one *view.Decision, id [16]byte) {
+	b.claims.Publish(one, id)
+	b.repairs = append(b.repairs, len(b.messages)-1)
+	b.count(one.Op)
+}
+
 // addSame adds the very event that was put aside, if the row makes it still.
-func (o *resender) addSame(b *batch, page *page, record source.Row, r *resending) bool {
+func (o *resender) addSame(b *batch, page *page, record source.Row, r *resending) (e event.Event, same bool) {
 	row := event.Row{Row: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
 	if row.Read.IsZero() {
 		row.Read = page.Now
 	}
 	for _, row.Op = range []event.Op{event.Added, event.Modified} {
-		if _, same := o.add(b, row, r); same {
-			return true
+		if e, same = o.add(b, row, r); same {
+			return e, true
 		}
 		b.undo(0, 0)
 	}
-	return false
+	return e, false
 }
 
-// addGone adds what follows from an entity having no row. Invariant 5: only what is proved absent is gone.
+// addGone adds what follows from an entity having no row. Invariant 5: only what is proved absent is
+// gone, and what another table may have is for the stream to prove.
 func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resending) error {
-	decisions, elsewhere, err := o.absence.prove(ctx, b, page.Server, [][]byte{r.letter.Entity})
+	if o.rereader.opts.Shared {
+		return o.goneElsewhere(ctx, r)
+	}
+	if err := o.server.meet(ctx, page.Server); err != nil {
+		return err
+	}
+	if !o.server.traits.Writer || !o.server.knows(page.Server) {
+		r.outcome = LetterOutcome{Fate: Unproven, Why: "absence is not judged on a server that does not take the writes"}
+		return nil
+	}
+	decisions, err := o.rereader.entities.absent(ctx, b, [][]byte{r.letter.Entity})
 	if err != nil {
 		return err
 	}
-	if len(decisions) == 0 {
-		r.outcome = LetterOutcome{Fate: Unproven, Why: "absence is not judged on a server that does not take the writes, nor where the row has just come back"}
-		return nil
-	}
 	one := &decisions[0]
-	if r.overtaken(one.known) {
+	if one.Nominate {
+		o.leave(r)
 		return nil
 	}
-	if _, moved := elsewhere[string(one.entity)]; moved {
-		r.outcome = LetterOutcome{Fate: Moved}
-		return o.rereader.builder.addGone(b, one, moved, page.Now)
-	}
-	absent := event.Absent{Entity: one.entity, ID: one.known.Row, Read: r.letter.Time, Predecessor: r.letter.Previous}
-	if one.known.Fate == checkpoint.Gone && !r.letter.Time.IsZero() && o.addAbsent(b, absent, r) {
+	if r.overtaken(&one.Known) {
 		return nil
+	}
+	absent := event.Absent{Key: one.Entity, ID: one.Known.Row, Read: r.letter.Time, Predecessor: r.letter.Previous}
+	if !one.News {
+		if claimed, err := o.claim(ctx, b, one, r); err != nil || !claimed {
+			return err
+		}
+		if e, same := o.addAbsent(b, absent, r); same {
+			o.repair(b, one, e.UUID)
+			return nil
+		}
+		b.undo(0, 0)
 	}
 	absent.Read, absent.Predecessor = page.Now, r.letter.Event
-	b.undo(0, 0)
-	o.addAbsent(b, absent, r)
-	gone := checkpoint.Known{Row: one.known.Row, Fate: checkpoint.Gone, Since: page.Now}
-	if gone.Event, err = event.ParseID(r.outcome.Event); err != nil || r.outcome.Fate != SentCurrent {
+	e, _ := o.addAbsent(b, absent, r)
+	if r.outcome.Fate == Unreadable {
+		return nil
+	}
+	o.repair(b, one, e.UUID)
+	return nil
+}
+
+// goneElsewhere is addGone where other tables may have the entity: the stream publishes what is true,
+// unless that is the event that was put aside, which nobody proves again.
+func (o *resender) goneElsewhere(ctx context.Context, r *resending) error {
+	entries, err := o.rereader.entities.lookup(ctx, [][]byte{r.letter.Entity})
+	if err != nil || r.overtaken(&entries[0]) {
 		return err
 	}
-	b.change(one.entity, gone)
+	o.leave(r)
 	return nil
 }
 
 // addAbsent adds a deleted event, and tells whether it is the one that was put aside.
-func (o *resender) addAbsent(b *batch, absent event.Absent, r *resending) (same bool) {
-	e, err := o.rereader.builder.addAbsent(b, absent)
+func (o *resender) addAbsent(b *batch, absent event.Absent, r *resending) (e event.Event, same bool) {
+	buf, e, err := o.rereader.opts.Encoder.AppendAbsent(b.buf, absent)
 	if err != nil {
 		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
-		return false
+		return e, false
 	}
-	return r.sends(&e)
+	b.buf = buf
+	o.rereader.builder.send(b, &e, absent.ID, sink.FromReconcile)
+	return e, r.sends(&e)
 }

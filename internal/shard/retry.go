@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/internal/backoff"
 	"bridge/internal/outage"
 	"bridge/sink"
@@ -52,7 +52,7 @@ func (r *retrier) readSource(ctx context.Context, read func() error) error {
 	return r.retry(ctx, effort{owning, reading, r.unreadable}, read)
 }
 
-// writeStore calls write until it succeeds, fails for good or ctx ends, and ends the outage.
+// writeStore calls write again while the disk takes no writes, and ends the outage.
 func (r *retrier) writeStore(ctx context.Context, l loop, write func() error) error {
 	err := r.retry(ctx, effort{l, saving, func(context.Context) string { return r.store }}, write)
 	if err == nil {
@@ -79,7 +79,7 @@ func (r *retrier) retry(ctx context.Context, e effort, try func() error) error {
 		err := try()
 		r.status.turn(e.loop)
 		// What was altered is asked for in another way.
-		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) {
+		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) || e.stage == saving && !errors.Is(err, store.ErrOutage) {
 			return err
 		}
 		r.status.fault(e.stage, err)
@@ -145,7 +145,7 @@ func (r *retrier) sourceAnswered() {
 
 // permanent reports whether an error stops the shard until a person acts.
 func permanent(err error) bool {
-	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrBehind, sink.ErrClosed, checkpoint.ErrUnusable} {
+	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrClosed, store.ErrDamaged, store.ErrClosed} {
 		if errors.Is(err, stop) {
 			return true
 		}

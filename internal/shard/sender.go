@@ -3,9 +3,14 @@ package shard
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/catchup"
 	"bridge/internal/failpoint"
+	"bridge/internal/view"
 	"bridge/sink"
 )
 
@@ -14,72 +19,218 @@ import (
 type sender struct {
 	opts    *Options
 	retrier *retrier
-	// loop is the one that it runs in.
-	loop loop
-	// offsets are those of the acknowledgements since fresh was called last.
-	offsets []sink.Offset
+	// sent is what became of the last batch, messages and indices are used again and again.
+	sent     sent
+	messages []sink.Message
+	indices  []int
+	// numbers are those of the TPs of an outcome.
+	numbers []uint32
 }
 
-// sendAll sends the messages of b until each is acknowledged or put aside as a dead letter. With an
-// error it returns those that are not.
-func (s *sender) sendAll(ctx context.Context, b *batch) (left []sink.Message, err error) {
-	for left = b.messages; len(left) > 0; {
-		outcome, err := s.send(ctx, left)
-		s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
-		if err == nil {
-			err = s.putAside(ctx, b, left, &outcome)
-		}
-		left = pending(left, &outcome)
-		if err != nil && failpoint.Mutant(failpoint.EndIsAck) {
-			return nil, nil
-		}
-		if err != nil {
-			return left, err
+// sent says where the messages of a batch lie.
+type sent struct {
+	// places has one entry per message.
+	places []place
+	// unknown says that the bus told no offset of some, repeated that it holds others as they were
+	// sent before.
+	unknown, repeated bool
+}
+
+// place says where a message lies. Its zero value says that this is not known.
+type place struct {
+	at    store.At
+	stamp view.Stamp
+	// covered says that the offset is the message's own. dead is the dead letter that lies there in
+	// place of the message, nil for none.
+	covered bool
+	dead    *sink.Message
+	// tp is the name of the TP of a message that the bus took for a repeat.
+	tp        string
+	duplicate bool
+}
+
+// sendAll sends the messages of b until each is acknowledged or put aside as a dead letter. What it
+// returns is good until the next call.
+func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
+	n := len(b.messages)
+	s.sent = sent{places: slices.Grow(s.sent.places[:0], n)[:n]}
+	clear(s.sent.places)
+	s.indices = s.indices[:0]
+	for i := range n {
+		if !failpoint.Mutant(failpoint.DropOne) {
+			s.indices = append(s.indices, i)
 		}
 	}
-	return nil, nil
+	if failpoint.Mutant(failpoint.MessageLate) {
+		kept, late := s.mutantPostpone(b, s.indices)
+		s.indices = kept
+		defer late(ctx)
+	}
+	for from := 0; ; {
+		if err := s.sendRest(ctx, b); err != nil {
+			if failpoint.Mutant(failpoint.EndIsAck) {
+				break
+			}
+			return nil, err
+		}
+		again, err := s.repeats(ctx, b, from)
+		if err != nil {
+			return nil, err
+		}
+		if again < 0 {
+			break
+		}
+		// Rule 23: the bus has dropped a message that it does not hold as the entity's last one.
+		// Those behind it are sent again, too, so that their order stays.
+		for i := again; i < n; i++ {
+			m := &b.messages[i]
+			m.DedupID = sink.RepairID(m.ID, &m.State)
+			s.sent.places[i] = place{}
+			s.indices = append(s.indices, i)
+		}
+		from = n
+	}
+	return &s.sent, nil
+}
+
+// sendRest sends the messages of b with the indices of s until there are none left.
+func (s *sender) sendRest(ctx context.Context, b *batch) error {
+	left := b.messages
+	for whole := len(s.indices) == len(b.messages); len(s.indices) > 0; whole = false {
+		if !whole {
+			s.messages = s.messages[:0]
+			for _, i := range s.indices {
+				s.messages = append(s.messages, b.messages[i])
+			}
+			left = s.messages
+		}
+		outcome, err := s.send(ctx, left)
+		s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
+		s.locateAll(left, &outcome)
+		if err == nil {
+			err = s.putAside(ctx, b, &outcome)
+		}
+		s.indices = pending(s.indices, &outcome)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pending returns the indices of messages that are neither acknowledged nor put aside, in their
+// order.
+func pending(indices []int, outcome *sink.Outcome) []int {
+	left := indices[:0]
+	for i, index := range indices {
+		if i >= len(outcome.Status) || outcome.Status[i] != sink.Acked {
+			left = append(left, index)
+		}
+	}
+	return left
 }
 
 // send publishes messages; an absent bus is waited for.
 func (s *sender) send(ctx context.Context, messages []sink.Message) (outcome sink.Outcome, err error) {
-	err = s.retrier.wait(s.loop, forEver, func() error {
+	err = s.retrier.wait(publishing, forEver, func() error {
 		failpoint.Pass(failpoint.BeforePublish)
 		outcome, err = s.opts.Sink.Publish(ctx, messages)
 		failpoint.Pass(failpoint.AfterPublish)
 		return err
 	})
-	s.offsets = append(s.offsets, outcome.Offsets...)
 	return outcome, err
 }
 
-// fresh returns the offsets of the acknowledgements since it was called last. They are good until
-// something is sent.
-func (s *sender) fresh() []sink.Offset {
-	fresh := s.offsets
-	s.offsets = s.offsets[:0]
-	return fresh
-}
-
-// pending returns the messages that are neither acknowledged nor put aside, in their order.
-func pending(rest []sink.Message, outcome *sink.Outcome) []sink.Message {
-	var left []sink.Message
+// locateAll notes where the messages with the indices of s lie, as far as an outcome says so.
+func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
+	if s.opts.Reader == nil {
+		return
+	}
+	s.numbers = s.numbers[:0]
+	for _, tp := range outcome.TPs {
+		s.numbers = append(s.numbers, s.opts.Committer.Number(s.opts.Stream, tp.Name, tp.Incarnation))
+	}
 	for i, status := range outcome.Status {
 		if status != sink.Acked {
-			left = append(left, rest[i])
+			continue
+		}
+		at, state := sink.At{}, &messages[i].State
+		if i < len(outcome.At) {
+			at = outcome.At[i]
+		}
+		p := &s.sent.places[s.indices[i]]
+		*p = place{stamp: view.Stamp{Epoch: state.Epoch, Seq: state.Seq}}
+		if !at.Known {
+			s.sent.unknown = true
+			continue
+		}
+		if p.at.TP = s.numbers[at.TP]; p.at.TP == 0 {
+			continue
+		}
+		p.at.Offset, p.covered, p.duplicate = at.Offset, !at.Duplicate, at.Duplicate
+		if at.Duplicate {
+			p.tp, s.sent.repeated = outcome.TPs[at.TP].Name, true
 		}
 	}
-	return left
+}
+
+// repeats looks at the messages from an index on that the bus took for repeats. It returns the first
+// one that has to be sent again, -1 for none (rule 23).
+func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
+	for i := from; i < len(s.sent.places); i++ {
+		p := &s.sent.places[i]
+		if !p.duplicate {
+			continue
+		}
+		stored, found, err := s.stored(ctx, p)
+		switch {
+		case b.claims == nil && errors.Is(err, sink.ErrUnreadable):
+			// Rule 24: nothing tells more than the bus does.
+			continue
+		case err != nil:
+			return 0, err
+		case !found || !s.isLast(b, i, &stored):
+			return i, nil
+		}
+		p.stamp = view.Stamp{Epoch: stored.State.Epoch, Seq: stored.State.Seq}
+	}
+	return -1, nil
+}
+
+// stored reads the message that lies at p, if it is one of ours.
+func (s *sender) stored(ctx context.Context, p *place) (m catchup.Message, found bool, err error) {
+	span := sink.Span{TP: p.tp, From: p.at.Offset, To: p.at.Offset + 1}
+	_, err = s.opts.Reader.Read(ctx, span, func(stored *sink.Stored) error {
+		if m, err = catchup.ParseMessage(stored); err == nil {
+			m.At, m.Stream, m.Shard, m.Key, found = p.at, s.opts.Stream, s.opts.Name, slices.Clone(m.Key), true
+		}
+		return nil
+	})
+	if errors.Is(err, sink.ErrExpired) || errors.Is(err, sink.ErrGone) || errors.Is(err, sink.ErrBehind) {
+		return m, false, nil
+	}
+	return m, found, err
+}
+
+// isLast reports whether a stored message says what message i of b says, and nothing newer is
+// known of its entity.
+func (s *sender) isLast(b *batch, i int, stored *catchup.Message) bool {
+	if b.claims != nil {
+		return s.opts.View.IsLast(b.claims, i, stored)
+	}
+	id, err := event.ParseID(b.messages[i].ID)
+	return err == nil && id == stored.Event
 }
 
 // excerpts are the sizes of dead letters to try, in bytes: the bus may refuse a large one like the
 // message itself.
 var excerpts = []int{256 << 10, 32 << 10, 4 << 10, sink.MinDeadLetter}
 
-// putAside publishes a dead letter for each rejected message of rest, before anything that comes
-// after it, and notes it as acknowledged.
-func (s *sender) putAside(ctx context.Context, b *batch, rest []sink.Message, outcome *sink.Outcome) error {
+// putAside publishes a dead letter for each rejected message of an outcome, before anything that
+// comes after it, and notes it as acknowledged.
+func (s *sender) putAside(ctx context.Context, b *batch, outcome *sink.Outcome) error {
 	for _, r := range outcome.Rejected {
-		if err := s.putOneAside(ctx, b, rest[r.Index], r.Reason); err != nil {
+		if err := s.putOneAside(ctx, b, s.indices[r.Index], r.Reason); err != nil {
 			return err
 		}
 		outcome.Status[r.Index] = sink.Acked
@@ -87,7 +238,8 @@ func (s *sender) putAside(ctx context.Context, b *batch, rest []sink.Message, ou
 	return nil
 }
 
-func (s *sender) putOneAside(ctx context.Context, b *batch, m sink.Message, reason string) error {
+func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason string) error {
+	m := b.messages[index]
 	refused := &sink.RejectedError{Message: m, Reason: reason}
 	if s.opts.DeadLetter == "" {
 		return refused
@@ -98,14 +250,18 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, m sink.Message, reas
 	} else if err := s.opts.Letters.take(&m, reason, time.Now()); err != nil {
 		return err
 	}
-	entity := b.entityOf(m.ID)
+	r := sink.Refused{Message: m, Reason: reason}
+	if b.claims != nil {
+		r.Entity = m.Key
+	}
 	for _, limit := range excerpts {
-		dead := sink.DeadLetter(sink.Refused{Message: m, Reason: reason, Entity: entity}, s.opts.DeadLetter, limit)
+		dead := sink.DeadLetter(r, s.opts.DeadLetter, limit)
 		outcome, err := s.send(ctx, []sink.Message{dead})
 		if err != nil {
 			return err
 		}
 		if outcome.AllAcked() {
+			s.locateLetter(index, &dead, &outcome)
 			s.opts.Metrics.deadLetter(s.opts.Stream)
 			s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
 				"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", reason)
@@ -113,4 +269,15 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, m sink.Message, reas
 		}
 	}
 	return errors.Join(refused, errors.New("the dead-letter destination "+s.opts.DeadLetter+" refuses it too"))
+}
+
+// locateLetter notes where the dead letter of message index lies. One that the bus holds already is
+// as good: it names the same event.
+func (s *sender) locateLetter(index int, dead *sink.Message, outcome *sink.Outcome) {
+	all := s.indices
+	s.indices = []int{index}
+	s.locateAll([]sink.Message{*dead}, outcome)
+	s.indices = all
+	p := &s.sent.places[index]
+	p.dead, p.duplicate = dead, false
 }

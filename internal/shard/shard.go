@@ -9,11 +9,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/checkpoint"
+	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/backoff"
+	"bridge/internal/catchup"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
-	"bridge/reconcile"
+	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
@@ -31,11 +33,23 @@ type Options struct {
 	Encoder *event.Encoder
 	// Route returns the destination of an event. It is called by one goroutine.
 	Route func(*event.Event) string
-	// Reaches reports whether Route may lead to a topic, or to a stream of JetStream, unless the shard has a mark of it. Nil where that is not known.
-	Reaches func(topic string) bool
-	// Sink publishes, Store saves.
-	Sink  sink.Sink
-	Store checkpoint.Store
+	// Domain is the event domain, and Hash the catchup.MeaningHash, of messages.
+	Domain string
+	Hash   uint32
+	// Sink publishes. Reader reads back what it has published, nil where nothing can be read.
+	Sink   sink.Sink
+	Reader sink.Reader
+	// Store is read; Committer alone writes it. Recovery reads what the bus has, into Feed. All of
+	// them serve the process.
+	Store     store.Store
+	Committer *catchup.Committer
+	Recovery  Recovery
+	// Feed, View and Movers are those of the stream. A release stream has no View and no Movers.
+	Feed   *Feed
+	View   *view.View
+	Movers *view.Movers
+	// Shared says that the tables of the stream, which has several, share their entities.
+	Shared bool
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the shard instead.
 	DeadLetter string
 	// Letters bounds the dead letters; shared by all shards of the stream. Nil does not.
@@ -56,7 +70,7 @@ type Options struct {
 	PollInterval time.Duration
 	// BatchRows is the highest number of records of a page.
 	BatchRows int
-	// Start says where a shard without a checkpoint begins.
+	// Start says where a shard begins of which nothing is known.
 	Start Start
 	// IDOrder says how ids are handed out; empty asks the server.
 	IDOrder source.IDOrder
@@ -73,13 +87,12 @@ type Options struct {
 	PublishedRows int
 	// LostEvery is how often rows published last that another server lacks are looked at. Defaults to 5 s.
 	LostEvery time.Duration
-	// Meaning is what the saved state depends on: a state that was made with another one stops the shard. Nil is not compared.
-	Meaning *checkpoint.Meaning
+	// Meaning is what the progress depends on: one that was made with another one stops the shard. Nil
+	// is not compared.
+	Meaning *store.Meaning
 	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
 	Announce func(source.Traits)
-	// Recalls finds out whether the bus knows more than the checkpoint; shared by all shards, nil where it is not asked. NewRecalls sets it.
-	Recalls *Recalls
-	// Kind says what the rows mean: a capability shard has a view and journals.
+	// Kind says what the rows mean: a capability shard has entities.
 	Kind event.Kind
 	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
 	LookBack time.Duration
@@ -88,19 +101,17 @@ type Options struct {
 	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in flight and watched one by one. A change
 	// takes some 40 bytes. Defaults to 262,144.
 	CursorRows int
-	// Siblings returns readers of the other shards of the stream; an entity that lives in one of them is not gone. Optional.
-	Siblings func() []reconcile.Sibling
 	// Recheck is the pause before a stopped shard looks whether its table can be read by now. Defaults to 10 s.
 	Recheck time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
 	TurnEvery time.Duration
-	// ShutdownTimeout bounds the time to publish and save what is in flight when the shard is told to end.
+	// ShutdownTimeout bounds the time to publish and commit what is in flight when the shard is told to end.
 	ShutdownTimeout time.Duration
 	// Text returns what a status says of an error. Defaults to its Error.
 	Text func(error) string
 }
 
-// Start says where a shard without a checkpoint begins.
+// Start says where a shard begins of which nothing is known.
 type Start struct {
 	// Latest begins behind the highest id that is there; ID is then of no account.
 	Latest bool
@@ -114,13 +125,14 @@ type Shard struct {
 	status tracker
 	// retrier waits for source, store and bus.
 	retrier *retrier
-	saver   *saver
-	// offsets belong to the goroutine that publishes, to the owner while none does.
-	offsets   *offsets
+	// stamper belongs to the publisher.
+	stamper   *stamper
 	nominator *nominator
 	consent   *consent
-	// fromFirst says that a person has agreed that the shard begins at the first row.
-	fromFirst bool
+	halt      halt
+	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved that
+	// the bus may have messages that the store does not know of (rule 9).
+	fromFirst, unresolved bool
 
 	// The owner's own, touched by no other goroutine.
 	reader  *reader
@@ -129,10 +141,9 @@ type Shard struct {
 	tail    *tail
 	builder *builder
 	// arrival tells the log of the start.
-	arrival  arrival
-	progress *progress
-	recovery *recovery
-	pace     pace
+	arrival arrival
+	tailLog *tailLog
+	pace    pace
 }
 
 // New returns a Shard; Run sets it going.
@@ -153,10 +164,9 @@ func New(opts Options) *Shard {
 	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
 	s.tail = &tail{opts: &s.opts, reader: s.reader, status: &s.status, gaps: s.gaps, window: ledger.NewWindow(opts.Window)}
-	s.progress = &progress{opts: &s.opts, status: &s.status, server: s.server, arrival: &s.arrival}
+	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server, arrival: &s.arrival}
 	s.builder = &builder{opts: &s.opts}
-	s.saver, s.offsets = newSaver(&s.opts, &s.status, s.retrier), newOffsets(&s.opts)
-	s.recovery = &recovery{opts: &s.opts, retrier: s.retrier, saver: s.saver, offsets: s.offsets, bind: s.ping}
+	s.stamper = &stamper{opts: &s.opts}
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
@@ -164,26 +174,43 @@ func New(opts Options) *Shard {
 	return s
 }
 
-// Run tails the shard until ctx is cancelled, then publishes and saves what is in flight within the shutdown timeout, and
-// returns nil. What cannot be waited out stops this shard alone and shows in Status. An error means that the process has to be
-// restarted: the checkpoint cannot be used any more.
+// Run tails the shard until ctx is cancelled, then publishes and commits what is in flight within
+// the shutdown timeout, and returns nil. What cannot be waited out stops this shard alone and shows
+// in Status. An error means that the store is broken and the process has to be started again.
 func (s *Shard) Run(ctx context.Context) error {
 	defer s.status.rest(owning)
 	for {
-		err := nameLoss(&s.opts, panics.Guard(func() error { return s.attempt(ctx) }))
+		attempt, end := s.halt.begin(ctx)
+		err := panics.Guard(func() error { return s.attempt(attempt) })
+		end(nil)
+		err = s.halt.reason(err)
+		if s.opts.View != nil {
+			s.opts.View.Stop(s.opts.Name)
+		}
 		if panics.Is(err) {
 			// All goroutines of the attempt have ended: nobody else gives back what one that panicked had reserved.
 			s.opts.Limits.reclaim()
+			s.unresolved = true
 		}
 		s.consent.want(err)
 		if ctx.Err() != nil {
 			if errors.Is(err, errShutdown) {
-				s.opts.Logger.Warn("shard ended with messages in flight, they are published again at the next start", "error", err)
+				s.opts.Logger.Warn("shard ended with messages in flight, the next start reads what the bus has of them", "error", err)
 			}
 			return nil
 		}
-		if errors.Is(err, checkpoint.ErrUnusable) {
+		if _, broken := errors.AsType[*storeError](err); broken {
 			return err
+		}
+		if _, open := errors.AsType[*unresolvedError](err); open {
+			s.unresolved = true
+		}
+		if errors.Is(err, catchup.ErrUnknownOutcome) {
+			s.opts.Logger.Warn("the bus does not tell where it has put messages: what it has is read back before the shard goes on", "error", err)
+			if backoff.Pause(ctx, unknownPause) != nil {
+				return nil
+			}
+			continue
 		}
 		if s.status.stop(err) {
 			s.opts.Logger.Error("shard stopped", panics.LogArgs(err)...)
@@ -193,6 +220,9 @@ func (s *Shard) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// unknownPause is the pause before a shard reads back what the bus has.
+const unknownPause = 100 * time.Millisecond
 
 // pauseStopped waits until a stopped shard is to be tried again, and reports false when ctx ends first. What a grant or a
 // CREATE TABLE can heal is looked at again; anything else needs a restart.
@@ -223,31 +253,31 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 
 var errShutdown = errors.New("the shutdown time limit passed")
 
-// attempt runs the three stages until ctx is cancelled or one of them cannot go on.
+// attempt catches up and runs the owner and the publisher until ctx is cancelled or one of them
+// cannot go on.
 func (s *Shard) attempt(ctx context.Context) error {
 	s.status.turn(owning)
-	view := newView(&s.opts, s.retrier)
-	state, owner, err := s.begin(ctx, view)
+	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	defer s.opts.Feed.giveBack(s.opts.Name)
+	owner, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.nominator.begin()()
-	// Publishing outlives ctx by the shutdown timeout, saving what was acknowledged by a little more; reading ends with ctx or
-	// with the publisher.
+	// Publishing outlives ctx by the shutdown timeout; reading ends with ctx or with the publisher.
 	publishing, endPublishing := outlive(ctx, s.opts.ShutdownTimeout)
 	defer endPublishing(nil)
-	saving, endSaving := outlive(ctx, s.opts.ShutdownTimeout+saveGrace)
-	defer endSaving(nil)
 	read, stopReading := context.WithCancelCause(ctx)
 	defer stopReading(nil)
 
 	toPublish := make(chan *batch, 1)
-	toSave := make(chan save, 1)
 	var stages errgroup.Group
 	stages.Go(func() error {
 		defer close(toPublish)
 		defer s.status.rest(owning)
-		err := panics.Guard(func() error { return owner.run(read, state.Position, toPublish) })
+		err := panics.Guard(func() error { return owner.run(read, s.gaps.position(), toPublish) })
 		if err != nil {
 			// At once, not when the batches before it are through.
 			s.status.fault(reading, err)
@@ -256,90 +286,60 @@ func (s *Shard) attempt(ctx context.Context) error {
 		return err
 	})
 	stages.Go(func() error {
-		defer close(toSave)
-		p := s.newPublisher(&state, view, func(request save) error {
-			select {
-			case toSave <- request:
-				return nil
-			case <-saving.Done():
-				return context.Cause(saving)
-			}
-		})
-		err := panics.Guard(func() error { return p.run(publishing, toPublish) })
+		err := panics.Guard(func() error { return s.newPublisher().run(publishing, toPublish) })
 		stopReading(err)
 		for b := range toPublish {
-			b.discard(s.opts.Limits)
-		}
-		return err
-	})
-	stages.Go(func() error {
-		err := panics.Guard(func() error { return s.saver.run(saving, toSave) })
-		stopReading(err)
-		if err != nil {
-			// The publisher may wait for a save that never comes.
-			endPublishing(err)
-		}
-		// Without a reader the publisher would wait for ever.
-		for range toSave {
+			b.discard(&s.opts)
 		}
 		return err
 	})
 	return stages.Wait()
 }
 
-// newPublisher returns a publisher that goes on from state and hands requests to the saver.
-func (s *Shard) newPublisher(state *checkpoint.State, v *view, request func(save) error) *publisher {
-	unsaved := newUnsaved(state, s.offsets)
-	unsaved.patient = v != nil
-	unsaved.saved = func(ledger, seq uint64) {
-		if ledger > 0 {
-			s.gaps.saved(ledger)
-		}
-		if seq > 0 {
-			v.durable(seq)
-		}
-	}
+// newPublisher returns a publisher for an attempt.
+func (s *Shard) newPublisher() *publisher {
 	return &publisher{
-		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, journals: v != nil,
-		sender: &sender{opts: &s.opts, retrier: s.retrier, loop: publishing}, unsaved: unsaved, request: request, planned: frontOf(state),
+		opts: &s.opts, status: &s.status, retrier: s.retrier, arrival: &s.arrival, stamper: s.stamper, epoch: s.opts.Recovery.Epoch(),
+		sender:   &sender{opts: &s.opts, retrier: s.retrier},
+		recorder: &recorder{opts: &s.opts, status: &s.status, retrier: s.retrier, applied: s.gaps.progress.Applied},
 	}
 }
 
-// newOwner returns an owner that goes on from state, once the ledger is there. v is nil for a release
-// shard.
-func (s *Shard) newOwner(state *checkpoint.State, v *view, published *publishedRows) *owner {
+// newOwner returns an owner that goes on from the progress that is open.
+func (s *Shard) newOwner(entities *entities, published *publishedRows) *owner {
 	o := &owner{
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
-		progress: s.progress, pace: &s.pace, published: published, view: v, nominated: s.nominator.nominated,
+		tailLog: s.tailLog, pace: &s.pace, published: published, entities: entities, nominated: s.nominator.nominated,
 		idWatch: &idWatch{opts: &s.opts, reader: s.reader, published: published},
 	}
-	if v != nil && s.server.traits.ModifiedIndexed {
-		o.changes = newChanges(s.gaps, &s.pace, state.Cursor)
+	if s.gaps.changes = nil; entities != nil && s.server.traits.ModifiedIndexed {
+		o.changes = newChanges(s.gaps, &s.pace, s.gaps.progress.Cursor())
+		s.gaps.changes = o.changes
 	}
-	o.nominations = s.newNominations(v, published, o.handOver)
+	o.nominations = s.newNominations(entities, published, o.handOver)
 	return o
 }
 
 // newNominations returns what publishes nominations: it hands batches to handOver.
-func (s *Shard) newNominations(v *view, published *publishedRows, handOver func(context.Context, *batch, chan<- *batch) error) *nominations {
+func (s *Shard) newNominations(entities *entities, published *publishedRows, handOver func(context.Context, *batch, chan<- *batch) error) *nominations {
 	again := &rereader{
-		opts: &s.opts, reader: s.reader, builder: s.builder, view: v, published: published, gaps: s.gaps, handOver: handOver,
+		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, published: published, gaps: s.gaps, handOver: handOver,
 	}
-	absence := &absence{opts: &s.opts, reader: s.reader, server: s.server, view: v}
-	resender := &resender{rereader: again, absence: absence, bind: s.ping}
-	return &nominations{opts: &s.opts, status: &s.status, rereader: again, absence: absence, resender: resender}
+	return &nominations{opts: &s.opts, status: &s.status, rereader: again, resender: &resender{rereader: again, server: s.server, bind: s.ping}}
 }
 
 // ping binds the encoder to the columns of the table and shows that the source answers.
 func (s *Shard) ping(ctx context.Context) error { return s.server.ping(ctx, s.pace.quiet()) }
 
-// saveGrace is how long after the shutdown timeout what was acknowledged may still be saved.
-const saveGrace = time.Second
-
-// outlive returns a context that ends the given time after ctx has.
+// outlive returns a context that ends the given time after ctx has, or with it where the shard is
+// halted.
 func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelCauseFunc) {
 	longer, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
+		if _, halted := errors.AsType[*haltError](context.Cause(ctx)); halted {
+			end(context.Cause(ctx))
+			return
+		}
 		limit := time.AfterFunc(by, func() { end(errShutdown) })
 		context.AfterFunc(longer, func() { limit.Stop() })
 	})

@@ -48,8 +48,8 @@ type Status struct {
 	LastError string
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
-	// LastTurn is when the shard's loop that has stood still the longest last turned, by the host's clock, and Loop is its name: owner,
-	// publisher or saver. Loops turn while source and bus are away, too; one without anything to do is left out.
+	// LastTurn is when the shard's loop that has stood still the longest last turned, by the host's clock, and Loop is its name: owner
+	// or publisher. Loops turn while source and bus are away, too; one without anything to do is left out.
 	LastTurn time.Time
 	Loop     string
 }
@@ -83,6 +83,8 @@ type tracker struct {
 	lag     lag
 	// sent is when the batch in flight was begun, zero when there is none.
 	sent time.Time
+	// saves is when the commit under way began, zero while there is none.
+	saves time.Time
 	// turns is when each loop last turned, zero for one that rests.
 	turns [loops]time.Time
 	// text returns what the status says of an error.
@@ -174,9 +176,14 @@ func (t *tracker) stop(err error) (fresh bool) {
 	return fresh
 }
 
-func (t *tracker) saved(p ledger.Position) {
-	t.update(func(s *Status) { s.Position, t.faults[saving] = p.ID, "" })
+func (t *tracker) saved(position uint64) {
+	t.update(func(s *Status) { s.Position, t.faults[saving] = position, "" })
 }
+
+// beginSave notes that a batch is being committed, endSave that it was or that this has failed.
+func (t *tracker) beginSave() { t.update(func(*Status) { t.saves = time.Now() }) }
+
+func (t *tracker) endSave() { t.update(func(*Status) { t.saves = time.Time{} }) }
 
 // leave notes since when the oldest row has existed that a finder leaves for later.
 func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
@@ -226,9 +233,9 @@ func (s *Shard) Status() Status {
 		status.State = Stopped
 	case t.faults != [stages]string{}:
 		status.State, status.LastError = Waiting, cmp.Or(t.faults[:]...)
-	case t.saves(now) > slowPublish:
+	case !t.saves.IsZero() && now.Sub(t.saves) > slowPublish:
 		status.State = Waiting
-		status.LastError = fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", t.saves(now).Round(time.Second))
+		status.LastError = fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", now.Sub(t.saves).Round(time.Second))
 	case slow:
 		status.State = Waiting
 		status.LastError = fmt.Sprintf("the bus has not acknowledged a batch for %s", now.Sub(t.sent).Round(time.Second))

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"sync"
 
-	"bridge/checkpoint"
 	"bridge/event"
-	"bridge/sink"
-	"bridge/source/ledger"
 )
 
 // ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated,
@@ -67,32 +64,54 @@ func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bo
 	return true, nil
 }
 
-// nameLoss adds to the loss of a bus what publishes again.
-func nameLoss(opts *Options, err error) error {
-	if !errors.Is(err, sink.ErrBehind) {
-		return err
-	}
-	former := ""
-	if opts.Kind == event.Capability {
-		former = "; if the bus has gone back to an earlier state, empty the destination of the stream first, where entities live that are gone since"
-	}
-	return fmt.Errorf("%w: once the cause is known, stop bridge, then `bridge checkpoint set %s %s 0` has all of the table published again%s",
-		err, opts.Stream, opts.Name, former)
-}
-
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped
 // because ids are used again then reads all of it, and what its view knows already it does not
 // publish again. It reports whether the shard had stopped for that.
 func (s *Shard) Accept() bool { return s.opts.Kind == event.Capability && s.consent.give() }
 
-// restart saves the position 0 with the view as it is.
-func (s *Shard) restart(ctx context.Context, state checkpoint.State) (checkpoint.State, error) {
-	state.Position, state.Ledger, state.ReplaceLedger, state.Saved = ledger.Position{}, nil, true, time.Now()
-	state.Published, state.ReplacePublished = nil, true
-	if err := s.saver.save(ctx, owning, state); err != nil {
-		return state, err
+// halt keeps why a shard must not publish any more. It is safe for concurrent use.
+type halt struct {
+	mu     sync.Mutex
+	err    *haltError
+	cancel context.CancelCauseFunc
+}
+
+// haltError ends what is in flight at once.
+type haltError struct{ error }
+
+func (e *haltError) Unwrap() error { return e.error }
+
+// begin returns a context for an attempt, which ends when the shard is halted.
+func (h *halt) begin(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cancel = cancel; h.err != nil {
+		cancel(h.err)
 	}
-	s.fromFirst = false
-	s.opts.Logger.Warn("the table is read from its first row, since its ids are used again and a person has agreed")
-	return state, nil
+	return ctx, cancel
+}
+
+// reason returns why the shard is halted, else err.
+func (h *halt) reason(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return h.err
+	}
+	return err
+}
+
+// Stop has the shard publish nothing any more, for as long as the process lives: another one has
+// taken over, or its stream cannot catch up. Its status says err. It may come before Run.
+func (s *Shard) Stop(err error) {
+	h := &s.halt
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = &haltError{err}
+	}
+	if h.cancel != nil {
+		h.cancel(h.err)
+	}
 }

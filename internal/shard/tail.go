@@ -17,7 +17,7 @@ type tail struct {
 	gaps   *gaps
 
 	// position is how far everything is handed over.
-	position ledger.Position
+	position uint64
 	window   *ledger.Window
 	// landing are late rows that one read does not bring.
 	landing landing
@@ -32,7 +32,7 @@ type tail struct {
 }
 
 // begin sets the position that the tail goes on from.
-func (t *tail) begin(position ledger.Position) { t.position = position }
+func (t *tail) begin(position uint64) { t.position = position }
 
 // date has the age of rows of p that have no CREATED count from when the table was first seen to
 // hold their ids.
@@ -43,12 +43,9 @@ func (t *tail) query() source.Query { return t.reader.pageAfter(t.position) }
 
 // advance moves the position behind b, which is about to be handed over.
 func (t *tail) advance(b *batch) {
-	t.position.ID = b.last
+	t.position = b.last
 	t.heights.pass(b.last)
 }
-
-// dropReading notes that the rows of the former reading are gone.
-func (t *tail) dropReading() { t.position.Reading = ledger.Reading{} }
 
 // leave shows since when the oldest row has existed that waits: one that was left behind, or one of
 // a batch that is to be handed over, zero for none.
@@ -244,13 +241,9 @@ func (t *tail) lateQuery(ranges []source.Range) source.Query {
 // likely read: the page behind them, where this one was full, and the late records that the last
 // read was cut off from.
 func (t *tail) prefetchNext(ctx context.Context, p *page, records []source.Row, changes bool) {
-	position := t.position
-	if position.Bounded() {
-		return
-	}
-	next := ledger.Position{ID: position.ID}
+	next := t.position
 	if n := len(records); n > 0 {
-		next.ID = records[n-1].ID
+		next = records[n-1].ID
 	}
 	full := len(records) > 0 && len(records) == len(p.Rows) && p.More
 	q := t.reader.pageAfter(next)

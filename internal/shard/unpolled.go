@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -30,18 +29,6 @@ func (g *gaps) unpolled(gone []ledger.Unpolled) {
 	}
 }
 
-// load reads a part of the ledger that is not in memory.
-func (g *gaps) load(key uint64) ([]byte, error) {
-	parts, err := g.opts.Store.LedgerParts(context.Background(), g.opts.key(), key, 1, nil)
-	if err != nil {
-		return nil, err
-	}
-	if len(parts) == 0 || parts[0].Key != key {
-		return nil, fmt.Errorf("%w: part %d is not in the checkpoint", ledger.ErrDamaged, key)
-	}
-	return parts[0].Bytes, nil
-}
-
 // warnOfStrays warns once of each wide gap that the ledger watches the low end of.
 func (g *gaps) warnOfStrays() {
 	for _, gap := range g.ledger.Wide() {
@@ -58,13 +45,7 @@ func (g *gaps) warnOfStrays() {
 	}
 }
 
-// unpublished reports whether the row with this id was not published, as far as the ledger tells,
-// and the ids that an earlier version gave up: given says that it is one of those.
-func (g *gaps) unpublished(ctx context.Context, id uint64) (missed, given bool, err error) {
-	if g.ledger == nil || g.ledger.Missing(id) {
-		return true, false, nil
-	}
-	list, err := g.opts.Store.GivenUp(ctx, g.opts.key(), id, 1, nil)
-	given = err == nil && len(list) > 0 && list[0].First <= id
-	return given, given, err
+// unpublished reports whether the row with this id was not published, as far as the ledger tells.
+func (g *gaps) unpublished(id uint64) bool {
+	return g.ledger == nil || g.ledger.Missing(id)
 }

@@ -30,10 +30,18 @@ func installedMariaDB() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := os.Stat(daemon)
+	if err != nil {
+		return nil, err
+	}
 	p := &program{command: []string{daemon}}
 	p.initialise = func(dir string) error {
-		return initialise(dir, nil, append([]string{install}, "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
-			"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M"))
+		// Another server, after an upgrade, begins with a folder of its own.
+		kept := filepath.Join(cacheDir(), "databases", fmt.Sprintf("installed-%d-%d", info.Size(), info.ModTime().Unix()))
+		return copyInitialised(kept, dir, func(dir string) error {
+			return initialise(dir, nil, append([]string{install}, "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
+				"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M"))
+		})
 	}
 	return p, nil
 }
@@ -115,6 +123,9 @@ func initialise(dir string, input io.Reader, command []string) error {
 // the folder kept: to make one takes several seconds.
 func copyInitialised(kept, dir string, make func(dir string) error) error {
 	if _, err := os.Stat(kept); err != nil {
+		if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
+			return err
+		}
 		made, err := os.MkdirTemp(filepath.Dir(kept), "initialising-")
 		if err != nil {
 			return err

@@ -28,6 +28,8 @@ type Proxy struct {
 	changed chan struct{}
 	// received counts the bytes that upstream has sent, broken the connections for Broken.
 	received, broken int
+	// match says which connections Block is for.
+	match func(data []byte) bool
 }
 
 // faults are those of the moment.
@@ -106,6 +108,40 @@ func (p *Proxy) PauseAfter(n int) <-chan struct{} {
 	return paused
 }
 
+// Block holds what clients send, on each connection from the first piece on that match reports,
+// until Release. Answers pass. A client that ends meanwhile changes nothing: what it has sent
+// arrives.
+func (p *Proxy) Block(match func(data []byte) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.match = match
+}
+
+// Pass has Block take no further connection. What is held stays so.
+func (p *Proxy) Pass() { p.Block(nil) }
+
+// Blocked returns how many connections Block has taken.
+func (p *Proxy) Blocked() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.blocked {
+			n++
+		}
+	}
+	return n
+}
+
+// Release is Pass and lets go what is held.
+func (p *Proxy) Release() {
+	p.change(func(*faults) {
+		p.match = nil
+		for l := range p.links {
+			l.blocked = false
+		}
+	})
+}
+
 // Received returns how many bytes upstream has sent.
 func (p *Proxy) Received() int {
 	p.mu.Lock()
@@ -154,16 +190,17 @@ func (p *Proxy) Broken() int {
 // Heal ends every fault. A connection that has lost data is reset, because its ends cannot go on.
 // It panics when another process keeps the proxy's port for ten seconds after Cut.
 func (p *Proxy) Heal() {
-	p.change(func(f *faults) { *f = faults{} })
-	p.mu.Lock()
-	for l := range p.links {
-		l.frozen = false
-		if l.lost {
-			p.broken++
-			l.reset()
+	// At once: else what follows the data that was swallowed could pass before the reset.
+	p.change(func(f *faults) {
+		*f = faults{}
+		for l := range p.links {
+			l.frozen = false
+			if l.lost {
+				p.broken++
+				l.reset()
+			}
 		}
-	}
-	p.mu.Unlock()
+	})
 	if err := p.listen(); err != nil {
 		panic(err)
 	}

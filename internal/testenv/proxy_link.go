@@ -19,9 +19,9 @@ type link struct {
 	client, upstream *net.TCPConn
 	once             sync.Once
 	ended            chan struct{}
-	// lost says that data was swallowed, frozen that all further data is. The proxy's mu guards
-	// them.
-	lost, frozen bool
+	// lost says that data was swallowed, frozen that all further data is, blocked that what the
+	// client sends is held. The proxy's mu guards them.
+	lost, frozen, blocked bool
 }
 
 // piece is data on its way.
@@ -42,6 +42,11 @@ func (l *link) run() {
 		all.Go(func() {
 			defer l.close()
 			l.write(to, queue)
+			if answer {
+				// A client that is gone takes no answers. What it has sent may still be held.
+				for range queue {
+				}
+			}
 		})
 	}
 	pass(l.upstream, l.client, false)
@@ -65,7 +70,10 @@ func (l *link) read(queue chan<- piece, from *net.TCPConn, answer bool) {
 		case swallow:
 			continue
 		}
-		if !l.wait(func(f *faults) time.Duration { return blocked(l.proxy.holds(f, answer)) }) {
+		if !answer {
+			l.match(data[:n])
+		}
+		if !l.wait(func(f *faults) time.Duration { return blocked(l.proxy.holds(f, answer) || l.blocked && !answer) }) {
 			return
 		}
 		if n > 0 {
@@ -78,6 +86,15 @@ func (l *link) read(queue chan<- piece, from *net.TCPConn, answer bool) {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// match blocks the link where its client sends what Block is for.
+func (l *link) match(data []byte) {
+	l.proxy.mu.Lock()
+	defer l.proxy.mu.Unlock()
+	if match := l.proxy.match; match != nil && match(data) {
+		l.blocked = true
 	}
 }
 

@@ -16,6 +16,60 @@ import (
 	"bridge/internal/testenv"
 )
 
+func TestProxyHoldsWhatAClientHasSent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	p := testenv.StartProxy(t, l.Addr().String())
+	p.Block(func(data []byte) bool { return bytes.Contains(data, []byte("later")) })
+	client := dial(t, p.Addr())
+	upstream, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	say := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(client, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("now ")
+	first := make([]byte, 4)
+	if _, err := io.ReadFull(upstream, first); err != nil {
+		t.Fatal(err)
+	}
+	say("later ")
+	for deadline := time.Now().Add(soon); p.Blocked() == 0 && time.Now().Before(deadline); {
+		runtime.Gosched()
+	}
+	say("too")
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		// Nobody is there to take it, and the connection stays.
+		if _, err := io.WriteString(upstream, "an answer"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := upstream.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := upstream.Read(first); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%d bytes came, %v", n, err)
+	}
+	p.Release()
+	if err := upstream.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := io.ReadAll(upstream); string(all) != "later too" || err != nil {
+		t.Errorf("%q came, %v", all, err)
+	}
+}
+
 // echo starts a server that sends back what it gets, after a prefix of each connection.
 func echo(t *testing.T, prefix string) string {
 	t.Helper()

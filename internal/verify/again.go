@@ -7,19 +7,19 @@ import (
 	"bridge/source"
 )
 
+// rereadRows is how many rows are read again at once.
+const rereadRows = 500
+
 // again looks at the suspects another time, and at the rows that have come since.
 func (t *table) again(ctx context.Context, last bool) error {
 	list := t.suspects
 	t.suspects = nil
 	for len(list) > 0 {
-		n := min(len(list), 500)
+		n := min(len(list), rereadRows)
 		if err := t.reread(ctx, list[:n], last); err != nil {
 			return err
 		}
 		list = list[n:]
-	}
-	if err := t.rereadExtra(ctx); err != nil {
-		return err
 	}
 	if err := t.scan(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	for _, s := range list {
 		t.vanished(s)
 	}
-	return nil
+	return t.finishTwins(ctx)
 }
 
 // readIDs reads rows by their ids.
@@ -85,8 +85,13 @@ func (t *table) vanished(s suspect) {
 	if s.entity == none || t.shard.entities == nil {
 		return
 	}
-	t.shard.at(s.entity).flags &^= seen
-	t.extra = append(t.extra, ghost{s.key, s.entity})
+	n := t.shard.at(s.entity)
+	if n.flags&seen != 0 && n.seenBy != t.shard.number {
+		// Another table has a row of it.
+		return
+	}
+	n.flags &^= seen
+	t.shard.scope.extra = append(t.shard.scope.extra, ghost{s.key, s.entity})
 }
 
 // second looks at a suspect another time.
@@ -106,8 +111,18 @@ func (t *table) second(s suspect, record source.Row, now time.Time, last bool) {
 		t.suspects = append(t.suspects, s)
 		return
 	}
-	old := t.isOld(&v, record.ID, s.since, now)
-	e := t.example(&v, record.ID)
+	if v.double {
+		t.twins = append(t.twins, t.twinOf(s, &v, record, now, moved))
+		return
+	}
+	t.conclude(s, &v, record.ID, now, moved)
+}
+
+// conclude reports a row that does not fit at the last look. moved says that it is another state
+// than at the look before.
+func (t *table) conclude(s suspect, v *verdict, row uint64, now time.Time, moved bool) {
+	old := t.isOld(v, row, s.since, now)
+	e := t.example(v, row)
 	switch {
 	case moved:
 		t.shard.tally.doubt(Changing, e)

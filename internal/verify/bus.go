@@ -19,7 +19,9 @@ type Message struct {
 
 // Header holds the headers that are judged, empty where a message lacks one.
 type Header struct {
-	ID, Type, Stream, Shard, RowID, Origin string
+	ID, Type, Domain, Stream, Shard, RowID, Origin string
+	// State is as sink.ParseState reads it.
+	State string
 	// PublishedAt is when the message was made, for those who read dead letters.
 	PublishedAt string
 }
@@ -31,6 +33,8 @@ func (h *Header) Set(name, value string) {
 		h.ID = value
 	case sink.HeaderType:
 		h.Type = value
+	case sink.HeaderDomain:
+		h.Domain = value
 	case sink.HeaderStream:
 		h.Stream = value
 	case sink.HeaderShard:
@@ -39,6 +43,8 @@ func (h *Header) Set(name, value string) {
 		h.RowID = value
 	case sink.HeaderOrigin:
 		h.Origin = value
+	case sink.HeaderState:
+		h.State = value
 	case sink.HeaderPublishedAt:
 		h.PublishedAt = value
 	}

@@ -15,7 +15,9 @@ type verdict struct {
 	fault  Fault
 	reason Unjudged
 	what   string
-	// entity is an index into entities.list, none where the bus has no event.
+	// double says that a row of another table has the same key.
+	double bool
+	// entity is an index into entities.chunks, none where the bus has no event.
 	entity uint32
 	// sum digests the row and the event as they were compared.
 	sum uint64
@@ -54,7 +56,7 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), sum: binary.BigEndian.Uint64(ev.Digest[:]) ^ uint64(ev.Time.UnixNano())}
 	switch {
 	case s.facts == nil:
-		s.compareEntity(record, &ev, &v)
+		s.compareEntity(row, &ev, &v)
 	case known:
 		v.sum ^= fact.id
 		if s.compareFact(fact, &ev, &v) {
@@ -107,24 +109,51 @@ func (s *shard) confirmFact(f fact, ev *event.Event) fact {
 }
 
 // compareEntity compares the row whose event was spread last with the last event of its entity.
-func (s *shard) compareEntity(record source.Row, ev *event.Event, v *verdict) {
-	k, _ := s.keyOf(record.ID)
+func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
+	k, _ := s.keyOf(row.ID)
 	at, known := s.index[k]
 	if !known {
 		v.fault, v.what = Missing, "it has no event"
 		return
 	}
 	n := s.at(at)
-	n.flags |= seen
+	if n.flags&seen == 0 {
+		n.flags |= seen
+		n.seenBy = s.number
+	} else if n.seenBy != s.number {
+		n.flags |= double
+	}
+	v.double = n.flags&double != 0
 	v.entity, v.entityKey, v.sum = at, k, v.sum^n.last
+	s.compareLast(row, ev.Op == event.Deleted, n, v)
+	switch {
+	case v.fault != Stale:
+	case n.flags&split != 0:
+		v.fault, v.reason = "", Split
+	case n.flags&overtaken != 0:
+		v.what += "; it came behind one with a higher stamp"
+	}
+}
+
+// compareLast compares a row with the last event of its entity, which may be of another table.
+func (s *shard) compareLast(row event.Row, deleted bool, n *entity, v *verdict) {
+	of, record := s, row.Row
+	if n.shard != s.number {
+		of = s.scope.of(n).shard
+		var ok bool
+		if record, ok = of.adopt(&s.schema, record, row.Read); !ok {
+			v.fault, v.what = Stale, "the row has a column that the table of the last event lacks, "+of.Name
+			return
+		}
+	}
 	gone := n.flags&dead != 0
-	switch deleted := ev.Op == event.Deleted; {
+	switch {
 	case n.flags&isRefuted != 0 && deleted == gone:
 		// That was reported already.
 	case deleted && gone:
 		if n.flags&isProven == 0 {
-			if id, fits := s.makes(record, n); fits {
-				s.confirm(n, id)
+			if id, fits := of.makes(record, n); fits {
+				of.confirm(n, id)
 			}
 		}
 	case deleted:
@@ -132,10 +161,10 @@ func (s *shard) compareEntity(record source.Row, ev *event.Event, v *verdict) {
 	case gone:
 		v.fault, v.what = Stale, "the row is there, the last event says that it is gone"
 	default:
-		s.compareState(record, n, v)
+		of.compareState(record, n, v)
 	}
-	if v.fault == Stale && n.flags&split != 0 {
-		v.fault, v.reason = "", Split
+	if of != s && v.fault != "" {
+		v.what += ", and is of the table " + of.Name
 	}
 }
 
@@ -191,10 +220,4 @@ func (s *shard) makes(record source.Row, n *entity) (id string, fits bool) {
 		}
 	}
 	return "", false
-}
-
-// holds reports whether the table has a row with this key.
-func (s *shard) holds(k key) bool {
-	at, ok := s.index[k]
-	return ok && s.at(at).flags&seen != 0
 }

@@ -15,8 +15,17 @@
 // MODIFIED and the id are not compared, and NULL is the same as a member that is not there: what
 // changes them alone is not published.
 //
+// With a KEY, all tables of a stream hold one set of entities: events are folded over all of them,
+// and the last one is compared with the row in whichever table has it. In a partition the last
+// event is that with the highest offset, across partitions that with the highest stamp: rule 6 of
+// decision 17. Without a KEY the same id in two tables is two entities.
+//
 // The events of a release stream: each row has one, which is the row's encoding; the ids of one key
 // ascend, save where an event was published late.
+//
+// The stamps and counts in the header bridge-state, where messages have one: every number that the
+// bus has acknowledged is there ([LostMessage]), which messages are there twice ([Copy], [Again]),
+// and whether the newest was published under this configuration ([OtherKey]).
 //
 // Order is judged on first occurrences. A repeat is allowed, and what it says counts: a repeated
 // run ends with its newest.
@@ -30,9 +39,10 @@
 //
 // # Memory
 //
-// It holds digests: 100 to 140 bytes an entity of a capability stream, 48 to 92 bytes a row of a
+// It holds digests: 110 to 150 bytes an entity of a capability stream, 48 to 92 bytes a row of a
 // release stream and 20 to 40 a key of it, whatever the number and size of the messages, and 8
-// bytes more for each of an entity's latest 16 events but the last.
+// bytes more for each of an entity's latest 16 events but the last. The numbers of messages take up
+// to a bit each, of a memory that is bounded.
 //
 // # Another bus
 //

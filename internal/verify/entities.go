@@ -7,8 +7,9 @@ import (
 	"bridge/event"
 )
 
-// entities are the entities of a capability shard, folded.
+// entities are the entities of a scope, folded.
 type entities struct {
+	epochs
 	index map[key]uint32
 	// chunks hold the entities, each of chunkSize, so that to grow copies nothing.
 	chunks [][]entity
@@ -31,15 +32,31 @@ type entity struct {
 	row, state, last uint64
 	link             [16]byte
 	at               uint64
-	// tip begins the meta.id of the newest first occurrence. past are those before, the latest of
-	// them.
-	tip       uint64
-	past      *[]uint64
+	// stamp is the highest that was met, as epochs has it.
+	stamp uint64
+	// tip is the newest first occurrence. past are those before, the latest of them.
+	tip       occurrence
+	past      *[]occurrence
 	partition uint16
 	flags     flags
+	// shard is the table of the last message, seenBy the one whose row was seen first: numbers in
+	// the scope.
+	shard, seenBy uint16
 }
 
-type flags uint8
+// occurrence is an event of an entity: 48 bits of its meta.id and the number of its table.
+type occurrence uint64
+
+func occurrenceOf(id uint64, shard uint16) occurrence {
+	return occurrence(id&^0xffff | uint64(shard))
+}
+
+// is reports whether o is the event with this id.
+func (o occurrence) is(id uint64) bool { return uint64(o)>>16 == id>>16 }
+
+func (o occurrence) shard() uint16 { return uint16(o) }
+
+type flags uint16
 
 const (
 	// dead: the last message is a deleted event; tipDead: the tip is one.
@@ -51,21 +68,29 @@ const (
 	isProven
 	isRefuted
 	isDoubted
-	// seen: the table has a row of the entity.
+	// seen: a table has a row of the entity.
 	seen
-	// split: its events lie in several partitions.
+	// several: its events lie in several partitions; split: and have no stamps, so they have no
+	// order among each other.
+	several
 	split
+	// overtaken: the last message has a lower stamp than one before it in its partition.
+	overtaken
+	// double: rows of several tables were seen; reported: that was reported.
+	double
+	reported
 )
 
 // await is a link to an event that has not come yet, and where the event lies that has it.
 type await struct {
-	link      [16]byte
-	row, at   uint64
-	partition uint16
+	link             [16]byte
+	row, at          uint64
+	entity           uint32
+	partition, shard uint16
 }
 
-func awaitOf(m *Message, e *envelope) await {
-	return await{link: e.link, row: e.row, at: m.At, partition: uint16(m.Partition)}
+func (s *shard) awaitOf(m *Message, e *envelope, entity uint32) await {
+	return await{link: e.link, row: e.row, at: m.At, entity: entity, partition: uint16(m.Partition), shard: s.number}
 }
 
 // example names the event that has the link; the bus knows the rest.
@@ -96,7 +121,7 @@ func (l *entities) add(k key, e entity) uint32 {
 }
 
 func newEntities() *entities {
-	return &entities{index: make(map[key]uint32), awaited: make(map[uint32]await)}
+	return &entities{epochs: newEpochs(), index: make(map[key]uint32), awaited: make(map[uint32]await)}
 }
 
 // short begins a UUID; within one entity that tells ids apart.
@@ -104,118 +129,44 @@ func short(id [16]byte) uint64 { return binary.BigEndian.Uint64(id[:]) }
 
 // knows reports whether the event with this id has come before.
 func (e *entity) knows(id uint64) bool {
-	return e.tip == id || e.past != nil && slices.Contains(*e.past, id)
+	return e.tip.is(id) || e.past != nil && slices.ContainsFunc(*e.past, func(o occurrence) bool { return o.is(id) })
 }
 
-// remember puts an id into the past.
-func (e *entity) remember(id uint64) {
+// remember puts an event into the past.
+func (e *entity) remember(o occurrence) {
 	if e.past == nil {
-		e.past = new([]uint64)
+		e.past = new([]occurrence)
 	}
 	if len(*e.past) == mostPast {
 		copy(*e.past, (*e.past)[1:])
 		*e.past = (*e.past)[:mostPast-1]
 	}
-	*e.past = append(*e.past, id)
+	*e.past = append(*e.past, o)
 }
 
-// foldEntity takes in an event of a capability stream that was spread last.
-func (s *shard) foldEntity(m *Message, e *envelope, f finding) {
-	id, link := short(e.uuid), short(e.link)
-	at, known := s.index[f.key]
-	if !known {
-		at = s.entities.add(f.key, entity{partition: uint16(m.Partition), tip: id})
+// forgets reports whether events of the entity may have come that are not remembered.
+func (e *entity) forgets() bool { return e.past != nil && len(*e.past) == mostPast }
+
+// lastOf returns the newest event of the entity that a table has published, among those that are
+// remembered.
+func (e *entity) lastOf(shard uint16) (last occurrence, ok bool) {
+	if e.tip.shard() == shard {
+		return e.tip, true
 	}
-	n := s.at(at)
-	if f.proof == unproven && !(known && n.knows(id)) {
-		s.unproven++
+	if e.past != nil {
+		for _, o := range slices.Backward(*e.past) {
+			if o.shard() == shard {
+				return o, true
+			}
+		}
 	}
-	switch {
-	case !known:
-		if link != 0 {
-			s.awaited[at] = awaitOf(m, e)
-		}
-		n.tipIs(f.op)
-	case n.knows(id):
-		s.repeats++
-		if link == 0 && f.op == event.Added {
-			s.rootless++
-		}
-	case int(n.partition) != m.Partition || n.flags&split != 0:
-		n.flags |= split
-		if link != n.tip {
-			return
-		}
-		n.remember(n.tip)
-		n.tip = id
-		n.tipIs(f.op)
-	default:
-		s.chain(m, e, f, at)
-	}
-	n.latest(m, e, f, s)
+	return 0, false
 }
 
-// chain judges the position of a first occurrence among the events of its entity.
-func (s *shard) chain(m *Message, e *envelope, f finding, at uint32) {
-	n := s.at(at)
-	id, link := short(e.uuid), short(e.link)
-	if awaited, ok := s.awaited[at]; ok && awaited.link == e.uuid {
-		delete(s.awaited, at)
-		s.tally.fault(OutOfOrder, awaited.example(s, "it came before "+string(e.id)+", which it follows"))
-		// What follows it is newer, so the tip stays.
-		n.remember(id)
-		return
-	}
-	switch {
-	case link == n.tip:
-	case link == 0 && n.flags&tipDead != 0:
-		// What is known of an entity that is gone is forgotten after a while.
-	case link == 0 && e.row < n.row:
-		s.tally.fault(OutOfOrder, s.example(m, e, "it follows nothing, and comes after an event of a later row"))
-	case link == 0:
-		s.restarts++
-		if len(s.restartExamples) < s.tally.most {
-			s.restartExamples = append(s.restartExamples, s.example(m, e, "it follows nothing, though the entity lives"))
-		}
-	case n.knows(link):
-		s.tally.fault(OutOfOrder, s.example(m, e, "it follows "+string(e.predecessor)+", but another event of the entity lies between them"))
-	default:
-		if awaited, ok := s.awaited[at]; ok {
-			s.unlinked = append(s.unlinked, awaited)
-		}
-		s.awaited[at] = awaitOf(m, e)
-	}
-	n.remember(n.tip)
-	n.tip = id
-	n.tipIs(f.op)
-}
-
-func (e *entity) tipIs(op event.Op) {
+func (e *entity) tipIs(o occurrence, op event.Op) {
+	e.tip = o
 	e.flags &^= tipDead
 	if op == event.Deleted {
 		e.flags |= tipDead
-	}
-}
-
-// latest makes a message the entity's last one.
-func (e *entity) latest(m *Message, v *envelope, f finding, s *shard) {
-	e.row, e.last, e.link, e.at, e.state = v.row, short(v.uuid), v.link, m.At, 0
-	e.flags &^= dead | changed | isProven | isRefuted | isDoubted
-	switch f.op {
-	case event.Deleted:
-		e.flags |= dead
-	case event.Modified:
-		e.flags |= changed
-	}
-	switch f.proof {
-	case proven:
-		e.flags |= isProven
-	case refuted:
-		e.flags |= isRefuted
-	case doubted:
-		e.flags |= isDoubted
-	}
-	if f.op != event.Deleted {
-		e.state = s.stateOf(v)
 	}
 }

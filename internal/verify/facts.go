@@ -38,12 +38,14 @@ func (f fact) millis() int64 { return f.time >> 3 }
 const unusual = 1 << 2
 
 // foldFact takes in an event of a release stream that was spread last.
-func (s *shard) foldFact(m *Message, e *envelope, f finding) {
+func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp stamp) {
 	this := fact{id: short(e.uuid), body: maphash.Bytes(seed1, m.Value), time: e.time<<3 | int64(f.proof), identity: s.identityOf()}
 	if !f.usual {
 		this.time |= unusual
 	}
 	before, known := s.byRow[e.row]
+	repeat := known && before.id == this.id
+	s.noteRepeat(m, e, f, stamp, repeat)
 	switch {
 	case !known:
 		if f.proof == unproven {
@@ -52,12 +54,9 @@ func (s *shard) foldFact(m *Message, e *envelope, f finding) {
 	case before.id != this.id:
 		s.tally.fault(Extra, s.example(m, e, "it is a second event of the row"))
 	case before.body != this.body:
-		s.repeats++
 		if f.proof == proven || f.proof == unproven {
 			s.tally.fault(Altered, s.example(m, e, "it repeats an event with other bytes"))
 		}
-	default:
-		s.repeats++
 	}
 	s.byRow[e.row] = this
 	// Where the key is the id, nothing has an order.
@@ -87,7 +86,7 @@ const byKey = 1
 // identityOf digests what tells the row whose event was spread last from another one under its id:
 // CREATED, unless an update changes that, else the key unless that is the id; 0 where there is
 // nothing.
-func (s *shard) identityOf() uint64 {
+func (s *schema) identityOf() uint64 {
 	if c := s.columns.Created; c >= 0 && !s.columns.CreatedMoves && s.raws[c] != nil && string(s.raws[c]) != "null" {
 		return max(2, maphash.Bytes(seed1, s.raws[c])&^byKey)
 	}
@@ -103,7 +102,7 @@ func (s *shard) identityOf() uint64 {
 
 // anotherRow reports whether an event is about another row than the one whose event was spread
 // last, though their ids are the same.
-func (s *shard) anotherRow(f fact) bool {
+func (s *schema) anotherRow(f fact) bool {
 	row := s.identityOf()
 	return f.identity != 0 && row != 0 && f.identity&byKey == row&byKey && f.identity != row
 }

@@ -16,14 +16,20 @@ type fold struct {
 	owners      map[string]*shard
 	named       map[[2]string]*shard
 	foreign     *tally
+	stamps      *stamps
+	domain      string
+	domains     domains
 	messages    uint64
 	others      uint64
 	deadLetters uint64
 	envelope    envelope
 }
 
-func newFold(shards []*shard, examples int) *fold {
-	f := &fold{shards: shards, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(examples)}
+func newFold(shards []*shard, o *Options) *fold {
+	f := &fold{
+		shards: shards, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(o.Examples),
+		stamps: newStamps(memory(o.Numbers)), domain: o.Domain,
+	}
 	for _, s := range shards {
 		f.owners[identity([]byte(s.uri), []byte(s.database), []byte(s.table))] = s
 		f.named[[2]string{s.Stream, s.Name}] = s
@@ -34,16 +40,28 @@ func newFold(shards []*shard, examples int) *fold {
 // add takes in the next message of its partition.
 func (f *fold) add(m *Message) error {
 	f.messages++
-	if m.Header.Type == sink.DeadLetterType {
+	domain := m.Header.Domain
+	ours := f.domain == "" || domain == "" || domain == f.domain
+	var claimed *shard
+	if ours {
+		claimed = f.named[[2]string{m.Header.Stream, m.Header.Shard}]
+	}
+	refused := m.Header.Type == sink.DeadLetterType
+	var stamp stamp
+	if claimed != nil {
+		stamp = f.stampOf(claimed, m, refused)
+	}
+	if refused {
 		f.deadLetters++
-		f.deadLetter(m)
+		f.deadLetter(m, ours)
 		return nil
 	}
 	e := &f.envelope
 	fault := e.parse(m.Value)
 	s := f.owners[identity(e.uri, e.database, e.table)]
-	claimed := f.named[[2]string{m.Header.Stream, m.Header.Shard}]
 	switch {
+	case s == nil && !ours:
+		f.domains.add(domain)
 	case s == nil && claimed != nil:
 		claimed.events++
 		claimed.alter(m, e, "its headers name the shard, but it is an event of another")
@@ -55,13 +73,17 @@ func (f *fold) add(m *Message) error {
 		s.events++
 		s.alter(m, e, fault.Error())
 	default:
-		s.add(m, e)
+		s.add(m, e, stamp)
 	}
 	return nil
 }
 
 // deadLetter remembers the row and the event of a message that the bus refused.
-func (f *fold) deadLetter(m *Message) {
+func (f *fold) deadLetter(m *Message, ours bool) {
+	if !ours {
+		f.domains.add(m.Header.Domain)
+		return
+	}
 	refused, err := sink.ParseDeadLetter(m.Value)
 	if err != nil {
 		return
@@ -77,7 +99,7 @@ func (f *fold) deadLetter(m *Message) {
 }
 
 // add takes in an event of the shard.
-func (s *shard) add(m *Message, e *envelope) {
+func (s *shard) add(m *Message, e *envelope, stamp stamp) {
 	s.events++
 	p := s.prove(m, e)
 	switch p.proof {
@@ -97,9 +119,9 @@ func (s *shard) add(m *Message, e *envelope) {
 	case p.op == "":
 		// What it says is not known.
 	case s.Kind == event.Release:
-		s.foldFact(m, e, p)
+		s.foldFact(m, e, p, stamp)
 	case p.keyed:
-		s.foldEntity(m, e, p)
+		s.foldEntity(m, e, p, stamp)
 	}
 }
 
@@ -129,7 +151,7 @@ func (s *shard) acquit(id string) {
 }
 
 // finish reports what could be judged only at the end of the bus.
-func (s *shard) finish(partitions []Partition) {
+func (s *shard) finish() {
 	for doubt, found := range s.doubted {
 		if found.Count == 0 {
 			continue
@@ -147,40 +169,4 @@ func (s *shard) finish(partitions []Partition) {
 		s.tally.fault(Altered, stranger.first)
 	}
 	s.tally.doubts(Unproven, s.unproven)
-	if s.entities != nil {
-		s.finishLinks(partitions)
-	}
-}
-
-// finishLinks reports links that lead nowhere, and histories that begin again.
-func (s *shard) finishLinks(partitions []Partition) {
-	for _, awaited := range s.awaited {
-		s.brokenLink(awaited, partitions)
-	}
-	for _, awaited := range s.unlinked {
-		s.brokenLink(awaited, partitions)
-	}
-	// To publish rows again begins many histories again, or repeats events that begin one. One
-	// alone is something else.
-	if s.restarts == 1 && s.rootless == 0 {
-		s.tally.faults(OutOfOrder, 1, s.restartExamples)
-		return
-	}
-	s.tally.doubts(Restarted, s.restarts, s.restartExamples...)
-}
-
-func (s *shard) brokenLink(a await, partitions []Partition) {
-	e := a.example(s, "it follows "+event.FormatID(a.link)+", which the bus does not hold")
-	_, refused := s.refused[a.link]
-	switch p := partitions[e.partition]; {
-	case refused:
-		e.What = "it follows " + event.FormatID(a.link) + ", which the bus refused: it is a dead letter"
-		s.tally.doubt(PutAside, e)
-	case p.Expired:
-		s.tally.doubt(Expired, e)
-	case p.Thinned:
-		s.tally.doubt(Thinned, e)
-	default:
-		s.tally.fault(BrokenLink, e)
-	}
 }

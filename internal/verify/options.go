@@ -21,6 +21,11 @@ type Options struct {
 	// so that all rounds together outlast it, up to a minute.
 	Rounds int
 	Pause  time.Duration
+	// Domain is the event domain: messages of another one are passed over. Empty: any.
+	Domain string
+	// Numbers is the memory for the numbers of messages, in bytes: one bit for each, where those
+	// around it have not been read yet. Defaults to 64 MiB.
+	Numbers int
 	// Progress is told now and then what is done. Optional.
 	Progress func(Step)
 }
@@ -49,6 +54,11 @@ type Shard struct {
 	// Latest and After are START: rows that were there before are not expected on the bus.
 	Latest bool
 	After  uint64
+	// Apart says that the entities of a capability shard are its own, as without a KEY: an id in
+	// another table is another entity. Else the tables of a stream share their entities.
+	Apart bool
+	// Hash is that of kind, key columns and scope, as sink.State has it. 0: not compared.
+	Hash uint32
 	// Destinations are the topics of the shard; unused for a bus without them.
 	Destinations []string
 }
@@ -65,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Pause == 0 {
 		o.Pause = time.Second
+	}
+	if o.Numbers == 0 {
+		o.Numbers = 64 << 20
 	}
 	if o.Progress == nil {
 		o.Progress = func(Step) {}

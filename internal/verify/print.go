@@ -9,13 +9,15 @@ import (
 
 // faultWords say what a fault is.
 var faultWords = map[Fault]string{
-	Missing:    "rows without an event",
-	Stale:      "rows whose last event says something else",
-	Extra:      "events of what no row has",
-	OutOfOrder: "events in the wrong order",
-	BrokenLink: "events that follow one that is not there",
-	Altered:    "events that do not fit themselves or their row",
-	Foreign:    "messages that are no events",
+	Missing:     "rows without an event",
+	Stale:       "rows whose last event says something else",
+	Extra:       "events of what no row has",
+	OutOfOrder:  "events in the wrong order",
+	BrokenLink:  "events that follow one that is not there",
+	Altered:     "events that do not fit themselves or their row",
+	LostMessage: "messages that the bus acknowledged and does not hold",
+	OtherKey:    "the stream was published under another KIND, KEY or scope than it is configured with",
+	Foreign:     "messages that are no events",
 }
 
 // doubtWords say why something was not judged.
@@ -29,10 +31,21 @@ var doubtWords = map[Unjudged]string{
 	Changed:          "rows of a log that were changed after their event",
 	Unproven:         "events whose meta.id cannot be recomputed from what they say",
 	Restarted:        "entities whose history begins again, as after bridge checkpoint set",
-	Split:            "entities with events in several partitions, as after a change of the number of partitions",
+	Split:            "entities with events in several partitions and without stamps, as after a change of the number of partitions",
+	Moved:            "events that follow the last one of their own table, of entities that came from another table",
+	TwoRows:          "entities with rows in several tables",
 	PutAside:         "events that follow one that the bus refused, a dead letter",
 	Unreadable:       "rows that make no event under ON_BAD_VALUE=stop",
 	FormerKey:        "events whose records have the key of an earlier version of bridge, which is not that of later events",
+	Removed:          "messages that the bus acknowledged, and may have removed by its own rules",
+	Uncounted:        "messages whose numbers take too much memory: none was found to be lost or copied by its number",
+	NewerForm:        "messages of a newer version of bridge",
+}
+
+// repeatWords say what a repeat is.
+var repeatWords = map[Repeat]string{
+	Copy:  "messages with the stamp of an earlier one, of the same event",
+	Again: "messages with the event of an earlier one and another stamp, as after a restart",
 }
 
 // KindsOfFault counts the findings that are wrong.
@@ -57,6 +70,9 @@ func (r *Report) Text() string {
 	if r.DeadLetters > 0 {
 		fmt.Fprintf(&text, ", %s", number(r.DeadLetters, "dead letter"))
 	}
+	for _, other := range r.OtherDomains {
+		writeDomain(&text, other)
+	}
 	text.WriteString("\n")
 	for _, place := range r.Partitions {
 		if place.Expired {
@@ -71,6 +87,14 @@ func (r *Report) Text() string {
 		text.WriteString("nothing is wrong, as far as it can be judged\n")
 	}
 	return text.String()
+}
+
+func writeDomain(text *strings.Builder, other OtherDomain) {
+	if other.Domain == "" {
+		fmt.Fprintf(text, ", %d of further domains", other.Messages)
+		return
+	}
+	fmt.Fprintf(text, ", %d of the domain %s", other.Messages, terminal.Visible(other.Domain))
 }
 
 func writeStream(text *strings.Builder, s *Stream) {
@@ -95,6 +119,9 @@ func writeStream(text *strings.Builder, s *Stream) {
 	for _, d := range s.Unjudged {
 		writeFinding(text, d.Count, "not judged", string(d.Reason), doubtWords[d.Reason], d.Examples)
 	}
+	for _, r := range s.Repeated {
+		writeFinding(text, r.Count, "repeated, no fault", string(r.Repeat), repeatWords[r.Repeat], r.Examples)
+	}
 }
 
 // writeMissing says where missing rows may be.
@@ -109,10 +136,14 @@ func writeFinding(text *strings.Builder, n uint64, verdict, code, words string, 
 		return
 	}
 	fmt.Fprintf(text, "    %s: %s %d: %s\n", verdict, code, n, words)
+	named := uint64(0)
 	for _, e := range examples {
 		fmt.Fprintf(text, "        %s\n", exampleText(e))
+		if named++; e.Lost != nil {
+			named += e.Lost.Last - e.Lost.First
+		}
 	}
-	if more := n - uint64(len(examples)); more > 0 && len(examples) > 0 {
+	if more := n - named; more > 0 && len(examples) > 0 {
 		fmt.Fprintf(text, "        and %d more\n", more)
 	}
 }
@@ -131,6 +162,9 @@ func exampleText(e Example) string {
 	}
 	if e.Event != "" {
 		parts = append(parts, "event "+e.Event)
+	}
+	if e.Stamp != "" {
+		parts = append(parts, "stamp "+e.Stamp)
 	}
 	if e.Partition != "" {
 		parts = append(parts, fmt.Sprintf("at %s %d", e.Partition, e.At))

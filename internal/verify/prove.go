@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"time"
 
@@ -60,7 +61,7 @@ func refute(why string) finding { return finding{proof: refuted, why: why} }
 
 // prove judges an event by itself. The event is spread afterwards, unless it was refuted without a
 // key.
-func (s *shard) prove(m *Message, e *envelope) finding {
+func (s *schema) prove(m *Message, e *envelope) finding {
 	ops := s.operation[string(e.kind)]
 	names := s.live
 	if e.reason != "" {
@@ -80,10 +81,10 @@ func (s *shard) prove(m *Message, e *envelope) finding {
 }
 
 // proveHeader returns what does not fit in the headers that the message has.
-func (s *shard) proveHeader(h *Header, e *envelope) string {
+func (s *schema) proveHeader(h *Header, e *envelope) string {
 	for _, c := range [...]struct{ name, got, want string }{
 		{"eiffel-id", h.ID, string(e.id)}, {"eiffel-type", h.Type, string(e.kind)},
-		{"bridge-stream", h.Stream, s.Stream}, {"bridge-shard", h.Shard, s.Name},
+		{"bridge-domain", h.Domain, cmp.Or(s.domain, h.Domain)}, {"bridge-stream", h.Stream, s.Stream}, {"bridge-shard", h.Shard, s.Name},
 	} {
 		if c.got != "" && c.got != c.want {
 			return "its header " + c.name + " is " + strconv.Quote(c.got) + ", its body says " + strconv.Quote(c.want)
@@ -96,7 +97,7 @@ func (s *shard) proveHeader(h *Header, e *envelope) string {
 }
 
 // proveBody encodes the event again from its own members.
-func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown bool) finding {
+func (s *schema) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown bool) finding {
 	if len(ops) == 0 {
 		return refute("no event of the stream has its type " + strconv.Quote(string(e.kind)))
 	}
@@ -141,7 +142,7 @@ func (s *shard) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown
 }
 
 // doubtOf returns the columns of the event that was spread last.
-func (s *shard) doubtOf() (d doubtful) {
+func (s *schema) doubtOf() (d doubtful) {
 	for c, v := range s.raws {
 		switch {
 		case v == nil:
@@ -156,15 +157,15 @@ func (s *shard) doubtOf() (d doubtful) {
 
 // proveDeleted judges a deleted event. The state of a tombstone is not in it, so its meta.id proves
 // nothing.
-func (s *shard) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
+func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
 	f := finding{proof: unproven, op: event.Deleted}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
 	if err != nil {
 		return f
 	}
 	s.buf = buf
-	entity := bytes.Clone(ev.Entity)
-	buf, ev, err = s.Encoder.AppendAbsent(s.buf[:0], event.Absent{Entity: entity, ID: e.row, Read: row.Read, Predecessor: row.Predecessor})
+	key := bytes.Clone(ev.Key)
+	buf, ev, err = s.Encoder.AppendAbsent(s.buf[:0], event.Absent{Key: key, ID: e.row, Read: row.Read, Predecessor: row.Predecessor})
 	if err != nil {
 		return f
 	}
@@ -194,7 +195,7 @@ const (
 
 // invertAll fills s.values from the event that was spread last. What is no member is NULL, save the
 // id, which is data.row's.
-func (s *shard) invertAll(e *envelope) (exact, ok bool) {
+func (s *schema) invertAll(e *envelope) (exact, ok bool) {
 	exact = true
 	clear(s.values)
 	for c, v := range s.raws {
@@ -218,7 +219,7 @@ func (s *shard) invertAll(e *envelope) (exact, ok bool) {
 }
 
 // learn looks which columns of a row its event, which was spread last, does not tell.
-func (s *shard) learn(values [][]byte) {
+func (s *schema) learn(values [][]byte) {
 	for c, v := range s.raws {
 		if v == nil || c == s.columns.ID {
 			continue

@@ -24,12 +24,17 @@ const (
 	Altered Fault = "altered"
 	// BrokenLink: an event follows one that the bus does not hold, though it holds its beginning.
 	BrokenLink Fault = "brokenLink"
+	// LostMessage: a message that the bus has acknowledged and does not hold.
+	LostMessage Fault = "lost"
+	// OtherKey: the newest message of the stream was published under another KIND, KEY or scope of
+	// its entities than the configuration has.
+	OtherKey Fault = "otherKey"
 	// Foreign: a message that is no event at all.
 	Foreign Fault = "foreign"
 )
 
 // Faults are all faults in the order of a report.
-var Faults = []Fault{Missing, Stale, Extra, OutOfOrder, BrokenLink, Altered, Foreign}
+var Faults = []Fault{OtherKey, LostMessage, Missing, Stale, Extra, OutOfOrder, BrokenLink, Altered, Foreign}
 
 // Unjudged is why something could not be judged.
 type Unjudged string
@@ -54,19 +59,46 @@ const (
 	Unproven Unjudged = "unproven"
 	// Restarted: entities whose history begins a second time, as after bridge checkpoint set.
 	Restarted Unjudged = "anew"
-	// Split: the events of an entity lie in several partitions, which have no order among each
-	// other.
+	// Split: the events of an entity lie in several partitions and have no stamps, so they have no
+	// order among each other.
 	Split Unjudged = "split"
+	// Moved: an event that follows the last one of its own table, or none, where the entity's last
+	// event is of another table.
+	Moved Unjudged = "moved"
+	// TwoRows: rows of several tables have one key.
+	TwoRows Unjudged = "twoRows"
 	// PutAside: an event that follows one which the bus refused and which is a dead letter.
 	PutAside Unjudged = "deadLetter"
 	// Unreadable: a row that makes no event under ON_BAD_VALUE=stop.
 	Unreadable Unjudged = "unreadable"
 	// FormerKey: an event whose message has the key of a version that escaped nothing in it.
 	FormerKey Unjudged = "formerKey"
+	// Removed: a message that the bus has acknowledged and does not hold, where it removes messages
+	// by its own rules.
+	Removed Unjudged = "removed"
+	// Uncounted: messages whose numbers do not fit into Options.Numbers: which are lost or copied
+	// is not known.
+	Uncounted Unjudged = "uncounted"
+	// NewerForm: a message with a stamp that only a newer version can read.
+	NewerForm Unjudged = "newerForm"
 )
 
 // Reasons are all reasons in the order of a report.
-var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Restarted, Split, PutAside, Unreadable, FormerKey}
+var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Restarted, Split, Moved, TwoRows, PutAside, Unreadable, FormerKey, Removed, Uncounted, NewerForm}
+
+// Repeat is why a message is there again. Repeats are no fault.
+type Repeat string
+
+// The repeats of messages with stamps.
+const (
+	// Copy: a message with the stamp of an earlier one, as the sending of one message twice makes.
+	Copy Repeat = "copy"
+	// Again: a message with the meta.id of an earlier one and another stamp, as a restart makes.
+	Again Repeat = "again"
+)
+
+// RepeatKinds are all kinds of repeats in the order of a report.
+var RepeatKinds = []Repeat{Copy, Again}
 
 // Example is one case of a finding. What is not known is empty.
 type Example struct {
@@ -78,11 +110,24 @@ type Example struct {
 	Event     string `json:"event,omitempty"`
 	Partition string `json:"place,omitempty"`
 	At        uint64 `json:"at,omitempty"`
+	// Stamp is the epoch and seq of the message, as its header bridge-state has them.
+	Stamp string `json:"stamp,omitempty"`
+	// Lost names messages that are not there.
+	Lost *Lost `json:"lost,omitempty"`
 	// What says what is wrong, as a phrase.
 	What string `json:"what"`
 
 	// partition is an index into Bus.Partitions, -1 where the example lies on no bus.
 	partition int
+}
+
+// Lost names messages of a shard by their numbers, as the headers bridge-state count them: in a
+// term of an epoch, from First to Last, counted from 0. Epoch is hexadecimal, as in the header.
+type Lost struct {
+	Epoch string `json:"epoch"`
+	Term  uint32 `json:"term"`
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
 }
 
 // Finding counts the cases of one fault.
@@ -95,6 +140,13 @@ type Finding struct {
 // Doubt counts what could not be judged for one reason.
 type Doubt struct {
 	Reason   Unjudged  `json:"reason"`
+	Count    uint64    `json:"count"`
+	Examples []Example `json:"examples"`
+}
+
+// Repeated counts the repeats of one kind.
+type Repeated struct {
+	Repeat   Repeat    `json:"repeat"`
 	Count    uint64    `json:"count"`
 	Examples []Example `json:"examples"`
 }
@@ -117,6 +169,8 @@ type Stream struct {
 	Behind   uint64    `json:"behind"`
 	Faults   []Finding `json:"faults"`
 	Unjudged []Doubt   `json:"unjudged"`
+	// Repeated are the repeats that have stamps.
+	Repeated []Repeated `json:"repeated"`
 }
 
 // Report is what a run found.
@@ -129,9 +183,17 @@ type Report struct {
 	Others      uint64   `json:"others"`
 	DeadLetters uint64   `json:"deadLetters"`
 	Streams     []Stream `json:"streams"`
+	// OtherDomains are the messages of other domains, which are passed over.
+	OtherDomains []OtherDomain `json:"otherDomains"`
 	// Foreign are the messages that are no event of any source.
 	Foreign    Finding           `json:"foreign"`
 	Partitions []PartitionReport `json:"places"`
+}
+
+// OtherDomain counts the messages of another domain. The empty name is that of all further ones.
+type OtherDomain struct {
+	Domain   string `json:"domain"`
+	Messages uint64 `json:"messages"`
 }
 
 // PartitionReport is what was read of a partition.
@@ -148,10 +210,11 @@ type tally struct {
 	most    int
 	wrong   map[Fault]*Finding
 	reasons map[Unjudged]*Doubt
+	repeats map[Repeat]*Repeated
 }
 
 func newTally(most int) *tally {
-	return &tally{most: most, wrong: make(map[Fault]*Finding), reasons: make(map[Unjudged]*Doubt)}
+	return &tally{most: most, wrong: make(map[Fault]*Finding), reasons: make(map[Unjudged]*Doubt), repeats: make(map[Repeat]*Repeated)}
 }
 
 func (t *tally) fault(f Fault, e Example) { t.faults(f, 1, []Example{e}) }
@@ -185,9 +248,21 @@ func (t *tally) doubts(r Unjudged, n uint64, examples ...Example) {
 	}
 }
 
+// repeat counts a repeat. It calls example where there is room for one.
+func (t *tally) repeat(r Repeat, example func() Example) {
+	found := t.repeats[r]
+	if found == nil {
+		found = &Repeated{Repeat: r, Examples: []Example{}}
+		t.repeats[r] = found
+	}
+	if found.Count++; len(found.Examples) < t.most {
+		found.Examples = append(found.Examples, example())
+	}
+}
+
 // report fills in what was found, in the order of Faults and Reasons.
 func (t *tally) report(s *Stream) {
-	s.Faults, s.Unjudged = []Finding{}, []Doubt{}
+	s.Faults, s.Unjudged, s.Repeated = []Finding{}, []Doubt{}, []Repeated{}
 	for _, f := range Faults {
 		if found := t.wrong[f]; found != nil {
 			s.Faults = append(s.Faults, *found)
@@ -196,6 +271,11 @@ func (t *tally) report(s *Stream) {
 	for _, r := range Reasons {
 		if found := t.reasons[r]; found != nil {
 			s.Unjudged = append(s.Unjudged, *found)
+		}
+	}
+	for _, r := range RepeatKinds {
+		if found := t.repeats[r]; found != nil {
+			s.Repeated = append(s.Repeated, *found)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type run struct {
 	shards []*shard
 	fold   *fold
 	tables []*table
+	scopes []*scope
 	page   source.Page
 }
 
@@ -42,10 +43,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	for _, t := range r.tables {
-		t.findExtra()
+	for _, c := range r.scopes {
+		c.findExtra()
 	}
-	for round := 1; round <= r.Rounds && r.suspected() > 0; round++ {
+	// What was acknowledged before the bus is read again must be there then.
+	again := r.fold.stamps.suspected()
+	for round := 1; round <= r.Rounds && (again || r.suspected() > 0); round++ {
+		again = false
 		if err := r.recheck(ctx, round == r.Rounds); err != nil {
 			return nil, err
 		}
@@ -55,20 +59,23 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // prepare learns the shapes of the tables, without which events cannot be judged.
 func (r *run) prepare(ctx context.Context) error {
-	tallies := make(map[string]*tally)
+	tallies, newests := make(map[string]*tally), make(map[string]*newest)
 	for _, o := range r.Options.Shards {
 		if tallies[o.Stream] == nil {
-			tallies[o.Stream] = newTally(r.Examples)
+			tallies[o.Stream], newests[o.Stream] = newTally(r.Examples), new(newest)
 		}
-		s := newShard(o, tallies[o.Stream])
+		s := newShard(o, r.Domain, tallies[o.Stream], newests[o.Stream])
 		t := &table{run: r, shard: s}
 		r.Progress(Step{What: "looking at " + o.Name})
 		if err := t.read(ctx, source.Query{Limit: 1}); err != nil {
 			return err
 		}
+		if err := r.join(t); err != nil {
+			return err
+		}
 		r.shards, r.tables = append(r.shards, s), append(r.tables, t)
 	}
-	r.fold = newFold(r.shards, r.Examples)
+	r.fold = newFold(r.shards, &r.Options)
 	return nil
 }
 
@@ -83,7 +90,10 @@ func (r *run) readBus(ctx context.Context) error {
 func (r *run) suspected() int {
 	n := 0
 	for _, t := range r.tables {
-		n += len(t.suspects) + len(t.extra)
+		n += len(t.suspects)
+	}
+	for _, c := range r.scopes {
+		n += len(c.extra)
 	}
 	return n
 }
@@ -95,6 +105,7 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	if err := backoff.Pause(ctx, r.pause()); err != nil {
 		return err
 	}
+	r.fold.stamps.expect()
 	if err := r.readBus(ctx); err != nil {
 		return err
 	}
@@ -103,9 +114,12 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 			return err
 		}
 	}
-	// A row may have moved to another shard, so all shards are read first.
-	for _, t := range r.tables {
-		t.extraAgain(last)
+	// A row may have moved to another table, so all tables are read first.
+	for _, c := range r.scopes {
+		if err := c.rereadExtra(ctx); err != nil {
+			return err
+		}
+		c.extraAgain(last)
 	}
 	return nil
 }
@@ -123,12 +137,14 @@ func (r *run) pause() time.Duration {
 func (r *run) report(ctx context.Context) (*Report, error) {
 	report := &Report{
 		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
-		Foreign: Finding{Fault: Foreign, Examples: []Example{}}, Partitions: []PartitionReport{},
+		OtherDomains: r.fold.domains.list(),
+		Foreign:      Finding{Fault: Foreign, Examples: []Example{}}, Partitions: []PartitionReport{},
 	}
 	partitions := r.Bus.Partitions()
 	for _, p := range partitions {
 		report.Partitions = append(report.Partitions, PartitionReport{Partition: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
 	}
+	r.fold.stamps.finish(partitions, r.shards)
 	at := make(map[string]int)
 	for _, t := range r.tables {
 		s := t.shard
@@ -136,13 +152,18 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 			at[s.Stream] = len(report.Streams)
 			report.Streams = append(report.Streams, Stream{Stream: s.Stream, Kind: s.Kind})
 		}
-		s.finish(partitions)
+		s.finish()
 		if err := t.finishFacts(ctx); err != nil {
 			return nil, err
 		}
 		t.sum(&report.Streams[at[s.Stream]])
 	}
+	for _, c := range r.scopes {
+		c.finishLinks(partitions)
+		report.Streams[at[c.tables[0].shard.Stream]].Live += c.live()
+	}
 	for _, t := range r.tables {
+		t.shard.head.finish(t.shard)
 		t.shard.tally.report(&report.Streams[at[t.shard.Stream]])
 	}
 	if found := r.fold.foreign.wrong[Foreign]; found != nil {
@@ -165,6 +186,9 @@ func (r *run) complete(ctx context.Context, report *Report, partitions []Partiti
 		}
 		for _, d := range s.Unjudged {
 			lists = append(lists, d.Examples)
+		}
+		for _, r := range s.Repeated {
+			lists = append(lists, r.Examples)
 		}
 	}
 	for _, list := range lists {

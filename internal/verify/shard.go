@@ -1,36 +1,25 @@
 package verify
 
 import (
-	"encoding/binary"
-	"fmt"
-	"hash/maphash"
 	"math"
 	"slices"
-	"strconv"
 
 	"bridge/event"
-	"bridge/source"
 )
 
 // shard is one table with what the bus says of it.
 type shard struct {
-	Shard
+	schema
 	tally *tally
+	// head is the newest message of the stream.
+	head *newest
 
-	// The shape of the events, set by each bind.
-	columns   *source.Columns
-	byName    map[string]int
-	live      []string
-	dead      []string
-	operation map[string][]event.Op
-	// uri, database and table are in every event of the shard.
-	uri, database, table string
-	lossy                lossy
-
+	// scope is that of a capability shard, which is table number number there.
+	scope  *scope
+	number uint16
 	*entities
 	*facts
-	// rows were read from the table; unproven are events whose meta.id proves nothing.
-	events, repeats, rows, unproven uint64
+	counters
 	// tails holds the first row that the tail published in each partition, newest the highest of
 	// all.
 	tails  map[int]uint64
@@ -44,157 +33,21 @@ type shard struct {
 	doubted map[doubtful]*Finding
 	behind  uint64
 	shapes  shapes
-
-	scratch
 }
 
-// scratch is memory that a shard uses again.
-type scratch struct {
-	values [][]byte
-	raws   [][]byte
-	buf    []byte
-	// spare is for an event while another one is spread in buf.
-	spare  []byte
-	digest []byte
-	row    envelope
-}
+// counters count what a shard has: its events, those that are repeats, those with a stamp, those
+// whose meta.id proves nothing, and the rows that were read from the table.
+type counters struct{ events, repeats, stamped, unproven, rows uint64 }
 
-func newShard(o Shard, t *tally) *shard {
-	s := &shard{Shard: o, tally: t, tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), refused: make(map[[16]byte]struct{}), doubted: make(map[doubtful]*Finding)}
+func newShard(o Shard, domain string, t *tally, n *newest) *shard {
+	s := &shard{
+		schema: newSchema(o, domain), tally: t, head: n,
+		tails: make(map[int]uint64), rejected: make(map[uint64]struct{}), refused: make(map[[16]byte]struct{}), doubted: make(map[doubtful]*Finding),
+	}
 	if o.Kind == event.Release {
 		s.facts = newFacts()
-	} else {
-		s.entities = newEntities()
-	}
-	s.operation = make(map[string][]event.Op)
-	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {
-		if kind := o.Encoder.Type(op); kind != "" {
-			s.operation[kind] = append(s.operation[kind], op)
-		}
 	}
 	return s
-}
-
-// bind takes over the shape of the table's columns.
-func (s *shard) bind(columns *source.Columns) error {
-	if s.columns == columns {
-		return nil
-	}
-	if err := s.Encoder.Bind(columns); err != nil {
-		return err
-	}
-	s.columns, s.byName, s.live, s.dead = columns, make(map[string]int), nil, nil
-	s.values, s.raws = make([][]byte, len(columns.List)), make([][]byte, len(columns.List))
-	for _, m := range s.Encoder.Members(false) {
-		s.byName[m.Name] = m.Column
-		s.live = append(s.live, m.Name)
-	}
-	for _, m := range s.Encoder.Members(true) {
-		s.dead = append(s.dead, m.Name)
-	}
-	return s.probe()
-}
-
-// probe encodes an empty row to learn what all events of the shard have in common.
-func (s *shard) probe() error {
-	clear(s.values)
-	buf, ev, err := s.Encoder.Append(s.buf[:0], event.Row{Row: source.Row{ID: 1, Values: s.values}, Read: epoch})
-	if err != nil {
-		return fmt.Errorf("encode an empty row: %w", err)
-	}
-	s.buf = buf
-	if err := s.row.parse(ev.Body); err != nil {
-		return fmt.Errorf("read an event of an empty row: %w", err)
-	}
-	s.uri, s.database, s.table = string(s.row.uri), string(s.row.database), string(s.row.table)
-	return nil
-}
-
-// identity is what tells whose an event is.
-func identity(uri, database, table []byte) string {
-	return string(uri) + "\x00" + string(database) + "\x00" + string(table)
-}
-
-// spread puts the members of an event into s.raws, by column, and reports whether they are those
-// that the encoder would write, in that order, and whether there is one of no column.
-func (s *shard) spread(e *envelope, names []string) (same, unknown bool) {
-	clear(s.raws)
-	same = len(e.members) == len(names)
-	for i, m := range e.members {
-		name, _ := unquote(m.name)
-		column, ok := s.byName[string(name)]
-		if !ok {
-			same, unknown = false, unknown || string(m.value) != "null"
-			continue
-		}
-		same = same && names[i] == string(name)
-		s.raws[column] = m.value
-	}
-	return same, unknown
-}
-
-var seed1, seed2 = maphash.MakeSeed(), maphash.MakeSeed()
-
-// key tells entities of a stream apart.
-type key [16]byte
-
-// keyOf returns the key of the event that was spread last; ok is false when it lacks a member of
-// the key.
-func (s *shard) keyOf(row uint64) (k key, ok bool) {
-	d := s.digest[:0]
-	for _, c := range s.columns.Key {
-		v := s.raws[c]
-		switch {
-		case c == s.columns.ID:
-			d = strconv.AppendUint(d, row, 10)
-		case v == nil:
-			return k, false
-		default:
-			d = append(d, v...)
-		}
-		d = append(d, 0)
-	}
-	s.digest = d
-	binary.BigEndian.PutUint64(k[:8], maphash.Bytes(seed1, d))
-	binary.BigEndian.PutUint64(k[8:], maphash.Bytes(seed2, d))
-	return k, true
-}
-
-// stateOf digests what is compared of the event that was spread last: neither the id nor CREATED
-// and MODIFIED, and no nulls. A member of no column is part of the state.
-func (s *shard) stateOf(e *envelope) uint64 {
-	d := s.digest[:0]
-	for c, v := range s.raws {
-		if v == nil || string(v) == "null" || c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified {
-			continue
-		}
-		d = strconv.AppendInt(d, int64(c), 10)
-		d = append(append(append(d, ':'), v...), 0)
-	}
-	for _, m := range e.members {
-		name, _ := unquote(m.name)
-		if _, ok := s.byName[string(name)]; !ok && string(m.value) != "null" {
-			d = append(append(append(d, name...), m.value...), 0)
-		}
-	}
-	s.digest = d
-	return maphash.Bytes(seed1, d)
-}
-
-// keyText returns the key of the event that was spread last, in the form that all keys have; a
-// value that the event does not tell is left empty.
-func (s *shard) keyText(row uint64) string {
-	values := make([][]byte, len(s.columns.List))
-	for _, c := range s.columns.Key {
-		if c == s.columns.ID {
-			values[c] = strconv.AppendUint(nil, row, 10)
-		} else if value, _, ok := event.Invert(s.columns.List[c], s.Zone, s.raws[c]); ok {
-			values[c] = value
-		} else {
-			values[c] = []byte{}
-		}
-	}
-	return s.Encoder.KeyOf(values)
 }
 
 // example begins an example about an event.

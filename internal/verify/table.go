@@ -18,10 +18,10 @@ type table struct {
 	shard *shard
 	// after is the highest row that was read.
 	after uint64
-	// suspects are rows that do not fit, in the order of their ids; extra are entities without a
-	// row.
+	// suspects are rows that do not fit, in the order of their ids.
 	suspects []suspect
-	extra    []ghost
+	// twins are rows of which another table has the key, of the suspects that are looked at again.
+	twins []twin
 	// matched counts the rows that have an event.
 	matched      uint64
 	rejectedRows uint64
@@ -41,12 +41,6 @@ type suspect struct {
 
 func suspectOf(v *verdict, row uint64, now time.Time) suspect {
 	return suspect{row: row, sum: v.sum, since: now, entity: v.entity, key: v.entityKey, known: v.fault != Missing}
-}
-
-// ghost is an entity that lives by the bus and has no row.
-type ghost struct {
-	key    key
-	entity uint32
 }
 
 // scan reads all rows that lie after those that were read.
@@ -81,6 +75,9 @@ func (t *table) first(record source.Row, now time.Time) {
 
 // accept takes note of a row that needs no other look, and reports whether it is one.
 func (t *table) accept(v *verdict, row uint64) bool {
+	if v.double {
+		return false
+	}
 	if v.reason != "" && v.fault == "" {
 		t.shard.tally.doubt(v.reason, t.example(v, row))
 	}
@@ -152,11 +149,5 @@ func (t *table) sum(to *Stream) {
 	to.Behind += s.behind
 	if s.Kind == event.Release {
 		to.Live += uint64(len(s.byRow))
-		return
-	}
-	for i := range s.count {
-		if s.at(i).flags&dead == 0 {
-			to.Live++
-		}
 	}
 }

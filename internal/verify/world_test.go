@@ -23,6 +23,8 @@ type world struct {
 	options event.Options
 	encoder *event.Encoder
 	bus     *recording
+	// stamp is the state of the next message, which has none while its epoch is 0.
+	stamp sink.State
 	// last are the entities' last events by key, gone are those whose last one is a deleted one.
 	last map[string]string
 	gone map[string]bool
@@ -97,8 +99,7 @@ func (w *world) replace(old uint64, name, state string) uint64 {
 func (w *world) remove(id uint64, name string) {
 	w.t.Helper()
 	w.table.Delete(id)
-	entity := append([]byte{byte(len(name) + 1)}, name...)
-	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Entity: entity, ID: id, Read: time.Now(), Predecessor: w.last[name]})
+	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Key: event.AppendKeyText(nil, []byte(name)), ID: id, Read: time.Now(), Predecessor: w.last[name]})
 	w.send(ev, id, err)
 	w.last[name], w.gone[name] = ev.ID, true
 }
@@ -113,6 +114,12 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 	}
 	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body)}
 	m.EachHeader(c.Header.Set)
+	c.Header.State = ""
+	if w.stamp.Epoch != 0 {
+		c.Header.State = string(sink.AppendState(nil, &w.stamp))
+		w.stamp.Seq++
+		w.stamp.Acked++
+	}
 	w.bus.messages = append(w.bus.messages, c)
 }
 
@@ -138,7 +145,9 @@ func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 
 // recording is a bus whose messages can be tampered with.
 type recording struct {
+	// partition is the first one, others are further ones.
 	partition verify.Partition
+	others    []verify.Partition
 	messages  []*verify.Message
 	read      int
 	// before is called at the beginning of each read.
@@ -159,8 +168,10 @@ func (b *recording) Read(_ context.Context, each func(*verify.Message) error, pr
 	return nil
 }
 
-func (b *recording) Partitions() []verify.Partition { return []verify.Partition{b.partition} }
-func (b *recording) Close() error                   { return nil }
+func (b *recording) Partitions() []verify.Partition {
+	return append([]verify.Partition{b.partition}, b.others...)
+}
+func (b *recording) Close() error { return nil }
 
 func (b *recording) Fetch(_ context.Context, _ int, at uint64) (*verify.Message, error) {
 	return b.messages[at], nil

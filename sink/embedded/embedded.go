@@ -155,19 +155,6 @@ func (s *Sink) Ready(ctx context.Context) error {
 	return err
 }
 
-// Verify is that of the sink on the server.
-func (s *Sink) Verify(ctx context.Context, offsets []sink.Offset) error {
-	return s.inner.Verify(ctx, offsets)
-}
-
-// Recall is that of the sink on the server.
-func (s *Sink) Recall(ctx context.Context, offsets []sink.Offset, each func(*sink.Message) error) (ends []sink.Offset, err error) {
-	if recaller, ok := s.inner.(sink.Recaller); ok {
-		return recaller.Recall(ctx, offsets, each)
-	}
-	return nil, nil
-}
-
 // TPs is that of the sink on the server.
 func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
 	if reader, ok := s.inner.(sink.Reader); ok {

@@ -136,7 +136,7 @@ func TestConformance(t *testing.T) {
 				}
 				return read(t, s, destination)
 			},
-			Features: sinktest.Features{Headers: true, Offsets: true, Rejects: true},
+			Features: sinktest.Features{Headers: true, Reads: true, Drops: true, Rejects: true},
 			MaxBytes: 8 << 20,
 		}
 	})
@@ -163,14 +163,11 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "again")
 	first := open(t, dir, "a")
-	out := mustPublish(t, first, message("a", "1"))
+	mustPublish(t, first, message("a", "1"))
 	closed(t, first)
 
 	t.Run("keeps what was acknowledged", func(t *testing.T) {
 		second := open(t, dir, "a")
-		if err := second.Verify(deadline(t), out.Offsets); err != nil {
-			t.Fatal(err)
-		}
 		if got := read(t, second, "a"); len(got) != 1 || got[0].ID != "1" {
 			t.Errorf("the stream holds %v", got)
 		}

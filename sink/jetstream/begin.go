@@ -7,31 +7,30 @@ import (
 	"sort"
 	"time"
 
-	"bridge/internal/backoff"
 	"bridge/internal/option"
 	"bridge/sink"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-const (
-	// A leader that steps down may take a request with it: it is asked again rather than waited
-	// for.
-	requestTimeout = 3 * time.Second
-	// behindFor is how long a stream must look as if it had lost messages until that is believed.
-	behindFor = 3 * time.Second
-)
+// requestTimeout bounds a request. A leader that steps down may take one with it: it is asked again
+// rather than waited for.
+const requestTimeout = 3 * time.Second
 
 // errNoReply ends a request to JetStream.
 var errNoReply = fmt.Errorf("JetStream does not answer within %s", requestTimeout)
 
 // begin looks at the stream and starts a series where it ends.
 func (l *worker) begin(ctx context.Context, w *wire) (*series, error) {
-	stream, info, err := l.inspect(ctx, w)
+	stream, err := lookup(ctx, w.js, l.options, l.name)
 	if err != nil {
 		return nil, err
 	}
-	l.anchor.adopt(createdAt(info))
+	info := stream.CachedInfo()
+	if err := usable(info); err != nil {
+		return nil, err
+	}
+	l.ref, l.base = sink.TPRef{Name: l.name, Incarnation: createdAt(info)}, info.State.LastSeq
 	l.warn(info)
 	ours, err := l.resolve(ctx, stream, info.State.LastSeq)
 	if err != nil {
@@ -53,38 +52,8 @@ func (l *worker) begin(ctx context.Context, w *wire) (*series, error) {
 	return r, nil
 }
 
-// inspect returns the stream as it is, created where that is wanted, or an error if it cannot be
-// published to. An error that wraps sink.ErrBehind is final.
-func (l *worker) inspect(ctx context.Context, w *wire) (jetstream.Stream, *jetstream.StreamInfo, error) {
-	for until := time.Now().Add(behindFor); ; {
-		sure := false
-		stream, err := lookup(ctx, w.js, l.options, l.name, l.anchor.offset(l.name))
-		if err == nil {
-			info := stream.CachedInfo()
-			if err = usable(info); err != nil {
-				return nil, nil, err
-			}
-			sure, err = behind(l.anchor.offset(l.name), createdAt(info), info.State.LastSeq)
-			if err == nil {
-				return stream, info, nil
-			}
-		}
-		if !errors.Is(err, sink.ErrBehind) {
-			return nil, nil, err
-		}
-		if sure || time.Now().After(until) {
-			l.anchor.lose(err)
-			return nil, nil, err
-		}
-		if waitErr := backoff.Pause(ctx, behindFor/10); waitErr != nil {
-			return nil, nil, waitErr
-		}
-	}
-}
-
-// lookup asks for a stream and creates it when it is missing and that is wanted and nothing can
-// have been lost with it.
-func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string, known sink.Offset) (jetstream.Stream, error) {
+// lookup asks for a stream and creates it when it is missing and that is wanted.
+func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
 	stream, err := js.Stream(ctx, name)
@@ -98,8 +67,6 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
 	case !o.CreateStream || name != o.Stream:
 		return nil, option.Errorf("the stream %s does not exist: create it, or set %s=true", name, option.NATSCreateStream)
-	case known.Last > 0:
-		return nil, fmt.Errorf("%w: the stream %s is gone, acknowledged was sequence %d", sink.ErrBehind, name, known.Last)
 	}
 	stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,
@@ -167,8 +134,7 @@ func (l *worker) resolve(ctx context.Context, stream jetstream.Stream, last uint
 	}
 	for _, f := range l.suspects[:low] {
 		ours = f.predicted
-		f.call.acked(f.index, f.predicted, false)
-		l.anchor.advance(f.predicted)
+		f.call.acked(f.index, ack{seq: f.predicted}, l.ref, f.first)
 		l.progress(f.call)
 	}
 	if removed {

@@ -15,14 +15,16 @@ type call struct {
 	mu     sync.Mutex
 	batch  []sink.Message
 	status []sink.Status
+	// at is where the acknowledged messages lie, on the stream of the worker, which may be created
+	// again in between: tps has each making of it. Neither changes once the caller has left.
+	at  []sink.At
+	tps []sink.TPRef
 	// limit is the index of the rejected message, else len(status). Messages from it on are not
 	// sent.
 	limit    int
 	rejected *sink.Rejection
-	// last is the highest sequence of a message that is stored, lastID its message's id.
-	last   uint64
-	lastID string
-	dups   int
+	// dups counts the messages that the stream had before they were sent.
+	dups int
 	// open counts the messages that were sent and not answered.
 	open int
 	// stopped: nothing more is to be sent.
@@ -49,7 +51,7 @@ type call struct {
 
 func newCall(batch []sink.Message) *call {
 	return &call{
-		batch: batch, status: make([]sink.Status, len(batch)), limit: len(batch), done: make(chan struct{}),
+		batch: batch, status: make([]sink.Status, len(batch)), at: make([]sink.At, len(batch)), limit: len(batch), done: make(chan struct{}),
 	}
 }
 
@@ -72,16 +74,13 @@ func (c *call) stop() {
 }
 
 // leave ends the use of the batch and returns what became of it.
-func (c *call) leave() (sink.Outcome, error) {
+func (c *call) leave() (out sink.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped, c.batch = true, nil
-	out := sink.Outcome{Status: append([]sink.Status(nil), c.status...), Duplicates: c.dups}
+	out = sink.Outcome{Status: append([]sink.Status(nil), c.status...), At: c.at, TPs: c.tps, Duplicates: c.dups}
 	if c.rejected != nil {
 		out.Rejected = []sink.Rejection{*c.rejected}
-	}
-	if c.last > 0 {
-		out.Offsets = []sink.Offset{{Last: c.last, ID: c.lastID}}
 	}
 	return out, c.err
 }
@@ -128,8 +127,9 @@ func (c *call) reject(i int, why string) {
 	c.status[i] = sink.Rejected
 }
 
-// acked notes that a message is stored at seq.
-func (c *call) acked(i int, seq uint64, firstSendDup bool) {
+// acked notes the acknowledgement of a message by the stream ref. first says that no attempt before
+// can have stored it.
+func (c *call) acked(i int, a ack, ref sink.TPRef, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.batch == nil {
@@ -138,11 +138,12 @@ func (c *call) acked(i int, seq uint64, firstSendDup bool) {
 	if c.rejected != nil && c.rejected.Index == i {
 		return
 	}
-	c.status[i] = sink.Acked
-	if seq > c.last {
-		c.last, c.lastID = seq, c.batch[i].ID
+	tp := slices.Index(c.tps, ref)
+	if tp < 0 {
+		tp, c.tps = len(c.tps), append(c.tps, ref)
 	}
-	if firstSendDup {
+	c.status[i], c.at[i] = sink.Acked, sink.At{Offset: a.seq, TP: int32(tp), Known: true, Duplicate: a.duplicate}
+	if a.duplicate && first {
 		c.dups++
 	}
 	for c.low < len(c.status) && c.status[c.low] == sink.Acked {

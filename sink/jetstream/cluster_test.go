@@ -7,6 +7,7 @@ import (
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
@@ -77,4 +78,31 @@ func TestForeignMessagesInACluster(t *testing.T) {
 		return true
 	})
 	wantWhole(t, read(t, stream, name+".a"), sent...)
+}
+
+// TestOffsetsInACluster cuts connections and changes leaders at the same time.
+func TestOffsetsInACluster(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	servers := testenv.InProcessNATSCluster(t)
+	js := servers[0].JetStream(t)
+	nc := servers[2].Connect(t)
+	sinktest.RunOffsets(t, func(t *testing.T) sinktest.Fixture {
+		stream, name := replicated(t, js)
+		p := testenv.StartProxy(t, servers[1].Addr())
+		cuts := 0
+		return sinktest.Fixture{
+			Sink:         open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name}),
+			Destinations: []string{name + ".a", name + ".b"},
+			Features:     sinktest.Features{Headers: true, Reads: true, Drops: true, Rejects: true},
+			MaxBytes:     maxPayload,
+			Cut: func(testing.TB) {
+				if cuts++; cuts%10 == 0 {
+					_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+				}
+				p.Drop()
+			},
+			Read: func(t testing.TB, destination string) []sinktest.Record { return records(read(t, stream, destination)) },
+		}
+	})
 }

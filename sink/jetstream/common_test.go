@@ -48,7 +48,8 @@ func messages(subject, series string, n, keys int) []sink.Message {
 		batch[i] = sink.Message{
 			Destination: subject, Key: fmt.Appendf(nil, "%s-%d", series, i%keys), ID: fmt.Sprintf("%s-%d", series, i),
 			Value: fmt.Appendf(nil, `{"series":%q,"n":%d,"pad":"%0160d"}`, series, i, i),
-			Type:  "TestEvent", Version: "1.0.0", Stream: series, Shard: "db.t", RowID: uint64(i), Origin: sink.FromTail, Time: time.Now(),
+			Type:  "TestEvent", Version: "1.0.0", Domain: "bridge", Stream: series, Shard: "db.t", RowID: uint64(i), Origin: sink.FromTail, Time: time.Now(),
+			State: sink.State{Epoch: 1_760_000_000_000, Seq: uint64(i), Index: uint32(i), Hash: 1 << 31},
 		}
 	}
 	return batch
@@ -170,7 +171,7 @@ func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 }
 
 // remake deletes a stream and creates it again.
-func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) {
+func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) (stream natsjs.Stream) {
 	t.Helper()
 	ctx := deadline(t, 10*time.Second)
 	if err := js.DeleteStream(ctx, config.Name); err != nil {
@@ -178,7 +179,9 @@ func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) {
 	}
 	// The server may still be removing the files of the old one.
 	eventually(t, 10*time.Second, "create the stream again", func() bool {
-		_, err := js.CreateStream(ctx, config)
+		var err error
+		stream, err = js.CreateStream(ctx, config)
 		return err == nil
 	})
+	return stream
 }

@@ -11,14 +11,13 @@
 // # Guarantees
 //
 // A message is acknowledged when JetStream has acknowledged it. JetStream acknowledges before it
-// syncs its files, unless the server runs with sync_interval: always; offsets tell when
-// acknowledged messages are gone (see below).
+// syncs its files, unless the server runs with sync_interval: always.
 //
 // However often the connection is lost, the server killed or a message refused: no message is lost,
 // messages with the same destination and key are stored in the order in which they were given, and
 // so is everything that one batch puts on a stream as long as series are fenced. The same message
 // is stored once, if it is repeated within the stream's duplicate window (two minutes by default,
-// Nats-Msg-Id being the event's id).
+// Nats-Msg-Id being the event's id, or sink.Message.DedupID where that is set).
 //
 // # Why the order holds
 //
@@ -90,17 +89,16 @@
 // and destinations that are no subject. A peer that does not answer is given up after 5 s with
 // messages under way and after 8 s without.
 //
-// An offset is the highest acknowledged sequence with the stream's creation time. Whenever a worker
-// begins again it compares the stream with what was acknowledged to this process and with the
-// offsets given to Verify. A stream that was created again, or that ends earlier for 3 s (a new
-// leader may know less for a moment), is a loss: every Publish to it returns sink.ErrBehind until
-// the process ends.
+// A stream that is deleted and created again, or that ends earlier than it did, takes what is
+// published like any other: its end breaks the fence, and the next series begins with a look at it.
+// Outcomes tell the creation time that a message was sent to, once that was noticed, which takes up
+// to 30 s in unfenced series on a stream that others have filled up again.
 //
 // # Rights
 //
 // Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and
 // $JS.API.STREAM.MSG.GET.<stream> (with allow_direct $JS.API.DIRECT.GET.<stream> instead), on
 // $JS.API.STREAM.NAMES where no stream is configured, on $JS.API.STREAM.CREATE.<stream> where it is
-// to be created, and to subscribe to _INBOX.>. To Recall it needs to publish on $JS.API.CONSUMER.>
-// too.
+// to be created, and to subscribe to _INBOX.>. To read it back the
+// user needs $JS.API.CONSUMER.> too.
 package jetstream

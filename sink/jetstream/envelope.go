@@ -53,8 +53,9 @@ type header struct {
 func newEnvelope() *envelope {
 	named := func(name string) header { return header{name: name, value: make([]string, 1)} }
 	return &envelope{
-		msg: nats.Msg{Header: make(nats.Header, 16)},
-		id:  named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
+		headers: sink.Headers{Keyless: true},
+		msg:     nats.Msg{Header: make(nats.Header, 16)},
+		id:      named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
 	}
 }
 
@@ -63,7 +64,7 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
 	e.next = 0
 	e.headers.Each(m, e.add)
-	e.set(&e.id, m.ID)
+	e.set(&e.id, m.Dedup())
 	e.set(&e.stream, f.stream)
 	e.set(&e.lastID, f.lastID)
 	last := ""
@@ -113,7 +114,8 @@ func (l limits) refusal(m *sink.Message) string {
 		return fmt.Sprintf("invalid NATS subject %q: use tokens without blanks and wildcards", m.Destination)
 	}
 	// Far from the limits the exact size does not matter.
-	if rough := int64(len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Stream) + len(m.Shard) + 4*len(m.ID)); rough <= l.lowest() {
+	rough := len(m.Value) + 1024 + len(m.Type) + len(m.Version) + len(m.Domain) + len(m.Stream) + len(m.Shard) + 4*len(m.ID) + 2*len(m.DedupID) + len(m.Key) + len(m.State.Key)
+	if int64(rough) <= l.lowest() {
 		return ""
 	}
 	size := wireSize(m)
@@ -138,12 +140,14 @@ func (l limits) lowest() int64 {
 
 // wireSize is the size of m with the most headers that it can be sent with.
 func wireSize(m *sink.Message) int64 {
-	const digits = 20
+	const digits, stamp = 20, len("/") + 16 + len(".") + 16
 	size := len("NATS/1.0\r\n") + len("\r\n") + len(m.Value)
 	add := func(name string, value int) { size += len(name) + len(": ") + value + len("\r\n") }
-	m.EachHeader(func(name, value string) { add(name, len(value)) })
-	add(headerMsgID, len(m.ID))
-	add(headerLastID, len(m.ID))
+	headers := sink.Headers{Keyless: true}
+	headers.Each(m, func(name, value string) { add(name, len(value)) })
+	add(headerMsgID, len(m.Dedup()))
+	// The message before may be a repair.
+	add(headerLastID, len(m.ID)+stamp)
 	add(headerLastSequence, digits)
 	return int64(size)
 }

@@ -54,15 +54,19 @@ type inspection struct {
 	js      jetstream.JetStream
 
 	mu sync.Mutex
-	// denied is the last refusal that belongs to no answer.
+	// denied is the refusal during the last request that belongs to no answer.
 	denied error
+	// cancel ends the request that is under way, which is not answered where it is refused.
+	cancel context.CancelFunc
 }
 
 func (i *inspection) refused(err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.denied = err
+		if i.denied = err; i.cancel != nil {
+			i.cancel()
+		}
 	}
 }
 
@@ -99,7 +103,7 @@ func (i *inspection) run(ctx context.Context) {
 	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
 	var err error
 	if i.js, err = jetstream.New(i.nc); err == nil {
-		_, err = request(ctx, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
+		_, err = request(ctx, i, func(ctx context.Context) (*jetstream.AccountInfo, error) { return i.js.AccountInfo(ctx) })
 	}
 	switch err = i.better(err); {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
@@ -108,9 +112,6 @@ func (i *inspection) run(ctx context.Context) {
 		return
 	case errors.Is(err, nats.ErrPermissionViolation):
 		// The account's limits are not needed; whether streams show is seen next.
-		i.mu.Lock()
-		i.denied = nil
-		i.mu.Unlock()
 	case err != nil:
 		i.Add(inspect.Unsafe, inspect.SinkUnreachable, "servers", "do not answer for JetStream: "+err.Error()).
 			Says("see to the servers; to try it by hand").Types("nats --server %s account info", i.at)
@@ -131,10 +132,13 @@ func (i *inspection) run(ctx context.Context) {
 // default.
 const smallLimit = 1 << 20
 
-// request runs one request with a time limit of its own.
-func request[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+// request runs one request with a time limit of its own. It ends when the login is refused.
+func request[T any](ctx context.Context, i *inspection, ask func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
+	i.mu.Lock()
+	i.denied, i.cancel = nil, cancel
+	i.mu.Unlock()
 	answer, err := ask(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -147,7 +151,7 @@ func (i *inspection) streams(ctx context.Context) {
 	byStream := make(map[string][]string)
 	var streams []string
 	for _, subject := range i.options.Published {
-		name, err := request(ctx, func(ctx context.Context) (string, error) { return i.js.StreamNameBySubject(ctx, subject) })
+		name, err := request(ctx, i, func(ctx context.Context) (string, error) { return i.js.StreamNameBySubject(ctx, subject) })
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			i.Add(inspect.Unsafe, inspect.NoStream, "subject "+subject, "is taken by no stream").
@@ -185,7 +189,7 @@ func (i *inspection) unanswered(subject string, err error) {
 // stream judges one stream that is to take subjects.
 func (i *inspection) stream(ctx context.Context, name string, subjects []string) {
 	subject := "stream " + name
-	stream, err := request(ctx, func(ctx context.Context) (jetstream.Stream, error) { return i.js.Stream(ctx, name) })
+	stream, err := request(ctx, i, func(ctx context.Context) (jetstream.Stream, error) { return i.js.Stream(ctx, name) })
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && i.options.CreateStream:
 		i.Summary += ", " + subject + " will be created"
@@ -206,6 +210,41 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	}
 	i.checkSubjects(&info.Config, subjects)
 	i.checkRetention(&info.Config)
+	i.checkReading(ctx, &info.Config)
+}
+
+// checkReading finds what keeps bridge from reading back what it has published.
+func (i *inspection) checkReading(ctx context.Context, c *jetstream.StreamConfig) {
+	subject := "stream " + c.Name
+	const why = ": bridge reads there what its checkpoint lacks"
+	if c.Retention != jetstream.LimitsPolicy {
+		i.Add(inspect.Unsafe, inspect.StreamUnreadable, subject, fmt.Sprintf("removes what is consumed (retention %s)", strings.ToLower(c.Retention.String()))+why).
+			Says("the retention cannot be changed to limits: make a new stream").Types("%s", i.create(c.Name+"_2", c.Subjects))
+	}
+	for _, right := range []struct{ subject, body, grant string }{
+		{"$JS.API.STREAM.MSG.GET." + c.Name, `{"seq":1}`, "$JS.API.STREAM.MSG.GET." + c.Name},
+		// There is no such consumer. The right to ask for one comes with that to make one.
+		{"$JS.API.CONSUMER.INFO." + c.Name + ".bridge-check", "", "$JS.API.CONSUMER.>"},
+	} {
+		if denied := i.denial(ctx, right.subject, right.body); denied != nil {
+			i.Add(inspect.Unsafe, inspect.StreamUnreadable, subject, "may not be read by this login"+why+": "+denied.Error()).
+				Says("let the login publish to %s", right.grant)
+		}
+	}
+}
+
+// denial asks for something and returns the refusal of the login, nil where there is none.
+func (i *inspection) denial(ctx context.Context, subject, body string) error {
+	_, err := request(ctx, i, func(ctx context.Context) (*nats.Msg, error) {
+		return i.nc.RequestWithContext(ctx, subject, []byte(body))
+	})
+	if err == nil {
+		return nil
+	}
+	if err = i.better(err); errors.Is(err, nats.ErrPermissionViolation) {
+		return err
+	}
+	return nil
 }
 
 // checkSubjects finds subjects that the stream does not take. Of a subject with a wildcard it may

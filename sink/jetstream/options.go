@@ -35,7 +35,7 @@ type Options struct {
 	// Published are the subjects that messages will have, as exactly as that is known; wildcards
 	// are fine. Inspect looks for the streams that take them. Defaults to Subjects.
 	Published []string
-	// Readable are the subjects that Recall and Read read: those of Published, and others that were
+	// Readable are the subjects that Read reads: those of Published, and others that were
 	// published to once. Defaults to Published.
 	Readable []string
 	// Replicas of a stream that is created. Defaults to 1.
@@ -70,6 +70,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Fault is called for every transient fault; its TP is "nats" or the stream. Optional.
 	Fault sink.Fault
+	// Session is called with a stream when sending to it begins over a new connection, goes on
+	// after a fault, or finds that it was created again: another server, or one that was restarted,
+	// may have other messages. It must not block. Optional.
+	Session func(stream string)
 }
 
 // withDefaults checks o and fills in what is not set. An error names no secret.
@@ -95,6 +99,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Fault == nil {
 		o.Fault = func(string, error) {}
+	}
+	if o.Session == nil {
+		o.Session = func(string) {}
 	}
 	return o, nil
 }

@@ -33,6 +33,22 @@ func TestPublish(t *testing.T) {
 		wantWhole(t, read(t, stream, ""), old, fresh)
 	})
 
+	t.Run("repeats take no round trip each", func(t *testing.T) {
+		stream := broker.CreateStream(t, natsjs.StreamConfig{})
+		name := stream.CachedInfo().Config.Name
+		p := testenv.StartProxy(t, broker.Addr())
+		batch := messages(name+".a", "row", 1000, 1000)
+		mustPublish(t, open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name}), batch)
+		s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
+		p.Latency(10 * time.Millisecond)
+		began := time.Now()
+		if out := mustPublish(t, s, batch); out.Duplicates != len(batch) {
+			t.Errorf("%d of %d are duplicates", out.Duplicates, len(batch))
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%d repeats took %s at 20 ms a round trip", len(batch), took)
+		}
+	})
 	t.Run("each message goes to the stream that takes its subject", func(t *testing.T) {
 		one, two := broker.CreateStream(t, natsjs.StreamConfig{}), broker.CreateStream(t, natsjs.StreamConfig{})
 		nameOne, nameTwo := one.CachedInfo().Config.Name, two.CachedInfo().Config.Name
@@ -42,8 +58,8 @@ func TestPublish(t *testing.T) {
 		for i := range a {
 			mixed = append(mixed, a[i], b[i])
 		}
-		if out := mustPublish(t, s, mixed); len(out.Offsets) != 2 {
-			t.Errorf("offsets %v, want one for each of two streams", out.Offsets)
+		if out := mustPublish(t, s, mixed); len(out.TPs) != 2 {
+			t.Errorf("TPs %v, want two streams", out.TPs)
 		}
 		wantWhole(t, read(t, one, ""), a)
 		wantWhole(t, read(t, two, ""), b)
@@ -196,14 +212,22 @@ func noticesHalfOpen(t *testing.T, broker *testenv.NATSServer) (took time.Durati
 	stream := broker.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
 	p := testenv.StartProxy(t, broker.Addr())
-	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
+	sessions := make(chan string, 10)
+	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name, Session: func(stream string) { sessions <- stream }})
 	before := messages(name+".a", "before", 100, 10)
 	mustPublish(t, s, before)
+	mustPublish(t, s, messages(name+".a", "before", 100, 10))
+	if first := <-sessions; first != name || len(sessions) != 0 {
+		t.Errorf("two batches over one connection told of sessions with %s and %d others", first, len(sessions))
+	}
 	begun := time.Now()
 	p.Freeze()
 	during := messages(name+".a", "during", 3000, 10)
 	mustPublish(t, s, during)
 	took = time.Since(begun)
+	if len(sessions) == 0 {
+		t.Error("nobody was told of the new connection")
+	}
 	wantWhole(t, read(t, stream, ""), before, during)
 	return took
 }

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// goneFor is how long a stream must be missing until that is believed.
+	// goneFor is how long a stream must be missing, or end too early, until that is believed: a new
+	// leader may know less for a moment.
 	goneFor   = 3 * time.Second
 	gonePause = 300 * time.Millisecond
 	// firstEvery is how often a stream is asked what it still holds while messages are skipped.
@@ -120,7 +121,7 @@ func (r *reading) outcome(err error) (time.Duration, error) {
 		}
 		return gonePause, nil
 	case errors.Is(err, errShort):
-		if since(&r.short) >= behindFor {
+		if since(&r.short) >= goneFor {
 			return 0, fmt.Errorf("%w: %w", sink.ErrBehind, err)
 		}
 		return gonePause, nil

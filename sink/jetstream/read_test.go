@@ -33,6 +33,9 @@ func storedIDs(t testing.TB, s *jetstream.Sink, stream string, from uint64) (ids
 	return ids, err
 }
 
+// ours returns a series of messages about one entity.
+func ours(subject, series string, n int) []sink.Message { return messages(subject, series, n, 1) }
+
 func TestRead(t *testing.T) {
 	t.Parallel()
 	broker := testenv.InProcessNATS(t)
@@ -44,7 +47,7 @@ func TestRead(t *testing.T) {
 			{name + ".a.*", name + ".a.x", name + ".b"}, {name + ".a.*", name + ".b", "elsewhere.x"},
 		} {
 			s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, Published: published})
-			from := mustPublish(t, s, ours(name+".c", fmt.Sprint("first", i), 1)).Offsets[0].Last + 1
+			from := mustPublish(t, s, ours(name+".c", fmt.Sprint("first", i), 1)).At[0].Offset + 1
 			mustPublish(t, s, ours(name+".c", fmt.Sprint("others", i), 300))
 			if got, err := storedIDs(t, s, name, from); err != nil || len(got) != 0 {
 				t.Errorf("%q: got %v, %v, want nothing", published, got, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -71,7 +72,7 @@ func matches(pattern, subject string) bool {
 // publishRouted sends each message to the stream that takes its subject, and again to another when
 // that changes.
 func (s *Sink) publishRouted(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	out := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
 	left := make([]int, len(batch))
 	for i := range left {
 		left[i] = i
@@ -135,11 +136,22 @@ func mergeOutcome(out *sink.Outcome, got sink.Outcome, index []int) {
 	for i, status := range got.Status {
 		out.Status[index[i]] = status
 	}
+	tps := make([]int, len(got.TPs))
+	for i, ref := range got.TPs {
+		if tps[i] = slices.Index(out.TPs, ref); tps[i] < 0 {
+			tps[i], out.TPs = len(out.TPs), append(out.TPs, ref)
+		}
+	}
+	for i, at := range got.At {
+		if at.Known {
+			at.TP = int32(tps[at.TP])
+			out.At[index[i]] = at
+		}
+	}
 	for _, r := range got.Rejected {
 		r.Index = index[r.Index]
 		out.Rejected = append(out.Rejected, r)
 	}
-	out.Offsets = append(out.Offsets, got.Offsets...)
 	out.Duplicates += got.Duplicates
 }
 

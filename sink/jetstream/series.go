@@ -20,8 +20,9 @@ const ackWait = 5 * time.Second
 type inFlight struct {
 	call  *call
 	index int
-	id    string
-	size  int
+	// id is the one by which the stream drops repeats.
+	id   string
+	size int
 	// key is the message's order key while the series is unfenced.
 	key string
 	// predicted is the sequence that the message gets if it is stored at all. Only in a fenced
@@ -156,7 +157,7 @@ func (r *series) sendOne(c *call, now time.Time) (sent, blocked bool) {
 		}
 		r.busy[key] = struct{}{}
 	}
-	r.launch(c, inFlight{call: c, index: c.next, id: m.ID, size: size, key: key, predicted: r.last + 1, first: c.next >= c.unsure}, now)
+	r.launch(c, inFlight{call: c, index: c.next, id: m.Dedup(), size: size, key: key, predicted: r.last + 1, first: c.next >= c.unsure}, now)
 	c.next++
 	c.open++
 	return true, false
@@ -240,13 +241,11 @@ func (r *series) storedBefore(token uint64) {
 // noteStored notes that a message is stored.
 func (r *series) noteStored(f *inFlight, a ack) {
 	r.close(f, stored)
-	r.worker.anchor.advance(a.seq)
 	if !a.duplicate {
-		r.worker.anchor.stored(a.seq)
 		r.stored++
-		r.window = min(r.window+1, len(r.flights))
 	}
-	f.call.acked(f.index, a.seq, a.duplicate && f.first)
+	r.window = min(r.window+1, len(r.flights))
+	f.call.acked(f.index, a, r.worker.ref, f.first)
 	f.call.answered()
 	r.worker.progress(f.call)
 }
@@ -262,6 +261,9 @@ func (r *series) advance() {
 // follow keeps the prediction after an acknowledgement.
 func (r *series) follow(f *inFlight, a ack) {
 	switch {
+	case !a.duplicate && a.seq <= r.worker.base:
+		// It is not the stream that the series began with.
+		r.over = true
 	case !r.fenced:
 		if r.worker.pace.acked(a, r.heard) && !r.worker.replicated {
 			r.moved, r.over = true, true

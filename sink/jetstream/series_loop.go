@@ -99,16 +99,16 @@ func (r *series) absorb(now time.Time) {
 // limitsAge is how old limits may be by which a message is refused.
 const limitsAge = 100 * time.Millisecond
 
-// fencedFor is how long a fenced series may last: a stream that is given replicas must not be sent
-// fences for long.
-const fencedFor = 30 * time.Second
+// seriesFor is how long a series may last: a stream that is given replicas must not be sent fences
+// for long, and one that was created again is to be noticed.
+const seriesFor = 30 * time.Second
 
 // admit takes a call. Where old limits refuse a message of it the series ends, and the next one
 // asks for them: they may be higher now.
 func (r *series) admit(c *call) {
 	r.worker.calls = append(r.worker.calls, c)
 	age := time.Since(r.asked)
-	if age > limitsAge && c.tooLarge(r.limits) || r.fenced && age > fencedFor {
+	if age > limitsAge && c.tooLarge(r.limits) || age > seriesFor {
 		r.over = true
 		return
 	}
@@ -175,7 +175,7 @@ func (r *series) end() {
 		// What asked for no answer was on the stream before a shut fence told, or is not.
 		told := f.silent && r.shut && r.err == nil && r.wire.alive()
 		if failpoint.Mutant(failpoint.NATSErrorIsAck) {
-			f.call.acked(f.index, f.predicted, false)
+			f.call.acked(f.index, ack{seq: f.predicted}, l.ref, f.first)
 		} else {
 			f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -226,6 +227,14 @@ func (s *session) refused(err error) {
 		}
 	}
 }
+
+// deniedMessages reports whether an error of the server says that single messages may not be read.
+func deniedMessages(err error) bool {
+	return strings.Contains(err.Error(), "JS.API.STREAM.MSG.GET") || strings.Contains(err.Error(), "JS.API.DIRECT.GET")
+}
+
+// deniedReading reports whether an error of the server says that consumers may not be made or read.
+func deniedReading(err error) bool { return strings.Contains(err.Error(), "JS.API.CONSUMER") }
 
 // denial returns why no consumer may be made or read, nil while that is not known.
 func (s *session) denial() error {

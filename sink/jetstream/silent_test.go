@@ -36,8 +36,8 @@ func TestSilentMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := mustPublish(t, s, batch)
-		if out.Duplicates != 0 || out.Offsets[0].Last != 4000 {
-			t.Errorf("%d duplicates, offsets %+v", out.Duplicates, out.Offsets)
+		if last := out.At[len(batch)-1]; out.Duplicates != 0 || last.Offset != 4000 {
+			t.Errorf("%d duplicates, the last message is at %+v", out.Duplicates, last)
 		}
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/internal/option"
 	"bridge/internal/outage"
 	"bridge/sink"
@@ -59,9 +60,7 @@ func Open(options Options) (*Sink, error) {
 }
 
 // Publish sends batch as [sink.Sink] says. The messages of a batch that go to one stream are stored
-// in their order, and a rejected one holds back all that follow it to that stream. The error wraps
-// sink.ErrBehind when the stream has lost what it acknowledged; every further call for that stream
-// returns the same.
+// in their order, and a rejected one holds back all that follow it to that stream.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	if s.life.Err() != nil {
 		return sink.Outcome{Status: make([]sink.Status, len(batch))}, sink.ErrClosed
@@ -84,9 +83,6 @@ func (s *Sink) publish(ctx context.Context, l *worker, batch []sink.Message) (si
 	c := newCall(batch)
 	err := s.wait(ctx, l, c)
 	out, failed := c.leave()
-	if len(out.Offsets) > 0 {
-		out.Offsets[0].TP, out.Offsets[0].Incarnation = l.name, l.anchor.offset(l.name).Incarnation
-	}
 	if failed != nil {
 		return out, failed
 	}
@@ -141,6 +137,41 @@ func (s *Sink) worker(stream string) (*worker, error) {
 	return l, nil
 }
 
+// session returns the connection, or waits for one until ctx or the sink ends.
+func (s *Sink) session(ctx context.Context) (*session, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.conns.get(ctx)
+}
+
+// pause waits until ctx or the sink ends.
+func (s *Sink) pause(ctx context.Context, d time.Duration) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return backoff.Pause(ctx, d)
+}
+
+// within returns a context that ends with ctx and, with the cause sink.ErrClosed, with the sink.
+func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(sink.ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// over returns why nothing more is to be tried, nil when it is.
+func (s *Sink) over(ctx context.Context) error {
+	if s.life.Err() != nil {
+		return sink.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
 // Ready returns nil when there is a connection and no message is being held up. It waits up to 2 s
 // for the first connection.
 func (s *Sink) Ready(ctx context.Context) error {
@@ -150,14 +181,7 @@ func (s *Sink) Ready(ctx context.Context) error {
 	if err := s.conns.state(ctx); err != nil {
 		return fmt.Errorf("no connection to NATS: %w", err)
 	}
-	missing := s.missing(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	errs := []error{s.faults.log.Err(), missing}
-	for _, l := range s.workers {
-		errs = append(errs, l.anchor.loss())
-	}
-	return errors.Join(errs...)
+	return errors.Join(s.faults.log.Err(), s.missing(ctx))
 }
 
 // missing returns an error when a stream that messages are for is not there. It asks for each once

@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -23,18 +24,17 @@ func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 	return sinktest.Fixture{
 		Sink:         open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name}),
 		Destinations: []string{name + ".a", name + ".b"},
-		Features:     sinktest.Features{Headers: true, Offsets: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
-		MaxBytes:     maxPayload,
+		Features: sinktest.Features{
+			Headers: true, Reads: true, Drops: true, Rejects: true, Stalls: true, Wipes: true,
+		},
+		Cut:      func(testing.TB) { p.Drop() },
+		MaxBytes: maxPayload,
 		Read: func(t testing.TB, destination string) []sinktest.Record {
 			stream, err := js.Stream(deadline(t, 10*time.Second), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var records []sinktest.Record
-			for _, m := range read(t, stream, destination) {
-				records = append(records, sinktest.Record{ID: m.id, Value: m.value, Headers: m.headers})
-			}
-			return records
+			return records(read(t, stream, destination))
 		},
 		Stall: func(testing.TB) func() {
 			p.Stall()
@@ -46,10 +46,54 @@ func fixture(t *testing.T, server *testenv.NATSServer) sinktest.Fixture {
 	}
 }
 
+func records(all []seen) []sinktest.Record {
+	var records []sinktest.Record
+	for _, m := range all {
+		records = append(records, sinktest.Record{ID: m.id, Value: m.value, Headers: m.headers})
+	}
+	return records
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	server := testenv.InProcessNATS(t)
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, server) })
+}
+
+// TestOffsetsOfSharedStreams has each destination on a stream of its own, which the sink finds, and
+// to which somebody else publishes.
+func TestOffsetsOfSharedStreams(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	sinktest.RunOffsets(t, func(t *testing.T) sinktest.Fixture {
+		p := testenv.StartProxy(t, server.Addr())
+		streams := make(map[string]natsjs.Stream)
+		var destinations, foreign []string
+		for range 2 {
+			stream := server.CreateStream(t, natsjs.StreamConfig{})
+			name := stream.CachedInfo().Config.Name
+			streams[name+".a"], destinations, foreign = stream, append(destinations, name+".a"), append(foreign, name+".foreign")
+		}
+		js := server.JetStream(t)
+		stop := meanwhile(0, 2*time.Millisecond, func() {
+			for _, subject := range foreign {
+				if _, err := js.Publish(context.Background(), subject, []byte("x")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		t.Cleanup(func() { stop() })
+		return sinktest.Fixture{
+			Sink:         open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}}),
+			Destinations: destinations,
+			Features:     sinktest.Features{Headers: true, Reads: true, Drops: true, Rejects: true},
+			MaxBytes:     maxPayload,
+			Cut:          func(testing.TB) { p.Drop() },
+			Read: func(t testing.TB, destination string) []sinktest.Record {
+				return records(read(t, streams[destination], destination))
+			},
+		}
+	})
 }
 
 func TestRealConformance(t *testing.T) {

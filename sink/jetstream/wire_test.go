@@ -81,19 +81,26 @@ func TestMatches(t *testing.T) {
 
 func TestEnvelope(t *testing.T) {
 	m := sink.Message{
-		Destination: "s.a", ID: "0123-4567", Value: []byte("{}"), Type: "T", Version: "1.0.0", Stream: "st", Shard: "db.t", RowID: 5,
+		Destination: "s.a", Key: []byte("k+1"), ID: "0123-4567", Value: []byte("{}"), Type: "T", Version: "1.0.0", Domain: "d", Stream: "st", Shard: "db.t", RowID: 5,
 		Origin: sink.FromLate, Time: time.Unix(1, 0),
 	}
 	e := newEnvelope()
 
 	t.Run("the size before sending bounds the size on the wire", func(t *testing.T) {
-		n := e.fill(&m, "reply", fence{sequenced: true, last: 1<<64 - 1, lastID: m.ID})
-		size := len("NATS/1.0\r\n\r\n") + len(n.Data)
-		for name, values := range n.Header {
-			size += len(name) + len(values[0]) + len(": \r\n")
-		}
-		if got := wireSize(&m); got != int64(size) {
-			t.Errorf("wireSize is %d, on the wire it is %d", got, size)
+		repair := m
+		repair.DedupID = sink.RepairID(m.ID, &sink.State{Epoch: 1<<64 - 1, Seq: 1<<64 - 1})
+		for _, m := range []sink.Message{m, repair} {
+			n := e.fill(&m, "reply", fence{sequenced: true, last: 1<<64 - 1, lastID: repair.DedupID})
+			size := len("NATS/1.0\r\n\r\n") + len(n.Data)
+			for name, values := range n.Header {
+				size += len(name) + len(values[0]) + len(": \r\n")
+			}
+			if got := wireSize(&m); got != int64(size) {
+				t.Errorf("wireSize is %d, on the wire it is %d", got, size)
+			}
+			if got := n.Header.Get("Nats-Msg-Id"); got != m.Dedup() {
+				t.Errorf("the id is %q, want %q", got, m.Dedup())
+			}
 		}
 	})
 
@@ -105,7 +112,7 @@ func TestEnvelope(t *testing.T) {
 				t.Errorf("header %s is left", name)
 			}
 		}
-		if len(n.Header) != 10 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
+		if len(n.Header) != 12 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
 			t.Errorf("the headers are %v", n.Header)
 		}
 	})

@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +18,6 @@ type worker struct {
 	conns   *connector
 	faults  *faults
 	submit  chan *call
-	anchor  anchor
 
 	// What follows belongs to the goroutine of serve.
 
@@ -40,6 +38,11 @@ type worker struct {
 	pace pace
 	// warned: the log says that the stream is not set up well.
 	warned bool
+	// session is the connection that was used last, nil after a fault.
+	session *session
+	// ref names the stream as it was when the series began, base is its last sequence then.
+	ref  sink.TPRef
+	base uint64
 }
 
 func newWorker(name string, options *Options, conns *connector, faults *faults) *worker {
@@ -88,19 +91,21 @@ func (l *worker) attend(ctx context.Context, w *wire) {
 			l.faults.end(l.name)
 			return
 		}
+		former := l.ref
 		r, err := l.begin(ctx, w)
-		if errors.Is(err, sink.ErrBehind) {
-			l.give(ctx, err)
-			return
-		}
 		if err != nil {
 			if ctx.Err() == nil && w.alive() {
+				l.session = nil
 				l.faults.fail(l.name, l.name, err)
 				l.sleep(ctx, w, pause.Next())
 			}
 			continue
 		}
 		l.faults.end(l.name)
+		if l.session != w.session || l.ref != former {
+			l.session = w.session
+			l.options.Session(l.name)
+		}
 		pause.Reset()
 		r.fly(ctx)
 		r.end()
@@ -123,20 +128,6 @@ func (l *worker) sleep(ctx context.Context, w *wire, d time.Duration) {
 			return
 		}
 		l.prune()
-	}
-}
-
-// give fails every call, from now on, with what no retry can heal.
-func (l *worker) give(ctx context.Context, err error) {
-	for {
-		for _, c := range l.calls {
-			c.fail(err)
-			l.unfault(c)
-		}
-		l.calls = nil
-		if !l.await(ctx) {
-			return
-		}
 	}
 }
 

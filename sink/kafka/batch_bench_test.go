@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"testing"
 	"time"
@@ -17,10 +18,12 @@ func benchMessages(n int) []sink.Message {
 		for n := 0; len(value) < 560; n++ {
 			value = fmt.Appendf(value, `,"member%d":"value %x of the row"`, n, uint64(i*n+1)*0xc2b2ae3d27d4eb4f)
 		}
+		digest := sha256.Sum256(fmt.Append(nil, i))
 		messages[i] = sink.Message{
 			Destination: "orders", Key: key, Value: append(value, "}}"...), ID: fmt.Sprintf("01234567-89ab-5def-8123-%012x", i),
-			Type: "OrderPublishedEvent", Version: "1.0.0", Stream: "orders", Shard: "orders", RowID: uint64(i + 1), Origin: sink.FromTail,
-			Time: time.Unix(1_760_000_000, 0),
+			Type: "OrderPublishedEvent", Version: "1.0.0", Domain: "bridge", Stream: "orders", Shard: "orders", RowID: uint64(i + 1), Origin: sink.FromTail,
+			Time:  time.Unix(1_760_000_000, 0),
+			State: sink.State{Epoch: 1_760_000_000_000, Seq: uint64(123456 + i), Acked: 120000, Index: uint32(i), Hash: 0x5be1c2d9, Digest: [16]byte(digest[:])},
 		}
 	}
 	return messages

@@ -62,7 +62,8 @@ func FuzzBatchIsReadBack(f *testing.F) {
 		batch := make([]sink.Message, int(count%64)+1)
 		for i := range batch {
 			batch[i] = sink.Message{
-				Key: key, Value: value, ID: text, Type: text, Shard: text, RowID: row + uint64(i), Time: time.UnixMilli(at + step*int64(i%3)),
+				Key: key, Value: value, ID: text, Type: text, Domain: text, Shard: text, RowID: row + uint64(i), Time: time.UnixMilli(at + step*int64(i%3)),
+				State: sink.State{Epoch: uint64(at), Seq: row + uint64(i), Index: uint32(i), Key: text},
 			}
 		}
 		for _, compression := range Compressions {

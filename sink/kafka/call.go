@@ -2,8 +2,6 @@ package kafka
 
 import (
 	"cmp"
-	"context"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,14 +13,14 @@ import (
 type call struct {
 	batch    []sink.Message
 	status   []sink.Status
+	at       []sink.At
 	portions []*portion
+	// tps are those of the portions, each once. Entries of at index them.
+	tps []sink.TPRef
 
 	open atomic.Int64
 	// done is closed when no portion is open any more.
 	done chan struct{}
-	// failed ends with the cause that a partition has lost records.
-	failed context.Context
-	fail   context.CancelCauseFunc
 
 	// mu is held for reading while a worker reads the batch or writes a result, and for writing to
 	// leave.
@@ -35,13 +33,11 @@ type call struct {
 type portion struct {
 	call   *call
 	worker *worker
+	// tp is an index into call.tps.
+	tp int32
 	// index are indices of the batch, ascending; those before next are done.
 	index []int
 	next  int
-	// last is the offset of the last acknowledged record, -1 before that; lastID is its message's
-	// id.
-	last   int64
-	lastID string
 	// rejection ends the portion early.
 	rejection *sink.Rejection
 	// moved ends the portion early because the worker leads nowhere any more.
@@ -49,9 +45,7 @@ type portion struct {
 }
 
 func newCall(batch []sink.Message) *call {
-	c := &call{batch: batch, status: make([]sink.Status, len(batch))}
-	c.failed, c.fail = context.WithCancelCause(context.Background())
-	return c
+	return &call{batch: batch, status: make([]sink.Status, len(batch)), at: make([]sink.At, len(batch))}
 }
 
 // enter hands the portions to their workers.
@@ -62,6 +56,30 @@ func (c *call) enter(runs []*portion) {
 	for _, r := range runs {
 		r.worker.enqueue(r)
 	}
+}
+
+// tp returns the index of a TP in tps. Only messages that moved may meet one again.
+func (c *call) tp(ref sink.TPRef) int32 {
+	if len(c.portions) > 0 {
+		if i := slices.Index(c.tps, ref); i >= 0 {
+			return int32(i)
+		}
+	}
+	c.tps = append(c.tps, ref)
+	return int32(len(c.tps) - 1)
+}
+
+// acknowledge notes that the next n messages of a portion are stored from offset base on; -1: the
+// broker does not tell.
+func (r *portion) acknowledge(n int, base int64) {
+	for _, i := range r.index[r.next : r.next+n] {
+		r.call.status[i] = sink.Acked
+		if base >= 0 {
+			r.call.at[i] = sink.At{Offset: uint64(base), TP: r.tp, Known: true}
+			base++
+		}
+	}
+	r.next += n
 }
 
 // finish closes a portion.
@@ -106,18 +124,11 @@ func (c *call) moved() []int {
 
 // outcome sums up the portions. The workers are done with the call.
 func (c *call) outcome(rejected []sink.Rejection) sink.Outcome {
-	last := make(map[string]sink.Offset)
 	for _, r := range c.portions {
 		if r.rejection != nil {
 			rejected = append(rejected, *r.rejection)
 		}
-		if m, known := last[r.worker.tp]; r.last >= 0 && (!known || uint64(r.last) > m.Last) {
-			last[r.worker.tp] = sink.Offset{TP: r.worker.tp, Incarnation: r.worker.incarnation(), Last: uint64(r.last), ID: r.lastID}
-		}
 	}
 	slices.SortFunc(rejected, func(a, b sink.Rejection) int { return cmp.Compare(a.Index, b.Index) })
-	out := sink.Outcome{Status: c.status, Rejected: rejected}
-	out.Offsets = slices.AppendSeq(out.Offsets, maps.Values(last))
-	slices.SortFunc(out.Offsets, func(a, b sink.Offset) int { return cmp.Compare(a.TP, b.TP) })
-	return out
+	return sink.Outcome{Status: c.status, Rejected: rejected, At: c.at, TPs: c.tps}
 }

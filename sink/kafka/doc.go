@@ -30,11 +30,9 @@
 // without a key in a compacted topic, are rejected. What follows a rejected message on its
 // partition is not sent in that call.
 //
-// An offset is the offset of the last acknowledged record of a partition. The protocol versions of
-// kafka-go carry no topic id: offsets have no incarnation, and a topic that was created again is
-// recognised by its offsets alone: at Verify by an end before the offset, later by a batch whose
-// offset was acknowledged before. That is a loss: every Publish to the partition returns
-// sink.ErrBehind until the process ends.
+// A topic that is deleted and created again takes what is published like any other. Outcomes tell
+// its id once the sink has noticed: it asks after a fault, and within seconds when a batch does not
+// lie behind the one before it.
 //
 // Beside WRITE and DESCRIBE the user needs READ on the topics to read them back. Committed messages
 // are read, in every mode: record batches are decoded here, because kafka-go hides control batches,

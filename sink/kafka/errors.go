@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -14,6 +15,16 @@ const everywhere = "kafka"
 
 // tp names a partition as offsets do.
 func tp(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
+
+// parseTP is the inverse of tp.
+func parseTP(name string) (topic string, partition int32, err error) {
+	topic, number, _ := strings.Cut(name, "/")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || checkTopicName(topic) != nil {
+		return "", 0, fmt.Errorf("%q is not a partition of a topic", name)
+	}
+	return topic, int32(n), nil
+}
 
 // remedy is what a worker does about a fault.
 type remedy int

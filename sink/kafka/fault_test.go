@@ -71,7 +71,12 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 
 func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(2, "t"))
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
+	sessions := make(chan string, 10)
+	s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Session: func(tp string) { sessions <- tp }})
+	publish(t, s, series("t", "k", 0, 1, 1))
+	if len(sessions) != 0 {
+		t.Errorf("a new session with %s without a fault", <-sessions)
+	}
 	held := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	done := make(chan error, 1)
 	go func() {
@@ -85,6 +90,9 @@ func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
 	held.Remove()
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+	if tp := <-sessions; !strings.HasPrefix(tp, "t/") {
+		t.Errorf("a new session with %s", tp)
 	}
 	if err := s.Ready(deadline(t)); err != nil {
 		t.Errorf("Ready afterwards: %v", err)
@@ -100,12 +108,13 @@ func TestALostAnswerMakesNoRepeat(t *testing.T) {
 	for round := range 20 {
 		batch := series("t", "k", 10*round, 10, 3)
 		out := publish(t, s, batch)
-		want := sink.Offset{TP: "t/0", Last: uint64(10*round + 9), ID: batch[9].ID}
-		if len(out.Offsets) == 1 {
-			want.Incarnation = out.Offsets[0].Incarnation
+		if want := (sink.TPRef{Name: "t/0", Incarnation: incarnation(t, s, "t")}); len(out.TPs) != 1 || out.TPs[0] != want {
+			t.Fatalf("TPs %+v, want %+v", out.TPs, want)
 		}
-		if len(out.Offsets) != 1 || out.Offsets[0] != want || want.Incarnation == "" {
-			t.Fatalf("offsets %v, want %v", out.Offsets, want)
+		for i, at := range out.At {
+			if at != (sink.At{Offset: uint64(10*round + i), Known: true}) {
+				t.Fatalf("message %d of round %d lies at %+v", i, round, at)
+			}
 		}
 		sent = append(sent, batch...)
 		c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.NotEnoughReplicasAfterAppend, Count: round % 2})
@@ -119,11 +128,16 @@ func TestADuplicateSequenceCountsAsAcknowledged(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
 	c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.DuplicateSequenceNumber})
-	if out := publish(t, s, series("t", "k", 0, 5, 1)); len(out.Offsets) != 0 {
-		t.Errorf("offsets %v without an offset", out.Offsets)
+	out := publish(t, s, series("t", "k", 0, 5, 1))
+	for i, at := range out.At {
+		if at.Known {
+			t.Errorf("message %d lies at %+v, want an unknown offset", i, at)
+		}
 	}
-	if out := publish(t, s, series("t", "k", 5, 5, 1)); len(out.Offsets) != 1 {
-		t.Errorf("offsets %v", out.Offsets)
+	for i, at := range publish(t, s, series("t", "k", 5, 5, 1)).At {
+		if !at.Known {
+			t.Errorf("message %d behind them lies at an unknown offset", i)
+		}
 	}
 }
 

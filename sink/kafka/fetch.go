@@ -33,8 +33,6 @@ type fetchRequest struct {
 	partition int32
 	offset    int64
 	clientID  string
-	// uncommitted asks for what no transaction has committed, too.
-	uncommitted bool
 	// memory is used for the answer. It belongs to the request until that has succeeded.
 	memory  []byte
 	version int16
@@ -103,11 +101,7 @@ func (r *fetchRequest) encode() []byte {
 	b = order.AppendUint32(b, uint32(fetchWait.Milliseconds()))
 	b = order.AppendUint32(b, 1) // bytes at least
 	b = order.AppendUint32(b, fetchBytes)
-	if r.uncommitted {
-		b = append(b, 0)
-	} else {
-		b = append(b, readCommitted)
-	}
+	b = append(b, readCommitted)
 	if r.version >= 7 {
 		b = order.AppendUint32(b, 0)       // no session
 		b = order.AppendUint32(b, 1<<32-1) // nor a new one

@@ -29,6 +29,7 @@ const (
 	// lies just above it.
 	smallLimit = 1 << 20
 	// Operations in answers about authorization, by org.apache.kafka.common.acl.AclOperation.
+	operationRead  = 3
 	operationWrite = 4
 	// operationsUnknown stands for operations that a broker does not tell (Integer.MIN_VALUE).
 	operationsUnknown = -1 << 31
@@ -100,7 +101,7 @@ func firstOf(brokers string) string {
 // inspectTopic reports whether a topic can be used.
 func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool {
 	server, subject := firstOf(s.cluster.addr.String()), "topic "+t.Name
-	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --topic %s", server, s.user(), t.Name)
+	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), t.Name)
 	err := answer(t.ErrorCode, "")
 	switch {
 	case errors.Is(err, kafkago.UnknownTopicOrPartition):
@@ -117,9 +118,16 @@ func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool 
 			Says("see to the brokers").Types("kafka-topics.sh --bootstrap-server %s --describe --topic %s", server, t.Name)
 		return false
 	}
-	if operations := t.TopicAuthorizedOperations; operations != operationsUnknown && operations != 0 && operations&(1<<operationWrite) == 0 {
-		r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be written to by this login").
-			Says("let an administrator run").Types("%s", grant)
+	if operations := t.TopicAuthorizedOperations; operations != operationsUnknown && operations != 0 {
+		// One command grants both.
+		switch {
+		case operations&(1<<operationWrite) == 0:
+			r.Add(findings.Unsafe, findings.TopicGrant, subject, "may not be written to by this login").
+				Says("let an administrator run").Types("%s", grant)
+		case operations&(1<<operationRead) == 0:
+			r.Add(findings.Unsafe, findings.TopicUnreadable, subject, "may not be read by this login: bridge reads there what its checkpoint lacks").
+				Says("let an administrator run").Types("%s", grant)
+		}
 	}
 	if without := leaderless(t.Partitions); without > 0 {
 		r.Add(findings.Unsafe, findings.TopicLeader, subject, fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions)))).

@@ -81,8 +81,9 @@ func message(topic, key string, n, size int) sink.Message {
 	body = append(body, bytes.Repeat([]byte("x"), max(0, size-len(body)-2))...)
 	return sink.Message{
 		Destination: topic, Key: []byte(key), Value: append(body, `"}`...), ID: fmt.Sprintf("%s-%d", key, n),
-		Type: "TestAddedEvent", Version: "1.0.0", Stream: "test", Shard: "db.test", RowID: uint64(n), Origin: sink.FromTail,
-		Time: time.Now().Truncate(time.Millisecond),
+		Type: "TestAddedEvent", Version: "1.0.0", Domain: "bridge", Stream: "test", Shard: "db.test", RowID: uint64(n), Origin: sink.FromTail,
+		Time:  time.Now().Truncate(time.Millisecond),
+		State: sink.State{Epoch: 1_760_000_000_000, Seq: uint64(n), Index: uint32(n), Hash: 1 << 31},
 	}
 }
 

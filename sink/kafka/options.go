@@ -61,6 +61,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Fault is told of every fault that is retried. Optional.
 	Fault sink.Fault
+	// Session is called with a TP when sending to it goes on after a fault, and when its topic was
+	// created again: another leader, or one that was restarted, may have other messages. It must
+	// not block. Optional.
+	Session func(tp string)
 }
 
 // fill sets defaults and refuses what cannot work.
@@ -73,6 +77,9 @@ func (o *Options) fill() error {
 	}
 	if o.Fault == nil {
 		o.Fault = func(string, error) {}
+	}
+	if o.Session == nil {
+		o.Session = func(string) {}
 	}
 	if len(o.Brokers) == 0 {
 		return errors.New("kafka: no broker is given")

@@ -138,23 +138,3 @@ func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
 		})
 	}
 }
-
-func TestVerifyWaitsForAMissingTopic(t *testing.T) {
-	c := fake(t)
-	s := open(t, kafka.Options{Brokers: c.ListenAddrs()})
-	done := make(chan error, 1)
-	go func() { done <- s.Verify(deadline(t), []sink.Offset{{TP: "t/1", Last: 3}}) }()
-	until(t, "Ready names the topic", func() bool {
-		err := s.Ready(deadline(t))
-		return err != nil && strings.Contains(err.Error(), "topic t does not exist") && strings.Contains(err.Error(), "`bridge checkpoint set")
-	})
-	if err := c.CreateTopic("t", 1, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !errors.Is(err, sink.ErrBehind) || !strings.Contains(err.Error(), "no such partition") {
-		t.Errorf("Verify: %v", err)
-	}
-	if err := s.Verify(deadline(t), []sink.Offset{{TP: "ORDERS", Last: 3}}); !errors.Is(err, sink.ErrBehind) {
-		t.Errorf("Verify of another bus's offset: %v", err)
-	}
-}

@@ -13,7 +13,7 @@ import (
 	"bridge/internal/backoff"
 )
 
-// topicAge is how long the number of a topic's partitions is believed.
+// topicAge is how long the number of a topic's partitions and its id are believed.
 const topicAge = 5 * time.Minute
 
 // balancer picks partitions as Java does for keys: murmur2, modulo. Java spreads messages without a
@@ -25,8 +25,9 @@ type topic struct {
 	route   route
 	checked time.Time
 	stale   bool
-	// id tells one making of the topic from another, empty where the cluster does not tell.
-	id string
+	// doubted: others have written to the topic, or it was created again. It is believed for
+	// layoutAge.
+	doubted bool
 }
 
 // route leads from keys to the workers of a topic. It is never changed once it is made.
@@ -35,6 +36,8 @@ type route struct {
 	workers []*worker
 	// partitions is 0, 1, … for the balancer.
 	partitions []int
+	// id tells one making of the topic from another, empty where the cluster does not tell.
+	id string
 }
 
 // worker returns the worker for key.
@@ -88,7 +91,7 @@ func (s *Sink) unresolved(names []string) (unknown, old []string) {
 		switch t := s.topics[name]; {
 		case t == nil || t.stale:
 			unknown = append(unknown, name)
-		case time.Since(t.checked) > topicAge:
+		case time.Since(t.checked) > topicAge, t.doubted && time.Since(t.checked) > layoutAge:
 			old = append(old, name)
 		}
 	}
@@ -111,7 +114,7 @@ func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 	found, generation, err := s.cluster.metadata(ctx, names)
 	var ids map[string]string
 	if err == nil {
-		ids, generation, err = s.identify(ctx, names)
+		ids, generation, err = s.cluster.topicIDs(ctx, names)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -130,7 +133,12 @@ func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 			continue
 		}
 		s.faults.ok(who + t.Name)
-		s.learn(t.Name, len(t.Partitions), ids[t.Name])
+		if !s.learn(t.Name, len(t.Partitions), ids[t.Name]) {
+			continue
+		}
+		for _, p := range t.Partitions {
+			s.session(tp(t.Name, p.PartitionIndex))
+		}
 	}
 	return errors.Join(faults...)
 }
@@ -146,8 +154,9 @@ func topicFault(t *metadata.ResponseTopic) error {
 	return nil
 }
 
-// learn notes how many partitions a topic has, and its id.
-func (s *Sink) learn(name string, partitions int, id string) {
+// learn notes how many partitions a topic has, and its id. It reports whether the topic was created
+// again: just after that brokers may differ about its id, so it is in doubt.
+func (s *Sink) learn(name string, partitions int, id string) (remade bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.topics[name]
@@ -155,24 +164,24 @@ func (s *Sink) learn(name string, partitions int, id string) {
 		t = new(topic)
 		s.topics[name] = t
 	}
-	t.checked, t.stale, t.id = time.Now(), false, id
-	defer func() {
-		for _, l := range t.route.workers {
-			l.noteTopicID(id)
-		}
-	}()
+	if id != "" {
+		remade = t.route.id != "" && t.route.id != id
+		t.route.id = id
+	}
+	t.checked, t.stale, t.doubted = time.Now(), false, remade
 	former := len(t.route.workers)
 	if former == partitions {
-		return
+		return remade
 	}
 	if former > 0 {
 		s.logger.Warn("the number of partitions has changed: keys move, and what was published before and after has no order among it",
 			"topic", name, "from", former, "to", partitions)
 	}
-	t.route = route{make([]*worker, partitions), make([]int, partitions)}
+	t.route = route{make([]*worker, partitions), make([]int, partitions), t.route.id}
 	for i := range partitions {
 		t.route.workers[i], t.route.partitions[i] = s.worker(name, int32(i)), i
 	}
+	return remade
 }
 
 // worker returns the one worker to a partition. It outlives changes of the topic: its sequence goes
@@ -185,6 +194,15 @@ func (s *Sink) worker(topic string, partition int32) *worker {
 		s.workers[tp] = l
 	}
 	return l
+}
+
+// doubt has a topic asked for soon, which may be another one of the same name.
+func (s *Sink) doubt(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.topics[name]; t != nil {
+		t.doubted = true
+	}
 }
 
 // forgetTopic has the number of a topic's partitions asked for again before its next use.

@@ -17,6 +17,10 @@ const (
 	// goneAfter is how long a topic must look as if it were gone, or another one, until that is
 	// believed: after a start brokers learn of topics one after the other.
 	goneAfter = 3 * time.Second
+	// verdictAfter is how often a leader must say that a partition ends early until that is
+	// believed: just after an election it may not know yet how far its replicas are.
+	verdictAfter = 3
+	verdictPause = 300 * time.Millisecond
 	// idleCheck is how often a partition that brings nothing is looked at, holdupAfter when an open
 	// transaction is reported.
 	idleCheck   = 5 * time.Second
@@ -200,7 +204,6 @@ func (r *reading) faulty(ctx context.Context, found fetched) error {
 		}
 		return &sink.ExpiredError{TP: r.tp, From: uint64(next), First: uint64(first)}
 	case end < next:
-		// Just after an election a leader may not know yet how far its replicas are.
 		if r.outside++; r.outside >= verdictAfter {
 			return fmt.Errorf("read %s from offset %d: it ends before offset %d: %w", r.tp, next, end, sink.ErrBehind)
 		}

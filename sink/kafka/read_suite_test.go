@@ -103,6 +103,7 @@ func TestReaderInProcess(t *testing.T) {
 func TestReaderReal(t *testing.T) {
 	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: map[string]string{"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2000000"}})
+	t.Run("transactions", func(t *testing.T) { realTransactions(t, k) })
 	create := func(t testing.TB, topic string) {
 		dirty, segment := "0.001", strconv.Itoa(int(time.Hour/time.Millisecond))
 		k.CreateTopic(t, topic, 1, map[string]*string{"min.cleanable.dirty.ratio": &dirty, "segment.ms": &segment})

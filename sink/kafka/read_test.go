@@ -52,6 +52,14 @@ func stored(t testing.TB, s *kafka.Sink, topic string) (values []string, tp sink
 	return values, tps[0]
 }
 
+// ids returns the ids of messages.
+func ids(batch []sink.Message) (ids []string) {
+	for _, m := range batch {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
 func testTransactions(t *testing.T, brokers []string, topic string) {
 	s := open(t, kafka.Options{Brokers: brokers})
 	plain := newClient(t, brokers, kgo.DefaultProduceTopic(topic))
@@ -159,9 +167,8 @@ func TestReadTransactions(t *testing.T) {
 	testTransactions(t, c.ListenAddrs(), "t")
 }
 
-func TestReadTransactionsReal(t *testing.T) {
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: map[string]string{"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2000000"}})
+// realTransactions wants a broker that compacts at once.
+func realTransactions(t *testing.T, k *testenv.KafkaServer) {
 	t.Run("commit and abort", func(t *testing.T) {
 		topic := newTopic()
 		k.CreateTopic(t, topic, 1, nil)

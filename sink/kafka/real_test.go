@@ -212,9 +212,7 @@ func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
 	}
 }
 
-func TestABrokerThatStandsStillRefusesLateCopies(t *testing.T) {
-	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{})
+func standsStill(t *testing.T, k *testenv.KafkaServer) {
 	k.CreateTopic(t, "still", 1, nil)
 	s := open(t, kafka.Options{Brokers: k.Brokers()})
 	publish(t, s, series("still", "before", 0, 1, 1))
@@ -240,9 +238,15 @@ func TestABrokerThatStandsStillRefusesLateCopies(t *testing.T) {
 	t.Logf("the log holds %v", order)
 }
 
-func TestLogins(t *testing.T) {
+func TestSecurity(t *testing.T) {
 	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true})
+	certs := testenv.NewCerts(t)
+	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, TLS: &certs})
+	t.Run("logins", func(t *testing.T) { logins(t, k) })
+	t.Run("TLS", func(t *testing.T) { encrypted(t, k, certs) })
+}
+
+func logins(t *testing.T, k *testenv.KafkaServer) {
 	k.CreateTopic(t, "login", 1, nil)
 	for _, mechanism := range kafka.Mechanisms {
 		t.Run(mechanism, func(t *testing.T) {
@@ -276,10 +280,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	certs := testenv.NewCerts(t)
-	k := testenv.StartKafka(t, testenv.KafkaOptions{TLS: &certs})
+func encrypted(t *testing.T, k *testenv.KafkaServer, certs testenv.Certs) {
 	k.CreateTopic(t, "secure", 1, nil)
 	var authority atomic.Value
 	authority.Store(certs.OtherCA)

@@ -42,7 +42,7 @@ func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 		}
 		if f.stamped != nil && failpoint.Mutant(failpoint.KafkaErrorIsAck) {
 			l.broken = true
-			return base, nil
+			return l.next, nil
 		}
 		if ctx.Err() != nil {
 			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming after

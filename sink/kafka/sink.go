@@ -31,6 +31,7 @@ type Sink struct {
 	giveUpAfter     time.Duration
 	outages         *outage.Log
 	faults          *faults
+	session         func(tp string)
 
 	// life ends with Close.
 	life  context.Context
@@ -39,12 +40,13 @@ type Sink struct {
 	// calls numbers the calls that wait for topics.
 	calls atomic.Uint64
 
+	// mu is locked by workers that hold their own mutex.
 	mu      sync.Mutex
 	topics  map[string]*topic
 	workers map[string]*worker
+	closed  bool
 	// drains counts the goroutines of the workers; none begins once closed is set.
 	drains sync.WaitGroup
-	closed bool
 }
 
 var _ sink.Sink = (*Sink)(nil)
@@ -61,7 +63,7 @@ func Open(opts Options) (*Sink, error) {
 	}
 	s := &Sink{
 		logger: opts.Logger, codec: codec, compression: opts.Compression, maxRequestBytes: opts.MaxRequestBytes,
-		watched: opts.Topics, uncompactable: opts.Uncompactable, giveUpAfter: opts.GiveUpAfter, outages: outage.New(opts.Logger),
+		watched: opts.Topics, uncompactable: opts.Uncompactable, giveUpAfter: opts.GiveUpAfter, outages: outage.New(opts.Logger), session: opts.Session,
 		topics: make(map[string]*topic), workers: make(map[string]*worker),
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())
@@ -78,7 +80,6 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	c := newCall(batch)
-	defer c.fail(nil)
 	rejected, pending := s.screen(c)
 	for len(pending) > 0 {
 		if err := context.Cause(ctx); err != nil {
@@ -91,10 +92,6 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		c.enter(runs)
 		select {
 		case <-c.done:
-		case <-c.failed.Done():
-			// Other partitions may be away for any time.
-			c.leave()
-			return c.outcome(rejected), context.Cause(c.failed)
 		case <-ctx.Done():
 			c.leave()
 			return c.outcome(rejected), context.Cause(ctx)
@@ -144,10 +141,11 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*portion, 
 	var runs []*portion
 	for _, i := range pending {
 		m := &c.batch[i]
-		worker := routes[m.Destination].worker(m.Key)
+		route := routes[m.Destination]
+		worker := route.worker(m.Key)
 		r := byWorker[worker]
 		if r == nil {
-			r = &portion{call: c, worker: worker, last: -1}
+			r = &portion{call: c, worker: worker, tp: c.tp(sink.TPRef{Name: worker.tp, Incarnation: route.id})}
 			byWorker[worker] = r
 			runs = append(runs, r)
 		}

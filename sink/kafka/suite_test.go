@@ -52,7 +52,8 @@ func TestConformanceInProcess(t *testing.T) {
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Compression: kafka.None})
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
-			Features: sinktest.Features{Keys: true, Headers: true, Offsets: true, Recalls: true, Rejects: true, Stalls: true, Wipes: true},
+			Features: sinktest.Features{Keys: true, Headers: true, Reads: true, Rejects: true, Stalls: true, Wipes: true},
+			Cut:      func(testing.TB) { kafka.Cut(s) },
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(c.ListenAddrs()...)))
 			},
@@ -90,9 +91,11 @@ func stall(c *kfake.Cluster) (resume func()) {
 	}
 }
 
+// TestConformanceReal also pauses and restarts its broker, as the test beside the suite does.
 func TestConformanceReal(t *testing.T) {
 	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{})
+	t.Run("a broker that stands still refuses late copies", func(t *testing.T) { standsStill(t, k) })
 	limit := strconv.Itoa(refused)
 	configs := map[string]*string{"max.message.bytes": &limit}
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture {
@@ -103,8 +106,9 @@ func TestConformanceReal(t *testing.T) {
 		return sinktest.Fixture{
 			Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Offsets: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: true, Headers: true, Reads: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
+			Cut: func(testing.TB) { kafka.Cut(s) },
 			Read: func(t testing.TB, topic string) []sinktest.Record {
 				return suiteRecords(consume(t, topic, kgo.SeedBrokers(k.Brokers()...)))
 			},

@@ -11,8 +11,11 @@ import (
 	"bridge/sink"
 )
 
-// earliest asks ListOffsets for the first offset that is left.
-const earliest = -2
+// What ListOffsets is asked for: the first offset that is left, or the end.
+const (
+	earliest = -2
+	latest   = -1
+)
 
 // TPs implements [sink.Reader]. It needs DESCRIBE on the topics. A topic that is missing is asked
 // for again for a few seconds.

@@ -29,15 +29,6 @@ type worker struct {
 	queue    []*portion
 	busy     bool
 	inFlight *wireBatch
-	// last is the highest offset that was acknowledged, to this process or by an offset to one
-	// before; -1 when none was.
-	last int64
-	// topicID is the id of the topic that acknowledged that, empty where it is not known; remade is
-	// the loss that another id tells.
-	topicID string
-	remade  error
-	// watches are those of the offsets that are being verified.
-	watches map[*watch]struct{}
 
 	// What follows belongs to the draining goroutine.
 
@@ -49,8 +40,8 @@ type worker struct {
 	limit int
 	// held says that a fault has been reported that has not ended.
 	held bool
-	// lost is the loss that was found. It stays: only an operator can say what to do.
-	lost error
+	// next is the offset behind the last batch, 0 when that is not known.
+	next int64
 }
 
 // wireBatch is a batch on its way with the portions that it carries.
@@ -73,7 +64,7 @@ type part struct {
 }
 
 func newWorker(s *Sink, topic string, partition int32) *worker {
-	return &worker{sink: s, topic: topic, partition: partition, tp: tp(topic, partition), limit: math.MaxInt, last: -1}
+	return &worker{sink: s, topic: topic, partition: partition, tp: tp(topic, partition), limit: math.MaxInt}
 }
 
 // enqueue adds a portion and sees to it that somebody drains the worker.
@@ -175,25 +166,11 @@ func (l *worker) deliver(ctx context.Context, f *wireBatch) {
 		f.buffers.release()
 		return
 	}
-	if l.lost == nil {
-		l.lost = l.wasRemade()
-	}
-	if l.lost != nil {
-		f.buffers.release()
-		l.refuse(l.lost)
-		return
-	}
 	base, err := l.send(ctx, f)
-	if err == nil {
-		l.noteJump(base)
-		l.lost = l.advance(base, f.count)
-	}
 	switch {
-	case l.lost != nil:
-		l.calm()
-		l.refuse(l.lost)
 	case err == nil:
 		l.calm()
+		l.follow(base, f.count)
 		l.acknowledge(f, base)
 	case errors.Is(err, errMoved):
 		l.move(f)
@@ -213,15 +190,7 @@ func (l *worker) acknowledge(f *wireBatch, base int64) {
 		l.limit *= 2
 	}
 	for _, p := range f.parts {
-		l.note(p.portion, func() {
-			for _, i := range p.portion.index[p.portion.next : p.portion.next+p.count] {
-				p.portion.call.status[i] = sink.Acked
-			}
-			p.portion.next += p.count
-			if base >= 0 {
-				p.portion.last, p.portion.lastID = base+int64(p.count)-1, p.portion.call.batch[p.portion.index[p.portion.next-1]].ID
-			}
-		})
+		l.note(p.portion, func() { p.portion.acknowledge(p.count, base) })
 		if base >= 0 {
 			base += int64(p.count)
 		}
@@ -265,43 +234,15 @@ func (l *worker) move(f *wireBatch) {
 	}
 }
 
-// pin takes over what an offset says.
-func (l *worker) pin(m *sink.Offset) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = max(l.last, int64(m.Last))
-	if m.Incarnation != "" {
-		l.topicID = m.Incarnation
+// follow notes where a batch was stored. One that does not lie behind the batch before it has the
+// topic looked at: others have written there, or it was created again.
+func (l *worker) follow(base int64, count int) {
+	if l.next > 0 && base != l.next {
+		l.sink.doubt(l.topic)
 	}
-}
-
-// advance notes an acknowledgement. A partition that takes a batch where it had acknowledged
-// records before has lost those: its topic was created again or restored, or a replica without them
-// leads it.
-func (l *worker) advance(base int64, count int) error {
+	l.next = base + int64(count)
 	if base < 0 {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for w := range l.watches {
-		w.see(base)
-	}
-	if base <= l.last {
-		return behind(&sink.Offset{TP: l.tp, Last: uint64(l.last)}, fmt.Sprintf("what came after it has the offset %d", base))
-	}
-	l.last = base + int64(count) - 1
-	return nil
-}
-
-// refuse ends the calls of all portions with an error.
-func (l *worker) refuse(err error) {
-	l.mu.Lock()
-	runs := l.queue
-	l.queue = nil
-	l.mu.Unlock()
-	for _, r := range runs {
-		r.call.fail(err)
+		l.next = 0
 	}
 }
 
@@ -322,10 +263,12 @@ func (l *worker) note(r *portion, note func()) {
 	r.call.finish()
 }
 
-// calm ends a fault of this worker.
+// calm ends a fault of this worker. What is sent next may go to another leader.
 func (l *worker) calm() {
 	if l.held {
 		l.held = false
 		l.sink.faults.ok(l.tp)
+		l.sink.doubt(l.topic)
+		l.sink.session(l.tp)
 	}
 }

@@ -11,12 +11,11 @@ var errHeld = errors.New("the bus is held by a test")
 
 // faults are what a test has told the bus to do.
 type faults struct {
-	holdAfter  int // messages still accepted before the bus stands still; -1: it does not
-	fails      int
-	failErr    error
-	failKeeps  bool
-	reject     func(*sink.Message) string
-	unreadable error
+	holdAfter int // messages still accepted before the bus stands still; -1: it does not
+	fails     int
+	failErr   error
+	failKeeps bool
+	reject    func(*sink.Message) string
 }
 
 func (f *faults) holding() bool { return f.holdAfter == 0 }

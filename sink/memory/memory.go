@@ -98,8 +98,8 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 	s.mu.Lock()
 	s.publishes++
 	s.mu.Unlock()
-	out := sink.Outcome{Status: make([]sink.Status, len(batch))}
-	offsets := make(map[string]sink.Offset)
+	out := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
+	tps := make(map[sink.TPRef]int32)
 	blocked := make(map[string]bool)
 	var err error
 	for i := range batch {
@@ -108,8 +108,8 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			continue
 		}
 		var reason string
-		var offset sink.Offset
-		if offset, reason, err = s.send(ctx, m); err != nil {
+		var at stored
+		if at, reason, err = s.send(ctx, m); err != nil {
 			break
 		}
 		if reason != "" {
@@ -119,12 +119,20 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			continue
 		}
 		out.Status[i] = sink.Acked
-		offsets[m.Destination] = offset
-	}
-	for _, offset := range offsets {
-		out.Offsets = append(out.Offsets, offset)
+		tp, known := tps[at.tp]
+		if !known {
+			tp = int32(len(out.TPs))
+			tps[at.tp], out.TPs = tp, append(out.TPs, at.tp)
+		}
+		out.At[i] = sink.At{Offset: at.offset, TP: tp, Known: true}
 	}
 	return out, err
+}
+
+// stored is where a message was stored.
+type stored struct {
+	tp     sink.TPRef
+	offset uint64
 }
 
 // line names what m must not overtake in.
@@ -135,69 +143,68 @@ func (s *Sink) line(m *sink.Message) string {
 	return m.Destination
 }
 
-// send stores m, trying again after each fault, and returns its offset or the reason why it is
+// send stores m, trying again after each fault, and returns where it lies or the reason why it is
 // refused.
-func (s *Sink) send(ctx context.Context, m *sink.Message) (offset sink.Offset, reason string, err error) {
+func (s *Sink) send(ctx context.Context, m *sink.Message) (at stored, reason string, err error) {
 	for {
-		offset, reason, wait, err := s.attempt(m)
+		at, reason, wait, err := s.attempt(m)
 		switch {
 		case wait != nil:
 			select {
 			case <-wait:
 			case <-ctx.Done():
-				return sink.Offset{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
+				return stored{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
 			}
 		case err == nil && ctx.Err() != nil:
 			// Stored or not, the caller is gone: the message counts as pending.
-			return sink.Offset{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
+			return stored{}, "", fmt.Errorf("publish to %s: %w", m.Destination, context.Cause(ctx))
 		case err == nil || s.isClosed():
-			return offset, reason, err
+			return at, reason, err
 		default:
 			if s.opts.Fault != nil {
 				s.opts.Fault(m.Destination, err)
 			}
 			if err := backoff.Pause(ctx, s.opts.RetryPause); err != nil {
-				return sink.Offset{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
+				return stored{}, "", fmt.Errorf("publish to %s: %w", m.Destination, err)
 			}
 		}
 	}
 }
 
 // attempt tries once to store m. A wait that is not nil is closed when it is worth trying again.
-func (s *Sink) attempt(m *sink.Message) (offset sink.Offset, reason string, wait <-chan struct{}, err error) {
+func (s *Sink) attempt(m *sink.Message) (at stored, reason string, wait <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return sink.Offset{}, "", nil, sink.ErrClosed
+		return stored{}, "", nil, sink.ErrClosed
 	}
 	if s.holding() {
-		return sink.Offset{}, "", s.changed, nil
+		return stored{}, "", s.changed, nil
 	}
 	if s.opts.MaxBytes > 0 && len(m.Value) > s.opts.MaxBytes {
-		return sink.Offset{}, fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes), nil, nil
+		return stored{}, fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes), nil, nil
 	}
 	if s.reject != nil {
 		if reason := s.reject(m); reason != "" {
-			return sink.Offset{}, reason, nil, nil
+			return stored{}, reason, nil, nil
 		}
 	}
 	err, kept := s.nextFault()
 	if err != nil && !kept {
-		return sink.Offset{}, "", nil, err
+		return stored{}, "", nil, err
 	}
-	offset = s.store(m)
-	return offset, "", nil, err
+	return s.store(m), "", nil, err
 }
 
 // store appends a copy of m to its destination.
-func (s *Sink) store(m *sink.Message) sink.Offset {
+func (s *Sink) store(m *sink.Message) stored {
 	p := s.log(m.Destination)
 	p.messages = append(p.messages, clone(*m))
 	if s.holdAfter > 0 {
 		s.holdAfter--
 	}
 	s.wakeReaders()
-	return sink.Offset{TP: m.Destination, Incarnation: fmt.Sprint(p.making), Last: uint64(len(p.messages)), ID: m.ID}
+	return stored{sink.TPRef{Name: m.Destination, Incarnation: p.incarnation()}, uint64(len(p.messages))}
 }
 
 // log returns the log of a destination, made where it is missing.
@@ -220,32 +227,6 @@ func (s *Sink) Ready(context.Context) error {
 		return sink.ErrClosed
 	case s.holding():
 		return errHeld
-	}
-	return nil
-}
-
-// Verify implements sink.Sink.
-func (s *Sink) Verify(ctx context.Context, offsets []sink.Offset) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return sink.ErrClosed
-	}
-	for _, offset := range offsets {
-		p := s.logs[offset.TP]
-		switch {
-		case p == nil:
-			return fmt.Errorf("%s is gone, it ended at %d: %w", offset.TP, offset.Last, sink.ErrBehind)
-		case offset.Incarnation != fmt.Sprint(p.making):
-			return fmt.Errorf("%s was created again: %w", offset.TP, sink.ErrBehind)
-		case uint64(len(p.messages)) < offset.Last:
-			return fmt.Errorf("%s ends at %d, it ended at %d: %w", offset.TP, len(p.messages), offset.Last, sink.ErrBehind)
-		case offset.ID != "" && offset.Last > 0 && p.messages[offset.Last-1].ID != offset.ID:
-			return fmt.Errorf("%s has another message at %d: %w", offset.TP, offset.Last, sink.ErrBehind)
-		}
 	}
 	return nil
 }

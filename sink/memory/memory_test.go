@@ -21,8 +21,9 @@ func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
 			Destinations: []string{"one", "two"},
 			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d)) },
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Offsets: true, Recalls: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: true, Headers: true, Reads: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
+			Cut:      func(testing.TB) { s.Fail(5, errors.New("connection reset"), true) },
 			MaxBytes: opts.MaxBytes,
 			Restart:  func(testing.TB) { s.Fail(50, errors.New("connection reset"), true) },
 			Stall:    func(testing.TB) func() { return s.Pause(0) },
@@ -131,13 +132,13 @@ func TestRejectByPredicate(t *testing.T) {
 
 func TestLose(t *testing.T) {
 	s := memory.New(memory.Options{})
-	out, err := s.Publish(t.Context(), messages(4))
-	if err != nil {
+	if _, err := s.Publish(t.Context(), messages(4)); err != nil {
 		t.Fatal(err)
 	}
 	s.Lose("d", 1)
-	if err := s.Verify(t.Context(), out.Offsets); !errors.Is(err, sink.ErrBehind) {
-		t.Errorf("Verify returns %v, want ErrBehind", err)
+	_, err := s.Read(t.Context(), sink.Span{TP: "d", From: 5, To: 6}, func(*sink.Stored) error { return nil })
+	if !errors.Is(err, sink.ErrBehind) {
+		t.Errorf("Read returns %v, want ErrBehind", err)
 	}
 }
 

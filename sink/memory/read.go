@@ -96,8 +96,6 @@ func (s *Sink) readable(ctx context.Context) error {
 		return context.Cause(ctx)
 	case s.closed:
 		return sink.ErrClosed
-	case s.unreadable != nil:
-		return fmt.Errorf("%w: %w", sink.ErrUnreadable, s.unreadable)
 	}
 	return nil
 }

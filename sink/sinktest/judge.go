@@ -101,7 +101,9 @@ func (j judge) same(t *testing.T, m sink.Message, r Record) {
 		return
 	}
 	m.EachHeader(func(name, value string) {
-		if got, ok := r.Headers[name]; !ok || got != value {
+		if name == sink.HeaderState {
+			checkState(t, &m, r.Headers[name], j.fixture.Features.Keys)
+		} else if got, ok := r.Headers[name]; !ok || got != value {
 			t.Fatalf("message %s has header %s %q, want %q", m.ID, name, got, value)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"bridge/sink"
 )
@@ -21,8 +22,9 @@ func deadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// stamp is fixed so that a message made twice is the same.
-var stamp = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+// stamp is fixed so that a message made twice is the same. It is of the last day: a real broker
+// removes what is older than its retention, by default a week, also while a test reads.
+var stamp = time.Now().UTC().Truncate(24 * time.Hour).Add(678 * time.Millisecond)
 
 // message makes the n-th message of a series for one key, padded to about size bytes.
 func message(destination, series, key string, n, size int) sink.Message {
@@ -36,11 +38,46 @@ func message(destination, series, key string, n, size int) sink.Message {
 		ID:          id,
 		Type:        "SuiteAddedEvent",
 		Version:     "1.0.0",
+		Domain:      "suite.example",
 		Stream:      "suite",
 		Shard:       "db." + series,
 		RowID:       1<<63 + uint64(n),
 		Origin:      sink.FromTail,
 		Time:        stamp,
+		State:       state(series, n),
+	}
+}
+
+// state makes the state of the n-th message of a series, every fourth of which is a dead letter.
+func state(series string, n int) sink.State {
+	s := sink.State{
+		Epoch: uint64(stamp.UnixMilli()), Seq: uint64(n) + 1, Term: uint32(n / 100), Acked: uint32(n), Index: uint32(n % 100),
+		Kind: sink.StateKind(n % 3), Floor: uint64(n % 2), Since: uint64(n % 5), Low: uint64(n % 7), Hash: hash(series),
+	}
+	if s.Kind == sink.StateLive {
+		s.Digest = [16]byte{byte(n), byte(n >> 8), 15: 1}
+	}
+	if n%4 == 3 {
+		s.Event, s.Key = [16]byte{1, byte(n)}, fmt.Sprintf("grün+€+ %d. ", n)
+	}
+	return s
+}
+
+// checkState fails the test unless the value of sink.HeaderState is the state of m: with its key
+// where the bus has none.
+func checkState(t testing.TB, m *sink.Message, value string, keys bool) {
+	t.Helper()
+	want := m.State
+	if !keys && want.Key == "" {
+		want.Key = string(m.Key)
+	}
+	got, err := sink.ParseState(value)
+	if !keys && bytes.ContainsFunc(m.Key, unicode.IsControl) {
+		// A header may not hold such a key, and an event has none.
+		want.Key = got.Key
+	}
+	if err != nil || got != want {
+		t.Fatalf("header %s of message %s is %q: %+v, %v\nwant %+v", sink.HeaderState, m.ID, value, got, err, want)
 	}
 }
 
@@ -110,11 +147,30 @@ func checkOutcome(t *testing.T, out sink.Outcome, n int) {
 			t.Fatalf("the rejection of message %d gives no reason", r.Index)
 		}
 	}
-	tps := make(map[string]bool)
-	for _, offset := range out.Offsets {
-		if offset.TP == "" || tps[offset.TP] {
-			t.Fatalf("offsets name a TP twice or not at all: %v", out.Offsets)
+	checkAt(t, out, n)
+}
+
+// checkAt checks what holds for At and TPs of every outcome.
+func checkAt(t *testing.T, out sink.Outcome, n int) {
+	t.Helper()
+	if len(out.At) != 0 && len(out.At) != n {
+		t.Fatalf("the outcome says of %d messages where they lie, of %d", len(out.At), n)
+	}
+	for i, at := range out.At {
+		switch {
+		case out.Status[i] != sink.Acked && at != sink.At{}:
+			t.Fatalf("message %d has status %d and lies at %+v", i, out.Status[i], at)
+		case !at.Known && at != sink.At{}:
+			t.Fatalf("message %d has no offset and lies at %+v", i, at)
+		case at.Known && (at.TP < 0 || int(at.TP) >= len(out.TPs)):
+			t.Fatalf("message %d lies at %+v, there are %d TPs", i, at, len(out.TPs))
 		}
-		tps[offset.TP] = true
+	}
+	refs := make(map[sink.TPRef]bool)
+	for _, ref := range out.TPs {
+		if ref.Name == "" || refs[ref] {
+			t.Fatalf("TPs name one twice or not at all: %v", out.TPs)
+		}
+		refs[ref] = true
 	}
 }

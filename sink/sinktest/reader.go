@@ -156,10 +156,13 @@ func wantStored(t *testing.T, f ReaderFixture, got []sink.Stored, want []sink.Me
 		}
 		size := len(g.Key) + len(g.Value)
 		w.EachHeader(func(name, value string) {
-			if h := g.Header(name); string(h) != value {
+			h := string(g.Header(name))
+			if name == sink.HeaderState {
+				checkState(t, w, h, f.Keys)
+			} else if h != value {
 				t.Fatalf("header %s of message %d is %q, want %q", name, i, h, value)
 			}
-			size += len(name) + len(value)
+			size += len(name) + len(h)
 		})
 		if g.Size() < size {
 			t.Fatalf("message %d has %d bytes, want %d at least", i, g.Size(), size)

@@ -22,6 +22,7 @@ type leafList struct {
 	// forms is the size of all forms in memory.
 	forms   int
 	scratch []byte
+	gaps    []gap
 	// store has the forms that are not in memory.
 	store store
 }
@@ -30,7 +31,7 @@ func newLeafList() leafList { return leafList{at: -1, changed: make(map[uint64]s
 
 // size is the memory of the list in bytes.
 func (s *leafList) size() int {
-	return s.forms + len(s.list)*leafSize + cap(s.open)*24 + cap(s.scratch) + len(s.changed)*16 + s.store.size()
+	return s.forms + len(s.list)*leafSize + (cap(s.open)+cap(s.gaps))*24 + cap(s.scratch) + len(s.changed)*16 + s.store.size()
 }
 
 // saved is the size of the forms when they are saved.

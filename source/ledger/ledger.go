@@ -157,6 +157,11 @@ func (l *Ledger) Unpublished(yield func(source.Range) bool) {
 	l.state.missing.missingIn(source.Range{First: 0, Last: 1<<64 - 1}, yield)
 }
 
+// Low returns the id below which no missing id is looked up any more: each row below it was
+// published, or its id was vacant for GapTTL. The low ends of wide gaps and pending ids are looked
+// up whatever their age.
+func (l *Ledger) Low() uint64 { return l.state.low() }
+
 // Open reports whether any id is polled, or there is something to save.
 func (l *Ledger) Open() bool {
 	s := &l.state

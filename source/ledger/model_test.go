@@ -125,6 +125,93 @@ func (m *model) fill(t *testing.T) {
 	}
 }
 
+// draw returns ascending ranges of ids in r.
+func (m *model) draw(r source.Range) (ranges []source.Range) {
+	for id := r.First + m.Uint64N(10); id <= r.Last && id >= r.First && len(ranges) < 2000; {
+		one := source.Range{First: id, Last: min(r.Last, id+m.Uint64N(3))}
+		if m.IntN(50) == 0 {
+			one.Last = min(r.Last, one.Last+m.Uint64N(1<<22))
+		}
+		ranges = append(ranges, one)
+		id = one.Last + 1 + m.Uint64N([]uint64{3, 500, 1 << 21}[m.IntN(3)])
+	}
+	return ranges
+}
+
+// passRanges publishes ranges behind the position, as the bus tells them.
+func (m *model) passRanges() {
+	through := m.top + 1 + m.Uint64N([]uint64{10, 5000, 1 << 23, 1 << 42}[m.IntN(4)])
+	ranges := m.draw(source.Range{First: m.top + 1, Last: through})
+	m.l.Pass(through, ranges, m.now)
+	next := m.top + 1
+	for _, r := range ranges {
+		m.missing.add(source.Range{First: next, Last: r.First - 1})
+		next = r.Last + 1
+	}
+	m.missing.add(source.Range{First: next, Last: through})
+	m.top = through
+}
+
+// fillRanges publishes ranges at or below the position, and some above it, which says nothing.
+func (m *model) fillRanges() {
+	r := source.Range{First: 1 + m.Uint64N(m.top+1), Last: m.top + 10}
+	if len(m.missing) > 0 && m.IntN(2) == 0 {
+		r.First = m.missing[m.IntN(len(m.missing))].First
+	}
+	ranges := m.draw(r)
+	m.l.FillAll(ranges, m.now)
+	var left naive
+	for _, r := range m.missing {
+		for _, o := range ranges {
+			if o.Last < r.First || o.First > r.Last {
+				continue
+			}
+			left.put(source.Range{First: r.First, Last: o.First - 1})
+			r.First = o.Last + 1
+			if r.Empty() {
+				break
+			}
+		}
+		left.put(r)
+	}
+	m.missing = left
+}
+
+// put appends r, which may begin where the range before ends.
+func (n *naive) put(r source.Range) {
+	if !r.Empty() {
+		*n = append(*n, r)
+	}
+}
+
+// low holds Low against the missing ids.
+func (m *model) low(t *testing.T) {
+	least := m.top + 1
+	if len(m.missing) > 0 {
+		least = m.missing[0].First
+	}
+	low := m.l.Low()
+	if low < least || low > m.top+1 {
+		t.Fatalf("nothing is polled below %d, the lowest missing id is %d", low, least)
+	}
+	for _, g := range m.l.Gaps(1) {
+		if low > g.Last {
+			t.Fatalf("nothing is polled below %d, but %v is", low, g)
+		}
+	}
+}
+
+// endPolling has low ids be polled no more.
+func (m *model) endPolling(t *testing.T) {
+	through := m.Uint64N(m.top + 10)
+	m.l.EndPolling(through)
+	for _, g := range m.l.Gaps(1) {
+		if g.Last <= min(through, m.top) {
+			t.Fatalf("%v is polled, up to %d nothing should be", g, through)
+		}
+	}
+}
+
 // poll reads the hot ids and the cold ones; some of them are pending.
 func (m *model) poll() {
 	m.now = m.now.Add(time.Duration(m.Int64N(int64(20 * time.Minute))))
@@ -212,7 +299,7 @@ func TestTheLedgerHasExactlyTheUnpublishedIDs(t *testing.T) {
 		m := newModel(t, seed)
 		for range 150 {
 			did := "a page"
-			switch m.IntN(21) / 2 {
+			switch m.IntN(27) / 2 {
 			case 0, 1:
 				m.pass()
 			case 2, 3, 4:
@@ -230,8 +317,18 @@ func TestTheLedgerHasExactlyTheUnpublishedIDs(t *testing.T) {
 			case 10:
 				did = "a move"
 				m.move(t)
+			case 11:
+				did = "ranges that the bus has above the position"
+				m.passRanges()
+			case 12:
+				did = "ranges that the bus has below the position"
+				m.fillRanges()
+			case 13:
+				did = "polling ends"
+				m.endPolling(t)
 			}
 			m.check(t, did)
+			m.low(t)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (s *gapSet) missed(id uint64) (int64, bool) {
 // gap, and whether id was there.
 func (s *gapSet) remove(id uint64, t int64) (rest source.Range, ok bool) {
 	if k := s.wide.index(id); k >= 0 {
-		return s.removeWide(k, id, t), true
+		return s.removeWide(k, source.Range{First: id, Last: id}, t), true
 	}
 	return s.leaves.remove(id)
 }

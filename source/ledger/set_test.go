@@ -55,6 +55,23 @@ func TestAGapSetAgreesWithAPlainSet(t *testing.T) {
 					delete(plain, id)
 				}
 			},
+			"remove ranges": func(t *rapid.T) {
+				var ranges []source.Range
+				for id := draw("from"); id < next && len(ranges) < 2000; {
+					r := source.Range{First: id, Last: id + rapid.Uint64Range(0, 3).Draw(t, "more")}
+					if rapid.IntRange(0, 20).Draw(t, "long") == 0 {
+						r.Last += 3000
+					}
+					ranges = append(ranges, r)
+					id = r.Last + 1 + rapid.Uint64Range(0, 8).Draw(t, "between")
+				}
+				s.removeAll(ranges, missed)
+				for _, r := range ranges {
+					for id := r.First; id <= r.Last; id++ {
+						delete(plain, id)
+					}
+				}
+			},
 			"save": func(*rapid.T) {
 				l := &s.leaves
 				l.seal()

@@ -60,34 +60,59 @@ func (s *state) notice(through uint64, seen []uint64, t int64) {
 	if through <= s.noticed {
 		return
 	}
-	// Asking for the newest once keeps the open leaf open.
-	floor, ok := s.missing.newest(s.missing.top())
-	next, holes := s.noticed+1, false
-	miss := func(ids source.Range) {
-		missed := s.highs.at(ids.Last, t)
-		if ok {
-			missed = max(floor, missed)
-		}
-		floor, ok, holes = missed, true, true
-		s.missing.add(gap{ids, missed})
-	}
+	n := s.notices(t)
 	for _, id := range seen[known:] {
-		if id < next {
-			continue
-		}
-		if id > next {
-			miss(source.Range{First: next, Last: id - 1})
-		}
-		next = id + 1
+		n.see(source.Range{First: id, Last: id})
 	}
-	if next != 0 && next <= through {
-		miss(source.Range{First: next, Last: through})
+	n.end(through)
+}
+
+// noticer makes ids above noticed missing, between those that are there.
+type noticer struct {
+	*state
+	t, floor  int64
+	ok, holes bool
+	next      uint64
+}
+
+// notices returns a noticer at the time t.
+func (s *state) notices(t int64) noticer {
+	n := noticer{state: s, t: t, next: s.noticed + 1}
+	// Asking for the newest once keeps the open leaf open.
+	n.floor, n.ok = s.missing.newest(s.missing.top())
+	return n
+}
+
+// see passes over the ids of r, which are there; those between are missing.
+func (n *noticer) see(r source.Range) {
+	if r.Last < n.next || n.next == 0 {
+		return
 	}
-	if at := &s.missing.segments[s.missing.top()]; !holes && at.observed == s.noticed {
+	if r.First > n.next {
+		n.miss(source.Range{First: n.next, Last: r.First - 1})
+	}
+	n.next = r.Last + 1
+}
+
+func (n *noticer) miss(ids source.Range) {
+	missed := n.highs.at(ids.Last, n.t)
+	if n.ok {
+		missed = max(n.floor, missed)
+	}
+	n.floor, n.ok, n.holes = missed, true, true
+	n.missing.add(gap{ids, missed})
+}
+
+// end moves noticed to through.
+func (n *noticer) end(through uint64) {
+	if n.next != 0 && n.next <= through {
+		n.miss(source.Range{First: n.next, Last: through})
+	}
+	if at := &n.missing.segments[n.missing.top()]; !n.holes && at.observed == n.noticed {
 		at.observed = through
 	}
-	s.noticed = through
-	s.highs = s.highs.above(through)
+	n.noticed = through
+	n.highs = n.highs.above(through)
 }
 
 // reach returns how far GapHold may publish, at most through.
@@ -185,4 +210,30 @@ func (s *state) polled(k int) source.Range {
 	}
 	ids.First = max(ids.First, expired+1)
 	return ids
+}
+
+// low returns the lowest missing id that is looked up, the one behind the position if none is.
+func (s *state) low() uint64 {
+	low := s.position
+	if low < 1<<64-1 {
+		low++
+	}
+	lower := func(r source.Range) {
+		if r.First < low {
+			s.missing.missingIn(r, func(ids source.Range) bool {
+				low = min(low, ids.First)
+				return false
+			})
+		}
+	}
+	for k := range s.missing.segments {
+		lower(s.polled(k))
+	}
+	for k := range s.missing.wide {
+		lower(s.missing.wide.front(k))
+	}
+	for i := range s.pending.list {
+		lower(s.pending.list[i].Range)
+	}
+	return low
 }

@@ -82,31 +82,41 @@ func (s *gapSet) makeWide(g gap) bool {
 	return true
 }
 
-// removeWide removes id from wide gap k at the time t. At the front, the ids below it are missing
-// from then on; further on the gap is cut in two. It returns the missing ids above id.
-func (s *gapSet) removeWide(k int, id uint64, t int64) (rest source.Range) {
+// overlapping returns the index of the first wide gap that overlaps r, -1 when none does.
+func (w wideGaps) overlapping(r source.Range) int {
+	for k := range w {
+		if w[k].Overlaps(r) {
+			return k
+		}
+	}
+	return -1
+}
+
+// removeWide removes ids, which lie in wide gap k, at the time t. At the front, the ids below them
+// are missing from then on; further on the gap is cut in two. It returns the missing ids above.
+func (s *gapSet) removeWide(k int, ids source.Range, t int64) (rest source.Range) {
 	s.leaves.seal()
 	w := s.wide[k]
-	below, rest := gap{source.Range{First: w.First, Last: id - 1}, w.missed}, source.Range{First: 1}
-	if id < w.Last {
-		rest = source.Range{First: id + 1, Last: w.Last}
+	below, rest := gap{source.Range{First: w.First, Last: ids.First - 1}, w.missed}, source.Range{First: 1}
+	if ids.Last < w.Last {
+		rest = source.Range{First: ids.Last + 1, Last: w.Last}
 	}
-	if id-w.First >= frontIDs {
+	if ids.First-w.First >= frontIDs {
 		s.cut(k, below, rest)
 		return rest
 	}
 	unpolled := s.unpolled(k)
-	if id > w.First {
+	if ids.First > w.First {
 		below.missed = t
 		if newest, ok := s.newest(k); ok {
 			below.missed = max(t, newest)
 		}
 		s.addTo(k, below)
 	}
-	if id == w.Last {
-		s.join(k, unpolled && id == w.First)
+	if ids.Last == w.Last {
+		s.join(k, unpolled && ids.First == w.First)
 	} else {
-		s.wide[k].First = id + 1
+		s.wide[k].First = ids.Last + 1
 	}
 	return rest
 }

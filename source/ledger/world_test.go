@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -149,7 +150,9 @@ type owner struct {
 	published []uint64
 	late      map[uint64]time.Time
 	unpolled  []ledger.Unpolled
-	queries   int
+	// low is what Low returned after the last poll.
+	low     uint64
+	queries int
 	// between lets time go by between two reads of one poll.
 	between func()
 }
@@ -202,8 +205,13 @@ func (o *owner) poll() {
 			panic("a late id is not missing")
 		}
 		o.late[id] = now
+		givenUp := func(u ledger.Unpolled) bool { return u.First <= id && id <= u.Last }
+		if id < o.low && !slices.ContainsFunc(o.unpolled, givenUp) {
+			panic(fmt.Sprintf("id %d is late, Low was %d", id, o.low))
+		}
 	}
 	o.l.Advance(through, stable, now)
+	o.low = o.l.Low()
 	o.sent = append(o.sent, batch{ids: append(late, stable...), position: o.l.Position(), chunks: o.l.Changed()})
 }
 
@@ -292,6 +300,7 @@ func (o *owner) crash(away time.Duration) (repeated []uint64) {
 			chunks = append(chunks, ledger.Chunk{Key: key, Bytes: b})
 		}
 		o.l, err = ledger.Restore(opts, o.at, chunks)
+		o.low = 0
 	}
 	if err != nil {
 		panic(err)

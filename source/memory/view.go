@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 
 	"bridge/source"
@@ -91,12 +93,12 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 		return err
 	}
 	p.Columns, p.Now, p.Server = v.columns, t.Clock().UTC(), t.identity()
-	for _, r := range t.rows {
-		if !r.open {
+	for i := len(t.rows); i > 0 && p.MaxID == 0; i-- {
+		if r := &t.rows[i-1]; !r.open {
 			p.MaxID = r.id
 		}
 	}
-	for _, r := range t.rows {
+	for r := range t.among(ranges(q)) {
 		if r.open || !v.wanted(q, r) {
 			continue
 		}
@@ -128,23 +130,48 @@ func (v *view) checkKeys(keys [][][]byte) error {
 	return nil
 }
 
-func (v *view) wanted(q source.Query, r row) bool {
+// ranges returns where the rows lie that a query may want.
+func ranges(q source.Query) []source.Range {
 	switch {
 	case q.Keys != nil:
-		var key [][]byte
-		for _, at := range v.columns.Key {
-			key = append(key, r.values[v.pick[at]])
-		}
-		return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return v.table.isKey(tuple, key) })
+		return everything
 	case q.Ranges != nil:
-		return in(q.Ranges, r.id)
+		return q.Ranges
+	case q.After == math.MaxUint64:
+		return nil
+	case q.Through == 0:
+		return []source.Range{{First: q.After + 1, Last: math.MaxUint64}}
 	}
-	return r.id > q.After && (q.Through == 0 || r.id <= q.Through)
+	return []source.Range{{First: q.After + 1, Last: q.Through}}
 }
 
-func in(ranges []source.Range, id uint64) bool {
-	i, _ := slices.BinarySearchFunc(ranges, id, func(r source.Range, id uint64) int { return cmp.Compare(r.Last, id) })
-	return i < len(ranges) && ranges[i].First <= id
+var everything = []source.Range{{Last: math.MaxUint64}}
+
+// wanted reports whether a row of the query's ranges has one of its keys.
+func (v *view) wanted(q source.Query, r *row) bool {
+	if q.Keys == nil {
+		return true
+	}
+	var key [][]byte
+	for _, at := range v.columns.Key {
+		key = append(key, r.values[v.pick[at]])
+	}
+	return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return v.table.isKey(tuple, key) })
+}
+
+// among returns the rows of ranges that ascend.
+func (t *Table) among(ranges []source.Range) iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		at := 0
+		for _, one := range ranges {
+			first, _ := t.find(one.First)
+			for at = max(at, first); at < len(t.rows) && t.rows[at].id <= one.Last; at++ {
+				if !yield(&t.rows[at]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // ReadIDs implements source.IDReader.
@@ -156,8 +183,11 @@ func (v *view) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted b
 		return context.Cause(ctx)
 	}
 	*ids = source.IDs{List: ids.List[:0], Now: t.Clock().UTC(), Server: t.identity()}
-	for _, r := range t.rows {
-		if in(ranges, r.id) && (uncommitted && !t.replica || !r.open) && len(ids.List) < limit {
+	for r := range t.among(ranges) {
+		if len(ids.List) == limit {
+			break
+		}
+		if uncommitted && !t.replica || !r.open {
 			ids.List = append(ids.List, r.id)
 		}
 	}
@@ -181,8 +211,12 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 		return fmt.Errorf("%w: no index begins with MODIFIED", source.ErrUnfit)
 	}
 	c.Now, c.Server = t.Clock().UTC(), t.identity()
-	for _, r := range t.rows {
-		if at, ok := v.change(r, q.Uncommitted && !t.replica); ok && behind(at, q) {
+	chosen := q.Ranges
+	if chosen == nil {
+		chosen = everything
+	}
+	for r := range t.among(chosen) {
+		if at, ok := v.change(r, q.Uncommitted && !t.replica); ok && (q.Ranges != nil || behind(at, q)) {
 			c.List = append(c.List, at)
 		}
 	}
@@ -195,7 +229,7 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 }
 
 // change returns the cursor of a row, if it has one.
-func (v *view) change(r row, uncommitted bool) (at source.Cursor, ok bool) {
+func (v *view) change(r *row, uncommitted bool) (at source.Cursor, ok bool) {
 	values := r.values
 	if uncommitted && r.pending != nil {
 		values = r.pending
@@ -204,11 +238,8 @@ func (v *view) change(r row, uncommitted bool) (at source.Cursor, ok bool) {
 	return source.Cursor{Modified: string(value), ID: r.id}, value != nil && (uncommitted || !r.open)
 }
 
-// behind reports whether a query asks for a cursor.
+// behind reports whether a query without ranges asks for a cursor.
 func behind(at source.Cursor, q source.ChangeQuery) bool {
-	if q.Ranges != nil {
-		return in(q.Ranges, at.ID)
-	}
 	return compare(at, q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
 }
 

@@ -2,9 +2,9 @@ package memory
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 
 	"bridge/source"
@@ -94,7 +94,9 @@ func (t *Table) Replace(values ...string) uint64 {
 func (t *Table) Delete(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id == id })
+	if at, found := t.find(id); found {
+		t.rows = slices.Delete(t.rows, at, at+1)
+	}
 }
 
 // Truncate removes all rows and hands out ids from 1 again.
@@ -137,7 +139,10 @@ func (t *Table) Rollback(id uint64) { t.end(id, false) }
 func (t *Table) end(id uint64, commit bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.IndexFunc(t.rows, func(r row) bool { return r.id == id && r.open })
+	i, found := t.find(id)
+	if !found || !t.rows[i].open {
+		panic(fmt.Sprintf("memory: no open row %d", id))
+	}
 	if commit {
 		t.rows[i].open = false
 	} else {
@@ -159,7 +164,8 @@ func (t *Table) insert(id uint64, open bool, values []string) uint64 {
 }
 
 func (t *Table) find(id uint64) (at int, found bool) {
-	return slices.BinarySearchFunc(t.rows, id, func(r row, id uint64) int { return cmp.Compare(r.id, id) })
+	at = sort.Search(len(t.rows), func(i int) bool { return t.rows[i].id >= id })
+	return at, at < len(t.rows) && t.rows[at].id == id
 }
 
 func put(row [][]byte, values []string) {

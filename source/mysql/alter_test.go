@@ -47,7 +47,7 @@ func altered(t *testing.T, product testenv.Product, sp source.Spec) (base, sourc
 	return b, s, logs
 }
 
-func TestAlteredTable(t *testing.T) { testenv.EachProduct(t, testAlteredTable) }
+func TestAlteredTable(t *testing.T) { eachProduct(t, testAlteredTable) }
 
 func testAlteredTable(t *testing.T, product testenv.Product) {
 	t.Run("a dropped column is noticed at the next page and logged once", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // Rows that grow without warning must neither be held beyond the budget nor be read to be thrown
 // away.
-func TestBudget(t *testing.T) { testenv.EachProduct(t, testBudget) }
+func TestBudget(t *testing.T) { eachProduct(t, testBudget) }
 
 func testBudget(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)

@@ -14,7 +14,7 @@ import (
 // The handler counters prove that a read of changes begins at the cursor, ends at its limit, and
 // looks at no row.
 func TestChangesReadTheirIndexEntriesOnly(t *testing.T) {
-	testenv.EachProduct(t, testChangesReadTheirIndexEntriesOnly)
+	eachProduct(t, testChangesReadTheirIndexEntriesOnly)
 }
 
 func testChangesReadTheirIndexEntriesOnly(t *testing.T, product testenv.Product) {
@@ -66,7 +66,7 @@ func testChangesReadTheirIndexEntriesOnly(t *testing.T, product testenv.Product)
 }
 
 func TestChangesOfAnIndexWithoutTheID(t *testing.T) {
-	testenv.EachProduct(t, testChangesOfAnIndexWithoutTheID)
+	eachProduct(t, testChangesOfAnIndexWithoutTheID)
 }
 
 func testChangesOfAnIndexWithoutTheID(t *testing.T, product testenv.Product) {
@@ -92,7 +92,7 @@ func testChangesOfAnIndexWithoutTheID(t *testing.T, product testenv.Product) {
 	}
 }
 
-func TestChangesOfOddTimes(t *testing.T) { testenv.EachProduct(t, testChangesOfOddTimes) }
+func TestChangesOfOddTimes(t *testing.T) { eachProduct(t, testChangesOfOddTimes) }
 
 func testChangesOfOddTimes(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -126,7 +126,7 @@ func testChangesOfOddTimes(t *testing.T, product testenv.Product) {
 }
 
 func TestAnIndexOnModifiedMayComeAndGo(t *testing.T) {
-	testenv.EachProduct(t, testAnIndexOnModifiedMayComeAndGo)
+	eachProduct(t, testAnIndexOnModifiedMayComeAndGo)
 }
 
 func testAnIndexOnModifiedMayComeAndGo(t *testing.T, product testenv.Product) {
@@ -149,7 +149,7 @@ func testAnIndexOnModifiedMayComeAndGo(t *testing.T, product testenv.Product) {
 	}
 }
 
-func TestAModifiedOfAnotherKind(t *testing.T) { testenv.EachProduct(t, testAModifiedOfAnotherKind) }
+func TestAModifiedOfAnotherKind(t *testing.T) { eachProduct(t, testAModifiedOfAnotherKind) }
 
 func testAModifiedOfAnotherKind(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t), func(o *mysql.Options) { o.RefreshEvery = time.Nanosecond })

@@ -43,7 +43,7 @@ func (b base) wideRows(t *testing.T) {
 }
 
 func TestConnectionKilledInMidResult(t *testing.T) {
-	testenv.EachProduct(t, testConnectionKilledInMidResult)
+	eachProduct(t, testConnectionKilledInMidResult)
 }
 
 func testConnectionKilledInMidResult(t *testing.T, product testenv.Product) {
@@ -71,7 +71,7 @@ func testConnectionKilledInMidResult(t *testing.T, product testenv.Product) {
 	}
 }
 
-func TestSilentServer(t *testing.T) { testenv.EachProduct(t, testSilentServer) }
+func TestSilentServer(t *testing.T) { eachProduct(t, testSilentServer) }
 
 func testSilentServer(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)
@@ -95,7 +95,7 @@ func testSilentServer(t *testing.T, product testenv.Product) {
 	}
 }
 
-func TestStatementTimeLimit(t *testing.T) { testenv.EachProduct(t, testStatementTimeLimit) }
+func TestStatementTimeLimit(t *testing.T) { eachProduct(t, testStatementTimeLimit) }
 
 func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -133,7 +133,7 @@ func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	read(t, s, source.Query{Limit: 1})
 }
 
-func TestServerKilledAndRestarted(t *testing.T) { testenv.EachProduct(t, testServerKilledAndRestarted) }
+func TestServerKilledAndRestarted(t *testing.T) { eachProduct(t, testServerKilledAndRestarted) }
 
 func testServerKilledAndRestarted(t *testing.T, product testenv.Product) {
 	server := product.Start(t)

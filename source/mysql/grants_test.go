@@ -30,7 +30,7 @@ func (b base) login(t *testing.T, grants ...string) *mysql.Source {
 	return open(t, b.server.URL(user, secret, b.name))
 }
 
-func TestGrants(t *testing.T) { testenv.EachProduct(t, testGrants) }
+func TestGrants(t *testing.T) { eachProduct(t, testGrants) }
 
 func testGrants(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)
@@ -128,7 +128,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 	})
 }
 
-func TestLogin(t *testing.T) { testenv.EachProduct(t, testLogin) }
+func TestLogin(t *testing.T) { eachProduct(t, testLogin) }
 
 func testLogin(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))

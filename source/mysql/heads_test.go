@@ -28,7 +28,7 @@ func readHead(t *testing.T, s source.Shard) *source.Page {
 	return &p
 }
 
-func TestAHeadAgreesWithAPage(t *testing.T) { testenv.EachProduct(t, testAHeadAgreesWithAPage) }
+func TestAHeadAgreesWithAPage(t *testing.T) { eachProduct(t, testAHeadAgreesWithAPage) }
 
 func testAHeadAgreesWithAPage(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -57,7 +57,7 @@ func testAHeadAgreesWithAPage(t *testing.T, product testenv.Product) {
 	}
 }
 
-func TestHeadsShareStatements(t *testing.T) { testenv.EachProduct(t, testHeadsShareStatements) }
+func TestHeadsShareStatements(t *testing.T) { eachProduct(t, testHeadsShareStatements) }
 
 func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -115,7 +115,7 @@ func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 	eventually(t, func() bool { return all() >= tables-100 })
 }
 
-func TestReadHeadWaitsForNoLock(t *testing.T) { testenv.EachProduct(t, testReadHeadWaitsForNoLock) }
+func TestReadHeadWaitsForNoLock(t *testing.T) { eachProduct(t, testReadHeadWaitsForNoLock) }
 
 func testReadHeadWaitsForNoLock(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -143,7 +143,7 @@ func testReadHeadWaitsForNoLock(t *testing.T, product testenv.Product) {
 }
 
 func TestASourceClosesWhileItReadsHeads(t *testing.T) {
-	testenv.EachProduct(t, testASourceClosesWhileItReadsHeads)
+	eachProduct(t, testASourceClosesWhileItReadsHeads)
 }
 
 func testASourceClosesWhileItReadsHeads(t *testing.T, product testenv.Product) {

@@ -33,7 +33,7 @@ func begin(t *testing.T, b base) *sql.Tx {
 	return tx
 }
 
-func TestEvidence(t *testing.T) { testenv.EachProduct(t, testEvidence) }
+func TestEvidence(t *testing.T) { eachProduct(t, testEvidence) }
 
 func testEvidence(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -111,7 +111,7 @@ func expectIDs(t *testing.T, got []uint64, want ...uint64) {
 	}
 }
 
-func TestTraits(t *testing.T) { testenv.EachProduct(t, testTraits) }
+func TestTraits(t *testing.T) { eachProduct(t, testTraits) }
 
 func testTraits(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))

@@ -16,6 +16,16 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// eachProduct runs a test on each product at the same time. Each has a server of its own, and the
+// tests of one server run one after the other: many of them read its counters.
+func eachProduct(t *testing.T, test func(*testing.T, testenv.Product)) {
+	t.Helper()
+	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+		t.Parallel()
+		test(t, product)
+	})
+}
+
 // base is a database on a real server, with an administrator's pool and a source that reads as the
 // administrator.
 type base struct {
@@ -107,7 +117,7 @@ func read(t *testing.T, s source.Shard, q source.Query) *source.Page {
 }
 
 func TestSource(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		server := product.Shared(t)
 		conform(t, func(t *testing.T) base { return newBase(t, server, refreshAlways) })
 	})

@@ -13,7 +13,7 @@ import (
 // A date that no calendar has may stand in a column from a time when sql_mode allowed it, and be
 // where the second cursor stands.
 func TestChangesBehindAnInvalidDate(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t))
 		b.exec(t, "CREATE TABLE t (id BIGINT AUTO_INCREMENT PRIMARY KEY, modified DATETIME(3) NOT NULL, KEY (modified))")
 		b.exec(t, "SET sql_mode = 'ALLOW_INVALID_DATES'; INSERT INTO t VALUES (1, '2026-02-31 10:00:00'), (2, '2026-02-31 10:00:00'), (3, '2026-00-10 00:00:00'), (4, '2026-04-31 00:00:00')")
@@ -29,7 +29,7 @@ func TestChangesBehindAnInvalidDate(t *testing.T) {
 }
 
 func TestTheNextIDOfATableThatNobodyHasOpened(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		server := product.Start(t)
 		b := newBase(t, server)
 		b.exec(t, "CREATE TABLE fresh (id INT AUTO_INCREMENT PRIMARY KEY)")

@@ -26,7 +26,7 @@ func newDays(t *testing.T, b base, rows int) source.Shard {
 }
 
 func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t), refreshAlways)
 		t.Run("are read in the order of ids", func(t *testing.T) {
 			s := newDays(t, b, 20)
@@ -116,7 +116,7 @@ func inspected(t *testing.T, b base, spec source.Spec) []inspect.Finding {
 // The server refuses a unique index that lacks a column by which the partitions go (1503): nobody
 // is told to make one.
 func TestAdviceOnPartitionedTables(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t), func(o *mysql.Options) { refreshAlways(o) })
 		for _, c := range []struct {
 			name, definition string

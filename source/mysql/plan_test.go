@@ -11,7 +11,7 @@ import (
 
 // The counters of `SHOW SESSION STATUS` prove the plan: an index range that ends with the page,
 // nothing sorted, nothing put into a temporary table.
-func TestAPageReadsItsRowsOnly(t *testing.T) { testenv.EachProduct(t, testAPageReadsItsRowsOnly) }
+func TestAPageReadsItsRowsOnly(t *testing.T) { eachProduct(t, testAPageReadsItsRowsOnly) }
 
 func testAPageReadsItsRowsOnly(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))

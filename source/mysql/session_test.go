@@ -10,7 +10,7 @@ import (
 	"bridge/source/mysql"
 )
 
-func TestSession(t *testing.T) { testenv.EachProduct(t, testSession) }
+func TestSession(t *testing.T) { eachProduct(t, testSession) }
 
 func testSession(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)
@@ -65,7 +65,7 @@ func testSession(t *testing.T, product testenv.Product) {
 	})
 }
 
-func TestConnectionsAreBounded(t *testing.T) { testenv.EachProduct(t, testConnectionsAreBounded) }
+func TestConnectionsAreBounded(t *testing.T) { eachProduct(t, testConnectionsAreBounded) }
 
 func testConnectionsAreBounded(t *testing.T, product testenv.Product) {
 	server := product.Shared(t)

@@ -123,7 +123,7 @@ func startWorst(t *testing.T, product testenv.Product) *testenv.DatabaseServer {
 }
 
 func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		server := startWorst(t, product)
 		conform(t, func(t *testing.T) base { return newWorstBase(t, server, refreshAlways) })
 		t.Run("statements have their own time limit", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 // The rows of a page and the highest id beside them must be of one moment, whatever commits
 // meanwhile.
-func TestPageIsOneSnapshot(t *testing.T) { testenv.EachProduct(t, testPageIsOneSnapshot) }
+func TestPageIsOneSnapshot(t *testing.T) { eachProduct(t, testPageIsOneSnapshot) }
 
 func testPageIsOneSnapshot(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))

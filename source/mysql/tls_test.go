@@ -11,7 +11,7 @@ import (
 	"bridge/internal/testenv"
 )
 
-func TestTLS(t *testing.T) { testenv.EachProduct(t, testTLS) }
+func TestTLS(t *testing.T) { eachProduct(t, testTLS) }
 
 func testTLS(t *testing.T, product testenv.Product) {
 	certs := testenv.NewCerts(t)
@@ -61,7 +61,7 @@ func testTLS(t *testing.T, product testenv.Product) {
 }
 
 func TestCertificatesAreReadAtEachConnect(t *testing.T) {
-	testenv.EachProduct(t, testCertificatesAreReadAtEachConnect)
+	eachProduct(t, testCertificatesAreReadAtEachConnect)
 }
 
 func testCertificatesAreReadAtEachConnect(t *testing.T, product testenv.Product) {

@@ -83,7 +83,7 @@ var typesOfMariaDB = []typeTest{
 }
 
 func TestEveryTypeIsReadExactly(t *testing.T) {
-	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		b := newBase(t, product.Shared(t))
 		for _, test := range typeTests {
 			b.typeIsReadExactly(t, test)
@@ -126,7 +126,7 @@ func (b base) typeIsReadExactly(t *testing.T, test typeTest) {
 }
 
 // A page with all kinds side by side must give what each column gives alone.
-func TestTypesSideBySide(t *testing.T) { testenv.EachProduct(t, testTypesSideBySide) }
+func TestTypesSideBySide(t *testing.T) { eachProduct(t, testTypesSideBySide) }
 
 func testTypesSideBySide(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))

@@ -10,7 +10,7 @@ import (
 	"bridge/source"
 )
 
-func TestUnfitTables(t *testing.T) { testenv.EachProduct(t, testUnfitTables) }
+func TestUnfitTables(t *testing.T) { eachProduct(t, testUnfitTables) }
 
 func testUnfitTables(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -95,7 +95,7 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 // states are the rows of a capability stream.
 func states(key ...string) source.Spec { return source.Spec{Key: key, UniqueKey: true} }
 
-func TestNames(t *testing.T) { testenv.EachProduct(t, testNames) }
+func TestNames(t *testing.T) { eachProduct(t, testNames) }
 
 func testNames(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))
@@ -136,7 +136,7 @@ func testNames(t *testing.T, product testenv.Product) {
 	})
 }
 
-func TestIDs(t *testing.T) { testenv.EachProduct(t, testIDs) }
+func TestIDs(t *testing.T) { eachProduct(t, testIDs) }
 
 func testIDs(t *testing.T, product testenv.Product) {
 	b := newBase(t, product.Shared(t))

@@ -12,7 +12,7 @@ import (
 	"bridge/source"
 )
 
-func TestTraitsOfARealServer(t *testing.T) { testenv.EachProduct(t, testTraitsOfARealServer) }
+func TestTraitsOfARealServer(t *testing.T) { eachProduct(t, testTraitsOfARealServer) }
 
 func testTraitsOfARealServer(t *testing.T, product testenv.Product) {
 	server := product.Start(t)

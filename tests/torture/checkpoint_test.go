@@ -1,82 +1,80 @@
 package torture
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"bridge/tests/world"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"go.etcd.io/bbolt"
 )
 
-// checkpointFaults are done to the checkpoint file.
+// checkpointFaults are done to the folder of the checkpoint. What it lacks is read from the bus.
 var checkpointFaults = []fault{
 	{
-		name: "checkpoint-truncated", family: "checkpoint", what: "the file is cut off, in several ways; then the copy from before is put back", repeats: true,
+		name: "checkpoint-truncated", family: "checkpoint", what: "files of the checkpoint are cut off, one after the other", repeats: true,
 		inject: func(tr *trial) {
-			f := checkpointFile{tr}
-			tr.stops()
-			whole := tr.reads(tr.checkpoint())
-			f.refuses("cut off in its header", whole[:20+tr.rng.IntN(100)])
-			f.refuses("cut in half", whole[:f.pagesUsed(whole)/2])
-			f.refuses("cut off anywhere", whole[:20+tr.rng.IntN(f.pagesUsed(whole)-20)])
-			f.writes(whole)
-			tr.Start()
-		},
-	},
-	{
-		name: "checkpoint-flipped", family: "checkpoint", what: "single bits of the file change, in several places; then the copy from before is put back", repeats: true,
-		inject: func(tr *trial) {
-			f := checkpointFile{tr}
-			tr.stops()
-			whole := tr.reads(tr.checkpoint())
-			for _, where := range f.regions(whole) {
-				f.refuses(where.name, f.flipped(whole, where))
+			f := folder{tr}
+			for _, harmed := range f.files() {
+				f.damages(harmed, func(content []byte) []byte { return content[:tr.rng.IntN(len(content))] })
 			}
-			f.writes(whole)
-			tr.Start()
 		},
 	},
 	{
-		name: "checkpoint-older", family: "checkpoint", what: "the file is replaced by a copy of some seconds before, twice", repeats: true, behind: true,
+		name: "checkpoint-flipped", family: "checkpoint", what: "single bits of the files of the checkpoint change, one file after the other", repeats: true,
 		inject: func(tr *trial) {
-			f := checkpointFile{tr}
+			f := folder{tr}
+			for _, harmed := range f.files() {
+				f.damages(harmed, func(content []byte) []byte {
+					content[tr.rng.IntN(len(content))] ^= byte(1) << tr.rng.IntN(8)
+					return content
+				})
+			}
+		},
+	},
+	{
+		name: "checkpoint-older", family: "checkpoint", what: "the folder is replaced by a copy of some seconds before, twice", repeats: true,
+		inject: func(tr *trial) {
 			for range 2 {
-				copied := f.copies()
+				copied := folder{tr}.copies()
 				tr.sometime(time.Second)
-				f.writes(copied)
+				tr.check(os.RemoveAll(tr.checkpoint()))
+				tr.check(os.CopyFS(tr.checkpoint(), os.DirFS(copied)))
 				tr.Start()
 				tr.flows()
 			}
 		},
 	},
 	{
-		name: "checkpoint-moved-away", family: "checkpoint", what: "the file is moved away, so that every stream begins again", repeats: true, behind: true, forgets: true, torn: true,
+		name: "checkpoint-removed", family: "checkpoint", what: "the folder is removed, twice", repeats: true,
 		prepare: func(tr *trial) {
 			if tr.Bus.NATS != nil {
+				// JetStream drops no repeats.
 				tr.Bus.Configure(tr.T, tr.Destination(entities), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = time.Second })
+				tr.Bus.Configure(tr.T, tr.Destination(facts), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = time.Second })
 			}
 		},
 		inject: func(tr *trial) {
-			tr.stops()
-			tr.check(os.Rename(tr.checkpoint(), tr.checkpoint()+".damaged"))
-			// What JetStream would drop as a repeat of something older it has to take.
-			world.Pause(1500 * time.Millisecond)
-			tr.Start()
+			for range 2 {
+				tr.stops()
+				tr.check(os.RemoveAll(tr.checkpoint()))
+				world.Pause(1500 * time.Millisecond)
+				tr.Start()
+				tr.flows()
+			}
 		},
 	},
 	{
-		name: "checkpoint-shared", family: "checkpoint", what: "a second process, and commands, on the same file",
+		name: "checkpoint-shared", family: "checkpoint", what: "a second process, and commands, on the same folder",
 		inject: func(tr *trial) {
 			for range 2 {
 				second := world.NewDaemon(tr.T, tr.Path, tr.Env.With(world.Env{"BRIDGE_HTTP_ADDR": "127.0.0.1:0"}))
 				second.Start()
 				status := tr.endOf(second)
-				tr.says("the second process", status, second.Log.String(), tr.checkpoint(), "in use by another process", "stop the other process")
+				tr.says("the second process", status, second.Log.String(), tr.checkpoint(), "in use by another process")
 				status, _, stderr := world.Command(tr.T, tr.Env, "checkpoint", "reset", facts)
 				tr.says("bridge checkpoint reset", status, stderr, tr.checkpoint(), "in use by another process")
 				tr.flows()
@@ -90,7 +88,7 @@ var checkpointFaults = []fault{
 	},
 }
 
-// checkpoint returns the file of the checkpoint.
+// checkpoint returns the folder of the checkpoint.
 func (tr *trial) checkpoint() string {
 	return strings.TrimPrefix(tr.Env["BRIDGE_CHECKPOINT_URL"], "file:")
 }
@@ -109,12 +107,6 @@ func (tr *trial) reads(path string) []byte {
 	return b
 }
 
-// writes replaces the checkpoint.
-func (f checkpointFile) writes(file []byte) {
-	f.T.Helper()
-	f.check(os.WriteFile(f.checkpoint(), file, 0o600))
-}
-
 // stops ends the program, in good order or not.
 func (tr *trial) stops() {
 	tr.T.Helper()
@@ -127,32 +119,59 @@ func (tr *trial) stops() {
 
 // copies makes a copy of the checkpoint, lets the program go on behind it for some seconds, and
 // stops it.
-func (f checkpointFile) copies() []byte {
+func (f folder) copies() (path string) {
 	f.T.Helper()
 	f.kill()
-	copied := f.reads(f.checkpoint())
+	path = f.T.TempDir()
+	f.check(os.CopyFS(path, os.DirFS(f.checkpoint())))
 	f.Start()
 	f.flows()
 	f.outage(10 * time.Second)
 	f.stops()
-	return copied
+	return path
 }
 
-// refuses replaces the checkpoint by a damaged file and starts the program, which has to end with a
-// word about it and leave it as it is.
-func (f checkpointFile) refuses(damage string, file []byte) {
+// folder is the checkpoint of a trial, as files to harm.
+type folder struct{ *trial }
+
+// kindsOfFiles are the files of a checkpoint that are harmed, one of each kind. A file that says
+// which manifest counts is made anew at each start.
+var kindsOfFiles = []string{"FORMAT", "db/MANIFEST-*", "db/OPTIONS-*", "db/*.sst"}
+
+// files returns patterns of the files to harm, in another order for each seed.
+func (f folder) files() []string {
+	list := slices.Clone(kindsOfFiles)
+	f.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// damages stops the program, changes a file of the checkpoint and starts the program. Damage that
+// is found at once is set aside, and what is found later ends the program, which then is to be
+// started again.
+func (f folder) damages(pattern string, change func([]byte) []byte) {
 	f.T.Helper()
-	f.writes(file)
+	f.stops()
+	found, err := filepath.Glob(filepath.Join(f.checkpoint(), pattern))
+	f.check(err)
+	if len(found) == 0 {
+		f.T.Fatalf("there is no %s", pattern)
+	}
+	path := found[f.rng.IntN(len(found))]
+	f.check(os.WriteFile(path, change(f.reads(path)), 0o600))
 	said := len(f.Log.String())
 	f.Start()
-	status := f.ended()
-	f.says("a file that is "+damage, status, f.Log.String()[said:], f.checkpoint(), "restore the file from a copy, or move it away")
-	if !bytes.Equal(f.reads(f.checkpoint()), file) {
-		f.score.find("a file that is %s was written to", damage)
+	caughtUp := f.World.Highest(facts)
+	deadline := time.Now().Add(time.Minute)
+	for f.Position(facts) < caughtUp && time.Now().Before(deadline) {
+		select {
+		case <-f.Done:
+			f.cuts++
+			f.says("with a damaged "+pattern, f.Cmd.ProcessState.ExitCode(), f.Log.String()[said:], "damaged", "restart bridge")
+			f.Start()
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
-	if left, err := filepath.Glob(f.checkpoint() + "*"); err != nil || len(left) != 1 {
-		f.score.find("a file that is %s left %v %v", damage, left, err)
-	}
+	f.flows()
 }
 
 // says notes it when what ended with a status has not failed, or has not said all of words.
@@ -165,82 +184,4 @@ func (tr *trial) says(who string, status int, text string, words ...string) {
 			tr.score.find("%s: nothing about %q: %.600s", who, word, text)
 		}
 	}
-}
-
-// checkpointFile is the checkpoint of a trial, as a file to harm.
-type checkpointFile struct{ *trial }
-
-// region is a part of a checkpoint file: some of its bytes may lie at several offsets, only one of
-// which counts.
-type region struct {
-	name    string
-	offsets []int
-	size    int
-}
-
-// pagesUsed returns how many bytes of a checkpoint hold its pages.
-func (f checkpointFile) pagesUsed(whole []byte) (size int) {
-	f.inspect(whole, func(tx *bbolt.Tx) error {
-		size = int(tx.Size())
-		return nil
-	})
-	return size
-}
-
-// inspect looks into a copy of a checkpoint.
-func (f checkpointFile) inspect(whole []byte, look func(*bbolt.Tx) error) {
-	f.T.Helper()
-	path := filepath.Join(f.T.TempDir(), "copy.db")
-	f.check(os.WriteFile(path, whole, 0o600))
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
-	f.check(err)
-	f.check(db.View(look))
-	f.check(db.Close())
-}
-
-// regions returns parts of a checkpoint where no bit may change: a header, a page in the middle, a
-// value.
-func (f checkpointFile) regions(whole []byte) []region {
-	list := []region{{name: "damaged in its header", offsets: []int{16 + os.Getpagesize()*f.rng.IntN(2)}, size: 64}}
-	f.inspect(whole, func(tx *bbolt.Tx) error {
-		var used []int
-		for id := 2; ; id++ {
-			page, err := tx.Page(id)
-			if err != nil || page == nil {
-				break
-			}
-			if page.Type == "leaf" || page.Type == "branch" {
-				used = append(used, id*os.Getpagesize())
-			}
-			id += page.OverflowCount
-		}
-		// Its number, its kind, and how many it holds.
-		list = append(list, region{name: "damaged in the middle", offsets: []int{used[f.rng.IntN(len(used))]}, size: 12})
-		shards := tx.Bucket([]byte("shards"))
-		for _, stream := range []string{facts, entities} {
-			state := shards.Bucket([]byte(stream)).Bucket([]byte(stream)).Get([]byte("state"))
-			value := region{name: "damaged in the state of " + stream, size: len(state)}
-			for at := 0; ; at += len(state) {
-				next := bytes.Index(whole[at:], state)
-				if next < 0 {
-					break
-				}
-				at += next
-				value.offsets = append(value.offsets, at)
-			}
-			list = append(list, value)
-		}
-		return nil
-	})
-	return list
-}
-
-// flipped returns a copy of a file in which one bit of a region is changed.
-func (f checkpointFile) flipped(whole []byte, where region) []byte {
-	file := bytes.Clone(whole)
-	within, bit := f.rng.IntN(where.size), byte(1)<<f.rng.IntN(8)
-	for _, at := range where.offsets {
-		file[at+within] ^= bit
-	}
-	return file
 }

@@ -19,12 +19,10 @@ var diskFaults = []fault{
 	{
 		name: "disk-full", family: "disk and clock", what: "the checkpoint's disk is full for 30 s",
 		prepare: func(tr *trial) {
-			// Small batches leave few free pages in the file: it would go on in those.
-			tr.Env["BRIDGE_BATCH_ROWS"] = "20"
 			tr.Env["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(testenv.SmallDisk(tr.T, 8<<20), "bridge.db")
 		},
 		inject: func(tr *trial) {
-			empty := testenv.FillDisk(tr.T, filepath.Dir(tr.checkpoint()))
+			empty := testenv.FillDisk(tr.T, tr.checkpoint())
 			tr.waits("no space left on device", 30*time.Second)
 			empty()
 		},
@@ -32,15 +30,15 @@ var diskFaults = []fault{
 	{
 		name: "checkpoint-read-only", family: "disk and clock", what: "the checkpoint can be read and not be written for 30 s",
 		prepare: func(tr *trial) {
-			probe := filepath.Join(tr.T.TempDir(), "probe")
-			if err := immutableStops(probe); err != nil {
-				tr.cannot("a file cannot be made immutable while it is open", err)
+			if err := immutableStops(tr.T.TempDir()); err != nil {
+				tr.cannot("a folder cannot be made immutable", err)
 			}
 		},
 		inject: func(tr *trial) {
-			tr.check(setImmutable(tr.checkpoint(), true))
+			files := filepath.Join(tr.checkpoint(), "db")
+			tr.check(setImmutable(files, true))
+			defer func() { tr.check(setImmutable(files, false)) }()
 			tr.waits("operation not permitted", 30*time.Second)
-			tr.check(setImmutable(tr.checkpoint(), false))
 		},
 	},
 	{
@@ -58,7 +56,7 @@ var diskFaults = []fault{
 		prepare: func(tr *trial) { tr.withFailpoints() },
 		inject: func(tr *trial) {
 			tr.points.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "input/output error", Times: 5})
-			world.Eventually(tr.T, time.Minute, "the log tells", func() bool { return strings.Contains(tr.Log.String(), "input/output error") })
+			world.Eventually(tr.T, syncWithin, "the log tells", func() bool { return strings.Contains(tr.Log.String(), "input/output error") })
 			tr.flows()
 			tr.points.Set(failpoint.Action{Point: failpoint.StoreSync, Error: "the disk is gone"})
 			tr.waits("the disk is gone", 30*time.Second)
@@ -72,16 +70,15 @@ var diskFaults = []fault{
 		},
 	},
 	{
-		name: "fsync-in-doubt", family: "disk and clock", what: "fsync fails when the header is written: bridge ends, and is started again, three times", repeats: true,
+		name: "fsync-in-doubt", family: "disk and clock", what: "fsync fails when the list of files is written: bridge ends, and is started again, three times", repeats: true,
 		prepare: func(tr *trial) { tr.withFailpoints() },
 		inject: func(tr *trial) {
 			for range 3 {
 				said := len(tr.Log.String())
-				tr.points.Set(failpoint.Action{Point: failpoint.StoreHeaderSync, Error: "input/output error", Chance: 0.2})
+				tr.points.Set(failpoint.Action{Point: failpoint.ManifestSync, Error: "input/output error"})
 				status := tr.ended()
 				tr.cuts++
-				tr.says("after a failed fsync of the header", status, tr.Log.String()[said:],
-					tr.checkpoint(), "check the disk, then restart bridge", "input/output error")
+				tr.says("after a failed fsync of the manifest", status, tr.Log.String()[said:], "check its disk, then restart bridge", "input/output error")
 				tr.points.Set()
 				tr.Start()
 				tr.flows()
@@ -90,11 +87,14 @@ var diskFaults = []fault{
 	},
 }
 
+// syncWithin is more than the time between two syncs of the checkpoint.
+const syncWithin = 100 * time.Second
+
 // waits lets an outage of the checkpoint's disk pass, of which the program has to say why, and that
 // it lives and is not ready.
 func (tr *trial) waits(why string, d time.Duration) {
 	tr.T.Helper()
-	world.Eventually(tr.T, time.Minute, "not ready, because of: "+why, func() bool {
+	world.Eventually(tr.T, syncWithin, "not ready, because of: "+why, func() bool {
 		code, body := tr.Get("/readyz")
 		return code == 503 && strings.Contains(body, why) && strings.Contains(body, "checkpoint")
 	})
@@ -111,23 +111,19 @@ func (tr *trial) waits(why string, d time.Duration) {
 	}
 }
 
-// immutableStops returns nil when a file that is made immutable cannot be written to, though it was
-// open before.
-func immutableStops(path string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err = setImmutable(path, true); err == nil {
-		if _, wrote := file.Write([]byte("x")); wrote == nil {
-			err = errors.New("the file system lets what is open go on")
+// immutableStops returns nil when no file can be made in a folder that is made immutable.
+func immutableStops(folder string) error {
+	err := setImmutable(folder, true)
+	if err == nil {
+		if os.WriteFile(filepath.Join(folder, "probe"), nil, 0o600) == nil {
+			err = errors.New("the file system lets files be made")
 		}
-		err = errors.Join(err, setImmutable(path, false))
+		err = errors.Join(err, setImmutable(folder, false))
 	}
-	return errors.Join(err, file.Close())
+	return err
 }
 
-// setImmutable switches the flag that keeps a file as it is, as `chattr +i` does. It takes root,
+// setImmutable switches the flag that keeps a folder as it is, as `chattr +i` does. It takes root,
 // and a file system that knows it.
 func setImmutable(path string, on bool) error {
 	const (

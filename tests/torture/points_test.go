@@ -13,14 +13,14 @@ import (
 var pointFaults = []fault{
 	killedAt("killed-before-read", "before a page or named rows are read", failpoint.BeforeRead, failpoint.BeforeReread),
 	killedAt("killed-after-read", "when a page or named rows have been read", failpoint.AfterRead, failpoint.AfterReread),
-	killedAt("killed-before-journal", "before what is to be published is saved", failpoint.BeforeJournal),
-	killedAt("killed-after-journal", "when what is to be published is saved", failpoint.AfterJournal),
 	killedAt("killed-before-publish", "before a batch is handed to the bus", failpoint.BeforePublish),
 	killedAt("killed-after-publish", "when the bus has taken a batch", failpoint.AfterPublish),
-	killedAt("killed-before-ack", "before it is noted that a batch is acknowledged", failpoint.BeforeAck),
-	killedAt("killed-after-ack", "when it is noted that a batch is acknowledged", failpoint.AfterAck),
-	killedAt("killed-before-save", "before the position is saved", failpoint.BeforeSave),
-	killedAt("killed-after-save", "when the position is saved", failpoint.AfterSave),
+	killedAt("killed-before-ack", "when the bus has acknowledged all of a batch", failpoint.BeforeAck),
+	killedAt("killed-after-ack", "when a batch is done", failpoint.AfterAck),
+	killedAt("killed-before-save", "before a batch is committed to the store", failpoint.BeforeSave),
+	killedAt("killed-after-save", "when a batch is committed to the store, in memory", failpoint.AfterSave),
+	killedAtStart("killed-in-sync", "while the store makes its files durable", failpoint.StoreSync, failpoint.ManifestSync),
+	killedAtStart("killed-in-catch-up", "before and after what catch-up has read is committed", failpoint.BeforeCatchUp, failpoint.AfterCatchUp),
 	{
 		name: "owner-hangs", family: "bridge", what: "the loops that read stand still for 75 s: /livez fails after one minute",
 		prepare: func(tr *trial) { tr.withFailpoints() },
@@ -77,6 +77,38 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 				}
 				tr.Start()
 			}
+		},
+	}
+}
+
+// killedAtStart is the fault of a SIGKILL at points that a start passes when it has something to
+// read from the bus. The program is killed before, so that it has.
+func killedAtStart(name, when string, points ...failpoint.Point) fault {
+	return fault{
+		name: name, family: "bridge", what: "SIGKILL at a start, " + when + ", again and again", repeats: true,
+		prepare: func(tr *trial) { tr.withFailpoints() },
+		inject: func(tr *trial) {
+			met := 0
+			for range 8 {
+				tr.sometime(2 * time.Second)
+				tr.kill()
+				var actions []failpoint.Action
+				for _, point := range points {
+					actions = append(actions, failpoint.Action{Point: point, Kill: true, Chance: []float64{1, 0.5, 0.3}[tr.rng.IntN(3)]})
+				}
+				tr.points.Set(actions...)
+				tr.Start()
+				select {
+				case <-tr.Done:
+					tr.cuts++
+					met++
+					tr.points.Set()
+					tr.Start()
+				case <-time.After(5 * time.Second):
+					tr.points.Set()
+				}
+			}
+			tr.met(met, "no start was killed")
 		},
 	}
 }

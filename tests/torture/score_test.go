@@ -40,8 +40,8 @@ type score struct {
 
 func (s score) String() string {
 	verdict := strings.ToUpper(strings.Trim(s.Verdict(), "*"))
-	return fmt.Sprintf("%s: %d events, %s repeated, lost %d, other id %s, out of order %s, rolled back %d, wrong %d, false %s, recovered in %.1f s",
-		verdict, s.Events, s.RepeatedCell(), s.Lost, s.OtherIDCell(), s.DisorderCell(), s.RolledBack, s.Wrong, s.FalseCell(), float64(s.Recovery))
+	return fmt.Sprintf("%s: %d events, %s repeated, lost %d, other id %s, out of order %s, rolled back %d, wrong %d, false %d, recovered in %.1f s",
+		verdict, s.Events, s.RepeatedCell(), s.Lost, s.OtherIDCell(), s.DisorderCell(), s.RolledBack, s.Wrong, s.False, float64(s.Recovery))
 }
 
 // notRun begins the finding of a trial that was skipped: why follows.
@@ -58,22 +58,13 @@ func (s *score) Verdict() string {
 	return "**failed**"
 }
 
-// FalseCell is what the matrix says to be false at the end, with what is left over by design.
-func (s *score) FalseCell() string {
-	if s.LeftOver == 0 {
-		return strconv.Itoa(s.False)
-	}
-	return fmt.Sprintf("%d (%d left over, all named by `bridge verify`)", s.False, s.LeftOver)
-}
-
 // OtherIDCell is what the matrix says of facts that came again as another event, with what comes
 // again by design.
 func (s *score) OtherIDCell() string {
-	text := strconv.Itoa(s.OtherID)
-	if s.BegunAgain > 0 {
-		text += fmt.Sprintf(" (%d entities begun anew, %d events restated)", s.BegunAgain, s.Restated)
+	if s.Restated == 0 {
+		return strconv.Itoa(s.OtherID)
 	}
-	return text
+	return fmt.Sprintf("%d (%d restated)", s.OtherID, s.Restated)
 }
 
 // DisorderCell is what the matrix says to be out of order, with what cannot be in order by design.

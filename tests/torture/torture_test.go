@@ -200,14 +200,11 @@ type fault struct {
 	family, what string
 	// only is the one bus that has it, because says why.
 	only, because string
-	// repeats says that messages may be stored twice: after SIGKILL of bridge or bus, with an older
-	// checkpoint (invariant 6), or after a stream has stopped in the middle of a batch. At most the
-	// batches in flight, unless behind says that bridge goes on from behind what the bus has; not
-	// by JetStream, unless forgets says that everything is announced again to a bus that has it.
-	repeats, behind, forgets bool
-	// torn says that what is known of entities was lost with a checkpoint or a bus: the chain of
-	// their events begins again. empties says that the bus has lost all that it had.
-	torn, empties bool
+	// repeats says that messages may be stored twice: after SIGKILL of bridge or bus (invariant 6).
+	// At most the batches in flight; not by JetStream.
+	repeats bool
+	// loses says that the bus has lost messages.
+	loses bool
 	// on returns the servers of the trial: the same database with another bus. Optional.
 	on func(testing.TB, *servers) *servers
 	// prepare is called before the program starts, to set its environment or other ways to its

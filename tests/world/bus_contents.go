@@ -42,6 +42,27 @@ func (b *Bus) Remake(t testing.TB, name string) {
 	b.Open(t, name)
 }
 
+// Expire removes from a topic or stream all but the newest messages, as a retention does: so many
+// stay in each partition, or in the stream.
+func (b *Bus) Expire(t testing.TB, name string, keep int64) {
+	t.Helper()
+	if b.Kafka != nil {
+		firsts := b.ends(t, name)
+		for partition, end := range firsts {
+			firsts[partition] = max(0, end-keep)
+		}
+		b.deleteRecords(t, name, firsts)
+		return
+	}
+	stream, err := b.NATS.JetStream(t).Stream(t.Context(), name)
+	if err == nil {
+		err = stream.Purge(t.Context(), jetstream.WithPurgeKeep(uint64(keep)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Limit bounds the messages that a topic or stream takes, in bytes; 0 is the bus's default.
 func (b *Bus) Limit(t testing.TB, name string, bytes int) {
 	t.Helper()

@@ -74,6 +74,31 @@ func topicEnds(ctx context.Context, client *kgo.Client, name string) (map[int32]
 	return ends, nil
 }
 
+// deleteRecords removes what lies before an offset of each partition of a topic.
+func (b *Bus) deleteRecords(t testing.TB, name string, firsts map[int32]int64) {
+	t.Helper()
+	client := b.client(t)
+	defer client.Close()
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = name
+	for partition, first := range firsts {
+		p := kmsg.NewDeleteRecordsRequestTopicPartition()
+		p.Partition, p.Offset = partition, first
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	request := kmsg.NewPtrDeleteRecordsRequest()
+	request.TimeoutMillis, request.Topics = 20_000, append(request.Topics, topic)
+	response, err := request.RequestWith(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range response.Topics[0].Partitions {
+		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // readKafka reads each partition up to its end.
 func readKafka(ctx context.Context, brokers []string, topic string, ends map[int32]int64, each func(Message)) error {
 	// What was acknowledged before lies below the ends of the partitions.

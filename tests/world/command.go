@@ -101,14 +101,15 @@ type VerifyReport struct {
 		Repeats  int
 		Faults   []VerifyFinding
 		Unjudged []VerifyFinding
+		Repeated []VerifyFinding
 	}
 	Foreign VerifyFinding
 }
 
 type VerifyFinding struct {
-	Fault, Reason string
-	Count         int
-	Examples      []map[string]any
+	Fault, Reason, Repeat string
+	Count                 int
+	Examples              []map[string]any
 }
 
 // Faults returns the counts of all faults, and of what was not judged behind "not judged ".

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -120,18 +119,3 @@ func (d *Daemon) HighestLag() (highest float64) {
 	}
 	return highest
 }
-
-// SentAgain returns how many messages all starts of the daemon have sent a second time, by its log.
-func (d *Daemon) SentAgain() (n int) {
-	for _, match := range onTheirWay.FindAllStringSubmatch(d.Log.String(), -1) {
-		messages, err := strconv.Atoi(match[1])
-		if err != nil {
-			d.T.Fatal(err)
-		}
-		n += messages
-	}
-	return n
-}
-
-// onTheirWay matches what a start logs when it sends the messages of a journal.
-var onTheirWay = regexp.MustCompile(`sent again.*[^a-z]messages=(\d+)`)

@@ -13,6 +13,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/workload"
+	"bridge/sink"
 )
 
 // Expect says what a judge demands beside what always holds, and what it takes as it has to be.
@@ -24,9 +25,9 @@ type Expect struct {
 	Ascending bool
 	// Reconciled says that rows may have been found by reconcile.
 	Reconciled bool
-	// Torn says that what the program knew of entities was lost: their events may begin again.
-	// Emptied says that the bus has lost all that it had.
-	Torn, Emptied bool
+	// Lossy says that the bus has lost messages: events may follow on those, and say once more what
+	// the bus still has.
+	Lossy bool
 	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
 	// rows.
 	Aside, AsideRows map[string]bool
@@ -38,17 +39,20 @@ type Judge struct {
 	Verdict
 	expect  Expect
 	schemas map[event.Op]*jsonschema.Schema
-	// first holds the digest of the first message with each event id.
+	// first holds the digest of the first message with each event id, stamps the event of each
+	// stamp.
 	first  map[string][32]byte
+	stamps map[stamp]string
 	record record
 }
+
+// stamp is the number that a run of the program gives to one message.
+type stamp struct{ epoch, seq uint64 }
 
 // record is what the writers of one table recorded.
 type record interface {
 	// message sees every message, repeats too.
 	message(*Event)
-	// begunAgain reports whether an event of which the id was there before has to be judged again.
-	begunAgain(*Event) bool
 	// event judges an event by the record.
 	event(*Event)
 	// end judges what is missing.
@@ -71,7 +75,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: schemas(t), first: make(map[string][32]byte)}
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: schemas(t), first: make(map[string][32]byte), stamps: make(map[stamp]string)}
 }
 
 // schemas compiles the schemas of all events.
@@ -115,6 +119,7 @@ func (j *Judge) Message(m Message) {
 		j.Add("no event", "%v: %.300s", err, m.Value)
 		return
 	}
+	j.stamp(&e)
 	j.record.message(&e)
 	sum := sha256.Sum256(m.Value)
 	if was, ok := j.first[e.ID]; !ok {
@@ -124,18 +129,10 @@ func (j *Judge) Message(m Message) {
 		j.Origins[e.Origin()]++
 		j.valid(&e)
 	} else {
-		j.Repeated++
-		again := j.record.begunAgain(&e)
-		switch {
-		case was == sum:
-		case again:
-			j.Restated++
-		default:
+		if j.Repeated++; was != sum {
 			j.Add("one id for two events", "%s: %.300s", &e, m.Value)
 		}
-		if !again {
-			return
-		}
+		return
 	}
 	j.record.event(&e)
 }
@@ -169,39 +166,72 @@ func (j *Judge) valid(e *Event) {
 	}
 }
 
-// key judges the key of a message, which only Kafka has.
+// stamp judges the headers that recovery reads. Each message has a stamp of its own; of one that is
+// sent again by the same run there may be two.
+func (j *Judge) stamp(e *Event) {
+	s, err := sink.ParseState(e.Headers[sink.HeaderState])
+	if err != nil {
+		j.Add("stamp", "%s: %v", e, err)
+		return
+	}
+	e.stated = s
+	number := stamp{s.Epoch, s.Seq}
+	if was, ok := j.stamps[number]; ok && was != e.ID {
+		j.Add("one stamp for two events", "%s and %s: %s", was, e, e.Headers[sink.HeaderState])
+	}
+	j.stamps[number] = e.ID
+	kind := sink.StateLive
+	if e.Op == event.Deleted {
+		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]
+	}
+	if s.Kind != kind || s.Event != [16]byte{} || e.Headers[sink.HeaderDomain] != e.Domain {
+		j.Add("stamp", "%s of %q: domain %q, %s", e, e.Domain, e.Headers[sink.HeaderDomain], e.Headers[sink.HeaderState])
+	}
+}
+
+// key judges the key of a message. On NATS it is a part of the state.
 func (j *Judge) key(e *Event, want string) {
-	if e.Key != "" && e.Key != want {
-		j.Add("key", "%s has the key %q, want %q", e, e.Key, want)
+	got := e.Key
+	if got == "" {
+		got = e.stated.Key
+	}
+	if got != want {
+		j.Add("key", "%s has the key %q, want %q", e, got, want)
 	}
 }
 
 // Event is an event as a consumer decodes it.
 type Event struct {
 	Message
-	ID, Type string
-	Op       event.Op
-	Data     map[string]json.RawMessage
-	Links    []struct{ Type, Target string }
-	RowID    uint64
+	ID, Type, Domain string
+
+	Op    event.Op
+	Data  map[string]json.RawMessage
+	Links []struct{ Type, Target string }
+	RowID uint64
 	// Reason is that of a deleted event.
 	Reason string
 	// entity and state are those of a table of entities.
 	entity EntityKey
 	state  uint64
+	// stated is what the headers say.
+	stated sink.State
 }
 
 // DecodeEvent reads an event.
 func DecodeEvent(m Message) (Event, error) {
 	var read struct {
-		Meta  struct{ ID, Type string }
+		Meta struct {
+			ID, Type string
+			Source   struct{ DomainID string }
+		}
 		Data  map[string]json.RawMessage
 		Links []struct{ Type, Target string }
 	}
 	if err := json.Unmarshal(m.Value, &read); err != nil {
 		return Event{}, err
 	}
-	e := Event{Message: m, ID: read.Meta.ID, Type: read.Meta.Type, Op: OpOf(read.Meta.Type), Data: read.Data, Links: read.Links}
+	e := Event{Message: m, ID: read.Meta.ID, Type: read.Meta.Type, Domain: read.Meta.Source.DomainID, Op: OpOf(read.Meta.Type), Data: read.Data, Links: read.Links}
 	var row struct{ ID uint64 }
 	if err := json.Unmarshal(e.Data["row"], &row); err != nil {
 		return Event{}, fmt.Errorf("row: %w", err)

@@ -54,6 +54,11 @@ func (c *chain) shows(e *Event) bool {
 		!maps.Equal(e.extra(), c.last.extra())
 }
 
+// restated reports whether an event says once more what the last one says.
+func (c *chain) restated(e *Event) bool {
+	return e.follows(c.last.ID) && e.Op != event.Added && (e.Op == event.Deleted) == (c.last.Op == event.Deleted) && e.state == c.last.state
+}
+
 // entityRecord judges events by the histories of entities.
 type entityRecord struct {
 	*Judge
@@ -103,11 +108,6 @@ func (e *Event) readEntity() error {
 	return err
 }
 
-// begunAgain reports whether an event belongs to a chain that has begun a second time.
-func (r *entityRecord) begunAgain(e *Event) bool {
-	return r.begins(e) || r.BegunAgain[e.entity] && e.follows(r.chains[e.entity].last.ID)
-}
-
 func (r *entityRecord) event(e *Event) {
 	c := r.chains[e.entity]
 	r.content(e)
@@ -115,10 +115,10 @@ func (r *entityRecord) event(e *Event) {
 	if !slices.Contains(originsKnown, e.Origin()) {
 		r.Add("origin", "%s", e)
 	}
-	if r.begins(e) && c.last.ID != "" {
-		// The state may be the one that came last.
-		c.last, c.version = Event{}, max(c.version-1, -1)
-		r.BegunAgain[e.entity] = true
+	if r.expect.Lossy && c.restated(e) {
+		r.Restated++
+		c.last = *e
+		return
 	}
 	aside := len(e.Links) == 1 && r.expect.Aside[e.Links[0].Target]
 	switch {
@@ -137,15 +137,9 @@ func (r *entityRecord) event(e *Event) {
 	c.last = *e
 }
 
-// begins reports whether the chain of an entity begins with an event, though another may have begun
-// before.
-func (r *entityRecord) begins(e *Event) bool {
-	return r.expect.Torn && len(e.Links) == 0 && (e.Op == event.Added || e.Reason == "TOMBSTONE")
-}
-
-// orphan reports whether an event follows on one that went with all that the bus had.
+// orphan reports whether an event follows on one that the bus has lost.
 func (r *entityRecord) orphan(c *chain, e *Event) bool {
-	if !r.expect.Emptied || c.last.ID != "" || len(e.Links) != 1 {
+	if !r.expect.Lossy || c.last.ID != "" || len(e.Links) != 1 {
 		return false
 	}
 	_, there := r.first[e.Links[0].Target]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bridge/internal/workload"
+	"bridge/sink"
 )
 
 // plantedID returns the id of the planted event n.
@@ -34,12 +35,23 @@ func plantedMessage(n, prev int, kind, key, data string) Message {
 		Key: key, At: plantedAt(float64(n)), Partition: "0",
 		Headers: map[string]string{
 			"eiffel-id": plantedID(n), "eiffel-type": kind, "bridge-row-id": "7", "content-type": "application/json",
-			"bridge-origin": "tail",
+			"bridge-origin": "tail", "bridge-domain": "bridge",
+			"bridge-state": string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: uint64(n), Kind: stateKind(data)})),
 		},
 		Value: fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":"1.0.0","time":1,"source":{"domainId":"bridge","name":"bridge",`+
 			`"serializer":"pkg:golang/bridge/event@1.0.0","uri":"bridge://bridge/caps"}},"data":{%s},"links":%s}`,
 			plantedID(n), kind, data, links),
 	}
+}
+
+func stateKind(data string) sink.StateKind {
+	switch {
+	case strings.Contains(data, "TOMBSTONE"):
+		return sink.StateTombstone
+	case strings.Contains(data, "ABSENT_IN_SNAPSHOT"):
+		return sink.StateAbsent
+	}
+	return sink.StateLive
 }
 
 func plantedAt(seconds float64) time.Time {
@@ -127,6 +139,25 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 		"a header of another": {func(p []Message) []Message { p[0].Headers = maps.Clone(p[1].Headers); return p }, "header: a \"x\""},
 		"another origin":      {func(p []Message) []Message { p[0].Headers["bridge-origin"] = "hearsay"; return p }, "origin: a \"x\""},
 		"another key":         {func(p []Message) []Message { p[0].Key = "a+X"; return p }, "key: a \"x\""},
+		"no state":            {func(p []Message) []Message { delete(p[0].Headers, sink.HeaderState); return p }, "stamp: "},
+		"another domain":      {func(p []Message) []Message { p[0].Headers[sink.HeaderDomain] = "elsewhere"; return p }, "stamp: "},
+		"a key in the state": {func(p []Message) []Message {
+			p[0].Key = ""
+			p[0].Headers[sink.HeaderState] += " k=a+X."
+			return p
+		}, "key: a \"x\""},
+		"a stamp that is used twice": {func(p []Message) []Message {
+			p[1].Headers[sink.HeaderState] = p[0].Headers[sink.HeaderState]
+			return p
+		}, "one stamp for two events: "},
+		"a delete that the state does not tell": {func(p []Message) []Message {
+			for _, m := range p {
+				if strings.Contains(string(m.Value), "TOMBSTONE") {
+					m.Headers[sink.HeaderState] = string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: 77}))
+				}
+			}
+			return p
+		}, "stamp: "},
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()

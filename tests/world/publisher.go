@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bridge/internal/workload"
+	"bridge/sink"
 )
 
 // Stream is one of bridge's streams over a table of a world.
@@ -288,18 +289,30 @@ func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 // Difference returns what the bus folds to otherwise than a table of entities, empty when nothing.
 func (p *Publisher) Difference(stream string) string {
 	p.T.Helper()
+	return p.World.Difference(stream, p.Received(stream))
+}
+
+// Difference returns what messages fold to otherwise than a table of entities, empty when nothing.
+// The messages of others are left out.
+func (w *World) Difference(table string, messages []Message) string {
+	w.T.Helper()
 	f, v := make(Fold), newVerdict()
-	for _, m := range p.Received(stream) {
+	// An entity may be in several topic-partitions.
+	slices.SortStableFunc(messages, func(a, b Message) int { return a.At.Compare(b.At) })
+	for _, m := range messages {
+		if m.Headers[sink.HeaderStream] == "" {
+			continue
+		}
 		e, err := DecodeEvent(m)
 		if err == nil {
 			err = e.readEntity()
 		}
 		if err != nil {
-			p.T.Fatalf("%v: %.300s", err, m.Value)
+			w.T.Fatalf("%v: %.300s", err, m.Value)
 		}
 		f.Add(&e)
 	}
-	f.Compare(TableFold(p.T, p.World.DB, stream), true, &v)
+	f.Compare(TableFold(w.T, w.DB, table), true, &v)
 	return v.Wrong()
 }
 

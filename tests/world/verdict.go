@@ -26,10 +26,8 @@ type Verdict struct {
 	// Delays are from the answer to the COMMIT until a consumer had the event, by the origin;
 	// ascending.
 	Delays map[string][]time.Duration
-	// BegunAgain are the entities whose events begin a second time, Restated counts events of
-	// theirs that have the id of an earlier one and other bytes, Orphans those that follow on an
-	// event that went with all that the bus had.
-	BegunAgain        map[EntityKey]bool
+	// Orphans counts events that follow on one that the bus has lost, Restated those that say once
+	// more what the one before says.
 	Restated, Orphans int
 }
 
@@ -39,7 +37,7 @@ const faultsShown = 3
 func newVerdict() Verdict {
 	return Verdict{
 		Counts: make(map[string]int), Ops: make(map[string]int), Origins: make(map[string]int),
-		Delays: make(map[string][]time.Duration), BegunAgain: make(map[EntityKey]bool),
+		Delays: make(map[string][]time.Duration),
 	}
 }
 
@@ -48,12 +46,6 @@ func (v *Verdict) Add(kind, format string, args ...any) {
 	if v.Counts[kind]++; v.Counts[kind] <= faultsShown {
 		v.faults = append(v.faults, kind+": "+fmt.Sprintf(format, args...))
 	}
-}
-
-// Forgive takes the faults of a kind out.
-func (v *Verdict) Forgive(kind string) {
-	delete(v.Counts, kind)
-	v.faults = slices.DeleteFunc(v.faults, func(found string) bool { return strings.HasPrefix(found, kind+": ") })
 }
 
 // Late counts the rows that were published as late.

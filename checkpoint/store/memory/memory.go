@@ -17,7 +17,9 @@ import (
 type Store struct {
 	mu     sync.RWMutex
 	closed bool
-	image  store.Image
+	epoch  uint64
+	shards map[store.Key]store.Progress
+	tps    map[uint32]store.Registration
 	parts  map[partKey][]byte
 	views  map[string]map[string]store.Entry
 }
@@ -33,9 +35,10 @@ type partKey struct {
 // New returns an empty store.
 func New() *Store {
 	return &Store{
-		image: store.Image{Shards: map[store.Key]store.Progress{}, TPs: map[string]store.Offset{}},
-		parts: map[partKey][]byte{},
-		views: map[string]map[string]store.Entry{},
+		shards: map[store.Key]store.Progress{},
+		tps:    map[uint32]store.Registration{},
+		parts:  map[partKey][]byte{},
+		views:  map[string]map[string]store.Entry{},
 	}
 }
 
@@ -47,13 +50,23 @@ func (s *Store) usable(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Load returns the progress of all shards, the offsets and the fence.
+// Load returns the epoch, the registrations and the progress of all shards.
 func (s *Store) Load(ctx context.Context) (store.Image, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	image := s.image
-	image.Shards, image.TPs = maps.Clone(image.Shards), maps.Clone(image.TPs)
+	image := store.Image{Epoch: s.epoch, Shards: maps.Clone(s.shards)}
+	for _, number := range slices.Sorted(maps.Keys(s.tps)) {
+		image.Registrations = append(image.Registrations, s.tps[number])
+	}
 	return image, s.usable(ctx)
+}
+
+// Progress returns the progress of one shard.
+func (s *Store) Progress(ctx context.Context, key store.Key) (p store.Progress, found bool, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	p, found = s.shards[key]
+	return p, found, s.usable(ctx)
 }
 
 // Parts returns the parts of one kind of a shard.
@@ -100,6 +113,28 @@ func (s *Store) Lookup(ctx context.Context, stream string, entities [][]byte, ds
 	return dst, s.usable(ctx)
 }
 
+// ByRow appends the entries of a shard with a row above after to dst. It looks at all of the view.
+func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var found []store.Change
+	for entity, e := range s.views[key.Stream] {
+		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after {
+			found = append(found, store.Change{Entity: []byte(entity), Entry: e})
+		}
+	}
+	slices.SortFunc(found, func(a, b store.Change) int {
+		return cmp.Or(cmp.Compare(a.Entry.Row, b.Entry.Row), bytes.Compare(a.Entity, b.Entity))
+	})
+	for i, c := range found {
+		if i >= max(limit, 1) && c.Entry.Row != found[i-1].Entry.Row {
+			break
+		}
+		dst = append(dst, c)
+	}
+	return dst, s.usable(ctx)
+}
+
 // Scan returns the entries of a stream's view in the order of the entities' bytes. It copies the
 // view first.
 func (s *Store) Scan(ctx context.Context, stream string, from []byte) iter.Seq2[store.Change, error] {
@@ -138,10 +173,12 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 	for _, stream := range b.Forget {
 		s.forget(stream)
 	}
-	if b.Fence != nil {
-		s.image.Fence = *b.Fence
+	if b.Epoch > 0 {
+		s.epoch = b.Epoch
 	}
-	maps.Copy(s.image.TPs, b.TPs)
+	for _, r := range b.Registrations {
+		s.tps[r.Number] = r
+	}
 	for i := range b.Shards {
 		s.shard(&b.Shards[i])
 	}
@@ -150,7 +187,7 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 			s.views[v.Stream] = map[string]store.Entry{}
 		}
 		for _, c := range v.Changes {
-			if c.Entry.Fate == store.None {
+			if c.Entry.State == store.Unknown {
 				delete(s.views[v.Stream], string(c.Entity))
 			} else {
 				s.views[v.Stream][string(c.Entity)] = c.Entry
@@ -162,15 +199,17 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 
 func (s *Store) forget(stream string) {
 	delete(s.views, stream)
-	maps.DeleteFunc(s.image.Shards, func(k store.Key, _ store.Progress) bool { return k.Stream == stream })
+	maps.DeleteFunc(s.tps, func(_ uint32, r store.Registration) bool { return r.Stream == stream })
+	maps.DeleteFunc(s.shards, func(k store.Key, _ store.Progress) bool { return k.Stream == stream })
 	maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard.Stream == stream })
 }
 
 func (s *Store) shard(c *store.ShardChange) {
 	if p := c.Progress; p != nil {
 		rounded := *p
-		rounded.Saved, rounded.Reading.At = micros(p.Saved), micros(p.Reading.At)
-		s.image.Shards[c.Key] = rounded
+		// As stores keep it.
+		rounded.Saved = time.UnixMicro(p.Saved.UnixMicro()).UTC()
+		s.shards[c.Key] = rounded
 	}
 	for _, kind := range c.Clear {
 		maps.DeleteFunc(s.parts, func(k partKey, _ []byte) bool { return k.shard == c.Key && k.kind == kind })
@@ -184,8 +223,29 @@ func (s *Store) shard(c *store.ShardChange) {
 	}
 }
 
-// micros returns t as stores keep it.
-func micros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
+// ForgetAbsent removes entities that were found absent before the given time.
+func (s *Store) ForgetAbsent(ctx context.Context, stream string, before time.Time, limit int) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	view := s.views[stream]
+	var absent []string
+	for entity, e := range view {
+		if e.State == store.Absent && e.Since.Before(before) {
+			absent = append(absent, entity)
+		}
+	}
+	slices.SortFunc(absent, func(a, b string) int {
+		return cmp.Or(view[a].Since.Compare(view[b].Since), cmp.Compare(a, b))
+	})
+	absent = absent[:min(len(absent), max(limit, 0))]
+	for _, entity := range absent {
+		delete(view, entity)
+	}
+	return len(absent), nil
+}
 
 // Sync has nothing to do.
 func (s *Store) Sync(ctx context.Context) error {

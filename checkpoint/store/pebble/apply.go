@@ -19,7 +19,7 @@ func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	w := writer{names: &s.names, batch: s.db.NewBatch()}
+	w := writer{store: s, names: &s.names, batch: s.db.NewBatch()}
 	w.all(batch)
 	err := w.err
 	if err == nil {
@@ -33,9 +33,9 @@ func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
 
 // writer makes one of Pebble's batches of one of ours. After the first error it does nothing.
 type writer struct {
+	store *Store
 	names *names
 	batch *pebble.Batch
-	buf   []byte
 	err   error
 }
 
@@ -62,18 +62,17 @@ func (w *writer) all(b *store.Batch) {
 	for _, stream := range b.Forget {
 		w.forget(stream)
 	}
-	if b.Fence != nil {
-		w.set([]byte{fenceTag}, appendFence(nil, *b.Fence))
+	if b.Epoch > 0 {
+		w.set([]byte{epochTag}, appendEpoch(nil, b.Epoch))
 	}
-	for tp, offset := range b.TPs {
-		w.set(numbered(offsetTag, w.names.number(name{tpName, tp, ""})), appendOffset(nil, offset))
+	for i := range b.Registrations {
+		r := &b.Registrations[i]
+		w.set(numbered(registrationTag, r.Number), appendRegistration(nil, r))
 	}
 	for i := range b.Shards {
 		w.shard(&b.Shards[i])
 	}
-	for i := range b.Views {
-		w.view(&b.Views[i])
-	}
+	w.views(b)
 	for _, n := range w.names.unsaved {
 		w.set(nameKey(n.kind, n.number), appendName(nil, n.name))
 	}
@@ -83,9 +82,18 @@ func (w *writer) forget(stream string) {
 	for _, shard := range w.names.shardsOf(stream) {
 		w.delete(numbered(progressTag, shard))
 		w.deleteAll(numbered(partTag, shard))
+		w.deleteAll(numbered(rowTag, shard))
 	}
 	if number, ok := w.names.find(name{streamName, stream, ""}); ok {
 		w.deleteAll(numbered(entryTag, number))
+		w.deleteAll(numbered(absentTag, number))
+	}
+	if w.err == nil {
+		w.err = w.store.eachRegistration(w.store.db, func(r store.Registration) {
+			if r.Stream == stream {
+				w.delete(numbered(registrationTag, r.Number))
+			}
+		})
 	}
 }
 
@@ -103,24 +111,5 @@ func (w *writer) shard(c *store.ShardChange) {
 		} else {
 			w.set(key, part.Bytes)
 		}
-	}
-}
-
-func (w *writer) view(v *store.ViewChange) {
-	key := numbered(entryTag, w.names.number(name{streamName, v.Stream, ""}))
-	prefix := len(key)
-	for i := range v.Changes {
-		c := &v.Changes[i]
-		key = append(key[:prefix], c.Entity...)
-		if c.Entry.Fate == store.None {
-			w.delete(key)
-			continue
-		}
-		p := packed{entry: c.Entry, shard: w.names.number(name{shardName, c.Entry.Shard, v.Stream})}
-		if c.Entry.TP != "" {
-			p.tp = 1 + w.names.number(name{tpName, c.Entry.TP, ""})
-		}
-		w.buf = appendEntry(w.buf[:0], &p)
-		w.set(key, w.buf)
 	}
 }

@@ -3,6 +3,7 @@ package pebble
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +62,7 @@ func applyForEver(s *Store) error {
 		return err
 	}
 	fmt.Println("open")
-	for n := image.Fence.Epoch + 1; ; n++ {
+	for n := image.Epoch + 1; ; n++ {
 		if err := s.Apply(ctx, storetest.CrashBatch(n, crashSize)); err != nil {
 			return err
 		}
@@ -114,6 +115,32 @@ func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) 
 	return lines
 }
 
+// checkIndexes returns an error unless each entry has just its key in an index, and each key an
+// entry.
+func checkIndexes(s *Store) error {
+	snapshot := s.db.NewSnapshot()
+	keys, entries := map[string]bool{}, 0
+	var err error
+	for _, tag := range []byte{rowTag, absentTag} {
+		err = errors.Join(err, each(snapshot, []byte{tag}, func(key, _ []byte) error {
+			keys[string(tag)+string(key)] = true
+			return nil
+		}))
+	}
+	err = errors.Join(err, each(snapshot, []byte{entryTag}, func(key, value []byte) error {
+		entries++
+		p, err := decodeEntry(value)
+		if !keys[string(appendIndexKey(nil, binary.BigEndian.Uint32(key), &p, key[4:]))] {
+			return fmt.Errorf("entity %q is in no index: %w", key[4:], err)
+		}
+		return err
+	}))
+	if err == nil && entries != len(keys) {
+		err = fmt.Errorf("%d entries, and %d keys in indexes", entries, len(keys))
+	}
+	return errors.Join(err, snapshot.Close())
+}
+
 func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 	var path string
 	var held, longest uint64
@@ -135,7 +162,7 @@ func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 		s := openTest(t, path)
 		took := time.Since(begin)
 		n, err := storetest.Prefix(s, crashSize)
-		if err != nil {
+		if err := errors.Join(err, checkIndexes(s)); err != nil {
 			t.Fatal(err)
 		}
 		if n < synced || n < held {

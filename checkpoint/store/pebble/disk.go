@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/failpoint"
 )
 
 // retryPause is the pause between attempts to write.
@@ -25,6 +28,8 @@ type disk struct {
 	started atomic.Bool
 	// fault is the error of the writes that are being retried, nil when there are none.
 	fault atomic.Pointer[error]
+	// unsynced is that of files that could not be made durable.
+	unsynced atomic.Pointer[error]
 }
 
 // mayHeal reports whether a write that failed with err may succeed later.
@@ -65,6 +70,29 @@ func (d *disk) retry(write func() error) error {
 	}
 }
 
+// sync calls do, which makes a file durable. It is not tried again: the system may have dropped
+// what it could not write. Pebble makes another file of a table, at once, so an error comes with a
+// pause, and is an outage until a file is durable. Of the manifest, Pebble gives up the process.
+func (d *disk) sync(point failpoint.Point, do func() error) error {
+	err := failpoint.At(point)
+	if err == nil {
+		err = do()
+	}
+	if err == nil {
+		if unsynced := d.unsynced.Swap(nil); unsynced != nil && d.fault.CompareAndSwap(unsynced, nil) {
+			d.log.Log(context.Background(), slog.LevelInfo, "the store can write again")
+		}
+		return nil
+	}
+	if d.started.Load() {
+		if d.fault.CompareAndSwap(nil, &err) {
+			d.unsynced.Store(&err)
+		}
+		<-time.After(retryPause)
+	}
+	return err
+}
+
 // Create makes a file.
 func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
 	err = d.retry(func() (err error) {
@@ -74,7 +102,11 @@ func (d *disk) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, 
 	if err != nil {
 		return nil, err
 	}
-	return &file{f, d}, nil
+	point := failpoint.StoreSync
+	if strings.HasPrefix(filepath.Base(name), "MANIFEST") {
+		point = failpoint.ManifestSync
+	}
+	return &file{f, d, point}, nil
 }
 
 // Rename renames a file.
@@ -86,6 +118,8 @@ func (d *disk) Rename(from, to string) error {
 type file struct {
 	vfs.File
 	disk *disk
+	// point is passed where the file is made durable.
+	point failpoint.Point
 }
 
 // Write writes all of b, and goes on where a write that failed has stopped.
@@ -97,6 +131,12 @@ func (f *file) Write(b []byte) (n int, err error) {
 	})
 	return n, err
 }
+
+// Sync makes the file durable.
+func (f *file) Sync() error { return f.disk.sync(f.point, f.File.Sync) }
+
+// SyncData makes the contents of the file durable.
+func (f *file) SyncData() error { return f.disk.sync(f.point, f.File.SyncData) }
 
 // Preallocate does nothing: a disk that has no room says so when it is written to.
 func (f *file) Preallocate(int64, int64) error { return nil }

@@ -6,7 +6,7 @@
 // own when it is larger. Memtables are flushed in their order, and one record in Pebble's manifest,
 // synced behind the tables that it names, makes the flush of one or several of them visible. So
 // what is there after a kill is a prefix of the batches, each of them whole. Range deletes lie in
-// the memtable, too.
+// the memtable, too. An entry and its key in an index change in one batch.
 //
 // # The folder
 //
@@ -15,6 +15,9 @@
 //	DAMAGED  why the next Open sets the store aside; only where damage was seen
 //	db       Pebble's files
 //	aside    the db that was set aside last
+//
+// Where a file of bbolt is in place of the folder, which checkpoints were once, Open moves it to
+// the same name with .aside. An empty file there is removed.
 //
 // Pebble checks a checksum of each block that it reads. Values have none of their own, and no
 // version: that of FORMAT holds for all.
@@ -25,16 +28,18 @@
 // u is an unsigned varint, i a signed one, text its length (u) and bytes; times are microseconds
 // since 1970 (i).
 //
-//	'f'                              epoch u, has producer 1 byte, producer id i, producer epoch i
+//	'e'                              the epoch u
 //	'n' kind, number (4)             the name that a number stands for: text, and for a shard text
+//	'r' number (4)                   registration
 //	's' shard (4)                    progress
 //	'p' shard (4), kind, number (8)  part, as it is
-//	't' tp (4)                       covered i, anchor: offset u, epoch u, seq u
 //	'v' stream (4), entity           entry
+//	'i' shard (4), row (8), entity   nothing: the row of an entry that is not absent
+//	'a' stream (4), time (8), entity nothing: since when an entity is absent, in seconds
 //
-// An entry is: fate 1 byte, shard u, row u, event 16 bytes, then the digest, 16 bytes, or for an
-// absent entity the seconds since 1970 (i), then the topic-partition, its number plus 1 (u; 0:
-// none), offset u, epoch u, seq u.
+// An entry is: state 1 byte, plus 128 when it is disputed, shard u, row u, the digest, 16 bytes, or
+// of an absent entity the seconds since 1970 (i), event 16 bytes, registration u, offset plus 1
+// (u), epoch u, seq u.
 //
 // # Platforms
 //

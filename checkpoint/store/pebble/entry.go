@@ -13,59 +13,73 @@ const (
 	maxSecond = 253402300799
 )
 
-// packed is an entry with numbers in place of names. tp is the number plus 1.
+// disputedFlag is added to the state of an entry that is disputed.
+const disputedFlag = 0x80
+
+// packed is an entry with a number in place of its shard's name.
 type packed struct {
-	entry     store.Entry
-	shard, tp uint32
+	store.Entry
+	shard uint32
+}
+
+// appendIndexKey appends the key by which an entry is found without its entity: by row, or of an
+// absent one by time.
+func appendIndexKey(dst []byte, stream uint32, p *packed, entity []byte) []byte {
+	if p.State == store.Absent {
+		dst = binary.BigEndian.AppendUint32(append(dst, absentTag), stream)
+		dst = binary.BigEndian.AppendUint64(dst, second(p.Since))
+	} else {
+		dst = binary.BigEndian.AppendUint32(append(dst, rowTag), p.shard)
+		dst = binary.BigEndian.AppendUint64(dst, p.Row)
+	}
+	return append(dst, entity...)
+}
+
+// second returns the seconds from the year 1 to t, rounded up, as keys have them.
+func second(t time.Time) uint64 {
+	return uint64(t.Add(time.Second-1).Unix() - minSecond)
 }
 
 func appendEntry(dst []byte, p *packed) []byte {
-	e := &p.entry
-	dst = append(dst, byte(e.Fate))
-	dst = binary.AppendUvarint(dst, uint64(p.shard))
-	dst = binary.AppendUvarint(dst, e.Row)
-	dst = append(dst, e.Event[:]...)
-	if e.Fate == store.Absent {
-		dst = binary.AppendVarint(dst, e.Since.Unix())
-	} else {
-		dst = append(dst, e.Digest[:]...)
+	state := byte(p.State)
+	if p.Disputed {
+		state |= disputedFlag
 	}
-	dst = binary.AppendUvarint(dst, uint64(p.tp))
-	dst = binary.AppendUvarint(dst, uint64(e.Offset))
-	dst = binary.AppendUvarint(dst, e.Epoch)
-	return binary.AppendUvarint(dst, e.Seq)
+	dst = binary.AppendUvarint(append(dst, state), uint64(p.shard))
+	dst = binary.AppendUvarint(dst, p.Row)
+	if p.State == store.Absent {
+		dst = binary.AppendVarint(dst, p.Since.Unix())
+	} else {
+		dst = append(dst, p.Digest[:]...)
+	}
+	dst = append(dst, p.Event[:]...)
+	dst = binary.AppendUvarint(dst, uint64(p.At.TP))
+	// BeforeFirst becomes 0, and is short.
+	dst = binary.AppendUvarint(dst, p.At.Offset+1)
+	dst = binary.AppendUvarint(dst, p.Epoch)
+	return binary.AppendUvarint(dst, p.Seq)
 }
 
 func decodeEntry(b []byte) (packed, error) {
 	r := reader{rest: b}
 	var p packed
-	e := &p.entry
-	if e.Fate = store.Fate(r.byte()); e.Fate == store.None || e.Fate > store.Absent {
+	state := r.byte()
+	p.State, p.Disputed = store.EntryState(state&^disputedFlag), state&disputedFlag != 0
+	if p.State == store.Unknown || p.State > store.Recorded {
 		r.fail()
 	}
-	p.shard = r.number()
-	e.Row = r.uint()
-	copy(e.Event[:], r.bytes(16))
-	if e.Fate == store.Absent {
+	p.shard, p.Row = r.number(), r.uint()
+	if p.State == store.Absent {
 		second := r.int()
 		if second < minSecond || second > maxSecond {
 			r.fail()
 		}
-		e.Since = time.Unix(second, 0).UTC()
+		p.Since = time.Unix(second, 0).UTC()
 	} else {
-		copy(e.Digest[:], r.bytes(16))
+		copy(p.Digest[:], r.bytes(16))
 	}
-	p.tp = r.number()
-	e.Offset, e.Epoch, e.Seq = r.offset(), r.uint(), r.uint()
+	copy(p.Event[:], r.bytes(16))
+	p.At = store.At{TP: r.number(), Offset: r.uint() - 1}
+	p.Epoch, p.Seq = r.uint(), r.uint()
 	return p, r.end()
-}
-
-// number returns the number of a name.
-func (r *reader) number() uint32 {
-	v := r.uint()
-	if v > 1<<32-1 {
-		r.fail()
-		return 0
-	}
-	return uint32(v)
 }

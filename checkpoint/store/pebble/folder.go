@@ -2,8 +2,10 @@ package pebble
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,6 +42,12 @@ func (f *folder) in(name string) string { return filepath.Join(f.path, name) }
 
 // openFolder makes the folder where there is none and locks it.
 func openFolder(ctx context.Context, path string, wait time.Duration) (*folder, error) {
+	// A file without a byte, as mktemp makes it, says where the store is to be.
+	if info, err := os.Stat(path); err == nil && isEmptyFile(info) {
+		if err := os.Remove(path); err != nil {
+			return nil, unopened(path, err)
+		}
+	}
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, unopened(path, err)
 	}
@@ -48,22 +56,108 @@ func openFolder(ctx context.Context, path string, wait time.Duration) (*folder, 
 		return nil, unopened(path, err)
 	}
 	if !info.IsDir() {
-		return nil, option.Errorf("it is a file: set %s to a folder, or move the file away: %w", option.CheckpointURL, store.ErrForeign)
+		return nil, setAsideFile(path)
 	}
 	f := &folder{path: path}
 	if f.lock, err = os.OpenFile(f.in(lockFile), os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600); err != nil {
 		return nil, unopened(path, err)
 	}
-	if err := f.acquire(ctx, wait); err != nil {
+	if err := f.acquire(ctx, syscall.LOCK_EX, wait); err != nil {
 		return nil, errors.Join(err, f.lock.Close())
 	}
 	return f, nil
 }
 
-// acquire locks the folder.
-func (f *folder) acquire(ctx context.Context, wait time.Duration) error {
+// shareFolder locks the folder of a store against those that write. Without a store there the error
+// wraps fs.ErrNotExist.
+func shareFolder(ctx context.Context, path string, wait time.Duration) (*folder, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{path: path}
+	switch {
+	case isEmptyFile(info):
+		return nil, fmt.Errorf("it is an empty file: %w", fs.ErrNotExist)
+	case !info.IsDir():
+		return nil, f.explainFile()
+	}
+	if f.lock, err = os.OpenFile(f.in(lockFile), os.O_RDONLY|syscall.O_CLOEXEC, 0); errors.Is(err, fs.ErrNotExist) {
+		if foreign := f.checkForeign(); foreign != nil {
+			return nil, foreign
+		}
+		return nil, err
+	}
+	if err != nil {
+		return nil, unopened(path, err)
+	}
+	if err := f.acquire(ctx, syscall.LOCK_SH, wait); err != nil {
+		return nil, errors.Join(err, f.lock.Close())
+	}
+	return f, nil
+}
+
+// boltMagic begins, in either order of bytes, the first page of a bbolt file behind its head of 16
+// bytes. Before stores were folders, checkpoints were such files.
+const boltMagic = 0xED0CDAED
+
+// setAsideFile moves a checkpoint of former versions away and returns an error that says so. It
+// replaces the one that was moved away before. Any other file stays.
+func setAsideFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return unopened(path, err)
+	}
+	return errors.Join(moveAside(path, file), file.Close())
+}
+
+func moveAside(path string, file *os.File) error {
+	if !isCheckpoint(file) {
+		return foreignFile()
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock it: %w: %w", err, store.ErrLocked)
+	}
+	aside := path + ".aside"
+	if err := os.Rename(path, aside); err != nil {
+		return unopened(path, err)
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return unopened(path, err)
+	}
+	return fmt.Errorf("%w as %s, and a new one catches up from the bus: it is a file of an older version", store.ErrSetAside, aside)
+}
+
+func isEmptyFile(info fs.FileInfo) bool { return info.Mode().IsRegular() && info.Size() == 0 }
+
+// isCheckpoint reports whether a file is a checkpoint of former versions.
+func isCheckpoint(file *os.File) bool {
+	var head [20]byte
+	_, err := io.ReadFull(file, head[:])
+	magic := head[16:]
+	return err == nil && (binary.LittleEndian.Uint32(magic) == boltMagic || binary.BigEndian.Uint32(magic) == boltMagic)
+}
+
+// explainFile returns the error of a file in place of the folder, which stays as it is.
+func (f *folder) explainFile() error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return unopened(f.path, err)
+	}
+	if err = foreignFile(); isCheckpoint(file) {
+		err = fmt.Errorf("it is a file of an older version, which the next run sets aside as %s.aside and catches up from the bus: %w", f.path, store.ErrOlder)
+	}
+	return errors.Join(err, file.Close())
+}
+
+func foreignFile() error {
+	return option.Errorf("it is a file: set %s to a folder, or move the file away: %w", option.CheckpointURL, store.ErrForeign)
+}
+
+// acquire locks the folder as how says.
+func (f *folder) acquire(ctx context.Context, how int, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; {
-		err := syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.lock.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return nil
@@ -85,7 +179,7 @@ func (f *folder) acquire(ctx context.Context, wait time.Duration) error {
 func (f *folder) check() (exists bool, err error) {
 	text, err := os.ReadFile(f.in(formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, f.clear()
+		return false, f.checkForeign()
 	}
 	if err != nil {
 		return false, unopened(f.path, err)
@@ -97,7 +191,7 @@ func (f *folder) check() (exists bool, err error) {
 	case version > format:
 		return true, fmt.Errorf("its format is %d, this version knows %d: run the newer version, or remove the folder and let bridge catch up: %w", version, format, store.ErrNewer)
 	case version < format:
-		return true, fmt.Errorf("its format is %d, older than %d: %w", version, format, errUnusable)
+		return true, fmt.Errorf("its format is %d, older than %d: %w: %w", version, format, store.ErrOlder, errUnusable)
 	}
 	reason, err := os.ReadFile(f.in(damagedFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,8 +203,8 @@ func (f *folder) check() (exists bool, err error) {
 	return true, fmt.Errorf("damage was seen before: %s: %w", strings.TrimSpace(string(reason)), errUnusable)
 }
 
-// clear removes what a kill left of a store that was being made.
-func (f *folder) clear() error {
+// checkForeign returns an error where a folder without a store holds what is not of one.
+func (f *folder) checkForeign() error {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
 		return unopened(f.path, err)
@@ -122,6 +216,11 @@ func (f *folder) clear() error {
 			return option.Errorf("it holds %s: set %s to an empty folder: %w", e.Name(), option.CheckpointURL, store.ErrForeign)
 		}
 	}
+	return nil
+}
+
+// clear removes what a kill left of a store that was being made.
+func (f *folder) clear() error {
 	return errors.Join(os.RemoveAll(f.in(dbFolder)), os.RemoveAll(f.in(damagedFile)))
 }
 

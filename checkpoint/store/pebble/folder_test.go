@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"bridge/checkpoint/store"
@@ -181,11 +182,48 @@ func TestOnlyTheLastStoreThatWasSetAsideIsKept(t *testing.T) {
 	}
 }
 
+func TestAFileOfAnOlderVersionIsSetAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	for version := range byte(2) {
+		// The head of a page, and the magic number of bbolt.
+		file := append(make([]byte, 16), 0xed, 0xda, 0x0c, 0xed, 2, 0, 0, 0, version)
+		write(t, path, file)
+		holder, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
+			t.Fatalf("a file that an older version uses: %v", err)
+		}
+		if err := holder.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrSetAside) || errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), path+".aside") {
+			t.Fatalf("Open returns %v", err)
+		}
+		if !bytes.Equal(read(t, path+".aside"), file) {
+			t.Error("the file was changed")
+		}
+		s := openTest(t, path)
+		if n, err := storetest.Prefix(s, 1); n != 0 || err != nil {
+			t.Errorf("the new store has %d batches, %v", n, err)
+		}
+		if err := errors.Join(s.Close(), os.RemoveAll(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "bridge.db")
 	write(t, file, []byte("x"))
-	for _, path := range []string{file, dir} {
+	long := filepath.Join(dir, "notes")
+	write(t, long, bytes.Repeat([]byte("x"), 99))
+	for _, path := range []string{file, long, dir} {
 		if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrForeign) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -7,17 +7,18 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // The first bytes of keys.
 const (
-	fenceTag    = 'f'
-	nameTag     = 'n'
-	progressTag = 's'
-	partTag     = 'p'
-	offsetTag   = 't'
-	entryTag    = 'v'
+	epochTag        = 'e'
+	nameTag         = 'n'
+	registrationTag = 'r'
+	progressTag     = 's'
+	partTag         = 'p'
+	entryTag        = 'v'
+	rowTag          = 'i'
+	absentTag       = 'a'
 )
 
 // errForm is the cause when a value is not what its key says.
@@ -113,14 +114,14 @@ func (r *reader) time() time.Time {
 	return t
 }
 
-// offset returns an offset, which is never negative.
-func (r *reader) offset() int64 {
+// number returns a number of 32 bits.
+func (r *reader) number() uint32 {
 	v := r.uint()
-	if v > 1<<63-1 {
+	if v > 1<<32-1 {
 		r.fail()
 		return 0
 	}
-	return int64(v)
+	return uint32(v)
 }
 
 // end returns errForm unless all was read and fits.
@@ -138,61 +139,50 @@ func appendFlag(dst []byte, flag bool) []byte {
 	return append(dst, 0)
 }
 
-func appendFence(dst []byte, f store.Fence) []byte {
-	dst = appendFlag(binary.AppendUvarint(dst, f.Epoch), f.HasProducer)
-	return binary.AppendVarint(binary.AppendVarint(dst, f.ProducerID), int64(f.ProducerEpoch))
-}
+func appendEpoch(dst []byte, epoch uint64) []byte { return binary.AppendUvarint(dst, epoch) }
 
-func decodeFence(b []byte) (store.Fence, error) {
+func decodeEpoch(b []byte) (uint64, error) {
 	r := reader{rest: b}
-	f := store.Fence{Epoch: r.uint(), HasProducer: r.flag(), ProducerID: r.int()}
-	epoch := r.int()
-	if f.ProducerEpoch = int16(epoch); int64(f.ProducerEpoch) != epoch {
-		r.fail()
-	}
-	return f, r.end()
+	return r.uint(), r.end()
 }
 
 func appendProgress(dst []byte, p *store.Progress) []byte {
 	dst = binary.AppendUvarint(dst, p.Position)
-	dst = binary.AppendUvarint(dst, p.Reading.Through)
-	dst = binary.AppendVarint(dst, p.Reading.At.UnixMicro())
 	dst = binary.AppendUvarint(appendText(dst, p.Cursor.Modified), p.Cursor.ID)
 	dst = binary.AppendUvarint(appendFlag(dst, p.Started), p.Floor)
+	dst = binary.AppendUvarint(dst, p.Since)
+	dst = binary.AppendUvarint(dst, p.Low)
 	dst = binary.AppendUvarint(dst, p.Snapshot.First)
 	dst = binary.AppendUvarint(dst, p.Snapshot.Last-p.Snapshot.First)
-	dst = binary.AppendUvarint(dst, p.Epoch)
-	dst = binary.AppendUvarint(dst, p.Seq)
-	return binary.AppendVarint(dst, p.Saved.UnixMicro())
+	return appendFlag(binary.AppendVarint(dst, p.Saved.UnixMicro()), p.ReconcileDue)
 }
 
 func decodeProgress(b []byte) (store.Progress, error) {
 	r := reader{rest: b}
-	p := store.Progress{
-		Position: r.uint(),
-		Reading:  ledger.Reading{Through: r.uint(), At: r.time()},
-		Cursor:   source.Cursor{Modified: r.text(), ID: r.uint()},
-		Started:  r.flag(),
-		Floor:    r.uint(),
-	}
+	p := store.Progress{Position: r.uint(), Cursor: source.Cursor{Modified: r.text(), ID: r.uint()}, Started: r.flag(), Floor: r.uint(), Since: r.uint(), Low: r.uint()}
 	p.Snapshot.First = r.uint()
 	if p.Snapshot.Last = p.Snapshot.First + r.uint(); p.Snapshot.Last < p.Snapshot.First {
 		r.fail()
 	}
-	p.Epoch, p.Seq, p.Saved = r.uint(), r.uint(), r.time()
+	p.Saved, p.ReconcileDue = r.time(), r.flag()
 	return p, r.end()
 }
 
-func appendOffset(dst []byte, o store.Offset) []byte {
-	dst = binary.AppendUvarint(binary.AppendVarint(dst, o.Covered), uint64(o.Anchor.Offset))
-	return binary.AppendUvarint(binary.AppendUvarint(dst, o.Anchor.Epoch), o.Anchor.Seq)
+// appendRegistration leaves out the number, which is in the key.
+func appendRegistration(dst []byte, g *store.Registration) []byte {
+	dst = appendText(appendText(appendText(dst, g.Stream), g.TP), g.Incarnation)
+	for _, v := range []uint64{g.Next, g.Last.Offset, g.Last.Hash, g.High.Offset, g.High.Hash, g.Epoch} {
+		dst = binary.AppendUvarint(dst, v)
+	}
+	return appendFlag(appendFlag(dst, g.Late), g.Retired)
 }
 
-func decodeOffset(b []byte) (store.Offset, error) {
+func decodeRegistration(number uint32, b []byte) (store.Registration, error) {
 	r := reader{rest: b}
-	o := store.Offset{Covered: r.int(), Anchor: store.Anchor{Offset: r.offset(), Epoch: r.uint(), Seq: r.uint()}}
-	if o.Covered < -1 {
-		r.fail()
+	g := store.Registration{
+		Number: number, Stream: r.text(), TP: r.text(), Incarnation: r.text(), Next: r.uint(),
+		Last: store.Anchor{Offset: r.uint(), Hash: r.uint()}, High: store.Anchor{Offset: r.uint(), Hash: r.uint()},
+		Epoch: r.uint(), Late: r.flag(), Retired: r.flag(),
 	}
-	return o, r.end()
+	return g, r.end()
 }

@@ -14,9 +14,12 @@ var decoders = []struct {
 	name   string
 	recode func(b []byte) ([]byte, error)
 }{
-	{"fence", func(b []byte) ([]byte, error) { f, err := decodeFence(b); return appendFence(nil, f), err }},
+	{"epoch", func(b []byte) ([]byte, error) { e, err := decodeEpoch(b); return appendEpoch(nil, e), err }},
 	{"progress", func(b []byte) ([]byte, error) { p, err := decodeProgress(b); return appendProgress(nil, &p), err }},
-	{"offset", func(b []byte) ([]byte, error) { o, err := decodeOffset(b); return appendOffset(nil, o), err }},
+	{"registration", func(b []byte) ([]byte, error) {
+		r, err := decodeRegistration(1, b)
+		return appendRegistration(nil, &r), err
+	}},
 	{"entry", func(b []byte) ([]byte, error) { p, err := decodeEntry(b); return appendEntry(nil, &p), err }},
 	{"stream", func(b []byte) ([]byte, error) { n, err := decodeName(streamName, b); return appendName(nil, n), err }},
 	{"shard", func(b []byte) ([]byte, error) { n, err := decodeName(shardName, b); return appendName(nil, n), err }},
@@ -25,13 +28,13 @@ var decoders = []struct {
 // samples are values of each decoder.
 func samples() [][]byte {
 	p, zero := storetest.Progress(7), store.Progress{}
-	live, absent := storetest.Entry(3), storetest.Entry(2)
+	live, absent, r := storetest.Entry(4), storetest.Entry(2), storetest.Registration(1)
+	absent.At.Offset = store.BeforeFirst
 	return [][]byte{
-		appendFence(nil, store.Fence{Epoch: 1 << 63, HasProducer: true, ProducerID: -1, ProducerEpoch: -1 << 15}),
-		appendFence(nil, store.Fence{}),
+		appendEpoch(nil, 1<<63), appendEpoch(nil, 1),
 		appendProgress(nil, &p), appendProgress(nil, &zero),
-		appendOffset(nil, store.Offset{Covered: -1}), appendOffset(nil, store.Offset{Covered: 1<<63 - 1, Anchor: store.Anchor{Offset: 3, Epoch: 1, Seq: 1 << 63}}),
-		appendEntry(nil, &packed{entry: live, shard: 1, tp: 1}), appendEntry(nil, &packed{entry: absent, shard: 1<<32 - 1}),
+		appendRegistration(nil, &r), appendRegistration(nil, &store.Registration{Stream: "s", TP: "t"}),
+		appendEntry(nil, &packed{live, 1}), appendEntry(nil, &packed{absent, 1<<32 - 1}),
 		appendName(nil, name{streamName, "orders", ""}), appendName(nil, name{shardName, "db.orders", "orders"}),
 	}
 }
@@ -73,9 +76,9 @@ func TestAValueThatIsCutOffOrTooLongIsRefused(t *testing.T) {
 }
 
 func TestAnEntryIsSmall(t *testing.T) {
-	e := storetest.Entry(3)
-	e.Row, e.Offset, e.Seq, e.Epoch = 10_000_000, 10_000_000, 10_000_000, uint64(time.Now().UnixMilli())
-	if n := len(appendEntry(nil, &packed{entry: e, shard: 15, tp: 12})); n > 53 {
+	e := storetest.Entry(4)
+	e.Row, e.At.Offset, e.Seq, e.Epoch = 10_000_000, 10_000_000, 10_000_000, uint64(time.Now().UnixMilli())
+	if n := len(appendEntry(nil, &packed{e, 15})); n > 53 {
 		t.Errorf("an entry has %d bytes", n)
 	}
 }

@@ -12,10 +12,9 @@ type nameKind byte
 const (
 	streamName nameKind = 1 + iota
 	shardName
-	tpName
 )
 
-// name is the name of a stream, a shard or a topic-partition.
+// name is the name of a stream or a shard.
 type name struct {
 	kind nameKind
 	// text is the name, stream that of a shard's stream.
@@ -119,7 +118,7 @@ func decodeName(kind nameKind, b []byte) (name, error) {
 	if kind == shardName {
 		n.stream = r.text()
 	}
-	if kind < streamName || kind > tpName || n.text == "" {
+	if kind < streamName || kind > shardName || n.text == "" {
 		r.fail()
 	}
 	return n, r.end()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +32,15 @@ type Options struct {
 	memtable uint64
 }
 
+func (o *Options) setDefaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.memtable == 0 {
+		o.memtable = defaultMemtable
+	}
+}
+
 const (
 	defaultMemtable = 8 << 20
 	// cacheSize is the memory for blocks of files, beyond what memtables reserve of it.
@@ -50,20 +60,20 @@ type Store struct {
 	// flushing counts the flushes that a Sync has begun and that have not ended.
 	flushing atomic.Int32
 	damage   atomic.Pointer[error]
+	// fresh is nil unless this process has made the store, and once it is full.
+	fresh atomic.Pointer[filter]
+	// readOnly is set by OpenReadOnly.
+	readOnly bool
 }
 
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in the folder at path, and makes it where there is none; its parent must
-// exist. The error wraps store.ErrSetAside when a damaged or older store was moved away: call Open
-// again for an empty one.
+// exist. The error wraps store.ErrSetAside, with the path, when a damaged or older store, or
+// the file of a version before stores were folders, was moved away: call Open again for an empty
+// one.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	if opts.memtable == 0 {
-		opts.memtable = defaultMemtable
-	}
+	opts.setDefaults()
 	f, err := openFolder(ctx, path, opts.LockWait)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", path, err)
@@ -86,13 +96,22 @@ func (f *folder) explainAside(reason error) error {
 	return fmt.Errorf("%w in %s, and a new one catches up from the bus: %w: %w", store.ErrSetAside, f.in(asideFolder), reason, store.ErrDamaged)
 }
 
+func newStore(f *folder, opts Options) *Store {
+	return &Store{
+		folder: f, disk: &disk{FS: vfs.Default, log: opts.Log},
+		names: names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}},
+	}
+}
+
 func open(f *folder, opts Options) (*Store, error) {
 	exists, err := f.check()
+	if err == nil && !exists {
+		err = f.clear()
+	}
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{folder: f, disk: &disk{FS: vfs.Default, log: opts.Log}}
-	s.names = names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}}
+	s := newStore(f, opts)
 	o := s.options(opts)
 	o.ErrorIfExists, o.ErrorIfNotExists = !exists, exists
 	s.db, err = pebble.Open(f.in(dbFolder), o)
@@ -104,6 +123,7 @@ func open(f *folder, opts Options) (*Store, error) {
 	case exists:
 		err = s.loadNames()
 	default:
+		s.fresh.Store(newFilter())
 		err = f.finish()
 	}
 	if err != nil {
@@ -148,6 +168,9 @@ func (s *Store) options(opts Options) *pebble.Options {
 		},
 	}
 	o.TargetFileSizes[0] = 8 << 20
+	// Rows that move leave tombstones everywhere: compacting tables for that alone writes each byte
+	// five times as often, and scans over rows that moved are rare.
+	o.Experimental.TombstoneDenseCompactionThreshold = -1
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].Compression = func() *block.CompressionProfile { return block.NoCompression }
@@ -158,7 +181,7 @@ func (s *Store) options(opts Options) *pebble.Options {
 // noteDamage notes that the files are damaged, so that the next Open sets them aside.
 func (s *Store) noteDamage(cause error) {
 	err := fmt.Errorf("store %s: %w: restart bridge, which sets it aside and catches up from the bus: %w", s.folder.path, store.ErrDamaged, cause)
-	if !s.damage.CompareAndSwap(nil, &err) {
+	if !s.damage.CompareAndSwap(nil, &err) || s.readOnly {
 		return
 	}
 	failed := s.folder.write(damagedFile, cause.Error()+"\n")
@@ -192,6 +215,9 @@ func (s *Store) usable(ctx context.Context) error {
 func (s *Store) writable(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
+	}
+	if s.readOnly {
+		return fmt.Errorf("store %s: %w", s.folder.path, errReadOnly)
 	}
 	if err := s.disk.err(); err != nil {
 		return fmt.Errorf("store %s: %w", s.folder.path, err)
@@ -233,6 +259,10 @@ func (s *Store) Close() error {
 	if s.closed.Load() {
 		return nil
 	}
+	if s.readOnly {
+		s.closed.Store(true)
+		return errors.Join(s.db.Close(), s.folder.lock.Close())
+	}
 	err := s.Sync(context.Background())
 	if s.closed.Swap(true) {
 		return nil
@@ -254,5 +284,6 @@ func (l logger) Errorf(format string, args ...any) {
 
 // Fatalf ends the process: Pebble cannot go on, and a kill loses nothing.
 func (l logger) Fatalf(format string, args ...any) {
-	panic("the store's engine cannot go on, restart bridge: " + fmt.Sprintf(format, args...))
+	l.log.Log(context.Background(), slog.LevelError, "the store cannot go on: check its disk, then restart bridge", "error", fmt.Sprintf(format, args...))
+	os.Exit(1)
 }

@@ -16,6 +16,11 @@ func openTest(t testing.TB, path string) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if !s.closed.Load() && s.damage.Load() == nil {
+			if err := checkIndexes(s); err != nil {
+				t.Error(err)
+			}
+		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -57,17 +57,33 @@ func (s *Store) loadNames() error {
 	return err
 }
 
-// Load returns the progress of all shards, the offsets and the fence.
+// eachRegistration calls f with the registrations in the order of their numbers.
+func (s *Store) eachRegistration(from pebble.Reader, f func(r store.Registration)) error {
+	return each(from, []byte{registrationTag}, func(key, value []byte) error {
+		number, err := numberIn(key)
+		r, failed := decodeRegistration(number, value)
+		if err != nil || failed != nil {
+			return fmt.Errorf("registration %d: %w", number, errForm)
+		}
+		f(r)
+		return nil
+	})
+}
+
+// Load returns the epoch, the registrations and the progress of all shards.
 func (s *Store) Load(ctx context.Context) (store.Image, error) {
-	image := store.Image{Shards: map[store.Key]store.Progress{}, TPs: map[string]store.Offset{}}
+	image := store.Image{Shards: map[store.Key]store.Progress{}}
 	if err := s.usable(ctx); err != nil {
 		return image, err
 	}
 	snapshot := s.db.NewSnapshot()
-	err := each(snapshot, []byte{fenceTag}, func(_, value []byte) (err error) {
-		image.Fence, err = decodeFence(value)
+	err := each(snapshot, []byte{epochTag}, func(_, value []byte) (err error) {
+		image.Epoch, err = decodeEpoch(value)
 		return err
 	})
+	if err == nil {
+		err = s.eachRegistration(snapshot, func(r store.Registration) { image.Registrations = append(image.Registrations, r) })
+	}
 	if err == nil {
 		err = each(snapshot, []byte{progressTag}, func(key, value []byte) error {
 			number, err := numberIn(key)
@@ -80,19 +96,24 @@ func (s *Store) Load(ctx context.Context) (store.Image, error) {
 			return nil
 		})
 	}
-	if err == nil {
-		err = each(snapshot, []byte{offsetTag}, func(key, value []byte) error {
-			number, err := numberIn(key)
-			tp, ok := s.names.text(tpName, number)
-			o, failed := decodeOffset(value)
-			if err != nil || failed != nil || !ok {
-				return fmt.Errorf("offset of topic-partition %d: %w", number, errForm)
-			}
-			image.TPs[tp] = o
-			return nil
-		})
-	}
 	return image, s.failed(errors.Join(err, snapshot.Close()))
+}
+
+// Progress returns the progress of one shard.
+func (s *Store) Progress(ctx context.Context, key store.Key) (p store.Progress, found bool, err error) {
+	number, ok := s.names.find(shardOf(key))
+	if err := s.usable(ctx); err != nil || !ok {
+		return p, false, err
+	}
+	value, closer, err := s.db.Get(numbered(progressTag, number))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, s.failed(err)
+	}
+	p, err = decodeProgress(value)
+	return p, err == nil, s.failed(errors.Join(err, closer.Close()))
 }
 
 // Parts returns the parts of one kind of a shard.
@@ -130,87 +151,6 @@ func (s *Store) Parts(ctx context.Context, key store.Key, kind store.Kind, from 
 		}
 		if err := errors.Join(err, it.Close()); err != nil {
 			yield(store.Part{}, s.failed(err))
-		}
-	}
-}
-
-// unpack returns an entry with its names.
-func (s *Store) unpack(value []byte) (store.Entry, error) {
-	p, err := decodeEntry(value)
-	if err != nil {
-		return store.Entry{}, err
-	}
-	var ok bool
-	if p.entry.Shard, ok = s.names.text(shardName, p.shard); !ok {
-		return store.Entry{}, fmt.Errorf("shard %d has no name: %w", p.shard, errForm)
-	}
-	if p.tp > 0 {
-		if p.entry.TP, ok = s.names.text(tpName, p.tp-1); !ok {
-			return store.Entry{}, fmt.Errorf("topic-partition %d has no name: %w", p.tp-1, errForm)
-		}
-	}
-	return p.entry, nil
-}
-
-// Lookup appends the entries of entities to dst.
-func (s *Store) Lookup(ctx context.Context, stream string, entities [][]byte, dst []store.Entry) (_ []store.Entry, err error) {
-	number, ok := s.names.find(name{streamName, stream, ""})
-	if err := s.usable(ctx); err != nil || !ok {
-		return append(dst, make([]store.Entry, len(entities))...), err
-	}
-	prefix := numbered(entryTag, number)
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
-	if err != nil {
-		return dst, s.failed(err)
-	}
-	key := append([]byte(nil), prefix...)
-	for _, entity := range entities {
-		key = append(key[:len(prefix)], entity...)
-		var e store.Entry
-		if it.SeekPrefixGE(key) && bytes.Equal(it.Key(), key) {
-			if e, err = s.unpack(it.Value()); err != nil {
-				break
-			}
-		}
-		if err = it.Error(); err != nil {
-			break
-		}
-		dst = append(dst, e)
-	}
-	return dst, s.failed(errors.Join(err, it.Close()))
-}
-
-// Scan returns the entries of a stream's view in the order of the entities' bytes.
-func (s *Store) Scan(ctx context.Context, stream string, from []byte) iter.Seq2[store.Change, error] {
-	return func(yield func(store.Change, error) bool) {
-		number, ok := s.names.find(name{streamName, stream, ""})
-		if err := s.usable(ctx); err != nil || !ok {
-			if err != nil {
-				yield(store.Change{}, err)
-			}
-			return
-		}
-		prefix := numbered(entryTag, number)
-		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: append(prefix[:5:5], from...), UpperBound: after(prefix)})
-		if err != nil {
-			yield(store.Change{}, s.failed(err))
-			return
-		}
-		for ok := it.First(); ok; ok = it.Next() {
-			var e store.Entry
-			if e, err = s.unpack(it.Value()); err != nil {
-				break
-			}
-			if err = context.Cause(ctx); err != nil {
-				break
-			}
-			if !yield(store.Change{Entity: it.Key()[len(prefix):], Entry: e}, nil) {
-				_ = it.Close() // nothing was written, and the caller wants no more
-				return
-			}
-		}
-		if err := errors.Join(err, it.Close()); err != nil {
-			yield(store.Change{}, s.failed(err))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,21 +27,31 @@ func testStreams(t *testing.T, f Fixture) {
 	equal(t, "error", err, nil)
 }
 
+// registration returns one of the stream of a shard.
+func registration(key store.Key) store.Registration {
+	r := Registration(uint32(len(key.Stream)))
+	r.Stream = key.Stream
+	return r
+}
+
 func testForget(t *testing.T, f Fixture) {
 	p := Progress(1)
 	fill := func(key store.Key) {
-		apply(t, f, &store.Batch{TPs: map[string]store.Offset{"a": {Covered: 9}}, Shards: []store.ShardChange{{Key: key, Progress: &p, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("g")}}}}})
+		apply(t, f, &store.Batch{Registrations: []store.Registration{registration(key)}, Shards: []store.ShardChange{{Key: key, Progress: &p, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("g")}}}}})
 		apply(t, f, view(key.Stream, 1, 9))
 	}
 	fill(Orders)
 	fill(Items)
 	q := Progress(2)
 	b := view(Orders.Stream, 3, 3)
-	b.Forget, b.TPs = []string{Orders.Stream, "unknown"}, map[string]store.Offset{"a": {Covered: -1}}
+	again := Registration(9)
+	b.Forget, b.Registrations = []string{Orders.Stream, "unknown"}, []store.Registration{again}
 	b.Shards = []store.ShardChange{{Key: Orders, Progress: &q}}
 	apply(t, f, b)
-	equal(t, "image", load(t, f), store.Image{TPs: map[string]store.Offset{"a": {Covered: -1}}, Shards: map[store.Key]store.Progress{Orders: q, Items: p}})
+	equal(t, "image", load(t, f), store.Image{Registrations: []store.Registration{registration(Items), again}, Shards: map[store.Key]store.Progress{Orders: q, Items: p}})
 	equal(t, "orders", scan(t, f, "orders", nil), view("", 3, 3).Views[0].Changes)
+	equal(t, "orders by row", byRow(t, f, Orders, 0, 99), named(3))
+	equal(t, "items by row", len(byRow(t, f, Orders, 0, 99)), 1)
 	equal(t, "parts of orders", len(parts(t, f, Orders, store.Gaps, 0)), 0)
 	equal(t, "items", len(scan(t, f, "items", nil)), 9)
 	equal(t, "parts of items", len(parts(t, f, Items, store.Gaps, 0)), 1)
@@ -57,19 +68,27 @@ func testInvalid(t *testing.T, f Fixture) {
 		change(&bad.Entry)
 		return &store.Batch{Shards: []store.ShardChange{{Key: Orders, Progress: &p}}, Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{good, bad}}}}
 	}
+	registered := func(change func(r *store.Registration)) *store.Batch {
+		bad := Registration(2)
+		change(&bad)
+		return &store.Batch{Epoch: 1, Registrations: []store.Registration{Registration(1), bad}}
+	}
 	late := p
 	late.Saved = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 	ranged := p
 	ranged.Snapshot.First = ranged.Snapshot.Last + 1
 	for name, b := range map[string]*store.Batch{
-		"an unknown fate":          entry(func(e *store.Entry) { e.Fate = 4 }),
-		"an entry without fate":    entry(func(e *store.Entry) { e.Fate = store.None }),
+		"an unknown state":         entry(func(e *store.Entry) { e.State = 5 }),
+		"an entry without a state": entry(func(e *store.Entry) { e.State = store.Unknown }),
 		"an entry without shard":   entry(func(e *store.Entry) { e.Shard = "" }),
-		"a negative offset":        entry(func(e *store.Entry) { e.Offset = -1 }),
-		"an offset of nothing":     entry(func(e *store.Entry) { e.TP = "" }),
-		"a live one absent since":  entry(func(e *store.Entry) { e.Fate, e.Since = store.Live, day }),
-		"an absent one's digest":   entry(func(e *store.Entry) { e.Fate, e.Digest[0] = store.Absent, 1 }),
-		"a fraction of absence":    entry(func(e *store.Entry) { e.Fate, e.Digest, e.Since = store.Absent, [16]byte{}, day }),
+		"an offset of nothing":     entry(func(e *store.Entry) { e.At.TP = 0 }),
+		"a live one absent since":  entry(func(e *store.Entry) { e.State, e.Since = store.Live, day }),
+		"an absent one's digest":   entry(func(e *store.Entry) { e.State, e.Digest[0] = store.Absent, 1 }),
+		"a fraction of absence":    entry(func(e *store.Entry) { e.State, e.Digest, e.Since = store.Absent, [16]byte{}, day }),
+		"absence elsewhere": entry(func(e *store.Entry) {
+			e.State, e.Digest, e.Since = store.Absent, [16]byte{}, day.Truncate(time.Second).In(time.FixedZone("", 60))
+		}),
+		"absence at no time":       entry(func(e *store.Entry) { e.State, e.Digest, e.Since = store.Absent, [16]byte{}, late.Saved }),
 		"an empty entity":          {Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{good, {Entry: Entry(1)}}}}},
 		"a long entity":            {Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{good, {Entity: make([]byte, store.MaxEntity+1), Entry: Entry(1)}}}}},
 		"a view without stream":    {Views: []store.ViewChange{{Changes: []store.Change{good}}}},
@@ -78,14 +97,16 @@ func testInvalid(t *testing.T, f Fixture) {
 		"an unknown kind to clear": {Shards: []store.ShardChange{{Key: Orders, Progress: &p, Clear: []store.Kind{0}}}},
 		"an impossible time":       {Shards: []store.ShardChange{{Key: Orders, Progress: &late}}},
 		"an impossible range":      {Shards: []store.ShardChange{{Key: Orders, Progress: &ranged}}},
-		"an offset below -1":       {Fence: &store.Fence{Epoch: 1}, TPs: map[string]store.Offset{"a": {Covered: -2}}},
-		"an offset without TP":     {Fence: &store.Fence{Epoch: 1}, TPs: map[string]store.Offset{"": {}}},
+		"no number of a TP":        registered(func(r *store.Registration) { r.Number = 0 }),
+		"no stream of a TP":        registered(func(r *store.Registration) { r.Stream = "" }),
+		"no name of a TP":          registered(func(r *store.Registration) { r.TP = "" }),
+		"a message beyond":         registered(func(r *store.Registration) { r.Last.Offset = r.Next }),
 	} {
 		if err := f.Apply(ctx, b); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}, TPs: map[string]store.Offset{}})
+	equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}})
 	equal(t, "view", len(scan(t, f, "orders", nil)), 0)
 }
 
@@ -93,7 +114,10 @@ func testInvalid(t *testing.T, f Fixture) {
 func calls(ctx context.Context, s store.Store) map[string]error {
 	_, load := s.Load(ctx)
 	_, lookup := s.Lookup(ctx, "orders", [][]byte{entity(1)}, nil)
-	errs := map[string]error{"Load": load, "Lookup": lookup, "Apply": s.Apply(ctx, view("orders", 1, 1)), "Sync": s.Sync(ctx)}
+	_, _, progress := s.Progress(ctx, Orders)
+	_, byRow := s.ByRow(ctx, Orders, 0, 1, nil)
+	_, forget := s.ForgetAbsent(ctx, "orders", day, 1)
+	errs := map[string]error{"Load": load, "Progress": progress, "Lookup": lookup, "ByRow": byRow, "ForgetAbsent": forget, "Apply": s.Apply(ctx, view("orders", 1, 1)), "Sync": s.Sync(ctx)}
 	for _, err := range s.Parts(ctx, Orders, store.Gaps, 0) {
 		errs["Parts"] = err
 	}
@@ -105,7 +129,7 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 
 func wantErrors(t *testing.T, got map[string]error, want error) {
 	t.Helper()
-	if len(got) != 6 {
+	if len(got) != 9 {
 		t.Errorf("calls that returned: %v", got)
 	}
 	for name, err := range got {
@@ -159,17 +183,28 @@ func testWhole(t *testing.T, f Fixture) {
 						return
 					}
 				}
+				rows, err := f.ByRow(ctx, Orders, 0, 2*size, nil)
+				if err != nil || len(rows) != 0 && len(rows) != size {
+					t.Errorf("%d entities by row, %v", len(rows), err)
+					return
+				}
+				for _, c := range rows {
+					if c.Entry != rows[0].Entry {
+						t.Errorf("by row batches %d and %d are seen", rows[0].Entry.Seq, c.Entry.Seq)
+						return
+					}
+				}
 				image, err := f.Load(ctx)
-				if err != nil || image.Shards[Orders].Position != image.Fence.Epoch || image.TPs["a"].Covered != int64(image.Fence.Epoch) {
+				if err != nil || image.Shards[Orders].Position != image.Epoch || len(image.Registrations) > 0 && image.Registrations[0].Epoch != image.Epoch {
 					t.Errorf("a load is mixed: %+v, %v", image, err)
 					return
 				}
 			}
 		})
 	}
-	for n := range uint64(rounds) {
+	for n := uint64(1); n <= rounds; n++ {
 		p := Progress(n)
-		b := &store.Batch{Fence: &store.Fence{Epoch: n}, TPs: map[string]store.Offset{"a": {Covered: int64(n)}},
+		b := &store.Batch{Epoch: n, Registrations: []store.Registration{{Number: 1, Stream: "items", TP: "a", Epoch: n}},
 			Shards: []store.ShardChange{{Key: Orders, Progress: &p}}, Views: []store.ViewChange{{Stream: "orders"}}}
 		if n%50 == 49 {
 			b.Forget = []string{"orders"}
@@ -191,7 +226,7 @@ type model struct {
 }
 
 func newModel() *model {
-	return &model{image: store.Image{Shards: map[store.Key]store.Progress{}, TPs: map[string]store.Offset{}},
+	return &model{image: store.Image{Shards: map[store.Key]store.Progress{}},
 		views: map[string]map[string]store.Entry{}, parts: map[string]string{}}
 }
 
@@ -208,11 +243,16 @@ func (m *model) apply(b *store.Batch) {
 		delete(m.views, stream)
 		drop(stream + "/")
 		maps.DeleteFunc(m.image.Shards, func(k store.Key, _ store.Progress) bool { return k.Stream == stream })
+		m.image.Registrations = slices.DeleteFunc(m.image.Registrations, func(r store.Registration) bool { return r.Stream == stream })
 	}
-	if b.Fence != nil {
-		m.image.Fence = *b.Fence
+	if b.Epoch > 0 {
+		m.image.Epoch = b.Epoch
 	}
-	maps.Copy(m.image.TPs, b.TPs)
+	for _, r := range b.Registrations {
+		m.image.Registrations = slices.DeleteFunc(m.image.Registrations, func(o store.Registration) bool { return o.Number == r.Number })
+		m.image.Registrations = append(m.image.Registrations, r)
+	}
+	slices.SortFunc(m.image.Registrations, func(a, b store.Registration) int { return int(a.Number) - int(b.Number) })
 	for _, c := range b.Shards {
 		if c.Progress != nil {
 			m.image.Shards[c.Key] = *c.Progress
@@ -233,7 +273,7 @@ func (m *model) apply(b *store.Batch) {
 			m.views[v.Stream] = map[string]store.Entry{}
 		}
 		for _, c := range v.Changes {
-			if m.views[v.Stream][string(c.Entity)] = c.Entry; c.Entry.Fate == store.None {
+			if m.views[v.Stream][string(c.Entity)] = c.Entry; c.Entry.State == store.Unknown {
 				delete(m.views[v.Stream], string(c.Entity))
 			}
 		}
@@ -246,12 +286,12 @@ func (m *model) difference(s store.Store) error {
 	if err != nil {
 		return err
 	}
-	if image.Fence != m.image.Fence || !maps.Equal(image.TPs, m.image.TPs) || !maps.Equal(image.Shards, m.image.Shards) {
+	if image.Epoch != m.image.Epoch || !slices.Equal(image.Registrations, m.image.Registrations) || !maps.Equal(image.Shards, m.image.Shards) {
 		return fmt.Errorf("the image is\n%+v\nwant\n%+v", image, m.image)
 	}
 	found := map[string]string{}
 	for _, key := range crashShards {
-		for kind := store.Gaps; kind <= store.Meaning; kind++ {
+		for kind := store.Gaps; kind <= store.MeaningPart; kind++ {
 			for p, err := range s.Parts(ctx, key, kind, 0) {
 				if err != nil {
 					return err
@@ -264,21 +304,50 @@ func (m *model) difference(s store.Store) error {
 		return fmt.Errorf("%d parts, want %d, or other bytes", len(found), len(m.parts))
 	}
 	for _, key := range crashShards {
-		want := m.views[key.Stream]
-		names := slices.Sorted(maps.Keys(want))
-		n := 0
-		for c, err := range s.Scan(ctx, key.Stream, nil) {
-			if err != nil {
-				return err
-			}
-			if n >= len(names) || names[n] != string(c.Entity) || want[names[n]] != c.Entry {
-				return fmt.Errorf("entity %d of %s is %q with %+v", n, key.Stream, c.Entity, c.Entry)
-			}
-			n++
+		if err := m.differenceOfView(s, key.Stream); err != nil {
+			return fmt.Errorf("view of %s: %w", key.Stream, err)
 		}
-		if n != len(names) {
-			return fmt.Errorf("%s has %d entities, want %d", key.Stream, n, len(names))
+	}
+	return nil
+}
+
+// differenceOfView returns what of a view is not as in the model, by entity or by row.
+func (m *model) differenceOfView(s store.Store, stream string) error {
+	want := m.views[stream]
+	names := slices.Sorted(maps.Keys(want))
+	n := 0
+	for c, err := range s.Scan(ctx, stream, nil) {
+		if err != nil {
+			return err
 		}
+		if n >= len(names) || names[n] != string(c.Entity) || want[names[n]] != c.Entry {
+			return fmt.Errorf("entity %d is %q with %+v", n, c.Entity, c.Entry)
+		}
+		n++
+	}
+	if n != len(names) {
+		return fmt.Errorf("%d entities, want %d", n, len(names))
+	}
+	absent := 0
+	for _, e := range want {
+		if e.State == store.Absent {
+			absent++
+		}
+	}
+	for i := range crashRows {
+		list, err := s.ByRow(ctx, store.Key{Stream: stream, Shard: fmt.Sprint("db.t", i)}, 0, math.MaxInt, nil)
+		if err != nil {
+			return err
+		}
+		for j, c := range list {
+			if want[string(c.Entity)] != c.Entry || c.Entry.State == store.Absent || j > 0 && c.Entry.Row < list[j-1].Entry.Row {
+				return fmt.Errorf("entity %q is in row %d of shard %d, with %+v", c.Entity, c.Entry.Row, i, c.Entry)
+			}
+		}
+		n -= len(list)
+	}
+	if n != absent {
+		return fmt.Errorf("%d entities are in no row, want %d", n, absent)
 	}
 	return nil
 }

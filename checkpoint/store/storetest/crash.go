@@ -12,11 +12,15 @@ import (
 // crashShards are the shards that crash batches change, of a stream each.
 var crashShards = []store.Key{Orders, Items, {Stream: "log", Shard: "db.log_1"}}
 
+// crashRows is how many shards of each stream have the rows of entities.
+const crashRows = 3
+
 // CrashBatch returns the n-th of a series of batches, from 1 on. Each one changes all that a store
-// holds, and bears n as the epoch of its fence. The largest parts have size bytes and more.
+// holds, and bears n as its epoch. The largest parts have size bytes and more.
 func CrashBatch(n uint64, size int) *store.Batch {
 	r := rand.New(rand.NewPCG(n, 16))
-	b := &store.Batch{Fence: &store.Fence{Epoch: n}, TPs: map[string]store.Offset{fmt.Sprint("orders/", r.IntN(5)): {Covered: int64(n)}}}
+	b := &store.Batch{Epoch: n, Registrations: []store.Registration{Registration(r.Uint32N(5) + 1)}}
+	b.Registrations[0].Epoch = n
 	if n%31 == 0 {
 		b.Forget = []string{crashShards[r.IntN(len(crashShards))].Stream}
 	}
@@ -38,7 +42,8 @@ func CrashBatch(n uint64, size int) *store.Batch {
 		for range r.IntN(60) {
 			change := store.Change{Entity: entity(r.Uint64N(500))}
 			if r.IntN(5) > 0 {
-				change.Entry = Entry(n)
+				change.Entry = Entry(n + r.Uint64N(4))
+				change.Entry.Shard, change.Entry.Row = fmt.Sprint("db.t", r.IntN(crashRows)), 1+r.Uint64N(300)
 			}
 			v.Changes = append(v.Changes, change)
 		}
@@ -56,11 +61,11 @@ func Prefix(s store.Store, size int) (uint64, error) {
 		return 0, err
 	}
 	m := newModel()
-	for n := uint64(1); n <= image.Fence.Epoch; n++ {
+	for n := uint64(1); n <= image.Epoch; n++ {
 		m.apply(CrashBatch(n, size))
 	}
 	if err := m.difference(s); err != nil {
-		return 0, fmt.Errorf("after %d batches: %w", image.Fence.Epoch, err)
+		return 0, fmt.Errorf("after %d batches: %w", image.Epoch, err)
 	}
-	return image.Fence.Epoch, nil
+	return image.Epoch, nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/source"
-	"bridge/source/ledger"
 )
 
 // Fixture is a store under test.
@@ -32,6 +31,10 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"parts begin with the last one at or below", testParts},
 		{"parts are cleared before parts are added", testClear},
 		{"a lookup keeps the order of the entities", testLookup},
+		{"a view is read by row", testByRow},
+		{"rows are read in pages", testPages},
+		{"an entity is in one row", testMoves},
+		{"a former absence is forgotten", testForgetAbsent},
 		{"a scan is in the order of bytes", testScan},
 		{"a scan sees one image", testScanImage},
 		{"streams are apart", testStreams},
@@ -63,18 +66,27 @@ var day = time.Date(2026, 11, 23, 12, 0, 0, 123456000, time.UTC)
 // Progress returns the n-th progress of a shard.
 func Progress(n uint64) store.Progress {
 	return store.Progress{
-		Position: n, Reading: ledger.Reading{Through: n + 1, At: day.Add(time.Duration(n) * time.Second)},
-		Cursor: source.Cursor{Modified: fmt.Sprint("2026-11-23 ", n), ID: n}, Started: n%2 == 1, Floor: n / 2,
-		Snapshot: source.Range{First: n, Last: 2 * n}, Epoch: 1_795_000_000_000, Seq: n, Saved: day,
+		Position: n, Cursor: source.Cursor{Modified: fmt.Sprint("2026-11-23 ", n), ID: n},
+		Started: n%2 == 1, Floor: n / 2, Since: 1_795_000_000_000, Low: n / 3, Snapshot: source.Range{First: n, Last: 2 * n},
+		Saved: day.Add(time.Duration(n) * time.Second), ReconcileDue: n%3 == 1,
+	}
+}
+
+// Registration returns the registration with the number n.
+func Registration(n uint32) store.Registration {
+	at := 10 * uint64(n)
+	return store.Registration{
+		Number: n, Stream: Orders.Stream, TP: fmt.Sprint("orders/", n%3), Incarnation: fmt.Sprint("made ", n), Next: at + 8,
+		Last: store.Anchor{Offset: at + 7, Hash: 1 << 63}, High: store.Anchor{Offset: at + 9, Hash: at}, Epoch: 1_795_000_000_000, Late: n%2 == 1, Retired: n%3 == 1,
 	}
 }
 
 // Entry returns the n-th entry of an entity.
 func Entry(n uint64) store.Entry {
-	e := store.Entry{Shard: Orders.Shard, Row: n, TP: fmt.Sprint("orders/", n%3), Offset: int64(n), Epoch: 1_795_000_000_000, Seq: n, Fate: store.Fate(1 + n%3)}
+	e := store.Entry{Shard: Orders.Shard, Row: n, At: store.At{TP: uint32(1 + n%3), Offset: n}, Epoch: 1_795_000_000_000, Seq: n, State: store.EntryState(1 + n%4), Disputed: n%5 == 1}
 	e.Event[0], e.Event[15] = byte(n), 7
-	if e.Fate == store.Absent {
-		e.Since = day.Truncate(time.Second)
+	if e.State == store.Absent {
+		e.Since = day.Add(time.Duration(n) * time.Minute).Truncate(time.Second)
 	} else {
 		e.Digest[3] = byte(n >> 8)
 	}
@@ -141,7 +153,7 @@ func equal(t *testing.T, what string, got, want any) {
 
 func testEmpty(t *testing.T, f Fixture) {
 	for range 2 {
-		equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}, TPs: map[string]store.Offset{}})
+		equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}})
 		got, err := f.Lookup(ctx, "orders", [][]byte{entity(1)}, nil)
 		if err != nil || len(got) != 1 || got[0] != (store.Entry{}) {
 			t.Fatalf("lookup: %v, %v", got, err)
@@ -161,18 +173,22 @@ func testEmpty(t *testing.T, f Fixture) {
 
 func testLoad(t *testing.T, f Fixture) {
 	p, q := Progress(7), store.Progress{}
-	fence := store.Fence{Epoch: 1 << 62, HasProducer: true, ProducerID: 4711, ProducerEpoch: -1}
-	tps := map[string]store.Offset{"orders/0": {Covered: -1}, "orders/1": {Covered: 12, Anchor: store.Anchor{Offset: 11, Epoch: 3, Seq: 1 << 63}}}
-	apply(t, f, &store.Batch{Fence: &fence, TPs: tps, Shards: []store.ShardChange{
+	least := store.Registration{Number: 1<<32 - 1, Stream: "items", TP: "items/0"}
+	apply(t, f, &store.Batch{Epoch: 1 << 63, Registrations: []store.Registration{least, Registration(300), Registration(1)}, Shards: []store.ShardChange{
 		{Key: Orders, Progress: &p, Parts: []store.Part{{Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}, {Kind: store.Gaps, Bytes: []byte{}}}},
 		{Key: Items, Progress: &q},
+		{Key: store.Key{Stream: "items", Shard: "none"}, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("y")}}},
 	}})
-	apply(t, f, view("orders", 1, 5))
-	want := store.Image{Fence: fence, TPs: tps, Shards: map[store.Key]store.Progress{Orders: p, Items: q}}
+	apply(t, f, view("orders", 1, 9))
+	want := store.Image{Epoch: 1 << 63, Registrations: []store.Registration{Registration(1), Registration(300), least}, Shards: map[store.Key]store.Progress{Orders: p, Items: q}}
 	for range 2 {
 		equal(t, "image", load(t, f), want)
+		for key, found := range map[store.Key]bool{Orders: true, Items: true, {Stream: "items", Shard: "none"}: false, {Stream: "orders", Shard: "db.items"}: false} {
+			got, ok, err := f.Progress(ctx, key)
+			equal(t, fmt.Sprint("progress of ", key), []any{got, ok, err}, []any{want.Shards[key], found, nil})
+		}
 		equal(t, "parts", parts(t, f, Orders, store.Gaps, 0), []store.Part{{Kind: store.Gaps, Bytes: []byte{}}, {Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}})
-		equal(t, "view", scan(t, f, "orders", nil), view("orders", 1, 5).Views[0].Changes)
+		equal(t, "view", scan(t, f, "orders", nil), view("orders", 1, 9).Views[0].Changes)
 		if f.Reopen == nil {
 			return
 		}
@@ -182,9 +198,13 @@ func testLoad(t *testing.T, f Fixture) {
 
 func testReplace(t *testing.T, f Fixture) {
 	for n := uint64(1); n < 4; n++ {
-		p := Progress(n)
-		apply(t, f, &store.Batch{Fence: &store.Fence{Epoch: n}, TPs: map[string]store.Offset{"a": {Covered: int64(n)}}, Shards: []store.ShardChange{{Key: Orders, Progress: &p}}})
-		equal(t, "image", load(t, f), store.Image{Fence: store.Fence{Epoch: n}, TPs: map[string]store.Offset{"a": {Covered: int64(n)}}, Shards: map[store.Key]store.Progress{Orders: p}})
+		p, r := Progress(n), Registration(uint32(n))
+		r.Number = 1
+		apply(t, f, &store.Batch{Epoch: n, Registrations: []store.Registration{r}, Shards: []store.ShardChange{{Key: Orders, Progress: &p}}})
+		want := store.Image{Epoch: n, Registrations: []store.Registration{r}, Shards: map[store.Key]store.Progress{Orders: p}}
+		equal(t, "image", load(t, f), want)
+		apply(t, f, &store.Batch{Shards: []store.ShardChange{{Key: Orders}}})
+		equal(t, "image after a batch without them", load(t, f), want)
 	}
 	apply(t, f, view("orders", 1, 1))
 	apply(t, f, &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{
@@ -217,7 +237,7 @@ func testParts(t *testing.T, f Fixture) {
 	for range f.Parts(ctx, Orders, store.Gaps, 0) {
 		break
 	}
-	equal(t, "no meaning", parts(t, f, Orders, store.Meaning, 0), []store.Part(nil))
+	equal(t, "no meaning", parts(t, f, Orders, store.MeaningPart, 0), []store.Part(nil))
 	equal(t, "no shard", parts(t, f, Items, store.Gaps, 0), []store.Part(nil))
 }
 

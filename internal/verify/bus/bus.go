@@ -38,6 +38,8 @@ type Options struct {
 type Bus struct {
 	options    Options
 	partitions []*partition
+	// texts are values of headers, see text.
+	texts map[string]string
 }
 
 var _ verify.Bus = (*Bus)(nil)
@@ -53,7 +55,7 @@ type partition struct {
 // Open learns the TPs. That a topic is missing, or that no stream takes the subjects, is an error;
 // the reader is then closed.
 func Open(ctx context.Context, o Options) (*Bus, error) {
-	b := &Bus{options: o}
+	b := &Bus{options: o, texts: make(map[string]string)}
 	if err := b.learn(ctx); err != nil {
 		return nil, errors.Join(err, o.Reader.Close())
 	}
@@ -188,9 +190,30 @@ func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 		message.Key = []byte{}
 	}
 	for i := range m.Headers {
-		message.Header.Set(m.Headers[i].Name, string(m.Headers[i].Value))
+		h := &m.Headers[i]
+		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") {
+			message.Header.Set(h.Name, b.text(h))
+		}
 	}
 	return message
+}
+
+// mostTexts bounds the values of headers that are kept.
+const mostTexts = 1000
+
+// text returns the value of a header. One that many messages have is made once.
+func (b *Bus) text(h *sink.Header) string {
+	switch h.Name {
+	case sink.HeaderID, sink.HeaderRowID, sink.HeaderPublishedAt, sink.HeaderState:
+		return string(h.Value)
+	}
+	text, known := b.texts[string(h.Value)]
+	if !known {
+		if text = string(h.Value); len(b.texts) < mostTexts {
+			b.texts[text] = text
+		}
+	}
+	return text
 }
 
 // Fetch implements [verify.Bus].

@@ -1,0 +1,298 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/storetest"
+	"bridge/internal/inspect"
+)
+
+// asNobody calls f as a user that owns no file here.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		f()
+		return
+	}
+	// The owner of the directory, seen from the thread, is somebody else: make the way to it
+	// passable.
+	for dir := t.TempDir(); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err == nil {
+			err = os.Chmod(dir, info.Mode()|0o055)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(65534); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setfsuid(0); err != nil {
+			t.Error(err)
+		}
+	}()
+	f()
+}
+
+// mustFind inspects the store at path and fails the test unless it has exactly the finding wanted,
+// or none for "".
+func mustFind(t *testing.T, path string, want inspect.Code) store.Inspection {
+	t.Helper()
+	found := Inspect(t.Context(), path)
+	switch {
+	case want == "" && len(found.Findings) == 0:
+	case len(found.Findings) == 1 && found.Findings[0].Code == want && found.Findings[0].Do != "":
+	default:
+		t.Errorf("found %v, want %q", found.Findings, want)
+	}
+	return found
+}
+
+// files returns the bytes of all files in a folder.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all[path] = string(read(t, path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// withShards makes a closed store with three shards that have begun and one that has not.
+func withShards(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bridge.db")
+	s := openTest(t, path)
+	for _, k := range []store.Key{{Stream: "b", Shard: "t"}, {Stream: "a", Shard: "t_1"}, {Stream: "a", Shard: "t_0"}, {Stream: "a", Shard: "new"}} {
+		p := store.Progress{Position: uint64(len(k.Shard)), Started: k.Shard != "new", Saved: time.Unix(1, 0)}
+		meaning := store.AppendMeaning(nil, &store.Meaning{Kind: "release", ID: "id"})
+		change := store.ShardChange{Key: k, Progress: &p, Parts: []store.Part{{Kind: store.MeaningPart, Bytes: meaning}}}
+		if err := s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInspect(t *testing.T) {
+	t.Run("returns the shards of a sound store and leaves it as it is", func(t *testing.T) {
+		path := withShards(t)
+		before := files(t, path)
+		found := mustFind(t, path, "")
+		if !found.Known || len(found.Shards) != 3 || found.Shards[1].Key != (store.Key{Stream: "a", Shard: "t_1"}) ||
+			found.Shards[2].Progress.Position != 1 || found.Shards[0].Meaning.ID != "id" {
+			t.Errorf("found %+v", found)
+		}
+		if !maps.Equal(files(t, path), before) {
+			t.Error("the folder was changed")
+		}
+	})
+	t.Run("makes nothing where there is nothing, an empty file or an empty folder", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "file"), nil)
+		if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"bridge.db", "file", "folder"} {
+			if found := mustFind(t, filepath.Join(dir, name), ""); !found.Known || !strings.Contains(found.Summary, "first run") {
+				t.Errorf("found %+v", found)
+			}
+		}
+		if left := files(t, dir); len(left) != 1 {
+			t.Errorf("left behind %v", left)
+		}
+		openTest(t, filepath.Join(dir, "file"))
+	})
+	t.Run("names a directory that is missing, with the command that makes it", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "none")
+		found := mustFind(t, filepath.Join(dir, "bridge.db"), inspect.CheckpointNotWritable)
+		// That there are no positions is known.
+		if !found.Known || found.Findings[0].Statement != "mkdir -p "+dir {
+			t.Errorf("found %+v", found)
+		}
+	})
+	t.Run("names folders that may not be written", func(t *testing.T) {
+		path, readable := withShards(t), withShards(t)
+		for name, mode := range map[string]os.FileMode{
+			filepath.Dir(path): 0o555, readable: 0o555, filepath.Join(readable, lockFile): 0o444, filepath.Join(readable, formatFile): 0o444,
+		} {
+			if err := os.Chmod(name, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asNobody(t, func() {
+			for _, name := range []string{path, readable, filepath.Join(filepath.Dir(path), "new.db")} {
+				mustFind(t, name, inspect.CheckpointNotWritable)
+			}
+		})
+		for _, dir := range []string{filepath.Dir(path), readable} {
+			if err := os.Chmod(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("says that a bridge is running", func(t *testing.T) {
+		path := withShards(t)
+		s := openTest(t, path)
+		found := mustFind(t, path, inspect.CheckpointLocked)
+		if found.Known || found.Findings[0].Severity != inspect.Note {
+			t.Errorf("found %+v", found)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mustFind(t, path, "")
+	})
+	t.Run("tells a damaged store from a newer one, one of an older version and what is of others", func(t *testing.T) {
+		path := withShards(t)
+		write(t, filepath.Join(path, formatFile), []byte(formatText(format+1)))
+		mustFind(t, path, inspect.CheckpointNewer)
+		write(t, filepath.Join(path, formatFile), []byte(formatText(format-1)))
+		mustFind(t, path, inspect.CheckpointOlder)
+		write(t, filepath.Join(path, formatFile), []byte(formatText(format)))
+		if err := os.Remove(largest(t, path, "MANIFEST-*")); err != nil {
+			t.Fatal(err)
+		}
+		before := files(t, path)
+		if found := mustFind(t, path, inspect.CheckpointCorrupt); found.Known || found.Findings[0].Severity != inspect.Warning {
+			t.Errorf("found %+v", found)
+		}
+		if !maps.Equal(files(t, path), before) {
+			t.Error("the folder was changed")
+		}
+		file := filepath.Join(filepath.Dir(path), "list")
+		write(t, file, []byte("a shopping list"))
+		for _, name := range []string{file, filepath.Dir(file)} {
+			mustFind(t, name, inspect.CheckpointForeign)
+		}
+		write(t, file, boltFile)
+		if found := mustFind(t, file, inspect.CheckpointOlder); !found.Known || !bytes.Equal(read(t, file), boltFile) {
+			t.Errorf("found %+v", found)
+		}
+	})
+}
+
+func TestReadOnly(t *testing.T) {
+	path := filled(t, 3)
+	open := func() *Store {
+		s, err := OpenReadOnly(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first, second := open(), open()
+	if n, err := storetest.Prefix(second, 20<<10); n != 3 || err != nil {
+		t.Errorf("%d batches, %v", n, err)
+	}
+	_, forgotten := first.ForgetAbsent(t.Context(), "orders", time.Now(), 1)
+	for name, err := range map[string]error{
+		"Apply":        first.Apply(t.Context(), storetest.CrashBatch(4, 20<<10)),
+		"Sync":         first.Sync(t.Context()),
+		"ForgetAbsent": forgotten,
+	} {
+		if !errors.Is(err, errReadOnly) {
+			t.Errorf("%s returns %v", name, err)
+		}
+	}
+	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a store that is read is opened: %v", err)
+	}
+	if err := errors.Join(first.Close(), second.Close(), second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := openTest(t, path)
+	if _, err := OpenReadOnly(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("a store that is open is read: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenReadOnly(t.Context(), filepath.Join(path, "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a store: %v", err)
+	}
+}
+
+// boltFile is the head of a page, and the magic number of bbolt.
+var boltFile = append(make([]byte, 16), 0xed, 0xda, 0x0c, 0xed, 2, 0, 0, 0)
+
+func TestOpenOrReplace(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(t *testing.T, path string) (aside string)
+	}{
+		"a file of an older version": {func(t *testing.T, path string) string {
+			write(t, path, boltFile)
+			return path + ".aside"
+		}},
+		"a damaged store": {func(t *testing.T, path string) string {
+			if err := os.Rename(filled(t, 3), path); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(path, damagedFile), []byte("by a test\n"))
+			return filepath.Join(path, asideFolder)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "bridge.db")
+			aside := c.make(t, path)
+			var lines bytes.Buffer
+			s, err := OpenOrReplace(context.Background(), path, Options{Log: slog.New(slog.NewTextHandler(&lines, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := storetest.Prefix(s, 1); n != 0 || err != nil {
+				t.Errorf("the new store has %d batches, %v", n, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if text := lines.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, aside) {
+				t.Errorf("logged %s, want %s", text, aside)
+			}
+			if _, err := os.Stat(aside); err != nil {
+				t.Error(err)
+			}
+			lines.Reset()
+			if s, err = OpenOrReplace(context.Background(), path, Options{Log: slog.New(slog.NewTextHandler(&lines, nil))}); err != nil || lines.Len() > 0 {
+				t.Fatalf("%v, logged %s", err, lines.String())
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "x"), nil)
+	s, err := OpenOrReplace(t.Context(), dir, Options{})
+	if !errors.Is(err, store.ErrForeign) || !reflect.ValueOf(s).IsNil() {
+		t.Errorf("a folder of others: %v, %v", s, err)
+	}
+}

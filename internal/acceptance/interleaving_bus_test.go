@@ -1,0 +1,236 @@
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+	"bridge/tests/world"
+)
+
+// TestInterleavingsOfLoss has the bus or the store lose what they had (e, f, g, h and j of the
+// interleavings).
+func TestInterleavingsOfLoss(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	eachProxiedBus(t, testall.Pick(natsAlone, bothBuses), func(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
+		for name, test := range map[string]func(*interleaving){
+			"e: a quiet topic that others use expires":           aQuietTopicExpires,
+			"g: a topic is made again and filled beyond the end": aTopicIsMadeAgain,
+			"h: a copy of the store is started beside it":        aCopyIsStarted,
+			"j: messages expire behind the offset":               messagesExpire,
+		} {
+			t.Run(name, func(t *testing.T) { test(interleave(t, b, proxy, nil)) })
+		}
+		t.Run("f: the store is lost", func(t *testing.T) { theStoreIsLost(t, b, proxy) })
+		t.Run("j: messages are compacted behind the offset", func(t *testing.T) { messagesAreCompacted(t, b, proxy) })
+		if b.NATS != nil {
+			t.Run("g: a purge and a rebuild within the duplicate window", func(t *testing.T) { aPurge(interleave(t, b, proxy, nil)) })
+		}
+	})
+}
+
+func aQuietTopicExpires(i *interleaving) {
+	const others = 2000
+	before := i.proxy.Received()
+	i.foreign(others)
+	world.Eventually(i.T, arriveWithin, "what others publish is read, of every partition", func() bool {
+		read := i.proxy.Received()
+		world.Pause(2 * time.Second)
+		return read > before+others*foreignBytes && i.proxy.Received()-read < others*foreignBytes/100
+	})
+	i.consistent()
+	i.Term()
+	i.Bus.Expire(i.T, i.destination(), 1)
+	count, read := i.count(), i.proxy.Received()
+	i.restart()
+	if n := i.proxy.Received() - read; n > others*foreignBytes/4 {
+		i.T.Errorf("%d bytes were read at the start", n)
+	}
+	i.Reconcile()
+	if n := i.count(); n != count {
+		i.T.Errorf("%d messages were published again", n-count)
+	}
+	i.publishes(func() { i.insert("a", 1) })
+}
+
+func aTopicIsMadeAgain(i *interleaving) {
+	end := i.count()
+	i.Term()
+	i.Bus.Remake(i.T, i.destination())
+	i.foreign(int(end) * 2 * world.Partitions)
+	i.restart()
+	i.consistent()
+}
+
+func aPurge(i *interleaving) {
+	i.Term()
+	i.Bus.Expire(i.T, i.destination(), 0)
+	if status, _, stderr := world.Command(i.T, i.Env, "checkpoint", "rebuild", world.Strict); status != 0 {
+		i.T.Fatal(stderr)
+	}
+	i.restart()
+	i.consistent()
+}
+
+func aCopyIsStarted(i *interleaving) {
+	i.Term()
+	copied := filepath.Join(i.T.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(i.store())); err != nil {
+		i.T.Fatal(err)
+	}
+	i.restart()
+	i.publishes(func() { i.insert("a", 1) })
+	i.publishes(func() { i.update("a", 2) })
+	env := i.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + copied})
+	delete(env, "BRIDGE_HTTP_ADDR")
+	younger := &interleaving{Publisher: i.With(i.T), proxy: i.proxy}
+	younger.Daemon = world.NewDaemon(i.T, i.Path, env)
+	count := i.count()
+	younger.restart()
+	younger.Reconcile()
+	if n := i.count(); n != count {
+		i.T.Errorf("%d messages were published again", n-count)
+	}
+	// Both see each row, and what one has published the other does not publish if it has read that.
+	// The older one learns of the other by its first message.
+	rows := 0
+	world.Eventually(i.T, arriveWithin, "the older one says that another has taken over", func() bool {
+		rows++
+		i.insert(fmt.Sprint("b", rows), 1)
+		status, body := i.Get("/readyz")
+		return status == 503 && strings.Contains(body, "another bridge publishes these streams")
+	})
+	if status, body := i.Get("/livez"); status != 200 {
+		i.T.Errorf("/livez %d: %s", status, body)
+	}
+	younger.publishes(func() { i.update("a", 3) })
+	younger.consistent()
+	i.Kill()
+}
+
+func messagesExpire(i *interleaving) {
+	i.publishes(func() { i.insert("a", 1) })
+	i.publishes(func() { i.update("a", 2) })
+	i.Kill()
+	i.Bus.Expire(i.T, i.destination(), 1)
+	i.restart()
+	i.consistent()
+}
+
+func messagesAreCompacted(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
+	i := interleave(t, b, proxy, func(w *world.World) world.Env {
+		if b.Kafka != nil {
+			return nil
+		}
+		return world.Env{"BRIDGE_STREAM_STRICT_DESTINATION": w.Name + "_strict.{key}"}
+	})
+	i.publishes(func() { i.insert("a", 1) })
+	for state := range 10 {
+		i.publishes(func() { i.update("a", 2+state) })
+	}
+	i.Kill()
+	before := len(i.Received(world.Strict))
+	if b.Kafka != nil {
+		values := map[string]string{"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+		configs := make(map[string]*string)
+		for name, value := range values {
+			configs[name] = &value
+		}
+		b.Kafka.ConfigureTopic(t, i.destination(), configs)
+		world.Pause(time.Second)
+	} else {
+		b.Configure(t, i.destination(), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgsPerSubject = 1 })
+	}
+	world.Eventually(t, arriveWithin, "messages are compacted", func() bool {
+		if b.Kafka != nil {
+			// It closes a segment when something is added to it.
+			b.Replay(t, i.destination(), compactable())
+		}
+		n := 0
+		for _, m := range i.Received(world.Strict) {
+			if m.Headers["bridge-stream"] != "" {
+				n++
+			}
+		}
+		return n < before-5
+	})
+	count := i.count()
+	i.restart()
+	i.consistent()
+	if n := i.count(); n != count {
+		t.Errorf("%d messages were published again", n-count)
+	}
+}
+
+// compactable returns a message with a key for each partition.
+func compactable() (messages []world.Message) {
+	for p := range world.Partitions {
+		messages = append(messages, world.Message{Partition: string(rune('0' + p)), Key: "foreign", Value: []byte("x")})
+	}
+	return messages
+}
+
+func theStoreIsLost(t *testing.T, b *world.Bus, proxy *testenv.Proxy) {
+	i := interleave(t, b, proxy, func(w *world.World) world.Env {
+		destination := w.Name + "_{tag}"
+		if b.NATS != nil {
+			destination += ".{type}"
+		}
+		return world.Env{
+			"BRIDGE_STREAM_STRICT_START": "latest", "BRIDGE_STREAM_STRICT_TAG": world.Strict, "BRIDGE_STREAM_STRICT_DESTINATION": destination,
+		}
+	})
+	i.World.Exec("CREATE VIEW fresh AS SELECT * FROM strict WHERE app = 'x'")
+	if n := i.count(); n != 0 {
+		t.Fatalf("%d messages of what was there before", n)
+	}
+	i.publishes(func() { i.insert("a", 1) })
+	burn(i)
+	i.publishes(func() { i.insert("b", 1) })
+	if b.Kafka != nil {
+		b.Kafka.AddPartitions(t, i.destination(), world.Partitions+3)
+	}
+	for _, name := range []string{"c", "d", "e", "f", "g"} {
+		i.publishes(func() { i.insert(name, 1) })
+	}
+	i.publishes(func() { i.update("a", 2) })
+	burn(i)
+	i.Kill()
+	if err := os.RemoveAll(i.store()); err != nil {
+		t.Fatal(err)
+	}
+	i.insert("h", 1)
+	count := i.count()
+	i.restart()
+	i.awaitCount(count + 1)
+	i.Reconcile()
+	if n := i.count(); n != count+1 {
+		t.Errorf("%d messages were published, want 1", n-count)
+	}
+	if wrong := i.World.Difference("fresh", i.Received(world.Strict)); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// burn has ids taken that no row will have.
+func burn(i *interleaving) {
+	i.T.Helper()
+	tx, err := i.World.DB.Begin()
+	if err == nil {
+		_, err = tx.Exec("INSERT INTO strict (app, name, state, n) VALUES ('x', 'burned', 's1', 1), ('x', 'burned too', 's1', 1)")
+	}
+	if err == nil {
+		err = tx.Rollback()
+	}
+	if err != nil {
+		i.T.Fatal(err)
+	}
+}

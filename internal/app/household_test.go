@@ -1,0 +1,265 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	storememory "bridge/checkpoint/store/memory"
+	"bridge/internal/config"
+	"bridge/internal/config/configtest"
+	"bridge/reconcile"
+	"bridge/sink"
+	sinkmemory "bridge/sink/memory"
+	"bridge/source"
+	sourcememory "bridge/source/memory"
+)
+
+// tables is a database in memory.
+type tables map[string]*sourcememory.Table
+
+func (d tables) Shard(spec source.Spec) source.Shard { return d[spec.Table].As(spec) }
+
+func (tables) Ready(context.Context) error { return nil }
+
+func (tables) Close() error { return nil }
+
+// keptSink and keptStore outlive an app.
+type (
+	keptSink  struct{ *sinkmemory.Sink }
+	keptStore struct{ *storememory.Store }
+)
+
+func (keptSink) Close() error { return nil }
+
+func (keptStore) Close() error { return nil }
+
+// household is a stream with two tables, whose rows have a name, which is the key, and a state.
+type household struct {
+	t      *testing.T
+	cfg    *config.Config
+	tables tables
+	bus    *sinkmemory.Sink
+	store  *storememory.Store
+	topics []string
+	// unreadable says that the bus cannot be read back.
+	unreadable bool
+
+	app  *App
+	stop func()
+}
+
+// newHousehold begins a life with a bridge that runs. topic may name the table.
+func newHousehold(t *testing.T, topic string) *household {
+	env := configtest.Env{
+		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(t.TempDir(), "none.db"), "BRIDGE_SINK_URL": "kafka://none", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "none"),
+		"BRIDGE_STREAMS": "moves", "BRIDGE_STREAM_MOVES_TABLE": "d_{0..1}", "BRIDGE_STREAM_MOVES_KIND": "capability", "BRIDGE_STREAM_MOVES_KEY": "name",
+		"BRIDGE_STREAM_MOVES_MODIFIED": "modified", "BRIDGE_STREAM_MOVES_DESTINATION": topic, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
+		"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms", "BRIDGE_SHUTDOWN_TIMEOUT": "20ms",
+	}
+	h := &household{t: t, cfg: load(t, env), tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}
+	s := &h.cfg.Streams[0]
+	for _, table := range s.Tables {
+		h.tables[table] = sourcememory.NewTable(s.Spec(table),
+			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
+			source.Column{Name: "state", Kind: source.Text}, source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+	}
+	h.topics = h.cfg.Destinations(s)
+	for _, topic := range h.topics {
+		h.bus.Create(topic)
+	}
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	return h
+}
+
+func (h *household) start() {
+	h.t.Helper()
+	a, err := Open(h.t.Context(), Options{Config: h.cfg, Logger: textLogger(h.t.Output()), ends: &ends{
+		source: func(*config.Config, *slog.Logger) (source.Source, error) { return h.tables, nil },
+		store:  func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
+		sink: func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) {
+			if h.unreadable {
+				return struct{ sink.Sink }{keptSink{h.bus}}, nil
+			}
+			return keptSink{h.bus}, nil
+		},
+	}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.app, h.stop = a, start(h.t, a)
+}
+
+// restart stops the bridge, which drops what the bus does not take, and starts another one.
+func (h *household) restart(loseStore bool) {
+	h.t.Helper()
+	h.stop()
+	if loseStore {
+		h.store = storememory.New()
+	}
+	h.start()
+}
+
+func (h *household) insert(table, name, state string) (id uint64) {
+	return h.tables[table].Insert(name, state, time.Now().UTC().Format("2006-01-02 15:04:05.000000"))
+}
+
+func (h *household) update(table string, id uint64, name, state string) {
+	h.tables[table].Update(id, name, state, time.Now().UTC().Format("2006-01-02 15:04:05.000000"))
+}
+
+// eventually waits for a condition.
+func (h *household) eventually(what string, is func() bool) {
+	h.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !is(); <-tick.C {
+		if time.Now().After(deadline) {
+			h.t.Fatalf("waited in vain until %s: on the bus is %v: %s", what, h.folded(), h.history())
+		}
+	}
+}
+
+// sent runs do and waits until it has led to another publish, which may not return.
+func (h *household) sent(do func()) {
+	h.t.Helper()
+	before := h.bus.Publishes()
+	do()
+	h.eventually("something is published", func() bool { return h.bus.Publishes() > before })
+}
+
+// published waits until the bus ends with a state of an entity.
+func (h *household) published(name, state string) {
+	h.t.Helper()
+	h.eventually(name+" is "+state, func() bool { return h.folded()[name] == state })
+}
+
+// reconcile asks for a reconcile, and does not wait for it.
+func (h *household) reconcile() { h.app.scheduler.Request("moves", reconcile.Mode{}) }
+
+// reconciled reconciles all tables and returns how many differences that found.
+func (h *household) reconciled() (differences uint64) {
+	h.t.Helper()
+	h.reconcile()
+	idle := func() bool {
+		for _, r := range h.app.reconcilers {
+			if s := r.Status(); s.Running || s.Waiting > 0 || s.Last.Resumed {
+				return false
+			}
+		}
+		return true
+	}
+	h.eventually("all is reconciled", idle)
+	for _, r := range h.app.reconcilers {
+		last := r.Status().Last
+		if last.Error != "" || last.Guard != "" || last.Unjudged != "" {
+			h.t.Errorf("the reconcile ended with %+v", last)
+		}
+		differences += last.Added + last.Modified + last.Deleted
+	}
+	return differences
+}
+
+// said is what a message says.
+type said struct {
+	name, state string
+	message     *sink.Message
+}
+
+func (h *household) say(m *sink.Message) said {
+	h.t.Helper()
+	var body struct{ Data struct{ Name, State string } }
+	if err := json.Unmarshal(m.Value, &body); err != nil {
+		h.t.Fatal(err)
+	}
+	if strings.HasSuffix(m.Type, "DeletedEvent") {
+		body.Data.State = "deleted"
+	}
+	return said{body.Data.Name, body.Data.State, m}
+}
+
+// folded returns the state of each entity that a consumer ends with: the last one of a topic, and
+// of several topics the one that was sent last.
+func (h *household) folded() map[string]string {
+	last := make(map[string]said)
+	for _, topic := range h.topics {
+		here := make(map[string]said)
+		messages := h.bus.Messages(topic)
+		for i := range messages {
+			s := h.say(&messages[i])
+			here[s.name] = s
+		}
+		for name, s := range here {
+			if was, there := last[name]; !there || before(was.message, s.message) {
+				last[name] = s
+			}
+		}
+	}
+	states := make(map[string]string)
+	for name, s := range last {
+		if s.state != "deleted" {
+			states[name] = s.state
+		}
+	}
+	return states
+}
+
+// before reports whether a has the lower stamp.
+func before(a, b *sink.Message) bool {
+	return a.State.Epoch < b.State.Epoch || a.State.Epoch == b.State.Epoch && a.State.Seq < b.State.Seq
+}
+
+// history returns all messages.
+func (h *household) history() string {
+	var text strings.Builder
+	for _, topic := range h.topics {
+		messages := h.bus.Messages(topic)
+		for i := range messages {
+			s := h.say(&messages[i])
+			fmt.Fprintf(&text, "\n%s %s %s row %d: %s %s, %d.%d", topic, s.message.Shard, s.message.Origin, s.message.RowID, s.name, s.state, s.message.State.Epoch, s.message.State.Seq)
+		}
+	}
+	return text.String()
+}
+
+// rows returns the state of each entity in the tables.
+func (h *household) rows() map[string]string {
+	h.t.Helper()
+	states := make(map[string]string)
+	for table := range h.tables {
+		var page source.Page
+		if err := h.tables[table].Read(h.t.Context(), source.Query{Limit: 1000}, &page); err != nil {
+			h.t.Fatal(err)
+		}
+		for _, row := range page.Rows {
+			states[string(row.Values[1])] = string(row.Values[2])
+		}
+	}
+	return states
+}
+
+// compare holds the bus against the tables after one reconcile; a second one finds nothing.
+func (h *household) compare() {
+	h.t.Helper()
+	h.reconciled()
+	want := h.rows()
+	h.eventually("the bus ends with the rows", func() bool { return maps.Equal(h.folded(), want) })
+	if n := h.reconciled(); n != 0 {
+		h.t.Errorf("another reconcile finds %d differences: %s", n, h.history())
+	}
+	if got := h.folded(); !maps.Equal(got, want) {
+		h.t.Errorf("the bus ends with %v, the tables hold %v: %s", got, want, h.history())
+	}
+	h.eventually("nothing is nominated", func() bool {
+		stream := h.app.Daemon().Status().Streams[0]
+		return stream.Nominated == 0 && stream.CatchUp.Ready
+	})
+}

@@ -1,0 +1,203 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/config"
+	"bridge/internal/view"
+	"bridge/source"
+)
+
+// keys reads the tables of a stream by key. It is safe for concurrent use.
+type keys struct {
+	stream string
+	tables []*keyTable
+	// slots bounds the reads by key of all streams, reading those of this one.
+	slots, reading chan struct{}
+}
+
+// keyTable is a table that is read by key. It serves one goroutine at a time.
+type keyTable struct {
+	stream, name string
+	source       source.Shard
+	encoder      *event.Encoder
+	zone         *time.Location
+
+	// columns are those that the encoder is bound to, nil before the first page.
+	columns *source.Columns
+	// traits are those of the server that they name; asked is when they were asked for.
+	traits source.Traits
+	asked  time.Time
+	page   source.Page
+}
+
+const (
+	// pageBytes bounds a page that is read by key.
+	pageBytes = 1 << 20
+	// mostAltered is how often a read is repeated because the columns were altered meanwhile.
+	mostAltered = 3
+	// traitsEvery is the shortest time between two questions for the traits of a server.
+	traitsEvery = time.Second
+)
+
+func newKeys(cfg *config.Config, s *config.Stream, from source.Source, slots chan struct{}) (*keys, error) {
+	k := &keys{stream: s.Name, slots: slots, reading: make(chan struct{}, 1)}
+	for _, table := range s.Tables {
+		encoder, err := cfg.Encoder(s, table)
+		if err != nil {
+			return nil, err
+		}
+		k.tables = append(k.tables, &keyTable{stream: s.Name, name: table, source: from.Shard(s.Spec(table)), encoder: encoder, zone: s.TimeZone.Location})
+	}
+	return k, nil
+}
+
+// Read reads entities in all tables of the stream or, where a shard is named, in that one. It is
+// the Read of view.MoversOptions. Where the columns were altered it reads again at once.
+func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.Reading, error) {
+	for _, lock := range []chan struct{}{k.reading, k.slots} {
+		select {
+		case lock <- struct{}{}:
+			defer func() { <-lock }()
+		case <-ctx.Done():
+			return view.Reading{}, fmt.Errorf("wait for other reads by key: %w", context.Cause(ctx))
+		}
+	}
+	tables := k.of(shard)
+	// Of a table that the stream does not have any more nothing is concluded.
+	reading := view.Reading{Rows: make([][]view.Found, len(entities)), Snapshot: len(tables) == 1, Unproved: len(tables) == 0}
+	at := make(map[string]int, len(entities))
+	for i, entity := range entities {
+		at[string(entity)] = i
+	}
+	for _, t := range tables {
+		proved, err := t.read(ctx, entities, func(key []byte, found view.Found) {
+			// The server may compare keys more loosely.
+			if i, asked := at[string(key)]; asked {
+				reading.Rows[i] = append(reading.Rows[i], found)
+			}
+		})
+		if err != nil {
+			return view.Reading{}, fmt.Errorf("read %s by key: %w", t.name, err)
+		}
+		reading.Unproved = reading.Unproved || !proved
+	}
+	return reading, nil
+}
+
+// of returns the table of a shard, all of them where none is named.
+func (k *keys) of(shard string) []*keyTable {
+	if shard == "" {
+		return k.tables
+	}
+	for i, t := range k.tables {
+		if t.name == shard {
+			return k.tables[i : i+1]
+		}
+	}
+	return nil
+}
+
+// read calls each with the rows of entities, and with rows of similar keys. proved says that an
+// entity without a row has none.
+func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(key []byte, found view.Found)) (proved bool, err error) {
+	proved = true
+	for size := source.MaxKeys; len(entities) > 0; {
+		part := entities[:min(len(entities), size)]
+		if err := t.readPart(ctx, part); err != nil {
+			return false, err
+		}
+		if t.page.More && len(part) > 1 {
+			// Which of them have no row is not known.
+			size = len(part) / 2
+			continue
+		}
+		writer, err := t.isWriter(ctx)
+		if err != nil {
+			return false, err
+		}
+		proved = proved && writer && !t.page.More
+		if err := t.found(each); err != nil {
+			return false, err
+		}
+		entities = entities[len(part):]
+	}
+	return proved, nil
+}
+
+// found calls each with the rows of the page.
+func (t *keyTable) found(each func(key []byte, found view.Found)) error {
+	for _, row := range t.page.Rows {
+		digest, err := t.encoder.Digest(row)
+		if err != nil {
+			return err
+		}
+		found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted}
+		if i := t.columns.Modified; i >= 0 {
+			// Without a moment in it, which of two rows is younger is not known.
+			found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)
+		}
+		each(digest.Key, found)
+	}
+	return nil
+}
+
+// readPart fills the page with the rows of entities.
+func (t *keyTable) readPart(ctx context.Context, entities [][]byte) (err error) {
+	for range mostAltered {
+		if err = t.readOnce(ctx, entities); !errors.Is(err, source.ErrAltered) {
+			return err
+		}
+		t.columns = nil
+	}
+	return err
+}
+
+func (t *keyTable) readOnce(ctx context.Context, entities [][]byte) error {
+	if t.columns == nil {
+		if err := t.source.Read(ctx, source.Query{Limit: 1}, &t.page); err != nil {
+			return err
+		}
+		if err := t.encoder.Bind(t.page.Columns); err != nil {
+			return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+		}
+		t.columns = t.page.Columns
+	}
+	q := source.Query{Keys: make([][][]byte, len(entities)), Limit: 2 * source.MaxKeys, MaxBytes: pageBytes}
+	if len(entities) == 1 {
+		// Its row fits, however big.
+		q.MaxBytes = 0
+	}
+	for i, entity := range entities {
+		values, err := t.encoder.KeyValues(entity, nil)
+		if err != nil {
+			return fmt.Errorf("%w: %w: was KEY changed? Then what was published is about other entities: bridge checkpoint reset %s", source.ErrUnfit, err, t.stream)
+		}
+		q.Keys[i] = values
+	}
+	if err := t.source.Read(ctx, q, &t.page); err != nil {
+		return err
+	}
+	if t.page.Columns != t.columns {
+		// The values were made for the former ones.
+		return source.ErrAltered
+	}
+	return nil
+}
+
+// isWriter reports whether a row that the page lacks is absent: the server that answered takes the
+// writes.
+func (t *keyTable) isWriter(ctx context.Context) (bool, error) {
+	if t.traits.Server != t.page.Server && time.Since(t.asked) >= traitsEvery {
+		traits, err := t.source.Traits(ctx)
+		if err != nil {
+			return false, err
+		}
+		t.traits, t.asked = traits, time.Now()
+	}
+	return t.traits.Writer && t.traits.Server == t.page.Server, nil
+}

@@ -1,0 +1,30 @@
+package app
+
+import (
+	"bridge/internal/catchup"
+	"bridge/internal/config"
+)
+
+// newRecovery returns what reads the bus, where that can be read back (rule 24), and stops the
+// shards of streams that must not publish any more.
+func newRecovery(cfg *config.Config, p *parts, streams []*stream) *catchup.CatchUp {
+	o := catchup.Options{
+		Reader: p.reader, Committer: p.committer, Image: p.image, Domain: cfg.DomainID, Log: p.logger,
+		Superseded: func(err error) {
+			for _, s := range streams {
+				s.stop(err)
+			}
+		},
+		Stopped: func(name string, err error) {
+			for _, s := range streams {
+				if s.Name == name {
+					s.stop(err)
+				}
+			}
+		},
+	}
+	for _, s := range streams {
+		o.Streams = append(o.Streams, s.catchUp(cfg, p))
+	}
+	return catchup.New(withRecoveryTimes(o))
+}

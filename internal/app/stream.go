@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bridge/event"
+	"bridge/internal/catchup"
+	"bridge/internal/config"
+	"bridge/internal/panics"
+	"bridge/internal/progress"
+	"bridge/internal/shard"
+	"bridge/internal/view"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// stream is what the shards of one stream share.
+type stream struct {
+	*config.Stream
+	limits          *shard.StreamLimits
+	announce        func(source.Traits)
+	deadLetterLimit *shard.LetterLimit
+	// view, movers and keys are nil for a release stream.
+	view   *view.View
+	movers *view.Movers
+	keys   *keys
+	feed   *shard.Feed
+	// shards has those that were made, by their tables.
+	shards map[string]*shard.Shard
+}
+
+// newStreams makes what the shards of each stream share.
+func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
+	var streams []*stream
+	tables := countTables(cfg)
+	slots := make(chan struct{}, keyReads)
+	for i := range cfg.Streams {
+		s := &stream{
+			Stream: &cfg.Streams[i], limits: p.limits.Stream(), announce: announcer(config.StreamLogger(p.logger, cfg.Streams[i].Name)),
+			deadLetterLimit: shard.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
+		}
+		if s.Kind == event.Capability {
+			if err := s.openView(cfg, p, slots); err != nil {
+				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
+			}
+		}
+		s.feed = s.newFeed(p, tables)
+		streams = append(streams, s)
+	}
+	return streams, nil
+}
+
+func countTables(cfg *config.Config) int {
+	n := 0
+	for i := range cfg.Streams {
+		n += len(cfg.Streams[i].Tables)
+	}
+	return n
+}
+
+// openView makes the view of a stream with what it needs for entities that move.
+func (s *stream) openView(cfg *config.Config, p *parts, slots chan struct{}) (err error) {
+	if s.keys, err = newKeys(cfg, s.Stream, p.source, slots); err != nil {
+		return err
+	}
+	newView := view.New
+	if scopeOf(s.Stream) == catchup.ScopeTable {
+		newView = view.NewByTable
+	}
+	s.view = newView(s.Name, p.store, p.committer.InForce)
+	outage := "keys of stream/" + s.Name
+	s.movers = view.NewMovers(s.view, view.MoversOptions{
+		Shards: s.Tables,
+		Read: func(ctx context.Context, shard string, entities [][]byte) (view.Reading, error) {
+			reading, err := s.keys.Read(ctx, shard, entities)
+			if err == nil {
+				p.faults.OK(outage)
+			}
+			return reading, err
+		},
+		Publish: s.publish,
+	})
+	return nil
+}
+
+// shared reports whether the tables of a stream, which has several, share their entities.
+func (s *stream) shared() bool { return len(s.Tables) > 1 && scopeOf(s.Stream) == catchup.ScopeStream }
+
+// scopeOf returns which rows with one key are one entity. Where the id is the key, a table has
+// entities of its own.
+func scopeOf(s *config.Stream) catchup.Scope {
+	if len(s.Key) == 0 {
+		return catchup.ScopeTable
+	}
+	return catchup.ScopeStream
+}
+
+// meaningHash returns what messages of a stream say of the meaning of its keys.
+func meaningHash(s *config.Stream) uint32 {
+	key := s.Key
+	if len(key) == 0 {
+		key = []string{s.ID}
+	}
+	return catchup.MeaningHash(string(s.Kind), key, scopeOf(s))
+}
+
+// newFeed returns what takes in the messages of the stream.
+func (s *stream) newFeed(p *parts, tables int) *shard.Feed {
+	o := shard.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer}
+	for _, table := range s.Tables {
+		o.Shards = append(o.Shards, shard.FeedShard{
+			Name: table, PublishedRows: publishedRows(tables),
+			Ledger: ledger.Options{GapTTL: s.GapTTL, Order: s.Order(), MaxBytes: ledgerBytes(tables)},
+		})
+	}
+	return shard.NewFeed(o)
+}
+
+// errNotPublished is returned when the owner of a shard does not take moves now.
+var errNotPublished = errors.New("the shard does not run")
+
+// publish hands moves to the owner of a shard.
+func (s *stream) publish(ctx context.Context, table string, moves []view.Move) error {
+	sh := s.shards[table]
+	if sh == nil {
+		return fmt.Errorf("%w: stream %s has no table %s", errNotPublished, s.Name, table)
+	}
+	if err := sh.Publish(ctx, moves); err != nil {
+		return fmt.Errorf("%w: %w", errNotPublished, err)
+	}
+	return nil
+}
+
+// stop has all shards publish nothing any more.
+func (s *stream) stop(err error) {
+	for _, sh := range s.shards {
+		sh.Stop(err)
+	}
+}
+
+// move publishes nominated entities from when the stream has caught up until ctx ends.
+func (s *stream) move(ctx context.Context, p *parts) error {
+	if p.recovery.Wait(ctx, s.Name) != nil {
+		// The shards say why the stream has stopped.
+		return nil
+	}
+	err := panics.Guard(func() error {
+		return s.movers.Run(ctx, func(err error) {
+			if errors.Is(err, errNotPublished) {
+				p.logger.Debug("moved entities wait", "stream", s.Name, "error", err)
+				return
+			}
+			p.faults.Fail("keys of stream/"+s.Name, err)
+		})
+	})
+	if panics.Is(err) {
+		p.logger.Error("stream stopped", append([]any{"stream", s.Name}, panics.LogArgs(err)...)...)
+		s.stop(err)
+		return nil
+	}
+	return err
+}
+
+// catchUp describes the stream to catch-up.
+func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
+	below := progress.IgnoreBelow(&p.image, s.Name, s.Tables)
+	return catchup.Stream{
+		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
+		IgnoreBelow: below, IgnoreStateless: below > 0, Feed: s.feed,
+	}
+}

@@ -1,0 +1,215 @@
+package catchup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/sink"
+)
+
+// Feed is what a stream does with its messages. Its methods are called from several goroutines, for
+// several TPs side by side.
+type Feed interface {
+	// Apply applies messages of one registration, in their order, and calls commit once with what
+	// they change, under the stream's lock: commit adds the offsets. Messages and their keys are
+	// valid until it returns. It nominates the entities of those that are late, but must not wait
+	// for an owner: an owner that waits in Resolve calls it. Its error stops the stream.
+	Apply(ctx context.Context, messages []Message, commit func(*store.Batch) error) error
+	// Nominated returns how many entities of late messages wait for their owner (rule 7). The
+	// offsets pass these messages once it has returned 0.
+	Nominated() int
+	// Reconcile calls commit once with ReconcileDue set for all shards of the stream, and drops
+	// what waits: a reconcile follows at once (rules 7 and 21).
+	Reconcile(ctx context.Context, commit func(*store.Batch) error) error
+}
+
+// Stream is a stream that catches up.
+type Stream struct {
+	Name string
+	// Release says that the stream has no view: messages of it are never late, and where a TP is
+	// not as the store has it, all is read again (rule 21).
+	Release bool
+	// Destinations are all topics and subjects that the stream may publish to, with those of dead
+	// letters; {key} is a wildcard (rule 10).
+	Destinations []string
+	// Hash is that of kind, key columns and scope (rule 12).
+	Hash uint32
+	// IgnoreStateless passes over messages without a state, and IgnoreBelow over those of a lower
+	// epoch that have another hash: what checkpoint set and reset have decided (rule 12).
+	IgnoreStateless bool
+	IgnoreBelow     uint64
+	Feed            Feed
+}
+
+// Options set up a CatchUp.
+type Options struct {
+	Reader    sink.Reader
+	Committer *Committer
+	// Image is what the store held when the Committer was made.
+	Image   store.Image
+	Domain  string
+	Streams []Stream
+	Log     *slog.Logger
+	// Superseded is called once when another process is found to have taken over (rule 8): publish
+	// nothing any more.
+	Superseded func(error)
+	// Stopped is called when a stream stops that was ready.
+	Stopped func(stream string, err error)
+	// Workers bounds how many TPs are read side by side. Defaults to 8.
+	Workers int
+	// ShortRound is how long the last round of Start takes at most. Defaults to 2 s.
+	ShortRound time.Duration
+	// Tick is the time between two looks for holes, IdleEvery that between two of the ends, and
+	// AnchorsEvery that between two comparisons of the anchors of a TP with holes. They default to
+	// 1 s, 1 min and 10 s.
+	Tick, IdleEvery, AnchorsEvery time.Duration
+	// HoleRate bounds how many messages a second are read of a TP in Run. Defaults to 20,000.
+	HoleRate int
+	// MaxNominated is how many late messages of a stream may wait. Defaults to 10,000 (rule 7).
+	MaxNominated int
+	// Recheck is the pause before a TP that seems to have lost messages is looked up once more.
+	// Defaults to 1 s.
+	Recheck time.Duration
+}
+
+func (o *Options) setDefaults() {
+	defaults := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	defaults(&o.ShortRound, 2*time.Second)
+	defaults(&o.Tick, time.Second)
+	defaults(&o.IdleEvery, time.Minute)
+	defaults(&o.AnchorsEvery, 10*time.Second)
+	defaults(&o.Recheck, time.Second)
+	counts := func(n *int, to int) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	counts(&o.Workers, 8)
+	counts(&o.HoleRate, 20_000)
+	counts(&o.MaxNominated, 10_000)
+	if o.Superseded == nil {
+		o.Superseded = func(error) {}
+	}
+	if o.Stopped == nil {
+		o.Stopped = func(string, error) {}
+	}
+}
+
+// CatchUp reads from the bus what the store lacks: at the start, behind a publish of unknown
+// outcome, and in the background.
+//
+// Locks are acquired in this order: topicPartition.reading, a worker's slot, stream.feeding, then
+// those of the Feed, of the Committer and of stream and CatchUp, which are held for moments.
+type CatchUp struct {
+	opts      Options
+	committer *Committer
+	streams   map[string]*stream
+	order     []*stream
+	// slots bounds how many TPs are read side by side.
+	slots chan struct{}
+	// becoming is held while a stream becomes ready: the first one has the epoch synced.
+	becoming chan struct{}
+	// synced is the highest number of a registration that is durable; becoming guards it.
+	synced uint32
+	epoch  atomic.Pointer[Epoch]
+	// known is the highest epoch that the store had.
+	known uint64
+
+	registrar registrar
+
+	mu sync.Mutex
+	// over is the error of a process that was superseded.
+	over  error
+	begun time.Time
+}
+
+// New returns a CatchUp; Start begins it.
+func New(opts Options) *CatchUp {
+	opts.setDefaults()
+	c := &CatchUp{
+		opts: opts, committer: opts.Committer, streams: make(map[string]*stream),
+		slots: make(chan struct{}, opts.Workers), becoming: make(chan struct{}, 1),
+		known: opts.Image.Epoch,
+	}
+	c.registrar = registrar{opts: &c.opts, committer: c.committer, tps: make(map[string]*topicPartition)}
+	for i := range opts.Streams {
+		s := &stream{Stream: &c.opts.Streams[i], ready: make(chan struct{}), stopped: make(chan struct{}), looking: make(chan struct{}, 1),
+			rereads: make(map[uint32]uint64), positions: make(map[string]position)}
+		c.streams[s.Name], c.order = s, append(c.order, s)
+	}
+	return c
+}
+
+// Epoch returns the epoch of this process. It is there once Wait has returned nil for a stream.
+func (c *CatchUp) Epoch() *Epoch { return c.epoch.Load() }
+
+// Wait returns nil when a stream has caught up: then it may publish. It waits for the TPs of that
+// stream and no others (rule 14). The error is that which stopped the stream, or the cause of ctx.
+func (c *CatchUp) Wait(ctx context.Context, name string) error {
+	s := c.streams[name]
+	if s == nil {
+		return fmt.Errorf("the stream %s is not among those that catch up", name)
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.stopped:
+	case <-s.ready:
+	}
+	return s.failure()
+}
+
+// NewSession tells that the connection to a TP is a new one, or its leader: its anchors are
+// compared with what is there (rule 20). It returns at once.
+func (c *CatchUp) NewSession(tp string) { c.registrar.newSession(tp) }
+
+// supersede notes that another process has taken over (rule 8). Streams end with err.
+func (c *CatchUp) supersede(err error) {
+	c.mu.Lock()
+	first := c.over == nil
+	if first {
+		c.over = err
+	}
+	c.mu.Unlock()
+	if !first {
+		return
+	}
+	c.opts.Log.Error("another bridge has taken over: this one publishes nothing any more", "error", err)
+	for _, s := range c.order {
+		s.stop(err)
+	}
+	c.opts.Superseded(err)
+}
+
+func (c *CatchUp) superseded() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
+}
+
+// own returns the number of our epoch, 0 before there is one.
+func (c *CatchUp) own() uint64 {
+	if e := c.epoch.Load(); e != nil {
+		return e.Number()
+	}
+	return 0
+}
+
+// acquire acquires a lock that is a channel, or a slot.
+func acquire(ctx context.Context, lock chan struct{}) (release func(), err error) {
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,292 @@
+package catchup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/outage"
+)
+
+// ErrUnknownOutcome is returned for an acknowledgement that cannot be that of the message: what is
+// on the bus is to be read before the next batch (rules 2 and 9).
+var ErrUnknownOutcome = errors.New("the outcome of the publish is unknown")
+
+// errStore wraps an error of the store: it ends all streams.
+var errStore = errors.New("write to the store")
+
+// Ack says where messages of a batch lie: one after the other in one TP, from Range.From to below
+// Range.To. TP is the number of the stream's registration, 0 where it has none yet: then the
+// acknowledgement covers nothing. Duplicates that the bus dropped are left out (rule 23).
+type Ack struct {
+	TP    uint32
+	Range Range
+}
+
+// Committer writes the store for the whole process. What it writes in one batch is what was read or
+// acknowledged, and the offsets that cover this: so no offset is ever ahead of what it covers
+// (rules 4, 20 and 25).
+//
+// What is applied is visible at once and durable later: Sync makes it so, for what must not be
+// lost. Nobody waits for the disk but in Apply, which blocks while the store has too much to write.
+// It is safe for concurrent use.
+type Committer struct {
+	store store.Store
+	disk  disk
+	// applying is held by the one that applies a batch, so that coverage and store change in the
+	// same order. It is acquired before mu, and by a channel, so that a wait can be cancelled.
+	applying chan struct{}
+
+	mu sync.Mutex
+	// saved is the coverage that the store has. read has also what waits for a nomination or for
+	// the end of Start: it need not be read again, and a kill repeats it.
+	saved, read Coverage
+	flight      InFlight
+	// sent is the highest seq that was handed to the sink.
+	sent          uint64
+	registrations registry
+	// epoch is that of this process, 0 before it is synced.
+	epoch uint64
+	// changed is closed at the next change, nil where nobody waits.
+	changed chan struct{}
+}
+
+// NewCommitter returns the committer of a store that holds image. Nobody else may apply batches.
+// faults is told when the store takes no writes.
+func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
+	c := &Committer{store: s, disk: disk{faults}, applying: make(chan struct{}, 1), registrations: newRegistry(image.Registrations)}
+	for _, r := range image.Registrations {
+		c.cover(r)
+	}
+	return c
+}
+
+// Sending notes the seqs first to first+n-1 before their messages are handed to the sink. A reader
+// stops before them until Acknowledged or Unknown is called with first.
+func (c *Committer) Sending(first, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flight.Add(first, n)
+	c.sent = max(c.sent, first+n-1)
+}
+
+// A fate says what became of a message of our epoch that a reader has met.
+type fate uint8
+
+const (
+	// outcomeUnknown: it is to be read like a message of others.
+	outcomeUnknown fate = iota
+	// inFlight: its acknowledgement covers it.
+	inFlight
+	// acknowledged: it is covered.
+	acknowledged
+	// notOurs: this process has not sent it, so another one has our epoch.
+	notOurs
+)
+
+// fate returns what became of the message of our epoch with seq, at an offset of registration tp.
+func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch t := c.read.tps[tp]; {
+	case seq > c.sent:
+		return notOurs
+	case c.flight.Has(seq):
+		return inFlight
+	case t != nil && t.has(offset):
+		return acknowledged
+	}
+	return outcomeUnknown
+}
+
+// Acknowledged applies b with the offsets of a batch that was acknowledged as a whole, and ends
+// that its seqs are in flight. An error says that nothing was applied. One that wraps
+// store.ErrOutage leaves the seqs in flight: call it again later, without a lock that others wait
+// for meanwhile, or call Unknown. Of any other the outcome counts as unknown: the caller drops its
+// claims and calls Resolve before its next batch. It wraps ErrUnknownOutcome where the bus told no
+// offset, or one where another message lies (rule 2). first is 0 for a batch without messages.
+func (c *Committer) Acknowledged(ctx context.Context, first uint64, acks []Ack, b *store.Batch) error {
+	err := c.commitOnce(ctx, b, func(t *trial) error {
+		for i := range acks {
+			if err := t.check(&acks[i]); err != nil {
+				return err
+			}
+			t.acknowledge(acks[i])
+		}
+		t.sent = first
+		return nil
+	})
+	if err != nil && !errors.Is(err, store.ErrOutage) {
+		c.Unknown(first)
+	}
+	return err
+}
+
+// Unknown ends that the seqs from first on are in flight: what is on the bus of them is to be read.
+func (c *Committer) Unknown(first uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flight.Remove(first)
+	c.wake()
+}
+
+// Covered applies b with the offsets that it was read from.
+func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Batch) error {
+	return c.commit(ctx, b, func(t *trial) error {
+		t.covered(piece{tp: tp, Range: r, high: r.Last})
+		return nil
+	})
+}
+
+// Apply applies b. It is visible at once.
+func (c *Committer) Apply(ctx context.Context, b *store.Batch) error {
+	return c.commit(ctx, b, func(*trial) error { return nil })
+}
+
+// Sync applies b and returns when it is durable, with all that was applied before.
+func (c *Committer) Sync(ctx context.Context, b *store.Batch) error {
+	if err := c.Apply(ctx, b); err != nil {
+		return err
+	}
+	if err := c.disk.retry(ctx, func() error { return c.store.Sync(ctx) }); err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	return nil
+}
+
+// Ends tells the end of a TP: what is below it and not covered is to be read (rule 5).
+func (c *Committer) Ends(tp uint32, end uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read.Ends(tp, end)
+}
+
+// Holes appends what is left to read.
+func (c *Committer) Holes(dst []Hole) []Hole {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.read.Holes(dst)
+}
+
+// InForce returns the number that is in force for the TP of a registration: an entry that names
+// another one is to be Renewed (rule 21). It is 0 where tp is not registered.
+func (c *Committer) InForce(tp uint32) uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.registrations.current(tp)
+}
+
+// Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
+// or was made again and is not registered again yet.
+func (c *Committer) Number(stream, tp, incarnation string) uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.registrations.byNumber[c.registrations.inForce[streamTP{stream, tp}]]
+	if r.Number == 0 || incarnation != "" && r.Incarnation != "" && incarnation != r.Incarnation {
+		return 0
+	}
+	return r.Number
+}
+
+// Late reports whether messages of a stream expired before they were read (rules 22 and 27).
+func (c *Committer) Late(stream string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, n := range c.registrations.inForce {
+		if key.stream == stream && c.registrations.byNumber[n].Late {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshot returns the registration of a stream for a TP with a copy of its coverage, nil where
+// there is none.
+func (c *Committer) snapshot(stream, tp string) (store.Registration, *covered) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.registrations.inForce[streamTP{stream, tp}]
+	if t := c.read.tps[n]; t != nil {
+		return c.registrations.byNumber[n], t.clone()
+	}
+	return store.Registration{}, nil
+}
+
+// of returns the registrations of a stream that are in force, by TP.
+func (c *Committer) of(stream string) map[string]store.Registration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make(map[string]store.Registration)
+	for key, n := range c.registrations.inForce {
+		if key.stream == stream {
+			list[key.tp] = c.registrations.byNumber[n]
+		}
+	}
+	return list
+}
+
+// highest returns the highest epoch that was met, newest the last number that was given out.
+func (c *Committer) highest() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.registrations.highest()
+}
+
+func (c *Committer) newest() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.registrations.last
+}
+
+// number returns a number for a new registration.
+func (c *Committer) number() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.registrations.last++
+	return c.registrations.last
+}
+
+// pass lets the offsets of a stream pass all that was read, and applies b with them.
+func (c *Committer) pass(ctx context.Context, stream string, b *store.Batch) error {
+	return c.commit(ctx, b, func(t *trial) error {
+		for key, n := range c.registrations.inForce {
+			if key.stream == stream {
+				t.pass(n)
+			}
+		}
+		return nil
+	})
+}
+
+// cover begins the coverage of a registration as the store has it. c.mu is held, or nobody else has
+// c yet.
+func (c *Committer) cover(r store.Registration) {
+	if r.Retired {
+		c.saved.Forget(r.Number)
+		c.read.Forget(r.Number)
+		return
+	}
+	o := Offset{TP: r.Number, Next: r.Next, Last: r.Last, High: r.High}
+	c.saved.Register(o)
+	c.read.Register(o)
+}
+
+// wake lets everybody look again who waits for a change. c.mu is held.
+func (c *Committer) wake() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// change returns a channel that is closed when coverage or what is in flight changes next.
+func (c *Committer) change() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
+}

@@ -1,0 +1,125 @@
+package catchup_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
+	"bridge/internal/catchup"
+	"bridge/internal/outage"
+)
+
+// lines is what was logged: one at a time, as slog's handlers write.
+type lines struct{ bytes.Buffer }
+
+func TestCommitterRun(t *testing.T) {
+	begin := func(t *testing.T, image store.Image) (d *disk, out *lines, stop func() error) {
+		d, out = newDisk(nil), &lines{}
+		c := catchup.NewCommitter(d, image, outage.New(slog.New(slog.NewTextHandler(out, nil))))
+		if err := c.Apply(t.Context(), &store.Batch{Epoch: 7}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		return d, out, func() error { cancel(); return <-done }
+	}
+	pass := func(t *testing.T, d time.Duration) {
+		if err := backoff.Pause(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	}
+	registered := store.Image{Registrations: []store.Registration{{Number: 1, Stream: "s", TP: "d"}}}
+	bubble(t, "it syncs once a minute", func(t *testing.T) {
+		d, _, stop := begin(t, registered)
+		pass(t, 59*time.Second)
+		if _, synced := d.applied(); synced != 0 {
+			t.Error("it was synced before")
+		}
+		pass(t, 2*time.Second)
+		if _, synced := d.applied(); synced != 1 {
+			t.Error("it was not synced")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "it syncs each second where nothing is read back", func(t *testing.T) {
+		d, _, stop := begin(t, store.Image{})
+		pass(t, 2*time.Second)
+		if _, synced := d.applied(); synced != 1 {
+			t.Error("it was not synced")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "it syncs at the end", func(t *testing.T) {
+		d, _, stop := begin(t, registered)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if _, synced := d.applied(); synced != 1 {
+			t.Error("it was not synced")
+		}
+	})
+	bubble(t, "it says once that the disk takes no writes, and that it does again", func(t *testing.T) {
+		d, out, stop := begin(t, registered)
+		d.fault = store.ErrOutage
+		d.kill(0)
+		pass(t, 5*time.Minute)
+		d.kill(-1)
+		pass(t, 5*time.Minute)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if s := out.String(); strings.Count(s, "outage begins") != 1 || strings.Count(s, "outage ended") != 1 || !strings.Contains(s, "dependency=checkpoint") {
+			t.Errorf("logged was %s", s)
+		}
+	})
+	bubble(t, "a broken store ends it", func(t *testing.T) {
+		d, _, stop := begin(t, registered)
+		d.kill(0)
+		pass(t, 2*time.Minute)
+		if err := stop(); err == nil {
+			t.Error("Run returns nil")
+		}
+	})
+}
+
+func TestNumber(t *testing.T) {
+	c := catchup.NewCommitter(newDisk(nil), store.Image{Registrations: []store.Registration{
+		{Number: 1, Stream: "s", TP: "d", Incarnation: "1", Retired: true}, {Number: 3, Stream: "s", TP: "d", Incarnation: "2"},
+	}}, outage.New(slog.New(slog.DiscardHandler)))
+	for _, tt := range []struct {
+		stream, tp, incarnation string
+		want                    uint32
+	}{{"s", "d", "2", 3}, {"s", "d", "", 3}, {"s", "d", "1", 0}, {"s", "e", "2", 0}, {"o", "d", "2", 0}} {
+		if n := c.Number(tt.stream, tt.tp, tt.incarnation); n != tt.want {
+			t.Errorf("%+v: %d", tt, n)
+		}
+	}
+	for n, want := range map[uint32]uint32{1: 3, 3: 3, 2: 0, 0: 0} {
+		if got := c.InForce(n); got != want {
+			t.Errorf("in force for %d is %d, want %d", n, got, want)
+		}
+	}
+}
+
+// TestFirstNumbers holds that a copy of a store goes on behind its highest number.
+func TestFirstNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus("d")
+		r := newRig(t, b, []store.Batch{{Registrations: []store.Registration{{Number: 8, Stream: "gone", TP: "x"}}}}, nil, "s").start()
+		if g := r.registration("s", "d"); g.Number != 9 {
+			t.Errorf("registration %+v", g)
+		}
+	})
+}

@@ -1,0 +1,306 @@
+package catchup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
+	"bridge/sink"
+)
+
+// rechecks is how often a TP is looked up that seems to end early: a new leader knows less than the
+// old one for a moment.
+const rechecks = 3
+
+// A finding says how a TP compares with a registration of it.
+type finding uint8
+
+const (
+	// same: it is the one that the store has.
+	same finding = iota
+	// unregistered: the stream has not used it yet (rule 10).
+	unregistered
+	// beginsLate: messages have expired that were not read (rule 22).
+	beginsLate
+	// another: it was made again, or has lost messages (rule 21).
+	another
+)
+
+// found is a TP of a stream as it was looked up.
+type found struct {
+	sink.TP
+	t       *topicPartition
+	was     store.Registration
+	finding finding
+}
+
+// registrar knows the TPs of all streams, and registers them.
+type registrar struct {
+	opts      *Options
+	committer *Committer
+
+	mu  sync.Mutex
+	tps map[string]*topicPartition
+}
+
+// lookup looks up the TPs of a stream, compares them with the store, and registers those that are
+// new or another (rules 10, 20 to 22). It is done for one stream at a time. Anchors are compared
+// where that is due, or all is true. What it registers is synced before the stream is ready.
+func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, error) {
+	if g.opts.Reader == nil {
+		return nil, nil
+	}
+	release, err := acquire(ctx, s.looking)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	list, err := g.findTPs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if err := g.compareAnchors(ctx, &list[i], all); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.register(ctx, s, list); err != nil {
+		return nil, err
+	}
+	tps := make([]*topicPartition, len(list))
+	for i := range list {
+		tps[i] = list[i].t
+		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
+		g.committer.Ends(g.committer.Number(s.Name, list[i].Name, list[i].Incarnation), list[i].Stable)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tps = tps
+	return list, nil
+}
+
+// findTPs returns the TPs of a stream, compared by incarnation and bounds.
+func (g *registrar) findTPs(ctx context.Context, s *stream) (list []found, err error) {
+	for check := 0; ; check++ {
+		// Before the bounds: what is acknowledged meanwhile may lie behind them.
+		known := g.committer.of(s.Name)
+		tps, err := g.opts.Reader.TPs(ctx, s.Destinations)
+		if err != nil {
+			return nil, fmt.Errorf("look up the topics of stream %s: %w", s.Name, err)
+		}
+		list = list[:0]
+		short := false
+		for _, tp := range tps {
+			f := found{TP: tp, t: g.partition(&tp), was: known[tp.Name]}
+			f.finding = compare(&f)
+			short = short || f.finding == another && f.was.Incarnation == tp.Incarnation
+			list = append(list, f)
+		}
+		if !short || check == rechecks {
+			return list, nil
+		}
+		if err := backoff.Pause(ctx, g.opts.Recheck); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// compare compares a TP with its registration, but for anchors.
+func compare(f *found) finding {
+	switch r := &f.was; {
+	case r.Number == 0:
+		return unregistered
+	case r.Incarnation != f.Incarnation && r.Incarnation != "" && f.Incarnation != "",
+		f.End < r.Next, r.High.Hash != 0 && f.End <= r.High.Offset:
+		return another
+	case f.First > r.Next && late(&f.TP):
+		return beginsLate
+	}
+	return same
+}
+
+// late reports whether messages are gone from the front of a TP. Sequences of JetStream begin at 1.
+func late(tp *sink.TP) bool { return tp.First > 1 || tp.First == 1 && tp.Expired }
+
+// compareAnchors compares the messages at the anchors of a TP (rule 20). One that is missing proves
+// nothing: it may have expired, or be compacted away.
+func (g *registrar) compareAnchors(ctx context.Context, f *found, all bool) error {
+	if due := g.due(f.t); f.finding != same && f.finding != beginsLate || !all && !due {
+		return nil
+	}
+	for _, a := range []store.Anchor{f.was.Last, f.was.High} {
+		if a.Hash == 0 || a.Offset < f.First || a.Offset >= f.Stable {
+			continue
+		}
+		span := sink.Span{TP: f.Name, Incarnation: f.Incarnation, From: a.Offset, To: a.Offset + 1}
+		_, err := g.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
+			if m.Offset == a.Offset && hashStored(m) != a.Hash {
+				f.finding = another
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, sink.ErrExpired):
+		case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind):
+			return errMoved
+		case err != nil:
+			return fmt.Errorf("read offset %d of %s: %w", a.Offset, f.Name, err)
+		}
+	}
+	return nil
+}
+
+// due reports whether the anchors of a TP are to be compared, and notes that they are.
+func (g *registrar) due(t *topicPartition) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	due := now.Sub(t.compared) >= g.opts.AnchorsEvery
+	if due {
+		t.compared = now
+	}
+	return due
+}
+
+// partition returns what is kept of a TP, with the bounds that were looked up.
+func (g *registrar) partition(tp *sink.TP) *topicPartition {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tps[tp.Name]
+	if t == nil {
+		t = &topicPartition{name: tp.Name, reading: make(chan struct{}, 1), cursors: make(map[uint32]uint64), shards: make(map[string]string)}
+		g.tps[tp.Name] = t
+	}
+	t.end = tp.End
+	return t
+}
+
+// register registers what is new, and again what is another one.
+func (g *registrar) register(ctx context.Context, s *stream, list []found) error {
+	lost := slices.ContainsFunc(list, func(f found) bool { return f.finding == another })
+	if s.Release && lost {
+		return g.forget(ctx, s, list)
+	}
+	b := &store.Batch{}
+	var passed []piece
+	renewed := false
+	for i := range list {
+		f := &list[i]
+		switch {
+		case f.finding == same:
+		case f.finding == beginsLate && s.Release:
+			passed = append(passed, piece{tp: f.was.Number, Range: Range{To: f.First}, late: true})
+		default:
+			if f.was.Number != 0 {
+				renewed = true
+				g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
+					"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
+				f.was.Retired = true
+				b.Registrations = append(b.Registrations, f.was)
+			}
+			b.Registrations = append(b.Registrations, g.registration(s, f))
+		}
+	}
+	if len(b.Registrations)+len(passed) == 0 {
+		return nil
+	}
+	commit := func(more *store.Batch) error {
+		more.Registrations = append(more.Registrations, b.Registrations...)
+		return g.committer.commit(ctx, more, func(t *trial) error {
+			for _, p := range passed {
+				t.covered(p)
+			}
+			return nil
+		})
+	}
+	if renewed {
+		return s.Feed.Reconcile(ctx, commit)
+	}
+	return commit(&store.Batch{})
+}
+
+// registration returns a new registration of a TP, from its beginning.
+func (g *registrar) registration(s *stream, f *found) store.Registration {
+	r := store.Registration{
+		Number: g.committer.number(), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.registered = max(s.registered, r.Number)
+	s.rereads[r.Number] = f.End
+	return r
+}
+
+// forget begins a release stream again, of which the bus has lost something (rule 21): it reads all
+// its TPs. Where something has expired in them, the lost rows cannot be told from the others.
+func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
+	if s.isReady() || s.messages.Load() > 0 {
+		// What it has in memory is of the former messages, too.
+		return fmt.Errorf("stream %s: %w: start bridge again, which reads what is left and publishes the other rows again", s.Name, sink.ErrBehind)
+	}
+	b := &store.Batch{Forget: []string{s.Name}}
+	for i := range list {
+		f := &list[i]
+		if late(&f.TP) {
+			return fmt.Errorf("stream %s: %w, and messages of %s have expired, so nothing tells which rows are lost: run `bridge checkpoint rebuild %s`",
+				s.Name, sink.ErrBehind, f.Name, s.Name)
+		}
+		b.Registrations = append(b.Registrations, g.registration(s, f))
+	}
+	g.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
+	return g.committer.Apply(ctx, b)
+}
+
+func (f finding) String() string {
+	if f == beginsLate {
+		return "messages expired before they were read"
+	}
+	return "it was made again, or has lost messages"
+}
+
+// begin reports whether nobody reads the TP in the background, and notes that the caller does.
+func (g *registrar) begin(t *topicPartition) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	free := !t.busy
+	t.busy = true
+	return free
+}
+
+func (g *registrar) end(t *topicPartition) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.busy = false
+}
+
+// isDue reports whether the anchors of a TP are to be compared.
+func (g *registrar) isDue(t *topicPartition) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(t.compared) >= g.opts.AnchorsEvery
+}
+
+// newSession makes the comparison of the anchors of a TP due.
+func (g *registrar) newSession(tp string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tps[tp]; t != nil {
+		t.compared = time.Time{}
+	}
+}
+
+// ends returns the ends of TPs as they were looked up last.
+func (g *registrar) ends(tps []*topicPartition) []uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ends := make([]uint64, len(tps))
+	for i, t := range tps {
+		ends[i] = t.end
+	}
+	return ends
+}

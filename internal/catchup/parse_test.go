@@ -1,0 +1,100 @@
+package catchup
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/sink"
+)
+
+// stored returns a message with the headers that catch-up reads.
+func stored(state string) *sink.Stored {
+	header := func(name, value string) sink.Header { return sink.Header{Name: name, Value: []byte(value)} }
+	return &sink.Stored{Key: []byte("key"), Value: []byte("{}"), Headers: []sink.Header{
+		header(sink.HeaderID, "00112233-4455-6677-8899-aabbccddeeff"), header(sink.HeaderRowID, "18446744073709551615"),
+		header(sink.HeaderOrigin, "late"), header(sink.HeaderPublishedAt, "2026-01-02T03:04:05.678Z"), header(sink.HeaderState, state),
+	}}
+}
+
+func parsed(m *sink.Stored) (Message, error) {
+	var h headers
+	var message Message
+	h.read(m)
+	return message, h.parse(m, &message)
+}
+
+func TestParse(t *testing.T) {
+	m, err := parsed(stored("1 5 a 0.0.0 x 0 9"))
+	if err != nil || string(m.Key) != "key" || m.Row != 1<<64-1 || m.Origin != sink.FromLate || m.Dead || m.State.Seq != 10 ||
+		m.Event[1] != 0x11 || !m.Time.Equal(time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	dead := stored("1 5 a 0.0.0 x 0 9 e=000102030405060708090a0b0c0d0e0f k=a whole key .")
+	dead.Headers = append(dead.Headers, sink.Header{Name: sink.HeaderType, Value: []byte(sink.DeadLetterType)})
+	if m, err := parsed(dead); err != nil || string(m.Key) != "a whole key " || !m.Dead || m.State.Key != "" || m.State.Event[15] != 15 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for want, change := range map[string]func(*sink.Stored){
+		"no header bridge-state":     func(m *sink.Stored) { m.Headers = m.Headers[:4] },
+		"newer form":                 func(m *sink.Stored) { m.Headers[4].Value = []byte("2") },
+		"seq at byte 3":              func(m *sink.Stored) { m.Headers[4].Value = []byte("1 5") },
+		"eiffel-id":                  func(m *sink.Stored) { m.Headers[0].Value = []byte("x") },
+		"is not a row id":            func(m *sink.Stored) { m.Headers[1].Value = []byte("18446744073709551616") },
+		"no header bridge-row-id":    func(m *sink.Stored) { m.Headers[1].Value = nil },
+		"\"12a\" is not a row id":    func(m *sink.Stored) { m.Headers[1].Value = []byte("12a") },
+		"\"9999999999999999999999\"": func(m *sink.Stored) { m.Headers[1].Value = []byte("9999999999999999999999") },
+	} {
+		m := stored("1 5 a 0.0.0 x 0 9")
+		change(m)
+		if _, err := parsed(m); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if at := timeOf([]byte("2026-01-02T03:04:05.678+01:00")); !at.IsZero() {
+		t.Errorf("another form of a time is %v", at)
+	}
+}
+
+func TestParseAllocatesNothing(t *testing.T) {
+	m := stored("1 5 a 0.0.0 x 0 9 k=a whole key .")
+	var h headers
+	var message Message
+	if n := testing.AllocsPerRun(100, func() {
+		h.read(m)
+		if err := h.parse(m, &message); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestHashes holds that the publisher's hash of a message is the reader's, and that those of others
+// differ by each part.
+func TestHashes(t *testing.T) {
+	m := stored("1 5 a 0.0.0 x 0 9")
+	p, err := parsed(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hashStored(m) != HashMessage([]byte("key"), p.Event, 5, 10) {
+		t.Error("the hash of a message of ours is another one")
+	}
+	other := &sink.Stored{Key: []byte("k"), Value: []byte("v"), Headers: []sink.Header{{Name: "a", Value: []byte("1")}, {Name: "b", Value: []byte("2")}}}
+	was := hashStored(other)
+	other.Headers[0], other.Headers[1] = other.Headers[1], other.Headers[0]
+	if hashStored(other) != was {
+		t.Error("the order of headers changes the hash")
+	}
+	for _, part := range []*[]byte{&other.Key, &other.Value, &other.Headers[0].Value} {
+		kept := *part
+		if *part = []byte("x"); hashStored(other) == was {
+			t.Error("a part does not change the hash")
+		}
+		*part = kept
+	}
+}

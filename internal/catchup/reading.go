@@ -1,0 +1,272 @@
+package catchup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"bridge/sink"
+)
+
+// A chunk is what is applied in one commit: it ends at the first of these.
+const (
+	chunkMessages = 2_000
+	chunkBytes    = 4 << 20
+	// chunkPassed bounds how many messages of others are read again after a kill.
+	chunkPassed = 100_000
+	// messageBytes is about what a message takes beside its key.
+	messageBytes = 300
+)
+
+// Why a reading ends before its end.
+var (
+	// errInFlight: it has met a message of ours that has no outcome yet (rule 4).
+	errInFlight = errors.New("a message of ours is in flight")
+	// errEnough: it has read as many messages as it may for now.
+	errEnough = errors.New("enough was read for now")
+	// errAllStopped: no stream is left that it serves.
+	errAllStopped = errors.New("all streams on the topic or stream have stopped")
+)
+
+// reading reads a part of a TP once, for all streams on it. It is used by one goroutine, which
+// holds topicPartition.reading.
+type reading struct {
+	c     *CatchUp
+	tp    *topicPartition
+	feeds []*feed
+	// own is our epoch, 0 before there is one; known the highest that the store had at the start.
+	own, known uint64
+	// budget is how many messages it may read; nil: all.
+	budget *int
+	chunk  chunk
+
+	// The message that is being read.
+	headers headers
+	parsed  Message
+}
+
+// chunk is what is applied in one commit.
+type chunk struct {
+	// last is the last message, if seen.
+	last last
+	seen bool
+	// passed counts messages, ours or not, kept those of the feeds.
+	passed, kept, bytes int
+	// keys has the keys of the messages.
+	keys []byte
+}
+
+// read reads a part of the TP and applies it. All below next was applied, whatever the error, which
+// says why that is not the end of span.
+func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err error) {
+	for _, f := range r.feeds {
+		f.began = max(span.From, f.cursor)
+		f.from = f.began
+	}
+	var at uint64
+	refused := false
+	next, err = r.c.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
+		at = m.Offset
+		if err := r.accept(ctx, m); err != nil {
+			refused = true
+			return err
+		}
+		return r.full(ctx, m.Offset+1)
+	})
+	if refused {
+		next = at
+	}
+	if flushErr := r.flush(ctx, next); flushErr != nil {
+		return r.applied(span.From), flushErr
+	}
+	return next, err
+}
+
+// applied returns the offset below which all was applied for all streams.
+func (r *reading) applied(from uint64) uint64 {
+	for i, f := range r.feeds {
+		if i == 0 || f.from < from {
+			from = f.from
+		}
+	}
+	return from
+}
+
+// full applies the chunk where it is large enough, and ends the reading where it may go no further.
+func (r *reading) full(ctx context.Context, next uint64) error {
+	r.chunk.passed++
+	if r.budget != nil {
+		if *r.budget--; *r.budget <= 0 {
+			return errEnough
+		}
+	}
+	if c := &r.chunk; c.kept < chunkMessages && c.bytes < chunkBytes && c.passed < chunkPassed {
+		return nil
+	}
+	return r.flush(ctx, next)
+}
+
+// accept adds a message to the chunk. An error says that the message was not read.
+func (r *reading) accept(ctx context.Context, m *sink.Stored) error {
+	h := &r.headers
+	h.read(m)
+	err := errStateless
+	if h.state != nil {
+		err = h.parse(m, &r.parsed)
+	}
+	if s := r.writer(err); s != nil {
+		if err := r.ours(ctx, s, m.Offset, err); err != nil {
+			return err
+		}
+	}
+	r.chunk.seen = true
+	if err != nil {
+		r.chunk.last.other(m)
+	} else {
+		r.chunk.last.ours(&r.parsed, m.Offset)
+	}
+	return nil
+}
+
+// writer returns the stream that has written the message, by domain and name (rule 12); nil where
+// it is a message of others. A version before catch-up wrote no domain.
+func (r *reading) writer(err error) *stream {
+	s := r.c.streams[string(r.headers.stream)]
+	if s == nil || string(r.headers.domain) == r.c.opts.Domain || len(r.headers.domain) == 0 && err == errStateless {
+		return s
+	}
+	return nil
+}
+
+// ours adds a message of a stream to its feed. err is that of its headers.
+func (r *reading) ours(ctx context.Context, s *stream, offset uint64, err error) error {
+	f := r.feed(s)
+	if err != nil {
+		if f == nil || f.has(offset) || err == errStateless && s.IgnoreStateless {
+			return nil
+		}
+		return r.refuse(ctx, f, offset, err)
+	}
+	state := &r.parsed.State
+	older := f != nil && f.older(state.Epoch, offset, r.known)
+	for _, o := range r.feeds {
+		o.met = max(o.met, state.Epoch)
+	}
+	if r.own != 0 && state.Epoch >= r.own {
+		if covered, err := r.sent(f, offset); covered || err != nil {
+			return err
+		}
+	}
+	if f == nil || f.has(offset) {
+		return nil
+	}
+	met := newest{state.Epoch, state.Seq, offset, r.tp.name}
+	if state.Hash != s.Hash {
+		return r.otherHash(ctx, f, met)
+	}
+	f.right.meet(met)
+	return r.keep(ctx, f, offset, older)
+}
+
+// sent reports whether a message of our epoch is covered. The error says that it is in flight, or
+// that another process has our epoch or a higher one (rules 1, 4 and 8).
+func (r *reading) sent(f *feed, offset uint64) (covered bool, err error) {
+	state := &r.parsed.State
+	if err := r.c.Epoch().Met(state.Epoch); err != nil {
+		return false, fmt.Errorf("offset %d of %s: %w", offset, r.tp.name, err)
+	}
+	var number uint32
+	if f != nil {
+		number = f.number
+	}
+	switch r.c.committer.fate(state.Seq, number, offset) {
+	case inFlight:
+		return false, errInFlight
+	case acknowledged:
+		return true, nil
+	case notOurs:
+		return false, fmt.Errorf("offset %d of %s: %w: its epoch %d is ours, and this process has not sent it", offset, r.tp.name, ErrSuperseded, state.Epoch)
+	}
+	return false, nil
+}
+
+// keep adds the message to its feed. Rule 7: what may be old is late. Start leaves it as a hole of
+// one offset, which Run reads again; Run lets it wait until its entity was decided.
+func (r *reading) keep(ctx context.Context, f *feed, offset uint64, older bool) error {
+	nominate := !f.Release && (older || f.caughtUp && offset >= f.reread)
+	if nominate && (!f.caughtUp || !f.waits) {
+		if err := r.flush(ctx, offset); err != nil {
+			return err
+		}
+	}
+	m := r.parsed
+	m.Stream, m.Shard, m.At.TP, m.At.Offset = f.Name, r.tp.shard(r.headers.shard), f.number, offset
+	begin := len(r.chunk.keys)
+	r.chunk.keys = append(r.chunk.keys, m.Key...)
+	m.Key = r.chunk.keys[begin:len(r.chunk.keys):len(r.chunk.keys)]
+	m.Late = nominate && f.caughtUp
+	f.messages = append(f.messages, m)
+	r.chunk.kept++
+	r.chunk.bytes += len(m.Key) + messageBytes
+	switch {
+	case m.Late:
+		f.waits = true
+	case nominate && f.late.Add(1) <= int64(r.c.opts.MaxNominated):
+		f.from = offset + 1
+	}
+	return nil
+}
+
+// otherHash passes over a message with another hash (rule 12). Until Start has found a newer one
+// with ours, the offset waits before it.
+func (r *reading) otherHash(ctx context.Context, f *feed, met newest) error {
+	if f.caughtUp || met.epoch < f.IgnoreBelow {
+		return nil
+	}
+	if !f.waits {
+		if err := r.flush(ctx, met.offset); err != nil {
+			return err
+		}
+	}
+	f.waits = true
+	f.wrong.meet(met)
+	return nil
+}
+
+// refuse stops a stream at a message of it that cannot be read (rule 12), and no other stream.
+func (r *reading) refuse(ctx context.Context, f *feed, offset uint64, err error) error {
+	if err := r.flush(ctx, offset); err != nil {
+		return err
+	}
+	stop := &StopError{Stream: f.Name, TP: r.tp.name, Offset: offset, Err: err}
+	switch {
+	case errors.Is(err, errStateless):
+		stop.Reason = "an older version wrote it, and catch-up cannot tell what it says: give the stream another destination, or " + ignoring(f.stream)
+	case errors.Is(err, sink.ErrNewerForm):
+		stop.Reason = err.Error() + ": run the version that wrote it, or a newer one"
+	default:
+		stop.Reason = err.Error() + ": give the stream another destination"
+	}
+	return r.drop(f, stop)
+}
+
+// drop stops a stream and reads on for the others.
+func (r *reading) drop(f *feed, err error) error {
+	r.c.stop(f.stream, err)
+	r.feeds = slices.DeleteFunc(r.feeds, func(o *feed) bool { return o == f })
+	if len(r.feeds) == 0 {
+		return errAllStopped
+	}
+	return nil
+}
+
+// feed returns the feed of a stream, nil where the reading does not serve it.
+func (r *reading) feed(s *stream) *feed {
+	for _, f := range r.feeds {
+		if f.stream == s {
+			return f
+		}
+	}
+	return nil
+}

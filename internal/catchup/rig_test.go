@@ -1,0 +1,163 @@
+package catchup_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
+	"bridge/internal/catchup"
+	"bridge/internal/outage"
+	"bridge/sink"
+)
+
+// rig is a process on a bus and a store, for one rule at a time.
+type rig struct {
+	t         *testing.T
+	bus       *bus
+	disk      *disk
+	committer *catchup.Committer
+	c         *catchup.CatchUp
+	feeds     map[string]*toy
+	stopped   map[string]error
+	over      error
+}
+
+// newRig makes a process with capability streams. change may change its options.
+func newRig(t *testing.T, b *bus, batches []store.Batch, change func(*catchup.Options), streams ...string) *rig {
+	t.Helper()
+	r := &rig{t: t, bus: b, disk: newDisk(batches), feeds: map[string]*toy{}, stopped: map[string]error{}}
+	image, err := r.disk.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	r.committer = catchup.NewCommitter(r.disk, image, outage.New(log))
+	opts := catchup.Options{Reader: b, Committer: r.committer, Image: image, Domain: "test", Log: log,
+		Superseded: func(err error) { r.over = err }, Stopped: func(stream string, err error) { r.stopped[stream] = err }}
+	for _, name := range streams {
+		f := newToy(name)
+		f.store, f.committer, f.keep = r.disk, r.committer, true
+		r.feeds[name] = f
+		opts.Streams = append(opts.Streams, catchup.Stream{Name: name, Destinations: []string{"d"}, Feed: f, Hash: 9})
+	}
+	if change != nil {
+		change(&opts)
+	}
+	r.c = catchup.New(opts)
+	return r
+}
+
+func (r *rig) start() *rig {
+	r.t.Helper()
+	if err := r.c.Start(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	return r
+}
+
+// run runs the process in the background, in a bubble, until the test ends.
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.c.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// pass lets time pass in a bubble.
+func (r *rig) pass(d time.Duration) {
+	if err := backoff.Pause(r.t.Context(), d); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// registration returns the one that the store has in force.
+func (r *rig) registration(stream, tp string) store.Registration {
+	r.t.Helper()
+	image, err := r.disk.Load(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, g := range image.Registrations {
+		if g.Stream == stream && g.TP == tp && !g.Retired {
+			return g
+		}
+	}
+	r.t.Fatalf("%s of %s is not registered: %+v", tp, stream, image.Registrations)
+	return store.Registration{}
+}
+
+// seen returns the keys of the messages that a feed was given, late ones with an asterisk.
+func (r *rig) seen(stream string) (keys string) {
+	f := r.feeds[stream]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.seen {
+		if i > 0 {
+			keys += " "
+		}
+		keys += string(f.seen[i].Key)
+		if f.seen[i].Late {
+			keys += "*"
+		}
+	}
+	f.seen = nil
+	return keys
+}
+
+// wantSeen fails the test unless a feed was given messages with these keys since the last time.
+func (r *rig) wantSeen(stream, want string) {
+	r.t.Helper()
+	if got := r.seen(stream); got != want {
+		r.t.Errorf("stream %s was given %q, want %q", stream, got, want)
+	}
+}
+
+// wantNext fails the test unless the store covers a TP up to an offset.
+func (r *rig) wantNext(stream, tp string, want uint64) {
+	r.t.Helper()
+	if g := r.registration(stream, tp); g.Next != want {
+		r.t.Errorf("%s is covered up to %d for %s, want %d: %+v", tp, g.Next, stream, want, g)
+	}
+}
+
+// ours is a message of stream s.
+func ours(key string, epoch, seq uint64) *said {
+	return &said{stream: "s", shard: "a", key: key, row: seq, epoch: epoch, seq: seq, digest: 1, hash: 9}
+}
+
+// says stores a message of a stream.
+func (b *bus) says(m *said) uint64 { return b.append("d", m.stored()) }
+
+// other stores a message of somebody else.
+func (b *bus) other(value string) uint64 { return b.append("d", sink.Stored{Value: []byte(value)}) }
+
+// send has a message in flight and returns its seq.
+func (r *rig) send() uint64 {
+	seq := r.c.Epoch().Next(1)
+	r.committer.Sending(seq, 1)
+	return seq
+}
+
+// acknowledge ends a message that lies at an offset.
+func (r *rig) acknowledge(m *said, offset uint64) error {
+	n := r.committer.Number(m.stream, "d", "")
+	f := r.feeds[m.stream]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, err := f.changes(r.t.Context(), []catchup.Message{m.message(store.At{TP: n, Offset: offset})})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	last := store.Anchor{Offset: offset, Hash: catchup.HashMessage([]byte(m.key), m.event(), m.epoch, m.seq)}
+	return r.committer.Acknowledged(r.t.Context(), m.seq, []catchup.Ack{{TP: n, Range: catchup.Range{From: offset, To: offset + 1, Last: last}}}, b)
+}

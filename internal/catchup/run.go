@@ -1,0 +1,191 @@
+package catchup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
+	"bridge/sink"
+)
+
+// Resolve reads what the bus holds of a stream at this moment and was not read, behind a publish of
+// unknown outcome (rule 9): Committer.Unknown or a failed Committer.Acknowledged comes before. When
+// it returns nil the store has the outcome, and the shard may make its next batch.
+func (c *CatchUp) Resolve(ctx context.Context, name string) error {
+	if err := c.Wait(ctx, name); err != nil {
+		return err
+	}
+	s := c.streams[name]
+	err := c.rounds(ctx, s, false)
+	if s.Release && errors.Is(err, sink.ErrUnreadable) {
+		// Rule 24: such a stream goes on, and may repeat.
+		return nil
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if fatal := c.ended(ctx, s, err); fatal != nil {
+		return fatal
+	}
+	return s.failure()
+}
+
+// Run reads in the background what is left (rules 4, 5, 7, 8 and 20), from the end of Start until
+// ctx ends; then it returns nil. It may begin while Start runs, and serves the streams that are
+// ready. An error is that of the store.
+func (c *CatchUp) Run(ctx context.Context) error {
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.watch(running) })
+	g.Go(func() error {
+		for backoff.Pause(running, c.opts.Tick) == nil {
+			if c.superseded() != nil {
+				// Rule 8: the process stays alive.
+				<-running.Done()
+				break
+			}
+			for _, s := range c.order {
+				if err := c.passNominated(running, s); err != nil {
+					return err
+				}
+			}
+			c.readHoles(running, g)
+		}
+		return nil
+	})
+	err := g.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// watch looks up the ends of idle TPs, and new ones, about once a minute (rule 5), and at each tick
+// those of a stream that has none: the sink may make it only now. What is below the ends and not
+// covered is read by readHoles.
+func (c *CatchUp) watch(ctx context.Context) error {
+	for looked := time.Now(); backoff.Pause(ctx, min(c.opts.Tick, c.opts.IdleEvery)) == nil; {
+		idle := time.Since(looked) >= c.opts.IdleEvery
+		if idle {
+			looked = time.Now()
+		}
+		for _, s := range c.order {
+			if !s.isReady() || s.failure() != nil || !idle && len(c.committer.of(s.Name)) > 0 {
+				continue
+			}
+			_, err := c.registrar.lookup(ctx, s, false)
+			if err := c.inBackground(ctx, s, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inBackground returns the errors that end Run. A TP that moved is looked up again later, and a
+// release stream that cannot be read goes on.
+func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error {
+	if err == nil || errors.Is(err, errMoved) || ctx.Err() != nil || s.Release && errors.Is(err, sink.ErrUnreadable) {
+		return nil
+	}
+	return c.ended(ctx, s, err)
+}
+
+// passNominated lets the offsets of a stream pass late messages once all were decided. Where too
+// many wait, a reconcile follows instead (rule 7).
+func (c *CatchUp) passNominated(ctx context.Context, s *stream) error {
+	s.mu.Lock()
+	waits := s.waits
+	s.mu.Unlock()
+	if !waits || !s.isReady() || s.failure() != nil {
+		return nil
+	}
+	s.feeding.Lock()
+	defer s.feeding.Unlock()
+	commit := func(b *store.Batch) error { return c.committer.pass(ctx, s.Name, b) }
+	var err error
+	switch n := s.Feed.Nominated(); {
+	case n > c.opts.MaxNominated:
+		c.opts.Log.Warn("too many late messages to decide one by one: a reconcile follows", "stream", s.Name, "messages", n)
+		err = s.Feed.Reconcile(ctx, commit)
+	case n == 0:
+		err = commit(&store.Batch{})
+	default:
+		return nil
+	}
+	if err != nil {
+		return c.ended(ctx, s, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits = false
+	return nil
+}
+
+// readHoles begins to read the TPs of which something is left, each at a bounded rate.
+func (c *CatchUp) readHoles(ctx context.Context, g *errgroup.Group) {
+	for _, s := range c.order {
+		if !s.isReady() || s.failure() != nil {
+			continue
+		}
+		for _, t := range s.partitions() {
+			if !c.left(s, t) || !c.registrar.begin(t) {
+				continue
+			}
+			g.Go(func() error {
+				defer c.registrar.end(t)
+				return c.inBackground(ctx, s, c.readHole(ctx, s, t))
+			})
+		}
+	}
+}
+
+// left reports whether a TP is to be read for a stream, or compared with its anchors.
+func (c *CatchUp) left(s *stream, t *topicPartition) bool {
+	_, covered := c.committer.snapshot(s.Name, t.name)
+	if covered == nil {
+		return false
+	}
+	_, found := covered.hole(0)
+	c.registrar.mu.Lock()
+	defer c.registrar.mu.Unlock()
+	return found || t.compared.IsZero()
+}
+
+// readCost is what each reading costs of the budget, in messages: it is a request or two.
+const readCost = 50
+
+// readHole reads what is left of a TP, in the order of offsets, until nothing is left or a message
+// of ours is in flight.
+func (c *CatchUp) readHole(ctx context.Context, s *stream, t *topicPartition) error {
+	budget, begun := c.opts.HoleRate, time.Now()
+	for {
+		if c.registrar.isDue(t) {
+			// Rule 20: before a hole is read.
+			if _, err := c.registrar.lookup(ctx, s, false); err != nil {
+				return err
+			}
+		}
+		budget -= readCost
+		left, err := c.readOnce(ctx, s, t, sink.NoEnd, &budget)
+		switch {
+		case errors.Is(err, errInFlight):
+			return nil
+		case errors.Is(err, errMoved):
+			_, err := c.registrar.lookup(ctx, s, true)
+			return err
+		case err != nil && !errors.Is(err, errEnough), !left && err == nil:
+			return err
+		}
+		if budget > 0 {
+			continue
+		}
+		if backoff.Pause(ctx, time.Second-time.Since(begun)) != nil {
+			return nil
+		}
+		budget, begun = c.opts.HoleRate, time.Now()
+	}
+}

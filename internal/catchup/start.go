@@ -1,0 +1,307 @@
+package catchup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
+	"bridge/internal/failpoint"
+	"bridge/sink"
+)
+
+// errMoved says that a TP is not as it was looked up: it is to be looked up again.
+var errMoved = errors.New("the topic or stream has changed meanwhile")
+
+// Start reads what the bus holds and the store lacks, for all streams side by side: to the ends
+// that were seen first, then to the new ends, until one round is short. The first stream that has
+// come so far has the epoch synced, with the registrations; each stream is ready by itself (rules
+// 1, 10 to 16). What was read stays when it is cancelled or killed.
+//
+// It returns when every stream is ready or has stopped. The error is the cause of ctx or that of
+// the store; what stops a stream is returned by Wait.
+func (c *CatchUp) Start(ctx context.Context) error {
+	c.mu.Lock()
+	c.begun = time.Now()
+	c.mu.Unlock()
+	g, ctx := errgroup.WithContext(ctx)
+	done := make(chan struct{})
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		logProgress(c, done)
+	}()
+	for _, s := range c.order {
+		g.Go(func() error { return c.ended(ctx, s, c.catchUp(ctx, s)) })
+	}
+	err := g.Wait()
+	close(done)
+	<-logged
+	if err == nil {
+		logEnd(c)
+	}
+	return err
+}
+
+// ended returns the errors that end all streams; the others end theirs.
+func (c *CatchUp) ended(ctx context.Context, s *stream, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errStore):
+		return err
+	case errors.Is(err, ErrSuperseded):
+		c.supersede(err)
+	default:
+		c.stop(s, err)
+	}
+	return nil
+}
+
+// stop stops a stream.
+func (c *CatchUp) stop(s *stream, err error) {
+	if !s.stop(err) {
+		return
+	}
+	c.opts.Log.Error("the stream stops", "stream", s.Name, "error", err)
+	if s.isReady() {
+		c.opts.Stopped(s.Name, err)
+	}
+}
+
+// catchUp reads all TPs of a stream to their ends and makes it ready.
+func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
+	s.mu.Lock()
+	s.began = time.Now()
+	s.mu.Unlock()
+	for all := true; ; all = false {
+		began := time.Now()
+		if err := c.rounds(ctx, s, all); err != nil {
+			if !errors.Is(err, sink.ErrUnreadable) || !s.Release {
+				return err
+			}
+			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
+			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
+			break
+		}
+		if time.Since(began) <= c.opts.ShortRound {
+			break
+		}
+	}
+	if err := s.checkHash(); err != nil {
+		return err
+	}
+	if err := c.passAll(ctx, s); err != nil {
+		return err
+	}
+	return c.becomeReady(ctx, s)
+}
+
+// passAll lets the offsets pass messages with another hash, behind which one with ours was found. A
+// reconcile follows where there are too many late messages to be nominated (rule 7).
+func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
+	commit := func(b *store.Batch) error { return c.committer.pass(ctx, s.Name, b) }
+	s.mu.Lock()
+	waits := s.waits
+	s.waits = false
+	s.mu.Unlock()
+	switch {
+	case s.late.Load() > int64(c.opts.MaxNominated):
+		return s.Feed.Reconcile(ctx, commit)
+	case waits:
+		return commit(&store.Batch{})
+	}
+	return nil
+}
+
+// rounds reads all TPs of a stream to the ends that they have now, as often as one of them is found
+// to be another one meanwhile.
+func (c *CatchUp) rounds(ctx context.Context, s *stream, all bool) error {
+	var pause backoff.Backoff
+	for {
+		err := c.round(ctx, s, all)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		all = true
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// round reads all TPs of a stream to the ends that they have now.
+func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
+	list, err := c.registrar.lookup(ctx, s, all)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range list {
+		f := &list[i]
+		if f.Stable < f.End {
+			c.opts.Log.Info("catch-up waits for the end of a transaction of somebody", "stream", s.Name, "tp", f.Name, "offset", f.Stable)
+		}
+		g.Go(func() error { return c.readTo(ctx, s, f.t, f.End) })
+	}
+	return g.Wait()
+}
+
+// readTo reads a TP until nothing below end is left to read for a stream.
+//
+// Rule 4: a message of ours that is in flight stops it, until its outcome is known. That wait ends,
+// though the caller of Resolve waits here: nobody who has a batch in flight waits for it. A shard
+// calls Resolve behind Unknown, so it has nothing in flight itself; a batch in flight is that of a
+// shard within Publish or Acknowledged, and both end without Resolve. No lock is held during the
+// wait: neither the TP's, nor a worker's slot, nor the stream's, nor the Committer's. Feed.Apply,
+// which is called here, waits for no owner (see Feed). And what is seen in flight does not hide a
+// change: the channel is made before the look.
+func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
+	for {
+		changed := c.committer.change()
+		left, err := c.readOnce(ctx, s, t, end, nil)
+		switch {
+		case errors.Is(err, errInFlight):
+			select {
+			case <-changed:
+			case <-s.stopped:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		case err != nil:
+			return err
+		case !left:
+			return nil
+		}
+	}
+}
+
+// readOnce reads of a TP what is left first for a stream, below end. A budget bounds the messages.
+// It reports whether something may be left.
+func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, end uint64, budget *int) (left bool, err error) {
+	if failpoint.Mutant(failpoint.SkipCatchUp) {
+		return false, nil
+	}
+	release, err := acquire(ctx, t.reading)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	free, err := acquire(ctx, c.slots)
+	if err != nil {
+		return false, err
+	}
+	defer free()
+	r, span, err := c.plan(s, t, end)
+	if r == nil || err != nil {
+		return false, err
+	}
+	r.budget = budget
+	_, err = r.read(ctx, span)
+	for _, f := range r.feeds {
+		t.cursors[f.number] = max(t.cursors[f.number], f.from)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrExpired):
+		return false, fmt.Errorf("%w: %w", errMoved, err)
+	case errors.Is(err, errAllStopped):
+		return false, s.failure()
+	}
+	return true, err
+}
+
+// plan returns a reading of what is left first for a stream below end, for all streams that have
+// read the TP that far; nil where nothing is left.
+func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink.Span, error) {
+	if err := s.failure(); err != nil {
+		return nil, sink.Span{}, err
+	}
+	f, incarnation, hole := c.feedOf(s, t, end)
+	if f == nil || hole.From >= min(hole.To, end) {
+		return nil, sink.Span{}, nil
+	}
+	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}}
+	for _, o := range c.order {
+		if o == s || o.failure() != nil || o.partitions() == nil {
+			continue
+		}
+		// One that has something to read below would get its messages in another order.
+		if f, other, first := c.feedOf(o, t, end); f != nil && other == incarnation && first.From >= hole.From {
+			r.feeds = append(r.feeds, f)
+		}
+	}
+	return r, sink.Span{TP: t.name, Incarnation: incarnation, From: hole.From, To: min(hole.To, end)}, nil
+}
+
+// feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
+// stream has not registered the TP.
+func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Hole) {
+	r, covered := c.committer.snapshot(s.Name, t.name)
+	if covered == nil {
+		return nil, "", Hole{}
+	}
+	f = &feed{stream: s, number: r.Number, epoch: r.Epoch, met: r.Epoch, covered: covered, caughtUp: s.isReady()}
+	if f.caughtUp {
+		if end != sink.NoEnd {
+			covered.end = max(covered.end, end)
+		}
+		first, _ = covered.hole(0)
+	} else {
+		// Start reads on behind late messages, which it leaves as holes.
+		f.cursor = max(t.cursors[r.Number], covered.Next)
+		first = Hole{From: f.cursor, To: end}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.reread = s.rereads[r.Number]
+	return f, r.Incarnation, first
+}
+
+// becomeReady makes a stream ready. The first one has the epoch synced, above all that was met.
+func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
+	release, err := acquire(ctx, c.becoming)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.superseded(); err != nil {
+		return err
+	}
+	if c.Epoch() == nil {
+		// Rule 1. A stream that still catches up may meet a higher one, of a clock that went back:
+		// then rule 8 holds, and the next start has that one in the store.
+		epoch := NewEpoch(max(c.known, c.committer.highest()), time.Now())
+		if err := c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
+			return err
+		}
+		c.epoch.Store(epoch)
+	} else if err := c.sync(ctx, &store.Batch{}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = time.Now()
+	close(s.ready)
+	return nil
+}
+
+// sync syncs a batch with all registrations, unless these are synced and b is empty.
+func (c *CatchUp) sync(ctx context.Context, b *store.Batch) error {
+	last := c.committer.newest()
+	if empty(b) && last <= c.synced {
+		return nil
+	}
+	if err := c.committer.Sync(ctx, b); err != nil {
+		return err
+	}
+	c.synced = last
+	return nil
+}

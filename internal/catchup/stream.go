@@ -1,0 +1,175 @@
+package catchup
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// StopError says why a stream cannot catch up: a message of it cannot be applied (rule 12).
+type StopError struct {
+	Stream, TP string
+	Offset     uint64
+	// Reason says what is wrong with the message, and what to do.
+	Reason string
+	Err    error
+}
+
+func (e *StopError) Error() string {
+	return fmt.Sprintf("catch up stream %s: offset %d of %s: %s", e.Stream, e.Offset, e.TP, e.Reason)
+}
+
+// Unwrap returns the error of the message.
+func (e *StopError) Unwrap() error { return e.Err }
+
+// stream is what CatchUp keeps of a stream.
+type stream struct {
+	*Stream
+	// ready is closed when the stream has caught up, stopped when it does not go on.
+	ready, stopped chan struct{}
+	// feeding is held by those who call Feed.Apply, and as a writer by the one who lets offsets
+	// pass what no longer waits.
+	feeding sync.RWMutex
+	// looking is held by the one that looks up the TPs.
+	looking chan struct{}
+	// messages counts those that were read of the stream.
+	messages atomic.Uint64
+	// late counts late messages that Start has left for Run.
+	late atomic.Int64
+
+	mu  sync.Mutex
+	err error
+	// tps are those of the destinations, as they were looked up last.
+	tps []*topicPartition
+	// registered is the highest number that was registered for the stream by this process.
+	registered uint32
+	// rereads has the end of each TP that this process has registered, by number.
+	rereads map[uint32]uint64
+	// positions has what was read of each TP, by name.
+	positions map[string]position
+	// right and wrong are the newest messages with our hash and with another one (rule 12).
+	right, wrong newest
+	// waits says that something of the stream may wait: offsets lag behind what was read.
+	waits bool
+	// began and ended are when the stream began to catch up and when it was ready.
+	began, ended time.Time
+}
+
+// newest is the newest message of a kind.
+type newest struct {
+	epoch, seq, offset uint64
+	tp                 string
+}
+
+// meet replaces n by a newer one.
+func (n *newest) meet(o newest) {
+	if o.epoch > n.epoch || o.epoch == n.epoch && o.seq > n.seq {
+		*n = o
+	}
+}
+
+// position is from where and to where a TP was read.
+type position struct{ from, to uint64 }
+
+// stop ends the stream with err; the first one counts. It reports whether it was that.
+func (s *stream) stop(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.err = err
+	close(s.stopped)
+	return true
+}
+
+// failure returns why the stream was stopped, nil if it was not.
+func (s *stream) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// isReady reports whether the stream has caught up.
+func (s *stream) isReady() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// partitions returns the TPs of the stream.
+func (s *stream) partitions() []*topicPartition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tps
+}
+
+// read takes over what a reading has met up to an offset of a TP.
+func (s *stream) read(f *feed, to uint64, tp string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.right.meet(f.right)
+	s.wrong.meet(f.wrong)
+	s.waits = s.waits || f.waits
+	at, found := s.positions[tp]
+	if !found {
+		at.from, at.to = f.began, f.began
+	}
+	at.to = max(at.to, to)
+	s.positions[tp] = at
+}
+
+// checkHash returns an error where the newest message of the stream has another hash (rule 12).
+func (s *stream) checkHash() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newer := s.right
+	if newer.meet(s.wrong); s.wrong.tp == "" || newer != s.wrong {
+		return nil
+	}
+	return &StopError{Stream: s.Name, TP: s.wrong.tp, Offset: s.wrong.offset,
+		Reason: "the newest message was published with another KIND, KEY or scope of entities: restore that setting, use another destination, or " + ignoring(s)}
+}
+
+// ignoring names the commands that have a stream go on without what was published before (rule 12).
+func ignoring(s *stream) string {
+	return fmt.Sprintf("stop bridge, then to ignore what was published and begin at START again: bridge checkpoint reset %s; "+
+		"to ignore it and go on behind an id, for each table: bridge checkpoint set %s <table> <id>", s.Name, s.Name)
+}
+
+// topicPartition is what CatchUp keeps of a TP.
+type topicPartition struct {
+	name string
+	// reading is held by the one that reads it.
+	reading chan struct{}
+
+	// What follows belongs to the one that holds reading.
+
+	// cursors are how far Start has read, by registration. It passes late messages.
+	cursors map[uint32]uint64
+	// shards has the names of shards, each once.
+	shards map[string]string
+
+	// What follows is guarded by registrar.mu.
+
+	// end is as it was looked up last.
+	end uint64
+	// compared is when the anchors were compared; zero: they are due.
+	compared time.Time
+	// busy says that Run reads it.
+	busy bool
+}
+
+// shard returns the name of a shard, without a copy where it is known.
+func (t *topicPartition) shard(name []byte) string {
+	known, ok := t.shards[string(name)]
+	if !ok {
+		known = string(name)
+		t.shards[known] = known
+	}
+	return known
+}

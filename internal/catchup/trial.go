@@ -1,0 +1,194 @@
+package catchup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/failpoint"
+)
+
+// piece is what was read of a registration.
+type piece struct {
+	Range
+	tp uint32
+	// waits says that the offset must not pass it yet: for a nomination (rule 7), or for the end of
+	// Start (rule 12).
+	waits bool
+	// high is the last message that was applied, also where the range begins behind it.
+	high store.Anchor
+	// epoch is the highest that was met.
+	epoch uint64
+	// late says that the range has expired unread (rule 27).
+	late bool
+}
+
+// trial is a change of coverage that is made once the store has taken the batch with it. Until then
+// the coverage of c stays as it is.
+type trial struct {
+	c   *Committer
+	tps []attempt
+	// sent is the first seq of the batch that it ends, 0 without one: seqs begin at 1.
+	sent uint64
+}
+
+// attempt is the changed coverage of one registration.
+type attempt struct {
+	saved, read *covered
+	was, now    store.Registration
+}
+
+// commit applies b together with the registrations that change changes. change is called under the
+// lock, and its error ends the commit.
+func (c *Committer) commit(ctx context.Context, b *store.Batch, change func(*trial) error) error {
+	return c.disk.retry(ctx, func() error { return c.commitOnce(ctx, b, change) })
+}
+
+// commitOnce is commit, but for an outage of the disk: it returns that.
+func (c *Committer) commitOnce(ctx context.Context, b *store.Batch, change func(*trial) error) error {
+	select {
+	case c.applying <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.applying }()
+	t := trial{c: c}
+	registrations, err := t.make(change)
+	if err != nil {
+		return err
+	}
+	whole := *b
+	whole.Registrations = slices.Concat(b.Registrations, registrations)
+	if !empty(&whole) {
+		if err := c.store.Apply(ctx, &whole); err != nil {
+			return fmt.Errorf("%w: %w", errStore, err)
+		}
+	}
+	t.install(b)
+	return nil
+}
+
+func empty(b *store.Batch) bool {
+	return len(b.Forget)+len(b.Registrations)+len(b.Shards)+len(b.Views) == 0 && b.Epoch == 0
+}
+
+// make calls change and returns the registrations that are different by it.
+func (t *trial) make(change func(*trial) error) (changed []store.Registration, err error) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	if err := change(t); err != nil {
+		return nil, err
+	}
+	for i := range t.tps {
+		a := &t.tps[i]
+		a.now.Next, a.now.Last, a.now.High = a.saved.Next, a.saved.Last, a.saved.High
+		if failpoint.Mutant(failpoint.OffsetAhead) {
+			a.now.Next += 40
+		}
+		if a.now != a.was {
+			changed = append(changed, a.now)
+		}
+	}
+	return changed, nil
+}
+
+// install makes the change, and registers what b registers.
+func (t *trial) install(b *store.Batch) {
+	c := t.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range t.tps {
+		a := &t.tps[i]
+		n := a.was.Number
+		// An end may have been told meanwhile.
+		a.read.end = max(a.read.end, c.read.tps[n].end)
+		c.saved.tps[n], c.read.tps[n] = a.saved, a.read
+		c.registrations.byNumber[n] = a.now
+	}
+	for _, stream := range b.Forget {
+		for _, n := range c.registrations.forget(stream) {
+			c.saved.Forget(n)
+			c.read.Forget(n)
+		}
+	}
+	for _, r := range b.Registrations {
+		c.registrations.put(r)
+		c.cover(r)
+	}
+	c.epoch = max(c.epoch, b.Epoch)
+	if t.sent != 0 {
+		c.flight.Remove(t.sent)
+	}
+	c.wake()
+}
+
+// of returns the coverage of a registration to be changed, nil where it is not in force.
+func (t *trial) of(tp uint32) *attempt {
+	if i := slices.IndexFunc(t.tps, func(a attempt) bool { return a.was.Number == tp }); i >= 0 {
+		return &t.tps[i]
+	}
+	saved, read, r := t.c.saved.tps[tp], t.c.read.tps[tp], t.c.registrations.byNumber[tp]
+	if saved == nil || read == nil {
+		return nil
+	}
+	t.tps = append(t.tps, attempt{saved.clone(), read.clone(), r, r})
+	return &t.tps[len(t.tps)-1]
+}
+
+// check returns an error where a is not the acknowledgement of messages that were in flight: then a
+// reader stopped before them, so they lie where nothing is covered (rule 2), by another message of
+// the batch neither.
+func (t *trial) check(a *Ack) error {
+	switch {
+	case a.TP == 0:
+		return nil
+	case a.Range.From >= a.Range.To:
+		return fmt.Errorf("the bus told no offset: %w", ErrUnknownOutcome)
+	}
+	switch now := t.of(a.TP); {
+	case now == nil:
+		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrUnknownOutcome)
+	case !now.read.free(a.Range):
+		return fmt.Errorf("offset %d was acknowledged, which holds another message: %w", a.Range.From, ErrUnknownOutcome)
+	}
+	return nil
+}
+
+// acknowledge covers what was acknowledged for all streams on the TP: to the others it holds no
+// message of theirs.
+func (t *trial) acknowledge(ack Ack) {
+	for _, n := range t.c.registrations.byTP[t.c.registrations.byNumber[ack.TP].TP] {
+		a := t.of(n)
+		// Rule 20: also of spans that are not remembered.
+		a.saved.High = later(a.saved.High, ack.Range.Last)
+		a.saved.add(ack.Range)
+		a.read.add(ack.Range)
+		a.now.Epoch = max(a.now.Epoch, t.c.epoch)
+	}
+}
+
+// covered covers what was read.
+func (t *trial) covered(p piece) {
+	a := t.of(p.tp)
+	if a == nil {
+		return
+	}
+	if !p.waits {
+		a.saved.add(p.Range)
+	}
+	// Rule 20: the view has what waits, and what lies beyond a hole, as if it were acknowledged.
+	a.saved.High = later(a.saved.High, p.high)
+	a.read.add(p.Range)
+	a.now.Epoch = max(a.now.Epoch, p.epoch)
+	a.now.Late = a.now.Late || p.late
+}
+
+// pass lets the offset pass what was read: nothing of it waits any more.
+func (t *trial) pass(tp uint32) {
+	if a := t.of(tp); a != nil {
+		high := a.saved.High
+		a.saved = a.read.clone()
+		a.saved.High = high
+	}
+}

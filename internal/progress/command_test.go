@@ -1,0 +1,395 @@
+package progress_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/event"
+	"bridge/internal/catchup"
+	"bridge/internal/progress"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+func TestFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind    event.Kind
+		start   progress.Start
+		highest uint64
+		want    store.Progress
+		unfit   bool
+	}{
+		"the beginning":                    {event.Release, progress.Start{}, 70, store.Progress{Started: true}, false},
+		"the latest row":                   {event.Release, progress.Start{Latest: true, After: 7}, 70, store.Progress{Started: true, Position: 70, Floor: 70}, false},
+		"the latest row of an empty table": {event.Capability, progress.Start{Latest: true}, 0, store.Progress{Started: true}, false},
+		"behind an id":                     {event.Release, progress.Start{After: 70}, 70, store.Progress{Started: true, Position: 70, Floor: 70}, false},
+		"behind an id that is not there":   {event.Release, progress.Start{After: 71}, 70, store.Progress{}, true},
+		"a capability records what it passes": {event.Capability, progress.Start{Latest: true}, 70,
+			store.Progress{Started: true, Position: 70, Floor: 70, Snapshot: source.Range{First: 1, Last: 70}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := progress.First(c.kind, c.start, c.highest)
+			if got != c.want || errors.Is(err, source.ErrUnfit) != c.unfit {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestBegin(t *testing.T) {
+	s := newShard(t, memory.New())
+	s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{Since: 5, Saved: base}})
+	s.reopen(t)
+	if s.p.Started() {
+		t.Fatal("the decision was made")
+	}
+	first, err := progress.First(event.Capability, progress.Start{Latest: true}, 300_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := progress.Seed(first)
+	if seed != (source.Range{First: 200_001, Last: 300_000}) || !progress.Seed(store.Progress{}).Empty() {
+		t.Errorf("the seed is %v", seed)
+	}
+	var committed []uint64
+	for id := seed.First; id <= seed.Last; id++ {
+		if id != 250_000 {
+			committed = append(committed, id)
+		}
+	}
+	change, err := s.p.Begin(progress.Beginning{First: first, Committed: committed, Epoch: 6, At: base, Now: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, change)
+	for range 2 {
+		s.want(t, 300_000, 250_000)
+		if !s.p.Started() || s.p.Floor() != 300_000 || s.p.Since() != 5 || s.p.Published() != 250_000 || s.p.Snapshot().Last != 300_000 {
+			t.Errorf("floor %d, since %d, low %d", s.p.Floor(), s.p.Since(), s.p.Published())
+		}
+		s.reopen(t)
+	}
+	// A late message of a former process does not move the floor.
+	s.p.Note(7, sink.FromTail, &sink.State{Epoch: 5, Seq: 9, Floor: 3})
+	if s.p.Floor() != 300_000 {
+		t.Errorf("the floor is %d", s.p.Floor())
+	}
+}
+
+// published returns a shard that was published up to 10, but for 3 and 7, and 14 ahead.
+func published(t *testing.T) *shard {
+	s := newShard(t, memory.New())
+	s.note(4, sink.FromTail, 1, 2, 4, 5, 6, 8, 9, 10)
+	s.note(4, sink.FromReconcile, 14)
+	s.flush(t, base)
+	return s
+}
+
+func TestSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind      event.Kind
+		id, floor uint64
+		missing   []uint64
+		snapshot  source.Range
+	}{
+		"back":                     {event.Release, 5, 0, []uint64{3}, source.Range{}},
+		"back, of a capability":    {event.Capability, 5, 0, []uint64{3}, source.Range{}},
+		"to the beginning":         {event.Release, 0, 0, nil, source.Range{}},
+		"forward":                  {event.Release, 20, 20, []uint64{3, 7}, source.Range{}},
+		"forward, of a capability": {event.Capability, 20, 0, []uint64{3, 7}, source.Range{First: 11, Last: 20}},
+		"forward, of either":       {"", 20, 20, []uint64{3, 7}, source.Range{First: 11, Last: 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := published(t)
+			set := progress.Set{Key: key, Kind: c.kind, ID: c.id, Epoch: 5, Now: base}
+			b, moved, err := set.Batch(context.Background(), s.store)
+			if err != nil || !moved.Found || moved.From != 10 || moved.Missing != uint64(len(c.missing)) {
+				t.Fatalf("%+v, %v", moved, err)
+			}
+			if err := s.store.Apply(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			s.reopen(t)
+			// Rule 28: the next catch-up does not undo it.
+			s.note(4, sink.FromTail, 1, 6, 7, 8, 30)
+			s.flush(t, base)
+			s.want(t, c.id, c.missing...)
+			if s.p.Floor() != c.floor || s.p.Since() != 5 || s.p.Snapshot() != c.snapshot || s.p.Ahead(14) || s.p.Ahead(30) {
+				t.Errorf("floor %d, since %d, snapshot %v", s.p.Floor(), s.p.Since(), s.p.Snapshot())
+			}
+			if image, err := s.store.Load(context.Background()); err != nil || image.Epoch != 5 {
+				t.Errorf("epoch %d, %v", image.Epoch, err)
+			}
+		})
+	}
+	t.Run("back below the floor", func(t *testing.T) {
+		s := newShard(t, memory.New())
+		s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{
+			Started: true, Position: 70, Floor: 70, Snapshot: source.Range{First: 40, Last: 70}, Saved: base}})
+		b, _, err := progress.Set{Key: key, Kind: event.Capability, ID: 50, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Shards[0].Progress; got.Floor != 50 || got.Snapshot != (source.Range{First: 40, Last: 50}) {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("a damaged ledger is dropped", func(t *testing.T) {
+		s := published(t)
+		s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("damaged")}}})
+		b, moved, err := progress.Set{Key: key, ID: 5, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
+		if err != nil || !errors.Is(moved.Damaged, ledger.ErrDamaged) {
+			t.Fatalf("%+v, %v", moved, err)
+		}
+		if err := s.store.Apply(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		s.reopen(t)
+		s.want(t, 5)
+	})
+	t.Run("the id of a release shard holds for any KEY and table", func(t *testing.T) {
+		for kind, want := range map[event.Kind]store.Meaning{
+			event.Release:    {Kind: "release", ID: "id"},
+			event.Capability: {Kind: "capability", Table: "shop.orders", ID: "id", Key: []string{"number"}},
+		} {
+			s := published(t)
+			was := store.Meaning{Kind: string(kind), Table: "shop.orders", ID: "id", Key: []string{"number"}}
+			s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, &was)}}})
+			b, _, err := progress.Set{Key: key, Kind: kind, ID: 5, Epoch: 5, Now: base}.Batch(context.Background(), s.store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.store.Apply(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := store.LoadMeaning(context.Background(), s.store, key); err != nil || !reflect.DeepEqual(*got, want) {
+				t.Errorf("%s: %+v, %v", kind, got, err)
+			}
+		}
+	})
+	t.Run("a shard that is not known", func(t *testing.T) {
+		m := memory.New()
+		b, moved, err := progress.Set{Key: key, Kind: event.Release, ID: 5, Epoch: 5, Now: base}.Batch(context.Background(), m)
+		if err != nil || moved.Found {
+			t.Fatalf("%+v, %v", moved, err)
+		}
+		if err := m.Apply(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		newShard(t, m).want(t, 5)
+	})
+}
+
+func TestDispute(t *testing.T) {
+	m := memory.New()
+	var changes []store.Change
+	for row := uint64(1); row <= 2500; row++ {
+		changes = append(changes, store.Change{Entity: fmt.Appendf(nil, "e%d", row), Entry: store.Entry{Shard: key.Shard, Row: row, State: store.Live}})
+	}
+	ctx := context.Background()
+	if err := m.Apply(ctx, &store.Batch{Views: []store.ViewChange{{Stream: key.Stream, Changes: changes}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := progress.Dispute(ctx, m, key, 7, 5); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for change, err := range m.Scan(ctx, key.Stream, nil) {
+		if n++; err != nil || change.Entry.Disputed != (change.Entry.Row > 7) {
+			t.Fatalf("%+v, %v", change, err)
+		}
+		// What is on the bus is read again.
+		m := catchup.Message{State: sink.State{Epoch: 4, Seq: 9, Digest: change.Entry.Digest}, Shard: key.Shard, Row: change.Entry.Row, At: store.At{TP: 1, Offset: 7}}
+		if next, applied := catchup.Apply(change.Entry, &m); !applied || next.Disputed != (change.Entry.Row > 7) {
+			t.Fatalf("%+v", next)
+		}
+		m.State.Epoch, m.At.Offset = 6, 8
+		if next, _ := catchup.Apply(change.Entry, &m); next.Disputed {
+			t.Fatalf("a newer message leaves %+v", next)
+		}
+	}
+	if n != 2500 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+func TestResetAndRebuild(t *testing.T) {
+	ctx := context.Background()
+	others := store.Key{Stream: "others", Shard: "others"}
+	setUp := func(t *testing.T) (*shard, *store.Image) {
+		s := published(t)
+		s.p.Note(20, sink.FromTail, &sink.State{Epoch: 4, Seq: 50, Floor: 6})
+		s.flush(t, base)
+		b := &store.Batch{
+			Registrations: []store.Registration{{Number: 1, Stream: key.Stream, TP: "a/0", Next: 7}, {Number: 2, Stream: "others", TP: "a/0", Next: 7}},
+			Shards:        []store.ShardChange{{Key: others, Progress: &store.Progress{Position: 3, Saved: base}}},
+		}
+		if err := s.store.Apply(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		image, err := s.store.Load(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, &image
+	}
+	after := func(t *testing.T, s *shard, b *store.Batch) []store.Registration {
+		if err := s.store.Apply(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		image, err := s.store.Load(ctx)
+		if err != nil || image.Shards[others].Position != 3 {
+			t.Fatalf("%+v, %v", image, err)
+		}
+		s.reopen(t)
+		return image.Registrations
+	}
+	t.Run("reset", func(t *testing.T) {
+		s, image := setUp(t)
+		left := after(t, s, progress.Reset{Stream: key.Stream, Epoch: 5, Now: base}.Batch(image))
+		if len(left) != 2 || left[0].Next != 7 {
+			t.Errorf("registrations %+v", left)
+		}
+		s.note(4, sink.FromTail, 1, 2, 30)
+		s.flush(t, base)
+		if s.want(t, 0); s.p.Started() || s.p.Since() != 5 || s.p.Floor() != 0 {
+			t.Errorf("started %t, since %d, floor %d", s.p.Started(), s.p.Since(), s.p.Floor())
+		}
+	})
+	t.Run("reset of a shard that only the configuration knows", func(t *testing.T) {
+		s, image := setUp(t)
+		after(t, s, progress.Reset{Stream: key.Stream, Shards: []string{key.Shard, "new"}, Epoch: 5, Now: base}.Batch(image))
+		now, err := s.store.Load(ctx)
+		if err != nil || len(now.Shards) != 3 || now.Shards[store.Key{Stream: key.Stream, Shard: "new"}] != now.Shards[key] || now.Shards[key].Since != 5 {
+			t.Errorf("%+v, %v", now.Shards, err)
+		}
+	})
+	t.Run("rebuild", func(t *testing.T) {
+		s, image := setUp(t)
+		left := after(t, s, progress.Rebuild(image, key.Stream, base))
+		if len(left) != 1 || left[0].Stream != "others" {
+			t.Errorf("registrations %+v", left)
+		}
+		s.p.Note(8, sink.FromTail, &sink.State{Epoch: 4, Seq: 49, Floor: 6})
+		s.flush(t, base)
+		if s.want(t, 8, 7); !s.p.Started() || s.p.Floor() != 6 || !s.p.ReconcileDue() {
+			t.Errorf("started %t, floor %d", s.p.Started(), s.p.Floor())
+		}
+	})
+	t.Run("rebuild of a shard that has published nothing", func(t *testing.T) {
+		m := memory.New()
+		s := newShard(t, m)
+		s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{Started: true, Position: 70, Floor: 70, Saved: base}})
+		image, err := m.Load(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := progress.Rebuild(&image, key.Stream, base)
+		if !slices.Equal(after.Forget, []string{key.Stream}) {
+			t.Error("it is not forgotten")
+		}
+		if err := m.Apply(ctx, after); err != nil {
+			t.Fatal(err)
+		}
+		s.reopen(t)
+		s.p.Fill(base)
+		s.want(t, 70)
+	})
+}
+
+func TestNextEpoch(t *testing.T) {
+	high := uint64(base.UnixMilli()) + 1000
+	for name, c := range map[string]struct {
+		image store.Image
+		want  uint64
+	}{
+		"of an empty store":             {store.Image{}, uint64(base.UnixMilli())},
+		"above that of the store":       {store.Image{Epoch: high}, high + 1},
+		"above what was met on the bus": {store.Image{Epoch: 7, Registrations: []store.Registration{{Epoch: 5}, {Epoch: high}}}, high + 1},
+	} {
+		if got := progress.NextEpoch(&c.image, base); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestIgnoreBelow(t *testing.T) {
+	image := store.Image{Shards: map[store.Key]store.Progress{
+		{Stream: "s", Shard: "a"}: {Since: 5}, {Stream: "s", Shard: "b"}: {Since: 3}, {Stream: "s", Shard: "c"}: {},
+	}}
+	for want, shards := range map[uint64][]string{5: {"a"}, 3: {"a", "b"}, 0: {"a", "b", "c"}} {
+		if got := progress.IgnoreBelow(&image, "s", shards); got != want {
+			t.Errorf("%v: %d, want %d", shards, got, want)
+		}
+	}
+	if a, b := progress.IgnoreBelow(&image, "s", []string{"a", "new"}), progress.IgnoreBelow(&image, "s", nil); a != 0 || b != 0 {
+		t.Errorf("%d, %d", a, b)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	s := published(t)
+	gaps, err := progress.Gaps(t.Context(), s.store, key, 10)
+	if err != nil || len(gaps) != 2 || gaps[1].First != 7 || gaps[1].Last != 7 {
+		t.Errorf("%+v, %v", gaps, err)
+	}
+	gaps, err = progress.Gaps(t.Context(), s.store, store.Key{Stream: "none", Shard: "none"}, 10)
+	if err != nil || len(gaps) != 0 {
+		t.Errorf("%+v, %v", gaps, err)
+	}
+}
+
+func TestMeaningCommands(t *testing.T) {
+	was := store.Meaning{Kind: "release", Table: "shop.orders", ID: "id", Key: []string{"number"}}
+	for name, c := range map[string]struct {
+		change func(was, now *store.Meaning)
+		goesOn bool
+	}{
+		"another database of a release stream": {func(_, now *store.Meaning) { now.Table = "crm.orders" }, true},
+		"another key of a release stream":      {func(_, now *store.Meaning) { now.Key = nil }, true},
+		"another id":                           {func(_, now *store.Meaning) { now.ID = "seq" }, false},
+		"another kind":                         {func(_, now *store.Meaning) { now.Kind = "capability" }, false},
+		"another key of a capability stream":   {func(was, now *store.Meaning) { was.Kind, now.Kind, now.Key = "capability", "capability", nil }, false},
+	} {
+		before, now := was, was
+		c.change(&before, &now)
+		reset, goOn := progress.MeaningCommands(store.Key{Stream: "s", Shard: "t"}, &before, 7, before.Differences(&now))
+		if reset != "bridge checkpoint reset s" || (goOn == "bridge checkpoint set s t 7") != c.goesOn || (goOn == "") == c.goesOn {
+			t.Errorf("%s: %q, %q", name, reset, goOn)
+		}
+	}
+}
+
+func TestRestart(t *testing.T) {
+	s := published(t)
+	s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.Published, Number: 1, Bytes: []byte("rows")}}})
+	s.p.Note(12, sink.FromTail, &sink.State{Epoch: 4, Seq: 20, Floor: 2, Low: 3})
+	change, err := s.p.Restart(5, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, change)
+	for range 2 {
+		if s.want(t, 0); !s.p.Started() || s.p.Since() != 5 || s.p.Floor() != 0 || s.p.Low() != 0 || s.p.Ahead(14) || s.p.Published() != 1 {
+			t.Errorf("since %d, floor %d, low %d", s.p.Since(), s.p.Floor(), s.p.Low())
+		}
+		s.reopen(t)
+	}
+	for part := range s.store.Parts(context.Background(), key, store.Published, 0) {
+		t.Errorf("the rows published last are there: %+v", part)
+	}
+	s.note(4, sink.FromTail, 1, 2)
+	s.note(5, sink.FromTail, 3)
+	s.flush(t, base)
+	s.want(t, 3, 1, 2)
+	if s.p.ReconcileDue() {
+		t.Error("a reconcile is due")
+	}
+}

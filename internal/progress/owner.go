@@ -1,0 +1,150 @@
+package progress
+
+import (
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// Batch is what the owner of a shard hands over, as far as the progress changes with it.
+type Batch struct {
+	// Through is the highest row that the tail has read for it, 0 for none. Passed are those of
+	// these rows that are taken care of, ascending: the others between the position and Through
+	// become missing.
+	Through uint64
+	Passed  []uint64
+	// Filled are late rows that are taken care of.
+	Filled []uint64
+	// At is when the page was read, by the ledger's clock; Now is the host's.
+	At, Now time.Time
+}
+
+// Change is what a batch changes, to be applied when it is acknowledged. Number is for Applied.
+type Change struct {
+	store.ShardChange
+	Number uint64
+	// Filled is how many of the batch's late rows were missing.
+	Filled int
+}
+
+// Advance takes in a batch that is about to be handed over, and all that was noted before. Changes
+// are applied in the order of Advance. After an error the progress is not used again.
+func (p *Progress) Advance(b Batch) (Change, error) {
+	if p.ledger == nil {
+		c, err := p.change(b.Now)
+		return Change{ShardChange: c}, err
+	}
+	p.head.rebuild = false
+	p.trim()
+	p.Fill(b.At)
+	filled := 0
+	for _, id := range b.Filled {
+		if p.ledger.Fill(id, b.At) {
+			filled++
+		}
+	}
+	if p.ahead.AnyThrough(b.Through) {
+		p.rise(b.Through, above(rangesOf(b.Passed), p.ledger.Position()), b.At)
+	} else {
+		p.ledger.Advance(b.Through, b.Passed, b.At)
+	}
+	c, err := p.change(b.Now)
+	p.handed = append(p.handed, handed{p.number(), lowOf(p.ledger, p.saved.ReconcileDue)})
+	return Change{ShardChange: c, Number: p.number(), Filled: filled}, err
+}
+
+// Applied notes that the change with this number, and those before it, were applied. Any goroutine
+// may call it.
+func (p *Progress) Applied(number uint64) { p.applied.Store(number) }
+
+// number is that of the last change.
+func (p *Progress) number() uint64 { return p.before + p.ledger.Calls() }
+
+// trim frees memory of parts that were applied.
+func (p *Progress) trim() {
+	applied := p.applied.Load()
+	p.ledger.Saved(applied - min(applied, p.before))
+	if applied == p.number() {
+		p.ahead.Trim()
+	}
+}
+
+// Published returns the low of the next message (rule 27): below it every row is published and
+// acknowledged, not above the floor, or was given up after GAP_TTL. While a reconcile is due, ids
+// that are not polled count as not published. It is 0 where ids have no order.
+func (p *Progress) Published() uint64 {
+	applied := p.applied.Load()
+	for len(p.handed) > 0 && p.handed[0].number <= applied {
+		p.published, p.handed = p.handed[0].low, p.handed[1:]
+	}
+	return p.published
+}
+
+// lowOf returns the id below which nothing is left to publish, while a reconcile is due or not.
+func lowOf(l *ledger.Ledger, due bool) uint64 {
+	if l == nil {
+		return 0
+	}
+	low := l.Low()
+	if due {
+		l.Unpublished(func(r source.Range) bool {
+			low = min(low, r.First)
+			return false
+		})
+	}
+	return low
+}
+
+// Ahead reports whether the row with this id, above the position, is on the bus already: the tail
+// counts it among Passed and does not publish it (rule 15).
+func (p *Progress) Ahead(id uint64) bool { return p.ahead != nil && p.ahead.Has(id) }
+
+// Ledger returns the ledger, nil where ids have no order. Its changes are part of the next Advance.
+func (p *Progress) Ledger() *ledger.Ledger { return p.ledger }
+
+// Position returns how far the shard is published or handed over.
+func (p *Progress) Position() uint64 {
+	if p.ledger == nil {
+		return p.saved.Position
+	}
+	return p.ledger.Position()
+}
+
+// Started reports whether the decision about START was made, or the bus holds something of the
+// shard that counts. If not, First and Begin are next (rules 11 and 16).
+func (p *Progress) Started() bool { return p.saved.Started }
+
+// Floor, Since and Low return what each message carries of the shard, but for the low of the next
+// message, which is Published: Low is the highest that was met.
+func (p *Progress) Floor() uint64 { return p.saved.Floor }
+
+// Since returns the epoch below which messages do not count.
+func (p *Progress) Since() uint64 { return p.saved.Since }
+
+// Low returns the highest low that was met.
+func (p *Progress) Low() uint64 { return p.saved.Low }
+
+// ReconcileDue reports whether a reconcile has to follow at once.
+func (p *Progress) ReconcileDue() bool { return p.saved.ReconcileDue }
+
+// SetReconcileDue says whether a reconcile has to follow, with the next change. Set it to false
+// once a reconcile has compared the whole table.
+func (p *Progress) SetReconcileDue(due bool) {
+	if p.saved.ReconcileDue = due; !due {
+		p.head.rebuild = false
+	}
+}
+
+// Cursor returns the position of the second cursor.
+func (p *Progress) Cursor() source.Cursor { return p.saved.Cursor }
+
+// SetCursor sets it with the next change.
+func (p *Progress) SetCursor(c source.Cursor) { p.saved.Cursor = c }
+
+// Snapshot returns the ids that START=latest still has to record.
+func (p *Progress) Snapshot() source.Range { return p.saved.Snapshot }
+
+// SetSnapshot sets them with the next change.
+func (p *Progress) SetSnapshot(r source.Range) { p.saved.Snapshot = r }

@@ -1,0 +1,110 @@
+package progress_test
+
+import (
+	"context"
+	"testing"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/internal/progress"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+func TestTheTailPassesManyPartsThatAreAhead(t *testing.T) {
+	s := newShard(t, memory.New())
+	const rows = 30_000
+	for row := uint64(3); row <= rows; row += 3 {
+		s.p.Note(row, sink.FromModified, &sink.State{Epoch: 1})
+	}
+	s.flush(t, base)
+	s.reopen(t)
+	s.note(1, sink.FromTail, rows/2+1)
+	s.flush(t, base)
+	s.reopen(t)
+	for id := uint64(1); id <= rows; id++ {
+		above := id > rows/2+1
+		if s.p.Ahead(id) != (above && id%3 == 0) || s.p.Ledger().Missing(id) != (!above && id%3 > 0 && id != rows/2+1) {
+			t.Fatalf("%d is ahead: %t, missing: %t", id, s.p.Ahead(id), s.p.Ledger().Missing(id))
+		}
+	}
+}
+
+func TestTheHeadIsSavedWhenItChanges(t *testing.T) {
+	s := newShard(t, memory.New())
+	s.p.Note(120, sink.FromTail, &sink.State{Epoch: 2, Seq: 5, Floor: 100})
+	s.flush(t, base)
+	s.p.Note(121, sink.FromTail, &sink.State{Epoch: 3, Seq: 5, Floor: 110})
+	s.flush(t, base)
+	s.reopen(t)
+	s.p.Note(118, sink.FromTail, &sink.State{Epoch: 2, Seq: 6, Floor: 100})
+	if got := s.p.Floor(); got != 110 {
+		t.Errorf("the floor is %d", got)
+	}
+	// A shard that has run is not rebuilt any more: all that its next catch-up does not see is hot.
+	change, err := s.p.Advance(progress.Batch{At: base, Now: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, change.ShardChange)
+	s.reopen(t)
+	s.note(4, sink.FromTail, 500_000)
+	s.flush(t, base)
+	polled := false
+	for _, r := range s.polled(base) {
+		polled = polled || r.Has(200_000)
+	}
+	if !polled {
+		t.Errorf("polls %v", s.polled(base))
+	}
+}
+
+// TestPartsStayInMemoryUntilTheyAreApplied has an owner be far ahead of what is acknowledged.
+func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
+	m := memory.New()
+	p, err := progress.Open(context.Background(), m, key, store.Progress{}, ledger.Options{MaxBytes: 1, Order: source.OrderStrict})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shard{p: p, store: m}
+	advance := func(through, step uint64) progress.Change {
+		b := progress.Batch{Through: through, At: base, Now: base}
+		for id := p.Position() + step; id <= through; id += step {
+			b.Passed = append(b.Passed, id)
+		}
+		change, err := p.Advance(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return change
+	}
+	for id := uint64(1); id <= 3; id++ {
+		change := advance(id, 1)
+		s.apply(t, change.ShardChange)
+		p.Applied(change.Number)
+	}
+	// Another ledger, whose changes count on from those of the first.
+	p.Note(9, sink.FromReconcile, &sink.State{Epoch: 5, Seq: 1, Since: 5})
+	for id := uint64(30_000_000); id < 30_900_000; id += 300 {
+		p.Note(id, sink.FromReconcile, &sink.State{Epoch: 5, Seq: 1, Since: 5})
+	}
+	waiting := []progress.Change{advance(20_000_000, 200), advance(20_000_001, 1)}
+	if !p.Ahead(30_000_300) || p.Ahead(30_000_301) || !p.Ahead(30_899_700) || p.Err() != nil {
+		t.Fatalf("what is ahead is forgotten: %v", p.Err())
+	}
+	for id := uint64(11); id < 20_000_000; id += 99_999 {
+		if want := id%200 != 0; p.Ledger().Missing(id) != want || p.Err() != nil {
+			t.Fatalf("%d is missing: %t; %v", id, !want, p.Err())
+		}
+	}
+	in := p.Ledger().Stats(base).Bytes
+	for _, change := range waiting {
+		s.apply(t, change.ShardChange)
+		p.Applied(change.Number)
+	}
+	advance(20_000_002, 1)
+	if out := p.Ledger().Stats(base).Bytes; out > in*3/4 {
+		t.Errorf("%d bytes before they were applied, %d after", in, out)
+	}
+}

@@ -1,0 +1,318 @@
+package progress
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// hotIDs is how far below the position of a rebuild ids that were not seen are polled (rule 15).
+const hotIDs = 100_000
+
+// Progress is how far a shard is published. Make one with Open.
+type Progress struct {
+	key  store.Key
+	opts ledger.Options
+	// load returns a part of the ids that are ahead.
+	load func(number uint64) ([]byte, error)
+	// saved is what is to be saved, but for the position where there is a ledger.
+	saved store.Progress
+	head  head
+	// stored is the head in the store, zero where none is.
+	stored []byte
+	// clear says that the parts in the store do not count.
+	clear bool
+	// ledger and ahead are nil where ids have no order.
+	ledger *ledger.Ledger
+	ahead  *ledger.IDs
+	// noted are the rows of messages since the last Flush or Advance, tail the highest of the tail.
+	noted []uint64
+	tail  uint64
+	// count says that a message was met that counts.
+	count bool
+	// late is rule 27 in force: ids below low count as published. skip is up to where ids count as
+	// published for another reason, skipped up to where they were made so.
+	late          bool
+	skip, skipped uint64
+	// handed are the lows as of the changes that were not applied when Published was called last;
+	// published is that of the last one that was.
+	handed    []handed
+	published uint64
+	applied   atomic.Uint64
+	// before counts the changes of the ledgers before this one.
+	before uint64
+}
+
+// handed is the low as of a change that was handed out.
+type handed struct{ number, low uint64 }
+
+// Open returns the progress of a shard from what the store has of it: saved, which is zero where it
+// has nothing, and its parts, which s is asked for also later. The error wraps ErrDamaged or
+// ledger.ErrDamaged, or is one of the store or of opts.
+func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progress, opts ledger.Options) (*Progress, error) {
+	p := &Progress{key: key, saved: saved, head: head{rebuild: true}}
+	later := context.WithoutCancel(ctx)
+	load := func(kind store.Kind) func(number uint64) ([]byte, error) {
+		return func(number uint64) ([]byte, error) { return part(later, s, key, kind, number) }
+	}
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, 4<<20)
+	opts.Load, p.load = load(store.Gaps), load(store.Ahead)
+	p.opts = opts
+	if opts.Order == source.OrderNone {
+		p.head.rebuild = false
+		return p, nil
+	}
+	for one, err := range s.Parts(ctx, key, store.Ahead, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if one.Number == 0 {
+			if p.head, err = parseHead(one.Bytes); err != nil {
+				return nil, err
+			}
+			p.stored = one.Bytes
+		}
+		break
+	}
+	var err error
+	if p.ahead, err = ledger.RestoreIDs(opts.MaxBytes, p.load, parts(ctx, s, key, store.Ahead)); err != nil {
+		return nil, fmt.Errorf("ids ahead: %w", err)
+	}
+	if p.ledger, err = openLedger(ctx, s, key, saved.Position, opts); err != nil {
+		return nil, err
+	}
+	if p.stored == nil {
+		p.skip = saved.Floor
+	}
+	p.published = lowOf(p.ledger, p.saved.ReconcileDue)
+	return p, nil
+}
+
+// openLedger returns the ledger of a shard, an empty one where the store has none.
+func openLedger(ctx context.Context, s store.Store, key store.Key, position uint64, opts ledger.Options) (*ledger.Ledger, error) {
+	for one, err := range s.Parts(ctx, key, store.Gaps, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if one.Number != 0 {
+			break
+		}
+		return ledger.RestoreParts(opts, position, one.Bytes, parts(ctx, s, key, store.Gaps))
+	}
+	return ledger.New(opts, position)
+}
+
+// parts returns the parts of a kind but for number 0.
+func parts(ctx context.Context, s store.Store, key store.Key, kind store.Kind) iter.Seq2[ledger.Chunk, error] {
+	return func(yield func(ledger.Chunk, error) bool) {
+		for one, err := range s.Parts(ctx, key, kind, 0) {
+			if (err != nil || one.Number != 0) && !yield(ledger.Chunk{Key: one.Number, Bytes: one.Bytes}, err) {
+				return
+			}
+		}
+	}
+}
+
+// part returns one part.
+func part(ctx context.Context, s store.Store, key store.Key, kind store.Kind, number uint64) ([]byte, error) {
+	for one, err := range s.Parts(ctx, key, kind, number) {
+		if err != nil {
+			return nil, err
+		}
+		if one.Number == number {
+			return one.Bytes, nil
+		}
+		break
+	}
+	return nil, fmt.Errorf("%w: part %d is not in the store", ErrDamaged, number)
+}
+
+// Note notes a message of the bus about a row of the shard. Their order does not matter. A dead
+// letter counts as its row (rule 19).
+func (p *Progress) Note(row uint64, origin sink.Origin, s *sink.State) {
+	if s.Epoch < p.saved.Since {
+		return
+	}
+	if s.Since > p.saved.Since {
+		p.restart(s.Since)
+	}
+	p.count, p.saved.Started = true, true
+	if s.Epoch > p.head.epoch || s.Epoch == p.head.epoch && s.Seq > p.head.seq {
+		// Rule 16: the newest message's floor holds.
+		p.head.epoch, p.head.seq = s.Epoch, s.Seq
+		if s.Floor != p.saved.Floor {
+			p.saved.Floor, p.skip = s.Floor, max(p.skip, s.Floor)
+		}
+	}
+	p.saved.Low = max(p.saved.Low, s.Low)
+	if p.ledger == nil || row == 0 {
+		return
+	}
+	if origin == sink.FromTail {
+		p.tail = max(p.tail, row)
+	}
+	p.noted = append(p.noted, row)
+}
+
+// restart forgets what was told by messages of epochs below since, which a message tells first: the
+// store is older than the command (rule 28).
+func (p *Progress) restart(since uint64) {
+	p.saved = store.Progress{Since: since, Cursor: p.saved.Cursor}
+	p.head = head{rebuild: true, trust: true}
+	p.empty()
+}
+
+// empty forgets all ids, those that were noted too.
+func (p *Progress) empty() {
+	p.noted, p.tail, p.skip, p.skipped, p.handed = nil, 0, 0, 0, nil
+	if p.ledger == nil {
+		return
+	}
+	p.clear, p.before = true, p.number()
+	// The options were good before.
+	p.ledger, _ = ledger.New(p.opts, 0)
+	p.ahead = ledger.NewIDs(p.opts.MaxBytes, p.load)
+	p.published = lowOf(p.ledger, p.saved.ReconcileDue)
+}
+
+// TrustLow has ids below the highest low that was met, or will be, count as published: messages of
+// the shard may have expired unread (rule 27). It holds until the progress is opened again.
+func (p *Progress) TrustLow() { p.late = true }
+
+// Flush takes in what was noted, has the position rise to the highest row of the tail, and returns
+// the change for the store. It must be applied before the next call of any method; no change of
+// Advance may be waiting. now is the host's clock. After an error the progress is not used again.
+func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
+	if p.ledger != nil {
+		p.applied.Store(p.number())
+		p.trim()
+		p.rise(p.tail, p.learn(now), now)
+		if p.head.rebuild && p.count {
+			// A reconcile finds what is not polled.
+			p.saved.ReconcileDue = true
+			if position := p.ledger.Position(); position > hotIDs {
+				p.ledger.EndPolling(position - hotIDs)
+			}
+		}
+	}
+	change, err := p.change(now)
+	p.published, p.handed = lowOf(p.ledger, p.saved.ReconcileDue), nil
+	return change, err
+}
+
+// Fill takes what was noted into the ledger and the ids that are ahead, for the next Advance. The
+// position does not rise but over ids that count as published (rules 16 and 27).
+func (p *Progress) Fill(now time.Time) {
+	if p.ledger != nil {
+		p.ahead.Add(p.learn(now))
+	}
+}
+
+// learn fills gaps with what was noted, and returns what lies above the position.
+func (p *Progress) learn(now time.Time) []source.Range {
+	skip := p.skip
+	if low := p.saved.Low; low > 0 && (p.late || p.head.trust) {
+		skip = max(skip, low-1)
+	}
+	if skip > p.skipped {
+		all := []source.Range{{First: 1, Last: skip}}
+		p.ledger.FillAll(all, now)
+		p.ledger.Pass(skip, all, now)
+		p.ahead.DropThrough(skip)
+		p.skipped = skip
+	}
+	ranges := rangesOf(p.noted)
+	p.noted = p.noted[:0]
+	p.ledger.FillAll(ranges, now)
+	return above(ranges, p.ledger.Position())
+}
+
+// rise moves the position to through. Of the ids between, those that are neither in published nor
+// ahead are missing; what is published above is ahead.
+func (p *Progress) rise(through uint64, published []source.Range, now time.Time) {
+	if !p.ahead.AnyThrough(through) {
+		p.ledger.Pass(through, published, now)
+		p.ahead.Add(above(published, p.ledger.Position()))
+		return
+	}
+	p.ahead.Add(published)
+	for ranges := p.ahead.PopThrough(through); ranges != nil; ranges = p.ahead.PopThrough(through) {
+		p.ledger.Pass(ranges[len(ranges)-1].Last, ranges, now)
+	}
+	p.ledger.Pass(through, nil, now)
+}
+
+// change returns what differs from the store.
+func (p *Progress) change(now time.Time) (store.ShardChange, error) {
+	saved := p.saved
+	saved.Saved = now
+	c := store.ShardChange{Key: p.key, Progress: &saved}
+	if p.ledger == nil {
+		return c, nil
+	}
+	saved.Position = p.ledger.Position()
+	if p.clear {
+		c.Clear, p.clear, p.stored = []store.Kind{store.Gaps, store.Ahead}, false, nil
+	}
+	for _, chunk := range p.ledger.Changed() {
+		c.Parts = append(c.Parts, store.Part{Kind: store.Gaps, Number: chunk.Key, Bytes: chunk.Bytes})
+	}
+	if head := p.head.appendTo(nil); !slices.Equal(head, p.stored) {
+		c.Parts = append(c.Parts, store.Part{Kind: store.Ahead, Bytes: head})
+		p.stored = head
+	}
+	for _, chunk := range p.ahead.Changed() {
+		c.Parts = append(c.Parts, store.Part{Kind: store.Ahead, Number: chunk.Key, Bytes: chunk.Bytes})
+	}
+	return c, p.Err()
+}
+
+// Err returns why a part could not be read, nil while there is no such fault.
+func (p *Progress) Err() error {
+	if p.ledger == nil {
+		return nil
+	}
+	if err := p.ledger.Err(); err != nil {
+		return err
+	}
+	return p.ahead.Err()
+}
+
+// rangesOf sorts ids and returns them as ranges.
+func rangesOf(ids []uint64) []source.Range {
+	if !slices.IsSorted(ids) {
+		slices.Sort(ids)
+	}
+	ranges := make([]source.Range, 0, len(ids))
+	for _, id := range ids {
+		if n := len(ranges) - 1; n >= 0 && id-ranges[n].Last <= 1 {
+			ranges[n].Last = id
+			continue
+		}
+		ranges = append(ranges, source.Range{First: id, Last: id})
+	}
+	return ranges
+}
+
+// above returns the part of ascending ranges above id.
+func above(ranges []source.Range, id uint64) []source.Range {
+	i, _ := slices.BinarySearchFunc(ranges, id, func(r source.Range, id uint64) int {
+		if r.Last <= id {
+			return -1
+		}
+		return 1
+	})
+	if ranges = ranges[i:]; len(ranges) > 0 {
+		ranges[0].First = max(ranges[0].First, id+1)
+	}
+	return ranges
+}

@@ -1,0 +1,320 @@
+package shard
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/catchup"
+	"bridge/internal/progress"
+	"bridge/internal/published"
+	"bridge/internal/view"
+	"bridge/source/ledger"
+)
+
+// Feed takes in what catch-up reads of one stream: into its view, and into the progress of its
+// shards. A shard that runs has its progress itself; then it is given the rows. It is safe for
+// concurrent use.
+//
+// Its lock comes before those of the view and of the committer. A batch of a shard is committed
+// under it, too, so that no commit takes back what another one has changed.
+type Feed struct {
+	opts FeedOptions
+	// shards are the intakes of the shards of the configuration.
+	shards map[string]*intake
+
+	mu sync.Mutex
+	// intakes has those of other shards, too, of which the bus has messages.
+	intakes map[string]*intake
+}
+
+var _ catchup.Feed = (*Feed)(nil)
+
+// FeedOptions describe a stream to its Feed.
+type FeedOptions struct {
+	Stream string
+	// View and Movers are nil for a release stream.
+	View   *view.View
+	Movers *view.Movers
+	// Store is read only.
+	Store     store.Store
+	Committer *catchup.Committer
+	Shards    []FeedShard
+}
+
+// FeedShard is a shard of the configuration.
+type FeedShard struct {
+	Name string
+	// Ledger says how the gaps of the shard are kept while it does not run.
+	Ledger ledger.Options
+	// PublishedRows is Options.PublishedRows.
+	PublishedRows int
+}
+
+// NewFeed returns the feed of a stream.
+func NewFeed(o FeedOptions) *Feed {
+	f := &Feed{opts: o, shards: make(map[string]*intake), intakes: make(map[string]*intake)}
+	for _, s := range o.Shards {
+		in := newIntake(s.PublishedRows, s.Ledger)
+		f.shards[s.Name], f.intakes[s.Name] = in, in
+	}
+	return f
+}
+
+// intake returns that of a shard. One that is no more in the configuration has one, too: what was
+// published of its table is known if it comes back. f.mu is held.
+func (f *Feed) intake(name string) *intake {
+	in := f.intakes[name]
+	if in == nil {
+		in = newIntake(0, ledger.Options{})
+		f.intakes[name] = in
+	}
+	return in
+}
+
+// Apply implements catchup.Feed.
+func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit func(*store.Batch) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b, late := &store.Batch{}, 0
+	touched := make(map[string]*intake)
+	defer func() {
+		// What a commit did not take is made again from the store.
+		for _, in := range touched {
+			in.progress = nil
+		}
+	}()
+	for i := range messages {
+		m := &messages[i]
+		in := touched[m.Shard]
+		if in == nil {
+			in = f.intake(m.Shard)
+			if err := f.open(ctx, m.Shard, in); err != nil {
+				return err
+			}
+			touched[m.Shard] = in
+		}
+		in.note(m)
+		if m.Late {
+			late++
+		}
+	}
+	if f.opts.Movers != nil && late > 0 && f.opts.Movers.Waiting()+late > maxNominated {
+		// Rule 7: it is in the image before the offsets pass.
+		for name := range f.intakes {
+			if err := f.wish(ctx, name, b, touched); err != nil {
+				return err
+			}
+		}
+	}
+	now := time.Now()
+	for _, in := range touched {
+		if in.running {
+			continue
+		}
+		change, err := in.progress.Flush(now)
+		if err != nil {
+			return err
+		}
+		b.Shards = append(b.Shards, change)
+	}
+	nominated, err := f.read(ctx, messages, b, commit)
+	if err != nil {
+		return err
+	}
+	clear(touched)
+	for i := range nominated {
+		f.opts.Movers.Nominate(nominated[i].Shard, nominated[i].Entity)
+	}
+	return nil
+}
+
+// maxNominated is how many entities of late messages may wait for their owners (rule 7).
+const maxNominated = 10_000
+
+// read applies messages to the view, where the stream has one, and commits b with that.
+func (f *Feed) read(ctx context.Context, messages []catchup.Message, b *store.Batch, commit func(*store.Batch) error) ([]view.Nomination, error) {
+	if f.opts.View == nil {
+		return nil, commit(b)
+	}
+	return f.opts.View.Read(ctx, messages, func(changes []store.Change) error {
+		if len(changes) > 0 {
+			b.Views = []store.ViewChange{{Stream: f.opts.Stream, Changes: changes}}
+		}
+		return commit(b)
+	})
+}
+
+// open opens the progress of a shard that does not run, unless it is open. f.mu is held.
+func (f *Feed) open(ctx context.Context, name string, in *intake) error {
+	if in.running || in.progress != nil {
+		return nil
+	}
+	p, err := f.load(ctx, name, in.options)
+	if err != nil {
+		return err
+	}
+	in.progress = p
+	return nil
+}
+
+// load opens the progress of a shard as the store has it.
+func (f *Feed) load(ctx context.Context, name string, options ledger.Options) (*progress.Progress, error) {
+	key := store.Key{Stream: f.opts.Stream, Shard: name}
+	saved, found, err := f.opts.Store.Progress(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		options.Away = time.Since(saved.Saved)
+	}
+	p, err := progress.Open(ctx, f.opts.Store, key, saved, options)
+	if err != nil {
+		return nil, err
+	}
+	if f.opts.Committer.Late(f.opts.Stream) {
+		p.TrustLow()
+	}
+	return p, nil
+}
+
+// Nominated implements catchup.Feed.
+func (f *Feed) Nominated() int {
+	if f.opts.Movers == nil {
+		return 0
+	}
+	return f.opts.Movers.Waiting()
+}
+
+// Reconcile implements catchup.Feed. Entities that wait are published all the same.
+func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := &store.Batch{}
+	touched := make(map[string]*intake)
+	for name := range f.intakes {
+		if err := f.wish(ctx, name, b, touched); err != nil {
+			return err
+		}
+	}
+	for _, in := range touched {
+		change, err := in.progress.Flush(time.Now())
+		in.progress = nil
+		if err != nil {
+			return err
+		}
+		b.Shards = append(b.Shards, change)
+	}
+	return commit(b)
+}
+
+// wish has a reconcile of a shard be due. The change of a shard that runs is added to b; one that
+// does not run is added to touched. f.mu is held.
+func (f *Feed) wish(ctx context.Context, name string, b *store.Batch, touched map[string]*intake) error {
+	in := f.intakes[name]
+	in.wishes.Add(1)
+	if !in.running {
+		if err := f.open(ctx, name, in); err != nil {
+			return err
+		}
+		in.progress.SetReconcileDue(true)
+		touched[name] = in
+		return nil
+	}
+	key := store.Key{Stream: f.opts.Stream, Shard: name}
+	saved, found, err := f.opts.Store.Progress(ctx, key)
+	if err == nil && found {
+		saved.ReconcileDue = true
+		b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &saved})
+	}
+	return err
+}
+
+// lend opens the progress of a shard that begins to run, and the list of rows published last.
+func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, rows int) (*progress.Progress, *published.Log, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.intake(name)
+	in.progress, in.options = nil, options
+	p, err := f.load(ctx, name, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := f.published(ctx, name, rows)
+	if err != nil {
+		return nil, nil, err
+	}
+	list.Add(in.recent(list))
+	in.running = true
+	if p.ReconcileDue() {
+		in.wishes.Add(1)
+	}
+	return p, list, nil
+}
+
+// published returns the rows of a shard that were published last, as the store has them.
+func (f *Feed) published(ctx context.Context, name string, rows int) (*published.Log, error) {
+	var chunks []ledger.Chunk
+	for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0) {
+		if err != nil {
+			return nil, err
+		}
+		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
+	}
+	return published.Restore(rows, chunks)
+}
+
+// giveBack says that a shard does not run any more.
+func (f *Feed) giveBack(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.intake(name).running = false
+}
+
+// takeIn has the progress of a shard that runs take in what was read meanwhile.
+func (f *Feed) takeIn(name string, p *progress.Progress) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.intake(name)
+	if in.isDue() && !p.ReconcileDue() {
+		p.SetReconcileDue(true)
+	}
+	for i := range in.noted {
+		n := &in.noted[i]
+		p.Note(n.row, n.origin, &n.state)
+	}
+	in.noted = in.noted[:0]
+}
+
+// due reports whether a reconcile of a shard of the configuration has to follow, and the number of
+// the last wish. It waits for nobody.
+func (f *Feed) due(name string) (wish uint64, due bool) {
+	in := f.shards[name]
+	return in.wishes.Load(), in.isDue()
+}
+
+// overflowed has a reconcile of all shards follow: entities were not nominated, since too many wait.
+// It is committed with their next batches.
+func (f *Feed) overflowed() {
+	for _, in := range f.shards {
+		in.wishes.Add(1)
+	}
+}
+
+// commit calls do, which commits a batch of a shard with what change makes of its progress.
+// compared is the number of the last wish that was granted, 0 for none.
+func (f *Feed) commit(name string, change *store.ShardChange, compared uint64, do func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.intake(name)
+	granted := max(in.granted.Load(), compared)
+	if change.Progress != nil && in.wishes.Load() > granted {
+		change.Progress.ReconcileDue = true
+	}
+	err := do()
+	if err == nil {
+		in.granted.Store(granted)
+	}
+	return err
+}

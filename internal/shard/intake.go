@@ -1,0 +1,80 @@
+package shard
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	"bridge/internal/catchup"
+	"bridge/internal/progress"
+	"bridge/internal/published"
+	"bridge/sink"
+	"bridge/source/ledger"
+)
+
+// intake takes in what catch-up reads of one shard. The lock of its Feed guards it.
+type intake struct {
+	options ledger.Options
+	// progress is that of a shard that does not run, nil while it is not open.
+	progress *progress.Progress
+	// running says that an owner has the progress.
+	running bool
+	// noted is what the owner's progress lacks.
+	noted []note
+	// rows are those of the tail that were read, without what identifies them: the newest, at most
+	// twice the bound most before they are trimmed.
+	rows []published.Row
+	most int
+	// wishes counts how often a reconcile was wished for, granted is the number of the last wish
+	// that was. Both are read without the lock, too.
+	wishes, granted atomic.Uint64
+}
+
+// note is what a message says of the progress.
+type note struct {
+	row    uint64
+	origin sink.Origin
+	state  sink.State
+}
+
+// newIntake returns the intake of a shard that keeps so many of the rows published last. Read ones
+// replace at most half of them: what identifies a row is not on the bus.
+func newIntake(rows int, options ledger.Options) *intake {
+	return &intake{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
+}
+
+// note takes a message in. The progress of a shard that does not run is open.
+func (in *intake) note(m *catchup.Message) {
+	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
+		in.rows = append(in.rows, published.Row{ID: m.Row, Content: contentOf(m.State.Digest)})
+		if len(in.rows) >= 2*in.most {
+			in.trim()
+		}
+	}
+	if in.running {
+		in.noted = append(in.noted, note{m.Row, m.Origin, m.State})
+		return
+	}
+	in.progress.Note(m.Row, m.Origin, &m.State)
+}
+
+// trim keeps the newest rows, in ascending order.
+func (in *intake) trim() {
+	slices.SortStableFunc(in.rows, func(a, b published.Row) int { return cmp.Compare(a.ID, b.ID) })
+	in.rows = slices.Delete(in.rows, 0, max(0, len(in.rows)-in.most))
+}
+
+// recent returns the rows that a list of those published last lacks. What it has of a row that says
+// the same stays: it tells the row from another one.
+func (in *intake) recent(list *published.Log) []published.Row {
+	in.trim()
+	rows := slices.DeleteFunc(in.rows, func(r published.Row) bool {
+		known := list.Below(r.ID, 1, nil)
+		return len(known) == 1 && known[0].ID == r.ID && known[0].Content == r.Content
+	})
+	in.rows = nil
+	return rows
+}
+
+// isDue reports whether a reconcile has to follow.
+func (in *intake) isDue() bool { return in.wishes.Load() > in.granted.Load() }

@@ -1,0 +1,40 @@
+package verify
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/catchup"
+	"bridge/sink"
+)
+
+// TestOrderIsThatOfCatchUp has random messages of an entity in three partitions, in the order in
+// which they are read: the last one is that which catch-up has.
+func TestOrderIsThatOfCatchUp(t *testing.T) {
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		s := &shard{entities: newEntities()}
+		var n entity
+		var entry store.Entry
+		for offset := range uint64(12) {
+			m := &Message{Partition: random.IntN(3), At: offset}
+			this := stamp{epoch: 1 + random.Uint64N(3), seq: random.Uint64N(4)}
+			followed := offset == 0 || s.follows(&n, m, this)
+			if offset == 0 {
+				n.stamp = s.pack(this.epoch, this.seq)
+			}
+			if followed {
+				n.partition, n.at = uint16(m.Partition), m.At
+			}
+			next, applied := catchup.Apply(entry, &catchup.Message{
+				State: sink.State{Epoch: this.epoch, Seq: this.seq}, At: store.At{TP: uint32(m.Partition) + 1, Offset: offset},
+			})
+			entry = next
+			epoch, seq := s.unpack(n.stamp)
+			if followed != applied || epoch != entry.Epoch || seq != entry.Seq || n.flags&overtaken != 0 != entry.Disputed {
+				t.Fatalf("seed %d, offset %d: %v, stamp %d %d, overtaken %v; catch-up: %v, %+v", seed, offset, followed, epoch, seq, n.flags&overtaken != 0, applied, entry)
+			}
+		}
+	}
+}

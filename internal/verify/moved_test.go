@@ -1,0 +1,265 @@
+package verify_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/event"
+	"bridge/internal/verify"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/memory"
+)
+
+// tables is a world of one stream with two tables, d_0 and d_1. Each event follows on the entity's
+// last one, whichever table that is of, unless byTable is set.
+type tables struct {
+	*world
+	list    [2]*memory.Table
+	byTable bool
+	now     int
+	lasts   [2]map[string]string
+	// Each table has its own count and encoder.
+	acked    [2]uint32
+	encoders [2]*event.Encoder
+}
+
+func newTables(t *testing.T, byTable bool) *tables {
+	t.Helper()
+	w := &tables{world: stamped(t, event.Capability), byTable: byTable}
+	for i := range w.list {
+		w.list[i], w.lasts[i] = memory.NewTable(spec, list...), make(map[string]string)
+	}
+	w.use(0)
+	return w
+}
+
+// use turns to a table.
+func (w *tables) use(i int) {
+	w.table = w.list[i]
+	w.options.Shard = []string{"d_0", "d_1"}[i]
+	w.options.Table = w.options.Shard
+	if w.encoders[i] == nil {
+		w.encoders[i] = w.newEncoder()
+	}
+	w.encoder = w.encoders[i]
+	w.acked[w.now] = w.stamp.Acked
+	w.now, w.stamp.Acked = i, w.acked[i]
+	if w.byTable {
+		w.last = w.lasts[i]
+	}
+}
+
+// put commits the row of an entity to a table and publishes it.
+func (w *tables) put(table int, name, state string) uint64 {
+	w.t.Helper()
+	w.use(table)
+	return w.insert(name, state)
+}
+
+// silently commits a row that is not published.
+func (w *tables) silently(table int, name, state string) uint64 {
+	w.t.Helper()
+	return w.list[table].Insert(name, state, "1.50", "2026-03-01 10:20:30.123")
+}
+
+// compare compares both tables with the bus.
+func (w *tables) compare(adjust ...func(*verify.Options)) *verify.Report {
+	w.t.Helper()
+	w.bus.read = 0
+	slices.SortStableFunc(w.bus.messages, func(a, b *verify.Message) int { return cmp.Compare(a.Partition, b.Partition) })
+	both := func(o *verify.Options) {
+		o.Shards = nil
+		for i, table := range w.list {
+			w.use(i)
+			o.Shards = append(o.Shards, verify.Shard{Stream: "things", Name: w.options.Shard, Kind: w.options.Kind, Source: table, Encoder: w.newEncoder()})
+		}
+	}
+	return w.check(append([]func(*verify.Options){both}, adjust...)...)
+}
+
+// apart gives each table a topic of its own.
+func (w *tables) apart() {
+	w.bus.others = []verify.Partition{{Name: "T/1"}}
+	for _, m := range w.bus.messages {
+		if m.Header.Shard == "d_1" {
+			m.Partition = 1
+		}
+	}
+}
+
+// TestMovesBetweenTables has the three false ends that two tables of one stream can make, and the
+// true sequences of the same moves.
+func TestMovesBetweenTables(t *testing.T) {
+	const there, back = "moved", "active"
+	moved := func(w *tables) uint64 {
+		w.list[0].Delete(w.put(0, "M", back))
+		return w.put(1, "M", there)
+	}
+	for _, c := range []struct {
+		name string
+		make func(w *tables)
+		// found is what is found of links by the entity, links of each table by its own, and with a
+		// topic for each table; says is in the first example.
+		found, byTable, apart, says string
+	}{
+		{"moved and back", func(w *tables) {
+			w.list[1].Delete(moved(w))
+			w.put(0, "M", back)
+		}, "", " | moved 2", "", ""},
+		{"moved and back, where the bus ends with the other table's state", func(w *tables) {
+			w.list[1].Delete(moved(w))
+			w.silently(0, "M", back)
+		}, "stale 1", "stale 1 | moved 1", "stale 1", "d_0 row 2 M: the last event says another state, and is of the table d_1"},
+		{"moved", func(w *tables) { moved(w) }, "", " | moved 1", "", ""},
+		{"moved, and the old state follows the new one", func(w *tables) {
+			moved(w)
+			w.bus.swap(0, 1)
+			w.setState(1, func(s *sink.State) { s.Seq = 9 })
+		}, "stale 1, outOfOrder 1", "stale 1 | moved 1", "stale 1", "d_1 row 1 M: the last event says another state, and is of the table d_0"},
+		{"moved, and the old state follows the new one with a lower stamp", func(w *tables) {
+			moved(w)
+			w.bus.swap(0, 1)
+		}, "stale 1, outOfOrder 1", "stale 1 | moved 1", "",
+			"d_1 row 1 M: the last event says another state, and is of the table d_0; it came behind one with a higher stamp"},
+		{"deleted, and added in the other table", func(w *tables) {
+			w.use(0)
+			w.remove(w.put(0, "M", back), "M")
+			w.put(1, "M", there)
+		}, "", "", "", ""},
+		{"added in the other table, and deleted", func(w *tables) {
+			id := w.put(0, "M", back)
+			w.put(1, "M", there)
+			w.use(0)
+			w.remove(id, "M")
+		}, "stale 1", "stale 1 | moved 2", "stale 1", "d_1 row 1 M: the row is there, the last event says that it is gone, and is of the table d_0"},
+		{"moved, and the row has not changed", func(w *tables) {
+			w.list[0].Delete(w.put(0, "M", back))
+			w.silently(1, "M", back)
+		}, "", "", "", ""},
+		{"gone from both", func(w *tables) {
+			w.list[1].Delete(moved(w))
+		}, "extra 1", "extra 1 | moved 1", "extra 1", "d_1 row 1 M: the last event says that it lives, but it has no row"},
+	} {
+		for links, found := range map[string]string{"of the entity": c.found, "of each table": c.byTable, "and a topic for each table": c.apart} {
+			t.Run(c.name+", with links "+links, func(t *testing.T) {
+				w := newTables(t, links == "of each table")
+				c.make(w)
+				if strings.Contains(links, "topic") {
+					w.apart()
+				}
+				r := w.compare()
+				want(t, r, found)
+				if len(r.Streams[0].Faults) == 0 {
+					return
+				}
+				e := r.Streams[0].Faults[0].Examples[0]
+				if got := fmt.Sprintf("%s row %d %s: %s", e.Shard, e.Row, e.Key, e.What); got != c.says || e.Partition == "" {
+					t.Errorf("it says %q, want %q", got, c.says)
+				}
+			})
+		}
+	}
+}
+
+// TestRowsOfOneKeyInTwoTables has the row of d_0 say "x" and that of d_1 "y".
+func TestRowsOfOneKeyInTwoTables(t *testing.T) {
+	for _, c := range []struct{ name, last, found string }{
+		{"the bus ends with the first", "x", " | twoRows 1"},
+		{"the bus ends with the second", "y", " | twoRows 1"},
+		{"the bus ends with neither", "z", "stale 1 | twoRows 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newTables(t, false)
+			w.list[0].Delete(w.put(0, "a", c.last))
+			w.silently(0, "a", "x")
+			w.silently(1, "a", "y")
+			r := w.compare()
+			want(t, r, c.found)
+			if e := examplesOf(r, "twoRows")[0]; e.Shard+e.What != "d_0the table d_1 has its key, too, in row 1" && e.Shard+e.What != "d_1the table d_0 has its key, too, in row 2" {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+	t.Run("one of them goes while the check runs", func(t *testing.T) {
+		for gone := range 2 {
+			for last, found := range map[string]string{[]string{"y", "x"}[gone]: "", "z": "stale 1"} {
+				w := newTables(t, false)
+				w.list[0].Delete(w.put(0, "a", last))
+				w.silently(0, "a", "x")
+				w.silently(1, "a", "y")
+				reads := 0
+				w.bus.before = func() {
+					if reads++; reads == 2 {
+						w.list[gone].Delete([]uint64{2, 1}[gone])
+					}
+				}
+				want(t, w.compare(), found)
+			}
+		}
+	})
+	t.Run("more of them than one look takes", func(t *testing.T) {
+		w := newTables(t, false)
+		for i := range 1200 {
+			name := fmt.Sprint("n", i)
+			w.put(0, name, "x")
+			w.silently(1, name, "y")
+		}
+		want(t, w.compare(), " | twoRows 1200")
+	})
+}
+
+func TestTablesOfOneStreamThatDiffer(t *testing.T) {
+	// d_1 has the columns in another order, and another kind of the key.
+	columns := []source.Column{
+		{Name: "id", Kind: source.Int}, {Name: "doc", Kind: source.JSON}, {Name: "Name", Kind: source.Int}, {Name: "created", Kind: source.Timestamp, Precision: 3},
+	}
+	one := []source.Column{{Name: "id", Kind: source.Int}, {Name: "name", Kind: source.Text}, {Name: "doc", Kind: source.JSON}, {Name: "created", Kind: source.Timestamp, Precision: 3}}
+	made := func(t *testing.T) *tables {
+		w := newTables(t, false)
+		w.list = [2]*memory.Table{memory.NewTable(spec, one...), memory.NewTable(source.Spec{ID: "id", Key: []string{"Name"}, Created: "created"}, columns...)}
+		w.use(0)
+		id := w.table.Insert("17", `{"a": 1}`, "2026-03-01 10:20:30.123")
+		w.publish(id)
+		w.table.Delete(id)
+		return w
+	}
+	t.Run("a row that moved and says the same proves the event of the other table", func(t *testing.T) {
+		w := made(t)
+		w.list[1].Insert(`{"a": 1}`, "17", "2026-03-01 10:20:30.123")
+		want(t, w.compare(), "")
+	})
+	t.Run("a row that says more is another state", func(t *testing.T) {
+		w := made(t)
+		w.list[1].AddColumn(source.Column{Name: "more", Kind: source.Text})
+		id := w.list[1].Insert(`{"a": 1}`, "17", "2026-03-01 10:20:30.123")
+		// NULL says nothing.
+		want(t, w.compare(), "")
+		w.list[1].Update(id, `{"a": 1}`, "17", "2026-03-01 10:20:30.123", "x")
+		r := w.compare()
+		want(t, r, "stale 1 | unproven 1")
+	})
+}
+
+func TestTheSameIDInTwoTables(t *testing.T) {
+	w := newTables(t, true)
+	for i := range w.list {
+		w.list[i] = memory.NewTable(source.Spec{ID: "id", Created: "created"}, list...)
+		w.put(i, fmt.Sprint("x", i), "first")
+	}
+	apart := func(o *verify.Options) {
+		for i := range o.Shards {
+			o.Shards[i].Apart = true
+		}
+	}
+	want(t, w.compare(apart), "")
+	w.list[1].Delete(1)
+	r := w.compare(apart)
+	want(t, r, "extra 1")
+	if e := examplesOf(r, "extra")[0]; e.Shard != "d_1" || e.Row != 1 {
+		t.Errorf("%+v", e)
+	}
+}

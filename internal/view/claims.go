@@ -1,0 +1,279 @@
+package view
+
+import (
+	"context"
+	"time"
+
+	"bridge/checkpoint/store"
+)
+
+// Claims are the entities that one batch of a shard changes. They serve one goroutine at a time,
+// and end with Acknowledge or Release; then they must not be used any more.
+type Claims struct {
+	// Floor is that of the shard: a row with an id at or below it, and without an entry, is
+	// recorded and not published (rule 16). 0: none. Set it before Decide; to 0 for late rows
+	// that were not committed when the shard began.
+	Floor uint64
+	// Time is when the batch is published, as its messages say. An absence is dated by it.
+	Time time.Time
+
+	view   *View
+	shard  string
+	number uint64
+	// stale says that a batch before it was released.
+	stale bool
+	// items are the claims in the order of the decisions, published those of the messages.
+	items     items
+	published []*item
+	// moves are the records of the moves that the batch has the permission for.
+	moves  []*record
+	lookup lookup
+}
+
+// item is the claim of a decision.
+type item struct {
+	record *record
+	claims *Claims
+	// below is the claim that this one was decided behind; behind is the same if it is of this
+	// batch and had no event yet.
+	below, behind *item
+	// entry is as it will be. A quiet one has no message, and was made of one in the state was.
+	entry store.Entry
+	was   store.EntryState
+	quiet bool
+	// message is the number of its message plus one, 0 where there is none yet.
+	message int
+}
+
+// record is what the view has in memory of an entity.
+type record struct {
+	// name is what is stored, shard who has the claims or, without any, the move.
+	name, shard string
+	// base is what the store holds, next that plus what is being committed, if pending.
+	base, next store.Entry
+	pending    bool
+	// top is the newest claim, nil where the entity is only reserved.
+	top *item
+	// waited says that Movers waits until the entity is free.
+	waited bool
+	// move is the number of the reservation, 0 for none; permitted has its permission, and
+	// decided whether a decision was made with it. deletes says that it is an absence.
+	move      uint64
+	permitted *Claims
+	decided   bool
+	deletes   bool
+	// winner is the row that the move is about.
+	winner version
+}
+
+// items is a list whose elements stay where they are.
+type items struct {
+	parts [][]item
+	n     int
+}
+
+const itemsAtOnce = 256
+
+func (l *items) add() *item {
+	part := l.n / itemsAtOnce
+	if part == len(l.parts) {
+		l.parts = append(l.parts, make([]item, itemsAtOnce))
+	}
+	l.n++
+	return &l.parts[part][(l.n-1)%itemsAtOnce]
+}
+
+func (l *items) at(i int) *item { return &l.parts[i/itemsAtOnce][i%itemsAtOnce] }
+
+func (l *items) reset() {
+	const keep = 16
+	for i := range l.n {
+		*l.at(i) = item{}
+	}
+	l.parts, l.n = l.parts[:min(len(l.parts), keep)], 0
+}
+
+// Begin begins the claims of a batch of a shard.
+func (v *View) Begin(shard string) *Claims {
+	v.lock()
+	defer v.mu.Unlock()
+	var c *Claims
+	if n := len(v.freeClaims); n > 0 {
+		c, v.freeClaims = v.freeClaims[n-1], v.freeClaims[:n-1]
+	} else {
+		c = new(Claims)
+	}
+	v.numbers++
+	c.view, c.shard, c.number = v, shard, v.numbers
+	v.begun[shard] = append(v.begun[shard], c)
+	return c
+}
+
+// Stale reports whether a batch of the shard that was begun before this one was released: then
+// this one was decided behind what may never be published, and is to be released and made again.
+func (c *Claims) Stale() bool {
+	c.view.lock()
+	defer c.view.mu.Unlock()
+	return c.stale
+}
+
+// Empty reports whether nothing would change if the batch were acknowledged.
+func (c *Claims) Empty() bool { return c.items.n == 0 }
+
+// Len returns how many claims there are, about 200 bytes each.
+func (c *Claims) Len() int { return c.items.n }
+
+// Publish says that the next message of the batch is about d, with this event id. d must be
+// news, or be claimed by Claim.
+func (c *Claims) Publish(d *Decision, event [16]byte) {
+	d.item.entry.Event = event
+	c.published = append(c.published, d.item)
+	d.item.message = len(c.published)
+}
+
+// Claim claims the entity of a decision that is neither news nor nominated, so that its last
+// event can be published once more. It reports whether d may be published: not if the entity is
+// claimed elsewhere or has changed since.
+func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
+	v := c.view
+	v.lock()
+	defer v.mu.Unlock()
+	if d.item != nil {
+		d.item.quiet = false
+		return true, nil
+	}
+	if d.Nominate || d.Known.State == store.Unknown {
+		return false, nil
+	}
+	c.lookup.begin(1)
+	c.lookup.add(v, c.shard, d.Entity)
+	if err := c.lookup.run(ctx, v); err != nil {
+		return false, err
+	}
+	now := Decision{Row: d.Row}
+	r, free := v.entry(c, &now, 0)
+	if !free || now.Known != d.Known {
+		return false, nil
+	}
+	if r == nil {
+		r = v.newRecord(c.lookup.keys[0], d.Known)
+	}
+	entry := d.Known
+	entry.Shard, entry.Disputed = c.shard, false
+	v.claim(c, r, d, entry)
+	d.item.quiet = false
+	return true, nil
+}
+
+// Release ends the claims of a batch that was dropped, or whose outcome is unknown. Batches of
+// the shard that were begun after it are stale.
+func (v *View) Release(c *Claims) {
+	v.lock()
+	defer v.mu.Unlock()
+	for _, later := range v.begun[c.shard] {
+		later.stale = later.stale || later.number > c.number
+	}
+	if v.broken != keepsClaims {
+		v.end(c, false)
+	}
+}
+
+// open reports whether claims of c may be added to those of r.
+func (r *record) open(c *Claims) bool {
+	if r.move > 0 && r.permitted != c {
+		return false
+	}
+	return r.top == nil || r.shard == c.shard
+}
+
+// newRecord returns a new record of an entity that has none.
+func (v *View) newRecord(stored []byte, base store.Entry) *record {
+	var r *record
+	if n := len(v.freeRecords); n > 0 {
+		r, v.freeRecords = v.freeRecords[n-1], v.freeRecords[:n-1]
+	} else {
+		r = new(record)
+	}
+	r.name, r.base = v.names.Of(stored), base
+	v.records[r.name] = r
+	return r
+}
+
+// claim claims the entity of r for a decision.
+func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
+	one := c.items.add()
+	*one = item{record: r, claims: c, below: r.top, behind: d.behind, entry: entry, was: d.Known.State, quiet: !d.News}
+	r.top, r.shard = one, c.shard
+	d.item = one
+}
+
+// end ends claims. acknowledged says that they were.
+func (v *View) end(c *Claims, acknowledged bool) {
+	for i := range c.items.n {
+		one := c.items.at(i)
+		one.unlink()
+		v.free(one.record)
+	}
+	for _, r := range c.moves {
+		done := r.decided && c.finished(r, acknowledged)
+		v.endMove(r, !done, done && r.deletes)
+	}
+	v.begun[c.shard] = remove(v.begun[c.shard], c)
+	c.recycle()
+	if len(v.freeClaims) < 16 {
+		v.freeClaims = append(v.freeClaims, c)
+	}
+}
+
+// finished reports whether nothing is left to be published of an entity.
+func (c *Claims) finished(r *record, acknowledged bool) bool {
+	for i := range c.items.n {
+		if one := c.items.at(i); one.record == r && (!acknowledged || !one.quiet && one.message == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Claims) recycle() {
+	c.items.reset()
+	clear(c.published)
+	clear(c.moves)
+	c.lookup.clear()
+	*c = Claims{items: c.items, published: c.published[:0], moves: c.moves[:0], lookup: c.lookup}
+}
+
+// unlink removes a claim from its record.
+func (one *item) unlink() {
+	at := &one.record.top
+	for *at != nil && *at != one {
+		at = &(*at).below
+	}
+	if *at == one {
+		*at = one.below
+	}
+}
+
+// free forgets a record that nothing needs any more.
+func (v *View) free(r *record) {
+	if r.top != nil || r.move > 0 || r.name == "" {
+		return
+	}
+	delete(v.records, r.name)
+	if r.waited && v.movers != nil {
+		v.movers.free(r.name)
+	}
+	*r = record{}
+	if len(v.freeRecords) < 1<<12 {
+		v.freeRecords = append(v.freeRecords, r)
+	}
+}
+
+func remove(list []*Claims, c *Claims) []*Claims {
+	for i, one := range list {
+		if one == c {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}

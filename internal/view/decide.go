@@ -1,0 +1,265 @@
+package view
+
+import (
+	"context"
+
+	"bridge/checkpoint/store"
+	"bridge/event"
+)
+
+// Row is what a row says of its entity.
+type Row struct {
+	ID uint64
+	// Entity is the key of its messages, Digest that of the published columns.
+	Entity []byte
+	Digest [16]byte
+	// Deleted says that a column has the row deleted.
+	Deleted bool
+}
+
+// Decision is what a row is news of. Of an absent entity it has no more of the row than the
+// entity.
+type Decision struct {
+	Row
+	// Known is the entry that was decided by. With Disputed the message needs an id of its own on
+	// the bus (rule 23).
+	Known store.Entry
+	// Op says what happened to the entity, News whether that is to be published.
+	Op   event.Op
+	News bool
+	// Nominate says that nothing was decided: give the entity to Movers. The row is not handled.
+	Nominate bool
+
+	item *item
+	// behind is a claim of the same batch that has no event yet.
+	behind *item
+}
+
+// Previous is the event id that the next event of the entity links to; zero for none. It is valid
+// once the messages before it have been published.
+func (d *Decision) Previous() [16]byte {
+	if d.behind != nil {
+		return d.behind.entry.Event
+	}
+	return d.Known.Event
+}
+
+// Decide appends to dst what rows say, in their order, and claims what is news or changes the
+// row of an entity. With an error nothing is claimed. The decisions share the memory of rows.
+// Invariant 3: rows are decided in the order of their reads.
+func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, dst []Decision) ([]Decision, error) {
+	c.lookup.begin(len(rows))
+	for i := range rows {
+		c.lookup.add(v, c.shard, rows[i].Entity)
+	}
+	if err := c.lookup.run(ctx, v); err != nil {
+		return dst, err
+	}
+	v.lock()
+	defer v.mu.Unlock()
+	if err := c.lookup.repeat(ctx, v); err != nil {
+		return dst, err
+	}
+	for i := range rows {
+		dst = append(dst, Decision{Row: rows[i]})
+		v.decide(c, &dst[len(dst)-1], i)
+	}
+	return dst, nil
+}
+
+// Lookup appends to dst what the store has of entities of a shard: nothing that is in flight.
+func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
+	l := lookups.Get().(*lookup)
+	defer lookups.Put(l)
+	l.begin(len(entities))
+	for _, entity := range entities {
+		l.add(v, shard, entity)
+	}
+	if err := l.run(ctx, v); err != nil {
+		return dst, err
+	}
+	v.lock()
+	defer v.mu.Unlock()
+	for _, e := range l.entries {
+		dst = append(dst, v.registrations.renewed(e))
+	}
+	return dst, nil
+}
+
+// Absent appends to dst what follows from entities having no row, in any table of the stream
+// where they share entities. Prove that before (invariant 5).
+func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []Decision) ([]Decision, error) {
+	c.lookup.begin(len(entities))
+	for _, entity := range entities {
+		c.lookup.add(v, c.shard, entity)
+	}
+	if err := c.lookup.run(ctx, v); err != nil {
+		return dst, err
+	}
+	v.lock()
+	defer v.mu.Unlock()
+	if err := c.lookup.repeat(ctx, v); err != nil {
+		return dst, err
+	}
+	for i, entity := range entities {
+		dst = append(dst, Decision{Row: Row{Entity: entity}, Op: event.Deleted})
+		v.absent(c, &dst[len(dst)-1], i)
+	}
+	return dst, nil
+}
+
+// entry finds the record of the i-th entity of c's lookup, nil for none, and what is known of it.
+// It reports whether c may decide.
+func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
+	if len(v.records) > 0 {
+		r = v.records[string(c.lookup.keys[i])]
+	}
+	switch {
+	case r == nil:
+		d.Known = v.registrations.renewed(c.lookup.entries[i])
+	case r.top != nil && r.shard == c.shard && v.broken != byStore:
+		d.Known = r.top.after(v.registrations.renewed(r.base))
+		one := r.top
+		if one.quiet {
+			one = one.behind
+		}
+		if one != nil && one.claims == c && one.message == 0 {
+			d.behind = one
+		}
+	default:
+		d.Known = v.registrations.renewed(r.base)
+	}
+	return r, r == nil || r.open(c) || v.broken == byShard || v.broken == noReserve && r.top == nil
+}
+
+// decide decides about the i-th row of c's lookup.
+func (v *View) decide(c *Claims, d *Decision, i int) {
+	r, free := v.entry(c, d, i)
+	if !free {
+		// Rule 29: also where it would be no news, for what is claimed may change that.
+		d.Nominate = true
+		return
+	}
+	permitted := r != nil && r.permitted == c
+	if permitted {
+		r.decided = true
+	}
+	if d.Known.State != store.Unknown && !d.Known.Disputed && v.lost(c, d, r, i) {
+		return
+	}
+	if !permitted && v.broken != byShard && contested(&d.Known, c.shard, d.ID) {
+		d.Nominate = true
+		return
+	}
+	var moves bool
+	d.Op, d.News, moves = verdict(&d.Known, c.shard, &d.Row)
+	entry := entryOf(c.shard, &d.Row)
+	switch {
+	case d.Known.State == store.Unknown && d.ID <= c.Floor:
+		// Rule 16.
+		d.News = false
+		if !d.Deleted {
+			entry.State = store.Recorded
+		}
+	case d.News:
+	case moves:
+		entry = d.Known
+		entry.Shard, entry.Row = c.shard, d.ID
+	default:
+		return
+	}
+	if r == nil {
+		r = v.newRecord(c.lookup.keys[i], d.Known)
+	}
+	v.claim(c, r, d, entry)
+}
+
+// entryOf returns the entry that a row makes.
+func entryOf(shard string, d *Row) store.Entry {
+	if d.Deleted {
+		return store.Entry{Shard: shard, Row: d.ID, State: store.Tombstone}
+	}
+	return store.Entry{Shard: shard, Row: d.ID, Digest: d.Digest, State: store.Live}
+}
+
+// lost reports whether a row lost against another one of its key, and nothing has changed since.
+func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
+	if v.handled.empty() {
+		return false
+	}
+	winner := versionOf(&d.Known)
+	if r != nil && r.permitted == c {
+		winner = r.winner
+	}
+	return v.handled.has(loser{c.lookup.hashes[i], winner, d.version(c.shard)}.hash(v.seed))
+}
+
+// contested reports whether another row has the entity, so that the row of this id only nominates
+// it: one in another shard (rule 29), or a younger one (rule 17).
+func contested(known *store.Entry, shard string, id uint64) bool {
+	return known.State != store.Unknown && (known.Shard != shard || id < known.Row)
+}
+
+// verdict returns what a row of a shard is news of. moves says that what is not news is in
+// another row than the entry says.
+func verdict(known *store.Entry, shard string, d *Row) (op event.Op, news, moves bool) {
+	moves = known.Row != d.ID || known.Shard != shard
+	switch known.State {
+	case store.Live, store.Recorded:
+		if d.Deleted {
+			return event.Deleted, true, false
+		}
+		news = known.Digest != d.Digest || known.Disputed
+		return event.Modified, news, moves && !news
+	case store.Tombstone:
+		if !d.Deleted {
+			return event.Added, true, false
+		}
+		return event.Deleted, known.Disputed, moves && !known.Disputed
+	case store.Absent:
+		if !d.Deleted {
+			return event.Added, true, false
+		}
+		// Its entity is deleted. That a row comes back is seen where the database was killed,
+		// and has forgotten a delete that could be read.
+		return event.Deleted, moves || known.Disputed, false
+	}
+	if d.Deleted {
+		return event.Deleted, true, false
+	}
+	return event.Added, true, false
+}
+
+// absent decides about the i-th entity of c's lookup, which has no row.
+func (v *View) absent(c *Claims, d *Decision, i int) {
+	r, free := v.entry(c, d, i)
+	permitted := r != nil && r.permitted == c
+	if permitted {
+		r.decided = true
+	}
+	known := &d.Known
+	if !free || !permitted && v.broken != byShard && known.State != store.Unknown && known.Shard != c.shard {
+		d.Nominate = true
+		return
+	}
+	switch known.State {
+	case store.Live, store.Recorded:
+		d.News = true
+	case store.Tombstone, store.Absent:
+		d.News = known.Disputed
+	}
+	d.ID = known.Row
+	if !d.News && known.State != store.Tombstone {
+		return
+	}
+	entry := store.Entry{Shard: c.shard, Row: known.Row, State: store.Absent, Since: second(c.Time)}
+	if !d.News {
+		since := entry.Since
+		entry = *known
+		entry.State, entry.Digest, entry.Since = store.Absent, [16]byte{}, since
+	}
+	if r == nil {
+		r = v.newRecord(c.lookup.keys[i], *known)
+	}
+	v.claim(c, r, d, entry)
+}

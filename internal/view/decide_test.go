@@ -1,0 +1,219 @@
+package view
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/event"
+)
+
+var (
+	stateA, stateB = [16]byte{1}, [16]byte{2}
+	eventA, eventB = [16]byte{0xa}, [16]byte{0xb}
+	noon           = time.Unix(1_760_000_000, 500).UTC()
+)
+
+// desk is a view over a store in memory, and one TP.
+type desk struct {
+	*View
+	t    *testing.T
+	next uint64
+	tp   uint32
+}
+
+func newDesk(t *testing.T) *desk {
+	return &desk{View: New("s", memory.New(), func(tp uint32) uint32 { return tp }), t: t, tp: 1}
+}
+
+// put has the store hold an entry of the entity x.
+func (k *desk) put(e store.Entry) {
+	k.t.Helper()
+	if e.State == store.Unknown {
+		return
+	}
+	if err := k.commit([]store.Change{{Entity: []byte("x"), Entry: e}}); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *desk) commit(changes []store.Change) error {
+	return k.store.Apply(context.Background(), &store.Batch{Views: []store.ViewChange{{Stream: "s", Changes: changes}}})
+}
+
+func (k *desk) begin(shard string) *Claims {
+	c := k.Begin(shard)
+	c.Time = noon
+	return c
+}
+
+// decide decides about a row of x.
+func (k *desk) decide(c *Claims, id uint64, digest [16]byte, deleted bool) *Decision {
+	k.t.Helper()
+	list, err := k.Decide(k.t.Context(), c, []Row{{ID: id, Entity: []byte("x"), Digest: digest, Deleted: deleted}}, nil)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return &list[0]
+}
+
+func (k *desk) absent(c *Claims) *Decision {
+	k.t.Helper()
+	list, err := k.Absent(k.t.Context(), c, [][]byte{[]byte("x")}, nil)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return &list[0]
+}
+
+func (k *desk) acknowledge(c *Claims) {
+	k.t.Helper()
+	from := k.next
+	k.next += uint64(len(c.published))
+	at := func(i int) (store.At, Stamp) {
+		n := from + uint64(i)
+		return store.At{TP: k.tp, Offset: n}, Stamp{7, n + 1}
+	}
+	if err := k.Acknowledge(c, at, k.commit); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// entry returns what the store has of x.
+func (k *desk) stored() store.Entry {
+	k.t.Helper()
+	e, err := k.Lookup(k.t.Context(), "a", [][]byte{[]byte("x")}, nil)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return e[0]
+}
+
+func in(shard string, row uint64, state store.EntryState, digest [16]byte) store.Entry {
+	return store.Entry{Shard: shard, Row: row, State: state, Digest: digest, Event: eventA, At: store.At{TP: 1, Offset: 3}, Epoch: 7, Seq: 3}
+}
+
+func disputed(e store.Entry) store.Entry {
+	e.Disputed = true
+	return e
+}
+
+func gone(e store.Entry) store.Entry {
+	e.State, e.Digest, e.Since = store.Absent, [16]byte{}, noon.Truncate(time.Second)
+	return e
+}
+
+// TestDecide decides about row 7 of shard a, in the state B.
+func TestDecide(t *testing.T) {
+	live, tombstone := in("a", 7, store.Live, stateA), in("a", 7, store.Tombstone, [16]byte{})
+	foreign := in("b", 3, store.Live, stateB)
+	recorded := store.Entry{Shard: "a", Row: 7, State: store.Recorded, Digest: stateA}
+	same := in("a", 7, store.Live, stateB)
+	row := func(e store.Entry, row uint64) store.Entry { e.Row = row; return e }
+	for name, c := range map[string]struct {
+		deleted bool
+		known   store.Entry
+		floor   uint64
+		// op is empty where nothing is published.
+		op       event.Op
+		nominate bool
+		// after is the state and row once the batch is acknowledged.
+		after store.EntryState
+		row   uint64
+	}{
+		"a row of an entity that is not known adds it":               {false, store.Entry{}, 0, event.Added, false, store.Live, 7},
+		"another state modifies":                                     {false, live, 0, event.Modified, false, store.Live, 7},
+		"the same state is not news":                                 {false, same, 0, "", false, store.Live, 7},
+		"the same state in another row changes the store alone":      {false, row(same, 6), 0, "", false, store.Live, 7},
+		"the same state, disputed, is published":                     {false, disputed(same), 0, event.Modified, false, store.Live, 7},
+		"a row of an entity that is absent adds it":                  {false, gone(live), 0, event.Added, false, store.Live, 7},
+		"a row of an entity that is deleted adds it":                 {false, tombstone, 0, event.Added, false, store.Live, 7},
+		"a tombstone deletes what lives":                             {true, live, 0, event.Deleted, false, store.Tombstone, 7},
+		"a tombstone of what is not known is told":                   {true, store.Entry{}, 0, event.Deleted, false, store.Tombstone, 7},
+		"a tombstone that is touched is not news":                    {true, tombstone, 0, "", false, store.Tombstone, 7},
+		"a tombstone in another row changes the store alone":         {true, row(tombstone, 6), 0, "", false, store.Tombstone, 7},
+		"a disputed tombstone is published":                          {true, disputed(tombstone), 0, event.Deleted, false, store.Tombstone, 7},
+		"a tombstone whose row was gone and is back is none":         {true, gone(live), 0, "", false, store.Absent, 7},
+		"a tombstone in another row than what is gone is one":        {true, row(gone(live), 6), 0, event.Deleted, false, store.Tombstone, 7},
+		"a row older than its entity's nominates":                    {false, row(live, 8), 0, "", true, store.Live, 8},
+		"also where that is deleted":                                 {false, row(gone(live), 8), 0, "", true, store.Absent, 8},
+		"a row of an entity in another shard nominates":              {false, foreign, 0, "", true, store.Live, 3},
+		"also where that is absent":                                  {false, gone(foreign), 0, "", true, store.Absent, 3},
+		"also where it is disputed":                                  {false, disputed(foreign), 0, "", true, store.Live, 3},
+		"below the floor a row without an entry is recorded":         {false, store.Entry{}, 7, "", false, store.Recorded, 7},
+		"below the floor a tombstone without an entry is noted":      {true, store.Entry{}, 7, "", false, store.Tombstone, 7},
+		"above the floor it is published":                            {false, store.Entry{}, 6, event.Added, false, store.Live, 7},
+		"below the floor what has an entry is published":             {false, live, 7, event.Modified, false, store.Live, 7},
+		"a change of what was recorded modifies":                     {false, recorded, 7, event.Modified, false, store.Live, 7},
+		"what was recorded and has not changed is not news":          {false, store.Entry{Shard: "a", Row: 7, State: store.Recorded, Digest: stateB}, 7, "", false, store.Recorded, 7},
+		"a tombstone of what was recorded is published":              {true, recorded, 7, event.Deleted, false, store.Tombstone, 7},
+		"what was recorded in another row of the shard is recorded":  {false, store.Entry{Shard: "a", Row: 6, State: store.Recorded, Digest: stateB}, 7, "", false, store.Recorded, 7},
+		"what was recorded in another shard nominates":               {false, store.Entry{Shard: "b", Row: 6, State: store.Recorded, Digest: stateB}, 7, "", true, store.Recorded, 6},
+		"a row that nothing is known of, of a deleted one elsewhere": {true, in("b", 3, store.Tombstone, [16]byte{}), 0, "", true, store.Tombstone, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newDesk(t)
+			k.next = 10
+			k.put(c.known)
+			claims := k.begin("a")
+			claims.Floor = c.floor
+			d := k.decide(claims, 7, stateB, c.deleted)
+			if d.News != (c.op != "") || d.News && d.Op != c.op || d.Nominate != c.nominate || d.Known != c.known {
+				t.Fatalf("%+v", d)
+			}
+			want := store.Entry{State: c.after, Shard: c.known.Shard, Row: c.row, Event: c.known.Event}
+			if d.News {
+				claims.Publish(d, eventB)
+				want.Event = eventB
+			}
+			if !c.nominate {
+				want.Shard = "a"
+			}
+			k.acknowledge(claims)
+			e := k.stored()
+			if e.State != want.State || e.Row != want.Row || e.Event != want.Event || e.Shard != want.Shard || d.News && (e.Disputed || e.At.Offset != 10 || e.Seq != 11) {
+				t.Errorf("%+v\nwant %+v", e, want)
+			}
+			if len(k.records) > 0 || len(k.begun["a"]) > 0 {
+				t.Error("claims are left")
+			}
+		})
+	}
+}
+
+func TestAbsent(t *testing.T) {
+	for name, c := range map[string]struct {
+		known          store.Entry
+		news, nominate bool
+		after          store.EntryState
+	}{
+		"what lives is deleted":                             {in("a", 7, store.Live, stateA), true, false, store.Absent},
+		"what was recorded is deleted":                      {store.Entry{Shard: "a", Row: 7, State: store.Recorded, Digest: stateA}, true, false, store.Absent},
+		"a tombstone without a row changes the store alone": {in("a", 7, store.Tombstone, [16]byte{}), false, false, store.Absent},
+		"a disputed tombstone is deleted":                   {disputed(in("a", 7, store.Tombstone, [16]byte{})), true, false, store.Absent},
+		"what is absent is not news":                        {gone(in("a", 7, store.Live, stateA)), false, false, store.Absent},
+		"what is absent and disputed is deleted":            {disputed(gone(in("a", 7, store.Live, stateA))), true, false, store.Absent},
+		"what is not known is not news":                     {store.Entry{}, false, false, store.Unknown},
+		"an entity of another shard nominates":              {in("b", 7, store.Live, stateA), false, true, store.Live},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newDesk(t)
+			k.next = 10
+			k.put(c.known)
+			claims := k.begin("a")
+			d := k.absent(claims)
+			if d.News != c.news || d.Nominate != c.nominate || d.ID != c.known.Row && !c.nominate {
+				t.Fatalf("%+v", d)
+			}
+			if d.News {
+				claims.Publish(d, eventB)
+			}
+			k.acknowledge(claims)
+			if e := k.stored(); e.State != c.after || d.News && (e.Event != eventB || !e.Since.Equal(noon.Truncate(time.Second)) || e.Disputed) {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}

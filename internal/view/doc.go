@@ -1,0 +1,43 @@
+// Package view decides what the rows of a capability stream are news of, and keeps what was
+// published last of each entity (decisions 17 and 18).
+//
+// One [View] serves all shards of a stream. An entity is the key of its messages. Its entry in
+// the store says what its last message said. Where tables have entities of their own
+// ([NewByTable]), the table is a part of what is stored; rows and messages are without it.
+//
+// # A batch
+//
+// The owner of a shard begins [Claims] for each batch, has rows decided, makes events of those
+// that are news and tells each event's id (Publish). The batch ends with Acknowledge or Release:
+//
+//	c := v.Begin(shard)
+//	decisions, err = v.Decide(ctx, c, rows, decisions[:0])
+//	c.Publish(&decisions[i], event)      // for each that is news, in the order of the messages
+//	err = v.Acknowledge(c, at, commit)   // or v.Release(c)
+//
+// A decision that is news, or that moves an entity to another row, claims the entity. The claim
+// holds the entry as it will be, so the next batch of the shard is decided behind one in flight.
+// Another shard that meets a claim, or an entry of another shard, nominates the entity (rule
+// 29). So does a row older than the one of its entity (rule 17). A nominated row is not handled:
+// it stays missing until a later read finds it in the view.
+//
+// # Entities that move
+//
+// [Movers] is the queue of nominated entities. It reserves an entity that nothing claims: until
+// the reservation ends, every other row of the entity nominates it again. Then it reads the key
+// in all tables, and the owner of the shard that has the row publishes, with permission
+// (Permit). That owner reads the row again first, so the order of its reads is still the order
+// on the bus (invariant 3). A reservation ends with the batch of that owner.
+//
+// # Order of locks
+//
+// View.mu comes first. Under it are called, in this order of locks: commit, which takes the lock
+// of the committer and applies to the store; inForce, which may take the committer's; Movers.mu.
+// None of them calls the View back. Movers calls the View only without Movers.mu. Claims have no
+// lock: they belong to the owner of the shard until its batch is handed over, then to the
+// publisher. What the view itself writes in them is written under View.mu.
+//
+// Entries are looked up without the lock. Each change of the store is made under it and counted
+// by the hash of its entity; a decision looks up again, under the lock, the entities whose count
+// has changed since.
+package view

@@ -1,0 +1,255 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Reading is what the tables of a stream have of keys.
+type Reading struct {
+	// Rows are those of each entity, in the order that they were asked for.
+	Rows [][]Found
+	// Snapshot says that all tables were read in one statement.
+	Snapshot bool
+	// Unproved says that what was not found may be there: a server that does not take the writes
+	// was read. Then no absence is concluded.
+	Unproved bool
+}
+
+// MoversOptions say how a stream is read and who publishes. Read and Publish must be set.
+type MoversOptions struct {
+	// Shards are those of the stream. An entity of another one that is absent belongs to the
+	// first.
+	Shards []string
+	// Read reads keys in all tables of the stream; where entities belong to their table, in that
+	// of shard, which is empty else.
+	Read func(ctx context.Context, shard string, entities [][]byte) (Reading, error)
+	// Publish hands moves to the owner of a shard, and does not wait for the bus. With an error
+	// they are tried again later.
+	Publish func(ctx context.Context, shard string, moves []Move) error
+	// Bound is how many entities wait at most; further ones make a reconcile due. Defaults to
+	// 10,000 (rule 7).
+	Bound int
+	// AtOnce is how many entities are read at once. Defaults to 200.
+	AtOnce int
+	// Pause is that before an entity is read again; it doubles up to PauseMax. Default to 20 ms
+	// and 5 s.
+	Pause, PauseMax time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// Movers is the queue of the nominated entities of a stream (rules 7, 17 and 29). It is safe for
+// concurrent use; Run and Pass serve one goroutine.
+type Movers struct {
+	view *View
+	opts MoversOptions
+	// wake has an element when there may be something to do.
+	wake chan struct{}
+
+	mu sync.Mutex
+	// queue has all entities by what is stored of them, ready those that may be read, in order,
+	// paused those that wait for a moment.
+	queue         map[string]*mover
+	ready, paused []*mover
+	// overflow says that a nomination was dropped, twins counts the decisions about two rows of
+	// one key.
+	overflow bool
+	twins    uint64
+}
+
+// mover is an entity in the queue.
+type mover struct {
+	// name is what is stored.
+	name   string
+	shard  string
+	entity []byte
+	state  moverState
+	done   chan struct{}
+	// repeat says that it was nominated while it moved.
+	repeat bool
+	// attempts are those since the last success, until is before when it is not read again.
+	attempts int
+	until    time.Time
+}
+
+// moverState says what an entity waits for.
+type moverState uint8
+
+const (
+	// isReady: in Movers.ready.
+	isReady moverState = iota
+	// isClaimed: until nothing of it is claimed.
+	isClaimed
+	// isMoving: it is reserved, until its batch ends.
+	isMoving
+	// isPaused: until a moment.
+	isPaused
+)
+
+// NewMovers returns the queue of a view, which has no other one.
+func NewMovers(v *View, opts MoversOptions) *Movers {
+	if opts.Bound == 0 {
+		opts.Bound = 10_000
+	}
+	if opts.AtOnce == 0 {
+		opts.AtOnce = 200
+	}
+	if opts.Pause == 0 {
+		opts.Pause = 20 * time.Millisecond
+	}
+	if opts.PauseMax == 0 {
+		opts.PauseMax = 5 * time.Second
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover)}
+	v.lock()
+	defer v.mu.Unlock()
+	v.movers = m
+	return m
+}
+
+// dropped is what Nominate returns where the queue is full.
+var dropped = func() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}()
+
+// Nominate adds an entity to the queue. It copies entity. shard is that of the row, or of the
+// message. done is closed when the entity leaves the queue: the view has what was published for
+// it.
+func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
+	name := m.view.scope.append(nil, shard, entity)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if one := m.queue[string(name)]; one != nil {
+		one.repeat = one.repeat || one.state == isMoving
+		return one.done
+	}
+	if len(m.queue) >= m.opts.Bound {
+		m.overflow = true
+		return dropped
+	}
+	one := &mover{name: string(name), entity: slices.Clone(entity), done: make(chan struct{})}
+	if m.view.scope.byTable {
+		one.shard = shard
+	}
+	m.queue[one.name] = one
+	m.enqueue(one)
+	return one.done
+}
+
+// enqueue has an entity read. Its caller holds mu.
+func (m *Movers) enqueue(one *mover) {
+	one.state = isReady
+	m.ready = append(m.ready, one)
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Waiting returns how many entities are in the queue: the offset does not pass late messages
+// before it is 0 (rule 7).
+func (m *Movers) Waiting() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.queue)
+}
+
+// Overflow reports whether nominations were dropped since it was called last: then a reconcile is
+// due.
+func (m *Movers) Overflow() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.overflow
+	m.overflow = false
+	return was
+}
+
+// Twins returns how often a key was found to have two rows.
+func (m *Movers) Twins() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.twins
+}
+
+// free says that an entity which was claimed is free. Its caller holds the view's lock.
+func (m *Movers) free(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if one := m.queue[name]; one != nil && one.state == isClaimed {
+		m.enqueue(one)
+	}
+}
+
+// done says that a move has ended, and whether the entity is to be read again. Its caller holds
+// the view's lock.
+func (m *Movers) done(name string, repeat, confirm bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one := m.queue[name]
+	switch {
+	case one == nil || one.state != isMoving:
+	case repeat:
+		m.pause(one)
+	case one.repeat || confirm:
+		one.attempts = 0
+		m.pause(one)
+	default:
+		delete(m.queue, name)
+		close(one.done)
+	}
+}
+
+// pause has an entity read later, so that what fails again and again does not spin. Its caller
+// holds mu.
+func (m *Movers) pause(one *mover) {
+	d := min(m.opts.Pause<<min(one.attempts, 20), m.opts.PauseMax)
+	one.attempts++
+	one.repeat, one.state, one.until = false, isPaused, m.opts.Now().Add(d)
+	m.paused = append(m.paused, one)
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Return gives moves back that cannot be published now: they are tried again.
+func (m *Movers) Return(moves []Move) {
+	for i := range moves {
+		m.view.unreserve(moves[i].name, moves[i].number, true)
+	}
+}
+
+// next returns the entities to be read at once, and when the next pause ends; zero for none.
+func (m *Movers) next() (list []*mover, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.opts.Now()
+	m.paused = slices.DeleteFunc(m.paused, func(one *mover) bool {
+		if one.until.After(now) {
+			if until.IsZero() || one.until.Before(until) {
+				until = one.until
+			}
+			return false
+		}
+		m.enqueue(one)
+		return true
+	})
+	n := 0
+	for n < len(m.ready) && n < m.opts.AtOnce && m.ready[n].shard == m.ready[0].shard {
+		n++
+	}
+	for _, one := range m.ready[:n] {
+		one.state, one.repeat = isMoving, false
+		list = append(list, one)
+	}
+	m.ready = slices.Delete(m.ready, 0, n)
+	return list, until
+}

@@ -1,0 +1,380 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+)
+
+// scripted is a toy world in which nothing happens by itself.
+type scripted struct {
+	*toyWorld
+	t       *testing.T
+	a, b, c *toyOwner
+}
+
+func newScripted(t *testing.T) *scripted {
+	w := newToyWorld(1, none)
+	w.keys, w.typed = 1, false
+	w.movers.opts.Now = func() time.Time { return w.now }
+	return &scripted{w, t, w.owners[0], w.owners[1], w.owners[2]}
+}
+
+// insert has the one key in a table, and in no other one.
+func (s *scripted) insert(o *toyOwner, state int) {
+	s.remove()
+	o.last++
+	o.table[o.last], o.notices[o.last] = toyRow{state: state}, true
+}
+
+func (s *scripted) remove() {
+	if o, id, _ := s.find(0); o != nil {
+		delete(o.table, id)
+	}
+}
+
+// poll has an owner read and hand over what it finds.
+func (s *scripted) poll(o *toyOwner) {
+	o.readPage()
+	o.decide(s.t.Context())
+}
+
+func (s *scripted) arrive() {
+	for len(s.net) > 0 {
+		s.deliver(s.net[0])
+	}
+}
+
+// says returns the states of the key on the bus, in their order.
+func (s *scripted) says() (states []int) {
+	for _, m := range s.bus[0] {
+		states = append(states, m.state)
+	}
+	return states
+}
+
+func (s *scripted) expect(want ...int) {
+	s.t.Helper()
+	s.idle(s.t.Context())
+	if s.compare(); len(s.faults) > 0 {
+		s.t.Fatal(s.faults)
+	}
+	if got := s.says(); !slices.Equal(got, want) {
+		s.t.Errorf("the bus says %v, want %v", got, want)
+	}
+}
+
+const (
+	active = 1
+	moved  = 2
+)
+
+func TestAnEntityHopsToAnotherTableAndBack(t *testing.T) {
+	t.Run("acknowledged step by step", func(t *testing.T) {
+		s := newScripted(t)
+		for _, hop := range []struct {
+			to    *toyOwner
+			state int
+		}{{s.a, active}, {s.b, moved}, {s.a, active}} {
+			s.insert(hop.to, hop.state)
+			s.idle(t.Context())
+		}
+		s.expect(active, moved, active)
+	})
+	t.Run("all before the first acknowledgement", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.poll(s.a)
+		s.insert(s.b, moved)
+		s.poll(s.b)
+		s.insert(s.a, active)
+		s.poll(s.a)
+		s.expect(active)
+	})
+	t.Run("back before the second is acknowledged", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.insert(s.b, moved)
+		s.poll(s.b)
+		s.pass(t.Context())
+		s.poll(s.b)
+		s.insert(s.a, active)
+		s.poll(s.a)
+		s.pass(t.Context())
+		s.arrive()
+		s.expect(active, moved, active)
+	})
+	t.Run("back between the read of Movers and that of the owner", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.insert(s.b, moved)
+		s.poll(s.b)
+		s.pass(t.Context())
+		s.insert(s.a, active)
+		s.poll(s.a)
+		s.expect(active)
+	})
+	t.Run("a batch of the second table is cancelled and arrives late", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.insert(s.b, moved)
+		s.poll(s.b)
+		s.pass(t.Context())
+		s.poll(s.b)
+		late := slices.Clone(s.net)
+		s.b.cancel()
+		s.net = nil
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.net = late
+		s.arrive()
+		s.expect(active, moved, active)
+	})
+}
+
+func TestADeleteInOneTableAndAnInsertInAnother(t *testing.T) {
+	t.Run("the insert is read first", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.insert(s.b, moved)
+		s.poll(s.b)
+		s.gone = append(s.gone, 0)
+		s.expect(active, moved)
+	})
+	t.Run("the delete is noticed first", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.remove()
+		s.movers.Nominate("", toyKey(0))
+		s.pass(t.Context())
+		s.insert(s.b, moved)
+		s.poll(s.b)
+		s.poll(s.a)
+		s.expect(active, 0, moved)
+	})
+	t.Run("the insert comes after the delete was sent, and nobody notices it", func(t *testing.T) {
+		s := newScripted(t)
+		s.insert(s.a, active)
+		s.idle(t.Context())
+		s.remove()
+		s.movers.Nominate("", toyKey(0))
+		s.pass(t.Context())
+		s.poll(s.a)
+		s.insert(s.b, moved)
+		clear(s.b.notices)
+		s.expect(active, 0, moved)
+	})
+}
+
+// TestTwoRowsOfAKeyDoNotAlternate polls both rows again and again.
+func TestTwoRowsOfAKeyDoNotAlternate(t *testing.T) {
+	s := newScripted(t)
+	reads := 0
+	s.movers.opts.Read = func(_ context.Context, _ string, entities [][]byte) (Reading, error) {
+		reads++
+		return s.readKeys(entities, true), nil
+	}
+	s.insert(s.a, active)
+	s.idle(t.Context())
+	s.b.last++
+	s.b.table[s.b.last] = toyRow{state: moved}
+	for range 5 {
+		s.a.notices[1], s.b.notices[1] = true, true
+		s.idle(t.Context())
+	}
+	if got := s.says(); !slices.Equal(got, []int{active}) || reads > 2 || s.movers.Twins() == 0 {
+		t.Fatalf("the bus says %v after %d reads, %d times two rows", got, reads, s.movers.Twins())
+	}
+	// What lost wins once the other row is gone.
+	delete(s.a.table, 1)
+	s.movers.Nominate("", toyKey(0))
+	s.expect(active, moved)
+}
+
+// TestTwoRowsOfATableDoNotAlternate is about a KEY that is not unique.
+func TestTwoRowsOfATableDoNotAlternate(t *testing.T) {
+	s := newScripted(t)
+	s.movers.opts.Read = func(_ context.Context, _ string, entities [][]byte) (Reading, error) {
+		reading := s.readKeys(entities, true)
+		for i := range reading.Rows[0] {
+			// The lower id was modified later.
+			f := &reading.Rows[0][i]
+			f.Modified = noon.Add(-time.Duration(f.Row) * time.Second)
+		}
+		return reading, nil
+	}
+	s.a.table[1], s.a.table[2], s.a.last = toyRow{state: moved}, toyRow{state: active}, 2
+	for range 5 {
+		s.a.notices[1], s.a.notices[2] = true, true
+		s.idle(t.Context())
+	}
+	if got := s.says(); !slices.Equal(got, []int{moved, active, moved}) {
+		t.Errorf("the bus says %v", got)
+	}
+}
+
+func TestMoversIsBounded(t *testing.T) {
+	v := New("s", memory.New(), func(tp uint32) uint32 { return tp })
+	m := NewMovers(v, MoversOptions{Bound: 3})
+	for i := range 5 {
+		m.Nominate("a", fmt.Append(nil, i))
+		m.Nominate("a", fmt.Append(nil, i))
+	}
+	if n := m.Waiting(); n != 3 || !m.Overflow() || m.Overflow() {
+		t.Errorf("%d wait", n)
+	}
+	<-m.Nominate("a", []byte("one too many"))
+}
+
+// TestMoversDoesNotSpin lets all that can fail fail for an hour.
+func TestMoversDoesNotSpin(t *testing.T) {
+	down := errors.New("the table is away")
+	for name, fails := range map[string]string{"reads fail": "read", "owners do not run": "publish", "owners find nothing": "", "a batch claims it": "claim"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := New("s", memory.New(), func(tp uint32) uint32 { return tp })
+				reads := 0
+				m := NewMovers(v, MoversOptions{
+					Shards: []string{"a"},
+					Read: func(_ context.Context, _ string, entities [][]byte) (Reading, error) {
+						if reads++; fails == "read" {
+							return Reading{}, down
+						}
+						return Reading{Rows: [][]Found{{{Shard: "a", Row: 1}}}, Snapshot: true}, nil
+					},
+					Publish: func(_ context.Context, shard string, moves []Move) error {
+						if fails == "publish" {
+							return down
+						}
+						c := v.Begin(shard)
+						c.Permit(moves)
+						v.Release(c)
+						return nil
+					},
+				})
+				if fails == "claim" {
+					c := v.Begin("a")
+					if _, err := v.Decide(t.Context(), c, []Row{{ID: 1, Entity: []byte("x")}}, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- m.Run(ctx, func(error) {}) }()
+				m.Nominate("a", []byte("x"))
+				time.Sleep(time.Hour)
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if reads > 800 || m.Waiting() != 1 || (reads == 0) != (fails == "claim") {
+					t.Errorf("%d reads in an hour, %d wait", reads, m.Waiting())
+				}
+			})
+		})
+	}
+}
+
+func TestAnAbsenceOfAShardThatIsGoneBelongsToTheFirst(t *testing.T) {
+	k := newDesk(t)
+	k.put(in("old", 7, store.Live, stateA))
+	var handed []Move
+	unproved := true
+	m := NewMovers(k.View, MoversOptions{
+		Shards: []string{"a", "b"},
+		Read: func(context.Context, string, [][]byte) (Reading, error) {
+			return Reading{Rows: make([][]Found, 1), Unproved: unproved}, nil
+		},
+		Publish: func(_ context.Context, shard string, moves []Move) error {
+			handed = append(handed, moves...)
+			return nil
+		},
+	})
+	var done <-chan struct{}
+	pass := func() {
+		done = m.Nominate("a", []byte("x"))
+		if _, err := m.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pass(); len(handed) > 0 || m.Waiting() > 0 || len(k.records) > 0 {
+		t.Fatalf("an absence that is not proved: %+v", handed)
+	}
+	unproved = false
+	if pass(); len(handed) != 1 || handed[0].Shard != "a" || !handed[0].Absent {
+		t.Fatalf("%+v", handed)
+	}
+	c := k.begin("a")
+	c.Permit(handed)
+	d := k.absent(c)
+	if !d.News {
+		t.Fatalf("%+v", d)
+	}
+	c.Publish(d, eventB)
+	k.next = 10
+	k.acknowledge(c)
+	select {
+	case <-done:
+		t.Error("a delete is done before it was confirmed")
+	default:
+	}
+	m.opts.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	if _, err := m.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if e := k.stored(); e.State != store.Absent || e.Shard != "a" {
+		t.Fatalf("%+v", e)
+	}
+}
+
+func TestMoversReadsATableAtATimeWhereEntitiesBelongToTheirTable(t *testing.T) {
+	v := NewByTable("s", memory.New(), func(tp uint32) uint32 { return tp })
+	var shards []string
+	m := NewMovers(v, MoversOptions{Read: func(_ context.Context, shard string, entities [][]byte) (Reading, error) {
+		shards = append(shards, fmt.Sprint(shard, len(entities)))
+		return Reading{Rows: make([][]Found, len(entities)), Snapshot: true}, nil
+	}})
+	m.Nominate("a", []byte("x"))
+	m.Nominate("b", []byte("x"))
+	for m.Waiting() > 0 {
+		if _, err := m.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(shards, []string{"a1", "b1"}) {
+		t.Errorf("%v", shards)
+	}
+}
+
+func TestAShardThatStopsGivesBackWhatItHas(t *testing.T) {
+	s := newScripted(t)
+	s.insert(s.a, active)
+	s.idle(t.Context())
+	s.insert(s.b, moved)
+	s.poll(s.b)
+	s.pass(t.Context())
+	if len(s.b.inbox) != 1 {
+		t.Fatalf("%d moves", len(s.b.inbox))
+	}
+	// The move is lost with the attempt, and so are its batches.
+	s.b.inbox = nil
+	c := s.view.Begin("b")
+	s.view.Stop("b")
+	if len(s.view.begun["b"]) > 0 || c.view != nil {
+		t.Error("claims of a shard that stopped are left")
+	}
+	s.expect(active, moved)
+}

@@ -1,0 +1,207 @@
+package view
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/catchup"
+	"bridge/sink"
+)
+
+// readPage reads rows, where the owner may.
+func (o *toyOwner) readPage() bool {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	for tp, end := range o.doubt {
+		if o.w.read[tp] < end {
+			return false
+		}
+	}
+	o.doubt = nil
+	if o.page != nil || len(o.flying) > 1 {
+		return false
+	}
+	p := &toyPage{keys: map[int]bool{}}
+	add := func(id uint64) {
+		r := o.table[id]
+		p.rows = append(p.rows, Row{ID: id, Entity: toyKey(r.key), Digest: toyDigest(r.state), Deleted: r.deleted})
+		p.keys[r.key] = true
+	}
+	if p.moves, o.inbox = o.inbox, nil; len(p.moves) > 0 {
+		for _, id := range slices.Sorted(maps.Keys(o.table)) {
+			if slices.ContainsFunc(p.moves, func(m Move) bool { return string(m.Entity) == string(toyKey(o.table[id].key)) }) {
+				add(id)
+			}
+		}
+	} else {
+		for _, id := range slices.Sorted(maps.Keys(o.notices))[:min(3, len(o.notices))] {
+			delete(o.notices, id)
+			if _, there := o.table[id]; there {
+				add(id)
+				p.notices = append(p.notices, id)
+			}
+		}
+	}
+	if len(p.rows)+len(p.moves) == 0 {
+		return false
+	}
+	o.page = p
+	return true
+}
+
+// decide makes a batch of the page.
+func (o *toyOwner) decide(ctx context.Context) {
+	w, p := o.w, o.page
+	if p == nil {
+		return
+	}
+	o.deciding = true
+	defer func() { o.deciding = false }()
+	b := &toyBatch{page: p, claims: w.view.Begin(o.shard)}
+	b.claims.Time = w.now
+	b.claims.Permit(p.moves)
+	decisions, err := w.view.Decide(ctx, b.claims, p.rows, nil)
+	w.add(o, b, decisions, err)
+	var without [][]byte
+	for _, m := range p.moves {
+		there := slices.ContainsFunc(p.rows, func(r Row) bool { return string(r.Entity) == string(m.Entity) })
+		if m.Absent && !there {
+			without = append(without, m.Entity)
+		}
+	}
+	decisions, err = w.view.Absent(ctx, b.claims, without, nil)
+	w.add(o, b, decisions, err)
+	if b.claims.Stale() {
+		// A batch before it was cancelled meanwhile.
+		w.view.Release(b.claims)
+		o.page = nil
+		o.forget([]*toyBatch{b})
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o.page = nil
+	o.flying = append(o.flying, b)
+	w.net = append(w.net, b)
+}
+
+// add makes messages of decisions.
+func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error) {
+	if err != nil {
+		w.fault("%v", err)
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		w.check(o, d)
+		if d.Nominate {
+			w.movers.Nominate(o.shard, d.Entity)
+		}
+		if !d.News {
+			continue
+		}
+		w.mu.Lock()
+		w.seq++
+		w.events++
+		m := &toyMessage{batch: b, Message: catchup.Message{Key: d.Entity}}
+		binary.BigEndian.PutUint64(m.Event[:], w.events)
+		m.State.Epoch, m.State.Seq = 1, w.seq
+		m.Shard, m.Row, m.Time = o.shard, d.ID, w.now
+		if _, err := fmt.Sscanf(string(d.Entity), "key%d", &m.key); err != nil {
+			panic(err)
+		}
+		switch {
+		case d.Op != event.Deleted:
+			m.State.Digest, m.state = d.Digest, int(d.Digest[0])
+		case d.item.entry.State == store.Tombstone:
+			m.State.Kind = sink.StateTombstone
+		default:
+			m.State.Kind = sink.StateAbsent
+		}
+		m.At.TP = 1 + uint32(m.key%len(w.bus))
+		if w.typed {
+			m.At.TP = map[event.Op]uint32{event.Added: 1, event.Modified: 2, event.Deleted: 3}[d.Op]
+		}
+		w.news++
+		b.messages = append(b.messages, m)
+		w.mu.Unlock()
+		b.claims.Publish(d, m.Event)
+	}
+}
+
+// acknowledge ends the first batch of the shard.
+func (o *toyOwner) acknowledge(ctx context.Context) {
+	o.w.mu.Lock()
+	if len(o.flying) == 0 || !o.flying[0].arrived {
+		o.w.mu.Unlock()
+		return
+	}
+	b := o.flying[0]
+	o.w.mu.Unlock()
+	at := func(i int) (store.At, Stamp) {
+		m := b.messages[i]
+		return m.At, Stamp{m.State.Epoch, m.State.Seq}
+	}
+	if err := o.w.view.Acknowledge(b.claims, at, o.w.apply(ctx)); err != nil {
+		o.w.fault("%v", err)
+	}
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	o.flying = o.flying[1:]
+	for _, m := range b.messages {
+		m.batch, m.covered = nil, true
+	}
+}
+
+// cancel gives up all batches of the shard. Their outcome is unknown.
+func (o *toyOwner) cancel() {
+	w := o.w
+	w.mu.Lock()
+	dropped := o.flying
+	o.flying, o.doubt = nil, []int{len(w.bus[0]), len(w.bus[1]), len(w.bus[2])}
+	w.mu.Unlock()
+	if !o.deciding && w.restarts() {
+		w.view.Stop(o.shard)
+		w.mu.Lock()
+		o.inbox = nil
+		w.mu.Unlock()
+		o.forget(dropped)
+		return
+	}
+	for i, b := range dropped {
+		if i > 0 && !b.claims.Stale() {
+			w.fault("a batch behind one that was released is not stale")
+		}
+		w.view.Release(b.claims)
+	}
+	o.forget(dropped)
+}
+
+// restarts reports whether a shard that has cancelled its batches begins again.
+func (w *toyWorld) restarts() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view.broken != keepsClaims && w.rng.IntN(2) == 0
+}
+
+// forget has rows of batches that were given up read again. The bus may get the batches, or not.
+func (o *toyOwner) forget(dropped []*toyBatch) {
+	w := o.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range dropped {
+		for _, m := range b.messages {
+			m.batch = nil
+		}
+		for _, id := range b.page.notices {
+			o.notices[id] = true
+		}
+		if w.rng.IntN(2) == 0 {
+			w.net = slices.DeleteFunc(w.net, func(o *toyBatch) bool { return o == b })
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package view
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/internal/catchup"
+	"bridge/sink"
+)
+
+func message(shard string, offset, seq uint64, digest, id [16]byte) catchup.Message {
+	return catchup.Message{
+		Key: []byte("x"), State: sink.State{Epoch: 7, Seq: seq, Digest: digest}, Shard: shard, Row: 7, Event: id,
+		At: store.At{TP: 1, Offset: offset}, Time: noon,
+	}
+}
+
+func (k *desk) read(messages ...catchup.Message) []Nomination {
+	k.t.Helper()
+	nominate, err := k.Read(k.t.Context(), messages, k.commit)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return nominate
+}
+
+func TestRead(t *testing.T) {
+	t.Run("messages of a TP in their order", func(t *testing.T) {
+		k := newDesk(t)
+		if n := k.read(message("a", 1, 1, stateA, eventA), message("b", 2, 2, stateB, eventB)); len(n) > 0 {
+			t.Fatalf("nominated: %v", n)
+		}
+		if e := k.stored(); e.Event != eventB || e.Shard != "b" || e.Disputed || len(k.records) > 0 {
+			t.Fatalf("%+v", e)
+		}
+	})
+	t.Run("an older message behind disputes, and the next decision publishes", func(t *testing.T) {
+		k := newDesk(t)
+		late := message("a", 4, 2, stateB, eventB)
+		late.Late = true
+		k.put(in("a", 7, store.Live, stateA))
+		if n := k.read(late); len(n) != 1 || string(n[0].Entity) != "x" {
+			t.Fatalf("nominated: %v", n)
+		}
+		c := k.begin("a")
+		if d := k.decide(c, 7, stateB, false); !d.News || !d.Known.Disputed || d.Previous() != eventB {
+			t.Fatalf("%+v", d)
+		}
+	})
+	t.Run("an entry that is claimed changes in the claim", func(t *testing.T) {
+		k := newDesk(t)
+		k.next = 10
+		k.put(in("a", 6, store.Live, stateA))
+		c := k.begin("a")
+		if d := k.decide(c, 7, stateA, false); d.News {
+			t.Fatalf("%+v", d)
+		}
+		k.read(message("a", 4, 4, stateB, eventB))
+		again := k.begin("a")
+		if d := k.decide(again, 7, stateA, false); !d.News || d.Previous() != eventB {
+			t.Fatalf("it is decided by what was claimed: %+v", d)
+		}
+		k.acknowledge(c)
+		if e := k.stored(); e.Event != eventB || e.Row != 7 {
+			t.Fatalf("the claim replaces what was read: %+v", e)
+		}
+	})
+	t.Run("a commit that fails nominates nothing", func(t *testing.T) {
+		k, full := newDesk(t), errors.New("the disk is full")
+		late := message("a", 1, 1, stateA, eventA)
+		late.Late = true
+		n, err := k.Read(t.Context(), []catchup.Message{late}, func([]store.Change) error { return full })
+		if !errors.Is(err, full) || n != nil || len(k.records) > 0 {
+			t.Fatal(n, err)
+		}
+	})
+}
+
+func TestARegistrationThatIsNotInForceDisputes(t *testing.T) {
+	k := newDesk(t)
+	k.put(in("a", 7, store.Live, stateA))
+	k.registrations.inForce = func(tp uint32) uint32 { return max(tp, 5) }
+	if e := k.stored(); !e.Disputed || e.At != (store.At{TP: 5, Offset: store.BeforeFirst}) {
+		t.Fatalf("%+v", e)
+	}
+	c := k.begin("a")
+	d := k.decide(c, 7, stateA, false)
+	if !d.News || !d.Known.Disputed {
+		t.Fatalf("%+v", d)
+	}
+	c.Publish(d, eventB)
+	k.tp = 5
+	k.next = 20
+	k.acknowledge(c)
+	if e := k.stored(); e.Disputed || e.Event != eventB {
+		t.Fatalf("%+v", e)
+	}
+	confirms := message("a", 0, 21, stateA, eventB)
+	confirms.At.TP = 6
+	k.registrations.inForce = func(uint32) uint32 { return 6 }
+	k.read(confirms)
+	if e := k.stored(); e.Disputed || e.At.TP != 6 {
+		t.Fatalf("the same stamp does not confirm: %+v", e)
+	}
+}
+
+func TestADuplicateIsTheLastMessageOrSentAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		known store.Entry
+		there catchup.Message
+		last  bool
+	}{
+		"it is behind the last one":           {in("a", 7, store.Live, stateA), message("a", 4, 4, stateB, eventB), true},
+		"it lies before the last one":         {in("a", 7, store.Live, stateA), message("a", 2, 2, stateB, eventB), false},
+		"it is older, and would be disputed":  {in("a", 7, store.Live, stateA), message("a", 4, 2, stateB, eventB), false},
+		"another message lies there":          {in("a", 7, store.Live, stateA), message("a", 4, 4, stateB, eventA), false},
+		"nothing is known of the entity else": {store.Entry{}, message("a", 4, 4, stateB, eventB), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newDesk(t)
+			k.put(c.known)
+			claims := k.begin("a")
+			claims.Publish(k.decide(claims, 7, stateB, false), eventB)
+			if got := k.IsLast(claims, 0, &c.there); got != c.last {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+func TestEntitiesOfTheirTable(t *testing.T) {
+	s := memory.New()
+	k := &desk{View: NewByTable("s", s, func(tp uint32) uint32 { return tp }), t: t, tp: 1}
+	for _, shard := range []string{"a", "b"} {
+		c := k.begin(shard)
+		rows := []Row{{ID: 1, Entity: []byte("x"), Digest: stateA}, {ID: 2, Digest: stateA}}
+		list, err := k.Decide(t.Context(), c, rows, nil)
+		if err != nil || !list[0].News || !list[1].News {
+			t.Fatalf("%s: %+v, %v", shard, list, err)
+		}
+		c.Publish(&list[0], eventA)
+		c.Publish(&list[1], eventB)
+		k.acknowledge(c)
+	}
+	late := message("b", 90, 90, stateB, eventB)
+	late.Late = true
+	if n := k.read(late); len(n) != 1 || n[0].Shard != "b" {
+		t.Fatalf("nominated: %+v", n)
+	}
+	for shard, digest := range map[string][16]byte{"a": stateA, "b": stateB} {
+		e, err := k.Lookup(t.Context(), shard, [][]byte{[]byte("x"), nil}, nil)
+		if err != nil || e[0].Digest != digest || e[0].Shard != shard || e[1].Event != eventB {
+			t.Errorf("%s: %+v, %v", shard, e, err)
+		}
+		list, err := k.ByRow(t.Context(), shard, 0, 10, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{}
+		for _, c := range list {
+			names = append(names, string(c.Entity))
+		}
+		if slices.Sort(names); !slices.Equal(names, []string{"", "x"}) {
+			t.Errorf("%s has %q", shard, names)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package ledger_test
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// disk keeps the parts of a set.
+type disk map[uint64][]byte
+
+func (d disk) save(chunks []ledger.Chunk) {
+	for _, c := range chunks {
+		if d[c.Key] = c.Bytes; c.Bytes == nil {
+			delete(d, c.Key)
+		}
+	}
+}
+
+func (d disk) load(key uint64) ([]byte, error) { return d[key], nil }
+
+func (d disk) parts() iter.Seq2[ledger.Chunk, error] {
+	var list []ledger.Chunk
+	for key, b := range d {
+		list = append(list, ledger.Chunk{Key: key, Bytes: b})
+	}
+	slices.SortFunc(list, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
+	return func(yield func(ledger.Chunk, error) bool) {
+		for _, c := range list {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestIDsAgreeWithAPlainSet compares them with a map, through parts that are only on the disk, and
+// kills.
+func TestIDsAgreeWithAPlainSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := disk{}
+		s, plain := ledger.NewIDs(1000, d.load), map[uint64]bool{}
+		saved := []uint64(nil)
+		limit := rapid.SampledFrom([]uint64{50, 5000, 60_000}).Draw(t, "limit")
+		sorted := func() (ids []uint64) {
+			for id := range plain {
+				ids = append(ids, id)
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				step := rapid.SampledFrom([]uint64{2, 3, 20, 900}).Draw(t, "step")
+				var ranges []source.Range
+				for id := rapid.Uint64Range(1, limit).Draw(t, "from"); id < limit && len(ranges) < 3000; {
+					r := source.Range{First: id, Last: id + rapid.SampledFrom([]uint64{0, 0, 0, 1, 7, 2000}).Draw(t, "more")}
+					ranges = append(ranges, r)
+					for ; id <= r.Last; id++ {
+						plain[id] = true
+					}
+					id += rapid.Uint64Range(0, step).Draw(t, "between")
+				}
+				s.Add(ranges)
+			},
+			"pop": func(t *rapid.T) {
+				through := rapid.Uint64Range(0, limit).Draw(t, "through")
+				for ranges := s.PopThrough(through); ranges != nil; ranges = s.PopThrough(through) {
+					for _, r := range ranges {
+						for id := r.First; id <= r.Last; id++ {
+							if !plain[id] || id > through {
+								t.Fatalf("%d is there", id)
+							}
+							delete(plain, id)
+						}
+					}
+				}
+				for id := range plain {
+					if id <= through {
+						t.Fatalf("%d is left", id)
+					}
+				}
+			},
+			"drop": func(t *rapid.T) {
+				through := rapid.Uint64Range(0, limit).Draw(t, "through")
+				s.DropThrough(through)
+				for id := range plain {
+					if id <= through {
+						delete(plain, id)
+					}
+				}
+			},
+			"save": func(*rapid.T) {
+				d.save(s.Changed())
+				s.Trim()
+				saved = sorted()
+			},
+			"kill": func(t *rapid.T) {
+				var err error
+				if s, err = ledger.RestoreIDs(1000, d.load, d.parts()); err != nil {
+					t.Fatal(err)
+				}
+				clear(plain)
+				for _, id := range saved {
+					plain[id] = true
+				}
+			},
+			"": func(t *rapid.T) {
+				var got []uint64
+				for r := range s.All {
+					for id := r.First; id <= r.Last; id++ {
+						got = append(got, id)
+					}
+				}
+				if want := sorted(); !slices.Equal(got, want) || s.Empty() != (len(want) == 0) {
+					t.Fatalf("%d ids, want %d", len(got), len(want))
+				}
+				if want := sorted(); len(want) > 0 && (s.AnyThrough(want[0]-1) || !s.AnyThrough(want[0])) {
+					t.Fatalf("%d is not known to be the lowest", want[0])
+				}
+				for range 10 {
+					if id := rapid.Uint64Range(1, limit+10).Draw(t, "id"); s.Has(id) != plain[id] {
+						t.Fatalf("Has(%d) is %t", id, !plain[id])
+					}
+				}
+				if s.Err() != nil {
+					t.Fatal(s.Err())
+				}
+			},
+		})
+	})
+}
+
+func TestPartsOfIDsThatDoNotFit(t *testing.T) {
+	d := disk{}
+	s := ledger.NewIDs(1000, d.load)
+	s.Add([]source.Range{{First: 5, Last: 9}})
+	d.save(s.Changed())
+	part := ledger.Chunk{Key: 5, Bytes: d[5]}
+	for name, parts := range map[string][]ledger.Chunk{
+		"damaged":   {{Key: 5, Bytes: []byte("damaged")}},
+		"twice":     {part, part},
+		"too low":   {{Key: 6, Bytes: part.Bytes}},
+		"no longer": {{Key: 5, Bytes: nil}},
+	} {
+		_, err := ledger.RestoreIDs(1000, d.load, func(yield func(ledger.Chunk, error) bool) {
+			for _, c := range parts {
+				if !yield(c, nil) {
+					return
+				}
+			}
+		})
+		if !errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzIDs restores a part with any bytes.
+func FuzzIDs(f *testing.F) {
+	d := disk{}
+	s := ledger.NewIDs(1000, d.load)
+	s.Add([]source.Range{{First: 5, Last: 9}, {First: 11, Last: 11}, {First: 1 << 40, Last: 1 << 50}})
+	d.save(s.Changed())
+	f.Add(d[5])
+	s.Add([]source.Range{{First: 20, Last: 20}, {First: 22, Last: 22}, {First: 24, Last: 29}})
+	s.DropThrough(10)
+	s.PopThrough(11)
+	d.save(s.Changed())
+	f.Add(d[5])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := disk{5: b}
+		s, err := ledger.RestoreIDs(1000, d.load, d.parts())
+		if err != nil {
+			return
+		}
+		s.Add([]source.Range{{First: 3, Last: 4}, {First: 1 << 30, Last: 1 << 31}})
+		d.save(s.Changed())
+		s.Trim()
+		again, err := ledger.RestoreIDs(1000, d.load, d.parts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, o []source.Range
+		for r := range s.All {
+			a = append(a, r)
+		}
+		for r := range again.All {
+			o = append(o, r)
+		}
+		if !slices.Equal(a, o) {
+			t.Fatal("restored otherwise")
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package fold
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"bridge/internal/failpoint"
+	"bridge/tests/world"
+)
+
+// harm is done to the program while there is load.
+type harm struct {
+	name string
+	do   func(*scene)
+}
+
+var everyHarm = []harm{
+	{"killed", (*scene).killed},
+	{"killed at a point", (*scene).killedAtAPoint},
+	{"older checkpoint", (*scene).olderCheckpoint},
+	{"no checkpoint", (*scene).noCheckpoint},
+	{"killed with requests held", (*scene).killedWithRequestsHeld},
+	{"terminated", (*scene).terminated},
+}
+
+// sometime lets up to d pass, by chance.
+func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int64N(int64(d)))) }
+
+// stop ends the program, mostly by SIGKILL. Now and then its checkpoint is copied.
+func (s *scene) stop() {
+	s.t.Helper()
+	if s.rng.IntN(4) == 0 {
+		if status, _ := s.daemon.Term(); status != 0 {
+			s.t.Errorf("exit status %d after SIGTERM", status)
+		}
+	} else {
+		s.kill()
+	}
+	s.copy()
+}
+
+func (s *scene) kill() {
+	s.cuts++
+	s.daemon.Kill()
+}
+
+// checkpoint is the folder of the checkpoint.
+func (s *scene) checkpoint() string {
+	return strings.TrimPrefix(s.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+}
+
+// copy keeps a copy of the checkpoint of a program that has ended; by chance instead of another
+// one, so that some become old.
+func (s *scene) copy() {
+	s.t.Helper()
+	folder := s.t.TempDir()
+	if _, err := os.Stat(s.checkpoint()); err != nil {
+		// It was removed, and the program killed before it made another one.
+		return
+	}
+	if err := os.CopyFS(folder, os.DirFS(s.checkpoint())); err != nil {
+		s.t.Fatal(err)
+	}
+	const most = 4
+	if len(s.copies) < most {
+		s.copies = append(s.copies, folder)
+	} else {
+		i := s.rng.IntN(most)
+		os.RemoveAll(s.copies[i])
+		s.copies[i] = folder
+	}
+}
+
+// killed kills the program once or several times, also while it catches up.
+func (s *scene) killed() {
+	for range 1 + s.rng.IntN(3) {
+		s.sometime(800 * time.Millisecond)
+		s.kill()
+		s.sometime(300 * time.Millisecond)
+		s.start()
+	}
+}
+
+// pointsToKill are those between which a kill leaves something half done.
+var pointsToKill = []failpoint.Point{
+	failpoint.BeforePublish, failpoint.AfterPublish, failpoint.BeforeAck, failpoint.BeforeSave, failpoint.AfterSave,
+	failpoint.BeforeCatchUp, failpoint.AfterCatchUp, failpoint.AfterReread, failpoint.StoreSync,
+}
+
+// killedAtAPoint has the program kill itself at a point, and perhaps at another one of the next
+// process.
+func (s *scene) killedAtAPoint() {
+	for range 1 + s.rng.IntN(2) {
+		point := pointsToKill[s.rng.IntN(len(pointsToKill))]
+		s.points.Set(failpoint.Action{Point: point, Kill: true, Chance: []float64{1, 0.3, 0.05}[s.rng.IntN(3)]})
+		select {
+		case <-s.daemon.Done:
+		case <-time.After(2 * time.Second):
+			s.daemon.Kill()
+		}
+		s.cuts++
+		s.points.Set()
+		s.start()
+	}
+}
+
+// olderCheckpoint replaces the checkpoint by a copy of some time before.
+func (s *scene) olderCheckpoint() {
+	s.t.Helper()
+	s.stop()
+	from := s.copies[s.rng.IntN(len(s.copies))]
+	if err := os.RemoveAll(s.checkpoint()); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.CopyFS(s.checkpoint(), os.DirFS(from)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+}
+
+// noCheckpoint removes the checkpoint.
+func (s *scene) noCheckpoint() {
+	s.t.Helper()
+	s.stop()
+	if err := os.RemoveAll(s.checkpoint()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+}
+
+// killedWithRequestsHeld has the bus stand still with requests of the program, which is killed
+// meanwhile and started again: they are stored when it goes on.
+func (s *scene) killedWithRequestsHeld() {
+	server := s.bus.Server()
+	server.Pause()
+	s.sometime(500 * time.Millisecond)
+	s.kill()
+	s.start()
+	s.sometime(time.Second)
+	server.Resume()
+}
+
+// terminated ends the program in good order.
+func (s *scene) terminated() {
+	s.t.Helper()
+	if status, _ := s.daemon.Term(); status != 0 {
+		s.t.Errorf("exit status %d after SIGTERM", status)
+	}
+	s.copy()
+	s.sometime(500 * time.Millisecond)
+	s.start()
+}

@@ -1,0 +1,205 @@
+package fold
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// judge compares what arrived with what the writers recorded.
+type judge struct {
+	streams map[string]*folded
+	// rows are the events of the rows of release streams, by token.
+	rows map[string]string
+	// ids are all events met, stamps the event of each stamp.
+	ids    map[string]bool
+	stamps map[stamp]string
+	// starts are when the processes of the program began.
+	starts []time.Time
+	// repeats counts messages with the id of an earlier one, late those that the bus has stored
+	// when a later process had begun.
+	repeats, late int
+	faults        map[string][]string
+}
+
+// folded is one stream.
+type folded struct {
+	record   *record
+	entities map[string]*chain
+}
+
+// chain is one entity as the bus has it.
+type chain struct {
+	// last is its last message in each topic-partition.
+	last map[string]*event
+	// fresh are the events that came since the last call of check, tip is the one before.
+	fresh []*event
+	tip   event
+}
+
+func newJudge(records map[string]*record) *judge {
+	j := &judge{
+		streams: make(map[string]*folded), rows: make(map[string]string), ids: make(map[string]bool),
+		stamps: make(map[stamp]string), faults: make(map[string][]string),
+	}
+	for stream, r := range records {
+		j.streams[stream] = &folded{record: r, entities: make(map[string]*chain)}
+	}
+	return j
+}
+
+func (j *judge) fault(kind, format string, args ...any) {
+	j.faults[kind] = append(j.faults[kind], fmt.Sprintf(format, args...))
+}
+
+// found says what is wrong, empty when nothing is.
+func (j *judge) found() string {
+	var b strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(j.faults)) {
+		for i, text := range j.faults[kind] {
+			if i == 4 {
+				fmt.Fprintf(&b, "%s: %d in all\n", kind, len(j.faults[kind]))
+				break
+			}
+			fmt.Fprintf(&b, "%s: %s\n", kind, text)
+		}
+	}
+	return b.String()
+}
+
+// add takes in the next event of its topic-partition.
+func (j *judge) add(e *event) {
+	if was, ok := j.stamps[e.stamp]; ok && was != e.id {
+		j.fault("one stamp for two events", "%s, and %s", e, was)
+	}
+	j.stamps[e.stamp] = e.id
+	again := j.ids[e.id]
+	j.ids[e.id] = true
+	if again {
+		j.repeats++
+	}
+	if e.kind == "Published" {
+		if was, ok := j.rows[e.token]; ok && was != e.id {
+			j.fault("two events of a row", "%s: %s and %s", e.token, was, e.id)
+		}
+		j.rows[e.token] = e.id
+		return
+	}
+	s := j.streams[e.stream]
+	if s == nil {
+		j.fault("unknown stream", "%s", e)
+		return
+	}
+	c := s.entities[e.key]
+	if c == nil {
+		c = &chain{last: make(map[string]*event)}
+		s.entities[e.key] = c
+	}
+	c.last[e.tp] = e
+	if !again {
+		c.fresh = append(c.fresh, e)
+	}
+}
+
+// fold returns the states of the entities of a stream that live by the bus: within a
+// topic-partition the later message holds, across them the one with the higher stamp.
+func (j *judge) fold(stream string) map[string]string {
+	states := make(map[string]string)
+	for key, c := range j.streams[stream].entities {
+		if e := c.newest(); e.now == live {
+			states[key] = e.state
+		}
+	}
+	return states
+}
+
+func (c *chain) newest() (newest *event) {
+	for _, e := range c.last {
+		if newest == nil || newest.stamp.less(e.stamp) {
+			newest = e
+		}
+	}
+	return newest
+}
+
+// isLate reports whether a message came when a process had begun that is younger than its writer.
+// An epoch is about the time at which its process began to publish, in ms.
+func (j *judge) isLate(e *event) bool {
+	return slices.ContainsFunc(j.starts, func(start time.Time) bool {
+		return start.After(time.UnixMilli(int64(e.stamp.epoch))) && e.at.After(start)
+	})
+}
+
+// check judges the events that came since the last call, once all that was committed has arrived:
+// each one follows on the one before it, says something new, and the versions of the entity came in
+// that order.
+func (j *judge) check() {
+	for stream, s := range j.streams {
+		for _, c := range s.entities {
+			if len(c.fresh) == 0 {
+				continue
+			}
+			slices.SortStableFunc(c.fresh, func(a, b *event) int {
+				return cmp.Or(cmp.Compare(a.stamp.epoch, b.stamp.epoch), cmp.Compare(a.stamp.seq, b.stamp.seq))
+			})
+			late := slices.ContainsFunc(c.fresh, j.isLate)
+			if late {
+				// The younger process could not know of it: what it published before it met it
+				// follows on the event before. What is true in the end the fold shows.
+				j.late++
+			}
+			for _, e := range c.fresh {
+				if !late {
+					j.follows(stream, s, c, e)
+				}
+				c.tip = *e
+			}
+			c.fresh = c.fresh[:0]
+		}
+	}
+}
+
+// follows judges an event by the one before it, and by the record.
+func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
+	tip := &c.tip
+	living := tip.id != "" && tip.now == live
+	switch {
+	case e.link != tip.id:
+		j.fault("link", "%s: %s comes behind %s", stream, e, tip)
+	case (e.kind == "Modified") != (living && e.now == live) || e.now == absent && !living:
+		j.fault("operation", "%s: %s comes behind %s", stream, e, tip)
+	case living && e.now == live && e.state == tip.state:
+		j.fault("nothing new", "%s: %s comes behind %s", stream, e, tip)
+	}
+	if !s.record.pass(e.key, func(v version) bool { return v == version{e.now, e.state} }) {
+		j.fault("order", "%s: %s comes behind %s, and the entity was from then on %v", stream, e, tip, s.record.of(e.key))
+	}
+}
+
+// compare notes where the fold of a stream differs from states, which are said to be what.
+func (j *judge) compare(stream, what string, states map[string]string) {
+	have := j.fold(stream)
+	keys := slices.Collect(maps.Keys(have))
+	for key := range states {
+		if _, ok := have[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		is, on := have[key]
+		want, there := states[key]
+		if on == there && is == want {
+			continue
+		}
+		var last *event
+		if c := j.streams[stream].entities[key]; c != nil {
+			last = c.newest()
+		}
+		j.fault("false by "+what, "%s: %q is %q (%v), and the last message is %v", stream, key, want, there, last)
+	}
+}
