@@ -76,6 +76,10 @@ func TestCommitterRun(t *testing.T) {
 		d.kill(0)
 		pass(t, 5*time.Minute)
 		d.kill(-1)
+		pass(t, 6*time.Second)
+		if !strings.Contains(out.String(), "outage ended") {
+			t.Error("it has not tried again within seconds")
+		}
 		pass(t, 5*time.Minute)
 		if err := stop(); err != nil {
 			t.Error(err)

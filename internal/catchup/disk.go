@@ -44,19 +44,22 @@ func (d *disk) retry(ctx context.Context, write func() error) error {
 }
 
 // Run makes what was applied durable about once a minute and at the end: each second where nothing
-// can be read back. It returns nil when ctx ends, and the error of a store that is broken.
+// can be read back, and every 5 s while the disk takes no writes. It returns nil when ctx ends, and
+// the error of a store that is broken.
 func (c *Committer) Run(ctx context.Context) error {
-	for {
-		if backoff.Pause(ctx, c.interval()) != nil {
-			break
-		}
-		if err := c.syncOnce(ctx); err != nil {
+	for pause := c.interval(); backoff.Pause(ctx, pause) == nil; {
+		durable, err := c.syncOnce(ctx)
+		if err != nil {
 			return err
+		}
+		if pause = c.interval(); !durable {
+			pause = min(pause, outagePause)
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), syncAtTheEnd, store.ErrOutage)
 	defer cancel()
-	return c.syncOnce(ctx)
+	_, err := c.syncOnce(ctx)
+	return err
 }
 
 // interval returns the time between two syncs.
@@ -69,15 +72,17 @@ func (c *Committer) interval() time.Duration {
 	return syncEvery
 }
 
-// syncOnce returns nil also while the disk takes no writes: the store keeps what was applied.
-func (c *Committer) syncOnce(ctx context.Context) error {
+// syncOnce reports whether what was applied is durable. That the disk takes no writes is no error:
+// the store keeps what was applied.
+func (c *Committer) syncOnce(ctx context.Context) (durable bool, err error) {
 	switch err := c.store.Sync(ctx); {
 	case err == nil:
 		c.disk.faults.OK(storeName)
+		return true, nil
 	case errors.Is(err, store.ErrOutage):
 		c.disk.faults.Fail(storeName, err)
 	case ctx.Err() == nil:
-		return err
+		return false, err
 	}
-	return nil
+	return false, nil
 }
