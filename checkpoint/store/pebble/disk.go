@@ -20,6 +20,12 @@ import (
 // retryPause is the pause between attempts to write.
 const retryPause = 200 * time.Millisecond
 
+// The lines of the log at the beginning and at the end of an outage.
+const (
+	cannotWrite = "the store cannot write; it retries"
+	canWrite    = "the store can write again"
+)
+
 // disk is a file system that waits out what may heal, such as a full disk: Pebble would try again
 // without a pause, or give up the process. Until started it fails at once.
 type disk struct {
@@ -57,13 +63,13 @@ func (d *disk) retry(write func() error) error {
 		err := write()
 		if err == nil || !d.started.Load() || !mayHeal(err) {
 			if mine != nil && d.fault.CompareAndSwap(mine, nil) {
-				d.log.Log(context.Background(), slog.LevelInfo, "the store can write again")
+				d.log.Log(context.Background(), slog.LevelInfo, canWrite)
 			}
 			return err
 		}
 		if mine == nil {
 			mine = &err
-			d.log.Log(context.Background(), slog.LevelWarn, "the store cannot write; it retries", "error", err)
+			d.log.Log(context.Background(), slog.LevelWarn, cannotWrite, "error", err)
 		}
 		d.fault.CompareAndSwap(nil, mine)
 		<-time.After(retryPause)
@@ -80,13 +86,14 @@ func (d *disk) sync(point failpoint.Point, do func() error) error {
 	}
 	if err == nil {
 		if unsynced := d.unsynced.Swap(nil); unsynced != nil && d.fault.CompareAndSwap(unsynced, nil) {
-			d.log.Log(context.Background(), slog.LevelInfo, "the store can write again")
+			d.log.Log(context.Background(), slog.LevelInfo, canWrite)
 		}
 		return nil
 	}
 	if d.started.Load() {
 		if d.fault.CompareAndSwap(nil, &err) {
 			d.unsynced.Store(&err)
+			d.log.Log(context.Background(), slog.LevelWarn, cannotWrite, "error", err)
 		}
 		<-time.After(retryPause)
 	}

@@ -162,6 +162,10 @@ func (s *Store) options(opts Options) *pebble.Options {
 				if pebble.IsCorruptionError(err) {
 					s.noteDamage(err)
 				}
+				if s.disk.err() != nil {
+					// The disk has told it; Pebble tries again five times a second.
+					return
+				}
 				log.Log(context.Background(), slog.LevelWarn, "the store failed in the background", "error", err)
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) { s.noteDamage(errors.New(info.String())) },
