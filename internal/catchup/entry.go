@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -26,7 +27,7 @@ func Apply(e store.Entry, m *Message) (next store.Entry, applied bool) {
 	case e.At.TP == 0:
 	case sameTP && m.At.Offset+1 <= e.At.Offset+1: // BeforeFirst wraps to 0.
 		return e, false
-	case !sameTP && (goesBack || same):
+	case !sameTP && (goesBack || same) && !failpoint.Mutant(failpoint.OlderWins):
 		return e, false
 	}
 	next = entryOf(m)

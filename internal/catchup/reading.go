@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -158,7 +159,7 @@ func (r *reading) ours(ctx context.Context, s *stream, offset uint64, err error)
 			return err
 		}
 	}
-	if f == nil || f.has(offset) {
+	if f == nil || f.has(offset) || failpoint.Mutant(failpoint.SkipOne) {
 		return nil
 	}
 	met := newest{state.Epoch, state.Seq, offset, r.tp.name}

@@ -22,6 +22,14 @@ const (
 	SkipCatchUp Defect = "skip-catch-up"
 	// OffsetAhead saves offsets that are 40 messages ahead of what the store has.
 	OffsetAhead Defect = "offset-ahead"
+	// SkipOne leaves out one message of ten that catch-up reads.
+	SkipOne Defect = "skip-one"
+	// SeqTwice gives the first message of a batch the stamp of the last one before.
+	SeqTwice Defect = "seq-twice"
+	// OlderWins lets a message of another topic-partition take effect that is older than the entry.
+	OlderWins Defect = "older-wins"
+	// MovedByShard has a shard publish a row of an entity that lives in another table.
+	MovedByShard Defect = "moved-by-shard"
 	// TrustTheScan lets every read by key find nothing, so that what a scan missed is deleted.
 	TrustTheScan Defect = "trust-the-scan"
 	// BrokenReadIsWhole accepts a result that breaks off in the middle as the whole result.
@@ -45,8 +53,8 @@ const (
 )
 
 // Defects lists all defects.
-var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, TrustTheScan, BrokenReadIsWhole, OtherIDAgain,
-	ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, NoLookBack}
+var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, SkipOne, SeqTwice, OlderWins, MovedByShard,
+	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, NoLookBack}
 
 // Kept is where mutants keep what they use later, by keys of their own.
 var Kept sync.Map

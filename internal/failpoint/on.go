@@ -58,7 +58,13 @@ func Mutant(d Defect) bool {
 	if d != defect {
 		return false
 	}
-	return d != DropOne && d != AlterOne || passes.Add(1)%1000 == 500
+	switch d {
+	case DropOne, AlterOne:
+		return passes.Add(1)%1000 == 500
+	case SkipOne:
+		return passes.Add(1)%10 == 5
+	}
+	return true
 }
 
 // kill ends the process as kill -9 does.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/failpoint"
 	"bridge/internal/texts"
 )
 
@@ -62,10 +63,14 @@ const (
 // New returns the view of a stream whose tables share their entities. inForce returns the number
 // of the registration in force for that with a number (rule 21).
 func New(stream string, s store.Store, inForce func(uint32) uint32) *View {
-	return &View{
+	v := &View{
 		stream: stream, store: s, registrations: registrations{inForce: inForce}, seed: maphash.MakeSeed(),
 		records: make(map[string]*record), begun: make(map[string][]*Claims),
 	}
+	if failpoint.Mutant(failpoint.MovedByShard) {
+		v.broken = byShard
+	}
+	return v
 }
 
 // NewByTable returns the view of a stream whose entities belong to their table: one key in two

@@ -36,7 +36,11 @@ var hunts = []hunt{
 	// What is saved too early is durable at the end of the process.
 	{defect: failpoint.SaveBeforePublish, breaks: "1", fault: "bridge-terminated-without-bus", shows: "lost"},
 	{defect: failpoint.SkipCatchUp, breaks: "6", fault: "bridge-killed", shows: "out of order", crowded: true},
-	{defect: failpoint.OffsetAhead, breaks: "6", fault: "bridge-killed", bus: "kafka", shows: "repeated"},
+	{defect: failpoint.OffsetAhead, breaks: "6", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.SkipOne, breaks: "6", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.SeqTwice, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.OlderWins, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
+	{defect: failpoint.MovedByShard, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
 	{defect: failpoint.TrustTheScan, breaks: "5", fault: "connections-killed", shows: "false at the end"},
 	{defect: failpoint.OtherIDAgain, breaks: "4", fault: "bridge-killed-without-bus", bus: "kafka", shows: "other id"},
 	{defect: failpoint.ReadUncommitted, breaks: "2", fault: "connections-killed", shows: "rolled back"},
@@ -151,7 +155,7 @@ func (m *matrix) found(h hunt, where string, s score) {
 func (h hunt) failing(t *testing.T) (s score) {
 	t.Helper()
 	cmd := exec.Command("go", "test", "-count=1", "-tags="+world.FailpointsTag, "-run=^"+h.test+"$", h.pkg)
-	cmd.Env = append(os.Environ(), failpoint.MutantVariable+"="+string(h.defect))
+	cmd.Env = append(os.Environ(), failpoint.MutantVariable+"="+string(h.defect), "BRIDGE_TEST_ALL=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--- FAIL: "+h.test) || !strings.Contains(string(out), h.shows) {
 		t.Fatalf("broke invariant %s, and %s of %s does not fail with %q: %v: %.2000s", h.breaks, h.test, h.pkg, h.shows, err, out)
