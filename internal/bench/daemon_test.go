@@ -28,8 +28,12 @@ type daemon struct {
 	t    testing.TB
 	addr string
 	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
+	// store is the folder of its checkpoint.
+	store string
+	// again starts the program again, with what there is of the checkpoint.
+	again func() *daemon
+	cmd   *exec.Cmd
+	done  chan struct{}
 	// began is when the process was started.
 	began  time.Time
 	memory *watch
@@ -38,10 +42,16 @@ type daemon struct {
 // startDaemon starts the program with a new checkpoint. It ends with end, or with the test.
 func startDaemon(t testing.TB, path string, e env) *daemon {
 	t.Helper()
-	folder := t.TempDir()
-	d := &daemon{t: t, addr: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t)), log: filepath.Join(folder, "log"), done: make(chan struct{})}
+	return startDaemonOn(t, path, e, filepath.Join(t.TempDir(), "bridge.db"))
+}
+
+// startDaemonOn starts the program with a checkpoint that may be there.
+func startDaemonOn(t testing.TB, path string, e env, store string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, addr: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t)), log: filepath.Join(t.TempDir(), "log"), store: store, done: make(chan struct{})}
+	d.again = func() *daemon { return startDaemonOn(t, path, e, store) }
 	all := env{
-		"BRIDGE_HTTP_ADDR": d.addr, "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(folder, "bridge.db"), "BRIDGE_LOG_FORMAT": "text",
+		"BRIDGE_HTTP_ADDR": d.addr, "BRIDGE_CHECKPOINT_URL": "file:" + store, "BRIDGE_LOG_FORMAT": "text",
 		// Reconciles are asked for.
 		"BRIDGE_RECONCILE_INTERVAL": "24h",
 	}

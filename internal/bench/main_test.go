@@ -123,7 +123,7 @@ func loadBefore() float64 {
 // run measures what the plan says.
 func (b *bench) run() {
 	b.t.Helper()
-	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile, report.Profile) {
+	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile, report.Recovery, report.Profile) {
 		b.throughput(size{rows: b.plan.rows, rounds: b.plan.rounds}, b.plan.only)
 	}
 	if b.plan.has(report.Latency) {
@@ -134,7 +134,7 @@ func (b *bench) run() {
 	}
 	if b.plan.has(report.Growth) {
 		for _, one := range b.plan.growth {
-			b.throughput(one, items{report.Scan: true, report.Bridge: true, report.Reconcile: true})
+			b.throughput(one, items{report.Scan: true, report.Bridge: true, report.Reconcile: true, report.Recovery: b.plan.has(report.Recovery)})
 		}
 	}
 	b.report.Took = time.Since(b.began).Seconds()

@@ -52,8 +52,9 @@ func (b *bench) steps(l load, parts items, took *times) []func() {
 		}
 	}
 	reconciles := parts[report.Reconcile] && l.kind == event.Capability
-	if parts[report.Bridge] || reconciles {
-		steps = append(steps, func() { took.whole, took.reconcile = b.bridge(l, reconciles) })
+	recovers := parts[report.Recovery]
+	if parts[report.Bridge] || reconciles || recovers {
+		steps = append(steps, func() { took.whole, took.reconcile = b.bridge(l, reconciles, recovers) })
 	}
 	return steps
 }

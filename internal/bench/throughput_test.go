@@ -92,8 +92,8 @@ func (b *bench) streamEnv(kind event.Kind, tables, destination string) env {
 
 // bridge measures one run of the program over a backlog, from the start of the process until the
 // bus holds all messages, and returns how long that took in seconds; and behind it, where that is
-// wanted, a reconcile.
-func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
+// wanted, a reconcile and a start without the checkpoint.
+func (b *bench) bridge(l load, reconciles, recovers bool) (seconds, reconcile float64) {
 	b.t.Helper()
 	profile := ""
 	if b.plan.profile != "" {
@@ -130,6 +130,9 @@ func (b *bench) bridge(l load, reconciles bool) (seconds, reconcile float64) {
 	}
 	if b.plan.profile != "" {
 		d.term()
+	}
+	if recovers {
+		b.recover(d, l, target)
 	}
 	return seconds, reconcile
 }

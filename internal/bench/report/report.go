@@ -18,6 +18,8 @@ const (
 	Latency   = "latency"
 	Idle      = "idle"
 	Reconcile = "reconcile"
+	// Recovery is a start without a checkpoint, when the bus has everything.
+	Recovery = "recovery"
 	// Growth is bridge and reconcile at other sizes; its figures are under their items.
 	Growth = "growth"
 	// Profile is the CPU by the parts of the work.
@@ -41,12 +43,13 @@ var Parts = []string{Reading, Encoding, Saving, Compressing, Publishing, Else, C
 
 // The metrics of figures.
 const (
-	Seconds     = "seconds"
-	RowsASecond = "rows a second"
-	SteadyRate  = "rows a second from the first message on"
-	CPU         = "CPU-seconds per million rows"
-	RssAnon     = "peak RssAnon"
-	Allocs      = "allocations a row"
+	Seconds         = "seconds"
+	RowsASecond     = "rows a second"
+	MessagesASecond = "messages a second"
+	SteadyRate      = "rows a second from the first message on"
+	CPU             = "CPU-seconds per million rows"
+	RssAnon         = "peak RssAnon"
+	Allocs          = "allocations a row"
 	// AllocsOnward is what is left of Allocs without those of a bare scan of the same pages: the
 	// way from page to bus.
 	AllocsOnward = "allocations a row, page to bus"

@@ -119,6 +119,18 @@ func (r *Report) growth() table {
 	return t
 }
 
+const recoveryNote = "The same program is killed, its checkpoint removed, and it is started again: it reads from the bus what it has published, and " +
+	"publishes nothing again. Messages a second are those of the reading, the time is from the start of the process until all rows of the table are seen to."
+
+// recovery is what a lost checkpoint costs.
+func (r *Report) recovery() table {
+	t := table{title: "A lost checkpoint", words: 2, note: recoveryNote, head: []string{"stream", "bus", "messages", "messages/s", "until all is as before, s", "peak RssAnon, MiB"}}
+	for _, c := range r.Cases(Recovery) {
+		t.add(c.Kind, c.Bus, number(float64(c.Rows), 0), r.spread(Recovery, c, MessagesASecond, 0), r.spread(Recovery, c, Seconds, 2), r.spread(Recovery, c, RssAnon, 1))
+	}
+	return t
+}
+
 // idle is what quiet tables cost.
 func (r *Report) idle() table {
 	t := table{title: "Idle cost", words: 0, charts: []chart{r.idleChart()}, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "statements a second", "RssAnon, MiB"}}
