@@ -57,6 +57,11 @@ type Entry struct {
 	Disputed bool
 }
 
+// Compared returns what a comparison with the entity's row needs of an entry.
+func (e *Entry) Compared() Entry {
+	return Entry{Shard: e.Shard, Row: e.Row, Digest: e.Digest, State: e.State, At: At{TP: e.At.TP}, Disputed: e.Disputed}
+}
+
 // Change replaces the entry of an entity. An entry in the state Unknown removes it.
 type Change struct {
 	// Entity is the canonical form of the key columns, 1 to MaxEntity bytes.

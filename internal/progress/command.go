@@ -124,19 +124,27 @@ const disputeRows = 1000
 // undone.
 func Dispute(ctx context.Context, s store.Store, key store.Key, above, epoch uint64) error {
 	for {
-		entries, err := s.ByRow(ctx, key, above, disputeRows, nil)
+		changes, err := s.ByRow(ctx, key, above, disputeRows, nil)
 		if err != nil {
 			return fmt.Errorf("read the view of %s above %d: %w", key.Shard, above, err)
 		}
-		if len(entries) == 0 {
+		if len(changes) == 0 {
 			return nil
 		}
-		above = entries[len(entries)-1].Entry.Row
-		for i := range entries {
-			e := &entries[i].Entry
-			e.Disputed, e.Epoch, e.Seq = true, epoch, 0
+		above = changes[len(changes)-1].Entry.Row
+		entities := make([][]byte, len(changes))
+		for i := range changes {
+			entities[i] = changes[i].Entity
 		}
-		view := store.ViewChange{Stream: key.Stream, Changes: entries}
+		entries, err := s.Lookup(ctx, key.Stream, entities, nil)
+		if err != nil {
+			return fmt.Errorf("read the view of %s up to %d: %w", key.Shard, above, err)
+		}
+		for i, e := range entries {
+			e.Disputed, e.Epoch, e.Seq = true, epoch, 0
+			changes[i].Entry = e
+		}
+		view := store.ViewChange{Stream: key.Stream, Changes: changes}
 		if err := s.Apply(ctx, &store.Batch{Views: []store.ViewChange{view}}); err != nil {
 			return fmt.Errorf("have %s be published again above %d: %w", key.Shard, above, err)
 		}

@@ -120,7 +120,7 @@ func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit in
 	var found []store.Change
 	for entity, e := range s.views[key.Stream] {
 		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after {
-			found = append(found, store.Change{Entity: []byte(entity), Entry: e})
+			found = append(found, store.Change{Entity: []byte(entity), Entry: e.Compared()})
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Change) int {

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -115,23 +116,27 @@ func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) 
 	return lines
 }
 
-// checkIndexes returns an error unless each entry has just its key in an index, and each key an
-// entry.
+// checkIndexes returns an error unless each entry has just its key in an index, with what that has
+// of it, and each key an entry.
 func checkIndexes(s *Store) error {
 	snapshot := s.db.NewSnapshot()
-	keys, entries := map[string]bool{}, 0
+	keys, entries := map[string][]byte{}, 0
 	var err error
 	for _, tag := range []byte{rowTag, absentTag} {
-		err = errors.Join(err, each(snapshot, []byte{tag}, func(key, _ []byte) error {
-			keys[string(tag)+string(key)] = true
+		err = errors.Join(err, each(snapshot, []byte{tag}, func(key, value []byte) error {
+			keys[string(tag)+string(key)] = bytes.Clone(value)
 			return nil
 		}))
 	}
 	err = errors.Join(err, each(snapshot, []byte{entryTag}, func(key, value []byte) error {
 		entries++
 		p, err := decodeEntry(value)
-		if !keys[string(appendIndexKey(nil, binary.BigEndian.Uint32(key), &p, key[4:]))] {
+		value, found := keys[string(appendIndexKey(nil, binary.BigEndian.Uint32(key), &p, key[4:]))]
+		if !found {
 			return fmt.Errorf("entity %q is in no index: %w", key[4:], err)
+		}
+		if p.State != store.Absent && !bytes.Equal(value, appendByRow(nil, &p.Entry)) {
+			return fmt.Errorf("entity %q is %+v, and by row %x", key[4:], p, value)
 		}
 		return err
 	}))

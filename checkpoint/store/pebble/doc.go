@@ -34,12 +34,12 @@
 //	's' shard (4)                    progress
 //	'p' shard (4), kind, number (8)  part, as it is
 //	'v' stream (4), entity           entry
-//	'i' shard (4), row (8), entity   nothing: the row of an entry that is not absent
+//	'i' shard (4), row (8), entity   what a walk by row needs of an entry that is not absent
 //	'a' stream (4), time (8), entity nothing: since when an entity is absent, in seconds
 //
 // An entry is: state 1 byte, plus 128 when it is disputed, shard u, row u, the digest, 16 bytes, or
 // of an absent entity the seconds since 1970 (i), event 16 bytes, registration u, offset plus 1
-// (u), epoch u, seq u.
+// (u), epoch u, seq u. A walk by row needs: the state byte, registration u, the digest.
 //
 // # Platforms
 //

@@ -40,12 +40,39 @@ func second(t time.Time) uint64 {
 	return uint64(t.Add(time.Second-1).Unix() - minSecond)
 }
 
-func appendEntry(dst []byte, p *packed) []byte {
-	state := byte(p.State)
-	if p.Disputed {
-		state |= disputedFlag
+// appendState appends the state of an entry, and whether it is disputed.
+func appendState(dst []byte, e *store.Entry) []byte {
+	if e.Disputed {
+		return append(dst, byte(e.State)|disputedFlag)
 	}
-	dst = binary.AppendUvarint(append(dst, state), uint64(p.shard))
+	return append(dst, byte(e.State))
+}
+
+// state reads what appendState wrote.
+func (r *reader) state(e *store.Entry) {
+	b := r.byte()
+	e.State, e.Disputed = store.EntryState(b&^disputedFlag), b&disputedFlag != 0
+	if e.State == store.Unknown || e.State > store.Recorded {
+		r.fail()
+	}
+}
+
+// appendByRow appends what a walk by row needs of an entry that is not absent.
+func appendByRow(dst []byte, e *store.Entry) []byte {
+	return append(binary.AppendUvarint(appendState(dst, e), uint64(e.At.TP)), e.Digest[:]...)
+}
+
+// decodeByRow reads what appendByRow wrote.
+func decodeByRow(b []byte) (e store.Entry, err error) {
+	r := reader{rest: b}
+	r.state(&e)
+	e.At.TP = r.number()
+	copy(e.Digest[:], r.bytes(16))
+	return e, r.end()
+}
+
+func appendEntry(dst []byte, p *packed) []byte {
+	dst = binary.AppendUvarint(appendState(dst, &p.Entry), uint64(p.shard))
 	dst = binary.AppendUvarint(dst, p.Row)
 	if p.State == store.Absent {
 		dst = binary.AppendVarint(dst, p.Since.Unix())
@@ -63,11 +90,7 @@ func appendEntry(dst []byte, p *packed) []byte {
 func decodeEntry(b []byte) (packed, error) {
 	r := reader{rest: b}
 	var p packed
-	state := r.byte()
-	p.State, p.Disputed = store.EntryState(state&^disputedFlag), state&disputedFlag != 0
-	if p.State == store.Unknown || p.State > store.Recorded {
-		r.fail()
-	}
+	r.state(&p.Entry)
 	p.shard, p.Row = r.number(), r.uint()
 	if p.State == store.Absent {
 		second := r.int()

@@ -21,6 +21,7 @@ var decoders = []struct {
 		return appendRegistration(nil, &r), err
 	}},
 	{"entry", func(b []byte) ([]byte, error) { p, err := decodeEntry(b); return appendEntry(nil, &p), err }},
+	{"entry by row", func(b []byte) ([]byte, error) { e, err := decodeByRow(b); return appendByRow(nil, &e), err }},
 	{"stream", func(b []byte) ([]byte, error) { n, err := decodeName(streamName, b); return appendName(nil, n), err }},
 	{"shard", func(b []byte) ([]byte, error) { n, err := decodeName(shardName, b); return appendName(nil, n), err }},
 }
@@ -35,7 +36,7 @@ func samples() [][]byte {
 		appendProgress(nil, &p), appendProgress(nil, &zero),
 		appendRegistration(nil, &r), appendRegistration(nil, &store.Registration{Stream: "s", TP: "t"}),
 		appendEntry(nil, &packed{live, 1}), appendEntry(nil, &packed{absent, 1<<32 - 1}),
-		appendName(nil, name{streamName, "orders", ""}), appendName(nil, name{shardName, "db.orders", "orders"}),
+		appendByRow(nil, &live), appendName(nil, name{streamName, "orders", ""}), appendName(nil, name{shardName, "db.orders", "orders"}),
 	}
 }
 
@@ -59,7 +60,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestAValueThatIsCutOffOrTooLongIsRefused(t *testing.T) {
-	for i, d := range []int{0, 0, 1, 1, 2, 2, 3, 3, 4, 5} {
+	for i, d := range []int{0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6} {
 		b, recode := samples()[i], decoders[d].recode
 		if again, err := recode(b); err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("%s: %x becomes %x, %v", decoders[d].name, b, again, err)

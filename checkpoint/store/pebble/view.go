@@ -59,7 +59,7 @@ func (w *writer) ordered(views []store.ViewChange) []target {
 	return last
 }
 
-// views changes entries, and moves those in the index whose row or time has changed.
+// views changes entries, and what the index by row and that by time have of them.
 func (w *writer) views(b *store.Batch) {
 	all := w.ordered(b.Views)
 	if len(all) == 0 || w.err != nil {
@@ -70,11 +70,11 @@ func (w *writer) views(b *store.Batch) {
 		w.err = err
 		return
 	}
-	var key, was, is, value []byte
+	var key, was, is, value, indexed []byte
 	fresh := w.store.fresh.Load()
 	for _, t := range all {
 		key = append(binary.BigEndian.AppendUint32(append(key[:0], entryTag), t.stream), t.Entity...)
-		was, is = was[:0], is[:0]
+		was, is, indexed = was[:0], is[:0], indexed[:0]
 		if !fresh.lacks(key) && !slices.Contains(b.Forget, t.name) && former.SeekPrefixGE(key) && bytes.Equal(former.Key(), key) {
 			old, err := decodeEntry(former.Value())
 			w.err = errors.Join(w.err, err)
@@ -86,6 +86,9 @@ func (w *writer) views(b *store.Batch) {
 		} else {
 			p.shard = w.names.number(name{shardName, p.Shard, t.name})
 			is = appendIndexKey(is, t.stream, &p, t.Entity)
+			if p.State != store.Absent {
+				indexed = appendByRow(indexed, &p.Entry)
+			}
 			value = appendEntry(value[:0], &p)
 			w.set(key, value)
 			if fresh.add(key) {
@@ -93,22 +96,14 @@ func (w *writer) views(b *store.Batch) {
 				w.store.fresh.Store(nil)
 			}
 		}
-		w.move(was, is)
+		if !bytes.Equal(was, is) && len(was) > 0 {
+			w.delete(was)
+		}
+		if len(is) > 0 {
+			w.set(is, indexed)
+		}
 	}
 	w.err = errors.Join(w.err, former.Close())
-}
-
-// move replaces a key of an index. No key is none.
-func (w *writer) move(was, is []byte) {
-	if bytes.Equal(was, is) {
-		return
-	}
-	if len(was) > 0 {
-		w.delete(was)
-	}
-	if len(is) > 0 {
-		w.set(is, nil)
-	}
 }
 
 // unpack returns an entry with its names.
@@ -156,16 +151,14 @@ func (s *Store) Lookup(ctx context.Context, stream string, entities [][]byte, ds
 
 // ByRow appends the entries of a shard with a row above after to dst.
 func (s *Store) ByRow(ctx context.Context, key store.Key, above uint64, limit int, dst []store.Change) (_ []store.Change, err error) {
-	stream, _ := s.names.find(name{streamName, key.Stream, ""})
 	shard, ok := s.names.find(shardOf(key))
 	if err := s.usable(ctx); err != nil || !ok || above == 1<<64-1 {
 		return dst, err
 	}
 	rows := numbered(rowTag, shard)
-	snapshot := s.db.NewSnapshot()
-	it, err := snapshot.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: binary.BigEndian.AppendUint64(rows, above+1), UpperBound: after(rows)})
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: binary.BigEndian.AppendUint64(rows, above+1), UpperBound: after(rows)})
 	if err != nil {
-		return dst, s.failed(errors.Join(err, snapshot.Close()))
+		return dst, s.failed(err)
 	}
 	first := len(dst)
 	for ok := it.First(); ok; ok = it.Next() {
@@ -178,39 +171,14 @@ func (s *Store) ByRow(ctx context.Context, key store.Key, above uint64, limit in
 		if n := len(dst); n-first >= max(limit, 1) && row != dst[n-1].Entry.Row {
 			break
 		}
-		dst = append(dst, store.Change{Entity: bytes.Clone(at[8:]), Entry: store.Entry{Row: row}})
-	}
-	if err = errors.Join(err, it.Close()); err == nil {
-		err = s.entries(ctx, snapshot, stream, dst[first:])
-	}
-	return dst, s.failed(errors.Join(err, snapshot.Close()))
-}
-
-// entries fills in the entries of changes. It reads them in the order of the entities' bytes, for
-// those that lie together share blocks.
-func (s *Store) entries(ctx context.Context, from pebble.Reader, stream uint32, changes []store.Change) error {
-	it, err := from.NewIterWithContext(ctx, nil)
-	if err != nil {
-		return err
-	}
-	order := make([]int32, len(changes))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return bytes.Compare(changes[a].Entity, changes[b].Entity) })
-	entry := numbered(entryTag, stream)
-	for _, i := range order {
-		one := &changes[i]
-		entry = append(entry[:5], one.Entity...)
-		if !it.SeekPrefixGE(entry) || !bytes.Equal(it.Key(), entry) {
-			err = errors.Join(errForm, it.Error())
+		var e store.Entry
+		if e, err = decodeByRow(it.Value()); err != nil {
 			break
 		}
-		if one.Entry, err = s.unpack(it.Value()); err != nil {
-			break
-		}
+		e.Shard, e.Row = key.Shard, row
+		dst = append(dst, store.Change{Entity: bytes.Clone(at[8:]), Entry: e})
 	}
-	return errors.Join(err, it.Close())
+	return dst, s.failed(errors.Join(err, it.Close()))
 }
 
 // Scan returns the entries of a stream's view in the order of the entities' bytes.
