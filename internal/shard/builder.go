@@ -39,9 +39,16 @@ func (m *builder) makeRoom(b *batch, n int) {
 	b.buf = slices.Grow(b.buf, min(n*each, int(m.opts.Limits.share)))
 }
 
+// originOf returns the origin of a row by its id.
+type originOf func(id uint64) sink.Origin
+
+func fromTail(uint64) sink.Origin      { return sink.FromTail }
+func fromLate(uint64) sink.Origin      { return sink.FromLate }
+func fromReconcile(uint64) sink.Origin { return sink.FromReconcile }
+
 // addStates adds to b the events of those rows of p that say something new of their entities. It
 // returns how many rows were taken care of: with an error fewer than there are.
-func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []view.Decision, origin sink.Origin) (n int, err error) {
+func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []view.Decision, origin originOf) (n int, err error) {
 	events := 0
 	for i := range decisions {
 		if decisions[i].News {
@@ -51,7 +58,7 @@ func (m *builder) addStates(b *batch, p *page, rows []source.Row, decisions []vi
 	m.makeRoom(b, events)
 	for i, row := range rows {
 		if decisions[i].News {
-			if err := m.addState(b, p, row, &decisions[i], origin); err != nil {
+			if err := m.addState(b, p, row, &decisions[i], origin(row.ID)); err != nil {
 				return i, err
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/progress"
 	"bridge/internal/view"
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -109,7 +108,7 @@ func TestBuilderAddsStates(t *testing.T) {
 	decisions := decide(t, m, b, p, map[string]store.Entry{
 		"changed": entry(2, [16]byte{9}), "same": entry(3, digestOf(t, m, p, 2)), "moved": entry(2, digestOf(t, m, p, 3)),
 	})
-	n, err := m.addStates(b, p, p.Rows, decisions, sink.FromTail)
+	n, err := m.addStates(b, p, p.Rows, decisions, fromTail)
 	if err != nil || n != 4 {
 		t.Fatalf("%d rows, %v", n, err)
 	}
@@ -149,7 +148,7 @@ func TestBuilderNotesRepairs(t *testing.T) {
 	b := m.begin()
 	defer b.recycle()
 	decisions := decide(t, m, b, p, map[string]store.Entry{"b": {Shard: "items", Row: 2, State: store.Live, Digest: digestOf(t, m, p, 1), Disputed: true}})
-	if n, err := m.addStates(b, p, p.Rows, decisions, sink.FromTail); err != nil || n != 2 || len(b.messages) != 2 {
+	if n, err := m.addStates(b, p, p.Rows, decisions, fromTail); err != nil || n != 2 || len(b.messages) != 2 {
 		t.Fatalf("%v, %d rows, %d messages", err, n, len(b.messages))
 	}
 	if !slices.Equal(b.repairs, []int{1}) {
@@ -163,7 +162,7 @@ func TestBuilderEndsBeforeARowWithoutAnEvent(t *testing.T) {
 	p.Rows[1].Values[2] = []byte{0xff}
 	b := m.begin()
 	defer b.recycle()
-	n, err := m.addStates(b, p, p.Rows, decide(t, m, b, p, nil), sink.FromTail)
+	n, err := m.addStates(b, p, p.Rows, decide(t, m, b, p, nil), fromTail)
 	if err == nil || n != 1 || len(b.messages) != 1 || b.verdict.Added != 1 {
 		t.Errorf("%v, %d rows, %d messages, verdict %+v", err, n, len(b.messages), b.verdict)
 	}

@@ -322,7 +322,7 @@ func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination, ou
 			// Which of them were not read is not known.
 			return nil
 		}
-		decisions, err := o.rereader.addStates(ctx, b, page, sink.FromReconcile)
+		decisions, err := o.rereader.addStates(ctx, b, page, fromReconcile)
 		if err != nil {
 			return err
 		}
@@ -359,8 +359,7 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 			return nil
 		}
 		b.claims.Permit(moves)
-		// Mostly late rows are nominated, and the position must not rise to these.
-		decisions, err := o.rereader.addStates(ctx, b, page, sink.FromLate)
+		decisions, err := o.rereader.addStates(ctx, b, page, o.moved)
 		if err != nil {
 			return err
 		}
@@ -375,6 +374,16 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 		return err
 	}
 	return o.move(ctx, moves[half:], n, out)
+}
+
+// moved returns the origin of a row that has a nominated entity. Only one that fills a gap is late:
+// when the key is read, the entity may have a row that the tail has yet to reach. The position must
+// not rise to either.
+func (o *nominations) moved(id uint64) sink.Origin {
+	if o.rereader.gaps.missing(id) {
+		return sink.FromLate
+	}
+	return sink.FromReconcile
 }
 
 // addAbsences adds to b the absence of those of moves that no table had, and that have no row in

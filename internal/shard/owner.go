@@ -335,7 +335,7 @@ func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, records []s
 	if err != nil {
 		return err
 	}
-	n, err := o.builder.addStates(b, p, records, decisions, sink.FromTail)
+	n, err := o.builder.addStates(b, p, records, decisions, fromTail)
 	o.entities.nominate(decisions[:n])
 	b.passed = handled(b.passed, records[:n], decisions)
 	if n > 0 {
@@ -358,7 +358,7 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 		if err != nil {
 			return err
 		}
-		n, err := o.builder.addStates(b, late, late.Rows, decisions, sink.FromLate)
+		n, err := o.builder.addStates(b, late, late.Rows, decisions, fromLate)
 		o.entities.nominate(decisions[:n])
 		b.filled = handled(b.filled, late.Rows[:n], decisions)
 		return err

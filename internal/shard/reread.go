@@ -38,7 +38,7 @@ func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.
 			if r.entities == nil {
 				return r.addFacts(b, page, origin)
 			}
-			decisions, err := r.addStates(ctx, b, page, origin)
+			decisions, err := r.addStates(ctx, b, page, func(uint64) sink.Origin { return origin })
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (r *rereader) addFacts(b *batch, page *page, origin sink.Origin) error {
 
 // addStates adds to b what the rows of page say of their entities, and returns the decisions about
 // them.
-func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin sink.Origin) ([]view.Decision, error) {
+func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin originOf) ([]view.Decision, error) {
 	decisions, err := r.entities.decide(ctx, b, page.Rows)
 	if err != nil {
 		return nil, err

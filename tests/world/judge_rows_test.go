@@ -34,6 +34,13 @@ func message(n int, entity, origin string) Message {
 	return m
 }
 
+// asState makes the event of a capability stream of a planted one.
+func asState(m Message) Message {
+	m.Headers["eiffel-type"] = "OrdersAddedEvent"
+	m.Value = []byte(strings.Replace(string(m.Value), "OrdersPublishedEvent", "OrdersAddedEvent", 1))
+	return m
+}
+
 func TestTheJudgeFindsInRows(t *testing.T) {
 	steady := Expect{Steady: true}
 	for what, c := range map[string]struct {
@@ -51,6 +58,21 @@ func TestTheJudgeFindsInRows(t *testing.T) {
 		"an event of another row":       {func(_ []workload.Row, p []Message) []Message { p[1] = message(2, "e-1", "tail"); return p }, steady, "not the row: row 2"},
 		"what is not JSON":              {func(_ []workload.Row, p []Message) []Message { return append(p, Message{Value: []byte("{")}) }, steady, "no event"},
 		"a late row that is not marked": {func(_ []workload.Row, p []Message) []Message { p[1], p[2] = p[2], p[1]; return p }, steady, "not marked as late: row 2"},
+		"nothing in the tail behind a row of an entity that was read by its key": {func(_ []workload.Row, p []Message) []Message {
+			return []Message{p[0], asState(message(5, "e-1", "reconcile")), asState(message(2, "e-2", "tail"))}
+		}, steady, ""},
+		"a row ahead of the tail that is marked as late": {func(_ []workload.Row, p []Message) []Message {
+			return []Message{p[0], asState(message(5, "e-1", "late")), asState(message(2, "e-2", "tail"))}
+		}, steady, "not marked as late: row 2"},
+		"a row that the tail has passed and an entity's key brings": {func(_ []workload.Row, p []Message) []Message {
+			return []Message{p[0], p[2], asState(message(2, "e-2", "reconcile"))}
+		}, steady, "origin: row 2"},
+		"a fact that only a reconcile brings": {func(_ []workload.Row, p []Message) []Message {
+			return []Message{p[0], message(2, "e-2", "reconcile"), p[2]}
+		}, steady, "origin: row 2"},
+		"a row ahead of the tail where ids ascend": {func(_ []workload.Row, p []Message) []Message {
+			return []Message{p[0], asState(message(5, "e-1", "reconcile")), asState(message(2, "e-2", "tail"))}
+		}, Expect{Ascending: true}, "not ascending: row 2"},
 		"ids that do not ascend": {func(_ []workload.Row, p []Message) []Message {
 			p[1], p[2] = p[2], message(2, "e-2", "late")
 			return p
