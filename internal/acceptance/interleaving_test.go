@@ -2,11 +2,15 @@ package acceptance
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store/pebble"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
 	"bridge/tests/world"
@@ -187,6 +191,50 @@ func (i *interleaving) foreign(n int) {
 // store is the folder of the checkpoint.
 func (i *interleaving) store() string {
 	return strings.TrimPrefix(i.Env["BRIDGE_CHECKPOINT_URL"], "file:")
+}
+
+// copyStore ends the program and returns a copy of its checkpoint.
+func (i *interleaving) copyStore() (folder string) {
+	i.T.Helper()
+	i.Term()
+	folder = filepath.Join(i.T.TempDir(), "copy")
+	if err := os.CopyFS(folder, os.DirFS(i.store())); err != nil {
+		i.T.Fatal(err)
+	}
+	return folder
+}
+
+// loseStore removes the checkpoint of a program that does not run.
+func (i *interleaving) loseStore() {
+	i.T.Helper()
+	if err := os.RemoveAll(i.store()); err != nil {
+		i.T.Fatal(err)
+	}
+}
+
+// covered returns how many messages lie below the offsets in the checkpoint of a program that does
+// not run, if nothing has expired.
+func (i *interleaving) covered() (n int64) {
+	i.T.Helper()
+	s, err := pebble.OpenReadOnly(i.T.Context(), i.store(), pebble.Options{})
+	if err != nil {
+		i.T.Fatal(err)
+	}
+	image, err := s.Load(i.T.Context())
+	if err := errors.Join(err, s.Close()); err != nil {
+		i.T.Fatal(err)
+	}
+	for _, r := range image.Registrations {
+		switch {
+		case r.Retired:
+		case i.Bus.NATS != nil:
+			// Sequences of JetStream begin at 1.
+			n += int64(max(1, r.Next)) - 1
+		default:
+			n += int64(r.Next)
+		}
+	}
+	return n
 }
 
 // consistent fails the test unless the bus folds to the table, a reconcile finds nothing, and no

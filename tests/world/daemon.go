@@ -215,27 +215,37 @@ type GapsStatus struct {
 	}
 }
 
-// Shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.
-func (d *Daemon) Shards(stream string) []shardStatus {
+// streamStatus is what the tests need of a stream in /api/v1/status.
+type streamStatus struct {
+	Name    string
+	CatchUp struct {
+		// OffsetsPerSecond is 0 while nothing was read from the bus.
+		OffsetsPerSecond float64
+	}
+	Shards []shardStatus
+}
+
+// Stream returns a stream by /api/v1/status; false while the daemon does not answer.
+func (d *Daemon) Stream(name string) (s streamStatus, found bool) {
 	code, body := d.Get("/api/v1/status")
 	if code != http.StatusOK {
-		return nil
+		return streamStatus{}, false
 	}
-	var status struct {
-		Streams []struct {
-			Name   string
-			Shards []shardStatus
-		}
-	}
+	var status struct{ Streams []streamStatus }
 	if err := json.Unmarshal([]byte(body), &status); err != nil {
 		d.T.Fatalf("%v: %s", err, body)
 	}
-	for _, s := range status.Streams {
-		if s.Name == stream {
-			return s.Shards
-		}
+	i := slices.IndexFunc(status.Streams, func(s streamStatus) bool { return s.Name == name })
+	if i < 0 {
+		return streamStatus{}, false
 	}
-	return nil
+	return status.Streams[i], true
+}
+
+// Shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.
+func (d *Daemon) Shards(stream string) []shardStatus {
+	s, _ := d.Stream(stream)
+	return s.Shards
 }
 
 // Position returns the position of a stream with one shard.
