@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/reconcile"
 	"bridge/source"
 )
 
@@ -104,4 +105,23 @@ func TestReadsOfTheHeadHoldNothingThatOthersNeed(t *testing.T) {
 	busy.run(t)
 	eventually(t, "the row of a busy shard arrives", func() bool { return busy.count(topic) == 1 })
 	close(held)
+}
+
+// TestAKeyBeforeTheFirstPage has an entity nominated before a shard has polled.
+func TestAKeyBeforeTheFirstPage(t *testing.T) {
+	b := newViewBench(t, false)
+	row := b.table.Insert("a", "1", "0")
+	_, stop := b.run(t)
+	b.expectSaid(t, "Added a=1")
+	eventually(t, "saved", func() bool { return b.position(t) == row })
+	stop()
+	b.table.Delete(row)
+	b.opts.PollInterval = time.Hour
+	s, stop := b.run(t)
+	defer stop()
+	eventually(t, "the shard runs", func() bool {
+		_, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}})
+		return err == nil
+	})
+	b.expectSaid(t, "Added a=1", "Deleted a")
 }

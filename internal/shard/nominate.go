@@ -267,6 +267,9 @@ func (o *nominations) handle(ctx context.Context, n *nomination, out chan<- *bat
 }
 
 func (o *nominations) publish(ctx context.Context, n *nomination, out chan<- *batch) error {
+	if err := o.rereader.reader.ready(ctx); err != nil {
+		return err
+	}
 	switch {
 	case n.letters != nil:
 		return o.resender.resend(ctx, n.letters, n, out)

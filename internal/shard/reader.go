@@ -106,6 +106,20 @@ func (r *reader) bind(columns *source.Columns) error {
 	return nil
 }
 
+// ready binds the encoder where no page was read yet: keys are read with it, and an entity may be
+// nominated before the first poll.
+func (r *reader) ready(ctx context.Context) error {
+	if r.columns != nil {
+		return nil
+	}
+	p, err := r.page(ctx, source.Query{Limit: 1})
+	if err != nil {
+		return err
+	}
+	p.free()
+	return nil
+}
+
 // readInto fills p, once.
 func (r *reader) readInto(ctx context.Context, q source.Query, p *page) error {
 	named := named(q)
