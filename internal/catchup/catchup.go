@@ -18,7 +18,9 @@ type Feed interface {
 	// Apply applies messages of one registration, in their order, and calls commit once with what
 	// they change, under the stream's lock: commit adds the offsets. Messages and their keys are
 	// valid until it returns. It nominates the entities of those that are late, but must not wait
-	// for an owner: an owner that waits in Resolve calls it. Its error stops the stream.
+	// for an owner: an owner that waits in Resolve calls it. It returns an error of commit, which
+	// does not wait for the disk: it is called again after store.ErrOutage. Any other error stops
+	// the stream.
 	Apply(ctx context.Context, messages []Message, commit func(*store.Batch) error) error
 	// Nominated returns how many entities of late messages wait for their owner (rule 7). The
 	// offsets pass these messages once it has returned 0.

@@ -248,9 +248,10 @@ func (c *Committer) number() uint32 {
 	return c.registrations.last
 }
 
-// pass lets the offsets of a stream pass all that was read, and applies b with them.
+// pass lets the offsets of a stream pass all that was read, and applies b with them. It returns an
+// outage of the disk.
 func (c *Committer) pass(ctx context.Context, stream string, b *store.Batch) error {
-	return c.commit(ctx, b, func(t *trial) error {
+	return c.commitOnce(ctx, b, func(t *trial) error {
 		for key, n := range c.registrations.inForce {
 			if key.stream == stream {
 				t.pass(n)

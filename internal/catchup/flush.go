@@ -80,19 +80,22 @@ func (r *reading) apply(ctx context.Context, f *feed, to uint64) error {
 	commits := 0
 	commit := func(b *store.Batch) error {
 		commits++
-		return r.c.committer.commit(ctx, b, func(t *trial) error {
+		return r.c.committer.commitOnce(ctx, b, func(t *trial) error {
 			t.covered(p)
 			return nil
 		})
 	}
-	if len(f.messages) == 0 {
-		if err := commit(&store.Batch{}); err != nil {
-			return err
+	err := r.c.committer.disk.retry(ctx, func() error {
+		if commits = 0; len(f.messages) == 0 {
+			return commit(&store.Batch{})
 		}
-	} else if err := f.feedTo(ctx, commit); err != nil {
+		return f.feedTo(ctx, commit)
+	})
+	if err == nil && commits != 1 {
+		err = fmt.Errorf("catch up stream %s: its feed has committed %d times", f.Name, commits)
+	}
+	if err != nil {
 		return err
-	} else if commits != 1 {
-		return fmt.Errorf("catch up stream %s: its feed has committed %d times", f.Name, commits)
 	}
 	f.stream.read(f, p.To, r.tp.name)
 	f.stream.messages.Add(uint64(len(f.messages)))

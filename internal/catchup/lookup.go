@@ -211,7 +211,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 	}
 	commit := func(more *store.Batch) error {
 		more.Registrations = append(more.Registrations, b.Registrations...)
-		return g.committer.commit(ctx, more, func(t *trial) error {
+		return g.committer.commitOnce(ctx, more, func(t *trial) error {
 			for _, p := range passed {
 				t.covered(p)
 			}
@@ -219,9 +219,9 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 		})
 	}
 	if renewed {
-		return s.Feed.Reconcile(ctx, commit)
+		return g.committer.reconcile(ctx, s, commit)
 	}
-	return commit(&store.Batch{})
+	return g.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
 }
 
 // registration returns a new registration of a TP, from its beginning.

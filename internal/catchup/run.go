@@ -110,9 +110,9 @@ func (c *CatchUp) passNominated(ctx context.Context, s *stream) error {
 	switch n := s.Feed.Nominated(); {
 	case n > c.opts.MaxNominated:
 		c.opts.Log.Warn("too many late messages to decide one by one: a reconcile follows", "stream", s.Name, "messages", n)
-		err = s.Feed.Reconcile(ctx, commit)
+		err = c.committer.reconcile(ctx, s, commit)
 	case n == 0:
-		err = commit(&store.Batch{})
+		err = c.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
 	default:
 		return nil
 	}

@@ -113,9 +113,9 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 	s.mu.Unlock()
 	switch {
 	case s.late.Load() > int64(c.opts.MaxNominated):
-		return s.Feed.Reconcile(ctx, commit)
+		return c.committer.reconcile(ctx, s, commit)
 	case waits:
-		return commit(&store.Batch{})
+		return c.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
 	}
 	return nil
 }

@@ -69,6 +69,12 @@ func (c *Committer) commitOnce(ctx context.Context, b *store.Batch, change func(
 	return nil
 }
 
+// reconcile has a reconcile of a stream follow. commit does not wait for the disk: the feed holds
+// locks meanwhile that shards need.
+func (c *Committer) reconcile(ctx context.Context, s *stream, commit func(*store.Batch) error) error {
+	return c.disk.retry(ctx, func() error { return s.Feed.Reconcile(ctx, commit) })
+}
+
 func empty(b *store.Batch) bool {
 	return len(b.Forget)+len(b.Registrations)+len(b.Shards)+len(b.Views) == 0 && b.Epoch == 0
 }

@@ -95,7 +95,9 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 			}
 			touched[m.Shard] = in
 		}
-		in.note(m)
+		if !in.running {
+			in.progress.Note(m.Row, m.Origin, &m.State)
+		}
 		if m.Late {
 			late++
 		}
@@ -124,6 +126,9 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 		return err
 	}
 	clear(touched)
+	for i := range messages {
+		f.intake(messages[i].Shard).note(&messages[i])
+	}
 	for i := range nominated {
 		f.opts.Movers.Nominate(nominated[i].Shard, nominated[i].Entity)
 	}

@@ -43,7 +43,7 @@ func newIntake(rows int, options ledger.Options) *intake {
 	return &intake{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
 }
 
-// note takes a message in. The progress of a shard that does not run is open.
+// note keeps what a shard that runs, or begins to, needs of a message that was committed.
 func (in *intake) note(m *catchup.Message) {
 	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
 		in.rows = append(in.rows, published.Row{ID: m.Row, Content: contentOf(m.State.Digest)})
@@ -53,9 +53,7 @@ func (in *intake) note(m *catchup.Message) {
 	}
 	if in.running {
 		in.noted = append(in.noted, note{m.Row, m.Origin, m.State})
-		return
 	}
-	in.progress.Note(m.Row, m.Origin, &m.State)
 }
 
 // trim keeps the newest rows, in ascending order.
