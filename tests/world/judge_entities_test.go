@@ -169,6 +169,28 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 	}
 }
 
+// TestTheJudgeOfABusThatLostMessages has events follow on one that is gone.
+func TestTheJudgeOfABusThatLostMessages(t *testing.T) {
+	for what, c := range map[string]struct {
+		tape    func(p []Message) []Message
+		orphans int
+		found   string
+	}{
+		"the first of its entity":  {func(p []Message) []Message { return append(p[:5:5], p[6]) }, 1, ""},
+		"behind an older event":    {func(p []Message) []Message { return append(p[:1:1], p[2:]...) }, 1, ""},
+		"on one that is not lost":  {func(p []Message) []Message { p[6] = stateMessage(7, 1, "Modified", "X", 5); return p }, 0, "link: a \"X\""},
+		"and the end is not there": {func(p []Message) []Message { return append(p[:4:4], p[6]) }, 1, "missing: a \"x\""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			histories, tape := plantedStates()
+			r := NewEntityJudge(t, histories, Expect{Lossy: true}).Messages(c.tape(tape))
+			if found := r.Wrong(); r.Orphans != c.orphans || c.found == "" && found != "" || !strings.Contains(found, c.found) {
+				t.Errorf("%d orphans, found %q, want %d and %q", r.Orphans, found, c.orphans, c.found)
+			}
+		})
+	}
+}
+
 func TestTheJudgeFindsInATable(t *testing.T) {
 	at := func(state string) Entry { return Entry{members: map[string]string{"state": state, "ratio": "1e3"}} }
 	one, two := EntityKey{"a", "x"}, EntityKey{"a", "X"}
