@@ -50,7 +50,7 @@ const (
 // sentDeadLetter is a dead letter and what became of it.
 type sentDeadLetter struct {
 	deadletter.Message
-	shard.LetterOutcome
+	shard.ResendOutcome
 }
 
 // bytesAtOnce bounds the events of one request, as httpapi.MaxDeadLetters does.
@@ -175,7 +175,7 @@ func sendTable(ctx context.Context, refused []*sentDeadLetter, dry bool, send ap
 		}
 		request := httpapi.ResendRequest{Stream: refused[0].Stream, Shard: refused[0].Shard, DryRun: dry}
 		for _, l := range refused[:n] {
-			request.DeadLetters = append(request.DeadLetters, shard.LetterOf(&l.Message.DeadLetterDocument))
+			request.DeadLetters = append(request.DeadLetters, shard.DeadLetterOf(&l.Message.DeadLetterDocument))
 		}
 		outcomes, err := send(ctx, request)
 		if err == nil && len(outcomes) != n {
@@ -189,7 +189,7 @@ func sendTable(ctx context.Context, refused []*sentDeadLetter, dry bool, send ap
 			return nil
 		}
 		for i, outcome := range outcomes {
-			refused[i].LetterOutcome = outcome
+			refused[i].ResendOutcome = outcome
 		}
 		refused = refused[n:]
 	}

@@ -52,7 +52,7 @@ type Outcome struct {
 }
 
 // Resend sends dead letters of one table again, as [httpapi.Client.Resend] does.
-type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error)
+type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
 
 // Reconcile reconciles each table once, after its tail has caught up. A dry run has no tail; it
 // compares with the checkpoint.
@@ -84,7 +84,7 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 	}
 	run := &aloneRun{Alone: a}
 	return a.tailing(ctx, func(ctx context.Context, app *App) error {
-		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 			if sh := shardOf(app.shards, request); sh != nil {
 				if err := run.catchUp(ctx, app, sh); err != nil {
 					return nil, err
@@ -101,7 +101,7 @@ func (a *Alone) previewDeadLetters(ctx context.Context, do func(context.Context,
 		if err != nil {
 			return err
 		}
-		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 			sh := shardOf(shards, request)
 			if sh == nil {
 				return nil, httpapi.ErrNoStream

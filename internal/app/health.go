@@ -82,7 +82,7 @@ func (h *health) Ready(ctx context.Context) []httpapi.Reason {
 		reasons = append(reasons, httpapi.Reason{Reason: "sink: " + config.Text(fromSink)})
 	}
 	for _, fault := range h.faults.Outages() {
-		if fault.Dependency != shard.PlaceSource || fromSource == nil {
+		if fault.Dependency != shard.SourceDependency || fromSource == nil {
 			reasons = append(reasons, httpapi.Reason{Reason: config.Text(fault)})
 		}
 	}

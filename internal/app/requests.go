@@ -48,7 +48,7 @@ func (h *health) stream(name string) (*config.Stream, error) {
 }
 
 // Resend implements httpapi.Daemon.
-func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	stream, err := h.stream(request.Stream)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]s
 }
 
 // resendBy sends dead letters again with the shard that owns their table.
-func resendBy(ctx context.Context, stream *config.Stream, shards []*shard.Shard, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+func resendBy(ctx context.Context, stream *config.Stream, shards []*shard.Shard, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	if stream.DeadLetter == "" {
 		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",
 			stream.Name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))

@@ -21,7 +21,7 @@ type stream struct {
 	*config.Stream
 	limits          *shard.StreamLimits
 	announce        func(source.Traits)
-	deadLetterLimit *shard.LetterLimit
+	deadLetterLimit *shard.DeadLetterLimit
 	// view, movers and keys are nil for a release stream.
 	view   *view.View
 	movers *view.Movers
@@ -39,7 +39,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 	for i := range cfg.Streams {
 		s := &stream{
 			Stream: &cfg.Streams[i], limits: p.limits.Stream(), announce: announcer(config.StreamLogger(p.logger, cfg.Streams[i].Name)),
-			deadLetterLimit: shard.NewLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
+			deadLetterLimit: shard.NewDeadLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
 		}
 		if s.Kind == event.Capability {
 			if err := s.openView(cfg, p, slots); err != nil {

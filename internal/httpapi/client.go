@@ -85,7 +85,7 @@ func (c *Client) Reconcile(ctx context.Context, stream string, mode reconcile.Mo
 
 // Resend asks for dead letters to be sent again and returns the outcome of each. The error says why
 // the request was refused.
-func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.LetterOutcome, error) {
+func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.ResendOutcome, error) {
 	text, err := json.Marshal(resend)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type ResendRequest struct {
 
 // DeadLettersToSend are the dead letters of a request. Decoding stops one above the limit, because
 // decoded letters take many times the size of the body. Invariant 7.
-type DeadLettersToSend []shard.Letter
+type DeadLettersToSend []shard.DeadLetter
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
@@ -47,7 +47,7 @@ func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
 		return errors.Join(err, errors.New("letters must be a list"))
 	}
 	for list.More() && len(*l) <= MaxDeadLetters {
-		var one shard.Letter
+		var one shard.DeadLetter
 		if err := list.Decode(&one); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (l *DeadLettersToSend) UnmarshalJSON(text []byte) error {
 
 // resent is the answer: the outcome of each dead letter, in their order.
 type resent struct {
-	DeadLetters []shard.LetterOutcome `json:"letters"`
+	DeadLetters []shard.ResendOutcome `json:"letters"`
 }
 
 func resendHandler(d Daemon) http.Handler {

@@ -88,7 +88,7 @@ func TestALongListTakesLittleMemory(t *testing.T) {
 func TestResendByTheRunningBridge(t *testing.T) {
 	d := &httpapitest.Daemon{Refuses: errors.New("t_0 is stopped")}
 	b := &httpapi.Client{Addr: httpapitest.Serve(t, d)}
-	ask := httpapi.ResendRequest{Stream: "orders", Shard: "t_0", DryRun: true, DeadLetters: []shard.Letter{{Row: 1, Event: "6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e"}}}
+	ask := httpapi.ResendRequest{Stream: "orders", Shard: "t_0", DryRun: true, DeadLetters: []shard.DeadLetter{{Row: 1, Event: "6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e"}}}
 	if _, err := b.Resend(t.Context(), ask); err == nil || err.Error() != "t_0 is stopped" {
 		t.Errorf("%v", err)
 	}

@@ -22,7 +22,7 @@ type Daemon interface {
 	Reconcile(stream string, mode reconcile.Mode) (Accepted, error)
 	// Resend makes the owner of a shard send dead letters again, and waits for it. The error is
 	// ErrNoStream, ErrCannotResend, or that of ctx.
-	Resend(ctx context.Context, request ResendRequest) ([]shard.LetterOutcome, error)
+	Resend(ctx context.Context, request ResendRequest) ([]shard.ResendOutcome, error)
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty if it concerns all streams.

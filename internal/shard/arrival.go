@@ -43,7 +43,7 @@ func (a *arrival) acknowledge(log *slog.Logger, messages int, position uint64) {
 	defer a.mu.Unlock()
 	a.events += messages
 	a.position = max(a.position, position)
-	a.tell(log)
+	a.report(log)
 }
 
 // read notes that the table was read to its end, that is to position, while its highest id was another: rows that are
@@ -59,12 +59,12 @@ func (a *arrival) read(log *slog.Logger, position, highest uint64) (before bool)
 	}
 	if position >= min(a.end, highest) {
 		a.reached, a.end = true, position
-		a.tell(log)
+		a.report(log)
 	}
 	return false
 }
 
-func (a *arrival) tell(log *slog.Logger) {
+func (a *arrival) report(log *slog.Logger) {
 	if a.done || !a.reached || a.position < a.end {
 		return
 	}

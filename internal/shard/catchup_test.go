@@ -29,7 +29,7 @@ var routed = []string{topic, "deleted", "ItemsAddedEvent", "ItemsModifiedEvent",
 // newRoutedLife is a life with a route.
 func newRoutedLife(t *testing.T, route func(*event.Event) string) *life {
 	l := newLife(t, false)
-	l.opts.Route, l.destinations = route, slices.Concat(routed, []string{letter})
+	l.opts.Route, l.destinations = route, slices.Concat(routed, []string{deadTopic})
 	for _, topic := range routed {
 		l.bus.Create(topic)
 	}
@@ -217,7 +217,7 @@ func TestAStateThatTheEventDoesNotTellIsReadBack(t *testing.T) {
 func TestDeadLettersAreReadBack(t *testing.T) {
 	t.Run("as the last event of their entity", func(t *testing.T) {
 		l := newRoutedLife(t, routes["one topic"])
-		l.opts.DeadLetter = letter
+		l.opts.DeadLetter = deadTopic
 		l.bus.Reject(refuseText(`"name":"c"`))
 		l.replace("c", "1", "0")
 		l.begin(t)
@@ -227,14 +227,14 @@ func TestDeadLettersAreReadBack(t *testing.T) {
 		l.saysNothingNew(t)
 		l.replace("c", "2", "0")
 		l.lived(t)
-		letters, all := l.letters(t), l.said(t)
-		if n := len(all) - 1; len(letters) != 1 || all[n].text != "Modified c=2" || all[n].predecessor != letters[0].Event {
-			t.Errorf("%d letters, the bus says %v", len(letters), all)
+		deadLetters, all := l.deadLetters(t), l.said(t)
+		if n := len(all) - 1; len(deadLetters) != 1 || all[n].text != "Modified c=2" || all[n].predecessor != deadLetters[0].Event {
+			t.Errorf("%d letters, the bus says %v", len(deadLetters), all)
 		}
 	})
 	t.Run("as the rows of a release stream", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.DeadLetter = letter
+		b.opts.DeadLetter = deadTopic
 		b.insert(5)
 		b.bus.Reject(refuseRows(2, 4))
 		_, stop := b.run(t)
@@ -246,8 +246,8 @@ func TestDeadLettersAreReadBack(t *testing.T) {
 		_, stop = b.run(t)
 		eventually(t, "saved", func() bool { return b.position(t) == 6 })
 		stop()
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) || b.count(letter) != 3 {
-			t.Errorf("published %v, with %d letters", got, b.count(letter))
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) || b.count(deadTopic) != 3 {
+			t.Errorf("published %v, with %d letters", got, b.count(deadTopic))
 		}
 	})
 }

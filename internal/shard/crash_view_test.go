@@ -228,14 +228,14 @@ func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() re
 			}
 		})
 	}
-	died := r.settles(idle)
+	died := r.waitDeath(idle)
 	cancel()
 	running.Wait()
 	return died
 }
 
-// settles waits for the death, or until no step was taken for the time idle.
-func (r *reaper) settles(idle time.Duration) (died bool) {
+// waitDeath waits for the death, or until no step was taken for the time idle.
+func (r *reaper) waitDeath(idle time.Duration) (died bool) {
 	for {
 		before := r.taken()
 		select {
@@ -345,7 +345,7 @@ func (l *life) wipe() {
 	l.removed = true
 	l.bus.Wipe()
 	l.bus.Create(topic)
-	l.bus.Create(letter)
+	l.bus.Create(deadTopic)
 	if l.dedup != nil {
 		clear(l.dedup.stored)
 	}

@@ -25,7 +25,7 @@ func (l *StreamLimits) Leave(n int) (release func()) {
 	return func() { free(taken[:len(taken)-n]) }
 }
 
-// Take counts a row at a moment.
-func (l *LetterLimit) Take(row uint64, now time.Time) error {
-	return l.take(&sink.Message{Shard: "items", RowID: row}, "too large", now)
+// Count counts a row at a moment.
+func (l *DeadLetterLimit) Count(row uint64, now time.Time) error {
+	return l.count(&sink.Message{Shard: "items", RowID: row}, "too large", now)
 }

@@ -277,8 +277,8 @@ func (f *Feed) giveBack(name string) {
 	f.intake(name).running = false
 }
 
-// takeIn has the progress of a shard that runs take in what was read meanwhile.
-func (f *Feed) takeIn(name string, p *progress.Progress) {
+// applyNoted has the progress of a shard that runs take in what was read meanwhile.
+func (f *Feed) applyNoted(name string, p *progress.Progress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := f.intake(name)

@@ -169,7 +169,7 @@ func (g *gaps) idleDue() bool {
 // advance moves the progress behind what the batch takes care of and hands the change to the batch,
 // to be committed once that is acknowledged. The batch must be handed over.
 func (g *gaps) advance(b *batch, at ledger.Age) error {
-	g.opts.Feed.takeIn(g.opts.Name, g.progress)
+	g.opts.Feed.applyNoted(g.opts.Name, g.progress)
 	g.handed = time.Now()
 	if b.compared > 0 {
 		g.progress.SetReconcileDue(false)

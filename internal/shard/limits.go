@@ -95,9 +95,9 @@ func (l *StreamLimits) took(from *semaphore.Weighted) hold {
 	return hold{from: from, bytes: l.share}
 }
 
-// settle gives back what a batch of need bytes leaves of its share. It reports false where need is more than the share and
+// resize gives back what a batch of need bytes leaves of its share. It reports false where need is more than the share and
 // another such batch is in flight: then the batch must be dropped, and read again once reserveBig has succeeded.
-func (l *StreamLimits) settle(h *hold, need int64) bool {
+func (l *StreamLimits) resize(h *hold, need int64) bool {
 	if need > h.bytes {
 		if !h.big && l.big.TryAcquire(1) {
 			h.big = true

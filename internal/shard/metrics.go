@@ -59,7 +59,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 
 // show has every series of a shard and its stream exist before anything is counted, at 0: an alert on an increase
 // does not see the first count of a series that appears with it.
-func (m *Metrics) show(stream string, types, places []string) {
+func (m *Metrics) show(stream string, types, dependencies []string) {
 	for _, counter := range []*prometheus.CounterVec{m.records, m.rejected, m.deadLetters, m.duplicates, m.badValues, m.late} {
 		counter.WithLabelValues(stream)
 	}
@@ -67,8 +67,8 @@ func (m *Metrics) show(stream string, types, places []string) {
 		m.events.WithLabelValues(stream, kind)
 	}
 	m.givenUp.WithLabelValues(stream, reasonTTL)
-	for _, place := range places {
-		m.retries.WithLabelValues(place)
+	for _, dependency := range dependencies {
+		m.retries.WithLabelValues(dependency)
 	}
 	m.publish.WithLabelValues(stream)
 	m.saves.WithLabelValues(stream)
@@ -101,7 +101,7 @@ func (m *Metrics) saved(stream string, began time.Time) {
 }
 
 // Retry counts a failed attempt at place; it is a sink.Fault.
-func (m *Metrics) Retry(place string, _ error) { m.retries.WithLabelValues(place).Inc() }
+func (m *Metrics) Retry(dependency string, _ error) { m.retries.WithLabelValues(dependency).Inc() }
 
 func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcome) {
 	acked := 0

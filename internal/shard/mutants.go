@@ -17,7 +17,7 @@ func ledgerOff() bool { return failpoint.Mutant(failpoint.NoLedger) }
 func (p *publisher) mutantSaveFirst(ctx context.Context, b *batch, first uint64) error {
 	messages := b.messages
 	p.opts.Committer.Unknown(first)
-	nowhere := &sent{places: make([]place, len(messages))}
+	nowhere := &sent{locations: make([]location, len(messages))}
 	if err := p.recorder.record(ctx, b, 0, nowhere); err != nil {
 		return err
 	}

@@ -24,9 +24,9 @@ var errNotRunning = errors.New("the shard does not run")
 // nomination is one call of Nominate on its way through the owner.
 type nomination struct {
 	reconcile.Nomination
-	// letters are sent again, moves published; nil for a nomination of reconcile.
-	letters []*resending
-	moves   []view.Move
+	// deadLetters are sent again, moves published; nil for a nomination of reconcile.
+	deadLetters []*resending
+	moves       []view.Move
 	// compared is the number of a wish for a reconcile that was granted, 0 for none.
 	compared uint64
 	// caller ends when nobody waits for the letters any more; nil for a nomination of reconcile,
@@ -156,7 +156,7 @@ func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 		return errNotRunning
 	}
 	n.begin()
-	if n.letters == nil && n.compared == 0 {
+	if n.deadLetters == nil && n.compared == 0 {
 		o.status.name(n)
 		defer o.status.unname(n)
 	}
@@ -271,8 +271,8 @@ func (o *nominations) publish(ctx context.Context, n *nomination, out chan<- *ba
 		return err
 	}
 	switch {
-	case n.letters != nil:
-		return o.resender.resend(ctx, n.letters, n, out)
+	case n.deadLetters != nil:
+		return o.resender.resend(ctx, n.deadLetters, n, out)
 	case n.moves != nil:
 		return o.move(ctx, n.moves, n, out)
 	case n.compared > 0:

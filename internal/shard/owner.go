@@ -245,7 +245,7 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	o.gaps.show(at)
 	o.tail.prefetchNext(ctx, p, rows, o.changes != nil)
 	b, bad = o.encode(ctx, p, rows, late)
-	if !o.opts.Limits.settle(held, b.size()) {
+	if !o.opts.Limits.resize(held, b.size()) {
 		b.discard(o.opts)
 		o.tail.delayRest(p, rows, 0)
 		o.tail.delayLate(late, 0)

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	topic  = "items"
-	letter = "dead"
+	topic     = "items"
+	deadTopic = "dead"
 )
 
 var key = store.Key{Stream: "items", Shard: "items"}
@@ -63,11 +63,11 @@ func newBench(t testing.TB) *bench {
 		store: storememory.New(),
 		tick:  10 * time.Millisecond,
 
-		destinations: []string{topic, letter},
+		destinations: []string{topic, deadTopic},
 	}
 	// As users do: bridge creates no topics.
 	b.bus.Create(topic)
-	b.bus.Create(letter)
+	b.bus.Create(deadTopic)
 	b.opts = shard.Options{
 		Stream: "items", Name: "items", Kind: event.Release,
 		Domain:       "bridge",

@@ -71,8 +71,8 @@ func (w *watched) Traits(ctx context.Context) (traits source.Traits, err error) 
 // ofTail reports whether q asks for a page of the tail.
 func ofTail(q source.Query) bool { return q.Ranges == nil && q.Keys == nil }
 
-// settled has everything else come to rest, in a synctest bubble, before an event is made, of one in so many.
-func (b *bench) settled(every int) {
+// quiesce has everything else come to rest, in a synctest bubble, before an event is made, of one in so many.
+func (b *bench) quiesce(every int) {
 	made := 0
 	b.opts.Route = func(*event.Event) string {
 		if made++; made%every == 0 {
@@ -135,7 +135,7 @@ func TestOrderIsThatOfTheReads(t *testing.T) {
 			for i := range pages * 100 {
 				b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
 			}
-			b.settled(50)
+			b.quiesce(50)
 			var s *shard.Shard
 			changed := make(map[uint64]bool)
 			forget := func() {}
@@ -224,7 +224,7 @@ func TestColumnsThatAreAlteredBetweenTwoPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.insert(200)
-		b.settled(50)
+		b.quiesce(50)
 		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
 			if ofTail(q) && q.After == 100 {
 				b.table.AddColumn(source.Column{Name: "extra", Kind: source.Text})
@@ -249,7 +249,7 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 			b.insert(300)
 			log := new(lines)
 			b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
-			b.settled(50)
+			b.quiesce(50)
 			tries := 0
 			b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
 				if ofTail(q) && q.After == 100 {
@@ -350,7 +350,7 @@ func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
 		for i := range 600 {
 			b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
 		}
-		b.settled(50)
+		b.quiesce(50)
 		var highest atomic.Uint64
 		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
 			if ofTail(q) {

@@ -135,7 +135,7 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved boo
 		// Nothing can be compared.
 		p.log.SetOrigin(now)
 		p.seen, p.due, p.apart = now, false, 0
-		p.hold(now.Server)
+		p.heldBack(now.Server)
 		return true, false, nil
 	}
 	moved = !sameServer(now, p.seen)
@@ -145,14 +145,14 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready, moved boo
 		}
 	}
 	// Newer rows of a server that was not compared would hide what it has lost.
-	if p.hold(now.Server) {
+	if p.heldBack(now.Server) {
 		return false, moved, nil
 	}
 	return true, moved, p.compareLost(ctx)
 }
 
-// hold reports whether a page of a server is held back, and logs when that begins and ends.
-func (p *publishedRows) hold(server string) bool {
+// heldBack reports whether a page of a server is held back, and logs when that begins and ends.
+func (p *publishedRows) heldBack(server string) bool {
 	held := p.apart > 0 && p.apart <= apartPages
 	switch {
 	case held && p.heldSince.IsZero():

@@ -85,7 +85,7 @@ type storeError struct{ error }
 func (e *storeError) Unwrap() error { return e.error }
 
 // at tells where message i lies, and its stamp.
-func (s *sent) at(i int) (store.At, view.Stamp) { return s.places[i].at, s.places[i].stamp }
+func (s *sent) at(i int) (store.At, view.Stamp) { return s.locations[i].at, s.locations[i].stamp }
 
 // acked returns the runs of messages of b that lie one behind the other in a TP.
 func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
@@ -93,23 +93,23 @@ func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
 	if s == nil {
 		return nil
 	}
-	for i := range s.places {
-		if s.places[i].covered {
+	for i := range s.locations {
+		if s.locations[i].covered {
 			r.order = append(r.order, i)
 		}
 	}
-	places := s.places
+	locations := s.locations
 	slices.SortFunc(r.order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(places[a].at.TP, places[b].at.TP), cmp.Compare(places[a].at.Offset, places[b].at.Offset))
+		return cmp.Or(cmp.Compare(locations[a].at.TP, locations[b].at.TP), cmp.Compare(locations[a].at.Offset, locations[b].at.Offset))
 	})
 	for n, i := range r.order {
-		at := places[i].at
+		at := locations[i].at
 		if k := len(r.acks) - 1; k >= 0 && r.acks[k].TP == at.TP && r.acks[k].Range.To == at.Offset {
 			r.acks[k].Range.To++
 		} else {
 			r.acks = append(r.acks, catchup.Ack{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}})
 		}
-		if n == len(r.order)-1 || places[r.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
+		if n == len(r.order)-1 || locations[r.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
 			r.acks[len(r.acks)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}
 		}
 	}
@@ -119,7 +119,7 @@ func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
 // hashAt returns the hash of the anchor at message i of b, 0 where its id is none of bridge.
 func hashAt(b *batch, s *sent, i int) uint64 {
 	m, key := &b.messages[i], b.messages[i].Key
-	if dead := s.places[i].dead; dead != nil {
+	if dead := s.locations[i].dead; dead != nil {
 		m = dead
 	}
 	id, err := event.ParseID(m.ID)

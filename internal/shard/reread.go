@@ -155,7 +155,7 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 		b.discard(r.opts)
 		return false, err
 	}
-	if !r.opts.Limits.settle(&held, b.size()) {
+	if !r.opts.Limits.resize(&held, b.size()) {
 		b.discard(r.opts)
 		// Invariant 7: what is read again does not wait beside others.
 		page.free()

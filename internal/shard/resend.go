@@ -10,8 +10,8 @@ import (
 	"bridge/source"
 )
 
-// Letter names an event that was put aside, as its dead letter tells it. It proves nothing: the owner reads the row again.
-type Letter struct {
+// DeadLetter names an event that was put aside, as its dead letter tells it. It proves nothing: the owner reads the row again.
+type DeadLetter struct {
 	// Row is the id of the row, Entity the key of an entity of a capability stream, empty where the
 	// letter does not tell it.
 	Row    uint64 `json:"row"`
@@ -25,13 +25,13 @@ type Letter struct {
 	Digest string    `json:"digest"`
 }
 
-// LetterOf returns what a dead letter tells.
-func LetterOf(l *sink.DeadLetterDocument) Letter {
-	letter := Letter{Row: l.RowID, Entity: l.Entity, Event: l.EventID, Type: l.EventType, Previous: l.Previous, Digest: l.Digest}
+// DeadLetterOf returns what a dead letter tells.
+func DeadLetterOf(l *sink.DeadLetterDocument) DeadLetter {
+	deadLetter := DeadLetter{Row: l.RowID, Entity: l.Entity, Event: l.EventID, Type: l.EventType, Previous: l.Previous, Digest: l.Digest}
 	if l.EventTime > 0 {
-		letter.Time = time.UnixMilli(l.EventTime)
+		deadLetter.Time = time.UnixMilli(l.EventTime)
 	}
-	return letter
+	return deadLetter
 }
 
 // Fate is what becomes of a letter that is sent again.
@@ -70,8 +70,8 @@ func (f Fate) Done() bool {
 	return false
 }
 
-// LetterOutcome is what became of a letter.
-type LetterOutcome struct {
+// ResendOutcome is what became of a letter.
+type ResendOutcome struct {
 	Fate Fate `json:"fate"`
 	// Event and Type are those of the event that was published, empty where none was.
 	Event string `json:"event"`
@@ -82,8 +82,8 @@ type LetterOutcome struct {
 
 // resending is a letter on its way through owner and publisher.
 type resending struct {
-	letter  Letter
-	outcome LetterOutcome
+	deadLetter DeadLetter
+	outcome    ResendOutcome
 	// dry says that nothing is to be published.
 	dry bool
 }
@@ -102,17 +102,17 @@ var (
 // Resend has the owner read again what letters name and publish what is true then, and blocks until that is committed. Said twice it
 // publishes the same event again, or nothing. With dry nothing is published. An error says that the shard stopped or ctx ended: any part may
 // have been published. Once ctx ends, what was not handed on by then is left.
-func (s *Shard) Resend(ctx context.Context, letters []Letter, dry bool) ([]LetterOutcome, error) {
-	n := &nomination{letters: resendings(letters, dry), caller: ctx}
+func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) ([]ResendOutcome, error) {
+	n := &nomination{deadLetters: resendings(deadLetters, dry), caller: ctx}
 	if err := s.nominator.nominate(ctx, n); err != nil {
 		return nil, err
 	}
-	return outcomesOf(n.letters), nil
+	return outcomesOf(n.deadLetters), nil
 }
 
 // Preview is a dry Resend for a shard that does not run, from what is saved and from its table
 // alone. What the bus has and the store lacks is not known.
-func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome, error) {
+func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]ResendOutcome, error) {
 	if err := errors.Join(s.server.refresh(ctx), s.refuseTailless()); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	}
 	defer s.opts.Feed.giveBack(s.opts.Name)
 	s.gaps.open(p)
-	again := resendings(letters, true)
+	again := resendings(deadLetters, true)
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	nominations := s.newNominations(entities, newPublished(s.server, entities, list), nil)
 	if err := nominations.resender.resend(ctx, again, nil, nil); err != nil {
@@ -131,16 +131,16 @@ func (s *Shard) Preview(ctx context.Context, letters []Letter) ([]LetterOutcome,
 	return outcomesOf(again), nil
 }
 
-func resendings(letters []Letter, dry bool) []*resending {
-	list := make([]*resending, len(letters))
-	for i, letter := range letters {
-		list[i] = &resending{letter: letter, dry: dry}
+func resendings(deadLetters []DeadLetter, dry bool) []*resending {
+	list := make([]*resending, len(deadLetters))
+	for i, one := range deadLetters {
+		list[i] = &resending{deadLetter: one, dry: dry}
 	}
 	return list
 }
 
-func outcomesOf(list []*resending) []LetterOutcome {
-	outcomes := make([]LetterOutcome, len(list))
+func outcomesOf(list []*resending) []ResendOutcome {
+	outcomes := make([]ResendOutcome, len(list))
 	for i, r := range list {
 		outcomes[i] = r.outcome
 	}
@@ -157,7 +157,7 @@ type resender struct {
 }
 
 // resend reads again what letters name, one after the other, and hands on what is to be published.
-func (o *resender) resend(ctx context.Context, letters []*resending, n *nomination, out chan<- *batch) error {
+func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomination, out chan<- *batch) error {
 	if o.rereader.reader.columns == nil {
 		// Without columns no entity can be read.
 		if err := o.bind(ctx); err != nil {
@@ -168,7 +168,7 @@ func (o *resender) resend(ctx context.Context, letters []*resending, n *nominati
 	if o.rereader.entities != nil {
 		one = o.entity
 	}
-	for _, r := range letters {
+	for _, r := range deadLetters {
 		if n.cancelled() {
 			return nil
 		}
@@ -181,24 +181,24 @@ func (o *resender) resend(ctx context.Context, letters []*resending, n *nominati
 
 // row sends a row of a release stream again.
 func (o *resender) row(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
-	row := r.letter.Row
+	row := r.deadLetter.Row
 	if o.rereader.gaps.ahead(row) {
-		r.outcome = LetterOutcome{Fate: Ahead}
+		r.outcome = ResendOutcome{Fate: Ahead}
 		return nil
 	}
 	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: o.rereader.opts.Limits.pageBytes()}
 	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
 		if len(page.Rows) == 0 {
-			r.outcome = LetterOutcome{Fate: RowGone}
+			r.outcome = ResendOutcome{Fate: RowGone}
 			return nil
 		}
 		record := page.Rows[0]
 		b.born(page, record)
-		e, same := o.add(b, event.Row{Row: record, Read: r.letter.Time}, r)
-		if !same && e.FromClock && r.letter.Time.IsZero() {
+		e, same := o.add(b, event.Row{Row: record, Read: r.deadLetter.Time}, r)
+		if !same && e.FromClock && r.deadLetter.Time.IsZero() {
 			// Invariant 4: with the clock of this read each resend would make other bytes under one id.
 			b.undo(0, 0)
-			r.outcome = LetterOutcome{Fate: Unreadable, Why: "the row has no time of its own, and the letter does not tell the event's"}
+			r.outcome = ResendOutcome{Fate: Unreadable, Why: "the row has no time of its own, and the letter does not tell the event's"}
 		}
 		return nil
 	})
@@ -207,7 +207,7 @@ func (o *resender) row(ctx context.Context, r *resending, n *nomination, out cha
 // publish reads what a letter names and hands on what fill makes of it.
 func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
 	return o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
-		b.again, r.outcome = r, LetterOutcome{}
+		b.again, r.outcome = r, ResendOutcome{}
 		if err := fill(b, page); err != nil || !r.dry {
 			return err
 		}
@@ -220,7 +220,7 @@ func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n 
 func (o *resender) add(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
 	e, err := o.rereader.builder.add(b, row, sink.FromReconcile)
 	if err != nil {
-		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
+		r.outcome = ResendOutcome{Fate: Unreadable, Why: err.Error()}
 		return e, false
 	}
 	return e, r.sends(&e)
@@ -229,8 +229,8 @@ func (o *resender) add(b *batch, row event.Row, r *resending) (e event.Event, sa
 // sends notes the event that is published for a letter.
 func (r *resending) sends(e *event.Event) (same bool) {
 	// Invariant 4: the id alone does not tell that the bytes are the same.
-	same = e.ID == r.letter.Event && sink.Digest(e.Body) == r.letter.Digest
-	r.outcome = LetterOutcome{Fate: SentCurrent, Event: e.ID, Type: e.Type}
+	same = e.ID == r.deadLetter.Event && sink.Digest(e.Body) == r.deadLetter.Digest
+	r.outcome = ResendOutcome{Fate: SentCurrent, Event: e.ID, Type: e.Type}
 	if same {
 		r.outcome.Fate = SentSame
 	}

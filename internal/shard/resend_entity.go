@@ -13,20 +13,20 @@ import (
 // entity sends the state of an entity again, where the event that was put aside is still the
 // entity's last one. Invariant 3: what is newer is out or on its way, nothing older may follow.
 func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
-	if len(r.letter.Entity) == 0 && r.letter.Row > 0 {
+	if len(r.deadLetter.Entity) == 0 && r.deadLetter.Row > 0 {
 		var err error
-		if r.letter.Entity, err = o.rereader.entities.byRow(ctx, r.letter.Row); err != nil {
+		if r.deadLetter.Entity, err = o.rereader.entities.byRow(ctx, r.deadLetter.Row); err != nil {
 			return err
 		}
 	}
-	key := r.letter.Entity
+	key := r.deadLetter.Entity
 	if len(key) == 0 {
-		r.outcome = LetterOutcome{Fate: Unknown}
+		r.outcome = ResendOutcome{Fate: Unknown}
 		return nil
 	}
 	values, err := o.rereader.opts.Encoder.KeyValues(key, nil)
 	if err != nil || len(key) > store.MaxEntity {
-		r.outcome = LetterOutcome{Fate: Unreadable, Why: "what the letter says of the entity does not fit KEY"}
+		r.outcome = ResendOutcome{Fate: Unreadable, Why: "what the letter says of the entity does not fit KEY"}
 		return nil
 	}
 	q := source.Query{Keys: [][][]byte{values}, Limit: o.rereader.opts.BatchRows, MaxBytes: o.rereader.opts.Limits.pageBytes()}
@@ -48,9 +48,9 @@ func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out 
 func (r *resending) overtaken(known *store.Entry) bool {
 	switch {
 	case known.State == store.Unknown:
-		r.outcome = LetterOutcome{Fate: Unknown}
-	case r.letter.Event == "" || event.FormatID(known.Event) != r.letter.Event:
-		r.outcome = LetterOutcome{Fate: Superseded}
+		r.outcome = ResendOutcome{Fate: Unknown}
+	case r.deadLetter.Event == "" || event.FormatID(known.Event) != r.deadLetter.Event:
+		r.outcome = ResendOutcome{Fate: Superseded}
 	default:
 		return false
 	}
@@ -60,10 +60,10 @@ func (r *resending) overtaken(known *store.Entry) bool {
 // leave gives an entity to the stream, which another table may have.
 func (o *resender) leave(r *resending) {
 	if !r.dry {
-		o.rereader.opts.Movers.Nominate(o.rereader.opts.Name, r.letter.Entity)
+		o.rereader.opts.Movers.Nominate(o.rereader.opts.Name, r.deadLetter.Entity)
 		o.rereader.entities.noteOverflow()
 	}
-	r.outcome = LetterOutcome{Fate: Moved}
+	r.outcome = ResendOutcome{Fate: Moved}
 }
 
 // addState adds the state of an entity that has a row.
@@ -79,7 +79,7 @@ func (o *resender) addState(ctx context.Context, b *batch, page *page, record so
 	if !one.News {
 		return o.addLast(ctx, b, page, record, one, r)
 	}
-	row := event.Row{Row: record, Read: page.Now, Predecessor: r.letter.Event}
+	row := event.Row{Row: record, Read: page.Now, Predecessor: r.deadLetter.Event}
 	if one.Op != event.Deleted {
 		row.Op = one.Op
 	}
@@ -99,10 +99,10 @@ func (o *resender) addLast(ctx context.Context, b *batch, page *page, record sou
 	if !same {
 		// The row makes it no more: what is true is told behind it.
 		op := event.Modified
-		if r.letter.Type == o.rereader.opts.Encoder.Type(event.Added) {
+		if r.deadLetter.Type == o.rereader.opts.Encoder.Type(event.Added) {
 			op = event.Added
 		}
-		row := event.Row{Row: record, Read: page.Now, Predecessor: r.letter.Event}
+		row := event.Row{Row: record, Read: page.Now, Predecessor: r.deadLetter.Event}
 		if !one.Deleted {
 			row.Op = op
 		}
@@ -121,7 +121,7 @@ func (o *resender) claim(ctx context.Context, b *batch, one *view.Decision, r *r
 		return err
 	})
 	if err == nil && !claimed {
-		r.outcome = LetterOutcome{Fate: Superseded}
+		r.outcome = ResendOutcome{Fate: Superseded}
 	}
 	return claimed, err
 }
@@ -136,7 +136,7 @@ func (o *resender) repair(b *batch, one *view.Decision, id [16]byte) {
 
 // addSame adds the very event that was put aside, if the row makes it still.
 func (o *resender) addSame(b *batch, page *page, record source.Row, r *resending) (e event.Event, same bool) {
-	row := event.Row{Row: record, Read: r.letter.Time, Predecessor: r.letter.Previous}
+	row := event.Row{Row: record, Read: r.deadLetter.Time, Predecessor: r.deadLetter.Previous}
 	if row.Read.IsZero() {
 		row.Read = page.Now
 	}
@@ -159,10 +159,10 @@ func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resendi
 		return err
 	}
 	if !o.server.traits.Writer || !o.server.knows(page.Server) {
-		r.outcome = LetterOutcome{Fate: Unproven, Why: "absence is not judged on a server that does not take the writes"}
+		r.outcome = ResendOutcome{Fate: Unproven, Why: "absence is not judged on a server that does not take the writes"}
 		return nil
 	}
-	decisions, err := o.rereader.entities.absent(ctx, b, [][]byte{r.letter.Entity})
+	decisions, err := o.rereader.entities.absent(ctx, b, [][]byte{r.deadLetter.Entity})
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resendi
 	if r.overtaken(&one.Known) {
 		return nil
 	}
-	absent := event.Absent{Key: one.Entity, ID: one.Known.Row, Read: r.letter.Time, Predecessor: r.letter.Previous}
+	absent := event.Absent{Key: one.Entity, ID: one.Known.Row, Read: r.deadLetter.Time, Predecessor: r.deadLetter.Previous}
 	if !one.News {
 		if claimed, err := o.claim(ctx, b, one, r); err != nil || !claimed {
 			return err
@@ -185,7 +185,7 @@ func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resendi
 		}
 		b.undo(0, 0)
 	}
-	absent.Read, absent.Predecessor = page.Now, r.letter.Event
+	absent.Read, absent.Predecessor = page.Now, r.deadLetter.Event
 	e, _ := o.addAbsent(b, absent, r)
 	if r.outcome.Fate == Unreadable {
 		return nil
@@ -197,7 +197,7 @@ func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resendi
 // goneElsewhere is addGone where other tables may have the entity: the stream publishes what is true,
 // unless that is the event that was put aside, which nobody proves again.
 func (o *resender) goneElsewhere(ctx context.Context, r *resending) error {
-	entries, err := o.rereader.entities.lookup(ctx, [][]byte{r.letter.Entity})
+	entries, err := o.rereader.entities.lookup(ctx, [][]byte{r.deadLetter.Entity})
 	if err != nil || r.overtaken(&entries[0]) {
 		return err
 	}
@@ -209,7 +209,7 @@ func (o *resender) goneElsewhere(ctx context.Context, r *resending) error {
 func (o *resender) addAbsent(b *batch, absent event.Absent, r *resending) (e event.Event, same bool) {
 	buf, e, err := o.rereader.opts.Encoder.AppendAbsent(b.buf, absent)
 	if err != nil {
-		r.outcome = LetterOutcome{Fate: Unreadable, Why: err.Error()}
+		r.outcome = ResendOutcome{Fate: Unreadable, Why: err.Error()}
 		return e, false
 	}
 	b.buf = buf

@@ -123,8 +123,8 @@ func (r *retrier) wait(l loop, limit time.Duration, do func() error) error {
 	return do()
 }
 
-// PlaceSource is the place of faults of the source as a whole, as the outage log names it.
-const PlaceSource = "source"
+// SourceDependency is the place of faults of the source as a whole, as the outage log names it.
+const SourceDependency = "source"
 
 // unreadable names what a failed read depends on: the source when that is away as a whole, else
 // the table of the shard.
@@ -132,14 +132,14 @@ func (r *retrier) unreadable(ctx context.Context) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the source did not answer in 3s"))
 	defer cancel()
 	if r.sourceReady(ctx) != nil {
-		return PlaceSource
+		return SourceDependency
 	}
 	return r.table
 }
 
 // sourceAnswered ends the outages of the source and of the table.
 func (r *retrier) sourceAnswered() {
-	r.outages.OK(PlaceSource)
+	r.outages.OK(SourceDependency)
 	r.outages.OK(r.table)
 }
 

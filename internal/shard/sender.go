@@ -29,15 +29,15 @@ type sender struct {
 
 // sent says where the messages of a batch lie.
 type sent struct {
-	// places has one entry per message.
-	places []place
+	// locations has one entry per message.
+	locations []location
 	// unknown says that the bus told no offset of some, repeated that it holds others as they were
 	// sent before.
 	unknown, repeated bool
 }
 
-// place says where a message lies. Its zero value says that this is not known.
-type place struct {
+// location says where a message lies. Its zero value says that this is not known.
+type location struct {
 	at    store.At
 	stamp view.Stamp
 	// covered says that the offset is the message's own. dead is the dead letter that lies there in
@@ -53,8 +53,8 @@ type place struct {
 // returns is good until the next call.
 func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 	n := len(b.messages)
-	s.sent = sent{places: slices.Grow(s.sent.places[:0], n)[:n]}
-	clear(s.sent.places)
+	s.sent = sent{locations: slices.Grow(s.sent.locations[:0], n)[:n]}
+	clear(s.sent.locations)
 	s.indices = s.indices[:0]
 	for i := range n {
 		if !failpoint.Mutant(failpoint.DropOne) {
@@ -85,7 +85,7 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 		for i := again; i < n; i++ {
 			m := &b.messages[i]
 			m.DedupID = sink.RepairID(m.ID, &m.State)
-			s.sent.places[i] = place{}
+			s.sent.locations[i] = location{}
 			s.indices = append(s.indices, i)
 		}
 		from = n
@@ -158,8 +158,8 @@ func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
 		if i < len(outcome.At) {
 			at = outcome.At[i]
 		}
-		p := &s.sent.places[s.indices[i]]
-		*p = place{stamp: view.Stamp{Epoch: state.Epoch, Seq: state.Seq}}
+		p := &s.sent.locations[s.indices[i]]
+		*p = location{stamp: view.Stamp{Epoch: state.Epoch, Seq: state.Seq}}
 		if !at.Known {
 			s.sent.unknown = true
 			continue
@@ -177,8 +177,8 @@ func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
 // repeats looks at the messages from an index on that the bus took for repeats. It returns the first
 // one that has to be sent again, -1 for none (rule 23).
 func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
-	for i := from; i < len(s.sent.places); i++ {
-		p := &s.sent.places[i]
+	for i := from; i < len(s.sent.locations); i++ {
+		p := &s.sent.locations[i]
 		if !p.duplicate {
 			continue
 		}
@@ -198,7 +198,7 @@ func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
 }
 
 // stored reads the message that lies at p, if it is one of ours.
-func (s *sender) stored(ctx context.Context, p *place) (m catchup.Message, found bool, err error) {
+func (s *sender) stored(ctx context.Context, p *location) (m catchup.Message, found bool, err error) {
 	span := sink.Span{TP: p.tp, From: p.at.Offset, To: p.at.Offset + 1}
 	_, err = s.opts.Reader.Read(ctx, span, func(stored *sink.Stored) error {
 		if m, err = catchup.ParseMessage(stored); err == nil {
@@ -247,7 +247,7 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 	if b.again != nil {
 		// It is a dead letter already, and counts no more.
 		b.again.refused(reason)
-	} else if err := s.opts.Letters.take(&m, reason, time.Now()); err != nil {
+	} else if err := s.opts.DeadLetterLimit.count(&m, reason, time.Now()); err != nil {
 		return err
 	}
 	r := sink.Refused{Message: m, Reason: reason}
@@ -261,7 +261,7 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 			return err
 		}
 		if outcome.AllAcked() {
-			s.locateLetter(index, &dead, &outcome)
+			s.locateDeadLetter(index, &dead, &outcome)
 			s.opts.Metrics.deadLetter(s.opts.Stream)
 			s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
 				"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", reason)
@@ -271,13 +271,13 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 	return errors.Join(refused, errors.New("the dead-letter destination "+s.opts.DeadLetter+" refuses it too"))
 }
 
-// locateLetter notes where the dead letter of message index lies. One that the bus holds already is
+// locateDeadLetter notes where the dead letter of message index lies. One that the bus holds already is
 // as good: it names the same event.
-func (s *sender) locateLetter(index int, dead *sink.Message, outcome *sink.Outcome) {
+func (s *sender) locateDeadLetter(index int, dead *sink.Message, outcome *sink.Outcome) {
 	all := s.indices
 	s.indices = []int{index}
 	s.locateAll([]sink.Message{*dead}, outcome)
 	s.indices = all
-	p := &s.sent.places[index]
+	p := &s.sent.locations[index]
 	p.dead, p.duplicate = dead, false
 }

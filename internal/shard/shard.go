@@ -52,8 +52,8 @@ type Options struct {
 	Shared bool
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the shard instead.
 	DeadLetter string
-	// Letters bounds the dead letters; shared by all shards of the stream. Nil does not.
-	Letters *LetterLimit
+	// DeadLetterLimit bounds the dead letters; shared by all shards of the stream. Nil does not.
+	DeadLetterLimit *DeadLetterLimit
 	// Limits is shared by all shards of the stream.
 	Limits *StreamLimits
 	// Faults logs what is waited out; shared by all shards.
@@ -170,7 +170,7 @@ func New(opts Options) *Shard {
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
-	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{PlaceSource, s.retrier.table, s.retrier.store})
+	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.table, s.retrier.store})
 	return s
 }
 

@@ -213,13 +213,13 @@ func TestRejectedMessages(t *testing.T) {
 	})
 	t.Run("with one the row goes there and the rest goes on in order", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.DeadLetter = letter
+		b.opts.DeadLetter = deadTopic
 		b.insert(250)
 		b.bus.Reject(refuse(1, 150, 151, 250))
 		_, stop := b.run(t)
 		eventually(t, "drained", func() bool { return b.position(t) == 250 })
 		stop()
-		if got, want := b.ids(letter), []uint64{1, 150, 151, 250}; !slices.Equal(got, want) {
+		if got, want := b.ids(deadTopic), []uint64{1, 150, 151, 250}; !slices.Equal(got, want) {
 			t.Errorf("dead letters %v, want %v", got, want)
 		}
 		got := b.ids(topic)
@@ -229,7 +229,7 @@ func TestRejectedMessages(t *testing.T) {
 	})
 	t.Run("a dead letter that is refused too stops the shard", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.DeadLetter = letter
+		b.opts.DeadLetter = deadTopic
 		b.insert(10)
 		b.bus.Reject(func(m *sink.Message) string {
 			if m.RowID == 5 {

@@ -57,7 +57,7 @@ func (s *brokenBus) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 		switch chance := s.rng.IntN(300); {
 		case blocked[string(m.Key)]:
 			continue
-		case m.Destination != letter && m.RowID%41 == 7:
+		case m.Destination != deadTopic && m.RowID%41 == 7:
 			out.Status[i], blocked[string(m.Key)] = sink.Rejected, true
 			out.Rejected = append(out.Rejected, sink.Rejection{Index: i, Reason: "refused"})
 			continue
@@ -100,7 +100,7 @@ func (s *brokenBus) store(ctx context.Context, m *sink.Message, out *sink.Outcom
 // check notes what a message that is handed over must not say.
 func (s *brokenBus) check(m *sink.Message) {
 	state, fact := &m.State, m.ID
-	if m.Destination == letter {
+	if m.Destination == deadTopic {
 		fact = event.FormatID(state.Event)
 		if state.Key == "" {
 			s.faults = append(s.faults, fmt.Errorf("the dead letter of row %d has no key", m.RowID))
@@ -171,7 +171,7 @@ func TestStampsNameWhatIsLost(t *testing.T) {
 func breakBus(t *testing.T, kind event.Kind, seed uint64) *brokenBus {
 	t.Helper()
 	b := newBench(t)
-	b.opts.Kind, b.opts.DeadLetter, b.opts.BatchRows, b.opts.Recheck = kind, letter, 20, time.Millisecond
+	b.opts.Kind, b.opts.DeadLetter, b.opts.BatchRows, b.opts.Recheck = kind, deadTopic, 20, time.Millisecond
 	b.opts.ShutdownTimeout = 20 * time.Millisecond
 	bus := newBrokenBus(b, seed)
 	b.sink = bus
@@ -241,7 +241,7 @@ func (s *brokenBus) lose(t *testing.T) (named int) {
 // term.
 func TestAPartialOutcomeKeepsTheStamps(t *testing.T) {
 	b := newBench(t)
-	b.opts.DeadLetter, b.opts.BatchRows = letter, 10
+	b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 10
 	b.bus.Reject(func(m *sink.Message) string {
 		if m.RowID == 4 && m.Destination == topic {
 			return "refused"
@@ -252,7 +252,7 @@ func TestAPartialOutcomeKeepsTheStamps(t *testing.T) {
 	_, stop := b.run(t)
 	eventually(t, "published", func() bool { return b.position(t) == 25 })
 	stop()
-	dead := b.bus.Messages(letter)
+	dead := b.bus.Messages(deadTopic)
 	if len(dead) != 1 || dead[0].State.Event == [16]byte{} || dead[0].State.Key != "4" || string(dead[0].Key) != "4" {
 		t.Fatalf("the dead letters are %+v", dead)
 	}

@@ -44,9 +44,9 @@ func (d *Daemon) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 }
 
 // Resend implements httpapi.Daemon.
-func (d *Daemon) Resend(_ context.Context, request httpapi.ResendRequest) ([]shard.LetterOutcome, error) {
+func (d *Daemon) Resend(_ context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	d.Requests = append(d.Requests, fmt.Sprintf("%s/%s/%v/%d", request.Stream, request.Shard, request.DryRun, len(request.DeadLetters)))
-	return make([]shard.LetterOutcome, len(request.DeadLetters)), d.Refuses
+	return make([]shard.ResendOutcome, len(request.DeadLetters)), d.Refuses
 }
 
 // Serve listens with the pages of d until the test ends and returns host:port.

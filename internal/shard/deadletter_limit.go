@@ -9,15 +9,15 @@ import (
 	"bridge/sink"
 )
 
-// LetterLimit bounds how many rows of one stream are put aside as dead letters within a minute. Past it every further one is refused
+// DeadLetterLimit bounds how many rows of one stream are put aside as dead letters within a minute. Past it every further one is refused
 // for as long as the process runs. The shards of a stream share it; it is safe for concurrent use.
-type LetterLimit struct {
+type DeadLetterLimit struct {
 	stream string
 	most   int
 
 	mu sync.Mutex
 	// rows are those that were put aside within the last minute, in their order; there tells them from others.
-	rows  []letterRow
+	rows  []countedRow
 	there map[rowOfShard]struct{}
 	// full says that the limit was passed.
 	full bool
@@ -28,43 +28,43 @@ type rowOfShard struct {
 	row   uint64
 }
 
-type letterRow struct {
+type countedRow struct {
 	rowOfShard
 	at time.Time
 }
 
-// letterSpan is the time in which rows are counted together.
-const letterSpan = time.Minute
+// limitSpan is the time in which rows are counted together.
+const limitSpan = time.Minute
 
-// NewLetterLimit returns a limit of most rows a minute; 0 is no limit.
-func NewLetterLimit(stream string, most int) *LetterLimit {
-	return &LetterLimit{stream: stream, most: most, there: make(map[rowOfShard]struct{})}
+// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit.
+func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
+	return &DeadLetterLimit{stream: stream, most: most, there: make(map[rowOfShard]struct{})}
 }
 
-// take counts the row of m at a moment and returns an error when it is one too many. A row that was counted within the last minute is
+// count counts the row of m at a moment and returns an error when it is one too many. A row that was counted within the last minute is
 // a retry and counts no more. A nil limit takes everything.
-func (l *LetterLimit) take(m *sink.Message, reason string, now time.Time) error {
+func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) error {
 	if l == nil || l.most == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forget(now.Add(-letterSpan))
+	l.forget(now.Add(-limitSpan))
 	row := rowOfShard{m.Shard, m.RowID}
 	if _, again := l.there[row]; again {
 		return nil
 	}
 	if l.full = l.full || len(l.rows) >= l.most; l.full {
-		return &letterLimitError{stream: l.stream, most: l.most, refused: sink.RejectedError{Message: *m, Reason: reason}}
+		return &deadLetterLimitError{stream: l.stream, most: l.most, refused: sink.RejectedError{Message: *m, Reason: reason}}
 	}
 	// Invariant 7: at most as many rows as the limit says.
-	l.rows = append(l.rows, letterRow{row, now})
+	l.rows = append(l.rows, countedRow{row, now})
 	l.there[row] = struct{}{}
 	return nil
 }
 
 // forget drops the rows that were counted before a moment.
-func (l *LetterLimit) forget(before time.Time) {
+func (l *DeadLetterLimit) forget(before time.Time) {
 	n := 0
 	for ; n < len(l.rows) && !l.rows[n].at.After(before); n++ {
 		delete(l.there, l.rows[n].rowOfShard)
@@ -72,17 +72,17 @@ func (l *LetterLimit) forget(before time.Time) {
 	l.rows = l.rows[n:]
 }
 
-// letterLimitError says that a stream puts more rows aside than it may.
-type letterLimitError struct {
+// deadLetterLimitError says that a stream puts more rows aside than it may.
+type deadLetterLimitError struct {
 	stream  string
 	most    int
 	refused sink.RejectedError
 }
 
-func (e *letterLimitError) Error() string { return e.Named(option.Short) }
+func (e *deadLetterLimitError) Error() string { return e.Named(option.Short) }
 
 // Named returns the text with the setting as naming has it.
-func (e *letterLimitError) Named(naming option.Naming) string {
+func (e *deadLetterLimitError) Named(naming option.Naming) string {
 	m := &e.refused.Message
 	return fmt.Sprintf("more than %d rows of stream %s within a minute would be dead letters, which %s forbids: %s refuses row %d of %s, too (event %s, %d bytes): %s: "+
 		"see with bridge deadletter list what is refused, mend the rows or the bus, then restart bridge, which goes on with this row; a higher limit, or 0, puts more aside",

@@ -33,10 +33,10 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			for i := range 300 {
 				row(i)
 			}
-			b.opts.DeadLetter, b.opts.BatchRows = letter, 1000
+			b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 1000
 			b.bus.Reject(refuseRows(101, 250))
 			run := func() (s *shard.Shard, stop func()) {
-				b.opts.Letters = shard.NewLetterLimit("items", 100)
+				b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 100)
 				return b.run(t)
 			}
 			s, stop := run()
@@ -47,7 +47,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 					t.Errorf("the last error lacks %q: %s", want, got)
 				}
 			}
-			expectRun(t, b.ids(letter), 101, 200)
+			expectRun(t, b.ids(deadTopic), 101, 200)
 			// Invariant 1: nothing moves past the row.
 			if got := b.position(t); got != 0 {
 				t.Errorf("position %d, want 0", got)
@@ -55,7 +55,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			_, stop = run()
 			eventually(t, "drained", func() bool { return b.position(t) == 300 })
 			stop()
-			expectRun(t, b.ids(letter), 101, 250)
+			expectRun(t, b.ids(deadTopic), 101, 250)
 			if got := b.ids(topic); len(got) != 150 || !slices.IsSorted(got) {
 				t.Errorf("%d events of the other rows: %s", len(got), short(got))
 			}
@@ -65,14 +65,14 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 	t.Run("it is kept over restarts that reach it again", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(50)
-		b.opts.DeadLetter = letter
+		b.opts.DeadLetter = deadTopic
 		b.bus.Reject(refuseRows(1, 50))
 		for i := range 4 {
-			b.opts.Letters = shard.NewLetterLimit("items", 10)
+			b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 10)
 			s, stop := b.run(t)
 			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
 			stop()
-			expectRun(t, b.ids(letter), 1, uint64(i+1)*10)
+			expectRun(t, b.ids(deadTopic), 1, uint64(i+1)*10)
 		}
 		b.bus.Reject(nil)
 		_, stop := b.run(t)
@@ -82,7 +82,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 	})
 
 	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
-		l := shard.NewLetterLimit("items", 2)
+		l := shard.NewDeadLetterLimit("items", 2)
 		start := time.Unix(1000, 0)
 		for _, c := range []struct {
 			row   uint64
@@ -97,16 +97,16 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			{4, time.Minute + time.Second, true},
 			{5, time.Hour, true},
 		} {
-			if err := l.Take(c.row, start.Add(c.after)); (err != nil) != c.full {
+			if err := l.Count(c.row, start.Add(c.after)); (err != nil) != c.full {
 				t.Errorf("row %d after %s: %v", c.row, c.after, err)
 			}
 		}
 	})
 
 	t.Run("zero is none", func(t *testing.T) {
-		l := shard.NewLetterLimit("items", 0)
+		l := shard.NewDeadLetterLimit("items", 0)
 		for row := range uint64(1000) {
-			if err := l.Take(row, time.Unix(1000, 0)); err != nil {
+			if err := l.Count(row, time.Unix(1000, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}
