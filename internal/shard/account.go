@@ -28,7 +28,8 @@ func (l *StreamLimits) add(of *semaphore.Weighted, n int64) {
 	l.used.Add(n)
 }
 
-// reclaim gives back all that the shard has reserved. No goroutine of the shard may run meanwhile, and no hold of it be used again.
+// reclaim gives back all that the shard has reserved. Call it only when no goroutine of the shard
+// runs; no hold of it may be used again.
 func (l *StreamLimits) reclaim() {
 	for _, one := range []struct {
 		of    *semaphore.Weighted

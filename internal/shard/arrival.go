@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// arrival writes two lines at each start: where the shard begins or resumes, and that it has caught up, which is
-// when what the table held when it was read to its end first is acknowledged. It is safe for concurrent use.
+// arrival logs two lines at each start: where the shard begins or resumes, and that it has caught
+// up. It has once all rows that the table had when it was first read to its end are acknowledged.
+// It is safe for concurrent use.
 type arrival struct {
 	mu    sync.Mutex
 	since time.Time
@@ -46,8 +47,8 @@ func (a *arrival) acknowledge(log *slog.Logger, messages int, position uint64) {
 	a.report(log)
 }
 
-// read notes that the table was read to its end, that is to position, while its highest id was another: rows that are
-// too young stay behind. It reports whether the shard had caught up before.
+// read notes that the table was read to its end, at position. highest is its highest id: rows that
+// are too young stay behind. It reports whether the shard had caught up before.
 func (a *arrival) read(log *slog.Logger, position, highest uint64) (before bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

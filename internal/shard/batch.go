@@ -24,8 +24,8 @@ type batch struct {
 	repairs []int
 	// claims are the entities of a capability shard that the batch changes, else nil.
 	claims *view.Claims
-	// through is the highest row that the tail has read for the batch; passed and filled are the ids
-	// of the rows that it takes care of, from the tail and from elsewhere.
+	// through is the highest row that the tail has read for the batch; passed and filled are the
+	// ids of the rows that it takes care of, from the tail and from elsewhere.
 	through        uint64
 	passed, filled []uint64
 	// change is what is committed of the progress, published of the rows published last.
@@ -57,8 +57,8 @@ type batchTimes struct {
 	made time.Time
 	// oldest is the host's time at which the oldest record had the age zero.
 	oldest time.Time
-	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it has
-	// none, and once the page is done.
+	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it
+	// has none, and once the page is done.
 	oldestCreated []byte
 }
 

@@ -19,7 +19,8 @@ import (
 // benchBatch is BATCH_ROWS.
 const benchBatch = 2000
 
-// backlog is a table whose rows are made when they are read: of about 300 bytes, with the ids 1 to last.
+// backlog is a table with the ids 1 to last. Its rows, of about 300 bytes, are made when they are
+// read.
 type backlog struct {
 	*sourcememory.Table
 	columns *source.Columns
@@ -79,8 +80,8 @@ func (c *counting) Publish(_ context.Context, batch []sink.Message) (sink.Outcom
 	return out, nil
 }
 
-// BenchmarkShard runs owner and publisher of a shard with a checkpoint in a folder, between a source and a bus that cost nothing. An
-// operation is a page of 2,000 rows.
+// BenchmarkShard runs owner and publisher of a shard with a checkpoint in a folder, between a
+// source and a bus that cost nothing. An operation is a page of 2,000 rows.
 func BenchmarkShard(b *testing.B) {
 	for _, kind := range []event.Kind{event.Release, event.Capability} {
 		b.Run("kind="+string(kind), func(b *testing.B) {

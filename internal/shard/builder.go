@@ -140,7 +140,7 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 	if failpoint.Mutant(failpoint.AlterOne) {
 		mutantAlter(e.Body)
 	}
-	// A function that is not known here gets no pointer to a row's own memory: that would allocate it.
+	// An unknown function gets no pointer to a row's own memory: that would allocate it.
 	m.event = *e
 	b.messages = append(b.messages, sink.Message{
 		Destination: m.opts.Route(&m.event),

@@ -18,8 +18,8 @@ import (
 	"bridge/source"
 )
 
-// builderOf returns a builder for capability rows of (id, name, state), keyed by name, and a page of
-// rows with these names and states.
+// builderOf returns a builder for capability rows of (id, name, state), keyed by name, and a page
+// of rows with these names and states.
 func builderOf(t *testing.T, rows ...[2]string) (*builder, *page) {
 	t.Helper()
 	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: event.Capability, Source: "db", Table: "items",
@@ -127,7 +127,7 @@ func TestBuilderAddsStates(t *testing.T) {
 			t.Errorf("rows %v, verdict %+v", ids, b.verdict)
 		}
 	})
-	t.Run("as changes of the view, of a row that is no news only where its id is another", func(t *testing.T) {
+	t.Run("as changes of the view, of an unchanged row only if its id is another", func(t *testing.T) {
 		var entities []string
 		changes := changesOf(t, m, b)
 		for i := range changes {

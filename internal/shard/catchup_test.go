@@ -87,7 +87,8 @@ func (l *life) last(t *testing.T, name string) (last string) {
 	return last
 }
 
-// threads fails the test unless the topics tell of each entity one line of events, none twice, that ends with what is true.
+// threads fails the test unless the events of each entity on the topics form one chain, none twice,
+// that ends with what is true.
 func (l *life) threads(t *testing.T) {
 	t.Helper()
 	next, count, ids := make(map[string]said), make(map[string]int), make(map[string]bool)
@@ -121,7 +122,8 @@ func (l *life) threads(t *testing.T) {
 	}
 }
 
-// happened is what happens behind a copy of the store: each step is published by itself, and then comes what happens while nothing runs.
+// happened is what happens behind a copy of the store: each step is published by itself, and then
+// comes what happens while nothing runs.
 type happened struct {
 	name  string
 	steps []func(l *life)
@@ -169,8 +171,9 @@ func (b *bench) lose(kept keep, copied store.Store) {
 	}
 }
 
-// TestWhatTheStoreLacksIsReadBack puts a copy of the store back that lacks what was published since, or loses the store: nothing comes
-// twice, nothing out of line, and another start finds nothing, be the topics one or several.
+// TestWhatTheStoreLacksIsReadBack restores a copy of the store that lacks what was published since,
+// or loses the store. No event comes twice or out of order, and another start finds nothing, with
+// one topic or several.
 func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
 	for way, route := range routes {
 		for _, c := range behind {
@@ -229,7 +232,7 @@ func TestDeadLettersAreReadBack(t *testing.T) {
 		l.lived(t)
 		deadLetters, all := l.deadLetters(t), l.said(t)
 		if n := len(all) - 1; len(deadLetters) != 1 || all[n].text != "Modified c=2" || all[n].predecessor != deadLetters[0].Event {
-			t.Errorf("%d letters, the bus says %v", len(deadLetters), all)
+			t.Errorf("%d dead letters, the bus says %v", len(deadLetters), all)
 		}
 	})
 	t.Run("as the rows of a release stream", func(t *testing.T) {
@@ -247,12 +250,13 @@ func TestDeadLettersAreReadBack(t *testing.T) {
 		eventually(t, "saved", func() bool { return b.position(t) == 6 })
 		stop()
 		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) || b.count(deadTopic) != 3 {
-			t.Errorf("published %v, with %d letters", got, b.count(deadTopic))
+			t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
 		}
 	})
 }
 
-// TestAReleaseStreamIsReadBack: what is on the bus is not published again, what is not is, also below what is.
+// TestAReleaseStreamIsReadBack: rows on the bus are not published again. Rows that it lacks are,
+// also below those that it has.
 func TestAReleaseStreamIsReadBack(t *testing.T) {
 	for _, latest := range []bool{false, true} {
 		for kept, left := range map[keep]string{olderCopy: "a copy", noStore: "no store"} {
@@ -370,7 +374,8 @@ func TestAnotherDestination(t *testing.T) {
 	l.threads(t)
 }
 
-// TestABusThatCannotBeReadBack: a release stream goes on from the store, and repeats what was not acknowledged.
+// TestABusThatCannotBeReadBack: a release stream goes on from the store, and repeats what was not
+// acknowledged.
 func TestABusThatCannotBeReadBack(t *testing.T) {
 	b := newBench(t)
 	b.unread = true

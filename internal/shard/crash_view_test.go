@@ -17,8 +17,9 @@ import (
 	"bridge/source"
 )
 
-// reaper kills a shard at one of its steps: from then on nothing that it does has an effect. The steps are before and after a save,
-// before each message of a publish, and behind the last one before the acknowledgement.
+// reaper kills a shard at one of its steps: from then on nothing that it does has an effect. The
+// steps are before and after a save, before each message of a publish, and after the last message
+// before the acknowledgement.
 type reaper struct {
 	mu    sync.Mutex
 	left  int
@@ -202,8 +203,8 @@ func (l *life) everything() reconcile.Nomination {
 	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: l.highest}}, Entities: named}
 }
 
-// dies runs a shard that is killed after n steps, lets nominated be nominated if it is not nil, and reports whether it got that
-// far; otherwise it was idle for a while.
+// dies runs a shard that is killed after n steps, and nominates nominated if that is not nil. It
+// reports whether the shard got that far; otherwise it was idle for a while.
 func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() reconcile.Nomination) bool {
 	t.Helper()
 	r := reap(n)
@@ -234,7 +235,8 @@ func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() re
 	return died
 }
 
-// waitDeath waits for the death, or until no step was taken for the time idle.
+// waitDeath waits for the death, or until no step was taken for the time idle, and reports whether
+// the shard died.
 func (r *reaper) waitDeath(idle time.Duration) (died bool) {
 	for {
 		before := r.taken()
@@ -249,8 +251,8 @@ func (r *reaper) waitDeath(idle time.Duration) (died bool) {
 	}
 }
 
-// agrees fails the test unless the bus tells the life as it was: nothing out of order, nothing twice, each event linked to the one
-// before, and in the end what is true.
+// agrees fails the test unless the bus tells the life as it was: nothing out of order, nothing
+// twice, each event linked to the one before, and in the end what is true.
 func (l *life) agrees(t *testing.T) {
 	t.Helper()
 	told, last := make(map[string][]string), make(map[string]string)
@@ -334,13 +336,13 @@ var meanwhile = []struct {
 	{"it is deleted", func(l *life) { l.there("a"); l.remove("a") }},
 	{"it is deleted and comes back as it was", func(l *life) { l.there("a"); l.remove("a"); l.replace("a", "2", "0") }},
 	{"both are deleted", func(l *life) { l.there("a"); l.remove("a"); l.remove("b") }},
-	{"the topic is made anew", func(l *life) { l.wipe() }},
-	{"it changes and the topic is made anew", func(l *life) { l.replace("a", "3", "0"); l.wipe() }},
+	{"the topic is deleted and created", func(l *life) { l.wipe() }},
+	{"it changes and the topic is deleted and created", func(l *life) { l.replace("a", "3", "0"); l.wipe() }},
 	{"retention has passed", func(l *life) { l.expire() }},
 	{"it is deleted and retention has passed", func(l *life) { l.there("a"); l.remove("a"); l.expire() }},
 }
 
-// wipe makes the topics anew.
+// wipe deletes the topics and creates them again.
 func (l *life) wipe() {
 	l.removed = true
 	l.bus.Wipe()
@@ -400,9 +402,10 @@ func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
 	}
 }
 
-// killedAt has a shard that is killed at a step publish a change, lets something happen while none runs, and holds what the next one
-// publishes, with one reconcile, against what was true: with what is left of the store, on a bus that
-// keeps repeats and on one that drops them. It reports whether the shard took so many steps.
+// killedAt kills a shard at a step while it publishes a change, lets something happen while none
+// runs, and compares what the next one publishes, with one reconcile, with what was true. It uses
+// what is left of the store, on a bus that keeps repeats and on one that drops them. It reports
+// whether the shard took so many steps.
 func (c change) killedAt(t *testing.T, every bool, step int, happen func(*life)) (died bool) {
 	t.Helper()
 	for i, kept := range []keep{wholeStore, olderCopy, noStore, wholeStore, olderCopy, noStore} {

@@ -9,17 +9,18 @@ import (
 	"bridge/sink"
 )
 
-// DeadLetterLimit bounds how many rows of one stream are put aside as dead letters within a minute. Past it every further one is refused
-// for as long as the process runs. The shards of a stream share it; it is safe for concurrent use.
+// DeadLetterLimit bounds how many rows of one stream become dead letters within a minute. Once it
+// is exceeded, every further row is refused until the process ends. The shards of a stream share
+// it; it is safe for concurrent use.
 type DeadLetterLimit struct {
 	stream string
 	most   int
 
 	mu sync.Mutex
-	// rows are those that were put aside within the last minute, in their order; there tells them from others.
+	// rows are those that were counted within the last minute, in that order; there is their set.
 	rows  []countedRow
 	there map[rowOfShard]struct{}
-	// full says that the limit was passed.
+	// full says that the limit was exceeded.
 	full bool
 }
 
@@ -41,8 +42,8 @@ func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
 	return &DeadLetterLimit{stream: stream, most: most, there: make(map[rowOfShard]struct{})}
 }
 
-// count counts the row of m at a moment and returns an error when it is one too many. A row that was counted within the last minute is
-// a retry and counts no more. A nil limit takes everything.
+// count counts the row of m at a moment, and returns an error when it is one too many. A row that
+// was counted within the last minute is a retry and not counted again. A nil limit has no bound.
 func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) error {
 	if l == nil || l.most == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (l *DeadLetterLimit) forget(before time.Time) {
 	l.rows = l.rows[n:]
 }
 
-// deadLetterLimitError says that a stream puts more rows aside than it may.
+// deadLetterLimitError says that a stream has more dead letters than it may.
 type deadLetterLimitError struct {
 	stream  string
 	most    int

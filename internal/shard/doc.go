@@ -1,5 +1,5 @@
-// Package shard is the way of a row: it reads a table page by page, encodes the rows, publishes them
-// and commits how far it has come.
+// Package shard is the way of a row: it reads a table page by page, encodes the rows, publishes
+// them and commits how far it has come.
 //
 // A [Shard] runs attempts, each with two loops that overlap. The owner alone reads and encodes, so
 // the order of its reads is the order on the bus. The publisher has one batch at the bus at a time,
@@ -17,8 +17,8 @@
 //   - changes is the second cursor; idWatch and publishedRows notice ids that are used again.
 //   - entities has the view of the stream decide what rows are news of; builder makes a batch of
 //     rows and decisions.
-//   - nominations and resender publish what others name. They read through rereader. What has no row
-//     goes to view.Movers, which proves that.
+//   - nominations and resender publish what others name. They read through rereader. What has no
+//     row goes to view.Movers, which proves that.
 //   - publisher stamps a batch by stamper, sends it through sender and commits it by recorder.
 //   - snapshot records a table as it stands where START says so.
 //   - Feed, one for a stream, takes in what catch-up reads. It lends the progress to the shard that
@@ -33,6 +33,6 @@
 // # Guarantees
 //
 // A position is committed after the bus has acknowledged everything up to it, never before. A shard
-// that cannot go on by itself (a missing table, a refused message without a dead-letter destination)
-// stops alone; what heals by itself is waited for.
+// that cannot go on by itself (a missing table, a refused message without a dead-letter
+// destination) stops alone; what heals by itself is waited for.
 package shard

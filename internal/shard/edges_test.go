@@ -15,7 +15,8 @@ import (
 	"bridge/source"
 )
 
-// alteredSource is a source whose MODIFIED is another column than the shard knows, until that is over.
+// alteredSource is a source whose MODIFIED is another column than the shard knows, until over is
+// set.
 type alteredSource struct {
 	source.Shard
 	asked atomic.Int64
@@ -126,7 +127,7 @@ func TestEdges(t *testing.T) {
 		select {
 		case <-starts:
 			free <- struct{}{}
-			t.Error("nobody has agreed and it begins anew")
+			t.Error("nobody has agreed and it begins again")
 		case <-time.After(300 * time.Millisecond):
 		}
 		stop()
@@ -153,7 +154,7 @@ func TestLookBack(t *testing.T) {
 		stop()
 	})
 
-	instantly(t, "a second cursor whose column was altered begins anew and holds nothing up", func(t *testing.T) {
+	instantly(t, "a second cursor whose column was altered begins again and holds nothing up", func(t *testing.T) {
 		b := newViewBench(t, true)
 		altered := &alteredSource{Shard: b.table}
 		b.source = altered

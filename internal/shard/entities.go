@@ -105,7 +105,8 @@ func (e *entities) digest(row source.Row) (event.Digest, error) {
 	return digest, err
 }
 
-// absent returns what follows from entities having no row, behind b. It is good until the next call.
+// absent returns what follows from entities having no row, behind b. It is good until the next
+// call.
 func (e *entities) absent(ctx context.Context, b *batch, keys [][]byte) ([]view.Decision, error) {
 	err := e.retrier.readStore(ctx, func() (err error) {
 		e.decisions, err = e.opts.View.Absent(ctx, b.claims, keys, e.decisions[:0])

@@ -277,7 +277,7 @@ func (f *Feed) giveBack(name string) {
 	f.intake(name).running = false
 }
 
-// applyNoted has the progress of a shard that runs take in what was read meanwhile.
+// applyNoted applies what was read meanwhile to the progress of a shard that runs.
 func (f *Feed) applyNoted(name string, p *progress.Progress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -299,8 +299,8 @@ func (f *Feed) due(name string) (wish uint64, due bool) {
 	return in.wishes.Load(), in.isDue()
 }
 
-// overflowed has a reconcile of all shards follow: entities were not nominated, since too many wait.
-// It is committed with their next batches.
+// overflowed has a reconcile of all shards follow: entities were not nominated, since too many
+// wait. It is committed with their next batches.
 func (f *Feed) overflowed() {
 	for _, in := range f.shards {
 		in.wishes.Add(1)

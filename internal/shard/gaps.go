@@ -76,8 +76,8 @@ func (g *gaps) options() ledger.Options {
 	}
 }
 
-// seed begins the progress of a shard of which nothing is known, and returns the change: what is not
-// committed just below is missing from the beginning, so that it is not lost.
+// seed begins the progress of a shard of which nothing is known, and returns the change: what is
+// not committed just below is missing from the beginning, so that it is not lost.
 func (g *gaps) seed(ctx context.Context, first store.Progress, epoch uint64) (store.ShardChange, error) {
 	at := time.Now()
 	g.ids = idList{}
@@ -202,10 +202,10 @@ func (g *gaps) ahead(id uint64) bool {
 // missing reports whether an id below the position was not seen.
 func (g *gaps) missing(id uint64) bool { return g.ledger != nil && g.ledger.Missing(id) }
 
-// floor returns the id up to which rows are recorded and not published where the view has nothing of
-// them, 0 where it has all that were there when the shard began: then a row without an entry is new,
-// also one below the floor. With a lost store those that were recorded are unknown until a reconcile
-// has compared the table (rule 16).
+// floor returns the id up to which rows are recorded and not published where the view has nothing
+// of them, 0 where it has all that were there when the shard began: then a row without an entry is
+// new, also one below the floor. With a lost store those that were recorded are unknown until a
+// reconcile has compared the table (rule 16).
 func (g *gaps) floor() uint64 {
 	if g.progress.Snapshot() == (source.Range{}) && !g.progress.ReconcileDue() {
 		return 0

@@ -16,7 +16,8 @@ import (
 // twoPolls is two polls of a quiet shard, and a little more.
 const twoPolls = 2*2*100*time.Millisecond + 50*time.Millisecond
 
-// newChangesBench is a bench with a second cursor whose look-back is a second, over n rows that are published.
+// newChangesBench is a bench with a second cursor whose look-back is a second, over n published
+// rows.
 func newChangesBench(t *testing.T, n int) *bench {
 	b := newViewBench(t, true)
 	b.opts.PollInterval, b.opts.LookBack, b.tick = 100*time.Millisecond, time.Second, time.Minute
@@ -119,7 +120,8 @@ func TestUpdatesInFlight(t *testing.T) {
 	}
 }
 
-// TestManyUpdatesInFlight has more rows in flight than fit into one look-up, and more than are watched one by one.
+// TestManyUpdatesInFlight has more rows in flight than fit into one lookup, and more than are
+// watched one by one.
 func TestManyUpdatesInFlight(t *testing.T) {
 	for _, c := range []struct {
 		name           string

@@ -12,7 +12,8 @@ import (
 	sourcememory "bridge/source/memory"
 )
 
-// TestKeysThatCouldBeMistaken: what compaction leaves of the topic, the newest message of each key, is the table.
+// TestKeysThatCouldBeMistaken: after compaction of the topic, the newest messages of all keys are
+// the table.
 func TestKeysThatCouldBeMistaken(t *testing.T) {
 	b := newBench(t)
 	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Key: []string{"app", "name"}, UniqueKey: true},

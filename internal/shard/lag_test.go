@@ -17,7 +17,8 @@ import (
 	sourcememory "bridge/source/memory"
 )
 
-// lagging polls the status until done, and fails the test where the shard says that nothing waits before that.
+// lagging polls the status until done, and fails the test if the shard says before that that
+// nothing waits.
 func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, done func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -65,7 +65,8 @@ func TestALargeTransactionLands(t *testing.T) {
 	}
 	slices.Sort(all)
 	expectRun(t, all, 1, late+2)
-	// Each poll that waits for its interval reads late rows once and evidence once; all others read rows alone.
+	// Each poll that waits for its interval reads late rows once and evidence once; all others read
+	// rows alone.
 	polls := int64(took/b.opts.PollInterval) + 3
 	if pages := int64(late/2048 + 1); rows.Load() > pages+polls+2 {
 		t.Errorf("%d reads of late rows for %d pages: what was read ahead was read again", rows.Load(), pages)

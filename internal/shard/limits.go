@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limits bounds what all shards of a process use together: the bytes of batches that are read, wait or are in flight, and the
-// reads that run at the same time. Half of the bytes belongs to the streams in equal parts, the other half to whoever comes
-// first: a stream whose bus does not answer holds up no other. It is safe for concurrent use.
+// Limits bounds what all shards of a process use together: the bytes of batches that are read, wait
+// or are in flight, and the number of concurrent reads. Half of the bytes belongs to the streams in
+// equal parts, the other half is first come, first served: a stream whose bus does not answer
+// cannot stop the others. It is safe for concurrent use.
 // Invariant 7: memory is bounded whatever the backlog and the number of shards.
 type Limits struct {
 	common *semaphore.Weighted
@@ -21,16 +22,16 @@ type Limits struct {
 	used        atomic.Int64
 }
 
-// A read reserves a share before it knows how much it will bring. The values of its page may take a sixth of that: there can be
-// a page of late records, too, and encoded as events and messages they need the rest.
+// A read reserves a share before it knows how many bytes it returns. The values of its page may use
+// a sixth of that: there can be a page of late rows, too, and events and messages need the rest.
 const (
 	maxShare     = 4 << 20
 	shareDivisor = 8
 	valuesPart   = 6
 )
 
-// NewLimits returns limits of maxBytes in flight for the given number of streams, and of maxReads concurrent reads. All must be at
-// least 1.
+// NewLimits returns limits of maxBytes in flight for the given number of streams, and of maxReads
+// concurrent reads. All must be at least 1.
 func NewLimits(maxBytes int64, streams, maxReads int) *Limits {
 	part := max(1, maxBytes/2/int64(streams))
 	return &Limits{
@@ -95,8 +96,9 @@ func (l *StreamLimits) took(from *semaphore.Weighted) hold {
 	return hold{from: from, bytes: l.share}
 }
 
-// resize gives back what a batch of need bytes leaves of its share. It reports false where need is more than the share and
-// another such batch is in flight: then the batch must be dropped, and read again once reserveBig has succeeded.
+// resize gives back what a batch of need bytes leaves of its share. It reports false if need is
+// more than the share and another such batch is in flight: then the batch must be dropped, and read
+// again once reserveBig has succeeded.
 func (l *StreamLimits) resize(h *hold, need int64) bool {
 	if need > h.bytes {
 		if !h.big && l.big.TryAcquire(1) {

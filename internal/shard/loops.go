@@ -2,10 +2,11 @@ package shard
 
 import "time"
 
-// loop is one of those that run side by side for a shard. Each is watched by itself: one that turns does not hide another that stands still.
+// loop names one of the loops of a shard. Each is watched by itself: one that makes progress does
+// not hide another that hangs.
 type loop int
 
-// The loops. The owner's is that of the shard itself before it has an owner, and while it is stopped.
+// The loops. Before a shard has an owner, and while it is stopped, the owner's is the shard's own.
 const (
 	owning loop = iota
 	publishing
@@ -20,7 +21,8 @@ func (t *tracker) turn(l loop) { t.update(func(*Status) { t.turns[l] = time.Now(
 // rest notes that a loop waits for something to do, which may take any time, or has ended.
 func (t *tracker) rest(l loop) { t.update(func(*Status) { t.turns[l] = time.Time{} }) }
 
-// stillest returns the loop that has not turned for the longest time, and when it last did; now when all rest. The caller holds mu.
+// stillest returns the loop that has not turned for the longest time, and when it last did; now
+// when no loop has anything to do. The caller holds mu.
 func (t *tracker) stillest(now time.Time) (l loop, turned time.Time) {
 	turned = now
 	for i, at := range t.turns {

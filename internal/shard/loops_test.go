@@ -48,7 +48,8 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 	const limit = time.Minute
 	still := func(s *shard.Shard) time.Duration { return time.Since(s.Status().LastTurn) }
 	for what, c := range map[string]struct {
-		// loop is the one that stands still, empty for none; stick makes it do so and returns how that ends.
+		// loop is the one that stands still, empty for none; stick makes it do so and returns how
+		// that ends.
 		loop  string
 		stick func(b *stuckBench) (free func())
 	}{
@@ -58,7 +59,7 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 			release := b.bus.Pause(0)
 			b.insert(10)
 			synctest.Wait()
-			<-time.After(5 * time.Second)
+			wait(b.t, 5*time.Second)
 			free := b.hangReads()
 			return func() { release(); free() }
 		}},
@@ -131,13 +132,14 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 // stuckBench is a bench whose disk and whose reads may be made to hang.
 type stuckBench struct {
 	*bench
+	t    testing.TB
 	disk stuckStore
 	full *faultyStore
 	hung atomic.Pointer[chan struct{}]
 }
 
 func newStuckBench(t *testing.T) *stuckBench {
-	b := &stuckBench{bench: newBench(t)}
+	b := &stuckBench{bench: newBench(t), t: t}
 	b.disk = stuckStore{b.store, make(chan struct{}), make(chan struct{})}
 	b.tick = time.Minute
 	b.full = &faultyStore{Store: b.disk}

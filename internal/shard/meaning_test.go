@@ -11,7 +11,8 @@ import (
 	"bridge/internal/shard"
 )
 
-// TestAnotherMeaningStopsTheShard: what the store has was made with a configuration, and is read with another one.
+// TestAnotherMeaningStopsTheShard: the store was written with one configuration, and is read with
+// another.
 func TestAnotherMeaningStopsTheShard(t *testing.T) {
 	release := func() *store.Meaning {
 		return &store.Meaning{Kind: "release", Table: "shop.items", ID: "id", Key: []string{"id"}}

@@ -57,8 +57,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
-// show has every series of a shard and its stream exist before anything is counted, at 0: an alert on an increase
-// does not see the first count of a series that appears with it.
+// show creates every series of a shard and its stream at 0, before anything is counted: an alert on
+// an increase does not see the first count of a series that appears with it.
 func (m *Metrics) show(stream string, types, dependencies []string) {
 	for _, counter := range []*prometheus.CounterVec{m.records, m.rejected, m.deadLetters, m.duplicates, m.badValues, m.late} {
 		counter.WithLabelValues(stream)

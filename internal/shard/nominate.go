@@ -29,8 +29,8 @@ type nomination struct {
 	moves       []view.Move
 	// compared is the number of a wish for a reconcile that was granted, 0 for none.
 	compared uint64
-	// caller ends when nobody waits for the letters any more; nil for a nomination of reconcile,
-	// which the owner sees to in any case.
+	// caller ends when nobody waits for the dead letters any more; nil for a nomination of
+	// reconcile, which the owner handles in any case.
 	caller context.Context
 	// open counts the batches that are not committed, the entities that Movers has, and one more
 	// while the owner reads; saved is closed at 0.
@@ -310,8 +310,8 @@ func (o *nominations) compared(ctx context.Context, n *nomination, out chan<- *b
 // keysAtOnce bounds the entities of one read by key.
 const keysAtOnce = 200
 
-// keys reads entities by key, byte for byte, and publishes what is true of them. Those without a row
-// go to Movers.
+// keys reads entities by key, byte for byte, and publishes what is true of them. Those without a
+// row go to Movers.
 // Invariant 5: only what no table of the stream has is gone.
 func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination, out chan<- *batch) error {
 	values, err := keyValues(o.opts, keys)

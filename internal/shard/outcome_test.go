@@ -94,7 +94,8 @@ func TestABusThatTellsNoOffsets(t *testing.T) {
 	}
 }
 
-// TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack: nothing but the bus tells that they were published.
+// TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack: only the bus shows that they were
+// published.
 func TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack(t *testing.T) {
 	b := newBench(t)
 	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
@@ -124,7 +125,8 @@ func TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack(t *testing.T) {
 	}
 }
 
-// TestAReconcileIsDueWhereTheStoreWasLost, also after a restart, until one has compared the whole table (rule 15).
+// TestAReconcileIsDueWhereTheStoreWasLost, also after a restart, until one has compared the whole
+// table (rule 15).
 func TestAReconcileIsDueWhereTheStoreWasLost(t *testing.T) {
 	l := newRoutedLife(t, routes["one topic"])
 	l.begin(t)
@@ -148,7 +150,8 @@ func TestAReconcileIsDueWhereTheStoreWasLost(t *testing.T) {
 	}
 }
 
-// TestCheckpointSetAfterAKill puts a shard where it stands once a kill has left batches of which nobody knows whether they arrived.
+// TestCheckpointSetAfterAKill sets the checkpoint of a shard after a kill that left batches of
+// unknown outcome.
 func TestCheckpointSetAfterAKill(t *testing.T) {
 	update := func(value string) func(*life) {
 		return func(l *life) { l.update("a", value, "0", value != "1") }

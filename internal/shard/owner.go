@@ -212,8 +212,8 @@ func (o *owner) drained(ctx context.Context) (*page, error) {
 	return p, err
 }
 
-// next makes a batch of p, the page behind position, which it frees; at is when that was read. bad is
-// why the batch ends early, for good.
+// next makes a batch of p, the page behind position, which it frees; at is when that was read. bad
+// is why the batch ends early, for good.
 func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at ledger.Age, more bool, bad, err error) {
 	var late *page
 	// Before the batch waits for its turn: what it needs of the page is copied.

@@ -7,8 +7,8 @@ import (
 	"bridge/source"
 )
 
-// aged returns a page that was read at a host's time of got, by a database whose clock said now, with
-// one row of these values.
+// aged returns a page that was read at a host's time of got, by a database whose clock said now,
+// with one row of these values.
 func aged(got, now time.Time, created, modified string) *page {
 	p := (&reader{opts: &Options{Zone: time.UTC}}).newPage()
 	p.got, p.Now = got, now

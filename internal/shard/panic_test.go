@@ -93,7 +93,8 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 				t.Errorf("last error %q", got)
 			}
 			eventually(t, "the stack is in the log", func() bool { return log.count("shard_test.defect") > 0 })
-			// Nothing is held that the other stream could need: all that one stream may use is free.
+			// Nothing is held that the other stream could need: all that one stream may use is
+			// free.
 			if left := limits.InFlight(); left != 0 {
 				t.Errorf("%d bytes are still reserved", left)
 			}
@@ -129,7 +130,7 @@ func TestAPanicEndsItsStreamAlone(t *testing.T) {
 	}
 }
 
-// insertRows commits n rows, all of them older than any window, of a capability stream where view says so.
+// insertRows commits n rows, all older than any window, of a capability stream where view says so.
 func (b *bench) insertRows(n int, view bool) {
 	if !view {
 		b.insert(n)

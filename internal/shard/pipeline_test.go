@@ -154,8 +154,8 @@ func (b *bench) snapshotTaken(t testing.TB) bool {
 	return p.Started && p.Snapshot == (source.Range{})
 }
 
-// instantly runs a subtest on a clock of its own, which goes on as soon as everything waits: to wait takes no time. The clock begins
-// behind the times of the tests' rows.
+// instantly runs a subtest on a clock of its own, which advances as soon as everything waits:
+// waiting costs no time. The clock begins after the times of the tests' rows.
 func instantly(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {

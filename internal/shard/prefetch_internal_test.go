@@ -63,7 +63,8 @@ func (s *slowTable) ReadHead(context.Context, time.Duration, *source.Page) (bool
 	return false, nil
 }
 
-// prefetching returns a shard that reads the page behind row 2 ahead, of a table of rows with these names, until free is called.
+// prefetching returns a shard that reads the page behind row 2 ahead, of a table of rows with these
+// names, until free is called.
 func prefetching(t *testing.T, limits *StreamLimits, names ...string) (s *Shard, free func()) {
 	table := &slowTable{t: t, free: make(chan struct{}), Table: memory.NewTable(
 		source.Spec{Table: "items", ID: "id", Modified: "modified"},
@@ -239,7 +240,7 @@ func TestAPageIsUsedWithinAFewSeconds(t *testing.T) {
 
 func TestAPageIsUsedForItsOwnQueryAlone(t *testing.T) {
 	for what, change := range map[string]func(q *source.Query){
-		"another place":          func(q *source.Query) { q.After = 1 },
+		"another row":            func(q *source.Query) { q.After = 1 },
 		"a bound":                func(q *source.Query) { q.Through = 9 },
 		"fewer rows":             func(q *source.Query) { q.Limit = 1 },
 		"another bound of bytes": func(q *source.Query) { q.MaxBytes++ },

@@ -71,7 +71,8 @@ func (w *watched) Traits(ctx context.Context) (traits source.Traits, err error) 
 // ofTail reports whether q asks for a page of the tail.
 func ofTail(q source.Query) bool { return q.Ranges == nil && q.Keys == nil }
 
-// quiesce has everything else come to rest, in a synctest bubble, before an event is made, of one in so many.
+// quiesce waits, in a synctest bubble, until everything else is blocked before an event is made,
+// once in so many events.
 func (b *bench) quiesce(every int) {
 	made := 0
 	b.opts.Route = func(*event.Event) string {
@@ -318,7 +319,8 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 		var begun atomic.Bool
 		b.watch(t).around = untilItEnds(&begun)
 		_, stop := b.run(t)
-		// The read may have begun before the first page is a batch: a stop in between publishes neither.
+		// The read may have begun before the first page is a batch: a stop in between publishes
+		// neither.
 		eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
 		eventually(t, "it is being read", begun.Load)
 		stop()
@@ -363,7 +365,7 @@ func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
 		<-time.After(time.Second)
 		const share = 4 << 20
 		if got := b.opts.Limits.InFlight(); got < share {
-			t.Errorf("%d bytes are in flight, which is no page that waits", got)
+			t.Errorf("%d bytes are in flight, less than one page that waits", got)
 		}
 		<-time.After(20 * time.Second)
 		if got := b.opts.Limits.InFlight(); got > share {
@@ -396,7 +398,7 @@ func TestManyShardsWithLittleMemory(t *testing.T) {
 		}
 		defer reading.Add(-1)
 		// Others have the processor.
-		<-time.After(100 * time.Microsecond)
+		wait(t, 100*time.Microsecond)
 		return read()
 	}
 	var all []*bench

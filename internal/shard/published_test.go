@@ -40,7 +40,8 @@ func (w *writer) values() []string {
 	return []string{fmt.Sprint(w.name, "-", w.n), created.Format(stamp)}
 }
 
-// gate holds up the reads of a bench while it is locked: whatever happens meanwhile happens between two reads.
+// gate blocks the reads of a bench while it is locked: whatever happens then happens between two
+// reads.
 type gate struct{ sync.RWMutex }
 
 func (g *gate) pass(source.Query) error {
@@ -74,7 +75,8 @@ func (b *bench) names(t testing.TB) map[uint64]string {
 	return all
 }
 
-// TestIDsUsedAgainAfterAFailover: rows 1 to 137 were published; the new server ends at 127 and has 40 other rows by the next read.
+// TestIDsUsedAgainAfterAFailover: rows 1 to 137 were published; the new server ends at 127 and has
+// 40 other rows by the next read.
 func TestIDsUsedAgainAfterAFailover(t *testing.T) {
 	failOver := func(b *bench) {
 		b.table.Lose(127)
@@ -162,8 +164,8 @@ func (f *formerServer) Read(ctx context.Context, q source.Query, p *source.Page)
 	return f.Shard.Read(ctx, q, p)
 }
 
-// TestIDsUsedAgainWhileTwoServersAnswer: pages come from the new server, and the first comparisons still from the former one, where every
-// row is as it was published.
+// TestIDsUsedAgainWhileTwoServersAnswer: pages come from the new server, and the first comparisons
+// still from the former one, where every row is as it was published.
 func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
 	b := newBench(t)
 	former := newFormerServer(b)
@@ -185,7 +187,8 @@ func TestIDsUsedAgainWhileTwoServersAnswer(t *testing.T) {
 	expectRun(t, b.ids(topic), 1, 137)
 }
 
-// TestComparisonsThatNeverFit: a proxy sends single rows to a copy, for ever. Pages are published all the same.
+// TestComparisonsThatNeverFit: a proxy sends single rows to a copy, forever. Pages are published
+// all the same.
 func TestComparisonsThatNeverFit(t *testing.T) {
 	b := newBench(t)
 	b.source = elsewhere{b.table}
@@ -220,7 +223,8 @@ func (e elsewhere) Read(ctx context.Context, q source.Query, p *source.Page) err
 	return err
 }
 
-// TestIDsUsedAgainByACrash: the server lost its newest rows in a crash and is the same afterwards; all that shows is that reads failed.
+// TestIDsUsedAgainByACrash: the server lost its newest rows in a crash and is the same afterwards;
+// only failed reads show that.
 func TestIDsUsedAgainByACrash(t *testing.T) {
 	b := newBench(t)
 	(&writer{table: b.table, name: "old"}).insert(137)
@@ -237,7 +241,8 @@ func TestIDsUsedAgainByACrash(t *testing.T) {
 	}
 }
 
-// TestIDsUsedAgainByAnOpenTransaction: the ids are taken, and not committed, when the new server is seen first.
+// TestIDsUsedAgainByAnOpenTransaction: the ids are used, and not committed, when the new server is
+// seen first.
 func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 	for name, c := range map[string]struct {
 		// rows are published before the transaction commits.
@@ -362,7 +367,8 @@ func TestIDsUsedAgainByASecondFailover(t *testing.T) {
 	}
 }
 
-// TestIDsUsedAgainInACapabilityStream: the name of a row is its key, so that the rows under the ids 128 to 137 are about other entities.
+// TestIDsUsedAgainInACapabilityStream: the name of a row is its key, so the rows under the ids 128
+// to 137 are about other entities.
 func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 	b := newViewBench(t, false)
 	var g gate
@@ -390,7 +396,8 @@ func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 	eventually(t, "the shard goes on", func() bool { return s.Status().State == shard.Running && b.position(t) == 167 })
 }
 
-// TestStatesUnderOtherIDsArePublished: where nothing but the id identifies an entity, its new state is its state.
+// TestStatesUnderOtherIDsArePublished: where only the id identifies an entity, its new state is its
+// state.
 func TestStatesUnderOtherIDsArePublished(t *testing.T) {
 	b := newViewBench(t, false)
 	spec := source.Spec{Table: "items", ID: "id", UniqueKey: true}
@@ -418,8 +425,8 @@ func TestStatesUnderOtherIDsArePublished(t *testing.T) {
 	}
 }
 
-// TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between two polls. Nothing but its rows shows
-// that, and nothing may be called verified.
+// TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between
+// two polls. Only its rows show that, and nothing may be called verified.
 func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	b := newBench(t)
 	var g gate
@@ -453,7 +460,8 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoReuse: a table changes as its application or its operator likes, the server changes as well, and nothing stops.
+// TestWhatIsNoReuse: a table changes as its application or its operator likes, the server changes
+// as well, and nothing stops.
 func TestWhatIsNoReuse(t *testing.T) {
 	deleteRows := func(b *bench, first, last uint64) {
 		for id := first; id <= last; id++ {
@@ -504,7 +512,8 @@ func TestWhatIsNoReuse(t *testing.T) {
 	}
 }
 
-// watchedStore fails a test when a change lists rows that its position has not reached: they may not have been acknowledged.
+// watchedStore fails a test when a change lists rows that its position has not reached: they may
+// not have been acknowledged.
 type watchedStore struct {
 	store.Store
 	t *testing.T
@@ -529,8 +538,8 @@ func (w watchedStore) Apply(ctx context.Context, b *store.Batch) error {
 	return w.Store.Apply(ctx, b)
 }
 
-// TestPublishedRowsAreSavedWithTheirPosition, and what a restored copy of the store lacks is read back: the ids of these rows are
-// watched, too.
+// TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
+// lacks, and the ids of these rows are watched, too.
 func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
 	b := newBench(t)
 	b.store = watchedStore{b.store, t}

@@ -10,22 +10,25 @@ import (
 	"bridge/source"
 )
 
-// DeadLetter names an event that was put aside, as its dead letter tells it. It proves nothing: the owner reads the row again.
+// DeadLetter names an event that was put aside, as its message says. It proves nothing: the owner
+// reads the row again.
 type DeadLetter struct {
-	// Row is the id of the row, Entity the key of an entity of a capability stream, empty where the
-	// letter does not tell it.
+	// Row is the id of the row, Entity the key of an entity of a capability stream, empty if the
+	// message does not say it.
 	Row    uint64 `json:"row"`
 	Entity []byte `json:"entity,omitempty"`
-	// Event is the meta.id of the event, Type its type, Previous the event that it follows, empty where there is none.
+	// Event is the meta.id of the event, Type its type, Previous the event that it follows, empty
+	// if there is none.
 	Event    string `json:"event"`
 	Type     string `json:"type"`
 	Previous string `json:"previous"`
-	// Time is the event's meta.time, zero where the letter does not tell it; Digest is the sink.Digest of its bytes.
+	// Time is the event's meta.time, zero if the message does not say it; Digest is the sink.Digest
+	// of its bytes.
 	Time   time.Time `json:"time,omitzero"`
 	Digest string    `json:"digest"`
 }
 
-// DeadLetterOf returns what a dead letter tells.
+// DeadLetterOf returns what the message of a dead letter says.
 func DeadLetterOf(l *sink.DeadLetterDocument) DeadLetter {
 	deadLetter := DeadLetter{Row: l.RowID, Entity: l.Entity, Event: l.EventID, Type: l.EventType, Previous: l.Previous, Digest: l.Digest}
 	if l.EventTime > 0 {
@@ -34,10 +37,10 @@ func DeadLetterOf(l *sink.DeadLetterDocument) DeadLetter {
 	return deadLetter
 }
 
-// Fate is what becomes of a letter that is sent again.
+// Fate is what becomes of a dead letter that is sent again.
 type Fate string
 
-// The fates of letters.
+// The fates of dead letters.
 const (
 	// SentSame: the event that was put aside is published, with its id and bytes.
 	SentSame Fate = "same"
@@ -45,9 +48,11 @@ const (
 	SentCurrent Fate = "current"
 	// Superseded: a newer event of the entity is on its way or out; nothing is published.
 	Superseded Fate = "superseded"
-	// RowGone: the row of a release stream is gone, and with it what the event said; nothing is published.
+	// RowGone: the row of a release stream is gone, and what the event said with it; nothing is
+	// published.
 	RowGone Fate = "gone"
-	// Moved: the entity lives in another table of the stream, which publishes it; nothing is published.
+	// Moved: the entity lives in another table of the stream, which publishes it; nothing is
+	// published.
 	Moved Fate = "moved"
 	// Ahead: the tail has yet to come to the row; nothing is published.
 	Ahead Fate = "ahead"
@@ -55,13 +60,14 @@ const (
 	RefusedAgain Fate = "refused"
 	// Unknown: nothing is known any more of the entity; nothing is published.
 	Unknown Fate = "unknown"
-	// Unproven: the entity has no row, but that does not prove that it is gone; nothing is published.
+	// Unproven: the entity has no row, but that does not prove that it is gone; nothing is
+	// published.
 	Unproven Fate = "unproven"
-	// Unreadable: the row, or what the letter tells, makes no event; nothing is published.
+	// Unreadable: the row, or what the dead letter says, makes no event; nothing is published.
 	Unreadable Fate = "unreadable"
 )
 
-// Done reports whether nothing is left to do for the letter.
+// Done reports whether nothing is left to do for the dead letter.
 func (f Fate) Done() bool {
 	switch f {
 	case SentSame, SentCurrent, Superseded, RowGone, Moved:
@@ -70,7 +76,7 @@ func (f Fate) Done() bool {
 	return false
 }
 
-// ResendOutcome is what became of a letter.
+// ResendOutcome is what became of a dead letter.
 type ResendOutcome struct {
 	Fate Fate `json:"fate"`
 	// Event and Type are those of the event that was published, empty where none was.
@@ -80,7 +86,7 @@ type ResendOutcome struct {
 	Why string `json:"why"`
 }
 
-// resending is a letter on its way through owner and publisher.
+// resending is a dead letter on its way through owner and publisher.
 type resending struct {
 	deadLetter DeadLetter
 	outcome    ResendOutcome
@@ -99,9 +105,10 @@ var (
 	errCancelled = errors.New("the caller waits no longer")
 )
 
-// Resend has the owner read again what letters name and publish what is true then, and blocks until that is committed. Said twice it
-// publishes the same event again, or nothing. With dry nothing is published. An error says that the shard stopped or ctx ended: any part may
-// have been published. Once ctx ends, what was not handed on by then is left.
+// Resend has the owner read the rows of dead letters again and publish what is true then. It blocks
+// until that is committed. A second call publishes the same event again, or nothing. With dry
+// nothing is published. An error says that the shard stopped or ctx ended: any part may have been
+// published. Once ctx ends, what was not handed on by then is left.
 func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) ([]ResendOutcome, error) {
 	n := &nomination{deadLetters: resendings(deadLetters, dry), caller: ctx}
 	if err := s.nominator.nominate(ctx, n); err != nil {
@@ -156,7 +163,8 @@ type resender struct {
 	bind func(context.Context) error
 }
 
-// resend reads again what letters name, one after the other, and hands on what is to be published.
+// resend reads the rows of dead letters again, one after the other, and hands on what is to be
+// published.
 func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomination, out chan<- *batch) error {
 	if o.rereader.reader.columns == nil {
 		// Without columns no entity can be read.
@@ -196,7 +204,7 @@ func (o *resender) row(ctx context.Context, r *resending, n *nomination, out cha
 		b.born(page, record)
 		e, same := o.add(b, event.Row{Row: record, Read: r.deadLetter.Time}, r)
 		if !same && e.FromClock && r.deadLetter.Time.IsZero() {
-			// Invariant 4: with the clock of this read each resend would make other bytes under one id.
+			// Invariant 4: the clock of this read would give each resend other bytes under one id.
 			b.undo(0, 0)
 			r.outcome = ResendOutcome{Fate: Unreadable, Why: "the row has no time of its own, and the letter does not tell the event's"}
 		}
@@ -204,7 +212,7 @@ func (o *resender) row(ctx context.Context, r *resending, n *nomination, out cha
 	})
 }
 
-// publish reads what a letter names and hands on what fill makes of it.
+// publish reads the row of a dead letter and hands on what fill makes of it.
 func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n *nomination, out chan<- *batch, fill func(*batch, *page) error) error {
 	return o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
 		b.again, r.outcome = r, ResendOutcome{}
@@ -226,7 +234,7 @@ func (o *resender) add(b *batch, row event.Row, r *resending) (e event.Event, sa
 	return e, r.sends(&e)
 }
 
-// sends notes the event that is published for a letter.
+// sends notes the event that is published for a dead letter.
 func (r *resending) sends(e *event.Event) (same bool) {
 	// Invariant 4: the id alone does not tell that the bytes are the same.
 	same = e.ID == r.deadLetter.Event && sink.Digest(e.Body) == r.deadLetter.Digest

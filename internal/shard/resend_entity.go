@@ -44,7 +44,8 @@ func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out 
 	})
 }
 
-// overtaken reports whether the event of a letter is not the entity's last one, and notes that.
+// overtaken reports whether the event of a dead letter is not the entity's last one, and notes
+// that.
 func (r *resending) overtaken(known *store.Entry) bool {
 	switch {
 	case known.State == store.Unknown:
@@ -126,8 +127,8 @@ func (o *resender) claim(ctx context.Context, b *batch, one *view.Decision, r *r
 	return claimed, err
 }
 
-// repair notes that the last message of b is an entity's last event once more: the bus must not take
-// it for a repeat.
+// repair notes that the last message of b is an entity's last event once more: the bus must not
+// take it for a repeat.
 func (o *resender) repair(b *batch, one *view.Decision, id [16]byte) {
 	b.claims.Publish(one, id)
 	b.repairs = append(b.repairs, len(b.messages)-1)
@@ -149,8 +150,8 @@ func (o *resender) addSame(b *batch, page *page, record source.Row, r *resending
 	return e, false
 }
 
-// addGone adds what follows from an entity having no row. Invariant 5: only what is proved absent is
-// gone, and what another table may have is for the stream to prove.
+// addGone adds what follows from an entity having no row. Invariant 5: only what is proved absent
+// is gone, and what another table may have is for the stream to prove.
 func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resending) error {
 	if o.rereader.opts.Shared {
 		return o.goneElsewhere(ctx, r)
@@ -194,8 +195,8 @@ func (o *resender) addGone(ctx context.Context, b *batch, page *page, r *resendi
 	return nil
 }
 
-// goneElsewhere is addGone where other tables may have the entity: the stream publishes what is true,
-// unless that is the event that was put aside, which nobody proves again.
+// goneElsewhere is addGone where other tables may have the entity: the stream publishes what is
+// true, unless that is the event that was put aside, which nobody proves again.
 func (o *resender) goneElsewhere(ctx context.Context, r *resending) error {
 	entries, err := o.rereader.entities.lookup(ctx, [][]byte{r.deadLetter.Entity})
 	if err != nil || r.overtaken(&entries[0]) {

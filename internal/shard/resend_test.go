@@ -16,7 +16,7 @@ import (
 	"bridge/source"
 )
 
-// deadLetters returns the dead deadLetters on the bus.
+// deadLetters returns the dead letters on the bus.
 func (b *bench) deadLetters(t testing.TB) []shard.DeadLetter {
 	t.Helper()
 	var list []shard.DeadLetter
@@ -40,7 +40,7 @@ func refuseText(text string) func(*sink.Message) string {
 	}
 }
 
-// resend sends letters again and returns their fates, as in "same current".
+// resend sends dead letters again and returns their fates, as in "same current".
 func resend(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry bool) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -61,11 +61,11 @@ func fates(outcomes []shard.ResendOutcome) string {
 	return strings.Join(list, " ")
 }
 
-// expectFates fails unless letters have these fates.
+// expectFates fails unless dead letters have these fates.
 func expectFates(t testing.TB, got, want string) {
 	t.Helper()
 	if got != want {
-		t.Errorf("the letters are %q, want %q", got, want)
+		t.Errorf("the dead letters are %q, want %q", got, want)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			all := b.bus.Messages(topic)
 			for i, l := range b.deadLetters(t) {
 				if m := all[2+i]; m.ID != l.Event || sink.Digest(m.Value) != l.Digest || m.Origin != sink.FromReconcile {
-					t.Errorf("letter %+v was sent as %+v", l, m)
+					t.Errorf("dead letter %+v was sent as %+v", l, m)
 				}
 			}
 			if !bytes.Equal(all[2].Value, all[5].Value) {
@@ -123,7 +123,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			t.Errorf("published %v", got)
 		}
 		if all := b.bus.Messages(topic); all[2].ID == b.deadLetters(t)[0].Event || all[3].ID != b.deadLetters(t)[1].Event {
-			t.Error("another state has the id of the letter, or the same state another one")
+			t.Error("another state has the id of the dead letter, or the same state another one")
 		}
 	})
 	t.Run("one that is refused again is a dead letter again, the same one, and counts toward no limit", func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		before := b.bus.Messages(deadTopic)
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "refused refused same")
 		if after := b.bus.Messages(deadTopic); len(after) != 5 || !bytes.Equal(after[3].Value, before[0].Value) || after[3].ID != before[0].ID {
-			t.Errorf("%d letters", len(after))
+			t.Errorf("%d dead letters", len(after))
 		}
 		if got := s.Status().State; got != shard.Running {
 			t.Errorf("it is %s", got)
@@ -148,7 +148,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		b.table.Commit(open)
 		eventually(t, "published", func() bool { return slices.Contains(b.ids(topic), 6) })
 	})
-	t.Run("a letter that tells no time cannot be sent under one id for ever", func(t *testing.T) {
+	t.Run("a dead letter without a time cannot be sent under one id for ever", func(t *testing.T) {
 		b, s := newRefused(t, "")
 		l := b.deadLetters(t)[0]
 		l.Time = time.Time{}
@@ -232,7 +232,7 @@ func TestResendOfAnEntity(t *testing.T) {
 		s, _ := b.run(t)
 		b.expectSaid(t, "Added a=ok", "Added b=ok")
 		change(b)
-		eventually(t, "the letter", func() bool { return b.count(deadTopic) == 1 })
+		eventually(t, "the dead letter", func() bool { return b.count(deadTopic) == 1 })
 		b.bus.Reject(nil)
 		return b, s
 	}
@@ -282,7 +282,7 @@ func TestResendOfAnEntity(t *testing.T) {
 			expectFates(t, resend(t, s, b.deadLetters(t), false), "current")
 			all := b.expectSaid(t, "Added a=ok", "Added b=ok", want)
 			if l := b.deadLetters(t)[0]; all[2].id == l.Event || all[2].predecessor != l.Event {
-				t.Errorf("%+v, the letter is %+v", all[2], l)
+				t.Errorf("%+v, the dead letter is %+v", all[2], l)
 			}
 			expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded")
 			b.expectSaid(t, "Added a=ok", "Added b=ok", want)
@@ -318,7 +318,7 @@ func TestResendOfAnEntity(t *testing.T) {
 		b.table.Insert("a", "large", "0", now())
 		b.bus.Reject(refuseText("large"))
 		s, _ := b.run(t)
-		eventually(t, "the letter", func() bool { return b.count(deadTopic) == 1 })
+		eventually(t, "the dead letter", func() bool { return b.count(deadTopic) == 1 })
 		b.bus.Reject(nil)
 		b.table.Delete(1)
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "moved")
@@ -365,13 +365,13 @@ func TestResendOfAnEntity(t *testing.T) {
 		expectFates(t, resend(t, s, []shard.DeadLetter{l}, false), "current")
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded")
 	})
-	t.Run("refused again it is a letter of its own, and the view goes on from there", func(t *testing.T) {
+	t.Run("refused again it is a dead letter of its own, and the view goes on from there", func(t *testing.T) {
 		b, s := newRefused(t, updated)
 		b.bus.Reject(refuseText("large"))
 		before := b.bus.Messages(deadTopic)
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "refused")
 		if after := b.bus.Messages(deadTopic); len(after) != 2 || !bytes.Equal(after[1].Value, before[0].Value) {
-			t.Errorf("%d letters", len(after))
+			t.Errorf("%d dead letters", len(after))
 		}
 		b.table.Update(1, "a", "large", "0", "2020-01-01 00:00:00.000000")
 		expectFates(t, resend(t, s, b.deadLetters(t)[:1], false), "refused")
@@ -379,11 +379,11 @@ func TestResendOfAnEntity(t *testing.T) {
 		expectFates(t, resend(t, s, b.deadLetters(t), false), "superseded superseded same")
 		b.expectSaid(t, "Added a=ok", "Added b=ok", "Modified a=large")
 	})
-	t.Run("a letter without its entity is found by its row, one about nothing that is known is not", func(t *testing.T) {
+	t.Run("a dead letter without its entity is found by its row, one about nothing that is known is not", func(t *testing.T) {
 		b, s := newRefused(t, updated)
 		l := b.deadLetters(t)[0]
 		if string(l.Entity) != string(entity("a")) {
-			t.Fatalf("the letter tells the entity %q", l.Entity)
+			t.Fatalf("the dead letter tells the entity %q", l.Entity)
 		}
 		l.Entity = nil
 		never, bad, old := l, l, b.deadLetters(t)[0]
@@ -404,12 +404,13 @@ func TestResendOfAnEntity(t *testing.T) {
 		s, _ := b.run(t)
 		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
 		if _, err := s.Resend(t.Context(), []shard.DeadLetter{{Row: 1, Event: "x"}}, false); err == nil {
-			t.Error("it took the letter")
+			t.Error("it took the dead letter")
 		}
 	})
 }
 
-// TestAKillDuringAResend kills the shard at each of its steps: what was published is published again as it stands.
+// TestAKillDuringAResend kills the shard at each of its steps: what was published is published
+// again as it stands.
 func TestAKillDuringAResend(t *testing.T) {
 	for steps := 0; ; steps++ {
 		b := newViewBench(t, false)
@@ -472,7 +473,8 @@ func killedContext(t *testing.T, r *reaper) context.Context {
 	return ctx
 }
 
-// expectChain fails unless each event follows the one before, repeats aside, and the last says what is true.
+// expectChain fails unless each event follows the one before, repeats aside, and the last says what
+// is true.
 func expectChain(t *testing.T, steps int, all []said, root string) {
 	t.Helper()
 	last := root

@@ -18,8 +18,9 @@ import (
 // again, says so in status, log and metrics, and shows meanwhile that the loop lives. It is safe
 // for concurrent use.
 type retrier struct {
-	// table, store and view are the names that the outage log has for what the shard depends on. That
-	// others can save, who need less room, says nothing about this shard: the store has its name, too.
+	// table, store and view are the names that the outage log has for what the shard depends on.
+	// That others can save, who need less room, says nothing about this shard: the store has its
+	// name, too.
 	table, store, view string
 
 	status  *tracker
@@ -123,7 +124,7 @@ func (r *retrier) wait(l loop, limit time.Duration, do func() error) error {
 	return do()
 }
 
-// SourceDependency is the place of faults of the source as a whole, as the outage log names it.
+// SourceDependency names the source as a whole in the outage log.
 const SourceDependency = "source"
 
 // unreadable names what a failed read depends on: the source when that is away as a whole, else

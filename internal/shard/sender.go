@@ -27,7 +27,7 @@ type sender struct {
 	numbers []uint32
 }
 
-// sent says where the messages of a batch lie.
+// sent says where the messages of a batch are on the bus.
 type sent struct {
 	// locations has one entry per message.
 	locations []location
@@ -36,12 +36,12 @@ type sent struct {
 	unknown, repeated bool
 }
 
-// location says where a message lies. Its zero value says that this is not known.
+// location is the TP and offset of a message. The zero value says that they are unknown.
 type location struct {
 	at    store.At
 	stamp view.Stamp
-	// covered says that the offset is the message's own. dead is the dead letter that lies there in
-	// place of the message, nil for none.
+	// covered says that the offset is the message's own. dead is the dead letter that is there
+	// instead of the message, nil for none.
 	covered bool
 	dead    *sink.Message
 	// tp is the name of the TP of a message that the bus took for a repeat.
@@ -174,8 +174,8 @@ func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
 	}
 }
 
-// repeats looks at the messages from an index on that the bus took for repeats. It returns the first
-// one that has to be sent again, -1 for none (rule 23).
+// repeats looks at the messages from an index on that the bus took for repeats. It returns the
+// first one that has to be sent again, -1 for none (rule 23).
 func (s *sender) repeats(ctx context.Context, b *batch, from int) (int, error) {
 	for i := from; i < len(s.sent.locations); i++ {
 		p := &s.sent.locations[i]
@@ -271,8 +271,8 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 	return errors.Join(refused, errors.New("the dead-letter destination "+s.opts.DeadLetter+" refuses it too"))
 }
 
-// locateDeadLetter notes where the dead letter of message index lies. One that the bus holds already is
-// as good: it names the same event.
+// locateDeadLetter notes where the dead letter of message index lies. One that the bus holds
+// already is as good: it names the same event.
 func (s *sender) locateDeadLetter(index int, dead *sink.Message, outcome *sink.Outcome) {
 	all := s.indices
 	s.indices = []int{index}

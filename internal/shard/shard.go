@@ -25,7 +25,8 @@ import (
 type Options struct {
 	// Stream and Name identify the shard; Name is the physical table as configured.
 	Stream, Name string
-	// Source reads the shard, IDs its ids alone. SourceReady tells a server that is away from a table that cannot be read.
+	// Source reads the shard, IDs its ids alone. SourceReady distinguishes a server that is away
+	// from a table that cannot be read.
 	Source      source.Shard
 	IDs         source.IDReader
 	SourceReady func(context.Context) error
@@ -50,7 +51,8 @@ type Options struct {
 	Movers *view.Movers
 	// Shared says that the tables of the stream, which has several, share their entities.
 	Shared bool
-	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the shard instead.
+	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the
+	// shard instead.
 	DeadLetter string
 	// DeadLetterLimit bounds the dead letters; shared by all shards of the stream. Nil does not.
 	DeadLetterLimit *DeadLetterLimit
@@ -74,38 +76,43 @@ type Options struct {
 	Start Start
 	// IDOrder says how ids are handed out; empty asks the server.
 	IDOrder source.IDOrder
-	// GapPolicy says whether the tail waits at gaps, GapTTL how long an id that was not seen is looked for.
+	// GapPolicy says whether the tail waits at gaps, GapTTL how long an id that was not seen is
+	// polled.
 	GapPolicy ledger.GapPolicy
 	GapTTL    time.Duration
-	// HotFor is how long a vacant id is looked for at every poll. Defaults to 1.2 times the server's lock wait timeout, at least 1 minute.
+	// HotFor is how long a vacant id is polled every time. Defaults to 1.2 times the server's lock
+	// wait timeout, at least 1 minute.
 	HotFor time.Duration
 	// SweepEvery is the time from one sweep over the cold ids to the next. Defaults to 1 minute.
 	SweepEvery time.Duration
 	// LedgerBytes bounds what the shard's gap ledger keeps in memory of its saved parts.
 	LedgerBytes int
-	// PublishedRows is how many of the rows published last are kept, to tell whether their ids are used again. Defaults to 1000.
+	// PublishedRows is how many of the rows published last are kept, to notice ids that are used
+	// again. Defaults to 1000.
 	PublishedRows int
-	// LostEvery is how often rows published last that another server lacks are looked at. Defaults to 5 s.
+	// LostEvery is the pause between comparisons of rows published last that another server lacks.
+	// Defaults to 5 s.
 	LostEvery time.Duration
-	// Meaning is what the progress depends on: one that was made with another one stops the shard. Nil
-	// is not compared.
+	// Meaning is what the progress depends on: one that was made with another one stops the shard.
+	// Nil is not compared.
 	Meaning *store.Meaning
-	// Announce is told what the server answered about its ids, at every start of the shard. Optional.
+	// Announce is called at every start of the shard with the server's traits of its ids. Optional.
 	Announce func(source.Traits)
 	// Kind says what the rows mean: a capability shard has entities.
 	Kind event.Kind
 	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
 	LookBack time.Duration
-	// Reach is how old the MODIFIED of a change may be that shows for the first time, where uncommitted rows are shown. Defaults to 10 min.
+	// Reach is how old the MODIFIED of a change may be that shows for the first time, if the source
+	// shows uncommitted rows. Defaults to 10 min.
 	Reach time.Duration
-	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in flight and watched one by one. A change
-	// takes some 40 bytes. Defaults to 262,144.
+	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in
+	// flight and watched one by one. A change needs some 40 bytes. Defaults to 262,144.
 	CursorRows int
-	// Recheck is the pause before a stopped shard looks whether its table can be read by now. Defaults to 10 s.
+	// Recheck is the pause before a stopped shard tries its table again. Defaults to 10 s.
 	Recheck time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
 	TurnEvery time.Duration
-	// ShutdownTimeout bounds the time to publish and commit what is in flight when the shard is told to end.
+	// ShutdownTimeout bounds the time to publish and commit what is in flight at shutdown.
 	ShutdownTimeout time.Duration
 	// Text returns what a status says of an error. Defaults to its Error.
 	Text func(error) string
@@ -130,8 +137,8 @@ type Shard struct {
 	nominator *nominator
 	consent   *consent
 	halt      halt
-	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved that
-	// the bus may have messages that the store does not know of (rule 9).
+	// fromFirst says that a person has agreed that the shard begins at the first row, unresolved
+	// that the bus may have messages that the store does not know of (rule 9).
 	fromFirst, unresolved bool
 
 	// The owner's own, touched by no other goroutine.
@@ -188,7 +195,8 @@ func (s *Shard) Run(ctx context.Context) error {
 			s.opts.View.Stop(s.opts.Name)
 		}
 		if panics.Is(err) {
-			// All goroutines of the attempt have ended: nobody else gives back what one that panicked had reserved.
+			// All goroutines of the attempt have ended: only this returns what one that panicked
+			// had reserved.
 			s.opts.Limits.reclaim()
 			s.unresolved = true
 		}
@@ -224,8 +232,8 @@ func (s *Shard) Run(ctx context.Context) error {
 // unknownPause is the pause before a shard reads back what the bus has.
 const unknownPause = 100 * time.Millisecond
 
-// pauseStopped waits until a stopped shard is to be tried again, and reports false when ctx ends first. What a grant or a
-// CREATE TABLE can heal is looked at again; anything else needs a restart.
+// pauseStopped waits until a stopped shard is to be tried again, and reports false if ctx ends
+// first. What a grant or a CREATE TABLE can heal is tried again; anything else needs a restart.
 func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
 	tick := time.NewTicker(s.opts.Recheck)

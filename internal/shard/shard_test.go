@@ -112,7 +112,7 @@ func TestShard(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
-	t.Run("latest begins behind what is there, and a restart does not begin anew", func(t *testing.T) {
+	t.Run("latest begins behind what is there, and a restart does not begin again", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Start = shard.Start{Latest: true}
 		b.insert(100)

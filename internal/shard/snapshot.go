@@ -9,8 +9,9 @@ import (
 	"bridge/source"
 )
 
-// snapshot records the rows of a table that is taken as it stands (START=latest, or behind an id) in
-// the view and publishes nothing. It goes on where an earlier start of the process was cut short.
+// snapshot records the rows of a table that is taken as it stands (START=latest, or behind an id)
+// in the view and publishes nothing. It goes on where an earlier start of the process was cut
+// short.
 type snapshot struct {
 	opts     *Options
 	reader   *reader

@@ -18,8 +18,8 @@ type stamper struct {
 	// it, batch those of the batch that was stamped last.
 	term, acked uint32
 	batch       int
-	// doubt says that the next batch begins a term: of the last one a part may be missing on the bus,
-	// or be there with another stamp.
+	// doubt says that the next batch begins a term: of the last one a part may be missing on the
+	// bus, or be there with another stamp.
 	doubt bool
 }
 

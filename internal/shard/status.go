@@ -32,38 +32,41 @@ var states = []State{Starting, Running, Waiting, Stopped}
 type Status struct {
 	Stream, Shard string
 	State         State
-	// Position is the id up to which everything is published and saved; OpenGaps counts the ranges below it that have
-	// not been seen.
+	// Position is the id up to which everything is published and saved; OpenGaps counts the ranges
+	// below it that have not been seen.
 	Position uint64
 	OpenGaps int
 	// Highest is the highest id of the table when it was read last.
 	Highest uint64
 	// Gaps describes the ids that were not seen.
 	Gaps Gaps
-	// Lag is the age of the oldest committed row that is not published, as far as the source has shown; 0 when drained. It is of
-	// account only where LagKnown says so: not while the source cannot be read.
+	// Lag is the age of the oldest committed row that is not published, as far as the source has
+	// shown; 0 when drained. It is valid only if LagKnown: not while the source cannot be read.
 	Lag      time.Duration
 	LagKnown bool
 	// LastError is the latest fault, empty while there is none.
 	LastError string
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
-	// LastTurn is when the shard's loop that has stood still the longest last turned, by the host's clock, and Loop is its name: owner
-	// or publisher. Loops turn while source and bus are away, too; one without anything to do is left out.
+	// LastTurn is when the loop that has stood still the longest last turned, by the host's clock,
+	// and Loop is its name: owner or publisher. Loops turn while source and bus are away, too; one
+	// that has nothing to do is left out.
 	LastTurn time.Time
 	Loop     string
 }
 
 // Gaps describes the ids of a shard that were not seen.
 type Gaps struct {
-	// Hot and Cold count the ids that are looked for at every poll and every minute, InFlight those of the hot ones that
-	// an open transaction has inserted.
+	// Hot and Cold count the ids that are polled every time and every minute, InFlight those of the
+	// hot ones that an open transaction has inserted.
 	Hot, Cold, InFlight uint64
-	// Unpolled counts the ids that were not published and are no longer polled; reconcile compares them with the table.
+	// Unpolled counts the ids that were not published and are no longer polled; reconcile compares
+	// them with the table.
 	Unpolled uint64
 	// Ranges is how many gaps they form, Bytes the memory that they take.
 	Ranges, Bytes int
-	// OldestAge is the age of the oldest gap, 0 when there is none; Oldest lists the lowest gaps, a few.
+	// OldestAge is the age of the oldest gap, 0 when there is none; Oldest lists a few of the
+	// lowest gaps.
 	OldestAge time.Duration
 	Oldest    []ledger.Gap
 }
@@ -102,8 +105,8 @@ const (
 	stages
 )
 
-// slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus, and a save before it counts as waiting
-// for the disk.
+// slowPublish is how long a batch may be in flight before the shard counts as waiting for the bus,
+// and a save before it counts as waiting for the disk.
 const slowPublish = 5 * time.Second
 
 func (t *tracker) init(stream, shard string, pollInterval time.Duration) {
@@ -111,7 +114,7 @@ func (t *tracker) init(stream, shard string, pollInterval time.Duration) {
 	t.lag.fresh = lookGrace + 3*pollInterval
 }
 
-// lookGrace is how much later than usual a look at the table may be before it says nothing any more.
+// lookGrace is how late a look at the table may be before it no longer counts.
 const lookGrace = 10 * time.Second
 
 func (t *tracker) update(change func(*Status)) {
@@ -132,7 +135,8 @@ func (t *tracker) healed(at stage) {
 	t.update(func(*Status) { t.faults[at] = "" })
 }
 
-// polled notes when the source answered, and the highest id of the table; it ends a fault and a stop, and returns how long that has lasted.
+// polled notes when the source answered, and the highest id of the table. It ends an outage and a
+// stop, and returns how long that has lasted.
 func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 	t.update(func(s *Status) {
 		s.Highest = highest
@@ -213,7 +217,8 @@ func (t *tracker) dequeue() {
 // withdraw notes that the batch queued last is not published.
 func (t *tracker) withdraw() { t.update(func(*Status) { t.lag.withdraw() }) }
 
-// name notes rows that are nominated, unname that those of them that are news are handed over, or that nobody waits any more.
+// name notes rows that are nominated; unname that those of them that are news are handed over, or
+// that nobody waits any more.
 func (t *tracker) name(n *nomination) { t.update(func(*Status) { t.lag.name(n, time.Now()) }) }
 
 func (t *tracker) unname(n *nomination) { t.update(func(*Status) { t.lag.unname(n) }) }

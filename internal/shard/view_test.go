@@ -19,7 +19,8 @@ import (
 
 const stamp = "2006-01-02 15:04:05.000000"
 
-// newViewBench is a bench with a capability shard: name identifies, value is the state, deleted marks, modified says when.
+// newViewBench is a bench with a capability shard: name identifies, value is the state, deleted is
+// the tombstone column, modified says when.
 func newViewBench(t *testing.T, modified bool) *bench {
 	b := newBench(t)
 	spec := source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Deleted: "deleted"}
