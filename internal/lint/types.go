@@ -53,7 +53,7 @@ func (c *checker) fields(name string, s *ast.StructType) {
 
 func (c *checker) tooManyMethods() {
 	for _, name := range slices.Sorted(maps.Keys(c.methods)) {
-		if n := c.methods[name]; n > mostMethods && !excepted(methods, name) {
+		if n := c.methods[name]; n > mostMethods {
 			c.add(c.first[name], "%s has %d methods, at most %d: it is two types", name, n, mostMethods)
 		}
 	}
