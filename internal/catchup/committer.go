@@ -25,7 +25,7 @@ type Ack struct {
 	Range Range
 }
 
-// Committer writes the store for the whole process. What it writes in one batch is what was read or
+// Committer applies the batches of the whole process. What it writes in one is what was read or
 // acknowledged, and the offsets that cover this: so no offset is ever ahead of what it covers
 // (rules 4, 20 and 25).
 //
@@ -53,8 +53,8 @@ type Committer struct {
 	changed chan struct{}
 }
 
-// NewCommitter returns the committer of a store that holds image. Nobody else may apply batches.
-// faults is told when the store takes no writes.
+// NewCommitter returns the committer of a store that holds image. Nobody else may apply batches
+// while it is used. faults is told when the store takes no writes.
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
 	c := &Committer{store: s, disk: disk{faults}, applying: make(chan struct{}, 1), registrations: newRegistry(image.Registrations)}
 	for _, r := range image.Registrations {

@@ -15,9 +15,12 @@
 //
 // # What writes the store
 //
-// [Committer] is the only one that does. Each batch has the offsets that it covers, so no offset is
-// ahead of what the store has. A publisher calls Sending, publishes, and calls Acknowledged or
-// Unknown; behind an unknown outcome it calls CatchUp.Resolve.
+// [Committer] applies all batches while bridge runs. Each has the offsets that it covers, so no
+// offset is ahead of what the store has. A publisher calls Sending, publishes, and calls
+// Acknowledged or Unknown; behind an unknown outcome it calls CatchUp.Resolve.
+//
+// Two others write, too: reconcile has the store forget entities that are absent for long, and the
+// commands on the checkpoint apply batches while bridge is stopped.
 //
 // # What reads the bus
 //
