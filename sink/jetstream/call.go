@@ -115,7 +115,7 @@ func (c *call) examine(l limits) {
 	}
 }
 
-// reject offsets a message as refused for good. mu is held.
+// reject notes that a message is refused for good. mu is held.
 func (c *call) reject(i int, why string) {
 	if i >= c.limit || c.status[i] != sink.Pending {
 		return

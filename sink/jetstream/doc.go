@@ -10,14 +10,16 @@
 //
 // # Guarantees
 //
-// A message is acknowledged when JetStream has acknowledged it. JetStream acknowledges before it
-// syncs its files, unless the server runs with sync_interval: always.
+// A message is acknowledged when JetStream has acknowledged it or, in a fenced series, a later
+// message of that series. JetStream acknowledges before it syncs its files, unless the server runs
+// with sync_interval: always.
 //
-// However often the connection is lost, the server killed or a message refused: no message is lost,
-// messages with the same destination and key are stored in the order in which they were given, and
-// so is everything that one batch puts on a stream as long as series are fenced. The same message
-// is stored once, if it is repeated within the stream's duplicate window (two minutes by default,
-// Nats-Msg-Id being the event's id, or sink.Message.DedupID where that is set).
+// However often the connection is lost, the server killed or a message refused: no message is lost.
+// Messages of one bridge stream that have the same key and go to the same JetStream stream are
+// stored in the order in which they were given, whatever their subjects. So is everything that one
+// batch puts on a JetStream stream as long as series are fenced. The same message is stored once,
+// if it is repeated within the stream's duplicate window (two minutes by default, Nats-Msg-Id being
+// the event's id, or sink.Message.DedupID where that is set).
 //
 // # Why the order holds
 //
@@ -39,6 +41,9 @@
 // in nats-server's server/stream.go); a duplicate is acknowledged without being stored, so it, too,
 // shuts the fence for those after it.
 //
+// Two processes must not publish the same events to one stream at the same time: one's message in
+// the sequence of the other's would open a fence.
+//
 // At the first refusal, lost connection or missing answer the series stops sending and waits for
 // the answers that can still come. The next one begins with a look at the stream. What had no
 // answer is stored if the stream has its id at the sequence that its fence names; and if one
@@ -51,23 +56,29 @@
 // was written during the outage, and because logins and certificates are then read afresh for each
 // connection.
 //
-// The same holds for an answer: where a message is stored at its sequence, so are all before it. A
-// fenced series therefore asks for eight answers a window and one for the last message of a batch;
-// the others cost an answer less on both sides. A series whose fence is shut while some have no
-// answer does not know why: the next one tells by what the stream ends with whether somebody else
-// has written to it, and begins slowly, so that a refusal meets a message that asks. Where nobody
-// is left to send a message that asks, the stream is looked at.
+// The same holds for an answer: where a message of a fenced series is stored at its sequence, so
+// are all messages before it of that series, and they are acknowledged with it. Such a series
+// therefore asks for eight answers a window and one for the last message of a batch; the others
+// cost an answer less on both sides. A series whose fence is shut while some have no answer does
+// not know why: the next one tells by what the stream ends with whether somebody else has written
+// to it, and begins slowly, so that a refusal meets a message that asks. Where nobody is left to
+// send a message that asks, the stream is looked at.
 //
 // # When others publish to the stream
 //
 // Their messages shut fences as well. After three such series with little progress the worker goes
 // over to unfenced series, in which at most one message per key is under way on a stream. Order
 // per entity then needs no fence: the next message of a key is sent when the one before it has been
-// acknowledged. Other keys may pass it. The copies of a lost connection are dropped by their id, so
-// the duplicate window should be at least 10 s. An outage longer than the duplicate window can
-// repeat what was under way; it cannot disorder it. Series of repeats, which come after a restart
-// of the bridge, are published unfenced, too: each would end a fenced series. When nobody else has
-// written for 5 s and no repeat has come for a while, fences are taken up again.
+// acknowledged, and all messages behind it wait as well. Messages of different keys that are under
+// way together may be stored in another order. The copies of a lost connection are dropped by their
+// id, so the duplicate window should be at least 10 s. An outage longer than the duplicate window
+// can repeat what was under way; it cannot disorder it.
+//
+// Repeats are published unfenced, too: each would end a fenced series. Since bridge reads the bus
+// before it publishes, few are left: messages of a former process that are stored behind the end
+// that was read, rows of a release stream that bridge checkpoint set or reset has published again,
+// and what was not saved where bridge may not read the stream. When nobody else has written for 5 s
+// and no repeat has come for a while, fences are taken up again.
 //
 // # Streams with several replicas
 //
@@ -77,9 +88,6 @@
 // monitorStream in server/jetstream_cluster.go). One message of somebody else among fenced ones is
 // enough. A stream that is given replicas while it is published to gets no fences after at most 30
 // s.
-//
-// Two processes must not publish the same events to one stream at the same time: one's message in
-// the sequence of the other's would open a fence.
 //
 // # Faults
 //

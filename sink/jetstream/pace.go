@@ -40,7 +40,7 @@ func (p *pace) ended(r *series, foreign bool, now time.Time) {
 		p.unfenced = false
 		r.worker.options.Logger.Debug("publishing with fences again", "stream", r.worker.name)
 	case r.fenced && r.sawDup:
-		// Repeats come in series, after a restart; each of them would end a fenced series.
+		// Repeats seldom come alone, and each of them would end a fenced series.
 		p.unfenced, p.clean = true, 0
 	case r.fenced && foreign:
 		p.broken(r.worker, r.wire.since, now)
