@@ -7,12 +7,13 @@
 // visible when its transaction commits, so a lower id may become visible after a higher one. A
 // transaction that allocates id 7, works for 5 s and commits after id 8 was published is never seen
 // by "id > 8". [Window] makes that rare: it holds a row back until it has been stable for a while.
-// [Ledger] makes it harmless: it keeps every id at or below the position that was not seen, and
+// [Ledger] makes it harmless: it keeps every id at or below the position that is not published, and
 // says which of them to look up at each poll.
 //
 // # Terms
 //
-//	position  the highest id that was published or skipped
+//	position  the read position: the highest id that was passed on to be published, or skipped; it
+//	          is saved as the shard's position once the bus has acknowledged that
 //	missing   at or below the position and not published; a row that is passed over because it
 //	          is too young comes out later as a late row
 //	gap       a range of missing ids that were first missed at one moment
@@ -20,10 +21,14 @@
 //	evidence  a read of ids that shows uncommitted rows too
 //	pending   missing, and in the last evidence: its transaction is open
 //	vacant    missing, and not in the last evidence: rolled back, deleted, or not inserted yet
-//	hot       looked up at every poll: pending ids, and vacant ones for [Options.HotFor]
+//	hot       looked up at every poll: pending ids, those that no evidence has covered yet, and
+//	          vacant ones until [Options.HotFor] after they were first missed or last pending, with
+//	          source.OrderSegmented until GapTTL; with [GapHold] all above the position
 //	cold      looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
-//	unpolled  vacant for longer than GapTTL: no longer looked up, and still missing
-//	wide gap  what a stray high id leaves behind; its lowest million ids stay hot
+//	unpolled  first missed more than GapTTL ago, and shown vacant by an evidence after that: no
+//	          longer looked up, and still missing
+//	wide gap  what a stray high id leaves behind; of the eight widest the front, which is the lowest
+//	          million ids, is read at every poll for ever, without evidence once it is not hot
 //	leaf      a part of the gaps in the compact form in which it is saved
 //
 // # Polling

@@ -16,8 +16,8 @@ type Evidence struct {
 	Now time.Time
 }
 
-// Unpolled are ids that have been vacant for so long that they are no longer polled. They stay
-// missing.
+// Unpolled are vacant ids that were first missed so long ago that they are no longer polled. They
+// stay missing.
 type Unpolled struct {
 	// Range contains all of them, IDs is how many they are.
 	source.Range

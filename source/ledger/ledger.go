@@ -6,9 +6,9 @@ import (
 	"bridge/source"
 )
 
-// Ledger has the ids at or below a shard's position that were not seen, decides which of them to
-// read and when, and learns from what was read. The package documentation shows a poll. It serves
-// one goroutine, the owner of the shard.
+// Ledger has the ids at or below a shard's read position that are not published, decides which of
+// them to read and when, and learns from what was read. The package documentation shows a poll. It
+// serves one goroutine, the owner of the shard.
 type Ledger struct {
 	opts  Options
 	clock clock
@@ -34,7 +34,7 @@ func (l *Ledger) reset() {
 	l.probe, l.sweep = newProber(&l.state, l.opts), sweeper{every: l.opts.SweepEvery.Microseconds()}
 }
 
-// Position returns how far the shard has been published.
+// Position returns the read position: how far the shard was read and passed on to be published.
 func (l *Ledger) Position() uint64 { return l.state.position }
 
 // See notes that the table has ids up to maxID at now. Call it with every page before anything
@@ -71,7 +71,7 @@ func (l *Ledger) Reach(through uint64, now time.Time) uint64 {
 	return l.state.reach(through, l.clock.tick(now))
 }
 
-// Missing reports whether id is at or below the position and was not seen: a row with it is a late
+// Missing reports whether id is at or below the position and not published: a row with it is a late
 // row.
 func (l *Ledger) Missing(id uint64) bool { return id <= l.state.position && l.state.missing.has(id) }
 
@@ -158,8 +158,8 @@ func (l *Ledger) Unpublished(yield func(source.Range) bool) {
 }
 
 // Low returns the id below which no missing id is looked up any more: each row below it was
-// published, or its id was vacant for GapTTL. The low ends of wide gaps and pending ids are looked
-// up whatever their age.
+// published, or its id was given up after GapTTL. The low ends of wide gaps and pending ids are
+// looked up whatever their age.
 func (l *Ledger) Low() uint64 { return l.state.low() }
 
 // Open reports whether any id is polled, or there is something to save.

@@ -16,7 +16,7 @@ type Probe struct {
 	// above MaxRows rows seldom cuts it off.
 	Rows []source.Range
 	// IDs are the ranges whose ids to read afterwards, for Observe. They include those of Rows,
-	// except where they continue an evidence that was cut off.
+	// except the fronts of wide gaps, and where they continue an evidence that was cut off.
 	IDs []source.Range
 }
 

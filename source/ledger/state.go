@@ -12,7 +12,7 @@ type state struct {
 	missing *gapSet
 	pending pendingList
 	highs   highs
-	// position is the shard's. missing knows ids up to noticed, which is at or above position.
+	// position is the read position. missing knows ids up to noticed, which is at or above that.
 	// Every missing id up to sure was in an evidence since the last Notice.
 	position, noticed, sure uint64
 	// hotFor is the hot time of an id that was never pending, ttl of a vacant id in all.
