@@ -25,8 +25,9 @@ type Feed interface {
 	// Nominated returns how many entities of late messages wait for their owner (rule 7). The
 	// offsets pass these messages once it has returned 0.
 	Nominated() int
-	// Reconcile calls commit once with ReconcileDue set for all shards of the stream, and drops
-	// what waits: a reconcile follows at once (rules 7 and 21).
+	// Reconcile calls commit once with ReconcileDue set for all shards of the stream: a reconcile
+	// follows at once (rules 7 and 21). The offsets may then pass what still waits: a feed may drop
+	// it, or publish it all the same, as shard.Feed does.
 	Reconcile(ctx context.Context, commit func(*store.Batch) error) error
 }
 
