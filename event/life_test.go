@@ -17,7 +17,7 @@ type life struct {
 	last    event.Event
 }
 
-// row is the table of a life with its one row.
+// lifeRow returns the table of a life with its one row.
 func lifeRow(value, deleted any) *table {
 	return newTable(
 		cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, "the entity"}, cell{"v", source.Text, 0, value}, cell{"deleted", source.Int, 0, deleted},

@@ -74,7 +74,7 @@ type published struct {
 	row    uint64
 }
 
-// columns of the table: the roles of spec by name.
+// newWorld returns a world with one empty table.
 func newWorld(t testing.TB, kind event.Kind) *world {
 	t.Helper()
 	spec := source.Spec{Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created", UniqueKey: kind == event.Capability}

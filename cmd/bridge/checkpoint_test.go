@@ -43,7 +43,7 @@ func apply(t *testing.T, s store.Store, b store.Batch) {
 	}
 }
 
-// gaps returns a ledger with the position 20, where ids are missing, as parts.
+// gapsAt20 returns a ledger with the position 20, where ids are missing, as parts.
 func gapsAt20(t *testing.T, published ...uint64) []store.Part {
 	t.Helper()
 	l, err := ledger.New(ledger.Options{}, 0)

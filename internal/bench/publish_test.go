@@ -97,7 +97,7 @@ var targets struct {
 	next int
 }
 
-// newPlace returns a name that no topic and no stream of the run has.
+// newTarget returns a name that no topic and no stream of the run has.
 func newTarget(kind event.Kind) string {
 	targets.mu.Lock()
 	defer targets.mu.Unlock()

@@ -114,7 +114,7 @@ func (f *toy) Reconcile(_ context.Context, commit func(*store.Batch) error) erro
 	return nil
 }
 
-// keys returns the entities that wait.
+// waiting returns the entities that wait.
 func (f *toy) waiting() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -46,14 +46,14 @@ func (w *world) write(first, last uint64) {
 	}
 }
 
-// lookAlike has another writer's row have the content of the one that was published.
+// duplicate has another writer's row have the content of the one that was published.
 func (w *world) duplicate(id uint64) {
 	r := w.rows[id]
 	r.Content = w.row(id, 1).Content
 	w.rows[id] = r
 }
 
-// judge compares as a shard does, the newest few first.
+// compare compares as a shard does, the newest few first.
 func compare(t *testing.T, l *published.Log, w *world) *published.Check {
 	t.Helper()
 	c := &published.Check{Release: w.release, Moved: w.moved}

@@ -280,7 +280,7 @@ func (t *tally) report(s *Stream) {
 	}
 }
 
-// judge says whether anything is wrong.
+// summarize says whether anything is wrong.
 func (r *Report) summarize() {
 	r.Good = r.Foreign.Count == 0 && !slices.ContainsFunc(r.Streams, func(s Stream) bool { return len(s.Faults) > 0 })
 }

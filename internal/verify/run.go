@@ -98,7 +98,7 @@ func (r *run) suspected() int {
 	return n
 }
 
-// lookAgain reads the bus on and then the rows that did not fit; the last time, what still does not
+// recheck reads the bus on and then the rows that did not fit; the last time, what still does not
 // is reported.
 func (r *run) recheck(ctx context.Context, last bool) error {
 	r.Progress(Step{What: fmt.Sprintf("waiting to look again at %d rows", r.suspected())})

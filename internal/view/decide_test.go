@@ -81,7 +81,7 @@ func (k *desk) acknowledge(c *Claims) {
 	}
 }
 
-// entry returns what the store has of x.
+// stored returns what the store has of x.
 func (k *desk) stored() store.Entry {
 	k.t.Helper()
 	e, err := k.Lookup(k.t.Context(), "a", [][]byte{[]byte("x")}, nil)

@@ -134,7 +134,7 @@ func (w *Capabilities) Run(ctx context.Context) error {
 	return writers.Wait()
 }
 
-// take waits for the turn of the next change and reports whether it is to be made.
+// reserveChange waits for the turn of the next change and reports whether it is to be made.
 func (w *Capabilities) reserveChange(ctx context.Context) bool {
 	if w.opts.Changes > 0 && w.left.Add(-1) < 0 {
 		return false

@@ -161,7 +161,7 @@ func (w *stateWriter) replaceCrossed(ctx context.Context) error {
 	return w.resolveCrossed(ctx, outcome{higher, err}, outcome{lower, <-waited})
 }
 
-// settleCrossed enters two commits, of which the second one has waited for the first.
+// resolveCrossed enters two commits, of which the second one has waited for the first.
 func (w *stateWriter) resolveCrossed(ctx context.Context, higher, lower outcome) error {
 	switch {
 	case higher.err != nil && lower.err == nil:

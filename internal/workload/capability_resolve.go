@@ -136,7 +136,8 @@ func (w *stateWriter) find(ctx context.Context, candidates []commit) (map[string
 	}
 }
 
-// look waits for transactions that have not ended: the one that is looked for may be among them.
+// readBack waits for transactions that have not ended: the one that is looked for may be among
+// them.
 func (w *stateWriter) readBack(ctx context.Context, candidates []commit) (_ map[string]*foundRow, err error) {
 	tx, err := open(ctx, w.opts.DB, MySQL)
 	if err != nil {

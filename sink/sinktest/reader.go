@@ -170,7 +170,7 @@ func wantStored(t *testing.T, f ReaderFixture, got []sink.Stored, want []sink.Me
 	}
 }
 
-// ids returns the ids of messages.
+// storedIDs returns the ids of messages.
 func storedIDs(got []sink.Stored) []string {
 	ids := make([]string, len(got))
 	for i := range got {

@@ -68,7 +68,7 @@ func (f *serverFacts) readOnly() string {
 
 const timeDecides = "what commits late is then found by time alone: a missing id is looked for for a minute at every poll, then once a minute until GAP_TTL; an update that commits more than 10 s after it began waits for reconcile"
 
-// judge adds the findings that concern all tables.
+// checkServer adds the findings that concern all tables.
 func (f *serverFacts) checkServer(r *inspect.Report) {
 	f.checkIDs(r)
 	f.checkServerRole(r)

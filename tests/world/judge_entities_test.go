@@ -14,7 +14,8 @@ import (
 // plantedID returns the id of the planted event n.
 func plantedID(n int) string { return fmt.Sprintf("00000000-0000-5000-8000-%012d", n) }
 
-// planted event n, which follows on prev (0: on none), received n seconds after the beginning.
+// stateMessage returns the planted event n, which follows on prev (0: on none), received n seconds
+// after the beginning.
 func stateMessage(n, prev int, op, name string, state int) Message {
 	reason, kind := "", op
 	if op == "TOMBSTONE" || op == "ABSENT_IN_SNAPSHOT" {

@@ -10,7 +10,7 @@ import (
 	"bridge/internal/testenv"
 )
 
-// runTests builds the program and runs the tests of a package. Call it from TestMain.
+// Main builds the program and runs the tests of a package. Call it from TestMain.
 func Main(m *testing.M) {
 	flag.Parse()
 	chosen := false

@@ -246,8 +246,8 @@ func (p *Publisher) Complete(stream string, limit time.Duration) {
 	}
 }
 
-// Judge reports on what was published of a stream and fails the test for what is wrong with it. Of
-// a stream of entities it compares what the bus folds to with the table, too.
+// MustMatch reports on what was published of a stream and fails the test for what is wrong with it.
+// Of a stream of entities it compares what the bus folds to with the table, too.
 func (p *Publisher) MustMatch(stream string, expect Expect) *Verdict {
 	p.T.Helper()
 	v := p.Verdict(stream, expect)

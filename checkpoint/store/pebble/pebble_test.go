@@ -8,7 +8,7 @@ import (
 	"bridge/checkpoint/store/storetest"
 )
 
-// open opens a store that the test closes at its end, with memtables that tests fill.
+// openTest opens a store that the test closes at its end, with memtables that tests fill.
 func openTest(t testing.TB, path string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), path, Options{memtable: 256 << 10})

@@ -74,7 +74,7 @@ func openKafka(t *testing.T, brokers []string, topics ...string) *bus.Bus {
 	return b
 }
 
-// read returns what one Read hands out, as partition, offset, key, value and row id.
+// readKafka returns what one Read hands out, as partition, offset, key, value and row id.
 func readKafka(t *testing.T, b *bus.Bus) (got []string) {
 	t.Helper()
 	var last, total uint64
