@@ -16,10 +16,10 @@
 // [Record] holds which states each entity had, and when. internal/workload has writers for tests,
 // whose tables are all alike; these are made to be looked at.
 //
-// # The judge
+// # The comparison
 //
-// [Judge] reads the stream from its beginning with nats.go alone. A state is lost when it has no
-// event although its entity still has it, or had it for longer than [ReadWithin]. A state that was
-// over sooner may never have been read: bridge publishes states, not statements. The last event of
-// each entity must be its last state.
+// [Compare] compares the stream, which [Subscriber] reads with nats.go alone, with the record. A
+// state is lost when it has no event although its entity still has it, or had it for longer than
+// [ReadWithin]. A state that was over sooner may never have been read: bridge publishes states, not
+// statements. The last event of each entity must be its last state.
 package demo
