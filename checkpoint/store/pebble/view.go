@@ -80,6 +80,8 @@ func (w *writer) views(b *store.Batch) {
 			w.err = errors.Join(w.err, err)
 			was = appendIndexKey(was, t.stream, &old, t.Entity)
 		}
+		// The next seek forgets it.
+		w.err = errors.Join(w.err, former.Error())
 		p := packed{Entry: t.Entry}
 		if p.State == store.Unknown {
 			w.delete(key)
