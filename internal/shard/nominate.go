@@ -355,19 +355,24 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 		return err
 	}
 	q := source.Query{Keys: values, Limit: max(o.opts.BatchRows, len(moves)), MaxBytes: o.opts.Limits.pageBytes()}
+	if len(moves) == 1 {
+		// Which of its rows has the entity is known by all of them alone.
+		q.MaxBytes = 0
+	}
 	cut := false
 	err = o.rereader.publish(ctx, q, n, out, func(b *batch, page *page) error {
 		if cut = page.More && len(moves) > 1; cut {
 			// Which of them were not read is not known.
 			return nil
 		}
-		b.claims.Permit(moves)
+		given := b.claims.Permit(moves)
 		decisions, err := o.rereader.addStates(ctx, b, page, o.moved)
 		if err != nil {
 			return err
 		}
 		o.rereader.entities.nominate(decisions)
-		return o.addAbsences(ctx, b, page, moves, decisions)
+		// Of a move that has ended nothing is proved any more: Movers reads its key again.
+		return o.addAbsences(ctx, b, page, given, decisions)
 	})
 	if err != nil || !cut {
 		return err

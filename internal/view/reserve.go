@@ -24,7 +24,7 @@ type Move struct {
 // Permit gives c the permission for moves of its shard. Then read their keys in the table of the
 // shard, and have what is found decided; of a move that is Absent and has no row, its absence. An
 // entity that is not decided about goes back to Movers when c ends.
-func (c *Claims) Permit(moves []Move) {
+func (c *Claims) Permit(moves []Move) (given []Move) {
 	v := c.view
 	v.lock()
 	defer v.mu.Unlock()
@@ -36,7 +36,9 @@ func (c *Claims) Permit(moves []Move) {
 		}
 		r.permitted, r.decided = c, false
 		c.moves = append(c.moves, r)
+		given = append(given, moves[i])
 	}
+	return given
 }
 
 // reserved is an entity that is reserved, and its entry.
