@@ -244,6 +244,14 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
 		return fmt.Errorf("stream %s: %w: start bridge again, which reads what is left and publishes the other rows again", s.Name, sink.ErrBehind)
 	}
 	b := &store.Batch{Forget: []string{s.Name}}
+	for key, before := range g.opts.Image.Shards {
+		if key.Stream == s.Name {
+			// What only commands and START have decided is kept.
+			b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &store.Progress{
+				Started: before.Started, Floor: before.Floor, Since: before.Since, Saved: time.Now(), ReconcileDue: true,
+			}})
+		}
+	}
 	for i := range list {
 		f := &list[i]
 		if late(&f.TP) {

@@ -91,7 +91,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 		return nil, err
 	}
 	if p.stored == nil {
-		p.skip = saved.Floor
+		p.skip, p.head.trust = saved.Floor, saved.Since > 0
 	}
 	p.published = lowOf(p.ledger, p.saved.ReconcileDue)
 	return p, nil

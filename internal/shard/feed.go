@@ -132,6 +132,9 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 	for i := range nominated {
 		f.opts.Movers.Nominate(nominated[i].Shard, nominated[i].Entity)
 	}
+	if f.opts.Movers != nil && f.opts.Movers.Overflow() {
+		f.overflowed()
+	}
 	return nil
 }
 
@@ -251,7 +254,10 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 		return nil, nil, err
 	}
 	list.Add(in.recent(list))
-	in.running = true
+	// What was read while the former attempt ended is covered, and no progress has it.
+	in.applyNoted(p)
+	p.Fill(time.Now())
+	in.running, in.handed = true, 0
 	if p.ReconcileDue() {
 		in.wishes.Add(1)
 	}
@@ -277,19 +283,17 @@ func (f *Feed) giveBack(name string) {
 	f.intake(name).running = false
 }
 
-// applyNoted applies what was read meanwhile to the progress of a shard that runs.
-func (f *Feed) applyNoted(name string, p *progress.Progress) {
+// applyNoted applies what was read meanwhile to the progress of a shard that runs. compared is the
+// number of the wish for a reconcile that the batch grants, 0 for none.
+func (f *Feed) applyNoted(name string, p *progress.Progress, compared uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := f.intake(name)
-	if in.isDue() && !p.ReconcileDue() {
-		p.SetReconcileDue(true)
+	in.handed = max(in.handed, compared)
+	if due := in.wishes.Load() > max(in.granted.Load(), in.handed); due || compared > 0 {
+		p.SetReconcileDue(due)
 	}
-	for i := range in.noted {
-		n := &in.noted[i]
-		p.Note(n.row, n.origin, &n.state)
-	}
-	in.noted = in.noted[:0]
+	in.applyNoted(p)
 }
 
 // due reports whether a reconcile of a shard of the configuration has to follow, and the number of

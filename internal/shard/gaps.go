@@ -169,11 +169,8 @@ func (g *gaps) idleDue() bool {
 // advance moves the progress behind what the batch takes care of and hands the change to the batch,
 // to be committed once that is acknowledged. The batch must be handed over.
 func (g *gaps) advance(b *batch, at ledger.Age) error {
-	g.opts.Feed.applyNoted(g.opts.Name, g.progress)
+	g.opts.Feed.applyNoted(g.opts.Name, g.progress, b.compared)
 	g.handed = time.Now()
-	if b.compared > 0 {
-		g.progress.SetReconcileDue(false)
-	}
 	if g.changes != nil {
 		g.progress.SetCursor(g.changes.handOver())
 	}
@@ -207,10 +204,12 @@ func (g *gaps) missing(id uint64) bool { return g.ledger != nil && g.ledger.Miss
 // new, also one below the floor. With a lost store those that were recorded are unknown until a
 // reconcile has compared the table (rule 16).
 func (g *gaps) floor() uint64 {
-	if g.progress.Snapshot() == (source.Range{}) && !g.progress.ReconcileDue() {
+	left := g.progress.Snapshot()
+	if left == (source.Range{}) && !g.progress.ReconcileDue() {
 		return 0
 	}
-	return g.progress.Floor()
+	// A command may have put the shard further on than the floor.
+	return max(g.progress.Floor(), left.Last)
 }
 
 // position returns how far everything is handed over.

@@ -28,6 +28,8 @@ type intake struct {
 	// wishes counts how often a reconcile was wished for, granted is the number of the last wish
 	// that was. Both are read without the lock, too.
 	wishes, granted atomic.Uint64
+	// handed is the last wish that a batch grants which was handed over.
+	handed uint64
 }
 
 // note is what a message says of the progress.
@@ -54,6 +56,15 @@ func (in *intake) note(m *catchup.Message) {
 	if in.running {
 		in.noted = append(in.noted, note{m.Row, m.Origin, m.State})
 	}
+}
+
+// applyNoted has the progress of the owner take in what was read meanwhile.
+func (in *intake) applyNoted(p *progress.Progress) {
+	for i := range in.noted {
+		n := &in.noted[i]
+		p.Note(n.row, n.origin, &n.state)
+	}
+	in.noted = in.noted[:0]
 }
 
 // trim keeps the newest rows, in ascending order.

@@ -295,6 +295,10 @@ func (s *Shard) attempt(ctx context.Context) error {
 	})
 	stages.Go(func() error {
 		err := panics.Guard(func() error { return s.newPublisher().run(publishing, toPublish) })
+		if _, open := errors.AsType[*unresolvedError](err); open || panics.Is(err) {
+			// Here: the error of the owner may come first.
+			s.unresolved = true
+		}
 		stopReading(err)
 		for b := range toPublish {
 			b.discard(&s.opts)

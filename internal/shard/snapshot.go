@@ -86,12 +86,14 @@ func (s *snapshot) record(ctx context.Context, p *page, left source.Range) error
 	if err == nil {
 		at := func(int) (store.At, view.Stamp) { return store.At{}, view.Stamp{} }
 		err = s.entities.retrier.writeStore(ctx, owning, func() error {
-			return s.opts.View.Acknowledge(b.claims, at, func(changes []store.Change) error {
-				whole := &store.Batch{Shards: []store.ShardChange{change}}
-				if len(changes) > 0 {
-					whole.Views = []store.ViewChange{{Stream: s.opts.Stream, Changes: changes}}
-				}
-				return s.opts.Committer.Acknowledged(ctx, 0, nil, whole)
+			return s.opts.Feed.commit(s.opts.Name, &change, 0, func() error {
+				return s.opts.View.Acknowledge(b.claims, at, func(changes []store.Change) error {
+					whole := &store.Batch{Shards: []store.ShardChange{change}}
+					if len(changes) > 0 {
+						whole.Views = []store.ViewChange{{Stream: s.opts.Stream, Changes: changes}}
+					}
+					return s.opts.Committer.Acknowledged(ctx, 0, nil, whole)
+				})
 			})
 		})
 	}
