@@ -8,6 +8,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/config"
+	"bridge/internal/shard"
 	"bridge/internal/view"
 	"bridge/source"
 )
@@ -167,17 +168,14 @@ func (t *keyTable) readOnce(ctx context.Context, entities [][]byte) error {
 		}
 		t.columns = t.page.Columns
 	}
-	q := source.Query{Keys: make([][][]byte, len(entities)), Limit: 2 * source.MaxKeys, MaxBytes: pageBytes}
+	values, err := shard.KeyValues(t.encoder, t.stream, entities)
+	if err != nil {
+		return err
+	}
+	q := source.Query{Keys: values, Limit: 2 * source.MaxKeys, MaxBytes: pageBytes}
 	if len(entities) == 1 {
 		// Its row fits, however big.
 		q.MaxBytes = 0
-	}
-	for i, entity := range entities {
-		values, err := t.encoder.KeyValues(entity, nil)
-		if err != nil {
-			return fmt.Errorf("%w: %w: was KEY changed? Then what was published is about other entities: bridge checkpoint reset %s", source.ErrUnfit, err, t.stream)
-		}
-		q.Keys[i] = values
 	}
 	if err := t.source.Read(ctx, q, &t.page); err != nil {
 		return err

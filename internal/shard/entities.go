@@ -166,14 +166,16 @@ func handled(ids []uint64, rows []source.Row, decisions []view.Decision) []uint6
 	return ids
 }
 
-// keyValues returns the values of the key columns of each entity.
-func keyValues(opts *Options, keys [][]byte) ([][][]byte, error) {
+// KeyValues returns the values of the key columns of each entity of a stream, for source.Query. The
+// encoder is bound to the columns of the table. An error wraps source.ErrUnfit and names the
+// remedy.
+func KeyValues(encoder *event.Encoder, stream string, keys [][]byte) ([][][]byte, error) {
 	all := make([][][]byte, len(keys))
 	for i, key := range keys {
-		values, err := opts.Encoder.KeyValues(key, nil)
+		values, err := encoder.KeyValues(key, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w: was KEY changed? Then what was published is about other entities: bridge checkpoint reset %s",
-				source.ErrUnfit, err, opts.Stream)
+				source.ErrUnfit, err, stream)
 		}
 		all[i] = values
 	}

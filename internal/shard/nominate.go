@@ -314,7 +314,7 @@ const keysAtOnce = 200
 // row go to Movers.
 // Invariant 5: only what no table of the stream has is gone.
 func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination, out chan<- *batch) error {
-	values, err := keyValues(o.opts, keys)
+	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
 	if err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (o *nominations) move(ctx context.Context, moves []view.Move, n *nomination
 	for i := range moves {
 		keys[i] = moves[i].Entity
 	}
-	values, err := keyValues(o.opts, keys)
+	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
 	if err != nil {
 		o.opts.Movers.Return(moves)
 		return err
