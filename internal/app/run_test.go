@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bridge/internal/app/apptest"
+	"bridge/internal/config"
 )
 
 // sharedLog is a log that several goroutines write.
@@ -31,13 +32,9 @@ func (l *sharedLog) String() string {
 	return l.text.String()
 }
 
-// TestTheLogOfAHealthyRun: it says what was read from the bus, where the stream begins, when it has
-// caught up and what a stop waits for, and nothing twice.
-func TestTheLogOfAHealthyRun(t *testing.T) {
-	t.Parallel()
-	s := apptest.NewShop(t)
-	log := new(sharedLog)
-	cfg := load(t, s.Env)
+// runUntil runs an app until its log has a text, for up to a minute, and ends it in good order.
+func runUntil(t *testing.T, cfg *config.Config, log *sharedLog, text string) {
+	t.Helper()
 	a, err := Open(t.Context(), Options{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +44,7 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 	go func() { ended <- a.Run(ctx) }()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "caught up") && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), text) && time.Now().Before(deadline); {
 		<-tick.C
 	}
 	cancel()
@@ -57,6 +54,16 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestTheLogOfAHealthyRun: it says what was read from the bus, where the stream begins, when it has
+// caught up and what a stop waits for, and nothing twice.
+func TestTheLogOfAHealthyRun(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	log := new(sharedLog)
+	cfg := load(t, s.Env)
+	runUntil(t, cfg, log, "caught up")
 	seen := make(map[string]int)
 	for line := range strings.Lines(log.String()) {
 		_, rest, _ := strings.Cut(line, "msg=")
@@ -86,25 +93,7 @@ func TestTheLogOfAStoppedShardNamesTheVariable(t *testing.T) {
 	s := apptest.NewShop(t)
 	s.Env["BRIDGE_STREAM_ORDERS_CREATED"] = "gone"
 	log := new(sharedLog)
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build, Serve: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "shard stopped") && time.Now().Before(deadline); {
-		<-tick.C
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
+	runUntil(t, load(t, s.Env), log, "shard stopped")
 	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, "shard stopped") && strings.Contains(line, "BRIDGE_STREAM_ORDERS_CREATED") {
 			return

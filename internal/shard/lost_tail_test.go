@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store"
+	"bridge/internal/progress"
 	"bridge/internal/shard"
 )
 
@@ -73,3 +75,6 @@ func TestRebuildAfterSet(t *testing.T) {
 		t.Errorf("%d messages, want 115: a rebuild has published rows again that the bus has", n)
 	}
 }
+
+// rebuildOf is what `bridge checkpoint rebuild` does.
+func rebuildOf(image *store.Image) *store.Batch { return progress.Rebuild(image, "items", time.Now()) }

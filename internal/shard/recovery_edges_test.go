@@ -183,7 +183,7 @@ func TestRebuildBelowTheFloor(t *testing.T) {
 	_, stop := b.run(t)
 	eventually(t, "begun", func() bool { return b.position(t) == 500 })
 	stop()
-	b.apply(t, func(image *store.Image) *store.Batch { return rebuildOf(image) })
+	b.apply(t, rebuildOf)
 	t.Logf("%+v", b.progress(t))
 	b.insert(1)
 	_, stop = b.run(t)
@@ -194,24 +194,31 @@ func TestRebuildBelowTheFloor(t *testing.T) {
 	}
 }
 
-// TestOutageUnderTheFeedsLock has catch-up read a message while the disk takes no writes.
-func TestOutageUnderTheFeedsLock(t *testing.T) {
-	b := newViewBench(t, false)
-	fs := &faultyStore{Store: b.store}
+// readInAnOutage runs a shard that has published one row. Then the disk takes no writes, and
+// catch-up reads a late copy of that row's message.
+func (b *bench) readInAnOutage(t *testing.T) (s *shard.Shard, fs *faultyStore, stop func()) {
+	t.Helper()
+	fs = &faultyStore{Store: b.store}
 	b.store = fs
-	b.opts.TurnEvery = 10 * time.Millisecond
 	b.table.Insert("a", "1", "0")
-	s, stop := b.run(t)
+	s, stop = b.run(t)
 	b.expectSaid(t, "Added a=1")
 	eventually(t, "saved", func() bool { return b.position(t) == 1 })
 	fs.fail(store.ErrOutage)
-	// A late copy of our first message.
 	m := b.bus.Messages(topic)[0]
 	m.State.Epoch--
 	if _, err := b.bus.Publish(t.Context(), []sink.Message{m}); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, 300*time.Millisecond)
+	return s, fs, stop
+}
+
+// TestOutageUnderTheFeedsLock has catch-up read a message while the disk takes no writes.
+func TestOutageUnderTheFeedsLock(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.TurnEvery = 10 * time.Millisecond
+	s, fs, stop := b.readInAnOutage(t)
 	b.table.Insert("b", "1", "0")
 	begun := time.Now()
 	eventually(t, "the shard turns: else /livez fails after a minute", func() bool { return s.Status().LastTurn.After(begun) })
@@ -222,20 +229,8 @@ func TestOutageUnderTheFeedsLock(t *testing.T) {
 // Told to end during that outage, the process ends.
 func TestShutdownInAnOutage(t *testing.T) {
 	b := newViewBench(t, false)
-	fs := &faultyStore{Store: b.store}
-	b.store = fs
 	b.opts.ShutdownTimeout = 50 * time.Millisecond
-	b.table.Insert("a", "1", "0")
-	_, stop := b.run(t)
-	b.expectSaid(t, "Added a=1")
-	eventually(t, "saved", func() bool { return b.position(t) == 1 })
-	fs.fail(store.ErrOutage)
-	m := b.bus.Messages(topic)[0]
-	m.State.Epoch--
-	if _, err := b.bus.Publish(t.Context(), []sink.Message{m}); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, 300*time.Millisecond)
+	_, fs, stop := b.readInAnOutage(t)
 	ended := make(chan struct{})
 	go func() { defer close(ended); stop() }()
 	select {
