@@ -57,9 +57,22 @@ type Entry struct {
 	Disputed bool
 }
 
-// Compared returns what a comparison with the entity's row needs of an entry.
-func (e *Entry) Compared() Entry {
-	return Entry{Shard: e.Shard, Row: e.Row, Digest: e.Digest, State: e.State, At: At{TP: e.At.TP}, Disputed: e.Disputed}
+// Ask asks for the entry of an entity.
+type Ask struct {
+	Entity []byte
+	// Shard and Row say which row may have the entity: a store looks there first. Without a Shard they
+	// say nothing.
+	Shard string
+	Row   uint64
+}
+
+// Asks asks for the entries of entities of which nothing is known.
+func Asks(entities ...[]byte) []Ask {
+	asks := make([]Ask, len(entities))
+	for i, entity := range entities {
+		asks[i].Entity = entity
+	}
+	return asks
 }
 
 // Change replaces the entry of an entity. An entry in the state Unknown removes it.

@@ -260,7 +260,7 @@ func TestCheckpointSet(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		inStore(t, path, func(s store.Store) {
-			held, err := s.Lookup(t.Context(), "orders", entities, nil)
+			held, err := s.Lookup(t.Context(), "orders", store.Asks(entities...), nil)
 			if err != nil || !held[0].Disputed || held[1].Disputed {
 				t.Errorf("%+v, %v", held, err)
 			}

@@ -32,7 +32,7 @@ func newToy(name string) *toy { return &toy{name: name, nominated: make(map[stri
 
 // entry returns the entry of an entity as it is now. f.mu is held, or nobody else uses f.
 func (f *toy) entry(ctx context.Context, key string) (store.Entry, error) {
-	list, err := f.store.Lookup(ctx, f.name, [][]byte{[]byte(key)}, nil)
+	list, err := f.store.Lookup(ctx, f.name, store.Asks([]byte(key)), nil)
 	if err != nil {
 		return store.Entry{}, err
 	}

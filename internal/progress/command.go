@@ -132,17 +132,9 @@ func Dispute(ctx context.Context, s store.Store, key store.Key, above, epoch uin
 			return nil
 		}
 		above = changes[len(changes)-1].Entry.Row
-		entities := make([][]byte, len(changes))
 		for i := range changes {
-			entities[i] = changes[i].Entity
-		}
-		entries, err := s.Lookup(ctx, key.Stream, entities, nil)
-		if err != nil {
-			return fmt.Errorf("read the view of %s up to %d: %w", key.Shard, above, err)
-		}
-		for i, e := range entries {
+			e := &changes[i].Entry
 			e.Disputed, e.Epoch, e.Seq = true, epoch, 0
-			changes[i].Entry = e
 		}
 		view := store.ViewChange{Stream: key.Stream, Changes: changes}
 		if err := s.Apply(ctx, &store.Batch{Views: []store.ViewChange{view}}); err != nil {

@@ -201,7 +201,7 @@ func TestDispute(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for change, err := range m.Scan(ctx, key.Stream, nil) {
+	for change, err := range m.Scan(ctx, key.Stream) {
 		if n++; err != nil || change.Entry.Disputed != (change.Entry.Row > 7) {
 			t.Fatalf("%+v, %v", change, err)
 		}

@@ -193,11 +193,11 @@ type blinkingStore struct {
 	fails atomic.Int64
 }
 
-func (s *blinkingStore) Lookup(ctx context.Context, stream string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
+func (s *blinkingStore) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
 	if s.fails.Add(-1) >= 0 {
 		return dst, errors.New("input/output error")
 	}
-	return s.Store.Lookup(ctx, stream, entities, dst)
+	return s.Store.Lookup(ctx, stream, asks, dst)
 }
 
 func TestAViewThatCanBeReadAgainIsNoFault(t *testing.T) {

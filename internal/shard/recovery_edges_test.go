@@ -79,7 +79,7 @@ func TestSetForward(t *testing.T) {
 	s, stop := b.run(t)
 	b.expectSaid(t, "Added a=1", "Added d=1")
 	eventually(t, "recorded", func() bool { return b.snapshotTaken(t) })
-	list, _ := b.store.Lookup(t.Context(), "items", [][]byte{entity("b")}, nil)
+	list, _ := b.store.Lookup(t.Context(), "items", store.Asks(entity("b")), nil)
 	t.Logf("entry of b: %+v", list[0])
 	if list[0].State != store.Recorded {
 		t.Error("b is not recorded")

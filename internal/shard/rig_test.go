@@ -300,7 +300,7 @@ func copyStore(t testing.TB, s store.Store) store.Store {
 		b.Shards = append(b.Shards, change)
 	}
 	view := store.ViewChange{Stream: "items"}
-	for one, err := range s.Scan(ctx, "items", nil) {
+	for one, err := range s.Scan(ctx, "items") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
 		return false, nil
 	}
 	c.lookup.begin(1)
-	c.lookup.add(v, c.shard, d.Entity)
+	c.lookup.add(v, c.shard, d.ID, d.Entity)
 	if err := c.lookup.run(ctx, v); err != nil {
 		return false, err
 	}
@@ -156,7 +156,7 @@ func (c *Claims) Claim(ctx context.Context, d *Decision) (bool, error) {
 		return false, nil
 	}
 	if r == nil {
-		r = v.newRecord(c.lookup.keys[0], d.Known)
+		r = v.newRecord(c.lookup.key(0), d.Known)
 	}
 	entry := d.Known
 	entry.Shard, entry.Disputed = c.shard, false

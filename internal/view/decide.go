@@ -50,7 +50,7 @@ func (d *Decision) Previous() [16]byte {
 func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, dst []Decision) ([]Decision, error) {
 	c.lookup.begin(len(rows))
 	for i := range rows {
-		c.lookup.add(v, c.shard, rows[i].Entity)
+		c.lookup.add(v, c.shard, rows[i].ID, rows[i].Entity)
 	}
 	if err := c.lookup.run(ctx, v); err != nil {
 		return dst, err
@@ -73,7 +73,7 @@ func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst 
 	defer lookups.Put(l)
 	l.begin(len(entities))
 	for _, entity := range entities {
-		l.add(v, shard, entity)
+		l.add(v, shard, 0, entity)
 	}
 	if err := l.run(ctx, v); err != nil {
 		return dst, err
@@ -91,7 +91,7 @@ func (v *View) Lookup(ctx context.Context, shard string, entities [][]byte, dst 
 func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []Decision) ([]Decision, error) {
 	c.lookup.begin(len(entities))
 	for _, entity := range entities {
-		c.lookup.add(v, c.shard, entity)
+		c.lookup.add(v, c.shard, 0, entity)
 	}
 	if err := c.lookup.run(ctx, v); err != nil {
 		return dst, err
@@ -112,7 +112,7 @@ func (v *View) Absent(ctx context.Context, c *Claims, entities [][]byte, dst []D
 // It reports whether c may decide.
 func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	if len(v.records) > 0 {
-		r = v.records[string(c.lookup.keys[i])]
+		r = v.records[string(c.lookup.key(i))]
 	}
 	switch {
 	case r == nil:
@@ -169,7 +169,7 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 		return
 	}
 	if r == nil {
-		r = v.newRecord(c.lookup.keys[i], d.Known)
+		r = v.newRecord(c.lookup.key(i), d.Known)
 	}
 	v.claim(c, r, d, entry)
 }
@@ -259,7 +259,7 @@ func (v *View) absent(c *Claims, d *Decision, i int) {
 		entry.State, entry.Digest, entry.Since = store.Absent, [16]byte{}, since
 	}
 	if r == nil {
-		r = v.newRecord(c.lookup.keys[i], *known)
+		r = v.newRecord(c.lookup.key(i), *known)
 	}
 	v.claim(c, r, d, entry)
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -11,18 +10,13 @@ import (
 
 // lookup finds the entries of entities in the store. It is used again and again.
 type lookup struct {
-	// keys are what is stored of the entities, hashes theirs, before the counts of their changes
-	// before the lookup. arena holds keys that are not the caller's.
-	keys   [][]byte
+	// asks name what is stored of the entities, hashes are theirs, before the counts of their changes
+	// before the lookup. arena holds names that are not the caller's.
+	asks   []store.Ask
 	hashes []uint64
 	before []uint32
 	arena  []byte
-	// order is that of the keys' bytes; entries are by key.
-	order   []int32
 	entries []store.Entry
-	// sorted and found are those of one call of the store.
-	sorted [][]byte
-	found  []store.Entry
 }
 
 const keepArena = 1 << 20
@@ -30,9 +24,8 @@ const keepArena = 1 << 20
 var lookups = sync.Pool{New: func() any { return new(lookup) }}
 
 func (l *lookup) clear() {
-	clear(l.keys)
-	clear(l.sorted)
-	l.keys, l.sorted = l.keys[:0], l.sorted[:0]
+	clear(l.asks)
+	l.asks = l.asks[:0]
 	if cap(l.arena) > keepArena {
 		l.arena = nil
 	}
@@ -41,13 +34,13 @@ func (l *lookup) clear() {
 // begin begins with a number of entities.
 func (l *lookup) begin(n int) {
 	l.clear()
-	l.arena, l.hashes, l.before, l.order = l.arena[:0], l.hashes[:0], l.before[:0], l.order[:0]
-	l.keys = slices.Grow(l.keys, n)
+	l.arena, l.hashes, l.before = l.arena[:0], l.hashes[:0], l.before[:0]
+	l.asks = slices.Grow(l.asks, n)
 }
 
-// add adds an entity of a shard. It is the caller's memory until run returns, and in decisions
-// until they are made.
-func (l *lookup) add(v *View, shard string, entity []byte) {
+// add adds an entity of a shard, which a row of it may have; 0 for none. It is the caller's memory
+// until run returns, and in decisions until they are made.
+func (l *lookup) add(v *View, shard string, row uint64, entity []byte) {
 	key := entity
 	if v.scope.byTable || len(entity) == 0 {
 		// The keys before keep their part of a former arena.
@@ -55,55 +48,47 @@ func (l *lookup) add(v *View, shard string, entity []byte) {
 		l.arena = v.scope.append(l.arena, shard, entity)
 		key = l.arena[from:len(l.arena):len(l.arena)]
 	}
-	l.keys = append(l.keys, key)
+	ask := store.Ask{Entity: key}
+	if row != 0 {
+		ask.Shard, ask.Row = shard, row
+	}
+	l.asks = append(l.asks, ask)
 }
+
+// key returns what is stored of the i-th entity.
+func (l *lookup) key(i int) []byte { return l.asks[i].Entity }
 
 // run looks all entities up. Its caller does not hold the view's lock.
 func (l *lookup) run(ctx context.Context, v *View) error {
-	for i, key := range l.keys {
-		hash := v.hash(key)
+	for i := range l.asks {
+		hash := v.hash(l.key(i))
 		l.hashes = append(l.hashes, hash)
 		// Before the entry is read: a change that this count lacks may be missing in it.
 		l.before = append(l.before, v.count(hash).Load())
-		l.order = append(l.order, int32(i))
 	}
-	slices.SortFunc(l.order, func(a, b int32) int {
-		if c := bytes.Compare(l.keys[a], l.keys[b]); c != 0 {
-			return c
-		}
-		return int(a - b)
-	})
-	l.entries = slices.Grow(l.entries[:0], len(l.keys))[:len(l.keys)]
-	return l.read(ctx, v, l.order)
+	var err error
+	l.entries, err = v.store.Lookup(ctx, v.stream, l.asks, l.entries[:0])
+	return err
 }
 
 // repeat looks up again what has changed since run, under the view's lock.
 func (l *lookup) repeat(ctx context.Context, v *View) error {
-	var again []int32
-	for _, i := range l.order {
+	var again []int
+	var asks []store.Ask
+	for i := range l.asks {
 		if v.count(l.hashes[i]).Load() != l.before[i] {
-			again = append(again, i)
+			again, asks = append(again, i), append(asks, l.asks[i])
 		}
 	}
 	if len(again) == 0 || v.broken == noRepeat {
 		return nil
 	}
-	return l.read(ctx, v, again)
-}
-
-// read reads the entries of those keys.
-func (l *lookup) read(ctx context.Context, v *View, order []int32) error {
-	l.sorted = l.sorted[:0]
-	for _, i := range order {
-		l.sorted = append(l.sorted, l.keys[i])
-	}
-	found, err := v.store.Lookup(ctx, v.stream, l.sorted, l.found[:0])
+	found, err := v.store.Lookup(ctx, v.stream, asks, nil)
 	if err != nil {
 		return err
 	}
-	for n, i := range order {
+	for n, i := range again {
 		l.entries[i] = found[n]
 	}
-	l.found = found[:0]
 	return nil
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"context"
 
 	"bridge/checkpoint/store"
@@ -24,7 +23,7 @@ func (v *View) Read(ctx context.Context, messages []catchup.Message, commit func
 	defer lookups.Put(l)
 	l.begin(len(messages))
 	for i := range messages {
-		l.add(v, messages[i].Shard, messages[i].Key)
+		l.add(v, messages[i].Shard, messages[i].Row, messages[i].Key)
 	}
 	if err := l.run(ctx, v); err != nil {
 		return nil, err
@@ -36,27 +35,21 @@ func (v *View) Read(ctx context.Context, messages []catchup.Message, commit func
 	}
 	v.commits.records = v.commits.records[:0]
 	var made []*record
-	for n := 0; n < len(l.order); {
-		first := int(l.order[n])
-		r := v.records[string(l.keys[first])]
+	for i := range messages {
+		r := v.records[string(l.key(i))]
 		if r == nil {
-			r = v.newRecord(l.keys[first], l.entries[first])
+			r = v.newRecord(l.key(i), l.entries[i])
 			made = append(made, r)
 		}
-		e, changed, late := v.registrations.renewed(r.base), false, false
-		for ; n < len(l.order) && bytes.Equal(l.keys[l.order[n]], l.keys[first]); n++ {
-			m := &messages[l.order[n]]
-			next, applied := v.apply(e, m)
-			if applied {
-				e, changed = next, true
-			}
-			late = late || m.Late
+		e := r.next
+		if !r.pending {
+			e = v.registrations.renewed(r.base)
 		}
-		if changed {
-			v.change(r, e)
+		if next, applied := v.apply(e, &messages[i]); applied {
+			v.change(r, next)
 		}
-		if late {
-			nominate = append(nominate, Nomination{Shard: messages[first].Shard, Entity: messages[first].Key})
+		if messages[i].Late {
+			nominate = append(nominate, Nomination{Shard: messages[i].Shard, Entity: messages[i].Key})
 		}
 	}
 	err = v.commit(commit)

@@ -55,7 +55,7 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 	defer lookups.Put(l)
 	l.begin(len(list))
 	for _, m := range list {
-		l.keys = append(l.keys, []byte(m.name))
+		l.asks = append(l.asks, store.Ask{Entity: []byte(m.name)})
 	}
 	if err := l.run(ctx, v); err != nil {
 		return dst, err
@@ -73,7 +73,7 @@ func (v *View) reserve(ctx context.Context, list []*mover, dst []reserved) ([]re
 		}
 		v.numbers++
 		e := v.registrations.renewed(l.entries[i])
-		r = v.newRecord(l.keys[i], l.entries[i])
+		r = v.newRecord(l.key(i), l.entries[i])
 		r.move = v.numbers
 		dst = append(dst, reserved{m, e, v.numbers})
 	}

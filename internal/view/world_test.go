@@ -98,8 +98,8 @@ type toyStore struct {
 	w *toyWorld
 }
 
-func (s *toyStore) Lookup(ctx context.Context, stream string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
-	dst, err := s.Store.Lookup(ctx, stream, entities, dst)
+func (s *toyStore) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
+	dst, err := s.Store.Lookup(ctx, stream, asks, dst)
 	// Under the view's lock nothing else happens.
 	if between := s.w.between; between != nil && s.w.view.mu.TryLock() {
 		s.w.view.mu.Unlock()

@@ -104,11 +104,11 @@ func (s *Store) partsOf(ctx context.Context, key store.Key, kind store.Kind) ([]
 }
 
 // Lookup appends the entries of entities to dst.
-func (s *Store) Lookup(ctx context.Context, stream string, entities [][]byte, dst []store.Entry) ([]store.Entry, error) {
+func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, entity := range entities {
-		dst = append(dst, s.views[stream][string(entity)])
+	for _, ask := range asks {
+		dst = append(dst, s.views[stream][string(ask.Entity)])
 	}
 	return dst, s.usable(ctx)
 }
@@ -120,7 +120,7 @@ func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit in
 	var found []store.Change
 	for entity, e := range s.views[key.Stream] {
 		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after {
-			found = append(found, store.Change{Entity: []byte(entity), Entry: e.Compared()})
+			found = append(found, store.Change{Entity: []byte(entity), Entry: e})
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Change) int {
@@ -135,21 +135,17 @@ func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit in
 	return dst, s.usable(ctx)
 }
 
-// Scan returns the entries of a stream's view in the order of the entities' bytes. It copies the
-// view first.
-func (s *Store) Scan(ctx context.Context, stream string, from []byte) iter.Seq2[store.Change, error] {
+// Scan returns the entries of a stream's view. It copies the view first.
+func (s *Store) Scan(ctx context.Context, stream string) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		s.mu.RLock()
 		view, err := maps.Clone(s.views[stream]), s.usable(ctx)
 		s.mu.RUnlock()
-		for _, entity := range slices.Sorted(maps.Keys(view)) {
+		for entity, e := range view {
 			if err != nil {
 				break
 			}
-			if entity < string(from) {
-				continue
-			}
-			if !yield(store.Change{Entity: []byte(entity), Entry: view[entity]}, nil) {
+			if !yield(store.Change{Entity: []byte(entity), Entry: e}, nil) {
 				return
 			}
 			err = context.Cause(ctx)

@@ -19,7 +19,12 @@ func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	w := writer{store: s, names: &s.names, batch: s.db.NewBatch()}
+	return s.failed(s.apply(batch))
+}
+
+// apply applies a batch. Its caller holds applying.
+func (s *Store) apply(batch *store.Batch) error {
+	w := writer{store: s, names: &s.names, batch: s.db.NewBatch(), fresh: s.fresh.Load()}
 	w.all(batch)
 	err := w.err
 	if err == nil {
@@ -28,7 +33,7 @@ func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
 	if err == nil {
 		s.names.unsaved = nil
 	}
-	return s.failed(errors.Join(err, w.batch.Close()))
+	return errors.Join(err, w.batch.Close())
 }
 
 // writer makes one of Pebble's batches of one of ours. After the first error it does nothing.
@@ -36,7 +41,13 @@ type writer struct {
 	store *Store
 	names *names
 	batch *pebble.Batch
-	err   error
+	fresh *filter
+	// forgotten are the streams that the batch forgets, by their numbers.
+	forgotten map[uint32]bool
+	err       error
+	// The rest is used again and again.
+	key, value []byte
+	places     []place
 }
 
 func (w *writer) set(key, value []byte) {
@@ -82,11 +93,15 @@ func (w *writer) forget(stream string) {
 	for _, shard := range w.names.shardsOf(stream) {
 		w.delete(numbered(progressTag, shard))
 		w.deleteAll(numbered(partTag, shard))
-		w.deleteAll(numbered(rowTag, shard))
+		w.deleteAll(numbered(entryTag, shard))
 	}
 	if number, ok := w.names.find(name{streamName, stream, ""}); ok {
-		w.deleteAll(numbered(entryTag, number))
+		w.deleteAll(numbered(hashTag, number))
 		w.deleteAll(numbered(absentTag, number))
+		if w.forgotten == nil {
+			w.forgotten = map[uint32]bool{}
+		}
+		w.forgotten[number] = true
 	}
 	if w.err == nil {
 		w.err = w.store.eachRegistration(w.store.db, func(r store.Registration) {

@@ -1,7 +1,6 @@
 package pebble
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -39,6 +38,14 @@ func (b *bench) entity(n uint64) []byte {
 	return fmt.Appendf(nil, "%016x-%.*s", h, 3+int(h>>32%21), "customer-of-the-benchmark")
 }
 
+// row returns the row in which an entity is looked for.
+func (b *bench) row(n uint64) uint64 {
+	if n < uint64(len(b.rows)) {
+		return b.rows[n]
+	}
+	return b.next + n
+}
+
 // change returns a change that puts an entity into its row, or into a new one.
 func (b *bench) change(n uint64, move bool) store.Change {
 	if b.next++; move {
@@ -66,18 +73,17 @@ func (b *bench) apply(numbers []uint64, move, known bool) {
 
 func (b *bench) lookup(numbers []uint64, known bool) {
 	for page := range slices.Chunk(numbers, benchPage) {
-		entities := make([][]byte, len(page))
+		asks := make([]store.Ask, len(page))
 		for i, n := range page {
-			entities[i] = b.entity(n)
+			asks[i] = store.Ask{Entity: b.entity(n), Shard: benchKey.Shard, Row: b.row(n)}
 		}
-		slices.SortFunc(entities, bytes.Compare)
 		var err error
-		if b.entries, err = b.s.Lookup(b.Context(), benchKey.Stream, entities, b.entries[:0]); err != nil {
+		if b.entries, err = b.s.Lookup(b.Context(), benchKey.Stream, asks, b.entries[:0]); err != nil {
 			b.Fatal(err)
 		}
 		for i := range b.entries {
 			if (b.entries[i].State == store.Live) != known {
-				b.Fatalf("%q is %+v", entities[i], b.entries[i])
+				b.Fatalf("%q is %+v", asks[i].Entity, b.entries[i])
 			}
 		}
 	}
@@ -112,7 +118,7 @@ func (b *bench) byRow() {
 
 func (b *bench) byEntity() {
 	seen := 0
-	for _, err := range b.s.Scan(b.Context(), benchKey.Stream, nil) {
+	for _, err := range b.s.Scan(b.Context(), benchKey.Stream) {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -174,13 +180,13 @@ func BenchmarkCatchUp(b *testing.B) {
 				for i, n := range v.random.Perm(size) {
 					changes[i] = v.change(uint64(n), true)
 				}
-				var ask [][]byte
+				var ask []store.Ask
 				b.StartTimer()
 				v.phase("", size, func() {
 					for list := range slices.Chunk(changes, page) {
 						ask = ask[:0]
 						for i := range list {
-							ask = append(ask, list[i].Entity)
+							ask = append(ask, store.Ask{Entity: list[i].Entity, Shard: list[i].Entry.Shard, Row: list[i].Entry.Row})
 						}
 						if v.entries, err = s.Lookup(b.Context(), benchKey.Stream, ask, v.entries[:0]); err != nil {
 							b.Fatal(err)

@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -116,32 +115,43 @@ func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) 
 	return lines
 }
 
-// checkIndexes returns an error unless each entry has just its key in an index, with what that has
-// of it, and each key an entry.
-func checkIndexes(s *Store) error {
+// checkPlaces returns an error unless each hash has just the places of its entities, one for each.
+func checkPlaces(s *Store) error {
 	snapshot := s.db.NewSnapshot()
-	keys, entries := map[string][]byte{}, 0
-	var err error
-	for _, tag := range []byte{rowTag, absentTag} {
-		err = errors.Join(err, each(snapshot, []byte{tag}, func(key, value []byte) error {
-			keys[string(tag)+string(key)] = bytes.Clone(value)
-			return nil
-		}))
+	type where struct {
+		stream uint32
+		hash   uint64
+		at     place
 	}
-	err = errors.Join(err, each(snapshot, []byte{entryTag}, func(key, value []byte) error {
-		entries++
-		p, err := decodeEntry(value)
-		value, found := keys[string(appendIndexKey(nil, binary.BigEndian.Uint32(key), &p, key[4:]))]
-		if !found {
-			return fmt.Errorf("entity %q is in no index: %w", key[4:], err)
-		}
-		if p.State != store.Absent && !bytes.Equal(value, appendByRow(nil, &p.Entry)) {
-			return fmt.Errorf("entity %q is %+v, and by row %x", key[4:], p, value)
+	left := map[where]int{}
+	err := each(snapshot, []byte{hashTag}, func(key, value []byte) error {
+		places, err := decodePlaces(nil, value)
+		for _, at := range places {
+			left[where{binary.BigEndian.Uint32(key), binary.BigEndian.Uint64(key[4:]), at}]++
 		}
 		return err
-	}))
-	if err == nil && entries != len(keys) {
-		err = fmt.Errorf("%d entries, and %d keys in indexes", entries, len(keys))
+	})
+	for _, tag := range []byte{entryTag, absentTag} {
+		err = errors.Join(err, each(snapshot, []byte{tag}, func(key, value []byte) error {
+			at, entity, err := split(append([]byte{tag}, key...))
+			if err != nil {
+				return err
+			}
+			stream := binary.BigEndian.Uint32(key)
+			if !at.absent {
+				shard, _ := s.names.shard(at.shard)
+				stream, _ = s.names.find(name{streamName, shard.Stream, ""})
+			}
+			w := where{stream, s.hash(entity), at}
+			left[w]--
+			_, _, err = decodeEntry(at, value)
+			return err
+		}))
+	}
+	for w, n := range left {
+		if n != 0 {
+			err = errors.Join(err, fmt.Errorf("%+v has %d entries too few", w, n))
+		}
 	}
 	return errors.Join(err, snapshot.Close())
 }
@@ -167,7 +177,7 @@ func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 		s := openTest(t, path)
 		took := time.Since(begin)
 		n, err := storetest.Prefix(s, crashSize)
-		if err := errors.Join(err, checkIndexes(s)); err != nil {
+		if err := errors.Join(err, checkPlaces(s)); err != nil {
 			t.Fatal(err)
 		}
 		if n < synced || n < held {

@@ -6,11 +6,11 @@
 // own when it is larger. Memtables are flushed in their order, and one record in Pebble's manifest,
 // synced behind the tables that it names, makes the flush of one or several of them visible. So
 // what is there after a kill is a prefix of the batches, each of them whole. Range deletes lie in
-// the memtable, too. An entry and its key in an index change in one batch.
+// the memtable, too. An entry and the places of its hash change in one batch.
 //
 // # The folder
 //
-//	FORMAT   "bridge store 1" and a line feed; written last when a store is made
+//	FORMAT   "bridge store 2" and a line feed; written last when a store is made
 //	LOCK     locked while a process uses the store
 //	DAMAGED  why the next Open sets the store aside; only where damage was seen
 //	db       Pebble's files
@@ -33,13 +33,16 @@
 //	'r' number (4)                   registration
 //	's' shard (4)                    progress
 //	'p' shard (4), kind, number (8)  part, as it is
-//	'v' stream (4), entity           entry
-//	'i' shard (4), row (8), entity   what a walk by row needs of an entry that is not absent
-//	'a' stream (4), time (8), entity nothing: since when an entity is absent, in seconds
+//	'h' stream (4), hash (8)         places of the entities with that hash
+//	'v' shard (4), row (8), entity   entry that is not absent
+//	'a' stream (4), time (8), entity entry of an absent entity; the time in seconds since the year 1
 //
-// An entry is: state 1 byte, plus 128 when it is disputed, shard u, row u, the digest, 16 bytes, or
-// of an absent entity the seconds since 1970 (i), event 16 bytes, registration u, offset plus 1
-// (u), epoch u, seq u. A walk by row needs: the state byte, registration u, the digest.
+// A place says which key an entry has: shard plus 1 (u) and row u or, of an absent entity, 0 (u)
+// and the time u. A hash has one for each of its entities, mostly one. The key of an entry proves
+// which entity it is of, so entities with one hash are told apart.
+//
+// An entry is: state 1 byte, plus 128 when it is disputed, the digest, 16 bytes, or of an absent
+// entity shard u and row u, event 16 bytes, registration u, offset plus 1 (u), epoch u, seq u.
 //
 // # Platforms
 //

@@ -16,25 +16,6 @@ const (
 // disputedFlag is added to the state of an entry that is disputed.
 const disputedFlag = 0x80
 
-// packed is an entry with a number in place of its shard's name.
-type packed struct {
-	store.Entry
-	shard uint32
-}
-
-// appendIndexKey appends the key by which an entry is found without its entity: by row, or of an
-// absent one by time.
-func appendIndexKey(dst []byte, stream uint32, p *packed, entity []byte) []byte {
-	if p.State == store.Absent {
-		dst = binary.BigEndian.AppendUint32(append(dst, absentTag), stream)
-		dst = binary.BigEndian.AppendUint64(dst, second(p.Since))
-	} else {
-		dst = binary.BigEndian.AppendUint32(append(dst, rowTag), p.shard)
-		dst = binary.BigEndian.AppendUint64(dst, p.Row)
-	}
-	return append(dst, entity...)
-}
-
 // second returns the seconds from the year 1 to t, rounded up, as keys have them.
 func second(t time.Time) uint64 {
 	return uint64(t.Add(time.Second-1).Unix() - minSecond)
@@ -57,52 +38,42 @@ func (r *reader) state(e *store.Entry) {
 	}
 }
 
-// appendByRow appends what a walk by row needs of an entry that is not absent.
-func appendByRow(dst []byte, e *store.Entry) []byte {
-	return append(binary.AppendUvarint(appendState(dst, e), uint64(e.At.TP)), e.Digest[:]...)
+// appendEntry appends an entry without what its key has: the shard and row or, of an absent one, the
+// time.
+func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
+	dst = appendState(dst, e)
+	if e.State == store.Absent {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(shard)), e.Row)
+	} else {
+		dst = append(dst, e.Digest[:]...)
+	}
+	dst = append(dst, e.Event[:]...)
+	dst = binary.AppendUvarint(dst, uint64(e.At.TP))
+	// BeforeFirst becomes 0, and is short.
+	dst = binary.AppendUvarint(dst, e.At.Offset+1)
+	dst = binary.AppendUvarint(dst, e.Epoch)
+	return binary.AppendUvarint(dst, e.Seq)
 }
 
-// decodeByRow reads what appendByRow wrote.
-func decodeByRow(b []byte) (e store.Entry, err error) {
+// decodeEntry returns the entry at a place, and the number of its shard in place of the name.
+func decodeEntry(at place, b []byte) (e store.Entry, shard uint32, err error) {
 	r := reader{rest: b}
 	r.state(&e)
-	e.At.TP = r.number()
-	copy(e.Digest[:], r.bytes(16))
-	return e, r.end()
-}
-
-func appendEntry(dst []byte, p *packed) []byte {
-	dst = binary.AppendUvarint(appendState(dst, &p.Entry), uint64(p.shard))
-	dst = binary.AppendUvarint(dst, p.Row)
-	if p.State == store.Absent {
-		dst = binary.AppendVarint(dst, p.Since.Unix())
-	} else {
-		dst = append(dst, p.Digest[:]...)
+	if at.absent != (e.State == store.Absent) {
+		r.fail()
 	}
-	dst = append(dst, p.Event[:]...)
-	dst = binary.AppendUvarint(dst, uint64(p.At.TP))
-	// BeforeFirst becomes 0, and is short.
-	dst = binary.AppendUvarint(dst, p.At.Offset+1)
-	dst = binary.AppendUvarint(dst, p.Epoch)
-	return binary.AppendUvarint(dst, p.Seq)
-}
-
-func decodeEntry(b []byte) (packed, error) {
-	r := reader{rest: b}
-	var p packed
-	r.state(&p.Entry)
-	p.shard, p.Row = r.number(), r.uint()
-	if p.State == store.Absent {
-		second := r.int()
-		if second < minSecond || second > maxSecond {
+	shard, e.Row = at.shard, at.row
+	if at.absent {
+		if at.row > maxSecond-minSecond {
 			r.fail()
 		}
-		p.Since = time.Unix(second, 0).UTC()
+		e.Since = time.Unix(int64(at.row)+minSecond, 0).UTC()
+		shard, e.Row = r.number(), r.uint()
 	} else {
-		copy(p.Digest[:], r.bytes(16))
+		copy(e.Digest[:], r.bytes(16))
 	}
-	copy(p.Event[:], r.bytes(16))
-	p.At = store.At{TP: r.number(), Offset: r.uint() - 1}
-	p.Epoch, p.Seq = r.uint(), r.uint()
-	return p, r.end()
+	copy(e.Event[:], r.bytes(16))
+	e.At = store.At{TP: r.number(), Offset: r.uint() - 1}
+	e.Epoch, e.Seq = r.uint(), r.uint()
+	return e, shard, r.end()
 }

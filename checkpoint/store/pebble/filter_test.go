@@ -9,24 +9,25 @@ import (
 	"bridge/checkpoint/store/storetest"
 )
 
-func TestAFilterLacksNoKeyThatWasAdded(t *testing.T) {
+func TestAFilterLacksNoHashThatWasAdded(t *testing.T) {
 	f := newFilter()
 	const size = 200_000
 	missed := 0
 	for n := range size {
-		if !f.lacks(fmt.Append(nil, "unknown ", n)) {
+		stream := uint32(n % 3)
+		if !f.lacks(stream, hashOf(fmt.Append(nil, "unknown ", n))) {
 			missed++
 		}
-		key := fmt.Append(nil, "known ", n)
-		if f.add(key) {
-			t.Fatalf("full after %d keys", n)
+		hash := hashOf(fmt.Append(nil, "known ", n))
+		if f.add(stream, hash) {
+			t.Fatalf("full after %d hashes", n)
 		}
-		if f.lacks(key) {
-			t.Fatalf("%q is missing", key)
+		if f.lacks(stream, hash) {
+			t.Fatalf("hash %d is missing", n)
 		}
 	}
 	if missed > size/1000 {
-		t.Errorf("%d of %d keys that were not added are not missing", missed, size)
+		t.Errorf("%d of %d hashes that were not added are not missing", missed, size)
 	}
 }
 
@@ -52,7 +53,7 @@ func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		got, err := s.Lookup(t.Context(), "orders", [][]byte{change.Entity}, nil)
+		got, err := s.Lookup(t.Context(), "orders", store.Asks(change.Entity), nil)
 		if err != nil || got[0] != change.Entry || s.fresh.Load() != nil {
 			t.Fatalf("%+v, %v", got, err)
 		}

@@ -144,17 +144,17 @@ func TestDamageThatIsReadLaterIsNamedAndSetAsideAtTheNextOpen(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	path := filled(t, 3)
-	format := filepath.Join(path, formatFile)
-	write(t, format, []byte(formatText(2)))
+	file := filepath.Join(path, formatFile)
+	write(t, file, []byte(formatText(format+1)))
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrNewer) {
 		t.Fatalf("a newer format: %v", err)
 	}
-	write(t, format, []byte(formatText(1)))
+	write(t, file, []byte(formatText(format)))
 	if n, err := storetest.Prefix(openTest(t, path), 20<<10); n != 3 || err != nil {
 		t.Fatalf("after a newer version: %d batches, %v", n, err)
 	}
 	path = filled(t, 3)
-	write(t, filepath.Join(path, formatFile), []byte(formatText(0)))
+	write(t, filepath.Join(path, formatFile), []byte(formatText(format-1)))
 	wantSetAside(t, path, "older")
 }
 

@@ -16,9 +16,9 @@ const (
 	registrationTag = 'r'
 	progressTag     = 's'
 	partTag         = 'p'
-	entryTag        = 'v'
-	rowTag          = 'i'
+	hashTag         = 'h'
 	absentTag       = 'a'
+	entryTag        = 'v'
 )
 
 // errForm is the cause when a value is not what its key says.

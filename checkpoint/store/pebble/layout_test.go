@@ -20,8 +20,15 @@ var decoders = []struct {
 		r, err := decodeRegistration(1, b)
 		return appendRegistration(nil, &r), err
 	}},
-	{"entry", func(b []byte) ([]byte, error) { p, err := decodeEntry(b); return appendEntry(nil, &p), err }},
-	{"entry by row", func(b []byte) ([]byte, error) { e, err := decodeByRow(b); return appendByRow(nil, &e), err }},
+	{"entry", func(b []byte) ([]byte, error) {
+		e, shard, err := decodeEntry(place{shard: 1, row: 4}, b)
+		return appendEntry(nil, shard, &e), err
+	}},
+	{"absent entry", func(b []byte) ([]byte, error) {
+		e, shard, err := decodeEntry(place{absent: true, row: 1 << 36}, b)
+		return appendEntry(nil, shard, &e), err
+	}},
+	{"places", func(b []byte) ([]byte, error) { p, err := decodePlaces(nil, b); return appendPlaces(nil, p), err }},
 	{"stream", func(b []byte) ([]byte, error) { n, err := decodeName(streamName, b); return appendName(nil, n), err }},
 	{"shard", func(b []byte) ([]byte, error) { n, err := decodeName(shardName, b); return appendName(nil, n), err }},
 }
@@ -35,8 +42,9 @@ func samples() [][]byte {
 		appendEpoch(nil, 1<<63), appendEpoch(nil, 1),
 		appendProgress(nil, &p), appendProgress(nil, &zero),
 		appendRegistration(nil, &r), appendRegistration(nil, &store.Registration{Stream: "s", TP: "t"}),
-		appendEntry(nil, &packed{live, 1}), appendEntry(nil, &packed{absent, 1<<32 - 1}),
-		appendByRow(nil, &live), appendName(nil, name{streamName, "orders", ""}), appendName(nil, name{shardName, "db.orders", "orders"}),
+		appendEntry(nil, 1, &live), appendEntry(nil, 1<<32-1, &absent),
+		appendPlaces(nil, []place{{absent: true, row: 1 << 36}}), appendPlaces(nil, []place{{shard: 1<<32 - 1, row: 1<<64 - 1}}),
+		appendName(nil, name{streamName, "orders", ""}), appendName(nil, name{shardName, "db.orders", "orders"}),
 	}
 }
 
@@ -60,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestAValueThatIsCutOffOrTooLongIsRefused(t *testing.T) {
-	for i, d := range []int{0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6} {
+	for i, d := range []int{0, 0, 1, 1, 2, 2, 3, 4, 5, 5, 6, 7} {
 		b, recode := samples()[i], decoders[d].recode
 		if again, err := recode(b); err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("%s: %x becomes %x, %v", decoders[d].name, b, again, err)
@@ -79,7 +87,7 @@ func TestAValueThatIsCutOffOrTooLongIsRefused(t *testing.T) {
 func TestAnEntryIsSmall(t *testing.T) {
 	e := storetest.Entry(4)
 	e.Row, e.At.Offset, e.Seq, e.Epoch = 10_000_000, 10_000_000, 10_000_000, uint64(time.Now().UnixMilli())
-	if n := len(appendEntry(nil, &packed{e, 15})); n > 53 {
+	if n := len(appendEntry(nil, 15, &e)); n > 48 {
 		t.Errorf("an entry has %d bytes", n)
 	}
 }

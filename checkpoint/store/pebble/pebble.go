@@ -30,6 +30,8 @@ type Options struct {
 	Log *slog.Logger
 	// memtable is the size of a memtable in bytes. Defaults to 8 MiB; tests choose less.
 	memtable uint64
+	// hash is the hash by which entities are found. Defaults to hashOf; tests choose one of few bits.
+	hash func(entity []byte) uint64
 }
 
 func (o *Options) setDefaults() {
@@ -38,6 +40,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.memtable == 0 {
 		o.memtable = defaultMemtable
+	}
+	if o.hash == nil {
+		o.hash = hashOf
 	}
 }
 
@@ -52,6 +57,7 @@ type Store struct {
 	folder *folder
 	db     *pebble.DB
 	disk   *disk
+	hash   func(entity []byte) uint64
 	names  names
 	// applying orders batches, so that the number of a name is saved at the latest with the first
 	// batch that uses it.
@@ -98,7 +104,7 @@ func (f *folder) explainAside(reason error) error {
 
 func newStore(f *folder, opts Options) *Store {
 	return &Store{
-		folder: f, disk: &disk{FS: vfs.Default, log: opts.Log},
+		folder: f, disk: &disk{FS: vfs.Default, log: opts.Log}, hash: opts.hash,
 		names: names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}},
 	}
 }
@@ -172,6 +178,14 @@ func (s *Store) options(opts Options) *pebble.Options {
 		},
 	}
 	o.TargetFileSizes[0] = 8 << 20
+	// Entries by row lie in files of their own: where they are new, their files overlap no others and
+	// are not compacted.
+	o.Experimental.SpanPolicyFunc = func(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
+		if start[0] < entryTag {
+			end = []byte{entryTag}
+		}
+		return policy, end, nil
+	}
 	// Rows that move leave tombstones everywhere: compacting tables for that alone writes each byte
 	// five times as often, and scans over rows that moved are rare.
 	o.Experimental.TombstoneDenseCompactionThreshold = -1

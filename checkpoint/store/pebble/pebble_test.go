@@ -9,15 +9,18 @@ import (
 )
 
 // openTest opens a store that the test closes at its end, with memtables that tests fill.
-func openTest(t testing.TB, path string) *Store {
+func openTest(t testing.TB, path string) *Store { return openWith(t, path, nil) }
+
+// openWith is openTest with another hash of entities; nil is the usual one.
+func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{memtable: 256 << 10})
+	s, err := Open(t.Context(), path, Options{memtable: 256 << 10, hash: hash})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if !s.closed.Load() && s.damage.Load() == nil {
-			if err := checkIndexes(s); err != nil {
+			if err := checkPlaces(s); err != nil {
 				t.Error(err)
 			}
 		}
@@ -28,19 +31,29 @@ func openTest(t testing.TB, path string) *Store {
 	return s
 }
 
-func TestPebbleIsAStore(t *testing.T) {
+func runSuite(t *testing.T, hash func([]byte) uint64) {
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		path := filepath.Join(t.TempDir(), "store")
-		s := openTest(t, path)
+		s := openWith(t, path, hash)
 		f := storetest.Fixture{Store: s}
 		f.Reopen = func() store.Store {
 			t.Helper()
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			s = openTest(t, path)
+			s = openWith(t, path, hash)
 			return s
 		}
 		return f
 	})
+}
+
+func TestPebbleIsAStore(t *testing.T) { runSuite(t, nil) }
+
+func TestEntitiesWithOneHashAreApart(t *testing.T) {
+	for name, values := range map[string]uint64{"one hash": 1, "seven hashes": 7} {
+		t.Run(name, func(t *testing.T) {
+			runSuite(t, func(entity []byte) uint64 { return hashOf(entity) % values })
+		})
+	}
 }

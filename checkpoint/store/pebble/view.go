@@ -16,139 +16,124 @@ import (
 	"bridge/checkpoint/store"
 )
 
-// target is a change of an entry with its stream, and its index in the batch.
-type target struct {
-	*store.Change
-	stream uint32
-	name   string
-	index  int
-}
-
-// ordered returns the changes of views in the order of streams and entities, the last one of each
-// entity: the store writes, and finds former entries, faster in that order.
-func (w *writer) ordered(views []store.ViewChange) []target {
-	count := 0
-	for i := range views {
-		count += len(views[i].Changes)
-	}
-	all := make([]target, 0, count)
-	for i := range views {
-		stream := w.names.number(name{streamName, views[i].Stream, ""})
-		for j := range views[i].Changes {
-			all = append(all, target{&views[i].Changes[j], stream, views[i].Stream, len(all)})
-		}
-	}
-	compare := func(a, b target) int {
-		if a.stream != b.stream {
-			return cmp.Compare(a.stream, b.stream)
-		}
-		return bytes.Compare(a.Entity, b.Entity)
-	}
-	slices.SortFunc(all, func(a, b target) int {
-		if c := compare(a, b); c != 0 {
-			return c
-		}
-		return a.index - b.index
-	})
-	last := all[:0]
-	for i := range all {
-		if i+1 == len(all) || compare(all[i], all[i+1]) != 0 {
-			last = append(last, all[i])
-		}
-	}
-	return last
-}
-
-// views changes entries, and what the index by row and that by time have of them.
-func (w *writer) views(b *store.Batch) {
-	all := w.ordered(b.Views)
-	if len(all) == 0 || w.err != nil {
-		return
-	}
-	former, err := w.store.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
-	if err != nil {
-		w.err = err
-		return
-	}
-	var key, was, is, value, indexed []byte
-	fresh := w.store.fresh.Load()
-	for _, t := range all {
-		key = append(binary.BigEndian.AppendUint32(append(key[:0], entryTag), t.stream), t.Entity...)
-		was, is, indexed = was[:0], is[:0], indexed[:0]
-		if !fresh.lacks(key) && !slices.Contains(b.Forget, t.name) && former.SeekPrefixGE(key) && bytes.Equal(former.Key(), key) {
-			old, err := decodeEntry(former.Value())
-			w.err = errors.Join(w.err, err)
-			was = appendIndexKey(was, t.stream, &old, t.Entity)
-		}
-		// The next seek forgets it.
-		w.err = errors.Join(w.err, former.Error())
-		p := packed{Entry: t.Entry}
-		if p.State == store.Unknown {
-			w.delete(key)
-		} else {
-			p.shard = w.names.number(name{shardName, p.Shard, t.name})
-			is = appendIndexKey(is, t.stream, &p, t.Entity)
-			if p.State != store.Absent {
-				indexed = appendByRow(indexed, &p.Entry)
-			}
-			value = appendEntry(value[:0], &p)
-			w.set(key, value)
-			if fresh.add(key) {
-				fresh = nil
-				w.store.fresh.Store(nil)
-			}
-		}
-		if !bytes.Equal(was, is) && len(was) > 0 {
-			w.delete(was)
-		}
-		if len(is) > 0 {
-			w.set(is, indexed)
-		}
-	}
-	w.err = errors.Join(w.err, former.Close())
-}
-
-// unpack returns an entry with its names.
-func (s *Store) unpack(value []byte) (store.Entry, error) {
-	p, err := decodeEntry(value)
+// unpack returns the entry at a place, with its names.
+func (s *Store) unpack(at place, value []byte) (store.Entry, error) {
+	e, shard, err := decodeEntry(at, value)
 	if err != nil {
 		return store.Entry{}, err
 	}
 	var ok bool
-	if p.Shard, ok = s.names.text(shardName, p.shard); !ok {
-		return store.Entry{}, fmt.Errorf("shard %d has no name: %w", p.shard, errForm)
+	if e.Shard, ok = s.names.text(shardName, shard); !ok {
+		return store.Entry{}, fmt.Errorf("shard %d has no name: %w", shard, errForm)
 	}
-	return p.Entry, nil
+	return e, nil
 }
 
+// finder finds entries by their entities, in one image.
+type finder struct {
+	*pebble.Iterator
+	key []byte
+}
+
+func (s *Store) newFinder() (*finder, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	return &finder{Iterator: it}, err
+}
+
+// places appends to dst the places of the entities with a hash.
+func (f *finder) places(stream uint32, hash uint64, dst []place) ([]place, error) {
+	f.key = appendHashKey(f.key[:0], stream, hash)
+	if !f.SeekPrefixGE(f.key) || !bytes.Equal(f.Key(), f.key) {
+		return dst, f.Error()
+	}
+	return decodePlaces(dst, f.Value())
+}
+
+// entry reports whether the entry of an entity lies at a place. It is the iterator's value then.
+func (f *finder) entry(at place, stream uint32, entity []byte) bool {
+	f.key = append(at.appendPrefix(f.key[:0], stream), entity...)
+	return f.SeekPrefixGE(f.key) && bytes.Equal(f.Key(), f.key)
+}
+
+// sought is an entity that is looked up, by its index in the call; found is one that may lie at a
+// place.
+type (
+	sought struct {
+		hash  uint64
+		index int32
+	}
+	found struct {
+		at    place
+		index int32
+	}
+)
+
 // Lookup appends the entries of entities to dst.
-func (s *Store) Lookup(ctx context.Context, stream string, entities [][]byte, dst []store.Entry) (_ []store.Entry, err error) {
+func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) (_ []store.Entry, err error) {
+	first := len(dst)
+	dst = append(dst, make([]store.Entry, len(asks))...)
 	number, ok := s.names.find(name{streamName, stream, ""})
 	if err := s.usable(ctx); err != nil || !ok {
-		return append(dst, make([]store.Entry, len(entities))...), err
+		return dst, err
 	}
-	prefix := numbered(entryTag, number)
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix), UseL6Filters: true})
+	f, err := s.newFinder()
 	if err != nil {
-		return dst, s.failed(err)
+		return dst[:first], s.failed(err)
 	}
-	key := append([]byte(nil), prefix...)
+	if err = s.lookup(f, stream, number, asks, dst[first:]); err == nil {
+		err = f.Error()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		dst = dst[:first]
+	}
+	return dst, s.failed(err)
+}
+
+// lookup finds entries: first where asks say, then by their hashes. Seeks are fastest in the order
+// of keys.
+func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask, into []store.Entry) (err error) {
 	// Behind the iterator: what is applied from now on is not in its image.
 	fresh := s.fresh.Load()
-	for _, entity := range entities {
-		key = append(key[:len(prefix)], entity...)
-		var e store.Entry
-		if !fresh.lacks(key) && it.SeekPrefixGE(key) && bytes.Equal(it.Key(), key) {
-			if e, err = s.unpack(it.Value()); err != nil {
-				break
+	list := make([]sought, 0, len(asks))
+	var shard numberedName
+	known := false
+	for i, ask := range asks {
+		hash := s.hash(ask.Entity)
+		if fresh.lacks(number, hash) {
+			continue
+		}
+		if of := (name{shardName, ask.Shard, stream}); of != shard.name {
+			shard.name = of
+			shard.number, known = s.names.find(of)
+		}
+		if at := (place{shard: shard.number, row: ask.Row}); known && f.entry(at, number, ask.Entity) {
+			if into[i], err = s.unpack(at, f.Value()); err != nil {
+				return err
+			}
+			continue
+		}
+		list = append(list, sought{hash, int32(i)})
+	}
+	slices.SortFunc(list, func(a, b sought) int { return cmp.Compare(a.hash, b.hash) })
+	var places []found
+	var at []place
+	for _, one := range list {
+		if at, err = f.places(number, one.hash, at[:0]); err != nil {
+			return err
+		}
+		for _, p := range at {
+			places = append(places, found{p, one.index})
+		}
+	}
+	slices.SortFunc(places, func(a, b found) int { return a.at.compare(b.at) })
+	for _, one := range places {
+		if f.entry(one.at, number, asks[one.index].Entity) {
+			if into[one.index], err = s.unpack(one.at, f.Value()); err != nil {
+				return err
 			}
 		}
-		if err = it.Error(); err != nil {
-			break
-		}
-		dst = append(dst, e)
 	}
-	return dst, s.failed(errors.Join(err, it.Close()))
+	return nil
 }
 
 // ByRow appends the entries of a shard with a row above after to dst.
@@ -157,34 +142,31 @@ func (s *Store) ByRow(ctx context.Context, key store.Key, above uint64, limit in
 	if err := s.usable(ctx); err != nil || !ok || above == 1<<64-1 {
 		return dst, err
 	}
-	rows := numbered(rowTag, shard)
+	rows := numbered(entryTag, shard)
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: binary.BigEndian.AppendUint64(rows, above+1), UpperBound: after(rows)})
 	if err != nil {
 		return dst, s.failed(err)
 	}
 	first := len(dst)
 	for ok := it.First(); ok; ok = it.Next() {
-		at := it.Key()[len(rows):]
-		if len(at) < 9 {
-			err = errForm
+		at, entity, failed := split(it.Key())
+		if err = failed; err != nil {
 			break
 		}
-		row := binary.BigEndian.Uint64(at)
-		if n := len(dst); n-first >= max(limit, 1) && row != dst[n-1].Entry.Row {
+		if n := len(dst); n-first >= max(limit, 1) && at.row != dst[n-1].Entry.Row {
 			break
 		}
 		var e store.Entry
-		if e, err = decodeByRow(it.Value()); err != nil {
+		if e, err = s.unpack(at, it.Value()); err != nil {
 			break
 		}
-		e.Shard, e.Row = key.Shard, row
-		dst = append(dst, store.Change{Entity: bytes.Clone(at[8:]), Entry: e})
+		dst = append(dst, store.Change{Entity: bytes.Clone(entity), Entry: e})
 	}
 	return dst, s.failed(errors.Join(err, it.Close()))
 }
 
-// Scan returns the entries of a stream's view in the order of the entities' bytes.
-func (s *Store) Scan(ctx context.Context, stream string, from []byte) iter.Seq2[store.Change, error] {
+// Scan returns the entries of a stream's view, in the order of the store's keys.
+func (s *Store) Scan(ctx context.Context, stream string) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		number, ok := s.names.find(name{streamName, stream, ""})
 		if err := s.usable(ctx); err != nil || !ok {
@@ -193,29 +175,45 @@ func (s *Store) Scan(ctx context.Context, stream string, from []byte) iter.Seq2[
 			}
 			return
 		}
-		prefix := numbered(entryTag, number)
-		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: append(prefix[:5:5], from...), UpperBound: after(prefix)})
-		if err != nil {
-			yield(store.Change{}, s.failed(err))
-			return
+		prefixes := [][]byte{numbered(absentTag, number)}
+		for _, shard := range s.names.shardsOf(stream) {
+			prefixes = append(prefixes, numbered(entryTag, shard))
 		}
-		for ok := it.First(); ok; ok = it.Next() {
-			var e store.Entry
-			if e, err = s.unpack(it.Value()); err != nil {
+		snapshot := s.db.NewSnapshot()
+		var err error
+		for _, prefix := range prefixes {
+			if err = s.scan(ctx, snapshot, prefix, yield); err != nil {
 				break
 			}
-			if err = context.Cause(ctx); err != nil {
-				break
-			}
-			if !yield(store.Change{Entity: it.Key()[len(prefix):], Entry: e}, nil) {
-				_ = it.Close() // nothing was written, and the caller wants no more
-				return
-			}
 		}
-		if err := errors.Join(err, it.Close()); err != nil {
+		if err = errors.Join(err, snapshot.Close()); err != nil && !errors.Is(err, errEnough) {
 			yield(store.Change{}, s.failed(err))
 		}
 	}
+}
+
+// errEnough is returned inside the package where the caller of Scan wants no more.
+var errEnough = errors.New("enough")
+
+// scan yields the entries whose keys begin with a prefix.
+func (s *Store) scan(ctx context.Context, from pebble.Reader, prefix []byte, yield func(store.Change, error) bool) error {
+	return each(from, prefix, func(key, value []byte) error {
+		at, entity, err := split(append(prefix[:5:5], key...))
+		if err != nil {
+			return err
+		}
+		e, err := s.unpack(at, value)
+		if err != nil {
+			return err
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if !yield(store.Change{Entity: entity, Entry: e}, nil) {
+			return errEnough
+		}
+		return nil
+	})
 }
 
 // ForgetAbsent removes entities that were found absent before the given time.
@@ -231,13 +229,19 @@ func (s *Store) ForgetAbsent(ctx context.Context, stream string, before time.Tim
 	if err != nil {
 		return 0, s.failed(err)
 	}
-	w, n := writer{batch: s.db.NewBatch()}, 0
-	for ok := it.First(); ok && n < limit; ok, n = it.Next(), n+1 {
-		w.delete(it.Key())
-		w.delete(append(numbered(entryTag, number), it.Key()[len(prefix)+8:]...))
+	gone := store.ViewChange{Stream: stream}
+	for ok := it.First(); ok && len(gone.Changes) < limit; ok = it.Next() {
+		_, entity, failed := split(it.Key())
+		if err = failed; err != nil {
+			break
+		}
+		gone.Changes = append(gone.Changes, store.Change{Entity: bytes.Clone(entity)})
 	}
-	if err = errors.Join(w.err, it.Close()); err == nil {
-		err = w.batch.Commit(pebble.NoSync)
+	if err = errors.Join(err, it.Close()); err == nil {
+		err = s.apply(&store.Batch{Views: []store.ViewChange{gone}})
 	}
-	return n, s.failed(errors.Join(err, w.batch.Close()))
+	if err != nil {
+		return 0, s.failed(err)
+	}
+	return len(gone.Changes), nil
 }

@@ -20,9 +20,9 @@ func testStreams(t *testing.T, f Fixture) {
 	for i, stream := range []string{"a", "aa", "a+", "b"} {
 		apply(t, f, view(stream, uint64(10*i), uint64(10*i)))
 	}
-	equal(t, "a", scan(t, f, "a", nil), view("", 0, 0).Views[0].Changes)
-	equal(t, "a+", scan(t, f, "a+", nil), view("", 20, 20).Views[0].Changes)
-	got, err := f.Lookup(ctx, "aa", [][]byte{entity(0), entity(10)}, nil)
+	equal(t, "a", scan(t, f, "a"), view("", 0, 0).Views[0].Changes)
+	equal(t, "a+", scan(t, f, "a+"), view("", 20, 20).Views[0].Changes)
+	got, err := f.Lookup(ctx, "aa", store.Asks(entity(0), entity(10)), nil)
 	equal(t, "lookup", got, []store.Entry{{}, Entry(10)})
 	equal(t, "error", err, nil)
 }
@@ -49,14 +49,14 @@ func testForget(t *testing.T, f Fixture) {
 	b.Shards = []store.ShardChange{{Key: Orders, Progress: &q}}
 	apply(t, f, b)
 	equal(t, "image", load(t, f), store.Image{Registrations: []store.Registration{registration(Items), again}, Shards: map[store.Key]store.Progress{Orders: q, Items: p}})
-	equal(t, "orders", scan(t, f, "orders", nil), view("", 3, 3).Views[0].Changes)
-	equal(t, "orders by row", byRow(t, f, Orders, 0, 99), compared(named(3)))
+	equal(t, "orders", scan(t, f, "orders"), view("", 3, 3).Views[0].Changes)
+	equal(t, "orders by row", byRow(t, f, Orders, 0, 99), named(3))
 	equal(t, "items by row", len(byRow(t, f, Orders, 0, 99)), 1)
 	equal(t, "parts of orders", len(parts(t, f, Orders, store.Gaps, 0)), 0)
-	equal(t, "items", len(scan(t, f, "items", nil)), 9)
+	equal(t, "items", len(scan(t, f, "items")), 9)
 	equal(t, "parts of items", len(parts(t, f, Items, store.Gaps, 0)), 1)
 	apply(t, f, &store.Batch{Forget: []string{Orders.Stream}})
-	equal(t, "orders", len(scan(t, f, "orders", nil)), 0)
+	equal(t, "orders", len(scan(t, f, "orders")), 0)
 	equal(t, "shards", len(load(t, f).Shards), 1)
 }
 
@@ -107,13 +107,13 @@ func testInvalid(t *testing.T, f Fixture) {
 		}
 	}
 	equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}})
-	equal(t, "view", len(scan(t, f, "orders", nil)), 0)
+	equal(t, "view", len(scan(t, f, "orders")), 0)
 }
 
 // calls calls each method of a store.
 func calls(ctx context.Context, s store.Store) map[string]error {
 	_, load := s.Load(ctx)
-	_, lookup := s.Lookup(ctx, "orders", [][]byte{entity(1)}, nil)
+	_, lookup := s.Lookup(ctx, "orders", store.Asks(entity(1)), nil)
 	_, _, progress := s.Progress(ctx, Orders)
 	_, byRow := s.ByRow(ctx, Orders, 0, 1, nil)
 	_, forget := s.ForgetAbsent(ctx, "orders", day, 1)
@@ -121,7 +121,7 @@ func calls(ctx context.Context, s store.Store) map[string]error {
 	for _, err := range s.Parts(ctx, Orders, store.Gaps, 0) {
 		errs["Parts"] = err
 	}
-	for _, err := range s.Scan(ctx, "orders", nil) {
+	for _, err := range s.Scan(ctx, "orders") {
 		errs["Scan"] = err
 	}
 	return errs
@@ -144,11 +144,11 @@ func testCancelled(t *testing.T, f Fixture) {
 	cause := errors.New("the test ends it")
 	cancelled, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	for range f.Scan(cancelled, "orders", nil) {
+	for range f.Scan(cancelled, "orders") {
 		cancel(cause)
 	}
 	wantErrors(t, calls(cancelled, f), cause)
-	equal(t, "view", len(scan(t, f, "orders", nil)), 2)
+	equal(t, "view", len(scan(t, f, "orders")), 2)
 }
 
 func testClosed(t *testing.T, f Fixture) {
@@ -163,9 +163,9 @@ func testClosed(t *testing.T, f Fixture) {
 
 func testWhole(t *testing.T, f Fixture) {
 	const rounds, size = 200, 40
-	ask := make([][]byte, size)
+	ask := make([]store.Ask, size)
 	for i := range ask {
-		ask[i] = entity(uint64(i))
+		ask[i] = store.Ask{Entity: entity(uint64(i)), Shard: Orders.Shard, Row: uint64(i)}
 	}
 	var done atomic.Bool
 	var readers sync.WaitGroup
@@ -210,7 +210,7 @@ func testWhole(t *testing.T, f Fixture) {
 			b.Forget = []string{"orders"}
 		}
 		for i := range ask {
-			b.Views[0].Changes = append(b.Views[0].Changes, store.Change{Entity: ask[i], Entry: Entry(n)})
+			b.Views[0].Changes = append(b.Views[0].Changes, store.Change{Entity: ask[i].Entity, Entry: Entry(n)})
 		}
 		apply(t, f, b)
 	}
@@ -314,19 +314,21 @@ func (m *model) difference(s store.Store) error {
 // differenceOfView returns what of a view is not as in the model, by entity or by row.
 func (m *model) differenceOfView(s store.Store, stream string) error {
 	want := m.views[stream]
-	names := slices.Sorted(maps.Keys(want))
 	n := 0
-	for c, err := range s.Scan(ctx, stream, nil) {
+	for c, err := range s.Scan(ctx, stream) {
 		if err != nil {
 			return err
 		}
-		if n >= len(names) || names[n] != string(c.Entity) || want[names[n]] != c.Entry {
-			return fmt.Errorf("entity %d is %q with %+v", n, c.Entity, c.Entry)
+		if e, ok := want[string(c.Entity)]; !ok || e != c.Entry {
+			return fmt.Errorf("entity %q has %+v", c.Entity, c.Entry)
 		}
 		n++
 	}
-	if n != len(names) {
-		return fmt.Errorf("%d entities, want %d", n, len(names))
+	if n != len(want) {
+		return fmt.Errorf("%d entities, want %d", n, len(want))
+	}
+	if err := m.differenceOfLookup(s, stream); err != nil {
+		return err
 	}
 	absent := 0
 	for _, e := range want {
@@ -340,8 +342,7 @@ func (m *model) differenceOfView(s store.Store, stream string) error {
 			return err
 		}
 		for j, c := range list {
-			full := want[string(c.Entity)]
-			if full.Compared() != c.Entry || c.Entry.State == store.Absent || j > 0 && c.Entry.Row < list[j-1].Entry.Row {
+			if want[string(c.Entity)] != c.Entry || c.Entry.State == store.Absent || j > 0 && c.Entry.Row < list[j-1].Entry.Row {
 				return fmt.Errorf("entity %q is in row %d of shard %d, with %+v", c.Entity, c.Entry.Row, i, c.Entry)
 			}
 		}
@@ -349,6 +350,26 @@ func (m *model) differenceOfView(s store.Store, stream string) error {
 	}
 	if n != absent {
 		return fmt.Errorf("%d entities are in no row, want %d", n, absent)
+	}
+	return nil
+}
+
+// differenceOfLookup returns what a lookup of every entity that crash batches have finds otherwise.
+func (m *model) differenceOfLookup(s store.Store, stream string) error {
+	ask := make([]store.Ask, crashEntities)
+	for i := range ask {
+		name := entity(uint64(i))
+		row := m.views[stream][string(name)]
+		ask[i] = store.Ask{Entity: name, Shard: row.Shard, Row: row.Row + uint64(i%2)}
+	}
+	got, err := s.Lookup(ctx, stream, ask, nil)
+	if err != nil {
+		return err
+	}
+	for i, e := range got {
+		if want := m.views[stream][string(ask[i].Entity)]; e != want {
+			return fmt.Errorf("a lookup of %q finds %+v, want %+v", ask[i].Entity, e, want)
+		}
 	}
 	return nil
 }

@@ -15,6 +15,9 @@ var crashShards = []store.Key{Orders, Items, {Stream: "log", Shard: "db.log_1"}}
 // crashRows is how many shards of each stream have the rows of entities.
 const crashRows = 3
 
+// crashEntities is how many entities each stream has.
+const crashEntities = 500
+
 // CrashBatch returns the n-th of a series of batches, from 1 on. Each one changes all that a store
 // holds, and bears n as its epoch. The largest parts have size bytes and more.
 func CrashBatch(n uint64, size int) *store.Batch {
@@ -40,7 +43,7 @@ func CrashBatch(n uint64, size int) *store.Batch {
 		b.Shards = append(b.Shards, c)
 		v := store.ViewChange{Stream: key.Stream}
 		for range r.IntN(60) {
-			change := store.Change{Entity: entity(r.Uint64N(500))}
+			change := store.Change{Entity: entity(r.Uint64N(crashEntities))}
 			if r.IntN(5) > 0 {
 				change.Entry = Entry(n + r.Uint64N(4))
 				change.Entry.Shard, change.Entry.Row = fmt.Sprint("db.t", r.IntN(crashRows)), 1+r.Uint64N(300)
