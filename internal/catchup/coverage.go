@@ -47,7 +47,7 @@ type covered struct {
 	Offset
 	// spans lie above Next, in order, with a hole before each.
 	spans []Range
-	// end is the highest end that was looked up.
+	// end is as it was looked up last, or that of a span which was not remembered.
 	end uint64
 }
 
@@ -84,10 +84,11 @@ func (c *Coverage) Covered(tp uint32, r Range) {
 }
 
 // Ends tells the end of a TP that is idle: what lies below and is not covered is to be read, never
-// skipped (rule 5).
+// skipped (rule 5). It may be lower than before, where a TP has lost messages that were not read:
+// nobody is to wait for these.
 func (c *Coverage) Ends(tp uint32, end uint64) {
 	if t := c.tps[tp]; t != nil {
-		t.end = max(t.end, end)
+		t.end = end
 	}
 }
 

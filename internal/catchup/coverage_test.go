@@ -45,7 +45,7 @@ func TestCoverage(t *testing.T) {
 			catchup.Offset{TP: 1, Next: 15, Last: anchor(9)}, nil,
 		},
 		"the end of an idle TP is read": {
-			func(c *catchup.Coverage) { c.Ends(1, 14); c.Ends(1, 13) },
+			func(c *catchup.Coverage) { c.Ends(1, 15); c.Ends(1, 14) },
 			catchup.Offset{TP: 1, Next: 10, Last: anchor(9)}, []catchup.Hole{{TP: 1, From: 10, To: 14}},
 		},
 		"a second hole before the first": {

@@ -40,6 +40,7 @@ type reading struct {
 	own, known uint64
 	// budget is how many messages it may read; nil: all.
 	budget *int
+	slot   *slot
 	chunk  chunk
 
 	// The message that is being read.
@@ -67,14 +68,23 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 	}
 	var at uint64
 	refused := false
-	next, err = r.c.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
+	watched, unwatch := r.watch(ctx, span)
+	next, err = r.c.opts.Reader.Read(watched, span, func(m *sink.Stored) error {
 		at = m.Offset
+		if refused = true; r.slot.begin(ctx) != nil {
+			return context.Cause(ctx)
+		}
+		defer r.slot.end()
 		if err := r.accept(ctx, m); err != nil {
-			refused = true
 			return err
 		}
+		refused = false
 		return r.full(ctx, m.Offset+1)
 	})
+	if errors.Is(context.Cause(watched), errMoved) {
+		err = errMoved
+	}
+	unwatch()
 	if refused {
 		next = at
 	}

@@ -193,16 +193,16 @@ func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, en
 		return false, err
 	}
 	defer release()
-	free, err := acquire(ctx, c.slots)
-	if err != nil {
+	if _, err := acquire(ctx, c.slots); err != nil {
 		return false, err
 	}
-	defer free()
+	slot := &slot{slots: c.slots}
+	defer slot.free()
 	r, span, err := c.plan(s, t, end)
 	if r == nil || err != nil {
 		return false, err
 	}
-	r.budget = budget
+	r.budget, r.slot = budget, slot
 	_, err = r.read(ctx, span)
 	for _, f := range r.feeds {
 		t.cursors[f.number] = max(t.cursors[f.number], f.from)
