@@ -39,7 +39,9 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 // ready. An error is that of the store.
 func (c *CatchUp) Run(ctx context.Context) error {
 	g, running := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.watch(running) })
+	for _, s := range c.order {
+		g.Go(func() error { return c.watch(running, s) })
+	}
 	g.Go(func() error {
 		for backoff.Pause(running, c.opts.Tick) == nil {
 			if c.superseded() != nil {
@@ -63,23 +65,22 @@ func (c *CatchUp) Run(ctx context.Context) error {
 	return err
 }
 
-// watch looks up the ends of idle TPs, and new ones, about once a minute (rule 5), and at each tick
-// those of a stream that has none: the sink may make it only now. What is below the ends and not
-// covered is read by readHoles.
-func (c *CatchUp) watch(ctx context.Context) error {
+// watch looks up the ends of the idle TPs of a stream, and new ones, about once a minute (rule 5),
+// and at each tick while the stream has none: the sink may make it only now. What is below the ends
+// and not covered is read by readHoles. A lookup waits for a bus that does not answer, so each
+// stream has its own.
+func (c *CatchUp) watch(ctx context.Context, s *stream) error {
 	for looked := time.Now(); backoff.Pause(ctx, min(c.opts.Tick, c.opts.IdleEvery)) == nil; {
 		idle := time.Since(looked) >= c.opts.IdleEvery
 		if idle {
 			looked = time.Now()
 		}
-		for _, s := range c.order {
-			if !s.isReady() || s.failure() != nil || !idle && len(c.committer.of(s.Name)) > 0 {
-				continue
-			}
-			_, err := c.registrar.lookup(ctx, s, false)
-			if err := c.inBackground(ctx, s, err); err != nil {
-				return err
-			}
+		if !s.isReady() || s.failure() != nil || !idle && len(c.committer.of(s.Name)) > 0 {
+			continue
+		}
+		_, err := c.registrar.lookup(ctx, s, false)
+		if err := c.inBackground(ctx, s, err); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package catchup_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -111,6 +113,40 @@ func TestReadingsThatStandStill(t *testing.T) {
 				b.other("y")
 			}
 			<-done
+		}
+	})
+}
+
+// silent is a bus that does not say how far the topic e goes, once it is shut.
+type silent struct {
+	*bus
+	shut chan struct{}
+}
+
+func (s silent) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	if destinations[0] == "e" {
+		select {
+		case <-s.shut:
+			<-ctx.Done()
+		default:
+		}
+	}
+	return s.bus.TPs(ctx, destinations)
+}
+
+// TestWatchOfSeveralStreams: a topic whose bounds nobody tells does not keep the ends of others
+// from being looked up.
+func TestWatchOfSeveralStreams(t *testing.T) {
+	bubble(t, "the first stream's topic does not answer", func(t *testing.T) {
+		b := silent{newBus("d", "e"), make(chan struct{})}
+		r := newRig(t, b.bus, nil, func(o *catchup.Options) { o.Reader, o.Streams[0].Destinations = b, []string{"e"} }, "o", "s").start()
+		r.run()
+		close(b.shut)
+		r.pass(2 * time.Minute)
+		b.says(ours("new", r.c.Epoch().Number()+1, 1))
+		r.pass(2 * time.Minute)
+		if !errors.Is(r.over, catchup.ErrSuperseded) {
+			t.Errorf("superseded by %v, though another bridge has published a minute ago", r.over)
 		}
 	})
 }
