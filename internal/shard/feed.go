@@ -56,7 +56,7 @@ type FeedShard struct {
 func NewFeed(o FeedOptions) *Feed {
 	f := &Feed{opts: o, shards: make(map[string]*intake), intakes: make(map[string]*intake)}
 	for _, s := range o.Shards {
-		in := newIntake(s.PublishedRows, s.Ledger)
+		in := f.newIntake(s.PublishedRows, s.Ledger)
 		f.shards[s.Name], f.intakes[s.Name] = in, in
 	}
 	return f
@@ -67,7 +67,7 @@ func NewFeed(o FeedOptions) *Feed {
 func (f *Feed) intake(name string) *intake {
 	in := f.intakes[name]
 	if in == nil {
-		in = newIntake(0, ledger.Options{})
+		in = f.newIntake(0, ledger.Options{})
 		f.intakes[name] = in
 	}
 	return in

@@ -19,8 +19,10 @@ type intake struct {
 	progress *progress.Progress
 	// running says that an owner has the progress.
 	running bool
-	// noted is what the owner's progress lacks.
+	// noted is what the owner's progress lacks. Where there is a view, rows beyond mostNotes are
+	// left out: once read, they are no news by the view.
 	noted []note
+	view  bool
 	// rows are those of the tail that were read, without what identifies them: the newest, at most
 	// twice the bound most before they are trimmed.
 	rows []published.Row
@@ -41,8 +43,8 @@ type note struct {
 
 // newIntake returns the intake of a shard that keeps so many of the rows published last. Read ones
 // replace at most half of them: what identifies a row is not on the bus.
-func newIntake(rows int, options ledger.Options) *intake {
-	return &intake{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
+func (f *Feed) newIntake(rows int, options ledger.Options) *intake {
+	return &intake{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2), view: f.opts.View != nil}
 }
 
 // note keeps what a shard that runs, or begins to, needs of a message that was committed.
@@ -53,10 +55,23 @@ func (in *intake) note(m *catchup.Message) {
 			in.trim()
 		}
 	}
-	if in.running {
-		in.noted = append(in.noted, note{m.Row, m.Origin, m.State})
+	if !in.running {
+		return
 	}
+	n := note{m.Row, m.Origin, m.State}
+	if in.view && len(in.noted) >= mostNotes {
+		// Invariant 7: the owner may wait for its source or its bus, however long.
+		last := &in.noted[len(in.noted)-1]
+		if last.row = 0; n.state.Epoch > last.state.Epoch || n.state.Epoch == last.state.Epoch && n.state.Seq > last.state.Seq {
+			last.state = n.state
+		}
+		return
+	}
+	in.noted = append(in.noted, n)
 }
+
+// mostNotes bounds what a shard with a view has to take in, about 150 bytes each.
+const mostNotes = 1 << 14
 
 // applyNoted has the progress of the owner take in what was read meanwhile.
 func (in *intake) applyNoted(p *progress.Progress) {
