@@ -240,6 +240,19 @@ func (c *Committer) newest() uint32 {
 	return c.registrations.last
 }
 
+// lags reports whether a registration in force, of those with the numbers in ends, is not read to
+// its end there.
+func (c *Committer) lags(ends map[uint32]uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for number, end := range ends {
+		if t := c.read.tps[number]; t != nil && t.Next < end {
+			return true
+		}
+	}
+	return false
+}
+
 // number returns a number for a new registration.
 func (c *Committer) number() uint32 {
 	c.mu.Lock()

@@ -3,6 +3,7 @@ package catchup
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,20 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 		return fatal
 	}
 	return s.failure()
+}
+
+// Rereading reports whether a TP of a stream is not read yet to where it ended when it was
+// registered again (rule 21). Until then a reconcile finds entities disputed of which the bus has
+// the last message.
+func (c *CatchUp) Rereading(name string) bool {
+	s := c.streams[name]
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	ends := maps.Clone(s.rereads)
+	s.mu.Unlock()
+	return c.committer.lags(ends)
 }
 
 // Run reads in the background what is left (rules 4, 5, 7, 8 and 20), from the end of Start until

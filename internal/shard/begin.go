@@ -21,6 +21,8 @@ type Recovery interface {
 	// Resolve reads what the bus holds of a stream and was not read, behind a publish of unknown
 	// outcome (rule 9).
 	Resolve(ctx context.Context, stream string) error
+	// Rereading reports whether what is read again of a stream is not read yet (rule 21).
+	Rereading(stream string) bool
 	// Epoch is that of the process. It is there once Wait has returned nil.
 	Epoch() *catchup.Epoch
 }

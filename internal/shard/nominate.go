@@ -223,8 +223,12 @@ func (s *Shard) Publish(ctx context.Context, moves []view.Move) error {
 	return s.nominator.offer(ctx, &nomination{moves: moves})
 }
 
-// ReconcileDue implements reconcile.Owner.
-func (s *Shard) ReconcileDue() (wish uint64, due bool) { return s.opts.Feed.due(s.opts.Name) }
+// ReconcileDue implements reconcile.Owner. What is read again has to be read before (rule 21): what
+// the bus still has is not to be published again.
+func (s *Shard) ReconcileDue() (wish uint64, due bool) {
+	wish, due = s.opts.Feed.due(s.opts.Name)
+	return wish, due && !s.opts.Recovery.Rereading(s.opts.Stream)
+}
 
 // Reconciled implements reconcile.Owner.
 func (s *Shard) Reconciled(ctx context.Context, wish uint64) error {
