@@ -203,10 +203,12 @@ func (r *reading) sent(f *feed, offset uint64) (covered bool, err error) {
 }
 
 // keep adds the message to its feed. Rule 7: what may be old is late. Start leaves it as a hole of
-// one offset, which Run reads again; Run lets it wait until its entity was decided.
+// one offset, which Run reads again, unless there are too many; Run lets it wait until its entity
+// was decided.
 func (r *reading) keep(ctx context.Context, f *feed, offset uint64, older bool) error {
 	nominate := !f.Release && (older || f.caughtUp && offset >= f.reread)
-	if nominate && (!f.caughtUp || !f.waits) {
+	hole := nominate && !f.caughtUp && f.late.Add(1) <= int64(r.c.opts.MaxNominated)
+	if hole || nominate && f.caughtUp && !f.waits {
 		if err := r.flush(ctx, offset); err != nil {
 			return err
 		}
@@ -223,7 +225,7 @@ func (r *reading) keep(ctx context.Context, f *feed, offset uint64, older bool) 
 	switch {
 	case m.Late:
 		f.waits = true
-	case nominate && f.late.Add(1) <= int64(r.c.opts.MaxNominated):
+	case hole:
 		f.from = offset + 1
 	}
 	return nil
