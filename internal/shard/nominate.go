@@ -29,6 +29,8 @@ type nomination struct {
 	// caller ends when nobody waits for the dead letters any more; nil for a nomination of
 	// reconcile, which the owner handles in any case.
 	caller context.Context
+	// left is closed once nobody waits for n any more, nil where nobody ever does.
+	left chan struct{}
 	// open counts the batches that are not committed, the entities that Movers has, and one more
 	// while the owner reads; saved is closed at 0.
 	open  atomic.Int64
@@ -77,6 +79,8 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 		for _, done := range waits {
 			select {
 			case <-done:
+			case <-n.left:
+				return
 			case <-ctx.Done():
 				return
 			}
@@ -153,6 +157,8 @@ func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 		return errNotRunning
 	}
 	n.begin()
+	n.left = make(chan struct{})
+	defer close(n.left)
 	if n.deadLetters == nil && n.compared == 0 {
 		o.status.name(n)
 		defer o.status.unname(n)
