@@ -145,6 +145,20 @@ func (t *covered) hole(from uint64) (h Hole, found bool) {
 	return Hole{t.TP, from, t.end}, from < t.end
 }
 
+// before returns the last message that is covered right before a hole, with the hash 0 where there
+// is none.
+func (t *covered) before(from uint64) store.Anchor {
+	if from == t.Next {
+		return t.Last
+	}
+	for i := range t.spans {
+		if t.spans[i].To == from {
+			return t.spans[i].Last
+		}
+	}
+	return store.Anchor{}
+}
+
 // add joins r with the spans that it touches, and advances the offset over the first span where
 // they meet.
 func (t *covered) add(r Range) {

@@ -130,6 +130,9 @@ func late(tp *sink.TP) bool { return tp.First > 1 || tp.First == 1 && tp.Expired
 // compareAnchors compares the messages at the anchors of a TP (rule 20). One that is missing proves
 // nothing: it may have expired, or be compacted away.
 func (g *registrar) compareAnchors(ctx context.Context, f *found, all bool) error {
+	if g.isWrong(f.t, f.was.Number) {
+		f.finding = another
+	}
 	if due := g.due(f.t); f.finding != same && f.finding != beginsLate || !all && !due {
 		return nil
 	}
@@ -173,11 +176,39 @@ func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	defer g.mu.Unlock()
 	t := g.tps[tp.Name]
 	if t == nil {
-		t = &topicPartition{name: tp.Name, reading: make(chan struct{}, 1), cursors: make(map[uint32]uint64), shards: make(map[string]string)}
+		t = &topicPartition{name: tp.Name, reading: make(chan struct{}, 1), cursors: make(map[uint32]uint64), shards: make(map[string]string), wrong: make(map[uint32]bool)}
 		g.tps[tp.Name] = t
 	}
-	t.end = tp.End
+	t.first, t.end = tp.First, tp.End
 	return t
+}
+
+// anchorBefore returns the message right before a hole, which is to be compared when the hole is
+// read (rule 20); with the hash 0 where there is none.
+func (g *registrar) anchorBefore(t *topicPartition, f *feed, hole Hole) (a store.Anchor) {
+	if a = f.covered.before(hole.From); a.Hash == 0 {
+		return a
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.Offset < t.first {
+		return store.Anchor{}
+	}
+	return a
+}
+
+// differs notes that another message lies right before a hole than the one that is covered there.
+func (g *registrar) differs(t *topicPartition, number uint32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.wrong[number] = true
+}
+
+// isWrong reports whether that was noted of a registration.
+func (g *registrar) isWrong(t *topicPartition, number uint32) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return t.wrong[number]
 }
 
 // register registers what is new, and again what is another one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/failpoint"
 	"bridge/sink"
 )
@@ -41,6 +42,8 @@ type reading struct {
 	// budget is how many messages it may read; nil: all.
 	budget *int
 	slot   *slot
+	// anchor is the message right before what is read, if its hash is not 0 (rule 20).
+	anchor store.Anchor
 	chunk  chunk
 
 	// The message that is being read.
@@ -69,8 +72,20 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 	var at uint64
 	refused := false
 	watched, unwatch := r.watch(ctx, span)
-	next, err = r.c.opts.Reader.Read(watched, span, func(m *sink.Stored) error {
-		at = m.Offset
+	whole := span
+	if r.anchor.Hash != 0 {
+		whole.From = r.anchor.Offset
+	}
+	next, err = r.c.opts.Reader.Read(watched, whole, func(m *sink.Stored) error {
+		if at = m.Offset; at < span.From {
+			refused = at == r.anchor.Offset && hashStored(m) != r.anchor.Hash
+			if refused {
+				// What follows would hide that.
+				r.c.registrar.differs(r.tp, r.feeds[0].number)
+				return errMoved
+			}
+			return nil
+		}
 		if refused = true; r.slot.begin(ctx) != nil {
 			return context.Cause(ctx)
 		}
@@ -88,6 +103,7 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 	if refused {
 		next = at
 	}
+	next = max(next, span.From)
 	if flushErr := r.flush(ctx, next); flushErr != nil {
 		return r.applied(span.From), flushErr
 	}

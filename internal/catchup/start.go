@@ -238,6 +238,7 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 			r.feeds = append(r.feeds, f)
 		}
 	}
+	r.anchor = c.registrar.anchorBefore(t, f, hole)
 	return r, sink.Span{TP: t.name, Incarnation: incarnation, From: hole.From, To: min(hole.To, end)}, nil
 }
 

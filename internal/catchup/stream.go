@@ -156,8 +156,11 @@ type topicPartition struct {
 
 	// What follows is guarded by registrar.mu.
 
-	// end is as it was looked up last.
-	end uint64
+	// first and end are as they were looked up last.
+	first, end uint64
+	// wrong are the registrations before whose holes another message was read than the one that is
+	// covered there.
+	wrong map[uint32]bool
 	// compared is when the anchors were compared; zero: they are due.
 	compared time.Time
 	// busy says that Run reads it.
