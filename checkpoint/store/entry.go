@@ -60,8 +60,8 @@ type Entry struct {
 // Ask asks for the entry of an entity.
 type Ask struct {
 	Entity []byte
-	// Shard and Row say which row may have the entity: a store looks there first. Without a Shard they
-	// say nothing.
+	// Shard and Row say which row may have the entity: a store looks there first. Without a Shard
+	// they say nothing.
 	Shard string
 	Row   uint64
 }

@@ -52,17 +52,17 @@ type Store interface {
 	// the last one at or below from, else with the first. They are of one image and are copies. An
 	// error ends them.
 	Parts(ctx context.Context, key Key, kind Kind, from uint64) iter.Seq2[Part, error]
-	// Lookup appends to dst the entry of each entity in a stream's view that asks name, in their order;
-	// the zero Entry where there is none. It is fastest when asks are in the order of their rows.
+	// Lookup appends to dst the entry of each entity in a stream's view that asks name, in their
+	// order; the zero Entry where there is none. It is fastest in the order of rows.
 	Lookup(ctx context.Context, stream string, asks []Ask, dst []Entry) ([]Entry, error)
 	// ByRow appends to dst up to limit entries of a shard that have a row above after, in ascending
 	// order of their rows and then of their entities: those that are live, tombstones or recorded.
 	// An entity whose key was changed in place shares its row with its successor: those of the last
 	// row are all there, beyond limit if need be. The entities are copies.
 	ByRow(ctx context.Context, key Key, after uint64, limit int, dst []Change) ([]Change, error)
-	// Scan returns the entries of a stream's view in any order. They are of one image, however long it
-	// takes, and memory is constant. The disk keeps what is replaced meanwhile until the scan ends. An
-	// entity is valid until the next one. An error ends them.
+	// Scan returns the entries of a stream's view in any order. They are of one image, however
+	// long it takes, and memory is constant. The disk keeps what is replaced meanwhile until the
+	// scan ends. An entity is valid until the next one. An error ends them.
 	Scan(ctx context.Context, stream string) iter.Seq2[Change, error]
 	// Apply makes all changes of a batch or, when it returns an error, none. It keeps no reference
 	// to the batch. It may block until the disk has taken what was applied before. The changes are

@@ -10,12 +10,12 @@ import (
 
 // lookup finds the entries of entities in the store. It is used again and again.
 type lookup struct {
-	// asks name what is stored of the entities, hashes are theirs, before the counts of their changes
-	// before the lookup. arena holds names that are not the caller's.
-	asks   []store.Ask
-	hashes []uint64
-	before []uint32
-	arena  []byte
+	// asks name what is stored of the entities, hashes are theirs, before the counts of their
+	// changes before the lookup. arena holds names that are not the caller's.
+	asks    []store.Ask
+	hashes  []uint64
+	before  []uint32
+	arena   []byte
 	entries []store.Entry
 }
 

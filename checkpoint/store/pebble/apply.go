@@ -47,7 +47,7 @@ type writer struct {
 	err       error
 	// The rest is used again and again.
 	key, value []byte
-	places     []place
+	locations  []location
 }
 
 func (w *writer) set(key, value []byte) {

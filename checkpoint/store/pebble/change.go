@@ -15,17 +15,17 @@ type target struct {
 	stream, shard uint32
 	hash          uint64
 	// at is where the entry lies from now on, unless it is removed.
-	at place
+	at location
 	// replaced says that a later change of the batch is about the same entity, there that its entry
-	// lies at its place already.
+	// lies at its location already.
 	replaced, there bool
 }
 
 func (t *target) removes() bool { return t.Entry.State == store.Unknown }
 
-// views changes entries, and the places of their hashes. The hashes are written first, in their
+// views changes entries, and the locations of their hashes. The hashes are written first, in their
 // order, and then the entries in that of the batch, which mostly is that of their rows: so both
-// are written, and former places found, fastest.
+// are written, and former locations found, fastest.
 func (w *writer) views(b *store.Batch) {
 	all := w.targets(b.Views)
 	if len(all) == 0 || w.err != nil {
@@ -56,7 +56,7 @@ func (w *writer) mayHave(t *target) bool {
 	return !w.fresh.lacks(t.stream, t.hash) && !w.forgotten[t.stream]
 }
 
-// grouped returns changes by their hashes, in the order of these, and marks those that are replaced.
+// grouped returns changes by their hashes, in the order of these, and notes which are replaced.
 func grouped(all []target) (groups [][]*target) {
 	order := make([]*target, len(all))
 	for i := range all {
@@ -98,7 +98,7 @@ func (w *writer) targets(views []store.ViewChange) []target {
 				if of := (name{shardName, t.Entry.Shard, views[i].Stream}); of != shard {
 					shard, number = of, w.names.number(of)
 				}
-				t.shard, t.at = number, placeOf(number, &t.Entry)
+				t.shard, t.at = number, locationOf(number, &t.Entry)
 			}
 			all = append(all, t)
 		}
@@ -106,7 +106,7 @@ func (w *writer) targets(views []store.ViewChange) []target {
 	return all
 }
 
-// hash changes the places of a hash: each of its entities has one. group are the changes of
+// hash changes the locations of a hash: each of its entities has one. group are the changes of
 // entities with the hash, in their order.
 func (w *writer) hash(former *finder, group []*target) {
 	stream, hash := group[0].stream, group[0].hash
@@ -114,10 +114,10 @@ func (w *writer) hash(former *finder, group []*target) {
 	if !slices.ContainsFunc(group, func(t *target) bool { return !unchanged(t) }) {
 		return
 	}
-	w.places = w.places[:0]
+	w.locations = w.locations[:0]
 	if w.mayHave(group[0]) {
 		var err error
-		w.places, err = former.places(stream, hash, w.places)
+		w.locations, err = former.locations(stream, hash, w.locations)
 		w.err = errors.Join(w.err, err)
 	}
 	changed := false
@@ -127,18 +127,18 @@ func (w *writer) hash(former *finder, group []*target) {
 		}
 		changed = w.leave(former, t) || changed
 		if !t.removes() {
-			w.places, changed = append(w.places, t.at), true
+			w.locations, changed = append(w.locations, t.at), true
 		}
 	}
 	w.key = appendHashKey(w.key[:0], stream, hash)
 	switch {
 	case !changed:
 		return
-	case len(w.places) == 0:
+	case len(w.locations) == 0:
 		w.delete(w.key)
 		return
 	}
-	w.value = appendPlaces(w.value[:0], w.places)
+	w.value = appendLocations(w.value[:0], w.locations)
 	w.set(w.key, w.value)
 	if w.fresh.add(stream, hash) {
 		w.fresh = nil
@@ -148,10 +148,10 @@ func (w *writer) hash(former *finder, group []*target) {
 
 // leave removes the entry of an entity from where it lies, and reports whether there was one.
 func (w *writer) leave(former *finder, t *target) bool {
-	for i, at := range w.places {
+	for i, at := range w.locations {
 		if (at != t.at || t.removes()) && former.entry(at, t.stream, t.Entity) {
 			w.delete(former.key)
-			w.places = slices.Delete(w.places, i, i+1)
+			w.locations = slices.Delete(w.locations, i, i+1)
 			return true
 		}
 	}

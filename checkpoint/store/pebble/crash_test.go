@@ -115,18 +115,19 @@ func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) 
 	return lines
 }
 
-// checkPlaces returns an error unless each hash has just the places of its entities, one for each.
-func checkPlaces(s *Store) error {
+// checkLocations returns an error unless each hash has just the locations of its entities, one for
+// each.
+func checkLocations(s *Store) error {
 	snapshot := s.db.NewSnapshot()
 	type where struct {
 		stream uint32
 		hash   uint64
-		at     place
+		at     location
 	}
 	left := map[where]int{}
 	err := each(snapshot, []byte{hashTag}, func(key, value []byte) error {
-		places, err := decodePlaces(nil, value)
-		for _, at := range places {
+		locations, err := decodeLocations(nil, value)
+		for _, at := range locations {
 			left[where{binary.BigEndian.Uint32(key), binary.BigEndian.Uint64(key[4:]), at}]++
 		}
 		return err
@@ -177,7 +178,7 @@ func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 		s := openTest(t, path)
 		took := time.Since(begin)
 		n, err := storetest.Prefix(s, crashSize)
-		if err := errors.Join(err, checkPlaces(s)); err != nil {
+		if err := errors.Join(err, checkLocations(s)); err != nil {
 			t.Fatal(err)
 		}
 		if n < synced || n < held {

@@ -6,7 +6,7 @@
 // own when it is larger. Memtables are flushed in their order, and one record in Pebble's manifest,
 // synced behind the tables that it names, makes the flush of one or several of them visible. So
 // what is there after a kill is a prefix of the batches, each of them whole. Range deletes lie in
-// the memtable, too. An entry and the places of its hash change in one batch.
+// the memtable, too. An entry and the locations of its hash change in one batch.
 //
 // # The folder
 //
@@ -33,11 +33,11 @@
 //	'r' number (4)                   registration
 //	's' shard (4)                    progress
 //	'p' shard (4), kind, number (8)  part, as it is
-//	'h' stream (4), hash (8)         places of the entities with that hash
+//	'h' stream (4), hash (8)         locations of the entities with that hash
 //	'v' shard (4), row (8), entity   entry that is not absent
 //	'a' stream (4), time (8), entity entry of an absent entity; the time in seconds since the year 1
 //
-// A place says which key an entry has: shard plus 1 (u) and row u or, of an absent entity, 0 (u)
+// A location says which key an entry has: shard plus 1 (u) and row u or, of an absent entity, 0 (u)
 // and the time u. A hash has one for each of its entities, mostly one. The key of an entry proves
 // which entity it is of, so entities with one hash are told apart.
 //

@@ -38,8 +38,8 @@ func (r *reader) state(e *store.Entry) {
 	}
 }
 
-// appendEntry appends an entry without what its key has: the shard and row or, of an absent one, the
-// time.
+// appendEntry appends an entry without what its key has: the shard and row or, of an absent one,
+// the time.
 func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
 	dst = appendState(dst, e)
 	if e.State == store.Absent {
@@ -55,8 +55,8 @@ func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
 	return binary.AppendUvarint(dst, e.Seq)
 }
 
-// decodeEntry returns the entry at a place, and the number of its shard in place of the name.
-func decodeEntry(at place, b []byte) (e store.Entry, shard uint32, err error) {
+// decodeEntry returns the entry at a location, and the number of its shard in place of the name.
+func decodeEntry(at location, b []byte) (e store.Entry, shard uint32, err error) {
 	r := reader{rest: b}
 	r.state(&e)
 	if at.absent != (e.State == store.Absent) {

@@ -21,14 +21,14 @@ var decoders = []struct {
 		return appendRegistration(nil, &r), err
 	}},
 	{"entry", func(b []byte) ([]byte, error) {
-		e, shard, err := decodeEntry(place{shard: 1, row: 4}, b)
+		e, shard, err := decodeEntry(location{shard: 1, row: 4}, b)
 		return appendEntry(nil, shard, &e), err
 	}},
 	{"absent entry", func(b []byte) ([]byte, error) {
-		e, shard, err := decodeEntry(place{absent: true, row: 1 << 36}, b)
+		e, shard, err := decodeEntry(location{absent: true, row: 1 << 36}, b)
 		return appendEntry(nil, shard, &e), err
 	}},
-	{"places", func(b []byte) ([]byte, error) { p, err := decodePlaces(nil, b); return appendPlaces(nil, p), err }},
+	{"locations", func(b []byte) ([]byte, error) { p, err := decodeLocations(nil, b); return appendLocations(nil, p), err }},
 	{"stream", func(b []byte) ([]byte, error) { n, err := decodeName(streamName, b); return appendName(nil, n), err }},
 	{"shard", func(b []byte) ([]byte, error) { n, err := decodeName(shardName, b); return appendName(nil, n), err }},
 }
@@ -43,7 +43,7 @@ func samples() [][]byte {
 		appendProgress(nil, &p), appendProgress(nil, &zero),
 		appendRegistration(nil, &r), appendRegistration(nil, &store.Registration{Stream: "s", TP: "t"}),
 		appendEntry(nil, 1, &live), appendEntry(nil, 1<<32-1, &absent),
-		appendPlaces(nil, []place{{absent: true, row: 1 << 36}}), appendPlaces(nil, []place{{shard: 1<<32 - 1, row: 1<<64 - 1}}),
+		appendLocations(nil, []location{{absent: true, row: 1 << 36}}), appendLocations(nil, []location{{shard: 1<<32 - 1, row: 1<<64 - 1}}),
 		appendName(nil, name{streamName, "orders", ""}), appendName(nil, name{shardName, "db.orders", "orders"}),
 	}
 }

@@ -30,7 +30,8 @@ type Options struct {
 	Log *slog.Logger
 	// memtable is the size of a memtable in bytes. Defaults to 8 MiB; tests choose less.
 	memtable uint64
-	// hash is the hash by which entities are found. Defaults to hashOf; tests choose one of few bits.
+	// hash is the hash by which entities are found. Defaults to hashOf; tests choose one that
+	// collides.
 	hash func(entity []byte) uint64
 }
 
@@ -178,8 +179,8 @@ func (s *Store) options(opts Options) *pebble.Options {
 		},
 	}
 	o.TargetFileSizes[0] = 8 << 20
-	// Entries by row lie in files of their own: where they are new, their files overlap no others and
-	// are not compacted.
+	// Entries by row lie in files of their own: where they are new, their files overlap no others,
+	// and compaction reads no former ones.
 	o.Experimental.SpanPolicyFunc = func(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
 		if start[0] < entryTag {
 			end = []byte{entryTag}

@@ -20,7 +20,7 @@ func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	}
 	t.Cleanup(func() {
 		if !s.closed.Load() && s.damage.Load() == nil {
-			if err := checkPlaces(s); err != nil {
+			if err := checkLocations(s); err != nil {
 				t.Error(err)
 			}
 		}

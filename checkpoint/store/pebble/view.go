@@ -16,8 +16,8 @@ import (
 	"bridge/checkpoint/store"
 )
 
-// unpack returns the entry at a place, with its names.
-func (s *Store) unpack(at place, value []byte) (store.Entry, error) {
+// unpack returns the entry at a location, with its names.
+func (s *Store) unpack(at location, value []byte) (store.Entry, error) {
 	e, shard, err := decodeEntry(at, value)
 	if err != nil {
 		return store.Entry{}, err
@@ -40,30 +40,30 @@ func (s *Store) newFinder() (*finder, error) {
 	return &finder{Iterator: it}, err
 }
 
-// places appends to dst the places of the entities with a hash.
-func (f *finder) places(stream uint32, hash uint64, dst []place) ([]place, error) {
+// locations appends to dst the locations of the entities with a hash.
+func (f *finder) locations(stream uint32, hash uint64, dst []location) ([]location, error) {
 	f.key = appendHashKey(f.key[:0], stream, hash)
 	if !f.SeekPrefixGE(f.key) || !bytes.Equal(f.Key(), f.key) {
 		return dst, f.Error()
 	}
-	return decodePlaces(dst, f.Value())
+	return decodeLocations(dst, f.Value())
 }
 
-// entry reports whether the entry of an entity lies at a place. It is the iterator's value then.
-func (f *finder) entry(at place, stream uint32, entity []byte) bool {
+// entry reports whether the entry of an entity lies at a location. It is the iterator's value then.
+func (f *finder) entry(at location, stream uint32, entity []byte) bool {
 	f.key = append(at.appendPrefix(f.key[:0], stream), entity...)
 	return f.SeekPrefixGE(f.key) && bytes.Equal(f.Key(), f.key)
 }
 
 // sought is an entity that is looked up, by its index in the call; found is one that may lie at a
-// place.
+// location.
 type (
 	sought struct {
 		hash  uint64
 		index int32
 	}
 	found struct {
-		at    place
+		at    location
 		index int32
 	}
 )
@@ -106,7 +106,7 @@ func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask
 			shard.name = of
 			shard.number, known = s.names.find(of)
 		}
-		if at := (place{shard: shard.number, row: ask.Row}); known && f.entry(at, number, ask.Entity) {
+		if at := (location{shard: shard.number, row: ask.Row}); known && f.entry(at, number, ask.Entity) {
 			if into[i], err = s.unpack(at, f.Value()); err != nil {
 				return err
 			}
@@ -115,18 +115,18 @@ func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask
 		list = append(list, sought{hash, int32(i)})
 	}
 	slices.SortFunc(list, func(a, b sought) int { return cmp.Compare(a.hash, b.hash) })
-	var places []found
-	var at []place
+	var locations []found
+	var at []location
 	for _, one := range list {
-		if at, err = f.places(number, one.hash, at[:0]); err != nil {
+		if at, err = f.locations(number, one.hash, at[:0]); err != nil {
 			return err
 		}
 		for _, p := range at {
-			places = append(places, found{p, one.index})
+			locations = append(locations, found{p, one.index})
 		}
 	}
-	slices.SortFunc(places, func(a, b found) int { return a.at.compare(b.at) })
-	for _, one := range places {
+	slices.SortFunc(locations, func(a, b found) int { return a.at.compare(b.at) })
+	for _, one := range locations {
 		if f.entry(one.at, number, asks[one.index].Entity) {
 			if into[one.index], err = s.unpack(one.at, f.Value()); err != nil {
 				return err

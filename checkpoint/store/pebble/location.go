@@ -9,24 +9,24 @@ import (
 	"bridge/checkpoint/store"
 )
 
-// place says where an entry lies: in a row of a shard or, of an absent entity, at a time.
-type place struct {
+// location says where an entry lies: in a row of a shard or, of an absent entity, at a time.
+type location struct {
 	absent bool
 	shard  uint32
 	// row is the row, or of an absent entity the seconds since the year 1.
 	row uint64
 }
 
-// placeOf returns where an entry lies whose shard has a number.
-func placeOf(shard uint32, e *store.Entry) place {
+// locationOf returns where an entry lies whose shard has a number.
+func locationOf(shard uint32, e *store.Entry) location {
 	if e.State == store.Absent {
-		return place{absent: true, row: second(e.Since)}
+		return location{absent: true, row: second(e.Since)}
 	}
-	return place{shard: shard, row: e.Row}
+	return location{shard: shard, row: e.Row}
 }
 
-// compare orders places by their keys.
-func (p place) compare(other place) int {
+// compare orders locations by their keys.
+func (p location) compare(other location) int {
 	switch {
 	case p.absent != other.absent && p.absent:
 		return -1
@@ -37,7 +37,7 @@ func (p place) compare(other place) int {
 }
 
 // appendPrefix appends what the keys of the entities in p begin with.
-func (p place) appendPrefix(dst []byte, stream uint32) []byte {
+func (p location) appendPrefix(dst []byte, stream uint32) []byte {
 	if !p.absent {
 		dst = binary.BigEndian.AppendUint32(append(dst, entryTag), p.shard)
 		return binary.BigEndian.AppendUint64(dst, p.row)
@@ -46,9 +46,9 @@ func (p place) appendPrefix(dst []byte, stream uint32) []byte {
 	return binary.BigEndian.AppendUint64(dst, p.row)
 }
 
-// appendPlaces appends the value of a hash.
-func appendPlaces(dst []byte, places []place) []byte {
-	for _, p := range places {
+// appendLocations appends the value of a hash.
+func appendLocations(dst []byte, locations []location) []byte {
+	for _, p := range locations {
 		number := uint64(0)
 		if !p.absent {
 			number = uint64(p.shard) + 1
@@ -58,15 +58,15 @@ func appendPlaces(dst []byte, places []place) []byte {
 	return dst
 }
 
-// decodePlaces appends to dst what appendPlaces wrote, one place at least.
-func decodePlaces(dst []place, b []byte) ([]place, error) {
+// decodeLocations appends to dst what appendLocations wrote, one location at least.
+func decodeLocations(dst []location, b []byte) ([]location, error) {
 	r := reader{rest: b}
 	for ok := true; ok; ok = len(r.rest) > 0 {
 		number, row := r.uint(), r.uint()
 		if number > 1<<32 {
 			r.fail()
 		}
-		p := place{row: row, absent: number == 0}
+		p := location{row: row, absent: number == 0}
 		if !p.absent {
 			p.shard = uint32(number - 1)
 		}
@@ -83,8 +83,8 @@ func appendHashKey(dst []byte, stream uint32, hash uint64) []byte {
 // hashOf is the hash by which entities are found.
 func hashOf(entity []byte) uint64 { return xxhash.Sum64(entity) }
 
-// split takes the key of an entry apart: its place, and the entity.
-func split(key []byte) (at place, entity []byte, err error) {
+// split takes the key of an entry apart: its location, and the entity.
+func split(key []byte) (at location, entity []byte, err error) {
 	if len(key) < 13 {
 		return at, nil, errForm
 	}
