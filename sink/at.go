@@ -26,6 +26,9 @@ type At struct {
 	// one with the same DedupID, at Offset. That may be an earlier attempt of this call, another
 	// message, or be removed since.
 	Duplicate bool
+	// Marker: the offset before this one holds the end of a transaction of this sink, and no
+	// message.
+	Marker bool
 }
 
 // TPRef names a TP of an outcome.

@@ -13,6 +13,11 @@ import (
 var (
 	// ErrClosed is returned when Publish is called on, or cut short by, a closed sink.
 	ErrClosed = errors.New("sink is closed")
+	// ErrUnknownOutcome is returned by a Transactional sink that cannot tell whether a batch is on
+	// the bus: Fence, then read what is there.
+	ErrUnknownOutcome = errors.New("the outcome of a transaction is unknown")
+	// ErrFenced is returned by a Transactional sink once another process has taken over.
+	ErrFenced = errors.New("another process publishes instead of this one")
 )
 
 // Sink is a bus. It is safe for concurrent use; batches published concurrently have no order among
@@ -34,6 +39,18 @@ type Sink interface {
 	Ready(ctx context.Context) error
 	// Close releases all connections and ends the Publish calls that are under way with ErrClosed.
 	Close() error
+}
+
+// Transactional is a bus that takes a batch as a whole or not at all. Publish returns with all
+// messages acknowledged, with none of them and some rejected, or with an error and none
+// acknowledged: that is also ErrUnknownOutcome or ErrFenced.
+type Transactional interface {
+	Sink
+	// Fence ends what this process and former ones have begun: when it returns nil, whatever of it
+	// is not below the ends of the TPs by then will never be on the bus. The first call takes over
+	// from former processes. Later ones do nothing unless an outcome is unknown, and return
+	// ErrFenced once another process has taken over. It waits for the bus, however long that takes.
+	Fence(ctx context.Context) error
 }
 
 // Outcome says what became of a batch.
