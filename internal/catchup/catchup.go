@@ -51,7 +51,10 @@ type Stream struct {
 
 // Options set up a CatchUp.
 type Options struct {
-	Reader    sink.Reader
+	Reader sink.Reader
+	// Fence, where it is not nil, ends what was published and is in doubt, before that is read
+	// (sink.Transactional).
+	Fence     func(context.Context) error
 	Committer *Committer
 	// Image is what the store held when the Committer was made.
 	Image   store.Image

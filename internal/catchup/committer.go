@@ -23,6 +23,9 @@ var errStore = errors.New("write to the store")
 type Ack struct {
 	TP    uint32
 	Range Range
+	// Marker says that the offset before the range holds no message, and is covered with it
+	// (sink.At).
+	Marker bool
 }
 
 // Committer applies the batches of the whole process. What it writes in one is what was read or

@@ -21,7 +21,10 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 		return err
 	}
 	s := c.streams[name]
-	err := c.rounds(ctx, s, false)
+	err := c.fence(ctx)
+	if err == nil {
+		err = c.rounds(ctx, s, false)
+	}
 	if s.Release && errors.Is(err, sink.ErrUnreadable) {
 		// Rule 24: such a stream goes on, and may repeat.
 		return nil

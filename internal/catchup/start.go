@@ -94,6 +94,9 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 			break
 		}
 	}
+	if err := c.readFenced(ctx, s); err != nil {
+		return err
+	}
 	if err := s.checkHash(); err != nil {
 		return err
 	}
@@ -101,6 +104,34 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 		return err
 	}
 	return c.becomeReady(ctx, s)
+}
+
+// readFenced takes over from former processes, where the bus can do that, and reads what these have
+// published by then.
+func (c *CatchUp) readFenced(ctx context.Context, s *stream) error {
+	if c.opts.Fence == nil {
+		return nil
+	}
+	if err := c.fence(ctx); err != nil {
+		return err
+	}
+	err := c.rounds(ctx, s, false)
+	if s.Release && errors.Is(err, sink.ErrUnreadable) {
+		return nil
+	}
+	return err
+}
+
+// fence ends what is in doubt, where the bus can do that.
+func (c *CatchUp) fence(ctx context.Context) error {
+	if c.opts.Fence == nil {
+		return nil
+	}
+	err := c.opts.Fence(ctx)
+	if errors.Is(err, sink.ErrFenced) {
+		return fmt.Errorf("%w: %w", ErrSuperseded, err)
+	}
+	return err
 }
 
 // passAll lets the offsets pass messages with another hash, behind which one with ours was found. A

@@ -164,12 +164,16 @@ func (t *trial) check(a *Ack) error {
 // acknowledge covers what was acknowledged for all streams on the TP: to the others it holds no
 // message of theirs.
 func (t *trial) acknowledge(ack Ack) {
+	covers := ack.Range
+	if ack.Marker {
+		covers.From--
+	}
 	for _, n := range t.c.registrations.byTP[t.c.registrations.byNumber[ack.TP].TP] {
 		a := t.of(n)
 		// Rule 20: also of spans that are not remembered.
 		a.saved.High = later(a.saved.High, ack.Range.Last)
-		a.saved.add(ack.Range)
-		a.read.add(ack.Range)
+		a.saved.add(covers)
+		a.read.add(covers)
 		a.now.Epoch = max(a.now.Epoch, t.c.epoch)
 	}
 }

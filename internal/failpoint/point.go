@@ -30,6 +30,13 @@ const (
 	// after a kill it is read from the bus.
 	BeforeSave Point = "BeforeSave"
 	AfterSave  Point = "AfterSave"
+	// TransactionAdded is passed when the coordinator has added partitions to a transaction,
+	// TransactionSent when the leaders have the batches; TransactionEnds and TransactionEnded are
+	// around the request to commit. Only a sink with transactions passes them. They cannot fail.
+	TransactionAdded Point = "TransactionAdded"
+	TransactionSent  Point = "TransactionSent"
+	TransactionEnds  Point = "TransactionEnds"
+	TransactionEnded Point = "TransactionEnded"
 	// StoreSync is where the store makes a file durable. After an error the store writes another
 	// one.
 	StoreSync Point = "StoreSync"
@@ -43,4 +50,5 @@ const (
 
 // Points lists all points.
 var Points = []Point{OwnerTurn, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
-	BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync, BeforeCatchUp, AfterCatchUp}
+	TransactionAdded, TransactionSent, TransactionEnds, TransactionEnded, BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync,
+	BeforeCatchUp, AfterCatchUp}
