@@ -107,7 +107,7 @@ func (r *recorder) acked(b *batch, s *sent) []catchup.Ack {
 		if k := len(r.acks) - 1; k >= 0 && r.acks[k].TP == at.TP && r.acks[k].Range.To == at.Offset {
 			r.acks[k].Range.To++
 		} else {
-			r.acks = append(r.acks, catchup.Ack{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}})
+			r.acks = append(r.acks, catchup.Ack{TP: at.TP, Range: catchup.Range{From: at.Offset, To: at.Offset + 1}, Marker: locations[i].marker})
 		}
 		if n == len(r.order)-1 || locations[r.order[n+1]].at != (store.At{TP: at.TP, Offset: at.Offset + 1}) {
 			r.acks[len(r.acks)-1].Range.Last = store.Anchor{Offset: at.Offset, Hash: hashAt(b, s, i)}

@@ -47,6 +47,8 @@ type location struct {
 	// tp is the name of the TP of a message that the bus took for a repeat.
 	tp        string
 	duplicate bool
+	// marker says that the offset before holds no message (sink.At).
+	marker bool
 }
 
 // sendAll sends the messages of b until each is acknowledged or put aside as a dead letter. What it
@@ -65,6 +67,9 @@ func (s *sender) sendAll(ctx context.Context, b *batch) (*sent, error) {
 		kept, late := s.mutantPostpone(b, s.indices)
 		s.indices = kept
 		defer late(ctx)
+	}
+	if s.opts.Whole {
+		return &s.sent, s.sendWhole(ctx, b)
 	}
 	for from := 0; ; {
 		if err := s.sendRest(ctx, b); err != nil {
@@ -167,7 +172,7 @@ func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
 		if p.at.TP = s.numbers[at.TP]; p.at.TP == 0 {
 			continue
 		}
-		p.at.Offset, p.covered, p.duplicate = at.Offset, !at.Duplicate, at.Duplicate
+		p.at.Offset, p.covered, p.duplicate, p.marker = at.Offset, !at.Duplicate, at.Duplicate, at.Marker
 		if at.Duplicate {
 			p.tp, s.sent.repeated = outcome.TPs[at.TP].Name, true
 		}
@@ -238,21 +243,43 @@ func (s *sender) putAside(ctx context.Context, b *batch, outcome *sink.Outcome) 
 	return nil
 }
 
-func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason string) error {
+// refuse returns what a dead letter of message index says, or an error where there may be none.
+func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error) {
 	m := b.messages[index]
-	refused := &sink.RejectedError{Message: m, Reason: reason}
 	if s.opts.DeadLetter == "" {
-		return refused
+		return sink.Refused{}, &sink.RejectedError{Message: m, Reason: reason}
 	}
 	if b.again != nil {
 		// It is a dead letter already, and counts no more.
 		b.again.refused(reason)
 	} else if err := s.opts.DeadLetterLimit.count(&m, reason, time.Now()); err != nil {
-		return err
+		return sink.Refused{}, err
 	}
 	r := sink.Refused{Message: m, Reason: reason}
 	if b.claims != nil {
 		r.Entity = m.Key
+	}
+	return r, nil
+}
+
+// noted notes that the dead letter of a row is on the bus.
+func (s *sender) noted(r *sink.Refused) {
+	m := &r.Message
+	s.opts.Metrics.deadLetter(s.opts.Stream)
+	s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
+		"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", r.Reason)
+}
+
+// refusedTwice is the error of a row whose dead letter is refused, too.
+func (s *sender) refusedTwice(r *sink.Refused) error {
+	return errors.Join(&sink.RejectedError{Message: r.Message, Reason: r.Reason},
+		errors.New("the dead-letter destination "+s.opts.DeadLetter+" refuses it too"))
+}
+
+func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason string) error {
+	r, err := s.refuse(b, index, reason)
+	if err != nil {
+		return err
 	}
 	for _, limit := range excerpts {
 		dead := sink.DeadLetter(r, s.opts.DeadLetter, limit)
@@ -262,13 +289,11 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 		}
 		if outcome.AllAcked() {
 			s.locateDeadLetter(index, &dead, &outcome)
-			s.opts.Metrics.deadLetter(s.opts.Stream)
-			s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
-				"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", reason)
+			s.noted(&r)
 			return nil
 		}
 	}
-	return errors.Join(refused, errors.New("the dead-letter destination "+s.opts.DeadLetter+" refuses it too"))
+	return s.refusedTwice(&r)
 }
 
 // locateDeadLetter notes where the dead letter of message index lies. One that the bus holds

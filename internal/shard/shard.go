@@ -54,6 +54,8 @@ type Options struct {
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the
 	// shard instead.
 	DeadLetter string
+	// Whole says that Sink is a sink.Transactional: a batch goes with its dead letters at once.
+	Whole bool
 	// DeadLetterLimit bounds the dead letters; shared by all shards of the stream. Nil does not.
 	DeadLetterLimit *DeadLetterLimit
 	// Limits is shared by all shards of the stream.
