@@ -1,6 +1,10 @@
 package kafka
 
-import "time"
+import (
+	"time"
+
+	"bridge/internal/failpoint"
+)
 
 // Queued returns how many portions a worker holds, those in flight included.
 func Queued(s *Sink, topic string, partition int32) int {
@@ -42,3 +46,6 @@ func ShareProducer(s, other *Sink) {
 	defer s.producers.mu.Unlock()
 	s.producers.current, s.producers.known = id, true
 }
+
+// OnStep has hook called at each step of a transaction.
+func OnStep(s *Sink, hook func(failpoint.Point)) { s.transactions.steps = hook }

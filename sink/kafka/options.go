@@ -53,6 +53,18 @@ type Options struct {
 	// they cut the connection for more, so a record that does not fit is rejected unsent. Defaults
 	// to DefaultMaxRequestBytes.
 	MaxRequestBytes int
+	// TransactionalID has every batch published in a transaction, as a whole, under this id. It is
+	// the same for all processes of a configuration: the one that begins last is the one that
+	// publishes. Empty means no transactions.
+	TransactionalID string
+	// TransactionInterval is how long a transaction takes in batches, at most. Defaults to 100 ms.
+	TransactionInterval time.Duration
+	// TransactionTimeout is after how long the brokers abort a transaction that was left, plus up
+	// to 20 s. Defaults to 60 s.
+	TransactionTimeout time.Duration
+	// StalledAfter is how long a transaction waits for one partition; then others go on without it.
+	// Defaults to 10 s.
+	StalledAfter time.Duration
 	// GiveUpAfter bounds how long TPs and Read wait for brokers that do not answer, or for messages
 	// before an end that was given; a login that is refused is then an error at once. Zero means
 	// for ever.
@@ -72,6 +84,9 @@ func (o *Options) fill() error {
 	o.ClientID = cmp.Or(o.ClientID, "bridge")
 	o.Compression = cmp.Or(o.Compression, None)
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, DefaultMaxRequestBytes)
+	o.TransactionInterval = cmp.Or(o.TransactionInterval, 100*time.Millisecond)
+	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, transactionTimeout)
+	o.StalledAfter = cmp.Or(o.StalledAfter, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -94,11 +94,12 @@ func (c *cluster) newProducer(ctx context.Context) (identity, int, error) {
 }
 
 // produce sends a sealed batch to the leader of a partition and returns its base offset, -1 if the
-// broker does not tell.
-func (c *cluster) produce(ctx context.Context, topic string, partition int32, sealed []byte) (int64, int, error) {
+// broker does not tell. transaction is the transactional id, empty without one.
+func (c *cluster) produce(ctx context.Context, transaction, topic string, partition int32, sealed []byte) (int64, int, error) {
 	res, generation, err := c.roundTrip(ctx, &rawproduce.Request{
-		Acks:    int16(kafkago.RequireAll),
-		Timeout: int32(produceTimeout.Milliseconds()),
+		TransactionalID: transaction,
+		Acks:            int16(kafkago.RequireAll),
+		Timeout:         int32(produceTimeout.Milliseconds()),
 		Topics: []rawproduce.RequestTopic{{
 			Topic: topic,
 			Partitions: []rawproduce.RequestPartition{{

@@ -32,6 +32,8 @@ type Sink struct {
 	outages         *outage.Log
 	faults          *faults
 	session         func(tp string)
+	// transactions is nil without them.
+	transactions *transactions
 
 	// life ends with Close.
 	life  context.Context
@@ -49,7 +51,7 @@ type Sink struct {
 	drains sync.WaitGroup
 }
 
-var _ sink.Sink = (*Sink)(nil)
+var _ sink.Transactional = (*Sink)(nil)
 
 // Open returns a sink. It does not touch the network: a cluster that cannot be reached is waited
 // for by Publish.
@@ -70,15 +72,22 @@ func Open(opts Options) (*Sink, error) {
 	s.cluster = newCluster(s.life, &opts)
 	s.producers = &producers{cluster: s.cluster}
 	s.faults = newFaults(s.outages, opts.Fault)
+	if opts.TransactionalID != "" {
+		s.transactions = newTransactions(s, &opts)
+	}
 	s.cluster.follow(opts.Topics)
 	return s, nil
 }
 
 // Publish implements [sink.Sink]. The messages of one topic and key go to one partition in their
-// order; those of a partition that follow a rejected one are left pending.
+// order; those of a partition that follow a rejected one are left pending. With
+// [Options.TransactionalID] a batch is published as [sink.Transactional] says.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
+	if s.transactions != nil {
+		return s.transactions.publish(ctx, batch)
+	}
 	c := newCall(batch)
 	rejected, pending := s.screen(c)
 	for len(pending) > 0 {
@@ -99,6 +108,16 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		pending = c.moved()
 	}
 	return c.outcome(rejected), nil
+}
+
+// Fence implements [sink.Transactional]. Without [Options.TransactionalID] it does nothing.
+func (s *Sink) Fence(ctx context.Context) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	if s.transactions == nil {
+		return context.Cause(ctx)
+	}
+	return s.transactions.fence(ctx)
 }
 
 // within returns a context that also ends with the sink.

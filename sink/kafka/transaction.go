@@ -1,0 +1,242 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"bridge/internal/failpoint"
+	"bridge/sink"
+)
+
+// Why a transaction is given up, besides an answer that it is lost.
+var (
+	// errRefused: a record is refused for good.
+	errRefused = errors.New("a record was refused")
+	// errStalled: a partition did not answer in time.
+	errStalled = errors.New("a partition did not answer")
+	// errGivenUp: another partition has ended the transaction.
+	errGivenUp = errors.New("the transaction is given up")
+)
+
+// transaction is one transaction. It serves one goroutine but where it says so.
+type transaction struct {
+	t  *transactions
+	id identity
+	// entries are the batches in it, partitions those that the coordinator has added.
+	entries    []*entry
+	partitions []*txnPartition
+	// vague: a request to the coordinator had no answer at first, and may arrive once more.
+	vague bool
+
+	// What follows is for the goroutines of the partitions, too.
+
+	// doomed: the transaction will not be committed. open: a batch that was sent has no answer.
+	doomed, open atomic.Bool
+}
+
+// send adds batches to the transaction and sends them to their partitions, side by side. It returns
+// when all were taken, or why the transaction cannot be committed.
+func (x *transaction) send(ctx context.Context, list []*entry) error {
+	list, err := x.join(ctx, list)
+	x.entries = append(x.entries, list...)
+	if err != nil {
+		return err
+	}
+	x.t.step(failpoint.TransactionAdded)
+	byPartition := make(map[*txnPartition][]*portion)
+	for _, e := range list {
+		for _, r := range e.portions {
+			p := x.t.partition(r.worker)
+			byPartition[p] = append(byPartition[p], r)
+		}
+	}
+	var sending sync.WaitGroup
+	for p, portions := range byPartition {
+		sending.Go(func() {
+			if p.failure = p.send(ctx, x, portions); p.failure != nil {
+				x.doomed.Store(true)
+			}
+		})
+	}
+	sending.Wait()
+	x.t.step(failpoint.TransactionSent)
+	return x.failure(ctx)
+}
+
+// failure returns why the transaction cannot be committed: what matters most.
+func (x *transaction) failure(ctx context.Context) error {
+	var first error
+	for _, p := range x.partitions {
+		switch {
+		case p.failure == nil:
+		case lost(p.failure):
+			return p.failure
+		case first == nil || errors.Is(first, errGivenUp):
+			first = p.failure
+		}
+	}
+	if first != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return first
+}
+
+// join adds the partitions of batches that are not in the transaction yet, and returns the batches
+// that have joined: those whose topic is missing or not granted wait.
+func (x *transaction) join(ctx context.Context, list []*entry) ([]*entry, error) {
+	t := x.t.producer.tries(ctx)
+	defer func() {
+		x.vague = x.vague || t.unanswered > 0
+		t.ended()
+	}()
+	for {
+		more := x.more(list)
+		if len(more) == 0 {
+			return list, nil
+		}
+		workers := make([]*worker, len(more))
+		for i, p := range more {
+			workers[i] = p.worker
+		}
+		generation, err := x.t.producer.coordinator.add(ctx, x.id, workers)
+		var topic *topicError
+		switch {
+		case err == nil:
+			x.partitions = append(x.partitions, more...)
+			return list, nil
+		case errors.As(err, &topic):
+			list = x.withoutTopic(list, topic)
+		case lost(err):
+			return list, err
+		default:
+			if err := t.failed(generation, err); err != nil {
+				return list, err
+			}
+		}
+	}
+}
+
+// more returns the partitions of batches that are not in the transaction.
+func (x *transaction) more(list []*entry) (more []*txnPartition) {
+	for _, e := range list {
+		for _, r := range e.portions {
+			p := x.t.partition(r.worker)
+			if !slices.Contains(x.partitions, p) && !slices.Contains(more, p) {
+				p.failure = nil
+				more = append(more, p)
+			}
+		}
+	}
+	return more
+}
+
+// withoutTopic lets the batches wait that go to a topic.
+func (x *transaction) withoutTopic(list []*entry, topic *topicError) []*entry {
+	s := x.t.sink
+	s.forgetTopic(topic.topic)
+	return slices.DeleteFunc(list, func(e *entry) bool {
+		i := slices.IndexFunc(e.portions, func(r *portion) bool { return r.worker.topic == topic.topic })
+		if i >= 0 {
+			w := e.portions[i].worker
+			s.faults.fail(w.tp, scope(w.topic, w.partition, topic), explain(w.topic, topic))
+			x.t.partition(w).reported = true
+			e.finish(errAgain)
+		}
+		return i >= 0
+	})
+}
+
+// end ends the transaction at the coordinator. The error is that of ctx, or says that the outcome
+// is unknown.
+func (x *transaction) end(ctx context.Context, commit bool) error {
+	t := x.t.producer.tries(ctx)
+	defer func() {
+		x.vague = x.vague || t.unanswered > 0
+		t.ended()
+	}()
+	for {
+		generation, err := x.t.producer.coordinator.end(ctx, x.id, commit)
+		if err == nil || lost(err) {
+			return err
+		}
+		if err := t.failed(generation, err); err != nil {
+			return err
+		}
+	}
+}
+
+// commit commits the transaction, and ends its batches.
+func (x *transaction) commit(ctx context.Context) {
+	if len(x.partitions) > 0 {
+		x.t.step(failpoint.TransactionEnds)
+		if err := x.end(ctx, true); err != nil {
+			x.unknown(err)
+			return
+		}
+		x.t.step(failpoint.TransactionEnded)
+	}
+	if x.vague {
+		// A late copy of a request is of the former epoch then.
+		x.t.producer.doubtful()
+	}
+	for _, p := range x.partitions {
+		p.committed()
+	}
+	for _, e := range x.entries {
+		e.finish(nil)
+	}
+}
+
+// unknown ends the batches of a transaction that may be committed or not.
+func (x *transaction) unknown(err error) {
+	x.t.producer.doubtful()
+	for _, p := range x.partitions {
+		p.aborted()
+	}
+	for _, e := range x.entries {
+		e.finish(fmt.Errorf("%w: %w", sink.ErrUnknownOutcome, err))
+	}
+}
+
+// giveUp aborts the transaction because of err. Batches with a refused record end, those with a
+// partition that did not answer wait, the others go first into the next transaction.
+func (x *transaction) giveUp(ctx context.Context, err error) {
+	if lost(err) || ctx.Err() != nil {
+		x.unknown(err)
+		return
+	}
+	x.t.producer.doubtful()
+	if err := x.abort(ctx); err != nil {
+		x.unknown(err)
+		return
+	}
+	for _, p := range x.partitions {
+		p.aborted()
+	}
+	var again []*entry
+	for _, e := range x.entries {
+		e.reset()
+		switch {
+		case len(e.rejections()) > 0:
+			e.finish(nil)
+		case slices.ContainsFunc(e.portions, func(r *portion) bool { return x.t.partition(r.worker).holdsUp() }):
+			e.finish(errAgain)
+		default:
+			again = append(again, e)
+		}
+	}
+	x.t.giveBack(again)
+}
+
+// abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
+// from joining what follows (decision 20, 6).
+func (x *transaction) abort(ctx context.Context) error {
+	if x.open.Load() {
+		return x.t.producer.ready(ctx)
+	}
+	return x.end(ctx, false)
+}

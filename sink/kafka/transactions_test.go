@@ -1,0 +1,91 @@
+package kafka_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"bridge/internal/failpoint"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+// committed reads what a read_committed consumer sees of a topic.
+func committed(t testing.TB, topic string, brokers []string) []*kgo.Record {
+	t.Helper()
+	// A partition ends with a marker: without it the end would not show.
+	all := consume(t, topic, kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	return slices.DeleteFunc(all, func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+}
+
+// transactional returns options with a transactional id of the test's own.
+func transactional(t testing.TB, brokers []string) kafka.Options {
+	return kafka.Options{Brokers: brokers, TransactionalID: "bridge." + t.Name()}
+}
+
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(3, "one", "two"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	var mu sync.Mutex
+	ended := 0
+	kafka.OnStep(s, func(at failpoint.Point) {
+		mu.Lock()
+		defer mu.Unlock()
+		if at == failpoint.TransactionEnded {
+			ended++
+		}
+	})
+	var all [2][]sink.Message
+	var writers sync.WaitGroup
+	for w := range 4 {
+		for i, topic := range []string{"one", "two"} {
+			var sent []sink.Message
+			for n := range 20 {
+				sent = append(sent, series(topic, fmt.Sprintf("w%d", w), n*50, 50, 7)...)
+			}
+			all[i] = append(all[i], sent...)
+			writers.Go(func() {
+				for n := range 20 {
+					publish(t, s, sent[n*50:(n+1)*50])
+				}
+			})
+		}
+	}
+	writers.Wait()
+	for i, topic := range []string{"one", "two"} {
+		if n := compare(t, all[i], committed(t, topic, c.ListenAddrs())); n > 0 {
+			t.Errorf("%d messages of %s are there twice", n, topic)
+		}
+	}
+	t.Logf("160 batches in %d transactions", ended)
+	if ended == 0 || ended > 160 {
+		t.Errorf("%d transactions of 160 batches", ended)
+	}
+}
+
+// TestMarkersAreCovered: what this sink publishes leaves no hole but the last marker.
+func TestMarkersAreCovered(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	covered := make(map[uint64]bool)
+	end := uint64(0)
+	for n := range 10 {
+		out := publish(t, s, series("one", "k", n*5, 5, 2))
+		for _, at := range out.At {
+			if at.Marker {
+				covered[at.Offset-1] = true
+			}
+			covered[at.Offset] = true
+			end = max(end, at.Offset+1)
+		}
+	}
+	if end != 59 || len(covered) != 59 {
+		t.Errorf("%d of %d offsets are covered, want 59: ten transactions of 5 messages, 9 markers between them", len(covered), end)
+	}
+}
