@@ -94,12 +94,11 @@ func (c *cluster) newProducer(ctx context.Context) (identity, int, error) {
 }
 
 // produce sends a sealed batch to the leader of a partition and returns its base offset, -1 if the
-// broker does not tell. transaction is the transactional id, empty without one.
-func (c *cluster) produce(ctx context.Context, transaction, topic string, partition int32, sealed []byte) (int64, int, error) {
+// broker does not tell.
+func (c *cluster) produce(ctx context.Context, topic string, partition int32, sealed []byte) (int64, int, error) {
 	res, generation, err := c.roundTrip(ctx, &rawproduce.Request{
-		TransactionalID: transaction,
-		Acks:            int16(kafkago.RequireAll),
-		Timeout:         int32(produceTimeout.Milliseconds()),
+		Acks:    int16(kafkago.RequireAll),
+		Timeout: int32(produceTimeout.Milliseconds()),
 		Topics: []rawproduce.RequestTopic{{
 			Topic: topic,
 			Partitions: []rawproduce.RequestPartition{{
@@ -115,7 +114,12 @@ func (c *cluster) produce(ctx context.Context, transaction, topic string, partit
 	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
 		return -1, generation, fmt.Errorf("the broker answers a batch for one partition with %d topics", len(topics))
 	}
-	p := &topics[0].Partitions[0]
+	base, err := baseOffset(&topics[0].Partitions[0])
+	return base, generation, err
+}
+
+// baseOffset returns where a batch was stored, -1 if the broker does not tell.
+func baseOffset(p *produce.ResponsePartition) (int64, error) {
 	message := p.ErrorMessage
 	for _, r := range p.RecordErrors {
 		if message == "" {
@@ -123,7 +127,7 @@ func (c *cluster) produce(ctx context.Context, transaction, topic string, partit
 		}
 	}
 	if err := answer(p.ErrorCode, message); err != nil {
-		return -1, generation, err
+		return -1, err
 	}
-	return p.BaseOffset, generation, nil
+	return p.BaseOffset, nil
 }

@@ -79,7 +79,7 @@ func (l *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) 
 		stamp(f.wire, id)
 		f.stamped = &id
 	}
-	base, generation, err := l.sink.cluster.produce(ctx, "", l.topic, l.partition, f.wire)
+	base, generation, err := l.sink.cluster.produce(ctx, l.topic, l.partition, f.wire)
 	var code kafkago.Error
 	switch {
 	case err == nil || remedyFor(err) == done:

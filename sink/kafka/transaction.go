@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"bridge/internal/failpoint"
 	"bridge/sink"
@@ -18,11 +16,9 @@ var (
 	errRefused = errors.New("a record was refused")
 	// errStalled: a partition did not answer in time.
 	errStalled = errors.New("a partition did not answer")
-	// errGivenUp: another partition has ended the transaction.
-	errGivenUp = errors.New("the transaction is given up")
 )
 
-// transaction is one transaction. It serves one goroutine but where it says so.
+// transaction is one transaction. It serves one goroutine.
 type transaction struct {
 	t  *transactions
 	id identity
@@ -31,15 +27,12 @@ type transaction struct {
 	partitions []*txnPartition
 	// vague: a request to the coordinator had no answer at first, and may arrive once more.
 	vague bool
-
-	// What follows is for the goroutines of the partitions, too.
-
-	// doomed: the transaction will not be committed. open: a batch that was sent has no answer.
-	doomed, open atomic.Bool
+	// open: records that were sent have no answer.
+	open bool
 }
 
-// send adds batches to the transaction and sends them to their partitions, side by side. It returns
-// when all were taken, or why the transaction cannot be committed.
+// send adds batches to the transaction and sends them to their partitions. It returns when all were
+// stored, or why the transaction cannot be committed.
 func (x *transaction) send(ctx context.Context, list []*entry) error {
 	list, err := x.join(ctx, list)
 	x.entries = append(x.entries, list...)
@@ -47,42 +40,31 @@ func (x *transaction) send(ctx context.Context, list []*entry) error {
 		return err
 	}
 	x.t.step(failpoint.TransactionAdded)
-	byPartition := make(map[*txnPartition][]*portion)
+	var partitions []*txnPartition
 	for _, e := range list {
 		for _, r := range e.portions {
 			p := x.t.partition(r.worker)
-			byPartition[p] = append(byPartition[p], r)
-		}
-	}
-	var sending sync.WaitGroup
-	for p, portions := range byPartition {
-		sending.Go(func() {
-			if p.failure = p.send(ctx, x, portions); p.failure != nil {
-				x.doomed.Store(true)
+			if len(p.queue) == 0 {
+				partitions = append(partitions, p)
 			}
-		})
-	}
-	sending.Wait()
-	x.t.step(failpoint.TransactionSent)
-	return x.failure(ctx)
-}
-
-// failure returns why the transaction cannot be committed: what matters most.
-func (x *transaction) failure(ctx context.Context) error {
-	var first error
-	for _, p := range x.partitions {
-		switch {
-		case p.failure == nil:
-		case lost(p.failure):
-			return p.failure
-		case first == nil || errors.Is(first, errGivenUp):
-			first = p.failure
+			p.queue = append(p.queue, r)
 		}
 	}
-	if first != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+	defer func() {
+		for _, p := range partitions {
+			p.queue = nil
+		}
+	}()
+	for {
+		w := newWave(x, partitions)
+		if len(w.batches) == 0 {
+			x.t.step(failpoint.TransactionSent)
+			return nil
+		}
+		if err := w.send(ctx); err != nil {
+			return err
+		}
 	}
-	return first
 }
 
 // join adds the partitions of batches that are not in the transaction yet, and returns the batches
@@ -235,7 +217,7 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 // abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
 // from joining what follows (decision 20, 6).
 func (x *transaction) abort(ctx context.Context) error {
-	if x.open.Load() {
+	if x.open {
 		return x.t.producer.ready(ctx)
 	}
 	return x.end(ctx, false)

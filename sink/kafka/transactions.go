@@ -132,9 +132,9 @@ func (t *transactions) giveBack(list []*entry) {
 	t.queue = append(list, t.queue...)
 }
 
-// take takes what may be in one transaction: all batches but those with a partition that did not
+// dequeue returns what may be in one transaction: all batches but those with a partition that did not
 // answer, or one of these.
-func (t *transactions) take(held bool) []*entry {
+func (t *transactions) dequeue(held bool) []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var free, waiting []*entry
@@ -155,10 +155,10 @@ func (t *transactions) take(held bool) []*entry {
 	return free
 }
 
-// first takes the batches of the next transaction; nil when there are none, and nobody drains the
+// first returns the batches of the next transaction; nil when there are none, and nobody drains the
 // queue any more.
 func (t *transactions) first() []*entry {
-	if list := t.take(true); len(list) > 0 && t.sink.life.Err() == nil {
+	if list := t.dequeue(true); len(list) > 0 && t.sink.life.Err() == nil {
 		return list
 	}
 	t.mu.Lock()
@@ -202,7 +202,7 @@ func (t *transactions) transact(ctx context.Context, list []*entry) {
 		if !time.Now().Before(until) {
 			break
 		}
-		if list = t.take(false); len(list) == 0 {
+		if list = t.dequeue(false); len(list) == 0 {
 			break
 		}
 	}

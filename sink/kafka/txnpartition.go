@@ -1,15 +1,13 @@
 package kafka
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
@@ -30,6 +28,8 @@ type txnPartition struct {
 	held, reported bool
 	// failure says why the partition has ended the present transaction.
 	failure error
+	// queue is what is to be sent to it in this transaction.
+	queue []*portion
 }
 
 func newTxnPartition(w *worker) *txnPartition { return &txnPartition{worker: w, limit: math.MaxInt} }
@@ -45,51 +45,18 @@ func (p *txnPartition) holdsUp() bool {
 	return errors.Is(p.failure, errStalled) || errors.Is(p.failure, errMoved)
 }
 
-// send sends portions one after the other. It returns once all were taken, or why the transaction
-// is to be given up.
-func (p *txnPartition) send(ctx context.Context, x *transaction, portions []*portion) error {
-	for len(portions) > 0 {
-		if x.doomed.Load() {
-			return errGivenUp
-		}
-		f := p.batch(portions)
-		if f.count == 0 {
-			// Nobody waits for what is left.
-			f.buffers.release()
-			return nil
-		}
-		base, err := p.deliver(ctx, x, f)
-		switch {
-		case err == nil:
-			p.acknowledge(f, base)
-			for len(portions) > 0 && portions[0].next == len(portions[0].index) {
-				portions = portions[1:]
-			}
-		case remedyFor(err) == split && ctx.Err() == nil:
-			p.calm()
-			if f.count > 1 {
-				p.limit = f.count / 2
-				err = nil
-				break
-			}
-			p.reject(f, err)
-			err = errRefused
-		}
-		if !f.lent {
-			f.buffers.release()
-		}
-		if err != nil {
-			return err
-		}
+// trim drops from the queue what was sent.
+func (p *txnPartition) trim() {
+	for len(p.queue) > 0 && p.queue[0].next == len(p.queue[0].index) {
+		p.queue = p.queue[1:]
 	}
-	return nil
 }
 
-// batch makes a batch of the first portions. Those that nobody waits for are passed over.
-func (p *txnPartition) batch(portions []*portion) *wireBatch {
+// batch makes a batch of what is first in the queue. What nobody waits for is passed over.
+func (p *txnPartition) batch() *wireBatch {
 	f := &wireBatch{buffers: bufferPool.Get().(*buffers)}
 	f.buffers.records.reset()
-	for _, r := range portions {
+	for _, r := range p.queue {
 		n := 0
 		if !r.call.present(func() { n = f.fill(r, p.limit) }) {
 			r.next = len(r.index)
@@ -104,93 +71,6 @@ func (p *txnPartition) batch(portions []*portion) *wireBatch {
 	}
 	f.count = f.buffers.records.count
 	return f
-}
-
-// deliver sends a batch until the leader has answered, and returns its base offset, -1 where the
-// broker does not tell.
-func (p *txnPartition) deliver(ctx context.Context, x *transaction, f *wireBatch) (int64, error) {
-	s := x.t.sink
-	wire, err := f.buffers.records.seal(f.buffers.sealed, s.codec)
-	if err != nil {
-		return -1, errors.Join(kafkago.InvalidRecord, err)
-	}
-	if s.codec.append != nil {
-		f.buffers.sealed = wire
-	}
-	f.wire = wire
-	if len(wire) > s.maxRequestBytes-requestOverhead {
-		return -1, answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
-	}
-	if p.id.producer != x.id.producer || p.id.epoch != x.id.epoch {
-		p.id = x.id
-	}
-	binary.BigEndian.PutUint16(wire[attributesAt:], uint16(s.codec.id)|transactionalIs)
-	stamp(wire, p.id)
-	patience := x.t.stalledAfter
-	if p.held {
-		patience = x.t.retriedFor
-	}
-	return p.retry(ctx, x, f, time.Now().Add(patience))
-}
-
-// retry sends the batch again until it is answered, the transaction is given up or a moment has
-// passed.
-func (p *txnPartition) retry(ctx context.Context, x *transaction, f *wireBatch, until time.Time) (int64, error) {
-	s, w := x.t.sink, p.worker
-	var pause backoff.Backoff
-	for {
-		base, generation, err := s.cluster.produce(ctx, x.t.producer.coordinator.id, w.topic, w.partition, f.wire)
-		if err == nil || remedyFor(err) == done {
-			p.id = p.id.advance(f.count)
-			p.held = false
-			p.calm()
-			return base, nil
-		}
-		var code kafkago.Error
-		f.lent = f.lent || !errors.As(err, &code)
-		if lost(err) || remedyFor(err) == split {
-			if f.lent {
-				x.open.Store(true)
-			}
-			return -1, err
-		}
-		if ctx.Err() == nil {
-			err = p.mend(ctx, generation, err)
-			p.reported = true
-			s.faults.fail(w.tp, scope(w.topic, w.partition, err), explain(w.topic, err))
-		}
-		switch {
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case errors.Is(err, errMoved):
-			s.forgetTopic(w.topic)
-		case x.doomed.Load():
-			err = errGivenUp
-		case time.Now().After(until):
-			p.held = true
-			err = errStalled
-		default:
-			if err = pause.Wait(ctx); err == nil {
-				continue
-			}
-		}
-		if f.lent {
-			x.open.Store(true)
-		}
-		return -1, err
-	}
-}
-
-// mend does what can be done about a fault before the next attempt, and returns the fault, better
-// understood.
-func (p *txnPartition) mend(ctx context.Context, generation int, err error) error {
-	switch remedyFor(err) {
-	case reroute:
-		p.worker.sink.cluster.renew(generation)
-	case inspect:
-		return p.worker.inspect(ctx, generation, err)
-	}
-	return err
 }
 
 // acknowledge notes that a batch was taken. base is -1 where the broker does not tell the offset.
@@ -208,6 +88,7 @@ func (p *txnPartition) acknowledge(f *wireBatch, base int64) {
 	if base < 0 {
 		p.next = 0
 	}
+	p.id, p.held = p.id.advance(f.count), false
 	for _, one := range f.parts {
 		r, n := one.portion, one.count
 		if !r.call.present(func() {
@@ -222,6 +103,28 @@ func (p *txnPartition) acknowledge(f *wireBatch, base int64) {
 		}
 		marker = false
 	}
+}
+
+// seal completes a batch of a transaction.
+func (p *txnPartition) seal(x *transaction, f *wireBatch) error {
+	s := x.t.sink
+	wire, err := f.buffers.records.seal(f.buffers.sealed, s.codec)
+	if err != nil {
+		return fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
+	}
+	if s.codec.append != nil {
+		f.buffers.sealed = wire
+	}
+	f.wire = wire
+	if len(wire) > s.maxRequestBytes-requestOverhead {
+		return answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+	}
+	if p.id.producer != x.id.producer || p.id.epoch != x.id.epoch {
+		p.id = x.id
+	}
+	binary.BigEndian.PutUint16(wire[attributesAt:], uint16(s.codec.id)|transactionalIs)
+	stamp(wire, p.id)
+	return nil
 }
 
 // reject notes that a single record was refused.

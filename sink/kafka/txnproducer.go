@@ -120,7 +120,7 @@ type tries struct {
 }
 
 func (p *txnProducer) tries(ctx context.Context) *tries {
-	return &tries{ctx: ctx, p: p, began: time.Now(), brief: backoff.Backoff{First: 2 * time.Millisecond, Max: 50 * time.Millisecond}}
+	return &tries{ctx: ctx, p: p, began: time.Now(), brief: backoff.Backoff{First: 2 * time.Millisecond, Max: 10 * time.Millisecond}}
 }
 
 // failed pauses behind a request that was not done, and returns an error once it is not to be tried

@@ -1,0 +1,397 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/failpoint"
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+// steps are those of a transaction, in their order.
+var steps = []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded}
+
+// quickAborts has a broker look for transactions that are over their time limit often.
+var quickAborts = map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+// mustFence fences, and fails the test otherwise.
+func mustFence(t testing.TB, s *kafka.Sink) {
+	t.Helper()
+	if err := s.Fence(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readBack returns the ids that catch-up would find: up to the ends that the leaders have now.
+func readBack(t testing.TB, s *kafka.Sink, topic string) map[string]bool {
+	t.Helper()
+	tps, err := s.TPs(deadline(t), []string{topic})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, tp := range tps {
+		_, err := s.Read(deadline(t), sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}, func(m *sink.Stored) error {
+			found[string(m.Header(sink.HeaderID))] = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+// without returns the messages that were not found.
+func without(batch []sink.Message, found map[string]bool) (left []sink.Message) {
+	for _, m := range batch {
+		if !found[m.ID] {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// once fails the test unless a read_committed consumer sees each message once and in order.
+func once(t testing.TB, k *testenv.KafkaServer, topic string, sent []sink.Message) {
+	t.Helper()
+	if n := compare(t, sent, committed(t, topic, k.Brokers())); n > 0 {
+		t.Errorf("%d messages are there twice", n)
+	}
+}
+
+// hangAt has a sink hang at a step of its next transaction until resume is called.
+func hangAt(s *kafka.Sink, step failpoint.Point) (reached <-chan struct{}, resume func()) {
+	at, gate := make(chan struct{}), make(chan struct{})
+	var hit, open sync.Once
+	kafka.OnStep(s, func(now failpoint.Point) {
+		if now == step {
+			hit.Do(func() {
+				close(at)
+				<-gate
+			})
+		}
+	})
+	return at, func() { open.Do(func() { close(gate) }) }
+}
+
+// TestAZombieAtEachStep stops a process at each step of a transaction, lets a successor take over,
+// read back and publish the rest, and lets the zombie go on.
+func TestAZombieAtEachStep(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	for _, step := range steps {
+		for _, quiet := range []bool{false, true} {
+			name := string(step)
+			if quiet {
+				name += ", its successor has not published yet"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				topic := newTopic()
+				k.CreateTopic(t, topic, 3, nil)
+				opts := transactional(t, k.Brokers())
+				zombie, successor := open(t, opts), open(t, opts)
+				before, batch, after := series(topic, "k", 0, 100, 9), series(topic, "k", 100, 100, 9), series(topic, "k", 200, 100, 9)
+				mustFence(t, zombie)
+				publish(t, zombie, before)
+				reached, resume := hangAt(zombie, step)
+				defer resume()
+				result := make(chan error, 1)
+				go func() {
+					_, err := zombie.Publish(deadline(t), batch)
+					result <- err
+				}()
+				<-reached
+				mustFence(t, successor)
+				left := without(batch, readBack(t, successor, topic))
+				if stored := len(batch) - len(left); stored != 0 && step != failpoint.TransactionEnded {
+					t.Errorf("%d messages of a transaction are there before its end", stored)
+				}
+				if !quiet && len(left) > 0 {
+					publish(t, successor, left)
+				}
+				resume()
+				err := <-result
+				if step == failpoint.TransactionEnded {
+					if err != nil {
+						t.Errorf("a batch that was committed ends with %v", err)
+					}
+				} else if !errors.Is(err, sink.ErrUnknownOutcome) && !errors.Is(err, sink.ErrFenced) {
+					t.Errorf("the zombie's batch ends with %v", err)
+				}
+				if step != failpoint.TransactionEnded {
+					if err := zombie.Fence(deadline(t)); !errors.Is(err, sink.ErrFenced) {
+						t.Errorf("the zombie fences with %v", err)
+					}
+				}
+				for range 3 {
+					if _, err := zombie.Publish(deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrFenced) && !errors.Is(err, sink.ErrUnknownOutcome) {
+						t.Errorf("the zombie publishes with %v", err)
+					}
+				}
+				if quiet && len(left) > 0 {
+					publish(t, successor, left)
+				}
+				publish(t, successor, after)
+				sent := append(append(before, batch...), after...)
+				once(t, k, topic, sent)
+			})
+		}
+	}
+}
+
+// TestACutAtEachStep drops the connections, and what brokers answer, at each step of transactions:
+// their outcome is found out.
+func TestACutAtEachStep(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: quickAborts})
+	for _, step := range steps {
+		t.Run(string(step), func(t *testing.T) {
+			topic := newTopic()
+			k.CreateTopic(t, topic, 3, nil)
+			s := open(t, transactional(t, k.ProxiedBrokers()))
+			mustFence(t, s)
+			var cuts atomic.Int32
+			kafka.OnStep(s, func(at failpoint.Point) {
+				if at == step && cuts.Add(1)%3 == 1 {
+					kafka.Cut(s)
+				}
+			})
+			var sent []sink.Message
+			for n := range 30 {
+				batch := series(topic, "k", n*10, 10, 4)
+				sent = append(sent, batch...)
+				deliver(t, s, topic, batch)
+			}
+			once(t, k, topic, sent)
+		})
+	}
+}
+
+// deliver publishes a batch as a shard does: behind an unknown outcome it reads what is there.
+func deliver(t testing.TB, s *kafka.Sink, topic string, batch []sink.Message) {
+	t.Helper()
+	for len(batch) > 0 {
+		out, err := s.Publish(deadline(t), batch)
+		switch {
+		case err == nil && out.AllAcked():
+			return
+		case errors.Is(err, sink.ErrUnknownOutcome):
+			mustFence(t, s)
+			batch = without(batch, readBack(t, s, topic))
+		default:
+			t.Errorf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
+			return
+		}
+	}
+}
+
+// TestAnswersThatAreLost has the brokers take what is sent and loses the answers, at each step.
+func TestAnswersThatAreLost(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: quickAborts})
+	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
+		t.Run(string(step), func(t *testing.T) {
+			topic := newTopic()
+			k.CreateTopic(t, topic, 3, nil)
+			s := open(t, transactional(t, k.ProxiedBrokers()))
+			mustFence(t, s)
+			var turns atomic.Int32
+			kafka.OnStep(s, func(at failpoint.Point) {
+				if at == step && turns.Add(1)%4 == 1 {
+					k.Proxy().Mute()
+					time.AfterFunc(700*time.Millisecond, func() {
+						kafka.Cut(s)
+						k.Proxy().Heal()
+					})
+				}
+			})
+			var sent []sink.Message
+			for n := range 8 {
+				batch := series(topic, "k", n*10, 10, 4)
+				sent = append(sent, batch...)
+				deliver(t, s, topic, batch)
+			}
+			once(t, k, topic, sent)
+		})
+	}
+}
+
+// TestATransactionOverItsTime is aborted by the coordinator; its process goes on.
+func TestATransactionOverItsTime(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: quickAborts})
+	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
+		t.Run(string(step), func(t *testing.T) {
+			topic := newTopic()
+			k.CreateTopic(t, topic, 2, nil)
+			opts := transactional(t, k.Brokers())
+			s := open(t, opts)
+			kafka.SetMark(s, 1_000)
+			mustFence(t, s)
+			reached, resume := hangAt(s, step)
+			result := make(chan error, 1)
+			batch := series(topic, "k", 0, 20, 5)
+			go func() {
+				_, err := s.Publish(deadline(t), batch)
+				result <- err
+			}()
+			<-reached
+			until(t, "the coordinator has aborted", func() bool { return stateOf(t, k, opts.TransactionalID) == "CompleteAbort" })
+			resume()
+			if err := <-result; !errors.Is(err, sink.ErrUnknownOutcome) {
+				t.Fatalf("the batch ends with %v", err)
+			}
+			mustFence(t, s)
+			left := without(batch, readBack(t, s, topic))
+			if len(left) != len(batch) {
+				t.Errorf("%d of %d are left", len(left), len(batch))
+			}
+			publish(t, s, left)
+			once(t, k, topic, batch)
+		})
+	}
+}
+
+// stateOf returns the state of a transactional id.
+func stateOf(t testing.TB, k *testenv.KafkaServer, id string) string {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{id}
+	res, err := req.RequestWith(deadline(t), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.TransactionStates[0].State
+}
+
+// TestAForeignTransaction holds back what is behind it, until it ends.
+func TestAForeignTransaction(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	topic := newTopic()
+	k.CreateTopic(t, topic, 1, nil)
+	foreign, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...), kgo.TransactionalID("somebody"), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	if err := foreign.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := foreign.ProduceSync(deadline(t), kgo.StringRecord("theirs")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	var log faultLog
+	opts := transactional(t, k.Brokers())
+	opts.Fault = log.add
+	s := open(t, opts)
+	mustFence(t, s)
+	sent := series(topic, "k", 0, 20, 5)
+	publish(t, s, sent)
+	found := make(chan map[string]bool, 1)
+	go func() { found <- readBack(t, s, topic) }()
+	until(t, "the open transaction is reported", func() bool {
+		err := log.at(topic + "/0")
+		return err != nil && strings.Contains(err.Error(), "open transaction")
+	})
+	select {
+	case <-found:
+		t.Error("catch-up does not wait for the end of the transaction")
+	default:
+	}
+	if err := foreign.EndTransaction(context.Background(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-found; len(got) != len(sent) {
+		t.Errorf("%d of %d messages were found", len(got), len(sent))
+	}
+	once(t, k, topic, sent)
+}
+
+// TestARefusedRecord aborts the transaction: its batch ends with nothing stored, the others go on.
+func TestARefusedRecord(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	topic, limit := newTopic(), "20000"
+	k.CreateTopic(t, topic, 2, map[string]*string{"max.message.bytes": &limit})
+	s := open(t, transactional(t, k.Brokers()))
+	mustFence(t, s)
+	bad := series(topic, "bad", 0, 20, 5)
+	bad[7] = message(topic, "bad+7", 7, 30_000)
+	var sent []sink.Message
+	var writers sync.WaitGroup
+	var mu sync.Mutex
+	for w := range 3 {
+		writers.Go(func() {
+			for n := range 20 {
+				batch := series(topic, "good"+string(rune('a'+w)), n*10, 10, 3)
+				publish(t, s, batch)
+				mu.Lock()
+				sent = append(sent, batch...)
+				mu.Unlock()
+			}
+		})
+	}
+	for range 5 {
+		out, err := s.Publish(deadline(t), bad)
+		if err != nil || len(out.Rejected) != 1 || out.Rejected[0].Index != 7 || out.Acked() > 0 {
+			t.Errorf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
+		}
+	}
+	rest := append(append([]sink.Message{}, bad[:7]...), bad[8:]...)
+	publish(t, s, rest)
+	writers.Wait()
+	once(t, k, topic, append(sent, rest...))
+}
+
+// TestABrokerIsKilledInTransactions again and again.
+func TestABrokerIsKilledInTransactions(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: quickAborts})
+	topic := newTopic()
+	k.CreateTopic(t, topic, 3, nil)
+	s := open(t, transactional(t, k.Brokers()))
+	mustFence(t, s)
+	var sent []sink.Message
+	var at atomic.Int32
+	kills := make(chan failpoint.Point, 1)
+	for i, step := range steps {
+		at.Store(0)
+		kafka.OnStep(s, func(now failpoint.Point) {
+			if now == step && at.Add(1) == 2 {
+				k.Kill()
+				kills <- now
+			}
+		})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for n := range 4 {
+				batch := series(topic, "k", (i*4+n)*10, 10, 4)
+				sent = append(sent, batch...)
+				deliver(t, s, topic, batch)
+			}
+		}()
+		<-kills
+		k.Restart(t)
+		<-done
+	}
+	once(t, k, topic, sent)
+}
