@@ -76,11 +76,15 @@ const (
 	SinkUnreachable Code = "sink-unreachable"
 	SinkLogin       Code = "sink-login"
 	// TopicUnreadable, StreamUnreadable: what was published cannot be read back.
-	TopicUnreadable   Code = "topic-unreadable"
-	StreamUnreadable  Code = "stream-unreadable"
-	NoTopic           Code = "no-topic"
-	TopicGrant        Code = "topic-grant"
-	TopicLeader       Code = "topic-leader"
+	TopicUnreadable  Code = "topic-unreadable"
+	StreamUnreadable Code = "stream-unreadable"
+	NoTopic          Code = "no-topic"
+	TopicGrant       Code = "topic-grant"
+	TopicLeader      Code = "topic-leader"
+	// TransactionGrant: the login may not use the transactional id. NoTransactions: the brokers
+	// cannot do what exactly-once needs.
+	TransactionGrant  Code = "transaction-grant"
+	NoTransactions    Code = "no-transactions"
 	TopicMessageSize  Code = "topic-message-size"
 	TopicCompacted    Code = "topic-compacted"
 	NoJetStream       Code = "no-jetstream"

@@ -16,6 +16,8 @@ const (
 	CheckpointURL      Name = "CHECKPOINT_URL"
 	DeadLetter         Name = "DEAD_LETTER"
 	DeadLetterLimit    Name = "DEAD_LETTER_LIMIT"
+	Delivery           Name = "DELIVERY"
+	KafkaTransactionID Name = "KAFKA_TRANSACTIONAL_ID"
 	KafkaTLS           Name = "KAFKA_TLS"
 	KafkaSASLMechanism Name = "KAFKA_SASL_MECHANISM"
 	KafkaSASLUsername  Name = "KAFKA_SASL_USERNAME"

@@ -60,6 +60,7 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 		r.Summary += ": " + shorten(known)
 	}
 	s.inspectConfigs(ctx, &r, usable)
+	s.inspectTransactions(ctx, &r)
 	return r
 }
 
