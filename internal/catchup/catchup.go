@@ -129,6 +129,8 @@ type CatchUp struct {
 	epoch  atomic.Pointer[Epoch]
 	// known is the highest epoch that the store had.
 	known uint64
+	// fenced: Fence has succeeded.
+	fenced atomic.Bool
 
 	registrar registrar
 

@@ -25,7 +25,7 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 	if err == nil {
 		err = c.rounds(ctx, s, false)
 	}
-	if s.Release && errors.Is(err, sink.ErrUnreadable) {
+	if c.goesOnUnread(s, err) {
 		// Rule 24: such a stream goes on, and may repeat.
 		return nil
 	}
@@ -107,7 +107,7 @@ func (c *CatchUp) watch(ctx context.Context, s *stream) error {
 // inBackground returns the errors that end Run. A TP that moved is looked up again later, and a
 // release stream that cannot be read goes on.
 func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error {
-	if err == nil || errors.Is(err, errMoved) || ctx.Err() != nil || s.Release && errors.Is(err, sink.ErrUnreadable) {
+	if err == nil || errors.Is(err, errMoved) || ctx.Err() != nil || c.goesOnUnread(s, err) {
 		return nil
 	}
 	return c.ended(ctx, s, err)

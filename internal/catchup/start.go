@@ -83,7 +83,7 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	for all := true; ; all = false {
 		began := time.Now()
 		if err := c.rounds(ctx, s, all); err != nil {
-			if !errors.Is(err, sink.ErrUnreadable) || !s.Release {
+			if !c.goesOnUnread(s, err) {
 				return err
 			}
 			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
@@ -115,11 +115,13 @@ func (c *CatchUp) readFenced(ctx context.Context, s *stream) error {
 	if err := c.fence(ctx); err != nil {
 		return err
 	}
-	err := c.rounds(ctx, s, false)
-	if s.Release && errors.Is(err, sink.ErrUnreadable) {
-		return nil
-	}
-	return err
+	return c.rounds(ctx, s, false)
+}
+
+// goesOnUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
+// rows may be published again, and a release stream.
+func (c *CatchUp) goesOnUnread(s *stream, err error) bool {
+	return s.Release && c.opts.Fence == nil && errors.Is(err, sink.ErrUnreadable)
 }
 
 // fence ends what is in doubt, where the bus can do that.
@@ -130,6 +132,9 @@ func (c *CatchUp) fence(ctx context.Context) error {
 	err := c.opts.Fence(ctx)
 	if errors.Is(err, sink.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrSuperseded, err)
+	}
+	if err == nil {
+		c.fenced.Store(true)
 	}
 	return err
 }
@@ -176,10 +181,15 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range list {
 		f := &list[i]
-		if f.Stable < f.End {
+		end := f.End
+		if c.opts.Fence != nil && !c.fenced.Load() {
+			// What lies beyond may wait for a transaction of a former process, which Fence ends.
+			end = f.Stable
+		}
+		if f.Stable < end {
 			c.opts.Log.Info("catch-up waits for the end of a transaction of somebody", "stream", s.Name, "tp", f.Name, "offset", f.Stable)
 		}
-		g.Go(func() error { return c.readTo(ctx, s, f.t, f.End) })
+		g.Go(func() error { return c.readTo(ctx, s, f.t, end) })
 	}
 	return g.Wait()
 }
