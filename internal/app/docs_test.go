@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/internal/config"
 	"bridge/internal/shard"
 )
 
@@ -42,7 +43,7 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 	}
 	var there described
 	shard.NewMetrics(&there)
-	registerMetrics(&there, new(App))
+	registerMetrics(&there, &App{opts: Options{Config: new(config.Config)}})
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {

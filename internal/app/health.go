@@ -158,6 +158,6 @@ func (h *health) snapshots() []snapshot {
 
 func (h *health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
-	status.Started = h.started.UTC()
+	status.Started, status.Delivery = h.started.UTC(), h.cfg.Sink.Delivery()
 	return status
 }

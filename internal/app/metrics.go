@@ -15,9 +15,18 @@ func newBuildInfo(b Build) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
+// newDeliveryInfo returns a metric that is always 1 and whose label is the delivery mode.
+func newDeliveryInfo(mode string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "bridge_delivery_info",
+		Help:        "1; the label says how often consumers may see an event.",
+		ConstLabels: prometheus.Labels{"delivery": mode},
+	}, func() float64 { return 1 })
+}
+
 // registerMetrics registers the gauges of the shards, their reconciles, catch-up and the program.
 // The shards register the counters.
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	registry.MustRegister(shard.NewCollector(a.shards, a.limits), &reconcileCollector{a.reconcilers},
-		&recoveryCollector{streams: a.streams, recovery: a.recovery}, newBuildInfo(a.opts.Build))
+		&recoveryCollector{streams: a.streams, recovery: a.recovery}, newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()))
 }

@@ -113,6 +113,9 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Option
 		Fault:         h.fault,
 		Session:       h.session,
 	}
+	if cfg.Sink.ExactlyOnce {
+		o.TransactionalID, o.TransactionInterval = k.TransactionalID, k.TransactionInterval
+	}
 	if k.UseTLS {
 		o.TLS = k.TLS.Config()
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"bridge/internal/catchup"
 	"bridge/internal/config"
+	"bridge/sink"
 )
 
 // newRecovery returns what reads the bus, where that can be read back (rule 24), and stops the
@@ -22,6 +23,9 @@ func newRecovery(cfg *config.Config, p *parts, streams []*stream) *catchup.Catch
 				}
 			}
 		},
+	}
+	if bus, ok := p.sink.(sink.Transactional); ok && cfg.Sink.ExactlyOnce {
+		o.Fence = bus.Fence
 	}
 	for _, s := range streams {
 		o.Streams = append(o.Streams, s.catchUp(cfg, p))

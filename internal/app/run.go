@@ -28,7 +28,7 @@ func (a *App) Run(ctx context.Context) error {
 		checkpoint = cfg.CheckpointPath
 	}
 	logger.Info("bridge runs", "version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
-		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "checkpoint", checkpoint, "http", a.server.Addr().String())
+		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String())
 	defer logger.Info("bridge ended")
 	told := make(chan struct{})
 	untold := context.AfterFunc(ctx, func() {

@@ -141,6 +141,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Domain:          cfg.DomainID,
 		Hash:            meaningHash(s.Stream),
 		Sink:            p.sink,
+		Whole:           cfg.Sink.ExactlyOnce,
 		Reader:          p.reader,
 		Store:           p.store,
 		Committer:       p.committer,

@@ -33,7 +33,7 @@ func TestStatus(t *testing.T) {
 		{Status: shard.Status{Stream: "bills", Shard: "b", State: shard.Waiting}},
 		{Status: shard.Status{Stream: "apps", Shard: "a", State: shard.Running, LagKnown: true}, reconcile: reconcile.Status{Guard: "too many"}},
 	})
-	status.Started = polled
+	status.Started, status.Delivery = polled, config.ExactlyOnce
 	code, body := httpapitest.Request(t, &httpapitest.Daemon{State: status}, "GET", "/api/v1/status")
 	const gaps = `"gaps":{"hot":0,"cold":0,"inFlight":0,"unpolled":0,"oldestSeconds":0,"oldest":[]}`
 	none := func(guard string) string {
@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 	const ready = `"catchUp":{"ready":true,"error":null,"messages":12,"left":0,"offsetsPerSecond":4,"secondsLeft":0,"seconds":3},"nominated":0,"twins":0,`
 	const behind = `"catchUp":{"ready":false,"error":null,"messages":1,"left":8,"offsetsPerSecond":0.5,"secondsLeft":16,"seconds":2},"nominated":0,"twins":0,`
 	const ended = `"catchUp":{"ready":false,"error":"another KEY","messages":0,"left":0,"offsetsPerSecond":0,"secondsLeft":0,"seconds":0},"nominated":0,"twins":0,`
-	want := `{"started":"2026-01-02T03:04:05Z","epoch":9,"streams":[{"name":"orders","kind":"capability","state":"stopped",` + ready + `"shards":[` +
+	want := `{"started":"2026-01-02T03:04:05Z","delivery":"exactly-once","epoch":9,"streams":[{"name":"orders","kind":"capability","state":"stopped",` + ready + `"shards":[` +
 		`{"shard":"t_0","state":"running","position":18446744073709551615,"highest":7,"openGaps":2,` + gaps + `,"lagSeconds":1.5,"lastError":null,"lastPoll":"2026-01-02T03:04:05Z",` + none("null") + `},` +
 		`{"shard":"t_1","state":"stopped","position":0,"highest":0,"openGaps":0,` + gaps + `,"lagSeconds":null,"lastError":"no such table","lastPoll":null,` + none(`"too many"`) + `}]},` +
 		`{"name":"bills","kind":"release","state":"waiting",` + behind + `"shards":[` +

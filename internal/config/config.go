@@ -59,10 +59,12 @@ type Source struct {
 // Sink says which bus to publish to. Scheme is "kafka", "nats", "embedded" or "stdout"; the struct
 // named after it is set.
 type Sink struct {
-	Scheme   string
-	Kafka    Kafka
-	NATS     NATS
-	Embedded Embedded
+	Scheme string
+	// ExactlyOnce tells whether each batch is on the bus as a whole and once. Only some buses can.
+	ExactlyOnce bool
+	Kafka       Kafka
+	NATS        NATS
+	Embedded    Embedded
 }
 
 // Kafka says how to reach the brokers.
@@ -71,6 +73,9 @@ type Kafka struct {
 	Brokers []string
 	// Compression is "none", "gzip", "snappy", "lz4" or "zstd".
 	Compression string
+	// TransactionalID and TransactionInterval count with Sink.ExactlyOnce.
+	TransactionalID     string
+	TransactionInterval time.Duration
 	// UseTLS tells whether connections are encrypted; only then TLS counts.
 	UseTLS bool
 	TLS    TLS

@@ -23,6 +23,7 @@ type globalSettings struct {
 type endSettings struct {
 	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
 	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
+	Delivery      string `env:"DELIVERY" envDefault:"at-least-once" oneof:"at-least-once,exactly-once" doc:"exactly-once publishes in transactions of Kafka: consumers with isolation.level=read_committed see each event once, whatever fails. at-least-once may repeat events after a kill. See docs/operations.md."`
 	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The folder with the positions, and of capability streams what was published last. What is lost of it is read from the bus again."`
 	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas, of the characters a-z, A-Z, 0-9 and _. Every stream has variables of its own, see below."`
 }
@@ -54,14 +55,16 @@ type Tuning struct {
 }
 
 type kafkaSettings struct {
-	KafkaCompression   string `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/operations.md."`
-	KafkaTLS           bool   `env:"KAFKA_TLS" envDefault:"false" doc:"Use TLS for connections to the brokers."`
-	KafkaTLSCA         string `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
-	KafkaTLSCert       string `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
-	KafkaTLSKey        string `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
-	KafkaSASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in. Default: no login."`
-	KafkaSASLUsername  string `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
-	KafkaSASLPassword  string `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
+	KafkaCompression         string        `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/operations.md."`
+	KafkaTransactionalID     string        `env:"KAFKA_TRANSACTIONAL_ID" example:"bridge.orders" doc:"With BRIDGE_DELIVERY=exactly-once, the transactional id: the process that began last under it is the one that publishes. Default: bridge. and BRIDGE_DOMAIN_ID. Bridges of one domain with different streams need different ones."`
+	KafkaTransactionInterval time.Duration `env:"KAFKA_TRANSACTION_INTERVAL" envDefault:"100ms" min:"1ms" max:"10s" doc:"With BRIDGE_DELIVERY=exactly-once, how long a transaction takes in batches at most. It ends earlier when none is ready."`
+	KafkaTLS                 bool          `env:"KAFKA_TLS" envDefault:"false" doc:"Use TLS for connections to the brokers."`
+	KafkaTLSCA               string        `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
+	KafkaTLSCert             string        `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
+	KafkaTLSKey              string        `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+	KafkaSASLMechanism       string        `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in. Default: no login."`
+	KafkaSASLUsername        string        `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
+	KafkaSASLPassword        string        `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
 }
 
 type natsSettings struct {

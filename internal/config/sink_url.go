@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -24,6 +25,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		return Sink{}
 	}
 	s := Sink{Scheme: scheme}
+	l.delivery(&s, settings)
 	rest, slashes := strings.CutPrefix(rest, "//")
 	switch {
 	case scheme == "stdout" && rest != "":
@@ -35,6 +37,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		l.add(sinkVariable, "has no // after the scheme: write %s://host:port", scheme)
 	case scheme == "kafka":
 		s.Kafka = l.kafka(rest, &settings.Kafka)
+		s.Kafka.TransactionalID = cmp.Or(settings.Kafka.KafkaTransactionalID, "bridge."+settings.Process.DomainID)
 	case scheme == "nats":
 		s.NATS = l.nats(rest, &settings.NATS)
 	}
@@ -45,6 +48,32 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		l.warnOtherBus("NATS_", scheme)
 	}
 	return s
+}
+
+// Delivery modes.
+const (
+	AtLeastOnce = "at-least-once"
+	ExactlyOnce = "exactly-once"
+)
+
+// Delivery returns the delivery mode.
+func (s *Sink) Delivery() string {
+	if s.ExactlyOnce {
+		return ExactlyOnce
+	}
+	return AtLeastOnce
+}
+
+// delivery checks BRIDGE_DELIVERY.
+func (l *loader) delivery(s *Sink, settings *globalSettings) {
+	const variable, id = prefix + "DELIVERY", prefix + "KAFKA_TRANSACTIONAL_ID"
+	s.ExactlyOnce = settings.Ends.Delivery == ExactlyOnce
+	if s.ExactlyOnce && s.Scheme != "kafka" {
+		l.add(variable, "is exactly-once, which the sink %s: cannot promise: use Kafka, or at-least-once", s.Scheme)
+	}
+	if !s.ExactlyOnce && s.Scheme == "kafka" && settings.Kafka.KafkaTransactionalID != "" {
+		l.warn(id, "has no effect without %s=exactly-once", variable)
+	}
 }
 
 // warnOtherBus warns of settings of a bus that is not the sink's. They are no fault, so that one
@@ -71,9 +100,11 @@ func (l *loader) kafka(hosts string, settings *kafkaSettings) Kafka {
 		Brokers:     a.hosts,
 		Compression: settings.KafkaCompression,
 		UseTLS:      settings.KafkaTLS,
-		TLS:         l.tls("KAFKA_TLS_", TLS{settings.KafkaTLSCA, settings.KafkaTLSCert, settings.KafkaTLSKey}),
-		Mechanism:   settings.KafkaSASLMechanism,
-		Username:    settings.KafkaSASLUsername,
+
+		TransactionInterval: settings.KafkaTransactionInterval,
+		TLS:                 l.tls("KAFKA_TLS_", TLS{settings.KafkaTLSCA, settings.KafkaTLSCert, settings.KafkaTLSKey}),
+		Mechanism:           settings.KafkaSASLMechanism,
+		Username:            settings.KafkaSASLUsername,
 	}
 	if !k.UseTLS && !l.has(prefix+"KAFKA_TLS") {
 		for _, file := range []string{"CA", "CERT", "KEY"} {

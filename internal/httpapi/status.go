@@ -36,6 +36,8 @@ type Reason struct {
 type Status struct {
 	// Started is when the process began, by the host's clock.
 	Started time.Time `json:"started"`
+	// Delivery is "at-least-once" or "exactly-once".
+	Delivery string `json:"delivery"`
 	// Epoch is that of the messages of this process, 0 until a stream has caught up.
 	Epoch   uint64         `json:"epoch"`
 	Streams []StreamStatus `json:"streams"`

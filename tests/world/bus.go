@@ -20,6 +20,9 @@ type Bus struct {
 	// NATS has; neither is set where the bus is one server.
 	Leaders  *kfake.Cluster
 	replicas int
+	// transactional is the transactional id of programs that publish each event once, empty where
+	// they need not. Consumers then read committed messages.
+	transactional string
 }
 
 // Message is one message as a consumer saw it, in the order of its topic-partition.
@@ -51,6 +54,14 @@ func KafkaBus(server *testenv.KafkaServer) *Bus { return &Bus{Kafka: server} }
 // NATSBus returns the bus that is a NATS.
 func NATSBus(server *testenv.NATSServer) *Bus { return &Bus{NATS: server} }
 
+// ExactlyOnce returns the bus with programs that publish each event once. name tells its users apart
+// from those of the same servers.
+func (b *Bus) ExactlyOnce(name string) *Bus {
+	one := *b
+	one.transactional = "bridge." + name
+	return &one
+}
+
 // EachBus runs a test on the Kafka and on the NATS that the tests of a package share, both at the
 // same time.
 func EachBus(t *testing.T, test func(t *testing.T, b *Bus)) {
@@ -81,10 +92,14 @@ func (b *Bus) Server() Server {
 
 // Env returns the variables that point the program to the bus.
 func (b *Bus) Env() Env {
-	if b.Kafka != nil {
-		return Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
+	if b.Kafka == nil {
+		return Env{"BRIDGE_SINK_URL": b.NATS.URL()}
 	}
-	return Env{"BRIDGE_SINK_URL": b.NATS.URL()}
+	e := Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
+	if b.transactional != "" {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "exactly-once", b.transactional
+	}
+	return e
 }
 
 // Partitions is how many a topic has.
@@ -123,7 +138,7 @@ func (b *Bus) Read(t testing.TB, name string, each func(Message)) {
 	defer cancel()
 	var err error
 	if b.Kafka != nil {
-		err = readKafka(ctx, b.Kafka.Brokers(), name, b.ends(t, name), each)
+		err = b.readKafka(ctx, name, b.ends(t, name), each)
 	} else {
 		err = readNATS(ctx, b.NATS.JetStream(t), name, each)
 	}

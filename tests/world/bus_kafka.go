@@ -99,8 +99,16 @@ func (b *Bus) deleteRecords(t testing.TB, name string, firsts map[int32]int64) {
 	}
 }
 
+// isolation is what consumers of the bus see. The marker of a transaction may end a partition.
+func (b *Bus) isolation() []kgo.Opt {
+	if b.transactional == "" {
+		return nil
+	}
+	return []kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords()}
+}
+
 // readKafka reads each partition up to its end.
-func readKafka(ctx context.Context, brokers []string, topic string, ends map[int32]int64, each func(Message)) error {
+func (b *Bus) readKafka(ctx context.Context, topic string, ends map[int32]int64, each func(Message)) error {
 	// What was acknowledged before lies below the ends of the partitions.
 	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
 	for p, end := range ends {
@@ -108,8 +116,8 @@ func readKafka(ctx context.Context, brokers []string, topic string, ends map[int
 			from[p], left[p] = kgo.NewOffset().AtStart(), end
 		}
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchMaxWait(100*time.Millisecond),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	client, err := kgo.NewClient(append(b.isolation(), kgo.SeedBrokers(b.Kafka.Brokers()...), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
 	if err != nil {
 		return err
 	}
@@ -123,7 +131,9 @@ func readKafka(ctx context.Context, brokers []string, topic string, ends map[int
 			if r.Offset >= left[r.Partition] {
 				return
 			}
-			each(kafkaMessage(r))
+			if !r.Attrs.IsControl() {
+				each(kafkaMessage(r))
+			}
 			if r.Offset+1 == left[r.Partition] {
 				delete(left, r.Partition)
 			}
@@ -146,7 +156,7 @@ func kafkaMessage(r *kgo.Record) Message {
 
 func (b *Bus) followKafka(t testing.TB, topic string) *Tape {
 	t.Helper()
-	client := b.client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second))
+	client := b.client(t, append(b.isolation(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second))...)
 	return newTape(t, func(ctx context.Context, p *Tape) error {
 		defer client.Close()
 		for {
@@ -154,7 +164,11 @@ func (b *Bus) followKafka(t testing.TB, topic string) *Tape {
 			for _, e := range fetches.Errors() {
 				return e.Err
 			}
-			fetches.EachRecord(func(r *kgo.Record) { p.Add(kafkaMessage(r)) })
+			fetches.EachRecord(func(r *kgo.Record) {
+				if !r.Attrs.IsControl() {
+					p.Add(kafkaMessage(r))
+				}
+			})
 		}
 	})
 }
