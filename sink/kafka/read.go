@@ -74,6 +74,9 @@ type reading struct {
 	hole int64
 	// idle is when the leader had nothing more to read for the first time in succession.
 	idle time.Time
+	// heldUp names the transaction that hides what the leader has, as was found out at named.
+	heldUp error
+	named  time.Time
 	// outside counts the answers in succession that the offset is out of range.
 	outside int
 }
@@ -211,10 +214,6 @@ func (r *reading) faulty(ctx context.Context, found fetched) error {
 	return backoff.Pause(ctx, verdictPause)
 }
 
-// errHeldUp says why a leader hides what it has.
-var errHeldUp = errors.New("an open transaction holds back what follows it: it ends by itself after the producer's transaction.timeout.ms, " +
-	"or see to it with kafka-transactions.sh find-hanging")
-
 // empty judges an answer without a whole batch. sure is false when the topic is to be looked at
 // again.
 func (r *reading) empty(ctx context.Context, a *fetchAnswer, begun time.Time) (sure bool, err error) {
@@ -243,7 +242,10 @@ func (r *reading) empty(ctx context.Context, a *fetchAnswer, begun time.Time) (s
 	}
 	idle := now.Sub(r.idle)
 	if a.highWatermark > d.next && idle >= holdupAfter {
-		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.next, errHeldUp))
+		if now.Sub(r.named) >= idleCheck {
+			r.named, r.heldUp = now, r.cluster.heldUp(ctx, r.topic, r.partition)
+		}
+		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.next, r.heldUp))
 	}
 	if d.to < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
 		return false, r.silent(a.highWatermark)
