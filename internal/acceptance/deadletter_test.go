@@ -90,52 +90,62 @@ func deadLetterScene(t *testing.T, b *world.Bus) (table *world.World, e world.En
 func TestDeadLetters(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		table, e, widenAll := deadLetterScene(t, b)
-		large := world.Incompressible(tooLarge)
-		table.Exec("INSERT INTO things (name, body) VALUES ('a', 'x'), ('b', 'x')")
-		table.Exec("INSERT INTO facts (body) VALUES ('x'), (?), (?), (?), ('x')", large, large, large)
-		table.Exec("INSERT INTO flood (body) SELECT concat(seq, ?) FROM "+testenv.Sequence(150)+" ORDER BY seq", large)
-		d := world.NewDaemon(t, world.Binary(t, false), e)
-		d.Start()
-		world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 2 && d.Position("facts") == 5 })
-		table.Exec("UPDATE things SET body = ?, changed = now(6) WHERE name = 'a'", large)
-		table.Exec("INSERT INTO things (name, body) VALUES ('c', ?), ('d', ?), ('e', ?)", large, large, large)
-		world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 5 && d.Metric("bridge_dead_letters_total") == 7+100 })
+	world.EachBus(t, takeDeadLettersRound)
+}
 
-		t.Run("more rows than the limit stop the stream, and a restart goes on", func(t *testing.T) {
-			if got := world.AwaitStopped(t, d, "flood"); got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_STREAM_FLOOD_DEAD_LETTER_LIMIT") {
-				t.Errorf("position %d: %s", got.Position, got.LastError)
-			}
-			d.Term()
-			d.Start()
-			world.Eventually(t, time.Minute, "goes on", func() bool { return d.Position("flood") == 150 })
-			if n := len(deadLetters(t, d.Env, 0, "list", "--stream", "flood")); n != 150 {
-				t.Errorf("%d rows of 150 are dead letters", n)
-			}
-		})
+// TestDeadLettersExactlyOnce: a dead letter is in one transaction with the rest of its batch.
+func TestDeadLettersExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	takeDeadLettersRound(t, world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name()))
+}
 
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "list", "--stream", "things"), "things/1", "things/3", "things/4", "things/5")
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "list", "--stream", "facts"), "facts/2", "facts/3", "facts/4")
-		expectDeadLetters(t, deadLetters(t, d.Env, 1, "resend", "--stream", "things", "--row", "3"), "things/3 refused")
-		// Nobody sees these before a reconcile.
-		table.Exec("UPDATE things SET body = 'y' WHERE name = 'd'")
-		table.Exec("DELETE FROM things WHERE name = 'e'")
-		table.Exec("UPDATE facts SET body = 'y' WHERE id = 3")
-		table.Exec("DELETE FROM facts WHERE id = 4")
-		widenAll()
+func takeDeadLettersRound(t *testing.T, b *world.Bus) {
+	t.Helper()
+	table, e, widenAll := deadLetterScene(t, b)
+	large := world.Incompressible(tooLarge)
+	table.Exec("INSERT INTO things (name, body) VALUES ('a', 'x'), ('b', 'x')")
+	table.Exec("INSERT INTO facts (body) VALUES ('x'), (?), (?), (?), ('x')", large, large, large)
+	table.Exec("INSERT INTO flood (body) SELECT concat(seq, ?) FROM "+testenv.Sequence(150)+" ORDER BY seq", large)
+	d := world.NewDaemon(t, world.Binary(t, false), e)
+	d.Start()
+	world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 2 && d.Position("facts") == 5 })
+	table.Exec("UPDATE things SET body = ?, changed = now(6) WHERE name = 'a'", large)
+	table.Exec("INSERT INTO things (name, body) VALUES ('c', ?), ('d', ?), ('e', ?)", large, large, large)
+	world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 5 && d.Metric("bridge_dead_letters_total") == 7+100 })
 
-		what := []string{"things/1 same", "things/3 same", "things/4 current", "things/5 current"}
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things", "--dry-run"), what...)
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things"), what...)
+	t.Run("more rows than the limit stop the stream, and a restart goes on", func(t *testing.T) {
+		if got := world.AwaitStopped(t, d, "flood"); got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_STREAM_FLOOD_DEAD_LETTER_LIMIT") {
+			t.Errorf("position %d: %s", got.Position, got.LastError)
+		}
 		d.Term()
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts", "--dry-run"), "facts/2 same", "facts/3 current", "facts/4 gone")
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts"), "facts/2 same", "facts/3 current", "facts/4 gone")
 		d.Start()
-		world.AwaitReady(t, d)
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts"), "facts/2 same", "facts/3 current", "facts/4 gone")
-		expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things"), "things/1 same", "things/3 same", "things/4 superseded", "things/5 superseded")
-		// The flood is still missing; what was refused of d and e nobody ever got.
-		mustVerify(t, d.Env, "missing 150", "not judged deadLetter 2")
+		world.Eventually(t, time.Minute, "goes on", func() bool { return d.Position("flood") == 150 })
+		if n := len(deadLetters(t, d.Env, 0, "list", "--stream", "flood")); n != 150 {
+			t.Errorf("%d rows of 150 are dead letters", n)
+		}
 	})
+
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "list", "--stream", "things"), "things/1", "things/3", "things/4", "things/5")
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "list", "--stream", "facts"), "facts/2", "facts/3", "facts/4")
+	expectDeadLetters(t, deadLetters(t, d.Env, 1, "resend", "--stream", "things", "--row", "3"), "things/3 refused")
+	// Nobody sees these before a reconcile.
+	table.Exec("UPDATE things SET body = 'y' WHERE name = 'd'")
+	table.Exec("DELETE FROM things WHERE name = 'e'")
+	table.Exec("UPDATE facts SET body = 'y' WHERE id = 3")
+	table.Exec("DELETE FROM facts WHERE id = 4")
+	widenAll()
+
+	what := []string{"things/1 same", "things/3 same", "things/4 current", "things/5 current"}
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things", "--dry-run"), what...)
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things"), what...)
+	d.Term()
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts", "--dry-run"), "facts/2 same", "facts/3 current", "facts/4 gone")
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts"), "facts/2 same", "facts/3 current", "facts/4 gone")
+	d.Start()
+	world.AwaitReady(t, d)
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts"), "facts/2 same", "facts/3 current", "facts/4 gone")
+	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things"), "things/1 same", "things/3 same", "things/4 superseded", "things/5 superseded")
+	// The flood is still missing; what was refused of d and e nobody ever got.
+	mustVerify(t, d.Env, "missing 150", "not judged deadLetter 2")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/internal/failpoint"
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/tests/world"
 )
@@ -83,4 +84,91 @@ func judgeOnce(t *testing.T, p *world.Publisher, late bool) {
 	if late && f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
 	}
+}
+
+// TestZombiesExactlyOnce stops a program at each step of a transaction, lets another one take over
+// under load, and lets the first one go on: it stores nothing any more, and says who has taken
+// over. Then it takes over in turn, with the checkpoint that it had.
+func TestZombiesExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	b := world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{})).ExactlyOnce(t.Name())
+	w, p, points := exactlyOnce(t, b)
+	other := world.NewFailpoints(t)
+	e := p.Env.With(other.Env())
+	delete(e, "BRIDGE_HTTP_ADDR")
+	delete(e, "BRIDGE_CHECKPOINT_URL")
+	zombie := p.Daemon
+	next := world.NewDaemon(t, p.Path, e)
+	zombie.Start()
+	_, stop := w.Write()
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+	for _, point := range []failpoint.Point{
+		failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded, failpoint.BeforeAck, failpoint.BeforePublish, "",
+	} {
+		if point == "" {
+			signal(t, zombie, syscall.SIGSTOP)
+		} else {
+			points.Set(failpoint.Action{Point: point, Hang: true})
+			world.Pause(time.Second)
+		}
+		next.Start()
+		p.Daemon = next
+		p.CaughtUp(2*time.Minute, "the successor publishes what is written")
+		if points.Set(); point == "" {
+			signal(t, zombie, syscall.SIGCONT)
+		}
+		world.Eventually(t, time.Minute, string(point)+": the zombie says that another one has taken over", func() bool {
+			code, why := zombie.Get("/readyz")
+			return code == 503 && strings.Contains(why, "another bridge publishes these streams")
+		})
+		if code, body := zombie.Get("/livez"); code != 200 {
+			t.Errorf("%s: /livez is %d %s", point, code, body)
+		}
+		p.CaughtUp(2*time.Minute, "the successor goes on")
+		zombie.Kill()
+		zombie, next, points, other = next, zombie, other, points
+	}
+	stop()
+	judgeOnce(t, p, true)
+}
+
+func signal(t *testing.T, d *world.Daemon, one syscall.Signal) {
+	t.Helper()
+	if err := d.Cmd.Process.Signal(one); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAChangeOfDelivery goes from at-least-once to exactly-once and back. Nothing is repeated while
+// programs end in order, or are killed in a transaction.
+func TestAChangeOfDelivery(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	b := world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{})).ExactlyOnce(t.Name())
+	w, p, points := exactlyOnce(t, b)
+	_, stop := w.Write()
+	mode := func(delivery string) {
+		t.Helper()
+		p.Env["BRIDGE_DELIVERY"] = delivery
+		p.Start()
+		// A transaction that was left open ends after 80 s at most.
+		p.CaughtUp(3*time.Minute, delivery)
+	}
+	delete(p.Env, "BRIDGE_KAFKA_TRANSACTIONAL_ID")
+	mode("at-least-once")
+	p.Term()
+	mode("exactly-once")
+	p.Term()
+	mode("at-least-once")
+	p.Term()
+	mode("exactly-once")
+	points.Set(failpoint.Action{Point: failpoint.TransactionSent, Kill: true})
+	p.Wait()
+	points.Set()
+	mode("at-least-once")
+	p.Term()
+	mode("exactly-once")
+	stop()
+	judgeOnce(t, p, false)
 }

@@ -1,0 +1,101 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"bridge/sink"
+	"bridge/sink/memory"
+)
+
+// wholeSink takes batches as a whole, as sink.Transactional says, on a bus in memory. It refuses
+// messages for which refuse returns true.
+type wholeSink struct {
+	*memory.Sink
+	refuse func(*sink.Message) bool
+	// unknown has the next so many batches stored, and their outcome unknown.
+	unknown atomic.Int32
+	// batches are those that were stored.
+	batches [][]sink.Message
+}
+
+var _ sink.Transactional = (*wholeSink)(nil)
+
+func (s *wholeSink) Fence(context.Context) error { return nil }
+
+func (s *wholeSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	nothing := sink.Outcome{Status: make([]sink.Status, len(batch))}
+	for i := range batch {
+		if s.refuse != nil && s.refuse(&batch[i]) {
+			nothing.Status[i] = sink.Rejected
+			nothing.Rejected = append(nothing.Rejected, sink.Rejection{Index: i, Reason: "too large"})
+		}
+	}
+	if len(nothing.Rejected) > 0 {
+		return nothing, nil
+	}
+	out, err := s.Sink.Publish(ctx, batch)
+	if err != nil {
+		return nothing, err
+	}
+	s.batches = append(s.batches, slices.Clone(batch))
+	if s.unknown.Add(-1) >= 0 {
+		return nothing, fmt.Errorf("no answer: %w", sink.ErrUnknownOutcome)
+	}
+	return out, nil
+}
+
+func TestABatchIsSentAsAWhole(t *testing.T) {
+	t.Run("with dead letters in the place of refused rows, and smaller ones where those are refused", func(t *testing.T) {
+		b := newBench(t)
+		s := &wholeSink{Sink: b.bus}
+		large := 0
+		s.refuse = func(m *sink.Message) bool {
+			if m.Destination == deadTopic {
+				large++
+				return large == 1
+			}
+			return m.RowID == 2 || m.RowID == 4
+		}
+		b.sink, b.opts.Whole, b.opts.DeadLetter = s, true, deadTopic
+		b.insert(5)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 5 })
+		stop()
+		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 3, 5}) || b.count(deadTopic) != 2 {
+			t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
+		}
+		var rows []uint64
+		for _, m := range s.batches[0] {
+			rows = append(rows, m.RowID)
+		}
+		if len(s.batches) != 1 || !slices.Equal(rows, []uint64{1, 2, 3, 4, 5}) {
+			t.Errorf("%d batches, the first is of rows %v", len(s.batches), rows)
+		}
+	})
+	t.Run("a refused row without a dead-letter destination stops the shard, with nothing stored", func(t *testing.T) {
+		b := newBench(t)
+		b.sink, b.opts.Whole = &wholeSink{Sink: b.bus, refuse: func(m *sink.Message) bool { return m.RowID == 3 }}, true
+		b.insert(5)
+		s, stop := b.run(t)
+		eventually(t, "stopped", func() bool { return s.Status().LastError != "" })
+		stop()
+		if n := b.count(topic); n != 0 {
+			t.Errorf("%d messages are stored", n)
+		}
+	})
+	t.Run("an unknown outcome is read back, and nothing is repeated", func(t *testing.T) {
+		b := newBench(t)
+		s := &wholeSink{Sink: b.bus}
+		s.unknown.Store(3)
+		b.sink, b.opts.Whole = s, true
+		b.insert(500)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 500 })
+		stop()
+		expectRun(t, b.ids(topic), 1, 500)
+	})
+}
