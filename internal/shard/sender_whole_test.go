@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"bridge/internal/shard"
 	"bridge/sink"
 	"bridge/sink/memory"
 )
@@ -76,15 +77,35 @@ func TestABatchIsSentAsAWhole(t *testing.T) {
 			t.Errorf("%d batches, the first is of rows %v", len(s.batches), rows)
 		}
 	})
-	t.Run("a refused row without a dead-letter destination stops the shard, with nothing stored", func(t *testing.T) {
+	t.Run("a refused row without a dead-letter destination stops the shard behind those before it", func(t *testing.T) {
 		b := newBench(t)
 		b.sink, b.opts.Whole = &wholeSink{Sink: b.bus, refuse: func(m *sink.Message) bool { return m.RowID == 3 }}, true
 		b.insert(5)
 		s, stop := b.run(t)
-		eventually(t, "stopped", func() bool { return s.Status().LastError != "" })
+		eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
 		stop()
-		if n := b.count(topic); n != 0 {
-			t.Errorf("%d messages are stored", n)
+		expectRun(t, b.ids(topic), 1, 2)
+	})
+	t.Run("more refused rows than the limit stop the shard, and each restart goes on", func(t *testing.T) {
+		b := newBench(t)
+		refuse := func(m *sink.Message) bool { return m.Destination == topic && m.RowID > 3 && m.RowID <= 15 }
+		b.sink, b.opts.Whole, b.opts.DeadLetter = &wholeSink{Sink: b.bus, refuse: refuse}, true, deadTopic
+		b.insert(20)
+		for _, put := range []int{5, 10} {
+			b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 5)
+			s, stop := b.run(t)
+			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+			stop()
+			if n := b.count(deadTopic); n != put {
+				t.Errorf("%d dead letters, want %d", n, put)
+			}
+		}
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 5)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 20 })
+		stop()
+		if n := b.count(deadTopic); n != 12 || b.count(topic) != 8 {
+			t.Errorf("%d dead letters, %d events", n, b.count(topic))
 		}
 	})
 	t.Run("an unknown outcome is read back, and nothing is repeated", func(t *testing.T) {
