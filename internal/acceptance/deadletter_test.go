@@ -90,17 +90,20 @@ func deadLetterScene(t *testing.T, b *world.Bus) (table *world.World, e world.En
 func TestDeadLetters(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, takeDeadLettersRound)
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { takeDeadLettersRound(t, b, 100) })
 }
 
 // TestDeadLettersExactlyOnce: a dead letter is in one transaction with the rest of its batch.
 func TestDeadLettersExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	takeDeadLettersRound(t, world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name()))
+	// Refused rows count as they are found, on all partitions at once: of those that are put aside
+	// before the stream stops there may be fewer than the limit.
+	takeDeadLettersRound(t, world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name()), 1)
 }
 
-func takeDeadLettersRound(t *testing.T, b *world.Bus) {
+// takeDeadLettersRound is TestDeadLetters; from least to 100 rows of flood are put aside at first.
+func takeDeadLettersRound(t *testing.T, b *world.Bus, least float64) {
 	t.Helper()
 	table, e, widenAll := deadLetterScene(t, b)
 	large := world.Incompressible(tooLarge)
@@ -112,7 +115,10 @@ func takeDeadLettersRound(t *testing.T, b *world.Bus) {
 	world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 2 && d.Position("facts") == 5 })
 	table.Exec("UPDATE things SET body = ?, changed = now(6) WHERE name = 'a'", large)
 	table.Exec("INSERT INTO things (name, body) VALUES ('c', ?), ('d', ?), ('e', ?)", large, large, large)
-	world.Eventually(t, time.Minute, "drained", func() bool { return d.Position("things") == 5 && d.Metric("bridge_dead_letters_total") == 7+100 })
+	world.Eventually(t, time.Minute, "drained", func() bool {
+		n := d.Metric("bridge_dead_letters_total") - 7
+		return d.Position("things") == 5 && least <= n && n <= 100
+	})
 
 	t.Run("more rows than the limit stop the stream, and a restart goes on", func(t *testing.T) {
 		if got := world.AwaitStopped(t, d, "flood"); got.Position > 100 || !strings.Contains(got.LastError, "BRIDGE_STREAM_FLOOD_DEAD_LETTER_LIMIT") {

@@ -68,9 +68,9 @@ func inProcess(t *testing.T, transactions bool) sinktest.Fixture {
 	s := open(t, opts)
 	if transactions {
 		// A closed sink leaves a transaction open.
-		kafka.SetMark(s, 10_000)
+		kafka.SetMark(s, 5_000)
 	}
-	return sinktest.Fixture{
+	f := sinktest.Fixture{
 		Sink: s, Destinations: []string{one, two}, MaxBytes: refused,
 		Features: sinktest.Features{Keys: true, Headers: true, Reads: true, Rejects: !transactions, Stalls: true, Wipes: !transactions},
 		Cut:      func(testing.TB) { kafka.Cut(s) },
@@ -92,6 +92,10 @@ func inProcess(t *testing.T, transactions bool) sinktest.Fixture {
 			}
 		},
 	}
+	if transactions {
+		f.Wipe, f.MaxBytes = nil, 0
+	}
+	return f
 }
 
 // stall keeps produce requests waiting until resume is called; then they are served, late as they
