@@ -81,6 +81,9 @@ type Span struct {
 	// From is the first offset to read. To is the first one not to be read any more; [NoEnd] means
 	// to read on until the context ends.
 	From, To uint64
+	// Empty, when not nil, is called in the order of offsets where those from one to below another
+	// hold no message because of a transaction: its marker, or records that were aborted.
+	Empty func(from, to uint64)
 }
 
 // NoEnd is a Span.To that is never reached.

@@ -90,7 +90,7 @@ func deadLetterScene(t *testing.T, b *world.Bus) (table *world.World, e world.En
 func TestDeadLetters(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachBus(t, func(t *testing.T, b *world.Bus) { takeDeadLettersRound(t, b, 100) })
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b, 100) })
 }
 
 // TestDeadLettersExactlyOnce: a dead letter is in one transaction with the rest of its batch.
@@ -99,11 +99,11 @@ func TestDeadLettersExactlyOnce(t *testing.T) {
 	t.Parallel()
 	// Refused rows count as they are found, on all partitions at once: of those that are put aside
 	// before the stream stops there may be fewer than the limit.
-	takeDeadLettersRound(t, world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name()), 1)
+	deadLettersGoRound(t, world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name()), 1)
 }
 
-// takeDeadLettersRound is TestDeadLetters; from least to 100 rows of flood are put aside at first.
-func takeDeadLettersRound(t *testing.T, b *world.Bus, least float64) {
+// deadLettersGoRound is TestDeadLetters; from least to 100 rows of flood are put aside at first.
+func deadLettersGoRound(t *testing.T, b *world.Bus, least float64) {
 	t.Helper()
 	table, e, widenAll := deadLetterScene(t, b)
 	large := world.Incompressible(tooLarge)

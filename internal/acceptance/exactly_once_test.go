@@ -56,7 +56,7 @@ func TestWorldExactlyOnce(t *testing.T) {
 	b.Server().Start(t)
 	catchUp()
 	stop()
-	judgeOnce(t, p, true)
+	expectOnce(t, p, true)
 }
 
 // exactlyOnce makes a program with failpoints and its load.
@@ -71,8 +71,8 @@ func exactlyOnce(t *testing.T, b *world.Bus) (*world.World, *world.Publisher, *w
 	return w, p, points
 }
 
-// judgeOnce fails the test unless each event is there once, and all is as the tables have it.
-func judgeOnce(t *testing.T, p *world.Publisher, late bool) {
+// expectOnce fails the test unless each event is there once, and all is as the tables have it.
+func expectOnce(t *testing.T, p *world.Publisher, late bool) {
 	t.Helper()
 	p.AllPublished()
 	f := p.Figures(world.Expect{})
@@ -130,7 +130,7 @@ func TestZombiesExactlyOnce(t *testing.T) {
 		zombie, next, points, other = next, zombie, other, points
 	}
 	stop()
-	judgeOnce(t, p, true)
+	expectOnce(t, p, true)
 }
 
 func signal(t *testing.T, d *world.Daemon, one syscall.Signal) {
@@ -170,5 +170,5 @@ func TestAChangeOfDelivery(t *testing.T) {
 	p.Term()
 	mode("exactly-once")
 	stop()
-	judgeOnce(t, p, false)
+	expectOnce(t, p, false)
 }

@@ -84,7 +84,7 @@ func TestMarkers(t *testing.T) {
 	acknowledge(0, 5, false)
 	acknowledge(6, 9, true)
 	r.wantNext("s", "d", 9)
-	t.Run("one that was read before is no contradiction", func(t *testing.T) {
+	t.Run("one that was read before contradicts nothing", func(t *testing.T) {
 		if err := r.committer.Covered(t.Context(), n, catchup.Range{From: 9, To: 10}, &store.Batch{}); err != nil {
 			t.Fatal(err)
 		}

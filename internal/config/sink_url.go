@@ -25,7 +25,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		return Sink{}
 	}
 	s := Sink{Scheme: scheme}
-	l.delivery(&s, settings)
+	s.checkDelivery(l, settings)
 	rest, slashes := strings.CutPrefix(rest, "//")
 	switch {
 	case scheme == "stdout" && rest != "":
@@ -48,32 +48,6 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		l.warnOtherBus("NATS_", scheme)
 	}
 	return s
-}
-
-// Delivery modes.
-const (
-	AtLeastOnce = "at-least-once"
-	ExactlyOnce = "exactly-once"
-)
-
-// Delivery returns the delivery mode.
-func (s *Sink) Delivery() string {
-	if s.ExactlyOnce {
-		return ExactlyOnce
-	}
-	return AtLeastOnce
-}
-
-// delivery checks BRIDGE_DELIVERY.
-func (l *loader) delivery(s *Sink, settings *globalSettings) {
-	const variable, id = prefix + "DELIVERY", prefix + "KAFKA_TRANSACTIONAL_ID"
-	s.ExactlyOnce = settings.Ends.Delivery == ExactlyOnce
-	if s.ExactlyOnce && s.Scheme != "kafka" {
-		l.add(variable, "is exactly-once, which the sink %s: cannot promise: use Kafka, or at-least-once", s.Scheme)
-	}
-	if !s.ExactlyOnce && s.Scheme == "kafka" && settings.Kafka.KafkaTransactionalID != "" {
-		l.warn(id, "has no effect without %s=exactly-once", variable)
-	}
 }
 
 // warnOtherBus warns of settings of a bus that is not the sink's. They are no fault, so that one

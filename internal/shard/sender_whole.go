@@ -10,7 +10,7 @@ import (
 	"bridge/sink"
 )
 
-// putAsideRow is a row of a batch whose dead letter is sent in its place.
+// putAsideRow is a row of a batch whose dead letter is sent instead.
 type putAsideRow struct {
 	index   int
 	refused sink.Refused
@@ -20,7 +20,7 @@ type putAsideRow struct {
 }
 
 // sendWhole sends the messages of b to a sink.Transactional until all of them are acknowledged at
-// once, with dead letters in the place of those that the bus refuses. Where a row may not be put
+// once, with dead letters instead of those that the bus refuses. Where a row may not be put
 // aside, those before it are sent, as other sinks do: its error ends the attempt.
 func (s *sender) sendWhole(ctx context.Context, b *batch) error {
 	var aside []*putAsideRow

@@ -50,7 +50,7 @@ func (s *wholeSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 }
 
 func TestABatchIsSentAsAWhole(t *testing.T) {
-	t.Run("with dead letters in the place of refused rows, and smaller ones where those are refused", func(t *testing.T) {
+	t.Run("with dead letters instead of refused rows, and smaller ones where those are refused", func(t *testing.T) {
 		b := newBench(t)
 		s := &wholeSink{Sink: b.bus}
 		large := 0

@@ -16,18 +16,18 @@ import (
 type coordinator struct {
 	cluster *cluster
 	id      string
-	// mark is the time limit of our transactions in ms, by which this process is known to have
-	// initialised last.
-	mark int32
+	// signature is the time limit of our transactions in ms, by which this process knows whether it
+	// has initialised last.
+	signature int32
 }
 
-// anyProducer initialises whoever published before.
+// anyProducer initialises, and fences all former producers.
 var anyProducer = identity{producer: -1, epoch: -1}
 
 // initialise takes the next epoch behind that of a producer.
 func (c *coordinator) initialise(ctx context.Context, of identity) (identity, int, error) {
 	res, generation, err := c.cluster.roundTrip(ctx, &initproducerid.Request{
-		TransactionalID: c.id, TransactionTimeoutMs: c.mark, ProducerID: of.producer, ProducerEpoch: of.epoch,
+		TransactionalID: c.id, TransactionTimeoutMs: c.signature, ProducerID: of.producer, ProducerEpoch: of.epoch,
 	})
 	if err != nil {
 		return identity{}, generation, err

@@ -44,6 +44,8 @@ type decoder struct {
 	topic    string
 	next, to int64
 	each     func(*sink.Stored) error
+	// empty is sink.Span.Empty.
+	empty func(from, to uint64)
 
 	message sink.Stored
 	names   map[string]string
@@ -82,8 +84,10 @@ func (d *decoder) decode(a *fetchAnswer) error {
 			if at := slices.Index(producers, b.producer); at >= 0 && b.ends() == controlAbort {
 				producers = slices.Delete(producers, at, at+1)
 			}
+			d.without(&b)
 		case b.last < d.next:
 		case b.attributes&transactionalIs != 0 && slices.Contains(producers, b.producer):
+			d.without(&b)
 		default:
 			if err := d.records(&b); err != nil {
 				return err
@@ -93,6 +97,13 @@ func (d *decoder) decode(a *fetchAnswer) error {
 		d.next = max(d.next, min(b.last+1, d.to))
 	}
 	return nil
+}
+
+// without notes a batch that holds no messages.
+func (d *decoder) without(b *recordBatch) {
+	if from, to := max(b.first, d.next), min(b.last+1, d.to); d.empty != nil && from < to {
+		d.empty(uint64(from), uint64(to))
+	}
 }
 
 // splitBatch returns the first batch of b, nil if that is cut off, as the last one of an answer may

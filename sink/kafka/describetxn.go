@@ -24,7 +24,7 @@ type describeRequest struct {
 // transactionState is the answer.
 type transactionState struct {
 	code int16
-	// timeoutMs is that of whoever initialised last.
+	// timeoutMs is that of the process that initialised last.
 	timeoutMs int32
 	producer  int64
 	epoch     int16

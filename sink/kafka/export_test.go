@@ -50,5 +50,5 @@ func ShareProducer(s, other *Sink) {
 // OnStep has hook called at each step of a transaction.
 func OnStep(s *Sink, hook func(failpoint.Point)) { s.transactions.steps = hook }
 
-// SetMark sets the time limit of transactions, in ms.
-func SetMark(s *Sink, ms int32) { s.transactions.producer.coordinator.mark = ms }
+// SetTransactionTimeout sets the time limit of transactions, in ms.
+func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.coordinator.signature = ms }

@@ -19,7 +19,7 @@ func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
 	}
 	c := *s.transactions.producer.coordinator
 	_, _, described := c.describe(ctx)
-	c.mark = 0
+	c.signature = 0
 	_, _, initialised := c.initialise(ctx, anyProducer)
 	subject := "transactional id " + c.id
 	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --transactional-id %s",

@@ -48,7 +48,7 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 	r := &reading{
 		attempts: attempts{cluster: s.cluster, faults: s.faults, who: "read " + span.TP, topic: topic, partition: partition, giveUp: s.giveUpAfter},
 		tp:       span.TP, incarnation: span.Incarnation, hole: -1,
-		decoder: decoder{topic: topic, next: int64(min(span.From, math.MaxInt64)), to: int64(min(span.To, math.MaxInt64))},
+		decoder: decoder{topic: topic, empty: span.Empty, next: int64(min(span.From, math.MaxInt64)), to: int64(min(span.To, math.MaxInt64))},
 	}
 	r.decoder.each = func(m *sink.Stored) error {
 		if err := each(m); err != nil {

@@ -50,6 +50,9 @@ func inProcess(t *testing.T, transactions bool) sinktest.Fixture {
 	t.Helper()
 	one, two := newTopic(), newTopic()
 	limit := strconv.Itoa(refused)
+	if transactions {
+		limit = strconv.Itoa(1 << 20)
+	}
 	make2 := func(c *kfake.Cluster) error {
 		if err := c.CreateTopic(one, 4, map[string]string{"max.message.bytes": limit}); err != nil {
 			return err
@@ -68,7 +71,7 @@ func inProcess(t *testing.T, transactions bool) sinktest.Fixture {
 	s := open(t, opts)
 	if transactions {
 		// A closed sink leaves a transaction open.
-		kafka.SetMark(s, 5_000)
+		kafka.SetTransactionTimeout(s, 5_000)
 	}
 	f := sinktest.Fixture{
 		Sink: s, Destinations: []string{one, two}, MaxBytes: refused,

@@ -132,8 +132,8 @@ func (t *transactions) giveBack(list []*entry) {
 	t.queue = append(list, t.queue...)
 }
 
-// dequeue returns what may be in one transaction: all batches but those with a partition that did not
-// answer, or one of these.
+// dequeue returns what may be in one transaction: all batches but those with a partition that did
+// not answer, or one of these.
 func (t *transactions) dequeue(held bool) []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()

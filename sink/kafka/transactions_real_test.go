@@ -238,7 +238,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 			k.CreateTopic(t, topic, 2, nil)
 			opts := transactional(t, k.Brokers())
 			s := open(t, opts)
-			kafka.SetMark(s, 1_000)
+			kafka.SetTransactionTimeout(s, 1_000)
 			mustFence(t, s)
 			reached, resume := hangAt(s, step)
 			result := make(chan error, 1)

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// transactionTimeout is after how long the coordinator aborts a transaction, at least; marks is
-	// how many ms more it may be.
+	// transactionTimeout is after how long the coordinator aborts a transaction, at least;
+	// signatures is how many ms more it may be.
 	transactionTimeout = 60 * time.Second
-	marks              = 20_000
+	signatures         = 20_000
 	// concurrentAfter is how long a transaction may take to end until that is reported.
 	concurrentAfter = 3 * time.Second
 )
@@ -43,9 +43,9 @@ type txnProducer struct {
 }
 
 func newTxnProducer(c *cluster, f *faults, opts *Options) *txnProducer {
-	mark := opts.TransactionTimeout.Milliseconds() + 1 + rand.Int64N(marks)
+	signature := opts.TransactionTimeout.Milliseconds() + 1 + rand.Int64N(signatures)
 	return &txnProducer{
-		coordinator: &coordinator{cluster: c, id: opts.TransactionalID, mark: int32(mark)}, faults: f, turn: make(chan struct{}, 1),
+		coordinator: &coordinator{cluster: c, id: opts.TransactionalID, signature: int32(signature)}, faults: f, turn: make(chan struct{}, 1),
 	}
 }
 
@@ -94,7 +94,7 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		return p.coordinator.initialise(ctx, anyProducer)
 	case err != nil:
 		return identity{}, generation, err
-	case state.timeoutMs != p.coordinator.mark:
+	case state.timeoutMs != p.coordinator.signature:
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
 			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, p.coordinator.id)
 	case state.epoch < 0:
@@ -162,7 +162,7 @@ func (p *txnProducer) explain(err error) error {
 	case errors.Is(err, kafkago.TransactionalIDAuthorizationFailed):
 		return fmt.Errorf("grant WRITE and DESCRIBE on transactional id %s to the user of bridge: %w", id, err)
 	case errors.Is(err, kafkago.InvalidTransactionTimeout):
-		return fmt.Errorf("set transaction.max.timeout.ms of the brokers to %d or more: %w", p.coordinator.mark, err)
+		return fmt.Errorf("set transaction.max.timeout.ms of the brokers to %d or more: %w", p.coordinator.signature, err)
 	case errors.Is(err, kafkago.ConcurrentTransactions):
 		return fmt.Errorf("the former transaction of %s is not through: each of its partitions needs a leader: %w", id, err)
 	case errors.Is(err, kafkago.GroupCoordinatorNotAvailable), errors.Is(err, kafkago.GroupLoadInProgress), errors.Is(err, kafkago.NotCoordinatorForGroup):

@@ -24,8 +24,8 @@ type wave struct {
 	x       *transaction
 	batches []*txnBatch
 	began   time.Time
-	// patience is how long a partition may fail to answer.
-	patience time.Duration
+	// limit is how long a partition may fail to answer.
+	limit time.Duration
 }
 
 // txnBatch is a batch on its way to a partition.
@@ -42,7 +42,7 @@ type txnBatch struct {
 
 // newWave makes batches of what is queued for partitions.
 func newWave(x *transaction, partitions []*txnPartition) *wave {
-	w := &wave{x: x, began: time.Now(), patience: x.t.stalledAfter}
+	w := &wave{x: x, began: time.Now(), limit: x.t.stalledAfter}
 	bytes := 0
 	for _, p := range partitions {
 		if p.trim(); len(p.queue) == 0 || bytes > waveBytes {
@@ -58,7 +58,7 @@ func newWave(x *transaction, partitions []*txnPartition) *wave {
 		b.unfit = b.fault != nil
 		bytes += len(b.wire)
 		if p.held {
-			w.patience = x.t.retriedFor
+			w.limit = x.t.retriedFor
 		}
 		w.batches = append(w.batches, b)
 	}
@@ -131,7 +131,7 @@ func (w *wave) mend(ctx context.Context, generation int, again []*txnBatch) erro
 		case errors.Is(err, errMoved):
 			s.forgetTopic(p.worker.topic)
 			p.failure, failure = errMoved, errMoved
-		case took > w.patience:
+		case took > w.limit:
 			p.held = true
 			p.failure, failure = errStalled, errStalled
 		}

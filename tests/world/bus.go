@@ -54,8 +54,8 @@ func KafkaBus(server *testenv.KafkaServer) *Bus { return &Bus{Kafka: server} }
 // NATSBus returns the bus that is a NATS.
 func NATSBus(server *testenv.NATSServer) *Bus { return &Bus{NATS: server} }
 
-// ExactlyOnce returns the bus with programs that publish each event once. name tells its users apart
-// from those of the same servers.
+// ExactlyOnce returns the bus with programs that publish each event once. name tells its users
+// apart from those of the same servers.
 func (b *Bus) ExactlyOnce(name string) *Bus {
 	one := *b
 	one.transactional = "bridge." + name

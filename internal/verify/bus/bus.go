@@ -145,7 +145,7 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) 
 	p := b.partitions[index]
 	n := 0
 	for p.Next < p.end {
-		next, err := b.options.Reader.Read(ctx, sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end}, func(m *sink.Stored) error {
+		next, err := b.options.Reader.Read(ctx, p.rest(), func(m *sink.Stored) error {
 			p.pass(m.Offset)
 			p.Next = m.Offset + 1
 			message := b.messageOf(index, m)
@@ -173,6 +173,14 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*verify.Message) 
 		}
 	}
 	return nil
+}
+
+// rest is what is left to read. A transaction leaves no hole.
+func (p *partition) rest() sink.Span {
+	return sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end, Empty: func(from, to uint64) {
+		p.pass(from)
+		p.Next = max(p.Next, to)
+	}}
 }
 
 // pass notes a hole before an offset. Where messages of other subjects lie between, holes tell
