@@ -1,0 +1,82 @@
+package kafka_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/inspect"
+	"bridge/internal/testenv"
+	"bridge/sink/kafka"
+)
+
+// TestARightOnTheTransactionalID is missed by the check, which names the command and changes
+// nothing, and waited for by the sink.
+func TestARightOnTheTransactionalID(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, Config: map[string]string{
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
+	}})
+	login := &kafka.SASL{Mechanism: kafka.ScramSHA512, Username: testenv.KafkaUser, Password: func() (string, error) { return testenv.KafkaPassword, nil }}
+	var log faultLog
+	s := open(t, kafka.Options{Brokers: k.SASLBrokers(), SASL: login, TransactionalID: "bridge.rights", Fault: log.add})
+	found := func() (list []inspect.Finding) {
+		for _, f := range s.Inspect(deadline(t)).Findings {
+			if f.Code == inspect.TransactionGrant || f.Code == inspect.NoTransactions {
+				list = append(list, f)
+			}
+		}
+		return list
+	}
+	if got := found(); len(got) != 1 || !strings.Contains(got[0].Statement, "--operation Write --operation Describe --transactional-id bridge.rights") {
+		t.Errorf("found %+v", got)
+	}
+	fenced := make(chan error, 1)
+	go func() { fenced <- s.Fence(deadline(t)) }()
+	until(t, "the sink says what is missing", func() bool {
+		err := log.at("kafka")
+		return err != nil && strings.Contains(err.Error(), "grant WRITE and DESCRIBE on transactional id bridge.rights")
+	})
+	allowTransactions(t, k, "bridge.rights")
+	if err := <-fenced; err != nil {
+		t.Fatal(err)
+	}
+	if got := found(); len(got) != 0 {
+		t.Errorf("found %+v", got)
+	}
+	if state := stateOf(t, k, "bridge.rights"); state != "Empty" {
+		t.Errorf("the state is %s", state)
+	}
+	if err := s.Fence(deadline(t)); err != nil {
+		t.Errorf("the check has taken over: %v", err)
+	}
+}
+
+// allowTransactions lets testenv.KafkaUser use a transactional id.
+func allowTransactions(t *testing.T, k *testenv.KafkaServer, id string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrCreateACLsRequest()
+	for _, operation := range []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe} {
+		acl := kmsg.NewCreateACLsRequestCreation()
+		acl.ResourceType, acl.ResourceName, acl.ResourcePatternType = kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLResourcePatternTypeLiteral
+		acl.Principal, acl.Host, acl.Operation, acl.PermissionType = "User:"+testenv.KafkaUser, "*", operation, kmsg.ACLPermissionTypeAllow
+		req.Creations = append(req.Creations, acl)
+	}
+	res, err := req.RequestWith(deadline(t), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range res.Results {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
