@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/failpoint"
 	"bridge/sink"
@@ -87,5 +91,62 @@ func TestMarkersAreCovered(t *testing.T) {
 	}
 	if end != 59 || len(covered) != 59 {
 		t.Errorf("%d of %d offsets are covered, want 59: ten transactions of 5 messages, 9 markers between them", len(covered), end)
+	}
+}
+
+// TestAPartitionThatDoesNotAnswer holds up its own batches; those of others go on, and its own
+// follow once it answers.
+func TestAPartitionThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one", "two"))
+	opts := transactional(t, c.ListenAddrs())
+	opts.StalledAfter = 200 * time.Millisecond
+	s := open(t, opts)
+	publish(t, s, series("one", "warm", 0, 1, 1))
+	var heals atomic.Bool
+	c.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		r := request.(*kmsg.ProduceRequest)
+		if heals.Load() || !slices.ContainsFunc(r.Topics, func(t kmsg.ProduceRequestTopic) bool { return t.Topic == "one" }) {
+			return nil, nil, false
+		}
+		response := r.ResponseKind().(*kmsg.ProduceResponse)
+		for _, topic := range r.Topics {
+			answer := kmsg.NewProduceResponseTopic()
+			answer.Topic = topic.Topic
+			for _, p := range topic.Partitions {
+				one := kmsg.NewProduceResponseTopicPartition()
+				one.Partition, one.ErrorCode = p.Partition, kerr.NotEnoughReplicas.Code
+				answer.Partitions = append(answer.Partitions, one)
+			}
+			response.Topics = append(response.Topics, answer)
+		}
+		return response, nil, true
+	})
+	held := series("one", "k", 0, 10, 3)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		publish(t, s, held)
+	}()
+	var others []sink.Message
+	for n := range 20 {
+		batch := series("two", "k", n*5, 5, 3)
+		publish(t, s, batch)
+		others = append(others, batch...)
+	}
+	select {
+	case <-done:
+		t.Error("a batch is acknowledged though its partition does not answer")
+	default:
+	}
+	heals.Store(true)
+	<-done
+	sent := append(series("one", "warm", 0, 1, 1), held...)
+	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 {
+		t.Errorf("%d messages are there twice", n)
+	}
+	if n := compare(t, others, committed(t, "two", c.ListenAddrs())); n > 0 {
+		t.Errorf("%d messages of the others are there twice", n)
 	}
 }
