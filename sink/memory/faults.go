@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"maps"
 	"sync"
 
 	"bridge/sink"
@@ -60,17 +61,22 @@ func (s *Sink) Reject(reason func(*sink.Message) string) {
 	s.reject = reason
 }
 
-// Lose drops the last n messages of destination, as a bus does that acknowledged before it wrote to
-// the disk.
-func (s *Sink) Lose(destination string, n int) {
+// Lose drops the last n messages of a TP, as a bus does that acknowledged before it wrote to the
+// disk.
+func (s *Sink) Lose(tp string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.logs[destination]; p != nil {
-		p.messages = p.messages[:max(len(p.messages)-n, 0)]
+	if p := s.logs[tp]; p != nil {
+		left := max(len(p.messages)-n, 0)
+		for i := range p.messages[left:] {
+			p.counts[p.messages[left+i].Destination]--
+		}
+		p.messages = p.messages[:left]
+		maps.DeleteFunc(p.recent, func(_ string, r recent) bool { return r.offset > uint64(left) })
 	}
 }
 
-// Wipe removes all destinations with their messages. One that is published to afterwards has a new
+// Wipe removes all TPs with their messages. One that is published to afterwards has a new
 // incarnation.
 func (s *Sink) Wipe() {
 	s.mu.Lock()

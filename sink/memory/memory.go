@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -20,6 +21,15 @@ type Options struct {
 	// ByKey leaves after a rejected message only the later ones of the same destination and key
 	// pending. By default all later ones of the same destination are.
 	ByKey bool
+	// Partitions is how many TPs a destination has, as on Kafka: a message goes to one by its key.
+	// 0 is one TP with the name of the destination.
+	Partitions int
+	// Stream is the one TP of all destinations, as on JetStream: messages have no keys, and their
+	// states have them. Empty: each destination has its own.
+	Stream string
+	// Duplicates is for how long a TP drops a message whose DedupID it has stored, as JetStream
+	// does. 0 keeps repeats.
+	Duplicates time.Duration
 	// RetryPause is the pause after a failed attempt. Defaults to 100 µs.
 	RetryPause time.Duration
 	// Fault, when set, is told of each failed attempt.
@@ -33,7 +43,8 @@ type Sink struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	// appended is set while a Reader waits, and closed when it is to look again.
-	appended  chan struct{}
+	appended chan struct{}
+	// logs are by TP.
 	logs      map[string]*messageLog
 	makings   int
 	closed    bool
@@ -41,14 +52,24 @@ type Sink struct {
 	faults
 }
 
-// messageLog keeps the messages of one destination. The message with index i has the sequence i+1.
+// messageLog keeps the messages of one TP. The message with index i has the sequence i+1.
 type messageLog struct {
 	making   int
 	messages []sink.Message
+	// counts are those of the messages of each destination.
+	counts map[string]int
 	// expired counts the messages at the front, deleted has single ones, that a Reader does not see
 	// any more.
 	expired uint64
 	deleted map[uint64]bool
+	// recent are the messages stored last, by DedupID, while repeats of them are dropped.
+	recent map[string]recent
+}
+
+// recent is where a message was stored, and when.
+type recent struct {
+	offset uint64
+	at     time.Time
 }
 
 // New returns an empty bus.
@@ -59,18 +80,20 @@ func New(opts Options) *Sink {
 	return &Sink{opts: opts, changed: make(chan struct{}), logs: make(map[string]*messageLog), faults: faults{holdAfter: -1}}
 }
 
-// Messages returns what a consumer sees on destination, in order. The messages share no memory with
-// what was published.
+// Messages returns what a consumer sees on destination, each TP in its order, one after the other.
+// The messages share no memory with what was published.
 func (s *Sink) Messages(destination string) []sink.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.logs[destination]
-	if p == nil {
-		return nil
-	}
-	seen := make([]sink.Message, len(p.messages))
-	for i, m := range p.messages {
-		seen[i] = clone(m)
+	var seen []sink.Message
+	for _, tp := range s.tps(destination) {
+		if p := s.logs[tp]; p != nil {
+			for i := range p.messages {
+				if p.messages[i].Destination == destination {
+					seen = append(seen, clone(p.messages[i]))
+				}
+			}
+		}
 	}
 	return seen
 }
@@ -80,8 +103,10 @@ func (s *Sink) Destinations() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := make(map[string]int, len(s.logs))
-	for name, p := range s.logs {
-		counts[name] = len(p.messages)
+	for _, p := range s.logs {
+		for destination, n := range p.counts {
+			counts[destination] += n
+		}
 	}
 	return counts
 }
@@ -119,20 +144,25 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			continue
 		}
 		out.Status[i] = sink.Acked
+		if at.duplicate && !at.again {
+			out.Duplicates++
+		}
 		tp, known := tps[at.tp]
 		if !known {
 			tp = int32(len(out.TPs))
 			tps[at.tp], out.TPs = tp, append(out.TPs, at.tp)
 		}
-		out.At[i] = sink.At{Offset: at.offset, TP: tp, Known: true}
+		out.At[i] = sink.At{Offset: at.offset, TP: tp, Known: true, Duplicate: at.duplicate}
 	}
 	return out, err
 }
 
-// stored is where a message was stored.
+// stored is where a message was stored. A duplicate was stored before; again says that this may
+// have been an earlier attempt of the same call.
 type stored struct {
-	tp     sink.TPRef
-	offset uint64
+	tp               sink.TPRef
+	offset           uint64
+	duplicate, again bool
 }
 
 // line names what m must not overtake in.
@@ -146,8 +176,9 @@ func (s *Sink) line(m *sink.Message) string {
 // send stores m, trying again after each fault, and returns where it lies or the reason why it is
 // refused.
 func (s *Sink) send(ctx context.Context, m *sink.Message) (at stored, reason string, err error) {
-	for {
+	for again := false; ; again = true {
 		at, reason, wait, err := s.attempt(m)
+		at.again = again
 		switch {
 		case wait != nil:
 			select {
@@ -196,26 +227,64 @@ func (s *Sink) attempt(m *sink.Message) (at stored, reason string, wait <-chan s
 	return s.store(m), "", nil, err
 }
 
-// store appends a copy of m to its destination.
+// store appends a copy of m to its TP, unless that drops it as a repeat.
 func (s *Sink) store(m *sink.Message) stored {
-	p := s.log(m.Destination)
+	tp := s.tp(m)
+	p := s.log(tp)
+	at := stored{tp: sink.TPRef{Name: tp, Incarnation: p.incarnation()}}
+	if one, ok := p.recent[m.Dedup()]; ok && time.Since(one.at) < s.opts.Duplicates {
+		at.offset, at.duplicate = one.offset, true
+		return at
+	}
 	p.messages = append(p.messages, clone(*m))
+	p.counts[m.Destination]++
+	at.offset = uint64(len(p.messages))
+	if s.opts.Duplicates > 0 {
+		p.recent[m.Dedup()] = recent{at.offset, time.Now()}
+	}
 	if s.holdAfter > 0 {
 		s.holdAfter--
 	}
 	s.wakeReaders()
-	return stored{sink.TPRef{Name: m.Destination, Incarnation: p.incarnation()}, uint64(len(p.messages))}
+	return at
 }
 
-// log returns the log of a destination, made where it is missing.
-func (s *Sink) log(destination string) *messageLog {
-	p := s.logs[destination]
+// log returns the log of a TP, made where it is missing.
+func (s *Sink) log(tp string) *messageLog {
+	p := s.logs[tp]
 	if p == nil {
 		s.makings++
-		p = &messageLog{making: s.makings}
-		s.logs[destination] = p
+		p = &messageLog{making: s.makings, counts: make(map[string]int), recent: make(map[string]recent)}
+		s.logs[tp] = p
 	}
 	return p
+}
+
+// tp returns the name of the TP that takes m.
+func (s *Sink) tp(m *sink.Message) string {
+	tps := s.tps(m.Destination)
+	if len(tps) == 1 {
+		return tps[0]
+	}
+	h := fnv.New32a()
+	// It returns no error.
+	_, _ = h.Write(m.Key)
+	return tps[h.Sum32()%uint32(len(tps))]
+}
+
+// tps returns the names of the TPs of a destination.
+func (s *Sink) tps(destination string) []string {
+	switch {
+	case s.opts.Stream != "":
+		return []string{s.opts.Stream}
+	case s.opts.Partitions == 0:
+		return []string{destination}
+	}
+	names := make([]string, s.opts.Partitions)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s/%d", destination, i)
+	}
+	return names
 }
 
 // Ready implements sink.Sink.

@@ -6,10 +6,18 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"bridge/sink"
 	"bridge/sink/memory"
 	"bridge/sink/sinktest"
+)
+
+// The traits of buses.
+var (
+	kafka     = memory.Options{Partitions: 3}
+	jetStream = memory.Options{Stream: "S", Duplicates: time.Hour}
 )
 
 func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
@@ -19,9 +27,9 @@ func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
 		return sinktest.Fixture{
 			Sink:         s,
 			Destinations: []string{"one", "two"},
-			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d)) },
+			Read:         func(_ testing.TB, d string) []sinktest.Record { return records(s.Messages(d), opts.Stream != "") },
 			Features: sinktest.Features{
-				Keys: true, Headers: true, Reads: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
+				Keys: opts.Stream == "", Drops: opts.Duplicates > 0, Headers: true, Reads: true, Durable: true, Rejects: true, Stalls: true, Wipes: true,
 			},
 			Cut:      func(testing.TB) { s.Fail(5, errors.New("connection reset"), true) },
 			MaxBytes: opts.MaxBytes,
@@ -32,11 +40,12 @@ func fixture(opts memory.Options) func(t *testing.T) sinktest.Fixture {
 	}
 }
 
-func records(messages []sink.Message) []sinktest.Record {
+func records(messages []sink.Message, keyless bool) []sinktest.Record {
 	var out []sinktest.Record
 	for _, m := range messages {
 		r := sinktest.Record{ID: m.ID, Key: m.Key, Value: m.Value, Headers: make(map[string]string)}
-		m.EachHeader(func(name, value string) { r.Headers[name] = value })
+		headers := sink.Headers{Keyless: keyless}
+		headers.Each(&m, func(name, value string) { r.Headers[name] = value })
 		out = append(out, r)
 	}
 	return out
@@ -45,6 +54,8 @@ func records(messages []sink.Message) []sinktest.Record {
 func TestConformance(t *testing.T) {
 	t.Run("rejecting by destination", func(t *testing.T) { sinktest.Run(t, fixture(memory.Options{})) })
 	t.Run("rejecting by key", func(t *testing.T) { sinktest.Run(t, fixture(memory.Options{ByKey: true})) })
+	t.Run("as Kafka", func(t *testing.T) { sinktest.Run(t, fixture(kafka)) })
+	t.Run("as JetStream", func(t *testing.T) { sinktest.Run(t, fixture(jetStream)) })
 }
 
 func messages(n int) []sink.Message {
@@ -143,8 +154,13 @@ func TestLose(t *testing.T) {
 }
 
 func TestReader(t *testing.T) {
-	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture {
-		s := memory.New(memory.Options{})
+	t.Run("of a TP a destination", func(t *testing.T) { sinktest.RunReader(t, readerFixture(memory.Options{}, "d")) })
+	t.Run("of the one TP of all destinations", func(t *testing.T) { sinktest.RunReader(t, readerFixture(jetStream, "S")) })
+}
+
+func readerFixture(opts memory.Options, tp string) func(t *testing.T) sinktest.ReaderFixture {
+	return func(*testing.T) sinktest.ReaderFixture {
+		s := memory.New(opts)
 		publish := func(t testing.TB, batch []sink.Message) {
 			if out, err := s.Publish(context.Background(), batch); err != nil || !out.AllAcked() {
 				t.Errorf("published %d of %d: %v", out.Acked(), len(batch), err)
@@ -152,10 +168,53 @@ func TestReader(t *testing.T) {
 		}
 		s.Create("d")
 		return sinktest.ReaderFixture{
-			Reader: s, Destination: "d", Publish: publish, Close: s.Close, Keys: true, MaxBytes: 1 << 20,
-			Expire: func(_ testing.TB, first uint64) { s.Expire("d", first-1) },
-			Delete: func(_ testing.TB, offsets []uint64) { s.Delete("d", offsets...) },
+			Reader: s, Destination: "d", Publish: publish, Close: s.Close, Keys: opts.Stream == "", MaxBytes: 1 << 20,
+			Expire: func(_ testing.TB, first uint64) { s.Expire(tp, first-1) },
+			Delete: func(_ testing.TB, offsets []uint64) { s.Delete(tp, offsets...) },
 			Wipe:   func(testing.TB) { s.Wipe() },
 		}
+	}
+}
+
+// Repeats are dropped for as long as the options say, and those of what the bus has lost are not.
+func TestDuplicates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{Duplicates: time.Minute})
+		publish := func(want int) {
+			t.Helper()
+			out, err := s.Publish(t.Context(), messages(4))
+			if err != nil || out.Duplicates != want || len(s.Messages("d")) != s.Destinations()["d"] {
+				t.Fatalf("%d duplicates, want %d: %v", out.Duplicates, want, err)
+			}
+		}
+		publish(0)
+		publish(4)
+		s.Lose("d", 1)
+		publish(3)
+		// A purge forgets nothing.
+		s.Expire("d", 4)
+		publish(4)
+		<-time.NewTimer(time.Minute).C
+		publish(0)
+		s.Wipe()
+		publish(0)
 	})
+}
+
+// Messages of a key lie in one partition, those of several keys in several.
+func TestPartitions(t *testing.T) {
+	s := memory.New(kafka)
+	sent := messages(100)
+	for i := range sent {
+		sent[i].Key = fmt.Append(nil, i%10)
+	}
+	out, err := s.Publish(t.Context(), sent)
+	if err != nil || len(out.TPs) != kafka.Partitions {
+		t.Fatalf("TPs %v, want %d: %v", out.TPs, kafka.Partitions, err)
+	}
+	for i := range sent {
+		if out.At[i].TP != out.At[i%10].TP {
+			t.Errorf("key %s lies in %v and %v", sent[i].Key, out.TPs[out.At[i].TP], out.TPs[out.At[i%10].TP])
+		}
+	}
 }

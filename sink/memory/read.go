@@ -3,13 +3,15 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"bridge/sink"
 )
 
 var _ sink.Reader = (*Sink)(nil)
 
-// TPs implements [sink.Reader]. A destination is a TP once something was published to it.
+// TPs implements [sink.Reader]. A TP is there once it was created, or something was published to
+// it.
 func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -17,12 +19,20 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 		return nil, err
 	}
 	var tps []sink.TP
-	for _, name := range destinations {
-		if p := s.logs[name]; p != nil {
+	for _, destination := range destinations {
+		for _, name := range s.tps(destination) {
+			p := s.logs[name]
+			if p == nil || slices.ContainsFunc(tps, func(other sink.TP) bool { return other.Name == name }) {
+				continue
+			}
 			end := uint64(len(p.messages)) + 1
-			tps = append(tps, sink.TP{
+			one := sink.TP{
 				Name: name, Incarnation: p.incarnation(), First: p.first(), End: end, Stable: end, Expired: p.expired > 0, Thinned: len(p.deleted) > 0,
-			})
+			}
+			if s.opts.Partitions > 0 {
+				one.Destination = destination
+			}
+			tps = append(tps, one)
 		}
 	}
 	return tps, nil
@@ -84,8 +94,12 @@ func (s *Sink) next(ctx context.Context, span *sink.Span, at uint64) (m *sink.St
 		return &sink.Stored{}, nil, nil
 	}
 	kept := clone(p.messages[at-1])
-	m = &sink.Stored{Offset: at, Destination: span.TP, Key: kept.Key, Value: kept.Value}
-	kept.EachHeader(func(name, value string) { m.Headers = append(m.Headers, sink.Header{Name: name, Value: []byte(value)}) })
+	m = &sink.Stored{Offset: at, Destination: kept.Destination, Key: kept.Key, Value: kept.Value}
+	headers := sink.Headers{Keyless: s.opts.Stream != ""}
+	if headers.Keyless {
+		m.Key = nil
+	}
+	headers.Each(&kept, func(name, value string) { m.Headers = append(m.Headers, sink.Header{Name: name, Value: []byte(value)}) })
 	return m, nil, nil
 }
 
@@ -113,27 +127,29 @@ func (p *messageLog) first() uint64 { return p.expired + 1 }
 
 func (p *messageLog) incarnation() string { return fmt.Sprint(p.making) }
 
-// Create makes a destination that holds nothing.
+// Create makes the TPs of a destination, which hold nothing.
 func (s *Sink) Create(destination string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log(destination)
+	for _, tp := range s.tps(destination) {
+		s.log(tp)
+	}
 }
 
-// Expire removes the messages of destination up to an offset from what a Reader sees.
-func (s *Sink) Expire(destination string, last uint64) {
+// Expire removes the messages of a TP up to an offset from what a Reader sees.
+func (s *Sink) Expire(tp string, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.logs[destination]; p != nil {
+	if p := s.logs[tp]; p != nil {
 		p.expired = min(max(p.expired, last), uint64(len(p.messages)))
 	}
 }
 
-// Delete removes single messages of destination from what a Reader sees.
-func (s *Sink) Delete(destination string, offsets ...uint64) {
+// Delete removes single messages of a TP from what a Reader sees.
+func (s *Sink) Delete(tp string, offsets ...uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.logs[destination]; p != nil {
+	if p := s.logs[tp]; p != nil {
 		if p.deleted == nil {
 			p.deleted = make(map[uint64]bool)
 		}
