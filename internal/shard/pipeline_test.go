@@ -32,15 +32,22 @@ var key = store.Key{Stream: "items", Shard: "items"}
 // bench is a shard between a table, a bus and a store in memory. Tests change opts before run.
 type bench struct {
 	table *sourcememory.Table
-	bus   *sinkmemory.Sink
-	store store.Store
-	opts  shard.Options
-	ready error
+	// second is another table of the stream, nil for none. topics are those of the tables; nil
+	// leaves them to opts.Route.
+	second *sourcememory.Table
+	topics []string
+	bus    *sinkmemory.Sink
+	store  store.Store
+	opts   shard.Options
+	ready  error
 	// fields is FIELDS.
 	fields []event.Field
 	// hook is called before each read of rows, sink stands before the bus; both may be nil.
 	hook func(source.Query) error
 	sink sink.Sink
+	// reader, when not nil, reads the bus; a reaper takes its steps at reads of the tables, too.
+	reader sink.Reader
+	reaper *reaper
 	// source, when not nil, is read in place of the table.
 	source source.Shard
 	// tick is how often catch-up looks at the bus.

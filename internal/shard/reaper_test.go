@@ -7,6 +7,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/sink"
+	"bridge/source"
 )
 
 // reaper kills a shard at one of its steps: from then on nothing that it does has an effect. The
@@ -144,4 +145,21 @@ func (r *reaper) waitDeath(idle time.Duration) (died bool) {
 			}
 		}
 	}
+}
+
+// reapedSource is a table for a process that a reaper kills. A step is behind a read that brought
+// rows or looked for keys: before the rows are decided.
+type reapedSource struct {
+	source.Shard
+	*reaper
+}
+
+func (s reapedSource) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	if err := s.Shard.Read(ctx, q, p); err != nil {
+		return err
+	}
+	if (len(p.Rows) > 0 || q.Keys != nil) && !s.alive() {
+		return errDead
+	}
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
@@ -21,9 +23,11 @@ import (
 	"bridge/source/ledger"
 )
 
-// process is a run of the program with one shard: what internal/app builds, over the parts of a
+// process is a run of the program with one stream: what internal/app builds, over the parts of a
 // bench.
 type process struct {
+	// shards has one for each table, shard the first.
+	shards    []*shard.Shard
 	shard     *shard.Shard
 	catchup   *catchup.CatchUp
 	committer *catchup.Committer
@@ -35,13 +39,7 @@ type process struct {
 func (b *bench) process(t testing.TB) *process {
 	t.Helper()
 	opts := b.opts
-	opts.Encoder, opts.Source, opts.IDs, opts.Sink, opts.Store = b.encoder(t), b.table, b.table, b.bus, b.store
-	if b.source != nil {
-		opts.Source, opts.IDs = b.source, b.source
-	}
-	if b.hook != nil {
-		opts.Source = hookedSource{opts.Source, b.hook}
-	}
+	opts.Sink, opts.Store = b.bus, b.store
 	if b.sink != nil {
 		opts.Sink = b.sink
 	}
@@ -49,98 +47,169 @@ func (b *bench) process(t testing.TB) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tables := b.tables(t)
 	p := &process{committer: catchup.NewCommitter(b.store, image, opts.Faults)}
-	feed := shard.FeedOptions{
-		Stream: "items", Store: b.store, Committer: p.committer,
-		Shards: []shard.FeedShard{{Name: "items", Ledger: ledger.Options{Order: opts.IDOrder}, PublishedRows: opts.PublishedRows}},
+	feed := shard.FeedOptions{Stream: "items", Store: b.store, Committer: p.committer}
+	for _, table := range tables {
+		feed.Shards = append(feed.Shards, shard.FeedShard{Name: table.name, Ledger: ledger.Options{Order: opts.IDOrder}, PublishedRows: opts.PublishedRows})
 	}
 	if opts.Kind == event.Capability {
 		p.view = view.New("items", b.store, p.committer.InForce)
 		p.movers = view.NewMovers(p.view, view.MoversOptions{
-			Shards: []string{"items"}, Read: b.readKeys(t, opts.Source),
-			Publish: func(ctx context.Context, _ string, moves []view.Move) error { return p.shard.Publish(ctx, moves) },
-			Pause:   time.Millisecond,
+			Shards: shardNames[:len(tables)], Read: b.readKeys(tables),
+			Publish: func(ctx context.Context, name string, moves []view.Move) error {
+				return p.shards[slices.Index(shardNames, name)].Publish(ctx, moves)
+			},
+			Pause: time.Millisecond,
 		})
 		feed.View, feed.Movers = p.view, p.movers
 	}
 	opts.Feed, opts.View, opts.Movers, opts.Committer = shard.NewFeed(feed), p.view, p.movers, p.committer
-	if !b.unread {
+	switch {
+	case b.unread:
+	case b.reader != nil:
+		opts.Reader = b.reader
+	default:
 		opts.Reader = b.bus
+	}
+	stop := func(err error) {
+		for _, s := range p.shards {
+			s.Stop(err)
+		}
 	}
 	p.catchup = catchup.New(catchup.Options{
 		Reader: opts.Reader, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
 		Streams: []catchup.Stream{{
 			Name: "items", Release: opts.Kind == event.Release, Destinations: b.destinations, Hash: opts.Hash, Feed: opts.Feed,
 		}},
-		Superseded: func(err error) { p.shard.Stop(err) },
-		Stopped:    func(_ string, err error) { p.shard.Stop(err) },
+		Superseded: stop,
+		Stopped:    func(_ string, err error) { stop(err) },
 		Tick:       b.tick, IdleEvery: 5 * b.tick, AnchorsEvery: b.tick, Recheck: time.Millisecond,
 	})
-	opts.Recovery = p.catchup
-	p.shard = shard.New(opts)
+	opts.Recovery, opts.Shared = p.catchup, opts.Shared || len(tables) > 1
+	for i, table := range tables {
+		one := opts
+		one.Name, one.Encoder, one.Source, one.IDs = table.name, b.encoder(t, table.name), table.rows, table.ids
+		if b.topics != nil {
+			one.Route = func(*event.Event) string { return b.topics[i] }
+		}
+		p.shards = append(p.shards, shard.New(one))
+	}
+	p.shard = p.shards[0]
 	return p
 }
 
-// encoder returns an encoder of the bench's stream.
-func (b *bench) encoder(t testing.TB) *event.Encoder {
+// shardNames are the names of the shards of a bench.
+var shardNames = []string{"items", "items_1"}
+
+// benchTable is a table of a bench: rows is how it is read, ids how its ids are.
+type benchTable struct {
+	name      string
+	rows, ids source.Shard
+	encoder   *event.Encoder
+}
+
+// tables returns the tables of the stream.
+func (b *bench) tables(t testing.TB) []benchTable {
 	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: "items", Kind: b.opts.Kind, Source: "db", Table: "items", Fields: b.fields})
+	list := []source.Shard{b.table}
+	if b.source != nil {
+		list[0] = b.source
+	}
+	if b.second != nil {
+		list = append(list, b.second)
+	}
+	var tables []benchTable
+	for i, table := range list {
+		one := benchTable{name: shardNames[i], rows: table, ids: table, encoder: b.encoder(t, shardNames[i])}
+		if b.hook != nil {
+			one.rows = hookedSource{one.rows, b.hook}
+		}
+		if b.reaper != nil {
+			one.rows = reapedSource{one.rows, b.reaper}
+		}
+		tables = append(tables, one)
+	}
+	return tables
+}
+
+// encoder returns an encoder of a shard of the bench's stream.
+func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
+	t.Helper()
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return encoder
 }
 
-// readKeys returns what reads keys of the table for Movers.
-func (b *bench) readKeys(t testing.TB, table source.Shard) func(context.Context, string, [][]byte) (view.Reading, error) {
-	encoder := b.encoder(t)
+// readKeys returns what reads keys of tables for Movers.
+func (b *bench) readKeys(tables []benchTable) func(context.Context, string, [][]byte) (view.Reading, error) {
 	var mu sync.Mutex
 	return func(ctx context.Context, _ string, keys [][]byte) (view.Reading, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		reading := view.Reading{Rows: make([][]view.Found, len(keys)), Snapshot: true}
-		var page source.Page
-		if err := table.Read(ctx, source.Query{Limit: 1, MaxBytes: 1}, &page); err != nil {
-			return reading, err
-		}
-		if err := encoder.Bind(page.Columns); err != nil {
-			return reading, err
-		}
-		at := make(map[string]int)
-		q := source.Query{Limit: 10_000, MaxBytes: 1 << 20}
-		for i, key := range keys {
-			values, err := encoder.KeyValues(key, nil)
-			if err != nil {
+		reading := view.Reading{Rows: make([][]view.Found, len(keys)), Snapshot: len(tables) == 1}
+		for i := range tables {
+			if err := tables[i].read(ctx, keys, &reading); err != nil {
 				return reading, err
-			}
-			q.Keys, at[string(key)] = append(q.Keys, values), i
-		}
-		if err := table.Read(ctx, q, &page); err != nil {
-			return reading, err
-		}
-		if err := encoder.Bind(page.Columns); err != nil {
-			return reading, err
-		}
-		traits, err := b.table.Traits(ctx)
-		if err != nil {
-			return reading, err
-		}
-		reading.Unproved = !traits.Writer
-		for _, row := range page.Rows {
-			d, err := encoder.Digest(row)
-			if err != nil {
-				return reading, err
-			}
-			if i, ok := at[string(d.Key)]; ok {
-				reading.Rows[i] = append(reading.Rows[i], view.Found{Shard: "items", Row: row.ID, Digest: d.Sum, Deleted: d.Deleted})
 			}
 		}
 		return reading, nil
 	}
 }
 
-// run runs the process until ctx ends: then the shard ends in good order, and after it the rest. It
-// returns the error of a store that is broken.
+// read adds to a reading what the table has of keys.
+func (b *benchTable) read(ctx context.Context, keys [][]byte, reading *view.Reading) error {
+	var page source.Page
+	// Not by rows: this is no step of its own.
+	if err := b.ids.Read(ctx, source.Query{Limit: 1, MaxBytes: 1}, &page); err != nil {
+		return err
+	}
+	if err := b.encoder.Bind(page.Columns); err != nil {
+		return err
+	}
+	at := make(map[string]int)
+	q := source.Query{Limit: 10_000, MaxBytes: 1 << 20}
+	for i, key := range keys {
+		values, err := b.encoder.KeyValues(key, nil)
+		if err != nil {
+			return err
+		}
+		q.Keys, at[string(key)] = append(q.Keys, values), i
+	}
+	if err := b.rows.Read(ctx, q, &page); err != nil {
+		return err
+	}
+	if err := b.encoder.Bind(page.Columns); err != nil {
+		return err
+	}
+	traits, err := b.ids.Traits(ctx)
+	if err != nil {
+		return err
+	}
+	reading.Unproved = reading.Unproved || !traits.Writer
+	for _, row := range page.Rows {
+		d, err := b.encoder.Digest(row)
+		if err != nil {
+			return err
+		}
+		i, ok := at[string(d.Key)]
+		if !ok {
+			continue
+		}
+		found := view.Found{Shard: b.name, Row: row.ID, Digest: d.Sum, Deleted: d.Deleted}
+		if c := page.Columns.Modified; c >= 0 {
+			// Without a moment in it, which of two rows is younger is not known.
+			found.Modified, _ = page.Columns.List[c].Time(row.Values[c], time.UTC)
+		}
+		reading.Rows[i] = append(reading.Rows[i], found)
+	}
+	return nil
+}
+
+// run runs the process until ctx ends: then the shards end in good order, and after them the rest.
+// It returns the error of a store that is broken.
 func (p *process) run(ctx context.Context) error {
 	rest, end := context.WithCancel(context.WithoutCancel(ctx))
 	starting, give := context.WithCancel(ctx)
@@ -159,7 +228,11 @@ func (p *process) run(ctx context.Context) error {
 	if p.movers != nil {
 		beside.Go(func() { errs[2] = p.movers.Run(rest, nil) })
 	}
-	err := p.shard.Run(ctx)
+	shards, running := errgroup.WithContext(ctx)
+	for _, s := range p.shards {
+		shards.Go(func() error { return s.Run(running) })
+	}
+	err := shards.Wait()
 	give()
 	end()
 	beside.Wait()
