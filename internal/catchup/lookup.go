@@ -217,12 +217,25 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 	if s.Release && lost {
 		return g.forget(ctx, s, list)
 	}
+	unknown := !s.Release && isSpread(list) && slices.ContainsFunc(list, func(f found) bool { return f.finding == beginsLate })
+	if unknown && !s.isReady() {
+		if err := g.skip(ctx, s, list); err != nil {
+			return err
+		}
+		unknown = false
+	}
 	b := &store.Batch{}
 	var passed []piece
 	renewed := false
 	for i := range list {
 		f := &list[i]
 		switch {
+		case f.finding == same && unknown:
+			// Rule 22: its entries are disputed, and nothing of it is read again.
+			again := f.was
+			again.Number = g.number(s, f)
+			f.was.Retired = true
+			b.Registrations = append(b.Registrations, f.was, again)
 		case f.finding == same:
 		case f.finding == beginsLate && s.Release:
 			passed = append(passed, piece{tp: f.was.Number, Range: Range{To: f.First}, late: true})
@@ -257,14 +270,49 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 
 // registration returns a new registration of a TP, from its beginning.
 func (g *registrar) registration(s *stream, f *found) store.Registration {
-	r := store.Registration{
-		Number: g.committer.number(), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),
+	return store.Registration{
+		Number: g.number(s, f), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),
+	}
+}
+
+// number returns a number for a registration of a TP that may be read again up to its end.
+func (g *registrar) number(s *stream, f *found) uint32 {
+	n := g.committer.number()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rereads[n] = f.End
+	return n
+}
+
+// isSpread reports whether messages of an entity may lie in several TPs: those of one topic have
+// their keys apart, those of several topics or JetStream streams need not.
+func isSpread(list []found) bool {
+	return slices.ContainsFunc(list[min(1, len(list)):], func(f found) bool { return f.Destination == "" || f.Destination != list[0].Destination })
+}
+
+// skip has Start read the TPs that begin late from their first messages on, and then dispute all
+// entries of the stream (rule 22). Their offsets stay where they are: a start behind a kill does so
+// again.
+func (g *registrar) skip(ctx context.Context, s *stream, list []found) error {
+	for i := range list {
+		f := &list[i]
+		if f.finding != beginsLate {
+			continue
+		}
+		release, err := acquire(ctx, f.t.reading)
+		if err != nil {
+			return err
+		}
+		f.t.cursors[f.was.Number] = max(f.t.cursors[f.was.Number], f.First)
+		release()
+		g.opts.Log.Warn("all entities of the stream are published once more", "stream", s.Name, "tp", f.Name,
+			"reason", f.finding.String(), "next", f.was.Next, "first", f.First)
+		f.finding = same
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.registered = max(s.registered, r.Number)
-	s.rereads[r.Number] = f.End
-	return r
+	s.unknown = true
+	return nil
 }
 
 // forget begins a release stream again, of which the bus has lost something (rule 21): it reads all

@@ -103,6 +103,9 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.passAll(ctx, s); err != nil {
 		return err
 	}
+	if err := c.disputeAll(ctx, s); err != nil {
+		return err
+	}
 	return c.becomeReady(ctx, s)
 }
 
@@ -137,6 +140,37 @@ func (c *CatchUp) fence(ctx context.Context) error {
 		c.fenced.Store(true)
 	}
 	return err
+}
+
+// disputeAll has all entries of a stream be disputed where messages have expired unread that may
+// have been the last ones of any of them (rule 22): all TPs are registered again, where they were
+// read to. Late messages that were left as holes are not read again: a reconcile follows.
+func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
+	s.mu.Lock()
+	unknown := s.unknown
+	s.unknown = false
+	s.mu.Unlock()
+	if !unknown {
+		return nil
+	}
+	var again []store.Registration
+	for _, t := range s.partitions() {
+		release, err := acquire(ctx, t.reading)
+		if err != nil {
+			return err
+		}
+		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+			was := r
+			was.Retired = true
+			r.Number, r.Next = c.committer.number(), max(r.Next, t.cursors[r.Number])
+			again = append(again, was, r)
+		}
+		release()
+	}
+	return c.committer.reconcile(ctx, s, func(b *store.Batch) error {
+		b.Registrations = append(b.Registrations, again...)
+		return c.committer.commitOnce(ctx, b, func(*trial) error { return nil })
+	})
 }
 
 // passAll lets the offsets pass messages with another hash, behind which one with ours was found. A

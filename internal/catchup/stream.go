@@ -42,8 +42,6 @@ type stream struct {
 	err error
 	// tps are those of the destinations, as they were looked up last.
 	tps []*topicPartition
-	// registered is the highest number that was registered for the stream by this process.
-	registered uint32
 	// rereads has the end of each TP that this process has registered, by number.
 	rereads map[uint32]uint64
 	// positions has what was read of each TP, by name.
@@ -52,6 +50,9 @@ type stream struct {
 	right, wrong newest
 	// waits says that something of the stream may wait: offsets lag behind what was read.
 	waits bool
+	// unknown says that the last message of an entity may have expired unread, in a TP other than
+	// the one of its entry.
+	unknown bool
 	// began and ended are when the stream began to catch up and when it was ready.
 	began, ended time.Time
 }

@@ -1,0 +1,122 @@
+package catchup_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/catchup"
+)
+
+// disputed returns the keys of the entities whose entry is disputed.
+func (r *rig) disputed() string {
+	r.t.Helper()
+	f := r.feeds["s"]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var keys []string
+	for _, key := range []string{"a", "b", "c"} {
+		e, err := f.entry(r.t.Context(), key)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if e.Disputed {
+			keys = append(keys, key)
+		}
+	}
+	return strings.Join(keys, " ")
+}
+
+// TestWhatHasExpiredElsewhereIsUnknown (rule 22): a stream has the topics d and e, and a store that
+// has read a and b. Then a message of a in e expires unread.
+func TestWhatHasExpiredElsewhereIsUnknown(t *testing.T) {
+	two := func(o *catchup.Options) { o.Streams[0].Destinations = []string{"d", "e"} }
+	begun := func(t *testing.T, b *bus) []store.Batch {
+		b.says(ours("a", 5, 1))
+		b.append("e", ours("b", 5, 2).stored())
+		r := newRig(t, b, nil, two, "s").start()
+		batches, _ := r.disk.applied()
+		return batches
+	}
+	// moves has a go to e, and c come behind it, which is left. d has another message of a.
+	moves := func(b *bus) {
+		b.says(ours("a", 5, 3))
+		b.append("e", ours("a", 5, 4).stored())
+		b.append("e", ours("c", 5, 5).stored())
+		b.expire("e", 2)
+	}
+	want := func(t *testing.T, r *rig) {
+		t.Helper()
+		if got := r.disputed(); got != "a b c" || !r.feeds["s"].due {
+			t.Errorf("disputed are %q, a reconcile is due: %v", got, r.feeds["s"].due)
+		}
+		r.wantNext("s", "d", 2)
+		r.wantNext("s", "e", 3)
+	}
+	bubble(t, "all entries are disputed, and all that is left is read", func(t *testing.T) {
+		b := newBus("d", "e")
+		batches := begun(t, b)
+		moves(b)
+		r := newRig(t, b, batches, two, "s").start()
+		want(t, r)
+		if got := r.seen("s"); len(strings.Fields(got)) != 2 {
+			t.Errorf("it has read %q, want a and c", got)
+		}
+		number := r.registration("s", "d").Number
+		batches, _ = r.disk.applied()
+		r = newRig(t, b, batches, two, "s").start()
+		if got := r.registration("s", "d").Number; got != number || r.feeds["s"].due {
+			t.Errorf("the next start has the registration %d, had %d, a reconcile is due: %v", got, number, r.feeds["s"].due)
+		}
+	})
+	bubble(t, "also where the start is killed", func(t *testing.T) {
+		for left, killed := 0, true; killed; left++ {
+			b := newBus("d", "e")
+			batches := begun(t, b)
+			moves(b)
+			r := newRig(t, b, batches, two, "s")
+			r.disk.left = left
+			killed = r.c.Start(t.Context()) != nil
+			batches, _ = r.disk.applied()
+			due := r.feeds["s"].due
+			r = newRig(t, b, batches, two, "s").start()
+			r.feeds["s"].due = r.feeds["s"].due || due
+			want(t, r)
+			if left > 20 {
+				t.Fatal("it does not come to an end")
+			}
+		}
+	})
+	bubble(t, "while it runs, too", func(t *testing.T) {
+		b := newBus("d", "e")
+		r := newRig(t, b, begun(t, b), two, "s").start()
+		moves(b)
+		r.run()
+		r.pass(2 * time.Minute)
+		// What is read behind it is late, and decided.
+		if got := r.feeds["s"].waiting(); !r.feeds["s"].due {
+			t.Errorf("no reconcile is due, %q wait", got)
+		}
+		if got := r.disputed(); !strings.Contains(got, "b") {
+			t.Errorf("disputed are %q", got)
+		}
+	})
+	bubble(t, "in a topic-partition of the same topic it is not: keys stay in theirs", func(t *testing.T) {
+		b := newBus("d", "e")
+		b.topics["t"] = []string{"d", "e"}
+		one := func(o *catchup.Options) { o.Streams[0].Destinations = []string{"t"} }
+		b.says(ours("a", 5, 1))
+		b.append("e", ours("b", 5, 2).stored())
+		r := newRig(t, b, nil, one, "s").start()
+		batches, _ := r.disk.applied()
+		b.append("e", ours("b", 5, 3).stored())
+		b.append("e", ours("c", 5, 4).stored())
+		b.expire("e", 2)
+		r = newRig(t, b, batches, one, "s").start()
+		if got := r.disputed(); got != "b" {
+			t.Errorf("disputed are %q, want b alone: %s", got, fmt.Sprint(r.registration("s", "d")))
+		}
+	})
+}
