@@ -1,190 +1,218 @@
 package shard_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"bridge/reconcile"
-	"bridge/sink"
-	"bridge/source"
+	sinkmemory "bridge/sink/memory"
+	sourcememory "bridge/source/memory"
 )
 
-// life is a table with the entities a and b, and what was true of them, in order: a value, or "-"
-// when there was none.
+// life is a stream of one or two tables with the entities a and b, and what was true of them, in
+// order: a value, or "-" when there was none.
 type life struct {
 	*bench
-	// ids are the rows of the entities, highest the highest id that any had.
-	ids     map[string]uint64
-	highest uint64
+	twin twin
 	// named are the entities that a reconcile names, a and b where it is nil.
 	named [][]byte
-	been  map[string][]string
 	// removed says that the bus has lost messages by its rules, kept what is left of the store.
 	removed bool
 	kept    keep
-	// dedup is nil for a bus that keeps repeats.
-	dedup *dedupSink
+	// late says that the bus has stored messages of a process behind those of a later one.
+	late bool
+
+	// mu guards the rest: things happen while a process runs.
+	mu   sync.Mutex
+	been map[string][]string
+	// rows are those of the entities, the last one put is the last. home is the table where that is,
+	// or was.
+	rows map[string][]lifeRow
+	home map[string]int
+	// doubled are the entities that have had two rows at once.
+	doubled map[string]bool
+	// highest are the highest ids that the tables had, clock is the last MODIFIED.
+	highest [2]uint64
+	clock   time.Time
 }
 
-func newLife(t *testing.T, dedups bool) *life {
-	l := &life{bench: newViewBench(t, true), ids: make(map[string]uint64), been: make(map[string][]string)}
-	if dedups {
-		l.dedup = &dedupSink{Sink: l.bus, stored: make(map[string]sink.At)}
-		l.sink = l.dedup
+// lifeRow is a row of an entity in a table.
+type lifeRow struct {
+	table                    int
+	id                       uint64
+	value, deleted, modified string
+}
+
+// twin is a bus in memory with the traits of one.
+type twin struct {
+	name    string
+	options sinkmemory.Options
+	// apart says that each table has a topic.
+	apart bool
+}
+
+var (
+	plain = twin{name: "memory"}
+	// An entity that goes to another table goes on in another partition of another topic.
+	kafka = twin{name: "kafka", options: sinkmemory.Options{Partitions: 2}, apart: true}
+	// Keys are in headers, and repeats are dropped.
+	jetStream = twin{name: "jetstream", options: sinkmemory.Options{Stream: "S", Duplicates: duplicateWindow}}
+
+	twins = []twin{plain, kafka, jetStream}
+)
+
+// duplicateWindow is that of JetStream by default.
+const duplicateWindow = 2 * time.Minute
+
+// newLife returns a life of a stream of one table, or of two.
+func newLife(t *testing.T, bus twin, tables int) *life {
+	l := &life{bench: newViewBench(t, true), twin: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
+	options := bus.options
+	options.MaxBytes = 10_000
+	l.bus = sinkmemory.New(options)
+	l.topics = []string{topic, topic}
+	if bus.apart {
+		l.topics[1] = "items_1"
+	}
+	l.destinations = slices.Compact(slices.Clone(l.topics))
+	l.create()
+	if tables == 2 {
+		l.second = newViewBench(t, true).table
 	}
 	return l
 }
 
-// replace gives an entity a new row.
+// create makes the topics.
+func (l *life) create() {
+	for _, destination := range l.destinations {
+		l.bus.Create(destination)
+	}
+}
+
+func (l *life) tableOf(i int) *sourcememory.Table { return []*sourcememory.Table{l.table, l.second}[i] }
+
+// now is later at each call, so that MODIFIED tells which of two rows is younger. l.mu is held.
+func (l *life) now() string {
+	l.clock = l.clock.Add(time.Microsecond)
+	if now := time.Now().UTC(); now.After(l.clock) {
+		l.clock = now
+	}
+	return l.clock.Format(stamp)
+}
+
+// put gives an entity a row in a table, beside those that it has. l.mu is held.
+func (l *life) put(name string, table int, value, deleted string) {
+	r := lifeRow{table: table, value: value, deleted: deleted, modified: l.now()}
+	r.id = l.tableOf(table).Replace(name, value, deleted, r.modified)
+	l.rows[name] = slices.DeleteFunc(l.rows[name], func(o lifeRow) bool { return o.table == table })
+	l.rows[name] = append(l.rows[name], r)
+	l.home[name], l.highest[table] = table, r.id
+	l.became(name)
+}
+
+// replace gives an entity a new row in its table.
 func (l *life) replace(name, value, deleted string) {
-	l.highest = l.table.Replace(name, value, deleted, now())
-	l.ids[name] = l.highest
-	l.became(name, value, deleted)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put(name, l.home[name], value, deleted)
 }
 
 // update changes a row in place; touched moves its MODIFIED.
 func (l *life) update(name, value, deleted string, touched bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &l.rows[name][len(l.rows[name])-1]
 	modified := "2020-01-01 00:00:00.000000"
-	if touched {
-		modified = now()
+	switch {
+	case touched:
+		modified = l.now()
+	case len(l.rows[name]) > 1:
+		// It is the younger one still.
+		modified = r.modified
 	}
-	l.table.Update(l.ids[name], name, value, deleted, modified)
-	l.became(name, value, deleted)
+	r.value, r.deleted, r.modified = value, deleted, modified
+	l.tableOf(r.table).Update(r.id, name, value, deleted, modified)
+	l.became(name)
 }
 
+// remove deletes the rows of an entity.
 func (l *life) remove(name string) {
-	l.table.Delete(l.ids[name])
-	delete(l.ids, name)
-	l.became(name, "", "1")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(name)
 }
 
-func (l *life) became(name, value, deleted string) {
-	if deleted == "1" {
-		value = "-"
+// drop is remove; l.mu is held.
+func (l *life) drop(name string) {
+	for _, r := range l.rows[name] {
+		l.tableOf(r.table).Delete(r.id)
+	}
+	l.rows[name] = nil
+	l.became(name)
+}
+
+// move has an entity go to the other table.
+func (l *life) move(name, value string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(name)
+	l.put(name, 1-l.home[name], value, "0")
+}
+
+// double gives an entity a row in the other table, too.
+func (l *life) double(name, value string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubled[name] = true
+	l.put(name, 1-l.home[name], value, "0")
+}
+
+// became notes what is true of an entity: of several rows what the younger one says (rule 29).
+// l.mu is held.
+func (l *life) became(name string) {
+	value := "-"
+	if rows := l.rows[name]; len(rows) > 0 {
+		if r := slices.MaxFunc(rows, func(a, b lifeRow) int { return cmp.Compare(a.modified, b.modified) }); r.deleted == "0" {
+			value = r.value
+		}
 	}
 	l.been[name] = append(l.been[name], value)
 }
 
-// everything names all rows and entities, as a reconcile does at worst.
-func (l *life) everything() reconcile.Nomination {
-	named := l.named
-	if named == nil {
-		named = [][]byte{entity("a"), entity("b")}
-	}
-	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: l.highest}}, Entities: named}
-}
-
-// dies runs a shard that is killed after n steps, and nominates nominated if that is not nil. It
-// reports whether the shard got that far; otherwise it was idle for a while.
-func (l *life) dies(t *testing.T, n int, idle time.Duration, nominated func() reconcile.Nomination) bool {
-	t.Helper()
-	r := reap(n)
-	killed := *l.bench
-	killed.opts.ShutdownTimeout = time.Millisecond
-	killed.sink, killed.store = reapedSink{l.bus, r}, reapedStore{l.store, r}
-	if l.dedup != nil {
-		killed.sink = reapedSink{l.dedup, r}
-	}
-	p := killed.process(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
-	if nominated != nil {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				if _, ok := p.shard.Reach(); ok {
-					_, _ = p.shard.Nominate(ctx, nominated())
-					return
-				}
-				wait(t, time.Millisecond)
-			}
-		})
-	}
-	died := r.waitDeath(idle)
-	cancel()
-	running.Wait()
-	return died
-}
-
-// agrees fails the test unless the bus tells the life as it was: nothing out of order, nothing
-// twice, each event linked to the one before, and in the end what is true.
-func (l *life) agrees(t *testing.T) {
-	t.Helper()
-	told, last := make(map[string][]string), make(map[string]string)
-	known, ids := make(map[string]bool), make(map[string]string)
-	for i, m := range l.bus.Messages(topic) {
-		one := l.said(t)[i]
-		op, state, _ := strings.Cut(one.text, " ")
-		name, value, _ := strings.Cut(state, "=")
-		if op == "Deleted" {
-			value = "-"
-		}
-		last[name] = value
-		if known[m.ID] && !l.removed {
-			t.Errorf("%s was repeated, and could be read back", one.text)
-		}
-		known[m.ID] = true
-		if one.predecessor != ids[name] && !l.removed {
-			t.Errorf("%s follows %q, the event before it is %q", one.text, one.predecessor, ids[name])
-		}
-		ids[name] = m.ID
-		told[name] = append(told[name], value)
-	}
-	for name, been := range l.been {
-		if l.removed {
-			// Rule 22: what is true is told once more.
-			told[name] = slices.Compact(told[name])
-		}
-		if !subsequence(told[name], been) {
-			t.Errorf("%s was told as %v and was %v", name, told[name], been)
-		}
-		is := been[len(been)-1]
-		if is == "-" && l.removed && l.kept == noStore {
-			// Nothing tells any more that there was one.
-			continue
-		}
-		if last[name] != is && (is != "-" || last[name] != "") {
-			t.Errorf("%s is %q and the bus says %q", name, is, last[name])
-		}
+// there makes sure that an entity has a row.
+func (l *life) there(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if been := l.been[name]; been[len(been)-1] == "-" {
+		l.put(name, l.home[name], "between", "0")
 	}
 }
 
-// subsequence reports whether the elements of part are in whole, in that order.
-func subsequence(part, whole []string) bool {
-	for _, element := range part {
-		i := slices.Index(whole, element)
-		if i < 0 {
-			return false
-		}
-		whole = whole[i+1:]
-	}
-	return true
+// value is what is true of an entity.
+func (l *life) value(name string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.been[name][len(l.been[name])-1]
 }
 
 // wipe deletes the topics and creates them again.
 func (l *life) wipe() {
 	l.removed = true
 	l.bus.Wipe()
-	l.bus.Create(topic)
-	l.bus.Create(deadTopic)
-	if l.dedup != nil {
-		clear(l.dedup.stored)
-	}
+	l.create()
 }
 
 // expire removes all that is on the bus, by its rules.
 func (l *life) expire() {
 	l.removed = true
-	l.bus.Expire(topic, uint64(l.count(topic)))
-}
-
-// there makes sure that an entity has a row.
-func (l *life) there(name string) {
-	if been := l.been[name]; been[len(been)-1] == "-" {
-		l.replace(name, "between", "0")
+	tps, err := l.bus.TPs(context.Background(), l.destinations)
+	if err != nil {
+		panic(err)
+	}
+	for _, tp := range tps {
+		l.bus.Expire(tp.Name, tp.End)
 	}
 }

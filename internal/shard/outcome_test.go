@@ -178,7 +178,7 @@ func TestCheckpointSetAfterAKill(t *testing.T) {
 				l := newRoutedLife(t, routes["one topic"])
 				l.begin(t)
 				c.before(l)
-				died = l.dies(t, step, 30*time.Millisecond, l.everything)
+				died = l.dies(t, step, 30*time.Millisecond, true)
 				l.set(t, l.position(t))
 				c.then(l)
 				l.lived(t)

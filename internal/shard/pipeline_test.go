@@ -144,6 +144,16 @@ func (b *bench) count(destination string) int { return b.bus.Destinations()[dest
 
 func (b *bench) position(t testing.TB) uint64 { return b.progress(t).Position }
 
+// positionOf returns the position of a shard.
+func (b *bench) positionOf(t testing.TB, name string) uint64 {
+	t.Helper()
+	p, _, err := b.store.Progress(context.Background(), store.Key{Stream: "items", Shard: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Position
+}
+
 // progress returns what the store has of the shard.
 func (b *bench) progress(t testing.TB) store.Progress {
 	t.Helper()

@@ -1,7 +1,9 @@
 package shard_test
 
 import (
+	"bytes"
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -10,38 +12,96 @@ import (
 	"bridge/source"
 )
 
-// reaper kills a shard at one of its steps: from then on nothing that it does has an effect. The
-// steps are before and after a save, before each message of a publish, and after the last message
-// before the acknowledgement.
+// reaper kills a process at one of its steps: from then on nothing that it does has an effect. The
+// steps are
+//   - behind the first look at the bus, and behind each reading of several of its messages: a
+//     single one is mostly an anchor;
+//   - behind each read of a table that brought rows or looked for keys, before they are decided;
+//   - before each message of a publish, and after the last one before the acknowledgement;
+//   - before and after each change of the store, by an acknowledgement or by catch-up.
 type reaper struct {
-	mu    sync.Mutex
-	left  int
-	steps int
-	dead  chan struct{}
+	mu   sync.Mutex
+	left int
+	// steps are those that were taken.
+	steps  []step
+	looked bool
+	dead   chan struct{}
+	// at is the step at which something happens while the process goes on, happen is that.
+	at     int
+	happen func()
+	// cut are messages that were on their way when the process died.
+	cut []sink.Message
 }
+
+// step is a kind of a step.
+type step uint8
+
+const (
+	// effect is at what lasts: a kill before it is another one than a kill behind it.
+	effect step = iota
+	// reading is behind a read.
+	reading
+)
 
 // reap returns a reaper that lets n steps pass.
 func reap(n int) *reaper { return &reaper{left: n, dead: make(chan struct{})} }
 
-// alive takes a step and reports whether the shard survives it.
-func (r *reaper) alive() bool {
+// watch returns a reaper that kills nothing, and has something happen at a step.
+func watch(at int, happen func()) *reaper {
+	r := reap(math.MaxInt)
+	r.at, r.happen = at, happen
+	return r
+}
+
+// take takes a step. It reports whether the process lives still, and whether it dies of this step.
+func (r *reaper) take(kind step) (lives, dies bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left < 0 {
-		return false
+		return false, false
+	}
+	if r.happen != nil && len(r.steps) == r.at {
+		r.happen()
+		r.happen = nil
 	}
 	if r.left--; r.left < 0 {
 		close(r.dead)
-		return false
+		return false, true
 	}
-	r.steps++
-	return true
+	r.steps = append(r.steps, kind)
+	return true, false
+}
+
+// alive takes a step and reports whether the process survives it.
+func (r *reaper) alive(kind step) bool {
+	lives, _ := r.take(kind)
+	return lives
+}
+
+// look takes a step at the first look at the bus.
+func (r *reaper) look() bool {
+	r.mu.Lock()
+	first := !r.looked
+	r.looked = true
+	r.mu.Unlock()
+	return !first || r.alive(reading)
+}
+
+// leave keeps messages that the bus has not stored.
+func (r *reaper) leave(messages []sink.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range messages {
+		// The batch is used again.
+		m.Key, m.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+		r.cut = append(r.cut, m)
+	}
 }
 
 func (r *reaper) taken() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.steps
+	return len(r.steps)
 }
 
 // reapedStore is a store for a process that a reaper kills.
@@ -51,13 +111,13 @@ type reapedStore struct {
 }
 
 func (s reapedStore) Apply(ctx context.Context, b *store.Batch) error {
-	if !s.alive() {
+	if !s.alive(effect) {
 		return errDead
 	}
 	if err := s.Store.Apply(ctx, b); err != nil {
 		return err
 	}
-	if !s.alive() {
+	if !s.alive(effect) {
 		return errDead
 	}
 	return nil
@@ -72,7 +132,10 @@ type reapedSink struct {
 func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	whole := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
 	for i := range batch {
-		if !s.alive() {
+		if lives, dies := s.take(effect); !lives {
+			if dies || i > 0 {
+				s.leave(batch[i:])
+			}
 			return s.unanswered(ctx, len(batch))
 		}
 		out, err := s.Sink.Publish(ctx, batch[i:i+1])
@@ -80,12 +143,13 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 			return whole, err
 		}
 		whole.Status[i] = out.Status[0]
+		whole.Duplicates += out.Duplicates
 		if at := out.At[0]; at.Known {
 			at.TP = tpOf(&whole, out.TPs[at.TP])
 			whole.At[i] = at
 		}
 	}
-	if !s.alive() {
+	if !s.alive(effect) {
 		return s.unanswered(ctx, len(batch))
 	}
 	return whole, nil
@@ -95,40 +159,6 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 func (reapedSink) unanswered(ctx context.Context, n int) (sink.Outcome, error) {
 	<-ctx.Done()
 	return sink.Outcome{Status: make([]sink.Status, n)}, context.Cause(ctx)
-}
-
-// dedupSink is a bus that drops repeats of what it has stored, as JetStream does.
-type dedupSink struct {
-	sink.Sink
-	mu     sync.Mutex
-	stored map[string]sink.At
-	tps    []sink.TPRef
-}
-
-func (s *dedupSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	whole := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
-	for i := range batch {
-		s.mu.Lock()
-		at, known := s.stored[batch[i].Dedup()]
-		s.mu.Unlock()
-		if known {
-			at.Duplicate = true
-			whole.Status[i], whole.At[i] = sink.Acked, at
-			continue
-		}
-		out, err := s.Sink.Publish(ctx, batch[i:i+1])
-		if err != nil {
-			return whole, err
-		}
-		s.mu.Lock()
-		whole.Status[i], whole.At[i], s.tps = out.Status[0], out.At[0], out.TPs
-		s.stored[batch[i].Dedup()] = out.At[0]
-		s.mu.Unlock()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	whole.TPs = s.tps
-	return whole, nil
 }
 
 // waitDeath waits for the death, or until no step was taken for the time idle, and reports whether
@@ -158,8 +188,34 @@ func (s reapedSource) Read(ctx context.Context, q source.Query, p *source.Page) 
 	if err := s.Shard.Read(ctx, q, p); err != nil {
 		return err
 	}
-	if (len(p.Rows) > 0 || q.Keys != nil) && !s.alive() {
+	if (len(p.Rows) > 0 || q.Keys != nil) && !s.alive(reading) {
 		return errDead
 	}
 	return nil
+}
+
+// reapedReader reads the bus for a process that a reaper kills.
+type reapedReader struct {
+	sink.Reader
+	*reaper
+}
+
+func (s reapedReader) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	tps, err := s.Reader.TPs(ctx, destinations)
+	if err == nil && !s.look() {
+		err = errDead
+	}
+	return tps, err
+}
+
+func (s reapedReader) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
+	n := 0
+	next, err = s.Reader.Read(ctx, span, func(m *sink.Stored) error {
+		n++
+		return each(m)
+	})
+	if n > 1 && err == nil && !s.alive(reading) {
+		err = errDead
+	}
+	return next, err
 }

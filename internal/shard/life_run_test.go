@@ -1,0 +1,163 @@
+package shard_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/sink"
+	"bridge/source"
+)
+
+// everything names all rows of a table and all entities, as a reconcile does at worst.
+func (l *life) everything(table int) reconcile.Nomination {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	named := l.named
+	if named == nil {
+		named = [][]byte{entity("a"), entity("b")}
+	}
+	return reconcile.Nomination{Rows: []source.Range{{First: 1, Last: max(1, l.highest[table])}}, Entities: named}
+}
+
+// drained reports whether the positions have reached the rows of the entities.
+func (l *life) drained(t *testing.T) bool {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, rows := range l.rows {
+		for _, r := range rows {
+			if l.positionOf(t, shardNames[r.table]) < r.id {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// process returns a new process. Its epoch is its own: a clock has gone on since the last one.
+func (l *life) process(t *testing.T) *process {
+	t.Helper()
+	wait(t, time.Millisecond)
+	return l.bench.process(t)
+}
+
+// lived runs a process until what the tables say is published, with a reconcile, and ends it.
+func (l *life) lived(t *testing.T) {
+	t.Helper()
+	p, stop := l.begun(t)
+	l.reconciled(t, p.shards)
+	stop()
+}
+
+// begun runs a process until what the tables say is published, but for what a reconcile finds.
+func (l *life) begun(t *testing.T) (p *process, stop func()) {
+	t.Helper()
+	p = l.process(t)
+	stop = l.runProcess(t, p)
+	eventually(t, "drained", func() bool { return l.drained(t) })
+	return p, stop
+}
+
+// reconciled is one reconcile of all tables.
+func (l *life) reconciled(t *testing.T, shards []*shard.Shard) {
+	t.Helper()
+	for i, s := range shards {
+		nominate(t, s, l.everything(i))
+	}
+}
+
+// begin has a and b told.
+func (l *life) begin(t *testing.T) {
+	t.Helper()
+	l.replace("a", "1", "0")
+	l.replace("b", "1", "0")
+	l.lived(t)
+}
+
+// dies runs a process that is killed after n steps, and has a reconcile name all where nominates
+// says so. It reports whether the process got that far; otherwise it was idle for a while.
+func (l *life) dies(t *testing.T, n int, idle time.Duration, nominates bool) bool {
+	t.Helper()
+	return l.runs(t, reap(n), idle, nominates)
+}
+
+// runs runs a process with a reaper, until that has killed it or no step was taken for a while.
+func (l *life) runs(t *testing.T, r *reaper, idle time.Duration, nominates bool) (died bool) {
+	t.Helper()
+	killed := *l.bench
+	killed.opts.ShutdownTimeout = time.Millisecond
+	killed.sink, killed.store, killed.reader, killed.reaper = reapedSink{l.bus, r}, reapedStore{l.store, r}, reapedReader{l.bus, r}, r
+	wait(t, time.Millisecond)
+	p := killed.process(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
+	for i, s := range p.shards {
+		if nominates {
+			running.Go(func() { l.nominates(ctx, t, s, i) })
+		}
+	}
+	died = r.waitDeath(idle)
+	cancel()
+	running.Wait()
+	return died
+}
+
+// arrives has the bus take what was in flight when a process was killed, as late as this. It reports
+// whether the bus has stored something. Kafka stores it. JetStream drops what it has stored within
+// its window and, where it is fenced, what was to lie behind another message than the last one.
+func (l *life) arrives(t *testing.T, r *reaper, fenced bool, end int) (stored bool) {
+	t.Helper()
+	before := l.stored()
+	if fenced && before != end {
+		return false
+	}
+	if _, err := l.bus.Publish(t.Context(), r.cut); err != nil {
+		t.Fatal(err)
+	}
+	return l.stored() > before
+}
+
+// stored counts the messages on the bus.
+func (l *life) stored() (n int) {
+	for _, count := range l.bus.Destinations() {
+		n += count
+	}
+	return n
+}
+
+// read waits until the process that runs has read the bus to its ends, and decided all late
+// messages.
+func (l *life) read(t *testing.T) {
+	t.Helper()
+	eventually(t, "the bus is read", func() bool {
+		image, err := l.store.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tps, err := l.bus.TPs(t.Context(), l.destinations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(tps, func(tp sink.TP) bool {
+			return !slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == tp.Name && !r.Retired && r.Next >= tp.End })
+		})
+	})
+}
+
+// nominates names all of a table once its shard runs.
+func (l *life) nominates(ctx context.Context, t *testing.T, s *shard.Shard, table int) {
+	for ctx.Err() == nil {
+		if _, ok := s.Reach(); ok {
+			_, _ = s.Nominate(ctx, l.everything(table))
+			return
+		}
+		wait(t, time.Millisecond)
+	}
+}
