@@ -51,9 +51,6 @@ func runSuite(t *testing.T, hash func([]byte) uint64) {
 func TestPebbleIsAStore(t *testing.T) { runSuite(t, nil) }
 
 func TestEntitiesWithOneHashAreApart(t *testing.T) {
-	for name, values := range map[string]uint64{"one hash": 1, "seven hashes": 7} {
-		t.Run(name, func(t *testing.T) {
-			runSuite(t, func(entity []byte) uint64 { return hashOf(entity) % values })
-		})
-	}
+	// Some ten entities of the suite share each hash.
+	runSuite(t, func(entity []byte) uint64 { return hashOf(entity) % 50 })
 }
