@@ -109,9 +109,10 @@ func (l *life) runs(t *testing.T, r *reaper, idle time.Duration, nominates bool)
 	return died
 }
 
-// arrives has the bus take what was in flight when a process was killed, as late as this. It reports
-// whether the bus has stored something. Kafka stores it. JetStream drops what it has stored within
-// its window and, where it is fenced, what was to lie behind another message than the last one.
+// arrives has the bus take what was in flight when a process was killed, as late as this. It
+// reports whether the bus has stored something. Kafka stores it. JetStream drops what it has stored
+// within its window and, where it is fenced, what was to lie behind another message than the last
+// one.
 func (l *life) arrives(t *testing.T, r *reaper, fenced bool, end int) (stored bool) {
 	t.Helper()
 	before := l.stored()

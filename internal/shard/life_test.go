@@ -28,8 +28,8 @@ type life struct {
 	// mu guards the rest: things happen while a process runs.
 	mu   sync.Mutex
 	been map[string][]string
-	// rows are those of the entities, the last one put is the last. home is the table where that is,
-	// or was.
+	// rows are those of the entities, the last one put is the last. home is the table where that
+	// is, or was.
 	rows map[string][]lifeRow
 	home map[string]int
 	// doubled are the entities that have had two rows at once.

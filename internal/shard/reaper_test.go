@@ -53,8 +53,8 @@ func watch(at int, happen func()) *reaper {
 	return r
 }
 
-// take takes a step. It reports whether the process lives still, and whether it dies of this step.
-func (r *reaper) take(kind step) (lives, dies bool) {
+// step notes a step. It reports whether the process lives still, and whether it dies of this step.
+func (r *reaper) step(kind step) (lives, dies bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left < 0 {
@@ -74,12 +74,12 @@ func (r *reaper) take(kind step) (lives, dies bool) {
 
 // alive takes a step and reports whether the process survives it.
 func (r *reaper) alive(kind step) bool {
-	lives, _ := r.take(kind)
+	lives, _ := r.step(kind)
 	return lives
 }
 
-// look takes a step at the first look at the bus.
-func (r *reaper) look() bool {
+// firstRead notes a step at the first read of the bus.
+func (r *reaper) firstRead() bool {
 	r.mu.Lock()
 	first := !r.looked
 	r.looked = true
@@ -132,7 +132,7 @@ type reapedSink struct {
 func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	whole := sink.Outcome{Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch))}
 	for i := range batch {
-		if lives, dies := s.take(effect); !lives {
+		if lives, dies := s.step(effect); !lives {
 			if dies || i > 0 {
 				s.leave(batch[i:])
 			}
@@ -202,7 +202,7 @@ type reapedReader struct {
 
 func (s reapedReader) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
 	tps, err := s.Reader.TPs(ctx, destinations)
-	if err == nil && !s.look() {
+	if err == nil && !s.firstRead() {
 		err = errDead
 	}
 	return tps, err
