@@ -16,6 +16,7 @@ import (
 // at each step of a transaction, and with its broker: a read_committed consumer that shares no code
 // with it sees each event once.
 func TestWorldExactlyOnce(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	b := world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{})).ExactlyOnce(t.Name())
 	w, p, points := exactlyOnce(t, b)
