@@ -84,7 +84,8 @@ func (s *brokenBus) store(ctx context.Context, m *sink.Message, out *sink.Outcom
 		at.TP, at.Duplicate = tpOf(out, sink.TPRef{Name: m.Destination}), true
 		return at
 	}
-	one, err := s.Sink.Publish(ctx, []sink.Message{*m})
+	// What has arrived is stored, also where nobody waits for it.
+	one, err := s.Sink.Publish(context.WithoutCancel(ctx), []sink.Message{*m})
 	if err != nil || !one.AllAcked() {
 		s.faults = append(s.faults, fmt.Errorf("row %d: %+v, %w", m.RowID, one, err))
 		return sink.At{}
