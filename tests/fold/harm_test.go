@@ -21,6 +21,7 @@ var everyHarm = []harm{
 	{"older checkpoint", (*scene).olderCheckpoint},
 	{"no checkpoint", (*scene).noCheckpoint},
 	{"killed with requests held", (*scene).killedWithRequestsHeld},
+	{"bus held", (*scene).busHeld},
 	{"terminated", (*scene).terminated},
 }
 
@@ -139,6 +140,19 @@ func (s *scene) killedWithRequestsHeld() {
 	s.start()
 	s.sometime(time.Second)
 	server.Resume()
+}
+
+// busHeld has the bus stand still again and again, for about as long as a table fills its batches.
+// So entities go to another table while what the former one says of them is in flight.
+func (s *scene) busHeld() {
+	server := s.bus.Server()
+	for range 4 {
+		server.Pause()
+		world.Pause(150 * time.Millisecond)
+		s.sometime(300 * time.Millisecond)
+		server.Resume()
+		s.sometime(300 * time.Millisecond)
+	}
 }
 
 // terminated ends the program in good order.

@@ -46,6 +46,8 @@ type entity struct {
 const (
 	ownersPerStream   = 6
 	entitiesPerStream = 180
+	// restless are those of a writer that have half of its changes: they hop again within a moment.
+	restless = 3
 )
 
 // newHopping makes the tables of a stream.
@@ -109,7 +111,11 @@ func (o *owner) step(ctx context.Context) error {
 		sum += c.weight
 	}
 	for {
-		e, n := o.entities[o.rng.IntN(len(o.entities))], o.rng.IntN(sum)
+		from := len(o.entities)
+		if o.rng.IntN(2) == 0 {
+			from = restless
+		}
+		e, n := o.entities[o.rng.IntN(from)], o.rng.IntN(sum)
 		for _, c := range changes {
 			if n -= c.weight; n < 0 {
 				if done, err := c.run(o, ctx, e); done || err != nil {

@@ -35,7 +35,8 @@ const (
 	factRate   = 60
 )
 
-// window is BRIDGE_STABILITY_WINDOW.
+// window is BRIDGE_STABILITY_WINDOW, but for apart: there rows are read at once, so that two tables
+// have an entity in flight that hops.
 const window = 300 * time.Millisecond
 
 // scene is one program that publishes what the writers do to one bus.
@@ -112,7 +113,7 @@ func (s *scene) env(stem string) world.Env {
 			s.bus.Configure(s.t, table, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = 100 * time.Millisecond })
 		}
 	}
-	return e.With(variables(apart, world.Env{"DESTINATION": by})).
+	return e.With(variables(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
 		With(variables(logged, world.Env{"TABLE": s.facts.table, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
 }
 

@@ -40,8 +40,7 @@ var hunts = []hunt{
 	{defect: failpoint.SkipOne, breaks: "6", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
 	{defect: failpoint.SeqTwice, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
 	{defect: failpoint.OlderWins, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
-	// On real servers a moved entity is rarely published by two shards in the wrong order.
-	{defect: failpoint.MovedByShard, breaks: "3", test: "TestTheBusEndsAsTheTables", pkg: "bridge/internal/view", shows: "seed "},
+	{defect: failpoint.MovedByShard, breaks: "3", test: "TestFold", pkg: "bridge/tests/fold", shows: "rest "},
 	{defect: failpoint.TrustTheScan, breaks: "5", fault: "connections-killed", shows: "false at the end"},
 	{defect: failpoint.OtherIDAgain, breaks: "4", fault: "bridge-killed-without-bus", bus: "kafka", shows: "other id"},
 	{defect: failpoint.ReadUncommitted, breaks: "2", fault: "connections-killed", shows: "rolled back"},
