@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // tableFaults are done to the tables that the program reads.
-var tableFaults = []fault{
+var tableFaults = slices.Concat([]fault{
 	{
 		name: "value-not-utf8", family: "tables", what: "rows in both tables whose text is no UTF-8: they are published with null", prepare: oddColumn,
 		inject: func(tr *trial) {
@@ -53,7 +54,7 @@ var tableFaults = []fault{
 			tr.vanish(entities, facts)
 		},
 	},
-}
+}, moveFaults)
 
 // alter changes both tables, at some moment.
 func (tr *trial) alter(what string) {

@@ -22,6 +22,8 @@ type trial struct {
 	points *world.Failpoints
 	// large are the rows that the bus refuses; nil where it refuses none.
 	large *largeRows
+	// moves are entities that move from table to table; nil where none do.
+	moves *moves
 	// crowded has the load change a few entities only.
 	crowded bool
 	// cuts is how often the program, or a bus that does not drop repeats, was cut off in the midst
@@ -167,7 +169,13 @@ func (tr *trial) compare() {
 	if tr.large != nil {
 		expect.Aside, expect.AsideRows = tr.large.events, tr.large.tokens
 	}
+	if tr.moves != nil {
+		tr.moves.reconciled()
+	}
 	s.Figures = tr.Figures(expect)
+	if tr.moves != nil {
+		tr.moves.judge(&s.Figures)
+	}
 	tr.boundRepeats()
 	s.Findings = append(s.Findings, s.Wrongs...)
 	s.LogLines = tr.Log.Lines()
