@@ -14,9 +14,10 @@ import (
 // It is rule 6: within a TP the higher offset wins, across TPs the higher stamp. A message with a
 // lower stamp than the entry's, behind it in the same TP, takes effect and leaves the entry
 // disputed; the entry keeps the higher stamp. A newer message, or that stamp again, ends the
-// dispute. An entry without a TP is taken for one in the TP of the message, before it. Messages of
-// one TP are to be applied in their order, and then the order in which TPs are read does not
-// matter. To apply a message twice changes nothing.
+// dispute. Of a message and its dead letter, which have one stamp, the message counts: an older one
+// may come behind it. An entry without a TP is taken for one in the TP of the message, before it.
+// Messages of one TP are to be applied in their order, and then the order in which TPs are read
+// does not matter. To apply a message twice changes nothing.
 func Apply(e store.Entry, m *Message) (next store.Entry, applied bool) {
 	known, sameTP := e.State != store.Unknown, e.At.TP == m.At.TP
 	goesBack := m.State.Epoch < e.Epoch || m.State.Epoch == e.Epoch && m.State.Seq < e.Seq
@@ -27,7 +28,7 @@ func Apply(e store.Entry, m *Message) (next store.Entry, applied bool) {
 	case e.At.TP == 0:
 	case sameTP && m.At.Offset+1 <= e.At.Offset+1: // BeforeFirst wraps to 0.
 		return e, false
-	case !sameTP && (goesBack || same) && !failpoint.Mutant(failpoint.OlderWins):
+	case !sameTP && (goesBack || same && m.Dead) && !failpoint.Mutant(failpoint.OlderWins):
 		return e, false
 	}
 	next = entryOf(m)

@@ -18,6 +18,12 @@ func says(tp uint32, offset, epoch, seq uint64) *catchup.Message {
 	}
 }
 
+// dead makes m a dead letter.
+func dead(m *catchup.Message) *catchup.Message {
+	m.Dead = true
+	return m
+}
+
 // applied returns the entry after messages in this order.
 func applied(e store.Entry, messages ...*catchup.Message) store.Entry {
 	for _, m := range messages {
@@ -51,7 +57,8 @@ func TestApply(t *testing.T) {
 		"in another TP, newer":                               {e, says(2, 0, 7, 6), true, false, 6},
 		"in another TP, of a newer epoch":                    {e, says(2, 0, 8, 1), true, false, 1},
 		"in another TP, older":                               {e, says(2, 9, 7, 4), false, false, 5},
-		"in another TP, the same":                            {e, says(2, 9, 7, 5), false, false, 5},
+		"in another TP, of which the entry is a dead letter": {e, says(2, 9, 7, 5), true, false, 5},
+		"in another TP, the dead letter of the entry":        {e, dead(says(2, 9, 7, 5)), false, false, 5},
 		"a newer one ends a dispute":                         {applied(e, says(1, 5, 7, 3)), says(1, 6, 7, 6), true, false, 6},
 		"one newer than the last but not the first does not": {applied(e, says(1, 5, 7, 3)), says(1, 6, 7, 4), true, true, 5},
 		"one in another TP that is not newer does not":       {applied(e, says(1, 5, 7, 3)), says(2, 6, 7, 4), false, true, 5},
@@ -89,7 +96,8 @@ func TestWhatAMessageMakesOfAnEntry(t *testing.T) {
 }
 
 // TestTheOrderOfTPsDoesNotMatter compares Apply with what rule 6 comes to: the TP with the highest
-// stamp has the entity, its last message is the entry, disputed where that is not the highest.
+// stamp has the entity, its last message is the entry, disputed where that is not the highest. Some
+// messages have a dead letter, too.
 func TestTheOrderOfTPsDoesNotMatter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -103,6 +111,15 @@ func TestTheOrderOfTPsDoesNotMatter(t *testing.T) {
 			}
 		}
 		of := tps[highest.At.TP-1]
+		var deadLetters []*catchup.Message
+		for _, tp := range tps {
+			for _, m := range tp {
+				if rng.IntN(3) == 0 {
+					deadLetters = append(deadLetters, dead(says(9, uint64(len(deadLetters)), m.State.Epoch, m.State.Seq)))
+				}
+			}
+		}
+		tps = append(tps, deadLetters)
 		want := applied(store.Entry{}, of[len(of)-1])
 		want.Disputed = want.Seq != highest.State.Seq
 		want.Epoch, want.Seq = highest.State.Epoch, highest.State.Seq
