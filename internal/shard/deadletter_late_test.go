@@ -1,0 +1,120 @@
+package shard_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"bridge/sink"
+)
+
+// lateTopic refuses messages with a text and keeps what it has refused: an earlier attempt to send
+// each may have been under way.
+type lateTopic struct {
+	text    string
+	refused []sink.Message
+}
+
+func (b *lateTopic) refuse(m *sink.Message) string {
+	if m.Destination != topic || !bytes.Contains(m.Value, []byte(b.text)) {
+		return ""
+	}
+	kept := *m
+	kept.Key, kept.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+	b.refused = append(b.refused, kept)
+	return "too large"
+}
+
+// arrive has the bus store a message late.
+func (l *life) arrive(t *testing.T, m sink.Message) {
+	t.Helper()
+	if out, err := l.bus.Publish(t.Context(), []sink.Message{m}); err != nil || !out.AllAcked() || out.Duplicates > 0 {
+		t.Fatalf("the late message is not stored: %+v, %v", out, err)
+	}
+	l.late = true
+}
+
+// TestAMessageThatIsADeadLetterAndLate has an event of a be a dead letter, and its message arrive
+// in the topic all the same. In the end the topic says what is true, and the next event links to
+// what lies there.
+func TestAMessageThatIsADeadLetterAndLate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then func(l *life)
+	}{
+		{"nothing", func(*life) {}},
+		{"its row changes", func(l *life) { l.replace("a", "3", "0") }},
+		{"its row changes back", func(l *life) { l.replace("a", "1", "0") }},
+		{"its row changes back in place", func(l *life) { l.update("a", "1", "0", false) }},
+		{"its row is marked", func(l *life) { l.update("a", "2", "1", true) }},
+		{"its row is gone", func(l *life) { l.remove("a") }},
+		{"it goes to another table as it was", func(l *life) { l.move("a", "2") }},
+		{"it goes to another table", func(l *life) { l.move("a", "3") }},
+	} {
+		for _, twin := range twins {
+			for _, kept := range []keep{wholeStore, olderCopy, noStore} {
+				for _, runs := range []bool{true, false} {
+					// older says that the message before arrives once more behind it.
+					for _, older := range []bool{false, true} {
+						name := fmt.Sprintf("%s, then it arrives on %s, with store %d, while a process runs %t, an older one behind it %t", c.name, twin.name, kept, runs, older)
+						instantly(t, name, func(t *testing.T) { deadAndLate(t, twin, kept, runs, older, c.then) })
+					}
+				}
+			}
+		}
+	}
+}
+
+func deadAndLate(t *testing.T, bus twin, kept keep, runs, older bool, then func(*life)) {
+	l := newLife(t, bus, 2)
+	l.kept, l.opts.DeadLetter = kept, deadTopic
+	l.destinations = append(l.destinations, deadTopic)
+	l.create()
+	l.begin(t)
+	copied := copyStore(t, l.store)
+	first := l.bus.Messages(topic)[slices.IndexFunc(l.bus.Messages(topic), func(m sink.Message) bool { return string(m.Key) == "a" })]
+	refused := lateTopic{text: `"value":"2"`}
+	l.bus.Reject(refused.refuse)
+	l.replace("a", "2", "0")
+	l.lived(t)
+	l.bus.Reject(nil)
+	if len(refused.refused) != 1 || l.count(deadTopic) != 1 {
+		t.Fatalf("%d messages were refused, there are %d dead letters", len(refused.refused), l.count(deadTopic))
+	}
+	then(l)
+	l.lived(t)
+	l.lose(kept, copied)
+	arrives := func() {
+		l.arrive(t, refused.refused[0])
+		if older {
+			first.DedupID = "beyond the window"
+			l.arrive(t, first)
+		}
+	}
+	if !runs {
+		arrives()
+	}
+	p, stop := l.begun(t)
+	if runs {
+		arrives()
+	}
+	l.read(t)
+	l.reconciled(t, p.shards)
+	stop()
+	l.agrees(t)
+	l.explain(t)
+	before := l.stored()
+	if l.lived(t); l.stored() != before {
+		t.Errorf("the next process publishes %d messages", l.stored()-before)
+	}
+	_, last := l.events(t)
+	l.replace("a", "9", "0")
+	l.lived(t)
+	of, now := l.events(t)
+	events := of["a"]
+	if n := len(events) - 1; now["a"] != "9" || last["a"] != "" && events[n].predecessor == "" {
+		t.Errorf("a ends as %q, behind %q", now["a"], events[n].predecessor)
+	}
+	l.explain(t)
+}
