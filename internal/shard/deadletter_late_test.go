@@ -118,3 +118,48 @@ func deadAndLate(t *testing.T, bus twin, kept keep, runs, older bool, then func(
 	}
 	l.explain(t)
 }
+
+// A row of a release stream that is a dead letter, and whose message arrives late, counts once.
+func TestARowThatIsADeadLetterAndLate(t *testing.T) {
+	for _, kept := range []keep{wholeStore, olderCopy, noStore} {
+		for _, runs := range []bool{true, false} {
+			instantly(t, fmt.Sprintf("with store %d, while a process runs %t", kept, runs), func(t *testing.T) {
+				b := newBench(t)
+				b.opts.DeadLetter = deadTopic
+				b.insert(2)
+				_, stop := b.run(t)
+				eventually(t, "saved", func() bool { return b.position(t) == 2 })
+				stop()
+				copied := copyStore(t, b.store)
+				refused := lateTopic{text: `"row":{"source":"db","table":"items","id":4}`}
+				b.bus.Reject(refused.refuse)
+				b.insert(3)
+				_, stop = b.run(t)
+				eventually(t, "saved", func() bool { return b.position(t) == 5 })
+				stop()
+				b.bus.Reject(nil)
+				if len(refused.refused) != 1 {
+					t.Fatalf("%d messages were refused", len(refused.refused))
+				}
+				b.lose(kept, copied)
+				if runs {
+					_, stop = b.run(t)
+					eventually(t, "saved", func() bool { return b.position(t) == 5 })
+				}
+				if _, err := b.bus.Publish(t.Context(), refused.refused); err != nil {
+					t.Fatal(err)
+				}
+				if !runs {
+					_, stop = b.run(t)
+				}
+				b.insert(1)
+				eventually(t, "saved", func() bool { return b.position(t) == 6 })
+				b.polls(t, 200)
+				stop()
+				if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 5, 4, 6}) || b.count(deadTopic) != 1 {
+					t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
+				}
+			})
+		}
+	}
+}
