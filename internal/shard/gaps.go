@@ -170,6 +170,8 @@ func (g *gaps) idleDue() bool {
 // to be committed once that is acknowledged. The batch must be handed over.
 func (g *gaps) advance(b *batch, at ledger.Age) error {
 	g.opts.Feed.applyNoted(g.opts.Name, g.progress, b.compared)
+	// It is another one where a message told of a command that the store does not know (rule 28).
+	g.ledger = g.progress.Ledger()
 	g.handed = time.Now()
 	if g.changes != nil {
 		g.progress.SetCursor(g.changes.handOver())
