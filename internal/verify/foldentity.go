@@ -53,8 +53,8 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp stamp) {
 // follows takes in the stamp of a message of an entity, and reports whether the message is the
 // entity's last one. It is rule 6 of decision 17: within a partition the higher offset wins, across
 // partitions the higher stamp, or the same again: dead letters do not come here. A message with a
-// lower stamp behind a higher one in its partition leaves the entity overtaken, until a message with
-// that stamp or a newer one.
+// lower stamp behind a higher one in its partition leaves the entity overtaken, until one comes
+// with that stamp or a newer one.
 func (s *shard) follows(n *entity, m *Message, this stamp) bool {
 	epoch, seq := s.unpack(n.stamp)
 	order := cmp.Or(cmp.Compare(this.epoch, epoch), cmp.Compare(this.seq, seq))

@@ -45,7 +45,7 @@ func (w *writer) views(b *store.Batch) {
 	for _, group := range groups {
 		w.hash(former, group)
 	}
-	w.err = errors.Join(w.err, former.Error(), former.Close())
+	w.err = errors.Join(w.err, former.end())
 	for i := range all {
 		w.entry(&all[i])
 	}

@@ -33,6 +33,8 @@ type Options struct {
 	// hash is the hash by which entities are found. Defaults to hashOf; tests choose one that
 	// collides.
 	hash func(entity []byte) uint64
+	// fs is the file system. Defaults to the machine's; tests choose one with faults.
+	fs vfs.FS
 }
 
 func (o *Options) setDefaults() {
@@ -44,6 +46,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.hash == nil {
 		o.hash = hashOf
+	}
+	if o.fs == nil {
+		o.fs = vfs.Default
 	}
 }
 
@@ -105,7 +110,7 @@ func (f *folder) explainAside(reason error) error {
 
 func newStore(f *folder, opts Options) *Store {
 	return &Store{
-		folder: f, disk: &disk{FS: vfs.Default, log: opts.Log}, hash: opts.hash,
+		folder: f, disk: &disk{FS: opts.fs, log: opts.Log}, hash: opts.hash,
 		names: names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}},
 	}
 }
@@ -178,7 +183,10 @@ func (s *Store) options(opts Options) *pebble.Options {
 			DataCorruption: func(info pebble.DataCorruptionInfo) { s.noteDamage(errors.New(info.String())) },
 		},
 	}
-	o.TargetFileSizes[0] = 8 << 20
+	// A lookup reads the filter of a whole file, so files stay small.
+	for i := range o.TargetFileSizes {
+		o.TargetFileSizes[i] = 8 << 20
+	}
 	// Entries by row lie in files of their own: where they are new, their files overlap no others,
 	// and compaction reads no former ones.
 	o.Experimental.SpanPolicyFunc = func(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {

@@ -29,30 +29,58 @@ func (s *Store) unpack(at location, value []byte) (store.Entry, error) {
 	return e, nil
 }
 
-// finder finds entries by their entities, in one image.
+// finder finds entries by their entities, in one image. Hashes are often unknown and are looked up
+// by the filters of files; an entry mostly lies where it is looked for, and its filters would take
+// memory for nothing.
 type finder struct {
-	*pebble.Iterator
-	key []byte
+	hashes  *pebble.Iterator
+	entries *pebble.Iterator
+	key     []byte
+	// err is the first error: an iterator forgets it with its next seek, and what is behind it
+	// would look unknown.
+	err error
 }
 
 func (s *Store) newFinder() (*finder, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
-	return &finder{Iterator: it}, err
+	hashes, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := hashes.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{}})
+	if err != nil {
+		return nil, errors.Join(err, hashes.Close())
+	}
+	return &finder{hashes: hashes, entries: entries}, nil
+}
+
+// end returns what has failed, and ends the use of f.
+func (f *finder) end() error {
+	return errors.Join(f.err, f.hashes.Close(), f.entries.Close())
+}
+
+// seek reports whether f.key exists. An iterator is there then, until its next seek.
+func (f *finder) seek(it *pebble.Iterator) bool {
+	if f.err != nil {
+		return false
+	}
+	found := it.SeekPrefixGE(f.key)
+	f.err = it.Error()
+	return found && bytes.Equal(it.Key(), f.key)
 }
 
 // locations appends to dst the locations of the entities with a hash.
 func (f *finder) locations(stream uint32, hash uint64, dst []location) ([]location, error) {
 	f.key = appendHashKey(f.key[:0], stream, hash)
-	if !f.SeekPrefixGE(f.key) || !bytes.Equal(f.Key(), f.key) {
-		return dst, f.Error()
+	if !f.seek(f.hashes) {
+		return dst, f.err
 	}
-	return decodeLocations(dst, f.Value())
+	return decodeLocations(dst, f.hashes.Value())
 }
 
-// entry reports whether the entry of an entity lies at a location. It is the iterator's value then.
+// entry reports whether the entry of an entity lies at a location. It is the value of entries then.
 func (f *finder) entry(at location, stream uint32, entity []byte) bool {
 	f.key = append(at.appendPrefix(f.key[:0], stream), entity...)
-	return f.SeekPrefixGE(f.key) && bytes.Equal(f.Key(), f.key)
+	return f.seek(f.entries)
 }
 
 // sought is an entity that is looked up, by its index in the call; found is one that may lie at a
@@ -80,10 +108,8 @@ func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst
 	if err != nil {
 		return dst[:first], s.failed(err)
 	}
-	if err = s.lookup(f, stream, number, asks, dst[first:]); err == nil {
-		err = f.Error()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = s.lookup(f, stream, number, asks, dst[first:])
+	if err = errors.Join(err, f.end()); err != nil {
 		dst = dst[:first]
 	}
 	return dst, s.failed(err)
@@ -107,7 +133,7 @@ func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask
 			shard.number, known = s.names.find(of)
 		}
 		if at := (location{shard: shard.number, row: ask.Row}); known && f.entry(at, number, ask.Entity) {
-			if into[i], err = s.unpack(at, f.Value()); err != nil {
+			if into[i], err = s.unpack(at, f.entries.Value()); err != nil {
 				return err
 			}
 			continue
@@ -128,7 +154,7 @@ func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask
 	slices.SortFunc(locations, func(a, b found) int { return a.at.compare(b.at) })
 	for _, one := range locations {
 		if f.entry(one.at, number, asks[one.index].Entity) {
-			if into[one.index], err = s.unpack(one.at, f.Value()); err != nil {
+			if into[one.index], err = s.unpack(one.at, f.entries.Value()); err != nil {
 				return err
 			}
 		}
