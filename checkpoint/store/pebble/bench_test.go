@@ -204,29 +204,63 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// BenchmarkView fills a view in random order of its entities and uses it. Its figures are in
+// BenchmarkView fills a view in random order of its entities, uses it, opens it again and goes on,
+// with as many entities as BRIDGE_BENCH_ENTITIES says, else a million. Its figures are in
 // decision 19.
 func BenchmarkView(b *testing.B) {
-	const size = 1_000_000
+	size := 1_000_000
+	if text := os.Getenv("BRIDGE_BENCH_ENTITIES"); text != "" {
+		var err error
+		if size, err = strconv.Atoi(text); err != nil {
+			b.Fatal("BRIDGE_BENCH_ENTITIES: ", err)
+		}
+	}
+	some := min(size, 1_000_000)
 	for b.Loop() {
-		s, err := Open(b.Context(), filepath.Join(b.TempDir(), "store"), Options{})
+		path := filepath.Join(b.TempDir(), "store")
+		s, err := Open(b.Context(), path, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		v := &bench{B: b, s: s, rows: make([]uint64, size), random: rand.New(rand.NewPCG(1, 2))}
+		v := &bench{B: b, s: s, rows: make([]uint64, size, size+some), random: rand.New(rand.NewPCG(1, 2))}
 		all := make([]uint64, size)
 		for i, n := range v.random.Perm(size) {
 			all[i] = uint64(n)
 		}
 		v.phase("load", size, func() { v.apply(all, true, false) })
-		v.phase("same-row", size, func() { v.apply(v.some(0, size), false, true) })
-		v.phase("new-row", size, func() { v.apply(v.some(0, size), true, true) })
-		v.phase("known", size/5, func() { v.lookup(v.some(0, size/5), true) })
-		v.phase("unknown", size/5, func() { v.lookup(v.some(size, size/5), false) })
-		v.phase("by-row", size, v.byRow)
-		v.phase("by-entity", size, v.byEntity)
+		v.phase("unknown", some/5, func() { v.lookup(v.some(uint64(size), some/5), false) })
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		if s, err = Open(b.Context(), path, Options{}); err != nil {
+			b.Fatal(err)
+		}
+		v.s = s
+		v.phase("reopened-unknown", some/5, func() { v.lookup(v.some(uint64(size), some/5), false) })
+		v.phase("known", some/5, func() { v.lookup(v.some(0, some/5), true) })
+		v.phase("same-row", some, func() { v.apply(v.some(0, some), false, true) })
+		v.phase("new-row", some, func() { v.apply(v.some(0, some), true, true) })
+		v.phase("added", some, func() {
+			v.rows = v.rows[:size+some]
+			for i := range all[:some] {
+				all[i] = uint64(size + i)
+			}
+			v.apply(all[:some], true, false)
+		})
+		v.phase("by-row", len(v.rows), v.byRow)
+		v.phase("by-entity", len(v.rows), v.byEntity)
+		b.ReportMetric(v.peak(), "peak-MiB")
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// peak returns the greatest resident memory of the process so far, in MiB.
+func (b *bench) peak() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Maxrss) / 1024
 }
