@@ -39,6 +39,10 @@ type KafkaOptions struct {
 	Proxied bool
 	// Config is added to server.properties.
 	Config map[string]string
+	// node is the broker's number in a cluster, from 1 on, and controllers are the addresses at
+	// which the brokers of the cluster control it; without them it is on its own.
+	node        int
+	controllers []string
 }
 
 // KafkaServer is an Apache Kafka broker that is its own controller (KRaft, one node). Its methods
@@ -111,6 +115,9 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 		return nil, nil, err
 	}
 	remove := func() { _ = os.RemoveAll(dir) }
+	if opts.node == 0 {
+		opts.node, opts.controllers = 1, []string{address(FreePort(t))}
+	}
 	run := []string{java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", libs + "/*"}
 	// Another process may take a free port first.
 	for range 3 {
@@ -142,6 +149,9 @@ func properties(dir string) string { return filepath.Join(dir, "server.propertie
 func formatKafka(run []string, kept, dir string, opts KafkaOptions) error {
 	if opts.SASL {
 		kept += "-login"
+	}
+	if opts.node > 1 {
+		kept += fmt.Sprint("-", opts.node)
 	}
 	data := filepath.Join(dir, "data")
 	if isFolder(data) {

@@ -6,21 +6,26 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 // configure picks ports and writes the broker's server.properties and certificates to dir.
 func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) error {
-	controller := address(FreePort(t))
+	controller := opts.controllers[opts.node-1]
+	var voters []string
+	for i, at := range opts.controllers {
+		voters = append(voters, fmt.Sprintf("%d@%s", i+1, at))
+	}
 	s.plain = address(FreePort(t))
 	s.brokers = []string{s.plain}
 	listeners := []string{"PLAIN://" + s.plain}
 	protocols := []string{"PLAIN:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
 	config := map[string]string{
 		"process.roles":                            "broker,controller",
-		"node.id":                                  "1",
-		"controller.quorum.voters":                 "1@" + controller,
+		"node.id":                                  strconv.Itoa(opts.node),
+		"controller.quorum.voters":                 strings.Join(voters, ","),
 		"controller.listener.names":                "CONTROLLER",
 		"inter.broker.listener.name":               "PLAIN",
 		"log.dirs":                                 filepath.Join(dir, "data"),

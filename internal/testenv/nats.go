@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -134,6 +135,9 @@ func (s *NATSServer) queryVersion(ctx context.Context) (version string, err erro
 	if err != nil {
 		return "", err
 	}
+	// A request that meets no leader of a cluster gets no answer.
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	if _, err := js.AccountInfo(ctx); err != nil {
 		return "", fmt.Errorf("JetStream: %w", err)
 	}

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"strings"
-	"testing"
 	"time"
 
 	"bridge/tests/world"
@@ -63,7 +62,7 @@ var contentsFaults = []fault{
 	},
 	{
 		name: "leader-moved", family: "bus contents", what: "on a bus of three servers other leaders are elected again and again for 30 s",
-		on: func(t testing.TB, s *servers) *servers { return s.with(s.bus.Clustered(t)) },
+		on: clustered,
 		inject: func(tr *trial) {
 			moved := make(map[string]int)
 			for end := time.Now().Add(tr.within(30 * time.Second)); time.Now().Before(end); {

@@ -44,3 +44,6 @@ func (s *servers) with(bus *world.Bus) *servers {
 	other.bus = bus
 	return &other
 }
+
+// clustered returns servers with the same database and a bus that is three servers.
+func clustered(t testing.TB, s *servers) *servers { return s.with(s.bus.Clustered(t)) }

@@ -14,6 +14,21 @@ var serverFaults = slices.Concat(
 	faultsOf("database", func(tr *trial) world.Server { return tr.servers.db }, false),
 	[]fault{
 		{
+			name: "bus-servers-killed", family: "bus", what: "on a bus of three servers one after the other is killed, and away for 10 s", repeats: true,
+			on: clustered,
+			inject: func(tr *trial) {
+				for _, member := range tr.Bus.Members {
+					member.Kill()
+					tr.cuts++
+					tr.outage(10 * time.Second)
+					member.Start(tr.T)
+					for _, stream := range []string{facts, entities} {
+						tr.Bus.Whole(tr.T, tr.Destination(stream))
+					}
+				}
+			},
+		},
+		{
 			name: "connections-killed", family: "database", what: "all connections of bridge killed, every 100 ms for 5 s", soaks: true,
 			inject: func(tr *trial) {
 				killed := 0

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"bridge/internal/testenv"
 )
 
@@ -16,10 +14,8 @@ import (
 type Bus struct {
 	Kafka *testenv.KafkaServer
 	NATS  *testenv.NATSServer
-	// Leaders are the brokers of a cluster of Kafka, replicas is how many a stream of a cluster of
-	// NATS has; neither is set where the bus is one server.
-	Leaders  *kfake.Cluster
-	replicas int
+	// Members are the servers of a cluster, none where the bus is one server.
+	Members []Server
 	// transactional is the transactional id of programs that publish each event once, empty where
 	// they need not. Consumers then read committed messages.
 	transactional string
@@ -115,7 +111,7 @@ func (b *Bus) Open(t testing.TB, name string) (destination string) {
 		return name
 	}
 	config := streamConfig(name)
-	config.Replicas = b.replicas
+	config.Replicas = len(b.Members)
 	b.NATS.CreateStream(t, config)
 	return name + ".{type}"
 }

@@ -1,25 +1,11 @@
 package world
 
 import (
-	"encoding/json"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"bridge/internal/testenv"
 )
-
-// Clustered returns a bus of the same kind that is three servers.
-func (b *Bus) Clustered(t testing.TB) *Bus {
-	t.Helper()
-	if b.Kafka != nil {
-		server, leaders := testenv.FakeKafka(t, 3)
-		return &Bus{Kafka: server, Leaders: leaders}
-	}
-	return &Bus{NATS: testenv.InProcessNATSCluster(t)[0], replicas: 3}
-}
 
 // Heal undoes what was done to the server.
 func (b *Bus) Heal(t testing.TB) {
@@ -98,40 +84,4 @@ func (b *Bus) Restore(t testing.TB, snapshot string) {
 	} else {
 		b.NATS.Restore(t, snapshot)
 	}
-}
-
-// MoveLeaders has the leaders of all partitions of a destination on a cluster step down, and
-// returns how many have.
-func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
-	t.Helper()
-	if b.Leaders != nil {
-		before := b.leadersOf(name)
-		b.Leaders.ShufflePartitionLeaders()
-		for partition, leader := range b.leadersOf(name) {
-			if leader != before[partition] {
-				moved++
-			}
-		}
-		return moved
-	}
-	// A request that meets no leader asks nobody to step down.
-	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
-	if err != nil {
-		return 0
-	}
-	var stepped struct{ Success bool }
-	if err := json.Unmarshal(answer.Data, &stepped); err != nil {
-		t.Fatalf("step down: %v: %s", err, answer.Data)
-	}
-	if stepped.Success {
-		moved++
-	}
-	return moved
-}
-
-func (b *Bus) leadersOf(topic string) (leaders [Partitions]int32) {
-	for partition := range leaders {
-		leaders[partition] = b.Leaders.LeaderFor(topic, int32(partition))
-	}
-	return leaders
 }

@@ -1,0 +1,143 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+)
+
+// Clustered returns a bus of the same kind that is three servers.
+func (b *Bus) Clustered(t testing.TB) *Bus {
+	t.Helper()
+	clustered := *b
+	if b.Kafka != nil {
+		cluster, members := testenv.StartKafkaCluster(t)
+		clustered.Kafka, clustered.Members = cluster, serversOf(members)
+	} else {
+		cluster, members := testenv.StartNATSCluster(t)
+		clustered.NATS, clustered.Members = cluster, serversOf(members)
+	}
+	return &clustered
+}
+
+func serversOf[S Server](members []S) (servers []Server) {
+	for _, member := range members {
+		servers = append(servers, member)
+	}
+	return servers
+}
+
+// Whole waits until each server of a cluster has all of a destination.
+func (b *Bus) Whole(t testing.TB, name string) {
+	t.Helper()
+	Eventually(t, 2*time.Minute, "each server has all of "+name, func() bool {
+		if b.Kafka != nil {
+			partitions, err := b.replicas(t, name)
+			return err == nil && !slices.ContainsFunc(partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return len(p.ISR) < len(b.Members) })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		stream, err := b.NATS.JetStream(t).Stream(ctx, name)
+		if err != nil {
+			return false
+		}
+		of := stream.CachedInfo().Cluster
+		return of != nil && of.Leader != "" && !slices.ContainsFunc(of.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
+	})
+}
+
+// replicas returns what the brokers say of the partitions of a topic.
+func (b *Bus) replicas(t testing.TB, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
+	t.Helper()
+	client := b.client(t)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	found, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if err := kerr.ErrorForCode(found.Topics[0].ErrorCode); err != nil {
+		return nil, err
+	}
+	if n := len(found.Topics[0].Partitions); n != Partitions {
+		return nil, fmt.Errorf("%d partitions", n)
+	}
+	return found.Topics[0].Partitions, nil
+}
+
+// MoveLeaders has the leaders of all partitions of a destination on a cluster step down, and
+// returns how many have.
+func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
+	t.Helper()
+	if b.Kafka != nil {
+		return b.moveLeadersOfKafka(t, name)
+	}
+	// A request that meets no leader asks nobody to step down.
+	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+	if err != nil {
+		return 0
+	}
+	var stepped struct{ Success bool }
+	if err := json.Unmarshal(answer.Data, &stepped); err != nil {
+		t.Fatalf("step down: %v: %s", err, answer.Data)
+	}
+	if stepped.Success {
+		moved++
+	}
+	return moved
+}
+
+// moveLeadersOfKafka puts another replica of each partition first, which has the brokers prefer it,
+// and asks for that election.
+func (b *Bus) moveLeadersOfKafka(t testing.TB, name string) (moved int) {
+	t.Helper()
+	before, err := b.replicas(t, name)
+	if err != nil {
+		return 0
+	}
+	client := b.client(t)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	reassign := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	reassign.Topic = name
+	elect := kmsg.NewElectLeadersRequestTopic()
+	elect.Topic = name
+	for _, p := range before {
+		to := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		to.Partition, to.Replicas = p.Partition, append(slices.Clone(p.Replicas[1:]), p.Replicas[0])
+		reassign.Partitions = append(reassign.Partitions, to)
+		elect.Partitions = append(elect.Partitions, p.Partition)
+	}
+	assignments := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	assignments.TimeoutMillis, assignments.Topics = 10_000, append(assignments.Topics, reassign)
+	if _, err := assignments.RequestWith(ctx, client); err != nil {
+		return 0
+	}
+	election := kmsg.NewPtrElectLeadersRequest()
+	election.TimeoutMillis, election.Topics = 10_000, append(election.Topics, elect)
+	answer, err := election.RequestWith(ctx, client)
+	if err != nil {
+		return 0
+	}
+	for _, topic := range answer.Topics {
+		for _, p := range topic.Partitions {
+			if p.ErrorCode == 0 {
+				moved++
+			}
+		}
+	}
+	return moved
+}
