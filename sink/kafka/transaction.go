@@ -200,16 +200,22 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		p.aborted()
 	}
 	var again []*entry
+	refused := false
 	for _, e := range x.entries {
 		e.reset()
 		switch {
 		case len(e.rejections()) > 0:
+			refused = true
 			e.finish(nil)
 		case slices.ContainsFunc(e.portions, func(r *portion) bool { return x.t.partition(r.worker).holdsUp() }):
 			e.finish(errAgain)
 		default:
 			again = append(again, e)
 		}
+	}
+	if refused {
+		x.t.again = again
+		return
 	}
 	x.t.giveBack(again)
 }

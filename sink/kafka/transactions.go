@@ -37,6 +37,9 @@ type transactions struct {
 	partitions map[*worker]*txnPartition
 	// heldNext says that the next transaction is for a batch that had to wait.
 	heldNext bool
+	// again are the batches of a transaction that another one had aborted by a refused record: the
+	// next transaction takes in nothing else, or each refused record would abort it once more.
+	again []*entry
 }
 
 // entry is a batch in the queue.
@@ -158,6 +161,9 @@ func (t *transactions) dequeue(held bool) []*entry {
 // first returns the batches of the next transaction; nil when there are none, and nobody drains the
 // queue any more.
 func (t *transactions) first() []*entry {
+	if len(t.again) > 0 {
+		return t.again
+	}
 	if list := t.dequeue(true); len(list) > 0 && t.sink.life.Err() == nil {
 		return list
 	}
@@ -187,6 +193,8 @@ func (t *transactions) drain() {
 
 // transact puts batches into one transaction, with those that arrive in time. The turn is held.
 func (t *transactions) transact(ctx context.Context, list []*entry) {
+	alone := len(t.again) > 0
+	t.again = nil
 	if err := t.producer.ready(ctx); err != nil {
 		for _, e := range list {
 			e.finish(err)
@@ -199,7 +207,7 @@ func (t *transactions) transact(ctx context.Context, list []*entry) {
 			x.giveUp(ctx, err)
 			return
 		}
-		if !time.Now().Before(until) {
+		if alone || !time.Now().Before(until) {
 			break
 		}
 		if list = t.dequeue(false); len(list) == 0 {
