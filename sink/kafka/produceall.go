@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -12,9 +13,23 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
+// answersBy is a context whose deadline is reached before it ends: a connection without an answer
+// breaks then, and the answers of the others are still taken. kafka-go drops these by chance once
+// the context has ended.
+type answersBy struct {
+	context.Context
+	at time.Time
+}
+
+func (c answersBy) Deadline() (time.Time, bool) { return c.at, true }
+
 // produceAll sends batches of several partitions to their leaders, one request each, and notes in
 // each batch its base offset, or its fault. Batches that have a fault of their own are not sent.
-func (c *cluster) produceAll(ctx context.Context, transaction string, batches []*txnBatch) (generation int) {
+// Leaders may answer until then.
+func (c *cluster) produceAll(ctx context.Context, until time.Time, transaction string, batches []*txnBatch) (generation int) {
+	ctx, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), errNoAnswer)
+	defer cancel()
+	ctx = answersBy{ctx, until}
 	req := &produceAllRequest{transaction: transaction}
 	for _, b := range batches {
 		if b.unfit {

@@ -23,9 +23,10 @@ type txnPartition struct {
 	ended bool
 	// limit bounds the records of a batch, after one was refused.
 	limit int
-	// held: the partition did not answer in time when it was tried last. reported: a fault of it
-	// was.
+	// held: the partition did not answer in time when it was tried last, for the stalls-th time in
+	// succession. reported: a fault of it was.
 	held, reported bool
+	stalls         int
 	// failure says why the partition has ended the present transaction.
 	failure error
 	// queue is what is to be sent to it in this transaction.
@@ -88,7 +89,7 @@ func (p *txnPartition) acknowledge(f *wireBatch, base int64) {
 	if base < 0 {
 		p.next = 0
 	}
-	p.id, p.held = p.id.advance(f.count), false
+	p.id, p.held, p.stalls = p.id.advance(f.count), false, 0
 	for _, one := range f.parts {
 		r, n := one.portion, one.count
 		if !r.call.present(func() {

@@ -16,6 +16,11 @@ const (
 	// verifiedWithin is how long leaders may answer NOT_ENOUGH_REPLICAS until that is reported: so
 	// they answer while they ask the coordinator whether the transaction is open (KIP-890).
 	verifiedWithin = time.Second
+	// leastWait is how long leaders may take to answer a request at least.
+	leastWait = 100 * time.Millisecond
+	// patientEvery: so often a partition that is tried again may take as long as at first. It may
+	// be slow, not dead.
+	patientEvery = 8
 )
 
 // wave is a batch for each of several partitions, all sent at once, in one request to each leader:
@@ -57,7 +62,7 @@ func newWave(x *transaction, partitions []*txnPartition) *wave {
 		b.fault = p.seal(x, b.wireBatch)
 		b.unfit = b.fault != nil
 		bytes += len(b.wire)
-		if p.held {
+		if p.held && p.stalls%patientEvery > 0 {
 			w.limit = x.t.retriedFor
 		}
 		w.batches = append(w.batches, b)
@@ -70,7 +75,8 @@ func newWave(x *transaction, partitions []*txnPartition) *wave {
 func (w *wave) send(ctx context.Context) error {
 	pause := backoff.Backoff{First: 5 * time.Millisecond, Max: time.Second}
 	for left := w.batches; ; {
-		generation := w.x.t.sink.cluster.produceAll(ctx, w.x.t.producer.coordinator.id, left)
+		until := w.began.Add(max(time.Since(w.began)+leastWait, w.limit))
+		generation := w.x.t.sink.cluster.produceAll(ctx, until, w.x.t.producer.coordinator.id, left)
 		var failure error
 		again := left[:0:0]
 		for _, b := range left {
@@ -131,8 +137,9 @@ func (w *wave) mend(ctx context.Context, generation int, again []*txnBatch) erro
 		case errors.Is(err, errMoved):
 			s.forgetTopic(p.worker.topic)
 			p.failure, failure = errMoved, errMoved
-		case took > w.limit:
+		case took >= w.limit:
 			p.held = true
+			p.stalls++
 			p.failure, failure = errStalled, errStalled
 		}
 	}
