@@ -17,17 +17,21 @@ type coordinator struct {
 	cluster *cluster
 	id      string
 	// signature is the time limit of our transactions in ms, by which this process knows whether it
-	// has initialised last.
+	// has initialised last. It is even: an odd one says that the takeover is not confirmed.
 	signature int32
 }
+
+// claimIs is set in the time limit of a process that claims the transactional id.
+const claimIs = 1
 
 // anyProducer initialises, and fences all former producers.
 var anyProducer = identity{producer: -1, epoch: -1}
 
-// initialise takes the next epoch behind that of a producer.
-func (c *coordinator) initialise(ctx context.Context, of identity) (identity, int, error) {
+// initialise takes the next epoch behind that of a producer, and sets the time limit of its
+// transactions, in ms.
+func (c *coordinator) initialise(ctx context.Context, of identity, limit int32) (identity, int, error) {
 	res, generation, err := c.cluster.roundTrip(ctx, &initproducerid.Request{
-		TransactionalID: c.id, TransactionTimeoutMs: c.signature, ProducerID: of.producer, ProducerEpoch: of.epoch,
+		TransactionalID: c.id, TransactionTimeoutMs: limit, ProducerID: of.producer, ProducerEpoch: of.epoch,
 	})
 	if err != nil {
 		return identity{}, generation, err

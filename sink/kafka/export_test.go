@@ -50,5 +50,8 @@ func ShareProducer(s, other *Sink) {
 // OnStep has hook called at each step of a transaction.
 func OnStep(s *Sink, hook func(failpoint.Point)) { s.transactions.steps = hook }
 
+// SetClaimWithin sets how long another process may take to confirm that it has taken over.
+func SetClaimWithin(s *Sink, d time.Duration) { s.transactions.producer.claimWithin = d }
+
 // SetTransactionTimeout sets the time limit of transactions, in ms.
 func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.coordinator.signature = ms }

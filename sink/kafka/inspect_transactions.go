@@ -17,10 +17,9 @@ func (s *Sink) inspectTransactions(ctx context.Context, r *findings.Report) {
 	if s.transactions == nil {
 		return
 	}
-	c := *s.transactions.producer.coordinator
+	c := s.transactions.producer.coordinator
 	_, _, described := c.describe(ctx)
-	c.signature = 0
-	_, _, initialised := c.initialise(ctx, anyProducer)
+	_, _, initialised := c.initialise(ctx, anyProducer, 0)
 	subject := "transactional id " + c.id
 	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Write --operation Describe --transactional-id %s",
 		firstOf(s.cluster.addr.String()), s.user(), c.id)

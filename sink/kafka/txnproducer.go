@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,17 @@ const (
 	// signatures is how many ms more it may be.
 	transactionTimeout = 60 * time.Second
 	signatures         = 20_000
+	// claimWithin is how long another process may take to confirm that it has taken over.
+	claimWithin = 10 * time.Second
 	// concurrentAfter is how long a transaction may take to end until that is reported.
 	concurrentAfter = 3 * time.Second
 )
 
 // aboutTransactions names the producer in faults.
 const aboutTransactions = "transactions"
+
+// errClaimed says that another process has claimed the transactional id, and may be dead.
+var errClaimed = errors.New("another process begins to publish")
 
 // txnProducer is the one producer of a process that publishes in transactions. It takes over from
 // former processes, and goes on behind a doubt unless another process has taken over (decision 20).
@@ -36,16 +42,22 @@ type txnProducer struct {
 	// What follows belongs to the one who holds turn.
 
 	id identity
-	// taken: this process has taken over. fresh: id may begin a transaction.
-	taken, fresh bool
+	// claimed: this process has claimed the transactional id. fresh: id may begin a transaction.
+	claimed, fresh bool
+	// rival is a claim of another process that is not confirmed, met first at rivalSince. It may
+	// take claimWithin.
+	rival       transactionState
+	rivalSince  time.Time
+	claimWithin time.Duration
 	// over is the error of a process that was superseded.
 	over error
 }
 
 func newTxnProducer(c *cluster, f *faults, opts *Options) *txnProducer {
-	signature := opts.TransactionTimeout.Milliseconds() + 1 + rand.Int64N(signatures)
+	signature := (opts.TransactionTimeout.Milliseconds() + 2 + rand.Int64N(signatures-2)) &^ claimIs
 	return &txnProducer{
 		coordinator: &coordinator{cluster: c, id: opts.TransactionalID, signature: int32(signature)}, faults: f, turn: make(chan struct{}, 1),
+		claimWithin: claimWithin,
 	}
 }
 
@@ -70,7 +82,7 @@ func (p *txnProducer) ready(ctx context.Context) error {
 		id, generation, err := p.next(ctx)
 		switch {
 		case err == nil:
-			p.id, p.taken, p.fresh = id, true, true
+			p.id, p.fresh = id, true
 			return nil
 		case errors.Is(err, sink.ErrFenced):
 			p.over = err
@@ -82,26 +94,44 @@ func (p *txnProducer) ready(ctx context.Context) error {
 	}
 }
 
-// next takes an epoch that nobody else was given.
+// next takes an epoch that nobody else was given. A process takes over in two requests: it claims
+// the transactional id without an epoch, which fences all others, and confirms that with the epoch
+// that it was given. A request of a dead process that arrives late is a claim at most: the epoch
+// refuses the other one (decision 20).
 func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
-	if !p.taken {
-		return p.coordinator.initialise(ctx, anyProducer)
+	c := p.coordinator
+	if !p.claimed {
+		if _, generation, err := c.initialise(ctx, anyProducer, c.signature|claimIs); err != nil {
+			return identity{}, generation, err
+		}
+		p.claimed = true
 	}
-	state, generation, err := p.coordinator.describe(ctx)
+	state, generation, err := c.describe(ctx)
 	switch {
-	case errors.Is(err, kafkago.TransactionalIDNotFound):
+	case errors.Is(err, kafkago.TransactionalIDNotFound), err == nil && state.epoch < 0:
 		// It has expired: nobody else has initialised.
-		return p.coordinator.initialise(ctx, anyProducer)
+		p.claimed = false
+		return identity{}, generation, cmp.Or(err, error(kafkago.TransactionalIDNotFound))
 	case err != nil:
 		return identity{}, generation, err
-	case state.timeoutMs != p.coordinator.signature:
+	case state.timeoutMs&^claimIs == c.signature:
+		// Between both requests another process may have initialised: then this one is refused.
+		return c.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, c.signature)
+	case state.timeoutMs&claimIs == 0:
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
-			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, p.coordinator.id)
-	case state.epoch < 0:
-		return p.coordinator.initialise(ctx, anyProducer)
+			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, c.id)
 	}
-	// Between both requests it may have been somebody else's: then this is refused.
-	return p.coordinator.initialise(ctx, identity{producer: state.producer, epoch: state.epoch})
+	return identity{}, generation, p.awaits(state)
+}
+
+// awaits waits for another process to confirm its claim. One that does not is dead: this process
+// claims the transactional id again.
+func (p *txnProducer) awaits(claim *transactionState) error {
+	if p.rival != *claim {
+		p.rival, p.rivalSince = *claim, time.Now()
+	}
+	p.claimed = time.Since(p.rivalSince) < p.claimWithin
+	return errClaimed
 }
 
 // doubtful has the next transaction begin with another epoch. The turn is held.
@@ -132,6 +162,9 @@ func (t *tries) failed(generation int, err error) error {
 	var code kafkago.Error
 	answered := errors.As(err, &code)
 	switch {
+	case errors.Is(err, errClaimed):
+		t.p.faults.fail(aboutTransactions, everywhere, t.p.explain(err))
+		return t.pause.Wait(t.ctx)
 	case !answered:
 		t.unanswered++
 	case code == kafkago.ConcurrentTransactions || lost(err):

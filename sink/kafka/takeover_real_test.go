@@ -1,0 +1,112 @@
+package kafka_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+// initialise sends what a process sends that takes over, as somebody else. An even limit, in ms,
+// says that it is confirmed.
+func initialise(t testing.TB, k *testenv.KafkaServer, id string, limit int32) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID, req.TransactionTimeoutMillis = &id, limit
+	until(t, "the coordinator initialises", func() bool {
+		res, err := req.RequestWith(deadline(t), client)
+		return err == nil && kerr.ErrorForCode(res.ErrorCode) == nil
+	})
+}
+
+// TestALateRequestOfADeadProcess, which was to take over before this one did, and arrives while no
+// transaction is open: this process goes on.
+func TestALateRequestOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	topic := newTopic()
+	k.CreateTopic(t, topic, 1, nil)
+	opts := transactional(t, k.Brokers())
+	s := open(t, opts)
+	kafka.SetClaimWithin(s, 500*time.Millisecond)
+	mustFence(t, s)
+	var sent []sink.Message
+	for n := range 3 {
+		batch := series(topic, "k", n*10, 10, 3)
+		sent = append(sent, batch...)
+		deliver(t, s, topic, batch)
+		initialise(t, k, opts.TransactionalID, 60_001)
+	}
+	batch := series(topic, "k", 30, 10, 3)
+	if _, err := s.Publish(deadline(t), batch); !errors.Is(err, sink.ErrUnknownOutcome) {
+		t.Errorf("the batch behind the request ends with %v", err)
+	}
+	deliver(t, s, topic, batch)
+	once(t, k, topic, append(sent, batch...))
+	initialise(t, k, opts.TransactionalID, 60_002)
+	if _, err := s.Publish(deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
+		t.Errorf("the batch behind a takeover ends with %v", err)
+	}
+	if err := s.Fence(deadline(t)); !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("a process that another one has taken over from fences with %v", err)
+	}
+}
+
+// TestProcessesThatBeginTogether: one of them publishes in the end, the others are superseded.
+func TestProcessesThatBeginTogether(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	for range 5 {
+		topic := newTopic()
+		k.CreateTopic(t, topic, 1, nil)
+		opts := transactional(t, k.Brokers())
+		var mu sync.Mutex
+		var sent []sink.Message
+		// turn publishes once more, and reports whether the process goes on.
+		turn := func(s *kafka.Sink, batch []sink.Message) bool {
+			if err := s.Fence(deadline(t)); errors.Is(err, sink.ErrFenced) {
+				return false
+			}
+			if _, err := s.Publish(deadline(t), batch); err != nil {
+				return !errors.Is(s.Fence(deadline(t)), sink.ErrFenced)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, batch...)
+			return true
+		}
+		const turns = 10
+		var running sync.WaitGroup
+		processes := []*kafka.Sink{open(t, opts), open(t, opts), open(t, opts), open(t, opts)}
+		for i, s := range processes {
+			running.Go(func() {
+				for n := 0; n < turns && turn(s, series(topic, string(rune('a'+i)), n*5, 5, 2)); n++ {
+				}
+			})
+		}
+		running.Wait()
+		live := 0
+		for i, s := range processes {
+			if turn(s, series(topic, string(rune('a'+i)), turns*5, 5, 2)) {
+				live++
+			}
+		}
+		if live != 1 {
+			t.Errorf("%d processes go on", live)
+		}
+		once(t, k, topic, sent)
+	}
+}
