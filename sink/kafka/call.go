@@ -33,11 +33,14 @@ type call struct {
 type portion struct {
 	call   *call
 	worker *worker
-	// tp is an index into call.tps.
-	tp int32
+	// tp is an index into call.tps, incarnation the id of the topic.
+	tp          int32
+	incarnation string
 	// index are indices of the batch, ascending; those before next are done.
 	index []int
 	next  int
+	// cut says that index lacks what nobody waited for any more.
+	cut bool
 	// rejection ends the portion early.
 	rejection *sink.Rejection
 	// moved ends the portion early because the worker leads nowhere any more.
@@ -80,6 +83,12 @@ func (r *portion) acknowledge(n int, base int64) {
 		}
 	}
 	r.next += n
+}
+
+// shorten drops what is left of a portion whose caller has left.
+func (r *portion) shorten() {
+	r.cut = r.cut || r.next < len(r.index)
+	r.index = r.index[:r.next]
 }
 
 // finish closes a portion.

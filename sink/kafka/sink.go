@@ -164,7 +164,7 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*portion, 
 		worker := route.worker(m.Key)
 		r := byWorker[worker]
 		if r == nil {
-			r = &portion{call: c, worker: worker, tp: c.tp(sink.TPRef{Name: worker.tp, Incarnation: route.id})}
+			r = &portion{call: c, worker: worker, tp: c.tp(sink.TPRef{Name: worker.tp, Incarnation: route.id}), incarnation: route.id}
 			byWorker[worker] = r
 			runs = append(runs, r)
 		}

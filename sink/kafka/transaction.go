@@ -16,6 +16,8 @@ var (
 	errRefused = errors.New("a record was refused")
 	// errStalled: a partition did not answer in time.
 	errStalled = errors.New("a partition did not answer")
+	// errTorn: a caller has left while its batch was sent in part.
+	errTorn = errors.New("nobody waits for the rest of a batch")
 )
 
 // transaction is one transaction. It serves one goroutine.
@@ -47,7 +49,7 @@ func (x *transaction) send(ctx context.Context, list []*entry) error {
 			if len(p.queue) == 0 {
 				partitions = append(partitions, p)
 			}
-			p.queue = append(p.queue, r)
+			p.enqueue(r)
 		}
 	}
 	defer func() {
@@ -59,6 +61,9 @@ func (x *transaction) send(ctx context.Context, list []*entry) error {
 		w := newWave(x, partitions)
 		if len(w.batches) == 0 {
 			x.t.step(failpoint.TransactionSent)
+			if slices.ContainsFunc(list, (*entry).torn) {
+				return errTorn
+			}
 			return nil
 		}
 		if err := w.send(ctx); err != nil {
@@ -208,6 +213,8 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 			refused = true
 			e.finish(nil)
 		case slices.ContainsFunc(e.portions, func(r *portion) bool { return x.t.partition(r.worker).holdsUp() }):
+		case e.torn():
+			e.finish(errTorn)
 			e.finish(errAgain)
 		default:
 			again = append(again, e)

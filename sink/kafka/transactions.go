@@ -265,3 +265,12 @@ func (e *entry) rejections() (list []sink.Rejection) {
 	}
 	return list
 }
+// torn reports whether some of the batch was sent and some was not, because its caller has left.
+func (e *entry) torn() bool {
+	cut, sent := false, false
+	for _, r := range e.portions {
+		cut, sent = cut || r.cut, sent || len(r.index) > 0
+	}
+	return cut && sent
+}
+

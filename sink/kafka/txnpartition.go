@@ -17,10 +17,11 @@ type txnPartition struct {
 	worker *worker
 	// id is that of the next batch.
 	id identity
-	// next is the offset behind the last batch, 0 when that is not known. ended says that a marker
-	// of ours follows there.
-	next  int64
-	ended bool
+	// next is the offset behind the last batch in an incarnation of the topic, 0 when that is not
+	// known. ended says that a marker of ours follows there.
+	incarnation string
+	next        int64
+	ended       bool
 	// limit bounds the records of a batch, after one was refused.
 	limit int
 	// held: the partition did not answer in time when it was tried last, for the stalls-th time in
@@ -34,6 +35,14 @@ type txnPartition struct {
 }
 
 func newTxnPartition(w *worker) *txnPartition { return &txnPartition{worker: w, limit: math.MaxInt} }
+
+// enqueue has a portion sent with the next batches.
+func (p *txnPartition) enqueue(r *portion) {
+	if p.incarnation != r.incarnation {
+		p.incarnation, p.next, p.ended = r.incarnation, 0, false
+	}
+	p.queue = append(p.queue, r)
+}
 
 // committed notes that the transaction was committed.
 func (p *txnPartition) committed() { p.ended = p.next > 0 }
@@ -53,14 +62,14 @@ func (p *txnPartition) trim() {
 	}
 }
 
-// batch makes a batch of what is first in the queue. What nobody waits for is passed over.
+// batch makes a batch of what is first in the queue. What nobody waits for any more is left out.
 func (p *txnPartition) batch() *wireBatch {
 	f := &wireBatch{buffers: bufferPool.Get().(*buffers)}
 	f.buffers.records.reset()
 	for _, r := range p.queue {
 		n := 0
 		if !r.call.present(func() { n = f.fill(r, p.limit) }) {
-			r.next = len(r.index)
+			r.shorten()
 			continue
 		}
 		if n > 0 {
