@@ -50,8 +50,27 @@ func ShareProducer(s, other *Sink) {
 // OnStep has hook called at each step of a transaction.
 func OnStep(s *Sink, hook func(failpoint.Point)) { s.transactions.steps = hook }
 
+// Waiting returns how many batches wait for a transaction.
+func Waiting(s *Sink) int {
+	s.transactions.mu.Lock()
+	defer s.transactions.mu.Unlock()
+	return len(s.transactions.queue)
+}
+
+// Closing is closed when Close has begun.
+func Closing(s *Sink) <-chan struct{} { return s.transactions.life.Done() }
+
 // SetClaimWithin sets how long another process may take to confirm that it has taken over.
 func SetClaimWithin(s *Sink, d time.Duration) { s.transactions.producer.claimWithin = d }
+
+// Pace returns how many bytes are taken in behind transactions of which each took so long.
+func Pace(s *Sink, took ...time.Duration) (room []int) {
+	for _, d := range took {
+		s.transactions.pace(d)
+		room = append(room, s.transactions.room)
+	}
+	return room
+}
 
 // SetTransactionTimeout sets the time limit of transactions, in ms.
 func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.coordinator.signature = ms }

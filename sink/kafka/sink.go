@@ -122,8 +122,12 @@ func (s *Sink) Fence(ctx context.Context) error {
 
 // within returns a context that also ends with the sink.
 func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	life := s.life
+	if s.transactions != nil {
+		life = s.transactions.life
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(sink.ErrClosed) })
+	stop := context.AfterFunc(life, func() { cancel(sink.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
@@ -216,11 +220,15 @@ func (s *Sink) used() []string {
 	return slices.Compact(names)
 }
 
-// Close implements [sink.Sink]. What is in flight may still arrive.
+// Close implements [sink.Sink]. What is in flight may still arrive, but for a transaction: that is
+// aborted, where the brokers answer within 2 s.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	if s.transactions != nil {
+		s.transactions.close()
+	}
 	s.close(sink.ErrClosed)
 	s.cluster.close()
 	s.drains.Wait()

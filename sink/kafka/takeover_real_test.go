@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"bridge/internal/failpoint"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
@@ -108,5 +109,42 @@ func TestProcessesThatBeginTogether(t *testing.T) {
 			t.Errorf("%d processes go on", live)
 		}
 		once(t, k, topic, sent)
+	}
+}
+
+// TestCloseEndsATransaction that is open, so that nobody waits for its time limit.
+func TestCloseEndsATransaction(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
+		t.Run(string(step), func(t *testing.T) {
+			t.Parallel()
+			topic := newTopic()
+			k.CreateTopic(t, topic, 2, nil)
+			opts := transactional(t, k.Brokers())
+			s := open(t, opts)
+			mustFence(t, s)
+			before := series(topic, "before", 0, 10, 3)
+			publish(t, s, before)
+			closed := make(chan error, 1)
+			var once sync.Once
+			kafka.OnStep(s, func(at failpoint.Point) {
+				if at == step {
+					once.Do(func() {
+						go func() { closed <- s.Close() }()
+						<-kafka.Closing(s)
+					})
+				}
+			})
+			if _, err := s.Publish(deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
+				t.Errorf("the batch ends with %v", err)
+			}
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+			if state := stateOf(t, k, opts.TransactionalID); state != "Empty" && state != "CompleteAbort" && state != "CompleteCommit" {
+				t.Errorf("the transaction is %s", state)
+			}
+		})
 	}
 }

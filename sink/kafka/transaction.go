@@ -189,8 +189,9 @@ func (x *transaction) unknown(err error) {
 	}
 }
 
-// giveUp aborts the transaction because of err. Batches with a refused record end, those with a
-// partition that did not answer wait, the others go first into the next transaction.
+// giveUp aborts the transaction because of err. Batches with a refused record end, and those that
+// nobody waits for; those with a partition that did not answer wait, the others go first into the
+// next transaction. When the sink is closed [transactions.close] aborts the transaction.
 func (x *transaction) giveUp(ctx context.Context, err error) {
 	if lost(err) || ctx.Err() != nil {
 		x.unknown(err)
@@ -212,9 +213,9 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		case len(e.rejections()) > 0:
 			refused = true
 			e.finish(nil)
-		case slices.ContainsFunc(e.portions, func(r *portion) bool { return x.t.partition(r.worker).holdsUp() }):
 		case e.torn():
 			e.finish(errTorn)
+		case slices.ContainsFunc(e.portions, func(r *portion) bool { return x.t.partition(r.worker).holdsUp() }):
 			e.finish(errAgain)
 		default:
 			again = append(again, e)

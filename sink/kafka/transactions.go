@@ -16,12 +16,27 @@ import (
 // others go first.
 var errAgain = errors.New("the batch has to wait")
 
+const (
+	// mostBytes and leastBytes bound what a transaction takes in, but for its first batch.
+	// firstBytes is what the first ones take.
+	mostBytes  = 64 << 20
+	firstBytes = 4 << 20
+	leastBytes = 256 << 10
+	// abortWithin bounds Close.
+	abortWithin = 2 * time.Second
+)
+
 // transactions publishes batches in transactions, one after the other (decision 20). A goroutine
 // drains the queue while there is something in it.
 type transactions struct {
 	sink     *Sink
 	producer *txnProducer
 	interval time.Duration
+	// life ends when Close begins, before that of the sink.
+	life   context.Context
+	cancel context.CancelCauseFunc
+	// slowAfter is how long a transaction takes that is too large for these brokers.
+	slowAfter time.Duration
 	// stalledAfter is how long a partition may fail to answer, retriedFor how long it may when it
 	// did so before.
 	stalledAfter, retriedFor time.Duration
@@ -35,6 +50,8 @@ type transactions struct {
 	// What follows belongs to the draining goroutine.
 
 	partitions map[*worker]*txnPartition
+	// room is how many bytes the next transaction takes in.
+	room int
 	// heldNext says that the next transaction is for a batch that had to wait.
 	heldNext bool
 	// again are the batches of a transaction that another one had aborted by a refused record: the
@@ -45,15 +62,35 @@ type transactions struct {
 // entry is a batch in the queue.
 type entry struct {
 	call     *call
+	bytes    int
 	portions []*portion
 	done     chan struct{}
 	err      error
 }
 
 func newTransactions(s *Sink, opts *Options) *transactions {
-	return &transactions{
-		sink: s, producer: newTxnProducer(s.cluster, s.faults, opts), interval: opts.TransactionInterval,
-		stalledAfter: opts.StalledAfter, retriedFor: opts.StalledAfter / 5, partitions: make(map[*worker]*txnPartition),
+	t := &transactions{
+		sink: s, producer: newTxnProducer(s.cluster, s.faults, opts), interval: opts.TransactionInterval, slowAfter: opts.TransactionTimeout / 8,
+		stalledAfter: opts.StalledAfter, retriedFor: opts.StalledAfter / 5, partitions: make(map[*worker]*txnPartition), room: firstBytes,
+	}
+	t.life, t.cancel = context.WithCancelCause(s.life)
+	return t
+}
+
+// close ends the transaction under way, and aborts it where the brokers answer in time: left open
+// it would hold up all consumers until its time limit.
+func (t *transactions) close() {
+	t.cancel(sink.ErrClosed)
+	ctx, cancel := context.WithTimeoutCause(t.sink.life, abortWithin, errNoAnswer)
+	defer cancel()
+	release, err := t.producer.acquire(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	if t.producer.claimed {
+		// What cannot be aborted now ends by its time limit, or by the next start.
+		_ = t.producer.ready(ctx)
 	}
 }
 
@@ -75,7 +112,7 @@ func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.
 		if err != nil {
 			return nothing, err
 		}
-		e := &entry{call: c, portions: portions, done: make(chan struct{})}
+		e := &entry{call: c, bytes: bytesOf(batch), portions: portions, done: make(chan struct{})}
 		t.enter(e)
 		select {
 		case <-e.done:
@@ -96,6 +133,15 @@ func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.
 			return nothing, err
 		}
 	}
+}
+
+// bytesOf is about how much a batch takes on the wire.
+func bytesOf(batch []sink.Message) (n int) {
+	const headers = 300
+	for i := range batch {
+		n += len(batch[i].Key) + len(batch[i].Value) + headers
+	}
+	return n
 }
 
 // dropFaults forgets what holds a batch up that nobody waits for any more.
@@ -135,26 +181,30 @@ func (t *transactions) giveBack(list []*entry) {
 	t.queue = append(list, t.queue...)
 }
 
-// dequeue returns what may be in one transaction: all batches but those with a partition that did
-// not answer, or one of these.
-func (t *transactions) dequeue(held bool) []*entry {
+// dequeue returns what may be in one transaction, up to so many bytes and one batch more: batches
+// without a partition that did not answer, or one with such a partition.
+func (t *transactions) dequeue(held bool, room int) []*entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var free, waiting []*entry
+	var free, waiting, later []*entry
 	for _, e := range t.queue {
-		if slices.ContainsFunc(e.portions, func(r *portion) bool { p := t.partitions[r.worker]; return p != nil && p.held }) {
+		switch {
+		case slices.ContainsFunc(e.portions, func(r *portion) bool { p := t.partitions[r.worker]; return p != nil && p.held }):
 			waiting = append(waiting, e)
-		} else {
+		case room <= 0:
+			later = append(later, e)
+		default:
 			free = append(free, e)
+			room -= e.bytes
 		}
 	}
 	if held && len(waiting) > 0 && (t.heldNext || len(free) == 0) {
 		t.heldNext = false
-		t.queue = append(waiting[1:], free...)
+		t.queue = slices.Concat(waiting[1:], free, later)
 		return waiting[:1]
 	}
 	t.heldNext = true
-	t.queue = waiting
+	t.queue = append(waiting, later...)
 	return free
 }
 
@@ -164,12 +214,12 @@ func (t *transactions) first() []*entry {
 	if len(t.again) > 0 {
 		return t.again
 	}
-	if list := t.dequeue(true); len(list) > 0 && t.sink.life.Err() == nil {
+	if list := t.dequeue(true, t.room); len(list) > 0 && t.life.Err() == nil {
 		return list
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.busy = len(t.queue) > 0 && t.sink.life.Err() == nil; t.busy {
+	if t.busy = len(t.queue) > 0 && t.life.Err() == nil; t.busy {
 		return []*entry{}
 	}
 	return nil
@@ -181,14 +231,26 @@ func (t *transactions) drain() {
 		if len(list) == 0 {
 			continue
 		}
-		release, err := t.producer.acquire(t.sink.life)
+		release, err := t.producer.acquire(t.life)
 		if err != nil {
 			// Publish sees for itself that the sink is closed.
 			return
 		}
-		t.transact(t.sink.life, list)
+		begun := time.Now()
+		t.transact(t.life, list)
+		t.pace(time.Since(begun))
 		release()
 	}
+}
+
+// pace has the next transaction take in less when one took long, so that all end well before their
+// time limit, and else more.
+func (t *transactions) pace(took time.Duration) {
+	if took > t.slowAfter {
+		t.room = max(t.room/2, leastBytes)
+		return
+	}
+	t.room = min(t.room*2, mostBytes)
 }
 
 // transact puts batches into one transaction, with those that arrive in time. The turn is held.
@@ -202,7 +264,10 @@ func (t *transactions) transact(ctx context.Context, list []*entry) {
 		return
 	}
 	x := &transaction{t: t, id: t.producer.id}
-	for until := time.Now().Add(t.interval); ; {
+	for until, room := time.Now().Add(t.interval), t.room; ; {
+		for _, e := range list {
+			room -= e.bytes
+		}
 		if err := x.send(ctx, list); err != nil {
 			x.giveUp(ctx, err)
 			return
@@ -210,7 +275,7 @@ func (t *transactions) transact(ctx context.Context, list []*entry) {
 		if alone || !time.Now().Before(until) {
 			break
 		}
-		if list = t.dequeue(false); len(list) == 0 {
+		if list = t.dequeue(false, room); len(list) == 0 {
 			break
 		}
 	}
@@ -241,6 +306,15 @@ func (e *entry) finish(err error) {
 	close(e.done)
 }
 
+// torn reports whether some of the batch was sent and some was not, because its caller has left.
+func (e *entry) torn() bool {
+	cut, sent := false, false
+	for _, r := range e.portions {
+		cut, sent = cut || r.cut, sent || len(r.index) > 0
+	}
+	return cut && sent
+}
+
 // reset forgets what was stored of a batch in a transaction that was aborted.
 func (e *entry) reset() {
 	e.call.present(func() {
@@ -265,12 +339,3 @@ func (e *entry) rejections() (list []sink.Rejection) {
 	}
 	return list
 }
-// torn reports whether some of the batch was sent and some was not, because its caller has left.
-func (e *entry) torn() bool {
-	cut, sent := false, false
-	for _, r := range e.portions {
-		cut, sent = cut || r.cut, sent || len(r.index) > 0
-	}
-	return cut && sent
-}
-

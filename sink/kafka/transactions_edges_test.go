@@ -2,12 +2,17 @@ package kafka_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"bridge/internal/failpoint"
 	"bridge/sink"
 	"bridge/sink/kafka"
 )
@@ -70,5 +75,68 @@ func TestNoMarkerIsCoveredInATopicThatIsCreatedAgain(t *testing.T) {
 	}
 	if out := publish(t, s, series("one", "k", 10, 5, 2)); out.At[0].Marker || out.At[0].Offset != 12 {
 		t.Errorf("the first message is at %+v, want 12 and no marker", out.At[0])
+	}
+}
+
+// TestATransactionTakesSoMuch of what waits that it ends before its time limit.
+func TestATransactionTakesSoMuch(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	s := open(t, transactional(t, c.ListenAddrs()))
+	reached, resume := hangAt(s, failpoint.TransactionAdded)
+	var writers sync.WaitGroup
+	var sent []sink.Message
+	put := func(batch []sink.Message) {
+		sent = append(sent, batch...)
+		writers.Go(func() { publish(t, s, batch) })
+	}
+	put(series("one", "first", 0, 1, 1))
+	<-reached
+	const batches, size = 24, 1_000_000
+	for n := range batches {
+		put([]sink.Message{message("one", fmt.Sprint("k", n), n, size)})
+	}
+	until(t, "all batches wait", func() bool { return kafka.Waiting(s) == batches })
+	var taken []int
+	of := 0
+	c.ControlKey(-1, func(request kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		switch r := request.(type) {
+		case *kmsg.ProduceRequest:
+			for _, topic := range r.Topics {
+				for _, p := range topic.Partitions {
+					of += len(p.Records)
+				}
+			}
+		case *kmsg.EndTxnRequest:
+			taken, of = append(taken, of), 0
+		}
+		return nil, nil, false
+	})
+	resume()
+	writers.Wait()
+	// 4 MiB at first, then twice as much, and one batch more.
+	if most := slices.Max(taken); len(taken) < 3 || most > 16<<20+size+1<<16 {
+		t.Errorf("transactions of %v bytes", taken)
+	}
+	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 {
+		t.Errorf("%d messages are there twice", n)
+	}
+}
+
+// TestThePaceOfTransactions: slow ones make the next ones smaller, within bounds.
+func TestThePaceOfTransactions(t *testing.T) {
+	opts := transactional(t, []string{"127.0.0.1:1"})
+	opts.TransactionTimeout = time.Minute
+	s := open(t, opts)
+	const slow, quick = 8 * time.Second, 7 * time.Second
+	if got, want := kafka.Pace(s, quick, quick, slow, slow, slow), []int{8 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20}; !slices.Equal(got, want) {
+		t.Errorf("room %v, want %v", got, want)
+	}
+	if room := kafka.Pace(s, slices.Repeat([]time.Duration{slow}, 9)...); room[8] != 256<<10 {
+		t.Errorf("room %d after many slow ones", room[8])
+	}
+	if room := kafka.Pace(s, slices.Repeat([]time.Duration{quick}, 20)...); room[19] != 64<<20 {
+		t.Errorf("room %d after many quick ones", room[19])
 	}
 }

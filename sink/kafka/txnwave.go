@@ -50,7 +50,7 @@ func newWave(x *transaction, partitions []*txnPartition) *wave {
 	w := &wave{x: x, began: time.Now(), limit: x.t.stalledAfter}
 	bytes := 0
 	for _, p := range partitions {
-		if p.trim(); len(p.queue) == 0 || bytes > waveBytes {
+		if p.trim(); len(p.queue) == 0 || bytes > min(waveBytes, x.t.room) {
 			continue
 		}
 		b := &txnBatch{wireBatch: p.batch(), p: p}
