@@ -48,13 +48,20 @@ const (
 	NATSErrorIsAck Defect = "nats-error-is-ack"
 	// EndIsAck counts what is in flight when a publish is cancelled as acknowledged.
 	EndIsAck Defect = "end-is-ack"
+	// NoFence has a start, and a doubt, initialise nothing before the bus is read.
+	NoFence Defect = "no-fence"
+	// FenceAgain has a process that was superseded take over again.
+	FenceAgain Defect = "fence-again"
+	// AbortInEpoch aborts a transaction without a new epoch though a batch had no answer.
+	AbortInEpoch Defect = "abort-in-epoch"
 	// NoLookBack does not look for changes that commit behind the second cursor.
 	NoLookBack Defect = "no-look-back"
 )
 
 // Defects lists all defects.
 var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, SkipOne, SeqTwice, OlderWins, MovedByShard,
-	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, NoLookBack}
+	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck,
+	NoFence, FenceAgain, AbortInEpoch, NoLookBack}
 
 // Kept is where mutants keep what they use later, by keys of their own.
 var Kept sync.Map

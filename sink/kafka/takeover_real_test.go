@@ -1,6 +1,8 @@
 package kafka_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -147,4 +149,53 @@ func TestCloseEndsATransaction(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestALateBatchBehindAnAbort: a batch without an answer, whose transaction was aborted, arrives in
+// the next one of its partition, before the batch of that. It is refused.
+func TestALateBatchBehindAnAbort(t *testing.T) {
+	t.Parallel()
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: quickAborts})
+	topic := newTopic()
+	k.CreateTopic(t, topic, 1, nil)
+	opts := transactional(t, k.ProxiedBrokers())
+	opts.StalledAfter = 500 * time.Millisecond
+	s := open(t, opts)
+	mustFence(t, s)
+	sent := series(topic, "before", 0, 5, 2)
+	publish(t, s, sent)
+	k.Proxy().Block(func(data []byte) bool { return bytes.Contains(data, []byte("late+")) })
+	ctx, leave := context.WithCancel(deadline(t))
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if _, err := s.Publish(ctx, series(topic, "late", 0, 5, 2)); err == nil {
+			t.Error("a batch is acknowledged that the broker does not have")
+		}
+	}()
+	until(t, "the batch is held", func() bool { return k.Proxy().Blocked() > 0 })
+	leave()
+	<-left
+	k.Proxy().Pass()
+	reached, resume := hangAt(s, failpoint.TransactionAdded)
+	next, done := series(topic, "next", 0, 5, 2), make(chan struct{})
+	go func() {
+		defer close(done)
+		publish(t, s, next)
+	}()
+	<-reached
+	end := func() uint64 {
+		tps, err := s.TPs(deadline(t), []string{topic})
+		if err != nil || len(tps) != 1 {
+			t.Fatalf("%+v, %v", tps, err)
+		}
+		return tps[0].End
+	}
+	before, held := end(), time.Now()
+	k.Proxy().Release()
+	// A broker that takes it shows that by its end; that it takes nothing nothing shows.
+	until(t, "the late batch has had its time", func() bool { return end() > before || time.Since(held) > time.Second })
+	resume()
+	<-done
+	once(t, k, topic, append(sent, next...))
 }

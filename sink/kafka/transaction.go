@@ -231,6 +231,10 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 // abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
 // from joining what follows (decision 20, 6).
 func (x *transaction) abort(ctx context.Context) error {
+	if x.open && failpoint.Mutant(failpoint.AbortInEpoch) {
+		x.t.producer.fresh = true
+		return x.end(ctx, false)
+	}
 	if x.open {
 		return x.t.producer.ready(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"bridge/internal/backoff"
+	"bridge/internal/failpoint"
 	"bridge/sink"
 )
 
@@ -117,7 +118,7 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 	case state.timeoutMs&^claimIs == c.signature:
 		// Between both requests another process may have initialised: then this one is refused.
 		return c.initialise(ctx, identity{producer: state.producer, epoch: state.epoch}, c.signature)
-	case state.timeoutMs&claimIs == 0:
+	case state.timeoutMs&claimIs == 0 && !failpoint.Mutant(failpoint.FenceAgain):
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
 			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, c.id)
 	}

@@ -50,6 +50,9 @@ var hunts = []hunt{
 	{defect: failpoint.KafkaErrorIsAck, breaks: "1", fault: "bus-killed", bus: "kafka", shows: "lost"},
 	{defect: failpoint.NATSErrorIsAck, breaks: "1", fault: "stream-full", bus: "nats", shows: "lost"},
 	{defect: failpoint.EndIsAck, breaks: "1", fault: "bridge-terminated-without-bus", shows: "lost"},
+	{defect: failpoint.NoFence, breaks: "6", test: "TestAZombieAtEachStep", pkg: "bridge/sink/kafka", shows: "the zombie "},
+	{defect: failpoint.FenceAgain, breaks: "6", test: "TestAZombieAtEachStep", pkg: "bridge/sink/kafka", shows: "the zombie fences with <nil>"},
+	{defect: failpoint.AbortInEpoch, breaks: "1", test: "TestALateBatchBehindAnAbort", pkg: "bridge/sink/kafka", shows: "which was not sent"},
 	// In a trial the next poll reads what a broken result left out, and reconcile reads missing
 	// entities by key.
 	{defect: failpoint.BrokenReadIsWhole, breaks: "2 and 5", test: "TestConnectionKilledInMidResult", pkg: "bridge/source/mysql", shows: "want a transient one"},
