@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,17 @@ type KafkaClient struct {
 	command func(brokers string, count int, topics []string) (args []string, err error)
 	// parse reads a line, where it is no JSON.
 	parse func(line string) (KafkaRecord, error)
-	// env is added to the environment.
-	env []string
+	// env is added to the environment. committed are arguments that have the console consumer read
+	// committed messages only; the scripts follow a variable.
+	env, committed []string
+}
+
+// ReadCommitted returns the client with an isolation level of read_committed.
+func (c KafkaClient) ReadCommitted() KafkaClient {
+	c.Name += " with read_committed"
+	c.committed = []string{"--isolation-level", "read_committed"}
+	c.env = append(slices.Clone(c.env), "ISOLATION_LEVEL=read_committed")
+	return c
 }
 
 // KafkaRecord is what a client saw. ID is the header eiffel-id.
@@ -49,6 +59,9 @@ func (c *KafkaClient) Read(t testing.TB, k *KafkaServer, count int, topics ...st
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), clientWithin)
 	defer cancel()
+	if c.parse != nil {
+		args = append(args, c.committed...)
+	}
 	run := exec.CommandContext(ctx, args[0], args[1:]...)
 	run.Env = append(os.Environ(), c.env...)
 	var stderr bytes.Buffer

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"testing"
 
+	"bridge/internal/failpoint"
 	"bridge/internal/testenv"
 	"bridge/sink/kafka"
 )
@@ -64,4 +65,56 @@ func checkClient(t *testing.T, got []testenv.KafkaRecord, topics []string, rows 
 			t.Fatalf("message %s was seen %d times in %d topics: %d records, the first is %+v", m.ID, seen[want], len(topics), len(got), got[0])
 		}
 	}
+}
+
+// TestClientsReadEachEventOnce has clients that people use read what was published in transactions,
+// with batches between them that were aborted: each sees what was committed, once. Whoever does not
+// ask for read_committed sees the others, too.
+func TestClientsReadEachEventOnce(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	const topic, rows = "clients-once", 60
+	k.CreateTopic(t, topic, 2, nil)
+	opts := transactional(t, k.Brokers())
+	events := series(topic, "k", 0, rows, 5)
+	aborted := 0
+	for from := 0; from < rows; from += 20 {
+		publish(t, successor(t, opts), events[from:from+10])
+		// A process that stands still before it commits, and one that takes over from it.
+		zombie := successor(t, opts)
+		reached, resume := hangAt(zombie, failpoint.TransactionSent)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := zombie.Publish(deadline(t), series(topic, "aborted", from, 10, 5))
+			ended <- err
+		}()
+		<-reached
+		publish(t, successor(t, opts), events[from+10:from+20])
+		resume()
+		if err := <-ended; err == nil {
+			t.Fatal("a batch is acknowledged behind a takeover")
+		}
+		aborted += 10
+	}
+	once(t, k, topic, events)
+	for _, client := range []testenv.KafkaClient{testenv.JavaConsole, testenv.LibrdKafka, testenv.KafkaPython, testenv.AIOKafka, testenv.KafkaJS} {
+		t.Run(client.Name, func(t *testing.T) {
+			t.Parallel()
+			reader := client.ReadCommitted()
+			checkClient(t, reader.Read(t, k, rows, topic), []string{topic}, rows)
+		})
+	}
+	t.Run("without read_committed", func(t *testing.T) {
+		t.Parallel()
+		if got := testenv.JavaConsole.Read(t, k, rows+aborted, topic); len(got) != rows+aborted {
+			t.Errorf("%d records", len(got))
+		}
+	})
+}
+
+// successor returns a sink that has taken over.
+func successor(t *testing.T, opts kafka.Options) *kafka.Sink {
+	s := open(t, opts)
+	mustFence(t, s)
+	return s
 }

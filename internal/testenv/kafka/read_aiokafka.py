@@ -1,13 +1,17 @@
 """Prints records of Kafka as JSON, one a line, by aiokafka: brokers, count, topics."""
 import asyncio
 import json
+import os
 import sys
 
 from aiokafka import AIOKafkaConsumer
 
 
 async def main(brokers, count, topics):
-    consumer = AIOKafkaConsumer(*topics, bootstrap_servers=brokers, auto_offset_reset="earliest", enable_auto_commit=False)
+    isolation = os.environ.get("ISOLATION_LEVEL", "read_uncommitted")
+    consumer = AIOKafkaConsumer(
+        *topics, bootstrap_servers=brokers, auto_offset_reset="earliest", enable_auto_commit=False, isolation_level=isolation
+    )
     await consumer.start()
     try:
         while count > 0:

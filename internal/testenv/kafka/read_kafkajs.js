@@ -5,8 +5,10 @@ if (process.env.WITH_SNAPPY) {
   CompressionCodecs[CompressionTypes.Snappy] = require(modules + "/kafkajs-snappy");
 }
 
+// It reads committed messages by default.
+const readUncommitted = process.env.ISOLATION_LEVEL === "read_uncommitted";
 const kafka = new Kafka({ brokers: brokers.split(","), logLevel: logLevel.ERROR });
-const consumer = kafka.consumer({ groupId: "kafkajs-" + process.pid + "-" + Date.now() });
+const consumer = kafka.consumer({ groupId: "kafkajs-" + process.pid + "-" + Date.now(), readUncommitted });
 consumer.on(consumer.events.CRASH, (event) => {
   // It starts again by itself, as after the error of a broker that is still loading groups.
   if (event.payload.restart) return;
