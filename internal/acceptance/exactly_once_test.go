@@ -87,9 +87,9 @@ func expectOnce(t *testing.T, p *world.Publisher, late bool) {
 	}
 }
 
-// TestZombiesExactlyOnce stops a program at each step of a transaction, lets another one take over
-// under load, and lets the first one go on: it stores nothing any more, and says who has taken
-// over. Then it takes over in turn, with the checkpoint that it had.
+// TestZombiesExactlyOnce stops a program (SIGSTOP) at each step of publishing, and at any moment,
+// lets another one take over under load, and lets the first one go on: it stores nothing any more,
+// and says who has taken over. Then it takes over in turn, with the checkpoint that it had.
 func TestZombiesExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
@@ -105,20 +105,20 @@ func TestZombiesExactlyOnce(t *testing.T) {
 	_, stop := w.Write()
 	p.CaughtUp(2*time.Minute, "what is written arrives")
 	for _, point := range []failpoint.Point{
-		failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded, failpoint.BeforeAck, failpoint.BeforePublish, "",
+		failpoint.BeforePublish, failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded,
+		failpoint.AfterPublish, failpoint.BeforeAck, failpoint.BeforeSave, failpoint.AfterSave, failpoint.AfterAck, "",
 	} {
 		if point == "" {
-			signal(t, zombie, syscall.SIGSTOP)
+			zombie.Stop()
 		} else {
-			points.Set(failpoint.Action{Point: point, Hang: true})
-			world.Pause(time.Second)
+			points.Set(failpoint.Action{Point: point, Stop: true, Times: 1})
 		}
+		zombie.AwaitStop()
+		points.Set()
 		next.Start()
 		p.Daemon = next
 		p.CaughtUp(2*time.Minute, "the successor publishes what is written")
-		if points.Set(); point == "" {
-			signal(t, zombie, syscall.SIGCONT)
-		}
+		zombie.Continue()
 		world.Eventually(t, time.Minute, string(point)+": the zombie says that another one has taken over", func() bool {
 			code, why := zombie.Get("/readyz")
 			return code == 503 && strings.Contains(why, "another bridge publishes these streams")
@@ -132,13 +132,6 @@ func TestZombiesExactlyOnce(t *testing.T) {
 	}
 	stop()
 	expectOnce(t, p, true)
-}
-
-func signal(t *testing.T, d *world.Daemon, one syscall.Signal) {
-	t.Helper()
-	if err := d.Cmd.Process.Signal(one); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestAChangeOfDelivery goes from at-least-once to exactly-once and back. Nothing is repeated while

@@ -18,8 +18,9 @@ const Variable = "BRIDGE_TEST_FAILPOINTS"
 // Action is what happens at a point. A list holds at most one action for each point.
 type Action struct {
 	Point Point
-	// Kill sends SIGKILL to the process itself.
+	// Kill sends SIGKILL to the process itself, Stop SIGSTOP: it stands still until SIGCONT.
 	Kill bool `json:",omitempty"`
+	Stop bool `json:",omitempty"`
 	// Hang blocks until the list changes, Sleep for a time.
 	Hang  bool          `json:",omitempty"`
 	Sleep time.Duration `json:",omitempty"`
@@ -41,9 +42,9 @@ type list struct {
 	// path is the file, empty where there are no actions.
 	path string
 	// kill ends the process, refuse does so because of an invalid list; neither returns, save in
-	// tests.
-	kill   func()
-	refuse func(error)
+	// tests. stop has the process stand still.
+	kill, stop func()
+	refuse     func(error)
 
 	mu   sync.Mutex
 	text []byte
@@ -81,6 +82,9 @@ func (l *list) pass(point Point) (shift time.Duration, err error) {
 	a, changes := l.next(point)
 	if a.Kill {
 		l.kill()
+	}
+	if a.Stop {
+		l.stop()
 	}
 	if a.Sleep > 0 {
 		time.Sleep(a.Sleep)

@@ -73,6 +73,16 @@ func TestActions(t *testing.T) {
 			t.Error("not killed")
 		}
 	})
+	t.Run("stop", func(t *testing.T) {
+		l, stops := listOf(t, Action{Point: AfterAck, Stop: true, Times: 1}), 0
+		l.stop = func() { stops++ }
+		for range 2 {
+			_, _ = l.pass(AfterAck)
+		}
+		if stops != 1 {
+			t.Errorf("stopped %d times", stops)
+		}
+	})
 	t.Run("error, as often as the list says", func(t *testing.T) {
 		l := listOf(t, Action{Point: StoreSync, Error: "the disk", Times: 2})
 		for pass, want := range []bool{true, true, false, false} {

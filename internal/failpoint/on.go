@@ -13,7 +13,7 @@ import (
 
 // listed is loaded before main, so that an invalid list ends the process at its start.
 var listed = func() *list {
-	l := &list{path: os.Getenv(Variable), kill: kill, refuse: func(err error) { refuse(Variable, err) }}
+	l := &list{path: os.Getenv(Variable), kill: kill, stop: stop, refuse: func(err error) { refuse(Variable, err) }}
 	if l.path != "" {
 		if err := l.load(); err != nil {
 			l.refuse(err)
@@ -72,6 +72,9 @@ func kill() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
+
+// stop has the process stand still until SIGCONT.
+func stop() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 func refuse(variable string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %v\n", variable, err)

@@ -68,8 +68,8 @@ func checkClient(t *testing.T, got []testenv.KafkaRecord, topics []string, rows 
 }
 
 // TestClientsReadEachEventOnce has clients that people use read what was published in transactions,
-// with batches between them that were aborted: each sees what was committed, once. Whoever does not
-// ask for read_committed sees the others, too.
+// with batches between them that were aborted: each sees what was committed, once. One that does
+// not ask for read_committed sees the others, too.
 func TestClientsReadEachEventOnce(t *testing.T) {
 	t.Parallel()
 	k := testenv.Kafka(t)

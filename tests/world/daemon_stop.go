@@ -1,0 +1,32 @@
+package world
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// AwaitStop waits until the program stands still, as at a failpoint that stops it.
+func (d *Daemon) AwaitStop() {
+	d.T.Helper()
+	Eventually(d.T, time.Minute, "the program stands still", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
+		// The state follows the name, which is in brackets.
+		return err == nil && bytes.HasPrefix(text[bytes.LastIndexByte(text, ')')+1:], []byte(" T"))
+	})
+}
+
+// Stop has the program stand still (SIGSTOP).
+func (d *Daemon) Stop() { d.T.Helper(); d.signal(syscall.SIGSTOP) }
+
+// Continue has the program go on.
+func (d *Daemon) Continue() { d.T.Helper(); d.signal(syscall.SIGCONT) }
+
+func (d *Daemon) signal(s syscall.Signal) {
+	d.T.Helper()
+	if err := d.Cmd.Process.Signal(s); err != nil {
+		d.T.Fatal(err)
+	}
+}
