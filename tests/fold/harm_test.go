@@ -83,8 +83,10 @@ func (s *scene) killed() {
 	}
 }
 
-// pointsToKill are those between which a kill leaves something half done.
+// pointsToKill are those between which a kill leaves something half done. Those of transactions
+// come first.
 var pointsToKill = []failpoint.Point{
+	failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded,
 	failpoint.BeforePublish, failpoint.AfterPublish, failpoint.BeforeAck, failpoint.BeforeSave, failpoint.AfterSave,
 	failpoint.BeforeCatchUp, failpoint.AfterCatchUp, failpoint.AfterReread, failpoint.StoreSync,
 }
@@ -92,8 +94,12 @@ var pointsToKill = []failpoint.Point{
 // killedAtAPoint has the program kill itself at a point, and perhaps at another one of the next
 // process.
 func (s *scene) killedAtAPoint() {
+	points := pointsToKill
+	if !s.bus.Once() {
+		points = points[4:]
+	}
 	for range 1 + s.rng.IntN(2) {
-		point := pointsToKill[s.rng.IntN(len(pointsToKill))]
+		point := points[s.rng.IntN(len(points))]
 		s.points.Set(failpoint.Action{Point: point, Kill: true, Chance: []float64{1, 0.3, 0.05}[s.rng.IntN(3)]})
 		select {
 		case <-s.daemon.Done:

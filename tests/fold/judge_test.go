@@ -20,6 +20,8 @@ type judge struct {
 	stamps map[stamp]string
 	// starts are when the processes of the program began.
 	starts []time.Time
+	// once: there may be no repeats.
+	once bool
 	// repeats counts messages with the id of an earlier one, late those that the bus has stored
 	// when a later process had begun.
 	repeats, late int
@@ -81,6 +83,9 @@ func (j *judge) add(e *event) {
 	j.ids[e.id] = true
 	if again {
 		j.repeats++
+		if j.once {
+			j.fault("stored twice", "%s", e)
+		}
 	}
 	if e.kind == "Published" {
 		if was, ok := j.rows[e.token]; ok && was != e.id {

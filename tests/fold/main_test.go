@@ -18,7 +18,7 @@ var (
 	foldSeed = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
 	foldFor  = flag.Duration("for", 15*time.Second, "how long there is load, on each bus")
 	foldHarm = flag.String("harm", "", "a regular expression: only the harm whose name it matches")
-	foldBus  = flag.String("bus", "", "only this bus: kafka or nats")
+	foldBus  = flag.String("bus", "", "only this bus: kafka, kafka-once or nats")
 )
 
 func TestMain(m *testing.M) { world.Main(m) }

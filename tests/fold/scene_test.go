@@ -85,6 +85,7 @@ func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64) *scene {
 	}
 	s.facts = newFacts(db, stem+"_l")
 	s.judge = newJudge(records)
+	s.judge.once = b.Once()
 	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem))
 	return s
 }

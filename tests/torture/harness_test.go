@@ -22,6 +22,9 @@ func startServers(t *testing.T, bus string) *servers {
 	if bus == "kafka" {
 		s.bus = world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, SASL: true}))
 		s.busProxy = s.bus.Kafka.Proxy()
+		if *tortureOnce {
+			s.bus = s.bus.ExactlyOnce(t.Name())
+		}
 	} else {
 		s.bus = world.NATSBus(testenv.StartNATS(t))
 		s.busProxy = testenv.StartProxy(t, s.bus.NATS.Addr())

@@ -58,6 +58,9 @@ func (b *Bus) ExactlyOnce(name string) *Bus {
 	return &one
 }
 
+// Once reports whether each event has to be on the bus once, whatever fails.
+func (b *Bus) Once() bool { return b.transactional != "" }
+
 // EachBus runs a test on the Kafka and on the NATS that the tests of a package share, both at the
 // same time.
 func EachBus(t *testing.T, test func(t *testing.T, b *Bus)) {

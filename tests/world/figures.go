@@ -136,10 +136,11 @@ func onlyLost(found map[string]int, links int) bool {
 const inFlight = 2
 
 // MostRepeats returns how many messages may be stored twice where the program, or the bus, was cut
-// off so often in the midst of batches (invariant 6). JetStream drops all repeats.
+// off so often in the midst of batches (invariant 6). JetStream drops all repeats, and exactly-once
+// has none.
 func (p *Publisher) MostRepeats(cuts int) int {
 	p.T.Helper()
-	if p.Bus.NATS != nil {
+	if p.Bus.NATS != nil || p.Bus.Once() {
 		return 0
 	}
 	rows, err := strconv.Atoi(p.Env["BRIDGE_BATCH_ROWS"])
