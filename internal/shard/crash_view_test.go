@@ -135,12 +135,18 @@ type crash struct {
 	// kept is what is left of the store.
 	kept keep
 	twin twin
-	// late says that what was in flight is stored once the next process has published.
-	late bool
+	// late says that what was in flight is stored once the next process has published, lands that a
+	// commit on its way is done.
+	late, lands bool
+	// switches has the next process deliver in the other way.
+	switches bool
 }
 
 // steps returns the steps of a process that publishes a change: those of the bus with the most.
-func (c change) steps(t *testing.T) (steps []step) {
+func (c change) steps(t *testing.T) []step { return c.stepsOn(t, twins...) }
+
+// stepsOn is steps on some buses.
+func (c change) stepsOn(t *testing.T, twins ...twin) (steps []step) {
 	for _, twin := range twins {
 		instantly(t, "on "+twin.name, func(t *testing.T) {
 			l, _ := crash{change: c, twin: twin}.begin(t)
@@ -171,10 +177,20 @@ const (
 // steps.
 func (c crash) killed(t *testing.T) (died bool) {
 	t.Helper()
+	_, died = c.death(t)
+	return died
+}
+
+// death is killed, and returns the life.
+func (c crash) death(t *testing.T) (l *life, died bool) {
+	t.Helper()
 	l, copied := c.begin(t)
 	defer l.explain(t)
 	r := reap(c.step)
 	died = l.runs(t, r, idle, c.nominated)
+	if c.switches {
+		l.delivery = exactlyOnce - l.delivery
+	}
 	end := l.stored()
 	l.lose(c.kept, copied)
 	c.meanwhile.do(l)
@@ -197,7 +213,7 @@ func (c crash) killed(t *testing.T) (died bool) {
 	l.reconciled(t, p.shards)
 	stop()
 	l.agrees(t)
-	return died
+	return l, died
 }
 
 // goesOn has it happen at a step of a process that goes on. Then the next one follows.
@@ -206,6 +222,7 @@ func (c crash) goesOn(t *testing.T) {
 	l, copied := c.begin(t)
 	defer l.explain(t)
 	l.runs(t, watch(c.step, func() { c.meanwhile.do(l) }), idle, c.nominated)
+	c.then.do(l)
 	l.lose(c.kept, copied)
 	l.lived(t)
 	l.agrees(t)
@@ -225,7 +242,7 @@ func (c crash) begin(t *testing.T) (l *life, copied store.Store) {
 		tables = 2
 	}
 	l = newLife(t, c.twin, tables)
-	l.kept = c.kept
+	l.kept, l.transactions.lands = c.kept, c.lands
 	l.replace("a", "1", "0")
 	l.replace("b", "1", "0")
 	_, stop := l.begun(t)

@@ -44,7 +44,11 @@ func (l *life) drained(t *testing.T) bool {
 func (l *life) process(t *testing.T) *process {
 	t.Helper()
 	wait(t, time.Millisecond)
-	return l.bench.process(t)
+	b := *l.bench
+	if b.reader = l.reader(); l.delivery == exactlyOnce {
+		b.sink = &transactor{Sink: l.bus, transactions: l.transactions}
+	}
+	return b.process(t)
 }
 
 // lived runs a process until what the tables say is published, with a reconcile, and ends it.
@@ -90,11 +94,7 @@ func (l *life) dies(t *testing.T, n int, idle time.Duration, nominates bool) boo
 // runs runs a process with a reaper, until that has killed it or no step was taken for a while.
 func (l *life) runs(t *testing.T, r *reaper, idle time.Duration, nominates bool) (died bool) {
 	t.Helper()
-	killed := *l.bench
-	killed.opts.ShutdownTimeout = time.Millisecond
-	killed.sink, killed.store, killed.reader, killed.reaper = reapedSink{l.bus, r}, reapedStore{l.store, r}, reapedReader{l.bus, r}, r
-	wait(t, time.Millisecond)
-	p := killed.process(t)
+	p := l.reaped(t, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
@@ -107,6 +107,19 @@ func (l *life) runs(t *testing.T, r *reaper, idle time.Duration, nominates bool)
 	cancel()
 	running.Wait()
 	return died
+}
+
+// reaped returns a process with a reaper.
+func (l *life) reaped(t *testing.T, r *reaper) *process {
+	t.Helper()
+	b := *l.bench
+	b.opts.ShutdownTimeout = time.Millisecond
+	b.sink, b.store, b.reader, b.reaper = reapedSink{l.bus, r}, reapedStore{l.store, r}, reapedReader{l.reader(), r}, r
+	if l.delivery == exactlyOnce {
+		b.sink = &transactor{Sink: l.bus, reaper: r, transactions: l.transactions}
+	}
+	wait(t, time.Millisecond)
+	return b.process(t)
 }
 
 // arrives has the bus take what was in flight when a process was killed, as late as this. It

@@ -22,6 +22,10 @@ type life struct {
 	// removed says that the bus has lost messages by its rules, kept what is left of the store.
 	removed bool
 	kept    keep
+	// delivery is how the next processes publish. transactions are those of the processes that
+	// publish exactly once.
+	delivery     delivery
+	transactions *coordinator
 	// late says that the bus has stored messages of a process behind those of a later one.
 	late bool
 
@@ -51,7 +55,8 @@ type twin struct {
 	name    string
 	options sinkmemory.Options
 	// apart says that each table has a topic.
-	apart bool
+	apart    bool
+	delivery delivery
 }
 
 var (
@@ -64,6 +69,9 @@ var (
 	twins = []twin{plain, kafka, jetStream}
 )
 
+// lifeMaxBytes is what a message of a life may have.
+const lifeMaxBytes = 10_000
+
 // duplicateWindow is that of JetStream by default.
 const duplicateWindow = 2 * time.Minute
 
@@ -71,13 +79,15 @@ const duplicateWindow = 2 * time.Minute
 func newLife(t *testing.T, bus twin, tables int) *life {
 	l := &life{bench: newViewBench(t, true), twin: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
 	options := bus.options
-	options.MaxBytes = 10_000
+	options.MaxBytes = lifeMaxBytes
+	l.delivery = bus.delivery
 	l.bus = sinkmemory.New(options)
 	l.topics = []string{topic, topic}
 	if bus.apart {
 		l.topics[1] = "items_1"
 	}
 	l.destinations = slices.Compact(slices.Clone(l.topics))
+	l.transactions = &coordinator{bus: l.bus}
 	l.create()
 	if tables == 2 {
 		l.second = newViewBench(t, true).table

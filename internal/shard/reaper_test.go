@@ -29,6 +29,9 @@ type reaper struct {
 	// at is the step at which something happens while the process goes on, happen is that.
 	at     int
 	happen func()
+	// still, when not nil, has the process stand still at a step of publishing: no lock is held
+	// there.
+	still *standstill
 	// cut are messages that were on their way when the process died.
 	cut []sink.Message
 }

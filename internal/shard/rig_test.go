@@ -43,6 +43,10 @@ func (b *bench) process(t testing.TB) *process {
 	if b.sink != nil {
 		opts.Sink = b.sink
 	}
+	var fence func(context.Context) error
+	if whole, ok := opts.Sink.(sink.Transactional); ok {
+		opts.Whole, fence = true, whole.Fence
+	}
 	image, err := b.store.Load(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +82,7 @@ func (b *bench) process(t testing.TB) *process {
 		}
 	}
 	p.catchup = catchup.New(catchup.Options{
-		Reader: opts.Reader, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
+		Reader: opts.Reader, Fence: fence, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
 		Streams: []catchup.Stream{{
 			Name: "items", Release: opts.Kind == event.Release, Destinations: b.destinations, Hash: opts.Hash, Feed: opts.Feed,
 		}},
