@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -198,4 +199,43 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	resume()
 	<-done
 	once(t, k, topic, append(sent, next...))
+}
+
+// TestATopicThatIsDeletedUnderWay: a batch for it waits until it is there again, and those for
+// others go on.
+func TestATopicThatIsDeletedUnderWay(t *testing.T) {
+	t.Parallel()
+	k := testenv.Kafka(t)
+	gone, there := newTopic(), newTopic()
+	k.CreateTopic(t, gone, 1, nil)
+	k.CreateTopic(t, there, 1, nil)
+	s := open(t, transactional(t, k.Brokers()))
+	mustFence(t, s)
+	sent := series(there, "before", 0, 5, 2)
+	publish(t, s, append(series(gone, "before", 0, 5, 2), sent...))
+	k.DeleteTopic(t, gone)
+	waits := append(series(gone, "waits", 0, 5, 2), series(there, "waits", 5, 5, 2)...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		publish(t, s, waits)
+	}()
+	until(t, "the topic is said to be missing", func() bool {
+		err := s.Ready(deadline(t))
+		return err != nil && strings.Contains(err.Error(), gone)
+	})
+	for n := range 5 {
+		batch := series(there, "others", n*5, 5, 2)
+		publish(t, s, batch)
+		sent = append(sent, batch...)
+	}
+	select {
+	case <-done:
+		t.Error("a batch is acknowledged though one of its topics is missing")
+	default:
+	}
+	k.CreateTopic(t, gone, 1, nil)
+	<-done
+	once(t, k, gone, waits[:5])
+	once(t, k, there, append(sent, waits[5:]...))
 }
