@@ -32,7 +32,7 @@ func StartKafkaCluster(t testing.TB) (cluster *KafkaServer, members []*KafkaServ
 			"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2", "replica.lag.time.max.ms": "3000",
 		}})
 	})
-	cluster = &KafkaServer{Version: kafkaVersion}
+	cluster = &KafkaServer{Version: members[0].Version}
 	for _, member := range members {
 		cluster.brokers = append(cluster.brokers, member.plain)
 	}

@@ -18,8 +18,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kafkaVersion is the one that kafka/pom.xml pins.
-const kafkaVersion = "4.1.0"
+// kafkaLibs is the folder with the jars of Apache Kafka: those that scripts/test-deps fetches, or
+// with BRIDGE_TEST_KAFKA_LIBS others.
+func kafkaLibs() string {
+	if libs := os.Getenv("BRIDGE_TEST_KAFKA_LIBS"); libs != "" {
+		return libs
+	}
+	return filepath.Join(cacheDir(), "kafka-libs")
+}
+
+// kafkaVersion is that of the jars in a folder.
+func kafkaVersion(libs string) string {
+	jars, err := filepath.Glob(filepath.Join(libs, "kafka-clients-*.jar"))
+	if err != nil || len(jars) != 1 {
+		return "of an unknown version"
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "kafka-clients-"), ".jar")
+}
 
 // The logins of a broker with SASL.
 const (
@@ -106,7 +121,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	libs := filepath.Join(cacheDir(), "kafka-libs")
+	libs := kafkaLibs()
 	if stamps, err := filepath.Glob(filepath.Join(libs, "*.done")); err != nil || len(stamps) == 0 {
 		return nil, nil, errors.Join(fmt.Errorf("no jars of Apache Kafka in %s", libs), err)
 	}
@@ -121,7 +136,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	run := []string{java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", libs + "/*"}
 	// Another process may take a free port first.
 	for range 3 {
-		s := &KafkaServer{Version: kafkaVersion}
+		s := &KafkaServer{Version: kafkaVersion(libs)}
 		if err = s.configure(t, dir, opts); err != nil {
 			break
 		}

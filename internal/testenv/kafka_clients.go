@@ -93,7 +93,7 @@ func javaConsole(brokers string, count int, topics []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	libs := filepath.Join(cacheDir(), "kafka-libs")
+	libs := kafkaLibs()
 	if jars, err := filepath.Glob(filepath.Join(libs, "kafka-tools-[0-9]*.jar")); err != nil || len(jars) == 0 {
 		return nil, fmt.Errorf("no kafka-tools in %s", libs)
 	}
