@@ -183,18 +183,16 @@ func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	return t
 }
 
-// anchorBefore returns the message right before a hole, which is to be compared when the hole is
-// read (rule 20); with the hash 0 where there is none.
-func (g *registrar) anchorBefore(t *topicPartition, f *feed, hole Hole) (a store.Anchor) {
-	if a = f.covered.before(hole.From); a.Hash == 0 {
-		return a
-	}
+// before returns the offset of the message right before a hole, which is to be compared when the
+// hole is read (rule 20); that of the hole where there is none.
+func (g *registrar) before(t *topicPartition, f *feed, hole Hole) uint64 {
+	a := f.covered.before(hole.From)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.Offset < t.first {
-		return store.Anchor{}
+	if a.Hash == 0 || a.Offset < t.first {
+		return hole.From
 	}
-	return a
+	return a.Offset
 }
 
 // differs notes that another message lies right before a hole than the one that is covered there.

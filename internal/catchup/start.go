@@ -303,17 +303,17 @@ func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink
 	if f == nil || hole.From >= min(hole.To, end) {
 		return nil, sink.Span{}, nil
 	}
-	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}}
+	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}, before: c.registrar.before(t, f, hole)}
 	for _, o := range c.order {
 		if o == s || o.failure() != nil || o.partitions() == nil {
 			continue
 		}
 		// One that has something to read below would get its messages in another order.
-		if f, other, first := c.feedOf(o, t, end); f != nil && other == incarnation && first.From >= hole.From {
-			r.feeds = append(r.feeds, f)
+		f, other, first := c.feedOf(o, t, end)
+		if f != nil && other == incarnation && first.From >= hole.From && !c.registrar.isWrong(t, f.number) {
+			r.feeds, r.before = append(r.feeds, f), min(r.before, c.registrar.before(t, f, first))
 		}
 	}
-	r.anchor = c.registrar.anchorBefore(t, f, hole)
 	return r, sink.Span{TP: t.name, Incarnation: incarnation, From: hole.From, To: min(hole.To, end)}, nil
 }
 

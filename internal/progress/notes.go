@@ -44,7 +44,7 @@ const (
 	commonBit
 )
 
-var errNotes = errors.New("a note is no number")
+var errNotes = errors.New("a number of a note is cut off, or too long")
 
 // Empty reports whether nothing was added.
 func (n *Notes) Empty() bool { return len(n.bytes) == 0 }
