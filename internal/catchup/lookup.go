@@ -76,7 +76,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 	for i := range list {
 		tps[i] = list[i].t
 		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
-		g.committer.Ends(g.committer.Number(s.Name, list[i].Name, list[i].Incarnation), list[i].Stable)
+		g.committer.Ends(g.committer.Number(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}), list[i].Stable)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +275,7 @@ func (g *registrar) registration(s *stream, f *found) store.Registration {
 
 // number returns a number for a registration of a TP that may be read again up to its end.
 func (g *registrar) number(s *stream, f *found) uint32 {
-	n := g.committer.number()
+	n := g.committer.next()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rereads[n] = f.End

@@ -162,7 +162,7 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
 			was := r
 			was.Retired = true
-			r.Number, r.Next = c.committer.number(), max(r.Next, t.cursors[r.Number])
+			r.Number, r.Next = c.committer.next(), max(r.Next, t.cursors[r.Number])
 			again = append(again, was, r)
 		}
 		release()
