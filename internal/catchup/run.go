@@ -3,7 +3,6 @@ package catchup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -37,34 +36,6 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 		return fatal
 	}
 	return s.failure()
-}
-
-// Register returns the number of a TP that the bus names in an acknowledgement and that has none:
-// it looks the TPs of the stream up, once a Tick at most. Until a TP is registered nobody notices
-// that it loses messages (rule 10). The number is 0 where the TP is not there yet, or cannot be
-// read. An error wraps ErrUnknownOutcome: the TP was made again before or behind what was
-// acknowledged, or the bus does not tell.
-func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uint32, error) {
-	s := c.streams[name]
-	s.mu.Lock()
-	due := time.Since(s.lookedUp) >= c.opts.Tick
-	if due {
-		s.lookedUp = time.Now()
-	}
-	s.mu.Unlock()
-	if due {
-		_, err := c.registrar.lookup(ctx, s, false)
-		unread := c.goesOnUnread(s, err)
-		if err != nil && !unread {
-			return 0, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
-		}
-		s.unread.Store(unread)
-	}
-	number, another := c.committer.number(name, tp)
-	if another && !s.unread.Load() {
-		return 0, fmt.Errorf("%s was made again, and has not the incarnation %s: %w", tp.Name, tp.Incarnation, ErrUnknownOutcome)
-	}
-	return number, nil
 }
 
 // Rereading reports whether a TP of a stream is not read yet to where it ended when it was
