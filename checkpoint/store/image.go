@@ -87,6 +87,8 @@ const (
 	AbsentEntities
 	// MeaningPart: the [Meaning] of the progress, number 0.
 	MeaningPart
+	// Noted: messages that were read while the shard ran, and that its progress lacks.
+	Noted
 	kinds
 )
 

@@ -30,6 +30,26 @@ func TestALossThatIsReadOver(t *testing.T) {
 			}
 		})
 	}
+	bubble(t, "another stream reads the TP from its beginning, and over that loss", func(t *testing.T) {
+		b, _ := filled(t, nil)
+		r := newRig(t, b, nil, nil, "o", "s").start()
+		r.run()
+		r.pass(time.Second)
+		b.lose("d", 2)
+		b.other("1")
+		b.other("2")
+		m := r.sends("d")
+		if err := r.acknowledge(m, b.says(m)); err != nil {
+			t.Fatal(err)
+		}
+		former := r.registration("s", "d").Number
+		r.pass(5 * time.Minute)
+		for _, stream := range []string{"o", "s"} {
+			if g := r.registration(stream, "d"); g.Number <= former || g.Next != b.end("d") || !r.feeds[stream].due {
+				t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds[stream].due)
+			}
+		}
+	})
 	bubble(t, "nothing was lost, and the message at the anchor has expired", func(t *testing.T) {
 		b, batches := filled(t, nil)
 		r := newRig(t, b, batches, nil, "s").start()

@@ -8,6 +8,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/internal/outage"
+	"bridge/sink"
 )
 
 // ErrUnknownOutcome is returned for an acknowledgement that cannot be that of the message: what is
@@ -183,14 +184,20 @@ func (c *Committer) InForce(tp uint32) uint32 {
 
 // Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
 // or was made again and is not registered again yet.
-func (c *Committer) Number(stream, tp, incarnation string) uint32 {
+func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
+	number, _ := c.number(stream, tp)
+	return number
+}
+
+// number is Number. It reports whether another TP of that name is registered.
+func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.registrations.byNumber[c.registrations.inForce[streamTP{stream, tp}]]
-	if r.Number == 0 || incarnation != "" && r.Incarnation != "" && incarnation != r.Incarnation {
-		return 0
+	r := c.registrations.byNumber[c.registrations.inForce[streamTP{stream, tp.Name}]]
+	if r.Number != 0 && tp.Incarnation != "" && r.Incarnation != "" && tp.Incarnation != r.Incarnation {
+		return 0, true
 	}
-	return r.Number
+	return r.Number, false
 }
 
 // Late reports whether messages of a stream expired before they were read (rules 22 and 27).
@@ -256,8 +263,8 @@ func (c *Committer) lags(ends map[uint32]uint64) bool {
 	return false
 }
 
-// number returns a number for a new registration.
-func (c *Committer) number() uint32 {
+// next returns a number for a new registration.
+func (c *Committer) next() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.registrations.last++

@@ -13,6 +13,7 @@ import (
 	"bridge/internal/backoff"
 	"bridge/internal/catchup"
 	"bridge/internal/outage"
+	"bridge/sink"
 )
 
 // lines is what was logged: one at a time, as slog's handlers write.
@@ -106,7 +107,7 @@ func TestNumber(t *testing.T) {
 		stream, tp, incarnation string
 		want                    uint32
 	}{{"s", "d", "2", 3}, {"s", "d", "", 3}, {"s", "d", "1", 0}, {"s", "e", "2", 0}, {"o", "d", "2", 0}} {
-		if n := c.Number(tt.stream, tt.tp, tt.incarnation); n != tt.want {
+		if n := c.Number(tt.stream, sink.TPRef{Name: tt.tp, Incarnation: tt.incarnation}); n != tt.want {
 			t.Errorf("%+v: %d", tt, n)
 		}
 	}

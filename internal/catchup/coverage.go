@@ -159,6 +159,19 @@ func (t *covered) before(from uint64) store.Anchor {
 	return store.Anchor{}
 }
 
+// hashAt returns the hash of the message at an offset, where that is the last one of what is
+// covered before a hole; else 0.
+func (t *covered) hashAt(offset uint64) uint64 {
+	if t.Last.Offset == offset {
+		return t.Last.Hash
+	}
+	i, _ := slices.BinarySearchFunc(t.spans, offset+1, func(s Range, to uint64) int { return cmp.Compare(s.To, to) })
+	if i < len(t.spans) && t.spans[i].Last.Offset == offset {
+		return t.spans[i].Last.Hash
+	}
+	return 0
+}
+
 // add joins r with the spans that it touches, and advances the offset over the first span where
 // they meet.
 func (t *covered) add(r Range) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,7 +75,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 	for i := range list {
 		tps[i] = list[i].t
 		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
-		g.committer.Ends(g.committer.Number(s.Name, list[i].Name, list[i].Incarnation), list[i].Stable)
+		g.committer.Ends(g.committer.Number(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}), list[i].Stable)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +132,11 @@ func (g *registrar) compareAnchors(ctx context.Context, f *found, all bool) erro
 	if g.isWrong(f.t, f.was.Number) {
 		f.finding = another
 	}
-	if due := g.due(f.t); f.finding != same && f.finding != beginsLate || !all && !due {
+	if !all && !g.isDue(f.t) {
+		return nil
+	}
+	g.noteCompared(f.t)
+	if f.finding != same && f.finding != beginsLate {
 		return nil
 	}
 	for _, a := range []store.Anchor{f.was.Last, f.was.High} {
@@ -158,18 +161,6 @@ func (g *registrar) compareAnchors(ctx context.Context, f *found, all bool) erro
 	return nil
 }
 
-// due reports whether the anchors of a TP are to be compared, and notes that they are.
-func (g *registrar) due(t *topicPartition) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	due := now.Sub(t.compared) >= g.opts.AnchorsEvery
-	if due {
-		t.compared = now
-	}
-	return due
-}
-
 // partition returns what is kept of a TP, with the bounds that were looked up.
 func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	g.mu.Lock()
@@ -183,18 +174,16 @@ func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	return t
 }
 
-// anchorBefore returns the message right before a hole, which is to be compared when the hole is
-// read (rule 20); with the hash 0 where there is none.
-func (g *registrar) anchorBefore(t *topicPartition, f *feed, hole Hole) (a store.Anchor) {
-	if a = f.covered.before(hole.From); a.Hash == 0 {
-		return a
-	}
+// before returns the offset of the message right before a hole, which is to be compared when the
+// hole is read (rule 20); that of the hole where there is none.
+func (g *registrar) before(t *topicPartition, f *feed, hole Hole) uint64 {
+	a := f.covered.before(hole.From)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.Offset < t.first {
-		return store.Anchor{}
+	if a.Hash == 0 || a.Offset < t.first {
+		return hole.From
 	}
-	return a
+	return a.Offset
 }
 
 // differs notes that another message lies right before a hole than the one that is covered there.
@@ -209,138 +198,6 @@ func (g *registrar) isWrong(t *topicPartition, number uint32) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return t.wrong[number]
-}
-
-// register registers what is new, and again what is another one.
-func (g *registrar) register(ctx context.Context, s *stream, list []found) error {
-	lost := slices.ContainsFunc(list, func(f found) bool { return f.finding == another })
-	if s.Release && lost {
-		return g.forget(ctx, s, list)
-	}
-	unknown := !s.Release && isSpread(list) && slices.ContainsFunc(list, func(f found) bool { return f.finding == beginsLate })
-	if unknown && !s.isReady() {
-		if err := g.skip(ctx, s, list); err != nil {
-			return err
-		}
-		unknown = false
-	}
-	b := &store.Batch{}
-	var passed []piece
-	renewed := false
-	for i := range list {
-		f := &list[i]
-		switch {
-		case f.finding == same && unknown:
-			// Rule 22: its entries are disputed, and nothing of it is read again.
-			again := f.was
-			again.Number = g.number(s, f)
-			f.was.Retired = true
-			b.Registrations = append(b.Registrations, f.was, again)
-		case f.finding == same:
-		case f.finding == beginsLate && s.Release:
-			passed = append(passed, piece{tp: f.was.Number, Range: Range{To: f.First}, late: true})
-		default:
-			if f.was.Number != 0 {
-				renewed = true
-				g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
-					"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
-				f.was.Retired = true
-				b.Registrations = append(b.Registrations, f.was)
-			}
-			b.Registrations = append(b.Registrations, g.registration(s, f))
-		}
-	}
-	if len(b.Registrations)+len(passed) == 0 {
-		return nil
-	}
-	commit := func(more *store.Batch) error {
-		more.Registrations = append(more.Registrations, b.Registrations...)
-		return g.committer.commitOnce(ctx, more, func(t *trial) error {
-			for _, p := range passed {
-				t.covered(p)
-			}
-			return nil
-		})
-	}
-	if renewed {
-		return g.committer.reconcile(ctx, s, commit)
-	}
-	return g.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
-}
-
-// registration returns a new registration of a TP, from its beginning.
-func (g *registrar) registration(s *stream, f *found) store.Registration {
-	return store.Registration{
-		Number: g.number(s, f), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),
-	}
-}
-
-// number returns a number for a registration of a TP that may be read again up to its end.
-func (g *registrar) number(s *stream, f *found) uint32 {
-	n := g.committer.number()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rereads[n] = f.End
-	return n
-}
-
-// isSpread reports whether messages of an entity may lie in several TPs: those of one topic have
-// their keys apart, those of several topics or JetStream streams need not.
-func isSpread(list []found) bool {
-	return slices.ContainsFunc(list[min(1, len(list)):], func(f found) bool { return f.Destination == "" || f.Destination != list[0].Destination })
-}
-
-// skip has Start read the TPs that begin late from their first messages on, and then dispute all
-// entries of the stream (rule 22). Their offsets stay where they are: a start behind a kill does so
-// again.
-func (g *registrar) skip(ctx context.Context, s *stream, list []found) error {
-	for i := range list {
-		f := &list[i]
-		if f.finding != beginsLate {
-			continue
-		}
-		release, err := acquire(ctx, f.t.reading)
-		if err != nil {
-			return err
-		}
-		f.t.cursors[f.was.Number] = max(f.t.cursors[f.was.Number], f.First)
-		release()
-		g.opts.Log.Warn("all entities of the stream are published once more", "stream", s.Name, "tp", f.Name,
-			"reason", f.finding.String(), "next", f.was.Next, "first", f.First)
-		f.finding = same
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unknown = true
-	return nil
-}
-
-// forget begins a release stream again, of which the bus has lost something (rule 21): it reads all
-// its TPs. Where something has expired in them, the lost rows cannot be told from the others.
-func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
-	if s.isReady() || s.messages.Load() > 0 {
-		// What it has in memory is of the former messages, too.
-		return fmt.Errorf("stream %s: %w: start bridge again, which reads what is left and publishes the other rows again", s.Name, sink.ErrBehind)
-	}
-	b := &store.Batch{Forget: []string{s.Name}}
-	for key, before := range g.opts.Image.Shards {
-		if key.Stream == s.Name {
-			// What only commands and START have decided is kept.
-			b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &store.Progress{
-				Started: before.Started, Floor: before.Floor, Since: before.Since, Saved: time.Now(), ReconcileDue: true,
-			}})
-		}
-	}
-	for i := range list {
-		f := &list[i]
-		if late(&f.TP) {
-			return fmt.Errorf("stream %s: %w, and messages of %s have expired, so nothing tells which rows are lost: run `bridge checkpoint rebuild %s`",
-				s.Name, sink.ErrBehind, f.Name, s.Name)
-		}
-		b.Registrations = append(b.Registrations, g.registration(s, f))
-	}
-	g.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
-	return g.committer.Apply(ctx, b)
 }
 
 func (f finding) String() string {
@@ -370,6 +227,13 @@ func (g *registrar) isDue(t *topicPartition) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Since(t.compared) >= g.opts.AnchorsEvery
+}
+
+// noteCompared notes that they are compared now.
+func (g *registrar) noteCompared(t *topicPartition) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.compared = time.Now()
 }
 
 // newSession makes the comparison of the anchors of a TP due.

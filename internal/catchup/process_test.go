@@ -24,11 +24,12 @@ type process struct {
 	resolving map[string]int
 	resolved  chan string
 	cancel    context.CancelCauseFunc
-	// alive returns an error once it is killed, resolve is CatchUp.Resolve.
-	alive   func() error
-	resolve func(stream string) error
-	done    chan error
-	over    atomic.Bool
+	// alive returns an error once it is killed, resolve and register are those of CatchUp.
+	alive    func() error
+	resolve  func(stream string) error
+	register func(stream string, tp sink.TPRef) (uint32, error)
+	done     chan error
+	over     atomic.Bool
 }
 
 func (p *process) step(ctx context.Context) {
@@ -136,11 +137,23 @@ func (p *process) acknowledge(ctx context.Context, b *batch) {
 	if slices.ContainsFunc(b.requests, func(r *request) bool { return !r.arrived }) {
 		return
 	}
+	if slices.ContainsFunc(b.requests, func(r *request) bool { return r.lost }) {
+		p.cut(b)
+		return
+	}
 	f := p.feeds[b.stream]
 	var acks []catchup.Ack
 	var messages []catchup.Message
 	for _, r := range b.requests {
-		tp := p.committer.Number(b.stream, r.tp, p.w.bus.logs[r.tp].incarnation)
+		ref := sink.TPRef{Name: r.tp, Incarnation: r.incarnation}
+		tp := p.committer.Number(b.stream, ref)
+		if tp == 0 {
+			var err error
+			if tp, err = p.register(b.stream, ref); err != nil {
+				p.cut(b)
+				return
+			}
+		}
 		last := r.messages[len(r.messages)-1]
 		to := r.offset + uint64(len(r.messages))
 		acks = append(acks, catchup.Ack{TP: tp, Range: catchup.Range{From: r.offset, To: to,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"bridge/checkpoint/store"
 	"bridge/internal/failpoint"
 	"bridge/sink"
 )
@@ -42,8 +41,9 @@ type reading struct {
 	// budget is how many messages it may read; nil: all.
 	budget *int
 	slot   *slot
-	// anchor is the message right before what is read, if its hash is not 0 (rule 20).
-	anchor store.Anchor
+	// before is the first offset of a message right before what a feed has left to read: it is
+	// compared with what is covered there (rule 20).
+	before uint64
 	chunk  chunk
 
 	// The message that is being read.
@@ -73,17 +73,14 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 	refused := false
 	watched, unwatch := r.watch(ctx, span)
 	whole := span
-	if r.anchor.Hash != 0 {
-		whole.From = r.anchor.Offset
-	}
+	whole.From = min(r.before, span.From)
 	next, err = r.c.opts.Reader.Read(watched, whole, func(m *sink.Stored) error {
-		if at = m.Offset; at < span.From {
-			refused = at == r.anchor.Offset && hashStored(m) != r.anchor.Hash
-			if refused {
-				// What follows would hide that.
-				r.c.registrar.differs(r.tp, r.feeds[0].number)
-				return errMoved
-			}
+		at = m.Offset
+		if refused = r.differs(m); refused {
+			// What follows would hide that.
+			return errMoved
+		}
+		if at < span.From {
 			return nil
 		}
 		if refused = true; r.slot.begin(ctx) != nil {
@@ -108,6 +105,18 @@ func (r *reading) read(ctx context.Context, span sink.Span) (next uint64, err er
 		return r.applied(span.From), flushErr
 	}
 	return next, err
+}
+
+// differs reports whether m is another message than a feed has covered there, as far as it knows
+// that one (rule 20), and notes of which feeds that is true.
+func (r *reading) differs(m *sink.Stored) (differs bool) {
+	for _, f := range r.feeds {
+		if hash := f.covered.hashAt(m.Offset); hash != 0 && hash != hashStored(m) {
+			r.c.registrar.differs(r.tp, f.number)
+			differs = true
+		}
+	}
+	return differs
 }
 
 // applied returns the offset below which all was applied for all streams.

@@ -150,7 +150,7 @@ func (r *rig) send() uint64 {
 
 // acknowledge ends a message that lies at an offset.
 func (r *rig) acknowledge(m *said, offset uint64) error {
-	n := r.committer.Number(m.stream, "d", "")
+	n := r.committer.Number(m.stream, sink.TPRef{Name: "d"})
 	f := r.feeds[m.stream]
 	f.mu.Lock()
 	defer f.mu.Unlock()

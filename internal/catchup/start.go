@@ -9,13 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bridge/checkpoint/store"
-	"bridge/internal/backoff"
-	"bridge/internal/failpoint"
 	"bridge/sink"
 )
-
-// errMoved says that a TP is not as it was looked up: it is to be looked up again.
-var errMoved = errors.New("the topic or stream has changed meanwhile")
 
 // Start reads what the bus holds and the store lacks, for all streams side by side: to the ends
 // that were seen first, then to the new ends, until one round is short. The first stream that has
@@ -162,7 +157,7 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 		if r, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
 			was := r
 			was.Retired = true
-			r.Number, r.Next = c.committer.number(), max(r.Next, t.cursors[r.Number])
+			r.Number, r.Next = c.committer.next(), max(r.Next, t.cursors[r.Number])
 			again = append(again, was, r)
 		}
 		release()
@@ -188,157 +183,6 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 		return c.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
 	}
 	return nil
-}
-
-// rounds reads all TPs of a stream to the ends that they have now, as often as one of them is found
-// to be another one meanwhile.
-func (c *CatchUp) rounds(ctx context.Context, s *stream, all bool) error {
-	var pause backoff.Backoff
-	for {
-		err := c.round(ctx, s, all)
-		if !errors.Is(err, errMoved) {
-			return err
-		}
-		all = true
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// round reads all TPs of a stream to the ends that they have now.
-func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
-	list, err := c.registrar.lookup(ctx, s, all)
-	if err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	for i := range list {
-		f := &list[i]
-		end := f.End
-		if c.opts.Fence != nil && !c.fenced.Load() {
-			// What lies beyond may wait for a transaction of a former process, which Fence ends.
-			end = f.Stable
-		}
-		if f.Stable < end {
-			c.opts.Log.Info("catch-up waits for the end of a transaction of somebody", "stream", s.Name, "tp", f.Name, "offset", f.Stable)
-		}
-		g.Go(func() error { return c.readTo(ctx, s, f.t, end) })
-	}
-	return g.Wait()
-}
-
-// readTo reads a TP until nothing below end is left to read for a stream.
-//
-// Rule 4: a message of ours that is in flight stops it, until its outcome is known. That wait ends,
-// though the caller of Resolve waits here: nobody who has a batch in flight waits for it. A shard
-// calls Resolve behind Unknown, so it has nothing in flight itself; a batch in flight is that of a
-// shard within Publish or Acknowledged, and both end without Resolve. No lock is held during the
-// wait: neither the TP's, nor a worker's slot, nor the stream's, nor the Committer's. Feed.Apply,
-// which is called here, waits for no owner (see Feed). And what is seen in flight does not hide a
-// change: the channel is made before the look.
-func (c *CatchUp) readTo(ctx context.Context, s *stream, t *topicPartition, end uint64) error {
-	for {
-		changed := c.committer.change()
-		left, err := c.readOnce(ctx, s, t, end, nil)
-		switch {
-		case errors.Is(err, errInFlight):
-			select {
-			case <-changed:
-			case <-s.stopped:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		case err != nil:
-			return err
-		case !left:
-			return nil
-		}
-	}
-}
-
-// readOnce reads of a TP what is left first for a stream, below end. A budget bounds the messages.
-// It reports whether something may be left.
-func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, end uint64, budget *int) (left bool, err error) {
-	if failpoint.Mutant(failpoint.SkipCatchUp) {
-		return false, nil
-	}
-	release, err := acquire(ctx, t.reading)
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	if _, err := acquire(ctx, c.slots); err != nil {
-		return false, err
-	}
-	slot := &slot{slots: c.slots}
-	defer slot.free()
-	r, span, err := c.plan(s, t, end)
-	if r == nil || err != nil {
-		return false, err
-	}
-	r.budget, r.slot = budget, slot
-	_, err = r.read(ctx, span)
-	for _, f := range r.feeds {
-		t.cursors[f.number] = max(t.cursors[f.number], f.from)
-	}
-	switch {
-	case ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrExpired):
-		return false, fmt.Errorf("%w: %w", errMoved, err)
-	case errors.Is(err, errAllStopped):
-		return false, s.failure()
-	}
-	return true, err
-}
-
-// plan returns a reading of what is left first for a stream below end, for all streams that have
-// read the TP that far; nil where nothing is left.
-func (c *CatchUp) plan(s *stream, t *topicPartition, end uint64) (*reading, sink.Span, error) {
-	if err := s.failure(); err != nil {
-		return nil, sink.Span{}, err
-	}
-	f, incarnation, hole := c.feedOf(s, t, end)
-	if f == nil || hole.From >= min(hole.To, end) {
-		return nil, sink.Span{}, nil
-	}
-	r := &reading{c: c, tp: t, own: c.own(), known: c.known, feeds: []*feed{f}}
-	for _, o := range c.order {
-		if o == s || o.failure() != nil || o.partitions() == nil {
-			continue
-		}
-		// One that has something to read below would get its messages in another order.
-		if f, other, first := c.feedOf(o, t, end); f != nil && other == incarnation && first.From >= hole.From {
-			r.feeds = append(r.feeds, f)
-		}
-	}
-	r.anchor = c.registrar.anchorBefore(t, f, hole)
-	return r, sink.Span{TP: t.name, Incarnation: incarnation, From: hole.From, To: min(hole.To, end)}, nil
-}
-
-// feedOf returns the feed of a stream for a TP, and what is left to be read first; nil where the
-// stream has not registered the TP.
-func (c *CatchUp) feedOf(s *stream, t *topicPartition, end uint64) (f *feed, incarnation string, first Hole) {
-	r, covered := c.committer.snapshot(s.Name, t.name)
-	if covered == nil {
-		return nil, "", Hole{}
-	}
-	f = &feed{stream: s, number: r.Number, epoch: r.Epoch, met: r.Epoch, covered: covered, caughtUp: s.isReady()}
-	if f.caughtUp {
-		if end != sink.NoEnd {
-			covered.end = max(covered.end, end)
-		}
-		first, _ = covered.hole(0)
-	} else {
-		// Start reads on behind late messages, which it leaves as holes.
-		f.cursor = max(t.cursors[r.Number], covered.Next)
-		first = Hole{From: f.cursor, To: end}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.reread = s.rereads[r.Number]
-	return f, r.Incarnation, first
 }
 
 // becomeReady makes a stream ready. The first one has the epoch synced, above all that was met.

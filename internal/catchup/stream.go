@@ -37,6 +37,8 @@ type stream struct {
 	messages atomic.Uint64
 	// late counts late messages that Start has left for Run.
 	late atomic.Int64
+	// unread says that Register has found that the stream cannot be read.
+	unread atomic.Bool
 
 	mu  sync.Mutex
 	err error
@@ -53,6 +55,8 @@ type stream struct {
 	// unknown says that the last message of an entity may have expired unread, in a TP other than
 	// the one of its entry.
 	unknown bool
+	// lookedUp is when Register has looked up the TPs last.
+	lookedUp time.Time
 	// began and ended are when the stream began to catch up and when it was ready.
 	began, ended time.Time
 }

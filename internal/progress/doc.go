@@ -13,17 +13,17 @@
 //
 // # While a shard is stopped
 //
-// Catch-up calls [Open], then for each chunk of messages of a topic-partition [Progress.Note],
-// [Progress.Flush], and Store.Apply with what Flush returns, together with the offsets. What was
-// applied is all that a kill leaves: Open goes on from there.
+// Catch-up calls [Open] and [Progress.ApplyNotes], then for each chunk of messages of a
+// topic-partition [Progress.Note], [Progress.Flush], and Store.Apply with what Flush returns,
+// together with the offsets. What was applied is all that a kill leaves: Open goes on from there.
 //
 // # While a shard runs
 //
 // Its owner opens the progress again, with the options of the database, whose clock then holds, and
 // calls [Progress.Advance] when it hands a batch over. The change is applied when the batch is
 // acknowledged, in the order of the batches, and then [Progress.Applied] is called. A shard that
-// drops a batch opens its progress again. Of messages that are read meanwhile the owner is given
-// the rows: Note and [Progress.Fill].
+// drops a batch opens its progress again. Messages that are read meanwhile go to the store as
+// [Notes]. Open leaves them there: ApplyNotes takes them in, and the next change removes them.
 //
 // Where a topic-partition of the stream began late, [Progress.TrustLow] follows each Open.
 //

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/progress"
 	"bridge/sink"
 )
@@ -132,7 +133,7 @@ func (p *plain) compare(t *testing.T, s *shard) {
 }
 
 // TestARunningShardAgreesWithMaps has an owner hand over batches, of which some are applied before
-// a kill.
+// a kill, and take in notes, which the store has from the beginning.
 func TestARunningShardAgreesWithMaps(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := newRand(seed)
@@ -146,8 +147,21 @@ func TestARunningShardAgreesWithMaps(t *testing.T) {
 		}
 		var queue []waiting
 		low := uint64(1)
+		// notes are all that the store was given, taken counts those that the owner has.
+		var notes []message
+		taken := 0
+		take := func() {
+			if err := s.p.ApplyNotes(base); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range notes[taken:] {
+				p.note(m)
+			}
+			p.fill(false)
+			taken = len(notes)
+		}
 		for range 60 {
-			switch rng.IntN(8) {
+			switch rng.IntN(9) {
 			case 0, 1, 2:
 				b := progress.Batch{At: base, Now: base}
 				for range rng.IntN(6) {
@@ -177,19 +191,41 @@ func TestARunningShardAgreesWithMaps(t *testing.T) {
 				}
 			case 5, 6:
 				m := message{row: 1 + rng.Uint64N(top+8), origin: sink.FromReconcile, state: sink.State{Epoch: 1, Seq: 1}}
-				s.p.Note(m.row, m.origin, &m.state)
-				s.p.Fill(base)
-				p.note(m)
-				p.fill(false)
+				notes = append(notes, m)
+				s.noteInStore(t, uint64(len(notes)), m)
 			case 7:
+				take()
+			case 8:
 				s.reopen(t)
 				p, queue, top = applied.clone(), nil, applied.position
 				low = p.published()
+				// Of those that the change has which was applied, nothing changes.
+				taken = 0
+				take()
 			}
 			p.compare(t, s)
 			if got := s.p.Published(); got != low {
 				t.Fatalf("seed %d: the low is %d, want %d", seed, got, low)
 			}
 		}
+		take()
+		change, err := s.p.Advance(progress.Batch{At: base, Now: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range append(queue, waiting{change: change}) {
+			s.apply(t, one.change.ShardChange)
+		}
+		for one := range s.store.Parts(t.Context(), key, store.Noted, 0) {
+			t.Fatalf("seed %d: notes %d are left of %d", seed, one.Number, len(notes))
+		}
 	}
+}
+
+// noteInStore has the store have a message, as one part of notes.
+func (s *shard) noteInStore(t *testing.T, number uint64, m message) {
+	t.Helper()
+	var n progress.Notes
+	n.Add(m.row, m.origin, &m.state)
+	s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{n.Part(number)}})
 }

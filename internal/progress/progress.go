@@ -22,8 +22,13 @@ const hotIDs = 100_000
 type Progress struct {
 	key  store.Key
 	opts ledger.Options
-	// load returns a part of the ids that are ahead.
-	load func(number uint64) ([]byte, error)
+	// load returns a part of the ids that are ahead, notes those of the notes from a number on.
+	load  func(number uint64) ([]byte, error)
+	notes func(from uint64) iter.Seq2[store.Part, error]
+	// appliedNotes is the highest number of a part of notes that was applied, spent removes those
+	// that were since the last change.
+	appliedNotes uint64
+	spent        []store.Part
 	// saved is what is to be saved, but for the position where there is a ledger.
 	saved store.Progress
 	head  head
@@ -66,6 +71,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 	}
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, 4<<20)
 	opts.Load, p.load = load(store.Gaps), load(store.Ahead)
+	p.notes = func(from uint64) iter.Seq2[store.Part, error] { return s.Parts(later, key, store.Noted, from) }
 	p.opts = opts
 	if opts.Order == source.OrderNone {
 		p.head.rebuild = false
@@ -139,28 +145,33 @@ func part(ctx context.Context, s store.Store, key store.Key, kind store.Kind, nu
 // Note notes a message of the bus about a row of the shard. Their order does not matter. A dead
 // letter counts as its row (rule 19).
 func (p *Progress) Note(row uint64, origin sink.Origin, s *sink.State) {
-	if s.Epoch < p.saved.Since {
+	n := noteOf(row, origin, s)
+	p.note(&n)
+}
+
+func (p *Progress) note(n *note) {
+	if n.epoch < p.saved.Since {
 		return
 	}
-	if s.Since > p.saved.Since {
-		p.restart(s.Since)
+	if n.since > p.saved.Since {
+		p.restart(n.since)
 	}
 	p.count, p.saved.Started = true, true
-	if s.Epoch > p.head.epoch || s.Epoch == p.head.epoch && s.Seq > p.head.seq {
+	if n.epoch > p.head.epoch || n.epoch == p.head.epoch && n.seq > p.head.seq {
 		// Rule 16: the newest message's floor holds.
-		p.head.epoch, p.head.seq = s.Epoch, s.Seq
-		if s.Floor != p.saved.Floor {
-			p.saved.Floor, p.skip = s.Floor, max(p.skip, s.Floor)
+		p.head.epoch, p.head.seq = n.epoch, n.seq
+		if n.floor != p.saved.Floor {
+			p.saved.Floor, p.skip = n.floor, max(p.skip, n.floor)
 		}
 	}
-	p.saved.Low = max(p.saved.Low, s.Low)
-	if p.ledger == nil || row == 0 {
+	p.saved.Low = max(p.saved.Low, n.low)
+	if p.ledger == nil || n.row == 0 {
 		return
 	}
-	if origin == sink.FromTail {
-		p.tail = max(p.tail, row)
+	if n.tail {
+		p.tail = max(p.tail, n.row)
 	}
-	p.noted = append(p.noted, row)
+	p.noted = append(p.noted, n.row)
 }
 
 // restart forgets what was told by messages of epochs below since, which a message tells first: the
@@ -255,7 +266,8 @@ func (p *Progress) rise(through uint64, published []source.Range, now time.Time)
 func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	saved := p.saved
 	saved.Saved = now
-	c := store.ShardChange{Key: p.key, Progress: &saved}
+	c := store.ShardChange{Key: p.key, Progress: &saved, Parts: p.spent}
+	p.spent = nil
 	if p.ledger == nil {
 		return c, nil
 	}

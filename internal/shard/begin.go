@@ -11,6 +11,7 @@ import (
 	"bridge/internal/catchup"
 	"bridge/internal/progress"
 	"bridge/internal/published"
+	"bridge/sink"
 	"bridge/source"
 )
 
@@ -21,6 +22,9 @@ type Recovery interface {
 	// Resolve reads what the bus holds of a stream and was not read, behind a publish of unknown
 	// outcome (rule 9).
 	Resolve(ctx context.Context, stream string) error
+	// Register returns the number of a TP in which messages were acknowledged and that has none, 0
+	// where it gets none. An error says that these messages are to be read back.
+	Register(ctx context.Context, stream string, tp sink.TPRef) (uint32, error)
 	// Rereading reports whether what is read again of a stream is not read yet (rule 21).
 	Rereading(stream string) bool
 	// Epoch is that of the process. It is there once Wait has returned nil.

@@ -14,8 +14,8 @@ import (
 )
 
 // Feed takes in what catch-up reads of one stream: into its view, and into the progress of its
-// shards. A shard that runs has its progress itself; then it is given the rows. It is safe for
-// concurrent use.
+// shards. A shard that runs has its progress itself: what is read of it goes to the store beside
+// that, as progress.Notes. It is safe for concurrent use.
 //
 // Its lock comes before those of the view and of the committer. A batch of a shard is committed
 // under it, too, so that no commit takes back what another one has changed.
@@ -78,11 +78,10 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b, late := &store.Batch{}, 0
-	touched := make(map[string]*intake)
+	touched, committed := make(map[string]*intake), false
 	defer func() {
-		// What a commit did not take is made again from the store.
 		for _, in := range touched {
-			in.progress = nil
+			in.end(committed)
 		}
 	}()
 	for i := range messages {
@@ -95,9 +94,7 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 			}
 			touched[m.Shard] = in
 		}
-		if !in.running {
-			in.progress.Note(m.Row, m.Origin, &m.State)
-		}
+		in.note(m)
 		if m.Late {
 			late++
 		}
@@ -105,35 +102,40 @@ func (f *Feed) Apply(ctx context.Context, messages []catchup.Message, commit fun
 	if f.opts.Movers != nil && late > 0 && f.opts.Movers.Waiting()+late > maxNominated {
 		// Rule 7: it is in the image before the offsets pass.
 		for name := range f.intakes {
-			if err := f.wish(ctx, name, b, touched); err != nil {
+			if err := f.wish(ctx, name, touched); err != nil {
 				return err
 			}
 		}
 	}
-	now := time.Now()
-	for _, in := range touched {
-		if in.running {
-			continue
-		}
-		change, err := in.progress.Flush(now)
-		if err != nil {
-			return err
-		}
-		b.Shards = append(b.Shards, change)
+	if err := f.change(b, touched); err != nil {
+		return err
 	}
 	nominated, err := f.read(ctx, messages, b, commit)
 	if err != nil {
 		return err
 	}
-	clear(touched)
+	committed = true
 	for i := range messages {
-		f.intake(messages[i].Shard).note(&messages[i])
+		f.intake(messages[i].Shard).keep(&messages[i])
 	}
 	for i := range nominated {
 		f.opts.Movers.Nominate(nominated[i].Shard, nominated[i].Entity)
 	}
 	if f.opts.Movers != nil && f.opts.Movers.Overflow() {
 		f.overflowed()
+	}
+	return nil
+}
+
+// change adds to b what changes of shards.
+func (f *Feed) change(b *store.Batch, touched map[string]*intake) error {
+	now := time.Now()
+	for name, in := range touched {
+		change, err := in.change(store.Key{Stream: f.opts.Stream, Shard: name}, now)
+		if err != nil {
+			return err
+		}
+		b.Shards = append(b.Shards, change)
 	}
 	return nil
 }
@@ -184,7 +186,7 @@ func (f *Feed) load(ctx context.Context, name string, options ledger.Options) (*
 	if f.opts.Committer.Late(f.opts.Stream) {
 		p.TrustLow()
 	}
-	return p, nil
+	return p, p.ApplyNotes(time.Now())
 }
 
 // Nominated implements catchup.Feed.
@@ -199,27 +201,25 @@ func (f *Feed) Nominated() int {
 func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b := &store.Batch{}
-	touched := make(map[string]*intake)
+	b, touched := &store.Batch{}, make(map[string]*intake)
+	defer func() {
+		for _, in := range touched {
+			in.end(false)
+		}
+	}()
 	for name := range f.intakes {
-		if err := f.wish(ctx, name, b, touched); err != nil {
+		if err := f.wish(ctx, name, touched); err != nil {
 			return err
 		}
 	}
-	for _, in := range touched {
-		change, err := in.progress.Flush(time.Now())
-		in.progress = nil
-		if err != nil {
-			return err
-		}
-		b.Shards = append(b.Shards, change)
+	if err := f.change(b, touched); err != nil {
+		return err
 	}
 	return commit(b)
 }
 
-// wish has a reconcile of a shard be due. The change of a shard that runs is added to b; one that
-// does not run is added to touched. f.mu is held.
-func (f *Feed) wish(ctx context.Context, name string, b *store.Batch, touched map[string]*intake) error {
+// wish has a reconcile of a shard be due, and adds the shard to touched. f.mu is held.
+func (f *Feed) wish(ctx context.Context, name string, touched map[string]*intake) error {
 	in := f.intakes[name]
 	in.wishes.Add(1)
 	if !in.running {
@@ -230,11 +230,10 @@ func (f *Feed) wish(ctx context.Context, name string, b *store.Batch, touched ma
 		touched[name] = in
 		return nil
 	}
-	key := store.Key{Stream: f.opts.Stream, Shard: name}
-	saved, found, err := f.opts.Store.Progress(ctx, key)
+	saved, found, err := f.opts.Store.Progress(ctx, store.Key{Stream: f.opts.Stream, Shard: name})
 	if err == nil && found {
 		saved.ReconcileDue = true
-		b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &saved})
+		in.due, touched[name] = &saved, in
 	}
 	return err
 }
@@ -254,10 +253,9 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 		return nil, nil, err
 	}
 	list.Add(in.recent(list))
-	// What was read while the former attempt ended is covered, and no progress has it.
-	in.applyNoted(p)
 	p.Fill(time.Now())
 	in.running, in.handed = true, 0
+	in.noted.Store(max(in.noted.Load(), p.AppliedNotes()))
 	if p.ReconcileDue() {
 		in.wishes.Add(1)
 	}
@@ -283,9 +281,12 @@ func (f *Feed) giveBack(name string) {
 	f.intake(name).running = false
 }
 
-// applyNoted applies what was read meanwhile to the progress of a shard that runs. compared is the
-// number of the wish for a reconcile that the batch grants, 0 for none.
-func (f *Feed) applyNoted(name string, p *progress.Progress, compared uint64) {
+// noted returns the highest number of a part of notes of a shard: its owner is to take them in.
+func (f *Feed) noted(name string) uint64 { return f.shards[name].noted.Load() }
+
+// setReconcileDue tells the progress of a shard that runs whether a reconcile has to follow.
+// compared is the number of the wish that the batch grants, 0 for none.
+func (f *Feed) setReconcileDue(name string, p *progress.Progress, compared uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in := f.intake(name)
@@ -293,7 +294,6 @@ func (f *Feed) applyNoted(name string, p *progress.Progress, compared uint64) {
 	if due := in.wishes.Load() > max(in.granted.Load(), in.handed); due || compared > 0 {
 		p.SetReconcileDue(due)
 	}
-	in.applyNoted(p)
 }
 
 // due reports whether a reconcile of a shard of the configuration has to follow, and the number of

@@ -166,12 +166,24 @@ func (g *gaps) idleDue() bool {
 	return g.isOpen() && time.Since(g.handed) >= saveLedgerEvery
 }
 
+// applyNotes takes in what was read of the bus meanwhile.
+func (g *gaps) applyNotes(at ledger.Age) error {
+	if g.opts.Feed.noted(g.opts.Name) <= g.progress.AppliedNotes() {
+		return nil
+	}
+	err := g.progress.ApplyNotes(at.Steady)
+	// It is another one where a message told of a command that the store does not know (rule 28).
+	g.ledger = g.progress.Ledger()
+	return g.damaged(err)
+}
+
 // advance moves the progress behind what the batch takes care of and hands the change to the batch,
 // to be committed once that is acknowledged. The batch must be handed over.
 func (g *gaps) advance(b *batch, at ledger.Age) error {
-	g.opts.Feed.applyNoted(g.opts.Name, g.progress, b.compared)
-	// It is another one where a message told of a command that the store does not know (rule 28).
-	g.ledger = g.progress.Ledger()
+	if err := g.applyNotes(at); err != nil {
+		return err
+	}
+	g.opts.Feed.setReconcileDue(g.opts.Name, g.progress, b.compared)
 	g.handed = time.Now()
 	if g.changes != nil {
 		g.progress.SetCursor(g.changes.handOver())

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"sync/atomic"
+	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/catchup"
 	"bridge/internal/progress"
 	"bridge/internal/published"
@@ -19,10 +21,12 @@ type intake struct {
 	progress *progress.Progress
 	// running says that an owner has the progress.
 	running bool
-	// noted is what the owner's progress lacks. Where there is a view, rows beyond mostNotes are
-	// left out: once read, they are no news by the view.
-	noted []note
-	view  bool
+	// notes are those of the batch that is being made, of a shard that runs; noted is the highest
+	// number of a part of notes that the store was given.
+	notes progress.Notes
+	noted atomic.Uint64
+	// due, where it is not nil, is the progress of a shard that runs with a reconcile due.
+	due *store.Progress
 	// rows are those of the tail that were read, without what identifies them: the newest, at most
 	// twice the bound most before they are trimmed.
 	rows []published.Row
@@ -34,52 +38,55 @@ type intake struct {
 	handed uint64
 }
 
-// note is what a message says of the progress.
-type note struct {
-	row    uint64
-	origin sink.Origin
-	state  sink.State
-}
-
 // newIntake returns the intake of a shard that keeps so many of the rows published last. Read ones
 // replace at most half of them: what identifies a row is not on the bus.
 func (f *Feed) newIntake(rows int, options ledger.Options) *intake {
-	return &intake{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2), view: f.opts.View != nil}
+	return &intake{options: options, most: max(1, cmp.Or(rows, defaultPublishedRows)/2)}
 }
 
-// note keeps what a shard that runs, or begins to, needs of a message that was committed.
+// note takes in what a message says of the progress, for the next change.
 func (in *intake) note(m *catchup.Message) {
+	if in.running {
+		in.notes.Add(m.Row, m.Origin, &m.State)
+	} else {
+		in.progress.Note(m.Row, m.Origin, &m.State)
+	}
+}
+
+// change returns what a batch changes of the shard. What was read of one that runs is beside its
+// progress in the store, until the owner takes it in: no message is covered that is in neither.
+func (in *intake) change(key store.Key, now time.Time) (store.ShardChange, error) {
+	if !in.running {
+		return in.progress.Flush(now)
+	}
+	c := store.ShardChange{Key: key, Progress: in.due}
+	if !in.notes.Empty() {
+		c.Parts = []store.Part{in.notes.Part(in.noted.Load() + 1)}
+	}
+	return c, nil
+}
+
+// end ends a batch, that was committed or not. What a commit did not take is made again from the
+// store, or from the bus.
+func (in *intake) end(committed bool) {
+	switch {
+	case !committed:
+		in.progress = nil
+	case !in.notes.Empty():
+		in.noted.Add(1)
+	}
+	in.notes.Reset()
+	in.due = nil
+}
+
+// keep keeps a row of a message that was committed, for the list of rows published last.
+func (in *intake) keep(m *catchup.Message) {
 	if m.Origin == sink.FromTail && m.State.Kind == sink.StateLive && !m.Dead {
 		in.rows = append(in.rows, published.Row{ID: m.Row, Content: contentOf(m.State.Digest)})
 		if len(in.rows) >= 2*in.most {
 			in.trim()
 		}
 	}
-	if !in.running {
-		return
-	}
-	n := note{m.Row, m.Origin, m.State}
-	if in.view && len(in.noted) >= mostNotes {
-		// Invariant 7: the owner may wait for its source or its bus, however long.
-		last := &in.noted[len(in.noted)-1]
-		if last.row = 0; n.state.Epoch > last.state.Epoch || n.state.Epoch == last.state.Epoch && n.state.Seq > last.state.Seq {
-			last.state = n.state
-		}
-		return
-	}
-	in.noted = append(in.noted, n)
-}
-
-// mostNotes bounds what a shard with a view has to take in, about 150 bytes each.
-const mostNotes = 1 << 14
-
-// applyNoted has the progress of the owner take in what was read meanwhile.
-func (in *intake) applyNoted(p *progress.Progress) {
-	for i := range in.noted {
-		n := &in.noted[i]
-		p.Note(n.row, n.origin, &n.state)
-	}
-	in.noted = in.noted[:0]
 }
 
 // trim keeps the newest rows, in ascending order.

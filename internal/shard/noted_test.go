@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,21 +77,32 @@ func TestACommandThatIsHeardOfLate(t *testing.T) {
 	})
 }
 
-// TestNotesThatAKillHasForgotten: what is read of others while a shard runs is in its progress with
-// its next batch, and offsets pass it before. A kill between makes rows of a release stream come
-// again, with the ids that they had, and nothing worse: no row is left out, nor is one that fills a
-// hole. The view has its part with the offsets, so nothing of a capability stream comes again.
-func TestNotesThatAKillHasForgotten(t *testing.T) {
+// TestAKillBehindNotes: what is read of others while a shard runs is in the store with the offset
+// that covers it, beside the progress of the shard until its owner takes it in. The process is
+// killed at each of its steps: no row comes again, and none is left out.
+func TestAKillBehindNotes(t *testing.T) {
 	for _, capability := range []bool{false, true} {
 		for _, holes := range []bool{false, true} {
-			instantly(t, fmt.Sprintf("a capability stream %t, with holes %t", capability, holes), func(t *testing.T) {
-				forgetNotes(t, capability, holes)
-			})
+			deaths, died := 0, true
+			for step := 0; died; step++ {
+				instantly(t, fmt.Sprintf("a capability stream %t, with holes %t, at step %d", capability, holes, step), func(t *testing.T) {
+					died = noteAndDie(t, capability, holes, step)
+				})
+				if died {
+					deaths++
+				}
+			}
+			// A look at the bus, the notes, a page, its messages and its commit.
+			if least := 10; deaths < least && !t.Failed() {
+				t.Errorf("it was killed %d times, want %d at least", deaths, least)
+			}
 		}
 	}
 }
 
-func forgetNotes(t *testing.T, capability, holes bool) {
+// noteAndDie has messages arrive late while a process waits for its table, which it then can read,
+// until it dies at a step. It reports whether there were so many.
+func noteAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 	b, row := newBench(t), []string{"name", old}
 	if capability {
 		b, row = newViewBench(t, false), []string{"name", "1", "0"}
@@ -114,51 +127,97 @@ func forgetNotes(t *testing.T, capability, holes bool) {
 	late := b.cutOff(t)
 	const arrive = 4
 
-	// The next process runs, and its table cannot be read.
-	held := *b
-	mortal := newMortal(b.store)
-	held.store, held.opts.ShutdownTimeout = mortal, time.Millisecond
+	r, held := reap(step), *b
+	held.opts.ShutdownTimeout = time.Millisecond
+	held.sink, held.store, held.reader, held.reaper = reapedSink{b.bus, r}, reapedStore{b.store, r}, reapedReader{b.bus, r}, r
+	var away atomic.Bool
+	away.Store(true)
 	held.hook = func(q source.Query) error {
-		if q.After >= 5 {
+		if q.After >= 5 && away.Load() {
 			return errors.New("connection refused")
 		}
 		return nil
 	}
-	s, stop := held.run(t)
-	eventually(t, "it waits for its table", func() bool { return s.Status().State == shard.Waiting })
+	p, ctx, cancel := held.process(t), t.Context(), func() {}
+	ctx, cancel = context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
+	dead := func() bool { return r.waitDeath(idle) }
+	eventually(t, "it waits for its table", func() bool { return dead() || p.shard.Status().State == shard.Waiting })
 	if _, err := b.bus.Publish(t.Context(), late[:arrive]); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "what arrives late is read", func() bool {
-		image, err := b.store.Load(t.Context())
-		return err == nil && slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == topic && r.Next == 5+1+arrive })
-	})
-	mortal.die()
-	stop()
+	eventually(t, "what arrives late is read", func() bool { return dead() || b.covers(t, 5+1+arrive) })
 	if got := b.position(t); got != 5 {
 		t.Fatalf("position %d: there was a batch", got)
 	}
+	away.Store(false)
+	eventually(t, "all is published", func() bool { return dead() || b.position(t) == late[len(late)-1].RowID })
+	died = dead()
+	cancel()
+	running.Wait()
 
 	if holes {
 		b.table.Commit(open)
 	}
 	insert(1)
 	_, stop = b.run(t)
-	want, again := 5+2+5+1, arrive
+	want := 5 + 2 + 5 + 1
 	if holes {
 		want++
 	}
-	if capability {
-		again = 0
-	}
-	eventually(t, "all rows are published", func() bool { return b.count(topic) >= want+again })
+	eventually(t, "all rows are published", func() bool { return b.count(topic) >= want })
 	b.polls(t, 200)
 	stop()
-	ids := make(map[string]bool)
-	for _, m := range b.bus.Messages(topic) {
-		ids[m.ID] = true
+	ids := b.ids(topic)
+	slices.Sort(ids)
+	if len(ids) != want || len(slices.Compact(slices.Clone(ids))) != want {
+		t.Errorf("%d messages, want one of each of %d rows: %v", len(ids), want, ids)
 	}
-	if len(ids) != want || b.count(topic) != want+again {
-		t.Errorf("%d messages with %d ids, want %d with %d: rows %v", b.count(topic), len(ids), want+again, want, b.ids(topic))
+	return died
+}
+
+// covers reports whether the store has what the topic holds below next.
+func (b *bench) covers(t *testing.T, next uint64) bool {
+	t.Helper()
+	image, err := b.store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == topic && r.Next == next })
+}
+
+// TestAKillOfAnAttemptThatWaits: a batch has an unknown outcome while the owner waits for its
+// source, so the attempt has not ended when others read what the bus has of it. A kill then repeats
+// nothing, as exactly-once has it.
+func TestAKillOfAnAttemptThatWaits(t *testing.T) {
+	for _, capability := range []bool{false, true} {
+		instantly(t, fmt.Sprintf("a capability stream %t", capability), func(t *testing.T) {
+			b := newBench(t)
+			if capability {
+				b = newViewBench(t, false)
+			}
+			b.insertRows(250, capability)
+			killed, mortal, gate := *b, newMortal(b.store), make(chan struct{})
+			killed.sink, killed.store, killed.opts.ShutdownTimeout = silentSink{b.bus}, mortal, time.Millisecond
+			killed.hook = func(q source.Query) error {
+				if q.After >= 100 {
+					<-gate
+				}
+				return nil
+			}
+			_, stop := killed.run(t)
+			eventually(t, "the first batch is read back", func() bool { return b.covers(t, 101) })
+			mortal.die()
+			close(gate)
+			stop()
+			if got := b.position(t); got != 0 {
+				t.Fatalf("position %d: it was committed", got)
+			}
+			_, stop = b.run(t)
+			eventually(t, "drained", func() bool { return b.position(t) == 250 })
+			stop()
+			expectRun(t, b.ids(topic), 1, 250)
+		})
 	}
 }

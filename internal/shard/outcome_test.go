@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/source"
@@ -92,6 +93,38 @@ func TestABusThatTellsNoOffsets(t *testing.T) {
 		stop()
 		expectRun(t, b.ids(topic), 1, 250)
 	}
+}
+
+// TestATopicThatIsMadeAgainIsRegistered as soon as it has a message that was acknowledged: its
+// entry says where that lies, so that a loss is noticed (rule 10).
+func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
+	instantly(t, "before anything is looked up", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.tick = time.Minute
+		b.insertRows(3, true)
+		_, stop := b.run(t)
+		eventually(t, "saved", func() bool { return b.position(t) == 3 })
+		b.bus.Wipe()
+		for _, destination := range b.destinations {
+			b.bus.Create(destination)
+		}
+		b.table.Insert("again", "1", "0")
+		eventually(t, "saved", func() bool { return b.position(t) == 4 })
+		list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("again")), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := b.store.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(image.Registrations, func(r store.Registration) bool {
+			return r.Number == list[0].At.TP && r.TP == topic && !r.Retired
+		}) {
+			t.Errorf("the entry is %+v, the registrations are %+v", list[0], image.Registrations)
+		}
+		stop()
+	})
 }
 
 // TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack: only the bus shows that they were

@@ -235,6 +235,9 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		return nil, at, false, nil, err
 	}
 	at = o.tail.see(p)
+	if err := o.gaps.applyNotes(at); err != nil {
+		return nil, at, false, nil, err
+	}
 	if len(p.Rows) > 0 || o.status.hot() {
 		o.pace.touch()
 	}

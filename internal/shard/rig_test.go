@@ -366,7 +366,7 @@ func copyStore(t testing.TB, s store.Store) store.Store {
 	b := &store.Batch{Epoch: image.Epoch, Registrations: image.Registrations}
 	for k, p := range image.Shards {
 		change := store.ShardChange{Key: k, Progress: &p}
-		for kind := store.Gaps; kind <= store.MeaningPart; kind++ {
+		for kind := store.Gaps; kind <= store.Noted; kind++ {
 			for part, err := range s.Parts(ctx, k, kind, 0) {
 				if err != nil {
 					t.Fatal(err)

@@ -111,7 +111,7 @@ func (s *sender) sendRest(ctx context.Context, b *batch) error {
 		}
 		outcome, err := s.send(ctx, left)
 		s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
-		s.locateAll(left, &outcome)
+		s.locateAll(ctx, left, &outcome)
 		if err == nil {
 			err = s.putAside(ctx, b, &outcome)
 		}
@@ -147,13 +147,13 @@ func (s *sender) send(ctx context.Context, messages []sink.Message) (outcome sin
 }
 
 // locateAll notes where the messages with the indices of s lie, as far as an outcome says so.
-func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
+func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome *sink.Outcome) {
 	if s.opts.Reader == nil {
 		return
 	}
 	s.numbers = s.numbers[:0]
 	for _, tp := range outcome.TPs {
-		s.numbers = append(s.numbers, s.opts.Committer.Number(s.opts.Stream, tp.Name, tp.Incarnation))
+		s.numbers = append(s.numbers, s.number(ctx, tp))
 	}
 	for i, status := range outcome.Status {
 		if status != sink.Acked {
@@ -177,6 +177,20 @@ func (s *sender) locateAll(messages []sink.Message, outcome *sink.Outcome) {
 			p.tp, s.sent.repeated = outcome.TPs[at.TP].Name, true
 		}
 	}
+}
+
+// number returns the number of a TP in which messages were acknowledged, 0 for none.
+func (s *sender) number(ctx context.Context, tp sink.TPRef) uint32 {
+	number := s.opts.Committer.Number(s.opts.Stream, tp)
+	if number != 0 {
+		return number
+	}
+	number, err := s.opts.Recovery.Register(ctx, s.opts.Stream, tp)
+	if err != nil {
+		s.opts.Logger.Debug("messages were stored in a topic or stream that is not registered", "tp", tp.Name, "error", err)
+		s.sent.unknown = true
+	}
+	return number
 }
 
 // repeats looks at the messages from an index on that the bus took for repeats. It returns the
@@ -288,7 +302,7 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 			return err
 		}
 		if outcome.AllAcked() {
-			s.locateDeadLetter(index, &dead, &outcome)
+			s.locateDeadLetter(ctx, index, &dead, &outcome)
 			s.noted(&r)
 			return nil
 		}
@@ -298,10 +312,10 @@ func (s *sender) putOneAside(ctx context.Context, b *batch, index int, reason st
 
 // locateDeadLetter notes where the dead letter of message index lies. One that the bus holds
 // already is as good: it names the same event.
-func (s *sender) locateDeadLetter(index int, dead *sink.Message, outcome *sink.Outcome) {
+func (s *sender) locateDeadLetter(ctx context.Context, index int, dead *sink.Message, outcome *sink.Outcome) {
 	all := s.indices
 	s.indices = []int{index}
-	s.locateAll([]sink.Message{*dead}, outcome)
+	s.locateAll(ctx, []sink.Message{*dead}, outcome)
 	s.indices = all
 	p := &s.sent.locations[index]
 	p.dead, p.duplicate = dead, false

@@ -36,7 +36,7 @@ func (s *sender) sendWhole(ctx context.Context, b *batch) error {
 		}
 		if outcome.AllAcked() {
 			s.indices = s.indices[:len(left)]
-			s.locateAll(left, &outcome)
+			s.locateAll(ctx, left, &outcome)
 			for _, a := range aside {
 				s.sent.locations[a.index].dead = &a.dead
 				s.noted(&a.refused)

@@ -1,0 +1,171 @@
+package catchup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/sink"
+)
+
+// Register returns the number of a TP that the bus names in an acknowledgement and that has none:
+// it looks the TPs of the stream up, once a Tick at most. Until a TP is registered nobody notices
+// that it loses messages (rule 10). The number is 0 where the TP is not there yet, or cannot be
+// read. An error wraps ErrUnknownOutcome: the TP was made again before or behind what was
+// acknowledged, or the bus does not tell.
+func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uint32, error) {
+	s := c.streams[name]
+	s.mu.Lock()
+	due := time.Since(s.lookedUp) >= c.opts.Tick
+	if due {
+		s.lookedUp = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		_, err := c.registrar.lookup(ctx, s, false)
+		unread := c.goesOnUnread(s, err)
+		if err != nil && !unread {
+			return 0, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+		}
+		s.unread.Store(unread)
+	}
+	number, another := c.committer.number(name, tp)
+	if another && !s.unread.Load() {
+		return 0, fmt.Errorf("%s was made again, and has not the incarnation %s: %w", tp.Name, tp.Incarnation, ErrUnknownOutcome)
+	}
+	return number, nil
+}
+
+// register registers what is new, and again what is another one.
+func (g *registrar) register(ctx context.Context, s *stream, list []found) error {
+	lost := slices.ContainsFunc(list, func(f found) bool { return f.finding == another })
+	if s.Release && lost {
+		return g.forget(ctx, s, list)
+	}
+	unknown := !s.Release && isSpread(list) && slices.ContainsFunc(list, func(f found) bool { return f.finding == beginsLate })
+	if unknown && !s.isReady() {
+		if err := g.skip(ctx, s, list); err != nil {
+			return err
+		}
+		unknown = false
+	}
+	b := &store.Batch{}
+	var passed []piece
+	renewed := false
+	for i := range list {
+		f := &list[i]
+		switch {
+		case f.finding == same && unknown:
+			// Rule 22: its entries are disputed, and nothing of it is read again.
+			again := f.was
+			again.Number = g.number(s, f)
+			f.was.Retired = true
+			b.Registrations = append(b.Registrations, f.was, again)
+		case f.finding == same:
+		case f.finding == beginsLate && s.Release:
+			passed = append(passed, piece{tp: f.was.Number, Range: Range{To: f.First}, late: true})
+		default:
+			if f.was.Number != 0 {
+				renewed = true
+				g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
+					"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
+				f.was.Retired = true
+				b.Registrations = append(b.Registrations, f.was)
+			}
+			b.Registrations = append(b.Registrations, g.registration(s, f))
+		}
+	}
+	if len(b.Registrations)+len(passed) == 0 {
+		return nil
+	}
+	commit := func(more *store.Batch) error {
+		more.Registrations = append(more.Registrations, b.Registrations...)
+		return g.committer.commitOnce(ctx, more, func(t *trial) error {
+			for _, p := range passed {
+				t.covered(p)
+			}
+			return nil
+		})
+	}
+	if renewed {
+		return g.committer.reconcile(ctx, s, commit)
+	}
+	return g.committer.disk.retry(ctx, func() error { return commit(&store.Batch{}) })
+}
+
+// registration returns a new registration of a TP, from its beginning.
+func (g *registrar) registration(s *stream, f *found) store.Registration {
+	return store.Registration{
+		Number: g.number(s, f), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),
+	}
+}
+
+// number returns a number for a registration of a TP that may be read again up to its end.
+func (g *registrar) number(s *stream, f *found) uint32 {
+	n := g.committer.next()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rereads[n] = f.End
+	return n
+}
+
+// isSpread reports whether messages of an entity may lie in several TPs: those of one topic have
+// their keys apart, those of several topics or JetStream streams need not.
+func isSpread(list []found) bool {
+	return slices.ContainsFunc(list[min(1, len(list)):], func(f found) bool { return f.Destination == "" || f.Destination != list[0].Destination })
+}
+
+// skip has Start read the TPs that begin late from their first messages on, and then dispute all
+// entries of the stream (rule 22). Their offsets stay where they are: a start behind a kill does so
+// again.
+func (g *registrar) skip(ctx context.Context, s *stream, list []found) error {
+	for i := range list {
+		f := &list[i]
+		if f.finding != beginsLate {
+			continue
+		}
+		release, err := acquire(ctx, f.t.reading)
+		if err != nil {
+			return err
+		}
+		f.t.cursors[f.was.Number] = max(f.t.cursors[f.was.Number], f.First)
+		release()
+		g.opts.Log.Warn("all entities of the stream are published once more", "stream", s.Name, "tp", f.Name,
+			"reason", f.finding.String(), "next", f.was.Next, "first", f.First)
+		f.finding = same
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknown = true
+	return nil
+}
+
+// forget begins a release stream again, of which the bus has lost something (rule 21): it reads all
+// its TPs. Where something has expired in them, the lost rows cannot be told from the others.
+func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
+	if s.isReady() || s.messages.Load() > 0 {
+		// What it has in memory is of the former messages, too.
+		return fmt.Errorf("stream %s: %w: start bridge again, which reads what is left and publishes the other rows again", s.Name, sink.ErrBehind)
+	}
+	b := &store.Batch{Forget: []string{s.Name}}
+	for key, before := range g.opts.Image.Shards {
+		if key.Stream == s.Name {
+			// What only commands and START have decided is kept.
+			b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &store.Progress{
+				Started: before.Started, Floor: before.Floor, Since: before.Since, Saved: time.Now(), ReconcileDue: true,
+			}})
+		}
+	}
+	for i := range list {
+		f := &list[i]
+		if late(&f.TP) {
+			return fmt.Errorf("stream %s: %w, and messages of %s have expired, so nothing tells which rows are lost: run `bridge checkpoint rebuild %s`",
+				s.Name, sink.ErrBehind, f.Name, s.Name)
+		}
+		b.Registrations = append(b.Registrations, g.registration(s, f))
+	}
+	g.opts.Log.Warn("the bus has lost messages of a release stream: its topics are read again from their beginning", "stream", s.Name)
+	return g.committer.Apply(ctx, b)
+}
