@@ -1,0 +1,128 @@
+package standby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Register is one entry of a bus that is replaced only by those who know its revision.
+type Register interface {
+	// Get returns the entry and its revision, 0 where there is none. An old one may be returned.
+	Get(ctx context.Context) (entry []byte, revision uint64, err error)
+	// Put replaces the entry of a revision, 0 for none, and returns the new revision. The error is
+	// ErrConflict if the entry has another one. After any other error it may be replaced or not.
+	Put(ctx context.Context, entry []byte, revision uint64) (uint64, error)
+	// Close releases connections.
+	Close() error
+}
+
+// Lease is an Elector over a Register. The member that works replaces the entry at every step, and
+// another one replaces it when it has seen the same revision for the timeout, by its own clock.
+type Lease struct {
+	register Register
+	timeout  time.Duration
+	// held says that revision is that of our own entry.
+	held     bool
+	revision uint64
+	// seen is when this revision was read first.
+	seen time.Time
+}
+
+var _ Elector = (*Lease)(nil)
+
+// NewLease returns an Elector whose members work as long as they replace the entry within timeout.
+func NewLease(r Register, timeout time.Duration) *Lease {
+	return &Lease{register: r, timeout: timeout}
+}
+
+// Step implements Elector.
+func (l *Lease) Step(ctx context.Context, self Claim) (Claim, error) {
+	if !l.held {
+		return l.read(ctx, self)
+	}
+	revision, err := l.register.Put(ctx, self.Encode(), l.revision)
+	if errors.Is(err, ErrConflict) {
+		// Our own Put, whose answer was lost, may have replaced it.
+		l.held = false
+		return l.read(ctx, self)
+	}
+	if err != nil {
+		return Claim{}, err
+	}
+	l.revision = revision
+	return self, nil
+}
+
+// read looks at the entry, and replaces it where nobody works.
+func (l *Lease) read(ctx context.Context, self Claim) (Claim, error) {
+	entry, revision, err := l.register.Get(ctx)
+	if err != nil {
+		return Claim{}, err
+	}
+	var working Claim
+	if revision > 0 {
+		if working, err = DecodeClaim(entry); err != nil {
+			return Claim{}, fmt.Errorf("the entry of the group is damaged: %w: delete it", err)
+		}
+	}
+	if revision != l.revision || l.seen.IsZero() {
+		l.revision, l.seen = revision, time.Now()
+	}
+	if working.Member == self.Member && !working.Left {
+		l.held = true
+		return working, nil
+	}
+	if !l.free(&working, &self) {
+		return working.present(), nil
+	}
+	revision, err = l.register.Put(ctx, self.Encode(), l.revision)
+	if errors.Is(err, ErrConflict) {
+		// Another one was faster, or the entry that was read is an old one.
+		return Claim{}, nil
+	}
+	if err != nil {
+		return Claim{}, err
+	}
+	l.held, l.revision = true, revision
+	return self, nil
+}
+
+// present returns the claim of a member that works, else the zero Claim.
+func (c *Claim) present() Claim {
+	if c.Left {
+		return Claim{}
+	}
+	return *c
+}
+
+// free reports whether a member may take over. One that is not ready, or whose settings differ from
+// those of the former one, lets others go first: it waits once more.
+func (l *Lease) free(working, self *Claim) bool {
+	wait := l.timeout
+	if working.Member == "" || working.Left {
+		wait = 0
+	}
+	if !self.Ready || working.Member != "" && len(self.Settings.Differing(working.Settings)) > 0 {
+		wait += l.timeout
+	}
+	return time.Since(l.seen) >= wait
+}
+
+// Leave implements Elector.
+func (l *Lease) Leave(ctx context.Context, self Claim) error {
+	if !l.held {
+		return nil
+	}
+	l.held = false
+	self.Left = true
+	_, err := l.register.Put(ctx, self.Encode(), l.revision)
+	if errors.Is(err, ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// Close implements Elector.
+func (l *Lease) Close() error { return l.register.Close() }
