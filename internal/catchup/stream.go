@@ -37,6 +37,8 @@ type stream struct {
 	messages atomic.Uint64
 	// late counts late messages that Start has left for Run.
 	late atomic.Int64
+	// following says that Start has read all, and reads on until it is our turn.
+	following atomic.Bool
 
 	mu  sync.Mutex
 	err error
