@@ -18,6 +18,9 @@ type Claim struct {
 	Since time.Time `json:"since,omitzero"`
 	// Ready says that the member has read what the bus holds, so that it can go on at once.
 	Ready bool `json:"ready,omitempty"`
+	// Refused says that the member must not be elected: its settings differ from those of a member
+	// that works, or did a moment ago.
+	Refused bool `json:"refused,omitempty"`
 	// Left says that the member works no more and left in order.
 	Left bool `json:"left,omitempty"`
 	// Settings must be the same for all members.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -74,9 +75,10 @@ func (l *Lease) read(ctx context.Context, self Claim) (Claim, error) {
 		l.held = true
 		return working, nil
 	}
-	if !l.free(&working, &self) {
-		return working.present(), nil
+	if time.Since(l.seen) < l.wait(&working, &self) {
+		return l.alive(working), nil
 	}
+	self.Since = time.Now().UTC().Truncate(time.Millisecond)
 	revision, err = l.register.Put(ctx, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		// Another one was faster, or the entry that was read is an old one.
@@ -89,25 +91,28 @@ func (l *Lease) read(ctx context.Context, self Claim) (Claim, error) {
 	return self, nil
 }
 
-// present returns the claim of a member that works, else the zero Claim.
-func (c *Claim) present() Claim {
-	if c.Left {
+// alive returns the claim of a member that works as far as is known, else the zero Claim.
+func (l *Lease) alive(c Claim) Claim {
+	if c.Left || time.Since(l.seen) >= l.timeout {
 		return Claim{}
 	}
-	return *c
+	return c
 }
 
-// free reports whether a member may take over. One that is not ready, or whose settings differ from
-// those of the former one, lets others go first: it waits once more.
-func (l *Lease) free(working, self *Claim) bool {
+// wait returns how long an entry must not change until a member replaces it: one that is not ready
+// lets others go first, one that is refused never replaces it.
+func (l *Lease) wait(working, self *Claim) time.Duration {
 	wait := l.timeout
 	if working.Member == "" || working.Left {
 		wait = 0
 	}
-	if !self.Ready || working.Member != "" && len(self.Settings.Differing(working.Settings)) > 0 {
+	switch {
+	case self.Refused:
+		return math.MaxInt64
+	case !self.Ready:
 		wait += l.timeout
 	}
-	return time.Since(l.seen) >= wait
+	return wait
 }
 
 // Leave implements Elector.

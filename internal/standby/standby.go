@@ -23,9 +23,10 @@ var (
 // Elector tells which member of a group works. It serves one goroutine.
 type Elector interface {
 	// Step shows the bus once that self lives, and returns the claim of the member that works: that
-	// of self where it is elected, and the zero Claim where nobody works or the elector knows that
-	// self was removed. An error says nothing about who works. It blocks no longer than three
-	// quarters of the timeout of the group.
+	// of self, with Since, where it is elected, and the zero Claim where nobody works or where self
+	// was removed. It elects no claim that is refused, and one that is not ready only where no
+	// other one is. An error says nothing about who works. It blocks no longer than three quarters
+	// of the timeout of the group.
 	Step(ctx context.Context, self Claim) (working Claim, err error)
 	// Leave has another member be elected at once. After it Step begins from the start.
 	Leave(ctx context.Context, self Claim) error
@@ -51,22 +52,30 @@ type Options struct {
 	Fault func(error)
 }
 
-// Steps a timeout: a member that left in order is followed within one of them.
-const steps = 20
+const (
+	// steps there are a timeout: a member that left in order is followed within one of them.
+	steps = 20
+	// refusedTimeouts is how many timeouts must pass without anybody who works until a member with
+	// other settings may be elected.
+	refusedTimeouts = 3
+)
 
 // Member is a process that waits until it is elected, and then works.
 type Member struct {
 	opts    Options
 	elected chan struct{}
-	// refused are the settings that differ, as logged last; Run owns it.
-	refused string
 
 	mu sync.Mutex
 	// self is our claim, with Since while we work; working that of the member that works.
 	self, working Claim
 	// seen is when working was told last.
 	seen time.Time
-	err  error
+	// other is the claim of another member that worked last, heard when it was told last.
+	other Claim
+	heard time.Time
+	// logged are the settings that differ, as logged last.
+	logged string
+	err    error
 }
 
 // New returns a member; Run begins it.
@@ -108,7 +117,7 @@ func (m *Member) Run(ctx context.Context) error {
 			m.wait(working)
 		case time.Now().Before(next):
 			until = next
-			m.work()
+			m.work(&working)
 		}
 		if backoff.Pause(ctx, time.Until(begun.Add(m.opts.Timeout/steps))) != nil {
 			return m.leave(ctx)
@@ -125,6 +134,7 @@ func (m *Member) step(ctx context.Context, until time.Time) (Claim, error) {
 	}
 	m.mu.Lock()
 	self := m.self
+	self.Refused = len(m.differing()) > 0
 	m.mu.Unlock()
 	self.Ready = m.opts.Ready()
 	return m.opts.Elector.Step(ctx, self)
@@ -176,7 +186,7 @@ func (m *Member) leave(ctx context.Context) error {
 }
 
 // work notes that this member is elected.
-func (m *Member) work() {
+func (m *Member) work(claim *Claim) {
 	m.opts.Fault(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -184,8 +194,8 @@ func (m *Member) work() {
 	if !m.self.Since.IsZero() {
 		return
 	}
-	m.opts.Log.Info("this process works from now on", "group", m.opts.Group, "member", m.self.Member, "after", m.working.Member)
-	m.self.Since = time.Now()
+	m.opts.Log.Info("this process works from now on", "group", m.opts.Group, "member", m.self.Member, "former", m.other.Member)
+	m.self.Since = claim.Since
 	m.working = m.self
 	close(m.elected)
 }
@@ -195,24 +205,27 @@ func (m *Member) wait(working Claim) {
 	m.opts.Fault(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if working.Member != m.working.Member || m.seen.IsZero() {
+	if working.Member != m.working.Member && working.Member != "" {
 		m.opts.Log.Info("this process waits", "group", m.opts.Group, "member", m.self.Member, "working", working.Member, "host", working.Host)
 	}
 	m.err, m.seen, m.working = nil, time.Now(), working
-	refused := strings.Join(m.differing(), ", ")
-	if refused != m.refused && refused != "" {
-		m.opts.Log.Error("this process does not take over while another configuration works", "group", m.opts.Group,
-			"working", working.Member, "host", working.Host, "variables", refused)
+	if working.Member != "" {
+		m.other, m.heard = working, m.seen
 	}
-	m.refused = refused
+	if differing := strings.Join(m.differing(), ", "); differing != m.logged {
+		if m.logged = differing; differing != "" {
+			m.opts.Log.Error("this process does not take over: another configuration works", "group", m.opts.Group,
+				"working", m.other.Member, "host", m.other.Host, "variables", differing)
+		}
+	}
 }
 
-// differing returns the settings in which the member that works differs. The caller holds mu.
+// differing returns the settings for which this member is refused. The caller holds mu.
 func (m *Member) differing() []string {
-	if m.working.Member == "" || m.working.Member == m.self.Member {
+	if !m.self.Since.IsZero() || m.other.Member == "" || time.Since(m.heard) >= refusedTimeouts*m.opts.Timeout {
 		return nil
 	}
-	return m.self.Settings.Differing(m.working.Settings)
+	return m.self.Settings.Differing(m.other.Settings)
 }
 
 func (m *Member) failed(err error) {

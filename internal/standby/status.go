@@ -12,7 +12,8 @@ type Status struct {
 	// when the bus told that last, zero before the first time.
 	Working Claim
 	Seen    time.Time
-	// Differing are the variables in which the member that works differs from this process.
+	// Differing are the variables in which the member that works, or did a moment ago, differs from
+	// this process: it is not elected.
 	Differing []string
 	// Err is why the bus did not tell who works, nil while it does.
 	Err error

@@ -42,10 +42,9 @@ type Group struct {
 	generation int32
 	// joined says that the generation has not ended as far as we know.
 	joined bool
-	// ready is what our claim said when we joined.
-	ready bool
-	// working is the claim of the member that works in this generation; it stays until another one
-	// is told.
+	// ready and refused are what our claim said when we joined.
+	ready, refused bool
+	// working is the claim of the member that works in this generation.
 	working standby.Claim
 }
 
@@ -59,7 +58,7 @@ func New(r Requester, name string, timeout time.Duration) *Group {
 
 // Step implements standby.Elector.
 func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, error) {
-	if g.joined && g.ready == self.Ready {
+	if g.joined && g.ready == self.Ready && g.refused == self.Refused {
 		err := g.beat(ctx)
 		switch {
 		case err == nil:
@@ -128,13 +127,13 @@ func (g *Group) join(ctx context.Context, self standby.Claim) error {
 		}
 		break
 	}
-	g.member, g.generation, g.ready = res.MemberID, res.GenerationID, self.Ready
+	g.member, g.generation, g.ready, g.refused = res.MemberID, res.GenerationID, self.Ready, self.Refused
 	sync := &syncRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}
 	if res.LeaderID == res.MemberID {
 		for _, m := range res.Members {
 			sync.Assignments = append(sync.Assignments, syncAssignment{MemberID: m.MemberID})
 		}
-		chosen := choose(claims(res.Members), g.working)
+		chosen := choose(claims(res.Members), g.working.Member)
 		for i := range sync.Assignments {
 			sync.Assignments[i].Assignment = chosen.Encode()
 		}
@@ -172,20 +171,22 @@ func claims(members []joinMember) []standby.Claim {
 }
 
 // choose returns the claim of the member that is to work: the one that works, as long as it takes
-// part; else one that is ready, and has the settings of the former one. All leaders choose alike.
-func choose(all []standby.Claim, former standby.Claim) standby.Claim {
+// part, else one that is ready. It returns the zero Claim where all are refused.
+func choose(all []standby.Claim, working string) standby.Claim {
+	all = slices.DeleteFunc(all, func(c standby.Claim) bool { return c.Refused })
 	if len(all) == 0 {
 		return standby.Claim{}
 	}
-	rank := func(c *standby.Claim) (n int) {
-		for i, is := range []bool{
-			c.Ready, former.Member == "" || len(c.Settings.Differing(former.Settings)) == 0, !c.Since.IsZero(), c.Member == former.Member,
-		} {
-			if is {
-				n |= 1 << i
-			}
+	rank := func(c *standby.Claim) int {
+		switch {
+		case c.Member == working:
+			return 3
+		case !c.Since.IsZero():
+			return 2
+		case c.Ready:
+			return 1
 		}
-		return n
+		return 0
 	}
 	best := slices.MaxFunc(all, func(a, b standby.Claim) int {
 		if d := rank(&a) - rank(&b); d != 0 {
@@ -194,7 +195,7 @@ func choose(all []standby.Claim, former standby.Claim) standby.Claim {
 		return strings.Compare(b.Member, a.Member)
 	})
 	if best.Since.IsZero() {
-		best.Since = time.Now()
+		best.Since = time.Now().UTC().Truncate(time.Millisecond)
 	}
 	return best
 }

@@ -196,8 +196,12 @@ func settings(t *testing.T, g *group) {
 	}
 	a.leave()
 	g.eventually(g.o.Timeout, "the one with the same settings works", c.works)
+	left := time.Now()
 	c.leave()
-	g.eventually(3*g.o.Timeout, "the other one works when nobody else is there", b.works)
+	g.eventually(6*g.o.Timeout, "the other one works when nobody else is there", b.works)
+	if took := time.Since(left); took < 2*g.o.Timeout {
+		t.Errorf("a member with other settings works after %s", took)
+	}
 }
 
 func readiness(t *testing.T, g *group) {
