@@ -53,7 +53,7 @@ func registerOptions(cfg *config.Config, logger *slog.Logger) standbyjetstream.O
 		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
 			return jetstream.Connect(ctx, natsOptions(cfg, logger, hooks{}), more...)
 		},
-		Key: standbyGroup(cfg), Create: cfg.Sink.NATS.Create, Timeout: cfg.Standby.Timeout / 4,
+		Key: standbyGroup(cfg), Timeout: cfg.Standby.Timeout / 4,
 	}
 }
 

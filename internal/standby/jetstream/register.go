@@ -10,12 +10,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"bridge/internal/option"
 	"bridge/internal/standby"
 )
 
 // Bucket is the name of the bucket of all groups.
 const Bucket = "bridge-standby"
+
+// Grant says what a login needs to be a member of a group.
+const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INFO.KV_" + Bucket + ", $JS.API.STREAM.MSG.GET.KV_" + Bucket +
+	" and $JS.API.DIRECT.GET.KV_" + Bucket + ".>, and either to $JS.API.STREAM.CREATE.KV_" + Bucket + " or have an administrator create the bucket: nats kv add " + Bucket + " --replicas 3"
 
 // Options of a Register.
 type Options struct {
@@ -23,8 +26,6 @@ type Options struct {
 	Connect func(ctx context.Context, more ...nats.Option) (*nats.Conn, error)
 	// Key names the entry.
 	Key string
-	// Create has the bucket made where it is missing, with file storage and one replica.
-	Create bool
 	// Timeout bounds each request.
 	Timeout time.Duration
 }
@@ -138,11 +139,34 @@ func (r *Register) open(ctx context.Context) error {
 		return err
 	}
 	r.kv, err = js.KeyValue(ctx, Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) && r.opts.Create {
-		r.kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "who works of each standby group of bridge", History: 1, Storage: jetstream.FileStorage})
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		r.kv, err = create(ctx, js)
 	}
 	return err
 }
+
+// replicas of the bucket, where there are so many servers.
+const replicas = 3
+
+// create makes the bucket. Where there are fewer servers, it has one replica.
+func create(ctx context.Context, js jetstream.JetStream) (kv jetstream.KeyValue, err error) {
+	for _, n := range []int{replicas, 1} {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: Bucket, Description: "who works of each standby group of bridge", History: 1, Storage: jetstream.FileStorage, Replicas: n,
+		})
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != replicasNotSupported && api.ErrorCode != noSuitablePeers {
+			break
+		}
+	}
+	return kv, err
+}
+
+// Answers to more replicas than there are servers.
+const (
+	replicasNotSupported jetstream.ErrorCode = 10074
+	noSuitablePeers      jetstream.ErrorCode = 10005
+)
 
 func (r *Register) refused(err error) {
 	r.mu.Lock()
@@ -157,10 +181,7 @@ func (r *Register) explain(err error) error {
 	r.mu.Unlock()
 	switch {
 	case denied != nil:
-		return fmt.Errorf("let the login publish to $KV.%[1]s.> and $JS.API.STREAM.INFO.KV_%[1]s, $JS.API.STREAM.MSG.GET.KV_%[1]s and $JS.API.DIRECT.GET.KV_%[1]s.>, "+
-			"and to $JS.API.STREAM.CREATE.KV_%[1]s where it is to make the bucket: %[2]w", Bucket, denied)
-	case errors.Is(err, jetstream.ErrBucketNotFound):
-		return option.Errorf("the bucket %s does not exist: create it (nats kv add %s --replicas 3), or set %s=true: %w", Bucket, Bucket, option.NATSCreateStream, err)
+		return fmt.Errorf("%s: %w", Grant, denied)
 	}
 	return fmt.Errorf("standby bucket %s: %w", Bucket, err)
 }

@@ -30,7 +30,7 @@ func newElector(t *testing.T, s *testenv.NATSServer, group string) elector {
 		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
 			return sinkjetstream.Connect(ctx, sinkjetstream.Options{URLs: []string{"nats://" + way.Addr()}}, more...)
 		},
-		Key: group, Create: true, Timeout: timeout / 4,
+		Key: group, Timeout: timeout / 4,
 	}), timeout), way}
 }
 
