@@ -31,7 +31,10 @@ type Lease struct {
 	seen time.Time
 }
 
-var _ Elector = (*Lease)(nil)
+var (
+	_ Elector = (*Lease)(nil)
+	_ Checker = (*Lease)(nil)
+)
 
 // NewLease returns an Elector whose members work as long as they replace the entry within timeout.
 func NewLease(r Register, timeout time.Duration) *Lease {
@@ -127,6 +130,14 @@ func (l *Lease) Leave(ctx context.Context, self Claim) error {
 		return nil
 	}
 	return err
+}
+
+// Check implements Checker, where the register does.
+func (l *Lease) Check(ctx context.Context) error {
+	if c, ok := l.register.(Checker); ok {
+		return c.Check(ctx)
+	}
+	return nil
 }
 
 // Close implements Elector.

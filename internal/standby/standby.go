@@ -34,6 +34,13 @@ type Elector interface {
 	Close() error
 }
 
+// Checker is an Elector that can be tried without taking part.
+type Checker interface {
+	// Check returns nil where the login may take part in the election, as far as that shows without
+	// a change. The error says what to grant.
+	Check(ctx context.Context) error
+}
+
 // Options set up a Member.
 type Options struct {
 	// Group names the group, for the log.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ const Bucket = "bridge-standby"
 
 // Grant says what a login needs to be a member of a group.
 const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INFO.KV_" + Bucket + ", $JS.API.STREAM.MSG.GET.KV_" + Bucket +
-	" and $JS.API.DIRECT.GET.KV_" + Bucket + ".>, and either to $JS.API.STREAM.CREATE.KV_" + Bucket + " or have an administrator create the bucket: nats kv add " + Bucket + " --replicas 3"
+	" and $JS.API.DIRECT.GET.KV_" + Bucket + ".>, and either to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_" + Bucket + " or have an administrator create the bucket: nats kv add " + Bucket + " --replicas 3"
 
 // Options of a Register.
 type Options struct {
@@ -26,6 +27,9 @@ type Options struct {
 	Connect func(ctx context.Context, more ...nats.Option) (*nats.Conn, error)
 	// Key names the entry.
 	Key string
+	// Missing has a bucket that is missing be an error, jetstream.ErrBucketNotFound, instead of
+	// making it.
+	Missing bool
 	// Timeout bounds each request.
 	Timeout time.Duration
 }
@@ -41,7 +45,10 @@ type Register struct {
 	denied error
 }
 
-var _ standby.Register = (*Register)(nil)
+var (
+	_ standby.Register = (*Register)(nil)
+	_ standby.Checker  = (*Register)(nil)
+)
 
 // New returns a Register.
 func New(o Options) *Register { return &Register{opts: o} }
@@ -86,6 +93,23 @@ func wrongRevision(err error) bool {
 		return false
 	}
 	return api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
+}
+
+// Check implements standby.Checker: it reads the entry, and tries to replace one of a revision that
+// no entry has. Where there is no bucket, whether it may be made does not show.
+func (r *Register) Check(ctx context.Context) error {
+	r.opts.Missing = true
+	_, _, err := r.Get(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = r.Put(ctx, nil, math.MaxInt64); errors.Is(err, standby.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 // Close implements standby.Register.
@@ -139,7 +163,7 @@ func (r *Register) open(ctx context.Context) error {
 		return err
 	}
 	r.kv, err = js.KeyValue(ctx, Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
+	if errors.Is(err, jetstream.ErrBucketNotFound) && !r.opts.Missing {
 		r.kv, err = create(ctx, js)
 	}
 	return err

@@ -48,7 +48,10 @@ type Group struct {
 	working standby.Claim
 }
 
-var _ standby.Elector = (*Group)(nil)
+var (
+	_ standby.Elector = (*Group)(nil)
+	_ standby.Checker = (*Group)(nil)
+)
 
 // New returns an Elector by the group of a name. timeout is the session timeout: brokers take 6 s
 // to 30 min by default. It closes the requester.
@@ -246,6 +249,15 @@ func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
 		return err
 	}
 	return nil
+}
+
+// Check implements standby.Checker: the coordinator is shown a member that it does not know.
+func (g *Group) Check(ctx context.Context) error {
+	err := g.beat(ctx)
+	if err == nil || removed(err) {
+		return nil
+	}
+	return g.explain(err)
 }
 
 // Close implements standby.Elector.
