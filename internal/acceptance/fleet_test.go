@@ -147,8 +147,8 @@ func (m *fleetMember) status() (s standbyStatus, ok bool) {
 	return status.Standby, status.Standby.Member != ""
 }
 
-// worker returns the one member that says that it works, nil while none or several do. Of those that
-// stand still nobody is asked.
+// worker returns the one member that says that it works, nil while none or several do. Of those
+// that stand still none is asked.
 func (f *fleet) worker(still ...*fleetMember) (working *fleetMember) {
 	for _, m := range f.members {
 		if slices.Contains(still, m) {
@@ -250,9 +250,9 @@ func (f *fleet) report() {
 	}
 }
 
-// judge compares all that was published with the record and the tables. cuts are how often a process
-// was cut off in the midst of batches.
-func (f *fleet) judge(cuts int, once bool) {
+// compare compares all that was published with the record and the tables. cuts are how often a
+// process was cut off in the midst of batches.
+func (f *fleet) compare(cuts int, once bool) {
 	f.T.Helper()
 	f.caughtUp(2*time.Minute, "all is published")
 	f.AllPublished()

@@ -74,7 +74,7 @@ func TestStandby(t *testing.T) {
 		other.Kill()
 		stop()
 		f.report()
-		f.judge(2, false)
+		f.compare(2, false)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestStandbyKills(t *testing.T) {
 				}
 				stop()
 				f.report()
-				f.judge(kills, once)
+				f.compare(kills, once)
 			})
 		})
 	}
