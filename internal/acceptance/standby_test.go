@@ -91,7 +91,7 @@ func TestStandbyKills(t *testing.T) {
 	testall.Long(t)
 	kills, pause := 12, 3*time.Second
 	if world.Soak {
-		kills, pause = 200, 3500*time.Millisecond
+		kills, pause = 200, 8*time.Second
 	}
 	for name, once := range map[string]bool{"at-least-once": false, "exactly-once": true} {
 		t.Run(name, func(t *testing.T) {
