@@ -42,21 +42,24 @@ func NewLease(r Register, timeout time.Duration) *Lease {
 }
 
 // Step implements Elector.
-func (l *Lease) Step(ctx context.Context, self Claim) (Claim, error) {
+func (l *Lease) Step(ctx context.Context, self Claim) (Claim, time.Time, error) {
+	begun := time.Now()
 	if !l.held {
-		return l.read(ctx, self)
+		working, err := l.read(ctx, self)
+		return working, begun, err
 	}
 	revision, err := l.register.Put(ctx, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		// Our own Put, whose answer was lost, may have replaced it.
 		l.held = false
-		return l.read(ctx, self)
+		working, err := l.read(ctx, self)
+		return working, begun, err
 	}
 	if err != nil {
-		return Claim{}, err
+		return Claim{}, begun, err
 	}
 	l.revision = revision
-	return self, nil
+	return self, begun, nil
 }
 
 // read looks at the entry, and replaces it where nobody works.

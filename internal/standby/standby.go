@@ -25,9 +25,10 @@ type Elector interface {
 	// Step shows the bus once that self lives, and returns the claim of the member that works: that
 	// of self, with Since, where it is elected, and the zero Claim where nobody works or where self
 	// was removed. It elects no claim that is refused, and one that is not ready only where no
-	// other one is. An error says nothing about who works. It blocks no longer than three quarters
-	// of the timeout of the group.
-	Step(ctx context.Context, self Claim) (working Claim, err error)
+	// other one is. The bus has heard of self at a time that is heard, by the clock of this host,
+	// or later. An error says nothing about who works. It blocks no longer than three quarters of
+	// the timeout of the group.
+	Step(ctx context.Context, self Claim) (working Claim, heard time.Time, err error)
 	// Leave has another member be elected at once. After it Step begins from the start.
 	Leave(ctx context.Context, self Claim) error
 	// Close releases connections. It leaves nothing.
@@ -109,11 +110,11 @@ func (m *Member) Run(ctx context.Context) error {
 			return m.lost(fmt.Errorf("the bus was not reached for %s: %w", m.opts.Timeout, m.failure()))
 		}
 		begun := time.Now()
-		working, err := m.step(ctx, until)
+		working, heard, err := m.step(ctx, until)
 		if ctx.Err() != nil {
 			return m.leave(ctx)
 		}
-		next := begun.Add(m.opts.Timeout - m.opts.Timeout/10)
+		next := heard.Add(m.opts.Timeout - m.opts.Timeout/10)
 		switch {
 		case err != nil:
 			m.opts.Fault(err)
@@ -133,7 +134,7 @@ func (m *Member) Run(ctx context.Context) error {
 }
 
 // step asks the elector, no longer than a member that works may.
-func (m *Member) step(ctx context.Context, until time.Time) (Claim, error) {
+func (m *Member) step(ctx context.Context, until time.Time) (Claim, time.Time, error) {
 	if m.works() {
 		limited, cancel := context.WithDeadlineCause(ctx, until, errSilent)
 		defer cancel()

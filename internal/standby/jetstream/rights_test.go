@@ -44,7 +44,7 @@ func TestRights(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	step := func(l *standby.Lease) error { _, err := l.Step(t.Context(), self); return err }
+	step := func(l *standby.Lease) error { _, _, err := l.Step(t.Context(), self); return err }
 	check := func(l *standby.Lease) error { return l.Check(t.Context()) }
 	if err := check(member("all")); err != nil {
 		t.Fatal(err)
@@ -54,14 +54,14 @@ func TestRights(t *testing.T) {
 	}
 	denied("reader", step)
 	works := member("all")
-	if got, err := works.Step(t.Context(), self); err != nil || got.Member != "m" {
+	if got, _, err := works.Step(t.Context(), self); err != nil || got.Member != "m" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if err := check(member("all")); err != nil {
 		t.Error(err)
 	}
 	denied("reader", check)
-	if got, err := works.Step(t.Context(), self); err != nil || got.Member != "m" {
+	if got, _, err := works.Step(t.Context(), self); err != nil || got.Member != "m" {
 		t.Errorf("behind the checks: %+v, %v", got, err)
 	}
 }

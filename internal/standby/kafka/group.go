@@ -60,28 +60,29 @@ func New(r Requester, name string, timeout time.Duration) *Group {
 }
 
 // Step implements standby.Elector.
-func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, error) {
+func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, time.Time, error) {
+	heard := time.Now()
 	if g.joined && g.ready == self.Ready && g.refused == self.Refused {
 		err := g.beat(ctx)
 		switch {
 		case err == nil:
-			return g.working, nil
+			return g.working, heard, nil
 		case errors.Is(err, kafkago.RebalanceInProgress):
 			g.joined = false
 		case removed(err):
-			return g.forget(self), nil
+			return g.forget(self), heard, nil
 		default:
-			return standby.Claim{}, g.explain(err)
+			return standby.Claim{}, heard, g.explain(err)
 		}
 	}
-	err := g.join(ctx, self)
+	heard, err := g.join(ctx, self)
 	if removed(err) {
-		return g.forget(self), nil
+		return g.forget(self), heard, nil
 	}
 	if err != nil {
-		return standby.Claim{}, g.explain(err)
+		return standby.Claim{}, heard, g.explain(err)
 	}
-	return g.working, nil
+	return g.working, heard, nil
 }
 
 // removed reports whether the coordinator does not know this member any more.
@@ -107,54 +108,58 @@ func (g *Group) beat(ctx context.Context) error {
 	return code(res.(*beatResponse).ErrorCode)
 }
 
-// join takes part in the next generation, and learns who works in it.
-func (g *Group) join(ctx context.Context, self standby.Claim) error {
-	req := &joinRequest{
+// join takes part in the next generation, and learns who works in it. The coordinator has heard of
+// this member when it takes the last request: with its answer to the first one it waits until all
+// members have joined.
+func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, err error) {
+	res, err := g.enter(ctx, &joinRequest{
 		GroupID: g.name, SessionTimeoutMS: milliseconds(g.timeout), RebalanceTimeoutMS: milliseconds(g.rebalance()),
 		MemberID: g.member, ProtocolType: protocolType, Protocols: []joinProtocol{{protocolName, self.Encode()}},
-	}
-	var res *joinResponse
-	for {
-		answer, err := g.send(ctx, req, g.rebalance()+g.timeout/8)
-		if err != nil {
-			return err
-		}
-		res = answer.(*joinResponse)
-		err = code(res.ErrorCode)
-		if errors.Is(err, memberIDRequired) && req.MemberID == "" {
-			req.MemberID = res.MemberID
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		break
+	})
+	if err != nil {
+		return heard, err
 	}
 	g.member, g.generation, g.ready, g.refused = res.MemberID, res.GenerationID, self.Ready, self.Refused
 	sync := &syncRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}
 	if res.LeaderID == res.MemberID {
-		for _, m := range res.Members {
-			sync.Assignments = append(sync.Assignments, syncAssignment{MemberID: m.MemberID})
-		}
 		chosen := choose(claims(res.Members), g.working.Member)
-		for i := range sync.Assignments {
-			sync.Assignments[i].Assignment = chosen.Encode()
+		for _, m := range res.Members {
+			sync.Assignments = append(sync.Assignments, syncAssignment{m.MemberID, chosen.Encode()})
 		}
 	}
+	heard = time.Now()
 	answer, err := g.send(ctx, sync, g.timeout/8)
 	if err != nil {
-		return err
+		return heard, err
 	}
 	synced := answer.(*syncResponse)
 	if err := code(synced.ErrorCode); err != nil {
-		return err
+		return heard, err
 	}
 	working, err := standby.DecodeClaim(synced.Assignment)
 	if err != nil {
-		return fmt.Errorf("the leader of the group says %q: %w", synced.Assignment, err)
+		return heard, fmt.Errorf("the leader of the group says %q: %w", synced.Assignment, err)
 	}
 	g.joined, g.working = true, working
-	return nil
+	return heard, nil
+}
+
+// enter sends the request to join, once more where the coordinator has only given out an id.
+func (g *Group) enter(ctx context.Context, req *joinRequest) (*joinResponse, error) {
+	for {
+		answer, err := g.send(ctx, req, g.rebalance()+g.timeout/8)
+		if err != nil {
+			return nil, err
+		}
+		res := answer.(*joinResponse)
+		if err = code(res.ErrorCode); err == nil {
+			return res, nil
+		}
+		if !errors.Is(err, memberIDRequired) || req.MemberID != "" {
+			return nil, err
+		}
+		req.MemberID = res.MemberID
+	}
 }
 
 func (g *Group) rebalance() time.Duration { return min(g.timeout/2, longestRebalance) }
