@@ -3,10 +3,14 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bridge/checkpoint/store"
@@ -51,6 +55,26 @@ func (s *ownSink) Close() error {
 	return nil
 }
 
+// countedTables counts the reads of tables.
+type countedTables struct {
+	tables
+	reads *atomic.Int64
+}
+
+func (c countedTables) Shard(spec source.Spec) source.Shard {
+	return countedShard{c.tables.Shard(spec), c.reads}
+}
+
+type countedShard struct {
+	source.Shard
+	reads *atomic.Int64
+}
+
+func (c countedShard) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	c.reads.Add(1)
+	return c.Shard.Read(ctx, q, p)
+}
+
 // group is a household whose bridges are a standby group.
 type group struct {
 	*household
@@ -71,7 +95,9 @@ func newGroup(t *testing.T) *group {
 // process is a member of a group, with a store and a way to the group of its own.
 type process struct {
 	*App
-	way   *standbymemory.Register
+	way *standbymemory.Register
+	// reads counts what it has read of tables.
+	reads atomic.Int64
 	stop  func()
 	ended chan struct{}
 	err   error
@@ -87,11 +113,13 @@ func (g *group) join(change func(*config.Config)) *process {
 	p := &process{way: standbymemory.New(&g.entry), ended: make(chan struct{})}
 	kept := storememory.New()
 	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), ends: &ends{
-		source: func(*config.Config, *slog.Logger) (source.Source, error) { return g.tables, nil },
-		store:  func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
-		sink:   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return newOwnSink(g.bus), nil },
+		source: func(*config.Config, *slog.Logger) (source.Source, error) {
+			return countedTables{g.tables, &p.reads}, nil
+		},
+		store: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
+		sink:  func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return newOwnSink(g.bus), nil },
 		elector: func(*config.Config, *slog.Logger) (standby.Elector, error) {
-			return standby.NewLease(p.way, groupTimeout), nil
+			return standby.NewLease(p.way, cfg.Standby.Timeout), nil
 		},
 	}})
 	if err != nil {
@@ -167,6 +195,42 @@ func TestAStandbyTakesOverWhenTheOtherOneIsStopped(t *testing.T) {
 		t.Errorf("%d messages, want 2: %s", n, g.history())
 	}
 	g.compare()
+}
+
+// TestAStandbyWaitsForHours: it is alive and ready, reads no table and follows the bus.
+func TestAStandbyWaitsForHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		g.cfg.Streams = slices.Clone(g.cfg.Streams)
+		g.cfg.Streams[0].PollInterval, g.cfg.Standby.Timeout = 10*time.Second, 2*time.Minute
+		a := g.join(nil)
+		g.works(a)
+		b := g.join(nil)
+		g.waits(b)
+		for n := range 12 {
+			g.insert("d_0", fmt.Sprint("M", n), "one")
+			<-time.After(10 * time.Minute)
+			if err := b.health.Live(); err != nil {
+				t.Fatal(err)
+			}
+			if reasons := b.health.Ready(t.Context()); len(reasons) > 0 {
+				t.Fatal(reasons)
+			}
+		}
+		if n := b.reads.Load(); n > 0 {
+			t.Errorf("one that waits has read %d pages", n)
+		}
+		if n := b.health.Status().Streams[0].CatchUp.Messages; n != 12 {
+			t.Errorf("it has followed %d messages", n)
+		}
+		a.stop()
+		g.works(b)
+		g.insert("d_1", "N", "two")
+		g.published("N", "two")
+		if n := g.messages(); n != 13 {
+			t.Errorf("%d messages, want 13: %s", n, g.history())
+		}
+	})
 }
 
 // TestAProcessThatIsNotHeardOfStops: what it has in flight arrives behind what its successor
