@@ -125,3 +125,50 @@ func TestStandbyKills(t *testing.T) {
 		})
 	}
 }
+
+// TestStandbyTakeOver prints how long take-overs take at the default timeout, and what a process
+// that waits costs beside the one that works.
+func TestStandbyTakeOver(t *testing.T) {
+	testall.Long(t)
+	const timeout = 10 * time.Second
+	times := 2
+	if world.Soak {
+		times = 50
+	}
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		p := newStandby(t, b, testenv.MariaDB(t))
+		f := newFleet(p, timeout, nil, nil)
+		_, stop := p.World.Write()
+		f.caughtUp(time.Minute, "what is written arrives")
+		f.ready()
+		f.measure(15 * time.Second)
+		for range times {
+			f.killed()
+			f.ready()
+			f.rolled(t)
+			f.ready()
+		}
+		stop()
+		f.report()
+		f.compare(times, false)
+	})
+}
+
+// measure logs what the processes take over a while.
+func (f *fleet) measure(d time.Duration) {
+	f.T.Helper()
+	cpu := func(m *fleetMember) float64 { return m.daemon.Metric("process_cpu_seconds_total") }
+	before := make([]float64, len(f.members))
+	for i, m := range f.members {
+		before[i] = cpu(m)
+	}
+	world.Pause(d)
+	for i, m := range f.members {
+		role := "waits"
+		if s, _ := m.status(); s.Works {
+			role = "works"
+		}
+		rss, err := m.daemon.RSSAnon()
+		f.T.Logf("%s: one that %s takes %.3f of a core and %d MiB (%v)", f.Bus, role, (cpu(m)-before[i])/d.Seconds(), rss>>20, err)
+	}
+}

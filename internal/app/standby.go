@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
@@ -29,16 +30,19 @@ const standbyDependency = "standby group"
 
 // openElector opens what tells which process of a group works.
 func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, error) {
-	s := cfg.Standby
 	if cfg.Sink.Scheme == "kafka" {
 		r, err := kafka.NewRequester(kafkaOptions(cfg, logger, hooks{}))
 		if err != nil {
 			return nil, err
 		}
-		return standbykafka.New(r, standbyGroup(cfg), s.Timeout), nil
+		return standbykafka.New(r, standbyGroup(cfg), silence(cfg)), nil
 	}
-	return standby.NewLease(standbyjetstream.New(registerOptions(cfg, logger)), s.Timeout), nil
+	return standby.NewLease(standbyjetstream.New(registerOptions(cfg, logger)), silence(cfg)), nil
 }
+
+// silence returns how long the process that works may not be heard of. The rest of the timeout is
+// for the next one to be elected and to begin.
+func silence(cfg *config.Config) time.Duration { return cfg.Standby.Timeout * 9 / 10 }
 
 // standbyGroup returns the name of the consumer group, or of the entry of a bucket.
 func standbyGroup(cfg *config.Config) string {
@@ -53,7 +57,7 @@ func registerOptions(cfg *config.Config, logger *slog.Logger) standbyjetstream.O
 		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
 			return jetstream.Connect(ctx, natsOptions(cfg, logger, hooks{}), more...)
 		},
-		Key: standbyGroup(cfg), Timeout: cfg.Standby.Timeout / 4,
+		Key: standbyGroup(cfg), Timeout: silence(cfg) / 4,
 	}
 }
 
@@ -77,7 +81,7 @@ func (a *App) openStandby() error {
 	}
 	a.member = standby.New(standby.Options{
 		Group: cfg.Standby.Group, Elector: elector, Member: hex.EncodeToString(id), Host: host, Settings: cfg.Standby.Settings,
-		Timeout: cfg.Standby.Timeout, Ready: func() bool { return followed(a.recovery.Progress()) }, Log: a.logger,
+		Timeout: silence(cfg), Ready: func() bool { return followed(a.recovery.Progress()) }, Log: a.logger,
 		Fault: func(err error) {
 			if err == nil {
 				a.faults.OK(standbyDependency)

@@ -119,7 +119,7 @@ func (g *group) join(change func(*config.Config)) *process {
 		store: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
 		sink:  func(*config.Config, *slog.Logger, hooks) (sink.Sink, error) { return newOwnSink(g.bus), nil },
 		elector: func(*config.Config, *slog.Logger) (standby.Elector, error) {
-			return standby.NewLease(p.way, cfg.Standby.Timeout), nil
+			return standby.NewLease(p.way, silence(&cfg)), nil
 		},
 	}})
 	if err != nil {

@@ -233,7 +233,7 @@ func (g *Group) explain(err error) error {
 	case errors.Is(err, kafkago.GroupAuthorizationFailed):
 		return fmt.Errorf("grant READ on group %s to the user of bridge: %w", g.name, err)
 	case errors.Is(err, kafkago.InvalidSessionTimeout):
-		return option.Errorf("the brokers do not take %s as %s: see their group.min.session.timeout.ms and group.max.session.timeout.ms: %w", g.timeout, option.StandbyTimeout, err)
+		return option.Errorf("the brokers do not take a session timeout of %s, nine tenths of %s: see their group.min.session.timeout.ms and group.max.session.timeout.ms: %w", g.timeout, option.StandbyTimeout, err)
 	case errors.Is(err, kafkago.InconsistentGroupProtocol):
 		return option.Errorf("another program uses the group %s: choose another %s: %w", g.name, option.Standby, err)
 	}
