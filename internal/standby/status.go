@@ -12,9 +12,10 @@ type Status struct {
 	// when the bus told that last, zero before the first time.
 	Working Claim
 	Seen    time.Time
-	// Differing are the variables in which the member that works, or did a moment ago, differs from
-	// this process: it is not elected.
+	// Differing are the variables in which Other, the member that works or did a moment ago,
+	// differs from this process: it is not elected.
 	Differing []string
+	Other     Claim
 	// Err is why the bus did not tell who works, nil while it does.
 	Err error
 }
@@ -25,6 +26,6 @@ func (m *Member) Status() Status {
 	defer m.mu.Unlock()
 	return Status{
 		Group: m.opts.Group, Member: m.self.Member, Host: m.self.Host, Works: !m.self.Since.IsZero(),
-		Working: m.working, Seen: m.seen, Differing: m.differing(), Err: m.err,
+		Working: m.working, Seen: m.seen, Differing: m.differing(), Other: m.other, Err: m.err,
 	}
 }

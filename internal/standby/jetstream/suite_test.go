@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/standby"
 	"bridge/internal/standby/jetstream"
@@ -36,7 +37,32 @@ func newElector(t *testing.T, s *testenv.NATSServer, group string) elector {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	s := testenv.NATS(t)
+	runSuite(t, testenv.NATS(t))
+}
+
+// TestSuiteOnACluster has a bucket with three replicas, which answers a conflict otherwise.
+func TestSuiteOnACluster(t *testing.T) {
+	t.Parallel()
+	servers := testenv.InProcessNATSCluster(t)
+	// Behind the tests of the suite, which run at the same time.
+	t.Cleanup(func() {
+		kv, err := servers[0].JetStream(t).KeyValue(context.Background(), jetstream.Bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := kv.Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := status.(*natsjetstream.KeyValueBucketStatus).StreamInfo().Config.Replicas; n != 3 {
+			t.Errorf("the bucket has %d replicas", n)
+		}
+	})
+	runSuite(t, servers[0])
+}
+
+func runSuite(t *testing.T, s *testenv.NATSServer) {
+	t.Helper()
 	standbytest.Run(t, standbytest.Options{
 		Timeout: timeout,
 		Elector: func(t *testing.T, group string) standby.Elector { return newElector(t, s, group) },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"bridge/internal/standby"
 	"bridge/internal/standby/kafka"
@@ -15,9 +16,6 @@ import (
 	"bridge/internal/testenv"
 	sinkkafka "bridge/sink/kafka"
 )
-
-// timeout is long enough for a busy machine.
-const timeout = 4 * time.Second
 
 // cuttable is a Requester that can be cut off.
 type cuttable struct {
@@ -38,9 +36,9 @@ type elector struct {
 	way *cuttable
 }
 
-func newElector(t *testing.T, s *testenv.KafkaServer, group string) elector {
+func newElector(t *testing.T, brokers []string, group string, timeout time.Duration) elector {
 	t.Helper()
-	r, err := sinkkafka.NewRequester(sinkkafka.Options{Brokers: s.Brokers()})
+	r, err := sinkkafka.NewRequester(sinkkafka.Options{Brokers: brokers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +48,26 @@ func newElector(t *testing.T, s *testenv.KafkaServer, group string) elector {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	s := testenv.Kafka(t)
+	// That is long enough for a busy machine.
+	runSuite(t, testenv.Kafka(t).Brokers(), 4*time.Second)
+}
+
+// TestSuiteOnACluster has a coordinator that is one of three brokers.
+func TestSuiteOnACluster(t *testing.T) {
+	t.Parallel()
+	c, err := kfake.NewCluster(kfake.NumBrokers(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	runSuite(t, c.ListenAddrs(), 6*time.Second)
+}
+
+func runSuite(t *testing.T, brokers []string, timeout time.Duration) {
+	t.Helper()
 	standbytest.Run(t, standbytest.Options{
 		Timeout: timeout,
-		Elector: func(t *testing.T, group string) standby.Elector { return newElector(t, s, group) },
+		Elector: func(t *testing.T, group string) standby.Elector { return newElector(t, brokers, group, timeout) },
 		Cut:     func(e standby.Elector, cut bool) { e.(elector).way.cut.Store(cut) },
 	})
 }
