@@ -34,7 +34,7 @@ func refusal(s *standby.Status) []httpapi.Reason {
 		return nil
 	}
 	return []httpapi.Reason{{Reason: fmt.Sprintf("standby: %s works with another configuration, so this process does not take over: make these the same, or stop the others: %s",
-		worker(s), strings.Join(s.Differing, ", "))}}
+		&s.Other, strings.Join(s.Differing, ", "))}}
 }
 
 // worker names the member that works, for people.
