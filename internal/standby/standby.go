@@ -144,7 +144,8 @@ func (m *Member) step(ctx context.Context, until time.Time) (Claim, time.Time, e
 	self := m.self
 	self.Refused = len(m.differing()) > 0
 	m.mu.Unlock()
-	self.Ready = m.opts.Ready()
+	// One that works stays ready: a claim that changes has all members join once more.
+	self.Ready = !self.Since.IsZero() || m.opts.Ready()
 	return m.opts.Elector.Step(ctx, self)
 }
 
