@@ -30,6 +30,19 @@ func (c *CatchUp) follow(ctx context.Context, s *stream) error {
 	}
 }
 
+// isTurn reports whether it is the turn of this process to publish.
+func (c *CatchUp) isTurn() bool {
+	if c.opts.Turn == nil {
+		return true
+	}
+	select {
+	case <-c.opts.Turn:
+		return true
+	default:
+		return false
+	}
+}
+
 // restartClock has what was read, and for how long, count from now on.
 func (c *CatchUp) restartClock(s *stream) {
 	now := time.Now()

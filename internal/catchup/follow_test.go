@@ -7,7 +7,39 @@ import (
 	"time"
 
 	"bridge/internal/catchup"
+	"bridge/sink"
 )
+
+// open is a bus whose last message is in a transaction that has not ended.
+type open struct{ *bus }
+
+func (o open) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	tps, err := o.bus.TPs(ctx, destinations)
+	for i := range tps {
+		tps[i].Stable--
+	}
+	return tps, err
+}
+
+// TestFollowWaitsForNoTransaction: another process is publishing while this one reads.
+func TestFollowWaitsForNoTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus("d")
+		b.says(ours("a", 7, 1))
+		b.says(ours("b", 7, 2))
+		turn := make(chan struct{})
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn, o.Reader = turn, open{b} }, "s")
+		started := make(chan error, 1)
+		go func() { started <- r.c.Start(t.Context()) }()
+		r.pass(time.Minute)
+		r.wantSeen("s", "a")
+		close(turn)
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+		r.wantSeen("s", "b")
+	})
+}
 
 // TestFollow has a process read what another one publishes until it is its turn.
 func TestFollow(t *testing.T) {
