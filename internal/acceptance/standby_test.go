@@ -13,14 +13,14 @@ import (
 )
 
 // shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default.
-const shortTimeout = 2 * time.Second
+const shortTimeout = 3 * time.Second
 
 // newStandby makes the world of a fleet.
 func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer) *world.Publisher {
 	t.Helper()
 	rows, states := world.Load(1, 2)
 	w := world.New(t, world.Options{Database: db, Rows: &rows, Entities: &states})
-	return w.Publish(b, world.Publishing{Path: world.Binary(t, false), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
+	return w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
 }
 
 // stopped is a process that stands still longer than its timeout, as a machine that is frozen does.
