@@ -48,8 +48,8 @@ func statusText(s *httpapi.Status) string {
 		text.WriteString(standbyText(s.Standby))
 	}
 	text.WriteByte('\n')
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "STREAM\tSHARD\tSTATE\tPOSITION\tLAG\tLAST ERROR")
+	var rows strings.Builder
+	rows.WriteString("STREAM\tSHARD\tSTATE\tPOSITION\tLAG\tLAST ERROR\n")
 	for _, stream := range s.Streams {
 		for i := range stream.Shards {
 			shard := &stream.Shards[i]
@@ -60,10 +60,12 @@ func statusText(s *httpapi.Status) string {
 			if shard.LastError != nil {
 				last = terminal.OneLine(*shard.LastError)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", stream.Name, shard.Shard, shard.State, shard.Position, lag, last)
+			fmt.Fprintf(&rows, "%s\t%s\t%s\t%d\t%s\t%s\n", stream.Name, shard.Shard, shard.State, shard.Position, lag, last)
 		}
 	}
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	// A strings.Builder takes all.
+	_, _ = io.WriteString(table, rows.String())
 	_ = table.Flush()
 	return text.String()
 }

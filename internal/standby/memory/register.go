@@ -1,4 +1,3 @@
-// Package memory has a register in memory, for tests.
 package memory
 
 import (

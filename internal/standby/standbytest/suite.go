@@ -1,4 +1,3 @@
-// Package standbytest has the suite that every Elector passes.
 package standbytest
 
 import (
