@@ -14,7 +14,7 @@ BENCH ?= .
 COUNT ?= 6
 MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/shard ./internal/verify
 # The tests that have a long form.
-SOAK ?= WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
+SOAK ?= StandbyKills|WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
 
 .PHONY: help
 help: ## List the targets
@@ -53,7 +53,7 @@ test-fast: ## Test without services and network, with the race detector
 	go test -race ./...
 
 .PHONY: soak
-soak: ## Run the long form of the tests that have one: 45 minutes
+soak: ## Run the long form of the tests that have one: 90 minutes
 	scripts/test-deps
 	BRIDGE_TEST_REAL=1 BRIDGE_TEST_SOAK=1 go test -v -timeout 2h -run '$(SOAK)' ./internal/acceptance
 

@@ -148,14 +148,22 @@ func TestComposeFile(t *testing.T) {
 }
 
 func TestKubernetesManifest(t *testing.T) {
+	t.Run("alone", func(t *testing.T) { mustBeManifest(t, "deploy/kubernetes.yaml", "StatefulSet", 1) })
+	t.Run("with a standby", func(t *testing.T) { mustBeManifest(t, "deploy/kubernetes-standby.yaml", "Deployment", 2) })
+}
+
+// mustBeManifest fails the test unless a file runs so many bridges, a standby group where there are
+// several.
+func mustBeManifest(t *testing.T, file, kind string, replicas int) {
+	t.Helper()
 	secrets, set := settingsOf{}, tree(nil)
-	for _, one := range documents(t, "deploy/kubernetes.yaml") {
+	for _, one := range documents(t, file) {
 		switch one.text("kind") {
 		case "Secret":
 			for name, value := range one.get("stringData") {
 				secrets[name], _ = value.(string)
 			}
-		case "StatefulSet":
+		case kind:
 			set = one.get("spec")
 		}
 	}
@@ -190,6 +198,9 @@ func TestKubernetesManifest(t *testing.T) {
 			env[name] = value
 		}
 		mustRun(t, env, mounts["checkpoint"])
+		if group := env["BRIDGE_STANDBY"]; (group != "") != (replicas > 1) {
+			t.Errorf("%d replicas, standby group %q", replicas, group)
+		}
 		for name := range maps.Keys(env) {
 			if strings.Contains(env[name], "secret") && !strings.HasSuffix(name, "_FILE") {
 				t.Errorf("%s shows a secret", name)
@@ -209,9 +220,9 @@ func TestKubernetesManifest(t *testing.T) {
 			}
 		}
 	})
-	t.Run("runs one bridge, without rights", func(t *testing.T) {
+	t.Run("runs its bridges without rights", func(t *testing.T) {
 		security := bridge.get("securityContext")
-		if set["replicas"] != 1 || security["readOnlyRootFilesystem"] != true || security["allowPrivilegeEscalation"] != false ||
+		if set["replicas"] != replicas || security["readOnlyRootFilesystem"] != true || security["allowPrivilegeEscalation"] != false ||
 			security["runAsUser"] != pod.get("securityContext")["fsGroup"] || pod.get("securityContext")["runAsNonRoot"] != true {
 			t.Errorf("replicas %v, %v, %v", set["replicas"], security, pod.get("securityContext"))
 		}

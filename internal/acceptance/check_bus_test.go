@@ -118,13 +118,19 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 // allow lets the user of a broker with SASL do something with a topic.
 func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, topic string) {
 	t.Helper()
+	allowOn(t, kafka, operation, kmsg.ACLResourceTypeTopic, topic)
+}
+
+// allowOn is allow for any kind of resource.
+func allowOn(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	grant := kmsg.NewCreateACLsRequestCreation()
-	grant.ResourceType, grant.ResourceName, grant.ResourcePatternType = kmsg.ACLResourceTypeTopic, topic, kmsg.ACLResourcePatternTypeLiteral
+	grant.ResourceType, grant.ResourceName, grant.ResourcePatternType = kind, name, kmsg.ACLResourcePatternTypeLiteral
 	grant.Principal, grant.Host = "User:"+testenv.KafkaUser, "*"
 	grant.Operation, grant.PermissionType = operation, kmsg.ACLPermissionTypeAllow
 	request := kmsg.NewPtrCreateACLsRequest()

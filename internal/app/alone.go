@@ -235,6 +235,9 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 		switch {
 		case p.Ready || p.Err != nil:
 			return p.Err
+		case app.health.othersWork():
+			s := app.member.Status()
+			return option.Errorf("%s works in the standby group of this configuration (%s): run the command where it runs", worker(&s), option.Standby)
 		case p.Messages != last.Messages || p.Left != last.Left:
 			moved, last = time.Now(), p
 		case time.Since(moved) > stillTimeout:

@@ -14,6 +14,7 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
+	"bridge/internal/standby"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/sink/embedded"
@@ -38,6 +39,8 @@ type ends struct {
 	source func(*config.Config, *slog.Logger) (source.Source, error)
 	store  func(context.Context, string, *slog.Logger) (store.Store, error)
 	sink   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error)
+	// elector is not called where the process works alone.
+	elector func(*config.Config, *slog.Logger) (standby.Elector, error)
 }
 
 // Build is a version of bridge.
@@ -54,6 +57,10 @@ type App struct {
 	scheduler   *reconcile.Scheduler
 	registry    *prometheus.Registry
 	health      *health
+	// member is nil where the process works alone. superseded has at most one error: another one
+	// publishes the same streams.
+	member     *standby.Member
+	superseded chan error
 	// server is nil without Options.Serve.
 	server *httpapi.Server
 	// closers are closed last to first.
@@ -64,9 +71,9 @@ type App struct {
 // opening the store and binding the port.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.ends == nil {
-		o.ends = &ends{OpenSource, OpenStore, openSink}
+		o.ends = &ends{OpenSource, OpenStore, openSink, openElector}
 	}
-	a := &App{opts: o, registry: prometheus.NewRegistry()}
+	a := &App{opts: o, registry: prometheus.NewRegistry(), superseded: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
@@ -86,7 +93,10 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.streams, err = newStreams(cfg, &a.parts); err != nil {
 		return nil, err
 	}
-	a.recovery = newRecovery(cfg, &a.parts, a.streams)
+	if err := a.openStandby(); err != nil {
+		return nil, err
+	}
+	a.recovery = a.newRecovery()
 	if a.shards, err = newShards(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
@@ -97,7 +107,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	registerMetrics(a.registry, a)
 	a.health = &health{
 		cfg: cfg, shards: a.shards, faults: a.faults, source: &httpapi.Probe{Ready: a.source.Ready}, sink: &httpapi.Probe{Ready: a.sink.Ready},
-		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(),
+		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(), member: a.member,
 	}
 	if o.Serve {
 		a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger)

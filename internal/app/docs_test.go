@@ -11,6 +11,7 @@ import (
 
 	"bridge/internal/config"
 	"bridge/internal/shard"
+	"bridge/internal/standby"
 )
 
 // described is a registry that keeps nothing but what its collectors describe.
@@ -43,7 +44,7 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 	}
 	var there described
 	shard.NewMetrics(&there)
-	registerMetrics(&there, &App{opts: Options{Config: new(config.Config)}})
+	registerMetrics(&there, &App{opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{})})
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {

@@ -12,6 +12,7 @@ import (
 	"bridge/internal/httpapi"
 	"bridge/internal/outage"
 	"bridge/internal/shard"
+	"bridge/internal/standby"
 	"bridge/reconcile"
 )
 
@@ -30,6 +31,8 @@ type health struct {
 	scheduler   *reconcile.Scheduler
 	// started is when the process began.
 	started time.Time
+	// member is nil where the process works alone.
+	member *standby.Member
 }
 
 var _ httpapi.Daemon = (*health)(nil)
@@ -92,6 +95,9 @@ func (h *health) Ready(ctx context.Context) []httpapi.Reason {
 		return append(reasons, httpapi.Reason{Reason: config.Text(caught.Superseded)})
 	}
 	behind := behind(caught.Streams)
+	if s := h.waiting(); s != nil {
+		return append(append(reasons, behind...), refusal(s)...)
+	}
 	shards := slices.DeleteFunc(h.snapshots(), func(s snapshot) bool {
 		return slices.ContainsFunc(behind, func(r httpapi.Reason) bool { return r.Stream == s.Stream })
 	})
@@ -107,6 +113,8 @@ func behind(streams []catchup.StreamProgress) []httpapi.Reason {
 		switch {
 		case s.Err != nil:
 			why = config.StreamText(s.Stream)(s.Err)
+		case s.Following:
+			continue
 		case !s.Ready:
 			why = fmt.Sprintf("catches up from the bus: %d messages read, %d offsets left", s.Messages, s.Left)
 			if s.ETA > 0 {
@@ -158,6 +166,6 @@ func (h *health) snapshots() []snapshot {
 
 func (h *health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
-	status.Started, status.Delivery = h.started.UTC(), h.cfg.Sink.Delivery()
+	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
 	return status
 }

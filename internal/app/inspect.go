@@ -29,7 +29,11 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 		Source: func(ctx context.Context, tables []source.Expected) source.Inspection {
 			return inspectSource(ctx, cfg, tables)
 		},
-		Sink:  func(ctx context.Context) inspect.Report { return inspectSink(ctx, cfg) },
+		Sink: func(ctx context.Context) inspect.Report {
+			r := inspectSink(ctx, cfg)
+			inspectStandby(ctx, cfg, &r)
+			return r
+		},
 		Store: func(ctx context.Context) store.Inspection { return pebble.Inspect(ctx, cfg.CheckpointPath) },
 		HTTP:  func(ctx context.Context) inspect.Report { return inspectHTTP(ctx, cfg) },
 	}, progress)

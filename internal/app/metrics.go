@@ -29,4 +29,7 @@ func newDeliveryInfo(mode string) prometheus.Collector {
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	registry.MustRegister(shard.NewCollector(a.shards, a.limits), &reconcileCollector{a.reconcilers},
 		&recoveryCollector{streams: a.streams, recovery: a.recovery}, newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()))
+	if a.member != nil {
+		registry.MustRegister(&standbyCollector{a.member})
+	}
 }

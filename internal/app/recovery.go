@@ -2,19 +2,21 @@ package app
 
 import (
 	"bridge/internal/catchup"
-	"bridge/internal/config"
 	"bridge/sink"
 )
 
 // newRecovery returns what reads the bus, where that can be read back (rule 24), and stops the
 // shards of streams that must not publish any more.
-func newRecovery(cfg *config.Config, p *parts, streams []*stream) *catchup.CatchUp {
+func (a *App) newRecovery() *catchup.CatchUp {
+	cfg, p, streams := a.opts.Config, &a.parts, a.streams
 	o := catchup.Options{
-		Reader: p.reader, Committer: p.committer, Image: p.image, Domain: cfg.DomainID, Log: p.logger,
+		Reader: p.reader, Committer: p.committer, Image: p.image, Domain: cfg.DomainID, Log: p.logger, Turn: a.turn(),
 		Superseded: func(err error) {
 			for _, s := range streams {
 				s.stop(err)
 			}
+			// It is called once.
+			a.superseded <- err
 		},
 		Stopped: func(name string, err error) {
 			for _, s := range streams {

@@ -39,8 +39,11 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 	}, nil
 }
 
-// stream returns the stream with this name, or ErrNoStream.
+// stream returns the stream with this name, or ErrNoStream. A process that waits works on none.
 func (h *health) stream(name string) (*config.Stream, error) {
+	if s := h.waiting(); s != nil {
+		return nil, fmt.Errorf("this process waits as a standby: ask the one that works, %s", worker(s))
+	}
 	if s := h.cfg.Stream(name); s != nil {
 		return s, nil
 	}

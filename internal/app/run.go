@@ -27,8 +27,12 @@ func (a *App) Run(ctx context.Context) error {
 	if err != nil {
 		checkpoint = cfg.CheckpointPath
 	}
-	logger.Info("bridge runs", "version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
-		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String())
+	args := []any{"version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
+		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String()}
+	if a.member != nil {
+		args = append(args, "standby", cfg.Standby.Group, "member", a.member.Status().Member)
+	}
+	logger.Info("bridge runs", args...)
 	defer logger.Info("bridge ended")
 	told := make(chan struct{})
 	untold := context.AfterFunc(ctx, func() {
@@ -74,9 +78,9 @@ func (a *App) serve(ctx context.Context) error {
 }
 
 // run tails all tables, and runs the function beside, until ctx is cancelled; beside must end with
-// its context. Then the shards publish what is in flight, while catch-up goes on, and what was
-// applied is made durable. If anything returns an error, the process has to be restarted: run then
-// shuts down the others in order.
+// its context. Then the shards publish what is in flight, while catch-up goes on, what was applied
+// is made durable, and a standby may work. If anything returns an error, the process has to be
+// restarted: run then shuts down the others in order.
 func (a *App) run(ctx context.Context, beside func(context.Context) error) error {
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -89,8 +93,11 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 			return err
 		})
 	}
-	var tailing, recovering, saving errgroup.Group
+	var tailing, recovering, saving, electing errgroup.Group
 	later := context.WithoutCancel(ctx)
+	elects, endElecting := context.WithCancel(later)
+	defer endElecting()
+	start(elects, &electing, a.elect)
 	saves, endSaving := context.WithCancel(later)
 	defer endSaving()
 	start(saves, &saving, a.committer.Run)
@@ -111,7 +118,10 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 	endRecovering()
 	err = errors.Join(err, recovering.Wait())
 	endSaving()
-	return errors.Join(err, saving.Wait())
+	err = errors.Join(err, saving.Wait())
+	// Another process may work from here on.
+	endElecting()
+	return errors.Join(err, electing.Wait())
 }
 
 // catchUp reads what the bus holds. What it has read stays when ctx ends first.

@@ -54,7 +54,10 @@ type Options struct {
 	Reader sink.Reader
 	// Fence, where it is not nil, ends what was published and is in doubt, before that is read
 	// (sink.Transactional).
-	Fence     func(context.Context) error
+	Fence func(context.Context) error
+	// Turn, where it is not nil, is closed when this process is to publish. Until then Start reads
+	// on, and no stream is ready.
+	Turn      <-chan struct{}
 	Committer *Committer
 	// Image is what the store held when the Committer was made.
 	Image   store.Image
@@ -74,6 +77,8 @@ type Options struct {
 	// AnchorsEvery that between two comparisons of the anchors of a TP with holes. They default to
 	// 1 s, 1 min and 10 s.
 	Tick, IdleEvery, AnchorsEvery time.Duration
+	// FollowEvery is the time between two rounds of Start before Turn. Defaults to 5 s.
+	FollowEvery time.Duration
 	// HoleRate bounds how many messages a second are read of a TP in Run. Defaults to 20,000.
 	HoleRate int
 	// MaxNominated is how many late messages of a stream may wait. Defaults to 10,000 (rule 7).
@@ -94,6 +99,7 @@ func (o *Options) setDefaults() {
 	defaults(&o.IdleEvery, time.Minute)
 	defaults(&o.AnchorsEvery, 10*time.Second)
 	defaults(&o.Recheck, time.Second)
+	defaults(&o.FollowEvery, 5*time.Second)
 	counts := func(n *int, to int) {
 		if *n == 0 {
 			*n = to

@@ -21,9 +21,10 @@ type Progress struct {
 // StreamProgress is how far a stream has come.
 type StreamProgress struct {
 	Stream string
-	// Ready says that the stream has caught up; Err why it does not go on.
-	Ready bool
-	Err   error
+	// Ready says that the stream has caught up; Err why it does not go on. Following says that it
+	// has read what there was, and reads on until it is the turn of this process.
+	Ready, Following bool
+	Err              error
 	// Messages counts those of the stream that were read, Left the offsets that Start has to read:
 	// messages of others are among them, and some may be gone.
 	Messages, Left uint64
@@ -46,7 +47,7 @@ func (c *CatchUp) Progress() Progress {
 
 // progress returns how far a stream has come.
 func (c *CatchUp) progress(s *stream) StreamProgress {
-	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
+	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Following: s.following.Load(), Err: s.failure(), Messages: s.messages.Load()}
 	tps := s.partitions()
 	ends := c.registrar.ends(tps)
 	s.mu.Lock()
@@ -87,7 +88,7 @@ func logProgress(c *CatchUp, done <-chan struct{}) {
 		case <-ticker.C:
 		}
 		for _, p := range c.Progress().Streams {
-			if !p.Ready && p.Err == nil {
+			if !p.Ready && !p.Following && p.Err == nil {
 				c.opts.Log.Info("reading the bus", "stream", p.Stream, "messages", p.Messages, "left", p.Left,
 					"offsets_per_second", int(p.Rate), "eta", p.ETA.Round(time.Second))
 			}

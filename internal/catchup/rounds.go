@@ -41,8 +41,9 @@ func (c *CatchUp) round(ctx context.Context, s *stream, all bool) error {
 	for i := range list {
 		f := &list[i]
 		end := f.End
-		if c.opts.Fence != nil && !c.fenced.Load() {
-			// What lies beyond may wait for a transaction of a former process, which Fence ends.
+		if c.opts.Fence != nil && !c.fenced.Load() || !c.isTurn() {
+			// What lies beyond may wait for a transaction of a former process, which Fence ends, or
+			// is read in the next round.
 			end = f.Stable
 		}
 		if f.Stable < end {

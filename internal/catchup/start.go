@@ -75,19 +75,11 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
-	for all := true; ; all = false {
-		began := time.Now()
-		if err := c.rounds(ctx, s, all); err != nil {
-			if !c.goesOnUnread(s, err) {
-				return err
-			}
-			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
-			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
-			break
-		}
-		if time.Since(began) <= c.opts.ShortRound {
-			break
-		}
+	if err := c.readAll(ctx, s); err != nil {
+		return err
+	}
+	if err := c.follow(ctx, s); err != nil {
+		return err
 	}
 	if err := c.readFenced(ctx, s); err != nil {
 		return err
@@ -102,6 +94,24 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 		return err
 	}
 	return c.becomeReady(ctx, s)
+}
+
+// readAll reads all TPs of a stream to their ends, until a round is short.
+func (c *CatchUp) readAll(ctx context.Context, s *stream) error {
+	for all := true; ; all = false {
+		began := time.Now()
+		if err := c.rounds(ctx, s, all); err != nil {
+			if !c.goesOnUnread(s, err) {
+				return err
+			}
+			// Rule 24: a release stream goes on by its store, and may repeat rows after a kill.
+			c.opts.Log.Warn("the topics of a release stream cannot be read: rows may be published again", "stream", s.Name, "error", err)
+			return nil
+		}
+		if time.Since(began) <= c.opts.ShortRound {
+			return nil
+		}
+	}
 }
 
 // readFenced takes over from former processes, where the bus can do that, and reads what these have

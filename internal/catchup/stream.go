@@ -39,6 +39,8 @@ type stream struct {
 	late atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool
+	// following says that Start has read all, and reads on until it is our turn.
+	following atomic.Bool
 
 	mu  sync.Mutex
 	err error

@@ -31,8 +31,20 @@ type Config struct {
 	// ShutdownTimeout is how long the first signal waits for what is in flight.
 	ShutdownTimeout time.Duration
 
+	// Standby says with whom the process shares the work.
+	Standby Standby
+
 	// Warnings are for the log at start: what is set but has no effect, or is unwise.
 	Warnings []Warning
+}
+
+// Standby is a group of processes of which one works.
+type Standby struct {
+	// Group is empty where the process works alone.
+	Group   string
+	Timeout time.Duration
+	// Settings has a hash of each variable that all processes must agree on, but for defaults.
+	Settings map[string]string
 }
 
 // Warning is one remark about a variable.

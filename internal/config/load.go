@@ -51,6 +51,7 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	}
 	l.checkDatabase(cfg)
 	l.checkTables(cfg)
+	cfg.Standby.check(l, cfg, &settings)
 	cfg.Warnings = l.warnings
 	if err := l.err(); err != nil {
 		return nil, err

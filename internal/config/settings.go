@@ -35,6 +35,8 @@ type processSettings struct {
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`
 	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for messages in flight. A second signal ends at once."`
+	Standby          string        `env:"STANDBY" example:"orders" doc:"Name of a standby group: of all processes with this name on one bus, one works and the others wait, ready to take over. Each has a checkpoint of its own. Variables that decide what is published must be the same. For Kafka and NATS. See docs/operations.md."`
+	StandbyTimeout   time.Duration `env:"STANDBY_TIMEOUT" envDefault:"10s" min:"1s" max:"10m" doc:"Within what time another process takes over from one that is not heard of: it is elected after nine tenths of it. The same for all processes of a group. Brokers of Kafka take 7s and more by default."`
 }
 
 // Tuning are the variables that hold for all streams and that every stream can override.

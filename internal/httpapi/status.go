@@ -39,8 +39,31 @@ type Status struct {
 	// Delivery is "at-least-once" or "exactly-once".
 	Delivery string `json:"delivery"`
 	// Epoch is that of the messages of this process, 0 until a stream has caught up.
-	Epoch   uint64         `json:"epoch"`
+	Epoch uint64 `json:"epoch"`
+	// Standby is left out where the process works alone.
+	Standby *StandbyStatus `json:"standby,omitempty"`
 	Streams []StreamStatus `json:"streams"`
+}
+
+// StandbyStatus is what a process knows of its standby group.
+type StandbyStatus struct {
+	Group string `json:"group"`
+	// Member and Host are those of this process. Works says that it is the one that works.
+	Member string `json:"member"`
+	Host   string `json:"host"`
+	Works  bool   `json:"works"`
+	// Working is the member that works, null while none is known. Since is when it began to, by
+	// the clock of a host of the group.
+	Working     *string    `json:"working"`
+	WorkingHost string     `json:"workingHost"`
+	Since       *time.Time `json:"since"`
+	// HeardAt is when the bus last told who works, null before the first time. Error is why it
+	// does not, null while it does.
+	HeardAt *time.Time `json:"heardAt"`
+	Error   *string    `json:"error"`
+	// Differing are the variables in which the one that works differs: this process does not take
+	// over from it.
+	Differing []string `json:"differing"`
 }
 
 // StreamStatus is the status of one stream. Its state is the worst of its shards'.

@@ -83,8 +83,10 @@ const (
 	TopicLeader      Code = "topic-leader"
 	// TransactionGrant: the login may not use the transactional id. NoTransactions: the brokers
 	// cannot do what exactly-once needs.
-	TransactionGrant  Code = "transaction-grant"
-	NoTransactions    Code = "no-transactions"
+	TransactionGrant Code = "transaction-grant"
+	NoTransactions   Code = "no-transactions"
+	// StandbyGrant: the login cannot take part in the election of a standby group.
+	StandbyGrant      Code = "standby-grant"
 	TopicMessageSize  Code = "topic-message-size"
 	TopicCompacted    Code = "topic-compacted"
 	NoJetStream       Code = "no-jetstream"

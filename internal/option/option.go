@@ -27,6 +27,8 @@ const (
 	NATSCreds          Name = "NATS_CREDS"
 	NATSNKey           Name = "NATS_NKEY"
 	NATSTLSCA          Name = "NATS_TLS_CA"
+	Standby            Name = "STANDBY"
+	StandbyTimeout     Name = "STANDBY_TIMEOUT"
 )
 
 // The settings of one stream that texts name.

@@ -37,6 +37,7 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 		"transaction.state.log.replication.factor": "1",
 		"transaction.state.log.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":         "0",
+		"group.min.session.timeout.ms":             "500",
 		// A killed broker may come back as soon as its session is over.
 		"broker.session.timeout.ms":    "1000",
 		"broker.heartbeat.interval.ms": "200",

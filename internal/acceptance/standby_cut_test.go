@@ -1,0 +1,139 @@
+package acceptance
+
+import (
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bridge/internal/failpoint"
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+	"bridge/tests/world"
+)
+
+// proxied is a member whose ways to bus and database can be cut.
+type proxied struct{ bus, db *testenv.Proxy }
+
+// newProxied returns what a member has of its own. A broker of Kafka tells one address behind a
+// proxy, so one member has it.
+func newProxied(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, source string) (proxied, world.Env) {
+	t.Helper()
+	p := proxied{db: testenv.StartProxy(t, db.Addr)}
+	u, err := url.Parse(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = p.db.Addr()
+	e := world.Env{"BRIDGE_SOURCE_URL": u.String()}
+	if b.Kafka != nil {
+		p.bus = b.Kafka.Proxy()
+		e["BRIDGE_SINK_URL"] = "kafka://" + strings.Join(b.Kafka.ProxiedBrokers(), ",")
+	} else {
+		p.bus = testenv.StartProxy(t, b.NATS.Addr())
+		e["BRIDGE_SINK_URL"] = "nats://" + p.bus.Addr()
+	}
+	return p, e
+}
+
+// TestStandbyCutOff cuts the process that works off from the bus, from both bus and database, and
+// from the database: the first two have another one work.
+func TestStandbyCutOff(t *testing.T) {
+	testall.Long(t)
+	for _, name := range []string{"kafka", "nats"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b *world.Bus
+			if name == "kafka" {
+				b = world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true}))
+			} else {
+				b = world.NATSBus(testenv.StartNATS(t))
+			}
+			db := testenv.MariaDB(t)
+			p := newStandby(t, b, db)
+			ways, own := newProxied(t, b, db, p.World.URL)
+			f := newFleet(p, shortTimeout, own, nil)
+			cut, other := f.members[0], f.members[1]
+			_, stop := p.World.Write()
+			// works has the member work that can be cut off.
+			works := func() {
+				t.Helper()
+				f.ready()
+				if f.worker() == other {
+					f.rolled(t)
+				}
+				f.caughtUp(time.Minute, "the one that will be cut off works")
+				f.ready()
+			}
+			for how, sever := range map[string]func(){
+				"silence of the bus": ways.bus.HalfOpen, "a cut from the bus": ways.bus.Cut,
+				"a cut from both": func() { ways.bus.Cut(); ways.db.Cut() },
+			} {
+				works()
+				f.takeover(how, func(*fleetMember) { sever() }, true)
+				world.Eventually(t, time.Minute, "the one that is cut off is alive, works not, and says why", func() bool {
+					s, ok := cut.status()
+					code, _ := cut.daemon.Get("/readyz")
+					live, _ := cut.daemon.Get("/livez")
+					return ok && !s.Works && code == 503 && live == 200
+				})
+				ways.bus.Heal()
+				ways.db.Heal()
+			}
+			works()
+			ways.db.Cut()
+			world.AwaitUnready(t, cut.daemon)
+			world.Pause(2 * shortTimeout)
+			if s, _ := cut.status(); !s.Works {
+				t.Error("the one that is cut off from the database does not work any more")
+			}
+			ways.db.Heal()
+			f.caughtUp(time.Minute, "it goes on")
+			stop()
+			f.report()
+			f.compare(4, false)
+		})
+	}
+}
+
+// TestStandbyZombiesExactlyOnce has the process that works stand still at each step of a
+// transaction until another one has published, and go on: it stores nothing any more, and waits.
+func TestStandbyZombiesExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	b := world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{})).ExactlyOnce(t.Name())
+	rows, states := world.Load(1, 2)
+	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
+	p := w.Publish(b, world.Publishing{
+		Path: world.Binary(t, false, world.FailpointsTag), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"}),
+	})
+	points := []*world.Failpoints{world.NewFailpoints(t), world.NewFailpoints(t)}
+	f := newFleet(p, shortTimeout, points[0].Env(), points[1].Env())
+	_, stop := w.Write()
+	f.caughtUp(time.Minute, "what is written arrives")
+	for _, point := range []failpoint.Point{
+		failpoint.BeforePublish, failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded, failpoint.BeforeAck, failpoint.BeforeSave,
+	} {
+		f.ready()
+		working := f.worker()
+		at := points[0]
+		if working == f.members[1] {
+			at = points[1]
+		}
+		at.Set(failpoint.Action{Point: point, Hang: true})
+		// It hangs at the point with its next batch; the election goes on beside.
+		world.Pause(500 * time.Millisecond)
+		f.takeover("SIGSTOP at "+string(point), func(m *fleetMember) { m.signal(t, syscall.SIGSTOP) }, true)
+		at.Set()
+		working.signal(t, syscall.SIGCONT)
+		world.Eventually(t, time.Minute, string(point)+": the zombie waits", func() bool {
+			s, ok := working.status()
+			return ok && !s.Works && s.Working != ""
+		})
+	}
+	f.caughtUp(time.Minute, "the last one goes on")
+	stop()
+	f.report()
+	f.compare(0, true)
+}

@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"bridge/internal/catchup"
+	"bridge/internal/config"
+	"bridge/internal/standby"
+	standbyjetstream "bridge/internal/standby/jetstream"
+	standbykafka "bridge/internal/standby/kafka"
+	"bridge/sink/jetstream"
+	"bridge/sink/kafka"
+)
+
+// slot is the part of all shards that a group shares: there is one.
+const slot = "0"
+
+// standbyDependency is what outages of the election are named.
+const standbyDependency = "standby group"
+
+// openElector opens what tells which process of a group works.
+func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, error) {
+	if cfg.Sink.Scheme == "kafka" {
+		r, err := kafka.NewRequester(kafkaOptions(cfg, logger, hooks{}))
+		if err != nil {
+			return nil, err
+		}
+		return standbykafka.New(r, standbyGroup(cfg), silence(cfg)), nil
+	}
+	return standby.NewLease(standbyjetstream.New(registerOptions(cfg, logger)), silence(cfg)), nil
+}
+
+// silence returns how long the process that works may not be heard of. The rest of the timeout is
+// for the next one to be elected and to begin.
+func silence(cfg *config.Config) time.Duration { return cfg.Standby.Timeout * 9 / 10 }
+
+// standbyGroup returns the name of the consumer group, or of the entry of a bucket.
+func standbyGroup(cfg *config.Config) string {
+	if cfg.Sink.Scheme == "kafka" {
+		return "bridge-standby." + cfg.Standby.Group + "." + slot
+	}
+	return cfg.Standby.Group + "." + slot
+}
+
+func registerOptions(cfg *config.Config, logger *slog.Logger) standbyjetstream.Options {
+	return standbyjetstream.Options{
+		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
+			return jetstream.Connect(ctx, natsOptions(cfg, logger, hooks{}), more...)
+		},
+		Key: standbyGroup(cfg), Timeout: silence(cfg) / 4,
+	}
+}
+
+// openStandby makes the process a member of its standby group, where it has one.
+func (a *App) openStandby() error {
+	cfg := a.opts.Config
+	if cfg.Standby.Group == "" {
+		return nil
+	}
+	elector, err := a.opts.ends.elector(cfg, a.logger)
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, elector.Close)
+	id := make([]byte, 4)
+	// It never returns an error.
+	_, _ = rand.Read(id)
+	host, err := os.Hostname()
+	if err != nil {
+		a.logger.Debug("the name of this host is not known", "error", err)
+	}
+	a.member = standby.New(standby.Options{
+		Group: cfg.Standby.Group, Elector: elector, Member: hex.EncodeToString(id), Host: host, Settings: cfg.Standby.Settings,
+		Timeout: silence(cfg), Ready: func() bool { return followed(a.recovery.Progress()) }, Log: a.logger,
+		Fault: func(err error) {
+			if err == nil {
+				a.faults.OK(standbyDependency)
+				return
+			}
+			a.faults.Fail(standbyDependency, err)
+		},
+	})
+	return nil
+}
+
+// followed reports whether all streams have read what the bus holds, but for those that stopped.
+func followed(p catchup.Progress) bool {
+	for i := range p.Streams {
+		if s := &p.Streams[i]; !s.Ready && !s.Following && s.Err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// turn is closed when this process is to publish. It is nil where the process works alone.
+func (a *App) turn() <-chan struct{} {
+	if a.member == nil {
+		return nil
+	}
+	return a.member.Elected()
+}
+
+// elect takes part in the election until ctx ends, and then lets another process work. When this
+// one must not publish any more, elect closes the sink and returns an error: the process has to be
+// restarted.
+func (a *App) elect(ctx context.Context) error {
+	if a.member == nil {
+		return nil
+	}
+	taking, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	var watch errgroup.Group
+	watch.Go(func() error {
+		select {
+		case err := <-a.superseded:
+			leave(err)
+		case <-taking.Done():
+		}
+		return nil
+	})
+	err := a.member.Run(taking)
+	leave(nil)
+	if err = errors.Join(err, watch.Wait()); err == nil && ctx.Err() == nil {
+		// Somebody publishes who has not been elected here: another election decides.
+		err = fmt.Errorf("%w: %w", standby.ErrLost, context.Cause(taking))
+	}
+	if err == nil {
+		return nil
+	}
+	a.logger.Error("this process stops: another one may work now", "group", a.opts.Config.Standby.Group, "error", err)
+	return errors.Join(err, a.sink.Close())
+}

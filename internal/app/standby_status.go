@@ -1,0 +1,99 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/standby"
+)
+
+// waiting returns what the process knows of its group while it waits, else nil.
+func (h *health) waiting() *standby.Status {
+	if h.member == nil {
+		return nil
+	}
+	s := h.member.Status()
+	if s.Works {
+		return nil
+	}
+	return &s
+}
+
+// othersWork reports whether another process of the group works.
+func (h *health) othersWork() bool {
+	s := h.waiting()
+	return s != nil && s.Working.Member != ""
+}
+
+// refusal returns why a process that waits would not take over, though it is ready.
+func refusal(s *standby.Status) []httpapi.Reason {
+	if len(s.Differing) == 0 {
+		return nil
+	}
+	return []httpapi.Reason{{Reason: fmt.Sprintf("standby: %s works with another configuration, so this process does not take over: make these the same, or stop the others: %s",
+		&s.Other, strings.Join(s.Differing, ", "))}}
+}
+
+// worker names the member that works, for people.
+func worker(s *standby.Status) string {
+	if s.Working.Member == "" {
+		return "which is not known now"
+	}
+	if s.Working.Since.IsZero() {
+		return s.Working.String()
+	}
+	return fmt.Sprintf("%s since %s", &s.Working, s.Working.Since.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// standbyStatus returns nil where the process works alone.
+func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
+	if m == nil {
+		return nil
+	}
+	s := m.Status()
+	status := &httpapi.StandbyStatus{
+		Group: s.Group, Member: s.Member, Host: s.Host, Works: s.Works, Working: httpapi.Given(s.Working.Member), WorkingHost: s.Working.Host,
+		Since: httpapi.Moment(s.Working.Since), HeardAt: httpapi.Moment(s.Seen), Differing: append([]string{}, s.Differing...),
+	}
+	if s.Err != nil {
+		status.Error = httpapi.Given(s.Err.Error())
+	}
+	return status
+}
+
+// standbyCollector collects whether this process works.
+type standbyCollector struct{ member *standby.Member }
+
+var _ prometheus.Collector = (*standbyCollector)(nil)
+
+var (
+	groupLabel       = []string{"group"}
+	standbyWorksDesc = prometheus.NewDesc("bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", groupLabel, nil)
+	standbySinceDesc = prometheus.NewDesc("bridge_standby_working_since_seconds", "Since when the process of the group that works does so, as Unix time; 0 while none is known.", groupLabel, nil)
+	standbyDiffDesc  = prometheus.NewDesc("bridge_standby_differing", "How many variables differ from those of the process that works.", groupLabel, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *standbyCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- standbyWorksDesc
+	out <- standbySinceDesc
+	out <- standbyDiffDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c *standbyCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.member.Status()
+	send := func(d *prometheus.Desc, v float64) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, s.Group)
+	}
+	send(standbyWorksDesc, oneIf(s.Works))
+	since := 0.0
+	if !s.Working.Since.IsZero() {
+		since = float64(s.Working.Since.UnixMilli()) / 1000
+	}
+	send(standbySinceDesc, since)
+	send(standbyDiffDesc, float64(len(s.Differing)))
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const standbyVariable = prefix + "STANDBY"
+
+// standbyName is what a name of a group may be: a part of the name of a group of Kafka, and of a
+// key of NATS.
+var standbyName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// check checks the standby group, and says what its processes must agree on.
+func (s *Standby) check(l *loader, cfg *Config, settings *globalSettings) {
+	p := &settings.Process
+	*s = Standby{Group: p.Standby, Timeout: p.StandbyTimeout}
+	switch {
+	case p.Standby == "":
+		if timeout := standbyVariable + "_TIMEOUT"; l.env[timeout] != "" && l.env[timeout] != defaultOf(timeout) {
+			l.warn(timeout, "has no effect without %s", standbyVariable)
+		}
+		return
+	case !standbyName.MatchString(p.Standby):
+		l.add(standbyVariable, "invalid name: use up to 100 letters, digits, - and _")
+	case cfg.Sink.Scheme != "kafka" && cfg.Sink.Scheme != "nats" && !l.has(sinkVariable):
+		l.add(standbyVariable, "is set, and the sink %s: cannot tell several processes which of them works: use Kafka or NATS, or unset this", cfg.Sink.Scheme)
+	}
+	agreed := make(agreement)
+	agreed.add(prefix, globalVariables(), cfg.agreed())
+	for i := range cfg.Streams {
+		stream := &cfg.Streams[i]
+		agreed.add(StreamPrefix(stream.Name), streamVariables(stream.Name), stream.agreed())
+	}
+	s.Settings = agreed
+}
+
+// agreement has a hash of each variable.
+type agreement map[string]string
+
+// add adds the values of variables, whose names begin with begin, where they are not the defaults:
+// so one that a former version does not know differs only where it is set.
+func (a agreement) add(begin string, variables []Variable, values map[string]string) {
+	for _, v := range variables {
+		if value := values[strings.TrimPrefix(v.Name, begin)]; value != "" && value != v.def {
+			sum := sha256.Sum256([]byte(value))
+			a[v.Name] = base64.RawURLEncoding.EncodeToString(sum[:6])
+		}
+	}
+}
+
+// agreed returns the values of the variables of the process that decide what is published. How the
+// source and the bus are reached may differ.
+func (c *Config) agreed() map[string]string {
+	streams := make([]string, len(c.Streams))
+	for i := range c.Streams {
+		streams[i] = c.Streams[i].Name
+	}
+	slices.Sort(streams)
+	values := map[string]string{
+		"SOURCE_URL": c.Source.Scheme + "/" + c.Source.Database, "DELIVERY": c.Sink.Delivery(), "STREAMS": strings.Join(streams, ","),
+		"DOMAIN_ID": c.DomainID, "STANDBY_TIMEOUT": c.Standby.Timeout.String(), "NATS_STREAM": c.Sink.NATS.Stream,
+	}
+	if c.Sink.ExactlyOnce {
+		values["KAFKA_TRANSACTIONAL_ID"] = c.Sink.Kafka.TransactionalID
+	}
+	return values
+}
+
+// agreed returns the values of the variables of a stream that decide what is published.
+func (s *Stream) agreed() map[string]string {
+	text := func(v any, empty bool) string {
+		if empty {
+			return ""
+		}
+		return fmt.Sprint(v)
+	}
+	return map[string]string{
+		"TABLE": strings.Join(s.Tables, ","), "KIND": string(s.Kind), "EVENT": s.Event, "EVENT_NAMES": text(s.EventNames, len(s.EventNames) == 0),
+		"FIELDS": text(s.Fields, len(s.Fields) == 0), "ID": s.ID, "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
+		"DELETED": s.Deleted, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag, "START": text(s.Start, s.Start == Start{}),
+		"GAP_POLICY": s.GapPolicy, "ID_ORDER": s.IDOrder,
+		"DEAD_LETTER": s.DeadLetter, "ON_BAD_VALUE": s.OnBadValue, "TIME_ZONE": s.TimeZone.Location.String(),
+	}
+}

@@ -1,0 +1,211 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/standby"
+)
+
+// Bucket is the name of the bucket of all groups.
+const Bucket = "bridge-standby"
+
+// Grant says what a login needs to be a member of a group.
+const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INFO.KV_" + Bucket + ", $JS.API.STREAM.MSG.GET.KV_" + Bucket +
+	" and $JS.API.DIRECT.GET.KV_" + Bucket + ".>, and either to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_" + Bucket + " or have an administrator create the bucket: nats kv add " + Bucket + " --replicas 3"
+
+// Options of a Register.
+type Options struct {
+	// Connect returns a connection that is closed for good once it is lost.
+	Connect func(ctx context.Context, more ...nats.Option) (*nats.Conn, error)
+	// Key names the entry.
+	Key string
+	// Missing has a bucket that is missing be an error, jetstream.ErrBucketNotFound, instead of
+	// making it.
+	Missing bool
+	// Timeout bounds each request.
+	Timeout time.Duration
+}
+
+// Register is a standby.Register. It connects at the first request. It serves one goroutine.
+type Register struct {
+	opts Options
+	nc   *nats.Conn
+	kv   jetstream.KeyValue
+
+	mu sync.Mutex
+	// denied is what the server has refused on this connection, which no answer says.
+	denied error
+}
+
+var (
+	_ standby.Register = (*Register)(nil)
+	_ standby.Checker  = (*Register)(nil)
+)
+
+// New returns a Register.
+func New(o Options) *Register { return &Register{opts: o} }
+
+// Get implements standby.Register.
+func (r *Register) Get(ctx context.Context) (text []byte, revision uint64, err error) {
+	err = r.do(ctx, func(ctx context.Context) error {
+		entry, err := r.kv.Get(ctx, r.opts.Key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			return nil
+		}
+		if err == nil {
+			text, revision = entry.Value(), entry.Revision()
+		}
+		return err
+	})
+	return text, revision, err
+}
+
+// Put implements standby.Register.
+func (r *Register) Put(ctx context.Context, text []byte, revision uint64) (now uint64, err error) {
+	err = r.do(ctx, func(ctx context.Context) error {
+		var err error
+		if revision == 0 {
+			now, err = r.kv.Create(ctx, r.opts.Key, text)
+		} else {
+			now, err = r.kv.Update(ctx, r.opts.Key, text, revision)
+		}
+		if errors.Is(err, jetstream.ErrKeyExists) || wrongRevision(err) {
+			return standby.ErrConflict
+		}
+		return err
+	})
+	return now, err
+}
+
+// wrongRevision reports whether the server holds another revision: with replicas it says so by
+// another code.
+func wrongRevision(err error) bool {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	return api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
+}
+
+// Check implements standby.Checker: it reads the entry, and tries to replace one of a revision that
+// no entry has. Where there is no bucket, whether it may be made does not show.
+func (r *Register) Check(ctx context.Context) error {
+	r.opts.Missing = true
+	_, _, err := r.Get(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = r.Put(ctx, nil, math.MaxInt64); errors.Is(err, standby.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// Close implements standby.Register.
+func (r *Register) Close() error {
+	if r.nc != nil {
+		r.nc.Close()
+	}
+	r.nc, r.kv = nil, nil
+	return nil
+}
+
+// do does one request over a connection that works as far as is known, and drops it behind a fault:
+// it may be half open.
+func (r *Register) do(ctx context.Context, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.opts.Timeout, errors.New("the servers do not answer"))
+	defer cancel()
+	err := r.open(ctx)
+	if err == nil {
+		err = request(ctx)
+	}
+	if err == nil || errors.Is(err, standby.ErrConflict) {
+		return err
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	err = r.explain(err)
+	return errors.Join(err, r.Close())
+}
+
+// open connects and finds the bucket, or makes it.
+func (r *Register) open(ctx context.Context) error {
+	if r.kv != nil && r.nc.IsConnected() {
+		return nil
+	}
+	if err := r.Close(); err != nil {
+		return err
+	}
+	r.refused(nil)
+	nc, err := r.opts.Connect(ctx, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			r.refused(err)
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	r.nc = nc
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	r.kv, err = js.KeyValue(ctx, Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) && !r.opts.Missing {
+		r.kv, err = create(ctx, js)
+	}
+	return err
+}
+
+// replicas of the bucket, where there are so many servers.
+const replicas = 3
+
+// create makes the bucket. Where there are fewer servers, it has one replica.
+func create(ctx context.Context, js jetstream.JetStream) (kv jetstream.KeyValue, err error) {
+	for _, n := range []int{replicas, 1} {
+		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: Bucket, Description: "who works of each standby group of bridge", History: 1, Storage: jetstream.FileStorage, Replicas: n,
+		})
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != replicasNotSupported && api.ErrorCode != noSuitablePeers {
+			break
+		}
+	}
+	return kv, err
+}
+
+// Answers to more replicas than there are servers.
+const (
+	replicasNotSupported jetstream.ErrorCode = 10074
+	noSuitablePeers      jetstream.ErrorCode = 10005
+)
+
+func (r *Register) refused(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.denied = err
+}
+
+// explain adds what an operator can do about a fault.
+func (r *Register) explain(err error) error {
+	r.mu.Lock()
+	denied := r.denied
+	r.mu.Unlock()
+	switch {
+	case denied != nil:
+		return fmt.Errorf("%s: %w", Grant, denied)
+	}
+	return fmt.Errorf("standby bucket %s: %w", Bucket, err)
+}

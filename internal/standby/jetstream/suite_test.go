@@ -1,0 +1,77 @@
+package jetstream_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/standby"
+	"bridge/internal/standby/jetstream"
+	"bridge/internal/standby/standbytest"
+	"bridge/internal/testenv"
+	sinkjetstream "bridge/sink/jetstream"
+)
+
+// timeout is long enough for a busy machine.
+const timeout = 4 * time.Second
+
+// elector keeps its way to the server.
+type elector struct {
+	*standby.Lease
+	way *testenv.Proxy
+}
+
+func newElector(t *testing.T, s *testenv.NATSServer, group string) elector {
+	t.Helper()
+	way := testenv.StartProxy(t, s.Addr())
+	return elector{standby.NewLease(jetstream.New(jetstream.Options{
+		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
+			return sinkjetstream.Connect(ctx, sinkjetstream.Options{URLs: []string{"nats://" + way.Addr()}}, more...)
+		},
+		Key: group, Timeout: timeout / 4,
+	}), timeout), way}
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	runSuite(t, testenv.NATS(t))
+}
+
+// TestSuiteOnACluster has a bucket with three replicas, which answers a conflict otherwise.
+func TestSuiteOnACluster(t *testing.T) {
+	t.Parallel()
+	servers := testenv.InProcessNATSCluster(t)
+	// Behind the tests of the suite, which run at the same time.
+	t.Cleanup(func() {
+		kv, err := servers[0].JetStream(t).KeyValue(context.Background(), jetstream.Bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := kv.Status(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := status.(*natsjetstream.KeyValueBucketStatus).StreamInfo().Config.Replicas; n != 3 {
+			t.Errorf("the bucket has %d replicas", n)
+		}
+	})
+	runSuite(t, servers[0])
+}
+
+func runSuite(t *testing.T, s *testenv.NATSServer) {
+	t.Helper()
+	standbytest.Run(t, standbytest.Options{
+		Timeout: timeout,
+		Elector: func(t *testing.T, group string) standby.Elector { return newElector(t, s, group) },
+		Cut: func(e standby.Elector, cut bool) {
+			if way := e.(elector).way; cut {
+				way.HalfOpen()
+			} else {
+				way.Heal()
+			}
+		},
+	})
+}

@@ -1,0 +1,269 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/internal/option"
+	"bridge/internal/standby"
+)
+
+const (
+	// protocolType tells our groups from those of consumers, protocolName the form of our claims.
+	protocolType = "bridge-standby"
+	protocolName = "claims"
+	// memberIDRequired asks for the request once more, with the id of the answer.
+	memberIDRequired kafkago.Error = 79
+	// longestRebalance keeps JoinGroup below the time that a request may take.
+	longestRebalance = 10 * time.Second
+)
+
+// Requester sends requests to brokers. A sink/kafka.Requester is one.
+type Requester interface {
+	RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error)
+	Close() error
+}
+
+// Group is a standby.Elector. It serves one goroutine.
+type Group struct {
+	requester Requester
+	name      string
+	timeout   time.Duration
+
+	// member and generation are what the coordinator gave us, "" before that.
+	member     string
+	generation int32
+	// joined says that the generation has not ended as far as we know.
+	joined bool
+	// ready and refused are what our claim said when we joined.
+	ready, refused bool
+	// working is the claim of the member that works in this generation.
+	working standby.Claim
+}
+
+var (
+	_ standby.Elector = (*Group)(nil)
+	_ standby.Checker = (*Group)(nil)
+)
+
+// New returns an Elector by the group of a name. timeout is the session timeout: brokers take 6 s
+// to 30 min by default. It closes the requester.
+func New(r Requester, name string, timeout time.Duration) *Group {
+	return &Group{requester: r, name: name, timeout: timeout}
+}
+
+// Step implements standby.Elector.
+func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, time.Time, error) {
+	heard := time.Now()
+	if g.joined && g.ready == self.Ready && g.refused == self.Refused {
+		err := g.beat(ctx)
+		switch {
+		case err == nil:
+			return g.working, heard, nil
+		case errors.Is(err, kafkago.RebalanceInProgress):
+			g.joined = false
+		case removed(err):
+			return g.forget(self), heard, nil
+		default:
+			return standby.Claim{}, heard, g.explain(err)
+		}
+	}
+	heard, err := g.join(ctx, self)
+	if removed(err) {
+		return g.forget(self), heard, nil
+	}
+	if err != nil {
+		return standby.Claim{}, heard, g.explain(err)
+	}
+	return g.working, heard, nil
+}
+
+// removed reports whether the coordinator does not know this member any more.
+func removed(err error) bool {
+	return errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.IllegalGeneration)
+}
+
+// forget begins from the start. The claim is that of nobody where this member worked.
+func (g *Group) forget(self standby.Claim) standby.Claim {
+	g.member, g.joined = "", false
+	if g.working.Member == self.Member {
+		g.working = standby.Claim{}
+	}
+	return g.working
+}
+
+// beat shows the coordinator that this member lives.
+func (g *Group) beat(ctx context.Context) error {
+	res, err := g.send(ctx, &beatRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}, g.timeout/4)
+	if err != nil {
+		return err
+	}
+	return code(res.(*beatResponse).ErrorCode)
+}
+
+// join takes part in the next generation, and learns who works in it. The coordinator has heard of
+// this member when it takes the last request: with its answer to the first one it waits until all
+// members have joined.
+func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, err error) {
+	res, err := g.enter(ctx, &joinRequest{
+		GroupID: g.name, SessionTimeoutMS: milliseconds(g.timeout), RebalanceTimeoutMS: milliseconds(g.rebalance()),
+		MemberID: g.member, ProtocolType: protocolType, Protocols: []joinProtocol{{protocolName, self.Encode()}},
+	})
+	if err != nil {
+		return heard, err
+	}
+	g.member, g.generation, g.ready, g.refused = res.MemberID, res.GenerationID, self.Ready, self.Refused
+	sync := &syncRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}
+	if res.LeaderID == res.MemberID {
+		chosen := choose(claims(res.Members), g.working.Member)
+		for _, m := range res.Members {
+			sync.Assignments = append(sync.Assignments, syncAssignment{m.MemberID, chosen.Encode()})
+		}
+	}
+	heard = time.Now()
+	answer, err := g.send(ctx, sync, g.timeout/8)
+	if err != nil {
+		return heard, err
+	}
+	synced := answer.(*syncResponse)
+	if err := code(synced.ErrorCode); err != nil {
+		return heard, err
+	}
+	working, err := standby.DecodeClaim(synced.Assignment)
+	if err != nil {
+		return heard, fmt.Errorf("the leader of the group says %q: %w", synced.Assignment, err)
+	}
+	g.joined, g.working = true, working
+	return heard, nil
+}
+
+// enter sends the request to join, once more where the coordinator has only given out an id.
+func (g *Group) enter(ctx context.Context, req *joinRequest) (*joinResponse, error) {
+	for {
+		answer, err := g.send(ctx, req, g.rebalance()+g.timeout/8)
+		if err != nil {
+			return nil, err
+		}
+		res := answer.(*joinResponse)
+		if err = code(res.ErrorCode); err == nil {
+			return res, nil
+		}
+		if !errors.Is(err, memberIDRequired) || req.MemberID != "" {
+			return nil, err
+		}
+		req.MemberID = res.MemberID
+	}
+}
+
+func (g *Group) rebalance() time.Duration { return min(g.timeout/2, longestRebalance) }
+
+func milliseconds(d time.Duration) int32 { return int32(d.Milliseconds()) }
+
+// claims returns those of the members, in the order of the coordinator. One that cannot be read is
+// that of another program, and is left out.
+func claims(members []joinMember) []standby.Claim {
+	var all []standby.Claim
+	for _, m := range members {
+		if c, err := standby.DecodeClaim(m.Metadata); err == nil && c.Member != "" {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// choose returns the claim of the member that is to work: the one that works, as long as it takes
+// part, else one that is ready. It returns the zero Claim where all are refused.
+func choose(all []standby.Claim, working string) standby.Claim {
+	all = slices.DeleteFunc(all, func(c standby.Claim) bool { return c.Refused })
+	if len(all) == 0 {
+		return standby.Claim{}
+	}
+	rank := func(c *standby.Claim) int {
+		switch {
+		case c.Member == working:
+			return 3
+		case !c.Since.IsZero():
+			return 2
+		case c.Ready:
+			return 1
+		}
+		return 0
+	}
+	best := slices.MaxFunc(all, func(a, b standby.Claim) int {
+		if d := rank(&a) - rank(&b); d != 0 {
+			return d
+		}
+		return strings.Compare(b.Member, a.Member)
+	})
+	if best.Since.IsZero() {
+		best.Since = time.Now().UTC().Truncate(time.Millisecond)
+	}
+	return best
+}
+
+// send sends a request and waits at most for a time.
+func (g *Group) send(ctx context.Context, req protocol.Message, limit time.Duration) (protocol.Message, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the coordinator of the group does not answer"))
+	defer cancel()
+	res, err := g.requester.RoundTrip(ctx, req)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return res, err
+}
+
+// code returns nil for code 0.
+func code(n int16) error {
+	if n == 0 {
+		return nil
+	}
+	return kafkago.Error(n)
+}
+
+// explain adds what an operator can do about a fault.
+func (g *Group) explain(err error) error {
+	switch {
+	case errors.Is(err, kafkago.GroupAuthorizationFailed):
+		return fmt.Errorf("grant READ on group %s to the user of bridge: %w", g.name, err)
+	case errors.Is(err, kafkago.InvalidSessionTimeout):
+		return option.Errorf("the brokers do not take a session timeout of %s, nine tenths of %s: see their group.min.session.timeout.ms and group.max.session.timeout.ms: %w", g.timeout, option.StandbyTimeout, err)
+	case errors.Is(err, kafkago.InconsistentGroupProtocol):
+		return option.Errorf("another program uses the group %s: choose another %s: %w", g.name, option.Standby, err)
+	}
+	return fmt.Errorf("standby group %s: %w", g.name, err)
+}
+
+// Leave implements standby.Elector.
+func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
+	if g.member == "" {
+		return nil
+	}
+	res, err := g.send(ctx, &leaveRequest{GroupID: g.name, MemberID: g.member}, g.timeout/4)
+	g.member, g.joined, g.working = "", false, standby.Claim{}
+	if err != nil {
+		return err
+	}
+	if err := code(res.(*leaveResponse).ErrorCode); !removed(err) {
+		return err
+	}
+	return nil
+}
+
+// Check implements standby.Checker: the coordinator is shown a member that it does not know.
+func (g *Group) Check(ctx context.Context) error {
+	err := g.beat(ctx)
+	if err == nil || removed(err) {
+		return nil
+	}
+	return g.explain(err)
+}
+
+// Close implements standby.Elector.
+func (g *Group) Close() error { return g.requester.Close() }

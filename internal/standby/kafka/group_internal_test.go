@@ -1,0 +1,99 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/internal/standby"
+)
+
+// coordinator is one of a group with one member, in which somebody joins and vanishes all the time:
+// each generation ends at once, and the next one waits for half of the timeout.
+type coordinator struct {
+	timeout    time.Duration
+	generation int32
+	// forgotten: it does not know the member.
+	forgotten atomic.Bool
+}
+
+func (c *coordinator) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	switch r := req.(type) {
+	case *joinRequest:
+		if r.MemberID == "" {
+			return &joinResponse{ErrorCode: int16(memberIDRequired), MemberID: "id"}, nil
+		}
+		select {
+		case <-time.After(c.timeout / 2):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		c.generation++
+		return &joinResponse{GenerationID: c.generation, MemberID: "id", LeaderID: "id", Members: []joinMember{{MemberID: "id", Metadata: r.Protocols[0].Metadata}}}, nil
+	case *syncRequest:
+		return &syncResponse{Assignment: r.Assignments[0].Assignment}, nil
+	case *beatRequest:
+		if c.forgotten.Load() {
+			return &beatResponse{ErrorCode: int16(kafkago.UnknownMemberId)}, nil
+		}
+		return &beatResponse{ErrorCode: int16(kafkago.RebalanceInProgress)}, nil
+	}
+	return &leaveResponse{}, nil
+}
+
+func (*coordinator) Close() error { return nil }
+
+// TestAGroupThatNeverRests takes the work from nobody: the coordinator has heard of the one that
+// works whenever it takes part. One that the coordinator does not know stops at once.
+func TestAGroupThatNeverRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &coordinator{timeout: 10 * time.Second}
+		m := standby.New(standby.Options{Group: "g", Elector: New(c, "g", c.timeout), Member: "m", Timeout: c.timeout, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(t.Context()) }()
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(10 * time.Minute):
+		}
+		if !m.Status().Works {
+			t.Error("it does not work")
+		}
+		c.forgotten.Store(true)
+		if err := <-ended; !errors.Is(err, standby.ErrLost) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+func TestChoose(t *testing.T) {
+	now := time.Now()
+	ready, cold := standby.Claim{Member: "ready", Ready: true}, standby.Claim{Member: "cold"}
+	works, refused := standby.Claim{Member: "works", Since: now}, standby.Claim{Member: "refused", Ready: true, Refused: true}
+	for name, c := range map[string]struct {
+		all    []standby.Claim
+		former string
+		want   string
+	}{
+		"the one that works":                          {[]standby.Claim{ready, works, cold}, "", "works"},
+		"the one that was chosen before, though cold": {[]standby.Claim{ready, works, cold}, "cold", "cold"},
+		"one that is ready":                           {[]standby.Claim{cold, ready}, "gone", "ready"},
+		"one that is cold, where no other one is":     {[]standby.Claim{cold, refused}, "", "cold"},
+		"nobody, where all are refused":               {[]standby.Claim{refused}, "refused", ""},
+		"nobody of nobody":                            {nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := choose(c.all, c.former)
+			if got.Member != c.want || c.want != "" && got.Since.IsZero() {
+				t.Errorf("%+v, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"bridge/internal/standby"
+	"bridge/internal/standby/kafka"
+	"bridge/internal/standby/standbytest"
+	"bridge/internal/testenv"
+	sinkkafka "bridge/sink/kafka"
+)
+
+// cuttable is a Requester that can be cut off.
+type cuttable struct {
+	*sinkkafka.Requester
+	cut atomic.Bool
+}
+
+func (c *cuttable) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	if c.cut.Load() {
+		return nil, errors.New("cut off")
+	}
+	return c.Requester.RoundTrip(ctx, req)
+}
+
+// elector keeps its way to the brokers.
+type elector struct {
+	*kafka.Group
+	way *cuttable
+}
+
+func newElector(t *testing.T, brokers []string, group string, timeout time.Duration) elector {
+	t.Helper()
+	r, err := sinkkafka.NewRequester(sinkkafka.Options{Brokers: brokers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := &cuttable{Requester: r}
+	return elector{kafka.New(way, group, timeout), way}
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	// That is long enough for a busy machine.
+	runSuite(t, testenv.Kafka(t).Brokers(), 4*time.Second)
+}
+
+// TestSuiteOnACluster has a coordinator that is one of three brokers.
+func TestSuiteOnACluster(t *testing.T) {
+	t.Parallel()
+	c, err := kfake.NewCluster(kfake.NumBrokers(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	runSuite(t, c.ListenAddrs(), 6*time.Second)
+}
+
+func runSuite(t *testing.T, brokers []string, timeout time.Duration) {
+	t.Helper()
+	standbytest.Run(t, standbytest.Options{
+		Timeout: timeout,
+		Elector: func(t *testing.T, group string) standby.Elector { return newElector(t, brokers, group, timeout) },
+		Cut:     func(e standby.Elector, cut bool) { e.(elector).way.cut.Store(cut) },
+	})
+}

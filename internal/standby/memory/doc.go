@@ -1,0 +1,2 @@
+// Package memory has a standby.Register in memory, for tests.
+package memory

@@ -1,0 +1,46 @@
+package memory_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/internal/standby"
+	"bridge/internal/standby/memory"
+	"bridge/internal/standby/standbytest"
+)
+
+const timeout = 10 * time.Second
+
+// TestSuite runs the suite by a clock of its own, with writes that are lost and with answers that
+// are lost.
+func TestSuite(t *testing.T) {
+	for name, deaf := range map[string]bool{"nothing arrives": false, "answers are lost": true} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			entries := make(map[string]*memory.Entry)
+			ways := make(map[standby.Elector]*memory.Register)
+			standbytest.Run(t, standbytest.Options{
+				Timeout: timeout,
+				Elector: func(_ *testing.T, group string) standby.Elector {
+					mu.Lock()
+					defer mu.Unlock()
+					if entries[group] == nil {
+						entries[group] = new(memory.Entry)
+					}
+					r := memory.New(entries[group])
+					l := standby.NewLease(r, timeout)
+					ways[l] = r
+					return l
+				},
+				Cut: func(e standby.Elector, cut bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					ways[e].Cut(cut, deaf)
+				},
+				Bubble: func(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) },
+			})
+		})
+	}
+}

@@ -1,0 +1,259 @@
+package standby
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"bridge/internal/backoff"
+)
+
+var (
+	// ErrLost is returned when a member that worked must not publish any more: another one works
+	// or may work by now.
+	ErrLost = errors.New("this process is not the one of its standby group that works any more")
+	// ErrConflict is returned by a Register that holds another revision than the caller knows.
+	ErrConflict = errors.New("the entry was changed by another member")
+)
+
+// Elector tells which member of a group works. It serves one goroutine.
+type Elector interface {
+	// Step shows the bus once that self lives, and returns the claim of the member that works: that
+	// of self, with Since, where it is elected, and the zero Claim where nobody works or where self
+	// was removed. It elects no claim that is refused, and one that is not ready only where no
+	// other one is. The bus has heard of self at a time that is heard, by the clock of this host,
+	// or later. An error says nothing about who works. It blocks no longer than three quarters of
+	// the timeout of the group.
+	Step(ctx context.Context, self Claim) (working Claim, heard time.Time, err error)
+	// Leave has another member be elected at once. After it Step begins from the start.
+	Leave(ctx context.Context, self Claim) error
+	// Close releases connections. It leaves nothing.
+	Close() error
+}
+
+// Checker is an Elector that can be tried without taking part.
+type Checker interface {
+	// Check returns nil where the login may take part in the election, as far as that shows without
+	// a change. The error says what to grant.
+	Check(ctx context.Context) error
+}
+
+// Options set up a Member.
+type Options struct {
+	// Group names the group, for the log.
+	Group   string
+	Elector Elector
+	// Member and Host are those of the Claim.
+	Member, Host string
+	Settings     Settings
+	// Timeout is how long the one that works may not be heard of until another one is elected. It
+	// is the same for the Elector.
+	Timeout time.Duration
+	// Ready reports whether the process can go on at once. Nil means always.
+	Ready func() bool
+	Log   *slog.Logger
+	// Fault is called with each error of the Elector, and with nil when it ends. Optional.
+	Fault func(error)
+}
+
+const (
+	// steps there are a timeout: a member that left in order is followed within one of them.
+	steps = 20
+	// refusedTimeouts is how many timeouts must pass without anybody who works until a member with
+	// other settings may be elected.
+	refusedTimeouts = 3
+)
+
+// Member is a process that waits until it is elected, and then works.
+type Member struct {
+	opts    Options
+	elected chan struct{}
+
+	mu sync.Mutex
+	// self is our claim, with Since while we work; working that of the member that works.
+	self, working Claim
+	// seen is when working was told last.
+	seen time.Time
+	// other is the claim of another member that worked last, heard when it was told last.
+	other Claim
+	heard time.Time
+	// logged are the settings that differ, as logged last.
+	logged string
+	err    error
+}
+
+// New returns a member; Run begins it.
+func New(o Options) *Member {
+	if o.Ready == nil {
+		o.Ready = func() bool { return true }
+	}
+	if o.Fault == nil {
+		o.Fault = func(error) {}
+	}
+	return &Member{opts: o, elected: make(chan struct{}), self: Claim{Member: o.Member, Host: o.Host, Settings: o.Settings}}
+}
+
+// Elected is closed when this process is to work. It works until Run returns.
+func (m *Member) Elected() <-chan struct{} { return m.elected }
+
+// Run takes part until ctx ends, then leaves and returns nil. It returns an error that wraps
+// ErrLost when a member that worked must stop: a tenth of the timeout before another one can be
+// elected for its silence, and at once where another one works.
+func (m *Member) Run(ctx context.Context) error {
+	var until time.Time
+	for {
+		if m.works() && !time.Now().Before(until) {
+			return m.lost(fmt.Errorf("the bus was not reached for %s: %w", m.opts.Timeout, m.failure()))
+		}
+		begun := time.Now()
+		working, heard, err := m.step(ctx, until)
+		if ctx.Err() != nil {
+			return m.leave(ctx)
+		}
+		next := heard.Add(m.opts.Timeout - m.opts.Timeout/10)
+		switch {
+		case err != nil:
+			m.opts.Fault(err)
+			m.failed(err)
+		case working.Member != m.self.Member && m.works():
+			return m.lost(removed(&working))
+		case working.Member != m.self.Member:
+			m.wait(working)
+		case time.Now().Before(next):
+			until = next
+			m.work(&working)
+		}
+		if backoff.Pause(ctx, time.Until(begun.Add(m.opts.Timeout/steps))) != nil {
+			return m.leave(ctx)
+		}
+	}
+}
+
+// step asks the elector, no longer than a member that works may.
+func (m *Member) step(ctx context.Context, until time.Time) (Claim, time.Time, error) {
+	if m.works() {
+		limited, cancel := context.WithDeadlineCause(ctx, until, errSilent)
+		defer cancel()
+		ctx = limited
+	}
+	m.mu.Lock()
+	self := m.self
+	self.Refused = len(m.differing()) > 0
+	m.mu.Unlock()
+	// One that works stays ready: a claim that changes has all members join once more.
+	self.Ready = !self.Since.IsZero() || m.opts.Ready()
+	return m.opts.Elector.Step(ctx, self)
+}
+
+var errSilent = errors.New("no answer in time")
+
+// removed is why a member that worked does not any more.
+func removed(by *Claim) error {
+	if by.Member == "" {
+		return errors.New("the bus has not heard of it in time")
+	}
+	return fmt.Errorf("%s works now", by)
+}
+
+// String names a member for people.
+func (c *Claim) String() string {
+	if c.Host == "" {
+		return c.Member
+	}
+	return fmt.Sprintf("%s on %s", c.Member, c.Host)
+}
+
+// lost ends the work.
+func (m *Member) lost(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self.Since = time.Time{}
+	return fmt.Errorf("%w: %w", ErrLost, why)
+}
+
+// leave has another member be elected.
+func (m *Member) leave(ctx context.Context) error {
+	limited, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), m.opts.Timeout/4, errSilent)
+	defer cancel()
+	m.mu.Lock()
+	self := m.self
+	m.self.Since = time.Time{}
+	m.mu.Unlock()
+	if err := m.opts.Elector.Leave(limited, self); err != nil {
+		// Others wait for the timeout instead.
+		m.opts.Log.Warn("the standby group was not left in order", "group", m.opts.Group, "error", err)
+		return nil
+	}
+	if !self.Since.IsZero() {
+		m.opts.Log.Info("another member of the standby group may work now", "group", m.opts.Group)
+	}
+	return nil
+}
+
+// work notes that this member is elected.
+func (m *Member) work(claim *Claim) {
+	m.opts.Fault(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err, m.seen = nil, time.Now()
+	if !m.self.Since.IsZero() {
+		return
+	}
+	m.opts.Log.Info("this process works from now on", "group", m.opts.Group, "member", m.self.Member, "former", m.other.Member)
+	m.self.Since = claim.Since
+	m.working = m.self
+	close(m.elected)
+}
+
+// wait notes who else works.
+func (m *Member) wait(working Claim) {
+	m.opts.Fault(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if working.Member != m.working.Member && working.Member != "" {
+		m.opts.Log.Info("this process waits", "group", m.opts.Group, "member", m.self.Member, "working", working.Member, "host", working.Host)
+	}
+	m.err, m.seen, m.working = nil, time.Now(), working
+	if working.Member != "" {
+		m.other, m.heard = working, m.seen
+	}
+	if differing := strings.Join(m.differing(), ", "); differing != m.logged {
+		if m.logged = differing; differing != "" {
+			m.opts.Log.Error("this process does not take over: another configuration works", "group", m.opts.Group,
+				"working", m.other.Member, "host", m.other.Host, "variables", differing)
+		}
+	}
+}
+
+// differing returns the settings for which this member is refused. The caller holds mu.
+func (m *Member) differing() []string {
+	if !m.self.Since.IsZero() || m.other.Member == "" || time.Since(m.heard) >= refusedTimeouts*m.opts.Timeout {
+		return nil
+	}
+	return m.self.Settings.Differing(m.other.Settings)
+}
+
+func (m *Member) failed(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+func (m *Member) failure() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err == nil {
+		return errSilent
+	}
+	return m.err
+}
+
+func (m *Member) works() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.self.Since.IsZero()
+}

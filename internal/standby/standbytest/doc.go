@@ -1,0 +1,2 @@
+// Package standbytest has the suite that every standby.Elector passes.
+package standbytest

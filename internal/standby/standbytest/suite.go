@@ -1,0 +1,218 @@
+package standbytest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bridge/internal/standby"
+)
+
+// Options describe an Elector to the suite.
+type Options struct {
+	// Timeout is that of the group.
+	Timeout time.Duration
+	// Elector returns one for another member of the group with a name. It is closed by the suite.
+	Elector func(t *testing.T, group string) standby.Elector
+	// Cut has an Elector reach nothing any more, or again.
+	Cut func(e standby.Elector, cut bool)
+	// Bubble runs a test by a clock of its own. Nil means by the host's.
+	Bubble func(t *testing.T, test func(*testing.T))
+}
+
+// Run runs the suite.
+func Run(t *testing.T, o Options) {
+	for name, test := range map[string]func(*testing.T, *group){
+		"one of two that start at once works":                                              oneWorks,
+		"one that joins takes no work away, and one that leaves in order is followed soon": inOrder,
+		"one that is not heard of stops before another one works":                          silence,
+		"the others learn whose settings differ":                                           settings,
+		"one that is ready goes first":                                                     readiness,
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(t *testing.T) { test(t, &group{t: t, o: o, name: "suite-" + slug(t.Name())}) }
+			if o.Bubble != nil {
+				o.Bubble(t, run)
+				return
+			}
+			t.Parallel()
+			run(t)
+		})
+	}
+}
+
+func slug(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}
+
+// group makes the members of a test.
+type group struct {
+	t    *testing.T
+	o    Options
+	name string
+}
+
+// member is a member that runs.
+type member struct {
+	*standby.Member
+	t       *testing.T
+	elector standby.Elector
+	ready   atomic.Bool
+	stop    context.CancelFunc
+	ended   chan struct{}
+	err     error
+	endedAt time.Time
+}
+
+// join has a member take part until the test ends.
+func (g *group) join(name string, ready bool, settings standby.Settings) *member {
+	m := &member{t: g.t, elector: g.o.Elector(g.t, g.name), ended: make(chan struct{})}
+	m.ready.Store(ready)
+	m.Member = standby.New(standby.Options{
+		Group: g.name, Elector: m.elector, Member: name, Host: "host-" + name, Settings: settings, Timeout: g.o.Timeout,
+		Ready: m.ready.Load, Log: slog.New(slog.NewTextHandler(g.t.Output(), nil)),
+		Fault: func(err error) {
+			if err != nil {
+				g.t.Logf("%s: %v", name, err)
+			}
+		},
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	go func() {
+		defer close(m.ended)
+		m.err = m.Run(ctx)
+		m.endedAt = time.Now()
+	}()
+	g.t.Cleanup(func() {
+		stop()
+		<-m.ended
+		if err := m.elector.Close(); err != nil {
+			g.t.Error(err)
+		}
+	})
+	return m
+}
+
+// leave has a member leave in order.
+func (m *member) leave() {
+	m.t.Helper()
+	m.stop()
+	if <-m.ended; m.err != nil {
+		m.t.Error(m.err)
+	}
+}
+
+func (m *member) works() bool { return m.Status().Works }
+
+// eventually waits until something holds, for up to limit.
+func (g *group) eventually(limit time.Duration, what string, is func() bool) (took time.Duration) {
+	g.t.Helper()
+	begun := time.Now()
+	tick := time.NewTicker(g.o.Timeout / 100)
+	defer tick.Stop()
+	for !is() {
+		if time.Since(begun) > limit {
+			g.t.Fatalf("not within %s: %s", limit, what)
+		}
+		<-tick.C
+	}
+	return time.Since(begun)
+}
+
+func oneWorks(t *testing.T, g *group) {
+	a, b := g.join("a", true, nil), g.join("b", true, nil)
+	g.eventually(4*g.o.Timeout, "one works, and both know it", func() bool {
+		one, other := a.Status(), b.Status()
+		return one.Works != other.Works && one.Working.Member == other.Working.Member && one.Working.Member != ""
+	})
+}
+
+func inOrder(t *testing.T, g *group) {
+	a := g.join("z", true, nil)
+	g.eventually(4*g.o.Timeout, "the first one works", a.works)
+	b := g.join("b", true, nil)
+	g.eventually(2*g.o.Timeout, "the second one waits", func() bool { return b.Status().Working.Member == "z" })
+	c := g.join("c", true, nil)
+	g.eventually(2*g.o.Timeout, "the third one waits", func() bool { return c.Status().Working.Member == "z" })
+	c.leave()
+	<-time.After(g.o.Timeout / 4)
+	if b.works() || !a.works() {
+		t.Fatal("the work went to another one, though the first one lives")
+	}
+	if s := b.Status(); s.Working.Since.IsZero() || s.Working.Host != "host-z" {
+		t.Errorf("the waiting one knows %+v", s.Working)
+	}
+	a.leave()
+	if took := g.eventually(g.o.Timeout, "the second one works", b.works); took > g.o.Timeout/2 {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func silence(t *testing.T, g *group) {
+	a := g.join("a", true, nil)
+	g.eventually(4*g.o.Timeout, "the first one works", a.works)
+	b := g.join("b", true, nil)
+	g.eventually(2*g.o.Timeout, "the second one waits", func() bool { return b.Status().Working.Member == "a" })
+	g.o.Cut(a.elector, true)
+	g.eventually(3*g.o.Timeout, "the second one works", b.works)
+	works := time.Now()
+	<-a.ended
+	if !errors.Is(a.err, standby.ErrLost) {
+		t.Fatalf("the first one ended with %v", a.err)
+	}
+	if !a.endedAt.Before(works) {
+		t.Errorf("the first one stopped %s after the second one began", a.endedAt.Sub(works))
+	}
+	g.o.Cut(a.elector, false)
+	again := g.join("a2", true, nil)
+	g.eventually(2*g.o.Timeout, "the former one waits", func() bool { return again.Status().Working.Member == "b" })
+	if !b.works() {
+		t.Error("it took the work away")
+	}
+}
+
+func settings(t *testing.T, g *group) {
+	a := g.join("a", true, standby.Settings{"ONE": "1", "TWO": "2", "OLD": "x"})
+	g.eventually(4*g.o.Timeout, "the first one works", a.works)
+	b := g.join("b", true, standby.Settings{"ONE": "1", "TWO": "3", "NEW": "y"})
+	want := []string{"NEW", "OLD", "TWO"}
+	g.eventually(2*g.o.Timeout, "the second one knows what differs", func() bool { return slices.Equal(b.Status().Differing, want) })
+	c := g.join("c", true, standby.Settings{"ONE": "1", "TWO": "2", "OLD": "x"})
+	g.eventually(2*g.o.Timeout, "the third one waits", func() bool { return c.Status().Working.Member == "a" })
+	if d := c.Status().Differing; len(d) > 0 {
+		t.Errorf("%v differ", d)
+	}
+	a.leave()
+	g.eventually(g.o.Timeout, "the one with the same settings works", c.works)
+	left := time.Now()
+	c.leave()
+	g.eventually(6*g.o.Timeout, "the other one works when nobody else is there", b.works)
+	if took := time.Since(left); took < 2*g.o.Timeout {
+		t.Errorf("a member with other settings works after %s", took)
+	}
+}
+
+func readiness(t *testing.T, g *group) {
+	a := g.join("a", true, nil)
+	g.eventually(4*g.o.Timeout, "the first one works", a.works)
+	b, c := g.join("b", false, nil), g.join("c", false, nil)
+	g.eventually(2*g.o.Timeout, "the others wait", func() bool { return b.Status().Working.Member == "a" && c.Status().Working.Member == "a" })
+	c.ready.Store(true)
+	<-time.After(g.o.Timeout / 2)
+	if !a.works() {
+		t.Fatal("the first one does not work any more")
+	}
+	a.leave()
+	g.eventually(g.o.Timeout, "the one that is ready works", c.works)
+}
