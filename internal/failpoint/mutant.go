@@ -50,11 +50,13 @@ const (
 	EndIsAck Defect = "end-is-ack"
 	// NoLookBack does not look for changes that commit behind the second cursor.
 	NoLookBack Defect = "no-look-back"
+	// NoClaim publishes atomic batches to JetStream without the condition on the claim.
+	NoClaim Defect = "no-claim"
 )
 
 // Defects lists all defects.
 var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, SkipOne, SeqTwice, OlderWins, MovedByShard,
-	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, NoLookBack}
+	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck, NoLookBack, NoClaim}
 
 // Kept is where mutants keep what they use later, by keys of their own.
 var Kept sync.Map

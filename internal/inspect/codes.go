@@ -83,13 +83,15 @@ const (
 	TopicLeader      Code = "topic-leader"
 	// TransactionGrant: the login may not use the transactional id. NoTransactions: the brokers
 	// cannot do what exactly-once needs.
-	TransactionGrant  Code = "transaction-grant"
-	NoTransactions    Code = "no-transactions"
-	TopicMessageSize  Code = "topic-message-size"
-	TopicCompacted    Code = "topic-compacted"
-	NoJetStream       Code = "no-jetstream"
-	NoStream          Code = "no-stream"
-	StreamGrant       Code = "stream-grant"
+	TransactionGrant Code = "transaction-grant"
+	NoTransactions   Code = "no-transactions"
+	TopicMessageSize Code = "topic-message-size"
+	TopicCompacted   Code = "topic-compacted"
+	NoJetStream      Code = "no-jetstream"
+	NoStream         Code = "no-stream"
+	StreamGrant      Code = "stream-grant"
+	// NoAtomicBatches: the stream or its servers cannot do what exactly-once needs.
+	NoAtomicBatches   Code = "no-atomic-batches"
 	StreamSubject     Code = "stream-subject"
 	StreamUnusable    Code = "stream-unusable"
 	StreamStorage     Code = "stream-storage"

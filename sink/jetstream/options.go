@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,6 +44,12 @@ type Options struct {
 	// Duplicates is the time for which a stream that is created remembers message ids. Defaults to
 	// 2 minutes.
 	Duplicates time.Duration
+
+	// Claim is a subject of Stream for the claims of processes that publish there. With it the sink
+	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.12 and a
+	// stream with allow_atomic, and the process that has claimed the stream last is the one that
+	// publishes. It needs Stream. A stream that is created takes Claim, too. Optional.
+	Claim string
 
 	// Password returns a user and a password. It is called at each connect and replaces
 	// what the URLs hold.
@@ -94,6 +101,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Published == nil {
 		o.Published = o.Subjects
 	}
+	if o.Claim != "" && !covered(o.Subjects, o.Claim) {
+		o.Subjects = append(slices.Clone(o.Subjects), o.Claim)
+	}
 	if o.Readable == nil {
 		o.Readable = o.Published
 	}
@@ -140,6 +150,13 @@ func (o Options) checkLogin() error {
 func (o Options) checkStream() error {
 	if o.CreateStream && (o.Stream == "" || len(o.Subjects) == 0) {
 		return errors.New("a stream can only be created with a name and subjects")
+	}
+	switch {
+	case o.Claim == "":
+	case o.Stream == "":
+		return errors.New("exactly-once on JetStream needs the name of the stream that takes all messages")
+	case !validSubject(o.Claim):
+		return fmt.Errorf("invalid NATS subject %q for claims: use tokens without blanks and wildcards", o.Claim)
 	}
 	return nil
 }

@@ -1,0 +1,9 @@
+package jetstream
+
+import "bridge/internal/failpoint"
+
+// OnStep has hook called at each step of an atomic batch.
+func OnStep(s *Sink, hook func(failpoint.Point)) { s.batcher.steps = hook }
+
+// TooOld tells whether a server of a version has no atomic batches.
+var TooOld = tooOld
