@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -155,6 +156,8 @@ func (o Options) checkStream() error {
 	case o.Claim == "":
 	case o.Stream == "":
 		return errors.New("exactly-once on JetStream needs the name of the stream that takes all messages")
+	case covered(o.Published, o.Claim):
+		return option.Errorf("the claim subject %s is one that events have: set %s to another one", o.Claim, option.NATSClaimSubject)
 	case !validSubject(o.Claim):
 		return fmt.Errorf("invalid NATS subject %q for claims: use tokens without blanks and wildcards", o.Claim)
 	}
