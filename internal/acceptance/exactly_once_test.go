@@ -12,9 +12,9 @@ import (
 	"bridge/tests/world"
 )
 
-// TestWorldExactlyOnce has a program publish in transactions or atomic batches while it is killed at
-// random moments, at each step of them, and with its server: a consumer that shares no code with it,
-// on Kafka a read_committed one, sees each event once.
+// TestWorldExactlyOnce has a program publish in transactions or atomic batches while it is killed
+// at random moments, at each step of them, and with its server: a consumer that shares no code with
+// it, on Kafka a read_committed one, sees each event once.
 func TestWorldExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
@@ -93,9 +93,9 @@ func expectOnce(t *testing.T, p *world.Publisher, late bool) {
 	}
 }
 
-// TestZombiesExactlyOnce stops a program at each step of a transaction or atomic batch, lets another
-// one take over under load, and lets the first one go on: it stores nothing any more, and says who
-// has taken over. Then it takes over in turn, with the checkpoint that it had.
+// TestZombiesExactlyOnce stops a program at each step of a transaction or atomic batch, lets
+// another one take over under load, and lets the first one go on: it stores nothing any more, and
+// says who has taken over. Then it takes over in turn, with the checkpoint that it had.
 func TestZombiesExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()

@@ -232,7 +232,7 @@ func (t *atomicBatch) refused(err error) {
 	for _, p := range t.parts {
 		p.job.unsent()
 		if 0 <= at && at < p.count {
-			b.hold(p.job, b.sink.options.Stream+" refuses a message", t.why)
+			b.postpone(p.job, b.sink.options.Stream+" refuses a message", t.why)
 		}
 		at -= p.count
 	}

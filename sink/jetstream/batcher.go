@@ -107,7 +107,7 @@ func (b *batcher) fence(ctx context.Context) error {
 
 // serve publishes what is submitted until ctx ends.
 func (b *batcher) serve(ctx context.Context) {
-	tick := time.NewTicker(renewEvery)
+	tick := time.NewTicker(b.sink.options.renewEvery)
 	defer tick.Stop()
 	defer b.disconnect()
 	for b.await(ctx, tick.C) {
@@ -169,7 +169,7 @@ func (b *batcher) await(ctx context.Context, tick <-chan time.Time) bool {
 
 // rest is how long there is nothing to do but for what is submitted.
 func (b *batcher) rest(now time.Time) time.Duration {
-	wait := renewEvery
+	wait := b.sink.options.renewEvery
 	for _, j := range b.queue {
 		if j.fault == "" {
 			return 0
@@ -190,8 +190,8 @@ func (b *batcher) prune() {
 	})
 }
 
-// hold keeps a job back for a while.
-func (b *batcher) hold(j *job, fault string, err error) {
+// postpone keeps a job back for a while.
+func (b *batcher) postpone(j *job, fault string, err error) {
 	if fault != j.fault {
 		b.release(j)
 		j.fault = fault
@@ -351,7 +351,7 @@ func (b *batcher) check(ctx context.Context, j *job) bool {
 		j.reject(rejected)
 		return false
 	case foreign != "":
-		b.hold(j, b.sink.options.Stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.sink.options.Stream, foreign))
+		b.postpone(j, b.sink.options.Stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.sink.options.Stream, foreign))
 		return false
 	}
 	return true

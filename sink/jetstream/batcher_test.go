@@ -52,8 +52,8 @@ func events(t testing.TB, stream natsjs.Stream, subject string) []seen {
 }
 
 // TestConformanceOfBatches leaves out what does not hold of batches that are whole or not there: a
-// rejected message leaves nothing of its batch acknowledged, and a stream that was made again has no
-// claim. Repeats are stored: batches have no message ids.
+// rejected message leaves nothing of its batch acknowledged, and a stream that was made again has
+// no claim. Repeats are stored: batches have no message ids.
 func TestConformanceOfBatches(t *testing.T) {
 	t.Parallel()
 	server := testenv.InProcessNATS(t)

@@ -19,7 +19,7 @@ import (
 // headerClaim has the id of the process that a claim is of.
 const headerClaim = "bridge-claim"
 
-// renewEvery is how often it is looked whether retention may soon remove the claim.
+// renewEvery is how often it is looked whether retention may soon remove the claim, by default.
 const renewEvery = 30 * time.Second
 
 // errOtherClaim says that another claim was stored first.
@@ -49,8 +49,8 @@ func newClaim(o *Options) *claim { return &claim{options: o, id: rand.Text()} }
 // passed by one of ours that is in doubt.
 func (c *claim) held() bool { return c.seq != 0 && !c.doubtful && c.lost == nil }
 
-// acquire claims the stream. The first call takes it over from whoever has it; later ones lose it
-// where the last claim is not ours. The stream is as the leader describes it.
+// acquire claims the stream. The first call takes it over from the process that has it; later ones
+// lose it where the last claim is not ours. The stream is as the leader describes it.
 func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	stream, err := lookup(ctx, s.js, c.options, c.options.Stream)
 	if err != nil {

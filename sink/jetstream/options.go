@@ -82,6 +82,9 @@ type Options struct {
 	// after a fault, or finds that it was created again: another server, or one that was restarted,
 	// may have other messages. It must not block. Optional.
 	Session func(stream string)
+
+	// renewEvery is how often it is looked whether retention may soon remove the claim: for tests.
+	renewEvery time.Duration
 }
 
 // withDefaults checks o and fills in what is not set. An error names no secret.
@@ -99,6 +102,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Window = cmp.Or(max(o.Window, 0), 1000)
 	o.WindowBytes = cmp.Or(max(o.WindowBytes, 0), 8<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.renewEvery = cmp.Or(o.renewEvery, renewEvery)
 	if o.Published == nil {
 		o.Published = o.Subjects
 	}

@@ -13,8 +13,8 @@ import (
 	"bridge/sink/jetstream"
 )
 
-// TestStreamsThatCannotCarryBatches: check names what is wrong and how to mend it, and a start waits
-// with the same words until it is mended.
+// TestStreamsThatCannotCarryBatches: check names what is wrong and how to mend it, and a start
+// waits with the same words until it is mended.
 func TestStreamsThatCannotCarryBatches(t *testing.T) {
 	t.Parallel()
 	server := testenv.InProcessNATS(t)

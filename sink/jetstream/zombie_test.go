@@ -19,7 +19,7 @@ import (
 // steps are those of an atomic batch, in their order.
 var steps = []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded}
 
-// topology is a place for streams: one server, or three with three replicas.
+// topology is where a stream lies: on one server, or on three with three replicas.
 type topology struct {
 	name     string
 	server   *testenv.NATSServer
@@ -124,8 +124,8 @@ func hangAt(s *jetstream.Sink, step failpoint.Point) (reached <-chan struct{}, r
 	return at, func() { open.Do(func() { close(gate) }) }
 }
 
-// TestAZombieAtEachStepOfABatch stops a process at each step of a batch, lets a successor take over,
-// read back and publish the rest, and lets the zombie go on.
+// TestAZombieAtEachStepOfABatch stops a process at each step of a batch, lets a successor take
+// over, read back and publish the rest, and lets the zombie go on.
 func TestAZombieAtEachStepOfABatch(t *testing.T) {
 	t.Parallel()
 	for _, topology := range topologies(t) {
