@@ -22,7 +22,8 @@ var (
 	errOtherAnswer    = errors.New("the answer is not that of the batch")
 )
 
-// atomicBatch is a batch on its way. It is answered as a whole.
+// atomicBatch is a batch on its way. It is answered as a whole. A single message has the condition
+// alone: for each batch of a stream with one replica the server syncs a folder.
 type atomicBatch struct {
 	b     *batcher
 	w     *wire
@@ -73,7 +74,7 @@ func (b *batcher) transmit(ctx context.Context, list []*job) (done bool) {
 		t.finish(sink.ErrClosed)
 	case err != nil:
 		t.unknown(err)
-	case a.err == nil && (a.stream != b.sink.options.Stream || a.count != t.n || a.duplicate):
+	case a.err == nil && (a.stream != b.sink.options.Stream || max(a.count, 1) != t.n || a.duplicate):
 		t.unknown(errOtherAnswer)
 	case a.err == nil:
 		t.stored(a.seq)
@@ -133,7 +134,10 @@ func (t *atomicBatch) stage(list []*job) error {
 
 // send sends the message with a number, 1 for the first one; the last one it keeps.
 func (t *atomicBatch) send(m *sink.Message, number int) error {
-	f := fence{batch: t.id, number: number}
+	f := fence{whole: true, number: number}
+	if t.n > 1 {
+		f.batch = t.id
+	}
 	if number == 1 {
 		f.stream = t.b.sink.options.Stream
 		if !failpoint.Mutant(failpoint.NoClaim) {

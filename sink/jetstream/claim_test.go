@@ -15,7 +15,8 @@ import (
 	"bridge/sink/jetstream"
 )
 
-// TestAClaimThatIsGone: where a purge has removed the claim nobody can tell who has published since.
+// TestAClaimThatIsGone: where a purge has removed the claim nobody can tell who has published
+// since.
 func TestAClaimThatIsGone(t *testing.T) {
 	t.Parallel()
 	server := testenv.InProcessNATS(t)

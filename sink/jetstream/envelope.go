@@ -37,8 +37,9 @@ type fence struct {
 	// subject asks for subjectLast as the sequence of the last message there; "" asks for nothing.
 	subject     string
 	subjectLast uint64
-	// batch is the id of an atomic batch, "" for a message of none. number is that of the message
-	// in it, from 1; commit says that it is the last one. It has no message id then.
+	// whole leaves out the message id. batch is the id of an atomic batch, "" for a message of
+	// none. number is that of the message in it, from 1; commit says that it is the last one.
+	whole  bool
 	batch  string
 	number int
 	commit bool
@@ -96,21 +97,24 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 
 // fillBatch sets the headers that differ between atomic batches and other messages.
 func (e *envelope) fillBatch(m *sink.Message, f fence) {
-	if f.batch == "" {
+	if !f.whole {
 		e.set(&e.id, m.Dedup())
 		return
 	}
-	last, commit := "", ""
+	last, number, commit := "", "", ""
 	if f.subject != "" {
 		last = strconv.FormatUint(f.subjectLast, 10)
 	}
-	if f.commit {
-		commit = "1"
+	if f.batch != "" {
+		number = strconv.Itoa(f.number)
+		if f.commit {
+			commit = "1"
+		}
 	}
 	e.set(&e.subject, f.subject)
 	e.set(&e.subjectLast, last)
 	e.set(&e.batch, f.batch)
-	e.set(&e.batchNumber, strconv.Itoa(f.number))
+	e.set(&e.batchNumber, number)
 	e.set(&e.commit, commit)
 }
 
