@@ -93,6 +93,9 @@ func (l *life) runs(t *testing.T, r *reaper, idle time.Duration, nominates bool)
 	killed := *l.bench
 	killed.opts.ShutdownTimeout = time.Millisecond
 	killed.sink, killed.store, killed.reader, killed.reaper = reapedSink{l.bus, r}, reapedStore{l.store, r}, reapedReader{l.bus, r}, r
+	if l.twin.whole {
+		killed.sink = reapedBatches{l.bus, r}
+	}
 	wait(t, time.Millisecond)
 	p := killed.process(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -50,8 +50,8 @@ type lifeRow struct {
 type twin struct {
 	name    string
 	options sinkmemory.Options
-	// apart says that each table has a topic.
-	apart bool
+	// apart says that each table has a topic, whole that batches are taken as a whole.
+	apart, whole bool
 }
 
 var (
@@ -60,6 +60,9 @@ var (
 	kafka = twin{name: "kafka", options: sinkmemory.Options{Partitions: 2}, apart: true}
 	// Keys are in headers, and repeats are dropped.
 	jetStream = twin{name: "jetstream", options: sinkmemory.Options{Stream: "S", Duplicates: duplicateWindow}}
+
+	// Batches are whole or not there, and none of a process that is dead arrives later.
+	once = twin{name: "jetstream, exactly once", options: sinkmemory.Options{Stream: "S"}, whole: true}
 
 	twins = []twin{plain, kafka, jetStream}
 )
@@ -74,6 +77,9 @@ func newLife(t *testing.T, bus twin, tables int) *life {
 	options.MaxBytes = 10_000
 	l.bus = sinkmemory.New(options)
 	l.topics = []string{topic, topic}
+	if bus.whole {
+		l.opts.Whole, l.fence = true, func(context.Context) error { return nil }
+	}
 	if bus.apart {
 		l.topics[1] = "items_1"
 	}

@@ -45,6 +45,8 @@ type bench struct {
 	// hook is called before each read of rows, sink stands before the bus; both may be nil.
 	hook func(source.Query) error
 	sink sink.Sink
+	// fence, when not nil, is that of a bus that takes batches as a whole.
+	fence func(context.Context) error
 	// reader, when not nil, reads the bus; a reaper takes its steps at reads of the tables, too.
 	reader sink.Reader
 	reaper *reaper

@@ -155,6 +155,24 @@ func (s reapedSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 	return whole, nil
 }
 
+// reapedBatches is a bus that takes batches as a whole, for a process that a reaper kills before or
+// behind that. Nothing arrives later: the next process has fenced this one.
+type reapedBatches struct {
+	sink.Sink
+	*reaper
+}
+
+func (s reapedBatches) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	if !s.alive(effect) {
+		return reapedSink{}.unanswered(ctx, len(batch))
+	}
+	out, err := s.Sink.Publish(ctx, batch)
+	if !s.alive(effect) {
+		return reapedSink{}.unanswered(ctx, len(batch))
+	}
+	return out, err
+}
+
 // unanswered is a publish whose acknowledgement never comes.
 func (reapedSink) unanswered(ctx context.Context, n int) (sink.Outcome, error) {
 	<-ctx.Done()

@@ -78,7 +78,7 @@ func (b *bench) process(t testing.TB) *process {
 		}
 	}
 	p.catchup = catchup.New(catchup.Options{
-		Reader: opts.Reader, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger,
+		Reader: opts.Reader, Committer: p.committer, Image: image, Domain: opts.Domain, Log: opts.Logger, Fence: b.fence,
 		Streams: []catchup.Stream{{
 			Name: "items", Release: opts.Kind == event.Release, Destinations: b.destinations, Hash: opts.Hash, Feed: opts.Feed,
 		}},
