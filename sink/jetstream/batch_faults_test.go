@@ -295,6 +295,7 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 		o.Users = []*server.User{
 			{Username: "all", Password: "secret"},
 			{Username: "few", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>", "*.a", "*.claim"}}}},
+			{Username: "unclaimed", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>", "*.a"}}}},
 		}
 	})
 	stream, options := claimed(t, nats.As("all", "secret"), natsjs.StreamConfig{})
@@ -312,4 +313,13 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 	granted := messages(options.Stream+".a", "granted", 10, 3)
 	mustPublish(t, s, granted)
 	wantOnce(t, stream, options.Stream+".a", granted)
+
+	options.Password = func() (string, string, error) { return "unclaimed", "secret", nil }
+	s = open(t, options)
+	done := make(chan error, 1)
+	go func() { done <- s.Fence(t.Context()) }()
+	eventually(t, time.Minute, "readiness names the grant for the claim", func() bool {
+		err := s.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), options.Claim+": grant the user the right")
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"bridge/internal/backoff"
@@ -248,12 +250,25 @@ func (b *batcher) ready(ctx context.Context) error {
 		case errors.Is(err, errOtherClaim):
 			b.sink.options.Logger.Debug("another claim was stored first", "stream", name)
 		case b.wire.alive():
-			b.sink.faults.fail(name, name, err)
+			b.sink.faults.fail(name, name, b.explained(err))
 		}
 		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// explained returns the refusal that explains why a claim has no answer, else err.
+func (b *batcher) explained(err error) error {
+	claim := b.sink.options.Claim
+	select {
+	case denied := <-b.wire.denied:
+		if strings.Contains(denied.Error(), strconv.Quote(claim)) {
+			return fmt.Errorf("publish to %s: grant the user the right to publish on it: %w", claim, denied)
+		}
+	default:
+	}
+	return err
 }
 
 // connect returns when there is a connection, with an inbox for answers.
@@ -311,6 +326,8 @@ func (b *batcher) pick(ctx context.Context) (list []*job) {
 		info, err := describe(ctx, b.wire.session, b.sink.options.Stream)
 		if err != nil {
 			b.fail(err)
+			// What ends the wait is seen by serve.
+			_ = b.pause.Wait(ctx)
 			return nil
 		}
 		b.describe(info)
