@@ -66,6 +66,36 @@ func worldOnce(t *testing.T, b *world.Bus) {
 	expectOnce(t, p, true)
 }
 
+// TestReplicasExactlyOnce kills a program at each step of an atomic batch on a stream with three
+// replicas, whose leader moves.
+func TestReplicasExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	b := (&world.Bus{NATS: testenv.InProcessNATS(t)}).Clustered(t).ExactlyOnce(t.Name())
+	_, p, points := exactlyOnce(t, b)
+	p.Start()
+	_, stop := p.World.Write()
+	p.CaughtUp(2*time.Minute, "what is written arrives")
+	moved := 0
+	for _, point := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded} {
+		moved += b.MoveLeaders(t, "")
+		p.CaughtUp(2*time.Minute, "the leader has moved")
+		points.Set(failpoint.Action{Point: point, Kill: true, Chance: 0.3})
+		if signal := p.Wait(); signal != syscall.SIGKILL {
+			t.Fatalf("%s: the program has ended by signal %v", point, signal)
+		}
+		points.Set()
+		moved += b.MoveLeaders(t, "")
+		p.Start()
+		p.CaughtUp(2*time.Minute, "what is written arrives")
+	}
+	if moved == 0 {
+		t.Error("the leader never moved")
+	}
+	stop()
+	expectOnce(t, p, false)
+}
+
 // exactlyOnce makes a program with failpoints and its load.
 func exactlyOnce(t *testing.T, b *world.Bus) (*world.World, *world.Publisher, *world.Failpoints) {
 	t.Helper()
