@@ -67,11 +67,11 @@ func worldOnce(t *testing.T, b *world.Bus) {
 }
 
 // TestReplicasExactlyOnce kills a program at each step of an atomic batch on a stream with three
-// replicas, whose leader moves.
+// replicas, whose leader moves; then it kills one of their servers after the other.
 func TestReplicasExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	b := (&world.Bus{NATS: testenv.InProcessNATS(t)}).Clustered(t).ExactlyOnce(t.Name())
+	b := world.NATSBus(testenv.NATS(t)).Clustered(t).ExactlyOnce(t.Name())
 	_, p, points := exactlyOnce(t, b)
 	p.Start()
 	_, stop := p.World.Write()
@@ -92,6 +92,13 @@ func TestReplicasExactlyOnce(t *testing.T) {
 	if moved == 0 {
 		t.Error("the leader never moved")
 	}
+	for _, member := range b.Members {
+		member.Kill()
+		world.Pause(world.Between(0, time.Second))
+		member.Start(t)
+		b.Whole(t, "")
+	}
+	p.CaughtUp(2*time.Minute, "each server was killed")
 	stop()
 	expectOnce(t, p, false)
 }

@@ -94,7 +94,7 @@ func (b *Bus) Server() Server {
 // Env returns the variables that point the program to the bus.
 func (b *Bus) Env() Env {
 	if b.Kafka == nil {
-		return b.envOfNATS()
+		return envOfNATS(b.NATS.URL(), b.once)
 	}
 	e := Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
 	if b.transactional != "" {

@@ -16,11 +16,12 @@ func streamConfig(name string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute}
 }
 
-// envOfNATS is Env.
-func (b *Bus) envOfNATS() Env {
-	e := Env{"BRIDGE_SINK_URL": b.NATS.URL()}
-	if b.once != "" {
-		e["BRIDGE_DELIVERY"], e["BRIDGE_NATS_STREAM"], e["BRIDGE_NATS_CLAIM_SUBJECT"] = "exactly-once", b.once, b.once+".claim"
+// envOfNATS returns the variables that point the program to servers, and with once to the stream of
+// that name, to which it publishes each event once.
+func envOfNATS(url, once string) Env {
+	e := Env{"BRIDGE_SINK_URL": url}
+	if once != "" {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_NATS_STREAM"], e["BRIDGE_NATS_CLAIM_SUBJECT"] = "exactly-once", once, once+".claim"
 	}
 	return e
 }
