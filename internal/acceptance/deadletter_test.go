@@ -93,13 +93,14 @@ func TestDeadLetters(t *testing.T) {
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b, 100) })
 }
 
-// TestDeadLettersExactlyOnce: a dead letter is in one transaction with the rest of its batch.
+// TestDeadLettersExactlyOnce: a dead letter is in one transaction or atomic batch with the rest of
+// its batch.
 func TestDeadLettersExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	// Refused rows count as they are found, on all partitions at once: of those that are put aside
 	// before the stream stops there may be fewer than the limit.
-	deadLettersGoRound(t, world.KafkaBus(testenv.Kafka(t)).ExactlyOnce(t.Name()), 1)
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b.ExactlyOnce(t.Name()), 1) })
 }
 
 // deadLettersGoRound is TestDeadLetters; from least to 100 rows of flood are put aside at first.

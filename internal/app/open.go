@@ -140,6 +140,9 @@ func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Opt
 		Fault:        h.fault,
 		Session:      h.session,
 	}
+	if cfg.Sink.ExactlyOnce {
+		o.Claim = n.Claim
+	}
 	for _, server := range n.Servers {
 		o.URLs = append(o.URLs, "nats://"+server)
 	}

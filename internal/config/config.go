@@ -113,6 +113,8 @@ type NATS struct {
 	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
 	Stream string
 	Create bool
+	// Claim is the subject of claims. It counts with Sink.ExactlyOnce.
+	Claim string
 }
 
 // Embedded says where the NATS server inside the process keeps its data and whether others reach

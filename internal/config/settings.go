@@ -23,7 +23,7 @@ type globalSettings struct {
 type endSettings struct {
 	SourceURL     string `env:"SOURCE_URL,required" secret:"true" example:"mysql://bridge:password@db.example.com:3306/orders" doc:"The database to read: mysql://user:password@host:port/database, or sqlite:///path.db for a file of SQLite (sqlite:file.db for a relative path; ?epoch=ms if Unix times are in milliseconds). User and password are percent-encoded. It needs SELECT and nothing else. After the database, ?tls=true, verify-ca (which needs tls-ca), skip-verify or preferred asks for TLS; &tls-ca=, &tls-cert= and &tls-key= name PEM files."`
 	SinkURL       string `env:"SINK_URL,required" secret:"true" example:"kafka://kafka-1.example.com:9092,kafka-2.example.com:9092" doc:"The bus to publish to: kafka://host:port,… or nats://user:password@host:port,… or embedded: for a NATS server inside the process, with its files beside the checkpoint (embedded:///path for another folder, ?listen=127.0.0.1:4222 to let other programs connect, without a login; port 0 chooses a free one), or stdout: to print one event a line."`
-	Delivery      string `env:"DELIVERY" envDefault:"at-least-once" oneof:"at-least-once,exactly-once" doc:"exactly-once publishes in transactions of Kafka: consumers with isolation.level=read_committed see each event once, whatever fails. at-least-once may repeat events after a kill. See docs/operations.md."`
+	Delivery      string `env:"DELIVERY" envDefault:"at-least-once" oneof:"at-least-once,exactly-once" doc:"exactly-once publishes in transactions of Kafka or in atomic batches of NATS JetStream: consumers (of Kafka, with isolation.level=read_committed) see each event once, whatever fails. at-least-once may repeat events after a kill. See docs/operations.md."`
 	CheckpointURL string `env:"CHECKPOINT_URL" envDefault:"file:bridge.db" example:"file:///var/lib/bridge/bridge.db" doc:"The folder with the positions, and of capability streams what was published last. What is lost of it is read from the bus again."`
 	Streams       list   `env:"STREAMS,required" example:"orders" doc:"The names of the streams, separated by commas, of the characters a-z, A-Z, 0-9 and _. Every stream has variables of its own, see below."`
 }
@@ -70,8 +70,9 @@ type kafkaSettings struct {
 }
 
 type natsSettings struct {
-	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream for the messages. Required to create it. With embedded: the default is BRIDGE."`
+	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream for the messages. Required to create it, and for exactly-once. With embedded: the default is BRIDGE."`
 	NATSCreateStream bool   `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream if it is missing. embedded: always does."`
+	NATSClaimSubject string `env:"NATS_CLAIM_SUBJECT" example:"events.bridge.claim" doc:"With BRIDGE_DELIVERY=exactly-once, a subject of the stream that no event has: the process that published there last is the one that publishes. Default: bridge.claim. and BRIDGE_DOMAIN_ID. Bridges of one domain with different tables need different ones."`
 	NATSCreds        string `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
 	NATSNKey         string `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
 	NATSTLSCA        string `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`

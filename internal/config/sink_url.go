@@ -40,6 +40,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		s.Kafka.TransactionalID = cmp.Or(settings.Kafka.KafkaTransactionalID, "bridge."+settings.Process.DomainID)
 	case scheme == "nats":
 		s.NATS = l.nats(rest, &settings.NATS)
+		s.NATS.Claim = cmp.Or(settings.NATS.NATSClaimSubject, defaultClaim(settings.Process.DomainID))
 	}
 	if scheme != "kafka" {
 		l.warnOtherBus("KAFKA_", scheme)

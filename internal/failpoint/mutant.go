@@ -56,12 +56,14 @@ const (
 	AbortInEpoch Defect = "abort-in-epoch"
 	// NoLookBack does not look for changes that commit behind the second cursor.
 	NoLookBack Defect = "no-look-back"
+	// NoClaim publishes atomic batches to JetStream without the condition on the claim.
+	NoClaim Defect = "no-claim"
 )
 
 // Defects lists all defects.
 var Defects = []Defect{DropOne, AlterOne, MessageLate, SaveBeforePublish, SkipCatchUp, OffsetAhead, SkipOne, SeqTwice, OlderWins, MovedByShard,
 	TrustTheScan, BrokenReadIsWhole, OtherIDAgain, ReadUncommitted, NoLedger, StaleState, KafkaErrorIsAck, NATSErrorIsAck, EndIsAck,
-	NoFence, FenceAgain, AbortInEpoch, NoLookBack}
+	NoFence, FenceAgain, AbortInEpoch, NoLookBack, NoClaim}
 
 // Kept is where mutants keep what they use later, by keys of their own.
 var Kept sync.Map

@@ -24,6 +24,7 @@ const (
 	KafkaSASLPassword  Name = "KAFKA_SASL_PASSWORD"
 	NATSStream         Name = "NATS_STREAM"
 	NATSCreateStream   Name = "NATS_CREATE_STREAM"
+	NATSClaimSubject   Name = "NATS_CLAIM_SUBJECT"
 	NATSCreds          Name = "NATS_CREDS"
 	NATSNKey           Name = "NATS_NKEY"
 	NATSTLSCA          Name = "NATS_TLS_CA"

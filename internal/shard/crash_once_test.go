@@ -11,10 +11,18 @@ import (
 
 	"bridge/internal/shard"
 	"bridge/internal/testall"
+	sinkmemory "bridge/sink/memory"
 )
 
-// onceTwin is Kafka with transactions.
-var onceTwin = twin{name: kafka.name, options: kafka.options, apart: kafka.apart, delivery: exactlyOnce}
+// onceTwins are Kafka with transactions, and JetStream with atomic batches on a claim: a claim
+// supersedes as a transactional id does, and a batch is there as a whole or not at all.
+var onceTwins = []twin{
+	{name: kafka.name, options: kafka.options, apart: kafka.apart, delivery: exactlyOnce},
+	{name: jetStream.name, options: sinkmemory.Options{Stream: "S"}, delivery: exactlyOnce},
+}
+
+// onceTwin returns one of them, by turns.
+func onceTwin(turn int) twin { return onceTwins[turn%len(onceTwins)] }
 
 // mishaps happen to transactions, besides what happens to rows and topics.
 var mishaps = []meanwhile{
@@ -31,15 +39,15 @@ func TestAKillInATransaction(t *testing.T) {
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
-			steps := c.stepsOn(t, onceTwin)
+			steps := c.stepsOn(t, onceTwins...)
 			deaths := 0
 			for step := range steps {
 				for _, lands := range []bool{false, true} {
 					if (number+step)%some > 0 {
 						continue
 					}
-					one := crash{change: c, step: step, kept: keep(step % 3), twin: onceTwin, lands: lands}
-					instantly(t, fmt.Sprintf("at step %d, a commit lands: %v", step, lands), func(t *testing.T) {
+					one := crash{change: c, step: step, kept: keep(step % 3), twin: onceTwin(number + step/3), lands: lands}
+					instantly(t, fmt.Sprintf("on %s at step %d, a commit lands: %v", one.twin.name, step, lands), func(t *testing.T) {
 						if one.killed(t) {
 							deaths++
 						}
@@ -54,13 +62,13 @@ func TestAKillInATransaction(t *testing.T) {
 			for i, m := range slices.Concat(meanwhiles, mishaps) {
 				for step := range steps {
 					if turn := number + i + step; turn%every == 0 {
-						one := crash{change: c, step: step, meanwhile: m, kept: keep(turn / every % 3), twin: onceTwin, lands: turn/every%2 == 0}
+						one := crash{change: c, step: step, meanwhile: m, kept: keep(turn / every % 3), twin: onceTwin(number + i), lands: turn/every%2 == 0}
 						if i >= len(meanwhiles) {
 							// A reconcile may meet it, and is not done then: the next one is.
 							one.again, one.then = len(steps)*100, meanwhile{"it is over", func(l *life) { l.transactions.calm() }, false}
 						}
-						instantly(t, fmt.Sprintf("at step %d, then %s", step, m.name), func(t *testing.T) { one.killed(t) })
-						instantly(t, fmt.Sprintf("at step %d %s while it goes on", step, m.name), func(t *testing.T) { one.goesOn(t) })
+						instantly(t, fmt.Sprintf("on %s at step %d, then %s", one.twin.name, step, m.name), func(t *testing.T) { one.killed(t) })
+						instantly(t, fmt.Sprintf("on %s at step %d %s while it goes on", one.twin.name, step, m.name), func(t *testing.T) { one.goesOn(t) })
 					}
 				}
 			}
@@ -77,13 +85,13 @@ func TestAZombieAtEachStepOfAShard(t *testing.T) {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
 			stood := 0
-			for step := range c.stepsOn(t, onceTwin) {
+			for step := range c.stepsOn(t, onceTwins...) {
 				m := meanwhiles[(number+step)%6]
 				if (number+step)%every > 0 {
 					continue
 				}
 				instantly(t, fmt.Sprintf("at step %d, then %s", step, m.name), func(t *testing.T) {
-					if (crash{change: c, step: step, meanwhile: m, twin: onceTwin}).standsStill(t) {
+					if (crash{change: c, step: step, meanwhile: m, twin: onceTwin(number + step/every)}).standsStill(t) {
 						stood++
 					}
 				})
@@ -140,17 +148,17 @@ func (c crash) standsStill(t *testing.T) (stood bool) {
 // TestAKillBeforeAChangeOfDelivery: the next process publishes in the other way. What an
 // at-least-once process had in flight may arrive late; what a transaction had may not.
 func TestAKillBeforeAChangeOfDelivery(t *testing.T) {
-	every := testall.Pick(3, 1)
+	every := testall.Pick(6, 1)
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, from := range []twin{kafka, onceTwin} {
+			for _, from := range append([]twin{kafka, jetStream}, onceTwins...) {
 				for step := range c.stepsOn(t, from) {
 					if (number+step)%every > 0 {
 						continue
 					}
 					one := crash{change: c, step: step, kept: keep((number + step) % 3), twin: from, lands: step%2 == 0, late: step%4 < 2, switches: true}
-					instantly(t, fmt.Sprintf("at step %d, from delivery %d", step, from.delivery), func(t *testing.T) { one.killed(t) })
+					instantly(t, fmt.Sprintf("on %s at step %d, from delivery %d", from.name, step, from.delivery), func(t *testing.T) { one.killed(t) })
 				}
 			}
 		})
@@ -167,10 +175,11 @@ func TestAKillWithARefusedRow(t *testing.T) {
 		l.replace("c", strings.Repeat("x", lifeMaxBytes), "0")
 		l.replace("b", "2", "0")
 	}, false, false}
-	for step := range c.stepsOn(t, onceTwin) {
+	for step := range c.stepsOn(t, onceTwins...) {
 		for _, lands := range []bool{false, true} {
-			instantly(t, fmt.Sprintf("at step %d, a commit lands: %v", step, lands), func(t *testing.T) {
-				l, _ := crash{change: c, step: step, kept: keep(step % 3), twin: onceTwin, lands: lands}.death(t)
+			twin := onceTwin(step)
+			instantly(t, fmt.Sprintf("on %s at step %d, a commit lands: %v", twin.name, step, lands), func(t *testing.T) {
+				l, _ := crash{change: c, step: step, kept: keep(step % 3), twin: twin, lands: lands}.death(t)
 				if dead := l.bus.Messages(deadTopic); len(dead) != 1 {
 					t.Errorf("%d dead letters", len(dead))
 				}

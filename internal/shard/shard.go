@@ -188,6 +188,8 @@ func New(opts Options) *Shard {
 // in Status. An error means that the store is broken and the process has to be started again.
 func (s *Shard) Run(ctx context.Context) error {
 	defer s.status.rest(owning)
+	// warned is when the log was last told of an unknown outcome.
+	var warned time.Time
 	for {
 		attempt, end := s.halt.begin(ctx)
 		err := panics.Guard(func() error { return s.attempt(attempt) })
@@ -216,7 +218,11 @@ func (s *Shard) Run(ctx context.Context) error {
 			s.unresolved = true
 		}
 		if errors.Is(err, catchup.ErrUnknownOutcome) {
-			s.opts.Logger.Warn("the bus does not tell where it has put messages: what it has is read back before the shard goes on", "error", err)
+			level := slog.LevelDebug
+			if warned.IsZero() || time.Since(warned) > time.Minute {
+				level, warned = slog.LevelWarn, time.Now()
+			}
+			s.opts.Logger.Log(ctx, level, "the bus does not tell where it has put messages: what it has is read back before the shard goes on", "error", err)
 			if backoff.Pause(ctx, unknownPause) != nil {
 				return nil
 			}

@@ -18,7 +18,24 @@ const (
 	codeWrongLastID        = 10070
 	codeWrongLastSequence  = 10071
 	codeHeaderTooLarge     = 10097
+	codeSealed             = 10109
+	codeBatchDisabled      = 10174
+	codeBatchNoSequence    = 10175
+	codeBatchIncomplete    = 10176
+	codeBatchHeader        = 10177
+	codeBatchID            = 10179
+	codeBatchTooLarge      = 10199
+	codeBatchCommit        = 10200
+	codeBatchDuplicate     = 10201
+	codeTooManyBatches     = 10210
 	codeWrongSequenceConst = 10164
+)
+
+// Status codes of answers without a body: nobody listens on the subject, and the stream takes in
+// more than it can store.
+const (
+	statusNobody = 503
+	statusFull   = 429
 )
 
 // ack is the server's answer to one message.
@@ -26,9 +43,12 @@ type ack struct {
 	stream    string
 	seq       uint64
 	duplicate bool
+	// count is how many messages the batch has that was stored, 0 for a single message.
+	count int
 	// err is not nil when the message was refused.
 	err error
-	// code is the error code of a refusal by JetStream, 0 otherwise.
+	// code is the error code of a refusal by JetStream, or the status of an answer without a body,
+	// else 0.
 	code int
 	// unsure: the refusal is not the server's, the message may be stored all the same.
 	unsure bool
@@ -46,14 +66,27 @@ func (a *ack) fenceBroken() bool {
 // tooLarge says that the message will be refused whatever happens.
 func (a *ack) tooLarge() bool { return a.code == codeExceedsMaximum || a.code == codeHeaderTooLarge }
 
+// notStored says of an answer to the last message of an atomic batch that nothing of it is stored,
+// and that it may be sent again. Other refusals may come while a batch is being stored; a wrong
+// sequence says that the claim is not the last one any more.
+func (a *ack) notStored() bool {
+	switch a.code {
+	case codeWrongSequenceConst, codeBatchIncomplete, codeTooManyBatches, statusNobody, statusFull,
+		codeBatchDisabled, codeBatchNoSequence, codeBatchHeader, codeBatchID, codeBatchTooLarge, codeBatchCommit, codeBatchDuplicate,
+		codeExceedsMaximum, codeHeaderTooLarge, codeStreamMismatch, codeSealed:
+		return true
+	}
+	return false
+}
+
 // parseAck reads an answer, which is most likely that of the stream own.
 func parseAck(m *nats.Msg, own string) ack {
 	if len(m.Data) == 0 {
 		switch status := m.Header.Get("Status"); status {
 		case "503":
-			return ack{err: errNoStream}
+			return ack{code: statusNobody, err: errNoStream}
 		case "429":
-			return ack{err: errors.New("the stream takes in more than it can store (429)")}
+			return ack{code: statusFull, err: errors.New("the stream takes in more than it can store (429)")}
 		default:
 			return ack{err: fmt.Errorf("empty answer with status %q", status)}
 		}
@@ -95,6 +128,7 @@ func parseJSON(data []byte) ack {
 		Stream    string `json:"stream"`
 		Seq       uint64 `json:"seq"`
 		Duplicate bool   `json:"duplicate"`
+		Count     int    `json:"count"`
 		Error     *struct {
 			Code        int    `json:"err_code"`
 			Description string `json:"description"`
@@ -109,5 +143,5 @@ func parseJSON(data []byte) ack {
 	if answer.Seq == 0 {
 		return ack{err: fmt.Errorf("an answer without a sequence: %.200s", data)}
 	}
-	return ack{stream: answer.Stream, seq: answer.Seq, duplicate: answer.Duplicate}
+	return ack{stream: answer.Stream, seq: answer.Seq, duplicate: answer.Duplicate, count: answer.Count}
 }

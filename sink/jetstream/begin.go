@@ -70,6 +70,7 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	}
 	stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,
+		AllowAtomicPublish: o.Claim != "",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the stream %s: %w", name, err)

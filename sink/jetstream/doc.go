@@ -89,6 +89,20 @@
 // enough. A stream that is given replicas while it is published to gets no fences after at most 30
 // s.
 //
+// # Exactly once
+//
+// With Options.Claim the sink publishes in atomic batches, one after the other, and is a
+// sink.Transactional. A claim is a message on a subject of the stream that says which process may
+// publish; each batch is conditional on the claim of its process being the last one there. So what
+// a former process has sent, or this one before its last claim, is stored before that claim or not
+// at all. Batches have no message ids: repeats are stored. docs/decisions/021 has what the server
+// checks where, and what is refused.
+//
+// A job is one Publish under way. Jobs share batches of up to 1,000 messages and
+// Options.WindowBytes, and larger ones go in parts. What the server refuses before it stores
+// anything is tried again. A lost connection, a missing answer or another claim ends the jobs of
+// the batch with sink.ErrUnknownOutcome; the next claim comes before the next batch.
+//
 // # Faults
 //
 // A refusal holds up the calls it belongs to, with a back-off of 50 ms to 2 s, while other calls go
@@ -107,6 +121,6 @@
 // Beside its subjects the user needs to publish on $JS.API.STREAM.INFO.<stream> and
 // $JS.API.STREAM.MSG.GET.<stream> (with allow_direct $JS.API.DIRECT.GET.<stream> instead), on
 // $JS.API.STREAM.NAMES where no stream is configured, on $JS.API.STREAM.CREATE.<stream> where it is
-// to be created, and to subscribe to _INBOX.>. To read it back the
-// user needs $JS.API.CONSUMER.> too.
+// to be created, on Options.Claim where that is set, and to subscribe to _INBOX.>. To read it back
+// the user needs $JS.API.CONSUMER.> too.
 package jetstream

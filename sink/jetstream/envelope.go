@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"bridge/sink"
@@ -15,6 +16,12 @@ const (
 	headerStream       = "Nats-Expected-Stream"
 	headerLastSequence = "Nats-Expected-Last-Sequence"
 	headerLastID       = "Nats-Expected-Last-Msg-Id"
+
+	headerLastSubjectSequence = "Nats-Expected-Last-Subject-Sequence"
+	headerSubjectOfSequence   = "Nats-Expected-Last-Subject-Sequence-Subject"
+	headerBatchID             = "Nats-Batch-Id"
+	headerBatchSequence       = "Nats-Batch-Sequence"
+	headerBatchCommit         = "Nats-Batch-Commit"
 )
 
 // fence is what the server has to find before it stores a message.
@@ -26,6 +33,16 @@ type fence struct {
 	last      uint64
 	// lastID is the id of the stream's last message; "" asks for nothing.
 	lastID string
+
+	// subject asks for subjectLast as the sequence of the last message there; "" asks for nothing.
+	subject     string
+	subjectLast uint64
+	// whole leaves out the message id. batch is the id of an atomic batch, "" for a message of
+	// none. number is that of the message in it, from 1; commit says that it is the last one.
+	whole  bool
+	batch  string
+	number int
+	commit bool
 }
 
 // envelope turns messages into those of NATS, one at a time, in the same memory. The library copies
@@ -39,7 +56,8 @@ type envelope struct {
 	common [][]string
 	next   int
 	// What follows are the headers of the server.
-	id, stream, lastID, lastSequence header
+	id, stream, lastID, lastSequence                 header
+	subject, subjectLast, batch, batchNumber, commit header
 }
 
 // header is a header of the server, which not every message has.
@@ -56,6 +74,8 @@ func newEnvelope() *envelope {
 		headers: sink.Headers{Keyless: true},
 		msg:     nats.Msg{Header: make(nats.Header, 16)},
 		id:      named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
+		subject: named(headerSubjectOfSequence), subjectLast: named(headerLastSubjectSequence),
+		batch: named(headerBatchID), batchNumber: named(headerBatchSequence), commit: named(headerBatchCommit),
 	}
 }
 
@@ -64,7 +84,7 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
 	e.next = 0
 	e.headers.Each(m, e.add)
-	e.set(&e.id, m.Dedup())
+	e.fillBatch(m, f)
 	e.set(&e.stream, f.stream)
 	e.set(&e.lastID, f.lastID)
 	last := ""
@@ -73,6 +93,29 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	}
 	e.set(&e.lastSequence, last)
 	return &e.msg
+}
+
+// fillBatch sets the headers that differ between atomic batches and other messages.
+func (e *envelope) fillBatch(m *sink.Message, f fence) {
+	if !f.whole {
+		e.set(&e.id, m.Dedup())
+		return
+	}
+	last, number, commit := "", "", ""
+	if f.subject != "" {
+		last = strconv.FormatUint(f.subjectLast, 10)
+	}
+	if f.batch != "" {
+		number = strconv.Itoa(f.number)
+		if f.commit {
+			commit = "1"
+		}
+	}
+	e.set(&e.subject, f.subject)
+	e.set(&e.subjectLast, last)
+	e.set(&e.batch, f.batch)
+	e.set(&e.batchNumber, number)
+	e.set(&e.commit, commit)
 }
 
 // add sets the next of the common headers.
@@ -103,6 +146,8 @@ func (e *envelope) set(h *header, value string) {
 type limits struct {
 	// payload is max_payload of the server, message is max_msg_size of the stream.
 	payload, message int64
+	// condition is the length of the subject of the claim, where there is one.
+	condition int64
 }
 
 // refusal returns why m will never be taken, or "".
@@ -118,7 +163,7 @@ func (l limits) refusal(m *sink.Message) string {
 	if int64(rough) <= l.lowest() {
 		return ""
 	}
-	size := wireSize(m)
+	size := wireSize(m) + l.batchSize()
 	if l.payload > 0 && size > l.payload {
 		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes", size, l.payload)
 	}
@@ -126,6 +171,16 @@ func (l limits) refusal(m *sink.Message) string {
 		return fmt.Sprintf("%d bytes with its headers are more than max_msg_size of the stream, %d bytes", size, l.message)
 	}
 	return ""
+}
+
+// batchSize is how much longer the headers of a message in an atomic batch are than those that
+// wireSize counts.
+func (l limits) batchSize() int64 {
+	if l.condition == 0 {
+		return 0
+	}
+	const id, digits, names = 40, 20, len(headerBatchID + headerBatchSequence + headerBatchCommit + headerLastSubjectSequence + headerSubjectOfSequence + headerStream)
+	return int64(id+3*digits+names+6*len(": \r\n")) + l.condition
 }
 
 func (l limits) lowest() int64 {

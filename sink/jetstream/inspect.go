@@ -172,7 +172,11 @@ func (i *inspection) streams(ctx context.Context) {
 }
 
 func (i *inspection) create(stream string, subjects []string) string {
-	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage file --dupe-window 2m --defaults", i.at, stream, strings.Join(subjects, ","))
+	batches := ""
+	if i.options.Claim != "" {
+		batches = " --allow-batch"
+	}
+	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage file --dupe-window 2m%s --defaults", i.at, stream, strings.Join(subjects, ","), batches)
 }
 
 func (i *inspection) unanswered(subject string, err error) {
@@ -193,6 +197,10 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound) && i.options.CreateStream:
 		i.Summary += ", " + subject + " will be created"
+		if version := i.nc.ConnectedServerVersion(); i.options.Claim != "" && tooOld(version) {
+			u := oldServer(version)
+			i.Add(inspect.Unsafe, u.code, subject, u.what+": exactly-once is refused").Says("%s, or set %s=at-least-once", u.remedy, option.Delivery)
+		}
 		return
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		i.Add(inspect.Unsafe, inspect.NoStream, subject, "does not exist").
@@ -208,9 +216,30 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 		i.Add(inspect.Unsafe, inspect.StreamUnusable, subject, "cannot acknowledge: "+err.Error()).
 			Says("use another stream").Types("nats --server %s stream info %s", i.at, name)
 	}
+	i.checkBatches(&info.Config)
 	i.checkSubjects(&info.Config, subjects)
 	i.checkRetention(&info.Config)
 	i.checkReading(ctx, &info.Config)
+}
+
+// checkBatches finds what keeps the stream from being published to once.
+func (i *inspection) checkBatches(c *jetstream.StreamConfig) {
+	if i.options.Claim == "" {
+		return
+	}
+	for _, u := range unfitFor(i.options, c, i.nc.ConnectedServerVersion()) {
+		if u.code == inspect.StreamUnreadable {
+			// That is found in each mode.
+			continue
+		}
+		what := u.what + ": exactly-once is refused"
+		if u.flags == "" {
+			i.Add(inspect.Unsafe, u.code, "stream "+c.Name, what).Says("%s, or set %s=at-least-once", u.remedy, option.Delivery)
+			continue
+		}
+		i.Add(inspect.Unsafe, u.code, "stream "+c.Name, what).Says("%s", u.remedy).
+			Types("nats --server %s stream edit %s %s -f", i.at, c.Name, u.flags)
+	}
 }
 
 // checkReading finds what keeps bridge from reading back what it has published.

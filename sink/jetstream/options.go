@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"bridge/internal/option"
 	"bridge/sink"
 )
 
@@ -44,6 +46,12 @@ type Options struct {
 	// 2 minutes.
 	Duplicates time.Duration
 
+	// Claim is a subject of Stream for the claims of processes that publish there. With it the sink
+	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.12 and a
+	// stream with allow_atomic, and the process that has claimed the stream last is the one that
+	// publishes. It needs Stream. A stream that is created takes Claim, too. Optional.
+	Claim string
+
 	// Password returns a user and a password. It is called at each connect and replaces
 	// what the URLs hold.
 	Password func() (user, password string, err error)
@@ -74,6 +82,9 @@ type Options struct {
 	// after a fault, or finds that it was created again: another server, or one that was restarted,
 	// may have other messages. It must not block. Optional.
 	Session func(stream string)
+
+	// renewEvery is how often it is looked whether retention may soon remove the claim: for tests.
+	renewEvery time.Duration
 }
 
 // withDefaults checks o and fills in what is not set. An error names no secret.
@@ -91,8 +102,12 @@ func (o Options) withDefaults() (Options, error) {
 	o.Window = cmp.Or(max(o.Window, 0), 1000)
 	o.WindowBytes = cmp.Or(max(o.WindowBytes, 0), 8<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.renewEvery = cmp.Or(o.renewEvery, renewEvery)
 	if o.Published == nil {
 		o.Published = o.Subjects
+	}
+	if o.Claim != "" && !covered(o.Subjects, o.Claim) {
+		o.Subjects = append(slices.Clone(o.Subjects), o.Claim)
 	}
 	if o.Readable == nil {
 		o.Readable = o.Published
@@ -140,6 +155,15 @@ func (o Options) checkLogin() error {
 func (o Options) checkStream() error {
 	if o.CreateStream && (o.Stream == "" || len(o.Subjects) == 0) {
 		return errors.New("a stream can only be created with a name and subjects")
+	}
+	switch {
+	case o.Claim == "":
+	case o.Stream == "":
+		return errors.New("exactly-once on JetStream needs the name of the stream that takes all messages")
+	case covered(o.Published, o.Claim):
+		return option.Errorf("the claim subject %s is one that events have: set %s to another one", o.Claim, option.NATSClaimSubject)
+	case !validSubject(o.Claim):
+		return fmt.Errorf("invalid NATS subject %q for claims: use tokens without blanks and wildcards", o.Claim)
 	}
 	return nil
 }

@@ -289,10 +289,12 @@ func (r *reading) patient() error {
 	return fmt.Errorf("%w within %v, and the stream ends before %d", errSilent, giveUp, r.span.To)
 }
 
-// messageQuery asks for the message at a sequence, or the first one from it on with a subject.
+// messageQuery asks for the message at a sequence, the first one from it on with a subject, or the
+// last one with a subject.
 type messageQuery struct {
-	Seq     uint64 `json:"seq"`
+	Seq     uint64 `json:"seq,omitempty"`
 	NextFor string `json:"next_by_subj,omitempty"`
+	LastFor string `json:"last_by_subj,omitempty"`
 }
 
 // storedMessage is a message in the answer of the leader.

@@ -14,7 +14,7 @@ import (
 	"bridge/sink"
 )
 
-var _ sink.Sink = (*Sink)(nil)
+var _ sink.Transactional = (*Sink)(nil)
 
 // grace is how long a cancelled Publish waits for the answers to what it has sent.
 const grace = 500 * time.Millisecond
@@ -28,6 +28,8 @@ type Sink struct {
 	conns   *connector
 	faults  *faults
 	routes  routes
+	// batcher publishes where Options.Claim is set, else workers do.
+	batcher *batcher
 	// seen says that the streams that messages are for were there.
 	seen atomic.Bool
 	// connected says that a reader has found a connection.
@@ -56,17 +58,26 @@ func Open(options Options) (*Sink, error) {
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
 	s.conns = newConnector(&s.options, s.faults)
 	s.running.Go(func() { s.conns.run(s.life) })
+	if options.Claim != "" {
+		s.batcher = newBatcher(s)
+		s.running.Go(func() { s.batcher.serve(s.life) })
+	}
 	return s, nil
 }
 
-// Publish sends batch as [sink.Sink] says. The messages of a batch that go to one stream are stored
-// in their order, and a rejected one holds back all that follow it to that stream.
+// Publish sends batch as [sink.Sink] says, with Options.Claim as [sink.Transactional] says. The
+// messages of a batch that go to one stream are stored in their order, and a rejected one holds
+// back all that follow it to that stream. Of a batch of more than 1,000 messages or
+// Options.WindowBytes a part may be stored: that is an unknown outcome.
 func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	if s.life.Err() != nil {
 		return sink.Outcome{Status: make([]sink.Status, len(batch))}, sink.ErrClosed
 	}
 	if len(batch) == 0 {
 		return sink.Outcome{}, nil
+	}
+	if s.batcher != nil {
+		return s.batcher.publish(ctx, batch)
 	}
 	if s.options.Stream != "" {
 		l, err := s.worker(s.options.Stream)
@@ -76,6 +87,15 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		return s.publish(ctx, l, batch)
 	}
 	return s.publishRouted(ctx, batch)
+}
+
+// Fence implements [sink.Transactional]: it claims the stream where Options.Claim is set, and does
+// nothing otherwise.
+func (s *Sink) Fence(ctx context.Context) error {
+	if s.batcher == nil {
+		return nil
+	}
+	return s.batcher.fence(ctx)
 }
 
 // publish sends batch through one worker.

@@ -21,6 +21,7 @@ func TestParseAck(t *testing.T) {
 		{`{"stream":"S","domain":"hub","seq":18446744073709551615}`, ack{stream: "S", seq: 1<<64 - 1}},
 		{`{"stream":"S","seq":7,"duplicate": true}`, ack{stream: "S", seq: 7, duplicate: true}},
 		{`{"stream":"SS","seq":7}`, ack{stream: "SS", seq: 7}},
+		{`{"stream":"S","seq":7,"batch":"b1","count":3}`, ack{stream: "S", seq: 7, count: 3}},
 		{`{"stream":"S\u0022","seq":7}`, ack{stream: `S"`, seq: 7}},
 		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 5"},"stream":"S","seq":0}`, ack{stream: "S", code: 10071}},
 	} {
@@ -33,12 +34,30 @@ func TestParseAck(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.data, got, c.want)
 		}
 	}
+	for status, want := range map[string]int{"503": statusNobody, "429": statusFull} {
+		if a := parseAck(&nats.Msg{Header: nats.Header{"Status": {status}}}, "S"); a.err == nil || a.code != want || !a.notStored() {
+			t.Errorf("%s: %+v, want a refusal with %d", status, a, want)
+		}
+	}
 	for _, m := range []*nats.Msg{
-		{Header: nats.Header{"Status": {"503"}}}, {Header: nats.Header{"Status": {"429"}}}, {},
+		{},
 		{Data: []byte(`{`)}, {Data: []byte(`{"stream":"S"}`)}, {Data: []byte(`{"stream":"S","seq":0}`)},
 	} {
 		if a := parseAck(m, "S"); a.err == nil || a.code != 0 {
 			t.Errorf("%q with %v: %+v, want a refusal without code", m.Data, m.Header, a)
+		}
+	}
+}
+
+// TestWhatIsNotStored: a refusal of the last message of a batch that may come while the batch is
+// being stored proves nothing, nor does one that says that the claim is another one.
+func TestWhatIsNotStored(t *testing.T) {
+	for code, want := range map[int]bool{
+		codeBatchIncomplete: true, codeTooManyBatches: true, codeWrongSequenceConst: true, codeExceedsMaximum: true, codeStreamMismatch: true,
+		codeWrongLastSequence: false, 10023: false, 10077: false, 10002: false, 0: false,
+	} {
+		if a := (ack{code: code}); a.notStored() != want {
+			t.Errorf("%d: want %t", code, want)
 		}
 	}
 }

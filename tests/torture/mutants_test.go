@@ -56,6 +56,8 @@ var hunts = []hunt{
 	// In a trial the next poll reads what a broken result left out, and reconcile reads missing
 	// entities by key.
 	{defect: failpoint.BrokenReadIsWhole, breaks: "2 and 5", test: "TestConnectionKilledInMidResult", pkg: "bridge/source/mysql", shows: "want a transient one"},
+	// A trial has no process that goes on behind its successor.
+	{defect: failpoint.NoClaim, breaks: "6", test: "TestAZombieAtEachStepOfABatch", pkg: "bridge/sink/jetstream", shows: "the zombie's batch ends with"},
 	// In a trial the next reconcile publishes what the second cursor missed.
 	{defect: failpoint.NoLookBack, breaks: "2", test: "TestLookBack", pkg: "bridge/internal/shard", shows: "events, there are"},
 }

@@ -17,8 +17,9 @@ type Bus struct {
 	// Members are the servers of a cluster, none where the bus is one server.
 	Members []Server
 	// transactional is the transactional id of programs that publish each event once, empty where
-	// they need not. Consumers then read committed messages.
-	transactional string
+	// they need not. Consumers then read committed messages. once is the stream of NATS that takes
+	// all messages of such programs.
+	transactional, once string
 }
 
 // Message is one message as a consumer saw it, in the order of its topic-partition.
@@ -54,7 +55,11 @@ func NATSBus(server *testenv.NATSServer) *Bus { return &Bus{NATS: server} }
 // apart from those of the same servers.
 func (b *Bus) ExactlyOnce(name string) *Bus {
 	one := *b
-	one.transactional = "bridge." + name
+	if b.NATS != nil {
+		one.once = "once_" + strings.NewReplacer("/", "_", ".", "_").Replace(name)
+	} else {
+		one.transactional = "bridge." + name
+	}
 	return &one
 }
 
@@ -92,7 +97,7 @@ func (b *Bus) Server() Server {
 // Env returns the variables that point the program to the bus.
 func (b *Bus) Env() Env {
 	if b.Kafka == nil {
-		return Env{"BRIDGE_SINK_URL": b.NATS.URL()}
+		return envOfNATS(b.NATS.URL(), b.once)
 	}
 	e := Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
 	if b.transactional != "" {
@@ -113,10 +118,7 @@ func (b *Bus) Open(t testing.TB, name string) (destination string) {
 		b.Kafka.CreateTopic(t, name, Partitions, map[string]*string{"message.timestamp.type": &appended})
 		return name
 	}
-	config := streamConfig(name)
-	config.Replicas = len(b.Members)
-	b.NATS.CreateStream(t, config)
-	return name + ".{type}"
+	return b.openOnNATS(t, name) + ".{type}"
 }
 
 // OpenDeadLetters makes a topic or stream and returns what to set as BRIDGE_DEAD_LETTER.
@@ -124,7 +126,7 @@ func (b *Bus) OpenDeadLetters(t testing.TB, name string) string {
 	t.Helper()
 	b.Open(t, name)
 	if b.NATS != nil {
-		return name + ".letters"
+		return b.prefix(name) + ".letters"
 	}
 	return name
 }
@@ -139,7 +141,7 @@ func (b *Bus) Read(t testing.TB, name string, each func(Message)) {
 	if b.Kafka != nil {
 		err = b.readKafka(ctx, name, b.ends(t, name), each)
 	} else {
-		err = readNATS(ctx, b.NATS.JetStream(t), name, each)
+		err = b.readNATS(ctx, b.NATS.JetStream(t), name, each)
 	}
 	if err != nil {
 		t.Fatalf("read %s: %v", name, err)
@@ -162,11 +164,7 @@ func (b *Bus) Count(t testing.TB, name string) (n int64) {
 		}
 		return n
 	}
-	stream, err := b.NATS.JetStream(t).Stream(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int64(stream.CachedInfo().State.Msgs)
+	return b.countOnNATS(t, name)
 }
 
 // Follow receives the messages of a destination from its beginning as they come, until the test
@@ -189,7 +187,7 @@ func (b *Bus) Publisher(t testing.TB, name string) func(context.Context) error {
 	}
 	js := b.NATS.JetStream(t)
 	return func(ctx context.Context) error {
-		_, err := js.Publish(ctx, name+".noise", []byte("noise"))
+		_, err := js.Publish(ctx, b.prefix(name)+".noise", []byte("noise"))
 		return err
 	}
 }

@@ -46,7 +46,7 @@ func (b *Bus) Whole(t testing.TB, name string) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		stream, err := b.NATS.JetStream(t).Stream(ctx, name)
+		stream, err := b.NATS.JetStream(t).Stream(ctx, b.stream(name))
 		if err != nil {
 			return false
 		}
@@ -85,7 +85,7 @@ func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 		return b.moveLeadersOfKafka(t, name)
 	}
 	// A request that meets no leader asks nobody to step down.
-	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
+	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+b.stream(name), nil, time.Second)
 	if err != nil {
 		return 0
 	}

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -15,9 +16,64 @@ func streamConfig(name string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute}
 }
 
-// readNATS reads a stream with an ordered consumer, up to its last sequence.
-func readNATS(ctx context.Context, js jetstream.JetStream, name string, each func(Message)) error {
-	stream, err := js.Stream(ctx, name)
+// envOfNATS returns the variables that point the program to servers, and with once to the stream of
+// that name, to which it publishes each event once.
+func envOfNATS(url, once string) Env {
+	e := Env{"BRIDGE_SINK_URL": url}
+	if once != "" {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_NATS_STREAM"], e["BRIDGE_NATS_CLAIM_SUBJECT"] = "exactly-once", once, once+".claim"
+	}
+	return e
+}
+
+// stream returns the stream of a destination, and prefix what its subjects begin with.
+func (b *Bus) stream(name string) string { return cmp.Or(b.once, name) }
+
+func (b *Bus) prefix(name string) string {
+	if b.once != "" {
+		return b.once + "." + name
+	}
+	return name
+}
+
+// openOnNATS makes the stream of a destination, once where all share it, and returns what subjects
+// begin with.
+func (b *Bus) openOnNATS(t testing.TB, name string) string {
+	t.Helper()
+	config := streamConfig(b.stream(name))
+	config.Replicas, config.AllowAtomicPublish = len(b.Members), b.once != ""
+	if b.once != "" {
+		if _, err := b.NATS.JetStream(t).Stream(t.Context(), b.once); err == nil {
+			return b.prefix(name)
+		}
+	}
+	b.NATS.CreateStream(t, config)
+	return b.prefix(name)
+}
+
+func (b *Bus) countOnNATS(t testing.TB, name string) (n int64) {
+	t.Helper()
+	stream, err := b.NATS.JetStream(t).Stream(t.Context(), b.stream(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.once == "" {
+		return int64(stream.CachedInfo().State.Msgs)
+	}
+	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(b.prefix(name)+".>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range info.State.Subjects {
+		n += int64(of)
+	}
+	return n
+}
+
+// readNATS reads the messages of a destination with an ordered consumer, up to the last sequence of
+// its stream.
+func (b *Bus) readNATS(ctx context.Context, js jetstream.JetStream, name string, each func(Message)) error {
+	stream, err := js.Stream(ctx, b.stream(name))
 	if err != nil {
 		return err
 	}
@@ -25,7 +81,14 @@ func readNATS(ctx context.Context, js jetstream.JetStream, name string, each fun
 	if err != nil || info.State.Msgs == 0 {
 		return err
 	}
-	messages, err := consume(ctx, stream)
+	consumer, err := b.consumer(ctx, stream, name)
+	if err != nil {
+		return err
+	}
+	if pending, err := consumer.Info(ctx); err != nil || pending.NumPending == 0 {
+		return err
+	}
+	messages, err := consumer.Messages()
 	if err != nil {
 		return err
 	}
@@ -40,18 +103,19 @@ func readNATS(ctx context.Context, js jetstream.JetStream, name string, each fun
 			return err
 		}
 		each(natsMessage(name, m, meta.Timestamp))
-		if meta.Sequence.Stream >= info.State.LastSeq {
+		if meta.Sequence.Stream >= info.State.LastSeq || b.once != "" && meta.NumPending == 0 {
 			return nil
 		}
 	}
 }
 
-func consume(ctx context.Context, stream jetstream.Stream) (jetstream.MessagesContext, error) {
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
-	if err != nil {
-		return nil, err
+// consumer returns an ordered consumer of all messages of a destination.
+func (b *Bus) consumer(ctx context.Context, stream jetstream.Stream, name string) (jetstream.Consumer, error) {
+	config := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
+	if b.once != "" {
+		config.FilterSubjects = []string{b.prefix(name) + ".>"}
 	}
-	return consumer.Messages()
+	return stream.OrderedConsumer(ctx, config)
 }
 
 func natsMessage(stream string, m jetstream.Msg, at time.Time) Message {
@@ -64,11 +128,15 @@ func natsMessage(stream string, m jetstream.Msg, at time.Time) Message {
 
 func (b *Bus) followNATS(t testing.TB, name string) *Tape {
 	t.Helper()
-	stream, err := b.NATS.JetStream(t).Stream(t.Context(), name)
+	stream, err := b.NATS.JetStream(t).Stream(t.Context(), b.stream(name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages, err := consume(t.Context(), stream)
+	consumer, err := b.consumer(t.Context(), stream, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := consumer.Messages()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +155,14 @@ func (b *Bus) followNATS(t testing.TB, name string) *Tape {
 	})
 }
 
-func (b *Bus) replayOnNATS(t testing.TB, stream string, messages []Message) {
+func (b *Bus) replayOnNATS(t testing.TB, name string, messages []Message) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	js := b.NATS.JetStream(t)
 	for _, m := range messages {
 		// The headers of JetStream itself would have it drop what is there already.
-		msg := &nats.Msg{Subject: stream + "." + m.Headers["eiffel-type"], Data: m.Value, Header: nats.Header{}}
+		msg := &nats.Msg{Subject: b.prefix(name) + "." + m.Headers["eiffel-type"], Data: m.Value, Header: nats.Header{}}
 		for name, value := range m.Headers {
 			if !strings.HasPrefix(name, "Nats-") {
 				msg.Header.Set(name, value)
@@ -112,7 +180,7 @@ func (b *Bus) Configure(t testing.TB, name string, change func(*jetstream.Stream
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	js := b.NATS.JetStream(t)
-	stream, err := js.Stream(ctx, name)
+	stream, err := js.Stream(ctx, b.stream(name))
 	if err != nil {
 		t.Fatal(err)
 	}

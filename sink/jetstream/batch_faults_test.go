@@ -1,0 +1,325 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/failpoint"
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+)
+
+// TestACutAtEachStepOfABatch drops the connection at each step: what became of the batch is read
+// back, and nothing is stored twice.
+func TestACutAtEachStepOfABatch(t *testing.T) {
+	t.Parallel()
+	for _, topology := range topologies(t) {
+		for _, step := range steps {
+			t.Run(topology.name+", "+string(step), func(t *testing.T) {
+				t.Parallel()
+				p := testenv.StartProxy(t, topology.server.Addr())
+				stream, options := claimed(t, topology.server, natsjs.StreamConfig{Replicas: topology.replicas})
+				options.URLs = []string{"nats://" + p.Addr()}
+				s := open(t, options)
+				mustFence(t, s)
+				var passes atomic.Int32
+				jetstream.OnStep(s, func(at failpoint.Point) {
+					if at == step && passes.Add(1)%3 == 1 {
+						p.Drop()
+					}
+				})
+				var sent [][]sink.Message
+				unknown := 0
+				for n := range testall.Pick(10, 30) {
+					batch := messages(options.Stream+".a", fmt.Sprintf("batch-%d", n), 10, 4)
+					sent = append(sent, batch)
+					unknown += deliver(t, s, batch)
+				}
+				t.Logf("%d outcomes were unknown", unknown)
+				wantOnce(t, stream, options.Stream+".a", sent...)
+			})
+		}
+	}
+}
+
+// atEachStep delivers a batch that is held at a step while something happens.
+func atEachStep(t *testing.T, stream natsjs.Stream, options jetstream.Options, happen func(t *testing.T)) {
+	t.Helper()
+	s := open(t, options)
+	mustFence(t, s)
+	var sent [][]sink.Message
+	for i, step := range append(steps, steps...) {
+		size := []int{1, 500}[i%2]
+		batch := messages(options.Stream+".a", fmt.Sprintf("batch-%d", i), size, 7)
+		reached, resume := hangAt(s, step)
+		done := make(chan int, 1)
+		go func() { done <- deliver(t, s, batch) }()
+		<-reached
+		happen(t)
+		resume()
+		t.Logf("%s, %d messages: %d outcomes were unknown", step, size, <-done)
+		sent = append(sent, batch)
+	}
+	// The one that serves the reader may lag behind the others.
+	eventually(t, time.Minute, "all is there", func() bool { return len(events(t, stream, options.Stream+".a")) >= 4*501 })
+	wantOnce(t, stream, options.Stream+".a", sent...)
+}
+
+func TestRealKillsAtEachStepOfABatch(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartNATS(t)
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	atEachStep(t, stream, options, func(t *testing.T) { server.Restart(t) })
+}
+
+func TestLeadersMoveAtEachStepOfABatch(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	servers := testenv.InProcessNATSCluster(t)
+	stream, options := claimed(t, servers[0], natsjs.StreamConfig{Replicas: 3})
+	nc := servers[2].Connect(t)
+	moved := 0
+	atEachStep(t, stream, options, func(t *testing.T) {
+		before := leader(t, stream)
+		// A request that meets no leader asks nobody to step down.
+		_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+options.Stream, nil, time.Second)
+		eventually(t, time.Minute, "there is a leader", func() bool { return leader(t, stream) != "" })
+		if leader(t, stream) != before {
+			moved++
+		}
+	})
+	if moved == 0 {
+		t.Error("the leader never moved")
+	}
+}
+
+func leader(t *testing.T, stream natsjs.Stream) string {
+	t.Helper()
+	// A request that meets no leader gets no answer.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	info, err := stream.Info(ctx)
+	if err != nil || info.Cluster == nil {
+		return ""
+	}
+	return info.Cluster.Leader
+}
+
+// TestABatchOverItsTime: the server drops a batch that stands still, and the sink sends it again.
+func TestABatchOverItsTime(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	server := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStreamLimits.MaxBatchTimeout = limit })
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	abandoned := make(chan struct{}, 1)
+	if _, err := server.Connect(t).Subscribe("$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>", func(*nats.Msg) {
+		select {
+		case abandoned <- struct{}{}:
+		default:
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, options)
+	mustFence(t, s)
+	batch := messages(options.Stream+".a", "slow", 100, 7)
+	reached, resume := hangAt(s, failpoint.TransactionSent)
+	defer resume()
+	done := make(chan error, 1)
+	go func() {
+		out, err := s.Publish(deadline(t, time.Minute), batch)
+		if err == nil && !out.AllAcked() {
+			err = fmt.Errorf("%d acknowledged", out.Acked())
+		}
+		done <- err
+	}()
+	<-reached
+	select {
+	case <-abandoned:
+	case <-time.After(time.Minute):
+		t.Fatal("the server keeps the batch")
+	}
+	resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantOnce(t, stream, options.Stream+".a", batch)
+}
+
+// TestTooManyBatches: a server that has too many batches in flight is waited for.
+func TestTooManyBatches(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t, func(o *server.Options) {
+		o.JetStreamLimits.MaxBatchTimeout, o.JetStreamLimits.MaxBatchInflightPerStream = time.Second, 1
+	})
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	other := nats.NewMsg(options.Stream + ".b")
+	other.Header.Set("Nats-Batch-Id", "other")
+	other.Header.Set("Nats-Batch-Sequence", "1")
+	if _, err := server.Connect(t).RequestMsg(other, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var faults []string
+	options.Fault = func(_ string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		faults = append(faults, err.Error())
+	}
+	s := open(t, options)
+	batch := messages(options.Stream+".a", "busy", 100, 7)
+	mustPublish(t, s, batch)
+	wantOnce(t, stream, options.Stream+".a", batch)
+	mu.Lock()
+	defer mu.Unlock()
+	if !strings.Contains(strings.Join(faults, "\n"), "too many inflight") {
+		t.Errorf("the faults are %q", faults)
+	}
+}
+
+func TestRefusedRowsOfABatch(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	stream, options := claimed(t, server, natsjs.StreamConfig{MaxMsgSize: 8 << 10})
+	subject := options.Stream + ".a"
+	large := func(m *sink.Message) { m.Value = fmt.Appendf(nil, `{"pad":"%09000d"}`, 1) }
+
+	t.Run("all of them are told, and nothing is stored", func(t *testing.T) {
+		s := open(t, options)
+		batch := messages(subject, "refused", 100, 7)
+		large(&batch[3])
+		large(&batch[50])
+		out, err := s.Publish(deadline(t, time.Minute), batch)
+		if err != nil || len(out.Rejected) != 2 || out.Rejected[0].Index != 3 || out.Rejected[1].Index != 50 || out.Acked() != 0 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		if n := len(events(t, stream, subject)); n != 0 {
+			t.Errorf("%d messages are stored", n)
+		}
+	})
+
+	t.Run("a limit that is lowered while a batch goes in parts is an unknown outcome", func(t *testing.T) {
+		s := open(t, options)
+		mustFence(t, s)
+		batch := messages(subject, "lowered", 1500, 7)
+		batch[1200].Value = fmt.Appendf(nil, `{"pad":"%05000d"}`, 1)
+		parts := 0
+		jetstream.OnStep(s, func(at failpoint.Point) {
+			if parts++; at == failpoint.TransactionEnded && parts == len(steps) {
+				limit(t, server, options.Stream, 4<<10)
+			}
+		})
+		out, err := s.Publish(deadline(t, time.Minute), batch)
+		if !errors.Is(err, sink.ErrUnknownOutcome) || out.Acked() != 0 {
+			t.Fatalf("%d acknowledged, %v", out.Acked(), err)
+		}
+		mustFence(t, s)
+		left := without(batch, readBack(t, s))
+		if len(left) != 500 {
+			t.Fatalf("%d messages are left", len(left))
+		}
+		out, err = s.Publish(deadline(t, time.Minute), left)
+		if err != nil || len(out.Rejected) != 1 || out.Rejected[0].Index != 200 {
+			t.Fatalf("%+v, %v", out.Rejected, err)
+		}
+		rest := append(append([]sink.Message(nil), left[:200]...), left[201:]...)
+		mustPublish(t, s, rest)
+		wantOnce(t, stream, subject, append(append([]sink.Message(nil), batch[:1200]...), batch[1201:]...))
+	})
+}
+
+func limit(t *testing.T, server *testenv.NATSServer, name string, bytes int32) {
+	t.Helper()
+	js := server.JetStream(t)
+	stream, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	config := stream.CachedInfo().Config
+	config.MaxMsgSize = bytes
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestASubjectThatTheStreamLacks holds up its batch and no other.
+func TestASubjectThatTheStreamLacks(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	s := open(t, options)
+	lost, kept := messages(options.Stream+"_other.a", "lost", 10, 3), messages(options.Stream+".a", "kept", 10, 3)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Publish(deadline(t, time.Minute), lost)
+		done <- err
+	}()
+	eventually(t, time.Minute, "readiness names the subject", func() bool {
+		err := s.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), options.Stream+"_other.a")
+	})
+	mustPublish(t, s, kept)
+	config := stream.CachedInfo().Config
+	config.Subjects = append(config.Subjects, options.Stream+"_other.a")
+	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantOnce(t, stream, options.Stream+"_other.a", lost)
+	wantOnce(t, stream, options.Stream+".a", kept)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("it is not ready: %v", err)
+	}
+}
+
+// TestASubjectThatIsNotGranted: the error names the grant, and nothing is stored.
+func TestASubjectThatIsNotGranted(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	nats := testenv.InProcessNATS(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "all", Password: "secret"},
+			{Username: "few", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>", "*.a", "*.claim"}}}},
+			{Username: "unclaimed", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"$JS.API.>", "*.a"}}}},
+		}
+	})
+	stream, options := claimed(t, nats.As("all", "secret"), natsjs.StreamConfig{})
+	options.Password = func() (string, string, error) { return "few", "secret", nil }
+	s := open(t, options)
+	batch := append(messages(options.Stream+".a", "granted", 10, 3), messages(options.Stream+".b", "denied", 1, 1)...)
+	_, err := s.Publish(deadline(t, time.Minute), batch)
+	if !errors.Is(err, sink.ErrUnknownOutcome) || !strings.Contains(err.Error(), "grant the user the right to publish") {
+		t.Errorf("it ends with %v", err)
+	}
+	mustFence(t, s)
+	if found := readBack(t, s); len(found) != 0 {
+		t.Errorf("%d messages are stored", len(found))
+	}
+	granted := messages(options.Stream+".a", "granted", 10, 3)
+	mustPublish(t, s, granted)
+	wantOnce(t, stream, options.Stream+".a", granted)
+
+	options.Password = func() (string, string, error) { return "unclaimed", "secret", nil }
+	s = open(t, options)
+	done := make(chan error, 1)
+	go func() { done <- s.Fence(t.Context()) }()
+	eventually(t, time.Minute, "readiness names the grant for the claim", func() bool {
+		err := s.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), options.Claim+": grant the user the right")
+	})
+}

@@ -1,0 +1,375 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bridge/internal/backoff"
+	"bridge/internal/failpoint"
+	"bridge/sink"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// batchMessages is how many messages a server takes in an atomic batch.
+const batchMessages = 1000
+
+// batcher publishes to Options.Stream in atomic batches, one after the other, each conditional on
+// the claim of this process (decision 21). Its goroutine alone publishes.
+type batcher struct {
+	sink   *Sink
+	submit chan *job
+	fences chan chan error
+	// steps, when not nil, is told of each step of a batch: for tests.
+	steps func(failpoint.Point)
+
+	// What follows belongs to the goroutine of serve.
+
+	claim  *claim
+	queue  []*job
+	fenced []chan error
+	// due: it is time to see whether the claim ages.
+	due bool
+	// wire is the connection in use, nil after a fault or before the first one.
+	wire *wire
+	env  *envelope
+	// limits and subjects of the stream are as they were at the time asked; zero: ask again.
+	limits   limits
+	subjects []string
+	asked    time.Time
+	// batches and token count what was sent.
+	batches, token uint64
+	// explain has the next batch ask for an answer to each message. It is set behind a refusal.
+	explain bool
+	pause   backoff.Backoff
+}
+
+func newBatcher(s *Sink) *batcher {
+	return &batcher{
+		sink: s, submit: make(chan *job), fences: make(chan chan error), claim: newClaim(&s.options), env: newEnvelope(),
+		pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
+	}
+}
+
+// publish is Sink.Publish.
+func (b *batcher) publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
+	j := newJob(batch)
+	life := b.sink.life
+	select {
+	case b.submit <- j:
+	case <-ctx.Done():
+		return j.leave(context.Cause(ctx))
+	case <-life.Done():
+		return j.leave(sink.ErrClosed)
+	}
+	select {
+	case <-j.done:
+		return j.leave(nil)
+	case <-life.Done():
+		return j.leave(sink.ErrClosed)
+	case <-ctx.Done():
+	}
+	if j.onTheWay() {
+		// It is most likely stored: to know it spares reading back.
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-j.done:
+		case <-timer.C:
+		case <-life.Done():
+		}
+	}
+	return j.leave(context.Cause(ctx))
+}
+
+// fence is Sink.Fence.
+func (b *batcher) fence(ctx context.Context) error {
+	done := make(chan error, 1)
+	select {
+	case b.fences <- done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.sink.life.Done():
+		return sink.ErrClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.sink.life.Done():
+		return sink.ErrClosed
+	}
+}
+
+// serve publishes what is submitted until ctx ends.
+func (b *batcher) serve(ctx context.Context) {
+	tick := time.NewTicker(b.sink.options.renewEvery)
+	defer tick.Stop()
+	defer b.disconnect()
+	for b.await(ctx, tick.C) {
+		if b.due && b.claim.held() {
+			b.renew(ctx)
+		}
+		if b.due = false; len(b.queue)+len(b.fenced) == 0 {
+			continue
+		}
+		err := b.ready(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		for _, done := range b.fenced {
+			done <- err
+		}
+		b.fenced = b.fenced[:0]
+		if err != nil {
+			for _, j := range b.queue {
+				j.finish(err)
+			}
+			b.prune()
+			continue
+		}
+		if list := b.pick(ctx); len(list) > 0 && !b.transmit(ctx, list) && b.pause.Wait(ctx) != nil {
+			return
+		}
+		b.prune()
+	}
+}
+
+// await blocks until there is something to do, and takes in all that is there. It returns false
+// when ctx ends.
+func (b *batcher) await(ctx context.Context, tick <-chan time.Time) bool {
+	timer := time.NewTimer(b.rest(time.Now()))
+	defer timer.Stop()
+	select {
+	case j := <-b.submit:
+		b.queue = append(b.queue, j)
+	case done := <-b.fences:
+		b.fenced = append(b.fenced, done)
+	case <-tick:
+		b.due = true
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	for {
+		select {
+		case j := <-b.submit:
+			b.queue = append(b.queue, j)
+		case done := <-b.fences:
+			b.fenced = append(b.fenced, done)
+		default:
+			return true
+		}
+	}
+}
+
+// rest is how long there is nothing to do but for what is submitted.
+func (b *batcher) rest(now time.Time) time.Duration {
+	wait := b.sink.options.renewEvery
+	for _, j := range b.queue {
+		if j.fault == "" {
+			return 0
+		}
+		wait = min(wait, max(0, j.until.Sub(now)))
+	}
+	return wait
+}
+
+// prune removes the jobs that are over.
+func (b *batcher) prune() {
+	b.queue = slices.DeleteFunc(b.queue, func(j *job) bool {
+		if !j.left() {
+			return false
+		}
+		b.release(j)
+		return true
+	})
+}
+
+// postpone keeps a job back for a while.
+func (b *batcher) postpone(j *job, fault string, err error) {
+	if fault != j.fault {
+		b.release(j)
+		j.fault = fault
+	}
+	j.until = time.Now().Add(j.pause.Next())
+	b.sink.faults.fail(b.sink.options.Stream, fault, err)
+}
+
+// release notes that a job does not wait any more.
+func (b *batcher) release(j *job) {
+	fault := j.fault
+	j.fault = ""
+	if fault != "" && !slices.ContainsFunc(b.queue, func(other *job) bool { return other.fault == fault }) {
+		b.sink.faults.end(fault)
+	}
+}
+
+// fail notes that batches are refused, until one is stored.
+func (b *batcher) fail(err error) {
+	if b.wire != nil && b.wire.alive() {
+		b.sink.faults.fail(b.sink.options.Stream, b.fault(), err)
+	}
+}
+
+// fault names what keeps batches from being stored.
+func (b *batcher) fault() string { return b.sink.options.Stream + " batches" }
+
+// ready returns when there is a connection and the claim is held. The error is that of ctx, or says
+// that the claim is lost.
+func (b *batcher) ready(ctx context.Context) error {
+	name := b.sink.options.Stream
+	var pause backoff.Backoff
+	for {
+		if b.claim.lost != nil {
+			return b.claim.lost
+		}
+		if err := b.connect(ctx); err != nil {
+			return err
+		}
+		if b.claim.held() {
+			return nil
+		}
+		info, err := b.claim.acquire(ctx, b.wire.session)
+		switch {
+		case err == nil:
+			b.describe(info)
+			b.sink.faults.end(name)
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, sink.ErrFenced):
+			b.sink.faults.end(name)
+			return err
+		case errors.Is(err, errOtherClaim):
+			b.sink.options.Logger.Debug("another claim was stored first", "stream", name)
+		case b.wire.alive():
+			b.sink.faults.fail(name, name, b.explained(err))
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// explained returns the refusal that explains why a claim has no answer, else err.
+func (b *batcher) explained(err error) error {
+	claim := b.sink.options.Claim
+	select {
+	case denied := <-b.wire.denied:
+		if strings.Contains(denied.Error(), strconv.Quote(claim)) {
+			return fmt.Errorf("publish to %s: grant the user the right to publish on it: %w", claim, denied)
+		}
+	default:
+	}
+	return err
+}
+
+// connect returns when there is a connection, with an inbox for answers.
+func (b *batcher) connect(ctx context.Context) error {
+	for b.wire == nil || !b.wire.alive() {
+		b.disconnect()
+		s, err := b.sink.conns.get(ctx)
+		if err != nil {
+			return err
+		}
+		if b.wire, err = s.open(batchMessages); err != nil {
+			// Only a connection that has just gone refuses a subscription.
+			b.wire = nil
+			continue
+		}
+		b.sink.options.Session(b.sink.options.Stream)
+	}
+	return nil
+}
+
+func (b *batcher) disconnect() {
+	if b.wire != nil {
+		b.wire.close()
+		b.wire = nil
+	}
+}
+
+// describe notes what the stream takes.
+func (b *batcher) describe(info *jetstream.StreamInfo) {
+	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize), condition: int64(len(b.sink.options.Claim))}
+	b.subjects, b.asked = info.Config.Subjects, time.Now()
+}
+
+// renew makes a new claim where retention may remove ours before long. What keeps it from that is
+// met again by the next batch.
+func (b *batcher) renew(ctx context.Context) {
+	if b.wire == nil || !b.wire.alive() {
+		return
+	}
+	info, err := describe(ctx, b.wire.session, b.sink.options.Stream)
+	if err == nil && b.claim.ages(info) {
+		info, err = b.claim.acquire(ctx, b.wire.session)
+	}
+	if err != nil {
+		b.sink.options.Logger.Debug("the claim was not renewed", "stream", b.sink.options.Stream, "error", err)
+		return
+	}
+	b.describe(info)
+}
+
+// pick returns the jobs of the next batch, in the order of their coming. It ends those with
+// messages that the stream does not take.
+func (b *batcher) pick(ctx context.Context) (list []*job) {
+	if b.asked.IsZero() {
+		info, err := describe(ctx, b.wire.session, b.sink.options.Stream)
+		if err != nil {
+			b.fail(err)
+			// What ends the wait is seen by serve.
+			_ = b.pause.Wait(ctx)
+			return nil
+		}
+		b.describe(info)
+	}
+	now, n := time.Now(), 0
+	for _, j := range b.queue {
+		if j.fault != "" && now.Before(j.until) || !b.check(ctx, j) {
+			continue
+		}
+		list = append(list, j)
+		if n += j.n - j.next; n >= batchMessages {
+			break
+		}
+	}
+	return list
+}
+
+// check reports whether the stream takes the messages of a job.
+func (b *batcher) check(ctx context.Context, j *job) bool {
+	if j.checked.Equal(b.asked) && j.fault == "" {
+		return true
+	}
+	rejected, foreign := j.screen(b.limits, b.subjects)
+	if (len(rejected) > 0 || foreign != "") && time.Since(b.asked) > limitsAge {
+		// They may be other ones by now.
+		if info, err := describe(ctx, b.wire.session, b.sink.options.Stream); err == nil {
+			b.describe(info)
+			rejected, foreign = j.screen(b.limits, b.subjects)
+		}
+	}
+	j.checked = b.asked
+	switch {
+	case len(rejected) > 0 && j.next > 0:
+		// A limit was lowered meanwhile. A part is stored: it is read back.
+		j.finish(fmt.Errorf("%w: a part is stored, and then %s", sink.ErrUnknownOutcome, rejected[0].Reason))
+		return false
+	case len(rejected) > 0:
+		j.reject(rejected)
+		return false
+	case foreign != "":
+		b.postpone(j, b.sink.options.Stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.sink.options.Stream, foreign))
+		return false
+	}
+	return true
+}

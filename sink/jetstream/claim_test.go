@@ -1,0 +1,137 @@
+package jetstream_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+)
+
+// TestAClaimThatIsGone: where a purge has removed the claim nobody can tell who has published
+// since.
+func TestAClaimThatIsGone(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	s := open(t, options)
+	mustPublish(t, s, messages(options.Stream+".a", "before", 10, 3))
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Publish(deadline(t, time.Minute), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
+		t.Errorf("it publishes with %v", err)
+	}
+	if err := s.Fence(deadline(t, time.Minute)); !errors.Is(err, sink.ErrFenced) || !strings.Contains(err.Error(), "start bridge again") {
+		t.Errorf("it fences with %v", err)
+	}
+	again := messages(options.Stream+".a", "again", 10, 3)
+	mustPublish(t, open(t, options), again)
+	wantOnce(t, stream, options.Stream+".a", again)
+}
+
+// TestClaimsAreRenewed has retention remove the first claim, and some that came later.
+func TestClaimsAreRenewed(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	for _, c := range []struct {
+		name   string
+		config natsjs.StreamConfig
+		// foreign messages come in so many rounds, each more than half of what the stream keeps.
+		rounds, foreign int
+	}{
+		{"age", natsjs.StreamConfig{MaxAge: 3 * time.Second, Duplicates: 100 * time.Millisecond}, 3, 1},
+		{"messages", natsjs.StreamConfig{MaxMsgs: 200}, 5, 120},
+		{"bytes", natsjs.StreamConfig{MaxBytes: 64 << 10}, 5, 160},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			stream, options := claimed(t, server, c.config)
+			jetstream.RenewEvery(&options, 5*time.Millisecond)
+			s := open(t, options)
+			mustFence(t, s)
+			first := claimOf(t, stream, options.Claim)
+			js := server.JetStream(t)
+			for last, round := first, 0; round < c.rounds; round++ {
+				for range c.foreign {
+					if _, err := js.Publish(t.Context(), options.Stream+".foreign", make([]byte, 200)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				eventually(t, time.Minute, "the claim is renewed", func() bool { return claimOf(t, stream, options.Claim) > last })
+				last = claimOf(t, stream, options.Claim)
+			}
+			if info, err := stream.Info(t.Context()); err != nil || info.State.FirstSeq <= first {
+				t.Errorf("retention has removed nothing: %+v, %v", info, err)
+			}
+			mustPublish(t, s, messages(options.Stream+".a", "after", 10, 3))
+		})
+	}
+}
+
+func claimOf(t *testing.T, stream natsjs.Stream, subject string) uint64 {
+	t.Helper()
+	m, err := stream.GetLastMsgForSubject(t.Context(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Sequence
+}
+
+// TestProcessesThatStartAtOnce do not fence each other for ever: one of them publishes.
+func TestProcessesThatStartAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, topology := range topologies(t) {
+		t.Run(topology.name, func(t *testing.T) {
+			t.Parallel()
+			stream, options := claimed(t, topology.server, natsjs.StreamConfig{Replicas: topology.replicas})
+			sinks := []*jetstream.Sink{open(t, options), open(t, options), open(t, options)}
+			var running sync.WaitGroup
+			for _, s := range sinks {
+				running.Go(func() {
+					if err := s.Fence(deadline(t, time.Minute)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			running.Wait()
+			sent := make([][]sink.Message, len(sinks))
+			for i, s := range sinks {
+				running.Go(func() {
+					batch := messages(options.Stream+".a", fmt.Sprintf("of-%d", i), 10, 3)
+					for {
+						_, err := s.Publish(deadline(t, time.Minute), batch)
+						switch {
+						case err == nil:
+							sent[i] = batch
+							return
+						case errors.Is(err, sink.ErrFenced):
+							return
+						case !errors.Is(err, sink.ErrUnknownOutcome):
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			running.Wait()
+			winners := 0
+			for _, batch := range sent {
+				if batch != nil {
+					winners++
+					wantOnce(t, stream, options.Stream+".a", batch)
+				}
+			}
+			if winners != 1 {
+				t.Errorf("%d processes have published", winners)
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+package jetstream
+
+import (
+	"time"
+
+	"bridge/internal/failpoint"
+)
+
+// OnStep has hook called at each step of an atomic batch.
+func OnStep(s *Sink, hook func(failpoint.Point)) { s.batcher.steps = hook }
+
+// TooOld tells whether a server of a version has no atomic batches.
+var TooOld = tooOld
+
+// RenewEvery sets how often a sink looks whether its claim ages.
+func RenewEvery(o *Options, d time.Duration) { o.renewEvery = d }

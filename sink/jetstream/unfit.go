@@ -1,0 +1,77 @@
+package jetstream
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"bridge/internal/inspect"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// firstAtomic is the first minor version 2 of nats-server with atomic batches.
+const firstAtomic = 12
+
+// unfit is why a stream cannot be published to once.
+type unfit struct {
+	code inspect.Code
+	what string
+	// remedy says what to do, flags how nats stream edit does it, "" where it cannot.
+	remedy, flags string
+}
+
+func (u *unfit) asError(stream string) error {
+	return fmt.Errorf("exactly-once: the stream %s %s: %s", stream, u.what, u.remedy)
+}
+
+// unfitFor returns why a stream cannot carry claims and atomic batches, nil where it can. version
+// is that of the server.
+func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unfit) {
+	switch {
+	case tooOld(version):
+		list = append(list, oldServer(version))
+	case !c.AllowAtomicPublish:
+		list = append(list, unfit{inspect.NoAtomicBatches, "takes no atomic batches (allow_atomic)", "allow them", "--allow-batch"})
+	}
+	if !covered(c.Subjects, o.Claim) {
+		list = append(list, unfit{
+			inspect.StreamSubject, "does not take the claim subject " + o.Claim, "add it to the stream's subjects",
+			"--subjects '" + strings.Join(append(c.Subjects[:len(c.Subjects):len(c.Subjects)], o.Claim), ",") + "'",
+		})
+	}
+	if c.DiscardNewPerSubject {
+		list = append(list, unfit{inspect.StreamUnusable, "refuses a second claim (discard_new_per_subject)", "use a stream without that", ""})
+	}
+	if c.SubjectTransform != nil {
+		list = append(list, unfit{inspect.StreamUnusable, "stores messages under other subjects (subject_transform)", "use a stream without that", ""})
+	}
+	if c.Retention != jetstream.LimitsPolicy {
+		list = append(list, unfit{inspect.StreamUnreadable, "removes what is consumed (retention " + strings.ToLower(c.Retention.String()) + ")", "use a stream with the retention limits", ""})
+	}
+	return list
+}
+
+func oldServer(version string) unfit {
+	return unfit{inspect.NoAtomicBatches, "lies on nats-server " + version + ", which has no atomic batches", "update the servers to 2.12 or newer", ""}
+}
+
+// tooOld reports whether a server of this version has no atomic batches. A version that it cannot
+// read is new enough: the stream tells.
+func tooOld(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, errA := strconv.Atoi(major)
+	b, errB := strconv.Atoi(minor)
+	return errA == nil && errB == nil && (a < 2 || a == 2 && b < firstAtomic)
+}
+
+// covered reports whether one of patterns covers a subject.
+func covered(patterns []string, subject string) bool {
+	for _, pattern := range patterns {
+		if matches(pattern, subject) {
+			return true
+		}
+	}
+	return false
+}
