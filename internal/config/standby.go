@@ -67,6 +67,7 @@ func (c *Config) agreed() map[string]string {
 	}
 	if c.Sink.ExactlyOnce {
 		values["KAFKA_TRANSACTIONAL_ID"] = c.Sink.Kafka.TransactionalID
+		values["NATS_CLAIM_SUBJECT"] = c.Sink.NATS.Claim
 	}
 	return values
 }
