@@ -68,13 +68,14 @@ func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, ti
 		case err == nil:
 			return g.working, heard, nil
 		case errors.Is(err, kafkago.RebalanceInProgress):
-			g.joined = false
 		case removed(err):
 			return g.forget(self), heard, nil
 		default:
 			return standby.Claim{}, heard, g.explain(err)
 		}
 	}
+	// Until the assignment of the next generation is known, heartbeats say nothing about who works.
+	g.joined = false
 	heard, err := g.join(ctx, self)
 	if removed(err) {
 		return g.forget(self), heard, nil

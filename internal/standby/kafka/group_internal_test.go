@@ -20,6 +20,8 @@ import (
 type coordinator struct {
 	timeout    time.Duration
 	generation int32
+	// rests: generations last. mute: requests to sync arrive, and are not answered.
+	rests, mute bool
 	// forgotten: it does not know the member.
 	forgotten atomic.Bool
 }
@@ -38,10 +40,17 @@ func (c *coordinator) RoundTrip(ctx context.Context, req protocol.Message) (prot
 		c.generation++
 		return &joinResponse{GenerationID: c.generation, MemberID: "id", LeaderID: "id", Members: []joinMember{{MemberID: "id", Metadata: r.Protocols[0].Metadata}}}, nil
 	case *syncRequest:
+		if c.mute {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
 		return &syncResponse{Assignment: r.Assignments[0].Assignment}, nil
 	case *beatRequest:
 		if c.forgotten.Load() {
 			return &beatResponse{ErrorCode: int16(kafkago.UnknownMemberId)}, nil
+		}
+		if c.rests {
+			return &beatResponse{}, nil
 		}
 		return &beatResponse{ErrorCode: int16(kafkago.RebalanceInProgress)}, nil
 	}
@@ -69,6 +78,28 @@ func TestAGroupThatNeverRests(t *testing.T) {
 		c.forgotten.Store(true)
 		if err := <-ended; !errors.Is(err, standby.ErrLost) {
 			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// TestAnAssignmentThatIsNotHeard is asked for again: a heartbeat that is answered does not mean
+// that the one that worked before works still.
+func TestAnAssignmentThatIsNotHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &coordinator{timeout: 10 * time.Second, rests: true}
+		g := New(c, "g", c.timeout)
+		self := standby.Claim{Member: "m"}
+		if _, _, err := g.Step(t.Context(), self); err != nil {
+			t.Fatal(err)
+		}
+		g.working = standby.Claim{Member: "former"}
+		self.Ready, c.mute = true, true
+		if working, _, err := g.Step(t.Context(), self); err == nil {
+			t.Errorf("%+v works", working)
+		}
+		c.mute = false
+		if working, _, err := g.Step(t.Context(), self); err != nil || working.Member != "m" {
+			t.Errorf("%+v works, %v", working, err)
 		}
 	})
 }
