@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/testenv"
@@ -41,7 +42,9 @@ func (b *Bus) Whole(t testing.TB, name string) {
 	t.Helper()
 	Eventually(t, 2*time.Minute, "each server has all of "+name, func() bool {
 		if b.Kafka != nil {
-			partitions, err := b.replicas(t, name)
+			client := b.client(t)
+			defer client.Close()
+			partitions, err := replicasOf(t.Context(), client, name)
 			return err == nil && !slices.ContainsFunc(partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return len(p.ISR) < len(b.Members) })
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -55,12 +58,9 @@ func (b *Bus) Whole(t testing.TB, name string) {
 	})
 }
 
-// replicas returns what the brokers say of the partitions of a topic.
-func (b *Bus) replicas(t testing.TB, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
-	t.Helper()
-	client := b.client(t)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+// replicasOf returns what the brokers say of the partitions of a topic.
+func replicasOf(ctx context.Context, client *kgo.Client, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request := kmsg.NewPtrMetadataRequest()
 	request.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
@@ -82,7 +82,9 @@ func (b *Bus) replicas(t testing.TB, topic string) ([]kmsg.MetadataResponseTopic
 func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 	t.Helper()
 	if b.Kafka != nil {
-		return b.moveLeadersOfKafka(t, name)
+		client := b.client(t)
+		defer client.Close()
+		return moveLeadersOf(t.Context(), client, name)
 	}
 	// A request that meets no leader asks nobody to step down.
 	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+b.stream(name), nil, time.Second)
@@ -99,17 +101,14 @@ func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 	return moved
 }
 
-// moveLeadersOfKafka puts another replica of each partition first, which has the brokers prefer it,
-// and asks for that election.
-func (b *Bus) moveLeadersOfKafka(t testing.TB, name string) (moved int) {
-	t.Helper()
-	before, err := b.replicas(t, name)
+// moveLeadersOf puts another replica of each partition of a topic first, which has the brokers
+// prefer it, and asks for that election. It returns how many leaders have changed.
+func moveLeadersOf(ctx context.Context, client *kgo.Client, name string) (moved int) {
+	before, err := replicasOf(ctx, client, name)
 	if err != nil {
 		return 0
 	}
-	client := b.client(t)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	reassign := kmsg.NewAlterPartitionAssignmentsRequestTopic()
 	reassign.Topic = name
