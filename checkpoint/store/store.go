@@ -76,6 +76,9 @@ type Store interface {
 	// applied becomes durable all the same, later. While the disk takes no writes it returns
 	// ErrOutage.
 	Sync(ctx context.Context) error
+	// Damaged is closed once damage was seen, also beside all calls; from then on they return
+	// ErrDamaged. It is nil where a store cannot be damaged.
+	Damaged() <-chan struct{}
 	// Close makes what was applied durable and releases the store. No other method may be running.
 	Close() error
 }

@@ -3,6 +3,7 @@ package catchup_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -50,6 +51,20 @@ func TestCommitterRun(t *testing.T) {
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+	})
+	bubble(t, "damage that is seen beside it ends it at once", func(t *testing.T) {
+		d, _, stop := begin(t, registered)
+		d.kill(0)
+		d.fault = store.ErrDamaged
+		pass(t, time.Second)
+		if _, synced := d.applied(); synced != 0 {
+			t.Error("it was synced before")
+		}
+		close(d.damaged)
+		synctest.Wait()
+		if err := stop(); !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("it has ended with %v", err)
 		}
 	})
 	bubble(t, "it syncs each second where nothing is read back", func(t *testing.T) {

@@ -45,9 +45,9 @@ func (d *disk) retry(ctx context.Context, write func() error) error {
 
 // Run makes what was applied durable about once a minute and at the end: each second where nothing
 // can be read back, and every 5 s while the disk takes no writes. It returns nil when ctx ends, and
-// the error of a store that is broken.
+// the error of a store that is broken, at once where damage was seen.
 func (c *Committer) Run(ctx context.Context) error {
-	for pause := c.interval(); backoff.Pause(ctx, pause) == nil; {
+	for pause := c.interval(); c.pause(ctx, pause) == nil; {
 		durable, err := c.syncOnce(ctx)
 		if err != nil {
 			return err
@@ -60,6 +60,19 @@ func (c *Committer) Run(ctx context.Context) error {
 	defer cancel()
 	_, err := c.syncOnce(ctx)
 	return err
+}
+
+// pause waits until the next sync is due.
+func (c *Committer) pause(ctx context.Context, d time.Duration) error {
+	due := time.NewTimer(d)
+	defer due.Stop()
+	select {
+	case <-due.C:
+	case <-c.store.Damaged():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // interval returns the time between two syncs.

@@ -23,13 +23,15 @@ type disk struct {
 	left int
 	// fault, when not nil, is returned once it has run out of left batches.
 	fault error
+	// damaged, when not nil, is closed by the test.
+	damaged chan struct{}
 	// corrupt, when set, changes what is applied: a mutant.
 	corrupt func(*store.Batch)
 }
 
 // newDisk returns a store that has applied batches.
 func newDisk(batches []store.Batch) *disk {
-	d := &disk{Store: memory.New(), left: -1, fault: errKilled}
+	d := &disk{Store: memory.New(), left: -1, fault: errKilled, damaged: make(chan struct{})}
 	for i := range batches {
 		if err := d.Apply(context.Background(), &batches[i]); err != nil {
 			panic(err)
@@ -94,3 +96,5 @@ func cloneBatch(b *store.Batch) store.Batch {
 	}
 	return kept
 }
+
+func (d *disk) Damaged() <-chan struct{} { return d.damaged }

@@ -243,6 +243,9 @@ func (s *Store) ForgetAbsent(ctx context.Context, stream string, before time.Tim
 	return len(absent), nil
 }
 
+// Damaged returns nil: there is no damage.
+func (s *Store) Damaged() <-chan struct{} { return nil }
+
 // Sync has nothing to do.
 func (s *Store) Sync(ctx context.Context) error {
 	s.mu.RLock()

@@ -130,6 +130,11 @@ func TestDamageThatIsReadLaterIsNamedAndSetAsideAtTheNextOpen(t *testing.T) {
 		if err := s.Apply(t.Context(), storetest.CrashBatch(61, 1)); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("a damaged store applies: %v", err)
 		}
+		select {
+		case <-s.Damaged():
+		default:
+			t.Error("a damaged store does not say so")
+		}
 		if err := s.Close(); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("a damaged store is closed: %v", err)
 		}

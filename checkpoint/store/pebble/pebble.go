@@ -72,6 +72,7 @@ type Store struct {
 	// flushing counts the flushes that a Sync has begun and that have not ended.
 	flushing atomic.Int32
 	damage   atomic.Pointer[error]
+	damaged  chan struct{}
 	// fresh is nil unless this process has made the store, and once it is full.
 	fresh atomic.Pointer[filter]
 	// readOnly is set by OpenReadOnly.
@@ -111,7 +112,7 @@ func (f *folder) explainAside(reason error) error {
 func newStore(f *folder, opts Options) *Store {
 	return &Store{
 		folder: f, disk: &disk{FS: opts.fs, log: opts.Log}, hash: opts.hash,
-		names: names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}},
+		damaged: make(chan struct{}), names: names{numbers: map[name]uint32{}, texts: map[nameKind][]string{}},
 	}
 }
 
@@ -208,12 +209,19 @@ func (s *Store) options(opts Options) *pebble.Options {
 // noteDamage notes that the files are damaged, so that the next Open sets them aside.
 func (s *Store) noteDamage(cause error) {
 	err := fmt.Errorf("store %s: %w: restart bridge, which sets it aside and catches up from the bus: %w", s.folder.path, store.ErrDamaged, cause)
-	if !s.damage.CompareAndSwap(nil, &err) || s.readOnly {
+	if !s.damage.CompareAndSwap(nil, &err) {
+		return
+	}
+	defer close(s.damaged)
+	if s.readOnly {
 		return
 	}
 	failed := s.folder.write(damagedFile, cause.Error()+"\n")
 	s.disk.log.Log(context.Background(), slog.LevelError, "the store is damaged", "error", errors.Join(err, failed))
 }
+
+// Damaged is closed once damage was seen.
+func (s *Store) Damaged() <-chan struct{} { return s.damaged }
 
 // failed makes the error of a read one of a store.
 func (s *Store) failed(err error) error {
