@@ -138,8 +138,8 @@ func noteAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 		}
 		return nil
 	}
-	p, ctx, cancel := held.process(t), t.Context(), func() {}
-	ctx, cancel = context.WithCancel(ctx)
+	p := held.process(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
 	dead := func() bool { return r.waitDeath(idle) }
