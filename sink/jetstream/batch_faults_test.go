@@ -25,7 +25,7 @@ import (
 // back, and nothing is stored twice.
 func TestACutAtEachStepOfABatch(t *testing.T) {
 	t.Parallel()
-	for _, topology := range topologies(t) {
+	for _, topology := range topologies(t, testall.On()) {
 		for _, step := range steps {
 			t.Run(topology.name+", "+string(step), func(t *testing.T) {
 				t.Parallel()

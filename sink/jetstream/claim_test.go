@@ -10,6 +10,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
@@ -88,7 +89,7 @@ func claimOf(t *testing.T, stream natsjs.Stream, subject string) uint64 {
 // TestProcessesThatStartAtOnce do not fence each other for ever: one of them publishes.
 func TestProcessesThatStartAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, topology := range topologies(t) {
+	for _, topology := range topologies(t, testall.On()) {
 		t.Run(topology.name, func(t *testing.T) {
 			t.Parallel()
 			stream, options := claimed(t, topology.server, natsjs.StreamConfig{Replicas: topology.replicas})

@@ -26,11 +26,11 @@ type topology struct {
 	replicas int
 }
 
-// topologies are both; the cluster only where long tests run.
-func topologies(t *testing.T) []topology {
+// topologies are both, or the first one alone.
+func topologies(t *testing.T, both bool) []topology {
 	t.Helper()
 	list := []topology{{"one replica", testenv.InProcessNATS(t), 1}}
-	if testall.On() {
+	if both {
 		list = append(list, topology{"three replicas", testenv.InProcessNATSCluster(t)[0], 3})
 	}
 	return list
@@ -128,7 +128,7 @@ func hangAt(s *jetstream.Sink, step failpoint.Point) (reached <-chan struct{}, r
 // over, read back and publish the rest, and lets the zombie go on.
 func TestAZombieAtEachStepOfABatch(t *testing.T) {
 	t.Parallel()
-	for _, topology := range topologies(t) {
+	for _, topology := range topologies(t, testall.On()) {
 		for _, step := range steps {
 			for _, size := range []int{1, 100} {
 				t.Run(fmt.Sprintf("%s, %s, %d messages", topology.name, step, size), func(t *testing.T) {
