@@ -204,8 +204,7 @@ func planTorture(t *testing.T) []planned {
 	var plan []planned
 	turn := int(*tortureSeed % 2)
 	for _, f := range allFaults() {
-		// Where a fault brings brokers of its own, they are a fake.
-		if !wanted.MatchString(f.name) || *tortureOnce && f.on != nil {
+		if !wanted.MatchString(f.name) {
 			continue
 		}
 		buses := []string{"kafka", "nats"}
