@@ -93,10 +93,11 @@ func (a *App) openStandby() error {
 	return nil
 }
 
-// followed reports whether all streams have read what the bus holds, but for those that stopped.
+// followed reports whether all streams have read what the bus holds: another process is to work
+// rather than one with a stream that has stopped.
 func followed(p catchup.Progress) bool {
 	for i := range p.Streams {
-		if s := &p.Streams[i]; !s.Ready && !s.Following && s.Err == nil {
+		if s := &p.Streams[i]; !s.Ready && !s.Following {
 			return false
 		}
 	}

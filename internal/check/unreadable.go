@@ -18,7 +18,7 @@ func resolveUnreadable(r *inspect.Report, cfg *config.Config) {
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		if f.Code != inspect.TopicUnreadable && f.Code != inspect.StreamUnreadable || cfg.Sink.ExactlyOnce || carriesCapability(cfg, f.Subject) {
+		if f.Code != inspect.TopicUnreadable && f.Code != inspect.StreamUnreadable || cfg.Sink.ExactlyOnce || cfg.Standby.Group != "" || carriesCapability(cfg, f.Subject) {
 			continue
 		}
 		f.Severity = inspect.Warning

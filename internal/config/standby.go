@@ -30,6 +30,11 @@ func (s *Standby) check(l *loader, cfg *Config, settings *globalSettings) {
 	case cfg.Sink.Scheme != "kafka" && cfg.Sink.Scheme != "nats" && !l.has(sinkVariable):
 		l.add(standbyVariable, "is set, and the sink %s: cannot tell several processes which of them works: use Kafka or NATS, or unset this", cfg.Sink.Scheme)
 	}
+	for i := range cfg.Streams {
+		if stream := &cfg.Streams[i]; stream.Start.Latest {
+			l.add(StreamPrefix(stream.Name)+"START", "latest is decided by one process, and no other one of %s knows what it decided before a row is published: use an id, or beginning", standbyVariable)
+		}
+	}
 	agreed := make(agreement)
 	agreed.add(prefix, globalVariables(), cfg.agreed())
 	for i := range cfg.Streams {

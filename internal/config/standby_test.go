@@ -32,6 +32,10 @@ func TestStandby(t *testing.T) {
 		}
 		wantFault(t, with("BRIDGE_STANDBY", "a.b"), "BRIDGE_STANDBY", "invalid name")
 	})
+	t.Run("a start that one process alone knows is refused", func(t *testing.T) {
+		wantFault(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "latest"), "BRIDGE_STREAM_ORDERS_START", "use an id, or beginning")
+		load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "100"))
+	})
 }
 
 // free are the variables in which the processes of a group may differ: how source and bus are

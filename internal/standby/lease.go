@@ -27,8 +27,8 @@ type Lease struct {
 	// held says that revision is that of our own entry.
 	held     bool
 	revision uint64
-	// seen is when this revision was read first.
-	seen time.Time
+	// seen is when this revision was read first, sent when our last Put began.
+	seen, sent time.Time
 }
 
 var (
@@ -45,15 +45,18 @@ func NewLease(r Register, timeout time.Duration) *Lease {
 func (l *Lease) Step(ctx context.Context, self Claim) (Claim, time.Time, error) {
 	begun := time.Now()
 	if !l.held {
-		working, err := l.read(ctx, self)
+		working, err := l.read(ctx, self, 0)
 		return working, begun, err
 	}
+	// The bus has heard of us at the latest with the Put before.
+	before := l.sent
+	l.sent = begun
 	revision, err := l.register.Put(ctx, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		// Our own Put, whose answer was lost, may have replaced it.
 		l.held = false
-		working, err := l.read(ctx, self)
-		return working, begun, err
+		working, err := l.read(ctx, self, l.revision)
+		return working, before, err
 	}
 	if err != nil {
 		return Claim{}, begun, err
@@ -62,8 +65,12 @@ func (l *Lease) Step(ctx context.Context, self Claim) (Claim, time.Time, error) 
 	return self, begun, nil
 }
 
-// read looks at the entry, and replaces it where nobody works.
-func (l *Lease) read(ctx context.Context, self Claim) (Claim, error) {
+// errOldEntry is returned inside the package for an entry of our own that was replaced.
+var errOldEntry = errors.New("an old entry was read")
+
+// read looks at the entry, and replaces it where nobody works. An entry of ours is to have a
+// revision above after.
+func (l *Lease) read(ctx context.Context, self Claim, after uint64) (Claim, error) {
 	entry, revision, err := l.register.Get(ctx)
 	if err != nil {
 		return Claim{}, err
@@ -73,6 +80,10 @@ func (l *Lease) read(ctx context.Context, self Claim) (Claim, error) {
 		if working, err = DecodeClaim(entry); err != nil {
 			return Claim{}, fmt.Errorf("the entry of the group is damaged: %w: delete it", err)
 		}
+	}
+	if working.Member == self.Member && !working.Left && revision <= after {
+		l.held = true // to be tried again
+		return Claim{}, errOldEntry
 	}
 	if revision != l.revision || l.seen.IsZero() {
 		l.revision, l.seen = revision, time.Now()
@@ -85,6 +96,7 @@ func (l *Lease) read(ctx context.Context, self Claim) (Claim, error) {
 		return l.alive(working), nil
 	}
 	self.Since = time.Now().UTC().Truncate(time.Millisecond)
+	l.sent = time.Now()
 	revision, err = l.register.Put(ctx, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		// Another one was faster, or the entry that was read is an old one.

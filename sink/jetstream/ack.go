@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
@@ -17,6 +18,7 @@ const (
 	codeStreamMismatch     = 10060
 	codeWrongLastID        = 10070
 	codeWrongLastSequence  = 10071
+	codeStoreFailed        = 10077
 	codeHeaderTooLarge     = 10097
 	codeSealed             = 10109
 	codeBatchDisabled      = 10174
@@ -65,6 +67,12 @@ func (a *ack) fenceBroken() bool {
 
 // tooLarge says that the message will be refused whatever happens.
 func (a *ack) tooLarge() bool { return a.code == codeExceedsMaximum || a.code == codeHeaderTooLarge }
+
+// full says that the stream has no room and discards what is new. Nothing of a single message is
+// stored then.
+func (a *ack) full() bool {
+	return a.code == codeStoreFailed && strings.Contains(a.err.Error(), "maximum")
+}
 
 // notStored says of an answer to the last message of an atomic batch that nothing of it is stored,
 // and that it may be sent again. Other refusals may come while a batch is being stored; a wrong

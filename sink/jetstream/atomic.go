@@ -29,9 +29,9 @@ type atomicBatch struct {
 	w     *wire
 	id    string
 	parts []share
-	// n is the number of messages, and first the token of the first one.
-	n     int
-	first uint64
+	// n is the number of messages, bytes about their size, and first the token of the first one.
+	n, bytes int
+	first    uint64
 	// commit is the last message.
 	commit *nats.Msg
 	// why is the first refusal of a message before the last one, and culprit its index, -1 without
@@ -78,9 +78,19 @@ func (b *batcher) transmit(ctx context.Context, list []*job) (done bool) {
 		t.unknown(errOtherAnswer)
 	case a.err == nil:
 		t.stored(a.seq)
-	case a.notStored():
+	case a.notStored(), t.n == 1 && a.full():
+		if a.code == codeBatchTooLarge {
+			// Servers may take smaller ones only.
+			b.taken = max(1, t.n/2)
+			b.limit = min(b.limit, b.taken)
+			b.most = b.limit
+		}
 		t.refused(a.err)
 		return false
+	case a.full():
+		// One message at a time is stored where there is room for it, and refused without a doubt.
+		b.most = 1
+		t.unknown(a.err)
 	default:
 		t.unknown(a.err)
 	}
@@ -101,17 +111,17 @@ func (t *atomicBatch) stage(list []*job) error {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 	}
-	size := 0
 	for _, j := range list {
 		if j.over() {
 			continue
 		}
 		p := share{job: j}
-		for i := j.next; i < j.n && t.n < batchMessages; i++ {
-			size += len(j.messages[i].Value) + 1024
-			if t.n > 0 && size > t.b.sink.options.WindowBytes {
+		for i := j.next; i < j.n && t.n < t.b.most; i++ {
+			size := len(j.messages[i].Value) + 1024
+			if t.n > 0 && t.bytes+size > t.b.batchBytes() {
 				break
 			}
+			t.bytes += size
 			p.count, t.n = p.count+1, t.n+1
 		}
 		if p.count > 0 {
@@ -222,6 +232,7 @@ func (t *atomicBatch) stored(last uint64) {
 		b.release(p.job)
 		p.job.pause.Reset()
 	}
+	b.grown(last, t.bytes)
 	b.sink.faults.end(b.fault())
 	b.explain = false
 	b.pause.Reset()
@@ -235,7 +246,12 @@ func (t *atomicBatch) refused(err error) {
 	at := t.culprit
 	for _, p := range t.parts {
 		p.job.unsent()
-		if 0 <= at && at < p.count {
+		switch {
+		case at < 0 || at >= p.count:
+		case p.job.next > 0:
+			// Others may wait for the outcome of the part that is stored.
+			p.job.finish(fmt.Errorf("%w: a part is stored, and then %w", sink.ErrUnknownOutcome, t.why))
+		default:
 			b.postpone(p.job, b.sink.options.Stream+" refuses a message", t.why)
 		}
 		at -= p.count

@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"bridge/internal/backoff"
 	"bridge/internal/failpoint"
 	"bridge/sink"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // batchMessages is how many messages a server takes in an atomic batch.
@@ -28,19 +27,30 @@ type batcher struct {
 	// steps, when not nil, is told of each step of a batch: for tests.
 	steps func(failpoint.Point)
 
+	// claimed is the sequence of the claim, 0 where this process has none: no stream ends before.
+	claimed atomic.Uint64
+
 	// What follows belongs to the goroutine of serve.
 
 	claim  *claim
 	queue  []*job
 	fenced []chan error
-	// due: it is time to see whether the claim ages.
-	due bool
+	// due: so much was stored that retention may soon remove the claim. looked is when that was
+	// last seen to, and seen the last sequence of then; fresh are the bytes sent since.
+	due    bool
+	looked time.Time
+	seen   uint64
+	fresh  int64
+	// most is how many messages the next batch has, limit the most for the stream, and taken the
+	// most that the server is known to take.
+	most, limit, taken int
 	// wire is the connection in use, nil after a fault or before the first one.
 	wire *wire
 	env  *envelope
 	// limits and subjects of the stream are as they were at the time asked; zero: ask again.
 	limits   limits
 	subjects []string
+	kept     kept
 	asked    time.Time
 	// batches and token count what was sent.
 	batches, token uint64
@@ -52,7 +62,7 @@ type batcher struct {
 func newBatcher(s *Sink) *batcher {
 	return &batcher{
 		sink: s, submit: make(chan *job), fences: make(chan chan error), claim: newClaim(&s.options), env: newEnvelope(),
-		pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
+		most: batchMessages, limit: batchMessages, taken: batchMessages, pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
 	}
 }
 
@@ -109,17 +119,17 @@ func (b *batcher) fence(ctx context.Context) error {
 
 // serve publishes what is submitted until ctx ends.
 func (b *batcher) serve(ctx context.Context) {
-	tick := time.NewTicker(b.sink.options.renewEvery)
-	defer tick.Stop()
 	defer b.disconnect()
-	for b.await(ctx, tick.C) {
-		if b.due && b.claim.held() {
+	for b.await(ctx) {
+		if b.due || time.Since(b.looked) >= b.renewal() {
 			b.renew(ctx)
+			b.claimed.Store(b.claim.last())
 		}
-		if b.due = false; len(b.queue)+len(b.fenced) == 0 {
+		if len(b.queue)+len(b.fenced) == 0 {
 			continue
 		}
 		err := b.ready(ctx)
+		b.claimed.Store(b.claim.last())
 		if ctx.Err() != nil {
 			return
 		}
@@ -143,7 +153,7 @@ func (b *batcher) serve(ctx context.Context) {
 
 // await blocks until there is something to do, and takes in all that is there. It returns false
 // when ctx ends.
-func (b *batcher) await(ctx context.Context, tick <-chan time.Time) bool {
+func (b *batcher) await(ctx context.Context) bool {
 	timer := time.NewTimer(b.rest(time.Now()))
 	defer timer.Stop()
 	select {
@@ -151,8 +161,6 @@ func (b *batcher) await(ctx context.Context, tick <-chan time.Time) bool {
 		b.queue = append(b.queue, j)
 	case done := <-b.fences:
 		b.fenced = append(b.fenced, done)
-	case <-tick:
-		b.due = true
 	case <-timer.C:
 	case <-ctx.Done():
 		return false
@@ -171,7 +179,10 @@ func (b *batcher) await(ctx context.Context, tick <-chan time.Time) bool {
 
 // rest is how long there is nothing to do but for what is submitted.
 func (b *batcher) rest(now time.Time) time.Duration {
-	wait := b.sink.options.renewEvery
+	if b.due {
+		return 0
+	}
+	wait := max(0, b.renewal()-now.Sub(b.looked))
 	for _, j := range b.queue {
 		if j.fault == "" {
 			return 0
@@ -284,6 +295,8 @@ func (b *batcher) connect(ctx context.Context) error {
 			b.wire = nil
 			continue
 		}
+		// It may be another stream by now.
+		b.asked = time.Time{}
 		b.sink.options.Session(b.sink.options.Stream)
 	}
 	return nil
@@ -294,29 +307,6 @@ func (b *batcher) disconnect() {
 		b.wire.close()
 		b.wire = nil
 	}
-}
-
-// describe notes what the stream takes.
-func (b *batcher) describe(info *jetstream.StreamInfo) {
-	b.limits = limits{payload: b.wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize), condition: int64(len(b.sink.options.Claim))}
-	b.subjects, b.asked = info.Config.Subjects, time.Now()
-}
-
-// renew makes a new claim where retention may remove ours before long. What keeps it from that is
-// met again by the next batch.
-func (b *batcher) renew(ctx context.Context) {
-	if b.wire == nil || !b.wire.alive() {
-		return
-	}
-	info, err := describe(ctx, b.wire.session, b.sink.options.Stream)
-	if err == nil && b.claim.ages(info) {
-		info, err = b.claim.acquire(ctx, b.wire.session)
-	}
-	if err != nil {
-		b.sink.options.Logger.Debug("the claim was not renewed", "stream", b.sink.options.Stream, "error", err)
-		return
-	}
-	b.describe(info)
 }
 
 // pick returns the jobs of the next batch, in the order of their coming. It ends those with
@@ -330,7 +320,9 @@ func (b *batcher) pick(ctx context.Context) (list []*job) {
 			_ = b.pause.Wait(ctx)
 			return nil
 		}
-		b.describe(info)
+		if b.describe(info); b.claim.lost != nil {
+			return nil
+		}
 	}
 	now, n := time.Now(), 0
 	for _, j := range b.queue {
@@ -338,7 +330,7 @@ func (b *batcher) pick(ctx context.Context) (list []*job) {
 			continue
 		}
 		list = append(list, j)
-		if n += j.n - j.next; n >= batchMessages {
+		if n += j.n - j.next; n >= b.most {
 			break
 		}
 	}
@@ -366,6 +358,9 @@ func (b *batcher) check(ctx context.Context, j *job) bool {
 		return false
 	case len(rejected) > 0:
 		j.reject(rejected)
+		return false
+	case foreign != "" && j.next > 0:
+		j.finish(fmt.Errorf("%w: a part is stored, and the stream does not take the subject %s any more", sink.ErrUnknownOutcome, foreign))
 		return false
 	case foreign != "":
 		b.postpone(j, b.sink.options.Stream+" "+foreign, fmt.Errorf("the stream %s does not take the subject %s: add it to the stream's subjects", b.sink.options.Stream, foreign))

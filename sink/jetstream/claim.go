@@ -37,8 +37,10 @@ type claim struct {
 	at  time.Time
 	// doubtful: a batch may be stored or not, so that a new claim has to shut it out.
 	doubtful bool
-	// lost is why this process may not publish any more, nil while it may.
-	lost error
+	// lost is why this process may not publish any more, nil while it may. missing is since when
+	// the stream shows no claim as late as ours.
+	lost    error
+	missing time.Time
 	// ref names the stream as it was when the claim was made.
 	ref sink.TPRef
 }
@@ -48,6 +50,14 @@ func newClaim(o *Options) *claim { return &claim{options: o, id: rand.Text()} }
 // held reports whether a batch that names the claim can neither pass one of another process nor be
 // passed by one of ours that is in doubt.
 func (c *claim) held() bool { return c.seq != 0 && !c.doubtful && c.lost == nil }
+
+// last returns the sequence of the claim, 0 where there is none or it is lost.
+func (c *claim) last() uint64 {
+	if c.lost != nil {
+		return 0
+	}
+	return c.seq
+}
 
 // acquire claims the stream. The first call takes it over from the process that has it; later ones
 // lose it where the last claim is not ours. The stream is as the leader describes it.
@@ -75,8 +85,8 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 		expected = last.Seq
 	}
 	if c.seq != 0 {
-		if c.lost = c.loss(last); c.lost != nil {
-			return nil, c.lost
+		if err := c.check(last); err != nil {
+			return nil, err
 		}
 	}
 	seq, err := c.publish(ctx, s, expected)
@@ -88,8 +98,36 @@ func (c *claim) acquire(ctx context.Context, s *session) (*jetstream.StreamInfo,
 	return info, nil
 }
 
-// loss returns why the last claim shows that another process publishes or may have published since
-// ours, nil where it is ours.
+// errNoClaim says that the stream does not show our claim, nor a later one. A new leader may know
+// less for a moment.
+var errNoClaim = errors.New("the stream does not show our claim")
+
+// check returns why the last claim shows that another process publishes or may have published since
+// ours, and loses the claim; nil where it is ours. errNoClaim is no proof yet.
+func (c *claim) check(last *storedMessage) error {
+	if last != nil && last.Seq >= c.seq {
+		c.missing = time.Time{}
+		c.lost = c.loss(last)
+		return c.lost
+	}
+	if c.missing.IsZero() {
+		c.missing = time.Now()
+	}
+	if time.Since(c.missing) < goneFor {
+		return errNoClaim
+	}
+	c.lost = c.loss(nil)
+	return c.lost
+}
+
+// compare loses the claim where the stream was made again since.
+func (c *claim) compare(info *jetstream.StreamInfo) {
+	if c.seq != 0 && c.lost == nil && c.ref.Incarnation != createdAt(info) {
+		c.lost = c.loss(nil)
+	}
+}
+
+// loss returns why the last claim, nil without one, is not ours; nil where it is.
 func (c *claim) loss(last *storedMessage) error {
 	switch {
 	case last == nil:

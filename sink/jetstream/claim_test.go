@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/testall"
@@ -75,6 +76,65 @@ func TestClaimsAreRenewed(t *testing.T) {
 			mustPublish(t, s, messages(options.Stream+".a", "after", 10, 3))
 		})
 	}
+}
+
+// TestABusyProcessKeepsItsClaim publishes many times what the stream keeps, between two looks at
+// the claim by time.
+func TestABusyProcessKeepsItsClaim(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	for name, config := range map[string]natsjs.StreamConfig{"messages": {MaxMsgs: 2000}, "bytes": {MaxBytes: 512 << 10}, "few messages": {MaxMsgs: 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stream, options := claimed(t, server, config)
+			jetstream.RenewEvery(&options, time.Hour)
+			s := open(t, options)
+			mustFence(t, s)
+			for n := range 20 {
+				mustPublish(t, s, messages(options.Stream+".a", fmt.Sprint("batch-", n), 1000, 4))
+			}
+			info, err := stream.Info(t.Context())
+			if err != nil || info.State.FirstSeq < 10_000 {
+				t.Errorf("retention has removed little: %+v, %v", info, err)
+			}
+		})
+	}
+}
+
+// TestAServerThatTakesSmallerBatches has batches of 100 messages at most.
+func TestAServerThatTakesSmallerBatches(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStreamLimits.MaxBatchSize = 100 })
+	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	s := open(t, options)
+	mustFence(t, s)
+	batch := messages(options.Stream+".a", "large", 2500, 4)
+	mustPublish(t, s, batch)
+	wantOnce(t, stream, options.Stream+".a", batch)
+}
+
+// TestAFullStreamWithAClaim has room for few messages at a time, and stores each of them once: the
+// claims of what is in doubt do not take the room.
+func TestAFullStreamWithAClaim(t *testing.T) {
+	t.Parallel()
+	server := testenv.InProcessNATS(t)
+	stream, options := claimed(t, server, natsjs.StreamConfig{MaxMsgs: 400, Discard: natsjs.DiscardNew})
+	s := open(t, options)
+	mustFence(t, s)
+	batch := messages(options.Stream+".a", "much", 600, 4)
+	done := make(chan int, 1)
+	go func() { done <- deliver(t, s, batch) }()
+	eventually(t, time.Minute, "the stream is full", func() bool {
+		info, err := stream.Info(t.Context())
+		return err == nil && info.State.Msgs >= 399
+	})
+	config := stream.CachedInfo().Config
+	config.MaxMsgs = 1000
+	if _, err := server.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d outcomes were unknown", <-done)
+	wantOnce(t, stream, options.Stream+".a", batch)
 }
 
 func claimOf(t *testing.T, stream natsjs.Stream, subject string) uint64 {

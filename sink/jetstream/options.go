@@ -47,7 +47,7 @@ type Options struct {
 	Duplicates time.Duration
 
 	// Claim is a subject of Stream for the claims of processes that publish there. With it the sink
-	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.12 and a
+	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.15 and a
 	// stream with allow_atomic, and the process that has claimed the stream last is the one that
 	// publishes. It needs Stream. A stream that is created takes Claim, too. Optional.
 	Claim string

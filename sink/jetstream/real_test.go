@@ -28,7 +28,7 @@ func TestRealRestarts(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-		stop := meanwhile(200*time.Millisecond, 500*time.Millisecond, func() { server.Restart(t) })
+		stop := meanwhile(50*time.Millisecond, 200*time.Millisecond, func() { server.Restart(t) })
 		sent := publishers(t, s, name+".a", load{n: 4, each: ofRestarts, keys: 50})
 		if kills := stop(); kills == 0 {
 			t.Error("the server was never killed")

@@ -61,10 +61,17 @@ func (s *Sink) tps(ctx context.Context, destinations []string) (tps []sink.TP, e
 		if err != nil {
 			return nil, err
 		}
+		if s.batcher != nil && info.State.LastSeq < s.batcher.claimed.Load() {
+			// What lies before the claim is to be read back.
+			return nil, errOldLeader
+		}
 		tps = append(tps, describeTP(info))
 	}
 	return tps, nil
 }
+
+// errOldLeader says that a server that was the leader does not know of our claim.
+var errOldLeader = errors.New("the stream ends before our claim, for the server that answers")
 
 // streamsOf returns the names of the streams whose subjects overlap with destinations, in order.
 func streamsOf(ctx context.Context, session *session, destinations []string) (names []string, err error) {

@@ -10,8 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// firstAtomic is the first minor version 2 of nats-server with atomic batches.
-const firstAtomic = 12
+// firstAtomic is the first minor version 2 of nats-server whose atomic batches can be relied on.
+// Those of 2.12 to 2.14.8 may store a part (decision 21).
+const firstAtomic = 15
 
 // unfit is why a stream cannot be published to once.
 type unfit struct {
@@ -53,11 +54,11 @@ func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unf
 }
 
 func oldServer(version string) unfit {
-	return unfit{inspect.NoAtomicBatches, "lies on nats-server " + version + ", which has no atomic batches", "update the servers to 2.12 or newer", ""}
+	return unfit{inspect.NoAtomicBatches, "lies on nats-server " + version + ", whose atomic batches cannot be relied on", "update the servers to 2.15 or newer", ""}
 }
 
-// tooOld reports whether a server of this version has no atomic batches. A version that it cannot
-// read is new enough: the stream tells.
+// tooOld reports whether a server of this version has no atomic batches, or may store a part of
+// one. A version that it cannot read is new enough: the stream tells.
 func tooOld(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

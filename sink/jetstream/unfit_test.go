@@ -88,7 +88,7 @@ func TestOptionsOfClaims(t *testing.T) {
 
 func TestServersWithoutBatches(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]bool{"2.11.9": true, "2.9.0": true, "1.4.1": true, "2.12.0": false, "2.12.0-RC.1": false, "2.15.2": false, "3.0.0": false, "": false} {
+	for version, want := range map[string]bool{"2.11.9": true, "2.9.0": true, "1.4.1": true, "2.12.0": true, "2.14.9": true, "2.15.0-RC.1": false, "2.15.2": false, "3.0.0": false, "": false} {
 		if jetstream.TooOld(version) != want {
 			t.Errorf("%q: want %v", version, want)
 		}

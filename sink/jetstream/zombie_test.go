@@ -98,12 +98,14 @@ func deliver(t testing.TB, s *jetstream.Sink, batch []sink.Message) (unknown int
 // wantOnce fails the test unless a consumer sees each message once and in order.
 func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink.Message) {
 	t.Helper()
-	got := events(t, stream, subject)
-	wantWhole(t, got, sent...)
 	n := 0
 	for _, batch := range sent {
 		n += len(batch)
 	}
+	var got []seen
+	// The server that serves the reader may lag behind the others.
+	eventually(t, time.Minute, "all is there", func() bool { got = events(t, stream, subject); return len(got) >= n })
+	wantWhole(t, got, sent...)
 	if len(got) != n {
 		t.Errorf("%d messages are stored, %d were published", len(got), n)
 	}
