@@ -127,8 +127,8 @@ func (c *CatchUp) readFenced(ctx context.Context, s *stream) error {
 }
 
 // goesOnUnread reports whether a stream goes on though its TPs cannot be read (rule 24): where
-// rows may be published again, and a release stream. The store of a process that has waited does not
-// know what another one has published.
+// rows may be published again, and a release stream. The store of a process that has waited does
+// not know what another one has published.
 func (c *CatchUp) goesOnUnread(s *stream, err error) bool {
 	return s.Release && c.opts.Fence == nil && c.opts.Turn == nil && errors.Is(err, sink.ErrUnreadable)
 }
