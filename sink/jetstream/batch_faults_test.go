@@ -19,6 +19,7 @@ import (
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 )
 
 // TestACutAtEachStepOfABatch drops the connection at each step: what became of the batch is read
@@ -224,7 +225,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 			t.Fatalf("%d acknowledged, %v", out.Acked(), err)
 		}
 		mustFence(t, s)
-		left := without(batch, readBack(t, s))
+		left := sinktest.Without(batch, readBack(t, s))
 		if len(left) != 500 {
 			t.Fatalf("%d messages are left", len(left))
 		}

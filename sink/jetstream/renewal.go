@@ -28,7 +28,7 @@ func (b *batcher) describe(info *jetstream.StreamInfo) {
 	b.claim.compare(info)
 }
 
-// eighth returns an eighth of a limit, at least 1 and at most most; most where there is no limit.
+// eighth returns an eighth of a limit, from 1 to most; most where there is no limit.
 func eighth(limit int64, most int) int {
 	if limit == 0 {
 		return most

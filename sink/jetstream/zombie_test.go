@@ -12,6 +12,7 @@ import (
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/jetstream"
+	"bridge/sink/sinktest"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 )
@@ -47,32 +48,7 @@ func mustFence(t testing.TB, s *jetstream.Sink) {
 // readBack returns the ids that catch-up would find: up to the end that the leader has now.
 func readBack(t testing.TB, s *jetstream.Sink) map[string]bool {
 	t.Helper()
-	ctx := deadline(t, time.Minute)
-	tps, err := s.TPs(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]bool)
-	for _, tp := range tps {
-		_, err := s.Read(ctx, sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}, func(m *sink.Stored) error {
-			found[string(m.Header(sink.HeaderID))] = true
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return found
-}
-
-// without returns the messages that were not found.
-func without(batch []sink.Message, found map[string]bool) (left []sink.Message) {
-	for _, m := range batch {
-		if !found[m.ID] {
-			left = append(left, m)
-		}
-	}
-	return left
+	return sinktest.ReadBack(deadline(t, time.Minute), t, s, nil)
 }
 
 // deliver publishes a batch as a shard does: behind an unknown outcome it reads what is there.
@@ -86,7 +62,7 @@ func deliver(t testing.TB, s *jetstream.Sink, batch []sink.Message) (unknown int
 		case errors.Is(err, sink.ErrUnknownOutcome):
 			unknown++
 			mustFence(t, s)
-			batch = without(batch, readBack(t, s))
+			batch = sinktest.Without(batch, readBack(t, s))
 		default:
 			t.Errorf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
 			return unknown
@@ -158,7 +134,7 @@ func zombieAt(t *testing.T, topology topology, step failpoint.Point, size int) {
 	}()
 	<-reached
 	mustFence(t, successor)
-	left := without(batch, readBack(t, successor))
+	left := sinktest.Without(batch, readBack(t, successor))
 	if stored := size - len(left); stored != 0 && step != failpoint.TransactionEnded {
 		t.Errorf("%d messages of a batch are there before its end", stored)
 	}

@@ -16,6 +16,7 @@ import (
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
+	"bridge/sink/sinktest"
 )
 
 // steps are those of a transaction, in their order.
@@ -35,31 +36,7 @@ func mustFence(t testing.TB, s *kafka.Sink) {
 // readBack returns the ids that catch-up would find: up to the ends that the leaders have now.
 func readBack(t testing.TB, s *kafka.Sink, topic string) map[string]bool {
 	t.Helper()
-	tps, err := s.TPs(deadline(t), []string{topic})
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]bool)
-	for _, tp := range tps {
-		_, err := s.Read(deadline(t), sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}, func(m *sink.Stored) error {
-			found[string(m.Header(sink.HeaderID))] = true
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return found
-}
-
-// without returns the messages that were not found.
-func without(batch []sink.Message, found map[string]bool) (left []sink.Message) {
-	for _, m := range batch {
-		if !found[m.ID] {
-			left = append(left, m)
-		}
-	}
-	return left
+	return sinktest.ReadBack(deadline(t), t, s, []string{topic})
 }
 
 // once fails the test unless a read_committed consumer sees each message once and in order.
@@ -114,7 +91,7 @@ func TestAZombieAtEachStep(t *testing.T) {
 				}()
 				<-reached
 				mustFence(t, successor)
-				left := without(batch, readBack(t, successor, topic))
+				left := sinktest.Without(batch, readBack(t, successor, topic))
 				if stored := len(batch) - len(left); stored != 0 && step != failpoint.TransactionEnded {
 					t.Errorf("%d messages of a transaction are there before its end", stored)
 				}
@@ -189,7 +166,7 @@ func deliver(t testing.TB, s *kafka.Sink, topic string, batch []sink.Message) {
 			return
 		case errors.Is(err, sink.ErrUnknownOutcome):
 			mustFence(t, s)
-			batch = without(batch, readBack(t, s, topic))
+			batch = sinktest.Without(batch, readBack(t, s, topic))
 		default:
 			t.Errorf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
 			return
@@ -254,7 +231,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 				t.Fatalf("the batch ends with %v", err)
 			}
 			mustFence(t, s)
-			left := without(batch, readBack(t, s, topic))
+			left := sinktest.Without(batch, readBack(t, s, topic))
 			if len(left) != len(batch) {
 				t.Errorf("%d of %d are left", len(left), len(batch))
 			}
