@@ -48,6 +48,15 @@ type Column struct {
 	// Precision is the number of digits of the fraction of a second, 0 to 6; only for DateTime,
 	// Timestamp and Clock.
 	Precision int
+	// NotNull says that the table refuses NULL, and values that are not of Kind. False where the
+	// database does not tell.
+	NotNull bool
+}
+
+// SameForm reports whether the values of c and other have the same form, and the columns the same
+// name.
+func (c Column) SameForm(other Column) bool {
+	return c.Name == other.Name && c.Kind == other.Kind && c.Precision == other.Precision
 }
 
 // Resolution returns the smallest step of a time column: 1 s for second precision. It is 0 if the

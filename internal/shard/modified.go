@@ -131,7 +131,7 @@ func (c *changes) follow(ctx context.Context, publish publish) error {
 func (c *changes) begin(column source.Column, through string) {
 	opts, now := c.opts, c.poll.now
 	at, readable := column.Time([]byte(c.after.Modified), opts.Zone)
-	altered := c.column != column && c.column != source.Column{}
+	altered := !c.column.SameForm(column) && c.column != source.Column{}
 	switch {
 	case !readable, altered, c.after.Modified > through:
 		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.

@@ -212,7 +212,7 @@ func (s tableSpec) compose(table []tableColumn) *shape {
 		}
 		at[i] = len(sh.columns.List)
 		kind, precision := parseType(column.columnType)
-		sh.columns.List = append(sh.columns.List, source.Column{Name: column.name, Kind: kind, Precision: precision})
+		sh.columns.List = append(sh.columns.List, source.Column{Name: column.name, Kind: kind, Precision: precision, NotNull: !column.nullable})
 		sh.single = append(sh.single, isSingle(column.columnType))
 	}
 	index := func(name string) int {

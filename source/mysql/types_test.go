@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,4 +141,25 @@ func testTypesSideBySide(t *testing.T, product testenv.Product) {
 	if p.Columns.Modified != 7 || p.Columns.ID != 4 || p.Rows[1].Values[7] != nil {
 		t.Errorf("columns %+v", p.Columns)
 	}
+}
+
+func TestNotNullIsTold(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t))
+		b.exec(t, "CREATE TABLE shape (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL, w INT)")
+		shard := b.source.Shard(source.Spec{Table: "shape", ID: "id"})
+		for w, alter := range map[bool]string{false: "", true: "ALTER TABLE shape MODIFY w INT NOT NULL"} {
+			if alter != "" {
+				b.exec(t, alter)
+				shard = b.source.Shard(source.Spec{Table: "shape", ID: "id"})
+			}
+			var got []bool
+			for _, c := range read(t, shard, source.Query{Limit: 1}).Columns.List {
+				got = append(got, c.NotNull)
+			}
+			if want := []bool{true, true, w}; !slices.Equal(got, want) {
+				t.Errorf("%s: NOT NULL %v, want %v", alter, got, want)
+			}
+		}
+	})
 }

@@ -43,7 +43,7 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 	if err := s.checkNamed(table.columns); err != nil {
 		return nil, err
 	}
-	sh := s.compose(table.columns)
+	sh := s.compose(table)
 	id := table.columns[find(table.columns, s.spec.ID)]
 	indexes, err := s.uniqueIndexes(ctx, c, table)
 	if err != nil {
@@ -103,7 +103,8 @@ func (s *shard) checkNamed(columns []tableColumn) error {
 }
 
 // compose picks the columns that the spec asks for, in the order of the table.
-func (s *shard) compose(columns []tableColumn) *shape {
+func (s *shard) compose(table tableInfo) *shape {
+	columns := table.columns
 	wanted := make([]bool, len(columns))
 	for i, column := range columns {
 		wanted[i] = s.spec.Fields == nil && !column.hidden
@@ -118,7 +119,8 @@ func (s *shard) compose(columns []tableColumn) *shape {
 			continue
 		}
 		at[i] = len(sh.columns.List)
-		sh.add(column.name, s.form(column))
+		// Else a column that is NOT NULL may hold a text that is no number.
+		sh.add(column.name, s.form(column), column.notNull && table.strict)
 	}
 	index := func(name string) int {
 		if name == "" {
@@ -137,8 +139,8 @@ func (s *shard) compose(columns []tableColumn) *shape {
 	return sh
 }
 
-func (sh *shape) add(name string, form valueForm) {
-	column := source.Column{Name: name, Kind: form.kind}
+func (sh *shape) add(name string, form valueForm, notNull bool) {
+	column := source.Column{Name: name, Kind: form.kind, NotNull: notNull}
 	if form.kind == source.Timestamp {
 		column.Precision = precision
 	}

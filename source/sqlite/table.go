@@ -13,6 +13,8 @@ type tableInfo struct {
 	name                        string
 	columns                     []tableColumn
 	withoutRowID, autoIncrement bool
+	// strict says that a column holds values of its type alone.
+	strict bool
 }
 
 type tableColumn struct {
@@ -26,10 +28,10 @@ func (s *shard) readTable(ctx context.Context, c *session) (tableInfo, error) {
 	if upper(s.table.database) != "MAIN" {
 		return table, option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, s.table.database, option.Table)
 	}
-	const tables = `SELECT l.name AS name, l.wr AS wr, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
+	const tables = `SELECT l.name AS name, l.wr AS wr, l.strict AS strict, m.sql AS sql FROM pragma_table_list AS l LEFT JOIN main.sqlite_schema AS m ON m.name = l.name
 		AND m.type = 'table' WHERE l.schema = 'main' AND l.name = ?1 COLLATE NOCASE`
 	err := c.query(ctx, tables, func(get func(string) string) {
-		table.name, table.withoutRowID = get("name"), get("wr") == "1"
+		table.name, table.withoutRowID, table.strict = get("name"), get("wr") == "1", get("strict") == "1"
 		table.autoIncrement = hasKeyword(get("sql"), "AUTOINCREMENT")
 	}, s.table.table)
 	if err != nil {

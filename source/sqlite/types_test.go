@@ -168,3 +168,15 @@ func TestTextInUTF16(t *testing.T) {
 		t.Fatalf("read %q", got)
 	}
 }
+
+// A table that is not STRICT holds a text in a column of numbers, whatever NOT NULL says.
+func TestNotNullIsToldOfStrictTables(t *testing.T) {
+	for strict, want := range map[string]bool{"STRICT": true, "": false} {
+		b := newBase(t, wal)
+		b.exec(t, "CREATE TABLE types (id INTEGER PRIMARY KEY, v INTEGER NOT NULL, w INTEGER) "+strict)
+		p := read(t, b.source.Shard(source.Spec{Table: "types", ID: "id"}), source.Query{Limit: 1})
+		if v, w := p.Columns.List[1].NotNull, p.Columns.List[2].NotNull; v != want || w {
+			t.Errorf("%s: NOT NULL %t and without it %t", strict, v, w)
+		}
+	}
+}
