@@ -65,6 +65,7 @@ func commands() []command {
 		{name: "check", flags: []string{"json"}, summary: "look for what is in the way or unsafe, change nothing", details: checkDetails, run: checkCommand},
 		{name: "reconcile", rest: "stream", flags: []string{"dry-run", "allow-deletes", "json"}, summary: "compare tables with what was published, publish the rest", details: reconcileDetails, run: reconcileCommand},
 		{name: "verify", values: []string{"examples=10"}, flags: []string{"json"}, summary: "compare the whole bus with the tables, change nothing", details: verifyDetails, run: verifyCommand},
+		{name: "schema", rest: "stream", flags: []string{"asyncapi"}, summary: "print what the events look like, for those who consume them", details: schemaDetails, run: schemaCommand},
 		{name: "deadletter list", values: []string{"stream=orders"}, flags: []string{"json"}, summary: "list the dead letters: rows that the bus refused", details: deadLetterDetails + deadLetterListDetails, run: deadLetterList},
 		{name: "deadletter resend", values: []string{"stream=orders", "shard=orders_07", "row=17"}, flags: []string{"dry-run", "json"}, summary: "publish what is true of those rows now",
 			details: deadLetterDetails + deadLetterResendDetails, run: deadLetterResend},

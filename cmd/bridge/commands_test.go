@@ -65,7 +65,7 @@ func TestCommands(t *testing.T) {
 		{"help checkpoint set", 0, "<stream> <shard> <id>", ""},
 		{"run extra", 2, "", "takes no arguments, not 1"},
 		{"run --json", 2, "", "has no flags"},
-		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, deadletter, checkpoint, status, health, version"},
+		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, schema, deadletter, checkpoint, status, health, version"},
 		{"demon", 2, "", "did you mean bridge demo?"},
 		{"demo --help", 0, "Usage: bridge demo [--for 20s] [--keep]", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},

@@ -66,6 +66,18 @@ func (c *Config) Route(s *Stream, table string) (func(*event.Event) string, erro
 	}, nil
 }
 
+// Address returns where the events of a shard with a type go; "{key}" stands for the key of an
+// entity.
+func (c *Config) Address(s *Stream, table, eventType string) string {
+	one := *c
+	// Dead letters are another destination.
+	stream := *s
+	stream.DeadLetter, stream.Tables, one.Streams = "", []string{table}, nil
+	one.Streams = append(one.Streams, stream)
+	const key = "{key}"
+	return one.destinationsOf(key, func(*Stream, string) []string { return []string{eventType} })[0]
+}
+
 // Destinations returns all topics, or subjects with a wildcard where they depend on the entity,
 // that a stream may publish to, with those of dead letters, each once and in order.
 func (c *Config) Destinations(s *Stream) []string {

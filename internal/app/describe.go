@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/event"
+	"bridge/internal/config"
+	"bridge/internal/contract"
+	"bridge/source"
+)
+
+// Describe returns what the events of the named streams look like, by the columns that the tables
+// have now. It reads one row of each table and uses neither bus nor checkpoint. The error is that of the
+// source, or says which columns make no event.
+func Describe(ctx context.Context, cfg *config.Config, names []string) (streams []contract.Stream, err error) {
+	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	streams = make([]contract.Stream, len(names))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxReads)
+	for i, name := range names {
+		s := cfg.Stream(name)
+		streams[i] = contract.Stream{
+			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, BadValue: event.BadValue(s.OnBadValue), Tables: make([]contract.Table, len(s.Tables)),
+		}
+		for at, table := range s.Tables {
+			g.Go(func() error {
+				one, err := describeTable(ctx, cfg, s, table, src)
+				streams[i].Tables[at] = one
+				if err != nil {
+					return errors.New("stream " + s.Name + ": " + config.StreamText(s.Name)(err))
+				}
+				return nil
+			})
+		}
+	}
+	return streams, g.Wait()
+}
+
+func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, table string, src source.Source) (contract.Table, error) {
+	t := contract.Table{Name: table, Destination: func(eventType string) string { return cfg.Address(s, table, eventType) }}
+	var page source.Page
+	err := src.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page)
+	if err != nil {
+		return t, fmt.Errorf("read the columns of %s: %w", table, err)
+	}
+	t.Columns = page.Columns
+	if t.Encoder, err = cfg.Encoder(s, table); err != nil {
+		return t, err
+	}
+	return t, t.Encoder.Bind(t.Columns)
+}
+
+// ServersOf returns the servers of the bus as AsyncAPI names them; none where it has no address.
+func ServersOf(cfg *config.Config) []contract.Server {
+	var hosts []string
+	protocol := cfg.Sink.Scheme
+	switch cfg.Sink.Scheme {
+	case "kafka":
+		hosts = cfg.Sink.Kafka.Brokers
+		if cfg.Sink.Kafka.UseTLS {
+			protocol = "kafka-secure"
+		}
+	case "nats":
+		hosts = cfg.Sink.NATS.Servers
+	case "embedded":
+		if protocol = "nats"; cfg.Sink.Embedded.Listen != "" {
+			hosts = []string{cfg.Sink.Embedded.Listen}
+		}
+	}
+	var servers []contract.Server
+	for _, host := range hosts {
+		// A token stands before the first one.
+		host = host[strings.LastIndex(host, "@")+1:]
+		servers = append(servers, contract.Server{Host: host, Protocol: protocol})
+	}
+	return servers
+}

@@ -1,0 +1,329 @@
+package contract_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"bridge/event"
+	"bridge/internal/contract"
+	"bridge/internal/testenv"
+	"bridge/source"
+)
+
+// values are values of each kind, in their normal form; the last one has no form in JSON where
+// there is such a value.
+var values = map[source.Kind][]string{
+	source.Int:       {"18446744073709551615", "-1"},
+	source.Decimal:   {"-0.10"},
+	source.Float:     {"1e-9", "inf"},
+	source.Text:      {"ä\"", "\xff"},
+	source.Binary:    {"\x00\xff"},
+	source.Bit:       {"\x01\x00"},
+	source.JSON:      {`[1, null]`, "{"},
+	source.Date:      {"2026-03-01", "0000-00-00"},
+	source.Clock:     {"-800:00:00.5"},
+	source.DateTime:  {"2026-03-01 12:00:00", "0000-00-00 00:00:00"},
+	source.Timestamp: {"2026-03-01 12:00:00.25", "2026-02-30 12:00:00"},
+}
+
+// everyKind has an id and a column of each kind, which all refuse NULL, or none does.
+func everyKind(notNull bool) *source.Columns {
+	c := &source.Columns{
+		List: []source.Column{{Name: "id", Kind: source.Int, NotNull: true}, {Name: "app", Kind: source.Text, NotNull: true}},
+		Key:  []int{1}, Created: -1, Modified: -1, Deleted: -1,
+	}
+	for kind := source.Int; kind <= source.Timestamp; kind++ {
+		c.List = append(c.List, source.Column{Name: "v" + string(rune('a'+kind)), Kind: kind, NotNull: notNull, Precision: 6})
+	}
+	return c
+}
+
+func newTable(t *testing.T, kind event.Kind, bad event.BadValue, name string, columns *source.Columns) contract.Table {
+	t.Helper()
+	e, err := event.NewEncoder(event.Options{Stream: "things", Shard: name, Kind: kind, Domain: "example.com", Source: "shop", Table: name, BadValue: bad})
+	if err == nil {
+		err = e.Bind(columns)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return contract.Table{
+		Name: name, Columns: columns, Encoder: e,
+		Destination: func(eventType string) string { return name + "." + eventType + ".{key}" },
+	}
+}
+
+func stream(kind event.Kind, bad event.BadValue, tables ...contract.Table) contract.Stream {
+	return contract.Stream{Name: "things", Domain: "example.com", Kind: kind, BadValue: bad, Tables: tables}
+}
+
+// compile returns the schemas of a stream as they are printed.
+func compile(t *testing.T, s contract.Stream) map[event.Op]*jsonschema.Schema {
+	t.Helper()
+	all, err := contract.SchemasOf([]contract.Stream{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := contract.Text(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed map[string]map[event.Op]json.RawMessage
+	if err := json.Unmarshal(text, &printed); err != nil {
+		t.Fatal(err)
+	}
+	compiled := make(map[event.Op]*jsonschema.Schema)
+	for op, one := range printed[s.Name] {
+		c := jsonschema.NewCompiler()
+		c.AssertFormat()
+		if err = c.AddResource("schema.json", unmarshal(t, one)); err == nil {
+			compiled[op], err = c.Compile("schema.json")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return compiled
+}
+
+func unmarshal(t *testing.T, text []byte) any {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// row returns a row whose values are those of each kind at an index, the last one where there are
+// fewer, or NULL where the index is negative.
+func row(columns *source.Columns, at int) source.Row {
+	r := source.Row{ID: 7, Values: make([][]byte, len(columns.List))}
+	for i, c := range columns.List {
+		of := values[c.Kind]
+		if at >= 0 {
+			r.Values[i] = []byte(of[min(at, len(of)-1)])
+		}
+	}
+	r.Values[0], r.Values[1] = []byte("7"), []byte("app")
+	return r
+}
+
+func encode(t *testing.T, table contract.Table, r source.Row) []byte {
+	t.Helper()
+	_, one, err := table.Encoder.Append(nil, event.Row{Row: r, Read: time.Unix(1_700_000_000, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(one.Body)
+}
+
+func TestEventsOfEveryKindOfColumnAreValid(t *testing.T) {
+	for name, bad := range map[string]event.BadValue{"bad values are null": event.NullBad, "bad values stop": event.StopOnBad} {
+		for _, notNull := range []bool{false, true} {
+			columns := everyKind(notNull)
+			table := newTable(t, event.Capability, bad, "things", columns)
+			schema := compile(t, stream(event.Capability, bad, table))[event.Added]
+			for at := -1; at < 2; at++ {
+				if at < 0 && notNull || at == 1 && bad == event.StopOnBad {
+					continue
+				}
+				body := encode(t, table, row(columns, at))
+				if err := schema.Validate(unmarshal(t, body)); err != nil {
+					t.Errorf("%s, not null %t, values %d: %v\n%s", name, notNull, at, err, body)
+				}
+			}
+		}
+	}
+}
+
+// TestWhatNoEventSaysIsRefused changes each member of an event to what its column never becomes.
+func TestWhatNoEventSaysIsRefused(t *testing.T) {
+	columns := everyKind(true)
+	table := newTable(t, event.Capability, event.StopOnBad, "things", columns)
+	schema := compile(t, stream(event.Capability, event.StopOnBad, table))[event.Added]
+	body := encode(t, table, row(columns, 0))
+	for _, m := range table.Encoder.Members(false) {
+		for _, wrong := range []any{nil, true, map[string]any{}} {
+			if columns.List[m.Column].Kind == source.JSON {
+				continue
+			}
+			doc := unmarshal(t, body).(map[string]any)
+			doc["data"].(map[string]any)[m.Name] = wrong
+			if schema.Validate(doc) == nil {
+				t.Errorf("%s may be %v", m.Name, wrong)
+			}
+		}
+		doc := unmarshal(t, body).(map[string]any)
+		delete(doc["data"].(map[string]any), m.Name)
+		if schema.Validate(doc) == nil {
+			t.Errorf("%s may be missing", m.Name)
+		}
+	}
+	for path, wrong := range map[string]any{"type": "OtherAddedEvent", "version": "0.9.0"} {
+		doc := unmarshal(t, body).(map[string]any)
+		doc["meta"].(map[string]any)[path] = wrong
+		if schema.Validate(doc) == nil {
+			t.Errorf("meta.%s may be %v", path, wrong)
+		}
+	}
+}
+
+func TestTablesWithDifferentColumns(t *testing.T) {
+	less := everyKind(true)
+	more := everyKind(true)
+	more.List = append(more.List, source.Column{Name: "added", Kind: source.Int, NotNull: true})
+	tables := []contract.Table{
+		newTable(t, event.Release, event.NullBad, "things_0", less), newTable(t, event.Release, event.NullBad, "things_1", more),
+		newTable(t, event.Release, event.NullBad, "things_2", everyKind(true)),
+	}
+	s := stream(event.Release, event.NullBad, tables...)
+	schema := compile(t, s)[event.Published]
+	for i, columns := range []*source.Columns{less, more} {
+		if err := schema.Validate(unmarshal(t, encode(t, tables[i], row(columns, 0)))); err != nil {
+			t.Error(err)
+		}
+	}
+	doc := unmarshal(t, encode(t, tables[1], row(more, 0))).(map[string]any)
+	delete(doc["data"].(map[string]any), "app")
+	if schema.Validate(doc) == nil {
+		t.Error("a member that both tables have may be missing")
+	}
+	messages, err := s.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, one := range messages[0].Schema.Properties.Of("data").AnyOf {
+		said = append(said, one.Description)
+	}
+	if want := []string{"Of things_0, things_2.", "Of things_1."}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
+	}
+}
+
+// TestNothingOfAGeneralSchemaIsLost reads the schemas of package event and writes them again.
+func TestNothingOfAGeneralSchemaIsLost(t *testing.T) {
+	for kind, ops := range map[event.Kind][]event.Op{event.Capability: {event.Added, event.Modified, event.Deleted}, event.Release: {event.Published}} {
+		for _, op := range ops {
+			text, err := event.Schema(kind, op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := contract.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := contract.Text(read)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(unmarshal(t, text), unmarshal(t, again)) {
+				t.Errorf("%s becomes %s", text, again)
+			}
+		}
+	}
+	for text, want := range map[string]string{`{"oneOf":[]}`: "oneOf", `{"properties":[]}`: "object", `{"properties":{"a":{"if":1}}}`: "a:"} {
+		if _, err := contract.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func document(t *testing.T, servers []contract.Server, streams ...contract.Stream) []byte {
+	t.Helper()
+	d, err := contract.AsyncAPI("example.com", servers, streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := contract.Text(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestTheDocumentSatisfiesItsParser has the parser of AsyncAPI's makers read documents of both
+// kinds of buses; it also validates the examples.
+func TestTheDocumentSatisfiesItsParser(t *testing.T) {
+	t.Parallel()
+	facts := stream(event.Release, event.NullBad, newTable(t, event.Release, event.NullBad, "facts", everyKind(false)))
+	facts.Name = "facts"
+	// Two destinations that differ in characters which names of channels cannot have.
+	deleted := everyKind(true)
+	deleted.Deleted = len(deleted.List)
+	deleted.List = append(deleted.List, source.Column{Name: "deleted", Kind: source.Int, NotNull: true})
+	states := stream(event.Capability, event.NullBad,
+		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", deleted))
+	for name, servers := range map[string][]contract.Server{
+		"kafka": {{Host: "one:9092", Protocol: "kafka-secure"}, {Host: "two:9092", Protocol: "kafka-secure"}}, "nats": {{Host: "bus:4222", Protocol: "nats"}}, "none": nil,
+	} {
+		text := document(t, servers, facts, states)
+		for _, r := range testenv.ParseAsyncAPI(t, text) {
+			if r.Severity < 2 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+}
+
+func TestDestinationsBecomeChannels(t *testing.T) {
+	tables := []contract.Table{
+		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", everyKind(true)),
+	}
+	for i := range tables {
+		tables[i].Destination = func(string) string { return tables[i].Name }
+	}
+	var d struct {
+		Channels map[string]struct {
+			Address    string
+			Parameters map[string]any
+			Messages   map[string]any
+		}
+		Operations map[string]struct{ Messages []any }
+	}
+	text := document(t, nil, stream(event.Capability, event.NullBad, tables...))
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	for id, address := range map[string]string{"a_b": "a b", "a_b_2": "a_b"} {
+		c := d.Channels[id]
+		if c.Address != address || len(c.Messages) != 3 || len(d.Operations["send."+id].Messages) != 3 || c.Parameters != nil {
+			t.Errorf("%s: %+v in %s", id, c, text)
+		}
+	}
+}
+
+// TestExamplesAreValid validates the example of each message against its own schema.
+func TestExamplesAreValid(t *testing.T) {
+	columns := everyKind(true)
+	columns.Deleted = 2 // The one of kind Int.
+	s := stream(event.Capability, event.StopOnBad, newTable(t, event.Capability, event.StopOnBad, "things", columns))
+	schemas := compile(t, s)
+	var d struct {
+		Components struct {
+			Messages map[string]struct {
+				Examples []struct{ Payload json.RawMessage }
+			}
+		}
+	}
+	if err := json.Unmarshal(document(t, nil, s), &d); err != nil {
+		t.Fatal(err)
+	}
+	for op, schema := range schemas {
+		examples := d.Components.Messages["things."+string(op)].Examples
+		if len(examples) != 1 {
+			t.Fatalf("%s has %d examples", op, len(examples))
+		}
+		if err := schema.Validate(unmarshal(t, examples[0].Payload)); err != nil {
+			t.Errorf("%s: %v", examples[0].Payload, err)
+		}
+	}
+}
