@@ -38,7 +38,7 @@ type Expect struct {
 type Judge struct {
 	Verdict
 	expect  Expect
-	schemas map[event.Op]*jsonschema.Schema
+	schemas map[event.Op]*Schema
 	// first holds the digest of the first message with each event id, stamps the event of each
 	// stamp.
 	first  map[string][32]byte
@@ -75,33 +75,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: schemas(t), first: make(map[string][32]byte), stamps: make(map[stamp]string)}
-}
-
-// schemas compiles the schemas of all events.
-func schemas(t testing.TB) map[event.Op]*jsonschema.Schema {
-	t.Helper()
-	compiled := make(map[event.Op]*jsonschema.Schema)
-	for op, kind := range map[event.Op]event.Kind{
-		event.Added: event.Capability, event.Modified: event.Capability, event.Deleted: event.Capability, event.Published: event.Release,
-	} {
-		text, err := event.Schema(kind, op)
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := jsonschema.NewCompiler()
-		if err = c.AddResource("schema.json", doc); err == nil {
-			compiled[op], err = c.Compile("schema.json")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return compiled
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[string][32]byte), stamps: make(map[stamp]string)}
 }
 
 // Messages judges many messages and the end, and returns what was found.
@@ -153,6 +127,8 @@ func (j *Judge) valid(e *Event) {
 		j.Add("type", "%s: %v", e.Type, err)
 	} else if err := schema.Validate(doc); err != nil {
 		j.Add("schema", "%s: %v", e, err)
+	} else if name := schema.unknown(e.Data); name != "" {
+		j.Add("schema", "%s: the schema has no member %q", e, name)
 	}
 	for name, want := range map[string]string{
 		"eiffel-id": e.ID, "eiffel-type": e.Type, "bridge-row-id": fmt.Sprint(e.RowID), "content-type": "application/json",
