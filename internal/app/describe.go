@@ -16,8 +16,8 @@ import (
 )
 
 // Describe returns what the events of the named streams look like, by the columns that the tables
-// have now. It reads one row of each table and uses neither bus nor checkpoint. The error is that of the
-// source, or says which columns make no event.
+// have now. It reads one row of each table and uses neither bus nor checkpoint. The error is that
+// of the source, or says which columns make no event.
 func Describe(ctx context.Context, cfg *config.Config, names []string) (streams []contract.Stream, err error) {
 	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -154,15 +154,15 @@ func (d *Document) add(s *Stream, servers []Server) error {
 	return nil
 }
 
-// keyMark is what stands for the key of an entity in a destination.
-const keyMark = "{key}"
+// keyText is what stands for the key of an entity in a destination.
+const keyText = "{key}"
 
 // send adds a message to the channel of a destination and to the operation that sends there.
 func (d *Document) send(destination, message string) {
 	id := d.channelID(destination)
 	c := d.Channels.of(id)
 	c.Address = destination
-	if strings.Contains(destination, keyMark) {
+	if strings.Contains(destination, keyText) {
 		c.Parameters.of("key").Description = "The key of the entity, percent-encoded."
 	}
 	c.Messages.of(message).Ref = "#/components/messages/" + message
