@@ -59,6 +59,7 @@ var tableFaults = slices.Concat([]fault{
 // alter changes both tables, at some moment.
 func (tr *trial) alter(what string) {
 	tr.T.Helper()
+	tr.altered = true
 	for _, table := range []string{facts, entities} {
 		tr.sometime(time.Second)
 		tr.World.Exec("ALTER TABLE " + table + " " + what)

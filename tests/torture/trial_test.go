@@ -24,6 +24,8 @@ type trial struct {
 	large *largeRows
 	// moves are entities that move from table to table; nil where none do.
 	moves *moves
+	// altered says that columns came or went under load.
+	altered bool
 	// crowded has the load change a few entities only.
 	crowded bool
 	// cuts is how often the program, or a bus that does not drop repeats, was cut off in the midst
@@ -165,7 +167,7 @@ func (tr *trial) String() string { return fmt.Sprintf("%s on %s", tr.fault.name,
 func (tr *trial) compare() {
 	tr.T.Helper()
 	s := &tr.score
-	expect := world.Expect{Lossy: tr.fault.loses}
+	expect := world.Expect{Lossy: tr.fault.loses, Altered: tr.altered}
 	if tr.large != nil {
 		expect.Aside, expect.AsideRows = tr.large.events, tr.large.tokens
 	}

@@ -28,6 +28,8 @@ type Expect struct {
 	// Lossy says that the bus has lost messages: events may follow on those, and say once more what
 	// the bus still has.
 	Lossy bool
+	// Altered says that columns of the tables came or went: events of before do not have them.
+	Altered bool
 	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
 	// rows.
 	Aside, AsideRows map[string]bool
