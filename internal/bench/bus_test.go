@@ -8,6 +8,8 @@ import (
 // bus is a real bus as the benchmark sees it. A target is a topic or a stream.
 type bus interface {
 	name() string
+	// exactlyOnce returns the bus for programs that publish each event once.
+	exactlyOnce() bus
 	// product and version are for people.
 	product() string
 	version() string

@@ -22,7 +22,7 @@ func TestHarness(t *testing.T) {
 	cases := len(p.kinds) * len(p.buses)
 	for item, want := range map[string]int{
 		report.Bridge: cases, report.Ratio: cases, report.Latency: cases * len(p.paces), report.Idle: len(p.shards),
-		report.Reconcile: len(p.buses), report.Recovery: cases,
+		report.Reconcile: len(p.buses), report.Recovery: cases, report.Delivery: 2 * cases,
 	} {
 		if got := len(b.report.Cases(item)); got != want {
 			t.Errorf("%d cases of %s, want %d", got, item, want)
@@ -34,7 +34,7 @@ func TestHarness(t *testing.T) {
 			t.Errorf("%s of %s %+v is %v", f.Metric, f.Item, f.Case, f.Values)
 		}
 	}
-	if text := b.report.Markdown(); strings.Count(text, "\n### ") != 7 {
+	if text := b.report.Markdown(); strings.Count(text, "\n### ") != 8 {
 		t.Errorf("the tables:\n%s", text)
 	}
 	if err := b.report.WriteFolder(t.TempDir()); err != nil {

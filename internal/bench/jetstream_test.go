@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/bench/report"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	ours "bridge/sink/jetstream"
@@ -20,6 +21,7 @@ import (
 type natsBus struct {
 	server *testenv.NATSServer
 	js     jetstream.JetStream
+	once   bool
 }
 
 // requestTimeout bounds requests to a busy server. By itself the library waits for 5 s.
@@ -28,7 +30,7 @@ const requestTimeout = time.Minute
 func openJetStream(t *testing.T) bus {
 	t.Helper()
 	server := testenv.NATS(t)
-	return natsBus{server, server.JetStream(t)}
+	return natsBus{server: server, js: server.JetStream(t)}
 }
 
 func (b natsBus) name() string    { return "jetstream" }
@@ -38,14 +40,21 @@ func (b natsBus) servers() string { return b.server.URL() }
 func (b natsBus) library() string { return "nats.go" }
 func (b natsBus) ours() string    { return "jetstream" }
 
+func (b natsBus) exactlyOnce() bus { b.once = true; return b }
+
 func (b natsBus) env(target string) env {
-	return env{"BRIDGE_SINK_URL": b.server.URL(), "BRIDGE_NATS_STREAM": target}
+	e := env{"BRIDGE_SINK_URL": b.server.URL(), "BRIDGE_NATS_STREAM": target}
+	if b.once {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_NATS_CLAIM_SUBJECT"] = report.ExactlyOnce, target+".claim"
+	}
+	return e
 }
 
 func (b natsBus) open(t testing.TB, target string) string {
 	t.Helper()
 	config := jetstream.StreamConfig{
 		Name: target, Subjects: []string{target + ".>"}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
+		AllowAtomicPublish: b.once,
 	}
 	if _, err := testenv.CreateStream(t.Context(), b.js, config); err != nil {
 		t.Fatal(err)
@@ -93,8 +102,10 @@ func (b natsBus) follow(t testing.TB, target string, each func(arrival)) (stop f
 				return err
 			}
 			at := time.Now()
-			row, _ := strconv.ParseUint(m.Headers().Get(sink.HeaderRowID), 10, 64) // a row 0 is nobody's
-			each(arrival{row, at, m.Data()})
+			// A claim has no row.
+			if row, err := strconv.ParseUint(m.Headers().Get(sink.HeaderRowID), 10, 64); err == nil {
+				each(arrival{row, at, m.Data()})
+			}
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"bridge/internal/bench/report"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
@@ -23,6 +24,7 @@ const partitions = 8
 type kafkaBus struct {
 	server *testenv.KafkaServer
 	client *kgo.Client
+	once   bool
 }
 
 func openKafka(t *testing.T) bus {
@@ -33,7 +35,7 @@ func openKafka(t *testing.T) bus {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return kafkaBus{server, client}
+	return kafkaBus{server: server, client: client}
 }
 
 func (b kafkaBus) name() string    { return "kafka" }
@@ -43,7 +45,15 @@ func (b kafkaBus) servers() string { return strings.Join(b.server.Brokers(), ","
 func (b kafkaBus) library() string { return "franz-go" }
 func (b kafkaBus) ours() string    { return "kafka" }
 
-func (b kafkaBus) env(string) env { return env{"BRIDGE_SINK_URL": "kafka://" + b.servers()} }
+func (b kafkaBus) exactlyOnce() bus { b.once = true; return b }
+
+func (b kafkaBus) env(target string) env {
+	e := env{"BRIDGE_SINK_URL": "kafka://" + b.servers()}
+	if b.once {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = report.ExactlyOnce, target
+	}
+	return e
+}
 
 func (b kafkaBus) open(t testing.TB, target string) string {
 	b.server.CreateTopic(t, target, partitions, nil)
@@ -77,7 +87,7 @@ func (b kafkaBus) count(t testing.TB, target string) int64 {
 
 func (b kafkaBus) follow(t testing.TB, target string, each func(arrival)) (stop func()) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.server.Brokers()...), kgo.ConsumeTopics(target),
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.server.Brokers()...), kgo.ConsumeTopics(target), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(time.Second), soon)
 	if err != nil {
 		t.Fatal(err)

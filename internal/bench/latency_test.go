@@ -42,8 +42,27 @@ func (b *bench) latencies() {
 	}
 }
 
-// latency measures one case: a writer at its rate, the program, and a consumer.
+// latency measures one case.
 func (b *bench) latency(kind event.Kind, one bus, p pace) {
+	b.t.Helper()
+	delays, reached := b.delays(kind, one, p)
+	c := report.Case{Kind: string(kind), Bus: one.name(), Window: windowName(p.window), Poll: p.poll.String(), Rate: p.rate}
+	for _, quantile := range []struct {
+		metric  string
+		percent float64
+	}{{report.P50, 50}, {report.P99, 99}, {report.P999, 99.9}, {report.Worst, 100}} {
+		if quantile.metric != report.P999 || len(delays) >= report.RowsForP999 {
+			b.report.Add(report.Latency, c, quantile.metric, report.Percentile(delays, quantile.percent))
+		}
+	}
+	b.report.Add(report.Latency, c, report.Reached, reached)
+	b.screen.say("latency, %s stream to %s, window %s, poll %s, %d rows a second: p50 %.1f ms, p99 %.1f ms of %d rows", kind, one.name(), c.Window, c.Poll, p.rate,
+		report.Percentile(delays, 50), report.Percentile(delays, 99), len(delays))
+}
+
+// delays runs a writer at its rate, the program and a consumer. It returns from commit to consumer,
+// ascending and in ms, and the rate that was reached.
+func (b *bench) delays(kind event.Kind, one bus, p pace) (delays []float64, reached float64) {
 	b.t.Helper()
 	target := newTarget(kind)
 	table := strings.ReplaceAll(target, "-", "_")
@@ -70,19 +89,7 @@ func (b *bench) latency(kind event.Kind, one bus, p pace) {
 	w.write(b.t.Context(), b.plan.latencyWarm+b.plan.latencyFor)
 	took := time.Since(began)
 	eventually(b.t, time.Minute, fmt.Sprintf("all %d rows have arrived", len(w.commits)), func() bool { return arrivals.count() >= len(w.commits) })
-	c := report.Case{Kind: string(kind), Bus: one.name(), Window: windowName(p.window), Poll: p.poll.String(), Rate: p.rate}
-	delays := arrivals.delays(w.commits, began.Add(b.plan.latencyWarm))
-	for _, quantile := range []struct {
-		metric  string
-		percent float64
-	}{{report.P50, 50}, {report.P99, 99}, {report.P999, 99.9}, {report.Worst, 100}} {
-		if quantile.metric != report.P999 || len(delays) >= report.RowsForP999 {
-			b.report.Add(report.Latency, c, quantile.metric, report.Percentile(delays, quantile.percent))
-		}
-	}
-	b.report.Add(report.Latency, c, report.Reached, float64(len(w.commits)-1)/took.Seconds())
-	b.screen.say("latency, %s stream to %s, window %s, poll %s, %d rows a second: p50 %.1f ms, p99 %.1f ms of %d rows", kind, one.name(), c.Window, c.Poll, p.rate,
-		report.Percentile(delays, 50), report.Percentile(delays, 99), len(delays))
+	return arrivals.delays(w.commits, began.Add(b.plan.latencyWarm)), float64(len(w.commits)-1) / took.Seconds()
 }
 
 func windowName(d time.Duration) string {

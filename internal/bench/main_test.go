@@ -123,11 +123,14 @@ func loadBefore() float64 {
 // run measures what the plan says.
 func (b *bench) run() {
 	b.t.Helper()
-	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile, report.Recovery, report.Profile) {
+	if b.plan.has(report.Scan, report.Publish, report.Bridge, report.Reconcile, report.Recovery, report.Delivery, report.Profile) {
 		b.throughput(size{rows: b.plan.rows, rounds: b.plan.rounds}, b.plan.only)
 	}
 	if b.plan.has(report.Latency) {
 		b.latencies()
+	}
+	if b.plan.has(report.Delivery) {
+		b.deliveryLatencies()
 	}
 	if b.plan.has(report.Idle) {
 		b.idleCosts()

@@ -37,7 +37,7 @@ var flags = flagSet{
 }
 
 // itemNames are what --only takes.
-var itemNames = []string{report.Scan, report.Publish, report.Bridge, report.Profile, report.Latency, report.Idle, report.Reconcile, report.Recovery, report.Growth}
+var itemNames = []string{report.Scan, report.Publish, report.Bridge, report.Profile, report.Latency, report.Idle, report.Reconcile, report.Recovery, report.Delivery, report.Growth}
 
 // items says what is measured.
 type items map[string]bool

@@ -56,5 +56,10 @@ func (b *bench) steps(l load, parts items, took *times) []func() {
 	if parts[report.Bridge] || reconciles || recovers {
 		steps = append(steps, func() { took.whole, took.reconcile = b.bridge(l, reconciles, recovers) })
 	}
+	if parts[report.Delivery] {
+		for _, delivery := range deliveries {
+			steps = append(steps, func() { b.deliver(l, delivery) })
+		}
+	}
 	return steps
 }

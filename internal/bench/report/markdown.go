@@ -21,7 +21,7 @@ func (r *Report) Markdown() string {
 	}
 	fmt.Fprintf(&b, ". The load before the run was %.1f; the run took %.0f minutes. Medians, and in brackets the lowest and the highest round; without brackets it is one measurement.\n",
 		r.Load, r.Took/60)
-	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.recovery(), r.idle()} {
+	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.recovery(), r.delivery(), r.idle()} {
 		if len(t.rows) == 0 {
 			continue
 		}

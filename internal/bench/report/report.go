@@ -22,6 +22,8 @@ const (
 	Recovery = "recovery"
 	// Growth is bridge and reconcile at other sizes; its figures are under their items.
 	Growth = "growth"
+	// Delivery is exactly-once beside at-least-once.
+	Delivery = "delivery"
 	// Profile is the CPU by the parts of the work.
 	Profile = "profile"
 )
@@ -73,6 +75,8 @@ type Case struct {
 	Kind   string `json:"kind,omitempty"`
 	Bus    string `json:"bus,omitempty"`
 	Client string `json:"client,omitempty"`
+	// Delivery is AtLeastOnce or ExactlyOnce.
+	Delivery string `json:"delivery,omitempty"`
 	// Rows is the size of the table.
 	Rows int `json:"rows,omitempty"`
 	// Rate is in rows a second, Window the stability window, Poll the pause between two looks at a

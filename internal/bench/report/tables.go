@@ -13,6 +13,27 @@ const (
 	Library = "library"
 )
 
+// What BRIDGE_DELIVERY may be.
+const (
+	AtLeastOnce = "at-least-once"
+	ExactlyOnce = "exactly-once"
+)
+
+const deliveryNote = "The whole backlog, from the start of the process until it has counted all rows as acknowledged, both ways in each round; and the " +
+	"latency of 1,000 rows a second with a window of 0 and a poll of 100 ms, for a consumer that reads committed messages."
+
+// delivery is what exactly-once costs.
+func (r *Report) delivery() table {
+	t := table{title: "Exactly once", words: 3, note: deliveryNote, head: []string{
+		"stream", "bus", "delivery", "backlog, s", "rows/s", "CPU s per 10⁶ rows", "peak RssAnon, MiB", "p50, ms", "p99, ms",
+	}}
+	for _, c := range r.Cases(Delivery) {
+		t.add(c.Kind, c.Bus, c.Delivery, r.spread(Delivery, c, Seconds, 2), r.median(Delivery, c, RowsASecond, 0), r.spread(Delivery, c, CPU, 2),
+			r.median(Delivery, c, RssAnon, 1), r.median(Delivery, c, P50, 1), r.median(Delivery, c, P99, 1))
+	}
+	return t
+}
+
 // throughput compares the parts with the whole, in seconds.
 func (r *Report) throughput() table {
 	t := table{title: "Throughput", words: 2, charts: []chart{r.throughputChart()}, head: []string{
