@@ -63,6 +63,8 @@ type Options struct {
 	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps
 	// every column to its name in camel case; so does an empty Member.
 	Fields []Field
+	// Exclude names columns that are no members, where Fields is nil.
+	Exclude []string
 	// Domain is meta.source.domainId. Defaults to "bridge".
 	Domain string
 	// Source and Table are data.row.source and data.row.table: the database and the physical table.

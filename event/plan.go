@@ -63,8 +63,10 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 		members = append(members, member{index: index, column: column, text: name, name: append(encoded, ':')})
 	}
 	if o.Fields == nil {
-		for i := range columns.List {
-			add(i, "")
+		for i, column := range columns.List {
+			if !slices.ContainsFunc(o.Exclude, func(name string) bool { return strings.EqualFold(name, column.Name) }) {
+				add(i, "")
+			}
 		}
 		return members, nil
 	}

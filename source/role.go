@@ -1,6 +1,11 @@
 package source
 
-import "bridge/internal/option"
+import (
+	"maps"
+	"slices"
+
+	"bridge/internal/option"
+)
 
 // Role is a column that a spec names, with the setting that names it.
 type Role struct {
@@ -22,6 +27,19 @@ func (s Spec) Roles() []Role {
 	}
 	for _, field := range s.Fields {
 		roles = append(roles, Role{option.Fields, field})
+	}
+	return roles
+}
+
+// Named returns the columns that the spec names, with those of Exclude and Masks: all that the
+// table must have.
+func (s Spec) Named() []Role {
+	roles := s.Roles()
+	for _, column := range s.Exclude {
+		roles = append(roles, Role{option.Exclude, column})
+	}
+	for _, column := range slices.Sorted(maps.Keys(s.Masks)) {
+		roles = append(roles, Role{option.Mask, column})
 	}
 	return roles
 }

@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -76,6 +78,43 @@ type Spec struct {
 	Created, Modified, Deleted string
 	// Fields names the columns to read besides those above. Nil means all columns of the table.
 	Fields []string
+	// Exclude names columns that are read only where another setting names them. Masks has columns
+	// whose values are replaced as they are read; none of those that are named above. A column of
+	// either that the table does not have makes it unfit.
+	Exclude []string
+	Masks   map[string]Mask
+}
+
+// mask returns the mask of a column. SQL compares names without regard to letter case.
+func (s *Spec) mask(column string) *Mask {
+	for name, m := range s.Masks {
+		if strings.EqualFold(name, column) {
+			return m.Fresh()
+		}
+	}
+	return nil
+}
+
+// Mask makes the columns that have a mask texts, and returns the masks by column, nil for those
+// without one. It is nil where there is none.
+func (s *Spec) Mask(columns []Column) []*Mask {
+	var masks []*Mask
+	for i := range columns {
+		m := s.mask(columns[i].Name)
+		if m == nil {
+			continue
+		}
+		if masks == nil {
+			masks = make([]*Mask, len(columns))
+		}
+		masks[i], columns[i].Kind, columns[i].Precision = m, Text, 0
+	}
+	return masks
+}
+
+// Reads reports whether a column is among those that are read because no setting leaves it out.
+func (s *Spec) Reads(column string) bool {
+	return s.Fields == nil && !slices.ContainsFunc(s.Exclude, func(name string) bool { return strings.EqualFold(name, column) })
 }
 
 // Range is a closed range of ids. It is empty if First is above Last.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bridge/event"
+	"bridge/source"
 	"bridge/source/mysql"
 	"bridge/source/sqlite"
 )
@@ -141,7 +142,10 @@ type Stream struct {
 	EventNames map[event.Op]string
 	// Fields is nil for all columns; a field without Member has the default one.
 	Fields []event.Field
-	ID     string
+	// Exclude are the columns that are no members, Masks those whose values are replaced.
+	Exclude []string
+	Masks   map[string]source.Mask
+	ID      string
 	// Key is nil for the id.
 	Key []string
 	// Created, Modified and Deleted are empty when not set.

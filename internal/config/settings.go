@@ -33,6 +33,7 @@ type processSettings struct {
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"Format of log lines. Default: text on a terminal, else json."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`
+	MaskKey          string        `env:"MASK_KEY" secret:"true" example:"16-characters-or-more" doc:"The key of the form sha256 of MASK: at least 16 characters. With another one, every masked value is another one."`
 	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`
 	ShutdownTimeout  time.Duration `env:"SHUTDOWN_TIMEOUT" envDefault:"10s" min:"0s" max:"1h" doc:"How long SIGTERM or SIGINT waits for messages in flight. A second signal ends at once."`
 	Standby          string        `env:"STANDBY" example:"orders" doc:"Name of a standby group: of all processes with this name on one bus, one works and the others wait, ready to take over. Each has a checkpoint of its own. Variables that decide what is published must be the same. For Kafka and NATS. See docs/operations.md."`
@@ -87,6 +88,8 @@ type streamSettings struct {
 	Event       string `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
 	EventNames  list   `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
 	Fields      list   `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Default: all, in camel case."`
+	Exclude     list   `env:"EXCLUDE" example:"password,notes" doc:"Columns to leave out where FIELDS is not set. A column that is added later is published."`
+	Mask        list   `env:"MASK" example:"card:last4,notes:redact" doc:"Columns whose values are replaced as they are read, column:form. redact: four asterisks. last4: those and the last four characters. sha256: HMAC-SHA-256 under BRIDGE_MASK_KEY, by which equal values stay equal."`
 	ID          string `env:"ID" envDefault:"id" doc:"The column of the increasing id."`
 	Key         list   `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Default: the id."`
 	Created     string `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`

@@ -29,6 +29,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Tables:      l.tables(begin+"TABLE", settings.Table),
 		Event:       settings.Event,
 		Fields:      l.fields(begin+"FIELDS", settings.Fields),
+		Exclude:     settings.Exclude,
 		ID:          settings.ID,
 		Key:         settings.Key,
 		Created:     settings.Created,
@@ -42,6 +43,8 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	}
 	l.eventTypes(begin, &s, settings.EventNames)
 	l.columns(begin, &s)
+	s.Masks = l.masks(begin, settings.Mask)
+	l.hidden(begin, &s)
 	l.contradictions(begin, &s)
 	if cfg.Source.Scheme == "sqlite" && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)

@@ -42,6 +42,8 @@ const (
 	Modified            Name = "MODIFIED"
 	Deleted             Name = "DELETED"
 	Fields              Name = "FIELDS"
+	Exclude             Name = "EXCLUDE"
+	Mask                Name = "MASK"
 	TimeZone            Name = "TIME_ZONE"
 	ReconcileMaxDeletes Name = "RECONCILE_MAX_DELETES"
 )

@@ -21,6 +21,7 @@ type view struct {
 	// list.
 	columns *source.Columns
 	pick    []int
+	masks   []*source.Mask
 	version int
 }
 
@@ -45,18 +46,21 @@ func (v *view) refresh() error {
 		return nil
 	}
 	wanted := make(map[string]bool)
-	for _, role := range v.spec.Roles() {
+	for _, role := range v.spec.Named() {
 		if t.column(role.Column) < 0 {
 			return fmt.Errorf("%w: no column %q, which %s names", source.ErrMissing, role.Column, role.Setting)
 		}
+	}
+	for _, role := range v.spec.Roles() {
 		wanted[role.Column] = true
 	}
 	v.columns, v.pick, v.version = &source.Columns{}, nil, t.version
 	for i, column := range t.list {
-		if v.spec.Fields == nil || wanted[column.Name] {
+		if v.spec.Reads(column.Name) || wanted[column.Name] {
 			v.columns.List, v.pick = append(v.columns.List, column), append(v.pick, i)
 		}
 	}
+	v.masks = v.spec.Mask(v.columns.List)
 	return v.assign()
 }
 
@@ -109,7 +113,11 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 		p.Append(r.id, len(v.pick))
 		for i, from := range v.pick {
 			if r.values[from] != nil {
-				p.Set(i, r.values[from])
+				value := r.values[from]
+				if v.masks != nil && v.masks[i] != nil {
+					value = v.masks[i].Append(nil, value)
+				}
+				p.Set(i, value)
 			}
 		}
 		if len(p.Rows) == q.Limit {

@@ -17,6 +17,8 @@ type shape struct {
 	single []bool
 	// index is the unique index of the id.
 	index string
+	// masks are those of the columns; nil where none has one.
+	masks []*source.Mask
 	// key is how rows are found by their keys.
 	key lookup
 	// modified is the index that MODIFIED leads, "" when there is none.
@@ -72,6 +74,7 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 			return nil, err
 		}
 	}
+	sh.masks = s.spec.Mask(sh.columns.List)
 	id := sh.columns.List[sh.columns.ID].Name
 	sh.counted = table[find(table, id)].counted
 	indexes, err := s.readIndexes(ctx, c)
@@ -166,7 +169,7 @@ func find(table []tableColumn, name string) int {
 
 // checkNamed refuses a spec with a column that the login cannot see.
 func (s tableSpec) checkNamed(ctx context.Context, c conn, table []tableColumn) error {
-	for _, r := range s.spec.Roles() {
+	for _, r := range s.spec.Named() {
 		if find(table, r.Column) >= 0 {
 			continue
 		}
@@ -196,7 +199,7 @@ func (s tableSpec) checkNamed(ctx context.Context, c conn, table []tableColumn) 
 func (s tableSpec) compose(table []tableColumn) *shape {
 	wanted := make([]bool, len(table))
 	for i, column := range table {
-		wanted[i] = s.spec.Fields == nil && !column.invisible
+		wanted[i] = s.spec.Reads(column.name) && !column.invisible
 	}
 	for _, r := range s.spec.Roles() {
 		wanted[find(table, r.Column)] = true

@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +81,55 @@ func testFields(t *testing.T, f Fixture) {
 	}
 }
 
+func testExclude(t *testing.T, f Fixture) {
+	table := f.NewTable(t)
+	sp := spec(table)
+	sp.Exclude = []string{"note", sp.Created}
+	p := read(t, f.Source.Shard(sp), source.Query{Limit: 1})
+	var names []string
+	for _, c := range p.Columns.List {
+		names = append(names, c.Name)
+	}
+	// CREATED is read for its role.
+	if !slices.Contains(names, sp.Created) || slices.Contains(names, "note") || len(names) != 3 {
+		t.Errorf("without note there are %q", names)
+	}
+}
+
+func testMasks(t *testing.T, f Fixture) {
+	table := f.NewTable(t)
+	f.Insert(t, table, Row{ID: 1, Name: "4111-2222-3333-ÄÖÜß"}, Row{ID: 2, Name: "short"})
+	for name, c := range map[string]struct {
+		mask source.Mask
+		want []string
+	}{
+		"redact": {source.Redact(), []string{"****", "****"}},
+		"last4":  {source.Last4(), []string{"****ÄÖÜß", "****"}},
+		"sha256": {source.SHA256("a key"), []string{
+			"0bfe16358a74a9e664473e77177ef4a6b6b3d822988094e3089a230a7b2869f0", "",
+		}},
+	} {
+		sp := spec(table)
+		sp.Masks = map[string]source.Mask{"name": c.mask, "note": c.mask}
+		s := f.Source.Shard(sp)
+		p := read(t, s, source.Query{Limit: 9})
+		for i, want := range c.want {
+			got := value(t, p, p.Rows[i], "name")
+			if want != "" && string(got) != want || string(got) == "short" {
+				t.Errorf("%s makes %q of row %d, want %q", name, got, i+1, want)
+			}
+			if value(t, p, p.Rows[i], "note") != nil {
+				t.Errorf("%s makes something of NULL", name)
+			}
+		}
+		for _, column := range p.Columns.List {
+			if column.Name == "name" && column.Kind != source.Text {
+				t.Errorf("%s: %+v", name, column)
+			}
+		}
+	}
+}
+
 func testPointer(t *testing.T, f Fixture) {
 	table := f.NewTable(t)
 	s := f.Source.Shard(spec(table))
@@ -136,6 +186,8 @@ func testMissingColumn(t *testing.T, f Fixture) {
 		func(sp *source.Spec) { sp.Modified = "absent" },
 		func(sp *source.Spec) { sp.Deleted = "absent" },
 		func(sp *source.Spec) { sp.Fields = []string{"absent"} },
+		func(sp *source.Spec) { sp.Exclude = []string{"absent"} },
+		func(sp *source.Spec) { sp.Masks = map[string]source.Mask{"absent": source.Redact()} },
 	} {
 		sp := spec(table)
 		change(&sp)

@@ -69,6 +69,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"NULL is not an empty text", testNull},
 		{"columns play the roles of the spec", testColumns},
 		{"fields limit the columns", testFields},
+		{"a column may be left out", testExclude},
+		{"masks replace values", testMasks},
 		{"the columns are the same pointer while the table is the same", testPointer},
 		{"a column may be added and dropped", testAlter},
 		{"a missing table is named", testMissingTable},

@@ -16,6 +16,8 @@ type shape struct {
 	columns *source.Columns
 	// values are the forms of the columns.
 	values []valueForm
+	// masks are those of the columns; nil where none has one.
+	masks []*source.Mask
 	// index is the unique index of the id, "" when the table is its own.
 	index string
 	// key is how rows are found by their keys.
@@ -88,7 +90,7 @@ func find(columns []tableColumn, name string) int {
 
 // checkNamed refuses a spec with a column that the table does not have.
 func (s *shard) checkNamed(columns []tableColumn) error {
-	for _, r := range s.spec.Roles() {
+	for _, r := range s.spec.Named() {
 		if find(columns, r.Column) >= 0 {
 			continue
 		}
@@ -107,7 +109,7 @@ func (s *shard) compose(table tableInfo) *shape {
 	columns := table.columns
 	wanted := make([]bool, len(columns))
 	for i, column := range columns {
-		wanted[i] = s.spec.Fields == nil && !column.hidden
+		wanted[i] = s.spec.Reads(column.name) && !column.hidden
 	}
 	for _, r := range s.spec.Roles() {
 		wanted[find(columns, r.Column)] = true
@@ -136,6 +138,7 @@ func (s *shard) compose(table tableInfo) *shape {
 		sh.columns.Key = []int{sh.columns.ID}
 	}
 	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	sh.masks = s.spec.Mask(sh.columns.List)
 	return sh
 }
 

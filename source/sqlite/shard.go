@@ -23,6 +23,7 @@ type shard struct {
 	stale             bool
 
 	scratch []byte
+	masked  []byte
 }
 
 var _ source.Shard = (*shard)(nil)

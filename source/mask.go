@@ -1,0 +1,81 @@
+package source
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"unicode/utf8"
+)
+
+// Mask replaces the values of a column as they are read, before anything is made of them: no event,
+// digest, dead letter or log has the value itself. A masked value is a Text; NULL stays NULL.
+type Mask struct {
+	form maskForm
+	key  string
+	mac  hash.Hash
+	sum  []byte
+}
+
+type maskForm uint8
+
+const (
+	maskRedact maskForm = iota
+	maskSHA256
+	maskLast4
+)
+
+// redacted stands for what a mask hides.
+const redacted = "****"
+
+// Redact returns a mask that hides the whole value behind four asterisks.
+func Redact() Mask { return Mask{form: maskRedact} }
+
+// Last4 returns a mask that shows the last four characters behind four asterisks, and nothing of a
+// value with fewer than nine.
+func Last4() Mask { return Mask{form: maskLast4} }
+
+// SHA256 returns a mask that makes of each value its HMAC-SHA-256 under a key, in 64 hexadecimal
+// digits: equal values stay equal, and without the key nobody can try values out.
+func SHA256(key string) Mask { return Mask{form: maskSHA256, key: key} }
+
+// Fresh returns the mask with memory of its own. A mask serves one goroutine.
+func (m Mask) Fresh() *Mask {
+	fresh := &Mask{form: m.form, key: m.key}
+	if m.form == maskSHA256 {
+		fresh.mac = hmac.New(sha256.New, []byte(m.key))
+	}
+	return fresh
+}
+
+// String returns the form of the mask: a key is nowhere printed.
+func (m Mask) String() string {
+	return map[maskForm]string{maskRedact: "redact", maskSHA256: "sha256", maskLast4: "last4"}[m.form]
+}
+
+// GoString is String.
+func (m Mask) GoString() string { return m.String() }
+
+// Append appends what stands for a value. The mask must be fresh.
+func (m *Mask) Append(dst, v []byte) []byte {
+	switch m.form {
+	case maskSHA256:
+		m.mac.Reset()
+		m.mac.Write(v)
+		m.sum = m.mac.Sum(m.sum[:0])
+		return hex.AppendEncode(dst, m.sum)
+	case maskLast4:
+		dst = append(dst, redacted...)
+		at := len(v)
+		for range 4 {
+			_, size := utf8.DecodeLastRune(v[:at])
+			at -= size
+		}
+		if utf8.RuneCount(v[:at]) < 5 {
+			return dst
+		}
+		return append(dst, v[at:]...)
+	default:
+		return append(dst, redacted...)
+	}
+}
