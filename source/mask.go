@@ -56,6 +56,11 @@ func (m Mask) String() string {
 // GoString is String.
 func (m Mask) GoString() string { return m.String() }
 
+// Name tells the mask from every other one, by what it makes of a value: it holds no key.
+func (m Mask) Name() string {
+	return m.String() + ":" + string(m.Fresh().Append(nil, []byte("bridge")))
+}
+
 // Append appends what stands for a value. The mask must be fresh.
 func (m *Mask) Append(dst, v []byte) []byte {
 	switch m.form {

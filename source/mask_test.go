@@ -50,7 +50,7 @@ func TestColumnsAreHiddenInAnyLetterCase(t *testing.T) {
 	}
 	columns := []source.Column{{Name: "id", Kind: source.Int}, {Name: "card", Kind: source.DateTime, Precision: 3}}
 	masks := spec.Mask(columns)
-	if masks[0] != nil || masks[1] == nil || columns[1] != (source.Column{Name: "card", Kind: source.Text}) {
+	if masks[0] != nil || masks[1] == nil || columns[1] != (source.Column{Name: "card", Kind: source.Text, Mask: "redact:****"}) {
 		t.Errorf("masks %v of %+v", masks, columns)
 	}
 }

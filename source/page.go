@@ -51,12 +51,14 @@ type Column struct {
 	// NotNull says that the table refuses NULL, and values that are not of Kind. False where the
 	// database does not tell.
 	NotNull bool
+	// Mask tells the mask of the values from every other one; empty where they are as they are.
+	Mask string
 }
 
 // SameForm reports whether the values of c and other have the same form, and the columns the same
 // name.
 func (c Column) SameForm(other Column) bool {
-	return c.Name == other.Name && c.Kind == other.Kind && c.Precision == other.Precision
+	return c.Name == other.Name && c.Kind == other.Kind && c.Precision == other.Precision && c.Mask == other.Mask
 }
 
 // Resolution returns the smallest step of a time column: 1 s for second precision. It is 0 if the

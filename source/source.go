@@ -107,7 +107,7 @@ func (s *Spec) Mask(columns []Column) []*Mask {
 		if masks == nil {
 			masks = make([]*Mask, len(columns))
 		}
-		masks[i], columns[i].Kind, columns[i].Precision = m, Text, 0
+		masks[i], columns[i].Kind, columns[i].Precision, columns[i].Mask = m, Text, 0, m.Name()
 	}
 	return masks
 }

@@ -66,9 +66,7 @@ func (l *loader) maskKey(variable string) string {
 func maskText(masks map[string]source.Mask) string {
 	var b strings.Builder
 	for _, column := range slices.Sorted(maps.Keys(masks)) {
-		m := masks[column]
-		// By what it makes of one value a key is told from another one.
-		b.WriteString(column + ":" + m.String() + ":" + string(m.Fresh().Append(nil, []byte("bridge"))) + ",")
+		b.WriteString(column + ":" + masks[column].Name() + ",")
 	}
 	return b.String()
 }

@@ -109,8 +109,22 @@ func (p *publishedRows) started() int64 {
 // shapeOf digests all that the content of a row depends on besides its values.
 func shapeOf(c *source.Columns) uint64 {
 	h := fnv.New64a()
+	type form struct {
+		name      string
+		kind      source.Kind
+		precision int
+	}
+	forms := make([]form, len(c.List))
+	for i, column := range c.List {
+		forms[i] = form{column.Name, column.Kind, column.Precision}
+	}
 	// It takes every write.
-	_, _ = fmt.Fprint(h, c.List, c.ID, c.Key, c.Created, c.Modified, c.Deleted)
+	_, _ = fmt.Fprint(h, forms, c.ID, c.Key, c.Created, c.Modified, c.Deleted)
+	for i, column := range c.List {
+		if column.Mask != "" {
+			_, _ = fmt.Fprint(h, i, column.Mask)
+		}
+	}
 	return h.Sum64()
 }
 
