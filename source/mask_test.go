@@ -42,8 +42,8 @@ func TestNothingPrintsTheKeyOfAMask(t *testing.T) {
 	}
 }
 
-// SQL compares the names of columns without regard to letter case.
-func TestColumnsAreHiddenInAnyLetterCase(t *testing.T) {
+// SQL compares the names of columns without regard to case.
+func TestColumnsAreHiddenInUpperAndLowerCase(t *testing.T) {
 	spec := source.Spec{Exclude: []string{"Note"}, Masks: map[string]source.Mask{"CARD": source.Redact()}}
 	if spec.Reads("NOTE") || !spec.Reads("card") {
 		t.Error("what is left out is read, or what is not is not")

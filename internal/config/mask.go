@@ -16,8 +16,8 @@ const (
 	shortestMaskKey = 16
 )
 
-// masks parses MASK: column:form.
-func (l *loader) masks(begin string, items list) map[string]source.Mask {
+// parseMasks parses MASK: column:form.
+func parseMasks(l *loader, begin string, items list) map[string]source.Mask {
 	variable := begin + "MASK"
 	masks := make(map[string]source.Mask)
 	for i, item := range items {
@@ -35,7 +35,7 @@ func (l *loader) masks(begin string, items list) map[string]source.Mask {
 		case "last4":
 			masks[column] = source.Last4()
 		case "sha256":
-			masks[column] = source.SHA256(l.maskKey(variable))
+			masks[column] = source.SHA256(maskKey(l, variable))
 		default:
 			l.add(variable, "item %d has an unknown form: use redact, last4 or sha256", i+1)
 		}
@@ -50,7 +50,7 @@ func splitMask(item string) (column, form string) {
 }
 
 // maskKey returns the key of masks, which variable needs.
-func (l *loader) maskKey(variable string) string {
+func maskKey(l *loader, variable string) string {
 	key := l.env[maskKeyVariable]
 	switch {
 	case l.has(maskKeyVariable):
@@ -71,8 +71,8 @@ func maskText(masks map[string]source.Mask) string {
 	return b.String()
 }
 
-// hidden finds columns that cannot be left out or masked.
-func (l *loader) hidden(begin string, s *Stream) {
+// checkHidden finds columns that cannot be left out or masked.
+func checkHidden(l *loader, begin string, s *Stream) {
 	if s.Fields != nil && len(s.Exclude) > 0 {
 		l.add(begin+"EXCLUDE", "is set, and so is FIELDS, which says which columns are published: unset one of them")
 	}

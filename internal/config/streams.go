@@ -43,8 +43,8 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	}
 	l.eventTypes(begin, &s, settings.EventNames)
 	l.columns(begin, &s)
-	s.Masks = l.masks(begin, settings.Mask)
-	l.hidden(begin, &s)
+	s.Masks = parseMasks(l, begin, settings.Mask)
+	checkHidden(l, begin, &s)
 	l.contradictions(begin, &s)
 	if cfg.Source.Scheme == "sqlite" && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)
