@@ -18,10 +18,11 @@ import (
 
 const deadLetterResendDetails = `
 It reads each row again and has the owner of its table publish what is true of
-it now: the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), or, if nobody
-listens there, this command, which then opens source, sink and checkpoint itself
-and catches up as bridge run does. Give the bus a higher limit first. Without a
-flag it is about all dead letters.
+it now: the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
+waits as a standby asks the one that works. If nobody listens there, this
+command opens source, sink and checkpoint itself and catches up as bridge run
+does. Give the bus a higher limit first. Without a flag it is about all dead
+letters.
 
 A row of a release stream is published as the same event, with the same id and
 bytes, unless it was changed since: then as the fact that it is now. A row that
@@ -85,7 +86,7 @@ func deadLetterResend(p *process, ctx context.Context, call call) error {
 // there.
 func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, addr string, sent []sentDeadLetter, job deadLetterJob) error {
 	bridge := newClient(addr)
-	status, err := bridge.Status(ctx)
+	status, err := bridge.Working(ctx)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return p.sendAlone(ctx, cfg, sent, job)
 	}

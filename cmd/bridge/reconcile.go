@@ -23,9 +23,9 @@ It reads the whole tables of the named streams, or of all streams, compares them
 with what was published, and publishes the difference: rows that were missed,
 rows that were updated in place, entities whose row is gone. It asks the bridge
 that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is
-done. If nobody listens there it opens source, sink and checkpoint itself,
-catches up as bridge run does, reconciles once, and ends. docs/operations.md
-explains what it finds.
+done; one that waits as a standby asks the one that works. If nobody listens
+there it opens source, sink and checkpoint itself, catches up as bridge run
+does, reconciles once, and ends. docs/operations.md explains what it finds.
 
   --dry-run         print the differences, publish and save nothing
   --allow-deletes   publish deletes however many there are, and let a stream go
@@ -60,7 +60,7 @@ func reconcileCommand(p *process, ctx context.Context, call call) error {
 	}
 	out := p.stdout
 	bridge := newClient(addr)
-	status, err := bridge.Status(ctx)
+	status, err := bridge.Working(ctx)
 	var outcomes []app.Outcome
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -134,11 +134,11 @@ func (p *process) reconcileThere(ctx context.Context, bridge *httpapi.Client, st
 		if err := backoff.Pause(ctx, askEvery); err != nil {
 			return nil, err
 		}
-		if status, err = bridge.Status(ctx); err != nil {
+		if status, err = bridge.Working(ctx); err != nil {
 			return nil, err
 		}
 		if !status.Started.Equal(began) {
-			return nil, errors.New("bridge was restarted meanwhile and knows nothing of the request: ask again")
+			return nil, errors.New("bridge was restarted meanwhile, or another process of its standby group works now, which knows nothing of the request: ask again")
 		}
 		done := watch.observe(status)
 		if done {

@@ -16,8 +16,8 @@ import (
 
 const statusDetails = `
 It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads no
-other variable. It prints who works of a standby group, and each shard with its
-state, position, lag and last error.
+other variable. It prints who works and who waits of a standby group, and each
+shard with its state, position, lag and last error.
 
   --json   print /api/v1/status
 
@@ -70,6 +70,17 @@ func statusText(s *httpapi.Status) string {
 	return text.String()
 }
 
+// waitingText says whether a member that waits could take over.
+func waitingText(w *httpapi.WaitingMember) string {
+	switch {
+	case len(w.Differing) > 0:
+		return "refused, because these differ: " + strings.Join(w.Differing, ", ")
+	case w.Ready:
+		return "ready"
+	}
+	return "not ready: it has not read the bus to its end"
+}
+
 // standbyText says who works of a standby group.
 func standbyText(s *httpapi.StandbyStatus) string {
 	var text strings.Builder
@@ -88,6 +99,11 @@ func standbyText(s *httpapi.StandbyStatus) string {
 	}
 	if len(s.Differing) > 0 {
 		fmt.Fprintf(&text, "  it is refused, because these differ: %s\n", strings.Join(s.Differing, ", "))
+	}
+	for i := range s.Waiting {
+		if w := &s.Waiting[i]; w.Member != s.Member {
+			fmt.Fprintf(&text, "  %s on %s waits, %s\n", w.Member, w.Host, waitingText(w))
+		}
 	}
 	if s.Error != nil {
 		fmt.Fprintf(&text, "  %s\n", terminal.OneLine(*s.Error))

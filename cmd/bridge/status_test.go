@@ -33,9 +33,12 @@ orders  t_1    waiting  0         unknown  no such table
 		standby httpapi.StandbyStatus
 		want    string
 	}{
-		"works":                       {httpapi.StandbyStatus{Works: true, Since: &since}, "this process, m1 on h1, works since 2026-01-02T03:04:05Z\n"},
-		"waits":                       {httpapi.StandbyStatus{Working: httpapi.Given("m2"), WorkingHost: "h2", Since: &since}, "this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n"},
-		"does not know":               {httpapi.StandbyStatus{Error: httpapi.Given("no answer")}, "waits; who works is not known now\n  no answer\n"},
+		"works":         {httpapi.StandbyStatus{Works: true, Since: &since}, "this process, m1 on h1, works since 2026-01-02T03:04:05Z\n"},
+		"waits":         {httpapi.StandbyStatus{Working: httpapi.Given("m2"), WorkingHost: "h2", Since: &since}, "this process, m1 on h1, waits; m2 on h2 works since 2026-01-02T03:04:05Z\n"},
+		"does not know": {httpapi.StandbyStatus{Error: httpapi.Given("no answer")}, "waits; who works is not known now\n  no answer\n"},
+		"lists the others": {httpapi.StandbyStatus{Works: true, Waiting: []httpapi.WaitingMember{
+			{Member: "m1", Host: "h1"}, {Member: "m2", Host: "h2", Ready: true}, {Member: "m3", Host: "h3", Differing: []string{"A", "B"}}, {Member: "m4", Host: "h4"},
+		}}, "works\n  m2 on h2 waits, ready\n  m3 on h3 waits, refused, because these differ: A, B\n  m4 on h4 waits, not ready: it has not read the bus to its end\n"},
 		"is refused for what differs": {httpapi.StandbyStatus{Working: httpapi.Given("m2"), Differing: []string{"A", "B"}}, "it is refused, because these differ: A, B\n"},
 	} {
 		t.Run("a standby "+name, func(t *testing.T) {

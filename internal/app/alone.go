@@ -20,6 +20,7 @@ import (
 	"bridge/internal/httpapi"
 	"bridge/internal/option"
 	"bridge/internal/shard"
+	"bridge/internal/standby"
 	"bridge/reconcile"
 )
 
@@ -237,7 +238,7 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 			return p.Err
 		case app.health.othersWork():
 			s := app.member.Status()
-			return option.Errorf("%s works in the standby group of this configuration (%s): run the command where it runs", worker(&s), option.Standby)
+			return elsewhere(&s)
 		case p.Messages != last.Messages || p.Left != last.Left:
 			moved, last = time.Now(), p
 		case time.Since(moved) > stillTimeout:
@@ -249,6 +250,14 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 			return err
 		}
 	}
+}
+
+// elsewhere says where a command is to be typed: another process of the standby group works.
+func elsewhere(s *standby.Status) error {
+	if s.Working.Addr == "" || onlyOwnHost(s.Working.Addr) {
+		return option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs", worker(s), option.Standby)
+	}
+	return option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s=%s", worker(s), option.Standby, config.HTTPVariable, s.Working.Addr)
 }
 
 // errSilent is why nothing is read from a bus that seems to be in order.

@@ -110,9 +110,14 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(), member: a.member,
 	}
 	if o.Serve {
-		a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger)
+		if a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger); err != nil {
+			return nil, err
+		}
+		if a.member != nil {
+			a.member.Listens(advertised(ctx, a.server.Addr(), busHosts(cfg)))
+		}
 	}
-	return a, err
+	return a, nil
 }
 
 // openEnds opens source, store and sink, in that order.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,8 +10,35 @@ import (
 	"bridge/internal/httpapi"
 	"bridge/internal/option"
 	"bridge/internal/shard"
+	"bridge/internal/standby"
 	"bridge/reconcile"
 )
+
+// Working implements httpapi.Daemon.
+func (h *health) Working() (httpapi.Peer, error) {
+	if h.member == nil {
+		return httpapi.Peer{Self: true}, nil
+	}
+	s := h.member.Status()
+	return peerOf(&s)
+}
+
+// peerOf returns the process of a group that works.
+func peerOf(s *standby.Status) (httpapi.Peer, error) {
+	peer := httpapi.Peer{Self: s.Works, Member: s.Working.Member, Name: worker(s), Addr: s.Working.Addr}
+	switch {
+	case s.Works:
+		peer.Member = s.Member
+		return peer, nil
+	case peer.Member == "":
+		return peer, errors.New("this process waits as a standby, and which one works is not known now: ask again when one does (bridge status)")
+	case peer.Addr == "":
+		return peer, fmt.Errorf("%s works and listens nowhere, as a command does that a person has typed: ask again when it has ended", peer.Name)
+	case onlyOwnHost(peer.Addr) && s.Working.Host != s.Host:
+		return peer, fmt.Errorf("%s works and listens at %s, where only its own host reaches it: run the command there, or set %s to :8080, say, in all processes", peer.Name, peer.Addr, config.HTTPVariable)
+	}
+	return peer, nil
+}
 
 // Reconcile implements httpapi.Daemon. If deletes are allowed, a shard that stopped because its ids
 // are used again resumes.
@@ -39,11 +67,8 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 	}, nil
 }
 
-// stream returns the stream with this name, or ErrNoStream. A process that waits works on none.
+// stream returns the stream with this name, or ErrNoStream.
 func (h *health) stream(name string) (*config.Stream, error) {
-	if s := h.waiting(); s != nil {
-		return nil, fmt.Errorf("this process waits as a standby: ask the one that works, %s", worker(s))
-	}
 	if s := h.cfg.Stream(name); s != nil {
 		return s, nil
 	}

@@ -57,6 +57,13 @@ func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
 	status := &httpapi.StandbyStatus{
 		Group: s.Group, Member: s.Member, Host: s.Host, Works: s.Works, Working: httpapi.Given(s.Working.Member), WorkingHost: s.Working.Host,
 		Since: httpapi.Moment(s.Working.Since), HeardAt: httpapi.Moment(s.Seen), Differing: append([]string{}, s.Differing...),
+		WorkingAddr: s.Working.Addr, Waiting: make([]httpapi.WaitingMember, 0, len(s.Waiting)),
+	}
+	for i := range s.Waiting {
+		w := &s.Waiting[i]
+		status.Waiting = append(status.Waiting, httpapi.WaitingMember{
+			Member: w.Member, Host: w.Host, Addr: w.Addr, Ready: w.Ready, Differing: append([]string{}, w.Differing...),
+		})
 	}
 	if s.Err != nil {
 		status.Error = httpapi.Given(s.Err.Error())

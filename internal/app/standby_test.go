@@ -18,7 +18,6 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/standby"
 	standbymemory "bridge/internal/standby/memory"
-	"bridge/reconcile"
 	"bridge/sink"
 	sinkmemory "bridge/sink/memory"
 	"bridge/source"
@@ -78,7 +77,7 @@ func (c countedShard) Read(ctx context.Context, q source.Query, p *source.Page) 
 // group is a household whose bridges are a standby group.
 type group struct {
 	*household
-	entry standbymemory.Entry
+	entries standbymemory.Entries
 }
 
 // groupTimeout is short: the election in memory takes no time.
@@ -110,7 +109,7 @@ func (g *group) join(change func(*config.Config)) *process {
 	if change != nil {
 		change(&cfg)
 	}
-	p := &process{way: standbymemory.New(&g.entry), ended: make(chan struct{})}
+	p := &process{way: standbymemory.New(&g.entries), ended: make(chan struct{})}
 	kept := storememory.New()
 	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), ends: &ends{
 		source: func(*config.Config, *slog.Logger) (source.Source, error) {
@@ -172,8 +171,11 @@ func TestAStandbyTakesOverWhenTheOtherOneIsStopped(t *testing.T) {
 	g.waits(b)
 	g.insert("d_0", "M", "one")
 	g.published("M", "one")
-	if _, err := b.health.Reconcile("moves", reconcile.Mode{}); err == nil || !strings.Contains(err.Error(), a.member.Status().Member) {
-		t.Errorf("one that waits answers a request with %v", err)
+	if _, err := b.health.Working(); err == nil || !strings.Contains(err.Error(), a.member.Status().Member+" on ") || !strings.Contains(err.Error(), "listens nowhere") {
+		t.Errorf("one that waits says %v of one that listens nowhere", err)
+	}
+	if peer, err := a.health.Working(); err != nil || !peer.Self || peer.Member != a.member.Status().Member {
+		t.Errorf("one that works says %+v, %v", peer, err)
 	}
 	if err := b.health.Live(); err != nil {
 		t.Error(err)
@@ -181,6 +183,10 @@ func TestAStandbyTakesOverWhenTheOtherOneIsStopped(t *testing.T) {
 	if s := b.health.Status(); s.Standby == nil || s.Standby.Works || *s.Standby.Working != a.member.Status().Member || s.Standby.Since == nil || s.Epoch != 0 {
 		t.Errorf("one that waits says %+v of its group", s.Standby)
 	}
+	g.eventually("both know who waits", func() bool {
+		one, other := a.health.Status().Standby.Waiting, b.health.Status().Standby.Waiting
+		return len(one) == 1 && len(other) == 1 && one[0].Ready && one[0].Member == b.member.Status().Member && other[0].Member == one[0].Member
+	})
 	if s := a.health.Status(); !s.Standby.Works || *s.Standby.Working != s.Standby.Member {
 		t.Errorf("one that works says %+v of its group", s.Standby)
 	}
@@ -307,4 +313,8 @@ func TestAnotherConfigurationIsRefusedByName(t *testing.T) {
 	if s := b.health.Status().Standby; len(s.Differing) != 1 {
 		t.Errorf("its status says %+v", s)
 	}
+	g.eventually("the one that works knows it, too", func() bool {
+		waiting := a.health.Status().Standby.Waiting
+		return len(waiting) == 1 && slices.Equal(waiting[0].Differing, []string{"BRIDGE_STREAM_MOVES_KEY"})
+	})
 }

@@ -62,9 +62,24 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	return c.status(code, body)
+}
+
+// Working returns the status of the process of the standby group that works, or of the one that is
+// asked where it works alone. The error is syscall.ECONNREFUSED if nothing listens there.
+func (c *Client) Working(ctx context.Context) (Status, error) {
+	code, body, err := c.do(ctx, request{method: http.MethodGet, path: "/api/v1/status?working=true"})
+	if err != nil {
+		return Status{}, err
+	}
+	return c.status(code, body)
+}
+
+// status returns a status that was answered.
+func (c *Client) status(code int, body []byte) (Status, error) {
 	var status Status
 	if err := json.Unmarshal(body, &status); code != http.StatusOK || err != nil || status.Started.IsZero() {
-		return Status{}, fmt.Errorf("what listens on %s is not a bridge of this version (status %d): see %s", c.Addr, code, c.Setting)
+		return Status{}, c.refusal(code, body, "is not a bridge of this version")
 	}
 	return status, nil
 }

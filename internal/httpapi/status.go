@@ -17,6 +17,8 @@ type Daemon interface {
 	Ready(ctx context.Context) []Reason
 	// Status returns a snapshot of all streams.
 	Status() Status
+	// Working returns the process that works. The error says why none can be asked, and what to do.
+	Working() (Peer, error)
 	// Reconcile asks for a reconcile of a stream and returns without waiting for it. The error is
 	// ErrNoStream or ErrCannotReconcile.
 	Reconcile(stream string, mode reconcile.Mode) (Accepted, error)
@@ -56,13 +58,28 @@ type StandbyStatus struct {
 	// the clock of a host of the group.
 	Working     *string    `json:"working"`
 	WorkingHost string     `json:"workingHost"`
+	WorkingAddr string     `json:"workingAddr"`
 	Since       *time.Time `json:"since"`
+	// Waiting are the members that wait, as the bus tells it: one that has joined or ended within
+	// the timeout of the group may be missing, or be there.
+	Waiting []WaitingMember `json:"waiting"`
 	// HeardAt is when the bus last told who works, null before the first time. Error is why it
 	// does not, null while it does.
 	HeardAt *time.Time `json:"heardAt"`
 	Error   *string    `json:"error"`
 	// Differing are the variables in which the one that works differs: this process does not take
 	// over from it.
+	Differing []string `json:"differing"`
+}
+
+// WaitingMember is a member of a standby group that waits. Ready says that it has read what the bus
+// holds. Differing are the variables in which it differs from the one that works: it does not take
+// over from that.
+type WaitingMember struct {
+	Member    string   `json:"member"`
+	Host      string   `json:"host"`
+	Addr      string   `json:"addr"`
+	Ready     bool     `json:"ready"`
 	Differing []string `json:"differing"`
 }
 

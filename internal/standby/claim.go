@@ -13,6 +13,9 @@ type Claim struct {
 	Member string `json:"member"`
 	// Host is for people.
 	Host string `json:"host,omitempty"`
+	// Addr is host:port of the member's HTTP server, as other hosts may reach it. It is empty where
+	// the member has none.
+	Addr string `json:"addr,omitempty"`
 	// Since is when the member began to work, by the clock of a host; zero while it waits. It is
 	// for people: nothing is decided by it.
 	Since time.Time `json:"since,omitzero"`

@@ -8,16 +8,26 @@ import (
 	"time"
 )
 
-// Register is one entry of a bus that is replaced only by those who know its revision.
+// Register has the entries of a group on a bus, each replaced only by those who know its revision.
 type Register interface {
-	// Get returns the entry and its revision, 0 where there is none. An old one may be returned.
-	Get(ctx context.Context) (entry []byte, revision uint64, err error)
-	// Put replaces the entry of a revision, 0 for none, and returns the new revision. The error is
+	// Get returns an entry and its revision, 0 where there is none. An old one may be returned.
+	Get(ctx context.Context, name Entry) (text []byte, revision uint64, err error)
+	// Put replaces an entry of a revision, 0 for none, and returns the new revision. The error is
 	// ErrConflict if the entry has another one. After any other error it may be replaced or not.
-	Put(ctx context.Context, entry []byte, revision uint64) (uint64, error)
+	Put(ctx context.Context, name Entry, text []byte, revision uint64) (uint64, error)
 	// Close releases connections.
 	Close() error
 }
+
+// Entry names an entry of a group.
+type Entry string
+
+const (
+	// Work is the entry with the claim of the member that works.
+	Work Entry = "work"
+	// WaitingMembers is the entry with the claims of those that wait.
+	WaitingMembers Entry = "waiting"
+)
 
 // Lease is an Elector over a Register. The member that works replaces the entry at every step, and
 // another one replaces it when it has seen the same revision for the timeout, by its own clock.
@@ -29,6 +39,7 @@ type Lease struct {
 	revision uint64
 	// seen is when this revision was read first, sent when our last Put began.
 	seen, sent time.Time
+	roster     roster
 }
 
 var (
@@ -46,12 +57,15 @@ func (l *Lease) Step(ctx context.Context, self Claim) (Claim, time.Time, error) 
 	begun := time.Now()
 	if !l.held {
 		working, err := l.read(ctx, self, 0)
+		if err == nil && !l.held {
+			l.roster.update(ctx, l.register, &self, l.timeout)
+		}
 		return working, begun, err
 	}
 	// The bus has heard of us at the latest with the Put before.
 	before := l.sent
 	l.sent = begun
-	revision, err := l.register.Put(ctx, self.Encode(), l.revision)
+	revision, err := l.register.Put(ctx, Work, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		// Our own Put, whose answer was lost, may have replaced it.
 		l.held = false
@@ -62,8 +76,12 @@ func (l *Lease) Step(ctx context.Context, self Claim) (Claim, time.Time, error) 
 		return Claim{}, begun, err
 	}
 	l.revision = revision
+	l.roster.update(ctx, l.register, &self, l.timeout)
 	return self, begun, nil
 }
+
+// Members implements Elector.
+func (l *Lease) Members() []Claim { return l.roster.members }
 
 // errOldEntry is returned inside the package for an entry of our own that was replaced.
 var errOldEntry = errors.New("an old entry was read")
@@ -71,7 +89,7 @@ var errOldEntry = errors.New("an old entry was read")
 // read looks at the entry, and replaces it where nobody works. An entry of ours is to have a
 // revision above after.
 func (l *Lease) read(ctx context.Context, self Claim, after uint64) (Claim, error) {
-	entry, revision, err := l.register.Get(ctx)
+	entry, revision, err := l.register.Get(ctx, Work)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -97,7 +115,7 @@ func (l *Lease) read(ctx context.Context, self Claim, after uint64) (Claim, erro
 	}
 	self.Since = time.Now().UTC().Truncate(time.Millisecond)
 	l.sent = time.Now()
-	revision, err = l.register.Put(ctx, self.Encode(), l.revision)
+	revision, err = l.register.Put(ctx, Work, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		// Another one was faster, or the entry that was read is an old one.
 		return Claim{}, nil
@@ -140,7 +158,7 @@ func (l *Lease) Leave(ctx context.Context, self Claim) error {
 	}
 	l.held = false
 	self.Left = true
-	_, err := l.register.Put(ctx, self.Encode(), l.revision)
+	_, err := l.register.Put(ctx, Work, self.Encode(), l.revision)
 	if errors.Is(err, ErrConflict) {
 		return nil
 	}

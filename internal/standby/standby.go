@@ -29,6 +29,10 @@ type Elector interface {
 	// or later. An error says nothing about who works. It blocks no longer than three quarters of
 	// the timeout of the group.
 	Step(ctx context.Context, self Claim) (working Claim, heard time.Time, err error)
+	// Members returns the claims of the members as the last Step has heard of them, for people: one
+	// that waits may be missing, or have ended some timeouts ago. The one that works may be among
+	// them. The caller does not change them.
+	Members() []Claim
 	// Leave has another member be elected at once. After it Step begins from the start.
 	Leave(ctx context.Context, self Claim) error
 	// Close releases connections. It leaves nothing.
@@ -81,6 +85,8 @@ type Member struct {
 	// other is the claim of another member that worked last, heard when it was told last.
 	other Claim
 	heard time.Time
+	// members are as the bus told them last.
+	members []Claim
 	// logged are the settings that differ, as logged last.
 	logged string
 	err    error
@@ -96,6 +102,9 @@ func New(o Options) *Member {
 	}
 	return &Member{opts: o, elected: make(chan struct{}), self: Claim{Member: o.Member, Host: o.Host, Settings: o.Settings}}
 }
+
+// Listens sets the Addr of the member's claim. It is called before Run.
+func (m *Member) Listens(addr string) { m.self.Addr = addr }
 
 // Elected is closed when this process is to work. It works until Run returns.
 func (m *Member) Elected() <-chan struct{} { return m.elected }
@@ -146,7 +155,11 @@ func (m *Member) step(ctx context.Context, until time.Time) (Claim, time.Time, e
 	m.mu.Unlock()
 	// One that works stays ready: a claim that changes has all members join once more.
 	self.Ready = !self.Since.IsZero() || m.opts.Ready()
-	return m.opts.Elector.Step(ctx, self)
+	working, heard, err := m.opts.Elector.Step(ctx, self)
+	m.mu.Lock()
+	m.members = m.opts.Elector.Members()
+	m.mu.Unlock()
+	return working, heard, err
 }
 
 var errSilent = errors.New("no answer in time")

@@ -24,6 +24,9 @@ type Daemon struct {
 	// error that they get.
 	Requests []string
 	Refuses  error
+	// Peer works, or none can be asked. The zero Peer is the daemon itself.
+	Peer       httpapi.Peer
+	NoneIsSeen error
 }
 
 var _ httpapi.Daemon = (*Daemon)(nil)
@@ -36,6 +39,14 @@ func (d *Daemon) Ready(context.Context) []httpapi.Reason { return d.Reasons }
 
 // Status implements httpapi.Daemon.
 func (d *Daemon) Status() httpapi.Status { return d.State }
+
+// Working implements httpapi.Daemon.
+func (d *Daemon) Working() (httpapi.Peer, error) {
+	if d.Peer == (httpapi.Peer{}) {
+		return httpapi.Peer{Self: true}, d.NoneIsSeen
+	}
+	return d.Peer, d.NoneIsSeen
+}
 
 // Reconcile implements httpapi.Daemon.
 func (d *Daemon) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {

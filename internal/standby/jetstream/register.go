@@ -25,7 +25,7 @@ const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INF
 type Options struct {
 	// Connect returns a connection that is closed for good once it is lost.
 	Connect func(ctx context.Context, more ...nats.Option) (*nats.Conn, error)
-	// Key names the entry.
+	// Key names the entry with the work of the group; those that wait share Key.waiting.
 	Key string
 	// Missing has a bucket that is missing be an error, jetstream.ErrBucketNotFound, instead of
 	// making it.
@@ -54,9 +54,9 @@ var (
 func New(o Options) *Register { return &Register{opts: o} }
 
 // Get implements standby.Register.
-func (r *Register) Get(ctx context.Context) (text []byte, revision uint64, err error) {
+func (r *Register) Get(ctx context.Context, name standby.Entry) (text []byte, revision uint64, err error) {
 	err = r.do(ctx, func(ctx context.Context) error {
-		entry, err := r.kv.Get(ctx, r.opts.Key)
+		entry, err := r.kv.Get(ctx, r.key(name))
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			return nil
 		}
@@ -69,13 +69,13 @@ func (r *Register) Get(ctx context.Context) (text []byte, revision uint64, err e
 }
 
 // Put implements standby.Register.
-func (r *Register) Put(ctx context.Context, text []byte, revision uint64) (now uint64, err error) {
+func (r *Register) Put(ctx context.Context, name standby.Entry, text []byte, revision uint64) (now uint64, err error) {
 	err = r.do(ctx, func(ctx context.Context) error {
 		var err error
 		if revision == 0 {
-			now, err = r.kv.Create(ctx, r.opts.Key, text)
+			now, err = r.kv.Create(ctx, r.key(name), text)
 		} else {
-			now, err = r.kv.Update(ctx, r.opts.Key, text, revision)
+			now, err = r.kv.Update(ctx, r.key(name), text, revision)
 		}
 		if errors.Is(err, jetstream.ErrKeyExists) || wrongRevision(err) {
 			return standby.ErrConflict
@@ -83,6 +83,14 @@ func (r *Register) Put(ctx context.Context, text []byte, revision uint64) (now u
 		return err
 	})
 	return now, err
+}
+
+// key returns the key of an entry.
+func (r *Register) key(name standby.Entry) string {
+	if name == standby.Work {
+		return r.opts.Key
+	}
+	return r.opts.Key + "." + string(name)
 }
 
 // wrongRevision reports whether the server holds another revision: with replicas it says so by
@@ -99,14 +107,14 @@ func wrongRevision(err error) bool {
 // no entry has. Where there is no bucket, whether it may be made does not show.
 func (r *Register) Check(ctx context.Context) error {
 	r.opts.Missing = true
-	_, _, err := r.Get(ctx)
+	_, _, err := r.Get(ctx, standby.Work)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err = r.Put(ctx, nil, math.MaxInt64); errors.Is(err, standby.ErrConflict) {
+	if _, err = r.Put(ctx, standby.Work, nil, math.MaxInt64); errors.Is(err, standby.ErrConflict) {
 		return nil
 	}
 	return err

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,8 +45,9 @@ type Group struct {
 	joined bool
 	// ready and refused are what our claim said when we joined.
 	ready, refused bool
-	// working is the claim of the member that works in this generation.
+	// working is the claim of the member that works in this generation, members are those of all.
 	working standby.Claim
+	members []standby.Claim
 }
 
 var (
@@ -123,9 +125,10 @@ func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, 
 	g.member, g.generation, g.ready, g.refused = res.MemberID, res.GenerationID, self.Ready, self.Refused
 	sync := &syncRequest{GroupID: g.name, GenerationID: g.generation, MemberID: g.member}
 	if res.LeaderID == res.MemberID {
-		chosen := choose(claims(res.Members), g.working.Member)
+		all := claims(res.Members)
+		text := encode(assignment{choose(all, g.working.Member), all})
 		for _, m := range res.Members {
-			sync.Assignments = append(sync.Assignments, syncAssignment{m.MemberID, chosen.Encode()})
+			sync.Assignments = append(sync.Assignments, syncAssignment{m.MemberID, text})
 		}
 	}
 	heard = time.Now()
@@ -137,13 +140,29 @@ func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, 
 	if err := code(synced.ErrorCode); err != nil {
 		return heard, err
 	}
-	working, err := standby.DecodeClaim(synced.Assignment)
-	if err != nil {
+	var said assignment
+	if err := json.Unmarshal(synced.Assignment, &said); err != nil {
 		return heard, fmt.Errorf("the leader of the group says %q: %w", synced.Assignment, err)
 	}
-	g.joined, g.working = true, working
+	g.joined, g.working, g.members = true, said.Claim, said.Members
 	return heard, nil
 }
+
+// assignment is what the leader tells each member: the claim of the one that works, and those of
+// all members.
+type assignment struct {
+	standby.Claim
+	Members []standby.Claim `json:"members,omitempty"`
+}
+
+func encode(a assignment) []byte {
+	// Nothing in it can fail to be encoded.
+	text, _ := json.Marshal(a)
+	return text
+}
+
+// Members implements standby.Elector.
+func (g *Group) Members() []standby.Claim { return g.members }
 
 // enter sends the request to join, once more where the coordinator has only given out an id.
 func (g *Group) enter(ctx context.Context, req *joinRequest) (*joinResponse, error) {
@@ -182,7 +201,7 @@ func claims(members []joinMember) []standby.Claim {
 // choose returns the claim of the member that is to work: the one that works, as long as it takes
 // part, else one that is ready. It returns the zero Claim where all are refused.
 func choose(all []standby.Claim, working string) standby.Claim {
-	all = slices.DeleteFunc(all, func(c standby.Claim) bool { return c.Refused })
+	all = slices.DeleteFunc(slices.Clone(all), func(c standby.Claim) bool { return c.Refused })
 	if len(all) == 0 {
 		return standby.Claim{}
 	}
@@ -247,7 +266,7 @@ func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
 		return nil
 	}
 	res, err := g.send(ctx, &leaveRequest{GroupID: g.name, MemberID: g.member}, g.timeout/4)
-	g.member, g.joined, g.working = "", false, standby.Claim{}
+	g.member, g.joined, g.working, g.members = "", false, standby.Claim{}, nil
 	if err != nil {
 		return err
 	}

@@ -12,16 +12,20 @@ import (
 // ErrCut is returned by a Register that is cut off.
 var ErrCut = errors.New("cut off")
 
-// Entry is what several registers share. The zero Entry is empty.
-type Entry struct {
-	mu       sync.Mutex
+// Entries are what several registers share. The zero Entries are empty.
+type Entries struct {
+	mu  sync.Mutex
+	all map[standby.Entry]entry
+}
+
+type entry struct {
 	text     []byte
 	revision uint64
 }
 
-// Register is one member's way to an Entry.
+// Register is one member's way to the Entries.
 type Register struct {
-	entry *Entry
+	entries *Entries
 
 	mu  sync.Mutex
 	cut bool
@@ -31,8 +35,8 @@ type Register struct {
 
 var _ standby.Register = (*Register)(nil)
 
-// New returns a way to an entry.
-func New(e *Entry) *Register { return &Register{entry: e} }
+// New returns a way to the entries.
+func New(e *Entries) *Register { return &Register{entries: e} }
 
 // Cut has calls wait for the end of their context, or not any more. deaf lets writes arrive.
 func (r *Register) Cut(cut, deaf bool) {
@@ -60,36 +64,40 @@ func silence(ctx context.Context) error {
 }
 
 // Get implements standby.Register.
-func (r *Register) Get(ctx context.Context) ([]byte, uint64, error) {
+func (r *Register) Get(ctx context.Context, name standby.Entry) ([]byte, uint64, error) {
 	if cut, _ := r.state(); cut {
 		return nil, 0, silence(ctx)
 	}
-	r.entry.mu.Lock()
-	defer r.entry.mu.Unlock()
-	return r.entry.text, r.entry.revision, nil
+	r.entries.mu.Lock()
+	defer r.entries.mu.Unlock()
+	e := r.entries.all[name]
+	return e.text, e.revision, nil
 }
 
 // Put implements standby.Register.
-func (r *Register) Put(ctx context.Context, text []byte, revision uint64) (uint64, error) {
+func (r *Register) Put(ctx context.Context, name standby.Entry, text []byte, revision uint64) (uint64, error) {
 	cut, deaf := r.state()
 	if cut && !deaf {
 		return 0, silence(ctx)
 	}
-	now, err := r.entry.put(text, revision)
+	now, err := r.entries.put(name, text, revision)
 	if cut {
 		return 0, silence(ctx)
 	}
 	return now, err
 }
 
-func (e *Entry) put(text []byte, revision uint64) (uint64, error) {
+func (e *Entries) put(name standby.Entry, text []byte, revision uint64) (uint64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if revision != e.revision {
+	if revision != e.all[name].revision {
 		return 0, standby.ErrConflict
 	}
-	e.text, e.revision = text, e.revision+1
-	return e.revision, nil
+	if e.all == nil {
+		e.all = make(map[standby.Entry]entry)
+	}
+	e.all[name] = entry{text, revision + 1}
+	return revision + 1, nil
 }
 
 // Close implements standby.Register.

@@ -19,7 +19,7 @@ func TestSuite(t *testing.T) {
 	for name, deaf := range map[string]bool{"nothing arrives": false, "answers are lost": true} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			entries := make(map[string]*memory.Entry)
+			entries := make(map[string]*memory.Entries)
 			ways := make(map[standby.Elector]*memory.Register)
 			standbytest.Run(t, standbytest.Options{
 				Timeout: timeout,
@@ -27,7 +27,7 @@ func TestSuite(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					if entries[group] == nil {
-						entries[group] = new(memory.Entry)
+						entries[group] = new(memory.Entries)
 					}
 					r := memory.New(entries[group])
 					l := standby.NewLease(r, timeout)

@@ -3,6 +3,7 @@ package standbytest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -31,6 +32,7 @@ func Run(t *testing.T, o Options) {
 		"one that joins takes no work away, and one that leaves in order is followed soon": inOrder,
 		"one that is not heard of stops before another one works":                          silence,
 		"the others learn whose settings differ":                                           settings,
+		"all know who waits, and why one is refused":                                       waiting,
 		"one that is ready goes first":                                                     readiness,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,4 +217,29 @@ func readiness(t *testing.T, g *group) {
 	}
 	a.leave()
 	g.eventually(g.o.Timeout, "the one that is ready works", c.works)
+}
+
+func waiting(t *testing.T, g *group) {
+	a := g.join("a", true, standby.Settings{"ONE": "1"})
+	g.eventually(4*g.o.Timeout, "the first one works", a.works)
+	b, c := g.join("b", true, standby.Settings{"ONE": "1"}), g.join("c", false, standby.Settings{"ONE": "2"})
+	knows := func(m *member, want ...string) func() bool {
+		return func() bool {
+			var got []string
+			for _, w := range m.Status().Waiting {
+				got = append(got, fmt.Sprintf("%s on %s, %v %v", w.Member, w.Host, w.Ready, w.Differing))
+			}
+			return slices.Equal(got, want)
+		}
+	}
+	for _, m := range []*member{a, b, c} {
+		g.eventually(3*g.o.Timeout, "all three know who waits", knows(m, "b on host-b, true []", "c on host-c, false [ONE]"))
+	}
+	c.leave()
+	for _, m := range []*member{a, b} {
+		g.eventually(3*g.o.Timeout, "one that has ended waits no more", knows(m, "b on host-b, true []"))
+	}
+	a.leave()
+	g.eventually(g.o.Timeout, "the second one works", b.works)
+	g.eventually(3*g.o.Timeout, "nobody waits", knows(b))
 }
