@@ -27,7 +27,7 @@ func TestAdvertised(t *testing.T) {
 	}
 	// Without a name that is known it is the address towards other networks, where there are any.
 	if got := localIP(t.Context(), []string{"bus.invalid:9092"}); got != "" && net.ParseIP(got) == nil {
-		t.Errorf("%q is no address", got)
+		t.Errorf("got %q, not an address", got)
 	}
 }
 

@@ -239,6 +239,35 @@ func TestAStandbyWaitsForHours(t *testing.T) {
 	})
 }
 
+// TestAStandbyThatBeganEmptyPollsWhatWasOpen: an id became pending while it waited, and many were
+// handed out since.
+func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a := g.join(nil)
+		g.works(a)
+		g.insert("d_0", "M", "one")
+		g.published("M", "one")
+		b := g.join(nil)
+		g.waits(b)
+		table := g.tables["d_0"]
+		// By its time the second cursor does not see it.
+		open := table.Open("late", "one", "2000-01-01 00:00:00.000000")
+		table.Skip(150_000)
+		g.insert("d_0", "N", "one")
+		g.published("N", "one")
+		table.Skip(150_000)
+		g.insert("d_0", "O", "one")
+		g.published("O", "one")
+		g.eventually("the one that waits has read it", func() bool { return b.health.Status().Streams[0].CatchUp.Messages == 3 })
+		a.stop()
+		g.works(b)
+		g.compare()
+		table.Commit(open)
+		g.published("late", "one")
+	})
+}
+
 // TestAProcessThatIsNotHeardOfStops: what it has in flight arrives behind what its successor
 // publishes, and is healed.
 func TestAProcessThatIsNotHeardOfStops(t *testing.T) {

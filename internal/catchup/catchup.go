@@ -29,6 +29,10 @@ type Feed interface {
 	// follows at once (rules 7 and 21). The offsets may then pass what still waits: a feed may drop
 	// it, or publish it all the same, as shard.Feed does.
 	Reconcile(ctx context.Context, commit func(*store.Batch) error) error
+	// Follow says that all that the bus held was applied, and that what follows is published by
+	// another process while this one waits: ids that are missing from now on stay polled, also
+	// where the store was empty (rule 15).
+	Follow()
 }
 
 // Stream is a stream that catches up.
@@ -56,7 +60,8 @@ type Options struct {
 	// (sink.Transactional).
 	Fence func(context.Context) error
 	// Turn, where it is not nil, is closed when this process is to publish. Until then Start reads
-	// on, and no stream is ready.
+	// on, and no stream is ready. It returns ErrStartAgain where a stream is then to be read from
+	// the beginning.
 	Turn      <-chan struct{}
 	Committer *Committer
 	// Image is what the store held when the Committer was made.

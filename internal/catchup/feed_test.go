@@ -24,6 +24,8 @@ type toy struct {
 	keep      bool
 	seen      []catchup.Message
 	err       error
+	// followed counts the calls of Follow.
+	followed int
 	// panics has Apply panic.
 	panics bool
 }
@@ -99,6 +101,12 @@ func (f *toy) Nominated() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.nominated)
+}
+
+func (f *toy) Follow() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.followed++
 }
 
 func (f *toy) Reconcile(_ context.Context, commit func(*store.Batch) error) error {

@@ -2,6 +2,8 @@ package catchup_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +93,122 @@ func TestFollow(t *testing.T) {
 			t.Errorf("a start that is cancelled ends with %v, epoch %v", err, r.c.Epoch())
 		}
 	})
+}
+
+// TestFollowPassesLateMessages: an offset stays before a late message for a minute, and not for as
+// long as another process works.
+func TestFollowPassesLateMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus("d")
+		b.says(ours("a", 5, 1))
+		turn := make(chan struct{})
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn = turn }, "s")
+		started := make(chan error, 1)
+		go func() { started <- r.c.Start(t.Context()) }()
+		r.pass(10 * time.Second)
+		b.says(ours("b", 4, 1))
+		b.says(ours("c", 5, 2))
+		r.pass(10 * time.Second)
+		r.wantSeen("s", "a b c")
+		r.wantNext("s", "d", 1)
+		r.pass(2 * time.Minute)
+		r.wantNext("s", "d", 3)
+		if !r.feeds["s"].due {
+			t.Error("no reconcile is due")
+		}
+		b.says(ours("e", 4, 2))
+		r.pass(10 * time.Second)
+		r.wantSeen("s", "e")
+		r.wantNext("s", "d", 3)
+		close(turn)
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+		// What came a moment ago is nominated, as at any start.
+		r.run()
+		r.pass(5 * time.Second)
+		r.wantSeen("s", "e*")
+	})
+}
+
+// deaf is a bus that answers nothing any more once it is told so.
+type deaf struct {
+	*bus
+	mute *atomic.Bool
+}
+
+func (d deaf) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	if d.mute.Load() {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return d.bus.TPs(ctx, destinations)
+}
+
+// TestFollowThatHangs: a process that has not read to the end for more than a minute does not say
+// that it follows.
+func TestFollowThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, mute := newBus("d"), new(atomic.Bool)
+		r := newRig(t, b, nil, func(o *catchup.Options) { o.Turn, o.Reader = make(chan struct{}), deaf{b, mute} }, "s")
+		ctx, cancel := context.WithCancel(t.Context())
+		started := make(chan error, 1)
+		go func() { started <- r.c.Start(ctx) }()
+		r.pass(time.Hour)
+		if p := r.c.Progress().Streams[0]; !p.Following || p.Ready {
+			t.Errorf("%+v", p)
+		}
+		mute.Store(true)
+		r.pass(10 * time.Minute)
+		if p := r.c.Progress().Streams[0]; p.Following || p.Ready {
+			t.Errorf("it hangs: %+v", p)
+		}
+		cancel()
+		<-started
+	})
+}
+
+// TestFollowOfATopicThatIsMadeAgain: a capability stream reads on, a release stream has the process
+// started again, which reads what is left.
+func TestFollowOfATopicThatIsMadeAgain(t *testing.T) {
+	for name, release := range map[string]bool{"capability": false, "release": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBus("d")
+				b.says(ours("a", 5, 1))
+				change := func(o *catchup.Options) {
+					o.Turn, o.Streams[0].Release = make(chan struct{}), release
+				}
+				r := newRig(t, b, nil, change, "s")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				started := make(chan error, 1)
+				start := func() { started <- r.c.Start(ctx) }
+				go start()
+				r.pass(time.Minute)
+				r.wantSeen("s", "a")
+				b.make("d")
+				b.says(ours("b", 5, 2))
+				r.pass(time.Minute)
+				if release {
+					if err := <-started; !errors.Is(err, catchup.ErrStartAgain) {
+						t.Fatalf("Start ends with %v", err)
+					}
+					batches, _ := r.disk.applied()
+					r = newRig(t, b, batches, change, "s")
+					go start()
+					r.pass(time.Minute)
+				}
+				r.wantSeen("s", "b")
+				if p := r.c.Progress().Streams[0]; !p.Following || p.Err != nil {
+					t.Errorf("%+v", p)
+				}
+				if n := r.feeds["s"].followed; n != 1 {
+					t.Errorf("the feed was told %d times that it follows", n)
+				}
+				cancel()
+				<-started
+			})
+		})
+	}
 }

@@ -22,7 +22,7 @@ type Progress struct {
 type StreamProgress struct {
 	Stream string
 	// Ready says that the stream has caught up; Err why it does not go on. Following says that it
-	// has read what there was, and reads on until it is the turn of this process.
+	// has read what there was a moment ago, and reads on until it is the turn of this process.
 	Ready, Following bool
 	Err              error
 	// Messages counts those of the stream that were read, Left the offsets that Start has to read:
@@ -47,11 +47,12 @@ func (c *CatchUp) Progress() Progress {
 
 // progress returns how far a stream has come.
 func (c *CatchUp) progress(s *stream) StreamProgress {
-	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Following: s.following.Load(), Err: s.failure(), Messages: s.messages.Load()}
+	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
 	tps := s.partitions()
 	ends := c.registrar.ends(tps)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= c.opts.FollowEvery+c.opts.IdleEvery
 	var read uint64
 	for i, t := range tps {
 		at := s.positions[t.name]

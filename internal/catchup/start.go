@@ -18,7 +18,7 @@ import (
 // 1, 10 to 16). What was read stays when it is cancelled or killed.
 //
 // It returns when every stream is ready or has stopped. The error is the cause of ctx or that of
-// the store; what stops a stream is returned by Wait.
+// the store, or ErrStartAgain; what stops a stream is returned by Wait.
 func (c *CatchUp) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.begun = time.Now()
@@ -49,7 +49,7 @@ func (c *CatchUp) ended(ctx context.Context, s *stream, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, errStore):
+	case errors.Is(err, errStore), errors.Is(err, ErrStartAgain):
 		return err
 	case errors.Is(err, ErrSuperseded):
 		c.supersede(err)

@@ -39,11 +39,14 @@ type stream struct {
 	late atomic.Int64
 	// unread says that Register has found that the stream cannot be read.
 	unread atomic.Bool
-	// following says that Start has read all, and reads on until it is our turn.
-	following atomic.Bool
 
 	mu  sync.Mutex
 	err error
+	// followed is when Start has last read to the end, while it reads on until it is our turn; else
+	// zero.
+	followed time.Time
+	// lateSince is when the first of the late messages was seen.
+	lateSince time.Time
 	// tps are those of the destinations, as they were looked up last.
 	tps []*topicPartition
 	// rereads has the end of each TP that this process has registered, by number.

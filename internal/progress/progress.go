@@ -220,6 +220,10 @@ func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 	return change, err
 }
 
+// Follow says that all that the bus held was noted and flushed: what is missed from now on is known
+// to be new, and stays polled also where the progress is made from the bus (rule 15).
+func (p *Progress) Follow() { p.head.rebuild = false }
+
 // Fill takes what was noted into the ledger and the ids that are ahead, for the next Advance. The
 // position does not rise but over ids that count as published (rules 16 and 27).
 func (p *Progress) Fill(now time.Time) {

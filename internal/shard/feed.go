@@ -27,6 +27,8 @@ type Feed struct {
 	mu sync.Mutex
 	// intakes has those of other shards, too, of which the bus has messages.
 	intakes map[string]*intake
+	// follows is set by Follow.
+	follows bool
 }
 
 var _ catchup.Feed = (*Feed)(nil)
@@ -186,6 +188,9 @@ func (f *Feed) load(ctx context.Context, name string, options ledger.Options) (*
 	if f.opts.Committer.Late(f.opts.Stream) {
 		p.TrustLow()
 	}
+	if f.follows {
+		p.Follow()
+	}
 	return p, p.ApplyNotes(time.Now())
 }
 
@@ -216,6 +221,18 @@ func (f *Feed) Reconcile(ctx context.Context, commit func(*store.Batch) error) e
 		return err
 	}
 	return commit(b)
+}
+
+// Follow implements catchup.Feed.
+func (f *Feed) Follow() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.follows = true
+	for _, in := range f.intakes {
+		if in.progress != nil {
+			in.progress.Follow()
+		}
+	}
 }
 
 // wish has a reconcile of a shard be due, and adds the shard to touched. f.mu is held.
