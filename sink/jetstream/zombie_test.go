@@ -3,7 +3,6 @@ package jetstream_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,17 +88,7 @@ func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink
 
 // hangAt has a sink hang at a step of its next batch until resume is called.
 func hangAt(s *jetstream.Sink, step failpoint.Point) (reached <-chan struct{}, resume func()) {
-	at, gate := make(chan struct{}), make(chan struct{})
-	var hit, open sync.Once
-	jetstream.OnStep(s, func(now failpoint.Point) {
-		if now == step {
-			hit.Do(func() {
-				close(at)
-				<-gate
-			})
-		}
-	})
-	return at, func() { open.Do(func() { close(gate) }) }
+	return sinktest.HangAt(step, func(hook func(failpoint.Point)) { jetstream.OnStep(s, hook) })
 }
 
 // TestAZombieAtEachStepOfABatch stops a process at each step of a batch, lets a successor take

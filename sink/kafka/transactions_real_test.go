@@ -49,17 +49,7 @@ func once(t testing.TB, k *testenv.KafkaServer, topic string, sent []sink.Messag
 
 // hangAt has a sink hang at a step of its next transaction until resume is called.
 func hangAt(s *kafka.Sink, step failpoint.Point) (reached <-chan struct{}, resume func()) {
-	at, gate := make(chan struct{}), make(chan struct{})
-	var hit, open sync.Once
-	kafka.OnStep(s, func(now failpoint.Point) {
-		if now == step {
-			hit.Do(func() {
-				close(at)
-				<-gate
-			})
-		}
-	})
-	return at, func() { open.Do(func() { close(gate) }) }
+	return sinktest.HangAt(step, func(hook func(failpoint.Point)) { kafka.OnStep(s, hook) })
 }
 
 // TestAZombieAtEachStep stops a process at each step of a transaction, lets a successor take over,
