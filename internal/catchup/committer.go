@@ -136,14 +136,6 @@ func (c *Committer) Unknown(first uint64) {
 	c.wake()
 }
 
-// Covered applies b with the offsets that it was read from.
-func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Batch) error {
-	return c.commit(ctx, b, func(t *trial) error {
-		t.covered(piece{tp: tp, Range: r, high: r.Last})
-		return nil
-	})
-}
-
 // Apply applies b. It is visible at once.
 func (c *Committer) Apply(ctx context.Context, b *store.Batch) error {
 	return c.commit(ctx, b, func(*trial) error { return nil })
@@ -165,13 +157,6 @@ func (c *Committer) Ends(tp uint32, end uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read.Ends(tp, end)
-}
-
-// Holes appends what is left to read.
-func (c *Committer) Holes(dst []Hole) []Hole {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.read.Holes(dst)
 }
 
 // InForce returns the number that is in force for the TP of a registration: an entry that names

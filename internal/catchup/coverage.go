@@ -2,7 +2,6 @@ package catchup
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"bridge/checkpoint/store"
@@ -38,8 +37,8 @@ type Hole struct {
 // Coverage knows which offsets of each TP this process got acknowledged or has read. An offset
 // advances over nothing else (rule 4).
 //
-// What it is told has to be in the image that is saved with Offsets: both change under one lock,
-// the caller's. Coverage has none. The zero value knows no TP.
+// A trial changes it together with the image that is saved, under one lock, the caller's. Coverage
+// has none. The zero value knows no TP.
 type Coverage struct{ tps map[uint32]*covered }
 
 // covered is the coverage of one TP.
@@ -62,27 +61,6 @@ func (c *Coverage) Register(o Offset) {
 // Forget drops a TP whose registration is replaced (rule 21).
 func (c *Coverage) Forget(tp uint32) { delete(c.tps, tp) }
 
-// Acknowledge adds offsets that the bus has acknowledged to this process, and of which the image
-// holds what they say. A TP that is not registered is left alone.
-func (c *Coverage) Acknowledge(tp uint32, r Range) {
-	t := c.tps[tp]
-	if t == nil {
-		return
-	}
-	// Rule 20: also of spans that are not remembered.
-	t.High = later(t.High, r.Last)
-	t.add(r)
-}
-
-// Covered adds offsets that were read, and of which the image holds what they say. Offsets where
-// the bus has no message count as read (rule 13). A reader that has to stop (InFlight, rule 7)
-// covers what lies before that. A TP that is not registered is left alone.
-func (c *Coverage) Covered(tp uint32, r Range) {
-	if t := c.tps[tp]; t != nil {
-		t.add(r)
-	}
-}
-
 // Ends tells the end of a TP that is idle: what lies below and is not covered is to be read, never
 // skipped (rule 5). It may be lower than before, where a TP has lost messages that were not read:
 // nobody is to wait for these.
@@ -90,31 +68,6 @@ func (c *Coverage) Ends(tp uint32, end uint64) {
 	if t := c.tps[tp]; t != nil {
 		t.end = end
 	}
-}
-
-// Holes appends what is left to read, by TP and offset: all that is not covered below the highest
-// span and the end. There are at most MaxSpans+1 holes a TP.
-func (c *Coverage) Holes(dst []Hole) []Hole {
-	for _, tp := range slices.Sorted(maps.Keys(c.tps)) {
-		t := c.tps[tp]
-		next := t.Next
-		for _, s := range t.spans {
-			dst = append(dst, Hole{TP: tp, From: next, To: s.From})
-			next = s.To
-		}
-		if next < t.end {
-			dst = append(dst, Hole{TP: tp, From: next, To: t.end})
-		}
-	}
-	return dst
-}
-
-// Offsets appends what may be saved of each TP, by number.
-func (c *Coverage) Offsets(dst []Offset) []Offset {
-	for _, tp := range slices.Sorted(maps.Keys(c.tps)) {
-		dst = append(dst, c.tps[tp].Offset)
-	}
-	return dst
 }
 
 // clone returns a copy that shares nothing with t.

@@ -28,6 +28,3 @@ func (f *InFlight) Remove(first uint64) {
 func (f *InFlight) Has(seq uint64) bool {
 	return slices.ContainsFunc(f.batches, func(b seqs) bool { return seq >= b.first && seq-b.first < b.n })
 }
-
-// Idle reports whether nothing is in flight.
-func (f *InFlight) Idle() bool { return len(f.batches) == 0 }
