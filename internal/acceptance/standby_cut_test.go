@@ -53,29 +53,29 @@ func TestStandbyCutOff(t *testing.T) {
 			db := testenv.MariaDB(t)
 			p := newStandby(t, b, db)
 			ways, own := newProxied(t, b, db, p.World.URL)
-			f := newFleet(p, shortTimeout, own, nil)
-			cut, other := f.members[0], f.members[1]
+			g := world.NewGroup(p, shortTimeout, own, nil)
+			cut, other := g.Members[0], g.Members[1]
 			_, stop := p.World.Write()
 			// works has the member work that can be cut off.
 			works := func() {
 				t.Helper()
-				f.ready()
-				if f.worker() == other {
-					f.rolled(t)
+				g.Ready()
+				if g.Worker() == other {
+					g.Rolled()
 				}
-				f.caughtUp(time.Minute, "the one that will be cut off works")
-				f.ready()
+				g.Published(time.Minute, "the one that will be cut off works")
+				g.Ready()
 			}
 			for how, sever := range map[string]func(){
 				"silence of the bus": ways.bus.HalfOpen, "a cut from the bus": ways.bus.Cut,
 				"a cut from both": func() { ways.bus.Cut(); ways.db.Cut() },
 			} {
 				works()
-				f.takeover(how, func(*fleetMember) { sever() }, true)
+				g.Replace(how, func(*world.Member) { sever() })
 				world.Eventually(t, time.Minute, "the one that is cut off is alive, works not, and says why", func() bool {
-					s, ok := cut.status()
-					code, _ := cut.daemon.Get("/readyz")
-					live, _ := cut.daemon.Get("/livez")
+					s, ok := cut.Status()
+					code, _ := cut.Daemon.Get("/readyz")
+					live, _ := cut.Daemon.Get("/livez")
 					return ok && !s.Works && code == 503 && live == 200
 				})
 				ways.bus.Heal()
@@ -83,16 +83,16 @@ func TestStandbyCutOff(t *testing.T) {
 			}
 			works()
 			ways.db.Cut()
-			world.AwaitUnready(t, cut.daemon)
+			world.AwaitUnready(t, cut.Daemon)
 			world.Pause(2 * shortTimeout)
-			if s, _ := cut.status(); !s.Works {
+			if s, _ := cut.Status(); !s.Works {
 				t.Error("the one that is cut off from the database does not work any more")
 			}
 			ways.db.Heal()
-			f.caughtUp(time.Minute, "it goes on")
+			g.Published(time.Minute, "it goes on")
 			stop()
-			f.report()
-			f.compare(4, false)
+			g.Report()
+			g.Compare(4)
 		})
 	}
 }
@@ -109,31 +109,31 @@ func TestStandbyZombiesExactlyOnce(t *testing.T) {
 		Path: world.Binary(t, false, world.FailpointsTag), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"}),
 	})
 	points := []*world.Failpoints{world.NewFailpoints(t), world.NewFailpoints(t)}
-	f := newFleet(p, shortTimeout, points[0].Env(), points[1].Env())
+	g := world.NewGroup(p, shortTimeout, points[0].Env(), points[1].Env())
 	_, stop := w.Write()
-	f.caughtUp(time.Minute, "what is written arrives")
+	g.Published(time.Minute, "what is written arrives")
 	for _, point := range []failpoint.Point{
 		failpoint.BeforePublish, failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded, failpoint.BeforeAck, failpoint.BeforeSave,
 	} {
-		f.ready()
-		working := f.worker()
+		g.Ready()
+		working := g.Worker()
 		at := points[0]
-		if working == f.members[1] {
+		if working == g.Members[1] {
 			at = points[1]
 		}
 		at.Set(failpoint.Action{Point: point, Hang: true})
 		// It hangs at the point with its next batch; the election goes on beside.
 		world.Pause(500 * time.Millisecond)
-		f.takeover("SIGSTOP at "+string(point), func(m *fleetMember) { m.signal(t, syscall.SIGSTOP) }, true)
+		g.Replace("SIGSTOP at "+string(point), func(m *world.Member) { m.Signal(t, syscall.SIGSTOP) })
 		at.Set()
-		working.signal(t, syscall.SIGCONT)
+		working.Signal(t, syscall.SIGCONT)
 		world.Eventually(t, time.Minute, string(point)+": the zombie waits", func() bool {
-			s, ok := working.status()
+			s, ok := working.Status()
 			return ok && !s.Works && s.Working != ""
 		})
 	}
-	f.caughtUp(time.Minute, "the last one goes on")
+	g.Published(time.Minute, "the last one goes on")
 	stop()
-	f.report()
-	f.compare(0, true)
+	g.Report()
+	g.Compare(0)
 }

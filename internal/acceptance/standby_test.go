@@ -3,7 +3,6 @@ package acceptance
 import (
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 // shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default.
 const shortTimeout = 3 * time.Second
 
-// newStandby makes the world of a fleet.
+// newStandby makes the world of a standby group.
 func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer) *world.Publisher {
 	t.Helper()
 	rows, states := world.Load(1, 2)
@@ -23,49 +22,22 @@ func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer) *world.P
 	return w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
 }
 
-// stopped is a process that stands still longer than its timeout, as a machine that is frozen does.
-func (f *fleet) stopped(t *testing.T, timeout time.Duration) {
-	t.Helper()
-	former := f.takeover("SIGSTOP", func(m *fleetMember) { m.signal(t, syscall.SIGSTOP) }, true)
-	world.Pause(timeout / 4)
-	former.signal(t, syscall.SIGCONT)
-	world.Eventually(t, time.Minute, "the one that was stopped waits", func() bool {
-		s, ok := former.status()
-		return ok && !s.Works && s.Working != ""
-	})
-}
-
-func (f *fleet) killed() {
-	former := f.takeover("SIGKILL", (*fleetMember).kill, true)
-	former.start()
-}
-
-func (f *fleet) rolled(t *testing.T) {
-	t.Helper()
-	former := f.takeover("SIGTERM", func(m *fleetMember) {
-		if status := m.term(); status != 0 {
-			t.Errorf("exit status %d after SIGTERM", status)
-		}
-	}, true)
-	former.start()
-}
-
 // TestStandby has two processes publish a world, of which the one that works is killed, stopped and
 // continued, and replaced in order; and a third one with another configuration is refused.
 func TestStandby(t *testing.T) {
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		p := newStandby(t, b, testenv.MariaDB(t))
-		f := newFleet(p, shortTimeout, nil, nil)
+		g := world.NewGroup(p, shortTimeout, nil, nil)
 		_, stop := p.World.Write()
-		f.caughtUp(time.Minute, "what is written arrives")
-		f.ready()
-		f.killed()
-		f.ready()
-		f.rolled(t)
-		f.ready()
-		f.stopped(t, shortTimeout)
-		f.ready()
-		other := world.NewDaemon(t, p.Path, withoutOwn(f.members[0].env).With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
+		g.Published(time.Minute, "what is written arrives")
+		g.Ready()
+		g.Killed()
+		g.Ready()
+		g.Rolled()
+		g.Ready()
+		g.Stopped(shortTimeout / 4)
+		g.Ready()
+		other := world.NewDaemon(t, p.Path, withoutOwn(g.Members[0].Env).With(world.Env{"BRIDGE_STREAM_STRICT_KEY": "app", "BRIDGE_STREAM_STRICT_TAG": "x"}))
 		other.Start()
 		world.Eventually(t, time.Minute, "another configuration is refused by name", func() bool {
 			code, why := other.Get("/readyz")
@@ -73,8 +45,8 @@ func TestStandby(t *testing.T) {
 		})
 		other.Kill()
 		stop()
-		f.report()
-		f.compare(2, false)
+		g.Report()
+		g.Compare(2)
 	})
 }
 
@@ -100,24 +72,24 @@ func TestStandbyKills(t *testing.T) {
 					b = b.ExactlyOnce(t.Name())
 				}
 				p := newStandby(t, b, testenv.StartMariaDB(t))
-				f := newFleet(p, shortTimeout, nil, nil)
+				g := world.NewGroup(p, shortTimeout, nil, nil)
 				_, stop := p.World.Write()
-				f.caughtUp(time.Minute, "what is written arrives")
-				f.ready()
+				g.Published(time.Minute, "what is written arrives")
+				g.Ready()
 				for range kills {
 					world.Pause(world.Between(0, pause))
-					if m := f.members[rand.IntN(len(f.members))]; rand.IntN(3) == 0 {
+					if m := g.Members[rand.IntN(len(g.Members))]; rand.IntN(3) == 0 {
 						// Whichever: it may be starting, waiting or taking over.
-						m.kill()
+						m.Kill()
 						world.Pause(world.Between(0, time.Second))
-						m.start()
+						m.Restart()
 						continue
 					}
-					f.killed()
+					g.Killed()
 				}
 				stop()
-				f.report()
-				f.compare(kills, once)
+				g.Report()
+				g.Compare(kills)
 			})
 		})
 	}
@@ -134,38 +106,38 @@ func TestStandbyTakeOver(t *testing.T) {
 	}
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		p := newStandby(t, b, testenv.MariaDB(t))
-		f := newFleet(p, timeout, nil, nil)
+		g := world.NewGroup(p, timeout, nil, nil)
 		_, stop := p.World.Write()
-		f.caughtUp(time.Minute, "what is written arrives")
-		f.ready()
-		f.measure(15 * time.Second)
+		g.Published(time.Minute, "what is written arrives")
+		g.Ready()
+		measure(g, 15*time.Second)
 		for range times {
-			f.killed()
-			f.ready()
-			f.rolled(t)
-			f.ready()
+			g.Killed()
+			g.Ready()
+			g.Rolled()
+			g.Ready()
 		}
 		stop()
-		f.report()
-		f.compare(times, false)
+		g.Report()
+		g.Compare(times)
 	})
 }
 
 // measure logs what the processes take over a while.
-func (f *fleet) measure(d time.Duration) {
-	f.T.Helper()
-	cpu := func(m *fleetMember) float64 { return m.daemon.Metric("process_cpu_seconds_total") }
-	before := make([]float64, len(f.members))
-	for i, m := range f.members {
+func measure(g *world.Group, d time.Duration) {
+	g.T.Helper()
+	cpu := func(m *world.Member) float64 { return m.Daemon.Metric("process_cpu_seconds_total") }
+	before := make([]float64, len(g.Members))
+	for i, m := range g.Members {
 		before[i] = cpu(m)
 	}
 	world.Pause(d)
-	for i, m := range f.members {
+	for i, m := range g.Members {
 		role := "waits"
-		if s, _ := m.status(); s.Works {
+		if s, _ := m.Status(); s.Works {
 			role = "works"
 		}
-		rss, err := m.daemon.RSSAnon()
-		f.T.Logf("%s: one that %s takes %.3f of a core and %d MiB (%v)", f.Bus, role, (cpu(m)-before[i])/d.Seconds(), rss>>20, err)
+		rss, err := m.Daemon.RSSAnon()
+		g.T.Logf("%s: one that %s takes %.3f of a core and %d MiB (%v)", g.Bus, role, (cpu(m)-before[i])/d.Seconds(), rss>>20, err)
 	}
 }

@@ -1,0 +1,304 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Group is the processes of a standby group that publish one world. A supervisor starts those
+// again that end.
+type Group struct {
+	*Publisher
+	Members []*Member
+	// takeovers are how long it took from the end of the one that worked until another one had
+	// published all rows of that moment.
+	takeovers map[string][]time.Duration
+}
+
+// Member is one process under supervision.
+type Member struct {
+	// Env is what the process was made with, Daemon the process.
+	Env    Env
+	Daemon *Daemon
+
+	name string
+	mu   sync.Mutex
+	// down keeps the supervisor from starting it.
+	down bool
+	// exits are the exit statuses of those that ended by themselves.
+	exits []int
+}
+
+// NewGroup makes n processes, with what each has of its own, and starts them.
+func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
+	p.T.Helper()
+	g := &Group{Publisher: p, takeovers: make(map[string][]time.Duration)}
+	for i, more := range own {
+		e := p.Env.With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()}).With(more)
+		delete(e, "BRIDGE_HTTP_ADDR")
+		delete(e, "BRIDGE_CHECKPOINT_URL")
+		m := &Member{name: fmt.Sprintf("member %d", i), Env: e}
+		m.Daemon = NewDaemon(p.T, p.Path, e)
+		g.Members = append(g.Members, m)
+	}
+	g.supervise()
+	return g
+}
+
+// supervise starts all members, and those that end, until the test ends.
+func (g *Group) supervise() {
+	end, done := make(chan struct{}), make(chan struct{})
+	for _, m := range g.Members {
+		m.Daemon.Start()
+	}
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			for _, m := range g.Members {
+				m.revive()
+			}
+		}
+	}()
+	g.T.Cleanup(func() {
+		close(end)
+		<-done
+	})
+}
+
+// revive starts a member that has ended by itself.
+func (m *Member) revive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.Daemon.Done:
+	default:
+		return
+	}
+	if !m.down {
+		m.exits = append(m.exits, m.Daemon.Cmd.ProcessState.ExitCode())
+		m.Daemon.Start()
+	}
+}
+
+// Signal sends a signal to the process.
+func (m *Member) Signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.Daemon.Cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends a member by SIGKILL; Restart starts it again.
+func (m *Member) Kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = true
+	m.Daemon.Kill()
+}
+
+// Restart starts a member that was ended.
+func (m *Member) Restart() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = false
+	m.Daemon.Start()
+}
+
+// Terminate ends a member by SIGTERM and returns its exit status.
+func (m *Member) Terminate() (status int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = true
+	status, _ = m.Daemon.Term()
+	return status
+}
+
+// StandbyStatus is what the tests need of the group.
+type StandbyStatus struct {
+	Member, Host string
+	Works        bool
+	Working      string
+	Since        time.Time
+	Differing    []string
+}
+
+// Status returns what a member says of its group; false while it does not answer.
+func (m *Member) Status() (s StandbyStatus, ok bool) {
+	code, body := m.Daemon.Get("/api/v1/status")
+	var status struct{ Standby StandbyStatus }
+	if code != http.StatusOK || json.Unmarshal([]byte(body), &status) != nil {
+		return s, false
+	}
+	return status.Standby, status.Standby.Member != ""
+}
+
+// Worker returns the one member that says that it works, nil while none or several do. Of those
+// that stand still none is asked.
+func (g *Group) Worker(still ...*Member) (working *Member) {
+	for _, m := range g.Members {
+		if slices.Contains(still, m) {
+			continue
+		}
+		if s, ok := m.Status(); ok && s.Works {
+			if working != nil {
+				return nil
+			}
+			working = m
+		}
+	}
+	return working
+}
+
+// Published waits until one member works and has published all rows of the moment, and has the
+// judges ask that one.
+func (g *Group) Published(limit time.Duration, what string, still ...*Member) *Member {
+	g.T.Helper()
+	ids := map[string]uint64{Orders: g.World.Highest(Orders), Strict: g.World.Highest(Strict)}
+	var w *Member
+	Eventually(g.T, limit, what, func() bool {
+		if w = g.Worker(still...); w == nil {
+			return false
+		}
+		for stream, id := range ids {
+			if w.Daemon.Position(stream) < id {
+				return false
+			}
+		}
+		return true
+	})
+	g.Daemon = w.Daemon
+	return w
+}
+
+// Ready waits until all members say that they are ready.
+func (g *Group) Ready() {
+	g.T.Helper()
+	Eventually(g.T, time.Minute, "all members are ready, and one works", func() bool {
+		for _, m := range g.Members {
+			if code, _ := m.Daemon.Get("/readyz"); code != http.StatusOK {
+				return false
+			}
+		}
+		return g.Worker() != nil
+	})
+}
+
+// Replace ends the work of the one that works, and waits until another one has published the rows
+// of that moment. It returns the former one, which is not asked meanwhile.
+func (g *Group) Replace(how string, end func(*Member)) (former *Member) {
+	g.T.Helper()
+	Eventually(g.T, time.Minute, "one works", func() bool { former = g.Worker(); return former != nil })
+	begun := time.Now()
+	end(former)
+	g.Published(2*time.Minute, how, former)
+	g.takeovers[how] = append(g.takeovers[how], time.Since(begun))
+	return former
+}
+
+// Killed has another one take over from the one that works by SIGKILL, and starts that again.
+func (g *Group) Killed() { g.Replace("SIGKILL", (*Member).Kill).Restart() }
+
+// Rolled has another one take over from the one that works by SIGTERM, and starts that again.
+func (g *Group) Rolled() {
+	g.T.Helper()
+	g.Replace("SIGTERM", func(m *Member) {
+		if status := m.Terminate(); status != 0 {
+			g.T.Errorf("exit status %d after SIGTERM", status)
+		}
+	}).Restart()
+}
+
+// Stopped has the one that works stand still until another one has taken over and a while longer,
+// as a machine that is frozen does, and waits until it waits.
+func (g *Group) Stopped(longer time.Duration) {
+	g.T.Helper()
+	former := g.Replace("SIGSTOP", func(m *Member) { m.Signal(g.T, syscall.SIGSTOP) })
+	Pause(longer)
+	former.Signal(g.T, syscall.SIGCONT)
+	g.Waits(former)
+}
+
+// Waits waits until a member that worked has noticed that another one does.
+func (g *Group) Waits(m *Member) {
+	g.T.Helper()
+	Eventually(g.T, time.Minute, "the former one waits", func() bool {
+		s, ok := m.Status()
+		return ok && !s.Works && s.Working != ""
+	})
+}
+
+// Slowest returns how long the slowest take-over has taken, from the end of the former one until
+// all rows of that moment were published.
+func (g *Group) Slowest() (longest time.Duration) {
+	for _, all := range g.takeovers {
+		longest = max(longest, slices.Max(all))
+	}
+	return longest
+}
+
+// Report logs median and maximum of the take-overs.
+func (g *Group) Report() {
+	g.T.Helper()
+	for _, how := range slices.Sorted(maps.Keys(g.takeovers)) {
+		all := g.takeovers[how]
+		slices.Sort(all)
+		g.T.Logf("%s: %d take-overs by %s, median %s, maximum %s", g.Bus, len(all), how,
+			all[len(all)/2].Round(10*time.Millisecond), all[len(all)-1].Round(10*time.Millisecond))
+	}
+	for _, m := range g.Members {
+		m.mu.Lock()
+		if len(m.exits) > 0 {
+			g.T.Logf("%s has ended by itself with %v", m.name, m.exits)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// Alone ends all members in order, and starts one of them without a group: on a busy machine the
+// one that works may end while it is asked.
+func (g *Group) Alone(w *Member) {
+	g.T.Helper()
+	for _, m := range g.Members {
+		m.mu.Lock()
+		m.down = true
+		select {
+		case <-m.Daemon.Done:
+		default:
+			m.Daemon.Term()
+		}
+		m.mu.Unlock()
+	}
+	delete(w.Daemon.Env, "BRIDGE_STANDBY")
+	delete(w.Daemon.Env, "BRIDGE_STANDBY_TIMEOUT")
+	w.Restart()
+	g.Daemon = w.Daemon
+}
+
+// Compare compares all that was published with the record and the tables. cuts are how often a
+// process was cut off in the midst of batches.
+func (g *Group) Compare(cuts int) {
+	g.T.Helper()
+	g.Alone(g.Published(2*time.Minute, "all is published"))
+	g.AllPublished()
+	f := g.Figures(Expect{})
+	f.BoundRepeats(g.MostRepeats(cuts), cuts)
+	g.T.Logf("%s: %+v", g.Bus, f)
+	if len(f.Wrongs) > 0 {
+		g.T.Error(strings.Join(f.Wrongs, "\n"))
+	}
+}
