@@ -254,7 +254,7 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults, pointFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults, loginFaults)
+	return slices.Concat(processFaults, pointFaults, standbyFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults, loginFaults)
 }
 
 // matrix is what came of all trials. It is safe for concurrent use.

@@ -26,6 +26,8 @@ type trial struct {
 	moves *moves
 	// altered says that columns came or went under load.
 	altered bool
+	// group is the standby group of which the program is a member; nil where it works alone.
+	group *world.Group
 	// crowded has the load change a few entities only.
 	crowded bool
 	// cuts is how often the program, or a bus that does not drop repeats, was cut off in the midst
@@ -62,12 +64,17 @@ func (tr *trial) run(t testing.TB, path string) {
 	if f.prepare != nil {
 		f.prepare(tr)
 	}
-	tr.Daemon.Start()
+	if tr.group == nil {
+		tr.Daemon.Start()
+	}
 	tr.write()
 	tr.flows()
 	f.inject(tr)
 	tr.recovers()
 	tr.stopWriters()
+	if tr.group != nil {
+		tr.group.Alone(tr.group.Published(2*time.Minute, "all is published"))
+	}
 	tr.AllPublished()
 	tr.compare()
 }
@@ -91,7 +98,7 @@ func (tr *trial) prepare(t testing.TB, path string, rows workload.Options, state
 // batchRows is small where bridge alone is cut off again and again: the bound of repeats is then
 // below what the trial publishes.
 func (tr *trial) batchRows() string {
-	if f := tr.fault; f.repeats && (f.family == "bridge" || f.family == "disk and clock") {
+	if f := tr.fault; f.repeats && (f.family == "bridge" || f.family == "standby" || f.family == "disk and clock") {
 		return "20"
 	}
 	return "200"
@@ -107,12 +114,21 @@ func (tr *trial) flows() {
 	world.Eventually(tr.T, time.Minute, "both tables have rows", func() bool {
 		return tr.World.Highest(facts) > 0 && tr.World.Highest(entities) > 0
 	})
+	if tr.group != nil {
+		tr.group.Published(time.Minute, "one of the group works")
+		return
+	}
 	tr.CaughtUp(time.Minute, "what is written arrives")
 }
 
 // recovers waits until the program has caught up after the harm.
 func (tr *trial) recovers() {
 	tr.T.Helper()
+	if tr.group != nil {
+		tr.group.Published(2*time.Minute, "one of the group works")
+		tr.score.Recovery = inSeconds(tr.group.Slowest())
+		return
+	}
 	tr.score.Recovery = inSeconds(tr.CaughtUp(2*time.Minute, "recovered"))
 }
 
