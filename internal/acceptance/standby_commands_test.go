@@ -67,6 +67,9 @@ func TestStandbyCommands(t *testing.T) {
 		if status, stdout, stderr := world.Command(t, alone, "reconcile"); status != 1 || !strings.Contains(stdout, "run the command where a process of the group runs") {
 			t.Errorf("where no process runs: status %d, %s%s", status, stdout, stderr)
 		}
+		if status, _, stderr := world.Command(t, alone, "reconcile", "--dry-run"); status != 1 || !strings.Contains(stderr, "type a dry run where a process of the group runs") {
+			t.Errorf("a dry run where no process runs: status %d, %s", status, stderr)
+		}
 
 		works.Kill()
 		if status, _, stderr := world.Command(t, waits.Env, "reconcile", "things"); status != 1 ||

@@ -81,6 +81,9 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 		return option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", a.Config.CheckpointPath, option.CheckpointURL)
 	}
 	if preview {
+		if err := a.mayBeBehind(); err != nil {
+			return err
+		}
 		return a.previewDeadLetters(ctx, do)
 	}
 	run := &aloneRun{Alone: a}
@@ -145,6 +148,16 @@ func (a *Alone) tailing(ctx context.Context, do func(context.Context, *App) erro
 		defer end()
 		return do(ctx, app)
 	})
+}
+
+// mayBeBehind returns an error where another process may have published what the checkpoint lacks:
+// a dry run does not read the bus.
+func (a *Alone) mayBeBehind() error {
+	if a.Config.Standby.Group == "" {
+		return nil
+	}
+	return option.Errorf("another process of the standby group (%s) may have published what the checkpoint at %s lacks: type a dry run where a process of the group runs",
+		option.Standby, a.Config.CheckpointPath)
 }
 
 // looking calls do with the source and the store, without a tail and a bus. It changes nothing.
@@ -309,6 +322,9 @@ func (a *aloneRun) note(r *reconcile.Reconciler, report reconcile.Report) {
 
 // dry compares the tables with the checkpoint, without a tail and a bus.
 func (a *aloneRun) dry(ctx context.Context) error {
+	if err := a.mayBeBehind(); err != nil {
+		return err
+	}
 	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no checkpoint at %s: nothing was published yet that a table could be compared with", a.Config.CheckpointPath)
 	}
