@@ -11,7 +11,7 @@ import (
 // people: nothing is decided by it.
 type roster struct {
 	members []Claim
-	// looked is when the entry was read last, beats what it said of each member and since when.
+	// looked is when the entry was looked at last, beats what it said of each member, since when.
 	looked time.Time
 	beats  map[string]beat
 }
@@ -38,11 +38,11 @@ func (r *roster) update(ctx context.Context, register Register, self *Claim, tim
 	if time.Since(r.looked) < timeout/looks {
 		return
 	}
+	r.looked = time.Now()
 	text, revision, err := register.Get(ctx, WaitingMembers)
 	if err != nil {
 		return
 	}
-	r.looked = time.Now()
 	var all map[string]listed
 	if json.Unmarshal(text, &all) != nil || all == nil {
 		all = make(map[string]listed)
