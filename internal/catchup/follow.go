@@ -14,12 +14,16 @@ import (
 // waited: the next start reads what is left (rule 21).
 var ErrStartAgain = errors.New("this process has to be started again")
 
-// follow reads on until it is the turn of this process to publish, and then to the end: so little
-// is left to read when another process has ended.
-func (c *CatchUp) follow(ctx context.Context, s *stream) error {
-	if c.opts.Turn == nil {
-		return nil
-	}
+// follower reads on for a stream while another process publishes it.
+type follower struct {
+	*CatchUp
+	s *stream
+}
+
+// run reads on until it is the turn of this process to publish, and then to the end: so little is
+// left to read when another process has ended.
+func (c *follower) run(ctx context.Context) error {
+	s := c.s
 	s.Feed.Follow()
 	defer s.setFollowed(time.Time{})
 	ticker := time.NewTicker(c.opts.FollowEvery)
@@ -31,18 +35,35 @@ func (c *CatchUp) follow(ctx context.Context, s *stream) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-c.opts.Turn:
-			c.restartClock(s)
-			return startAgain(c.readAll(ctx, s))
+			c.restartClock()
+			if err := c.readAll(ctx, s); err != nil {
+				return startAgain(err)
+			}
+			return c.reconcile(ctx, nil)
 		case <-ticker.C:
 			err = c.rounds(ctx, s, false)
 		}
 		if err != nil && !c.goesOnUnread(s, err) {
 			return startAgain(err)
 		}
-		if err := c.passLate(ctx, s); err != nil {
+		if err := c.passLate(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// reconcile has a reconcile of the stream follow, and covers what is passed over for it. Behind a
+// take-over: a message of a process before the last one may have come when that one had decided its
+// entity, and before this one met the epoch by which it is late (rule 7).
+func (c *follower) reconcile(ctx context.Context, passed []piece) error {
+	return c.committer.reconcile(ctx, c.s, func(b *store.Batch) error {
+		return c.committer.commitOnce(ctx, b, func(t *trial) error {
+			for _, p := range passed {
+				t.covered(p)
+			}
+			return nil
+		})
+	})
 }
 
 // startAgain has the process end where a start can mend what this one cannot: it has not published
@@ -63,7 +84,8 @@ func (s *stream) setFollowed(at time.Time) {
 // passLate lets the offsets pass late messages that were met a while ago. They were applied, and
 // the process that works has decided their entities since; the reconcile that follows here finds
 // what it has not. Else retention would pass these offsets while this process waits (rule 22).
-func (c *CatchUp) passLate(ctx context.Context, s *stream) error {
+func (c *follower) passLate(ctx context.Context) error {
+	s := c.s
 	s.mu.Lock()
 	late := s.late.Load() > 0 && !s.unknown
 	if !late {
@@ -89,14 +111,7 @@ func (c *CatchUp) passLate(ctx context.Context, s *stream) error {
 		}
 		release()
 	}
-	return c.committer.reconcile(ctx, s, func(b *store.Batch) error {
-		return c.committer.commitOnce(ctx, b, func(t *trial) error {
-			for _, p := range passed {
-				t.covered(p)
-			}
-			return nil
-		})
-	})
+	return c.reconcile(ctx, passed)
 }
 
 // holesBelow returns what is not covered of what was read: late messages.
@@ -121,8 +136,8 @@ func (c *CatchUp) isTurn() bool {
 }
 
 // restartClock has what was read, and for how long, count from now on.
-func (c *CatchUp) restartClock(s *stream) {
-	now := time.Now()
+func (c *follower) restartClock() {
+	s, now := c.s, time.Now()
 	c.mu.Lock()
 	c.begun = now
 	c.mu.Unlock()

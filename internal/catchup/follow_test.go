@@ -77,6 +77,9 @@ func TestFollow(t *testing.T) {
 		}
 		state(false, true)
 		r.wantSeen("s", "c")
+		if !r.feeds["s"].due {
+			t.Error("no reconcile follows the take-over")
+		}
 		if n := r.c.Epoch().Number(); n != ^uint64(0)>>8+1 {
 			t.Errorf("its epoch is %d", n)
 		}

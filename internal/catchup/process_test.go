@@ -30,10 +30,32 @@ type process struct {
 	register func(stream string, tp sink.TPRef) (uint32, error)
 	done     chan error
 	over     atomic.Bool
+	// turn is closed when it is elected; nil where it does not wait for that.
+	turn chan struct{}
+}
+
+// waits reports whether the process is not elected yet.
+func (p *process) waits() bool {
+	select {
+	case <-p.turn:
+		return false
+	default:
+		return p.turn != nil
+	}
+}
+
+func (p *process) elect() {
+	if p.waits() {
+		p.w.note("elected")
+		close(p.turn)
+	}
 }
 
 func (p *process) step(ctx context.Context) {
 	name := p.w.streams[p.w.rng.IntN(2)]
+	if p.waits() && p.w.rng.IntN(4) == 0 && len(p.w.running) == 1 {
+		p.elect()
+	}
 	p.drainResolved()
 	if p.over.Load() || p.c.Epoch() == nil || p.resolving[name] > 0 || p.stopped(name) != nil || !p.isReady(name) {
 		return

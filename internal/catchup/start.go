@@ -78,8 +78,10 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	if err := c.readAll(ctx, s); err != nil {
 		return err
 	}
-	if err := c.follow(ctx, s); err != nil {
-		return err
+	if c.opts.Turn != nil {
+		if err := (&follower{c, s}).run(ctx); err != nil {
+			return err
+		}
 	}
 	if err := c.readFenced(ctx, s); err != nil {
 		return err

@@ -92,8 +92,9 @@ func (w *world) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// start starts a process on a store that has applied batches.
-func (w *world) start(ctx context.Context, batches []store.Batch) {
+// start starts a process on a store that has applied batches. One that waits publishes when it is
+// elected.
+func (w *world) start(ctx context.Context, batches []store.Batch, waits bool) {
 	// Epochs are times in ms.
 	w.pass(ctx, 2*time.Millisecond)
 	p := &process{w: w, disk: newDisk(batches), feeds: map[string]*toy{}, claimed: map[entity]bool{}, resolving: map[string]int{},
@@ -108,6 +109,10 @@ func (w *world) start(ctx context.Context, batches []store.Batch) {
 	p.committer = catchup.NewCommitter(p.disk, image, outage.New(log))
 	opts := catchup.Options{Reader: w.reader(), Committer: p.committer, Image: image, Domain: "test", Log: log,
 		Superseded: func(error) { p.over.Store(true) }, IdleEvery: idleTime / 3}
+	if waits {
+		p.turn = make(chan struct{})
+		opts.Turn = p.turn
+	}
 	for _, name := range w.streams {
 		f := newToy(name)
 		f.store, f.committer = p.disk, p.committer
@@ -123,7 +128,7 @@ func (w *world) start(ctx context.Context, batches []store.Batch) {
 	}
 	w.running = append(w.running, p)
 	w.forgot = w.forgot || len(batches) == 0 && len(w.stores) > 0
-	w.note("start of a process on %d batches, epoch %d", len(batches), image.Epoch)
+	w.note("start of a process on %d batches, epoch %d, waits %t", len(batches), image.Epoch, waits)
 	go func() {
 		if err := p.c.Start(ctx); err != nil {
 			p.done <- err
@@ -152,7 +157,9 @@ func (w *world) kill(p *process) {
 	<-p.done
 	w.running = slices.DeleteFunc(w.running, func(o *process) bool { return o == p })
 	batches, synced := p.disk.applied()
-	w.note("kill, over %v, store %d", p.over.Load(), len(w.stores))
+	w.note("kill, over %v, waits %t, store %d", p.over.Load(), p.waits(), len(w.stores))
+	// What a process that waits has read is not synced.
+	w.reconcile = w.reconcile || p.waits()
 	w.stores = append(w.stores, batches[:synced+w.rng.IntN(len(batches)-synced+1)])
 	w.net = slices.DeleteFunc(w.net, func(r *request) bool { return r.by == p && w.rng.IntN(3) == 0 })
 }
@@ -173,7 +180,7 @@ func (w *world) copyOf() []store.Batch {
 
 func (w *world) step(ctx context.Context) {
 	if len(w.running) == 0 && w.rng.IntN(3) == 0 {
-		w.start(ctx, w.copyOf())
+		w.start(ctx, w.copyOf(), w.rng.IntN(4) == 0)
 	}
 	switch n := w.rng.IntN(24); {
 	case n < 5:
@@ -241,7 +248,9 @@ func (w *world) harm(ctx context.Context) {
 		w.kill(w.running[w.rng.IntN(len(w.running))])
 	case n == 7 && len(w.running) == 1 && len(w.stores) > 0:
 		w.reconcile = true
-		w.start(ctx, w.copyOf())
+		w.start(ctx, w.copyOf(), false)
+	case n == 11 && len(w.running) == 1:
+		w.start(ctx, w.copyOf(), true)
 	case n == 8 && w.rough:
 		from := uint64(w.rng.IntN(int(w.bus.end(tp)) + 1))
 		w.note("%s loses what lies from %d on", tp, from)
@@ -297,9 +306,10 @@ func (w *world) finish(ctx context.Context) {
 	}
 	for range 20 {
 		if len(w.running) == 0 {
-			w.start(ctx, w.copyOf())
+			w.start(ctx, w.copyOf(), false)
 			w.running[0].disk.kill(-1)
 		}
+		w.running[0].elect()
 		w.pass(ctx, idleTime)
 		synctest.Wait()
 		w.reap()
@@ -345,6 +355,16 @@ func (w *world) fold() map[entity]catchup.Message {
 	return all
 }
 
+// expired reports whether the bus has no message any more where an entry lies.
+func (w *world) expired(ctx context.Context, p *process, at store.At) bool {
+	image, err := p.disk.Load(ctx)
+	if err != nil {
+		w.fault("load: %v", err)
+	}
+	i := slices.IndexFunc(image.Registrations, func(r store.Registration) bool { return r.Number == at.TP })
+	return i >= 0 && at.Offset < w.bus.logs[image.Registrations[i].TP].first
+}
+
 // compare holds that the bus says what is true, and that the view says what the bus says.
 func (w *world) compare(ctx context.Context, p *process) {
 	fold := w.fold()
@@ -355,8 +375,14 @@ func (w *world) compare(ctx context.Context, p *process) {
 	}
 	for e, truth := range w.truth {
 		m := fold[e]
-		if entry, _ := p.feeds[e.stream].entry(ctx, e.key); w.rough && truth == 0 && entry.State == store.Unknown {
+		had, _ := p.feeds[e.stream].entry(ctx, e.key)
+		if w.rough && truth == 0 && had.State == store.Unknown {
 			// A known limit: its messages have expired, and its row went while the store was lost.
+			continue
+		}
+		if w.rough && had.Digest[0] == truth && m.State.Digest[0] != truth && w.expired(ctx, p, had.At) {
+			// A known limit: its message was lost, another one has filled the offset and expired,
+			// and the store is an older copy.
 			continue
 		}
 		if w.moving && w.forgot && m.Late {
