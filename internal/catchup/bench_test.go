@@ -23,6 +23,8 @@ func (c *counter) Apply(_ context.Context, messages []catchup.Message, commit fu
 
 func (*counter) Nominated() int { return 0 }
 
+func (*counter) Restore(b *store.Batch, commit func(*store.Batch) error) error { return commit(b) }
+
 func (*counter) Reconcile(_ context.Context, commit func(*store.Batch) error) error {
 	return commit(&store.Batch{})
 }

@@ -29,6 +29,8 @@ type Feed interface {
 	// follows at once (rules 7 and 21). The offsets may then pass what still waits: a feed may drop
 	// it, or publish it all the same, as shard.Feed does.
 	Reconcile(ctx context.Context, commit func(*store.Batch) error) error
+	// Restore calls commit once with b, which replaces the progress of shards that do not run.
+	Restore(b *store.Batch, commit func(*store.Batch) error) error
 }
 
 // Stream is a stream that catches up.
@@ -57,7 +59,10 @@ type Options struct {
 	Fence func(context.Context) error
 	// Turn, where it is not nil, is closed when this process is to publish. Until then Start reads
 	// on, and no stream is ready.
-	Turn      <-chan struct{}
+	Turn <-chan struct{}
+	// Copy, where it is not nil, returns what the bus has of the progress of a stream beside its
+	// messages (decision 23). It waits for the bus.
+	Copy      func(ctx context.Context, stream string) (Copy, error)
 	Committer *Committer
 	// Image is what the store held when the Committer was made.
 	Image   store.Image
