@@ -43,9 +43,10 @@ func newFleet(p *world.Publisher, timeout time.Duration, own ...world.Env) *flee
 	p.T.Helper()
 	f := &fleet{Publisher: p, takeovers: make(map[string][]time.Duration)}
 	for i, more := range own {
-		e := p.Env.With(world.Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()}).With(more)
+		e := p.Env.With(world.Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()})
 		delete(e, "BRIDGE_HTTP_ADDR")
 		delete(e, "BRIDGE_CHECKPOINT_URL")
+		e = e.With(more)
 		m := &fleetMember{name: fmt.Sprintf("member %d", i), env: e}
 		m.daemon = world.NewDaemon(p.T, p.Path, e)
 		f.members = append(f.members, m)
