@@ -226,3 +226,51 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 		v.expect(p, "facts", 2)
 	})
 }
+
+// TestCommandsWithProgressOnTheBus: what a command changes holds though its folder is lost.
+func TestCommandsWithProgressOnTheBus(t *testing.T) {
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		const rows = 10
+		v := newVolatile(t, b, rows)
+		p := v.publish("beginning")
+		p.Start()
+		v.expect(p, "facts", rows)
+		v.expect(p, "states", rows)
+		p.Term()
+		v.lose()
+		command := func(want int, args ...string) string {
+			t.Helper()
+			code, said, faults := world.Command(t, p.Env, args...)
+			if code != want {
+				t.Fatalf("%v: status %d: %s%s", args, code, said, faults)
+			}
+			v.lose()
+			return said + faults
+		}
+		if said := command(0, "checkpoint", "show"); !strings.Contains(said, "facts    facts    10") {
+			t.Errorf("show says:\n%s", said)
+		}
+		if said := command(1, "checkpoint", "set", "states", "states", "0"); !strings.Contains(said, "bus:///") {
+			t.Errorf("set of a capability stream says:\n%s", said)
+		}
+		command(0, "checkpoint", "set", "facts", "facts", "4")
+		p.Start()
+		all := rows + 6
+		if b.NATS != nil {
+			// It drops messages with ids that it has.
+			all = rows
+		}
+		world.Eventually(t, time.Minute, "the rows behind the id are published again", func() bool {
+			return p.Tape("facts").Count() == all && p.Metric(`bridge_records_total{stream="facts"}`) == 6
+		})
+		v.expect(p, "states", rows)
+		p.Term()
+		v.lose()
+		command(0, "checkpoint", "rebuild", "facts")
+		p.Start()
+		world.Eventually(t, time.Minute, "both tables are read", func() bool { return decided(p.Daemon) && p.Position("facts") == rows })
+		if n, published := p.Tape("facts").Count(), p.Metric(`bridge_records_total{stream="facts"}`); n != all || published > 0 {
+			t.Errorf("behind the rebuild %v rows were published, and there are %d messages, want %d", published, n, all)
+		}
+	})
+}
