@@ -269,7 +269,8 @@ func TestCommandsWithProgressOnTheBus(t *testing.T) {
 		command(0, "checkpoint", "rebuild", "facts")
 		p.Start()
 		world.Eventually(t, time.Minute, "both tables are read", func() bool { return decided(p.Daemon) && p.Position("facts") == rows })
-		if n, published := p.Tape("facts").Count(), p.Metric(`bridge_records_total{stream="facts"}`); n != all || published > 0 {
+		// What JetStream has is of epochs before the set, and does not count: it is dropped again.
+		if n, published := p.Tape("facts").Count(), p.Metric(`bridge_records_total{stream="facts"}`); n != all || published > 0 && b.Kafka != nil {
 			t.Errorf("behind the rebuild %v rows were published, and there are %d messages, want %d", published, n, all)
 		}
 	})
