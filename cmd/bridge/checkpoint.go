@@ -16,6 +16,7 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/pebble"
 	"bridge/event"
+	"bridge/internal/app"
 	"bridge/internal/config"
 	"bridge/internal/progress"
 	"bridge/internal/terminal"
@@ -25,7 +26,8 @@ const checkpointDetails = `
 These commands work on the folder of BRIDGE_CHECKPOINT_URL (file:bridge.db) and
 need no other variable. A running bridge holds that folder: stop it first. A
 shard is a table as BRIDGE_STREAM_<NAME>_TABLE names it, with its range filled
-in.
+in. With bus: they need all variables of bridge, and change the progress on the
+bus, too: stop all processes, wherever they run.
 `
 
 const checkpointSetDetails = `
@@ -52,19 +54,37 @@ and former set and reset commands hold. A reconcile follows at once.
 // lockWait is how long a command waits for another one.
 const lockWait = time.Second
 
-// checkpointPath returns the folder of BRIDGE_CHECKPOINT_URL.
-func (p *process) checkpointPath() (string, error) {
-	return config.LoadCheckpointPath(p.environ)
+// kept is what the commands work on: a store, and the copies on the bus where progress is kept
+// there.
+type kept struct {
+	*pebble.Store
+	image  store.Image
+	path   string
+	copies *app.Copies
 }
 
-// withStore calls do with the store of BRIDGE_CHECKPOINT_URL. Unless create is set, one that is not
-// there is an error. What do has changed is durable when withStore returns nil.
-func (p *process) withStore(ctx context.Context, create bool, do func(*pebble.Store, *store.Image) error) (err error) {
-	path, err := p.checkpointPath()
+// checkpoint returns the folder of the checkpoint, and the configuration where progress is kept on
+// the bus, else nil.
+func (p *process) checkpoint() (path string, onBus *config.Config, err error) {
+	path, err = config.LoadCheckpointPath(p.environ)
+	if !errors.Is(err, config.ErrOnBus) {
+		return path, nil, err
+	}
+	if onBus, err = config.Load(p.environ, p.secrets); err != nil {
+		return "", nil, err
+	}
+	return onBus.CheckpointPath, onBus, nil
+}
+
+// withStore calls do with the store of BRIDGE_CHECKPOINT_URL, which changes it about one stream.
+// Unless create is set, one that is not there is an error. What do has changed is durable when
+// withStore returns nil, also on the bus.
+func (p *process) withStore(ctx context.Context, create bool, stream string, do func(*kept) error) (err error) {
+	path, onBus, err := p.checkpoint()
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !create {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !create && onBus == nil {
 		return noCheckpoint(path)
 	}
 	log := newLogger(p.stderr, slog.LevelWarn, "text", p.secrets)
@@ -73,14 +93,36 @@ func (p *process) withStore(ctx context.Context, create bool, do func(*pebble.St
 		return unopened(err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	image, err := s.Load(ctx)
-	if err != nil {
+	k := &kept{Store: s, path: path}
+	if onBus != nil {
+		if onBus.Stream(stream) == nil {
+			return fmt.Errorf("stream %q is not configured: with bus: these commands need the variables of bridge", stream)
+		}
+		if k.copies, err = app.OpenCopies(ctx, onBus, s, log); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, k.copies.Close()) }()
+	}
+	if k.image, err = s.Load(ctx); err != nil {
 		return err
 	}
-	if err := do(s, &image); err != nil {
+	if err := do(k); err != nil {
 		return err
 	}
-	return s.Sync(ctx)
+	if err := s.Sync(ctx); err != nil || k.copies == nil {
+		return err
+	}
+	return k.copies.Write(ctx, stream)
+}
+
+// mustHaveView returns an error for a stream whose view a command has to change, where the folder
+// does not have it: a copy on the bus has none.
+func (k *kept) mustHaveView(stream string, kind event.Kind) error {
+	if k.copies == nil || kind == event.Release || slices.ContainsFunc(k.image.Registrations, func(r store.Registration) bool { return r.Stream == stream }) {
+		return nil
+	}
+	return fmt.Errorf("what was published last of each entity of the capability stream %q is not in the folder %s: run bridge once on a folder that stays, "+
+		"with BRIDGE_CHECKPOINT_URL=bus:///<folder>, until it has caught up; stop it, type the command with that folder, and start bridge on it once more", stream, k.path)
 }
 
 func noCheckpoint(path string) error {
@@ -105,8 +147,12 @@ func checkpointSet(p *process, ctx context.Context, call call) error {
 		return wrongUsage("the names of stream and shard must not be empty")
 	}
 	var said string
-	err = p.withStore(ctx, true, func(s *pebble.Store, image *store.Image) error {
+	err = p.withStore(ctx, true, key.Stream, func(s *kept) error {
+		image := &s.image
 		kind, err := p.kindOf(ctx, s, image, key.Stream)
+		if err == nil {
+			err = s.mustHaveView(key.Stream, kind)
+		}
 		if err != nil {
 			return err
 		}
@@ -182,7 +228,8 @@ func checkpointReset(p *process, ctx context.Context, call call) error {
 		reset.Shards = one.Tables
 	}
 	removed := 0
-	err := p.withStore(ctx, false, func(s *pebble.Store, image *store.Image) error {
+	err := p.withStore(ctx, false, stream, func(s *kept) error {
+		image := &s.image
 		known := streamsOf(image)
 		shards := known[stream]
 		if len(shards) == 0 && len(reset.Shards) == 0 {
@@ -195,6 +242,13 @@ func checkpointReset(p *process, ctx context.Context, call call) error {
 			if image.Shards[key].Started {
 				removed++
 			}
+		}
+		kind, err := p.kindOf(ctx, s, image, stream)
+		if err == nil {
+			err = s.mustHaveView(stream, kind)
+		}
+		if err != nil {
+			return err
 		}
 		reset.Epoch = progress.NextEpoch(image, reset.Now)
 		return s.Apply(ctx, reset.Batch(image))
@@ -212,7 +266,8 @@ func checkpointRebuild(p *process, ctx context.Context, call call) error {
 		return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
 	}
 	var shards []store.Key
-	err := p.withStore(ctx, false, func(s *pebble.Store, image *store.Image) error {
+	err := p.withStore(ctx, false, stream, func(s *kept) error {
+		image := &s.image
 		known := streamsOf(image)
 		var found bool
 		if shards, found = known[stream]; !found {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/pebble"
+	"bridge/internal/app"
 	"bridge/internal/httpapi"
 	"bridge/internal/progress"
 	"bridge/reconcile"
@@ -91,16 +93,9 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 }
 
 func checkpointShow(p *process, ctx context.Context, call call) (err error) {
-	path, err := p.checkpointPath()
+	s, err := p.openToShow(ctx)
 	if err != nil {
 		return err
-	}
-	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait})
-	if errors.Is(err, fs.ErrNotExist) {
-		return noCheckpoint(path)
-	}
-	if err != nil {
-		return unopened(err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	views, err := viewsOf(ctx, s)
@@ -111,6 +106,24 @@ func checkpointShow(p *process, ctx context.Context, call call) (err error) {
 		return p.printJSON(map[string][]checkpointView{"checkpoints": views})
 	}
 	return p.printCheckpoints(views)
+}
+
+// openToShow opens the store without changing it. Where there is none, it has what is on the bus.
+func (p *process) openToShow(ctx context.Context) (store.Store, error) {
+	path, onBus, err := p.checkpoint()
+	if err != nil {
+		return nil, err
+	}
+	s, err := pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && onBus == nil:
+		return nil, noCheckpoint(path)
+	case errors.Is(err, fs.ErrNotExist):
+		return app.LoadCopies(ctx, onBus, newLogger(p.stderr, slog.LevelWarn, "text", p.secrets))
+	case err != nil:
+		return nil, unopened(err)
+	}
+	return s, nil
 }
 
 // viewsOf returns the checkpoints of the shards that have begun, in the order of stream and shard.

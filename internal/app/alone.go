@@ -76,7 +76,7 @@ func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, 
 // DeadLetters calls do with a function that sends dead letters again, after the tail of their table
 // has caught up. A preview only reads the tables and the checkpoint.
 func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.Context, Resend) error) error {
-	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(a.Config.CheckpointPath); errors.Is(err, fs.ErrNotExist) && (preview || a.Config.CheckpointTopic == "") {
 		// Without a checkpoint the tail would begin where START says.
 		return option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", a.Config.CheckpointPath, option.CheckpointURL)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/buscopy"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
@@ -41,6 +42,8 @@ type ends struct {
 	sink   func(*config.Config, *slog.Logger, hooks) (sink.Sink, error)
 	// elector is not called where the process works alone.
 	elector func(*config.Config, *slog.Logger) (standby.Elector, error)
+	// bucket is not called unless progress is kept on the bus.
+	bucket func(*config.Config, *slog.Logger, time.Duration) (buscopy.Bucket, error)
 }
 
 // Build is a version of bridge.
@@ -71,7 +74,7 @@ type App struct {
 // opening the store and binding the port.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.ends == nil {
-		o.ends = &ends{OpenSource, OpenStore, openSink, openElector}
+		o.ends = &ends{OpenSource, OpenStore, openSink, openElector, openBucket}
 	}
 	a := &App{opts: o, registry: prometheus.NewRegistry(), superseded: make(chan error, 1)}
 	defer func() {
@@ -96,6 +99,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if err := a.openStandby(); err != nil {
 		return nil, err
 	}
+	if err := a.openCopies(); err != nil {
+		return nil, err
+	}
 	a.recovery = a.newRecovery()
 	if a.shards, err = newShards(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
@@ -107,7 +113,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	registerMetrics(a.registry, a)
 	a.health = &health{
 		cfg: cfg, shards: a.shards, faults: a.faults, source: &httpapi.Probe{Ready: a.source.Ready}, sink: &httpapi.Probe{Ready: a.sink.Ready},
-		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(), member: a.member,
+		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(), member: a.member, copies: a.copies,
 	}
 	if o.Serve {
 		if a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger); err != nil {

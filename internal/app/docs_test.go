@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/internal/buscopy"
 	"bridge/internal/config"
 	"bridge/internal/shard"
 	"bridge/internal/standby"
@@ -44,7 +45,9 @@ func TestOperationsPageListsTheMetrics(t *testing.T) {
 	}
 	var there described
 	shard.NewMetrics(&there)
-	registerMetrics(&there, &App{opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{})})
+	registerMetrics(&there, &App{
+		opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{}), parts: parts{copies: buscopy.NewKeeper(buscopy.Options{})},
+	})
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {

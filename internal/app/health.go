@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
@@ -33,6 +34,8 @@ type health struct {
 	started time.Time
 	// member is nil where the process works alone.
 	member *standby.Member
+	// copies is nil unless progress is kept on the bus.
+	copies *buscopy.Keeper
 }
 
 var _ httpapi.Daemon = (*health)(nil)
@@ -166,6 +169,7 @@ func (h *health) snapshots() []snapshot {
 
 func (h *health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
+	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
 	return status
 }

@@ -13,6 +13,8 @@ import (
 
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
+	"bridge/internal/buscopy"
+	buscopymemory "bridge/internal/buscopy/memory"
 	"bridge/internal/config"
 	"bridge/internal/config/configtest"
 	"bridge/reconcile"
@@ -51,6 +53,8 @@ type household struct {
 	topics []string
 	// unreadable says that the bus cannot be read back.
 	unreadable bool
+	// bucket has the progress on the bus, where cfg says so.
+	bucket buscopymemory.Bucket
 
 	app  *App
 	stop func()
@@ -91,11 +95,16 @@ func (h *household) start() {
 			}
 			return keptSink{h.bus}, nil
 		},
+		bucket: h.openBucket,
 	}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.app, h.stop = a, start(h.t, a)
+}
+
+func (h *household) openBucket(*config.Config, *slog.Logger, time.Duration) (buscopy.Bucket, error) {
+	return &h.bucket, nil
 }
 
 // restart stops the bridge, which drops what the bus does not take, and starts another one.

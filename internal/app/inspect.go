@@ -32,6 +32,7 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 		Sink: func(ctx context.Context) inspect.Report {
 			r := inspectSink(ctx, cfg)
 			inspectStandby(ctx, cfg, &r)
+			inspectCopies(ctx, cfg, &r)
 			return r
 		},
 		Store: func(ctx context.Context) store.Inspection { return pebble.Inspect(ctx, cfg.CheckpointPath) },

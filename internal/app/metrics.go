@@ -32,4 +32,7 @@ func registerMetrics(registry prometheus.Registerer, a *App) {
 	if a.member != nil {
 		registry.MustRegister(&standbyCollector{a.member})
 	}
+	if a.copies != nil {
+		registry.MustRegister(&copiesCollector{a.copies})
+	}
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"bridge/internal/catchup"
 	"bridge/sink"
 )
@@ -28,6 +30,12 @@ func (a *App) newRecovery() *catchup.CatchUp {
 	}
 	if bus, ok := p.sink.(sink.Transactional); ok && cfg.Sink.ExactlyOnce {
 		o.Fence = bus.Fence
+	}
+	if p.copies != nil {
+		o.Copy = func(ctx context.Context, stream string) (catchup.Copy, error) {
+			copied, _, err := copyOf(ctx, p.copies, cfg.Stream(stream))
+			return copied, err
+		}
 	}
 	for _, s := range streams {
 		o.Streams = append(o.Streams, s.catchUp(cfg, p))

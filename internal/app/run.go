@@ -29,6 +29,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	args := []any{"version", a.opts.Build.Version, "streams", len(cfg.Streams), "shards", len(a.shards),
 		"source", cfg.Source.Addr, "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", a.server.Addr().String()}
+	if cfg.CheckpointTopic != "" {
+		args = append(args, "progress", cfg.CheckpointTopic)
+	}
 	if a.member != nil {
 		args = append(args, "standby", cfg.Standby.Group, "member", a.member.Status().Member)
 	}
@@ -101,6 +104,9 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 	saves, endSaving := context.WithCancel(later)
 	defer endSaving()
 	start(saves, &saving, a.committer.Run)
+	if a.copies != nil {
+		start(saves, &saving, a.copies.Run)
+	}
 	recovers, endRecovering := context.WithCancel(later)
 	defer endRecovering()
 	start(recovers, &recovering, a.catchUp)

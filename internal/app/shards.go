@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/outage"
@@ -29,10 +30,12 @@ type parts struct {
 	image     store.Image
 	committer *catchup.Committer
 	recovery  *catchup.CatchUp
-	limits    *shard.Limits
-	faults    *outage.Log
-	metrics   *shard.Metrics
-	logger    *slog.Logger
+	// copies is nil unless progress is kept on the bus.
+	copies  *buscopy.Keeper
+	limits  *shard.Limits
+	faults  *outage.Log
+	metrics *shard.Metrics
+	logger  *slog.Logger
 }
 
 // newParts returns the parts that need not be opened.
@@ -131,6 +134,10 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		return nil, err
 	}
 	reader := p.source.Shard(s.Spec(table))
+	var decided func(context.Context, uint64) error
+	if p.copies != nil {
+		decided = func(ctx context.Context, since uint64) error { return p.copies.Decided(ctx, s.Name, table, since) }
+	}
 	return shard.New(withTestTimes(shard.Options{
 		Stream: s.Name, Name: table, Kind: s.Kind,
 		Source:          reader,
@@ -146,6 +153,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Store:           p.store,
 		Committer:       p.committer,
 		Recovery:        p.recovery,
+		Decided:         decided,
 		Feed:            s.feed,
 		View:            s.view,
 		Movers:          s.movers,

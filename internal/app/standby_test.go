@@ -120,6 +120,7 @@ func (g *group) join(change func(*config.Config)) *process {
 		elector: func(*config.Config, *slog.Logger) (standby.Elector, error) {
 			return standby.NewLease(p.way, silence(&cfg)), nil
 		},
+		bucket: g.openBucket,
 	}})
 	if err != nil {
 		g.t.Fatal(err)

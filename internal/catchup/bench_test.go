@@ -25,6 +25,8 @@ func (*counter) Nominated() int { return 0 }
 
 func (*counter) Follow() {}
 
+func (*counter) Restore(b *store.Batch, commit func(*store.Batch) error) error { return commit(b) }
+
 func (*counter) Reconcile(_ context.Context, commit func(*store.Batch) error) error {
 	return commit(&store.Batch{})
 }

@@ -33,6 +33,8 @@ type Feed interface {
 	// another process while this one waits: ids that are missing from now on stay polled, also
 	// where the store was empty (rule 15).
 	Follow()
+	// Restore calls commit once with b, which replaces the progress of shards that do not run.
+	Restore(b *store.Batch, commit func(*store.Batch) error) error
 }
 
 // Stream is a stream that catches up.
@@ -62,7 +64,10 @@ type Options struct {
 	// Turn, where it is not nil, is closed when this process is to publish. Until then Start reads
 	// on, and no stream is ready. It returns ErrStartAgain where a stream is then to be read from
 	// the beginning.
-	Turn      <-chan struct{}
+	Turn <-chan struct{}
+	// Copy, where it is not nil, returns what the bus has of the progress of a stream beside its
+	// messages (decision 23). It waits for the bus.
+	Copy      func(ctx context.Context, stream string) (Copy, error)
 	Committer *Committer
 	// Image is what the store held when the Committer was made.
 	Image   store.Image

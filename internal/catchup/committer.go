@@ -152,6 +152,17 @@ func (c *Committer) Sync(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
+// Still calls do while no batch is applied: all that it reads of the store is of one image, but for
+// entities that are forgotten.
+func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error {
+	release, err := acquire(ctx, c.applying)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return do(c.store)
+}
+
 // Ends tells the end of a TP: what is below it and not covered is to be read (rule 5).
 func (c *Committer) Ends(tp uint32, end uint64) {
 	c.mu.Lock()

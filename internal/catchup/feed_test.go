@@ -109,6 +109,8 @@ func (f *toy) Follow() {
 	f.followed++
 }
 
+func (f *toy) Restore(b *store.Batch, commit func(*store.Batch) error) error { return commit(b) }
+
 func (f *toy) Reconcile(_ context.Context, commit func(*store.Batch) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -150,7 +150,12 @@ func (g *registrar) forget(ctx context.Context, s *stream, list []found) error {
 		return fmt.Errorf("stream %s: %w: start bridge again, which reads what is left and publishes the other rows again", s.Name, sink.ErrBehind)
 	}
 	b := &store.Batch{Forget: []string{s.Name}}
-	for key, before := range g.opts.Image.Shards {
+	// Not as it was opened: a copy may have been restored since.
+	image, err := g.committer.store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	for key, before := range image.Shards {
 		if key.Stream == s.Name {
 			// What only commands and START have decided is kept.
 			b.Shards = append(b.Shards, store.ShardChange{Key: key, Progress: &store.Progress{

@@ -75,6 +75,9 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
+	if err := c.restore(ctx, s); err != nil {
+		return err
+	}
 	if err := c.readAll(ctx, s); err != nil {
 		return err
 	}
@@ -85,6 +88,12 @@ func (c *CatchUp) catchUp(ctx context.Context, s *stream) error {
 	}
 	if err := c.readFenced(ctx, s); err != nil {
 		return err
+	}
+	if c.opts.Turn != nil {
+		// Another process has worked meanwhile.
+		if err := c.restore(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := s.checkHash(); err != nil {
 		return err

@@ -17,6 +17,9 @@ type Config struct {
 	Sink   Sink
 	// CheckpointPath is the checkpoint's folder, relative to the working directory or absolute.
 	CheckpointPath string
+	// CheckpointTopic is the topic of Kafka, or the KV bucket of NATS, that has copies of the
+	// progress. Empty: the folder has all.
+	CheckpointTopic string
 	// Streams has at least one entry, in the order of BRIDGE_STREAMS.
 	Streams []Stream
 

@@ -44,13 +44,16 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	l.checkProcess(cfg)
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
 	cfg.Sink = l.sink(&settings)
-	cfg.CheckpointPath = l.checkpoint(settings.Ends.CheckpointURL)
+	cfg.setCheckpoint(l, &settings, names)
 	cfg.Sink.Embedded.beside(cfg.CheckpointPath)
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))
 	}
 	l.checkDatabase(cfg)
 	l.checkTables(cfg)
+	if !l.has(sinkVariable) {
+		cfg.checkTopics(l)
+	}
 	cfg.Standby.check(l, cfg, &settings)
 	cfg.Warnings = l.warnings
 	if err := l.err(); err != nil {

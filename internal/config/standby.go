@@ -31,8 +31,8 @@ func (s *Standby) check(l *loader, cfg *Config, settings *globalSettings) {
 		l.add(standbyVariable, "is set, and the sink %s: cannot tell several processes which of them works: use Kafka or NATS, or unset this", cfg.Sink.Scheme)
 	}
 	for i := range cfg.Streams {
-		if stream := &cfg.Streams[i]; stream.Start.Latest {
-			l.add(StreamPrefix(stream.Name)+"START", "latest is decided by one process, and no other one of %s knows what it decided before a row is published: use an id, or beginning", standbyVariable)
+		if stream := &cfg.Streams[i]; stream.Start.Latest && cfg.CheckpointTopic == "" {
+			l.add(StreamPrefix(stream.Name)+"START", "latest is decided by one process, and no other one of %s knows what it decided before a row is published: set %s=bus:, or use an id, or beginning", standbyVariable, checkpointVariable)
 		}
 	}
 	agreed := make(agreement)
@@ -69,6 +69,11 @@ func (c *Config) agreed() map[string]string {
 	values := map[string]string{
 		"SOURCE_URL": c.Source.Scheme + "/" + c.Source.Database, "DELIVERY": c.Sink.Delivery(), "STREAMS": strings.Join(streams, ","),
 		"DOMAIN_ID": c.DomainID, "STANDBY_TIMEOUT": c.Standby.Timeout.String(), "NATS_STREAM": c.Sink.NATS.Stream,
+	}
+	// The folder is of each process.
+	values["CHECKPOINT_URL"], values["CHECKPOINT_TOPIC"] = "", c.CheckpointTopic
+	if c.CheckpointTopic != "" {
+		values["CHECKPOINT_URL"] = "bus:"
 	}
 	if c.Sink.ExactlyOnce {
 		values["KAFKA_TRANSACTIONAL_ID"] = c.Sink.Kafka.TransactionalID

@@ -22,7 +22,7 @@ type scheme struct {
 var (
 	sourceSchemes     = []scheme{{"mysql", true}, {"sqlite", true}}
 	sinkSchemes       = []scheme{{"kafka", true}, {"nats", true}, {"stdout", true}, {"embedded", true}}
-	checkpointSchemes = []scheme{{"file", true}, {"mysql", false}}
+	checkpointSchemes = []scheme{{"file", true}, {"bus", true}, {"mysql", false}}
 )
 
 // cutScheme splits the URL of a variable after its scheme, which must be one of those allowed and

@@ -92,8 +92,17 @@ type StreamStatus struct {
 	// Nominated entities wait until their rows are read in all tables of the stream.
 	Nominated int `json:"nominated"`
 	// Twins counts how often a key was found to have two rows since the start.
-	Twins  uint64        `json:"twins"`
-	Shards []ShardStatus `json:"shards"`
+	Twins uint64 `json:"twins"`
+	// Progress is left out unless it is kept on the bus, too.
+	Progress *ProgressStatus `json:"progress,omitempty"`
+	Shards   []ShardStatus   `json:"shards"`
+}
+
+// ProgressStatus says when this process has last written the progress of a stream to the bus.
+type ProgressStatus struct {
+	// WrittenAt is null before the first time. It is written when it has changed.
+	WrittenAt *time.Time `json:"writtenAt"`
+	Bytes     int        `json:"bytes"`
 }
 
 // CatchUpStatus says how far a stream has read from the bus what the checkpoint lacks.

@@ -89,6 +89,9 @@ const (
 	StandbyGrant     Code = "standby-grant"
 	TopicMessageSize Code = "topic-message-size"
 	TopicCompacted   Code = "topic-compacted"
+	// TopicUncompacted, TopicPartitions: a topic that is to hold the last message of each key.
+	TopicUncompacted Code = "topic-uncompacted"
+	TopicPartitions  Code = "topic-partitions"
 	NoJetStream      Code = "no-jetstream"
 	NoStream         Code = "no-stream"
 	StreamGrant      Code = "stream-grant"

@@ -73,6 +73,12 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 			return nil, err
 		}
 	}
+	if s.opts.Decided != nil {
+		err := s.retrier.wait(owning, forEver, func() error { return s.opts.Decided(ctx, p.Since()) })
+		if err != nil {
+			return nil, err
+		}
+	}
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	if err := (&snapshot{opts: &s.opts, reader: s.reader, gaps: s.gaps, entities: entities}).run(ctx); err != nil {
 		return nil, err

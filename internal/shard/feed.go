@@ -235,6 +235,16 @@ func (f *Feed) Follow() {
 	}
 }
 
+// Restore implements catchup.Feed. What was opened of the shards is opened again from the store.
+func (f *Feed) Restore(b *store.Batch, commit func(*store.Batch) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range b.Shards {
+		f.intake(b.Shards[i].Key.Shard).progress = nil
+	}
+	return commit(b)
+}
+
 // wish has a reconcile of a shard be due, and adds the shard to touched. f.mu is held.
 func (f *Feed) wish(ctx context.Context, name string, touched map[string]*intake) error {
 	in := f.intakes[name]

@@ -45,6 +45,9 @@ type Options struct {
 	Store     store.Store
 	Committer *catchup.Committer
 	Recovery  Recovery
+	// Decided, where it is not nil, returns once the bus has the decision about START of the shard
+	// beside its messages (decision 23): before the first row is read. The store has it by then.
+	Decided func(ctx context.Context, since uint64) error
 	// Feed, View and Movers are those of the stream. A release stream has no View and no Movers.
 	Feed   *Feed
 	View   *view.View

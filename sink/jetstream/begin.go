@@ -68,10 +68,14 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	case !o.CreateStream || name != o.Stream:
 		return nil, option.Errorf("the stream %s does not exist: create it, or set %s=true", name, option.NATSCreateStream)
 	}
-	stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,
-		AllowAtomicPublish: o.Claim != "",
-	})
+	if o.KeyValue {
+		stream, err = createBucket(ctx, js, o, name)
+	} else {
+		stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,
+			AllowAtomicPublish: o.Claim != "",
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create the stream %s: %w", name, err)
 	}

@@ -32,6 +32,9 @@ type Options struct {
 	// CreateStream has Stream created with Subjects and file storage when it is missing. An
 	// existing stream is used as it is.
 	CreateStream bool
+	// KeyValue has a stream that is created keep the last message of each subject, as a KV bucket
+	// does, with three replicas where there are so many servers. Subjects are those of a bucket.
+	KeyValue bool
 	// Subjects are those of a stream that is created; wildcards are fine.
 	Subjects []string
 	// Published are the subjects that messages will have, as exactly as that is known; wildcards

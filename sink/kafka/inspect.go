@@ -64,6 +64,12 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	return r
 }
 
+// CreateTable returns the command that makes a topic which holds the last message of each key. Its
+// segments are small: what is replaced is read until the segment is compacted.
+func CreateTable(server, topic string) string {
+	return fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --create --topic %s --partitions 1 --config cleanup.policy=compact --config segment.bytes=33554432", server, topic)
+}
+
 func partitions(n int) string {
 	if n == 1 {
 		return "1 partition"
@@ -105,6 +111,10 @@ func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool 
 	grant := fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation Read --operation Write --operation Describe --topic %s", server, s.user(), t.Name)
 	err := answer(t.ErrorCode, "")
 	switch {
+	case errors.Is(err, kafkago.UnknownTopicOrPartition) && s.table:
+		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
+			Says("create it").Types("%s", CreateTable(server, t.Name))
+		return false
 	case errors.Is(err, kafkago.UnknownTopicOrPartition):
 		r.Add(findings.Unsafe, findings.NoTopic, subject, "does not exist, or this login may not DESCRIBE it").
 			Says("bridge creates no topics: create it, with as many partitions as consumers are to share the work").
@@ -129,6 +139,10 @@ func (s *Sink) inspectTopic(r *findings.Report, t *metadata.ResponseTopic) bool 
 			r.Add(findings.Unsafe, findings.TopicUnreadable, subject, "may not be read by this login: bridge reads there what its checkpoint lacks").
 				Says("let an administrator run").Types("%s", grant)
 		}
+	}
+	if n := len(t.Partitions); s.table && n > 1 {
+		r.Add(findings.Unsafe, findings.TopicPartitions, subject, "has "+partitions(n)+": one holds the last message of each key in order").
+			Says("make it again with one").Types("%s", CreateTable(server, t.Name))
 	}
 	if without := leaderless(t.Partitions); without > 0 {
 		r.Add(findings.Unsafe, findings.TopicLeader, subject, fmt.Sprintf("has no leader for %d of %s", without, partitions(len(t.Partitions)))).
@@ -185,6 +199,11 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 			case entry.ConfigName == size && err == nil && limit < smallLimit:
 				r.Add(findings.Note, findings.TopicMessageSize, subject, fmt.Sprintf("takes messages of at most %d bytes (max.message.bytes)", limit)).
 					Says("a larger row goes to %s or stops its stream; for a higher limit", option.DeadLetter).Types("%s%s=1048588", alter, size)
+			case entry.ConfigName == cleanup && s.table:
+				if entry.ConfigValue != "compact" {
+					r.Add(findings.Unsafe, findings.TopicUncompacted, subject, fmt.Sprintf("is not compacted (cleanup.policy=%s): what it holds expires", entry.ConfigValue)).
+						Says("have it compacted").Types("%s%s=compact", alter, cleanup)
+				}
 			case entry.ConfigName == cleanup && strings.Contains(entry.ConfigValue, "compact"):
 				if why := s.uncompactable[topic.ResourceName]; why != "" {
 					r.Add(findings.Warning, findings.TopicCompacted, subject, "is compacted, which loses events to late consumers, because "+why).

@@ -49,6 +49,9 @@ type Options struct {
 	// operator that follow on "because". For a topic that is not in it, each key stands for one
 	// entity.
 	Uncompactable map[string]string
+	// Table says that Topics hold the last message of each key: Inspect wants them compacted, with
+	// one partition.
+	Table bool
 	// MaxRequestBytes is what the brokers take in one request (their socket.request.max.bytes):
 	// they cut the connection for more, so a record that does not fit is rejected unsent. Defaults
 	// to DefaultMaxRequestBytes.

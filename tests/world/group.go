@@ -42,9 +42,10 @@ func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	p.T.Helper()
 	g := &Group{Publisher: p, takeovers: make(map[string][]time.Duration)}
 	for i, more := range own {
-		e := p.Env.With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()}).With(more)
+		e := p.Env.With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()})
 		delete(e, "BRIDGE_HTTP_ADDR")
 		delete(e, "BRIDGE_CHECKPOINT_URL")
+		e = e.With(more)
 		m := &Member{name: fmt.Sprintf("member %d", i), Env: e}
 		m.Daemon = NewDaemon(p.T, p.Path, e)
 		g.Members = append(g.Members, m)

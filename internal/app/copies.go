@@ -1,0 +1,194 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/checkpoint/store/memory"
+	"bridge/internal/buscopy"
+	buscopyjetstream "bridge/internal/buscopy/jetstream"
+	buscopykafka "bridge/internal/buscopy/kafka"
+	"bridge/internal/catchup"
+	"bridge/internal/config"
+	"bridge/internal/progress"
+	"bridge/sink"
+	"bridge/sink/jetstream"
+	"bridge/sink/kafka"
+)
+
+// copiesDependency is what outages of the copies of progress are named.
+const copiesDependency = "progress on the bus"
+
+// openBucket opens what has the copies of progress, with connections of its own. giveUp bounds the
+// wait for a bus that does not answer; 0 waits for ever.
+func openBucket(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) (buscopy.Bucket, error) {
+	bus, err := openCopyBus(cfg, logger, giveUp)
+	if err != nil {
+		return nil, err
+	}
+	if purges, ok := bus.(buscopyjetstream.Bus); ok {
+		return buscopyjetstream.New(purges, cfg.CheckpointTopic), nil
+	}
+	return buscopykafka.New(bus, cfg.CheckpointTopic, kafka.CreateTable(cfg.Sink.Kafka.Brokers[0], cfg.CheckpointTopic)), nil
+}
+
+// openCopyBus opens a sink for copies, whatever the delivery of events: an older copy is safe, so
+// they need no transaction.
+func openCopyBus(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) (copyBus, error) {
+	if cfg.Sink.Scheme == "kafka" {
+		o := kafkaOptions(cfg, logger, hooks{})
+		o.Topics, o.Table, o.ClientID, o.GiveUpAfter = []string{cfg.CheckpointTopic}, true, "bridge-progress", giveUp
+		o.TransactionalID, o.Uncompactable, o.Compression = "", nil, kafka.None
+		return kafka.Open(o)
+	}
+	o := natsOptions(cfg, logger, hooks{})
+	o.Name, o.Stream, o.CreateStream, o.KeyValue = "bridge progress", buscopyjetstream.Stream(cfg.CheckpointTopic), true, true
+	o.Subjects, o.GiveUpAfter = []string{buscopyjetstream.Subjects(cfg.CheckpointTopic)}, giveUp
+	o.Published, o.Readable, o.Claim = nil, nil, ""
+	return jetstream.Open(o)
+}
+
+// copyBus is a bus for copies that can be inspected.
+type copyBus interface {
+	buscopy.Bus
+	sink.Inspector
+}
+
+func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logger) buscopy.Options {
+	o := buscopy.Options{Bucket: bucket, Domain: cfg.DomainID, Log: logger}
+	if b, ok := bucket.(*buscopy.Messages); ok {
+		o.Ready = b.Ready
+	}
+	for i := range cfg.Streams {
+		o.Streams = append(o.Streams, buscopy.Stream{Name: cfg.Streams[i].Name, Release: cfg.Streams[i].Kind == "release"})
+	}
+	return o
+}
+
+// openCopies opens the bucket of the process, where progress is kept on the bus.
+func (a *App) openCopies() error {
+	cfg := a.opts.Config
+	if cfg.CheckpointTopic == "" {
+		return nil
+	}
+	bucket, err := a.opts.ends.bucket(cfg, a.logger, 0)
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, bucket.Close)
+	o := keeperOptions(cfg, bucket, a.logger)
+	o.Still = a.committer.Still
+	o.Epoch = func() uint64 {
+		if e := a.recovery.Epoch(); e != nil {
+			return e.Number()
+		}
+		return 0
+	}
+	o.Fault = func(err error) {
+		if err == nil {
+			a.faults.OK(copiesDependency)
+			return
+		}
+		a.faults.Fail(copiesDependency, err)
+	}
+	a.copies = buscopy.NewKeeper(o)
+	return nil
+}
+
+// copyOf returns what the bus has of the progress of a stream.
+func copyOf(ctx context.Context, k *buscopy.Keeper, s *config.Stream) (catchup.Copy, uint64, error) {
+	c, found, err := k.Load(ctx, s.Name)
+	if err != nil || !found {
+		return catchup.Copy{}, 0, err
+	}
+	copied := catchup.Copy{Registrations: c.Registrations}
+	image := store.Image{Shards: make(map[store.Key]store.Progress)}
+	for i := range c.Shards {
+		one := &c.Shards[i]
+		key := store.Key{Stream: s.Name, Shard: one.Name}
+		image.Shards[key] = one.Progress
+		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one.Progress, Parts: one.Parts})
+	}
+	copied.IgnoreBelow = progress.IgnoreBelow(&image, s.Name, s.Tables)
+	return copied, c.Epoch, nil
+}
+
+// Copies are those of the progress on the bus, for a command.
+type Copies struct {
+	keeper *buscopy.Keeper
+	bucket buscopy.Bucket
+}
+
+// OpenCopies puts into a store what it lacks of the copies on the bus, where cfg has progress kept
+// there. A process that runs must not use the store.
+func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *slog.Logger) (_ *Copies, err error) {
+	bucket, err := openBucket(cfg, slog.New(slog.DiscardHandler), giveUpAfter)
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
+	defer cancel()
+	o := keeperOptions(cfg, bucket, logger)
+	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(s) }
+	o.Epoch = func() uint64 { return catchup.NewEpoch(0, time.Now()).Number() }
+	o.Fault = func(err error) { last = errors.Join(err) }
+	c := &Copies{buscopy.NewKeeper(o), bucket}
+	for i := range cfg.Streams {
+		if err := c.restore(ctx, s, &cfg.Streams[i]); err != nil {
+			if ctx.Err() != nil && last != nil {
+				err = last
+			}
+			return nil, errors.Join(fmt.Errorf("read the progress on the bus: %w", err), bucket.Close())
+		}
+	}
+	return c, nil
+}
+
+// LoadCopies returns a store in memory that has what the bus has of progress.
+func LoadCopies(ctx context.Context, cfg *config.Config, logger *slog.Logger) (store.Store, error) {
+	s := memory.New()
+	c, err := OpenCopies(ctx, cfg, s, logger)
+	if err != nil {
+		return nil, err
+	}
+	return s, c.Close()
+}
+
+// restore puts into a store what it lacks of a stream.
+func (c *Copies) restore(ctx context.Context, s store.Store, stream *config.Stream) error {
+	copied, epoch, err := copyOf(ctx, c.keeper, stream)
+	if err != nil {
+		return err
+	}
+	image, err := s.Load(ctx)
+	if err != nil {
+		return err
+	}
+	b := catchup.Lacking(&image, stream.Name, &copied)
+	last := uint32(0)
+	for i := range image.Registrations {
+		last = max(last, image.Registrations[i].Number)
+	}
+	for i := range b.Registrations {
+		last++
+		b.Registrations[i].Number = last
+	}
+	// The epoch of a command is above this one.
+	b.Epoch = max(image.Epoch, epoch)
+	return s.Apply(ctx, b)
+}
+
+// Write writes the progress of a stream to the bus, in place of all that is there.
+func (c *Copies) Write(ctx context.Context, stream string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, giveUpAfter, fmt.Errorf("the bus did not take it in %s", giveUpAfter))
+	defer cancel()
+	return c.keeper.Write(ctx, stream)
+}
+
+// Close releases connections.
+func (c *Copies) Close() error { return c.bucket.Close() }

@@ -1,0 +1,119 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	storememory "bridge/checkpoint/store/memory"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+)
+
+// onBus has a household keep progress on the bus, and begin at the latest row.
+func (h *household) onBus() {
+	h.cfg.CheckpointTopic = "progress"
+	h.cfg.Streams = slices.Clone(h.cfg.Streams)
+	h.cfg.Streams[0].Start = config.Start{Latest: true}
+}
+
+// begun waits until both tables are read.
+func (h *household) begun() {
+	h.t.Helper()
+	h.eventually("both tables are read", func() bool {
+		return !slices.ContainsFunc(h.app.health.Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool { return s.LastPoll == nil })
+	})
+}
+
+// TestALostStoreKnowsWhereItBegan though no message tells: what came meanwhile is published.
+func TestALostStoreKnowsWhereItBegan(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "x.moves")
+	h.stop()
+	h.onBus()
+	h.insert("d_0", "old", "active")
+	h.start()
+	h.begun()
+	h.stop()
+	h.insert("d_0", "N", "active")
+	h.insert("d_1", "M", "active")
+	h.store = storememory.New()
+	h.start()
+	h.published("N", "active")
+	h.published("M", "active")
+	h.restart(true)
+	h.begun()
+	h.reconciled()
+	if n := len(h.bus.Messages("x.moves")); n != 2 {
+		t.Errorf("%d messages, want 2: %s", n, h.history())
+	}
+	if s := h.app.health.Status().Streams[0].Progress; s == nil || s.WrittenAt == nil || s.Bytes == 0 {
+		t.Errorf("the status says %+v of the progress", s)
+	}
+}
+
+// TestNoRowIsReadBeforeTheBusKnowsTheStart: a process whose decision is in the store alone, because
+// it was killed before the bus had it, does not go on without the bus either.
+func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "x.moves")
+	h.stop()
+	h.onBus()
+	away := errors.New("the bus takes no progress")
+	puts := 0
+	h.bucket.Fail(func(key string) error {
+		if strings.HasSuffix(key, ".0.0") {
+			puts++
+			return away
+		}
+		return nil
+	})
+	h.start()
+	h.insert("d_0", "N", "active")
+	for range 2 {
+		h.eventually("the decision waits", func() bool { return strings.Contains(fmt.Sprint(h.app.health.Ready(t.Context())), away.Error()) })
+		if s := h.app.health.Status().Streams[0].Shards[0]; s.LastPoll != nil && s.Position > 0 {
+			t.Errorf("a shard reads: %+v", s)
+		}
+		h.restart(false)
+	}
+	h.bucket.Fail(nil)
+	h.begun()
+	h.eventually("it is ready", func() bool { return len(h.app.health.Ready(t.Context())) == 0 })
+	if n := len(h.bus.Messages("x.moves")); n > 1 {
+		t.Errorf("%d messages: %s", n, h.history())
+	}
+}
+
+// TestAStandbyKnowsWhereTheOtherOneBegan: processes of a group begin at the latest row, and all of
+// their stores are lost.
+func TestAStandbyKnowsWhereTheOtherOneBegan(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t)
+	g.onBus()
+	g.insert("d_0", "old", "active")
+	a := g.join(nil)
+	g.works(a)
+	// It waits with a store in which nothing is decided.
+	b := g.join(nil)
+	g.waits(b)
+	g.begun()
+	a.stop()
+	g.insert("d_0", "N", "active")
+	g.works(b)
+	g.published("N", "active")
+	b.stop()
+	g.insert("d_1", "M", "active")
+	c := g.join(nil)
+	g.works(c)
+	g.published("M", "active")
+	if got, want := g.folded(), (map[string]string{"N": "active", "M": "active"}); !maps.Equal(got, want) {
+		t.Errorf("the bus has %v, want %v", got, want)
+	}
+	if n := g.messages(); n != 2 {
+		t.Errorf("%d messages, want 2: %s", n, g.history())
+	}
+}

@@ -1,0 +1,2 @@
+// Package buckettest is the suite that every buscopy.Bucket passes.
+package buckettest

@@ -1,0 +1,128 @@
+package buckettest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+
+	"bridge/internal/buscopy"
+)
+
+// Options describe a Bucket to the suite.
+type Options struct {
+	// Open returns another way to one and the same bucket, which is empty at first.
+	Open func(t *testing.T) func() buscopy.Bucket
+}
+
+// Run runs the suite.
+func Run(t *testing.T, o Options) {
+	for name, test := range map[string]func(*testing.T, func() buscopy.Bucket){
+		"what was put is there, also for others":       put,
+		"a later value replaces a former one":          replace,
+		"entries are those of a prefix":                prefix,
+		"what was deleted is gone, and may come again": deleted,
+		"a value of half a megabyte fits":              large,
+		"a call ends with its context":                 cancelled,
+	} {
+		t.Run(name, func(t *testing.T) {
+			open := o.Open(t)
+			test(t, func() buscopy.Bucket {
+				b := open()
+				t.Cleanup(func() {
+					if err := b.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return b
+			})
+		})
+	}
+}
+
+func set(t *testing.T, b buscopy.Bucket, key, value string) {
+	t.Helper()
+	if err := b.Put(t.Context(), key, []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expect(t *testing.T, b buscopy.Bucket, prefix string, want map[string]string) {
+	t.Helper()
+	entries, err := b.Entries(t.Context(), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for key, value := range entries {
+		got[key] = string(value)
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("entries with %q are %v, want %v", prefix, got, want)
+	}
+}
+
+func put(t *testing.T, open func() buscopy.Bucket) {
+	a, b := open(), open()
+	expect(t, a, "", map[string]string{})
+	set(t, a, "d=2E1.orders.7.0.0", "one")
+	set(t, b, "d=2E1.orders.8.1.12", "two")
+	want := map[string]string{"d=2E1.orders.7.0.0": "one", "d=2E1.orders.8.1.12": "two"}
+	expect(t, a, "d=2E1.orders.", want)
+	expect(t, b, "d=2E1.orders.", want)
+	expect(t, open(), "d=2E1.orders.", want)
+}
+
+func replace(t *testing.T, open func() buscopy.Bucket) {
+	a, b := open(), open()
+	for i := range 20 {
+		set(t, a, "k.a", fmt.Sprint("a", i))
+		set(t, b, "k.b", fmt.Sprint("b", i))
+		set(t, b, "k.a", fmt.Sprint("c", i))
+	}
+	expect(t, a, "k.", map[string]string{"k.a": "c19", "k.b": "b19"})
+}
+
+func prefix(t *testing.T, open func() buscopy.Bucket) {
+	b := open()
+	set(t, b, "k.a.1", "1")
+	set(t, b, "k.ab.1", "2")
+	set(t, b, "K.a.1", "3")
+	expect(t, b, "k.a.", map[string]string{"k.a.1": "1"})
+	expect(t, b, "none.", map[string]string{})
+}
+
+func deleted(t *testing.T, open func() buscopy.Bucket) {
+	a, b := open(), open()
+	for _, key := range []string{"k.1", "k.2", "k.3"} {
+		set(t, a, key, key)
+	}
+	if err := errors.Join(b.Delete(t.Context(), []string{"k.1", "k.3", "k.never"}), b.Delete(t.Context(), nil)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, a, "k.", map[string]string{"k.2": "k.2"})
+	set(t, a, "k.3", "again")
+	expect(t, b, "k.", map[string]string{"k.2": "k.2", "k.3": "again"})
+}
+
+func large(t *testing.T, open func() buscopy.Bucket) {
+	value := string(bytes.Repeat([]byte("0123456789abcdef"), 33<<10))
+	b := open()
+	set(t, b, "k.large", value)
+	expect(t, b, "k.", map[string]string{"k.large": value})
+}
+
+func cancelled(t *testing.T, open func() buscopy.Bucket) {
+	b := open()
+	cause := errors.New("no longer")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := b.Put(ctx, "k.1", []byte("1")); !errors.Is(err, cause) {
+		t.Errorf("Put returns %v", err)
+	}
+	if _, err := b.Entries(ctx, "k."); !errors.Is(err, cause) {
+		t.Errorf("Entries returns %v", err)
+	}
+}

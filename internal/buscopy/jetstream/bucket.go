@@ -1,0 +1,44 @@
+package jetstream
+
+import (
+	"context"
+	"strings"
+
+	"bridge/internal/buscopy"
+	"bridge/sink"
+)
+
+// Bus is a sink for one stream, which it makes where that is missing.
+type Bus interface {
+	buscopy.Bus
+	// Purge removes the messages of subjects.
+	Purge(ctx context.Context, stream string, subjects []string) error
+}
+
+// Stream returns the name of the stream of a bucket, and Subjects those of its keys.
+func Stream(bucket string) string { return "KV_" + bucket }
+
+// Subjects returns the pattern of the subjects of a bucket.
+func Subjects(bucket string) string { return begin(bucket) + ">" }
+
+func begin(bucket string) string { return "$KV." + bucket + "." }
+
+// New returns a KV bucket. bus is of this bucket alone.
+//
+// The bucket is written and read like a stream: so all that was put before is read, from the
+// leader, where a direct get may answer from a replica that is behind.
+func New(bus Bus, bucket string) *buscopy.Messages {
+	begin := begin(bucket)
+	return buscopy.NewMessages(buscopy.MessagesOptions{
+		Bus: bus, Read: Subjects(bucket),
+		Destination: func(key string) string { return begin + key },
+		Key:         func(m *sink.Stored) string { return strings.TrimPrefix(m.Destination, begin) },
+		Delete: func(ctx context.Context, keys []string) error {
+			subjects := make([]string, len(keys))
+			for i, key := range keys {
+				subjects[i] = begin + key
+			}
+			return bus.Purge(ctx, Stream(bucket), subjects)
+		},
+	})
+}

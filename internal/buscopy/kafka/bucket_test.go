@@ -1,0 +1,89 @@
+package kafka_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"bridge/internal/buscopy"
+	"bridge/internal/buscopy/buckettest"
+	"bridge/internal/buscopy/kafka"
+	"bridge/internal/inspect"
+	"bridge/internal/testenv"
+	sinkkafka "bridge/sink/kafka"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// topics numbers those of the tests.
+var topics atomic.Int64
+
+func openSink(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {
+	t.Helper()
+	bus, err := sinkkafka.Open(sinkkafka.Options{Brokers: s.Brokers(), Topics: []string{topic}, Table: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bus
+}
+
+func open(t *testing.T, s *testenv.KafkaServer, topic string) *buscopy.Messages {
+	t.Helper()
+	return kafka.New(openSink(t, s, topic), topic, sinkkafka.CreateTable(s.Brokers()[0], topic))
+}
+
+func newTopic() string { return fmt.Sprint("buscopy-", topics.Add(1)) }
+
+func compacted() map[string]*string {
+	policy, segment := "compact", "1048576"
+	return map[string]*string{"cleanup.policy": &policy, "segment.bytes": &segment}
+}
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	s := testenv.Kafka(t)
+	buckettest.Run(t, buckettest.Options{Open: func(t *testing.T) func() buscopy.Bucket {
+		topic := newTopic()
+		s.CreateTopic(t, topic, 1, compacted())
+		return func() buscopy.Bucket { return open(t, s, topic) }
+	}})
+}
+
+// TestTopics: one that is missing, has several partitions or is not compacted is named, with the
+// command that mends it.
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	s := testenv.Kafka(t)
+	find := func(topic string) []inspect.Finding {
+		bus := openSink(t, s, topic)
+		defer func() { _ = bus.Close() }()
+		return bus.Inspect(t.Context()).Findings
+	}
+	expect := func(topic string, code inspect.Code, command string) {
+		t.Helper()
+		found := find(topic)
+		if len(found) != 1 || found[0].Code != code || !strings.Contains(fmt.Sprint(found[0]), command) {
+			t.Errorf("%s: %+v, want %s with %s", topic, found, code, command)
+		}
+	}
+	topic := newTopic()
+	b := open(t, s, topic)
+	defer func() { _ = b.Close() }()
+	if _, err := b.Entries(t.Context(), ""); !errors.Is(err, buscopy.ErrMissing) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
+		t.Errorf("a topic that is missing: %v", err)
+	}
+	expect(topic, inspect.NoTopic, "--partitions 1 --config cleanup.policy=compact")
+	s.CreateTopic(t, topic, 1, nil)
+	expect(topic, inspect.TopicUncompacted, "cleanup.policy=compact")
+	s.ConfigureTopic(t, topic, compacted())
+	if found := find(topic); len(found) > 0 {
+		t.Errorf("a topic that is fine: %+v", found)
+	}
+	s.AddPartitions(t, topic, 2)
+	expect(topic, inspect.TopicPartitions, "--partitions 1")
+	if _, err := b.Entries(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "2 partitions") {
+		t.Errorf("a topic of two partitions: %v", err)
+	}
+}

@@ -1,0 +1,350 @@
+package buscopy
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
+)
+
+// Options set up a Keeper.
+type Options struct {
+	Bucket Bucket
+	Domain string
+	// Streams are those of the process.
+	Streams []Stream
+	// Still calls do with the store while nothing changes it.
+	Still func(ctx context.Context, do func(store.Store) error) error
+	// Epoch returns that of the process, 0 before it has one: then nothing is written.
+	Epoch func() uint64
+	// Every is the time between two copies of a stream. Defaults to 5 s.
+	Every time.Duration
+	// Fault is called with each error that is tried again, and with nil when that has ended.
+	// Optional.
+	Fault func(error)
+	// Ready tells why the bus does not answer. Optional.
+	Ready func(context.Context) error
+	Log   *slog.Logger
+}
+
+// Stream is a stream to a Keeper.
+type Stream struct {
+	Name string
+	// Release says that the stream has no view: its copies have the registrations, too.
+	Release bool
+}
+
+const (
+	// slowAfter is how long the bus may take for one call until that is a fault.
+	slowAfter = 10 * time.Second
+	// endWithin bounds the last copies of a process.
+	endWithin = 2 * time.Second
+	// bytesPerSecond bounds what the copies of one stream take of the bus, in the long run.
+	bytesPerSecond = 64 << 10
+	// maxBytes is how much the parts of a stream may have. Above it a copy has the decisions alone.
+	maxBytes = 8 << 20
+)
+
+// Keeper writes copies of the progress of all streams of a process, and loads them. It is safe for
+// concurrent use.
+type Keeper struct {
+	opts    Options
+	streams map[string]*stream
+}
+
+// stream is what a Keeper knows of the copies of one stream.
+type stream struct {
+	Stream
+	// writing is held by the one that writes.
+	writing chan struct{}
+	// epoch, number and set are those of the last copy that was tried; above is the highest epoch
+	// that was there before. writing guards them, and what follows.
+	epoch, number, above uint64
+	set                  int
+	// former are the keys of other epochs, to be deleted once a copy of ours is there.
+	former []string
+	// sum is that of the last copy; decided has the shards whose START it has, with their since.
+	sum     [sha256.Size]byte
+	decided map[string]uint64
+	// due is when the next copy may be written.
+	due time.Time
+	// thin says that the last copy had the decisions alone.
+	thin bool
+
+	mu      sync.Mutex
+	written time.Time
+	bytes   int
+}
+
+// NewKeeper returns a Keeper.
+func NewKeeper(o Options) *Keeper {
+	if o.Every == 0 {
+		o.Every = 5 * time.Second
+	}
+	if o.Fault == nil {
+		o.Fault = func(error) {}
+	}
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
+	}
+	k := &Keeper{opts: o, streams: make(map[string]*stream)}
+	for _, s := range o.Streams {
+		k.streams[s.Name] = &stream{Stream: s, writing: make(chan struct{}, 1), decided: make(map[string]uint64)}
+	}
+	return k
+}
+
+// Load returns the newest copy of a stream, and false where there is none. It tries again until ctx
+// ends.
+func (k *Keeper) Load(ctx context.Context, name string) (c Copy, found bool, err error) {
+	s := k.streams[name]
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return Copy{}, false, err
+	}
+	defer release()
+	begin := streamKey(k.opts.Domain, name)
+	var pause backoff.Backoff
+	for {
+		var entries map[string][]byte
+		err := k.watch(ctx, func() (err error) {
+			entries, err = k.opts.Bucket.Entries(ctx, begin)
+			return err
+		})
+		if err == nil {
+			if c, found, err = newest(entries); err == nil {
+				k.opts.Fault(nil)
+				s.above, s.former = max(s.above, c.Epoch), slices.Collect(maps.Keys(entries))
+				return c, found, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return Copy{}, false, context.Cause(ctx)
+		}
+		k.opts.Fault(fmt.Errorf("load the progress of stream %s from the bus: %w", name, err))
+		if err := pause.Wait(ctx); err != nil {
+			return Copy{}, false, err
+		}
+	}
+}
+
+// Decided returns when a copy is on the bus that has the decision about START of a shard, or its
+// later since (rule 28). It tries again until ctx ends. Call it when the store has the decision,
+// before the first row is published.
+func (k *Keeper) Decided(ctx context.Context, name, shard string, since uint64) error {
+	s := k.streams[name]
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if at, ok := s.decided[shard]; ok && at >= since {
+		return nil
+	}
+	var pause backoff.Backoff
+	for {
+		err := k.write(ctx, s)
+		if at, ok := s.decided[shard]; ok && at >= since {
+			return nil
+		}
+		if err == nil {
+			return fmt.Errorf("the store has no decision about shard %s of stream %s", shard, name)
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Run writes copies of what has changed until ctx ends, and then once more.
+func (k *Keeper) Run(ctx context.Context) error {
+	for backoff.Pause(ctx, k.opts.Every) == nil {
+		// A fault was told; it is tried again at the next turn.
+		_ = k.each(ctx, func(s *stream) bool { return !time.Now().Before(s.due) })
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), endWithin, fmt.Errorf("the bus did not take it in %s", endWithin))
+	defer cancel()
+	if err := k.each(ctx, func(*stream) bool { return true }); err != nil {
+		k.opts.Log.Warn("the last progress was not written to the bus: the next start reads a little more", "error", err)
+	}
+	return nil
+}
+
+// each writes the streams that are due, and returns the first error.
+func (k *Keeper) each(ctx context.Context, due func(*stream) bool) (first error) {
+	if k.opts.Epoch() == 0 {
+		return nil
+	}
+	for _, s := range k.opts.Streams {
+		s := k.streams[s.Name]
+		release, err := s.acquire(ctx)
+		if err == nil {
+			if due(s) {
+				err = k.write(ctx, s)
+			}
+			release()
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Write writes a copy of a stream, for a command: under an epoch above all that are there. Load
+// comes first.
+func (k *Keeper) Write(ctx context.Context, name string) error {
+	s := k.streams[name]
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.sum = [sha256.Size]byte{}
+	return k.write(ctx, s)
+}
+
+func (s *stream) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case s.writing <- struct{}{}:
+		return func() { <-s.writing }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// write writes a copy of a stream unless the last one is the same, and tells the Fault.
+func (k *Keeper) write(ctx context.Context, s *stream) error {
+	err := k.watch(ctx, func() error { return k.tryWrite(ctx, s) })
+	if err == nil {
+		k.opts.Fault(nil)
+	} else if ctx.Err() == nil {
+		k.opts.Fault(fmt.Errorf("write the progress of stream %s to the bus: %w", s.Name, err))
+	}
+	return err
+}
+
+// watch calls do, and tells a fault while do waits for the bus, which the bucket does for ever.
+func (k *Keeper) watch(ctx context.Context, do func() error) error {
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer close(done)
+	watching.Go(func() {
+		tick := time.NewTicker(slowAfter)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				k.opts.Fault(cmp.Or(k.opts.Ready(ctx), errSlow))
+			}
+		}
+	})
+	return do()
+}
+
+var errSlow = fmt.Errorf("the bus has not taken, or returned, the progress of a stream for %s", slowAfter)
+
+func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
+	epoch := k.opts.Epoch()
+	if epoch == 0 {
+		return errors.New("the process has no epoch yet")
+	}
+	var c content
+	thin := false
+	err := k.opts.Still(ctx, func(kept store.Store) (err error) {
+		c, thin, err = read(ctx, kept, s.Stream)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if thin && !s.thin {
+		k.opts.Log.Warn("the progress of a stream is too large for the bus: a start without a checkpoint reads all of its topics, and leaves ids that are missing far below to reconcile",
+			"stream", s.Name, "most_bytes", maxBytes)
+	}
+	s.thin = thin
+	data, err := encode(&c)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data)
+	if sum == s.sum {
+		return k.deleteFormer(ctx, s)
+	}
+	// A clock that went back would let the copies of a former process win.
+	if s.epoch == 0 {
+		s.epoch = max(epoch, s.above+1)
+	}
+	if err := k.put(ctx, s, data); err != nil {
+		return err
+	}
+	s.sum = sum
+	for i := range c.Shards {
+		if p := &c.Shards[i].Progress; p.Started {
+			s.decided[c.Shards[i].Name] = p.Since
+		}
+	}
+	return k.deleteFormer(ctx, s)
+}
+
+// put puts a copy in place of the last but one.
+func (k *Keeper) put(ctx context.Context, s *stream, data []byte) error {
+	s.number++
+	c := &Copy{Epoch: s.epoch, Number: s.number, Written: time.Now().UTC()}
+	begin, size := streamKey(k.opts.Domain, s.Name), 0
+	for part, value := range split(c, data) {
+		if err := k.opts.Bucket.Put(ctx, entryKey(begin, s.epoch, s.set, part), value); err != nil {
+			return err
+		}
+		size += len(value)
+	}
+	s.set = 1 - s.set
+	s.due = time.Now().Add(time.Duration(size) * time.Second / bytesPerSecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written, s.bytes = c.Written, size
+	return nil
+}
+
+// deleteFormer deletes the copies of former processes.
+func (k *Keeper) deleteFormer(ctx context.Context, s *stream) error {
+	if err := k.opts.Bucket.Delete(ctx, s.former); err != nil {
+		return fmt.Errorf("delete former copies: %w", err)
+	}
+	s.former = nil
+	return nil
+}
+
+// Status tells of the last copy of a stream that this process wrote.
+type Status struct {
+	Stream string
+	// Written is zero where none was. Bytes is its size on the bus.
+	Written time.Time
+	Bytes   int
+}
+
+// Status returns the status of each stream.
+func (k *Keeper) Status() []Status {
+	list := make([]Status, 0, len(k.streams))
+	for _, s := range k.opts.Streams {
+		s := k.streams[s.Name]
+		s.mu.Lock()
+		list = append(list, Status{s.Name, s.written, s.bytes})
+		s.mu.Unlock()
+	}
+	return list
+}

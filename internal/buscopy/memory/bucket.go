@@ -1,0 +1,86 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+
+	"bridge/internal/buscopy"
+)
+
+// Bucket is a buscopy.Bucket. The zero value is empty.
+type Bucket struct {
+	mu      sync.Mutex
+	entries map[string][]byte
+	fail    func(key string) error
+	puts    int
+}
+
+var _ buscopy.Bucket = (*Bucket)(nil)
+
+// Fail has Put, Entries and Delete fail where f returns an error. Put calls it with the key before
+// it sets the value, Entries with the prefix.
+func (b *Bucket) Fail(f func(key string) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = f
+}
+
+// Puts counts the values that were set.
+func (b *Bucket) Puts() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.puts
+}
+
+// Entries implements buscopy.Bucket.
+func (b *Bucket) Entries(ctx context.Context, prefix string) (map[string][]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.failure(ctx, prefix); err != nil {
+		return nil, err
+	}
+	found := maps.Clone(b.entries)
+	maps.DeleteFunc(found, func(key string, _ []byte) bool { return !strings.HasPrefix(key, prefix) })
+	return found, nil
+}
+
+// Put implements buscopy.Bucket.
+func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.failure(ctx, key); err != nil {
+		return err
+	}
+	if b.entries == nil {
+		b.entries = make(map[string][]byte)
+	}
+	b.entries[key] = append([]byte(nil), value...)
+	b.puts++
+	return nil
+}
+
+// Delete implements buscopy.Bucket.
+func (b *Bucket) Delete(ctx context.Context, keys []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range keys {
+		if err := b.failure(ctx, key); err != nil {
+			return err
+		}
+		delete(b.entries, key)
+	}
+	return nil
+}
+
+// failure returns why a call fails. b.mu is held.
+func (b *Bucket) failure(ctx context.Context, key string) error {
+	if err := context.Cause(ctx); err != nil || b.fail == nil {
+		return err
+	}
+	return b.fail(key)
+}
+
+// Close implements buscopy.Bucket. What it holds stays.
+func (b *Bucket) Close() error { return nil }

@@ -1,0 +1,2 @@
+// Package memory is a bucket in memory, for tests.
+package memory

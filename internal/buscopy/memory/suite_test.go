@@ -1,0 +1,17 @@
+package memory_test
+
+import (
+	"testing"
+
+	"bridge/internal/buscopy"
+	"bridge/internal/buscopy/buckettest"
+	"bridge/internal/buscopy/memory"
+)
+
+func TestSuite(t *testing.T) {
+	t.Parallel()
+	buckettest.Run(t, buckettest.Options{Open: func(*testing.T) func() buscopy.Bucket {
+		b := new(memory.Bucket)
+		return func() buscopy.Bucket { return b }
+	}})
+}
