@@ -35,3 +35,9 @@ func Pick[T any](short, all T) T {
 	}
 	return short
 }
+
+// Cases is Pick where the size is how many cases of one kind a test runs: random lives, rows of a
+// crash table. `make test` runs some of them with the race detector. `make test-rest` runs all of
+// them without it, several times as fast: what it looks for is in the code, and every few cases run
+// all of that.
+func Cases[T any](short, all T) T { return Pick(short, all) }
