@@ -41,6 +41,7 @@ func newProxied(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, source s
 // from the database: the first two have another one work.
 func TestStandbyCutOff(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	for _, name := range []string{"kafka", "nats"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -89,12 +89,14 @@ func withoutOwn(e world.Env) world.Env {
 // 20 minutes on each bus.
 func TestStandbyKills(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	kills, pause := 12, 3*time.Second
 	if world.Soak {
 		kills, pause = 200, 8*time.Second
 	}
 	for name, once := range map[string]bool{"at-least-once": false, "exactly-once": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 				if once {
 					b = b.ExactlyOnce(t.Name())
@@ -127,6 +129,7 @@ func TestStandbyKills(t *testing.T) {
 // that waits costs beside the one that works.
 func TestStandbyTakeOver(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	const timeout = 10 * time.Second
 	times := 2
 	if world.Soak {
