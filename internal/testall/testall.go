@@ -36,8 +36,9 @@ func Pick[T any](short, all T) T {
 	return short
 }
 
-// Cases is Pick where the size is how many cases of one kind a test runs: random lives, rows of a
-// crash table. `make test` runs some of them with the race detector. `make test-rest` runs all of
-// them without it, several times as fast: what it looks for is in the code, and every few cases run
-// all of that.
+// Cases is Pick where the size is how many cases of one kind a test runs, each in one goroutine:
+// random lives, or kills of a program. `make test` runs some of them with the race detector.
+// `make test-rest` runs all of them without it, several times as fast. Where goroutines take part,
+// take Pick: with the race detector they are scheduled by chance, which finds what they do in
+// another order.
 func Cases[T any](short, all T) T { return Pick(short, all) }
