@@ -60,7 +60,7 @@ func eachProxiedBus(t *testing.T, buses []string, test func(t *testing.T, b *wor
 				test(t, world.NATSBus(server), testenv.StartProxy(t, server.Addr()))
 				return
 			}
-			server := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: map[string]string{"log.cleaner.backoff.ms": "100"}})
+			server := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true, Config: map[string]string{"log.cleaner.backoff.ms": "100"}})
 			test(t, world.KafkaBus(server), server.Proxy())
 		})
 	}
