@@ -52,7 +52,7 @@ func TestStandbyCutOff(t *testing.T) {
 				b = world.NATSBus(testenv.StartNATS(t))
 			}
 			db := testenv.MariaDB(t)
-			p := newStandby(t, b, db)
+			p := newStandby(t, b, db, false)
 			ways, own := newProxied(t, b, db, p.World.URL)
 			f := newFleet(p, shortTimeout, own, nil)
 			cut, other := f.members[0], f.members[1]

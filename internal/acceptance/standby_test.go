@@ -15,12 +15,12 @@ import (
 // shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default.
 const shortTimeout = 3 * time.Second
 
-// newStandby makes the world of a fleet.
-func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer) *world.Publisher {
+// newStandby makes the world of a fleet, whose program has the race detector or not.
+func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race bool) *world.Publisher {
 	t.Helper()
 	rows, states := world.Load(1, 2)
 	w := world.New(t, world.Options{Database: db, Rows: &rows, Entities: &states})
-	return w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
+	return w.Publish(b, world.Publishing{Path: world.Binary(t, race), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
 }
 
 // stopped is a process that stands still longer than its timeout, as a machine that is frozen does.
@@ -51,10 +51,13 @@ func (f *fleet) rolled(t *testing.T) {
 }
 
 // TestStandby has two processes publish a world, of which the one that works is killed, stopped and
-// continued, and replaced in order; and a third one with another configuration is refused.
+// continued, and replaced in order; and a third one with another configuration is refused. The
+// program has the race detector.
 func TestStandby(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := newStandby(t, b, testenv.MariaDB(t))
+		p := newStandby(t, b, testenv.MariaDB(t), true)
 		f := newFleet(p, shortTimeout, nil, nil)
 		_, stop := p.World.Write()
 		f.caughtUp(time.Minute, "what is written arrives")
@@ -101,7 +104,7 @@ func TestStandbyKills(t *testing.T) {
 				if once {
 					b = b.ExactlyOnce(t.Name())
 				}
-				p := newStandby(t, b, testenv.StartMariaDB(t))
+				p := newStandby(t, b, testenv.StartMariaDB(t), false)
 				f := newFleet(p, shortTimeout, nil, nil)
 				_, stop := p.World.Write()
 				f.caughtUp(time.Minute, "what is written arrives")
@@ -136,7 +139,7 @@ func TestStandbyTakeOver(t *testing.T) {
 		times = 50
 	}
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := newStandby(t, b, testenv.MariaDB(t))
+		p := newStandby(t, b, testenv.MariaDB(t), false)
 		f := newFleet(p, timeout, nil, nil)
 		_, stop := p.World.Write()
 		f.caughtUp(time.Minute, "what is written arrives")
