@@ -150,6 +150,9 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 			name: "kafka", log: filepath.Join(dir, "log"), wait: startWithin, ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
 		}
+		if err = s.shareClasses(libs, len(opts.controllers) == 1); err != nil {
+			break
+		}
 		if err = s.start(); err == nil {
 			s.reportVersion("private, KRaft")
 			return s, func() { s.Kill(); remove() }, nil
