@@ -35,7 +35,7 @@ var mishaps = []meanwhile{
 // things happen before the next one starts, or while it goes on: nothing is published twice. A
 // commit that was on its way arrives, or does not.
 func TestAKillInATransaction(t *testing.T) {
-	every, some := testall.Pick(40, 3), testall.Cases(3, 1)
+	every, some := testall.Pick(40, 3), testall.Pick(3, 1)
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
