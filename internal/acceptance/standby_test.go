@@ -12,8 +12,9 @@ import (
 	"bridge/tests/world"
 )
 
-// shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default.
-const shortTimeout = 3 * time.Second
+// shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default. Beside other
+// tests processes are without a processor for a second or two, and must not lose the work by that.
+const shortTimeout = 5 * time.Second
 
 // newStandby makes the world of a fleet, whose program has the race detector or not.
 func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race bool) *world.Publisher {
