@@ -18,7 +18,7 @@ func TestWhatIsMaskedIsNowhere(t *testing.T) {
 		want bool
 	}{
 		"without settings they are there": {nil, true},
-		"left out": {settingsOf{"BRIDGE_STREAM_ORDERS_EXCLUDE": "note,secret"}, false},
+		"left out":                        {settingsOf{"BRIDGE_STREAM_ORDERS_EXCLUDE": "note,secret"}, false},
 		"masked": {settingsOf{
 			"BRIDGE_STREAM_ORDERS_MASK": "note:redact,secret:sha256", "BRIDGE_MASK_KEY": "0123456789abcdef", "BRIDGE_LOG_LEVEL": "debug",
 		}, false},

@@ -68,7 +68,8 @@ func TestStatements(t *testing.T) {
 	}
 	alone := func(t *testing.T) {
 		t.Helper()
-		if s := count(t); s.rows > 0 || s.ids > 0 {
+		// A poll that was under way when the last gap was filled may still look for it.
+		if s := count(t); s.rows > 1 || s.ids > 1 {
 			t.Errorf("%d reads of hot gaps and %d of evidence without a gap", s.rows, s.ids)
 		}
 	}

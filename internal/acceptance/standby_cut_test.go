@@ -41,6 +41,7 @@ func newProxied(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, source s
 // from the database: the first two have another one work.
 func TestStandbyCutOff(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	for _, name := range []string{"kafka", "nats"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +52,7 @@ func TestStandbyCutOff(t *testing.T) {
 				b = world.NATSBus(testenv.StartNATS(t))
 			}
 			db := testenv.MariaDB(t)
-			p := newStandby(t, b, db)
+			p := newStandby(t, b, db, false)
 			ways, own := newProxied(t, b, db, p.World.URL)
 			g := world.NewGroup(p, shortTimeout, own, nil)
 			cut, other := g.Members[0], g.Members[1]

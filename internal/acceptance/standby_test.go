@@ -11,22 +11,26 @@ import (
 	"bridge/tests/world"
 )
 
-// shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default.
-const shortTimeout = 3 * time.Second
+// shortTimeout is BRIDGE_STANDBY_TIMEOUT of tests that do not measure the default. Beside other
+// tests processes are without a processor for a second or two, and must not lose the work by that.
+const shortTimeout = 5 * time.Second
 
-// newStandby makes the world of a standby group.
-func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer) *world.Publisher {
+// newStandby makes the world of a standby group, whose program has the race detector or not.
+func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race bool) *world.Publisher {
 	t.Helper()
 	rows, states := world.Load(1, 2)
 	w := world.New(t, world.Options{Database: db, Rows: &rows, Entities: &states})
-	return w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
+	return w.Publish(b, world.Publishing{Path: world.Binary(t, race), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
 }
 
 // TestStandby has two processes publish a world, of which the one that works is killed, stopped and
-// continued, and replaced in order; and a third one with another configuration is refused.
+// continued, and replaced in order; and a third one with another configuration is refused. The
+// program has the race detector.
 func TestStandby(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := newStandby(t, b, testenv.MariaDB(t))
+		p := newStandby(t, b, testenv.MariaDB(t), true)
 		g := world.NewGroup(p, shortTimeout, nil, nil)
 		_, stop := p.World.Write()
 		g.Published(time.Minute, "what is written arrives")
@@ -61,17 +65,19 @@ func withoutOwn(e world.Env) world.Env {
 // 20 minutes on each bus.
 func TestStandbyKills(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	kills, pause := 12, 3*time.Second
 	if world.Soak {
 		kills, pause = 200, 8*time.Second
 	}
 	for name, once := range map[string]bool{"at-least-once": false, "exactly-once": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 				if once {
 					b = b.ExactlyOnce(t.Name())
 				}
-				p := newStandby(t, b, testenv.StartMariaDB(t))
+				p := newStandby(t, b, testenv.StartMariaDB(t), false)
 				g := world.NewGroup(p, shortTimeout, nil, nil)
 				_, stop := p.World.Write()
 				g.Published(time.Minute, "what is written arrives")
@@ -99,13 +105,14 @@ func TestStandbyKills(t *testing.T) {
 // that waits costs beside the one that works.
 func TestStandbyTakeOver(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	const timeout = 10 * time.Second
 	times := 2
 	if world.Soak {
 		times = 50
 	}
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := newStandby(t, b, testenv.MariaDB(t))
+		p := newStandby(t, b, testenv.MariaDB(t), false)
 		g := world.NewGroup(p, timeout, nil, nil)
 		_, stop := p.World.Write()
 		g.Published(time.Minute, "what is written arrives")

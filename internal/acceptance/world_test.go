@@ -5,14 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/tests/world"
 )
 
-// TestWorld is all that `make test` runs of this package, beside TestWorldOnMySQL; `make test-all`
-// runs the rest. On each bus a program publishes thousands of commits, late ones among them, while
-// it is killed and bus and database are restarted. Then one reconcile runs, the judges compare the
-// bus with the writers' record and with the tables, and so does `bridge verify`.
+// TestWorld is all that `make test` runs of this package; `make test-all` runs the rest. On each
+// bus a program publishes thousands of commits, late ones among them, while it is killed and bus
+// and database are restarted. Then one reconcile runs, the judges compare the bus with the writers'
+// record and with the tables, and so does `bridge verify`.
 func TestWorld(t *testing.T) {
 	onBothBuses(t, func(t *testing.T, b *world.Bus) {
 		t.Parallel()
@@ -22,6 +23,7 @@ func TestWorld(t *testing.T) {
 
 // TestWorldOnMySQL is TestWorld on the MySQL of `make test`, on one bus.
 func TestWorldOnMySQL(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	endure(t, world.NATSBus(testenv.StartNATS(t)), world.Options{Database: testenv.StartMySQL(t)})
 }

@@ -50,12 +50,21 @@ func (c *CatchUp) progress(s *stream) StreamProgress {
 	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
 	tps := s.partitions()
 	ends := c.registrar.ends(tps)
+	stored := make([]uint64, len(tps))
+	for i, t := range tps {
+		if _, covered := c.committer.snapshot(s.Name, t.name); covered != nil {
+			stored[i] = covered.Next
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.Following = !s.followed.IsZero() && time.Since(s.followed) <= c.opts.FollowEvery+c.opts.IdleEvery
 	var read uint64
 	for i, t := range tps {
-		at := s.positions[t.name]
+		at, begun := s.positions[t.name]
+		if !begun {
+			at.from, at.to = stored[i], stored[i]
+		}
 		read += at.to - at.from
 		p.Left += max(ends[i], at.to) - at.to
 	}

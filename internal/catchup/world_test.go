@@ -32,7 +32,11 @@ type world struct {
 	// moving entities change their TP with each message.
 	moving bool
 	// forgot says that a store was lost.
-	forgot  bool
+	forgot bool
+	// lost has from where on TPs have lost a tail, hidden those of which some of that has expired
+	// since.
+	lost    map[string]uint64
+	hidden  map[string]bool
 	streams []string
 	// truth has the digest of each entity, 0 where it is absent; dirty what was changed and not
 	// decided since.
@@ -78,7 +82,8 @@ const idleTime = 15 * time.Second
 var worldTPs = []string{"t/0", "t/1", "u/0"}
 
 func newWorld(seed uint64, mutant string) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), mutant: mutant, bus: newBus(worldTPs...), truth: map[entity]byte{}, dirty: map[entity]bool{}, streams: []string{"x", "y"}}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), mutant: mutant, bus: newBus(worldTPs...), truth: map[entity]byte{}, dirty: map[entity]bool{}, streams: []string{"x", "y"},
+		lost: map[string]uint64{}, hidden: map[string]bool{}}
 	w.bus.topics["t"], w.bus.topics["u"] = []string{"t/0", "t/1"}, []string{"u/0"}
 	w.rough, w.moving, w.cuts = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	return w
@@ -255,6 +260,7 @@ func (w *world) harm(ctx context.Context) {
 		from := uint64(w.rng.IntN(int(w.bus.end(tp)) + 1))
 		w.note("%s loses what lies from %d on", tp, from)
 		w.bus.lose(tp, from)
+		w.lost[tp] = from
 		w.loseAnswers(tp, from)
 		if len(w.running) > 0 {
 			// A known limit: what is filled again before the processes look is not missed.
@@ -268,7 +274,12 @@ func (w *world) harm(ctx context.Context) {
 		w.note("%s is made again", tp)
 		w.bus.make(tp)
 	case n == 10 && w.rough:
-		w.bus.expire(tp, uint64(w.rng.IntN(int(w.bus.end(tp))+1)))
+		below := uint64(w.rng.IntN(int(w.bus.end(tp)) + 1))
+		w.note("%s expires below %d", tp, below)
+		w.bus.expire(tp, below)
+		if from, any := w.lost[tp]; any && below > from {
+			w.hidden[tp] = true
+		}
 	}
 }
 
@@ -355,16 +366,6 @@ func (w *world) fold() map[entity]catchup.Message {
 	return all
 }
 
-// expired reports whether the bus has no message any more where an entry lies.
-func (w *world) expired(ctx context.Context, p *process, at store.At) bool {
-	image, err := p.disk.Load(ctx)
-	if err != nil {
-		w.fault("load: %v", err)
-	}
-	i := slices.IndexFunc(image.Registrations, func(r store.Registration) bool { return r.Number == at.TP })
-	return i >= 0 && at.Offset < w.bus.logs[image.Registrations[i].TP].first
-}
-
 // compare holds that the bus says what is true, and that the view says what the bus says.
 func (w *world) compare(ctx context.Context, p *process) {
 	fold := w.fold()
@@ -375,18 +376,16 @@ func (w *world) compare(ctx context.Context, p *process) {
 	}
 	for e, truth := range w.truth {
 		m := fold[e]
-		had, _ := p.feeds[e.stream].entry(ctx, e.key)
-		if w.rough && truth == 0 && had.State == store.Unknown {
+		if entry, _ := p.feeds[e.stream].entry(ctx, e.key); w.rough && truth == 0 && entry.State == store.Unknown {
 			// A known limit: its messages have expired, and its row went while the store was lost.
-			continue
-		}
-		if w.rough && had.Digest[0] == truth && m.State.Digest[0] != truth && w.expired(ctx, p, had.At) {
-			// A known limit: its message was lost, another one has filled the offset and expired,
-			// and the store is an older copy.
 			continue
 		}
 		if w.moving && w.forgot && m.Late {
 			// A known limit: an older one in another TP is taken for the last one.
+			continue
+		}
+		if w.hidden[p.tpOf(ctx, e)] {
+			// A known limit: nothing is left that tells that its tail was lost and filled again.
 			continue
 		}
 		if m.State.Digest[0] != truth {
@@ -400,4 +399,18 @@ func (w *world) compare(ctx context.Context, p *process) {
 	if held := p.committer.Holes(nil); len(held) > 0 {
 		w.fault("holes are left: %v", held)
 	}
+}
+
+// tpOf returns where the entry of an entity says that its last message lies.
+func (p *process) tpOf(ctx context.Context, e entity) string {
+	entry, _ := p.feeds[e.stream].entry(ctx, e.key)
+	batches, _ := p.disk.applied()
+	for _, b := range batches {
+		for _, r := range b.Registrations {
+			if r.Number == entry.At.TP {
+				return r.TP
+			}
+		}
+	}
+	return ""
 }

@@ -322,7 +322,7 @@ func live(t *testing.T, seed uint64) []string {
 // TestLives compares the progress with maps at each step, through kills and lost stores, and at the
 // end with what the process has published.
 func TestLives(t *testing.T) {
-	for seed := range testall.Pick[uint64](2000, 10_000) {
+	for seed := range testall.Cases[uint64](2000, 10_000) {
 		if faults := live(t, seed); len(faults) > 0 || t.Failed() {
 			t.Fatalf("seed %d: %v", seed, faults)
 		}

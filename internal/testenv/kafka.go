@@ -52,6 +52,9 @@ type KafkaOptions struct {
 	// Proxied adds a listener behind a Proxy, whose address is the one that the broker tells
 	// clients there: they stay behind it. With SASL it wants a login, too.
 	Proxied bool
+	// Lasting says that nobody kills the broker. It then stays in its own cluster for a minute
+	// without a processor. Others are thrown out after three seconds: they may come back that soon.
+	Lasting bool
 	// Config is added to server.properties.
 	Config map[string]string
 	// node is the broker's number in a cluster, from 1 on, and controllers are the addresses at
@@ -83,7 +86,7 @@ var sharedKafka shared[*KafkaServer]
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	needReal(t)
-	s, err := sharedKafka.get("BRIDGE_TEST_KAFKA", existingKafka, func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{}) })
+	s, err := sharedKafka.get("BRIDGE_TEST_KAFKA", existingKafka, func() (*KafkaServer, func(), error) { return newKafka(t, KafkaOptions{Lasting: true}) })
 	if err != nil {
 		missing(t, "Apache Kafka", err)
 	}
@@ -146,6 +149,9 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 		s.Process = &Process{
 			name: "kafka", log: filepath.Join(dir, "log"), wait: startWithin, ready: s.ping, data: filepath.Join(dir, "data"),
 			args: append(append([]string{}, append(run, "-Xms128m", "-Xmx512m")...), "kafka.Kafka", properties(dir)),
+		}
+		if err = s.shareClasses(libs, len(opts.controllers) == 1); err != nil {
+			break
 		}
 		if err = s.start(); err == nil {
 			s.reportVersion("private, KRaft")

@@ -38,11 +38,17 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 		"transaction.state.log.min.isr":            "1",
 		"group.initial.rebalance.delay.ms":         "0",
 		"group.min.session.timeout.ms":             "500",
-		// A killed broker may come back as soon as its session is over.
-		"broker.session.timeout.ms":    "1000",
+		// A killed broker may come back as soon as its session is over; one that has no processor
+		// for that long leads nothing for a while.
+		"broker.session.timeout.ms":    "3000",
 		"broker.heartbeat.interval.ms": "200",
 		"num.network.threads":          "2",
 		"num.io.threads":               "4",
+		// How often it looks for transactions that are over their time limit.
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+	}
+	if opts.Lasting {
+		config["broker.session.timeout.ms"] = "60000"
 	}
 	if opts.SASL {
 		s.sasl = address(FreePort(t))

@@ -59,6 +59,17 @@ func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	return s
 }
 
+// AnyNATS returns the server of [NATS] where real servers are wanted, and else a server of the NATS
+// library inside the test. It is for tests that need no settings of the server: in a test with the
+// race detector, a server inside takes several times as long.
+func AnyNATS(t testing.TB) *NATSServer {
+	t.Helper()
+	if os.Getenv("BRIDGE_TEST_REAL") == "" {
+		return InProcessNATS(t)
+	}
+	return NATS(t)
+}
+
 func existingNATS(at string) (*NATSServer, error) {
 	u, err := url.Parse(at)
 	if err != nil {

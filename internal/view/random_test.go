@@ -107,7 +107,7 @@ func life(seed uint64, broken rule) (faults []string) {
 }
 
 func TestTheBusEndsAsTheTables(t *testing.T) {
-	for seed := range uint64(testall.Pick(1500, 40_000)) {
+	for seed := range uint64(testall.Cases(1500, 40_000)) {
 		if faults := life(seed, none); len(faults) > 0 {
 			t.Fatalf("seed %d: %v", seed, faults)
 		}

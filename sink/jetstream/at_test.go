@@ -96,10 +96,5 @@ func lostAnswers(t *testing.T, server *testenv.NATSServer) {
 
 func TestMessagesWithALostAnswer(t *testing.T) {
 	t.Parallel()
-	lostAnswers(t, testenv.InProcessNATS(t))
-}
-
-func TestRealMessagesWithALostAnswer(t *testing.T) {
-	t.Parallel()
-	lostAnswers(t, testenv.NATS(t))
+	lostAnswers(t, testenv.AnyNATS(t))
 }

@@ -119,7 +119,7 @@ func cutAgainAndAgain(t *testing.T, server *testenv.NATSServer, each int) {
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	each := testall.Pick(4000, 15_000)
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 
 	t.Run("a connection that is cut again and again loses, repeats and disorders nothing", func(t *testing.T) {
 		cutAgainAndAgain(t, server, each)

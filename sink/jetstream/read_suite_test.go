@@ -61,7 +61,7 @@ func readerFixture(t *testing.T, server *testenv.NATSServer) sinktest.ReaderFixt
 
 func TestReader(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	sinktest.RunReader(t, func(t *testing.T) sinktest.ReaderFixture { return readerFixture(t, server) })
 }
 

@@ -38,7 +38,7 @@ func ours(subject, series string, n int) []sink.Message { return messages(subjec
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	broker := testenv.InProcessNATS(t)
+	broker := testenv.AnyNATS(t)
 	t.Run("ends behind the subjects of others", func(t *testing.T) {
 		name := broker.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
 		for i, published := range [][]string{

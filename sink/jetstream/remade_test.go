@@ -33,7 +33,7 @@ func wantThere(t *testing.T, stream natsjs.Stream, batch []sink.Message, out sin
 
 func TestAStreamThatIsCreatedAgain(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	js := server.JetStream(t)
 	for name, repeats := range map[string]int{"takes what is published with fences": 0, "takes what is published without fences": 2} {
 		t.Run(name, func(t *testing.T) {

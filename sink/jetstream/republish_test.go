@@ -18,7 +18,7 @@ import (
 // same again.
 func TestConsumersThatRepublish(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	t.Run("what was published at least once", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})
 		republished(t, server, stream, jetstream.Options{URLs: []string{server.URL()}, Stream: stream.CachedInfo().Config.Name})

@@ -56,7 +56,7 @@ func records(all []seen) []sinktest.Record {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, server) })
 }
 
@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 // to which somebody else publishes.
 func TestOffsetsOfSharedStreams(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	sinktest.RunOffsets(t, func(t *testing.T) sinktest.Fixture {
 		p := testenv.StartProxy(t, server.Addr())
 		streams := make(map[string]natsjs.Stream)

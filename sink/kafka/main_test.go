@@ -132,9 +132,22 @@ func consume(t testing.TB, topic string, opts ...kgo.Opt) []*kgo.Record {
 	return records
 }
 
-// ends returns the ends of the partitions that hold records.
-func ends(ctx context.Context, t testing.TB, client *kgo.Client, topic string) map[int32]int64 {
+// ends returns the ends of the partitions that hold records. A broker that has had no processor for
+// a while leads none, and does again soon.
+func ends(ctx context.Context, t testing.TB, client *kgo.Client, topic string) (last map[int32]int64) {
 	t.Helper()
+	var err error
+	until(t, "the leaders tell the ends of "+topic, func() bool {
+		last, err = listEnds(ctx, client, topic)
+		return !kerr.IsRetriable(err)
+	})
+	if err != nil {
+		t.Fatalf("ends of %s: %v", topic, err)
+	}
+	return last
+}
+
+func listEnds(ctx context.Context, client *kgo.Client, topic string) (map[int32]int64, error) {
 	about := kmsg.NewMetadataRequestTopic()
 	about.Topic = &topic
 	meta := kmsg.NewPtrMetadataRequest()
@@ -144,7 +157,7 @@ func ends(ctx context.Context, t testing.TB, client *kgo.Client, topic string) m
 		err = kerr.ErrorForCode(found.Topics[0].ErrorCode)
 	}
 	if err != nil {
-		t.Fatalf("describe %s: %v", topic, err)
+		return nil, err
 	}
 	asked := kmsg.NewListOffsetsRequestTopic()
 	asked.Topic = topic
@@ -157,18 +170,18 @@ func ends(ctx context.Context, t testing.TB, client *kgo.Client, topic string) m
 	list.ReplicaID, list.Topics = -1, append(list.Topics, asked)
 	res, err := list.RequestWith(ctx, client)
 	if err != nil {
-		t.Fatalf("ends of %s: %v", topic, err)
+		return nil, err
 	}
 	last := make(map[int32]int64)
 	for _, p := range res.Topics[0].Partitions {
 		if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-			t.Fatalf("end of %s/%d: %v", topic, p.Partition, err)
+			return nil, err
 		}
 		if p.Offset > 0 {
 			last[p.Partition] = p.Offset
 		}
 	}
-	return last
+	return last, nil
 }
 
 func id(r *kgo.Record) string {

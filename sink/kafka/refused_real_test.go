@@ -24,7 +24,8 @@ func TestRefusedRowsHoldNobodyUp(t *testing.T) {
 		s := openQuiet(t, opts)
 		mustFence(t, s)
 		bad := series(topic, "bad", 0, 400, 5)
-		for i := range 150 {
+		const rows = 50
+		for i := range rows {
 			bad[i*2] = message(topic, "bad+7", i*2, 30_000)
 		}
 		stop := make(chan struct{})
@@ -61,7 +62,8 @@ func TestRefusedRowsHoldNobodyUp(t *testing.T) {
 		close(stop)
 		took := time.Since(begun)
 		writers.Wait()
-		if n < 30 {
+		// In transactions every second round takes a batch of others with it.
+		if n < rows/5 {
 			t.Errorf("exactly once %v: %d other batches in %v, while one had %d refused rows", exactly, n, took, rounds)
 		}
 		t.Logf("exactly once %v: the batch took %v in %d rounds; %d other batches, the slowest %v", exactly, took, rounds, n, worst)

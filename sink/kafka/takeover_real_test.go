@@ -156,7 +156,7 @@ func TestCloseEndsATransaction(t *testing.T) {
 // the next one of its partition, before the batch of that. It is refused.
 func TestALateBatchBehindAnAbort(t *testing.T) {
 	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: quickAborts})
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
 	topic := newTopic()
 	k.CreateTopic(t, topic, 1, nil)
 	opts := transactional(t, k.ProxiedBrokers())

@@ -22,9 +22,6 @@ import (
 // steps are those of a transaction, in their order.
 var steps = []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds, failpoint.TransactionEnded}
 
-// quickAborts has a broker look for transactions that are over their time limit often.
-var quickAborts = map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-
 // mustFence fences, and fails the test otherwise.
 func mustFence(t testing.TB, s *kafka.Sink) {
 	t.Helper()
@@ -122,12 +119,12 @@ func TestAZombieAtEachStep(t *testing.T) {
 // their outcome is found out.
 func TestACutAtEachStep(t *testing.T) {
 	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: quickAborts})
+	k := testenv.Kafka(t)
 	for _, step := range steps {
 		t.Run(string(step), func(t *testing.T) {
 			topic := newTopic()
 			k.CreateTopic(t, topic, 3, nil)
-			s := open(t, transactional(t, k.ProxiedBrokers()))
+			s := open(t, transactional(t, k.Brokers()))
 			mustFence(t, s)
 			var cuts atomic.Int32
 			kafka.OnStep(s, func(at failpoint.Point) {
@@ -167,7 +164,7 @@ func deliver(t testing.TB, s *kafka.Sink, topic string, batch []sink.Message) {
 // TestAnswersThatAreLost has the brokers take what is sent and loses the answers, at each step.
 func TestAnswersThatAreLost(t *testing.T) {
 	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Config: quickAborts})
+	k := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true, Lasting: true})
 	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
 		t.Run(string(step), func(t *testing.T) {
 			topic := newTopic()
@@ -198,7 +195,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 // TestATransactionOverItsTime is aborted by the coordinator; its process goes on.
 func TestATransactionOverItsTime(t *testing.T) {
 	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: quickAborts})
+	k := testenv.Kafka(t)
 	for _, step := range []failpoint.Point{failpoint.TransactionAdded, failpoint.TransactionSent, failpoint.TransactionEnds} {
 		t.Run(string(step), func(t *testing.T) {
 			topic := newTopic()
@@ -331,7 +328,7 @@ func TestARefusedRecord(t *testing.T) {
 // TestABrokerIsKilledInTransactions again and again.
 func TestABrokerIsKilledInTransactions(t *testing.T) {
 	t.Parallel()
-	k := testenv.StartKafka(t, testenv.KafkaOptions{Config: quickAborts})
+	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	topic := newTopic()
 	k.CreateTopic(t, topic, 3, nil)
 	s := open(t, transactional(t, k.Brokers()))

@@ -62,10 +62,11 @@ func NewDaemon(t testing.TB, path string, e Env) *Daemon {
 		"BRIDGE_LOG_FORMAT":     "text",
 	}.With(e)
 	t.Cleanup(func() {
-		d.Kill()
 		if t.Failed() {
 			t.Logf("log of bridge:\n%s", d.Log.tail(60))
+			t.Logf("its goroutines:\n%s", d.goroutines())
 		}
+		d.Kill()
 	})
 	return d
 }

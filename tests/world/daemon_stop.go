@@ -21,6 +21,24 @@ func (d *Daemon) AwaitStop() {
 // Stop has the program stand still (SIGSTOP).
 func (d *Daemon) Stop() { d.T.Helper(); d.signal(syscall.SIGSTOP) }
 
+// goroutines ends a program that still runs, by SIGQUIT, and returns where its goroutines were.
+func (d *Daemon) goroutines() string {
+	if d.Cmd == nil || d.Cmd.Process == nil {
+		return "it was not started"
+	}
+	before := len(d.Log.String())
+	if err := d.Cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err.Error()
+	}
+	_ = d.Cmd.Process.Signal(syscall.SIGCONT)
+	select {
+	case <-d.Done:
+	case <-time.After(10 * time.Second):
+		return "it does not end by SIGQUIT"
+	}
+	return d.Log.String()[before:]
+}
+
 // Continue has the program go on.
 func (d *Daemon) Continue() { d.T.Helper(); d.signal(syscall.SIGCONT) }
 

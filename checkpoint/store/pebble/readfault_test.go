@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/testall"
 )
 
 // TestReadFault has a disk on which a read of a file fails now and then: a lookup finds all
@@ -47,7 +48,7 @@ func TestReadFault(t *testing.T) {
 		return nil
 	}))
 	failed := 0
-	for round := range 40 {
+	for round := range testall.Cases(10, 40) {
 		// With nothing in its cache.
 		s, err := Open(t.Context(), path, Options{fs: faulty, memtable: 256 << 10})
 		if err != nil {
