@@ -52,7 +52,7 @@ func (v *volatile) env() world.Env {
 
 // publish makes a bridge that publishes both tables from a start.
 func (v *volatile) publish(start string) *world.Publisher {
-	return v.Publish(v.bus, world.Publishing{Env: v.env(), Follow: true, Streams: []world.Stream{
+	return v.Publish(v.bus, world.Publishing{Path: world.Binary(v.t, world.RaceDetector), Env: v.env(), Follow: true, Streams: []world.Stream{
 		{Name: "facts", Table: "facts", Kind: "release", Env: world.Env{"START": start}},
 		{Name: "states", Table: "states", Kind: "capability", Env: world.Env{"START": start, "KEY": "name"}},
 	}})
@@ -100,6 +100,7 @@ func (v *volatile) expect(p *world.Publisher, stream string, n int) {
 // TestAStartThatNoMessageTells kills a bridge that has begun at the latest row and has published
 // nothing, and removes its folder: what comes meanwhile is published, what was there is not.
 func TestAStartThatNoMessageTells(t *testing.T) {
+	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b, 7)
 		p := v.publish("latest")
@@ -121,12 +122,15 @@ func TestAStartThatNoMessageTells(t *testing.T) {
 // TestATransactionThatOutlivesTheFolder: an id that is pending far below the position when bridge
 // is killed and its folder removed is published once it is committed, by the tail.
 func TestATransactionThatOutlivesTheFolder(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { outlive(t, b) })
 }
 
 // TestATransactionThatOutlivesTheFolderExactlyOnce is the same in exactly-once mode.
 func TestATransactionThatOutlivesTheFolderExactlyOnce(t *testing.T) {
 	testall.Long(t)
+	t.Parallel()
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) { outlive(t, b.ExactlyOnce(t.Name())) })
 }
 
@@ -178,6 +182,8 @@ func outlive(t *testing.T, b *world.Bus) {
 // TestAStandbyWithoutVolumes has two processes, whose folders are removed with each kill, begin at
 // the latest row, and take over an id that is pending.
 func TestAStandbyWithoutVolumes(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b, 7)
 		p := v.publish("latest")
@@ -229,6 +235,8 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 
 // TestCommandsWithProgressOnTheBus: what a command changes holds though its folder is lost.
 func TestCommandsWithProgressOnTheBus(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		const rows = 10
 		v := newVolatile(t, b, rows)
