@@ -165,10 +165,11 @@ func (o *toyOwner) cancel() {
 	o.flying, o.doubt = nil, []int{len(w.bus[0]), len(w.bus[1]), len(w.bus[2])}
 	w.mu.Unlock()
 	if !o.deciding && w.restarts() {
-		w.view.Stop(o.shard)
+		// What comes meanwhile has ended with Stop, or is for the next attempt.
 		w.mu.Lock()
 		o.inbox = nil
 		w.mu.Unlock()
+		w.view.Stop(o.shard)
 		o.forget(dropped)
 		return
 	}
