@@ -67,7 +67,7 @@ func life(t *testing.T, seed uint64, mutant string) (faults []string) {
 
 // TestCatchUpHolds runs random lives: what bridge reads back is what it would have known.
 func TestCatchUpHolds(t *testing.T) {
-	for seed := range uint64(testall.Pick(300, 5000)) {
+	for seed := range uint64(testall.Pick(150, 5000)) {
 		if faults := life(t, seed, none); len(faults) > 0 {
 			t.Fatalf("seed %d: %v", seed, faults)
 		}
