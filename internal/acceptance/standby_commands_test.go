@@ -40,6 +40,10 @@ func TestStandbyCommands(t *testing.T) {
 				return status == 0 && strings.Contains(stdout, "works since ") && strings.Contains(stdout, " waits")
 			})
 		}
+		// A reconcile follows each take-over, that of the first process, too: it finds nothing yet.
+		if got := reconcileBeside(t, waits, 0, "things"); got != "{DryRun:false Modified:0 Deleted:0}" {
+			t.Errorf("at first it finds %s", got)
+		}
 		table.Exec("UPDATE things SET body = 'y' WHERE name = 'a'")
 		if got := reconcileBeside(t, waits, 0, "--dry-run", "things"); got != "{DryRun:true Modified:1 Deleted:0}" {
 			t.Errorf("a dry run finds %s", got)
