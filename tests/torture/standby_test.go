@@ -62,5 +62,8 @@ func withStandby(tr *trial) {
 	through(tr)
 	proxied := tr.Env
 	tr.Env = plain
+	// Each process has an address and a checkpoint of its own.
+	delete(proxied, "BRIDGE_HTTP_ADDR")
+	delete(proxied, "BRIDGE_CHECKPOINT_URL")
 	tr.group = world.NewGroup(tr.Publisher, standbyTimeout, proxied, nil)
 }
