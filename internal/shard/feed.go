@@ -327,6 +327,13 @@ func (f *Feed) setReconcileDue(name string, p *progress.Progress, compared uint6
 // the last wish. It waits for nobody.
 func (f *Feed) due(name string) (wish uint64, due bool) {
 	in := f.shards[name]
+	if !in.isDue() {
+		return in.wishes.Load(), false
+	}
+	// It may be due because of registrations that are being committed: until then nobody knows that
+	// something is to be read again.
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return in.wishes.Load(), in.isDue()
 }
 
