@@ -15,6 +15,21 @@ type Mask struct {
 	key  string
 	mac  hash.Hash
 	sum  []byte
+	// hidden is what Masks.Hide returned last.
+	hidden []byte
+}
+
+// Masks are those of the columns of a shard, nil for a column without one; none at all is nil.
+type Masks []*Mask
+
+// Hide returns what stands for a value of a column: v itself where it has no mask. It is valid
+// until the next call for that column. v must not be nil.
+func (m Masks) Hide(column int, v []byte) []byte {
+	if m == nil || m[column] == nil {
+		return v
+	}
+	m[column].hidden = m[column].Append(m[column].hidden[:0], v)
+	return m[column].hidden
 }
 
 type maskForm uint8

@@ -97,15 +97,15 @@ func (s *Spec) mask(column string) *Mask {
 
 // Mask makes the columns that have a mask texts, and returns the masks by column, nil for those
 // without one. It is nil where there is none.
-func (s *Spec) Mask(columns []Column) []*Mask {
-	var masks []*Mask
+func (s *Spec) Mask(columns []Column) Masks {
+	var masks Masks
 	for i := range columns {
 		m := s.mask(columns[i].Name)
 		if m == nil {
 			continue
 		}
 		if masks == nil {
-			masks = make([]*Mask, len(columns))
+			masks = make(Masks, len(columns))
 		}
 		masks[i], columns[i].Kind, columns[i].Precision, columns[i].Mask = m, Text, 0, m.Name()
 	}

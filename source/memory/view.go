@@ -21,7 +21,7 @@ type view struct {
 	// list.
 	columns *source.Columns
 	pick    []int
-	masks   []*source.Mask
+	masks   source.Masks
 	version int
 }
 
@@ -113,11 +113,7 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 		p.Append(r.id, len(v.pick))
 		for i, from := range v.pick {
 			if r.values[from] != nil {
-				value := r.values[from]
-				if v.masks != nil && v.masks[i] != nil {
-					value = v.masks[i].Append(nil, value)
-				}
-				p.Set(i, value)
+				p.Set(i, v.masks.Hide(i, r.values[from]))
 			}
 		}
 		if len(p.Rows) == q.Limit {

@@ -26,7 +26,6 @@ const (
 type pageReader struct {
 	row     []driver.Value
 	scratch []byte
-	masked  []byte
 	types   []byte
 	// rowBytes is the mean size of a row in the recent pages, 0 when nothing is known.
 	rowBytes int
@@ -176,25 +175,16 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		switch v := v.(type) {
 		case nil:
 		case []byte:
-			s.set(p, i, v)
+			p.Set(i, s.shape.masks.Hide(i, v))
 		default:
 			s.reader.scratch, err = appendValue(s.reader.scratch[:0], v, s.shape.single[i])
 			if err != nil {
 				return fmt.Errorf("column %q: %w", s.shape.columns.List[i].Name, err)
 			}
-			s.set(p, i, s.reader.scratch)
+			p.Set(i, s.shape.masks.Hide(i, s.reader.scratch))
 		}
 	}
 	return nil
-}
-
-// set sets a value of the last row, or what stands for it.
-func (s *shard) set(p *source.Page, i int, v []byte) {
-	if s.shape.masks != nil && s.shape.masks[i] != nil {
-		s.reader.masked = s.shape.masks[i].Append(s.reader.masked[:0], v)
-		v = s.reader.masked
-	}
-	p.Set(i, v)
 }
 
 func rowID(v driver.Value) (uint64, error) {

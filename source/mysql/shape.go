@@ -18,7 +18,7 @@ type shape struct {
 	// index is the unique index of the id.
 	index string
 	// masks are those of the columns; nil where none has one.
-	masks []*source.Mask
+	masks source.Masks
 	// key is how rows are found by their keys.
 	key lookup
 	// modified is the index that MODIFIED leads, "" when there is none.

@@ -108,12 +108,7 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		if s.scratch, err = s.shape.values[i].append(s.emptied(), v); err != nil {
 			return fmt.Errorf("column %q: %w", s.shape.columns.List[i].Name, err)
 		}
-		if s.shape.masks != nil && s.shape.masks[i] != nil {
-			s.masked = s.shape.masks[i].Append(s.masked[:0], s.scratch)
-			p.Set(i, s.masked)
-			continue
-		}
-		p.Set(i, s.scratch)
+		p.Set(i, s.shape.masks.Hide(i, s.scratch))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type shape struct {
 	// values are the forms of the columns.
 	values []valueForm
 	// masks are those of the columns; nil where none has one.
-	masks []*source.Mask
+	masks source.Masks
 	// index is the unique index of the id, "" when the table is its own.
 	index string
 	// key is how rows are found by their keys.

@@ -23,7 +23,6 @@ type shard struct {
 	stale             bool
 
 	scratch []byte
-	masked  []byte
 }
 
 var _ source.Shard = (*shard)(nil)
