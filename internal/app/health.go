@@ -36,6 +36,8 @@ type health struct {
 	member *standby.Member
 	// copies is nil unless progress is kept on the bus.
 	copies *buscopy.Keeper
+	// entities is nil unless entities are to be shown.
+	entities *entities
 }
 
 var _ httpapi.Daemon = (*health)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"bridge/event"
@@ -60,14 +61,11 @@ func newKeys(cfg *config.Config, s *config.Stream, from source.Source, slots cha
 // Read reads entities in all tables of the stream or, where a shard is named, in that one. It is
 // the Read of view.MoversOptions. Where the columns were altered it reads again at once.
 func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.Reading, error) {
-	for _, lock := range []chan struct{}{k.reading, k.slots} {
-		select {
-		case lock <- struct{}{}:
-			defer func() { <-lock }()
-		case <-ctx.Done():
-			return view.Reading{}, fmt.Errorf("wait for other reads by key: %w", context.Cause(ctx))
-		}
+	end, err := k.begin(ctx)
+	if err != nil {
+		return view.Reading{}, err
 	}
+	defer end()
 	tables := k.of(shard)
 	// Of a table that the stream does not have any more nothing is concluded.
 	reading := view.Reading{Rows: make([][]view.Found, len(entities)), Snapshot: len(tables) == 1, Unproved: len(tables) == 0}
@@ -76,11 +74,13 @@ func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.
 		at[string(entity)] = i
 	}
 	for _, t := range tables {
-		proved, err := t.read(ctx, entities, func(key []byte, found view.Found) {
+		proved, err := t.read(ctx, entities, func(row source.Row) error {
+			digest, err := t.encoder.Digest(row)
 			// The server may compare keys more loosely.
-			if i, asked := at[string(key)]; asked {
-				reading.Rows[i] = append(reading.Rows[i], found)
+			if i, asked := at[string(digest.Key)]; asked && err == nil {
+				reading.Rows[i] = append(reading.Rows[i], t.found(row, digest))
 			}
+			return err
 		})
 		if err != nil {
 			return view.Reading{}, fmt.Errorf("read %s by key: %w", t.name, err)
@@ -88,6 +88,26 @@ func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (view.
 		reading.Unproved = reading.Unproved || !proved
 	}
 	return reading, nil
+}
+
+// begin waits for the turn of a read, which ends with end.
+func (k *keys) begin(ctx context.Context) (end func(), err error) {
+	var ends []func()
+	end = func() {
+		for _, one := range slices.Backward(ends) {
+			one()
+		}
+	}
+	for _, lock := range []chan struct{}{k.reading, k.slots} {
+		select {
+		case lock <- struct{}{}:
+			ends = append(ends, func() { <-lock })
+		case <-ctx.Done():
+			end()
+			return nil, fmt.Errorf("wait for other reads by key: %w", context.Cause(ctx))
+		}
+	}
+	return end, nil
 }
 
 // of returns the table of a shard, all of them where none is named.
@@ -103,9 +123,9 @@ func (k *keys) of(shard string) []*keyTable {
 	return nil
 }
 
-// read calls each with the rows of entities, and with rows of similar keys. proved says that an
-// entity without a row has none.
-func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(key []byte, found view.Found)) (proved bool, err error) {
+// read calls each with the rows of entities, and with rows of similar keys. They are valid until
+// each returns. proved says that an entity without a row has none.
+func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source.Row) error) (proved bool, err error) {
 	proved = true
 	for size := source.MaxKeys; len(entities) > 0; {
 		part := entities[:min(len(entities), size)]
@@ -122,29 +142,24 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(key []
 			return false, err
 		}
 		proved = proved && writer && !t.page.More
-		if err := t.found(each); err != nil {
-			return false, err
+		for _, row := range t.page.Rows {
+			if err := each(row); err != nil {
+				return false, err
+			}
 		}
 		entities = entities[len(part):]
 	}
 	return proved, nil
 }
 
-// found calls each with the rows of the page.
-func (t *keyTable) found(each func(key []byte, found view.Found)) error {
-	for _, row := range t.page.Rows {
-		digest, err := t.encoder.Digest(row)
-		if err != nil {
-			return err
-		}
-		found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted}
-		if i := t.columns.Modified; i >= 0 {
-			// Without a moment in it, which of two rows is younger is not known.
-			found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)
-		}
-		each(digest.Key, found)
+// found returns what a row of the page says.
+func (t *keyTable) found(row source.Row, digest event.Digest) view.Found {
+	found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted}
+	if i := t.columns.Modified; i >= 0 {
+		// Without a moment in it, which of two rows is younger is not known.
+		found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)
 	}
-	return nil
+	return found
 }
 
 // readPart fills the page with the rows of entities.

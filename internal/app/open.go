@@ -25,16 +25,25 @@ const (
 	keyReads  = 2
 )
 
+// mostConns returns how many connections to the source there are at most.
+func mostConns(cfg *config.Config) int {
+	n := maxReads + scanReads + keyReads
+	if cfg.Serve {
+		n += serveReads
+	}
+	return n
+}
+
 // OpenSource opens the source of a configuration. It connects at the first read.
 func OpenSource(cfg *config.Config, logger *slog.Logger) (source.Source, error) {
 	switch cfg.Source.Scheme {
 	case "mysql":
 		options := cfg.Source.MySQL
-		options.MaxConns, options.Logger = maxReads+scanReads+keyReads, logger
+		options.MaxConns, options.Logger = mostConns(cfg), logger
 		return mysql.Open(options)
 	case "sqlite":
 		options := cfg.Source.SQLite
-		options.MaxConns, options.Logger = maxReads+scanReads+keyReads, logger
+		options.MaxConns, options.Logger = mostConns(cfg), logger
 		return sqlite.Open(options)
 	default:
 		return nil, fmt.Errorf("no source for the scheme %q", cfg.Source.Scheme)

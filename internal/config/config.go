@@ -25,6 +25,8 @@ type Config struct {
 
 	// HTTPAddr is host:port.
 	HTTPAddr string
+	// Serve has the HTTP server show the entities of capability streams.
+	Serve    bool
 	LogLevel slog.Level
 	// LogFormat is "text", "json", or empty: text on a terminal, else json.
 	LogFormat string

@@ -34,6 +34,7 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	l.parse(&settings, prefix)
 	cfg := &Config{
 		HTTPAddr:         settings.Process.HTTPAddr,
+		Serve:            settings.Process.Serve,
 		LogFormat:        settings.Process.LogFormat,
 		DomainID:         settings.Process.DomainID,
 		MaxInflightBytes: int64(settings.Process.MaxInflightBytes),

@@ -30,6 +30,7 @@ type endSettings struct {
 
 type processSettings struct {
 	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile, bridge deadletter resend and bridge health connect to it. Everybody who can reach it may request a reconcile or a resend. Processes of a standby group on several hosts ask each other there: use :8080, say."`
+	Serve            bool          `env:"SERVE" envDefault:"false" doc:"Answer /api/v1/streams/<name>/entities from what was published and the tables, for programs beside bridge. Everybody who can reach BRIDGE_HTTP_ADDR can read the published columns. See docs/operations.md."`
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"Format of log lines. Default: text on a terminal, else json."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`

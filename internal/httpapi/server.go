@@ -93,6 +93,8 @@ func Handler(d Daemon, metrics prometheus.Gatherer) http.Handler {
 	changes := func(h http.Handler) http.Handler { return http.NewCrossOriginProtection().Handler(byWorking(d, h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
+	mux.Handle("GET /api/v1/streams/{name}/entities", byWorking(d, entitiesHandler(d)))
+	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", byWorking(d, entityHandler(d)))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }

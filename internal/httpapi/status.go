@@ -25,6 +25,10 @@ type Daemon interface {
 	// Resend makes the owner of a shard send dead letters again, and waits for it. The error is
 	// ErrNoStream, ErrCannotResend, or that of ctx.
 	Resend(ctx context.Context, request ResendRequest) ([]shard.ResendOutcome, error)
+	// Entity and EntityPage show entities of a capability stream. The error is ErrNoStream,
+	// ErrNoEntity, ErrNotServed, ErrBadQuery, or one that a later question may not get.
+	Entity(ctx context.Context, q EntityQuery) (Entity, error)
+	EntityPage(ctx context.Context, q PageQuery) (EntityPage, error)
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty if it concerns all streams.

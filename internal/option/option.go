@@ -28,6 +28,7 @@ const (
 	NATSCreds          Name = "NATS_CREDS"
 	NATSNKey           Name = "NATS_NKEY"
 	NATSTLSCA          Name = "NATS_TLS_CA"
+	Serve              Name = "SERVE"
 	Standby            Name = "STANDBY"
 	StandbyTimeout     Name = "STANDBY_TIMEOUT"
 )

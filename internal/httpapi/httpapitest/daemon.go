@@ -2,6 +2,7 @@ package httpapitest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -58,6 +59,18 @@ func (d *Daemon) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 func (d *Daemon) Resend(_ context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	d.Requests = append(d.Requests, fmt.Sprintf("%s/%s/%v/%d", request.Stream, request.Shard, request.DryRun, len(request.DeadLetters)))
 	return make([]shard.ResendOutcome, len(request.DeadLetters)), d.Refuses
+}
+
+// Entity implements httpapi.Daemon.
+func (d *Daemon) Entity(_ context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
+	d.Requests = append(d.Requests, fmt.Sprintf("%+v", q))
+	return httpapi.Entity{Key: q.Key, Data: json.RawMessage("{}")}, d.Refuses
+}
+
+// EntityPage implements httpapi.Daemon.
+func (d *Daemon) EntityPage(_ context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
+	d.Requests = append(d.Requests, fmt.Sprintf("%+v", q))
+	return httpapi.EntityPage{Entities: []httpapi.Entity{}, Next: "further"}, d.Refuses
 }
 
 // Serve listens with the pages of d until the test ends and returns host:port.
