@@ -142,5 +142,8 @@ func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	text := json.NewEncoder(w)
+	// Data of entities stay as they are in events.
+	text.SetEscapeHTML(false)
+	_ = text.Encode(body)
 }
