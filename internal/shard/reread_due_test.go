@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"bridge/internal/testall"
 	"bridge/reconcile"
 	"bridge/source"
 )
@@ -14,13 +15,13 @@ import (
 func TestTheReconcileBehindALostTail(t *testing.T) {
 	b := newViewBench(t, false)
 	b.tick = 10 * time.Millisecond
-	const entities = 30_000
+	entities := testall.Pick(6000, 30_000)
 	for i := range entities {
 		b.table.Insert(fmt.Sprintf("e%d", i), "1", "0")
 	}
 	s, stop := b.run(t)
 	defer stop()
-	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == entities })
+	eventually(t, "all are published", func() bool { return b.count(topic) == entities && b.position(t) == uint64(entities) })
 	// That which is due behind a start without a store is another one.
 	eventually(t, "no reconcile is due", func() bool {
 		wish, due := s.ReconcileDue()
@@ -33,8 +34,8 @@ func TestTheReconcileBehindALostTail(t *testing.T) {
 	})
 	b.bus.Lose(topic, 1)
 	eventually(t, "a reconcile is due", func() bool { _, due := s.ReconcileDue(); return due })
-	for from := uint64(1); from <= entities; from += reconcile.MaxNominated {
-		n := reconcile.Nomination{Rows: []source.Range{{First: from, Last: min(from+reconcile.MaxNominated-1, entities)}}}
+	for from := uint64(1); from <= uint64(entities); from += reconcile.MaxNominated {
+		n := reconcile.Nomination{Rows: []source.Range{{First: from, Last: min(from+reconcile.MaxNominated-1, uint64(entities))}}}
 		if _, err := s.Nominate(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
