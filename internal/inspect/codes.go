@@ -29,9 +29,11 @@ const (
 
 // A table.
 const (
-	NoTable      Code = "no-table"
-	NoGrant      Code = "no-grant"
-	NoColumn     Code = "no-column"
+	NoTable  Code = "no-table"
+	NoGrant  Code = "no-grant"
+	NoColumn Code = "no-column"
+	// BadFilter: the condition on rows is none of this table.
+	BadFilter    Code = "bad-filter"
 	NotInspected Code = "not-inspected"
 	IDType       Code = "id-type"
 	IDNull       Code = "id-null"

@@ -44,6 +44,7 @@ const (
 	Fields              Name = "FIELDS"
 	Exclude             Name = "EXCLUDE"
 	Mask                Name = "MASK"
+	Filter              Name = "FILTER"
 	TimeZone            Name = "TIME_ZONE"
 	ReconcileMaxDeletes Name = "RECONCILE_MAX_DELETES"
 )
