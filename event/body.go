@@ -28,7 +28,12 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	start := len(buf)
 	out := e.appendKey(buf, f.row.Values)
 	key := len(out)
-	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: f.kind.op, state: f.state, predecessor: f.row.Predecessor})
+	op := f.kind.op
+	if f.reason == filtered && op == Deleted {
+		// The state of a row does not tell it from a tombstone.
+		op = filtered
+	}
+	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: op, state: f.state, predecessor: f.row.Predecessor})
 	if failpoint.Mutant(failpoint.OtherIDAgain) {
 		id[14], id[15] = byte(time.Now().Unix()>>8), byte(time.Now().Unix())
 	}

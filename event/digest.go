@@ -9,8 +9,9 @@ type Digest struct {
 	Key []byte
 	// Sum is the digest of the row's event.
 	Sum [16]byte
-	// Deleted says that the row's event is a deleted one.
-	Deleted bool
+	// Deleted says that the row's event is a deleted one. With Silent it is news of an entity alone
+	// that is there.
+	Deleted, Silent bool
 }
 
 // Digest returns the Key, Digest and Op that the event of a row would have, without rendering
@@ -24,5 +25,6 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 		e.key = nil
 	}
 	e.key = e.appendKey(e.key[:0], row.Values)
-	return Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: e.isDeleted(row.Values)}, nil
+	filtered := row.Filtered && e.options.Kind == Capability
+	return Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: filtered || e.isDeleted(row.Values), Silent: filtered}, nil
 }

@@ -115,7 +115,11 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	if state == ([16]byte{}) {
 		state = e.state.of(e.plan, row.Values)
 	}
-	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: tombstone})
+	reason := tombstone
+	if row.Filtered && !e.isDeleted(row.Values) {
+		reason = filtered
+	}
+	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: reason})
 }
 
 // checkShape reports whether the encoder is bound to the shape of record.
@@ -135,7 +139,7 @@ func (e *Encoder) typeOf(row Row) (*eventType, error) {
 	switch {
 	case row.Op != "" && !(e.options.Kind == Capability && (row.Op == Added || row.Op == Modified)):
 		return nil, errOp
-	case e.isDeleted(row.Values):
+	case row.Filtered && e.options.Kind == Capability, e.isDeleted(row.Values):
 		return &e.dead, nil
 	case row.Op == Modified:
 		return &e.changed, nil

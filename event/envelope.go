@@ -9,6 +9,8 @@ const (
 	serializer = "pkg:golang/bridge/event@1.0.0"
 	// tombstone is data.reason of a row that is there and marked as deleted.
 	tombstone = "TOMBSTONE"
+	// filtered is data.reason of a row that is there and does not match the stream's condition.
+	filtered = "FILTERED"
 	// absentInSnapshot is data.reason of a row that is gone.
 	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
 )

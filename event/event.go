@@ -26,7 +26,8 @@ const (
 	Added Op = "added"
 	// Modified: the entity has another state.
 	Modified Op = "modified"
-	// Deleted: the row says that the entity is deleted, or the row is gone.
+	// Deleted: the row says that the entity is deleted, or does not match the stream's condition, or
+	// is gone.
 	Deleted Op = "deleted"
 	// Published: a row was added to a log.
 	Published Op = "published"
@@ -107,7 +108,7 @@ type Row struct {
 	source.Row
 	// Op is what the row means for its entity, where the caller knows: Modified for a row of a
 	// capability stream whose entity is there already. Empty means Added, or Published in a release
-	// stream. A row that says that it is deleted is Deleted in any case.
+	// stream. A row that says that it is deleted, or that is Filtered, is Deleted in any case.
 	Op Op
 	// State is the Digest of the row; zero when none was made.
 	State [16]byte

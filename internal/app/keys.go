@@ -137,7 +137,7 @@ func (t *keyTable) found(each func(key []byte, found view.Found)) error {
 		if err != nil {
 			return err
 		}
-		found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted}
+		found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent}
 		if i := t.columns.Modified; i >= 0 {
 			// Without a moment in it, which of two rows is younger is not known.
 			found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)

@@ -28,6 +28,8 @@ type batch struct {
 	// ids of the rows that it takes care of, from the tail and from elsewhere.
 	through        uint64
 	passed, filled []uint64
+	// skipped counts the rows of filled that are no event.
+	skipped int
 	// change is what is committed of the progress, published of the rows published last.
 	change    progress.Change
 	published []ledger.Chunk
@@ -88,6 +90,9 @@ func (b *batch) empty() bool {
 
 // pass notes that the tail has read a row, which is taken care of.
 func (b *batch) pass(id uint64) { b.passed, b.through = append(b.passed, id), id }
+
+// skip notes that a row of a release stream which does not match its condition is taken care of.
+func (b *batch) skip(id uint64) { b.filled, b.skipped = append(b.filled, id), b.skipped+1 }
 
 // undo takes back what was added behind the first n messages, which end at the length size of the
 // buffer.

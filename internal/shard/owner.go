@@ -313,7 +313,7 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 	}
 	o.builder.makeRoom(b, len(records))
 	for i, record := range records {
-		if o.gaps.published(record.ID) {
+		if record.Filtered || o.gaps.published(record.ID) {
 			b.pass(record.ID)
 			continue
 		}
@@ -367,6 +367,10 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 		return err
 	}
 	for _, record := range late.Rows {
+		if record.Filtered {
+			b.skip(record.ID)
+			continue
+		}
 		b.born(late, record)
 		if _, err := o.builder.add(b, event.Row{Row: record, Read: late.Now}, sink.FromLate); err != nil {
 			return err
