@@ -15,8 +15,9 @@ type verdict struct {
 	fault  Fault
 	reason Unjudged
 	what   string
-	// double says that a row of another table has the same key.
-	double bool
+	// double says that a row of another table has the same key, silent that the row has no event and
+	// needs none.
+	double, silent bool
 	// entity is an index into entities.chunks, none where the bus has no event.
 	entity uint32
 	// sum digests the row and the event as they were compared.
@@ -62,6 +63,8 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 		if s.compareFact(fact, &ev, &v) {
 			s.byRow[record.ID] = s.confirmFact(fact, &ev)
 		}
+	case record.Filtered:
+		v.silent = true
 	default:
 		v.fault, v.what = Missing, "it has no event"
 	}
@@ -112,7 +115,12 @@ func (s *shard) confirmFact(f fact, ev *event.Event) fact {
 func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 	k, _ := s.keyOf(row.ID)
 	at, known := s.index[k]
-	if !known {
+	switch {
+	case known:
+	case row.Filtered:
+		v.silent = true
+		return
+	default:
 		v.fault, v.what = Missing, "it has no event"
 		return
 	}
@@ -156,6 +164,8 @@ func (s *shard) compareLast(row event.Row, deleted bool, n *entity, v *verdict) 
 				of.confirm(n, id)
 			}
 		}
+	case deleted && row.Filtered:
+		v.fault, v.what = Stale, "the row does not match the condition of the stream, the last event says that it lives"
 	case deleted:
 		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
 	case gone:

@@ -155,8 +155,8 @@ func (s *schema) doubtOf() (d doubtful) {
 	return d
 }
 
-// proveDeleted judges a deleted event. The state of a tombstone is not in it, so its meta.id proves
-// nothing.
+// proveDeleted judges a deleted event. The state of a row that is there is not in it, so its meta.id
+// proves nothing.
 func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
 	f := finding{proof: unproven, op: event.Deleted}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
@@ -179,7 +179,11 @@ func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool)
 		}
 		return finding{proof: proven, op: event.Deleted}
 	}
-	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+tombstone+`"`), 1)
+	reason := tombstone
+	if e.reason == filtered {
+		reason = filtered
+	}
+	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+reason+`"`), 1)
 	body = bytes.Replace(body, []byte(ev.ID), e.id, 1)
 	if same && !bytes.Equal(body, m.Value) {
 		return finding{proof: refuted, op: event.Deleted, why: "its bytes are not those of an event"}
@@ -191,6 +195,7 @@ func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool)
 const (
 	absent    = "ABSENT_IN_SNAPSHOT"
 	tombstone = "TOMBSTONE"
+	filtered  = "FILTERED"
 )
 
 // invertAll fills s.values from the event that was spread last. What is no member is NULL, save the
