@@ -153,6 +153,8 @@ type Stream struct {
 	Key []string
 	// Created, Modified and Deleted are empty when not set.
 	Created, Modified, Deleted string
+	// Filter is an SQL condition on rows, empty for all.
+	Filter string
 	// Destination is the template, the sink's default when not set.
 	Destination string
 	Family, Tag string

@@ -35,6 +35,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Created:     settings.Created,
 		Modified:    settings.Modified,
 		Deleted:     settings.Deleted,
+		Filter:      settings.Filter,
 		Destination: settings.Destination,
 		Family:      settings.Family,
 		Tag:         settings.Tag,
@@ -45,6 +46,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	l.columns(begin, &s)
 	s.Masks = parseMasks(l, begin, settings.Mask)
 	checkHidden(l, begin, &s)
+	checkFilter(l, begin, s.Filter)
 	l.contradictions(begin, &s)
 	if cfg.Source.Scheme == "sqlite" && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)

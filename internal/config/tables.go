@@ -64,7 +64,7 @@ func (s *Stream) Spec(table string) source.Spec {
 		Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted,
 		// The rows of a release stream are facts: several may share a key.
 		UniqueKey: s.Kind == event.Capability,
-		Exclude:   s.Exclude, Masks: s.Masks,
+		Exclude:   s.Exclude, Masks: s.Masks, Filter: s.Filter,
 	}
 	for _, f := range s.Fields {
 		spec.Fields = append(spec.Fields, f.Column)
@@ -73,7 +73,7 @@ func (s *Stream) Spec(table string) source.Spec {
 }
 
 // Meaning is what the saved state of a table depends on. What else a stream has may change: FIELDS,
-// DELETED, CREATED and MODIFIED decide what is published of a row, which the next reconcile
+// FILTER, DELETED, CREATED and MODIFIED decide what is published of a row, which the next reconcile
 // compares.
 func (c *Config) Meaning(s *Stream, table string) *store.Meaning {
 	database, name := c.physical(table)
