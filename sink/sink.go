@@ -126,7 +126,8 @@ type Message struct {
 	// Key orders: messages with the same key and destination never overtake one another. Kafka
 	// partitions by it. It holds no control characters.
 	Key []byte
-	// Value is the event, a JSON document.
+	// Value is the event, a JSON document. It is nil in a tombstone: a message behind a deleted
+	// event, with its key and headers, by which a compacted topic of Kafka forgets the entity.
 	Value []byte
 	// ID is the event's meta.id.
 	ID string

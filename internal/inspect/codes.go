@@ -91,6 +91,8 @@ const (
 	StandbyGrant     Code = "standby-grant"
 	TopicMessageSize Code = "topic-message-size"
 	TopicCompacted   Code = "topic-compacted"
+	// TopicHidden: whether a topic is compacted does not show to the login.
+	TopicHidden Code = "topic-hidden"
 	// TopicUncompacted, TopicPartitions: a topic that is to hold the last message of each key.
 	TopicUncompacted Code = "topic-uncompacted"
 	TopicPartitions  Code = "topic-partitions"

@@ -45,6 +45,7 @@ const (
 	Exclude             Name = "EXCLUDE"
 	Mask                Name = "MASK"
 	Filter              Name = "FILTER"
+	KafkaTombstones     Name = "KAFKA_TOMBSTONES"
 	TimeZone            Name = "TIME_ZONE"
 	ReconcileMaxDeletes Name = "RECONCILE_MAX_DELETES"
 )
