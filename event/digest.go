@@ -25,6 +25,17 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 		e.key = nil
 	}
 	e.key = e.appendKey(e.key[:0], row.Values)
-	filtered := row.Filtered && e.options.Kind == Capability
-	return Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: filtered || e.isDeleted(row.Values), Silent: filtered}, nil
+	d := Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: e.isDeleted(row.Values)}
+	if d.Deleted && e.silent != nil {
+		d.Silent = e.silent()
+	}
+	if row.Filtered && e.options.Kind == Capability {
+		d.Deleted, d.Silent = true, true
+	}
+	return d, nil
 }
+
+// Silence makes rows that say that they are deleted Silent in their Digest while when reports true:
+// where a bus forgets deleted entities, one that it does not have may have been published. Call it
+// before the first Digest.
+func (e *Encoder) Silence(when func() bool) { e.silent = when }

@@ -31,6 +31,8 @@ type Encoder struct {
 	identity *identity
 	state    *stateHash
 	values   *values
+	// silent, where it is not nil, reports whether rows that say that they are deleted are silent.
+	silent func() bool
 	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
 	key          []byte
 	keys, absent [][]byte

@@ -110,7 +110,7 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 		kind, end := messages[start].Type, start
 		run := 0
 		for ; end < len(o.Status) && messages[end].Type == kind; end++ {
-			if o.Status[end] == sink.Acked {
+			if o.Status[end] == sink.Acked && messages[end].Value != nil {
 				run++
 			}
 		}

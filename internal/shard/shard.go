@@ -54,6 +54,8 @@ type Options struct {
 	Movers *view.Movers
 	// Shared says that the tables of the stream, which has several, share their entities.
 	Shared bool
+	// Tombstones says whether a message without a body follows each deleted event. Nil: never.
+	Tombstones *Tombstones
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the
 	// shard instead.
 	DeadLetter string
@@ -277,6 +279,9 @@ var errShutdown = errors.New("the shutdown time limit passed")
 func (s *Shard) attempt(ctx context.Context) error {
 	s.status.turn(owning)
 	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Tombstones.decide(ctx) }); err != nil {
 		return err
 	}
 	defer s.opts.Feed.giveBack(s.opts.Name)
