@@ -2,9 +2,11 @@ package shard_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"bridge/event"
+	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
 	sourcememory "bridge/source/memory"
@@ -12,11 +14,16 @@ import (
 	storememory "bridge/checkpoint/store/memory"
 )
 
-func TestRowsOfALogThatDoNotMatch(t *testing.T) {
-	b := newBench(t)
-	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Created: "created", Filter: "name <> 'draft'"},
+// withoutDrafts is the table of a log, of which rows called draft do not match.
+func withoutDrafts() *sourcememory.Table {
+	return sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Created: "created", Filter: "name <> 'draft'"},
 		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
 		source.Column{Name: "created", Kind: source.DateTime, Precision: 6})
+}
+
+func TestRowsOfALogThatDoNotMatch(t *testing.T) {
+	b := newBench(t)
+	b.table = withoutDrafts()
 	for _, name := range []string{"a", "draft", "b"} {
 		b.table.Insert(name, now())
 	}
@@ -79,5 +86,27 @@ func TestRowsOfEntitiesThatDoNotMatch(t *testing.T) {
 	}
 	if b.opts.Kind != event.Capability {
 		t.Fatal("the bench is of another kind")
+	}
+}
+
+// TestIDsOfRowsThatDoNotMatchAreUsedAgain: what a failover has lost were rows that are no events.
+func TestIDsOfRowsThatDoNotMatchAreUsedAgain(t *testing.T) {
+	b := newBench(t)
+	b.table = withoutDrafts()
+	for _, name := range []string{"a", "draft", "draft"} {
+		b.table.Insert(name, now())
+	}
+	_, stop := b.run(t)
+	eventually(t, "all are handled", func() bool { return b.position(t) == 3 })
+	stop()
+	b.table.Lose(1)
+	b.table.Move("second", false)
+	for range 3 {
+		b.table.Insert("b", now())
+	}
+	s, _ := b.run(t)
+	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
+	if got := s.Status().LastError; !strings.Contains(got, "2 are others now, from id 2 on") {
+		t.Errorf("last error: %s", got)
 	}
 }

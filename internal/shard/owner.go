@@ -313,8 +313,15 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 	}
 	o.builder.makeRoom(b, len(records))
 	for i, record := range records {
-		if record.Filtered || o.gaps.published(record.ID) {
+		if o.gaps.published(record.ID) {
 			b.pass(record.ID)
+			continue
+		}
+		newest := len(records)-i <= o.published.log.Limit()
+		if record.Filtered {
+			if err := o.passUnmatched(b, p, record, newest); err != nil {
+				return err
+			}
 			continue
 		}
 		b.born(p, record)
@@ -323,11 +330,25 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 			return err
 		}
 		b.pass(record.ID)
-		if len(records)-i <= o.published.log.Limit() {
+		if newest {
 			o.published.note(b, p.Columns, record, e.Digest, nil)
 		}
 	}
 	return nil
+}
+
+// passUnmatched takes care of a row of a release stream that does not match its condition. It is no
+// event, but that its id is used again has to be noticed like that of another row.
+func (o *owner) passUnmatched(b *batch, p *page, record source.Row, newest bool) error {
+	b.pass(record.ID)
+	if !newest {
+		return nil
+	}
+	digest, err := o.opts.Encoder.Digest(record)
+	if err == nil {
+		o.published.note(b, p.Columns, record, digest.Sum, nil)
+	}
+	return err
 }
 
 // encodeStates adds to b what records of the tail say of their entities. Those that are nominated
