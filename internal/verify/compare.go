@@ -117,7 +117,7 @@ func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 	at, known := s.index[k]
 	switch {
 	case known:
-	case row.Filtered:
+	case deletedSilently(s.Encoder, row.Row):
 		v.silent = true
 		return
 	default:
@@ -141,6 +141,13 @@ func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 	case n.flags&overtaken != 0:
 		v.what += "; it came behind one with a higher stamp"
 	}
+}
+
+// deletedSilently reports whether nothing has to be published of a row whose entity the bus does not
+// have.
+func deletedSilently(e *event.Encoder, row source.Row) bool {
+	digest, err := e.Digest(row)
+	return err == nil && digest.Silent
 }
 
 // compareLast compares a row with the last event of its entity, which may be of another table.

@@ -145,6 +145,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 		report.Partitions = append(report.Partitions, PartitionReport{Partition: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
 	}
 	r.fold.stamps.finish(partitions, r.shards)
+	r.fold.tombstones.finish(partitions)
 	at := make(map[string]int)
 	for _, t := range r.tables {
 		s := t.shard

@@ -145,6 +145,7 @@ func (t *table) sum(to *Stream) {
 	to.Rows += s.rows
 	to.Events += s.events
 	to.Repeats += s.repeats
+	to.Tombstones += s.tombstones
 	to.Rejected += t.rejectedRows
 	to.Behind += s.behind
 	if s.Kind == event.Release {

@@ -65,6 +65,21 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 // Close closes the reader.
 func (b *Bus) Close() error { return b.options.Reader.Close() }
 
+var _ sink.Compactor = (*Bus)(nil)
+
+// Compacted implements [sink.Compactor]; it is false where that does not show.
+func (b *Bus) Compacted(ctx context.Context, topic string) (bool, error) {
+	asked, ok := b.options.Reader.(sink.Compactor)
+	if !ok {
+		return false, nil
+	}
+	compacted, err := asked.Compacted(ctx, topic)
+	if errors.Is(err, sink.ErrHidden) {
+		return false, nil
+	}
+	return compacted, err
+}
+
 // Partitions returns the TPs.
 func (b *Bus) Partitions() []verify.Partition {
 	list := make([]verify.Partition, len(b.partitions))
