@@ -45,10 +45,10 @@ const (
 	traitsEvery = time.Second
 )
 
-func newKeys(cfg *config.Config, s *config.Stream, from source.Source, slots chan struct{}) (*keys, error) {
+func newKeys(cfg *config.Config, s *stream, from source.Source, slots chan struct{}) (*keys, error) {
 	k := &keys{stream: s.Name, slots: slots, reading: make(chan struct{}, 1)}
 	for _, table := range s.Tables {
-		encoder, err := cfg.Encoder(s, table)
+		encoder, err := s.encoder(cfg, table)
 		if err != nil {
 			return nil, err
 		}

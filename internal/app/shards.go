@@ -125,7 +125,7 @@ const (
 func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
 
 func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int) (*shard.Shard, error) {
-	encoder, err := cfg.Encoder(s.Stream, table)
+	encoder, err := s.encoder(cfg, table)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +158,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		View:            s.view,
 		Movers:          s.movers,
 		Shared:          s.shared(),
+		Tombstones:      s.tombstones[table],
 		DeadLetter:      s.DeadLetter,
 		DeadLetterLimit: s.deadLetterLimit,
 		Limits:          s.limits,

@@ -55,6 +55,7 @@ type Tuning struct {
 	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it, such a row stops its stream."`
 	DeadLetterLimit     int           `env:"DEAD_LETTER_LIMIT" envDefault:"100" min:"0" max:"1000000" doc:"Maximum rows a minute of a stream that become dead letters; one more stops the stream. 0 means no limit."`
 	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"For a zero date or invalid UTF-8, null publishes null and counts it, stop stops the stream."`
+	KafkaTombstones     string        `env:"KAFKA_TOMBSTONES" envDefault:"auto" oneof:"auto,on,off" doc:"Capability streams on Kafka: behind each Deleted event a tombstone, a message with its key and no value, by which a compacted topic forgets the entity. auto: where the topic's cleanup.policy has compact, which shows to a login with DESCRIBE_CONFIGS."`
 	TimeZone            Zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The time zone of DATETIME columns, by its IANA name."`
 }
 

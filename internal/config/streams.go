@@ -47,6 +47,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 	s.Masks = parseMasks(l, begin, settings.Mask)
 	checkHidden(l, begin, &s)
 	checkFilter(l, begin, s.Filter)
+	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
 	if cfg.Source.Scheme == "sqlite" && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)
