@@ -47,7 +47,8 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 			c.daemon.Start()
 			c.drained()
 			if after := b.Count(t, c.topic); after != before {
-				t.Errorf("without a checkpoint the topic ends at %d, before at %d: %v", after, before, c.live())
+				live, records := c.live()
+				t.Errorf("without a checkpoint the topic ends at %d, before at %d: %d records, %v", after, before, records, live)
 			}
 			if r := world.Verify(t, c.daemon.Env); !r.Good {
 				t.Errorf("bridge verify: %+v", r)
