@@ -61,6 +61,8 @@ func decode(topic string, m world.Message) (*event, error) {
 		return nil, fmt.Errorf("the id %q, the type %q", body.Meta.ID, body.Meta.Type)
 	case e.kind == "Deleted" && body.Data.Reason == "TOMBSTONE":
 		e.now, e.state = tombstone, ""
+	case e.kind == "Deleted" && body.Data.Reason == "FILTERED":
+		e.now, e.state = filtered, ""
 	case e.kind == "Deleted":
 		e.now, e.state = absent, ""
 	default:
