@@ -30,6 +30,8 @@ type Expect struct {
 	Lossy bool
 	// Altered says that columns of the tables came or went: events of before do not have them.
 	Altered bool
+	// Hiding says that the settings of a stream of entities are those of Hiding.Env.
+	Hiding Hiding
 	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
 	// rows.
 	Aside, AsideRows map[string]bool
@@ -160,7 +162,7 @@ func (j *Judge) stamp(e *Event) {
 	j.stamps[number] = e.ID
 	kind := sink.StateLive
 	if e.Op == event.Deleted {
-		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]
+		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "FILTERED": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]
 	}
 	if s.Kind != kind || s.Event != [16]byte{} || e.Headers[sink.HeaderDomain] != e.Domain {
 		j.Add("stamp", "%s of %q: domain %q, %s", e, e.Domain, e.Headers[sink.HeaderDomain], e.Headers[sink.HeaderState])
