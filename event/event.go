@@ -26,8 +26,8 @@ const (
 	Added Op = "added"
 	// Modified: the entity has another state.
 	Modified Op = "modified"
-	// Deleted: the row says that the entity is deleted, or does not match the stream's condition, or
-	// is gone.
+	// Deleted: the row says that the entity is deleted, or does not match the stream's condition,
+	// or is gone.
 	Deleted Op = "deleted"
 	// Published: a row was added to a log.
 	Published Op = "published"

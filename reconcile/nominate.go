@@ -23,6 +23,8 @@ type nominator struct {
 
 	ranges, spare []source.Range
 	ids           int
+	// silent are rows of the page that is being compared, which are looked up before.
+	silent silent
 	flying        chan outcome
 }
 

@@ -36,8 +36,6 @@ type pass struct {
 
 	rows nominator
 	view viewCursor
-	// silent are rows of the page that is being compared.
-	silent silent
 	// candidates are live and soft-deleted entities whose row has gone or changed its id. They are
 	// looked up by key.
 	candidates candidates
@@ -195,7 +193,7 @@ func (p *pass) count(v Verdict) {
 // commit has the owner decide about all nominations up to reached, and saves the progress of the
 // run.
 func (p *pass) commit(ctx context.Context) error {
-	if err := p.compareSilent(ctx); err != nil {
+	if err := compareSilent(ctx, p); err != nil {
 		return err
 	}
 	if err := p.rows.flush(ctx); err != nil {

@@ -112,7 +112,7 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 	if err := p.passOver(ctx, read.through); err != nil {
 		return err
 	}
-	return p.compareSilent(ctx)
+	return compareSilent(ctx, p)
 }
 
 // passOver goes through the entries of the view up to the id through, none of which has a row, and
@@ -168,7 +168,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 	switch {
 	case same, !known && p.young(page, record):
 	case seen.Silent && !known:
-		p.silent.add(record.ID, seen.Key)
+		p.rows.silent.add(record.ID, seen.Key)
 	default:
 		p.rows.row(record.ID)
 	}

@@ -20,8 +20,8 @@ func (s *silent) add(row uint64, entity []byte) {
 
 // compareSilent nominates those silent rows whose entity was published with another row: it is
 // looked up, as most of them have no entity.
-func (p *pass) compareSilent(ctx context.Context) error {
-	s := &p.silent
+func compareSilent(ctx context.Context, p *pass) error {
+	s := &p.rows.silent
 	if len(s.rows) == 0 {
 		return nil
 	}

@@ -22,8 +22,8 @@ func stateChanges() int {
 }
 
 // TestWhateverHappensToATableTheBusFoldsToIt changes two tables in every way while three programs
-// publish them: two that are killed, and one that is left alone. For one that is killed and for that
-// one, some rows do not match a condition, and a column is masked.
+// publish them: two that are killed, and one that is left alone. For one that is killed and for
+// that one, some rows do not match a condition, and a column is masked.
 func TestWhateverHappensToATableTheBusFoldsToIt(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()

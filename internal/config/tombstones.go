@@ -26,8 +26,9 @@ func warnOfTombstones(l *loader, begin string, s *Stream, cfg *Config) {
 	}
 }
 
-// Tombstones returns KAFKA_TOMBSTONES of a stream that publishes to topic: off where there are none,
-// and for auto where other entities may have the same keys there, which a tombstone would delete.
+// Tombstones returns KAFKA_TOMBSTONES of a stream that publishes to topic: off where there are
+// none, and for auto where other entities may have the same keys there, which a tombstone would
+// delete.
 func (c *Config) Tombstones(s *Stream, topic string) string {
 	switch {
 	case c.Sink.Scheme != "kafka" || s.Kind == event.Release:

@@ -94,7 +94,7 @@ func TestTombstones(t *testing.T) {
 			}
 			b.expectTold(t, strings.TrimSuffix(want, ", "))
 		}
-		if got := strings.Count(log.String(), "does not show"); got != 1 || !strings.Contains(log.String(), "KAFKA_TOMBSTONES") {
+		if got := strings.Count(log.String(), "without tombstones"); got != 1 || !strings.Contains(log.String(), "KAFKA_TOMBSTONES") {
 			t.Errorf("the log: %s", log.String())
 		}
 	})

@@ -15,8 +15,8 @@ type verdict struct {
 	fault  Fault
 	reason Unjudged
 	what   string
-	// double says that a row of another table has the same key, silent that the row has no event and
-	// needs none.
+	// double says that a row of another table has the same key, silent that the row has no event
+	// and needs none.
 	double, silent bool
 	// entity is an index into entities.chunks, none where the bus has no event.
 	entity uint32
@@ -143,8 +143,8 @@ func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 	}
 }
 
-// deletedSilently reports whether nothing has to be published of a row whose entity the bus does not
-// have.
+// deletedSilently reports whether nothing has to be published of a row whose entity the bus does
+// not have.
 func deletedSilently(e *event.Encoder, row source.Row) bool {
 	digest, err := e.Digest(row)
 	return err == nil && digest.Silent

@@ -155,8 +155,8 @@ func (s *schema) doubtOf() (d doubtful) {
 	return d
 }
 
-// proveDeleted judges a deleted event. The state of a row that is there is not in it, so its meta.id
-// proves nothing.
+// proveDeleted judges a deleted event. The state of a row that is there is not in it, so its
+// meta.id proves nothing.
 func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
 	f := finding{proof: unproven, op: event.Deleted}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], row)

@@ -36,7 +36,8 @@ type shard struct {
 }
 
 // counters count what a shard has: its events, those that are repeats, those with a stamp, those
-// whose meta.id proves nothing, the rows that were read from the table, and messages without a body.
+// whose meta.id proves nothing, the rows that were read from the table, and messages without a
+// body.
 type counters struct{ events, repeats, stamped, unproven, rows, tombstones uint64 }
 
 func newShard(o Shard, domain string, t *tally, n *newest) *shard {

@@ -67,7 +67,8 @@ func TestATombstoneIsInTheBatchOfItsEvent(t *testing.T) {
 	}
 }
 
-// TestRefusedBatchesAreHalvedBetweenPairs has a broker refuse batches until single records are left.
+// TestRefusedBatchesAreHalvedBetweenPairs has a broker refuse batches until single records are
+// left.
 func TestRefusedBatchesAreHalvedBetweenPairs(t *testing.T) {
 	for text, want := range map[string]string{"vtvtv": "5 2 1", "vt": "2 1", "v": "1", "vvv": "3 1"} {
 		r := pairsOf(text, func() int { return 3 })
