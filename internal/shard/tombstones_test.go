@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/internal/shard"
 	"bridge/sink"
@@ -69,6 +70,15 @@ func TestTombstones(t *testing.T) {
 		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2")
 		run(func(*shard.Shard) { replace("a", "2", "0"); replace("a", "2", "1") })
 		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5")
+		// In one batch: each entity is known by its last message. Offsets begin at 1.
+		b.table.Replace("b", "1", "1")
+		last := b.table.Replace("c", "1", "0")
+		run(func(*shard.Shard) { eventually(t, "saved", func() bool { return b.position(t) == last }) })
+		b.expectTold(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5, b=Deleted, b=null of 7, c=Added")
+		entries, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("a"), entity("b"), entity("c")), nil)
+		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
+			t.Errorf("the store has %+v, %v", entries, err)
+		}
 	})
 	t.Run("are on where the bus says so, at each start", func(t *testing.T) {
 		var log strings.Builder
