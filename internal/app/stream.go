@@ -37,13 +37,13 @@ type stream struct {
 func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 	var streams []*stream
 	tables := countTables(cfg)
-	slots := make(chan struct{}, keyReads)
+	slots, modeOf := make(chan struct{}, keyReads), cfg.Tombstones()
 	for i := range cfg.Streams {
 		s := &stream{
 			Stream: &cfg.Streams[i], limits: p.limits.Stream(), announce: announcer(config.StreamLogger(p.logger, cfg.Streams[i].Name)),
 			deadLetterLimit: shard.NewDeadLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
 		}
-		if err := s.openTombstones(cfg, p); err != nil {
+		if err := s.openTombstones(cfg, p, modeOf); err != nil {
 			return nil, err
 		}
 		if s.Kind == event.Capability {

@@ -11,7 +11,7 @@ import (
 )
 
 // openTombstones finds out which tables of a stream have tombstones.
-func (s *stream) openTombstones(cfg *config.Config, p *parts) error {
+func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) error {
 	s.tombstones = make(map[string]*shard.Tombstones)
 	for _, table := range s.Tables {
 		topic, err := cfg.Destination(s.Stream, table)
@@ -19,7 +19,7 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts) error {
 			return fmt.Errorf("stream %s: %w", s.Name, err)
 		}
 		var compacted func(context.Context) (bool, error)
-		switch cfg.Tombstones(s.Stream, topic) {
+		switch modeOf(s.Stream, topic) {
 		case config.TombstonesOn:
 		case config.TombstonesAuto:
 			bus, ok := p.sink.(sink.Compactor)

@@ -44,6 +44,7 @@ func Verify(ctx context.Context, cfg *config.Config, examples int, progress func
 // verifyShards returns every table with what its events look like.
 func verifyShards(ctx context.Context, cfg *config.Config, src source.Source, compacted func(context.Context, string) (bool, error)) ([]verify.Shard, error) {
 	var shards []verify.Shard
+	modeOf := cfg.Tombstones()
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		for _, table := range s.Tables {
@@ -55,8 +56,8 @@ func verifyShards(ctx context.Context, cfg *config.Config, src source.Source, co
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
-			silent := cfg.Tombstones(s, destination) == config.TombstonesOn
-			if cfg.Tombstones(s, destination) == config.TombstonesAuto {
+			silent := modeOf(s, destination) == config.TombstonesOn
+			if modeOf(s, destination) == config.TombstonesAuto {
 				if silent, err = compacted(ctx, destination); err != nil {
 					return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 				}

@@ -1,15 +1,17 @@
 package config
 
 import (
+	"maps"
 	"slices"
 
 	"bridge/event"
 )
 
-// The values of KAFKA_TOMBSTONES besides off.
+// The values of KAFKA_TOMBSTONES.
 const (
 	TombstonesAuto = "auto"
 	TombstonesOn   = "on"
+	tombstonesOff  = "off"
 )
 
 // warnOfTombstones finds tombstones that nobody makes.
@@ -26,30 +28,32 @@ func warnOfTombstones(l *loader, begin string, s *Stream, cfg *Config) {
 	}
 }
 
-// Tombstones returns KAFKA_TOMBSTONES of a stream that publishes to topic: off where there are
-// none, and for auto where other entities may have the same keys there, which a tombstone would
-// delete.
-func (c *Config) Tombstones(s *Stream, topic string) string {
-	switch {
-	case c.Sink.Scheme != "kafka" || s.Kind == event.Release:
-		return "off"
-	case s.KafkaTombstones == TombstonesAuto && c.Uncompactable()[topic] != "":
-		return "off"
+// Tombstones returns a function that returns KAFKA_TOMBSTONES of a stream for a topic: off where
+// there are none, and for auto where other entities may have the same keys there, which a tombstone
+// would delete.
+func (c *Config) Tombstones() func(s *Stream, topic string) string {
+	if c.Sink.Scheme != "kafka" {
+		return func(*Stream, string) string { return tombstonesOff }
 	}
-	return s.KafkaTombstones
+	shared := c.Uncompactable()
+	return func(s *Stream, topic string) string {
+		if s.Kind == event.Release || s.KafkaTombstones == TombstonesAuto && shared[topic] != "" {
+			return tombstonesOff
+		}
+		return s.KafkaTombstones
+	}
 }
 
 // AskedTopics returns the topics of which tombstones depend on whether they are compacted.
 func (c *Config) AskedTopics() []string {
-	var topics []string
+	asked, modeOf := make(map[string]bool), c.Tombstones()
 	for i := range c.Streams {
 		s := &c.Streams[i]
 		for _, table := range s.Tables {
-			topic, err := c.Destination(s, table)
-			if err == nil && c.Tombstones(s, topic) == TombstonesAuto && !slices.Contains(topics, topic) {
-				topics = append(topics, topic)
+			if topic, err := c.Destination(s, table); err == nil && modeOf(s, topic) == TombstonesAuto {
+				asked[topic] = true
 			}
 		}
 	}
-	return topics
+	return slices.Sorted(maps.Keys(asked))
 }
