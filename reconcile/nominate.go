@@ -25,7 +25,7 @@ type nominator struct {
 	ids           int
 	// silent are rows of the page that is being compared, which are looked up before.
 	silent silent
-	flying        chan outcome
+	flying chan outcome
 }
 
 // nominee is an [Owner], as far as nominations go.

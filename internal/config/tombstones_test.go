@@ -14,12 +14,12 @@ func TestTombstones(t *testing.T) {
 		// warned is the variable of a warning, empty for none.
 		warned string
 	}{
-		"the topic decides":                         {with(stream+"TABLE", "orders"), "auto", []string{"t"}, ""},
-		"on":                                        {with("BRIDGE_KAFKA_TOMBSTONES", "ON"), "on", nil, ""},
-		"a stream's own":                            {with("BRIDGE_KAFKA_TOMBSTONES", "on", stream+"KAFKA_TOMBSTONES", "off"), "off", nil, ""},
-		"a release stream has none":                 {with(stream+"KIND", "release", stream+"KAFKA_TOMBSTONES", "on"), "off", nil, stream + "KAFKA_TOMBSTONES"},
-		"NATS has none":                             {with("BRIDGE_SINK_URL", "nats://n1:4222", stream+"KAFKA_TOMBSTONES", "on"), "off", nil, stream + "KAFKA_TOMBSTONES"},
-		"tables whose rows have the same ids":       {with(), "off", nil, ""},
+		"the topic decides":                   {with(stream+"TABLE", "orders"), "auto", []string{"t"}, ""},
+		"on":                                  {with("BRIDGE_KAFKA_TOMBSTONES", "ON"), "on", nil, ""},
+		"a stream's own":                      {with("BRIDGE_KAFKA_TOMBSTONES", "on", stream+"KAFKA_TOMBSTONES", "off"), "off", nil, ""},
+		"a release stream has none":           {with(stream+"KIND", "release", stream+"KAFKA_TOMBSTONES", "on"), "off", nil, stream + "KAFKA_TOMBSTONES"},
+		"NATS has none":                       {with("BRIDGE_SINK_URL", "nats://n1:4222", stream+"KAFKA_TOMBSTONES", "on"), "off", nil, stream + "KAFKA_TOMBSTONES"},
+		"tables whose rows have the same ids": {with(), "off", nil, ""},
 		"the same, where a person says that it may": {with(stream+"KAFKA_TOMBSTONES", "on"), "on", nil, ""},
 	} {
 		c.env[stream+"DESTINATION"] = "t"
