@@ -71,6 +71,9 @@ func (e *Encoder) Type(op Op) string {
 	return e.options.typeOf(op).name
 }
 
+// Version returns meta.version of the events.
+func (e *Encoder) Version() string { return e.options.Version }
+
 // Types returns the types of the events that Append and AppendAbsent make, each once.
 func (e *Encoder) Types() []string {
 	var types []string

@@ -1,8 +1,8 @@
 package event
 
 const (
-	// Version is meta.version of every event; see the Eiffel protocol's rules of versioning before
-	// changing it.
+	// Version is that of the schemas, and meta.version of events whose options name no other; see
+	// the Eiffel protocol's rules of versioning before changing it.
 	Version = "1.0.0"
 	// serializer is meta.source.serializer. Its version is that of the encoding, not of the
 	// program: two programs that encode alike name the same one.

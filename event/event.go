@@ -58,6 +58,8 @@ type Options struct {
 	// Stem begins the event types: "StpCapability" makes StpCapabilityAddedEvent. Defaults to the
 	// stream's name in upper camel case. It must not begin with "Eiffel".
 	Stem string
+	// Version is meta.version, three numbers with dots. Defaults to the version of the schemas.
+	Version string
 	// Names replaces the type of an operation by a name of its own; two operations may share one.
 	Names map[Op]string
 	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps

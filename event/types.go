@@ -35,6 +35,6 @@ func (o Options) typeOf(op Op) eventType {
 	}
 	head := append([]byte(nil), `","type":`...)
 	head, _ = appendString(head, []byte(name))
-	head = append(head, `,"version":"`+Version+`","time":`...)
+	head = append(head, `,"version":"`+o.Version+`","time":`...)
 	return eventType{op: op, name: name, head: head}
 }

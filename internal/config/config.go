@@ -145,6 +145,8 @@ type Stream struct {
 	Event string
 	// EventNames has the event types that differ from the default.
 	EventNames map[event.Op]string
+	// Version is meta.version.
+	Version string
 	// Fields is nil for all columns; a field without Member has the default one.
 	Fields []event.Field
 	// Exclude are the columns that are no members, Masks those whose values are replaced.

@@ -28,6 +28,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Kind:        event.Kind(settings.Kind),
 		Tables:      l.tables(begin+"TABLE", settings.Table),
 		Event:       settings.Event,
+		Version:     settings.Version,
 		Fields:      l.fields(begin+"FIELDS", settings.Fields),
 		Exclude:     settings.Exclude,
 		ID:          settings.ID,
@@ -42,6 +43,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Tuning:      own,
 	}
 	l.eventTypes(begin, &s, settings.EventNames)
+	checkVersion(l, begin+"EVENT_VERSION", s.Version)
 	l.columns(begin, &s)
 	s.Masks = parseMasks(l, begin, settings.Mask)
 	checkHidden(l, begin, &s)

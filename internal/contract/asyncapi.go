@@ -108,7 +108,7 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) (*Document, err
 	d := &Document{
 		AsyncAPI: "3.0.0", DefaultContentType: sink.ContentType,
 		Info: info{
-			Title: "Events of " + domain, Version: event.Version,
+			Title: "Events of " + domain, Version: version(streams),
 			Description: "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
 				"; the events of an entity come in their order.",
 		},
@@ -122,6 +122,21 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) (*Document, err
 		}
 	}
 	return d, nil
+}
+
+// version returns that of a document about streams: the highest one of their events.
+func version(streams []Stream) string {
+	if len(streams) == 0 {
+		return event.Version
+	}
+	var highest event.VersionNumbers
+	for i := range streams {
+		// The encoder has checked it.
+		if one, _ := event.ParseVersion(streams[i].version()); one.Compare(highest) > 0 {
+			highest = one
+		}
+	}
+	return highest.String()
 }
 
 // add describes a stream: its messages, and a channel for each destination.
@@ -196,7 +211,7 @@ func headers(of *Stream, eventType string) *Schema {
 		{sink.HeaderContentType, &Schema{Const: sink.ContentType}},
 		{sink.HeaderID, text("meta.id of the event. A repeat has the same.")},
 		{sink.HeaderType, &Schema{Const: eventType}},
-		{sink.HeaderVersion, &Schema{Const: event.Version}},
+		{sink.HeaderVersion, &Schema{Const: of.version()}},
 		{sink.HeaderDomain, &Schema{Const: of.Domain}},
 		{sink.HeaderStream, &Schema{Const: of.Name}},
 		{sink.HeaderShard, text("The physical table.")},

@@ -78,6 +78,9 @@ func (s *Stream) Messages() ([]Message, error) {
 	return messages, nil
 }
 
+// version is meta.version of the events.
+func (s *Stream) version() string { return s.Tables[0].Encoder.Version() }
+
 // schema returns the schema of the events of an operation.
 func (s *Stream) schema(op event.Op) (*Schema, error) {
 	text, err := event.Schema(s.Kind, op)
@@ -89,10 +92,11 @@ func (s *Stream) schema(op event.Op) (*Schema, error) {
 		return nil, err
 	}
 	name := s.Tables[0].Encoder.Type(op)
-	schema.ID = "urn:bridge:schema:" + url.PathEscape(s.Domain) + ":" + url.PathEscape(s.Name) + ":" + string(op) + ":" + event.Version
+	schema.ID = "urn:bridge:schema:" + url.PathEscape(s.Domain) + ":" + url.PathEscape(s.Name) + ":" + string(op) + ":" + s.version()
 	schema.Title = name
 	meta := schema.Properties.Of("meta")
 	*meta.Properties.Of("type") = Schema{Const: name}
+	*meta.Properties.Of("version") = Schema{Const: s.version()}
 	*meta.Properties.Of("source").Properties.Of("domainId") = Schema{Const: s.Domain}
 	data := schema.Properties.Of("data")
 	*data = *s.data(data, op)
