@@ -84,6 +84,8 @@ type Event struct {
 	UUID [16]byte
 	// Type is meta.type, Version meta.version.
 	Type, Version string
+	// Schema is the hash of the Shape of the table's events, in text.
+	Schema string
 	// Op is the operation.
 	Op Op
 	// Key names the entity: the text of its key columns, see AppendKeyText. Two rows of a shape are

@@ -42,7 +42,7 @@ type Refused struct {
 // fit, and an entity that does not fit is left out. Headers come on top; they have the whole key,
 // and without it most need less than 1 KiB. The id is a UUID of version 5 over the destination and
 // the document, which holds the event's id, so a repeat has the same id and bytes (invariant 4).
-// Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is State but for its Event
+// Schema, Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is State but for its Event
 // and Key, which name the refused event: recovery takes the dead letter for it.
 func DeadLetter(r Refused, destination string, limit int) Message {
 	limit = max(limit, MinDeadLetter)
@@ -56,6 +56,7 @@ func DeadLetter(r Refused, destination string, limit int) Message {
 		ID:      uuid.NewSHA1(deadLetterSpace, slices.Concat([]byte(destination), []byte{0}, body)).String(),
 		Type:    DeadLetterType,
 		Version: DeadLetterVersion,
+		Schema:  r.Schema,
 		Domain:  r.Domain,
 		Stream:  r.Stream,
 		Shard:   r.Shard,

@@ -14,6 +14,7 @@ const (
 	HeaderID          = "eiffel-id"
 	HeaderType        = "eiffel-type"
 	HeaderVersion     = "eiffel-version"
+	HeaderSchema      = "bridge-schema"
 	HeaderDomain      = "bridge-domain"
 	HeaderStream      = "bridge-stream"
 	HeaderShard       = "bridge-shard"
@@ -46,6 +47,7 @@ func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 	yield(HeaderID, m.ID)
 	yield(HeaderType, m.Type)
 	yield(HeaderVersion, m.Version)
+	yield(HeaderSchema, m.Schema)
 	yield(HeaderDomain, m.Domain)
 	yield(HeaderStream, m.Stream)
 	yield(HeaderShard, m.Shard)

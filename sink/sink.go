@@ -134,6 +134,8 @@ type Message struct {
 	DedupID string
 	// Type and Version are the event's meta.type and meta.version.
 	Type, Version string
+	// Schema is the hash of what events of the table look like, in 12 hexadecimal digits.
+	Schema string
 	// Domain, Stream and Shard say where the row came from.
 	Domain, Stream, Shard string
 	// RowID is the row's id.

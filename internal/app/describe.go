@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/event"
 	"bridge/internal/config"
 	"bridge/internal/contract"
 	"bridge/source"
@@ -30,7 +29,7 @@ func Describe(ctx context.Context, cfg *config.Config, names []string) (streams 
 	for i, name := range names {
 		s := cfg.Stream(name)
 		streams[i] = contract.Stream{
-			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, BadValue: event.BadValue(s.OnBadValue), Tables: make([]contract.Table, len(s.Tables)),
+			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Tables: make([]contract.Table, len(s.Tables)),
 		}
 		for at, table := range s.Tables {
 			g.Go(func() error {

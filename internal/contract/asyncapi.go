@@ -212,6 +212,7 @@ func headers(of *Stream, eventType string) *Schema {
 		{sink.HeaderID, text("meta.id of the event. A repeat has the same.")},
 		{sink.HeaderType, &Schema{Const: eventType}},
 		{sink.HeaderVersion, &Schema{Const: of.version()}},
+		{sink.HeaderSchema, &Schema{Type: Type{"string"}, Pattern: "^[0-9a-f]{12}$", Description: "A hash of the members of data and their types. Another one comes with another form of the table."}},
 		{sink.HeaderDomain, &Schema{Const: of.Domain}},
 		{sink.HeaderStream, &Schema{Const: of.Name}},
 		{sink.HeaderShard, text("The physical table.")},
@@ -221,7 +222,10 @@ func headers(of *Stream, eventType string) *Schema {
 		{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")},
 	} {
 		s.Properties = append(s.Properties, p)
-		s.Required = append(s.Required, p.Name)
+		if p.Name != sink.HeaderSchema {
+			// Messages of older versions are without it.
+			s.Required = append(s.Required, p.Name)
+		}
 	}
 	return s
 }

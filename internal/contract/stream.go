@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bridge/event"
+	"bridge/sink"
 	"bridge/source"
 )
 
@@ -15,7 +16,6 @@ import (
 type Stream struct {
 	Name, Domain string
 	Kind         event.Kind
-	BadValue     event.BadValue
 	// Tables has at least one.
 	Tables []Table
 }
@@ -106,15 +106,19 @@ func (s *Stream) schema(op event.Op) (*Schema, error) {
 // data returns the schema of data: one for all tables, or one for each shape that tables have.
 func (s *Stream) data(general *Schema, op event.Op) *Schema {
 	var shapes []*Schema
-	var tables [][]string
+	var tables, hashes [][]string
 	for i := range s.Tables {
-		shape := s.shape(&s.Tables[i], general, op)
+		shape := shapeOf(&s.Tables[i], general, op)
 		at := slices.IndexFunc(shapes, func(other *Schema) bool { return reflect.DeepEqual(shape, other) })
 		if at < 0 {
 			at = len(shapes)
-			shapes, tables = append(shapes, shape), append(tables, nil)
+			shapes, tables, hashes = append(shapes, shape), append(tables, nil), append(hashes, nil)
 		}
 		tables[at] = append(tables[at], s.Tables[i].Name)
+		hashes[at] = s.Tables[i].hashed(hashes[at])
+	}
+	for i, shape := range shapes {
+		shape.Comment = sink.HeaderSchema + ": " + strings.Join(hashes[i], ", ")
 	}
 	if len(shapes) == 1 {
 		return shapes[0]
@@ -123,6 +127,14 @@ func (s *Stream) data(general *Schema, op event.Op) *Schema {
 		shape.Description = "Of " + some(tables[i]) + "."
 	}
 	return &Schema{Description: "The tables of the stream have different columns.", AnyOf: shapes}
+}
+
+// hashed returns hashes with that of the shape of the table's events.
+func (t *Table) hashed(hashes []string) []string {
+	if hash := t.Encoder.Shape().Hash().String(); !slices.Contains(hashes, hash) {
+		hashes = append(hashes, hash)
+	}
+	return hashes
 }
 
 // mostNamed is how many tables a description names.
@@ -136,8 +148,8 @@ func some(tables []string) string {
 	return strings.Join(tables, ", ")
 }
 
-// shape returns the schema of data of one table: its columns, and what every event has.
-func (s *Stream) shape(t *Table, general *Schema, op event.Op) *Schema {
+// shapeOf returns the schema of data of one table: its columns, and what every event has.
+func shapeOf(t *Table, general *Schema, op event.Op) *Schema {
 	shape := *general
 	shape.Description = "The columns of the row, and row, which says where it came from."
 	if op == event.Deleted {
@@ -145,10 +157,7 @@ func (s *Stream) shape(t *Table, general *Schema, op event.Op) *Schema {
 	}
 	shape.Properties, shape.Required = nil, nil
 	for _, m := range t.Encoder.Members(op == event.Deleted) {
-		column := t.Columns.List[m.Column]
-		// Rows without an id are not read.
-		column.NotNull = column.NotNull || m.Column == t.Columns.ID
-		shape.Properties = append(shape.Properties, Property{m.Name, member(column, s.BadValue)})
+		shape.Properties = append(shape.Properties, Property{m.Name, member(m, t.Columns.List[m.Column])})
 		shape.Required = append(shape.Required, m.Name)
 	}
 	shape.Properties = append(shape.Properties, general.Properties...)

@@ -149,6 +149,7 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		ID:          e.ID,
 		Type:        e.Type,
 		Version:     e.Version,
+		Schema:      e.Schema,
 		Stream:      m.opts.Stream,
 		Shard:       m.opts.Name,
 		RowID:       row,

@@ -31,7 +31,7 @@ type headers struct {
 // of takes over the headers of m, for append, and returns how many bytes they are.
 func (h *headers) of(m *sink.Message) int {
 	l := &h.last
-	if h.common == nil || m.Type != l.Type || m.Version != l.Version || m.Domain != l.Domain || m.Stream != l.Stream || m.Shard != l.Shard ||
+	if h.common == nil || m.Type != l.Type || m.Version != l.Version || m.Schema != l.Schema || m.Domain != l.Domain || m.Stream != l.Stream || m.Shard != l.Shard ||
 		m.Origin != l.Origin || !m.Time.Equal(l.Time) {
 		h.renew(m)
 	}
@@ -44,7 +44,7 @@ func (h *headers) of(m *sink.Message) int {
 func textLen(n int) int { return varintLen(int64(n)) + n }
 
 func (h *headers) renew(m *sink.Message) {
-	h.last = sink.Message{Type: m.Type, Version: m.Version, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Time: m.Time}
+	h.last = sink.Message{Type: m.Type, Version: m.Version, Schema: m.Schema, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Time: m.Time}
 	b := binary.AppendVarint(h.common[:0], headersPerMessage)
 	h.texts.Each(m, func(name, value string) {
 		b = append(binary.AppendVarint(b, int64(len(name))), name...)
