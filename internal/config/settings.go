@@ -56,6 +56,7 @@ type Tuning struct {
 	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it, such a row stops its stream."`
 	DeadLetterLimit     int           `env:"DEAD_LETTER_LIMIT" envDefault:"100" min:"0" max:"1000000" doc:"Maximum rows a minute of a stream that become dead letters; one more stops the stream. 0 means no limit."`
 	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"For a zero date or invalid UTF-8, null publishes null and counts it, stop stops the stream."`
+	OnSchemaChange      string        `env:"ON_SCHEMA_CHANGE" envDefault:"warn" oneof:"warn,stop" doc:"When a column that was published is dropped, renamed or gets another type, warn logs and counts it; stop stops the table until it is changed back or EVENT_VERSION is another one. An added column is neither."`
 	TimeZone            Zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The time zone of DATETIME columns, by its IANA name."`
 }
 

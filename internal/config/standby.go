@@ -96,6 +96,6 @@ func (s *Stream) agreed() map[string]string {
 		"FIELDS":        text(s.Fields, len(s.Fields) == 0), "EXCLUDE": strings.Join(s.Exclude, ","), "MASK": maskText(s.Masks), "ID": s.ID, "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
 		"DELETED": s.Deleted, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag, "START": text(s.Start, s.Start == Start{}),
 		"GAP_POLICY": s.GapPolicy, "ID_ORDER": s.IDOrder,
-		"DEAD_LETTER": s.DeadLetter, "ON_BAD_VALUE": s.OnBadValue, "TIME_ZONE": s.TimeZone.Location.String(),
+		"DEAD_LETTER": s.DeadLetter, "ON_BAD_VALUE": s.OnBadValue, "ON_SCHEMA_CHANGE": s.OnSchemaChange, "TIME_ZONE": s.TimeZone.Location.String(),
 	}
 }

@@ -118,6 +118,8 @@ const (
 	CheckpointOther Code = "checkpoint-other"
 	// CheckpointMeaning: the state of a table was made with another configuration.
 	CheckpointMeaning Code = "checkpoint-meaning"
+	// SchemaChanged: events lack what those published last have under the same version.
+	SchemaChanged Code = "schema-changed"
 	// HTTPAddress: the address of the HTTP server cannot be listened on.
 	HTTPAddress Code = "http-address"
 	// Setting is a remark about a variable.

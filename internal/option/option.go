@@ -43,6 +43,8 @@ const (
 	Modified            Name = "MODIFIED"
 	Deleted             Name = "DELETED"
 	Fields              Name = "FIELDS"
+	EventVersion        Name = "EVENT_VERSION"
+	OnSchemaChange      Name = "ON_SCHEMA_CHANGE"
 	Exclude             Name = "EXCLUDE"
 	Mask                Name = "MASK"
 	TimeZone            Name = "TIME_ZONE"

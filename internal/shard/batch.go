@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/progress"
 	"bridge/internal/published"
@@ -43,6 +44,8 @@ type batch struct {
 	saved   func()
 	// compared is the number of the wish for a reconcile that the batch grants, 0 for none.
 	compared uint64
+	// schema, when not nil, is what its messages look like, and those before did not.
+	schema *store.Schema
 	// again, when not nil, is the dead letter that the batch sends again.
 	again *resending
 	// held is what is reserved for the batch.

@@ -381,6 +381,7 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
 	o.published.hand(b)
+	o.reader.schemas.hand(b)
 	tick := time.NewTicker(o.opts.TurnEvery)
 	defer tick.Stop()
 	for {

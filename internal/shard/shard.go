@@ -113,6 +113,9 @@ type Options struct {
 	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in
 	// flight and watched one by one. A change needs some 40 bytes. Defaults to 262,144.
 	CursorRows int
+	// StopOnSchemaChange stops the shard where its events would lack members that those published
+	// under their version had, or have them with other types. Else it logs that.
+	StopOnSchemaChange bool
 	// Recheck is the pause before a stopped shard tries its table again. Defaults to 10 s.
 	Recheck time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
@@ -246,7 +249,7 @@ const unknownPause = 100 * time.Millisecond
 // pauseStopped waits until a stopped shard is to be tried again, and reports false if ctx ends
 // first. What a grant or a CREATE TABLE can heal is tried again; anything else needs a restart.
 func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
-	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
+	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) || errors.Is(err, ErrSchemaChanged)
 	tick := time.NewTicker(s.opts.Recheck)
 	defer tick.Stop()
 	var accepted <-chan struct{}
