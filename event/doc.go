@@ -18,6 +18,15 @@
 // version of the program. Types do not begin with "Eiffel", which the protocol reserves. JSON
 // Schemas of all events are in schemas; see [Schema].
 //
+// [Format] says how this is written: as that document, as a CloudEvent that holds it, or as the
+// members of data that are columns alone.
+//
+// # The shape
+//
+// [Shape] is what the events of a table look like: the members of data that are columns, and the
+// types of their values. It is known once the columns are; its hash, Event.Schema, tells it from
+// others. [Shape.Broken] says what consumers of a former shape would miss.
+//
 // # Operations
 //
 // A row of a release stream is Published. A row of a capability stream is Deleted when its DELETED

@@ -28,6 +28,8 @@ type Encoder struct {
 	// the row's id.
 	origin, row []byte
 
+	// write is that of options.Format.
+	write    writer
 	identity *identity
 	state    *stateHash
 	values   *values
@@ -52,15 +54,20 @@ func NewEncoder(o Options) (*Encoder, error) {
 		identity: newIdentity(o.Stream, o.Shard),
 		state:    newStateHash(),
 		values:   &values{zone: o.Zone},
+		write:    writers[o.Format],
 	}
+	e.setTypes()
+	return e, nil
+}
+
+// setTypes lays out the types of events.
+func (e *Encoder) setTypes() {
+	o := e.options
 	if o.Kind == Release {
 		e.live = o.typeOf(Published)
-	} else {
-		e.live = o.typeOf(Added)
-		e.changed = o.typeOf(Modified)
-		e.dead = o.typeOf(Deleted)
+		return
 	}
-	return e, nil
+	e.live, e.changed, e.dead = o.typeOf(Added), o.typeOf(Modified), o.typeOf(Deleted)
 }
 
 // Type returns the event type of an operation, empty if the kind of stream does not have it.

@@ -17,10 +17,15 @@ const (
 func (o Options) appendOrigin(dst []byte) []byte {
 	dst = append(dst, `,"source":{"domainId":`...)
 	dst, _ = appendString(dst, []byte(o.Domain))
-	dst = append(dst, `,"name":"bridge","serializer":"`+serializer+`","uri":"bridge://`...)
-	dst = appendPercent(dst, o.Domain)
+	dst = append(dst, `,"name":"bridge","serializer":"`+serializer+`","uri":`...)
+	return append(o.appendURI(dst), `}},"data":{`...)
+}
+
+// appendURI appends meta.source.uri as a JSON string.
+func (o Options) appendURI(dst []byte) []byte {
+	dst = appendPercent(append(dst, `"bridge://`...), o.Domain)
 	dst = appendPercent(append(dst, '/'), o.Stream)
-	return append(dst, `"}},"data":{`...)
+	return append(dst, '"')
 }
 
 // appendRow appends data.row up to the row's id.

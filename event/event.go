@@ -60,6 +60,8 @@ type Options struct {
 	Stem string
 	// Version is meta.version, three numbers with dots. Defaults to the version of the schemas.
 	Version string
+	// Format is how events are written. Defaults to FormatEiffel.
+	Format Format
 	// Names replaces the type of an operation by a name of its own; two operations may share one.
 	Names map[Op]string
 	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps
@@ -91,7 +93,7 @@ type Event struct {
 	// Key names the entity: the text of its key columns, see AppendKeyText. Two rows of a shape are
 	// about the same entity exactly when it is equal.
 	Key []byte
-	// Body is the JSON document.
+	// Body is the event in the format of the options.
 	Body []byte
 	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none
 	// or is gone.
