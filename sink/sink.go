@@ -126,8 +126,10 @@ type Message struct {
 	// Key orders: messages with the same key and destination never overtake one another. Kafka
 	// partitions by it. It holds no control characters.
 	Key []byte
-	// Value is the event, a JSON document.
-	Value []byte
+	// Value is the event, a JSON document in Format. Bare is not nil where that is FormatRow.
+	Value  []byte
+	Format Format
+	Bare   *Bare
 	// ID is the event's meta.id.
 	ID string
 	// DedupID is the id by which a bus drops repeats; see [RepairID]. Empty: ID.
