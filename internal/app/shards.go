@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/checkpoint/store"
+	"bridge/event"
 	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
@@ -124,6 +125,11 @@ const (
 // cursorRows returns the share of one shard of so many.
 func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
 
+// formats are those of package sink by those of package event.
+var formats = map[event.Format]sink.Format{
+	event.FormatEiffel: sink.FormatEiffel, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow,
+}
+
 func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int) (*shard.Shard, error) {
 	encoder, err := cfg.Encoder(s.Stream, table)
 	if err != nil {
@@ -144,6 +150,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		IDs:             reader,
 		SourceReady:     p.source.Ready,
 		Encoder:         encoder,
+		Format:          formats[encoder.Format()],
 		Route:           route,
 		Domain:          cfg.DomainID,
 		Hash:            meaningHash(s.Stream),

@@ -147,6 +147,8 @@ type Stream struct {
 	EventNames map[event.Op]string
 	// Version is meta.version.
 	Version string
+	// Format is how messages hold events.
+	Format event.Format
 	// Fields is nil for all columns; a field without Member has the default one.
 	Fields []event.Field
 	// Exclude are the columns that are no members, Masks those whose values are replaced.

@@ -90,7 +90,8 @@ type streamSettings struct {
 	Kind        string `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
 	Event       string `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
 	EventNames  list   `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
-	Version     string `env:"EVENT_VERSION" envDefault:"1.0.0" doc:"meta.version of the events: three numbers with dots. Raise it when consumers have to tell events by their members."`
+	Version     string `env:"EVENT_VERSION" envDefault:"1.0.0" doc:"meta.version of the events: three numbers with dots. Set another one when consumers have to tell events by their members."`
+	Format      string `env:"EVENT_FORMAT" envDefault:"eiffel" oneof:"eiffel,cloudevents,row" doc:"What a message holds: eiffel, the document {meta, data, links}; cloudevents, a CloudEvent 1.0 with that document as its data; row, the columns alone, with all else in headers. See docs/events.md."`
 	Fields      list   `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Default: all, in camel case."`
 	Exclude     list   `env:"EXCLUDE" example:"password,notes" doc:"Columns to leave out where FIELDS is not set. A column that is added later is published."`
 	Mask        list   `env:"MASK" example:"card:last4,notes:redact" doc:"Columns whose values are replaced as they are read, column:form. redact: four asterisks. last4: those and the last four characters. sha256: HMAC-SHA-256 under BRIDGE_MASK_KEY, by which equal values stay equal."`

@@ -29,6 +29,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Tables:      l.tables(begin+"TABLE", settings.Table),
 		Event:       settings.Event,
 		Version:     settings.Version,
+		Format:      event.Format(settings.Format),
 		Fields:      l.fields(begin+"FIELDS", settings.Fields),
 		Exclude:     settings.Exclude,
 		ID:          settings.ID,

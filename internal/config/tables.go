@@ -52,7 +52,7 @@ func (s *Stream) Order() source.IDOrder {
 func (c *Config) Encoder(s *Stream, table string) (*event.Encoder, error) {
 	database, name := c.physical(table)
 	return event.NewEncoder(event.Options{
-		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
+		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Format: s.Format, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
 		Domain: c.DomainID, Source: database, Table: name,
 		Zone: s.TimeZone.Location, BadValue: event.BadValue(s.OnBadValue),
 	})

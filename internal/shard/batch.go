@@ -21,6 +21,8 @@ import (
 type batch struct {
 	messages []sink.Message
 	buf      []byte
+	// bares are what headers say of events whose values are rows alone.
+	bares []sink.Bare
 	// repairs are the indices of messages that need an id of their own on the bus (rule 23).
 	repairs []int
 	// claims are the entities of a capability shard that the batch changes, else nil.
@@ -99,6 +101,20 @@ func (b *batch) undo(n, size int) {
 	b.messages, b.buf = b.messages[:n], b.buf[:size]
 }
 
+// bare has the headers of the last message, an event, say what its value does not.
+func (b *batch) bare(e *event.Event, read time.Time, previous string) {
+	if len(b.messages) == 0 {
+		// A mutant has dropped it.
+		return
+	}
+	at := e.Time
+	if e.FromClock {
+		at = read
+	}
+	b.bares = append(b.bares, sink.Bare{Time: at.UnixMilli(), Previous: previous, Reason: e.Reason()})
+	b.messages[len(b.messages)-1].Bare = &b.bares[len(b.bares)-1]
+}
+
 // count notes an event of the batch.
 func (b *batch) count(op event.Op) {
 	switch op {
@@ -115,13 +131,13 @@ func (b *batch) count(op event.Op) {
 
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
-	buf, messages, repairs := b.buf[:0], b.messages, b.repairs[:0]
+	buf, messages, bares, repairs := b.buf[:0], b.messages, b.bares[:0], b.repairs[:0]
 	rows, passed, filled := b.rows[:0], b.passed[:0], b.filled[:0]
 	clear(messages)
 	if cap(buf) > keepBuf {
 		buf = nil
 	}
-	*b = batch{buf: buf, messages: messages[:0], repairs: repairs, rows: rows, passed: passed, filled: filled}
+	*b = batch{buf: buf, messages: messages[:0], bares: bares, repairs: repairs, rows: rows, passed: passed, filled: filled}
 	batches.Put(b)
 }
 

@@ -118,6 +118,9 @@ func (m *builder) add(b *batch, row event.Row, origin sink.Origin) (event.Event,
 		m.countBadValues(row.ID, e.BadValues)
 	}
 	m.send(b, &e, row.ID, origin)
+	if m.opts.Format == sink.FormatRow {
+		b.bare(&e, row.Read, row.Predecessor)
+	}
 	return e, nil
 }
 
@@ -129,6 +132,9 @@ func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) 
 	}
 	b.buf = buf
 	m.send(b, &e, absent.ID, sink.FromReconcile)
+	if m.opts.Format == sink.FormatRow {
+		b.bare(&e, absent.Read, absent.Predecessor)
+	}
 	return e, nil
 }
 
@@ -146,6 +152,7 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		Destination: m.opts.Route(&m.event),
 		Key:         e.Key,
 		Value:       e.Body,
+		Format:      m.opts.Format,
 		ID:          e.ID,
 		Type:        e.Type,
 		Version:     e.Version,

@@ -32,6 +32,8 @@ type Options struct {
 	SourceReady func(context.Context) error
 	// Encoder makes the events. It belongs to this shard alone.
 	Encoder *event.Encoder
+	// Format is that of Encoder.
+	Format sink.Format
 	// Route returns the destination of an event. It is called by one goroutine.
 	Route func(*event.Event) string
 	// Domain is the event domain, and Hash the catchup.MeaningHash, of messages.
