@@ -155,8 +155,8 @@ func (d *Document) add(s *Stream, servers []Server) error {
 			return fmt.Errorf("stream %s: %w", s.Name, err)
 		}
 		*one = message{
-			Name: m.Type, Title: m.Type, Summary: m.Schema.Description, ContentType: sink.ContentType,
-			Headers: headers(s, m.Type), Payload: m.Schema, Examples: []example{{body}},
+			Name: m.Type, Title: m.Type, Summary: m.Schema.Description, ContentType: s.contentType(),
+			Headers: headers(s, &m), Payload: m.Schema, Examples: []example{{body}},
 		}
 		if len(servers) > 0 && strings.HasPrefix(servers[0].Protocol, "kafka") {
 			key := &Schema{Type: Type{"string"}, Description: "The key of the entity; of a stream without KEY the id of the row."}
@@ -203,14 +203,14 @@ func (d *Document) channelID(destination string) string {
 	}
 }
 
-// headers returns the schema of the headers of the events of a type; docs/events.md explains them.
-func headers(of *Stream, eventType string) *Schema {
+// headers returns the schema of the headers of a kind of message; docs/events.md explains them.
+func headers(of *Stream, m *Message) *Schema {
 	text := func(description string) *Schema { return &Schema{Type: Type{"string"}, Description: description} }
 	s := &Schema{Type: Type{"object"}}
 	for _, p := range []Property{
-		{sink.HeaderContentType, &Schema{Const: sink.ContentType}},
+		{sink.HeaderContentType, &Schema{Const: of.contentType()}},
 		{sink.HeaderID, text("meta.id of the event. A repeat has the same.")},
-		{sink.HeaderType, &Schema{Const: eventType}},
+		{sink.HeaderType, &Schema{Const: m.Type}},
 		{sink.HeaderVersion, &Schema{Const: of.version()}},
 		{sink.HeaderSchema, &Schema{Type: Type{"string"}, Pattern: "^[0-9a-f]{12}$", Description: "A hash of the members of data and their types. Another one comes with another form of the table."}},
 		{sink.HeaderDomain, &Schema{Const: of.Domain}},
@@ -226,6 +226,10 @@ func headers(of *Stream, eventType string) *Schema {
 			// Messages of older versions are without it.
 			s.Required = append(s.Required, p.Name)
 		}
+	}
+	if of.format() == event.FormatRow {
+		list, required := bareHeaders(m.Op)
+		s.Properties, s.Required = append(s.Properties, list...), append(s.Required, required...)
 	}
 	return s
 }

@@ -100,7 +100,7 @@ func (s *Stream) schema(op event.Op) (*Schema, error) {
 	*meta.Properties.Of("source").Properties.Of("domainId") = Schema{Const: s.Domain}
 	data := schema.Properties.Of("data")
 	*data = *s.data(data, op)
-	return schema, nil
+	return s.formatted(schema, op), nil
 }
 
 // data returns the schema of data: one for all tables, or one for each shape that tables have.
@@ -159,6 +159,10 @@ func shapeOf(t *Table, general *Schema, op event.Op) *Schema {
 	for _, m := range t.Encoder.Members(op == event.Deleted) {
 		shape.Properties = append(shape.Properties, Property{m.Name, member(m, t.Columns.List[m.Column])})
 		shape.Required = append(shape.Required, m.Name)
+	}
+	if t.Encoder.Format() == event.FormatRow {
+		shape.Description = map[bool]string{false: "The columns of the row.", true: "The key columns of the entity."}[op == event.Deleted]
+		return &shape
 	}
 	shape.Properties = append(shape.Properties, general.Properties...)
 	shape.Required = append(shape.Required, general.Required...)
