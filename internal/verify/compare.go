@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"time"
 
 	"bridge/event"
@@ -59,7 +58,7 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 		s.compareEntity(row, &ev, &v)
 	case known:
 		v.sum ^= fact.id
-		if s.compareFact(fact, &ev, &v) {
+		if s.compareFact(fact, row, &ev, &v) {
 			s.byRow[record.ID] = s.confirmFact(fact, &ev)
 		}
 	default:
@@ -70,13 +69,13 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 
 // compareFact compares the event that a row of a release makes with the one on the bus, and reports
 // whether they are the same.
-func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
+func (s *shard) compareFact(f fact, row event.Row, ev *event.Event, v *verdict) bool {
 	id, err := event.ParseID(ev.ID)
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
 	switch same := err == nil && short(id) == f.id; {
 	case f.proof() == refuted:
 		// That was reported already.
-	case same && maphash.Bytes(seed1, ev.Body) == f.body:
+	case same && s.factBody(f, row, ev) == f.body:
 		return true
 	case f.proof() == doubted:
 		// That is reported in the end.
@@ -94,6 +93,28 @@ func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 		v.fault, v.what = Altered, "its meta.id is not that of the row"
 	}
 	return false
+}
+
+// factBody digests the event of a row as the one on the bus was digested.
+func (s *shard) factBody(f fact, row event.Row, ev *event.Event) uint64 {
+	if f.form() == manyForms {
+		return f.body
+	}
+	form, body := s.forms[f.form()], ev.Body
+	if form != s.plain {
+		if again, err := s.encodeAs(form, row); err == nil {
+			body = again.Body
+		}
+	}
+	return bodyOf(form.format, body, momentOf(ev, row.Read).UnixMilli())
+}
+
+// momentOf returns meta.time of the event of a row that was read at a time.
+func momentOf(ev *event.Event, read time.Time) time.Time {
+	if ev.FromClock {
+		return read
+	}
+	return ev.Time
 }
 
 // confirmFact notes that the row proves its event.

@@ -57,7 +57,7 @@ func (f *fold) add(m *Message) error {
 		return nil
 	}
 	e := &f.envelope
-	fault := e.parse(m.Value)
+	fault := e.read(m, claimed)
 	s := f.owners[identity(e.uri, e.database, e.table)]
 	switch {
 	case s == nil && !ours:

@@ -68,7 +68,9 @@ func (s *schema) prove(m *Message, e *envelope) finding {
 		names = s.dead
 	}
 	same, unknown := s.spread(e, names)
+	s.write(s.formOf(m, e))
 	f := s.proveBody(m, e, ops, same, unknown)
+	s.write(s.plain)
 	f.usual, f.strange = same && e.reason == "", unknown && f.proof != refuted
 	f.key, f.keyed = s.keyOf(e.row)
 	switch why := s.proveHeader(&m.Header, e); {
@@ -83,7 +85,7 @@ func (s *schema) prove(m *Message, e *envelope) finding {
 // proveHeader returns what does not fit in the headers that the message has.
 func (s *schema) proveHeader(h *Header, e *envelope) string {
 	for _, c := range [...]struct{ name, got, want string }{
-		{"eiffel-id", h.ID, string(e.id)}, {"eiffel-type", h.Type, string(e.kind)},
+		{"eiffel-id", h.ID, string(e.id)}, {"eiffel-type", h.Type, string(e.kind)}, {"eiffel-version", h.Version, string(e.version)},
 		{"bridge-domain", h.Domain, cmp.Or(s.domain, h.Domain)}, {"bridge-stream", h.Stream, s.Stream}, {"bridge-shard", h.Shard, s.Name},
 	} {
 		if c.got != "" && c.got != c.want {
@@ -180,7 +182,8 @@ func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool)
 		return finding{proof: proven, op: event.Deleted}
 	}
 	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+tombstone+`"`), 1)
-	body = bytes.Replace(body, []byte(ev.ID), e.id, 1)
+	// A CloudEvent has it twice.
+	body = bytes.ReplaceAll(body, []byte(ev.ID), e.id)
 	if same && !bytes.Equal(body, m.Value) {
 		return finding{proof: refuted, op: event.Deleted, why: "its bytes are not those of an event"}
 	}

@@ -218,7 +218,7 @@ func (r *run) completeOne(ctx context.Context, e *Example, partitions []Partitio
 		return nil
 	}
 	var v envelope
-	if v.parse(m.Value) != nil {
+	if v.read(m, r.fold.named[[2]string{m.Header.Stream, m.Header.Shard}]) != nil {
 		return nil
 	}
 	e.Event = string(v.id)

@@ -199,7 +199,7 @@ func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 	}
 	for i := range m.Headers {
 		h := &m.Headers[i]
-		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") {
+		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") || h.Name == sink.HeaderContentType {
 			message.Header.Set(h.Name, b.text(h))
 		}
 	}
@@ -212,7 +212,7 @@ const mostTexts = 1000
 // text returns the value of a header. One that many messages have is made once.
 func (b *Bus) text(h *sink.Header) string {
 	switch h.Name {
-	case sink.HeaderID, sink.HeaderRowID, sink.HeaderPublishedAt, sink.HeaderState:
+	case sink.HeaderID, sink.HeaderRowID, sink.HeaderPublishedAt, sink.HeaderState, sink.HeaderTime, sink.HeaderPrevious:
 		return string(h.Value)
 	}
 	text, known := b.texts[string(h.Value)]
