@@ -44,7 +44,11 @@ func decode(topic string, m world.Message) (*event, error) {
 		Data  struct{ K, State, Reason, Token string }
 		Links []struct{ Type, Target string }
 	}
-	if err := json.Unmarshal(m.Value, &body); err != nil {
+	document, err := world.Document(m)
+	if err == nil {
+		err = json.Unmarshal(document, &body)
+	}
+	if err != nil {
 		return nil, err
 	}
 	e := &event{
@@ -76,7 +80,6 @@ func decode(topic string, m world.Message) (*event, error) {
 	if len(fields) < 3 {
 		return nil, fmt.Errorf("bridge-state is %q", m.Headers["bridge-state"])
 	}
-	var err error
 	if e.stamp.epoch, err = strconv.ParseUint(fields[1], 16, 64); err == nil {
 		e.stamp.seq, err = strconv.ParseUint(fields[2], 16, 64)
 	}

@@ -86,7 +86,7 @@ func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64) *scene {
 	s.facts = newFacts(db, stem+"_l")
 	s.judge = newJudge(records)
 	s.judge.once = b.Once()
-	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem))
+	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem).With(formats(seed)))
 	return s
 }
 
@@ -116,6 +116,15 @@ func (s *scene) env(stem string) world.Env {
 	}
 	return e.With(variables(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
 		With(variables(logged, world.Env{"TABLE": s.facts.table, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
+}
+
+// formats has the seed choose the format of each stream.
+func formats(seed uint64) world.Env {
+	all, e := []string{"eiffel", "cloudevents", "row"}, make(world.Env)
+	for i, stream := range []string{together, apart, logged} {
+		e = e.With(variables(stream, world.Env{"EVENT_FORMAT": all[(seed+uint64(i))%3]}))
+	}
+	return e
 }
 
 func variables(stream string, of world.Env) world.Env {
