@@ -34,7 +34,7 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 		id[14], id[15] = byte(time.Now().Unix()>>8), byte(time.Now().Unix())
 	}
 	f.key = out[start:key:key]
-	out, w, err := e.write(e, out, f, id)
+	out, w, err := e.write(out, &f, id)
 	if err != nil {
 		return out[:start], Event{}, err
 	}

@@ -28,8 +28,8 @@ type Encoder struct {
 	// the row's id.
 	origin, row []byte
 
-	// write is that of options.Format.
-	write    writer
+	// layout is that of options.Format.
+	layout   layout
 	identity *identity
 	state    *stateHash
 	values   *values
@@ -54,7 +54,7 @@ func NewEncoder(o Options) (*Encoder, error) {
 		identity: newIdentity(o.Stream, o.Shard),
 		state:    newStateHash(),
 		values:   &values{zone: o.Zone},
-		write:    writers[o.Format],
+		layout:   layouts[o.Format],
 	}
 	e.setTypes()
 	return e, nil

@@ -20,8 +20,19 @@ const (
 	FormatRow Format = "row"
 )
 
-// writer appends the value of a message in one format.
-type writer func(e *Encoder, dst []byte, f finding, id [16]byte) ([]byte, written, error)
+// layout is the number of a format. A function for each would cost a copy of the finding, or an
+// allocation.
+type layout uint8
+
+const (
+	noLayout layout = iota
+	eiffelLayout
+	cloudLayout
+	rowLayout
+)
+
+// layouts are those of the formats.
+var layouts = map[Format]layout{FormatEiffel: eiffelLayout, FormatCloudEvents: cloudLayout, FormatRow: rowLayout}
 
 // written is what is known of an event once its value is written.
 type written struct {
@@ -30,14 +41,9 @@ type written struct {
 	bad int
 }
 
-// writers are those of the formats.
-var writers = map[Format]writer{
-	FormatEiffel: (*Encoder).writeEiffel, FormatCloudEvents: (*Encoder).writeCloudEvent, FormatRow: (*Encoder).writeRow,
-}
-
 // formatFault returns an error unless the format is known.
 func (o Options) formatFault() error {
-	if writers[o.Format] == nil {
+	if layouts[o.Format] == noLayout {
 		return fmt.Errorf("EVENT_FORMAT: %q is not known: use %q, %q or %q", o.Format, FormatEiffel, FormatCloudEvents, FormatRow)
 	}
 	return nil
@@ -50,7 +56,7 @@ func (e *Encoder) Format() Format { return e.options.Format }
 // now on.
 func (e *Encoder) As(format Format, version string) {
 	if format != e.options.Format {
-		e.options.Format, e.write = format, writers[format]
+		e.options.Format, e.layout = format, layouts[format]
 	}
 	if version != e.options.Version {
 		e.options.Version = version
@@ -66,8 +72,20 @@ func (f *finding) moment() time.Time {
 	return f.time
 }
 
+// write appends the value of a message, which is an event.
+func (e *Encoder) write(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
+	switch e.layout {
+	case cloudLayout:
+		return e.writeCloudEvent(dst, f, id)
+	case rowLayout:
+		return e.writeRow(dst, f, id)
+	default:
+		return e.writeEiffel(dst, f, id)
+	}
+}
+
 // writeEiffel appends the JSON document.
-func (e *Encoder) writeEiffel(dst []byte, f finding, id [16]byte) ([]byte, written, error) {
+func (e *Encoder) writeEiffel(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
 	dst = append(dst, `{"meta":{"id":"`...)
 	at := len(dst)
 	dst = appendUUID(dst, id)
@@ -98,7 +116,7 @@ const cloudTime = `2006-01-02T15:04:05.000Z`
 
 // writeCloudEvent appends a CloudEvent by Eiffel's binding: its attributes are taken from meta, and
 // its data is the document. A subject must not be empty.
-func (e *Encoder) writeCloudEvent(dst []byte, f finding, id [16]byte) ([]byte, written, error) {
+func (e *Encoder) writeCloudEvent(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
 	dst = append(dst, `{"specversion":"1.0","id":"`...)
 	dst = appendUUID(dst, id)
 	dst = append(dst, f.kind.cloud...)
@@ -114,7 +132,7 @@ func (e *Encoder) writeCloudEvent(dst []byte, f finding, id [16]byte) ([]byte, w
 }
 
 // writeRow appends the members alone.
-func (e *Encoder) writeRow(dst []byte, f finding, id [16]byte) ([]byte, written, error) {
+func (e *Encoder) writeRow(dst []byte, f *finding, id [16]byte) ([]byte, written, error) {
 	at := len(dst)
 	dst = appendUUID(dst, id)
 	w := written{id: e.identity.texts.Of(dst[at:])}
