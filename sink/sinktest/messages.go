@@ -38,7 +38,7 @@ func message(destination, series, key string, n, size int) sink.Message {
 		ID:          id,
 		Type:        "SuiteAddedEvent",
 		Version:     "1.0.0",
-		Schema:      "0123456789ab",
+		Schema:      fmt.Sprintf("%012x", n/3),
 		Domain:      "suite.example",
 		Stream:      "suite",
 		Shard:       "db." + series,
