@@ -76,8 +76,8 @@ func TestSchemasHaveTheVersionAndTheHashes(t *testing.T) {
 	}
 }
 
-// TestTheDocumentOfOtherFormatsSatisfiesItsParser is TestTheDocumentSatisfiesItsParser for them; the
-// examples are validated, too.
+// TestTheDocumentOfOtherFormatsSatisfiesItsParser is TestTheDocumentSatisfiesItsParser for them;
+// the examples are validated, too.
 func TestTheDocumentOfOtherFormatsSatisfiesItsParser(t *testing.T) {
 	t.Parallel()
 	var streams []contract.Stream

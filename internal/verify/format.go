@@ -111,10 +111,10 @@ func (e *envelope) readRow(m *Message, claimed *shard) (err error) {
 		return errNoJSON
 	}
 	if e.time, err = strconv.ParseInt(h.Time, 10, 64); err != nil {
-		return errors.New("its header " + sink.HeaderTime + " is no time in milliseconds")
+		return errors.New("its header " + sink.HeaderTime + " does not hold milliseconds")
 	}
 	if e.row, err = strconv.ParseUint(h.RowID, 10, 64); err != nil {
-		return errors.New("its header " + sink.HeaderRowID + " is no id")
+		return errors.New("its header " + sink.HeaderRowID + " does not hold an id")
 	}
 	if h.Previous != "" {
 		e.predecessor = []byte(h.Previous)
