@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -107,33 +106,4 @@ func TestEventsNeedAGroupAndAHandler(t *testing.T) {
 	if _, err := client.NewEvents(b, "group", options("orders"), nil); err == nil || !strings.Contains(err.Error(), "Handler") {
 		t.Errorf("without a handler: %v", err)
 	}
-}
-
-func TestRepeatsAreRememberedInAWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBus(memory.Options{Stream: "events"})
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
-		again := 0
-		events, err := client.NewEvents(b, "group", options("orders"), func(_ context.Context, e client.Event) error {
-			if e.Repeat {
-				again++
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		const window = 1 << 14
-		for i := range window + 1 {
-			w.write("k", fmt.Sprint(i))
-		}
-		w.write("k", "1")
-		w.write("k", "0")
-		stop := run(t, events.Run)
-		synctest.Wait()
-		if again != 1 {
-			t.Errorf("%d were repeats, want that which is in the window", again)
-		}
-		stop()
-	})
 }

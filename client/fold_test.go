@@ -134,7 +134,7 @@ func joined(table map[string]string) string {
 // an entity is where its highest stamp is, and is what the last message there says; and it is what
 // bridge's own catch-up makes of them.
 func TestFoldWhateverTheOrder(t *testing.T) {
-	for seed := range testall.Cases(300, 5000) {
+	for seed := range testall.Cases(100, 5000) {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
 		tps := randomTPs(random)
 		want := model(tps)
@@ -279,13 +279,15 @@ func TestACopyOfAnEmptyBus(t *testing.T) {
 }
 
 func TestDeletionsAreBounded(t *testing.T) {
+	const few = 1000
 	d := newDeletions()
+	d.few = few
 	key := func(i int) []byte { return fmt.Appendf(nil, "k%d", i) }
 	t.Run("no more are remembered than there are entities, the oldest goes first", func(t *testing.T) {
-		for i := range fewDeletions + 500 {
+		for i := range few + 500 {
 			d.add(key(i), position{tp: 1}, 0, 0)
 		}
-		if len(d.last) != fewDeletions || d.forgotten != 500 {
+		if len(d.last) != few || d.forgotten != 500 {
 			t.Errorf("%d are remembered and %d forgotten", len(d.last), d.forgotten)
 		}
 		if _, known := d.lookup(key(499)); known {
@@ -296,15 +298,15 @@ func TestDeletionsAreBounded(t *testing.T) {
 		}
 	})
 	t.Run("one that was deleted again counts from then on", func(t *testing.T) {
-		d.add(key(500), position{tp: 2}, rememberFor/2, fewDeletions*2)
-		d.add(key(-1), position{tp: 1}, rememberFor, fewDeletions*2)
+		d.add(key(500), position{tp: 2}, rememberFor/2, few*2)
+		d.add(key(-1), position{tp: 1}, rememberFor, few*2)
 		if at, known := d.lookup(key(500)); !known || at.tp != 2 {
 			t.Errorf("it is at %+v, %v", at, known)
 		}
 	})
 	t.Run("after an hour they are forgotten, and so is their memory", func(t *testing.T) {
 		d.add(key(-2), position{tp: 1}, 3*rememberFor, 0)
-		if len(d.last) != 1 || len(d.queue)-d.head != 1 || len(d.queue) > 2000 {
+		if len(d.last) != 1 || len(d.queue)-d.head != 1 || len(d.queue) > 1200 {
 			t.Errorf("%d are remembered in %d", len(d.last), len(d.queue))
 		}
 	})

@@ -33,6 +33,11 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 	}
 	return clienttest.Fixture{
 		Bus: bus, Sink: publisher(t), Destination: config.Name + ".a", Reads: config.Name + ".*",
+		Purge: func(t testing.TB) {
+			if err := stream.Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Remake: func(t testing.TB) sink.Sink {
 			js := server.JetStream(t)
 			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
@@ -46,9 +51,9 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 	}
 }
 
-func TestInProcess(t *testing.T) {
+func TestOnAServer(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return fixture(t, server) })
 }
 
