@@ -100,7 +100,7 @@ func TestFold(t *testing.T) {
 		"a tombstone without headers deletes in its TP": {
 			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", stamp{}, "", true, 0}}, want: ""},
 		"a tombstone without headers says nothing of another TP": {
-			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {2, "a", stamp{}, "", true, 0}}, want: "a=x", last: older},
+			messages: []told{{2, "b", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "x", false, 0}, {2, "a", stamp{}, "", true, 0}}, want: "a=x b=x", last: older},
 		"another KEY drops what was there": {
 			messages: []told{{1, "a", at(1, 1), "x", false, 7}, {1, "b+c", at(2, 1), "y", false, 8}}, want: "b+c=y"},
 		"what is left of a former KEY does not hold": {
@@ -117,6 +117,11 @@ func TestFold(t *testing.T) {
 			}
 			if got := joined(f.changes); got != c.want {
 				t.Errorf("the changes make %q, want %q", got, c.want)
+			}
+			for key := range f.deleted.last {
+				if f.entities[key] != nil {
+					t.Errorf("%s is there, and remembered as deleted", key)
+				}
 			}
 		})
 	}
@@ -261,17 +266,26 @@ func TestACopyThatTakesThePlaceOfAnother(t *testing.T) {
 	}
 }
 
-func TestACopyOfAnEmptyBus(t *testing.T) {
+func TestACopyUnderAnotherKEY(t *testing.T) {
 	for _, c := range []struct {
-		hash uint32
-		want string
-	}{{7, "a=x b=y"}, {8, "b=y"}} {
+		hash  uint32
+		early bool
+		want  string
+	}{{7, false, "a=x b=y"}, {8, false, "b=y"}, {7, true, "a=x b=y"}, {8, true, "b=y"}} {
 		before := newFolding(1)
 		before.tell(told{tp: 1, key: "a", stamp: stamp{1, 1}, says: "x", hash: 7})
 		next := newFolding(1)
 		next.rebuilding, next.changes = true, before.changes
+		changed, b := next.changed, told{tp: 1, key: "b", stamp: stamp{2, 1}, says: "y", hash: c.hash}
+		if c.early {
+			next.changed = func(string, *entity, *entity) {}
+			next.tell(b)
+			next.changed = changed
+		}
 		next.replace(before.fold)
-		next.tell(told{tp: 1, key: "b", stamp: stamp{2, 1}, says: "y", hash: c.hash})
+		if !c.early {
+			next.tell(b)
+		}
 		if got := joined(next.table()); got != c.want || joined(next.changes) != c.want {
 			t.Errorf("behind a message with the hash %d the table is %s, want %s", c.hash, got, c.want)
 		}
