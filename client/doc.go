@@ -41,7 +41,7 @@
 // which bridge publishes them again, and are dropped. The same follows where retention has removed
 // messages before they were read.
 //
-// Memory. An entity takes its key and body, and about 180 bytes: see docs/performance.md. A rebuild
+// Memory. An entity takes its key and body, and about 200 bytes: see docs/performance.md. A rebuild
 // holds two copies for a while. Beside that each topic-partition that is read takes some MiB.
 //
 // # Events

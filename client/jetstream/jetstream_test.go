@@ -76,3 +76,6 @@ func TestOptionsNeedURLs(t *testing.T) {
 
 // BenchmarkTable needs a real server: see docs/performance.md.
 func BenchmarkTable(b *testing.B) { clienttest.Bench(b, fixture(b, testenv.NATS(b))) }
+
+// BenchmarkEvents needs a real server: see docs/performance.md.
+func BenchmarkEvents(b *testing.B) { clienttest.BenchEvents(b, fixture(b, testenv.NATS(b))) }
