@@ -47,7 +47,7 @@ func newFolding(tps int) *folding {
 	return f
 }
 
-func (f *folding) tell(m told) outcome {
+func (f *folding) add(m told) outcome {
 	f.ends[m.tp]++
 	return f.apply(m.message(f.ends[m.tp]), m.tp, []byte(m.says), 0)
 }
@@ -83,7 +83,7 @@ func TestFold(t *testing.T) {
 			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "", false, 0}}, want: ""},
 		"an entity comes back": {
 			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "", false, 0}, {1, "a", at(1, 3), "x", false, 0}}, want: "a=x"},
-		"the same event again is no change": {
+		"the same event again changes nothing": {
 			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(2, 1), "x", false, 0}}, want: "a=x", last: repeated},
 		"what is older in another TP does not hold": {
 			messages: []told{{1, "a", at(1, 2), "y", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "a=y", last: older},
@@ -110,7 +110,7 @@ func TestFold(t *testing.T) {
 			f := newFolding(2)
 			var last outcome
 			for _, m := range c.messages {
-				last = f.tell(m)
+				last = f.add(m)
 			}
 			if got := joined(f.table()); got != c.want || last != c.last {
 				t.Errorf("the table is %q and the last message counts as %d, want %q and %d", got, last, c.want, c.last)
@@ -135,9 +135,9 @@ func joined(table map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-// TestFoldWhateverTheOrder reads the same TPs in many orders. The copy is always that of the model:
-// an entity is where its highest stamp is, and is what the last message there says; and it is what
-// bridge's own catch-up makes of them.
+// TestFoldWhateverTheOrder reads the same TPs in many orders. The copy is always that of the
+// model: an entity is where its highest stamp is, and is what the last message there says; and it
+// is what bridge's own catch-up makes of them.
 func TestFoldWhateverTheOrder(t *testing.T) {
 	for seed := range testall.Cases(100, 5000) {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
@@ -146,7 +146,7 @@ func TestFoldWhateverTheOrder(t *testing.T) {
 		for range 4 {
 			f, entries := newFolding(len(tps)), make(map[string]store.Entry)
 			for _, m := range interleave(random, tps) {
-				f.tell(m)
+				f.add(m)
 				entries[m.key], _ = catchup.Apply(entries[m.key], m.caught(f.ends[m.tp]))
 			}
 			if got := f.table(); !maps.Equal(got, want) {
@@ -234,11 +234,11 @@ func interleave(random *rand.Rand, tps [][]told) (all []told) {
 	}
 }
 
-func TestACopyThatTakesThePlaceOfAnother(t *testing.T) {
+func TestACopyThatFollowsAnother(t *testing.T) {
 	at := func(seq uint64) stamp { return stamp{1, seq} }
 	before := newFolding(1)
 	for i, key := range []string{"same", "other", "deleted", "unknown", "returns"} {
-		before.tell(told{tp: 1, key: key, stamp: at(uint64(i)), says: "old"})
+		before.add(told{tp: 1, key: key, stamp: at(uint64(i)), says: "old"})
 	}
 	next := newFolding(1)
 	next.rebuilding, next.changes = true, before.changes
@@ -246,7 +246,7 @@ func TestACopyThatTakesThePlaceOfAnother(t *testing.T) {
 	next.changed = func(string, *entity, *entity) {}
 	for i, m := range []told{{key: "same", says: "old"}, {key: "other", says: "new"}, {key: "deleted"}, {key: "more", says: "new"}} {
 		m.tp, m.stamp = 1, stamp{2, uint64(i)}
-		next.tell(m)
+		next.add(m)
 	}
 	next.changed = changed
 	if stale := next.replace(before.fold); stale != 2 {
@@ -255,7 +255,7 @@ func TestACopyThatTakesThePlaceOfAnother(t *testing.T) {
 	if got, want := joined(next.table()), "more=new other=new returns=old same=old unknown=old"; got != want || joined(next.changes) != want {
 		t.Errorf("the table is %s by its changes %s, want %s", got, joined(next.changes), want)
 	}
-	if what := next.tell(told{tp: 1, key: "returns", stamp: at(0), says: "old"}); what != repeated {
+	if what := next.add(told{tp: 1, key: "returns", stamp: at(0), says: "old"}); what != repeated {
 		t.Errorf("an entity that comes again as it was counts as %d", what)
 	}
 	if dropped := next.dropStale(); dropped != 1 {
@@ -273,18 +273,18 @@ func TestACopyUnderAnotherKEY(t *testing.T) {
 		want  string
 	}{{7, false, "a=x b=y"}, {8, false, "b=y"}, {7, true, "a=x b=y"}, {8, true, "b=y"}} {
 		before := newFolding(1)
-		before.tell(told{tp: 1, key: "a", stamp: stamp{1, 1}, says: "x", hash: 7})
+		before.add(told{tp: 1, key: "a", stamp: stamp{1, 1}, says: "x", hash: 7})
 		next := newFolding(1)
 		next.rebuilding, next.changes = true, before.changes
 		changed, b := next.changed, told{tp: 1, key: "b", stamp: stamp{2, 1}, says: "y", hash: c.hash}
 		if c.early {
 			next.changed = func(string, *entity, *entity) {}
-			next.tell(b)
+			next.add(b)
 			next.changed = changed
 		}
 		next.replace(before.fold)
 		if !c.early {
-			next.tell(b)
+			next.add(b)
 		}
 		if got := joined(next.table()); got != c.want || joined(next.changes) != c.want {
 			t.Errorf("behind a message with the hash %d the table is %s, want %s", c.hash, got, c.want)

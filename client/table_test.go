@@ -173,8 +173,8 @@ func TestABusThatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestADeletionOnABusThatIsMadeAgain has the new bus say that an entity is gone, before the table has
-// caught up there.
+// TestADeletionOnABusThatIsMadeAgain has the new bus say that an entity is gone, before the table
+// has caught up there.
 func TestADeletionOnABusThatIsMadeAgain(t *testing.T) {
 	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
 		synctest.Wait()

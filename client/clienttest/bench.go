@@ -19,8 +19,8 @@ const (
 	benchBody     = 560
 )
 
-// Bench measures how fast a table reads a million events about 250,000 entities, and what it takes in
-// memory.
+// Bench measures how fast a table reads a million events about 250,000 entities, and what it takes
+// in memory.
 func Bench(b *testing.B, f Fixture) {
 	w := NewWriter(b, f.Sink, f.Destination, 1)
 	w.pad = bytes.Repeat([]byte("x"), benchBody)

@@ -26,8 +26,8 @@ type Fixture struct {
 	Restart func(t testing.TB)
 	// Remake removes the topic or stream with all it holds and makes it again. It returns a sink.
 	Remake func(t testing.TB) sink.Sink
-	// Purge removes all that the topic or stream holds, where nothing expires. Nil: no consumer can
-	// tell that from retention.
+	// Purge removes all that the topic or stream holds, where nothing expires. Nil: no consumer
+	// can tell that from retention.
 	Purge func(t testing.TB)
 	// Shares says that processes of a group work side by side.
 	Shares bool

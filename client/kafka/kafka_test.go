@@ -101,7 +101,8 @@ func BenchmarkTable(b *testing.B) {
 	clienttest.Bench(b, clienttest.Fixture{Bus: bus(b, server.Brokers()), Sink: publisher(b, server.Brokers()), Destination: topic})
 }
 
-// BenchmarkEvents needs a real broker, and counts the joining of the group: see docs/performance.md.
+// BenchmarkEvents needs a real broker, and counts the joining of the group: see
+// docs/performance.md.
 func BenchmarkEvents(b *testing.B) {
 	server := testenv.Kafka(b)
 	topic := newTopic()
