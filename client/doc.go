@@ -32,14 +32,16 @@
 // the entities of before: their keys mean something else.
 //
 // Messages of other streams or domains are passed over and counted. So are messages of the stream
-// without bridge-state, from a bridge before 1.0. A message that cannot be understood, as of a
+// without bridge-state, from an older bridge. A message that cannot be understood, as of a
 // newer bridge, ends Run with an error.
 //
 // A bus that is made again, purged where nothing expires, or set back to an older time is noticed,
 // at the latest after Options.RefreshEvery. The Table reads it from the beginning and serves its
 // former copy meanwhile. Entities that the bus does not have then are kept for Options.KeepFor, in
 // which bridge publishes them again, and are dropped. The same follows where retention has removed
-// messages before they were read.
+// messages before they were read. One thing is not noticed: a bus that was set back to an
+// older time and has grown past where the Table was before the Table reads on. Restart the program
+// behind such a restore.
 //
 // Memory. An entity takes its key and body, and about 200 bytes: see docs/performance.md. A
 // rebuild holds two copies for a while. Beside that each topic-partition that is read takes some

@@ -107,3 +107,18 @@ func TestEventsNeedAGroupAndAHandler(t *testing.T) {
 		t.Errorf("without a handler: %v", err)
 	}
 }
+
+func TestAnEventThatCannotBeReadEndsRun(t *testing.T) {
+	b := newBus(memory.Options{})
+	w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+	m := w.message("a", "1")
+	m.ID = "no UUID"
+	w.publish(m)
+	events, err := client.NewEvents(b, "group", options("orders"), (&handled{}).handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := events.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "orders at offset 1") {
+		t.Errorf("Run returns %v", err)
+	}
+}

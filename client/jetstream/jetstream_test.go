@@ -1,13 +1,19 @@
 package jetstream_test
 
 import (
+	"context"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"bridge/client"
 	"bridge/client/clienttest"
 	"bridge/client/jetstream"
+	"bridge/internal/backoff"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
@@ -66,6 +72,44 @@ func TestOnARealServer(t *testing.T) {
 		f.Restart = func(t testing.TB) { server.Restart(t) }
 		return f
 	})
+}
+
+// TestAHandlerThatTakesLong has a handler go on for longer than the server waits for an
+// acknowledgement. No other process is given the event meanwhile.
+func TestAHandlerThatTakesLong(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	f := fixture(t, testenv.AnyNATS(t))
+	w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
+	w.Write(2, 2)
+	given := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for range 2 {
+		o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
+		events, err := client.NewEvents(f.Bus, "slow", o, func(ctx context.Context, e client.Event) error {
+			given <- e.ID
+			if e.ID == w.IDs[0] {
+				return backoff.Pause(ctx, 25*time.Second)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := events.Run(ctx); err != nil {
+				t.Errorf("Run ends with %v", err)
+			}
+		})
+	}
+	for i, want := range w.IDs {
+		if got := <-given; got != want {
+			t.Errorf("event %d handed out is %s, want %s", i+1, got, want)
+		}
+	}
 }
 
 func TestOptionsNeedURLs(t *testing.T) {
