@@ -63,12 +63,13 @@ func (e *Events) Run(ctx context.Context) error {
 	return e.bus.Consume(ctx, Subscription{
 		Opening: Opening{Destinations: e.o.Destinations, Logger: e.o.Logger, Fault: func(tp string, err error) { e.faults.fail(tp, err) }},
 		Group:   e.group,
+		Joined:  e.faults.end,
 		Expired: e.expired,
 	}, e.each)
 }
 
 // Err returns what holds events up at present, nil where nothing does: the bus, or an error of the
-// Handler.
+// Handler. A fault of the bus that has ended may stay until the next event.
 func (e *Events) Err() error { return e.faults.err() }
 
 // Stats returns counts.

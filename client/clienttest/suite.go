@@ -315,9 +315,20 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	}
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(300, 50)
-	process(t, &f, h, 1)
+	events, err := client.NewEvents(f.Bus, "group", f.options(), h.handler(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, events.Run)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	f.Restart(t)
+	// Nothing is published yet that could end the fault.
+	eventually(t, func() string {
+		if err := events.Err(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	w.Write(300, 50)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	h.check(t, len(w.IDs)/2)

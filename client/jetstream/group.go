@@ -82,6 +82,7 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 			return err
 		}
 	}
+	s.Joined()
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range streams {
 		group.Go(func() error { return consume(ctx, name, consumers[i], each) })

@@ -67,6 +67,7 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 			// The group tries again by itself.
 			s.Fault("group "+s.Group, fmt.Errorf("consumer group %s: %w", s.Group, err))
 		default:
+			s.Joined()
 			m.serve(ctx, generation)
 		}
 	}

@@ -117,7 +117,7 @@ func equalsTable(t *testing.T, w *world.World, table *client.Table) {
 		wrong = w.Difference(world.Strict, messages)
 		return wrong != ""
 	}
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for differs() {
 		if time.Now().After(deadline) {
 			t.Fatalf("the table has %d entities and differs: %s\n%+v %v", table.Len(), wrong, table.Stats(), table.Err())
