@@ -43,7 +43,7 @@ type Subscription struct {
 	Opening
 	// Group is the consumer group of Kafka, or the durable consumer of JetStream.
 	Group string
-	// Joined is called when this process takes part in the group, at first and again behind a fault.
+	// Joined is called when this process takes part in the group, and again behind a fault.
 	Joined func()
 	// Expired is called where the bus has removed messages of a TP before they were handed out.
 	Expired func(tp string, err error)
