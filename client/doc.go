@@ -50,7 +50,8 @@
 // given the events of a topic-partition in their order, one after the other. An event that it
 // refuses is tried again, with backoff, for ever, and later ones of its topic-partition wait. What
 // is handled when a process is killed, and not committed yet, comes again: at most a second's worth
-// on Kafka, one event on JetStream.
+// on Kafka, one event on JetStream; more where the bus itself is killed and loses acknowledgements
+// that it has not written.
 //
 // Event.Repeat says that this process has handled the same meta.id among the last 16,384 of the
 // topic-partition. A handler of facts may skip such an event. A handler of states should not: a

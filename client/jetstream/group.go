@@ -19,10 +19,12 @@ import (
 const (
 	// ackWait is after how long a message of a process that is gone comes again; a process that
 	// lives says so before.
-	ackWait = 30 * time.Second
+	ackWait = 10 * time.Second
 	// requestTimeout bounds a request, heartbeat how long a server may be silent.
 	requestTimeout = 5 * time.Second
 	heartbeat      = 5 * time.Second
+	// returnTimeout bounds how long a process that stops gives back what it was sent.
+	returnTimeout = 2 * time.Second
 	// pullAtOnce is how many messages one request asks for. They still come one by one.
 	pullAtOnce = 100
 )
@@ -61,7 +63,11 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
+	defer func() {
+		// What is on its way are acknowledgements; without one the event comes again.
+		_ = nc.FlushTimeout(returnTimeout)
+		nc.Close()
+	}()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		return err
@@ -127,12 +133,30 @@ func consume(ctx context.Context, stream string, consumer jetstream.Consumer, ea
 	defer messages.Stop()
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
+		if ctx.Err() != nil && err == nil {
+			err = errors.Join(context.Cause(ctx), m.Nak())
+		}
 		if err != nil {
+			giveBack(messages)
 			return fmt.Errorf("consume the stream %s: %w", stream, err)
 		}
 		if err := hand(ctx, stream, m, each); err != nil {
 			return err
 		}
+	}
+}
+
+// giveBack returns what has arrived and was not handed out, so that another process need not wait
+// for ackWait.
+func giveBack(messages jetstream.MessagesContext) {
+	messages.Drain()
+	for {
+		m, err := messages.Next(jetstream.NextMaxWait(returnTimeout))
+		if err != nil {
+			return
+		}
+		// Where it does not arrive the message comes again all the same.
+		_ = m.Nak()
 	}
 }
 
