@@ -105,7 +105,7 @@ var lines = map[string][]string{
 		`Apollo's scanner: \d+ = \d+ heard \+ [1-9]\d* never`,
 	},
 	"number-issuer": {`container c dies`, `missing ones = those in the buffers, \d+ of a \+ \d+ of b \+ 50 of c`, `[1-9]\d* of them below a higher id`},
-	"sofaregistry":  {`the map equals the table: 6 live revisions`, `the watcher and bridge are killed`, `[1-9]\d* spared by the cache`},
+	"sofaregistry":  {`the map equals the table: 6 live revisions`, `the watcher and bridge are killed`, `4 silent revisions are expired`, `4 silent revisions are purged`, `[1-9]\d* spared by the cache`},
 	"stp-info":      {`[1-9]\d* answers were compared`, `[1-9]\d* deleted`},
 	"table-scan":    {`one worker is gone`, `bridge, with 4 workers +\d+`, `one scanner +\d+`, `a scanner in each of 4 workers +\d+`},
 }

@@ -86,15 +86,16 @@ func (r *registry) replace(ctx context.Context, revision, app, version string, d
 	return nil
 }
 
-// clean deletes by the column what was silent for too long, and purges what was deleted long ago,
-// until ctx ends.
-func (r *registry) clean(ctx context.Context) error {
-	for stage.Pause(ctx, 500*time.Millisecond) == nil {
-		if err := errors.Join(r.expire(context.WithoutCancel(ctx)), r.purge(context.WithoutCancel(ctx))); err != nil {
-			return err
+// clean repeats a step of the cleaner until ctx ends.
+func clean(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for stage.Pause(ctx, 500*time.Millisecond) == nil {
+			if err := step(context.WithoutCancel(ctx)); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	return nil
 }
 
 // expire writes expired revisions as deleted, by a REPLACE as well: so a watcher of ids sees it.
