@@ -30,7 +30,7 @@ demo: build ## See events within seconds: no service, no configuration
 
 # On real servers: EXAMPLE_SOURCE_URL and EXAMPLE_SINK_URL, see examples/apollo/README.md.
 example-%: build ## Play an example: apollo, number-issuer, sofaregistry, stp-info, table-scan
-	@go run ./examples/$*
+	@CGO_ENABLED=0 go run -trimpath ./examples/$*
 
 .PHONY: test
 test: ## Test all packages, on real servers that it fetches: 6 minutes
