@@ -107,7 +107,7 @@ func (s *Stage) onKafka(ctx context.Context, env map[string]string, at string, b
 	}
 	made, err := admin.CreateTopics(ctx, create)
 	if err != nil {
-		return fmt.Errorf("make topics at %s: %w", at, err)
+		return fmt.Errorf("make topics on the brokers of EXAMPLE_SINK_URL: %w", err)
 	}
 	for topic, err := range made.Errors {
 		if err != nil {

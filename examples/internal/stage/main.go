@@ -39,8 +39,8 @@ func Main(e Example) {
 	os.Exit(run(ctx, e))
 }
 
-func run(ctx context.Context, e Example) (status int) {
-	ctx, fail := context.WithCancelCause(ctx)
+func run(whole context.Context, e Example) (status int) {
+	ctx, fail := context.WithCancelCause(whole)
 	defer fail(nil)
 	s, err := open(ctx, e, fail)
 	if err != nil {
@@ -52,7 +52,10 @@ func run(ctx context.Context, e Example) (status int) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		s.printLogs()
+		if !errors.Is(whole.Err(), context.Canceled) {
+			// Nobody has interrupted it.
+			s.printLogs()
+		}
 	}
 	if err = errors.Join(err, s.close()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: FAILED: %v\n", e.Name, err)
