@@ -130,6 +130,7 @@ func TestExamplesOnRealServers(t *testing.T) {
 			world.EachBus(t, func(t *testing.T, b *world.Bus) {
 				for _, name := range slices.Sorted(maps.Keys(closing)) {
 					t.Run(name, func(t *testing.T) {
+						t.Parallel()
 						database := server.NewDatabase(t)
 						out := play(t, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", database), "EXAMPLE_SINK_URL="+b.Env()["BRIDGE_SINK_URL"])
 						for _, line := range lines[name] {
