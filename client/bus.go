@@ -10,14 +10,16 @@ import (
 // Bus is where a stream is published: a client/kafka.Bus or a client/jetstream.Bus. It holds no
 // connection of its own and is safe for concurrent use.
 type Bus interface {
-	// Open returns a reader of destinations, which the caller closes. It does not touch the network.
+	// Open returns a reader of destinations, which the caller closes. It does not touch the
+	// network.
 	Open(o Opening) (Reader, error)
 	// Consume hands out the messages of s.Destinations to the processes of s.Group until ctx ends,
 	// and returns nil then. It retries for ever what may heal.
 	//
-	// The messages of a TP come in their order, one after the other, and those of different TPs side
-	// by side. Those that a process has not handled come again, to it or to another one. The context
-	// of each ends when its TP is taken away; an error of each ends Consume with that error.
+	// The messages of a TP come in their order, one after the other, and those of different TPs
+	// side by side. Those that a process has not handled come again, to it or to another one. The
+	// context of each ends when its TP is taken away; an error of each ends Consume with that
+	// error.
 	Consume(ctx context.Context, s Subscription, each func(ctx context.Context, tp string, m *sink.Stored) error) error
 }
 

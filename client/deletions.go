@@ -6,7 +6,7 @@ const (
 	// rememberFor is for how long a deletion is remembered, in seconds from when it was read. What
 	// a former process of bridge sends after its successor is late by its timeouts: minutes.
 	rememberFor = int64(time.Hour / time.Second)
-	// fewDeletions are always remembered; above it no more than there are entities.
+	// fewDeletions are always remembered; above that no more than there are entities.
 	fewDeletions = 100_000
 )
 
@@ -15,6 +15,8 @@ const (
 // max(100,000, entities).
 type deletions struct {
 	last map[string]deletion
+	// few are remembered however few entities there are.
+	few int
 	// queue has them by age; one whose number is another one by now was deleted again later.
 	queue  []deleted
 	head   int
@@ -34,7 +36,7 @@ type deleted struct {
 	when   int64
 }
 
-func newDeletions() deletions { return deletions{last: make(map[string]deletion)} }
+func newDeletions() deletions { return deletions{last: make(map[string]deletion), few: fewDeletions} }
 
 func (d *deletions) lookup(key []byte) (position, bool) {
 	one, known := d.last[string(key)]
@@ -47,7 +49,7 @@ func (d *deletions) add(key []byte, at position, now int64, entities int) {
 	d.number++
 	d.last[name] = deletion{at, d.number}
 	d.queue = append(d.queue, deleted{name, d.number, now})
-	most := max(fewDeletions, entities)
+	most := max(d.few, entities)
 	for d.head < len(d.queue) {
 		oldest := &d.queue[d.head]
 		current := d.last[oldest.key].number == oldest.number
@@ -64,7 +66,7 @@ func (d *deletions) add(key []byte, at position, now int64, entities int) {
 		*oldest = deleted{}
 		d.head++
 	}
-	if d.head > len(d.queue)/2 && d.head > 1000 {
+	if d.head > len(d.queue)/2 && d.head > d.few/10 {
 		d.queue = append([]deleted(nil), d.queue[d.head:]...)
 		d.head = 0
 	}

@@ -11,8 +11,8 @@ import (
 	"bridge/sink"
 )
 
-// Handler handles one event. Its context ends when another process of the group takes over: what it
-// has not handled by then comes again there. The event is valid until it returns.
+// Handler handles one event. Its context ends when another process of the group takes over: what
+// it has not handled by then comes again there. The event is valid until it returns.
 type Handler func(ctx context.Context, e Event) error
 
 // Events hands the events of a stream to a Handler, at least once, for the processes of a group.

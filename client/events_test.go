@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -109,31 +108,17 @@ func TestEventsNeedAGroupAndAHandler(t *testing.T) {
 	}
 }
 
-func TestRepeatsAreRememberedInAWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBus(memory.Options{Stream: "events"})
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
-		again := 0
-		events, err := client.NewEvents(b, "group", options("orders"), func(_ context.Context, e client.Event) error {
-			if e.Repeat {
-				again++
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		const window = 1 << 14
-		for i := range window + 1 {
-			w.write("k", fmt.Sprint(i))
-		}
-		w.write("k", "1")
-		w.write("k", "0")
-		stop := run(t, events.Run)
-		synctest.Wait()
-		if again != 1 {
-			t.Errorf("%d were repeats, want that which is in the window", again)
-		}
-		stop()
-	})
+func TestAnEventThatCannotBeReadEndsRun(t *testing.T) {
+	b := newBus(memory.Options{})
+	w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+	m := w.message("a", "1")
+	m.ID = "no UUID"
+	w.publish(m)
+	events, err := client.NewEvents(b, "group", options("orders"), (&handled{}).handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := events.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "orders at offset 1") {
+		t.Errorf("Run returns %v", err)
+	}
 }

@@ -46,8 +46,8 @@ func (e *entity) event(key, stream string) Event {
 type outcome uint8
 
 const (
-	// applied: the copy has changed. repeated: it has the event already. older: it is not newer than
-	// what the copy has. outdated: it is of another KEY, of before the newest one.
+	// applied: the copy has changed. repeated: it has the event already. older: it is not newer
+	// than what the copy has. outdated: it is of another KEY, of before the newest one.
 	applied outcome = iota
 	repeated
 	older
@@ -89,12 +89,7 @@ func (f *fold) apply(m *message, tp uint32, body []byte, now int64) outcome {
 		return outdated
 	}
 	e := f.entities[string(m.key)]
-	last, known := position{}, e != nil
-	if known {
-		last = e.at
-	} else {
-		last, known = f.deleted.lookup(m.key)
-	}
+	last, known := f.last(m.key, e)
 	at, newer := follows(last, known, m, tp)
 	if !newer {
 		return older
@@ -105,9 +100,17 @@ func (f *fold) apply(m *message, tp uint32, body []byte, now int64) outcome {
 	return f.put(m, e, at, body)
 }
 
+// last returns where the last message of an entity is, whether it is there or deleted.
+func (f *fold) last(key []byte, e *entity) (position, bool) {
+	if e != nil {
+		return e.at, true
+	}
+	return f.deleted.lookup(key)
+}
+
 // follows reports whether m is newer than the last message of its entity, and returns where the
-// entity then is: within a TP the higher offset counts, across TPs the higher stamp. It is rule 6 of
-// decision 17, by which bridge itself reads its topics.
+// entity then is: within a TP the higher offset counts, across TPs the higher stamp. It is rule 6
+// of decision 17, by which bridge itself reads its topics.
 func follows(last position, known bool, m *message, tp uint32) (at position, newer bool) {
 	at = position{tp: tp, offset: m.stored.Offset, stamp: m.stamp}
 	back := m.stamp.before(last.stamp)
@@ -145,8 +148,8 @@ func (f *fold) current(m *message) bool {
 	return true
 }
 
-// tombstone applies a null value without headers. It says nothing about an entity whose last message
-// is in another TP.
+// tombstone applies a null value without headers. It says nothing about an entity whose last
+// message is in another TP.
 func (f *fold) tombstone(m *message, tp uint32, now int64) outcome {
 	e := f.entities[string(m.key)]
 	if e == nil || e.at.tp != tp || m.stored.Offset <= e.at.offset {
@@ -183,7 +186,7 @@ func (f *fold) put(m *message, e *entity, at position, body []byte) outcome {
 	return applied
 }
 
-// replace has f take the place of a copy that was made before the bus was made again. It keeps what
+// replace has f follow a copy that was made before the bus was made again. It keeps what
 // f does not know yet as stale, and returns how many that are.
 func (f *fold) replace(before *fold) (stale int) {
 	if f.newest == (stamp{}) {

@@ -12,8 +12,8 @@ import (
 	"bridge/sink"
 )
 
-// readAtOnce bounds how many TPs are read at the same time until the copy has caught up: each takes
-// some MiB.
+// readAtOnce bounds how many TPs are read at the same time until the copy has caught up: each
+// takes some MiB.
 const readAtOnce = 32
 
 // copying is the making of one copy, from the beginning of the bus and on.
@@ -25,8 +25,8 @@ type copying struct {
 	slots  chan struct{}
 	// known has the TPs that are read, as they were when they were looked at last.
 	known map[string]known
-	// behind counts TPs that have not been read to the end of when the copy began. caughtUp gets one
-	// value when all have.
+	// behind counts TPs that have not been read to the end of when the copy began. caughtUp gets
+	// one value when all have.
 	behind   int
 	caughtUp chan struct{}
 }
@@ -147,7 +147,7 @@ func (c *copying) watch(ctx context.Context) error {
 	}
 }
 
-// serve has the copy take the place of the one before, and returns how many entities of that are
+// serve has the copy follow the one before, and returns how many entities of that are
 // kept for a while.
 func (c *copying) serve() (stale int) {
 	t := c.t
@@ -170,8 +170,8 @@ func (c *copying) dropStale() {
 	c.t.o.Logger.Info("entities that the bus does not have any more are dropped", "stream", c.t.o.Stream, "entities", dropped)
 }
 
-// refresh reads TPs that were made later. It returns errAgain where one was made again, or has lost
-// messages by no rule of the bus.
+// refresh reads TPs that were made later. It returns errAgain where one was made again, or has
+// lost messages by no rule of the bus.
 func (c *copying) refresh(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.t.o.RefreshEvery)
 	tps, err := c.reader.TPs(within, c.t.o.Destinations)

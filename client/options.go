@@ -20,13 +20,14 @@ type Options struct {
 	// hold wildcards. Required.
 	Destinations []string
 	// Types has the operation of each event type that EVENT_NAMES has given a name of its own. The
-	// others tell by their ending: AddedEvent, ModifiedEvent, DeletedEvent, PublishedEvent. Optional.
+	// others tell by their ending: AddedEvent, ModifiedEvent, DeletedEvent, PublishedEvent.
+	// Optional.
 	Types map[string]Operation
 	// RefreshEvery is how often a Table looks for partitions and streams that were made later, and
 	// for what the bus has lost. Defaults to 30 s.
 	RefreshEvery time.Duration
-	// KeepFor is for how long a Table keeps entities that a bus does not have any more, after it was
-	// made again: bridge publishes them there once more. Defaults to 10 minutes.
+	// KeepFor is for how long a Table keeps entities that a bus does not have any more, after it
+	// was made again: bridge publishes them there once more. Defaults to 10 minutes.
 	KeepFor time.Duration
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

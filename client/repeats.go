@@ -1,7 +1,7 @@
 package client
 
-// repeats has the ids that were handled last, so many as it has room for. It serves one goroutine at
-// a time.
+// repeats has the ids that were handled last, so many as it has room for. It serves one goroutine
+// at a time.
 type repeats struct {
 	ids  map[[16]byte]struct{}
 	ring [][16]byte

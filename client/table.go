@@ -39,11 +39,12 @@ type Stats struct {
 	// deleted. Forgotten counts deletions that were forgotten early, to bound memory.
 	Entities, Deletions int
 	Forgotten           uint64
-	// Applied counts messages that have changed the copy. Repeated says that it had the event, Older
-	// that it had a newer one, Outdated that the message is of before a change of KEY.
+	// Applied counts messages that have changed the copy. Repeated says that it had the event,
+	// Older that it had a newer one, Outdated that the message is of before a change of KEY.
 	Applied, Repeated, Older, Outdated uint64
 	// Foreign counts messages of others, Stateless those of the stream without the header
-	// bridge-state: a bridge that wrote none does not say what they follow, so they are passed over.
+	// bridge-state: a bridge that wrote none does not say what they follow, so they are passed
+	// over.
 	Foreign, Stateless uint64
 	// Rebuilds counts how often the copy was made again from the beginning.
 	Rebuilds uint64

@@ -58,10 +58,13 @@ func TestTable(t *testing.T) {
 				w.publish(foreign)
 				foreign.Stream, foreign.Domain = "orders", "elsewhere"
 				w.publish(foreign)
+				dead := w.message("x", "1")
+				dead.Type = sink.DeadLetterType
+				w.publish(dead)
 				holds("messages of others are passed over", "a=2 c=1")
 				w.write("a", "2")
 				holds("a repeat changes nothing", "a=2 c=1")
-				want := client.Stats{Entities: 2, Deletions: table.Stats().Deletions, Applied: 5, Repeated: 1, Foreign: 2}
+				want := client.Stats{Entities: 2, Deletions: table.Stats().Deletions, Applied: 5, Repeated: 1, Foreign: 3}
 				if got := table.Stats(); got != want || table.Err() != nil {
 					t.Errorf("the counts are %+v, %v, want %+v", got, table.Err(), want)
 				}
@@ -168,6 +171,22 @@ func TestABusThatIsMadeAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestADeletionOnABusThatIsMadeAgain has the new bus say that an entity is gone, before the table
+// has caught up there.
+func TestADeletionOnABusThatIsMadeAgain(t *testing.T) {
+	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+		synctest.Wait()
+		b.Wipe()
+		next := &writer{t: t, bus: b, to: "orders", epoch: 2}
+		next.write("b", "2")
+		next.write("b", "")
+		pass(t, 3*time.Second)
+		if got := contents(table); got != "a=2" {
+			t.Errorf("the table has %q", got)
+		}
+	})
 }
 
 func TestPartitionsThatAreMadeLater(t *testing.T) {

@@ -17,11 +17,11 @@ type Change struct {
 	Event Event
 }
 
-// Watch yields changes until ctx ends: those from when it begins on, and before them, where present
-// is set, each entity that is there then as added. Changes of one entity come in order. A watcher
-// that is slower than the bus is told of the last change of an entity and misses those before, so
-// what it has not taken yet needs memory for no more than each key once. Changes of different
-// entities come about in the order in which they began.
+// Watch yields changes until ctx ends: those from when it begins on, and before them, where
+// present is set, each entity that is there then as added. Changes of one entity come in order. A
+// watcher that is slower than the bus is told of the last change of an entity and misses those
+// before, so what it has not taken yet needs memory for no more than each key once. Changes of
+// different entities come about in the order in which they began.
 func (t *Table) Watch(ctx context.Context, present bool) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		w := t.watch(present)
@@ -40,10 +40,11 @@ func (t *Table) Watch(ctx context.Context, present bool) iter.Seq[Change] {
 	}
 }
 
-// nextChange returns the next change for a watcher, if there is one; news is false where it need not be
-// told, as the entity came and went.
+// nextChange returns the next change for a watcher, if there is one; news is false where it need
+// not be told, as the entity came and went.
 func (t *Table) nextChange(w *watcher) (c Change, found, news bool) {
-	// The key is taken and the entity looked up in one step, or a change between would be told twice.
+	// The key is taken and the entity looked up in one step, or a change between would be told
+	// twice.
 	t.mu.RLock()
 	key, before, found := w.pop()
 	e := t.current.entities[key]

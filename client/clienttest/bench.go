@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 
 	"bridge/client"
@@ -18,8 +19,8 @@ const (
 	benchBody     = 560
 )
 
-// Bench measures how fast a table reads a million events about 250,000 entities, and what it takes in
-// memory.
+// Bench measures how fast a table reads a million events about 250,000 entities, and what it takes
+// in memory.
 func Bench(b *testing.B, f Fixture) {
 	w := NewWriter(b, f.Sink, f.Destination, 1)
 	w.pad = bytes.Repeat([]byte("x"), benchBody)
@@ -47,6 +48,37 @@ func Bench(b *testing.B, f Fixture) {
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(benchEvents)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchEvents measures how fast events are handed to a handler that does nothing.
+func BenchEvents(b *testing.B, f Fixture) {
+	const count = 50_000
+	w := NewWriter(b, f.Sink, f.Destination, 1)
+	w.pad = bytes.Repeat([]byte("x"), benchBody)
+	for range count / 5000 {
+		w.Write(5000, count)
+	}
+	for n := 0; b.Loop(); n++ {
+		handled, done := 0, make(chan struct{})
+		var mu sync.Mutex
+		events, err := client.NewEvents(f.Bus, fmt.Sprint("bench-", n, "-", b.N), f.options(), func(context.Context, client.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if handled++; handled == count {
+				close(done)
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		stop := start(b, events.Run)
+		<-done
+		b.StopTimer()
+		stop()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 // heap returns the bytes that live.

@@ -26,8 +26,8 @@ type Options struct {
 	// seed of an nkey user. At most one is set; it is called at each connect.
 	Password        func() (user, password string, err error)
 	Creds, NkeySeed func() (string, error)
-	// TLS returns the configuration of encrypted connections. Nil leaves it to the URL's scheme and
-	// to the server.
+	// TLS returns the configuration of encrypted connections. Nil leaves it to the URL's scheme
+	// and to the server.
 	TLS func() (*tls.Config, error)
 }
 

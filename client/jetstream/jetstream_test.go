@@ -1,13 +1,19 @@
 package jetstream_test
 
 import (
+	"context"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"bridge/client"
 	"bridge/client/clienttest"
 	"bridge/client/jetstream"
+	"bridge/internal/backoff"
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
@@ -33,6 +39,11 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 	}
 	return clienttest.Fixture{
 		Bus: bus, Sink: publisher(t), Destination: config.Name + ".a", Reads: config.Name + ".*",
+		Purge: func(t testing.TB) {
+			if err := stream.Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Remake: func(t testing.TB) sink.Sink {
 			js := server.JetStream(t)
 			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
@@ -46,9 +57,9 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 	}
 }
 
-func TestInProcess(t *testing.T) {
+func TestOnAServer(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.AnyNATS(t)
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return fixture(t, server) })
 }
 
@@ -63,6 +74,44 @@ func TestOnARealServer(t *testing.T) {
 	})
 }
 
+// TestAHandlerThatTakesLong has a handler go on for longer than the server waits for an
+// acknowledgement. No other process is given the event meanwhile.
+func TestAHandlerThatTakesLong(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	f := fixture(t, testenv.AnyNATS(t))
+	w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
+	w.Write(2, 2)
+	given := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for range 2 {
+		o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
+		events, err := client.NewEvents(f.Bus, "slow", o, func(ctx context.Context, e client.Event) error {
+			given <- e.ID
+			if e.ID == w.IDs[0] {
+				return backoff.Pause(ctx, 25*time.Second)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := events.Run(ctx); err != nil {
+				t.Errorf("Run ends with %v", err)
+			}
+		})
+	}
+	for i, want := range w.IDs {
+		if got := <-given; got != want {
+			t.Errorf("event %d handed out is %s, want %s", i+1, got, want)
+		}
+	}
+}
+
 func TestOptionsNeedURLs(t *testing.T) {
 	if _, err := jetstream.New(jetstream.Options{}); err == nil || !strings.Contains(err.Error(), "URLs") {
 		t.Errorf("New returns %v", err)
@@ -71,3 +120,6 @@ func TestOptionsNeedURLs(t *testing.T) {
 
 // BenchmarkTable needs a real server: see docs/performance.md.
 func BenchmarkTable(b *testing.B) { clienttest.Bench(b, fixture(b, testenv.NATS(b))) }
+
+// BenchmarkEvents needs a real server: see docs/performance.md.
+func BenchmarkEvents(b *testing.B) { clienttest.BenchEvents(b, fixture(b, testenv.NATS(b))) }

@@ -30,8 +30,8 @@ const (
 // Consume implements client.Bus: by a consumer group whose members share the partitions. It needs
 // READ on the group besides what Open needs.
 //
-// A handler that goes on for more than 30 s after its context has ended may still run while another
-// process has the partition.
+// A handler that goes on for more than 30 s after its context has ended may still run while
+// another process has the partition.
 func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) (err error) {
 	options := b.options(s.Opening)
 	requester, err := kafka.NewRequester(options)

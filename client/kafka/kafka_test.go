@@ -100,3 +100,12 @@ func BenchmarkTable(b *testing.B) {
 	server.CreateTopic(b, topic, 8, nil)
 	clienttest.Bench(b, clienttest.Fixture{Bus: bus(b, server.Brokers()), Sink: publisher(b, server.Brokers()), Destination: topic})
 }
+
+// BenchmarkEvents needs a real broker, and counts the joining of the group: see
+// docs/performance.md.
+func BenchmarkEvents(b *testing.B) {
+	server := testenv.Kafka(b)
+	topic := newTopic()
+	server.CreateTopic(b, topic, 8, nil)
+	clienttest.BenchEvents(b, clienttest.Fixture{Bus: bus(b, server.Brokers()), Sink: publisher(b, server.Brokers()), Destination: topic})
+}
