@@ -69,17 +69,29 @@ func truth(ctx context.Context, s *stage.Stage, stp string) (capabilities, error
 type table struct{ *stage.Stage }
 
 func (t table) load(ctx context.Context, stp string) (capabilities, error) {
+	t.travel(ctx)
+	defer t.travel(ctx)
 	return scan(t.DB.QueryContext(ctx, "SELECT capability_key, capability_value FROM stp_info WHERE stp_name = ?", stp))
 }
 
 func (t table) put(ctx context.Context, c change) error {
+	t.travel(ctx)
 	_, err := t.DB.ExecContext(ctx, "REPLACE INTO stp_info (stp_name, capability_key, capability_value) VALUES (?, ?, ?)", c.StpName, c.CapabilityKey, c.CapabilityValue)
 	return err
 }
 
 func (t table) remove(ctx context.Context, c change) error {
+	t.travel(ctx)
 	_, err := t.DB.ExecContext(ctx, "DELETE FROM stp_info WHERE stp_name = ? AND capability_key = ?", c.StpName, c.CapabilityKey)
 	return err
+}
+
+// travel takes as long as a statement or its answer is under way to a server. A file is so near
+// that nothing would happen in between.
+func (t table) travel(ctx context.Context) {
+	if !t.MySQL {
+		_ = stage.Pause(ctx, 2*time.Millisecond) // the statement tells that ctx has ended
+	}
 }
 
 func scan(rows *sql.Rows, err error) (capabilities, error) {
