@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"bridge/sink"
 )
 
 // Operation says what an event does to its entity.
@@ -47,36 +45,63 @@ type Event struct {
 	RowID         uint64
 	// Published is when bridge made the message, to the millisecond.
 	Published time.Time
-	// ContentType tells the form of Body.
-	ContentType string
+	// Format tells what Body is.
+	Format Format
 	// Body is the whole value of the message, nil in a tombstone of Kafka.
 	Body []byte
 	// Repeat says that this process has handled an event with this ID not long ago; see Events.
 	Repeat bool
+
+	// time is meta.time in ms where a header has it.
+	time int64
 }
 
-// Forms of a body, by its content type.
+// Format is EVENT_FORMAT of the stream.
+type Format uint8
+
+// The formats: the document {meta, data, links}, a CloudEvent whose data is that document, and the
+// columns alone.
 const (
-	contentEiffel      = sink.ContentType
-	contentCloudEvents = "application/cloudevents+json"
+	FormatEiffel Format = iota
+	FormatCloudEvents
+	FormatRow
 )
 
-// Data returns the columns: the member data of an event, or the whole body where the row is the
-// body. It parses the body at each call, and is nil for a tombstone.
-func (e *Event) Data() (json.RawMessage, error) {
-	if e.Body == nil {
-		return nil, nil
+const (
+	contentCloudEvents = "application/cloudevents+json"
+	// headerTime is meta.time in ms where the value is the row alone.
+	headerTime = "eiffel-time"
+)
+
+// document is what is read of an Eiffel document.
+type document struct {
+	Meta struct{ Time int64 }
+	Data json.RawMessage
+}
+
+// document returns the Eiffel document of the event.
+func (e *Event) document() (d document, err error) {
+	if e.Format == FormatCloudEvents {
+		var envelope struct{ Data document }
+		err = json.Unmarshal(e.Body, &envelope)
+		d = envelope.Data
+	} else {
+		err = json.Unmarshal(e.Body, &d)
 	}
-	switch e.ContentType {
-	case contentEiffel, contentCloudEvents, "":
-		var document struct{ Data json.RawMessage }
-		if err := json.Unmarshal(e.Body, &document); err != nil {
-			return nil, fmt.Errorf("read the event %s: %w", e.ID, err)
-		}
-		return document.Data, nil
-	default:
+	if err != nil {
+		return document{}, fmt.Errorf("read the event %s: %w", e.ID, err)
+	}
+	return d, nil
+}
+
+// Data returns the columns: the member data of the document, or the whole body where that is the
+// row. It parses the body at each call, and is nil for a tombstone.
+func (e *Event) Data() (json.RawMessage, error) {
+	if e.Body == nil || e.Format == FormatRow {
 		return e.Body, nil
 	}
+	d, err := e.document()
+	return d.Data, err
 }
 
 // Decode parses Data into v as json.Unmarshal does. Integers of 64 bits keep all their digits in
@@ -92,22 +117,19 @@ func (e *Event) Decode(v any) error {
 	return nil
 }
 
-// Time returns meta.time: MODIFIED or CREATED of the row, or when it was read. It parses the body,
-// and returns Published where that has no time.
+// Time returns meta.time: MODIFIED or CREATED of the row, or when it was read. It parses the body
+// where that has it, and returns Published where there is none.
 func (e *Event) Time() time.Time {
-	switch e.ContentType {
-	case contentEiffel, "":
-		var document struct{ Meta struct{ Time int64 } }
-		if json.Unmarshal(e.Body, &document) == nil && document.Meta.Time != 0 {
-			return time.UnixMilli(document.Meta.Time).UTC()
-		}
-	case contentCloudEvents:
-		var document struct{ Time time.Time }
-		if json.Unmarshal(e.Body, &document) == nil && !document.Time.IsZero() {
-			return document.Time.UTC()
-		}
+	at := e.time
+	if at == 0 && e.Format != FormatRow {
+		// A body that cannot be read has no time.
+		d, _ := e.document()
+		at = d.Meta.Time
 	}
-	return e.Published
+	if at == 0 {
+		return e.Published
+	}
+	return time.UnixMilli(at).UTC()
 }
 
 // operationOf returns the operation of a type.

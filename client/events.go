@@ -108,7 +108,7 @@ func (e *Events) each(ctx context.Context, tp string, stored *sink.Stored) error
 		return fmt.Errorf("read %s at offset %d: %w", tp, stored.Offset, err)
 	}
 	m := &c.parser.m
-	if whose == foreign || m.bare {
+	if whose == foreign || stored.Value == nil && stored.Key != nil {
 		// The event before a tombstone has said that the entity is deleted.
 		e.counts.foreign.Add(1)
 		return nil

@@ -30,6 +30,7 @@ type entity struct {
 	id        [16]byte
 	row       uint64
 	published int64
+	time      int64
 	at        position
 }
 
@@ -37,7 +38,7 @@ func (e *entity) stale() bool { return e.at.tp == 0 }
 
 // event returns the last event of the entity.
 func (e *entity) event(key, stream string) Event {
-	event := Event{Key: key, Stream: stream, ID: uuid.UUID(e.id).String(), RowID: e.row, Published: time.UnixMilli(e.published).UTC(), Body: e.body}
+	event := Event{Key: key, Stream: stream, ID: uuid.UUID(e.id).String(), RowID: e.row, Published: time.UnixMilli(e.published).UTC(), Body: e.body, time: e.time}
 	e.kind.describe(&event)
 	return event
 }
@@ -178,7 +179,7 @@ func (f *fold) put(m *message, e *entity, at position, body []byte) outcome {
 		f.entities[string(m.key)] = &same
 		return repeated
 	}
-	next := &entity{kind: m.kind, body: body, id: m.id, row: m.row, published: m.published, at: at}
+	next := &entity{kind: m.kind, body: body, id: m.id, row: m.row, published: m.published, time: m.time, at: at}
 	name := string(m.key)
 	f.deleted.remove(name)
 	f.entities[name] = next

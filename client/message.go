@@ -22,17 +22,20 @@ type message struct {
 	row    uint64
 	// published is in ms since 1970.
 	published int64
-	stamp     stamp
-	hash      uint32
-	deleted   bool
+	// time is meta.time in ms where a header has it.
+	time    int64
+	stamp   stamp
+	hash    uint32
+	deleted bool
 	// bare says that it is a tombstone without headers: only its key and its TP are known.
 	bare bool
 }
 
 // kind is what many events have in common. Events with the same one share it.
 type kind struct {
-	typ, version, shard, contentType string
-	operation                        Operation
+	typ, version, shard string
+	format              Format
+	operation           Operation
 }
 
 // found says whose a message is.
@@ -59,7 +62,7 @@ func newParser(o *Options) *parser {
 
 // fields are the values of headers, in the memory of a message.
 type fields struct {
-	domain, stream, shard, row, id, typ, version, content, at, state []byte
+	domain, stream, shard, row, id, typ, version, content, at, time, state []byte
 }
 
 func (f *fields) read(m *sink.Stored) {
@@ -85,6 +88,8 @@ func (f *fields) read(m *sink.Stored) {
 			dst = &f.content
 		case sink.HeaderPublishedAt:
 			dst = &f.at
+		case headerTime:
+			dst = &f.time
 		case sink.HeaderState:
 			dst = &f.state
 		default:
@@ -119,6 +124,11 @@ func (p *parser) parse(stored *sink.Stored) (found, error) {
 		return ours, fmt.Errorf("read the header %s: %w", sink.HeaderID, err)
 	}
 	p.m.published = published(f.at)
+	if f.time != nil {
+		if p.m.time, err = strconv.ParseInt(text(f.time), 10, 64); err != nil {
+			return ours, fmt.Errorf("read the header %s: %.40q is not a number of milliseconds", headerTime, f.time)
+		}
+	}
 	if f.state == nil {
 		return stateless, nil
 	}
@@ -146,27 +156,37 @@ func (p *parser) state(header []byte, null bool) error {
 // kindOf returns the kind of a message. It allocates nothing for one that was met before.
 func (p *parser) kindOf(f *fields) *kind {
 	b := p.scratch[:0]
-	for _, part := range [...][]byte{f.typ, f.version, f.shard, f.content} {
+	for _, part := range [...][]byte{f.typ, f.version, f.shard} {
 		b = append(append(b, part...), 0)
 	}
+	format := f.format()
+	b = append(b, byte(format))
 	p.scratch = b
 	k := p.kinds[string(b)]
 	if k == nil {
-		k = &kind{typ: string(f.typ), version: string(f.version), shard: string(f.shard), contentType: string(f.content)}
+		k = &kind{typ: string(f.typ), version: string(f.version), shard: string(f.shard), format: format}
 		k.operation = operationOf(k.typ, p.types)
 		p.kinds[string(b)] = k
 	}
 	return k
 }
 
+// format returns what the value is: a row has its time in a header.
+func (f *fields) format() Format {
+	switch {
+	case string(f.content) == contentCloudEvents:
+		return FormatCloudEvents
+	case f.time != nil:
+		return FormatRow
+	}
+	return FormatEiffel
+}
+
 // event returns the message as an event. The body is that of the message.
 func (m *message) event(stream string) Event {
-	e := Event{Key: string(m.key), Stream: stream, Body: m.stored.Value, Operation: Deleted}
-	if m.bare {
-		return e
-	}
+	e := Event{Key: string(m.key), Stream: stream, Body: m.stored.Value}
 	m.kind.describe(&e)
-	e.ID, e.RowID, e.Published = uuid.UUID(m.id).String(), m.row, time.UnixMilli(m.published).UTC()
+	e.ID, e.RowID, e.Published, e.time = uuid.UUID(m.id).String(), m.row, time.UnixMilli(m.published).UTC(), m.time
 	if m.deleted {
 		e.Operation = Deleted
 	}
@@ -175,7 +195,7 @@ func (m *message) event(stream string) Event {
 
 // describe sets what k says of an event.
 func (k *kind) describe(e *Event) {
-	e.Type, e.Version, e.Shard, e.ContentType, e.Operation = k.typ, k.version, k.shard, k.contentType, k.operation
+	e.Type, e.Version, e.Shard, e.Format, e.Operation = k.typ, k.version, k.shard, k.format, k.operation
 }
 
 // text returns b as a string in the same memory.

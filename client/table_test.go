@@ -78,7 +78,7 @@ func TestAnEventOfATable(t *testing.T) {
 		e, there := table.Get("a")
 		want := w.message("a", "2")
 		if !there || e.Key != "a" || e.ID != want.ID || e.Type != want.Type || e.Version != "1.0.0" || e.Stream != "orders" || e.Shard != "orders_07" ||
-			e.RowID != 7 || e.Operation != client.Modified || !e.Published.Equal(want.Time) || e.ContentType != sink.ContentType || string(e.Body) != string(want.Value) {
+			e.RowID != 7 || e.Operation != client.Modified || !e.Published.Equal(want.Time) || e.Format != client.FormatEiffel || string(e.Body) != string(want.Value) {
 			t.Errorf("the event is %+v, %v", e, there)
 		}
 		if at := e.Time(); at.UnixMilli() != 1772323207000 {

@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Run("a table follows a bus that is made again", func(t *testing.T) { testRemake(t, open(t)) })
 	t.Run("a table follows a bus that is purged", func(t *testing.T) { testPurge(t, open(t)) })
 	t.Run("each event is handed over, in order, by whichever process of the group", func(t *testing.T) { testEvents(t, open(t)) })
+	t.Run("events go on where the bus is made again", func(t *testing.T) { testEventsOfAnotherBus(t, open(t)) })
 	t.Run("events go on behind a restart of the bus", func(t *testing.T) { testEventsOverARestart(t, open(t)) })
 }
 
@@ -320,4 +321,17 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	w.Write(300, 50)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	h.check(t, len(w.IDs)/2)
+}
+
+// testEventsOfAnotherBus has all events of the bus that was made again handed over: none of the
+// progress on the former one counts.
+func testEventsOfAnotherBus(t *testing.T, f Fixture) {
+	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
+	w.Write(50, 50)
+	process(t, &f, h, 1)
+	eventually(t, func() string { return h.lacks(w.IDs) })
+	f.Sink = f.Remake(t)
+	next := NewWriter(t, f.Sink, f.Destination, 2)
+	next.Write(100, 50)
+	eventually(t, func() string { return h.lacks(next.IDs) })
 }

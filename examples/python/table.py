@@ -26,7 +26,11 @@ class Table:
             stamp = max(stamp, before[2])
         self.last[key] = (tp, offset, stamp)
         if value is None or digest in ("t", "x"): self.rows.pop(key, None)
-        else: self.rows[key] = json.loads(value)["data"]
+        else: self.rows[key] = columns(json.loads(value), headers)
+
+def columns(body, headers):  # by EVENT_FORMAT
+    if headers.get("content-type") == "application/cloudevents+json": return body["data"]["data"]
+    return body if "eiffel-time" in headers else body["data"]
 
 def kafka(table, brokers, *topics):
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
