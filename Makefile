@@ -18,7 +18,7 @@ SOAK ?= StandbyKills|WhateverHappensToATable|ALargeTable|ManyThatVanish|Transact
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the static binary bin/bridge
@@ -27,6 +27,10 @@ build: ## Build the static binary bin/bridge
 .PHONY: demo
 demo: build ## See events within seconds: no service, no configuration
 	bin/bridge demo
+
+# On real servers: EXAMPLE_SOURCE_URL and EXAMPLE_SINK_URL, see examples/apollo/README.md.
+example-%: build ## Play an example: apollo, number-issuer, sofaregistry, stp-info, table-scan
+	@CGO_ENABLED=0 go run -trimpath ./examples/$*
 
 .PHONY: test
 test: ## Test all packages, on real servers that it fetches: 6 minutes

@@ -2,7 +2,6 @@ package event
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"bridge/internal/failpoint"
@@ -17,25 +16,37 @@ type finding struct {
 	state [16]byte
 	// reason is data.reason of a deleted event.
 	reason string
+	// key is that of the event.
+	key []byte
 }
 
 // encode appends the event of a finding, whose row has the shape of the plan, to buf.
 func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
-	ev := Event{Type: f.kind.name, Version: Version, Op: f.kind.op, Time: f.time, FromClock: f.time.IsZero(), Digest: f.state}
+	ev := Event{Type: f.kind.name, Version: e.options.Version, Schema: e.plan.schema, Op: f.kind.op, Time: f.time, FromClock: f.time.IsZero(), Digest: f.state}
 	if err := check(f.row, ev); err != nil {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}
 	start := len(buf)
 	out := e.appendKey(buf, f.row.Values)
 	key := len(out)
-	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: f.kind.op, state: f.state, predecessor: f.row.Predecessor})
+	op := f.kind.op
+	if op == Deleted {
+		ev.Reason = f.reason
+		if f.reason == filtered {
+			// The state of a row does not tell it from a tombstone.
+			op = filtered
+		}
+	}
+	id := e.identity.id(fact{columns: e.plan.columns.Key, values: f.row.Values, row: f.row.ID, op: op, state: f.state, predecessor: f.row.Predecessor})
 	if failpoint.Mutant(failpoint.OtherIDAgain) {
 		id[14], id[15] = byte(time.Now().Unix()>>8), byte(time.Now().Unix())
 	}
-	out, err := e.appendBody(out, &ev, f, id)
+	f.key = out[start:key:key]
+	out, w, err := e.write(out, &f, id)
 	if err != nil {
 		return out[:start], Event{}, err
 	}
+	ev.ID, ev.UUID, ev.BadValues = w.id, id, w.bad
 	ev.Key = out[start:key:key]
 	ev.Body = out[key:len(out):len(out)]
 	return out, ev, nil
@@ -52,44 +63,13 @@ func check(row Row, ev Event) error {
 	return nil
 }
 
-// appendBody appends the JSON document and completes ev.
-func (e *Encoder) appendBody(dst []byte, ev *Event, f finding, id [16]byte) ([]byte, error) {
-	dst = append(dst, `{"meta":{"id":"`...)
-	at := len(dst)
-	dst = appendUUID(dst, id)
-	ev.ID, ev.UUID = e.identity.texts.Of(dst[at:]), id
-	dst = append(dst, f.kind.head...)
-	moment := ev.Time
-	if ev.FromClock {
-		moment = f.row.Read
-	}
-	dst = strconv.AppendInt(dst, moment.UnixMilli(), 10)
-	dst = append(dst, e.origin...)
-
+// appendMembers appends the members of data that are columns, each with a comma after it, and adds
+// the values that became null to bad.
+func (e *Encoder) appendMembers(dst []byte, bad *int, op Op, row Row) ([]byte, error) {
 	members := e.plan.members
-	if f.kind.op == Deleted {
+	if op == Deleted {
 		members = e.plan.keys
 	}
-	dst, err := e.appendMembers(dst, ev, members, f.row)
-	if err != nil {
-		return dst, err
-	}
-	if f.kind.op == Deleted {
-		dst = append(append(append(dst, `"reason":"`...), f.reason...), `",`...)
-	}
-	dst = append(dst, e.row...)
-	dst = strconv.AppendUint(dst, f.row.ID, 10)
-	dst = append(dst, `}},"links":[`...)
-	if f.row.Predecessor != "" {
-		dst = append(dst, `{"type":"PREVIOUS_VERSION","target":"`...)
-		dst = append(dst, f.row.Predecessor...)
-		dst = append(dst, `"}`...)
-	}
-	return append(dst, `]}`...), nil
-}
-
-// appendMembers appends the members of data that are columns, each with a comma after it.
-func (e *Encoder) appendMembers(dst []byte, ev *Event, members []member, row Row) ([]byte, error) {
 	for i := range members {
 		m := &members[i]
 		dst = append(dst, m.name...)
@@ -99,7 +79,7 @@ func (e *Encoder) appendMembers(dst []byte, ev *Event, members []member, row Row
 			if e.options.BadValue == StopOnBad {
 				return dst, &BadValueError{Table: e.options.Table, Row: row.ID, Column: m.column.Name, Fault: fault}
 			}
-			ev.BadValues++
+			*bad++
 		}
 		dst = append(dst, ',')
 	}

@@ -9,8 +9,9 @@ type Digest struct {
 	Key []byte
 	// Sum is the digest of the row's event.
 	Sum [16]byte
-	// Deleted says that the row's event is a deleted one.
-	Deleted bool
+	// Deleted says that the row's event is a deleted one. With Silent it is news of an entity alone
+	// that is there.
+	Deleted, Silent bool
 }
 
 // Digest returns the Key, Digest and Op that the event of a row would have, without rendering
@@ -24,5 +25,17 @@ func (e *Encoder) Digest(row source.Row) (Digest, error) {
 		e.key = nil
 	}
 	e.key = e.appendKey(e.key[:0], row.Values)
-	return Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: e.isDeleted(row.Values)}, nil
+	d := Digest{Key: e.key, Sum: e.state.of(e.plan, row.Values), Deleted: e.isDeleted(row.Values)}
+	if d.Deleted && e.silent != nil {
+		d.Silent = e.silent()
+	}
+	if row.Filtered && e.options.Kind == Capability {
+		d.Deleted, d.Silent = true, true
+	}
+	return d, nil
 }
+
+// Silence makes rows that say that they are deleted Silent in their Digest while when reports true:
+// where a bus forgets deleted entities, one that it does not have may have been published. Call it
+// before the first Digest.
+func (e *Encoder) Silence(when func() bool) { e.silent = when }

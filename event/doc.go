@@ -18,15 +18,26 @@
 // version of the program. Types do not begin with "Eiffel", which the protocol reserves. JSON
 // Schemas of all events are in schemas; see [Schema].
 //
+// [Format] says how this is written: as that document, as a CloudEvent that holds it, or as the
+// members of data that are columns alone.
+//
+// # The shape
+//
+// [Shape] is what the events of a table look like: the members of data that are columns, and the
+// types of their values. It is known once the columns are; its hash, Event.Schema, tells it from
+// others. [Shape.Broken] says what consumers of a former shape would miss.
+//
 // # Operations
 //
 // A row of a release stream is Published. A row of a capability stream is Deleted when its DELETED
 // column says so, else Added, or Modified where the caller knows that its entity is there already
 // ([Row]). That column says no with NULL, a number equal to zero, bits (or a byte string) that are
 // all zero, the empty string, the words "0", "f", "false", "n" and "no" in any letter case, JSON
-// null and a zero date; with everything else it says yes. An entity whose row is gone is Deleted
-// too ([Absent]). A deleted event carries the key members alone, the reason (TOMBSTONE for a row
-// that is there, ABSENT_IN_SNAPSHOT for one that is not) and the row.
+// null and a zero date; with everything else it says yes. A row that is Filtered is Deleted, too,
+// and so is an entity whose row is gone ([Absent]). A deleted event carries the key members alone,
+// the reason (TOMBSTONE for a row that says so, FILTERED for another one that is there,
+// ABSENT_IN_SNAPSHOT for one that is not) and the row. The caller leaves out the Filtered rows of a
+// release stream.
 //
 // The caller finds out which operation a row is, if it is any: it compares the row's digest
 // ([Encoder.Digest]) with the digest published last, and links the new event to the entity's last

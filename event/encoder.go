@@ -28,9 +28,13 @@ type Encoder struct {
 	// the row's id.
 	origin, row []byte
 
+	// layout is that of options.Format.
+	layout   layout
 	identity *identity
 	state    *stateHash
 	values   *values
+	// silent, where it is not nil, reports whether rows that say that they are deleted are silent.
+	silent func() bool
 	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
 	key          []byte
 	keys, absent [][]byte
@@ -52,15 +56,20 @@ func NewEncoder(o Options) (*Encoder, error) {
 		identity: newIdentity(o.Stream, o.Shard),
 		state:    newStateHash(),
 		values:   &values{zone: o.Zone},
+		layout:   layouts[o.Format],
 	}
+	e.setTypes()
+	return e, nil
+}
+
+// setTypes lays out the types of events.
+func (e *Encoder) setTypes() {
+	o := e.options
 	if o.Kind == Release {
 		e.live = o.typeOf(Published)
-	} else {
-		e.live = o.typeOf(Added)
-		e.changed = o.typeOf(Modified)
-		e.dead = o.typeOf(Deleted)
+		return
 	}
-	return e, nil
+	e.live, e.changed, e.dead = o.typeOf(Added), o.typeOf(Modified), o.typeOf(Deleted)
 }
 
 // Type returns the event type of an operation, empty if the kind of stream does not have it.
@@ -70,6 +79,9 @@ func (e *Encoder) Type(op Op) string {
 	}
 	return e.options.typeOf(op).name
 }
+
+// Version returns meta.version of the events.
+func (e *Encoder) Version() string { return e.options.Version }
 
 // Types returns the types of the events that Append and AppendAbsent make, each once.
 func (e *Encoder) Types() []string {
@@ -115,7 +127,11 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	if state == ([16]byte{}) {
 		state = e.state.of(e.plan, row.Values)
 	}
-	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: tombstone})
+	reason := tombstone
+	if row.Filtered && !e.isDeleted(row.Values) {
+		reason = filtered
+	}
+	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: reason})
 }
 
 // checkShape reports whether the encoder is bound to the shape of record.
@@ -135,7 +151,7 @@ func (e *Encoder) typeOf(row Row) (*eventType, error) {
 	switch {
 	case row.Op != "" && !(e.options.Kind == Capability && (row.Op == Added || row.Op == Modified)):
 		return nil, errOp
-	case e.isDeleted(row.Values):
+	case row.Filtered && e.options.Kind == Capability, e.isDeleted(row.Values):
 		return &e.dead, nil
 	case row.Op == Modified:
 		return &e.changed, nil

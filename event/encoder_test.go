@@ -206,3 +206,17 @@ func TestBindFollowsTheShape(t *testing.T) {
 		}
 	}
 }
+
+func TestTheVersionOfTheOptionsIsThatOfTheEvents(t *testing.T) {
+	table := stpCapability("64", "N")
+	o := stpOptions()
+	before := encode(t, o, table, table.row(8))
+	o.Version = "2.10.0"
+	after := encode(t, o, table, table.row(8))
+	if got := parse(t, after.Body).Meta.Version; got != "2.10.0" || after.Version != got || before.Version != event.Version {
+		t.Errorf("versions %q, %q and %q", got, after.Version, before.Version)
+	}
+	if after.ID != before.ID || after.Digest != before.Digest {
+		t.Error("another version makes another fact")
+	}
+}

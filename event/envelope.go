@@ -1,14 +1,16 @@
 package event
 
 const (
-	// Version is meta.version of every event; see the Eiffel protocol's rules of versioning before
-	// changing it.
+	// Version is that of the schemas, and meta.version of events whose options name no other; see
+	// the Eiffel protocol's rules of versioning before changing it.
 	Version = "1.0.0"
 	// serializer is meta.source.serializer. Its version is that of the encoding, not of the
 	// program: two programs that encode alike name the same one.
 	serializer = "pkg:golang/bridge/event@1.0.0"
 	// tombstone is data.reason of a row that is there and marked as deleted.
 	tombstone = "TOMBSTONE"
+	// filtered is data.reason of a row that is there and does not match the stream's condition.
+	filtered = "FILTERED"
 	// absentInSnapshot is data.reason of a row that is gone.
 	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
 )
@@ -17,10 +19,15 @@ const (
 func (o Options) appendOrigin(dst []byte) []byte {
 	dst = append(dst, `,"source":{"domainId":`...)
 	dst, _ = appendString(dst, []byte(o.Domain))
-	dst = append(dst, `,"name":"bridge","serializer":"`+serializer+`","uri":"bridge://`...)
-	dst = appendPercent(dst, o.Domain)
+	dst = append(dst, `,"name":"bridge","serializer":"`+serializer+`","uri":`...)
+	return append(o.appendURI(dst), `}},"data":{`...)
+}
+
+// appendURI appends meta.source.uri as a JSON string.
+func (o Options) appendURI(dst []byte) []byte {
+	dst = appendPercent(append(dst, `"bridge://`...), o.Domain)
 	dst = appendPercent(append(dst, '/'), o.Stream)
-	return append(dst, `"}},"data":{`...)
+	return append(dst, '"')
 }
 
 // appendRow appends data.row up to the row's id.

@@ -26,7 +26,8 @@ const (
 	Added Op = "added"
 	// Modified: the entity has another state.
 	Modified Op = "modified"
-	// Deleted: the row says that the entity is deleted, or the row is gone.
+	// Deleted: the row says that the entity is deleted, or does not match the stream's condition,
+	// or is gone.
 	Deleted Op = "deleted"
 	// Published: a row was added to a log.
 	Published Op = "published"
@@ -58,6 +59,10 @@ type Options struct {
 	// Stem begins the event types: "StpCapability" makes StpCapabilityAddedEvent. Defaults to the
 	// stream's name in upper camel case. It must not begin with "Eiffel".
 	Stem string
+	// Version is meta.version, three numbers with dots. Defaults to the version of the schemas.
+	Version string
+	// Format is how events are written. Defaults to FormatEiffel.
+	Format Format
 	// Names replaces the type of an operation by a name of its own; two operations may share one.
 	Names map[Op]string
 	// Fields is a whitelist of columns with their members, in the order of the members. Nil maps
@@ -82,12 +87,15 @@ type Event struct {
 	UUID [16]byte
 	// Type is meta.type, Version meta.version.
 	Type, Version string
-	// Op is the operation.
-	Op Op
+	// Schema is the hash of the Shape of the table's events, in text.
+	Schema string
+	// Op is the operation. Reason is data.reason of a deleted event, empty in others.
+	Op     Op
+	Reason string
 	// Key names the entity: the text of its key columns, see AppendKeyText. Two rows of a shape are
 	// about the same entity exactly when it is equal.
 	Key []byte
-	// Body is the JSON document.
+	// Body is the event in the format of the options.
 	Body []byte
 	// Time is the age-relevant time of the row, MODIFIED else CREATED; zero when the row has none
 	// or is gone.
@@ -107,7 +115,7 @@ type Row struct {
 	source.Row
 	// Op is what the row means for its entity, where the caller knows: Modified for a row of a
 	// capability stream whose entity is there already. Empty means Added, or Published in a release
-	// stream. A row that says that it is deleted is Deleted in any case.
+	// stream. A row that says that it is deleted, or that is Filtered, is Deleted in any case.
 	Op Op
 	// State is the Digest of the row; zero when none was made.
 	State [16]byte

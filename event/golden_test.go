@@ -26,6 +26,8 @@ type golden struct {
 	// say is the operation that the caller names, absent says that the row is gone.
 	say    event.Op
 	absent bool
+	// filtered says that the row does not match the stream's condition.
+	filtered bool
 	// after names the golden file of the entity's last event.
 	after string
 	op    event.Op
@@ -44,6 +46,7 @@ func goldens() []golden {
 		{name: "stp_capability_back", options: stpOptions(), table: stpCapability("64", "N"), id: 8, after: "stp_capability_absent", op: event.Added},
 		{name: "stp_capability_deleted", options: stpOptions(), table: stpCapability("64", "Y"), id: 8, op: event.Deleted},
 		{name: "stp_capability_marked", options: stpOptions(), table: stpCapability("64", "Y"), id: 8, say: event.Modified, after: "stp_capability_back", op: event.Deleted},
+		{name: "stp_capability_filtered", options: stpOptions(), table: stpCapability("64", "N"), id: 8, filtered: true, after: "stp_capability_back", op: event.Deleted},
 		{name: "stp_capability_unlinked", options: stpOptions(), table: stpCapability("128", "N"), id: 9, say: event.Modified, op: event.Modified},
 		{name: "stp_capability_lost", options: stpOptions(), table: stpCapability("128", "N"), id: 9, absent: true, op: event.Deleted},
 		{name: "stp_capability_renamed", options: stpOlderFormat(), table: stpCapability("64", "N"), id: 8, op: event.Added},
@@ -64,7 +67,7 @@ func goldenFile(name string) string { return filepath.Join("testdata", name+".go
 func (g golden) event(t *testing.T) event.Event {
 	t.Helper()
 	row := g.table.row(g.id)
-	row.Op = g.say
+	row.Op, row.Filtered = g.say, g.filtered
 	if g.after != "" {
 		before, err := os.ReadFile(goldenFile(g.after))
 		if err != nil {

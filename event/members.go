@@ -6,6 +6,8 @@ type Member struct {
 	Column int
 	// Name is the member's name.
 	Name string
+	// Null says that its values may be null.
+	Null bool
 }
 
 // Members returns the members that events have in data, in their order; those of the key alone, in
@@ -20,7 +22,15 @@ func (e *Encoder) Members(deleted bool) []Member {
 	}
 	list := make([]Member, len(members))
 	for i, m := range members {
-		list[i] = Member{Column: m.index, Name: m.text}
+		list[i] = Member{Column: m.index, Name: m.text, Null: m.null}
 	}
 	return list
+}
+
+// Shape returns what the events look like. It is empty until a Bind has succeeded.
+func (e *Encoder) Shape() Shape {
+	if e.plan == nil {
+		return nil
+	}
+	return e.plan.shape
 }

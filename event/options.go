@@ -17,6 +17,8 @@ const defaultDomain = "bridge"
 func (o Options) withDefaults() Options {
 	o.Domain = cmp.Or(o.Domain, defaultDomain)
 	o.Stem = cmp.Or(o.Stem, typeStem(o.Stream))
+	o.Version = cmp.Or(o.Version, Version)
+	o.Format = cmp.Or(o.Format, FormatEiffel)
 	o.BadValue = cmp.Or(o.BadValue, NullBad)
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -38,6 +40,10 @@ func (o Options) validate() error {
 	default:
 		faults = append(faults, fmt.Errorf("ON_BAD_VALUE: %q is not known: use %q or %q", o.BadValue, NullBad, StopOnBad))
 	}
+	if _, ok := ParseVersion(o.Version); !ok {
+		faults = append(faults, fmt.Errorf("EVENT_VERSION: invalid version %q: use three numbers with dots, such as 1.0.0", o.Version))
+	}
+	faults = append(faults, o.formatFault())
 	return errors.Join(append(faults, o.fieldFaults()...)...)
 }
 

@@ -16,6 +16,9 @@ type plan struct {
 	members, keys []member
 	// hashed are the columns of the digest in the order of their names.
 	hashed []hashed
+	// shape is what the events look like, schema the text of its hash.
+	shape  Shape
+	schema string
 }
 
 // member is one member of data.
@@ -23,6 +26,8 @@ type member struct {
 	// index is the column's index in Row.Values.
 	index  int
 	column source.Column
+	// null says that its values may be null.
+	null bool
 	// text is the member's name, name the same as JSON with its colon.
 	text string
 	name []byte
@@ -49,7 +54,11 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 		return nil, err
 	}
 	keys := slices.DeleteFunc(slices.Clone(members), func(m member) bool { return !slices.Contains(columns.Key, m.index) })
-	return &plan{columns: columns, members: members, keys: keys, hashed: hashedColumns(columns, members)}, nil
+	shape := shapeOf(members)
+	return &plan{
+		columns: columns, members: members, keys: keys, hashed: hashedColumns(columns, members),
+		shape: shape, schema: shape.Hash().String(),
+	}, nil
 }
 
 // members maps columns to members: those of the whitelist in its order, or all of the table.
@@ -60,7 +69,7 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 			name = memberName(column.Name)
 		}
 		encoded, _ := appendString(nil, []byte(name))
-		members = append(members, member{index: index, column: column, text: name, name: append(encoded, ':')})
+		members = append(members, member{index: index, column: column, null: o.nullable(columns, index), text: name, name: append(encoded, ':')})
 	}
 	if o.Fields == nil {
 		for i, column := range columns.List {

@@ -20,8 +20,8 @@ var families = map[Op]string{
 	Published: "ReleasePublished",
 }
 
-// Schema returns the JSON Schema of the events of an operation in the present Version. The names of
-// types and of column members are the user's, so the schema leaves them open.
+// Schema returns the JSON Schema of the events of an operation with the default Version. The names
+// of types and of column members are the user's, so the schema leaves them open.
 func Schema(kind Kind, op Op) ([]byte, error) {
 	if !slices.Contains(opsOf(kind), op) {
 		return nil, fmt.Errorf("a %s stream has no operation %q: use %v", kind, op, opsOf(kind))

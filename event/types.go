@@ -25,6 +25,8 @@ type eventType struct {
 	name string
 	// head is the JSON between meta.id and the value of meta.time.
 	head []byte
+	// cloud is the JSON between id and the value of time of a CloudEvent.
+	cloud []byte
 }
 
 // typeOf returns the event type of an operation under o, which is valid.
@@ -35,6 +37,9 @@ func (o Options) typeOf(op Op) eventType {
 	}
 	head := append([]byte(nil), `","type":`...)
 	head, _ = appendString(head, []byte(name))
-	head = append(head, `,"version":"`+Version+`","time":`...)
-	return eventType{op: op, name: name, head: head}
+	head = append(head, `,"version":"`+o.Version+`","time":`...)
+	cloud := append(o.appendURI([]byte(`","source":`)), `,"type":`...)
+	cloud, _ = appendString(cloud, []byte(name))
+	cloud = append(cloud, `,"time":"`...)
+	return eventType{op: op, name: name, head: head, cloud: cloud}
 }

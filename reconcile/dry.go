@@ -73,6 +73,9 @@ func behind(ranges []source.Range, last uint64) []source.Range {
 func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	if d.opts.Kind == event.Release {
 		for i := range d.page.Rows {
+			if d.page.Rows[i].Filtered {
+				continue
+			}
 			verdict.Missed++
 			d.example(Difference{What: "missed", Row: d.page.Rows[i].ID})
 		}
@@ -108,7 +111,7 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known *store.Entry) {
 	var what string
 	switch {
-	case agrees(known, &seen.Digest), known.State == store.Unknown && seen.row <= d.floor:
+	case agrees(known, &seen.Digest), known.State == store.Unknown && (seen.Silent || seen.row <= d.floor):
 		return
 	case seen.Deleted:
 		what = "deleted"

@@ -23,7 +23,9 @@ type nominator struct {
 
 	ranges, spare []source.Range
 	ids           int
-	flying        chan outcome
+	// silent are rows of the page that is being compared, which are looked up before.
+	silent silent
+	flying chan outcome
 }
 
 // nominee is an [Owner], as far as nominations go.

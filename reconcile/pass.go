@@ -193,6 +193,9 @@ func (p *pass) count(v Verdict) {
 // commit has the owner decide about all nominations up to reached, and saves the progress of the
 // run.
 func (p *pass) commit(ctx context.Context) error {
+	if err := compareSilent(ctx, p); err != nil {
+		return err
+	}
 	if err := p.rows.flush(ctx); err != nil {
 		return err
 	}

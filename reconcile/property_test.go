@@ -112,7 +112,11 @@ func TestFoldOfTheBusIsTheTable(t *testing.T) {
 // the end.
 func testFold(t *testing.T, seed uint64) {
 	t.Helper()
-	w := newWorld(t, event.Capability)
+	filter := ""
+	if seed%2 == 1 {
+		filter = "value <> '2'"
+	}
+	w := newFilteredWorld(t, event.Capability, filter)
 	w.options.MaxDeletes = 100
 	c := &writer{w: w, rand: rand.New(rand.NewPCG(seed, 1)), rows: make(map[string]uint64)}
 	w.options.PageRows = 1 + c.rand.IntN(40)

@@ -109,7 +109,10 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 		}
 	}
 	p.spent = read.last
-	return p.passOver(ctx, read.through)
+	if err := p.passOver(ctx, read.through); err != nil {
+		return err
+	}
+	return compareSilent(ctx, p)
 }
 
 // passOver goes through the entries of the view up to the id through, none of which has a row, and
@@ -162,7 +165,11 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 	}
 	p.run.Scanned++
 	p.reached = record.ID
-	if !same && (known || !p.young(page, record)) {
+	switch {
+	case same, !known && p.young(page, record):
+	case seen.Silent && !known:
+		p.rows.silent.add(record.ID, seen.Key)
+	default:
 		p.rows.row(record.ID)
 	}
 	return nil
@@ -188,6 +195,8 @@ func agrees(known *store.Entry, seen *event.Digest) bool {
 	switch {
 	case known.Disputed:
 		return false
+	case seen.Silent && known.State == store.Absent:
+		return true
 	case seen.Deleted:
 		return known.State == store.Tombstone
 	}

@@ -54,8 +54,10 @@ type world struct {
 	// without those deleted.
 	bus  []published
 	live map[string][16]byte
-	// touched are entities that were removed or soft-deleted at any time.
-	touched map[string]bool
+	// touched are entities that were removed or soft-deleted at any time; filtered says that others
+	// may be deleted, too.
+	touched  map[string]bool
+	filtered bool
 	// nominated is the size of the largest nomination.
 	nominated int
 }
@@ -77,9 +79,18 @@ type published struct {
 // newWorld returns a world with one empty table.
 func newWorld(t testing.TB, kind event.Kind) *world {
 	t.Helper()
-	spec := source.Spec{Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created", UniqueKey: kind == event.Capability}
+	return newFilteredWorld(t, kind, "")
+}
+
+// newFilteredWorld is newWorld with a condition on rows.
+func newFilteredWorld(t testing.TB, kind event.Kind, filter string) *world {
+	t.Helper()
+	spec := source.Spec{
+		Table: "orders", ID: "id", Key: []string{"name"}, Deleted: "deleted", Created: "created", UniqueKey: kind == event.Capability, Filter: filter,
+	}
 	w := &world{
-		t: t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
+		filtered: filter != "",
+		t:        t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
 		table: memory.NewTable(spec,
 			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Int},
 			source.Column{Name: "deleted", Kind: source.Int}, source.Column{Name: "created", Kind: source.DateTime}),
@@ -238,6 +249,8 @@ func (w *world) publishRow(row uint64, s event.Digest) (verdict reconcile.Verdic
 		next.State, next.Digest = store.Tombstone, [16]byte{}
 	}
 	switch {
+	case s.Silent && (known.State == store.Unknown || known.State == store.Absent) && !known.Disputed:
+		return verdict
 	case s.Deleted && known.State == store.Tombstone && !known.Disputed:
 	case s.Deleted:
 		verdict.Deleted++
@@ -275,7 +288,7 @@ func (w *world) publishAbsent(e []byte) (verdict reconcile.Verdict) {
 
 // send notes an event. No entity that was there all the while may be deleted.
 func (w *world) send(op event.Op, e []byte, row uint64) {
-	if op == event.Deleted && !w.touched[string(e)] {
+	if op == event.Deleted && !w.touched[string(e)] && !w.filtered {
 		w.t.Errorf("%q was deleted on the bus and there all the while", e)
 	}
 	w.bus = append(w.bus, published{op, string(e), row})

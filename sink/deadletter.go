@@ -42,8 +42,8 @@ type Refused struct {
 // fit, and an entity that does not fit is left out. Headers come on top; they have the whole key,
 // and without it most need less than 1 KiB. The id is a UUID of version 5 over the destination and
 // the document, which holds the event's id, so a repeat has the same id and bytes (invariant 4).
-// Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is State but for its Event
-// and Key, which name the refused event: recovery takes the dead letter for it.
+// Schema, Domain, Stream, Shard, RowID, Origin and Time are those of r, and so is State but for its
+// Event and Key, which name the refused event: recovery takes the dead letter for it.
 func DeadLetter(r Refused, destination string, limit int) Message {
 	limit = max(limit, MinDeadLetter)
 	key := r.Key[:min(len(r.Key), limit/8)]
@@ -56,6 +56,7 @@ func DeadLetter(r Refused, destination string, limit int) Message {
 		ID:      uuid.NewSHA1(deadLetterSpace, slices.Concat([]byte(destination), []byte{0}, body)).String(),
 		Type:    DeadLetterType,
 		Version: DeadLetterVersion,
+		Schema:  r.Schema,
 		Domain:  r.Domain,
 		Stream:  r.Stream,
 		Shard:   r.Shard,
@@ -82,11 +83,11 @@ func document(r *Refused, limit int) []byte {
 	// Eight texts of a sixteenth leave enough of the least limit for names, numbers and the
 	// beginning of the excerpt.
 	most := limit / 16
-	meta := readMeta(r.Value)
+	at, previous := r.timeAndPrevious()
 	l := DeadLetterDocument{
 		Stream: cut(r.Stream, most), Shard: cut(r.Shard, most), RowID: r.RowID,
 		Key:     cut(r.Key, most),
-		EventID: cut(r.ID, most), EventType: cut(r.Type, most), EventTime: meta.Meta.Time, Previous: cut(meta.previous(), most),
+		EventID: cut(r.ID, most), EventType: cut(r.Type, most), EventTime: at, Previous: cut(previous, most),
 		Destination: cut(r.Destination, most), Reason: cut(r.Reason, most),
 		Size: len(r.Value), Digest: Digest(r.Value),
 	}

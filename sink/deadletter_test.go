@@ -37,6 +37,30 @@ func refused() sink.Refused {
 	}}
 }
 
+// What the value does not say, or says further in, a dead letter tells all the same.
+func TestDeadLettersOfOtherFormats(t *testing.T) {
+	document := refused()
+	for name, change := range map[string]func(m *sink.Refused){
+		"a CloudEvent": func(m *sink.Refused) {
+			m.Format, m.Value = sink.FormatCloudEvents, []byte(`{"specversion":"1.0","id":"x","data":`+string(document.Value)+`}`)
+		},
+		"a row": func(m *sink.Refused) {
+			m.Format, m.Value = sink.FormatRow, []byte(`{"text":"ä\n"}`)
+			m.Bare = &sink.Bare{Time: 1700000000123, Previous: "before"}
+		},
+	} {
+		m := refused()
+		change(&m)
+		dead := sink.DeadLetter(m, "dead", 1<<20)
+		if got := decode(t, dead); got.EventTime != 1700000000123 || got.Previous != "before" || got.Excerpt != string(m.Value) || got.Digest != sink.Digest(m.Value) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if dead.Format != sink.FormatEiffel || dead.Bare != nil {
+			t.Errorf("%s: the dead letter has its format", name)
+		}
+	}
+}
+
 var uuid5 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func TestDeadLetterSaysWhatWasRefused(t *testing.T) {

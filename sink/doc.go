@@ -13,6 +13,11 @@
 // messages; it never lets a later one overtake an earlier one. The sink retries transient faults
 // for ever and with backoff, also a missing topic, stream or permission.
 //
+// # Formats
+//
+// A sink does not look into a value. [Message].Format and Bare decide headers alone: the content
+// type, and what a value that is the row alone does not say.
+//
 // # Destinations
 //
 // A [Template] makes the destination of each event. [ParseTopic] and [ParseSubject] parse a

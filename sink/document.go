@@ -65,13 +65,29 @@ type eventMeta struct {
 	Links []struct{ Type, Target string }
 }
 
-// readMeta reads an event; it returns the zero value for anything else.
+// readMeta reads an Eiffel document; it returns the zero value for anything else.
 func readMeta(value []byte) eventMeta {
 	var m eventMeta
 	if json.Unmarshal(value, &m) != nil {
 		return eventMeta{}
 	}
 	return m
+}
+
+// timeAndPrevious returns meta.time of the event, and the event that it follows.
+func (m *Message) timeAndPrevious() (at int64, previous string) {
+	if m.Bare != nil {
+		return m.Bare.Time, m.Bare.Previous
+	}
+	value := m.Value
+	if m.Format == FormatCloudEvents {
+		var cloud struct{ Data json.RawMessage }
+		if json.Unmarshal(value, &cloud) == nil {
+			value = cloud.Data
+		}
+	}
+	meta := readMeta(value)
+	return meta.Meta.Time, meta.previous()
 }
 
 // previous returns the event that the event follows.

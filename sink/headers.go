@@ -14,6 +14,7 @@ const (
 	HeaderID          = "eiffel-id"
 	HeaderType        = "eiffel-type"
 	HeaderVersion     = "eiffel-version"
+	HeaderSchema      = "bridge-schema"
 	HeaderDomain      = "bridge-domain"
 	HeaderStream      = "bridge-stream"
 	HeaderShard       = "bridge-shard"
@@ -24,8 +25,13 @@ const (
 	HeaderState = "bridge-state"
 )
 
-// ContentType is the value of HeaderContentType.
-const ContentType = "application/json"
+// The headers of a message whose value is the row alone, behind the others. A message without a
+// predecessor or a reason is without their headers.
+const (
+	HeaderTime     = "eiffel-time"
+	HeaderPrevious = "eiffel-previous"
+	HeaderReason   = "bridge-reason"
+)
 
 // PublishedAtFormat is the layout of HeaderPublishedAt: RFC 3339 in UTC, to the millisecond.
 const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
@@ -33,19 +39,22 @@ const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
 // EachHeader calls yield with the name and value of every header of m on a bus with keys, always in
 // the same order.
 func (m *Message) EachHeader(yield func(name, value string)) {
-	m.eachHeader(rendered{
-		row: strconv.FormatUint(m.RowID, 10), at: publishedAt(m.Time), state: string(m.AppendState(nil, false)),
-	}, yield)
+	r := rendered{row: strconv.FormatUint(m.RowID, 10), at: publishedAt(m.Time), state: string(m.AppendState(nil, false))}
+	if m.Bare != nil {
+		r.time = strconv.FormatInt(m.Bare.Time, 10)
+	}
+	m.eachHeader(r, yield)
 }
 
 // rendered are the values of headers that are not texts of the message.
-type rendered struct{ row, at, state string }
+type rendered struct{ row, at, state, time string }
 
 func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
-	yield(HeaderContentType, ContentType)
+	yield(HeaderContentType, m.contentType())
 	yield(HeaderID, m.ID)
 	yield(HeaderType, m.Type)
 	yield(HeaderVersion, m.Version)
+	yield(HeaderSchema, m.Schema)
 	yield(HeaderDomain, m.Domain)
 	yield(HeaderStream, m.Stream)
 	yield(HeaderShard, m.Shard)
@@ -53,6 +62,20 @@ func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 	yield(HeaderOrigin, string(m.Origin))
 	yield(HeaderPublishedAt, r.at)
 	yield(HeaderState, r.state)
+	if m.Bare != nil {
+		m.Bare.eachHeader(r.time, yield)
+	}
+}
+
+// eachHeader yields the headers of b; time is its Time in digits.
+func (b *Bare) eachHeader(time string, yield func(name, value string)) {
+	yield(HeaderTime, time)
+	if b.Previous != "" {
+		yield(HeaderPrevious, b.Previous)
+	}
+	if b.Reason != "" {
+		yield(HeaderReason, b.Reason)
+	}
 }
 
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
@@ -78,7 +101,11 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 		h.time, h.at = m.Time, publishedAt(m.Time)
 	}
 	h.state = m.AppendState(h.state[:0], h.Keyless)
-	m.eachHeader(rendered{row: h.Number(m.RowID), at: h.at, state: h.numbers.Of(h.state)}, yield)
+	r := rendered{row: h.Number(m.RowID), at: h.at, state: h.numbers.Of(h.state)}
+	if m.Bare != nil {
+		r.time = h.numbers.Of(strconv.AppendInt(h.digits[:0], m.Bare.Time, 10))
+	}
+	m.eachHeader(r, yield)
 }
 
 // Number returns n in decimal digits. The result stays valid.

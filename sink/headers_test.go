@@ -25,6 +25,9 @@ func TestHeadersAreThoseOfEachMessage(t *testing.T) {
 			ID: "a", Type: "b", Version: "c", Domain: "f", Stream: "d", Shard: "e", Origin: sink.FromTail, RowID: math.MaxUint64 >> (i % 64),
 			Time: at.Add(time.Duration(i%7/3) * time.Hour), Key: []byte("k"), State: sink.State{Seq: i, Index: uint32(i)},
 		}
+		if i%3 == 0 {
+			m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: int64(i) - 500, Previous: "p"[:i%2]}
+		}
 		kept = append(kept, headersOf(&m, headers.Each))
 		want = append(want, headersOf(&m, (*sink.Message).EachHeader))
 	}
@@ -92,5 +95,24 @@ func TestTheKeyIsInTheStateWhereTheBusHasNone(t *testing.T) {
 				t.Errorf("key %q, whole key %q, keyless %t: %+v, %v", c.key, c.whole, keyless, state, err)
 			}
 		}
+	}
+}
+
+func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
+	plain := sink.Message{ID: "a", Schema: "0123456789ab"}
+	row := plain
+	row.Format, row.Bare = sink.FormatRow, &sink.Bare{Time: 1700000000123, Previous: "before", Reason: "TOMBSTONE"}
+	common := headersOf(&plain, (*sink.Message).EachHeader)
+	want := append(slices.Clone(common), sink.HeaderTime, "1700000000123", sink.HeaderPrevious, "before", sink.HeaderReason, "TOMBSTONE")
+	if got := headersOf(&row, new(sink.Headers).Each); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	row.Bare.Previous, row.Bare.Reason = "", ""
+	if got := headersOf(&row, new(sink.Headers).Each); !slices.Equal(got, want[:len(common)+2]) {
+		t.Errorf("%q, want %q", got, want[:len(common)+2])
+	}
+	plain.Format = sink.FormatCloudEvents
+	if got := headersOf(&plain, new(sink.Headers).Each); got[1] != "application/cloudevents+json" || !slices.Equal(got[2:], common[2:]) {
+		t.Errorf("%q", got)
 	}
 }

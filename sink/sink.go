@@ -126,14 +126,20 @@ type Message struct {
 	// Key orders: messages with the same key and destination never overtake one another. Kafka
 	// partitions by it. It holds no control characters.
 	Key []byte
-	// Value is the event, a JSON document.
-	Value []byte
+	// Value is the event, a JSON document in Format. It is nil in a tombstone: a message behind a
+	// deleted event, with its key and headers, by which a compacted topic of Kafka forgets the
+	// entity. Bare is not nil where Format is FormatRow.
+	Value  []byte
+	Format Format
+	Bare   *Bare
 	// ID is the event's meta.id.
 	ID string
 	// DedupID is the id by which a bus drops repeats; see [RepairID]. Empty: ID.
 	DedupID string
 	// Type and Version are the event's meta.type and meta.version.
 	Type, Version string
+	// Schema is the hash of what events of the table look like, in 12 hexadecimal digits.
+	Schema string
 	// Domain, Stream and Shard say where the row came from.
 	Domain, Stream, Shard string
 	// RowID is the row's id.

@@ -97,6 +97,8 @@ type Row struct {
 	// Values are in the order of Columns.List and in the normal form of the column's Kind; nil is
 	// NULL. They belong to the page and are valid until its next Reset.
 	Values [][]byte
+	// Filtered says that the row does not match Spec.Filter.
+	Filtered bool
 }
 
 // Page is the result of one Read. The zero value is ready for use; reuse a page to save its memory.
@@ -164,6 +166,9 @@ func (p *Page) Set(i int, v []byte) {
 	copy(values[i], v)
 	p.Bytes += len(v)
 }
+
+// Filter notes that the last row does not match Spec.Filter.
+func (p *Page) Filter() { p.Rows[len(p.Rows)-1].Filtered = true }
 
 // Sort sorts the rows by id, for a server that does not.
 func (p *Page) Sort() {

@@ -83,6 +83,10 @@ type Spec struct {
 	// either that the table does not have makes it unfit.
 	Exclude []string
 	Masks   map[string]Mask
+	// Filter is an SQL condition that CheckFilter accepts: rows that do not match it are read all
+	// the same, and have Row.Filtered. Empty: all match. It sees the columns of the table as they
+	// are, before Masks.
+	Filter string
 }
 
 // mask returns the mask of a column. SQL compares names without regard to letter case.

@@ -89,6 +89,8 @@ const (
 	MeaningPart
 	// Noted: messages that were read while the shard ran, and that its progress lacks.
 	Noted
+	// SchemaPart: the [Schema] of the events published last, number 0.
+	SchemaPart
 	kinds
 )
 

@@ -17,4 +17,6 @@ type ShardState struct {
 	Progress Progress
 	// Meaning is nil where the store does not know it.
 	Meaning *Meaning
+	// Schema is nil where the store does not know it.
+	Schema *Schema
 }

@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"strings"
 )
@@ -62,62 +60,32 @@ func (d Differences) Has(setting string) bool {
 	return slices.ContainsFunc(d, func(one Difference) bool { return one.Setting == setting })
 }
 
-const (
-	meaningVersion = 1
-	meaningSum     = 4
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+const meaningVersion = 1
 
 // AppendMeaning appends the bytes of the part MeaningPart to dst: version (1 byte), kind, table,
 // id, the number of key columns and each of them (texts with their length before them; numbers
 // are varints), and the CRC-32C over all before (4 bytes, little endian).
 func AppendMeaning(dst []byte, m *Meaning) []byte {
-	start := len(dst)
-	dst = append(dst, meaningVersion)
-	text := func(s string) { dst = append(binary.AppendUvarint(dst, uint64(len(s))), s...) }
-	text(m.Kind)
-	text(m.Table)
-	text(m.ID)
-	dst = binary.AppendUvarint(dst, uint64(len(m.Key)))
+	f := newForm(dst, meaningVersion)
+	f.putText(m.Kind)
+	f.putText(m.Table)
+	f.putText(m.ID)
+	f.put(uint64(len(m.Key)))
 	for _, column := range m.Key {
-		text(column)
+		f.putText(column)
 	}
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+	return f.end()
 }
 
 // ParseMeaning reads what AppendMeaning wrote. The error wraps ErrDamaged.
 func ParseMeaning(b []byte) (*Meaning, error) {
-	damaged := fmt.Errorf("%w: a meaning of %d bytes", ErrDamaged, len(b))
-	if len(b) < 1+meaningSum || b[0] != meaningVersion {
-		return nil, damaged
+	f := parseForm(b, meaningVersion)
+	m := &Meaning{Kind: f.text(), Table: f.text(), ID: f.text()}
+	for range f.count() {
+		m.Key = append(m.Key, f.text())
 	}
-	rest := b[1 : len(b)-meaningSum]
-	if binary.LittleEndian.Uint32(b[len(b)-meaningSum:]) != crc32.Checksum(b[:len(b)-meaningSum], castagnoli) {
-		return nil, damaged
-	}
-	ok := true
-	number := func() uint64 {
-		v, n := binary.Uvarint(rest)
-		// No number is above that of the bytes behind it.
-		if ok = ok && n > 0 && v <= uint64(len(rest)-n); !ok {
-			return 0
-		}
-		rest = rest[n:]
-		return v
-	}
-	text := func() string {
-		n := number()
-		s := string(rest[:n])
-		rest = rest[n:]
-		return s
-	}
-	m := &Meaning{Kind: text(), Table: text(), ID: text()}
-	for range number() {
-		m.Key = append(m.Key, text())
-	}
-	if !ok || len(rest) > 0 {
-		return nil, damaged
+	if !f.complete() {
+		return nil, fmt.Errorf("%w: a meaning of %d bytes", ErrDamaged, len(b))
 	}
 	return m, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bridge/internal/app"
 	"bridge/internal/config"
 	"bridge/internal/option"
 	"bridge/internal/terminal"
@@ -29,7 +30,7 @@ type outcome struct {
 // call runs a command line in this process, with a daemon that returns at once.
 func (o outcome) call(env settingsOf, args ...string) outcome {
 	var out, errs bytes.Buffer
-	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, secrets: &config.Redactor{}}
+	p := &process{environ: env.Environ(), stdout: &out, stderr: &errs, examine: app.Examine, secrets: &config.Redactor{}}
 	p.daemon = func(_ context.Context, cfg *config.Config, logger *slog.Logger) error {
 		logger.Info("runs")
 		o.configSeen = cfg

@@ -49,6 +49,23 @@ func TestEventsPageShowsTheGoldenEvents(t *testing.T) {
 	}
 }
 
+func TestEventsPageShowsTheOtherFormats(t *testing.T) {
+	text := page(t, "docs/events.md")
+	examples := regexp.MustCompile("(?s)<!-- (event/testdata/[a-z]+/[a-z_]+\\.golden\\.json) -->\n```\n(.*?)```").FindAllStringSubmatch(text, -1)
+	if len(examples) != 2 {
+		t.Errorf("%d examples, want one of each", len(examples))
+	}
+	for _, example := range examples {
+		var got bytes.Buffer
+		if err := json.Compact(&got, []byte(example[2])); err != nil {
+			t.Fatalf("%s: %v", example[1], err)
+		}
+		if want := strings.TrimSpace(page(t, example[1])); got.String() != want {
+			t.Errorf("%s\ngot  %s\nwant %s", example[1], got.String(), want)
+		}
+	}
+}
+
 // subjectOf returns the subject of an event by default.
 func subjectOf(t *testing.T, body string) string {
 	t.Helper()

@@ -72,6 +72,15 @@ func onBothBuses(t *testing.T, test func(t *testing.T, b *world.Bus)) {
 // one has two thirds as many.
 const worldCommits = 3000
 
+// formatsOn returns the formats of both streams: each format is on a bus.
+func formatsOn(b *world.Bus) world.Env {
+	rows, states := "eiffel", "row"
+	if b.NATS != nil {
+		rows, states = "cloudevents", "eiffel"
+	}
+	return world.Env{"BRIDGE_STREAM_ORDERS_EVENT_FORMAT": rows, "BRIDGE_STREAM_STRICT_EVENT_FORMAT": states}
+}
+
 // endure has a program go through the world of TestWorld.
 func endure(t *testing.T, b *world.Bus, o world.Options) {
 	t.Helper()
@@ -84,7 +93,7 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 		// A replica that is promoted has the deletes of the whole test at once.
 		e["BRIDGE_RECONCILE_MAX_DELETES"] = "99%"
 	}
-	p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: e})
+	p := w.Publish(b, world.Publishing{Path: world.Binary(t, world.RaceDetector), Env: e.With(formatsOn(b))})
 	p.Start()
 	_, stop := w.Write()
 	catchUp := func() {

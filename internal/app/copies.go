@@ -42,7 +42,7 @@ func openCopyBus(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) 
 	if cfg.Sink.Scheme == "kafka" {
 		o := kafkaOptions(cfg, logger, hooks{})
 		o.Topics, o.Table, o.ClientID, o.GiveUpAfter = []string{cfg.CheckpointTopic}, true, "bridge-progress", giveUp
-		o.TransactionalID, o.Uncompactable, o.Compression = "", nil, kafka.None
+		o.TransactionalID, o.Uncompactable, o.Asked, o.Compression = "", nil, nil, kafka.None
 		return kafka.Open(o)
 	}
 	o := natsOptions(cfg, logger, hooks{})

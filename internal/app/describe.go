@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
-	"bridge/event"
+	"bridge/checkpoint/store"
 	"bridge/internal/config"
 	"bridge/internal/contract"
+	"bridge/internal/progress"
 	"bridge/source"
 )
 
@@ -30,7 +32,7 @@ func Describe(ctx context.Context, cfg *config.Config, names []string) (streams 
 	for i, name := range names {
 		s := cfg.Stream(name)
 		streams[i] = contract.Stream{
-			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, BadValue: event.BadValue(s.OnBadValue), Tables: make([]contract.Table, len(s.Tables)),
+			Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Tables: make([]contract.Table, len(s.Tables)),
 		}
 		for at, table := range s.Tables {
 			g.Go(func() error {
@@ -84,4 +86,37 @@ func ServersOf(cfg *config.Config) []contract.Server {
 		servers = append(servers, contract.Server{Host: host, Protocol: protocol})
 	}
 	return servers
+}
+
+// schemasOf returns what the events of shards would look like by the columns that the tables have
+// now. It leaves out those whose columns cannot be read or make no event: the inspection of the
+// source says why.
+func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[store.Key]*store.Schema {
+	schemas := make(map[store.Key]*store.Schema)
+	if len(shards) == 0 {
+		return schemas
+	}
+	src, err := OpenSource(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return schemas
+	}
+	// Nothing was written that a failing close could lose.
+	defer func() { _ = src.Close() }()
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(maxReads)
+	for _, key := range shards {
+		g.Go(func() error {
+			one, err := describeTable(ctx, cfg, cfg.Stream(key.Stream), key.Shard, src)
+			if err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				schemas[key] = progress.SchemaOf(one.Encoder)
+			}
+			return nil
+		})
+	}
+	// What cannot be read is left out.
+	_ = g.Wait()
+	return schemas
 }

@@ -53,9 +53,13 @@ func newEntities(cfg *config.Config, p *parts, streams []*stream) (*entities, er
 		if s.view == nil {
 			continue
 		}
-		keys, err := newKeys(cfg, s.Stream, p.source, slots)
+		keys, err := newKeys(cfg, s, p.source, slots)
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.Name, err)
+		}
+		for _, t := range keys.tables {
+			// Whichever format the events have.
+			t.encoder.As(event.FormatEiffel, event.Version)
 		}
 		e.streams[s.Name] = &shown{s, keys}
 	}

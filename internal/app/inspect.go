@@ -29,6 +29,9 @@ func Examine(ctx context.Context, cfg *config.Config, progress *terminal.Progres
 		Source: func(ctx context.Context, tables []source.Expected) source.Inspection {
 			return inspectSource(ctx, cfg, tables)
 		},
+		Schemas: func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema {
+			return schemasOf(ctx, cfg, shards)
+		},
 		Sink: func(ctx context.Context) inspect.Report {
 			r := inspectSink(ctx, cfg)
 			inspectStandby(ctx, cfg, &r)

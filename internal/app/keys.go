@@ -46,10 +46,10 @@ const (
 	traitsEvery = time.Second
 )
 
-func newKeys(cfg *config.Config, s *config.Stream, from source.Source, slots chan struct{}) (*keys, error) {
+func newKeys(cfg *config.Config, s *stream, from source.Source, slots chan struct{}) (*keys, error) {
 	k := &keys{stream: s.Name, slots: slots, reading: make(chan struct{}, 1)}
 	for _, table := range s.Tables {
-		encoder, err := cfg.Encoder(s, table)
+		encoder, err := s.encoder(cfg, table)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 
 // found returns what a row of the page says.
 func (t *keyTable) found(row source.Row, digest event.Digest) view.Found {
-	found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted}
+	found := view.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent}
 	if i := t.columns.Modified; i >= 0 {
 		// Without a moment in it, which of two rows is younger is not known.
 		found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)

@@ -25,7 +25,7 @@ func newKeyed(t *testing.T, list ...source.Column) (tables, *keys) {
 
 func newKeysOf(t *testing.T, cfg *config.Config, db tables) *keys {
 	t.Helper()
-	k, err := newKeys(cfg, &cfg.Streams[0], db, make(chan struct{}, keyReads))
+	k, err := newKeys(cfg, &stream{Stream: &cfg.Streams[0]}, db, make(chan struct{}, keyReads))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,6 +118,7 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Option
 		Topics:      cfg.Topics(),
 		// The subjects to publish to are known without a connection.
 		Uncompactable: cfg.Uncompactable(),
+		Asked:         cfg.AskedTopics(),
 		Logger:        logger,
 		Fault:         h.fault,
 		Session:       h.session,

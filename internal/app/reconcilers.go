@@ -36,7 +36,7 @@ func scheduled(cfg *config.Config, p *parts, streams []*stream, owners []reconci
 }
 
 func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner reconcile.Owner) (*reconcile.Reconciler, error) {
-	encoder, err := cfg.Encoder(s.Stream, table)
+	encoder, err := s.encoder(cfg, table)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/checkpoint/store"
+	"bridge/event"
 	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
@@ -124,8 +125,13 @@ const (
 // cursorRows returns the share of one shard of so many.
 func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
 
+// formats are those of package sink by those of package event.
+var formats = map[event.Format]sink.Format{
+	event.FormatEiffel: sink.FormatEiffel, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow,
+}
+
 func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int) (*shard.Shard, error) {
-	encoder, err := cfg.Encoder(s.Stream, table)
+	encoder, err := s.encoder(cfg, table)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +150,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		IDs:             reader,
 		SourceReady:     p.source.Ready,
 		Encoder:         encoder,
+		Format:          formats[encoder.Format()],
 		Route:           route,
 		Domain:          cfg.DomainID,
 		Hash:            meaningHash(s.Stream),
@@ -158,6 +165,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		View:            s.view,
 		Movers:          s.movers,
 		Shared:          s.shared(),
+		Tombstones:      s.tombstones[table],
 		DeadLetter:      s.DeadLetter,
 		DeadLetterLimit: s.deadLetterLimit,
 		Limits:          s.limits,
@@ -165,20 +173,21 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Metrics:         p.metrics,
 		Logger:          config.StreamLogger(p.logger, s.Name).With("shard", table),
 
-		Window:          s.StabilityWindow,
-		Zone:            s.TimeZone.Location,
-		PollInterval:    s.PollInterval,
-		BatchRows:       s.BatchRows,
-		Start:           shard.Start{Latest: s.Start.Latest, After: s.Start.After},
-		IDOrder:         s.Order(),
-		GapPolicy:       ledger.GapPolicy(s.GapPolicy),
-		GapTTL:          s.GapTTL,
-		LedgerBytes:     ledgerBytes(tables),
-		PublishedRows:   publishedRows(tables),
-		Meaning:         cfg.Meaning(s.Stream, table),
-		CursorRows:      cursorRows(tables),
-		Announce:        s.announce,
-		ShutdownTimeout: cfg.ShutdownTimeout,
-		Text:            config.StreamText(s.Name),
+		Window:             s.StabilityWindow,
+		Zone:               s.TimeZone.Location,
+		PollInterval:       s.PollInterval,
+		BatchRows:          s.BatchRows,
+		Start:              shard.Start{Latest: s.Start.Latest, After: s.Start.After},
+		IDOrder:            s.Order(),
+		GapPolicy:          ledger.GapPolicy(s.GapPolicy),
+		GapTTL:             s.GapTTL,
+		LedgerBytes:        ledgerBytes(tables),
+		PublishedRows:      publishedRows(tables),
+		Meaning:            cfg.Meaning(s.Stream, table),
+		StopOnSchemaChange: s.OnSchemaChange == "stop",
+		CursorRows:         cursorRows(tables),
+		Announce:           s.announce,
+		ShutdownTimeout:    cfg.ShutdownTimeout,
+		Text:               config.StreamText(s.Name),
 	})), nil
 }

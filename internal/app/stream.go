@@ -27,6 +27,8 @@ type stream struct {
 	movers *view.Movers
 	keys   *keys
 	feed   *shard.Feed
+	// tombstones has those of tables that may have them.
+	tombstones map[string]*shard.Tombstones
 	// shards has those that were made, by their tables.
 	shards map[string]*shard.Shard
 }
@@ -35,11 +37,14 @@ type stream struct {
 func newStreams(cfg *config.Config, p *parts) ([]*stream, error) {
 	var streams []*stream
 	tables := countTables(cfg)
-	slots := make(chan struct{}, keyReads)
+	slots, modeOf := make(chan struct{}, keyReads), cfg.Tombstones()
 	for i := range cfg.Streams {
 		s := &stream{
 			Stream: &cfg.Streams[i], limits: p.limits.Stream(), announce: announcer(config.StreamLogger(p.logger, cfg.Streams[i].Name)),
 			deadLetterLimit: shard.NewDeadLetterLimit(cfg.Streams[i].Name, cfg.Streams[i].DeadLetterLimit), shards: make(map[string]*shard.Shard),
+		}
+		if err := s.openTombstones(cfg, p, modeOf); err != nil {
+			return nil, err
 		}
 		if s.Kind == event.Capability {
 			if err := s.openView(cfg, p, slots); err != nil {
@@ -62,7 +67,7 @@ func countTables(cfg *config.Config) int {
 
 // openView makes the view of a stream with what it needs for entities that move.
 func (s *stream) openView(cfg *config.Config, p *parts, slots chan struct{}) (err error) {
-	if s.keys, err = newKeys(cfg, s.Stream, p.source, slots); err != nil {
+	if s.keys, err = newKeys(cfg, s, p.source, slots); err != nil {
 		return err
 	}
 	newView := view.New

@@ -23,6 +23,8 @@ type Message struct {
 	// Time is when the message was published, by its header.
 	Time time.Time
 	At   store.At
+	// Schema is zero where the message does not tell it, as a dead letter does not.
+	Schema Schema
 	// Late says that the entity is to be nominated: what the message says may be old (rule 7).
 	Late bool
 	// Dead says that this is the dead letter of an event that the bus refused (rule 19).

@@ -16,7 +16,7 @@ var errStateless = errors.New("the message has no header " + sink.HeaderState)
 
 // headers are those of a stored message that catch-up reads. They are parts of the message.
 type headers struct {
-	domain, stream, shard, row, origin, id, kind, at, state []byte
+	domain, stream, shard, row, origin, id, kind, version, schema, at, state []byte
 }
 
 // read sets h to the headers of m, in one pass.
@@ -39,6 +39,10 @@ func (h *headers) read(m *sink.Stored) {
 			dst = &h.id
 		case sink.HeaderType:
 			dst = &h.kind
+		case sink.HeaderVersion:
+			dst = &h.version
+		case sink.HeaderSchema:
+			dst = &h.schema
 		case sink.HeaderPublishedAt:
 			dst = &h.at
 		case sink.HeaderState:
@@ -76,6 +80,9 @@ func (h *headers) parse(m *sink.Stored, message *Message) (err error) {
 		return err
 	}
 	message.Time = timeOf(h.at)
+	if !message.Dead {
+		message.Schema = parseSchema(h.version, h.schema)
+	}
 	return nil
 }
 

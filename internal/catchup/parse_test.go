@@ -98,3 +98,29 @@ func TestHashes(t *testing.T) {
 		*part = kept
 	}
 }
+
+func TestParseTheSchema(t *testing.T) {
+	for name, c := range map[string]struct {
+		version, schema string
+		want            Schema
+	}{
+		"both":                           {"1.20.300", "0123456789ab", Schema{[3]uint32{1, 20, 300}, [6]byte{1, 0x23, 0x45, 0x67, 0x89, 0xab}}},
+		"none, as of an older version":   {"1.0.0", "", Schema{}},
+		"a hash of another length":       {"1.0.0", "0123456789", Schema{}},
+		"a hash of other characters":     {"1.0.0", "0123456789xy", Schema{}},
+		"two numbers":                    {"1.0", "0123456789ab", Schema{}},
+		"four numbers":                   {"1.0.0.0", "0123456789ab", Schema{}},
+		"no number":                      {"1..0", "0123456789ab", Schema{}},
+		"a number that is not one of us": {"1.0.1234567890", "0123456789ab", Schema{}},
+	} {
+		m := stored("1 5 a 0.0.0 x 0 9")
+		m.Headers = append(m.Headers, sink.Header{Name: sink.HeaderVersion, Value: []byte(c.version)}, sink.Header{Name: sink.HeaderSchema, Value: []byte(c.schema)})
+		if got, err := parsed(m); err != nil || got.Schema != c.want {
+			t.Errorf("%s: %+v, %v", name, got.Schema, err)
+		}
+		m.Headers = append(m.Headers, sink.Header{Name: sink.HeaderType, Value: []byte(sink.DeadLetterType)})
+		if got, err := parsed(m); err != nil || got.Schema != (Schema{}) {
+			t.Errorf("%s, of a dead letter: %+v, %v", name, got.Schema, err)
+		}
+	}
+}

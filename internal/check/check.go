@@ -38,6 +38,9 @@ type Subjects struct {
 	// Source inspects the source and its tables, Sink the bus. They return when ctx ends.
 	Source func(ctx context.Context, tables []source.Expected) source.Inspection
 	Sink   func(ctx context.Context) inspect.Report
+	// Schemas returns what the events of shards would look like now; it leaves out those whose
+	// tables cannot be read.
+	Schemas func(ctx context.Context, shards []store.Key) map[store.Key]*store.Schema
 	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
 	// summary is not shown.
 	Store func(ctx context.Context) store.Inspection
@@ -57,9 +60,11 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 
 	var from source.Inspection
 	var to inspect.Report
+	var now map[store.Key]*store.Schema
 	var both errgroup.Group
 	both.Go(progress.During("source", func() { from = subjects.Source(ctx, Expectations(cfg, positions)) }))
 	both.Go(progress.During("sink", func() { to = subjects.Sink(ctx) }))
+	both.Go(func() error { now = subjects.Schemas(ctx, schemasOf(cfg, kept.Shards)); return nil })
 	// Failures are findings.
 	_ = both.Wait()
 
@@ -69,6 +74,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects, progres
 	}
 	groups = append(groups, Group{Kind: "source", Report: from.Server})
 	groups = append(groups, streamGroups(cfg, from, &kept, positions)...)
+	addSchemaFindings(groups, cfg, kept.Shards, now)
 	resolveUnreadable(&to, cfg)
 	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: kept.Report})
 	if pages := subjects.HTTP(ctx); pages.Summary != "" {

@@ -145,6 +145,10 @@ type Stream struct {
 	Event string
 	// EventNames has the event types that differ from the default.
 	EventNames map[event.Op]string
+	// Version is meta.version.
+	Version string
+	// Format is how messages hold events.
+	Format event.Format
 	// Fields is nil for all columns; a field without Member has the default one.
 	Fields []event.Field
 	// Exclude are the columns that are no members, Masks those whose values are replaced.
@@ -155,6 +159,8 @@ type Stream struct {
 	Key []string
 	// Created, Modified and Deleted are empty when not set.
 	Created, Modified, Deleted string
+	// Filter is an SQL condition on rows, empty for all.
+	Filter string
 	// Destination is the template, the sink's default when not set.
 	Destination string
 	Family, Tag string

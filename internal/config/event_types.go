@@ -32,6 +32,13 @@ func (l *loader) eventTypes(begin string, s *Stream, names list) {
 	}
 }
 
+// checkVersion checks EVENT_VERSION.
+func checkVersion(l *loader, variable, version string) {
+	if _, ok := event.ParseVersion(version); !ok {
+		l.add(variable, "invalid version: use three numbers with dots, as in 1.0.0")
+	}
+}
+
 // eventName parses one operation:name of EVENT_NAMES into s; number tells which item it is.
 func (l *loader) eventName(variable, item string, number int, s *Stream) {
 	operations := []event.Op{event.Added, event.Modified, event.Deleted}

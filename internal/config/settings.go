@@ -56,6 +56,8 @@ type Tuning struct {
 	DeadLetter          string        `env:"DEAD_LETTER" example:"bridge.dead-letter" doc:"Topic or subject for rows that the bus refuses for good. Without it, such a row stops its stream."`
 	DeadLetterLimit     int           `env:"DEAD_LETTER_LIMIT" envDefault:"100" min:"0" max:"1000000" doc:"Maximum rows a minute of a stream that become dead letters; one more stops the stream. 0 means no limit."`
 	OnBadValue          string        `env:"ON_BAD_VALUE" envDefault:"null" oneof:"null,stop" doc:"For a zero date or invalid UTF-8, null publishes null and counts it, stop stops the stream."`
+	KafkaTombstones     string        `env:"KAFKA_TOMBSTONES" envDefault:"auto" oneof:"auto,on,off" doc:"Capability streams on Kafka: behind each Deleted event a tombstone, a message with its key and no value, by which a compacted topic forgets the entity. auto: where the topic's cleanup.policy has compact, which shows to a login with DESCRIBE_CONFIGS."`
+	OnSchemaChange      string        `env:"ON_SCHEMA_CHANGE" envDefault:"warn" oneof:"warn,stop" doc:"When a column that was published is dropped, renamed or gets another type, warn logs and counts it; stop stops the table until it is changed back or EVENT_VERSION is another one. An added column is neither."`
 	TimeZone            Zone          `env:"TIME_ZONE" envDefault:"UTC" example:"Asia/Shanghai" doc:"The time zone of DATETIME columns, by its IANA name."`
 }
 
@@ -89,6 +91,8 @@ type streamSettings struct {
 	Kind        string `env:"KIND,required" oneof:"capability,release" example:"capability" doc:"capability: a row is the current state of an entity. release: a row is a fact in a log."`
 	Event       string `env:"EVENT" example:"Order" doc:"The stem of the event types: Order makes OrderAddedEvent. Default: the stream's name in camel case."`
 	EventNames  list   `env:"EVENT_NAMES" example:"added:OrderAddedMessage,deleted:OrderDeletedMessage" doc:"Your own event types, by operation: added, modified, deleted; published for a release stream."`
+	Version     string `env:"EVENT_VERSION" envDefault:"1.0.0" doc:"meta.version of the events: three numbers with dots. Set another one when consumers have to tell events by their members."`
+	Format      string `env:"EVENT_FORMAT" envDefault:"eiffel" oneof:"eiffel,cloudevents,row" doc:"What a message holds: eiffel, the document {meta, data, links}; cloudevents, a CloudEvent 1.0 with that document as its data; row, the columns alone, with all else in headers. See docs/events.md."`
 	Fields      list   `env:"FIELDS" example:"order_no:orderNo,state" doc:"The columns to publish, column:member or column. Default: all, in camel case."`
 	Exclude     list   `env:"EXCLUDE" example:"password,notes" doc:"Columns to leave out where FIELDS is not set. A column that is added later is published."`
 	Mask        list   `env:"MASK" example:"card:last4,notes:redact" doc:"Columns whose values are replaced as they are read, column:form. redact: four asterisks. last4: those and the last four characters. sha256: HMAC-SHA-256 under BRIDGE_MASK_KEY, by which equal values stay equal."`
@@ -97,6 +101,7 @@ type streamSettings struct {
 	Created     string `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`
 	Modified    string `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`
 	Deleted     string `env:"DELETED" example:"is_deleted" doc:"The column that says that a row is deleted."`
+	Filter      string `env:"FILTER" example:"state <> 'draft' AND region = 'eu'" doc:"An SQL condition on the row, for the database to evaluate. Rows that do not match (NULL does not) are no events of a release stream, and deleted for consumers of a capability stream (reason FILTERED). See docs/events.md."`
 	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
 	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`

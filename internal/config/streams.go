@@ -28,6 +28,8 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Kind:        event.Kind(settings.Kind),
 		Tables:      l.tables(begin+"TABLE", settings.Table),
 		Event:       settings.Event,
+		Version:     settings.Version,
+		Format:      event.Format(settings.Format),
 		Fields:      l.fields(begin+"FIELDS", settings.Fields),
 		Exclude:     settings.Exclude,
 		ID:          settings.ID,
@@ -35,6 +37,7 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Created:     settings.Created,
 		Modified:    settings.Modified,
 		Deleted:     settings.Deleted,
+		Filter:      settings.Filter,
 		Destination: settings.Destination,
 		Family:      settings.Family,
 		Tag:         settings.Tag,
@@ -42,9 +45,12 @@ func (l *loader) stream(name string, global Tuning, cfg *Config) Stream {
 		Tuning:      own,
 	}
 	l.eventTypes(begin, &s, settings.EventNames)
+	checkVersion(l, begin+"EVENT_VERSION", s.Version)
 	l.columns(begin, &s)
 	s.Masks = parseMasks(l, begin, settings.Mask)
 	checkHidden(l, begin, &s)
+	checkFilter(l, begin, s.Filter)
+	warnOfTombstones(l, begin, &s, cfg)
 	l.contradictions(begin, &s)
 	if cfg.Source.Scheme == "sqlite" && l.env[begin+"TIME_ZONE"] != "" {
 		l.warn(begin+"TIME_ZONE", "has no effect with the source sqlite:, where %sTIME_ZONE holds for the whole file", prefix)

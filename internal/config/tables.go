@@ -52,7 +52,7 @@ func (s *Stream) Order() source.IDOrder {
 func (c *Config) Encoder(s *Stream, table string) (*event.Encoder, error) {
 	database, name := c.physical(table)
 	return event.NewEncoder(event.Options{
-		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
+		Stream: s.Name, Shard: table, Kind: s.Kind, Stem: s.Event, Version: s.Version, Format: s.Format, Names: s.EventNames, Fields: s.Fields, Exclude: s.Exclude,
 		Domain: c.DomainID, Source: database, Table: name,
 		Zone: s.TimeZone.Location, BadValue: event.BadValue(s.OnBadValue),
 	})
@@ -64,7 +64,7 @@ func (s *Stream) Spec(table string) source.Spec {
 		Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted,
 		// The rows of a release stream are facts: several may share a key.
 		UniqueKey: s.Kind == event.Capability,
-		Exclude:   s.Exclude, Masks: s.Masks,
+		Exclude:   s.Exclude, Masks: s.Masks, Filter: s.Filter,
 	}
 	for _, f := range s.Fields {
 		spec.Fields = append(spec.Fields, f.Column)
@@ -73,7 +73,7 @@ func (s *Stream) Spec(table string) source.Spec {
 }
 
 // Meaning is what the saved state of a table depends on. What else a stream has may change: FIELDS,
-// DELETED, CREATED and MODIFIED decide what is published of a row, which the next reconcile
+// FILTER, DELETED, CREATED and MODIFIED decide what is published of a row, which the next reconcile
 // compares.
 func (c *Config) Meaning(s *Stream, table string) *store.Meaning {
 	database, name := c.physical(table)

@@ -108,7 +108,7 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) (*Document, err
 	d := &Document{
 		AsyncAPI: "3.0.0", DefaultContentType: sink.ContentType,
 		Info: info{
-			Title: "Events of " + domain, Version: event.Version,
+			Title: "Events of " + domain, Version: version(streams),
 			Description: "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
 				"; the events of an entity come in their order.",
 		},
@@ -122,6 +122,21 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) (*Document, err
 		}
 	}
 	return d, nil
+}
+
+// version returns that of a document about streams: the highest one of their events.
+func version(streams []Stream) string {
+	if len(streams) == 0 {
+		return event.Version
+	}
+	var highest event.VersionNumbers
+	for i := range streams {
+		// The encoder has checked it.
+		if one, _ := event.ParseVersion(streams[i].version()); one.Compare(highest) > 0 {
+			highest = one
+		}
+	}
+	return highest.String()
 }
 
 // add describes a stream: its messages, and a channel for each destination.
@@ -140,8 +155,8 @@ func (d *Document) add(s *Stream, servers []Server) error {
 			return fmt.Errorf("stream %s: %w", s.Name, err)
 		}
 		*one = message{
-			Name: m.Type, Title: m.Type, Summary: m.Schema.Description, ContentType: sink.ContentType,
-			Headers: headers(s, m.Type), Payload: m.Schema, Examples: []example{{body}},
+			Name: m.Type, Title: m.Type, Summary: m.Schema.Description, ContentType: s.contentType(),
+			Headers: headers(s, &m), Payload: m.Schema, Examples: []example{{body}},
 		}
 		if len(servers) > 0 && strings.HasPrefix(servers[0].Protocol, "kafka") {
 			key := &Schema{Type: Type{"string"}, Description: "The key of the entity; of a stream without KEY the id of the row."}
@@ -188,15 +203,16 @@ func (d *Document) channelID(destination string) string {
 	}
 }
 
-// headers returns the schema of the headers of the events of a type; docs/events.md explains them.
-func headers(of *Stream, eventType string) *Schema {
+// headers returns the schema of the headers of a kind of message; docs/events.md explains them.
+func headers(of *Stream, m *Message) *Schema {
 	text := func(description string) *Schema { return &Schema{Type: Type{"string"}, Description: description} }
 	s := &Schema{Type: Type{"object"}}
 	for _, p := range []Property{
-		{sink.HeaderContentType, &Schema{Const: sink.ContentType}},
+		{sink.HeaderContentType, &Schema{Const: of.contentType()}},
 		{sink.HeaderID, text("meta.id of the event. A repeat has the same.")},
-		{sink.HeaderType, &Schema{Const: eventType}},
-		{sink.HeaderVersion, &Schema{Const: event.Version}},
+		{sink.HeaderType, &Schema{Const: m.Type}},
+		{sink.HeaderVersion, &Schema{Const: of.version()}},
+		{sink.HeaderSchema, &Schema{Type: Type{"string"}, Pattern: "^[0-9a-f]{12}$", Description: "A hash of the members of data and their types. Another one comes with another form of the table."}},
 		{sink.HeaderDomain, &Schema{Const: of.Domain}},
 		{sink.HeaderStream, &Schema{Const: of.Name}},
 		{sink.HeaderShard, text("The physical table.")},
@@ -206,7 +222,14 @@ func headers(of *Stream, eventType string) *Schema {
 		{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")},
 	} {
 		s.Properties = append(s.Properties, p)
-		s.Required = append(s.Required, p.Name)
+		if p.Name != sink.HeaderSchema {
+			// Messages of older versions are without it.
+			s.Required = append(s.Required, p.Name)
+		}
+	}
+	if of.format() == event.FormatRow {
+		list, required := bareHeaders(m.Op)
+		s.Properties, s.Required = append(s.Properties, list...), append(s.Required, required...)
 	}
 	return s
 }

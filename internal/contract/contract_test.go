@@ -60,8 +60,8 @@ func newTable(t *testing.T, kind event.Kind, bad event.BadValue, name string, co
 	}
 }
 
-func stream(kind event.Kind, bad event.BadValue, tables ...contract.Table) contract.Stream {
-	return contract.Stream{Name: "things", Domain: "example.com", Kind: kind, BadValue: bad, Tables: tables}
+func stream(kind event.Kind, tables ...contract.Table) contract.Stream {
+	return contract.Stream{Name: "things", Domain: "example.com", Kind: kind, Tables: tables}
 }
 
 // compile returns the schemas of a stream as they are printed.
@@ -130,7 +130,7 @@ func TestEventsOfEveryKindOfColumnAreValid(t *testing.T) {
 		for _, notNull := range []bool{false, true} {
 			columns := everyKind(notNull)
 			table := newTable(t, event.Capability, bad, "things", columns)
-			schema := compile(t, stream(event.Capability, bad, table))[event.Added]
+			schema := compile(t, stream(event.Capability, table))[event.Added]
 			for at := -1; at < 2; at++ {
 				if at < 0 && notNull || at == 1 && bad == event.StopOnBad {
 					continue
@@ -148,7 +148,7 @@ func TestEventsOfEveryKindOfColumnAreValid(t *testing.T) {
 func TestWhatNoEventSaysIsRefused(t *testing.T) {
 	columns := everyKind(true)
 	table := newTable(t, event.Capability, event.StopOnBad, "things", columns)
-	schema := compile(t, stream(event.Capability, event.StopOnBad, table))[event.Added]
+	schema := compile(t, stream(event.Capability, table))[event.Added]
 	body := encode(t, table, row(columns, 0))
 	for _, m := range table.Encoder.Members(false) {
 		for _, wrong := range []any{nil, true, map[string]any{}} {
@@ -184,7 +184,7 @@ func TestTablesWithDifferentColumns(t *testing.T) {
 		newTable(t, event.Release, event.NullBad, "things_0", less), newTable(t, event.Release, event.NullBad, "things_1", more),
 		newTable(t, event.Release, event.NullBad, "things_2", everyKind(true)),
 	}
-	s := stream(event.Release, event.NullBad, tables...)
+	s := stream(event.Release, tables...)
 	schema := compile(t, s)[event.Published]
 	for i, columns := range []*source.Columns{less, more} {
 		if err := schema.Validate(unmarshal(t, encode(t, tables[i], row(columns, 0)))); err != nil {
@@ -254,13 +254,13 @@ func document(t *testing.T, servers []contract.Server, streams ...contract.Strea
 // kinds of buses; it also validates the examples.
 func TestTheDocumentSatisfiesItsParser(t *testing.T) {
 	t.Parallel()
-	facts := stream(event.Release, event.NullBad, newTable(t, event.Release, event.NullBad, "facts", everyKind(false)))
+	facts := stream(event.Release, newTable(t, event.Release, event.NullBad, "facts", everyKind(false)))
 	facts.Name = "facts"
 	// Two destinations that differ in characters which names of channels cannot have.
 	deleted := everyKind(true)
 	deleted.Deleted = len(deleted.List)
 	deleted.List = append(deleted.List, source.Column{Name: "deleted", Kind: source.Int, NotNull: true})
-	states := stream(event.Capability, event.NullBad,
+	states := stream(event.Capability,
 		newTable(t, event.Capability, event.NullBad, "a b", everyKind(true)), newTable(t, event.Capability, event.NullBad, "a_b", deleted))
 	for name, servers := range map[string][]contract.Server{
 		"kafka": {{Host: "one:9092", Protocol: "kafka-secure"}, {Host: "two:9092", Protocol: "kafka-secure"}}, "nats": {{Host: "bus:4222", Protocol: "nats"}}, "none": nil,
@@ -289,7 +289,7 @@ func TestDestinationsBecomeChannels(t *testing.T) {
 		}
 		Operations map[string]struct{ Messages []any }
 	}
-	text := document(t, nil, stream(event.Capability, event.NullBad, tables...))
+	text := document(t, nil, stream(event.Capability, tables...))
 	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestDestinationsBecomeChannels(t *testing.T) {
 func TestExamplesAreValid(t *testing.T) {
 	columns := everyKind(true)
 	columns.Deleted = 2 // The one of kind Int.
-	s := stream(event.Capability, event.StopOnBad, newTable(t, event.Capability, event.StopOnBad, "things", columns))
+	s := stream(event.Capability, newTable(t, event.Capability, event.StopOnBad, "things", columns))
 	schemas := compile(t, s)
 	var d struct {
 		Components struct {

@@ -22,23 +22,18 @@ var forms = map[source.Kind]Schema{
 	source.Timestamp: {Type: Type{"string"}, Format: "date-time"},
 }
 
-// fallible are the kinds of which a value may have no form in JSON though the table refuses NULL:
-// bytes that are not UTF-8, infinity, a zero date.
-var fallible = []source.Kind{source.Float, source.Text, source.JSON, source.Date, source.DateTime, source.Timestamp}
-
-// member returns the schema of the member of a column.
-func member(column source.Column, bad event.BadValue) *Schema {
+// member returns the schema of a member, which is that of a column.
+func member(m event.Member, column source.Column) *Schema {
 	s := forms[column.Kind]
 	s.Type = slices.Clone(s.Type)
 	text := "Column " + column.Name + "."
 	if s.Description != "" {
 		text += " " + s.Description
 	}
-	cannot := bad == event.NullBad && slices.Contains(fallible, column.Kind)
-	if column.NotNull && cannot {
+	if column.NotNull && m.Null {
 		text += " Null only where the value has no form in JSON."
 	}
-	if s.Type != nil && (cannot || !column.NotNull) {
+	if s.Type != nil && m.Null {
 		s.Type = append(s.Type, "null")
 	}
 	s.Description = text

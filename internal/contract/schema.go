@@ -14,6 +14,7 @@ type Schema struct {
 	Dialect              string      `json:"$schema,omitempty"`
 	ID                   string      `json:"$id,omitempty"`
 	Title                string      `json:"title,omitempty"`
+	Comment              string      `json:"$comment,omitempty"`
 	Description          string      `json:"description,omitempty"`
 	Type                 Type        `json:"type,omitempty"`
 	Const                any         `json:"const,omitempty"`

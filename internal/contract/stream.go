@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bridge/event"
+	"bridge/sink"
 	"bridge/source"
 )
 
@@ -15,7 +16,6 @@ import (
 type Stream struct {
 	Name, Domain string
 	Kind         event.Kind
-	BadValue     event.BadValue
 	// Tables has at least one.
 	Tables []Table
 }
@@ -78,6 +78,9 @@ func (s *Stream) Messages() ([]Message, error) {
 	return messages, nil
 }
 
+// version is meta.version of the events.
+func (s *Stream) version() string { return s.Tables[0].Encoder.Version() }
+
 // schema returns the schema of the events of an operation.
 func (s *Stream) schema(op event.Op) (*Schema, error) {
 	text, err := event.Schema(s.Kind, op)
@@ -89,28 +92,33 @@ func (s *Stream) schema(op event.Op) (*Schema, error) {
 		return nil, err
 	}
 	name := s.Tables[0].Encoder.Type(op)
-	schema.ID = "urn:bridge:schema:" + url.PathEscape(s.Domain) + ":" + url.PathEscape(s.Name) + ":" + string(op) + ":" + event.Version
+	schema.ID = "urn:bridge:schema:" + url.PathEscape(s.Domain) + ":" + url.PathEscape(s.Name) + ":" + string(op) + ":" + s.version()
 	schema.Title = name
 	meta := schema.Properties.Of("meta")
 	*meta.Properties.Of("type") = Schema{Const: name}
+	*meta.Properties.Of("version") = Schema{Const: s.version()}
 	*meta.Properties.Of("source").Properties.Of("domainId") = Schema{Const: s.Domain}
 	data := schema.Properties.Of("data")
 	*data = *s.data(data, op)
-	return schema, nil
+	return s.formatted(schema, op), nil
 }
 
 // data returns the schema of data: one for all tables, or one for each shape that tables have.
 func (s *Stream) data(general *Schema, op event.Op) *Schema {
 	var shapes []*Schema
-	var tables [][]string
+	var tables, hashes [][]string
 	for i := range s.Tables {
-		shape := s.shape(&s.Tables[i], general, op)
+		shape := shapeOf(&s.Tables[i], general, op)
 		at := slices.IndexFunc(shapes, func(other *Schema) bool { return reflect.DeepEqual(shape, other) })
 		if at < 0 {
 			at = len(shapes)
-			shapes, tables = append(shapes, shape), append(tables, nil)
+			shapes, tables, hashes = append(shapes, shape), append(tables, nil), append(hashes, nil)
 		}
 		tables[at] = append(tables[at], s.Tables[i].Name)
+		hashes[at] = s.Tables[i].hashed(hashes[at])
+	}
+	for i, shape := range shapes {
+		shape.Comment = sink.HeaderSchema + ": " + strings.Join(hashes[i], ", ")
 	}
 	if len(shapes) == 1 {
 		return shapes[0]
@@ -119,6 +127,14 @@ func (s *Stream) data(general *Schema, op event.Op) *Schema {
 		shape.Description = "Of " + some(tables[i]) + "."
 	}
 	return &Schema{Description: "The tables of the stream have different columns.", AnyOf: shapes}
+}
+
+// hashed returns hashes with that of the shape of the table's events.
+func (t *Table) hashed(hashes []string) []string {
+	if hash := t.Encoder.Shape().Hash().String(); !slices.Contains(hashes, hash) {
+		hashes = append(hashes, hash)
+	}
+	return hashes
 }
 
 // mostNamed is how many tables a description names.
@@ -132,8 +148,8 @@ func some(tables []string) string {
 	return strings.Join(tables, ", ")
 }
 
-// shape returns the schema of data of one table: its columns, and what every event has.
-func (s *Stream) shape(t *Table, general *Schema, op event.Op) *Schema {
+// shapeOf returns the schema of data of one table: its columns, and what every event has.
+func shapeOf(t *Table, general *Schema, op event.Op) *Schema {
 	shape := *general
 	shape.Description = "The columns of the row, and row, which says where it came from."
 	if op == event.Deleted {
@@ -141,11 +157,12 @@ func (s *Stream) shape(t *Table, general *Schema, op event.Op) *Schema {
 	}
 	shape.Properties, shape.Required = nil, nil
 	for _, m := range t.Encoder.Members(op == event.Deleted) {
-		column := t.Columns.List[m.Column]
-		// Rows without an id are not read.
-		column.NotNull = column.NotNull || m.Column == t.Columns.ID
-		shape.Properties = append(shape.Properties, Property{m.Name, member(column, s.BadValue)})
+		shape.Properties = append(shape.Properties, Property{m.Name, member(m, t.Columns.List[m.Column])})
 		shape.Required = append(shape.Required, m.Name)
+	}
+	if t.Encoder.Format() == event.FormatRow {
+		shape.Description = map[bool]string{false: "The columns of the row.", true: "The key columns of the entity."}[op == event.Deleted]
+		return &shape
 	}
 	shape.Properties = append(shape.Properties, general.Properties...)
 	shape.Required = append(shape.Required, general.Required...)

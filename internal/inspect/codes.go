@@ -29,9 +29,11 @@ const (
 
 // A table.
 const (
-	NoTable      Code = "no-table"
-	NoGrant      Code = "no-grant"
-	NoColumn     Code = "no-column"
+	NoTable  Code = "no-table"
+	NoGrant  Code = "no-grant"
+	NoColumn Code = "no-column"
+	// BadFilter: the condition on rows is none of this table.
+	BadFilter    Code = "bad-filter"
 	NotInspected Code = "not-inspected"
 	IDType       Code = "id-type"
 	IDNull       Code = "id-null"
@@ -89,6 +91,8 @@ const (
 	StandbyGrant     Code = "standby-grant"
 	TopicMessageSize Code = "topic-message-size"
 	TopicCompacted   Code = "topic-compacted"
+	// TopicHidden: whether a topic is compacted does not show to the login.
+	TopicHidden Code = "topic-hidden"
 	// TopicUncompacted, TopicPartitions: a topic that is to hold the last message of each key.
 	TopicUncompacted Code = "topic-uncompacted"
 	TopicPartitions  Code = "topic-partitions"
@@ -118,6 +122,8 @@ const (
 	CheckpointOther Code = "checkpoint-other"
 	// CheckpointMeaning: the state of a table was made with another configuration.
 	CheckpointMeaning Code = "checkpoint-meaning"
+	// SchemaChanged: events lack what those published last have under the same version.
+	SchemaChanged Code = "schema-changed"
 	// HTTPAddress: the address of the HTTP server cannot be listened on.
 	HTTPAddress Code = "http-address"
 	// Setting is a remark about a variable.

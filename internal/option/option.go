@@ -43,8 +43,12 @@ const (
 	Modified            Name = "MODIFIED"
 	Deleted             Name = "DELETED"
 	Fields              Name = "FIELDS"
+	EventVersion        Name = "EVENT_VERSION"
+	OnSchemaChange      Name = "ON_SCHEMA_CHANGE"
 	Exclude             Name = "EXCLUDE"
 	Mask                Name = "MASK"
+	Filter              Name = "FILTER"
+	KafkaTombstones     Name = "KAFKA_TOMBSTONES"
 	TimeZone            Name = "TIME_ZONE"
 	ReconcileMaxDeletes Name = "RECONCILE_MAX_DELETES"
 )

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/progress"
 	"bridge/internal/published"
@@ -20,6 +21,8 @@ import (
 type batch struct {
 	messages []sink.Message
 	buf      []byte
+	// bares are what headers say of events whose values are rows alone.
+	bares []sink.Bare
 	// repairs are the indices of messages that need an id of their own on the bus (rule 23).
 	repairs []int
 	// claims are the entities of a capability shard that the batch changes, else nil.
@@ -28,6 +31,8 @@ type batch struct {
 	// ids of the rows that it takes care of, from the tail and from elsewhere.
 	through        uint64
 	passed, filled []uint64
+	// skipped counts the rows of filled that are no event.
+	skipped int
 	// change is what is committed of the progress, published of the rows published last.
 	change    progress.Change
 	published []ledger.Chunk
@@ -43,6 +48,8 @@ type batch struct {
 	saved   func()
 	// compared is the number of the wish for a reconcile that the batch grants, 0 for none.
 	compared uint64
+	// schema, when not nil, is what its messages look like, and those before did not.
+	schema *store.Schema
 	// again, when not nil, is the dead letter that the batch sends again.
 	again *resending
 	// held is what is reserved for the batch.
@@ -89,11 +96,24 @@ func (b *batch) empty() bool {
 // pass notes that the tail has read a row, which is taken care of.
 func (b *batch) pass(id uint64) { b.passed, b.through = append(b.passed, id), id }
 
+// skip notes that a row of a release stream which does not match its condition is taken care of.
+func (b *batch) skip(id uint64) { b.filled, b.skipped = append(b.filled, id), b.skipped+1 }
+
 // undo takes back what was added behind the first n messages, which end at the length size of the
 // buffer.
 func (b *batch) undo(n, size int) {
 	clear(b.messages[n:])
 	b.messages, b.buf = b.messages[:n], b.buf[:size]
+}
+
+// bare has the headers of the last message, an event, say what its value does not.
+func (b *batch) bare(e *event.Event, read time.Time, previous string) {
+	at := e.Time
+	if e.FromClock {
+		at = read
+	}
+	b.bares = append(b.bares, sink.Bare{Time: at.UnixMilli(), Previous: previous, Reason: e.Reason})
+	b.messages[len(b.messages)-1].Bare = &b.bares[len(b.bares)-1]
 }
 
 // count notes an event of the batch.
@@ -112,13 +132,13 @@ func (b *batch) count(op event.Op) {
 
 // recycle gives the batch's memory back. Nothing may refer to its messages any more.
 func (b *batch) recycle() {
-	buf, messages, repairs := b.buf[:0], b.messages, b.repairs[:0]
+	buf, messages, bares, repairs := b.buf[:0], b.messages, b.bares[:0], b.repairs[:0]
 	rows, passed, filled := b.rows[:0], b.passed[:0], b.filled[:0]
 	clear(messages)
 	if cap(buf) > keepBuf {
 		buf = nil
 	}
-	*b = batch{buf: buf, messages: messages[:0], repairs: repairs, rows: rows, passed: passed, filled: filled}
+	*b = batch{buf: buf, messages: messages[:0], bares: bares, repairs: repairs, rows: rows, passed: passed, filled: filled}
 	batches.Put(b)
 }
 

@@ -59,6 +59,9 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		return nil, s.gaps.damaged(err)
 	}
 	s.gaps.open(p)
+	if err := s.reader.open(ctx); err != nil {
+		return nil, err
+	}
 	found := p.Started()
 	if err := s.commitMeaning(ctx, p); err != nil {
 		return nil, err

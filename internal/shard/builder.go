@@ -19,6 +19,8 @@ type builder struct {
 	event event.Event
 	// eventBytes is how large the events of the last batch are.
 	eventBytes int
+	// sent counts the messages of the last event.
+	sent int
 	// warned says that the warning about bad values was written.
 	warned bool
 }
@@ -97,14 +99,22 @@ func (m *builder) addAbsence(b *batch, one *view.Decision, now time.Time) error 
 	return nil
 }
 
-// publish notes that the last message of b is about a decision.
+// publish notes that the messages of the last event of b are about a decision.
 func (m *builder) publish(b *batch, one *view.Decision, id [16]byte) {
 	if one.Known.Disputed {
 		// Rule 23: the bus may hold an event with this id that is not the entity's last one.
 		b.repairs = append(b.repairs, len(b.messages)-1)
 	}
-	b.claims.Publish(one, id)
+	m.claim(b, one, id)
 	b.count(one.Op)
+}
+
+// claim has the claim of a decision end with the messages of the last event: the entity is as the
+// last of them says.
+func (m *builder) claim(b *batch, one *view.Decision, id [16]byte) {
+	for range m.sent {
+		b.claims.Publish(one, id)
+	}
 }
 
 // add encodes row as the next message of b and returns its event.
@@ -118,6 +128,7 @@ func (m *builder) add(b *batch, row event.Row, origin sink.Origin) (event.Event,
 		m.countBadValues(row.ID, e.BadValues)
 	}
 	m.send(b, &e, row.ID, origin)
+	m.complete(b, &e, row.Read, row.Predecessor)
 	return e, nil
 }
 
@@ -129,11 +140,13 @@ func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) 
 	}
 	b.buf = buf
 	m.send(b, &e, absent.ID, sink.FromReconcile)
+	m.complete(b, &e, absent.Read, absent.Predecessor)
 	return e, nil
 }
 
 // send makes a message of an event about the row with this id.
 func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin) {
+	m.sent = 0
 	if failpoint.Mutant(failpoint.DropOne) {
 		return
 	}
@@ -146,9 +159,11 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		Destination: m.opts.Route(&m.event),
 		Key:         e.Key,
 		Value:       e.Body,
+		Format:      m.opts.Format,
 		ID:          e.ID,
 		Type:        e.Type,
 		Version:     e.Version,
+		Schema:      e.Schema,
 		Stream:      m.opts.Stream,
 		Shard:       m.opts.Name,
 		RowID:       row,
@@ -156,6 +171,26 @@ func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin)
 		Time:        b.made,
 		State:       stateOf(e),
 	})
+	m.sent = 1
+}
+
+// complete has the headers of the message that was sent last say what a value without them does
+// not, and sends a tombstone behind a deleted event.
+func (m *builder) complete(b *batch, e *event.Event, read time.Time, previous string) {
+	if m.sent == 0 {
+		// A mutant has dropped it.
+		m.sent = 1
+		return
+	}
+	if m.opts.Format == sink.FormatRow {
+		b.bare(e, read, previous)
+	}
+	if e.Op == event.Deleted && m.opts.Tombstones.On() {
+		tombstone := b.messages[len(b.messages)-1]
+		tombstone.Value = nil
+		b.messages = append(b.messages, tombstone)
+		m.sent++
+	}
 }
 
 // finish notes how large the events of b, which is complete, are.

@@ -17,6 +17,7 @@
 //   - changes is the second cursor; idWatch and publishedRows notice ids that are used again.
 //   - entities has the view of the stream decide what rows are news of; builder makes a batch of
 //     rows and decisions.
+//   - schemas compares what the events look like with those published last.
 //   - nominations and resender publish what others name. They read through rereader. What has no
 //     row goes to view.Movers, which proves that.
 //   - publisher stamps a batch by stamper, sends it through sender and commits it by recorder.

@@ -167,6 +167,9 @@ func (f *Feed) open(ctx context.Context, name string, in *intake) error {
 	if err != nil {
 		return err
 	}
+	if in.schema, err = store.LoadSchema(ctx, f.opts.Store, store.Key{Stream: f.opts.Stream, Shard: name}); err != nil {
+		return err
+	}
 	in.progress = p
 	return nil
 }

@@ -194,7 +194,7 @@ func (g *gaps) advance(b *batch, at ledger.Age) error {
 	if err != nil {
 		return g.damaged(err)
 	}
-	if n := b.change.Filled; n > 0 {
+	if n := b.change.Filled - b.skipped; n > 0 {
 		g.opts.Metrics.late.WithLabelValues(g.opts.Stream).Add(float64(n))
 	}
 	b.last = g.progress.Position()

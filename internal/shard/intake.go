@@ -25,6 +25,10 @@ type intake struct {
 	// number of a part of notes that the store was given.
 	notes progress.Notes
 	noted atomic.Uint64
+	// schema is what the store has, or the next change makes it: schemaRead says that the bus told
+	// it. It is that of a shard that does not run.
+	schema     *store.Schema
+	schemaRead bool
 	// due, where it is not nil, is the progress of a shard that runs with a reconcile due.
 	due *store.Progress
 	// rows are those of the tail that were read, without what identifies them: the newest, at most
@@ -50,14 +54,40 @@ func (in *intake) note(m *catchup.Message) {
 		in.notes.Add(m.Row, m.Origin, &m.State)
 	} else {
 		in.progress.Note(m.Row, m.Origin, &m.State)
+		in.noteSchema(m)
 	}
+}
+
+// noteSchema takes in what a message tells that is newer than what is known: its members, only the
+// store knows.
+func (in *intake) noteSchema(m *catchup.Message) {
+	if m.Schema == (catchup.Schema{}) {
+		return
+	}
+	if in.schema == nil {
+		in.schema = &store.Schema{Hash: m.Schema.Hash}
+	}
+	s := in.schema
+	if m.State.Epoch < s.Epoch || m.State.Epoch == s.Epoch && m.State.Seq <= s.Seq {
+		return
+	}
+	if s.Hash != m.Schema.Hash {
+		s.Hash, s.Members = m.Schema.Hash, nil
+	}
+	// The stamp, too: a message of another topic-partition that is read later may be older.
+	s.Version, s.Epoch, s.Seq = m.Schema.Version, m.State.Epoch, m.State.Seq
+	in.schemaRead = true
 }
 
 // change returns what a batch changes of the shard. What was read of one that runs is beside its
 // progress in the store, until the owner takes it in: no message is covered that is in neither.
 func (in *intake) change(key store.Key, now time.Time) (store.ShardChange, error) {
 	if !in.running {
-		return in.progress.Flush(now)
+		c, err := in.progress.Flush(now)
+		if in.schemaRead {
+			c.Parts = append(c.Parts, store.Part{Kind: store.SchemaPart, Bytes: store.AppendSchema(nil, in.schema)})
+		}
+		return c, err
 	}
 	c := store.ShardChange{Key: key, Progress: in.due}
 	if !in.notes.Empty() {
@@ -76,6 +106,7 @@ func (in *intake) end(committed bool) {
 		in.noted.Add(1)
 	}
 	in.notes.Reset()
+	in.schemaRead = false
 	in.due = nil
 }
 

@@ -19,10 +19,12 @@ type Metrics struct {
 	duplicates  *prometheus.CounterVec
 	badValues   *prometheus.CounterVec
 	retries     *prometheus.CounterVec
-	late        *prometheus.CounterVec
-	givenUp     *prometheus.CounterVec
-	queries     *prometheus.HistogramVec
-	saves       *prometheus.HistogramVec
+	// schemaBreaks counts breaking changes of the events.
+	schemaBreaks *prometheus.CounterVec
+	late         *prometheus.CounterVec
+	givenUp      *prometheus.CounterVec
+	queries      *prometheus.HistogramVec
+	saves        *prometheus.HistogramVec
 }
 
 // NewMetrics registers the metrics with registry.
@@ -47,20 +49,21 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			prometheus.ExponentialBuckets(0.0005, 3, 12), "stream", "query"),
 		saves: histogram("bridge_checkpoint_save_seconds", "Time until a save of the checkpoint was durable, or had failed.",
 			prometheus.ExponentialBuckets(0.0005, 3, 12), "stream"),
-		rejected:    counter("bridge_rejected_total", "Messages that the bus refused for good.", "stream"),
-		deadLetters: counter("bridge_dead_letters_total", "Rejected messages put aside at the dead-letter destination.", "stream"),
-		duplicates:  counter("bridge_duplicate_acks_total", "Messages that the bus dropped as repeats though they were sent for the first time since the start.", "stream"),
-		badValues:   counter("bridge_bad_values_total", "Values published as null because an event cannot hold them.", "stream"),
-		late:        counter("bridge_late_records_total", "Records that appeared inside a gap and were published late.", "stream"),
-		givenUp:     counter("bridge_ids_given_up_total", "Ids that were not seen until GAP_TTL and are no longer polled: reconcile publishes a row that appears there.", "stream", "reason"),
-		retries:     counter("bridge_retries_total", "Attempts that failed and are repeated, by place.", "place"),
+		rejected:     counter("bridge_rejected_total", "Messages that the bus refused for good.", "stream"),
+		deadLetters:  counter("bridge_dead_letters_total", "Rejected messages put aside at the dead-letter destination.", "stream"),
+		duplicates:   counter("bridge_duplicate_acks_total", "Messages that the bus dropped as repeats though they were sent for the first time since the start.", "stream"),
+		badValues:    counter("bridge_bad_values_total", "Values published as null because an event cannot hold them.", "stream"),
+		schemaBreaks: counter("bridge_breaking_schema_changes_total", "Tables whose events lost a member or gave it another type under the same EVENT_VERSION.", "stream"),
+		late:         counter("bridge_late_records_total", "Records that appeared inside a gap and were published late.", "stream"),
+		givenUp:      counter("bridge_ids_given_up_total", "Ids that were not seen until GAP_TTL and are no longer polled: reconcile publishes a row that appears there.", "stream", "reason"),
+		retries:      counter("bridge_retries_total", "Attempts that failed and are repeated, by place.", "place"),
 	}
 }
 
 // show creates every series of a shard and its stream at 0, before anything is counted: an alert on
 // an increase does not see the first count of a series that appears with it.
 func (m *Metrics) show(stream string, types, dependencies []string) {
-	for _, counter := range []*prometheus.CounterVec{m.records, m.rejected, m.deadLetters, m.duplicates, m.badValues, m.late} {
+	for _, counter := range []*prometheus.CounterVec{m.records, m.rejected, m.deadLetters, m.duplicates, m.badValues, m.schemaBreaks, m.late} {
 		counter.WithLabelValues(stream)
 	}
 	for _, kind := range types {
@@ -110,7 +113,7 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 		kind, end := messages[start].Type, start
 		run := 0
 		for ; end < len(o.Status) && messages[end].Type == kind; end++ {
-			if o.Status[end] == sink.Acked {
+			if o.Status[end] == sink.Acked && messages[end].Value != nil {
 				run++
 			}
 		}

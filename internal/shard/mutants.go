@@ -31,6 +31,10 @@ func (s *sender) mutantPostpone(b *batch, indices []int) (kept []int, late func(
 	if n := len(indices) - 1; n > 0 {
 		last := b.messages[indices[n]]
 		last.Key, last.Value = bytes.Clone(last.Key), bytes.Clone(last.Value)
+		if last.Bare != nil {
+			bare := *last.Bare
+			last.Bare = &bare
+		}
 		failpoint.Kept.Store(s, last)
 		indices = indices[:n]
 	}

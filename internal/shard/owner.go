@@ -317,17 +317,38 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 			b.pass(record.ID)
 			continue
 		}
+		newest := len(records)-i <= o.published.log.Limit()
+		if record.Filtered {
+			if err := o.passUnmatched(b, p, record, newest); err != nil {
+				return err
+			}
+			continue
+		}
 		b.born(p, record)
 		e, err := o.builder.add(b, event.Row{Row: record, Read: p.Now}, sink.FromTail)
 		if err != nil {
 			return err
 		}
 		b.pass(record.ID)
-		if len(records)-i <= o.published.log.Limit() {
+		if newest {
 			o.published.note(b, p.Columns, record, e.Digest, nil)
 		}
 	}
 	return nil
+}
+
+// passUnmatched takes care of a row of a release stream that does not match its condition. It is no
+// event, but that its id is used again has to be noticed like that of another row.
+func (o *owner) passUnmatched(b *batch, p *page, record source.Row, newest bool) error {
+	b.pass(record.ID)
+	if !newest {
+		return nil
+	}
+	digest, err := o.opts.Encoder.Digest(record)
+	if err == nil {
+		o.published.note(b, p.Columns, record, digest.Sum, nil)
+	}
+	return err
 }
 
 // encodeStates adds to b what records of the tail say of their entities. Those that are nominated
@@ -367,6 +388,10 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 		return err
 	}
 	for _, record := range late.Rows {
+		if record.Filtered {
+			b.skip(record.ID)
+			continue
+		}
 		b.born(late, record)
 		if _, err := o.builder.add(b, event.Row{Row: record, Read: late.Now}, sink.FromLate); err != nil {
 			return err
@@ -381,6 +406,7 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
 	o.published.hand(b)
+	o.reader.schemas.hand(b)
 	tick := time.NewTicker(o.opts.TurnEvery)
 	defer tick.Stop()
 	for {

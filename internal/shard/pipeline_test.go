@@ -42,6 +42,9 @@ type bench struct {
 	ready  error
 	// fields is FIELDS.
 	fields []event.Field
+	// version and format are EVENT_VERSION and EVENT_FORMAT, empty for the defaults.
+	version string
+	format  event.Format
 	// hook is called before each read of rows, sink stands before the bus; both may be nil.
 	hook func(source.Query) error
 	sink sink.Sink

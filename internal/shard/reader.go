@@ -20,8 +20,10 @@ type reader struct {
 
 	// clock turns the database's clock into one that never jumps.
 	clock ledger.Steady
-	// columns are those that the encoder is bound to, nil before the first page.
+	// columns are those that the encoder is bound to, nil before the first page of an attempt.
 	columns *source.Columns
+	// schemas says whether their events may be published.
+	schemas *schemas
 	// now is what the database's clock said last, at the host's time when that answer came.
 	now, at time.Time
 	// failed says that a page could not be read since hasFailed was called last.
@@ -33,7 +35,7 @@ type reader struct {
 }
 
 func newReader(opts *Options, status *tracker, retrier *retrier) *reader {
-	return &reader{opts: opts, status: status, retrier: retrier}
+	return &reader{opts: opts, status: status, retrier: retrier, schemas: &schemas{opts: opts}}
 }
 
 func (r *reader) newPage() *page {
@@ -102,8 +104,18 @@ func (r *reader) bind(columns *source.Columns) error {
 	if err := r.opts.Encoder.Bind(columns); err != nil {
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
 	}
+	if err := r.schemas.check(); err != nil {
+		r.columns = nil
+		return err
+	}
 	r.columns = columns
 	return nil
+}
+
+// open begins an attempt to run the shard: what the store has of the schema of its events counts.
+func (r *reader) open(ctx context.Context) error {
+	r.columns = nil
+	return r.schemas.open(ctx)
 }
 
 // ready binds the encoder where no page was read yet: keys are read with it, and an entity may be

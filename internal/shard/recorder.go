@@ -40,9 +40,12 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	for _, chunk := range b.published {
 		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
+	if b.schema != nil {
+		change.Key, change.Parts = r.opts.key(), append(change.Parts, schemaPart(b))
+	}
 	commit := func(entries []store.Change) error {
 		whole := &store.Batch{}
-		if change.Progress != nil {
+		if change.Progress != nil || b.schema != nil {
 			whole.Shards = []store.ShardChange{change}
 		}
 		if len(entries) > 0 {

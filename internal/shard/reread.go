@@ -88,6 +88,10 @@ func (r *rereader) addFacts(b *batch, page *page, origin sink.Origin) error {
 			// The tail has published it since it was nominated.
 			continue
 		}
+		if row.Filtered {
+			b.skip(row.ID)
+			continue
+		}
 		b.born(page, row)
 		if _, err := r.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
 			return err

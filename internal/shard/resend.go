@@ -48,8 +48,8 @@ const (
 	SentCurrent Fate = "current"
 	// Superseded: a newer event of the entity is on its way or out; nothing is published.
 	Superseded Fate = "superseded"
-	// RowGone: the row of a release stream is gone, and what the event said with it; nothing is
-	// published.
+	// RowGone: the row of a release stream is gone, and what the event said with it, or matches the
+	// condition of the stream no more; nothing is published.
 	RowGone Fate = "gone"
 	// Moved: the entity lives in another table of the stream, which publishes it; nothing is
 	// published.
@@ -201,6 +201,10 @@ func (o *resender) row(ctx context.Context, r *resending, n *nomination, out cha
 			return nil
 		}
 		record := page.Rows[0]
+		if record.Filtered {
+			r.outcome = ResendOutcome{Fate: RowGone, Why: "the row does not match FILTER any more"}
+			return nil
+		}
 		b.born(page, record)
 		e, same := o.add(b, event.Row{Row: record, Read: r.deadLetter.Time}, r)
 		if !same && e.FromClock && r.deadLetter.Time.IsZero() {

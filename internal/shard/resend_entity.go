@@ -6,7 +6,6 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/view"
-	"bridge/sink"
 	"bridge/source"
 )
 
@@ -130,7 +129,7 @@ func (o *resender) claim(ctx context.Context, b *batch, one *view.Decision, r *r
 // repair notes that the last message of b is an entity's last event once more: the bus must not
 // take it for a repeat.
 func (o *resender) repair(b *batch, one *view.Decision, id [16]byte) {
-	b.claims.Publish(one, id)
+	o.rereader.builder.claim(b, one, id)
 	b.repairs = append(b.repairs, len(b.messages)-1)
 	b.count(one.Op)
 }
@@ -208,12 +207,10 @@ func (o *resender) goneElsewhere(ctx context.Context, r *resending) error {
 
 // addAbsent adds a deleted event, and tells whether it is the one that was put aside.
 func (o *resender) addAbsent(b *batch, absent event.Absent, r *resending) (e event.Event, same bool) {
-	buf, e, err := o.rereader.opts.Encoder.AppendAbsent(b.buf, absent)
+	e, err := o.rereader.builder.addAbsent(b, absent)
 	if err != nil {
 		r.outcome = ResendOutcome{Fate: Unreadable, Why: err.Error()}
 		return e, false
 	}
-	b.buf = buf
-	o.rereader.builder.send(b, &e, absent.ID, sink.FromReconcile)
 	return e, r.sends(&e)
 }

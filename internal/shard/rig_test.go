@@ -140,7 +140,7 @@ func (b *bench) tables(t testing.TB) []benchTable {
 // encoder returns an encoder of a shard of the bench's stream.
 func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
 	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields})
+	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func copyStore(t testing.TB, s store.Store) store.Store {
 	b := &store.Batch{Epoch: image.Epoch, Registrations: image.Registrations}
 	for k, p := range image.Shards {
 		change := store.ShardChange{Key: k, Progress: &p}
-		for kind := store.Gaps; kind <= store.Noted; kind++ {
+		for kind := store.Gaps; kind <= store.SchemaPart; kind++ {
 			for part, err := range s.Parts(ctx, k, kind, 0) {
 				if err != nil {
 					t.Fatal(err)

@@ -32,6 +32,8 @@ type Options struct {
 	SourceReady func(context.Context) error
 	// Encoder makes the events. It belongs to this shard alone.
 	Encoder *event.Encoder
+	// Format is that of Encoder.
+	Format sink.Format
 	// Route returns the destination of an event. It is called by one goroutine.
 	Route func(*event.Event) string
 	// Domain is the event domain, and Hash the catchup.MeaningHash, of messages.
@@ -54,6 +56,8 @@ type Options struct {
 	Movers *view.Movers
 	// Shared says that the tables of the stream, which has several, share their entities.
 	Shared bool
+	// Tombstones says whether a message without a body follows each deleted event. Nil: never.
+	Tombstones *Tombstones
 	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the
 	// shard instead.
 	DeadLetter string
@@ -113,6 +117,9 @@ type Options struct {
 	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in
 	// flight and watched one by one. A change needs some 40 bytes. Defaults to 262,144.
 	CursorRows int
+	// StopOnSchemaChange stops the shard where its events would lack members that those published
+	// under their version had, or have them with other types. Else it logs that.
+	StopOnSchemaChange bool
 	// Recheck is the pause before a stopped shard tries its table again. Defaults to 10 s.
 	Recheck time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
@@ -246,7 +253,7 @@ const unknownPause = 100 * time.Millisecond
 // pauseStopped waits until a stopped shard is to be tried again, and reports false if ctx ends
 // first. What a grant or a CREATE TABLE can heal is tried again; anything else needs a restart.
 func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
-	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit)
+	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) || errors.Is(err, ErrSchemaChanged)
 	tick := time.NewTicker(s.opts.Recheck)
 	defer tick.Stop()
 	var accepted <-chan struct{}
@@ -277,6 +284,9 @@ var errShutdown = errors.New("the shutdown time limit passed")
 func (s *Shard) attempt(ctx context.Context) error {
 	s.status.turn(owning)
 	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Tombstones.decide(ctx) }); err != nil {
 		return err
 	}
 	defer s.opts.Feed.giveBack(s.opts.Name)

@@ -97,7 +97,7 @@ func (t *table) vanished(s suspect) {
 // second looks at a suspect another time.
 func (t *table) second(s suspect, record source.Row, now time.Time, last bool) {
 	v := t.shard.compareRow(record, now)
-	if !s.known && v.fault != Missing {
+	if !s.known && v.fault != Missing && !v.silent {
 		t.matched++
 	}
 	if t.accept(&v, record.ID) {

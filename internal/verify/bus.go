@@ -19,9 +19,12 @@ type Message struct {
 
 // Header holds the headers that are judged, empty where a message lacks one.
 type Header struct {
-	ID, Type, Domain, Stream, Shard, RowID, Origin string
+	ID, Type, Version, Domain, Stream, Shard, RowID, Origin string
 	// State is as sink.ParseState reads it.
 	State string
+	// ContentType tells a CloudEvent. Time, Previous and Reason belong to a value that is the row
+	// alone.
+	ContentType, Time, Previous, Reason string
 	// PublishedAt is when the message was made, for those who read dead letters.
 	PublishedAt string
 }
@@ -33,6 +36,8 @@ func (h *Header) Set(name, value string) {
 		h.ID = value
 	case sink.HeaderType:
 		h.Type = value
+	case sink.HeaderVersion:
+		h.Version = value
 	case sink.HeaderDomain:
 		h.Domain = value
 	case sink.HeaderStream:
@@ -45,6 +50,14 @@ func (h *Header) Set(name, value string) {
 		h.Origin = value
 	case sink.HeaderState:
 		h.State = value
+	case sink.HeaderContentType:
+		h.ContentType = value
+	case sink.HeaderTime:
+		h.Time = value
+	case sink.HeaderPrevious:
+		h.Previous = value
+	case sink.HeaderReason:
+		h.Reason = value
 	case sink.HeaderPublishedAt:
 		h.PublishedAt = value
 	}

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"time"
 
 	"bridge/event"
@@ -15,8 +14,9 @@ type verdict struct {
 	fault  Fault
 	reason Unjudged
 	what   string
-	// double says that a row of another table has the same key.
-	double bool
+	// double says that a row of another table has the same key, silent that the row has no event
+	// and needs none.
+	double, silent bool
 	// entity is an index into entities.chunks, none where the bus has no event.
 	entity uint32
 	// sum digests the row and the event as they were compared.
@@ -59,9 +59,11 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 		s.compareEntity(row, &ev, &v)
 	case known:
 		v.sum ^= fact.id
-		if s.compareFact(fact, &ev, &v) {
+		if s.compareFact(fact, row, &ev, &v) {
 			s.byRow[record.ID] = s.confirmFact(fact, &ev)
 		}
+	case record.Filtered:
+		v.silent = true
 	default:
 		v.fault, v.what = Missing, "it has no event"
 	}
@@ -70,13 +72,13 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 
 // compareFact compares the event that a row of a release makes with the one on the bus, and reports
 // whether they are the same.
-func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
+func (s *shard) compareFact(f fact, row event.Row, ev *event.Event, v *verdict) bool {
 	id, err := event.ParseID(ev.ID)
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis()
 	switch same := err == nil && short(id) == f.id; {
 	case f.proof() == refuted:
 		// That was reported already.
-	case same && maphash.Bytes(seed1, ev.Body) == f.body:
+	case same && s.factBody(f, row, ev) == f.body:
 		return true
 	case f.proof() == doubted:
 		// That is reported in the end.
@@ -96,6 +98,28 @@ func (s *shard) compareFact(f fact, ev *event.Event, v *verdict) bool {
 	return false
 }
 
+// factBody digests the event of a row as the one on the bus was digested.
+func (s *shard) factBody(f fact, row event.Row, ev *event.Event) uint64 {
+	if f.form() == manyForms {
+		return f.body
+	}
+	form, body := s.forms[f.form()], ev.Body
+	if form != s.plain {
+		if again, err := s.encodeAs(form, row); err == nil {
+			body = again.Body
+		}
+	}
+	return bodyOf(form.format, body, momentOf(ev, row.Read).UnixMilli())
+}
+
+// momentOf returns meta.time of the event of a row that was read at a time.
+func momentOf(ev *event.Event, read time.Time) time.Time {
+	if ev.FromClock {
+		return read
+	}
+	return ev.Time
+}
+
 // confirmFact notes that the row proves its event.
 func (s *shard) confirmFact(f fact, ev *event.Event) fact {
 	switch f.proof() {
@@ -112,7 +136,12 @@ func (s *shard) confirmFact(f fact, ev *event.Event) fact {
 func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 	k, _ := s.keyOf(row.ID)
 	at, known := s.index[k]
-	if !known {
+	switch {
+	case known:
+	case deletedSilently(s.Encoder, row.Row):
+		v.silent = true
+		return
+	default:
 		v.fault, v.what = Missing, "it has no event"
 		return
 	}
@@ -133,6 +162,13 @@ func (s *shard) compareEntity(row event.Row, ev *event.Event, v *verdict) {
 	case n.flags&overtaken != 0:
 		v.what += "; it came behind one with a higher stamp"
 	}
+}
+
+// deletedSilently reports whether nothing has to be published of a row whose entity the bus does
+// not have.
+func deletedSilently(e *event.Encoder, row source.Row) bool {
+	digest, err := e.Digest(row)
+	return err == nil && digest.Silent
 }
 
 // compareLast compares a row with the last event of its entity, which may be of another table.
@@ -156,6 +192,8 @@ func (s *shard) compareLast(row event.Row, deleted bool, n *entity, v *verdict) 
 				of.confirm(n, id)
 			}
 		}
+	case deleted && row.Filtered:
+		v.fault, v.what = Stale, "the row does not match the condition of the stream, the last event says that it lives"
 	case deleted:
 		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
 	case gone:

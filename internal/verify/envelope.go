@@ -11,11 +11,11 @@ import (
 
 // envelope is an event as it was read. Its byte slices lie in the message.
 type envelope struct {
-	id, kind []byte
-	time     int64
-	uri      []byte
-	members  []member
-	reason   string
+	id, kind, version []byte
+	time              int64
+	uri               []byte
+	members           []member
+	reason            string
 	// database, table and row are data.row.
 	database, table []byte
 	row             uint64
@@ -76,6 +76,8 @@ func (e *envelope) parseMeta(meta []byte) bool {
 			e.id, _ = unquote(v)
 		case `"type"`:
 			e.kind, _ = unquote(v)
+		case `"version"`:
+			e.version, _ = unquote(v)
 		case `"time"`:
 			// What is no number is seen when the event is encoded again.
 			e.time, _ = strconv.ParseInt(string(v), 10, 64)

@@ -19,8 +19,8 @@ type facts struct {
 type fact struct {
 	// id begins its meta.id, body digests its bytes.
 	id, body uint64
-	// time is meta.time in milliseconds, eight times that, plus four where its members are not the
-	// table's columns, and the proof.
+	// time is meta.time in milliseconds, and in the lowest eight bits the number of its form,
+	// whether its members are not the table's columns, and the proof.
 	time int64
 	// identity tells the row from another one under its id, see shard.identityOf.
 	identity uint64
@@ -32,14 +32,15 @@ func newFacts() *facts {
 
 func (f fact) proof() proof  { return proof(f.time & 3) }
 func (f fact) unusual() bool { return f.time&unusual != 0 }
-func (f fact) millis() int64 { return f.time >> 3 }
+func (f fact) millis() int64 { return f.time >> 8 }
+func (f fact) form() int64   { return f.time >> 3 & manyForms }
 
 // unusual is the bit of fact.time for members that are not the table's columns.
 const unusual = 1 << 2
 
 // foldFact takes in an event of a release stream that was spread last.
 func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp stamp) {
-	this := fact{id: short(e.uuid), body: maphash.Bytes(seed1, m.Value), time: e.time<<3 | int64(f.proof), identity: s.identityOf()}
+	this := fact{id: short(e.uuid), body: bodyOf(m.format(), m.Value, e.time), time: e.time<<8 | s.numberOf(s.formOf(m, e))<<3 | int64(f.proof), identity: s.identityOf()}
 	if !f.usual {
 		this.time |= unusual
 	}
@@ -53,7 +54,7 @@ func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp stamp) {
 		}
 	case before.id != this.id:
 		s.tally.fault(Extra, s.example(m, e, "it is a second event of the row"))
-	case before.body != this.body:
+	case before.body != this.body && before.form() == this.form():
 		if f.proof == proven || f.proof == unproven {
 			s.tally.fault(Altered, s.example(m, e, "it repeats an event with other bytes"))
 		}

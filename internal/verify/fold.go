@@ -22,13 +22,14 @@ type fold struct {
 	messages    uint64
 	others      uint64
 	deadLetters uint64
+	tombstones  tombstones
 	envelope    envelope
 }
 
 func newFold(shards []*shard, o *Options) *fold {
 	f := &fold{
 		shards: shards, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(o.Examples),
-		stamps: newStamps(memory(o.Numbers)), domain: o.Domain,
+		stamps: newStamps(memory(o.Numbers)), domain: o.Domain, tombstones: newTombstones(),
 	}
 	for _, s := range shards {
 		f.owners[identity([]byte(s.uri), []byte(s.database), []byte(s.table))] = s
@@ -56,8 +57,12 @@ func (f *fold) add(m *Message) error {
 		f.deadLetter(m, ours)
 		return nil
 	}
+	if m.Value == nil && claimed != nil && claimed.Kind == event.Capability {
+		f.tombstones.note(claimed, m)
+		return nil
+	}
 	e := &f.envelope
-	fault := e.parse(m.Value)
+	fault := e.read(m, claimed)
 	s := f.owners[identity(e.uri, e.database, e.table)]
 	switch {
 	case s == nil && !ours:
@@ -74,6 +79,9 @@ func (f *fold) add(m *Message) error {
 		s.alter(m, e, fault.Error())
 	default:
 		s.add(m, e, stamp)
+		if e.reason != "" {
+			f.tombstones.deleted(m, e)
+		}
 	}
 	return nil
 }

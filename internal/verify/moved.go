@@ -22,7 +22,7 @@ func (s *schema) adopt(from *schema, record source.Row, now time.Time) (adopted 
 			return source.Row{}, false
 		}
 	}
-	adopted = source.Row{ID: record.ID, Values: values}
+	adopted = source.Row{ID: record.ID, Values: values, Filtered: record.Filtered}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], event.Row{Row: adopted, Read: now})
 	if err != nil {
 		return source.Row{}, false

@@ -105,6 +105,9 @@ func writeStream(text *strings.Builder, s *Stream) {
 	if s.Kind == "release" {
 		live = number(s.Live, "row") + " with an event"
 	}
+	if s.Tombstones > 0 {
+		live += ", " + number(s.Tombstones, "tombstone")
+	}
 	fmt.Fprintf(text, "stream %s: %s, %s with %s; %s, %s, %s\n", terminal.Visible(s.Stream), s.Kind,
 		terminal.Count(s.Shards, "table"), number(s.Rows, "row"), number(s.Events, "event"), number(s.Repeats, "repeat"), live)
 	for _, f := range s.Faults {

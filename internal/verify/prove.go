@@ -68,7 +68,9 @@ func (s *schema) prove(m *Message, e *envelope) finding {
 		names = s.dead
 	}
 	same, unknown := s.spread(e, names)
+	s.write(s.formOf(m, e))
 	f := s.proveBody(m, e, ops, same, unknown)
+	s.write(s.plain)
 	f.usual, f.strange = same && e.reason == "", unknown && f.proof != refuted
 	f.key, f.keyed = s.keyOf(e.row)
 	switch why := s.proveHeader(&m.Header, e); {
@@ -83,7 +85,7 @@ func (s *schema) prove(m *Message, e *envelope) finding {
 // proveHeader returns what does not fit in the headers that the message has.
 func (s *schema) proveHeader(h *Header, e *envelope) string {
 	for _, c := range [...]struct{ name, got, want string }{
-		{"eiffel-id", h.ID, string(e.id)}, {"eiffel-type", h.Type, string(e.kind)},
+		{"eiffel-id", h.ID, string(e.id)}, {"eiffel-type", h.Type, string(e.kind)}, {"eiffel-version", h.Version, string(e.version)},
 		{"bridge-domain", h.Domain, cmp.Or(s.domain, h.Domain)}, {"bridge-stream", h.Stream, s.Stream}, {"bridge-shard", h.Shard, s.Name},
 	} {
 		if c.got != "" && c.got != c.want {
@@ -155,8 +157,8 @@ func (s *schema) doubtOf() (d doubtful) {
 	return d
 }
 
-// proveDeleted judges a deleted event. The state of a tombstone is not in it, so its meta.id proves
-// nothing.
+// proveDeleted judges a deleted event. The state of a row that is there is not in it, so its
+// meta.id proves nothing.
 func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
 	f := finding{proof: unproven, op: event.Deleted}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
@@ -179,8 +181,13 @@ func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool)
 		}
 		return finding{proof: proven, op: event.Deleted}
 	}
-	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+tombstone+`"`), 1)
-	body = bytes.Replace(body, []byte(ev.ID), e.id, 1)
+	reason := tombstone
+	if e.reason == filtered {
+		reason = filtered
+	}
+	body := bytes.Replace(ev.Body, []byte(`"reason":"`+absent+`"`), []byte(`"reason":"`+reason+`"`), 1)
+	// A CloudEvent has it twice.
+	body = bytes.ReplaceAll(body, []byte(ev.ID), e.id)
 	if same && !bytes.Equal(body, m.Value) {
 		return finding{proof: refuted, op: event.Deleted, why: "its bytes are not those of an event"}
 	}
@@ -191,6 +198,7 @@ func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool)
 const (
 	absent    = "ABSENT_IN_SNAPSHOT"
 	tombstone = "TOMBSTONE"
+	filtered  = "FILTERED"
 )
 
 // invertAll fills s.values from the event that was spread last. What is no member is NULL, save the

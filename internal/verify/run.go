@@ -145,6 +145,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 		report.Partitions = append(report.Partitions, PartitionReport{Partition: p.Name, First: p.First, Next: p.Next, Expired: p.Expired, Thinned: p.Thinned})
 	}
 	r.fold.stamps.finish(partitions, r.shards)
+	r.fold.tombstones.finish(partitions)
 	at := make(map[string]int)
 	for _, t := range r.tables {
 		s := t.shard
@@ -218,7 +219,7 @@ func (r *run) completeOne(ctx context.Context, e *Example, partitions []Partitio
 		return nil
 	}
 	var v envelope
-	if v.parse(m.Value) != nil {
+	if v.read(m, r.fold.named[[2]string{m.Header.Stream, m.Header.Shard}]) != nil {
 		return nil
 	}
 	e.Event = string(v.id)

@@ -21,6 +21,10 @@ type schema struct {
 	live      []string
 	dead      []string
 	operation map[string][]event.Op
+	// plain is the form in which rows are encoded that are compared by their members, forms are
+	// those that messages have.
+	plain form
+	forms []form
 	// uri, database and table are in every event of the shard.
 	uri, database, table string
 	lossy                lossy
@@ -56,6 +60,9 @@ const keyNull = 1
 
 func newSchema(o Shard, domain string) schema {
 	s := schema{Shard: o, domain: domain, operation: make(map[string][]event.Op)}
+	// What a row looks like is read from its event. That of a message is encoded in its format.
+	s.plain = form{event.FormatEiffel, o.Encoder.Version()}
+	s.write(s.plain)
 	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {
 		if kind := o.Encoder.Type(op); kind != "" {
 			s.operation[kind] = append(s.operation[kind], op)

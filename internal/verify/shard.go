@@ -36,8 +36,9 @@ type shard struct {
 }
 
 // counters count what a shard has: its events, those that are repeats, those with a stamp, those
-// whose meta.id proves nothing, and the rows that were read from the table.
-type counters struct{ events, repeats, stamped, unproven, rows uint64 }
+// whose meta.id proves nothing, the rows that were read from the table, and messages without a
+// body.
+type counters struct{ events, repeats, stamped, unproven, rows, tombstones uint64 }
 
 func newShard(o Shard, domain string, t *tally, n *newest) *shard {
 	s := &shard{

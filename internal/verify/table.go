@@ -65,7 +65,7 @@ func (t *table) scan(ctx context.Context) error {
 // first looks at a row for the first time.
 func (t *table) first(record source.Row, now time.Time) {
 	v := t.shard.compareRow(record, now)
-	if v.fault != Missing {
+	if v.fault != Missing && !v.silent {
 		t.matched++
 	}
 	if !t.accept(&v, record.ID) {
@@ -145,6 +145,7 @@ func (t *table) sum(to *Stream) {
 	to.Rows += s.rows
 	to.Events += s.events
 	to.Repeats += s.repeats
+	to.Tombstones += s.tombstones
 	to.Rejected += t.rejectedRows
 	to.Behind += s.behind
 	if s.Kind == event.Release {

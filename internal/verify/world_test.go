@@ -28,6 +28,9 @@ type world struct {
 	// last are the entities' last events by key, gone are those whose last one is a deleted one.
 	last map[string]string
 	gone map[string]bool
+	// read is when the row of the event was read, previous the event that it follows.
+	read     time.Time
+	previous string
 }
 
 var (
@@ -83,6 +86,7 @@ func (w *world) publish(id uint64) {
 		}
 		delete(w.gone, name)
 	}
+	w.read, w.previous = row.Read, row.Predecessor
 	_, ev, err := w.encoder.Append(nil, row)
 	w.send(ev, row.ID, err)
 	w.last[name] = ev.ID
@@ -99,7 +103,8 @@ func (w *world) replace(old uint64, name, state string) uint64 {
 func (w *world) remove(id uint64, name string) {
 	w.t.Helper()
 	w.table.Delete(id)
-	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Key: event.AppendKeyText(nil, []byte(name)), ID: id, Read: time.Now(), Predecessor: w.last[name]})
+	w.read, w.previous = time.Now(), w.last[name]
+	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Key: event.AppendKeyText(nil, []byte(name)), ID: id, Read: w.read, Predecessor: w.previous})
 	w.send(ev, id, err)
 	w.last[name], w.gone[name] = ev.ID, true
 }
@@ -110,7 +115,17 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 		w.t.Fatal(err)
 	}
 	m := sink.Message{
-		ID: ev.ID, Type: ev.Type, Stream: w.options.Stream, Shard: w.options.Shard, RowID: row, Origin: sink.FromTail,
+		ID: ev.ID, Type: ev.Type, Version: ev.Version, Stream: w.options.Stream, Shard: w.options.Shard, RowID: row, Origin: sink.FromTail,
+	}
+	switch w.options.Format {
+	case event.FormatCloudEvents:
+		m.Format = sink.FormatCloudEvents
+	case event.FormatRow:
+		at := ev.Time
+		if ev.FromClock {
+			at = w.read
+		}
+		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: at.UnixMilli(), Previous: w.previous, Reason: ev.Reason}
 	}
 	c := &verify.Message{Key: bytes.Clone(ev.Key), Value: bytes.Clone(ev.Body)}
 	m.EachHeader(c.Header.Set)

@@ -9,10 +9,11 @@ import (
 
 // Found is a row that a table of the stream has of a key.
 type Found struct {
-	Shard   string
-	Row     uint64
-	Digest  [16]byte
-	Deleted bool
+	Shard  string
+	Row    uint64
+	Digest [16]byte
+	// Deleted and Silent are those of a Row.
+	Deleted, Silent bool
 	// Modified is the row's MODIFIED; zero where it has none.
 	Modified time.Time
 }
@@ -54,7 +55,7 @@ func choose(e *store.Entry, found []Found, proved bool) (what outcome, row int) 
 		}
 	}
 	f := &found[row]
-	_, news, moves := verdict(e, f.Shard, &Row{ID: f.Row, Digest: f.Digest, Deleted: f.Deleted})
+	_, news, moves := verdict(e, f.Shard, &Row{ID: f.Row, Digest: f.Digest, Deleted: f.Deleted, Silent: f.Silent})
 	if news || moves {
 		return publish, row
 	}

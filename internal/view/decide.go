@@ -13,8 +13,9 @@ type Row struct {
 	// Entity is the key of its messages, Digest that of the published columns.
 	Entity []byte
 	Digest [16]byte
-	// Deleted says that a column has the row deleted.
-	Deleted bool
+	// Deleted says that a column, or the condition of the stream, has the row deleted. With Silent
+	// that is no news of an entity of which nothing was published.
+	Deleted, Silent bool
 }
 
 // Decision is what a row is news of. Of an absent entity it has no more of the row than the
@@ -220,12 +221,15 @@ func verdict(known *store.Entry, shard string, d *Row) (op event.Op, news, moves
 		if !d.Deleted {
 			return event.Added, true, false
 		}
+		if d.Silent {
+			return event.Deleted, known.Disputed, false
+		}
 		// Its entity is deleted. That a row comes back is seen where the database was killed,
 		// and has forgotten a delete that could be read.
 		return event.Deleted, moves || known.Disputed, false
 	}
 	if d.Deleted {
-		return event.Deleted, true, false
+		return event.Deleted, !d.Silent, false
 	}
 	return event.Added, true, false
 }

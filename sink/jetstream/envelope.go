@@ -24,6 +24,12 @@ const (
 	headerBatchCommit         = "Nats-Batch-Commit"
 )
 
+// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare.
+var headersPerMessage = func() (n int) {
+	new(sink.Message).EachHeader(func(string, string) { n++ })
+	return n
+}()
+
 // fence is what the server has to find before it stores a message.
 type fence struct {
 	// stream is the stream's name; "" asks for nothing.
@@ -55,6 +61,8 @@ type envelope struct {
 	// into the map.
 	common [][]string
 	next   int
+	// What follows are headers of messages whose value is the row alone.
+	time, previous, reason header
 	// What follows are the headers of the server.
 	id, stream, lastID, lastSequence                 header
 	subject, subjectLast, batch, batchNumber, commit header
@@ -73,7 +81,8 @@ func newEnvelope() *envelope {
 	return &envelope{
 		headers: sink.Headers{Keyless: true},
 		msg:     nats.Msg{Header: make(nats.Header, 16)},
-		id:      named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
+		time:    named(sink.HeaderTime), previous: named(sink.HeaderPrevious), reason: named(sink.HeaderReason),
+		id: named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
 		subject: named(headerSubjectOfSequence), subjectLast: named(headerLastSubjectSequence),
 		batch: named(headerBatchID), batchNumber: named(headerBatchSequence), commit: named(headerBatchCommit),
 	}
@@ -83,6 +92,9 @@ func newEnvelope() *envelope {
 func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
 	e.next = 0
+	if e.time.there || m.Bare != nil {
+		e.clearBare()
+	}
 	e.headers.Each(m, e.add)
 	e.fillBatch(m, f)
 	e.set(&e.stream, f.stream)
@@ -120,6 +132,10 @@ func (e *envelope) fillBatch(m *sink.Message, f fence) {
 
 // add sets the next of the common headers.
 func (e *envelope) add(name, value string) {
+	if e.next == headersPerMessage {
+		e.addBare(name, value)
+		return
+	}
 	if e.next == len(e.common) {
 		e.common = append(e.common, make([]string, 1))
 		e.msg.Header[name] = e.common[e.next]
@@ -128,7 +144,23 @@ func (e *envelope) add(name, value string) {
 	e.next++
 }
 
-// set sets a header of the server's, or removes one that is empty.
+// addBare sets a header of a message whose value is the row alone.
+func (e *envelope) addBare(name, value string) {
+	for _, h := range [...]*header{&e.time, &e.previous, &e.reason} {
+		if h.name == name {
+			e.set(h, value)
+		}
+	}
+}
+
+// clearBare removes these headers.
+func (e *envelope) clearBare() {
+	for _, h := range [...]*header{&e.time, &e.previous, &e.reason} {
+		e.set(h, "")
+	}
+}
+
+// set sets a header that not every message has, or removes one that is empty.
 func (e *envelope) set(h *header, value string) {
 	h.value[0] = value
 	switch there := value != ""; {

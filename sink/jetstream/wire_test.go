@@ -108,7 +108,9 @@ func TestEnvelope(t *testing.T) {
 	t.Run("the size before sending bounds the size on the wire", func(t *testing.T) {
 		repair := m
 		repair.DedupID = sink.RepairID(m.ID, &sink.State{Epoch: 1<<64 - 1, Seq: 1<<64 - 1})
-		for _, m := range []sink.Message{m, repair} {
+		bare := m
+		bare.Format, bare.Bare = sink.FormatRow, &sink.Bare{Time: -5, Previous: "before", Reason: "TOMBSTONE"}
+		for _, m := range []sink.Message{m, repair, bare, m} {
 			n := e.fill(&m, "reply", fence{sequenced: true, last: 1<<64 - 1, lastID: repair.DedupID})
 			size := len("NATS/1.0\r\n\r\n") + len(n.Data)
 			for name, values := range n.Header {
@@ -131,7 +133,7 @@ func TestEnvelope(t *testing.T) {
 				t.Errorf("header %s is left", name)
 			}
 		}
-		if len(n.Header) != 12 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
+		if len(n.Header) != 13 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
 			t.Errorf("the headers are %v", n.Header)
 		}
 	})

@@ -87,6 +87,22 @@ func (r *records) add(m *sink.Message) bool {
 	return true
 }
 
+// addPair appends both messages or none, and returns how many; of two that no batch has room for,
+// the first.
+func (r *records) addPair(a, b *sink.Message) int {
+	size, count, first, last, largest := len(r.raw), r.count, r.first, r.max, r.maxRecord
+	switch {
+	case !r.add(a):
+		return 0
+	case r.add(b):
+		return 2
+	case count == 0:
+		return 1
+	}
+	r.raw, r.count, r.first, r.max, r.maxRecord = r.raw[:size], count, first, last, largest
+	return 0
+}
+
 // seal appends to dst the batch with its size in front, complete but for the producer's identity
 // and the checksum, which stamp sets. Without compression it is the memory of r itself.
 func (r *records) seal(dst []byte, c codec) ([]byte, error) {

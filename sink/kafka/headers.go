@@ -7,7 +7,7 @@ import (
 	"bridge/sink"
 )
 
-// headersPerMessage is how many headers sink.Message.EachHeader yields.
+// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare.
 var headersPerMessage = func() (n int64) {
 	new(sink.Message).EachHeader(func(string, string) { n++ })
 	return n
@@ -26,27 +26,55 @@ type headers struct {
 	row    []byte
 	digits [20]byte
 	state  []byte
+	// bare are the headers behind the state, count how many all are.
+	bare  []byte
+	count int64
 }
 
 // of takes over the headers of m, for append, and returns how many bytes they are.
 func (h *headers) of(m *sink.Message) int {
 	l := &h.last
-	if h.common == nil || m.Type != l.Type || m.Version != l.Version || m.Domain != l.Domain || m.Stream != l.Stream || m.Shard != l.Shard ||
-		m.Origin != l.Origin || !m.Time.Equal(l.Time) {
+	if h.common == nil || m.Type != l.Type || m.Version != l.Version || m.Schema != l.Schema || m.Domain != l.Domain || m.Stream != l.Stream || m.Shard != l.Shard ||
+		m.Origin != l.Origin || m.Format != l.Format || !m.Time.Equal(l.Time) {
 		h.renew(m)
 	}
 	h.row = strconv.AppendUint(h.digits[:0], m.RowID, 10)
 	h.state = m.AppendState(h.state[:0], false)
-	return len(h.common) + textLen(len(m.ID)) + textLen(len(h.row)) + textLen(len(h.state))
+	h.count, h.bare = headersPerMessage, h.bare[:0]
+	if m.Bare != nil {
+		h.addBare(m.Bare)
+	}
+	return varintLen(h.count) + len(h.common) + textLen(len(m.ID)) + textLen(len(h.row)) + textLen(len(h.state)) + len(h.bare)
+}
+
+// addBare adds the headers that say what a value does not.
+func (h *headers) addBare(b *sink.Bare) {
+	h.addText(sink.HeaderTime)
+	var digits [20]byte
+	h.addText(string(strconv.AppendInt(digits[:0], b.Time, 10)))
+	h.count++
+	for _, one := range [...][2]string{{sink.HeaderPrevious, b.Previous}, {sink.HeaderReason, b.Reason}} {
+		if one[1] != "" {
+			h.addText(one[0])
+			h.addText(one[1])
+			h.count++
+		}
+	}
+}
+
+func (h *headers) addText(text string) {
+	h.bare = append(binary.AppendVarint(h.bare, int64(len(text))), text...)
 }
 
 // textLen is the size of a text of n bytes with its length.
 func textLen(n int) int { return varintLen(int64(n)) + n }
 
 func (h *headers) renew(m *sink.Message) {
-	h.last = sink.Message{Type: m.Type, Version: m.Version, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Time: m.Time}
-	b := binary.AppendVarint(h.common[:0], headersPerMessage)
-	h.texts.Each(m, func(name, value string) {
+	h.last = sink.Message{Type: m.Type, Version: m.Version, Schema: m.Schema, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Format: m.Format, Time: m.Time}
+	b := h.common[:0]
+	plain := *m
+	plain.Bare = nil
+	h.texts.Each(&plain, func(name, value string) {
 		b = append(binary.AppendVarint(b, int64(len(name))), name...)
 		switch name {
 		case sink.HeaderID:
@@ -62,12 +90,13 @@ func (h *headers) renew(m *sink.Message) {
 }
 
 // append appends the headers of m, which were given to of just before. The row's id comes after
-// the event's, the state is the last.
+// the event's, the state is the last of those that every message has.
 func (h *headers) append(b []byte, m *sink.Message) []byte {
-	b = append(b, h.common[:h.atID]...)
+	b = append(binary.AppendVarint(b, h.count), h.common[:h.atID]...)
 	b = append(binary.AppendVarint(b, int64(len(m.ID))), m.ID...)
 	b = append(b, h.common[h.atID:h.atRow]...)
 	b = append(binary.AppendVarint(b, int64(len(h.row))), h.row...)
 	b = append(b, h.common[h.atRow:]...)
-	return append(binary.AppendVarint(b, int64(len(h.state))), h.state...)
+	b = append(binary.AppendVarint(b, int64(len(h.state))), h.state...)
+	return append(b, h.bare...)
 }

@@ -171,7 +171,7 @@ func (s *Sink) user() string {
 
 // inspectConfigs looks at the limits of topics, where they show.
 func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []string) {
-	const size, cleanup = "max.message.bytes", "cleanup.policy"
+	const size, cleanup = "max.message.bytes", cleanupPolicy
 	if len(topics) == 0 {
 		return
 	}
@@ -188,10 +188,15 @@ func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []
 	}
 	server, hidden := firstOf(s.cluster.addr.String()), 0
 	for _, topic := range answered.(*describeconfigs.Response).Resources {
+		subject := "topic " + topic.ResourceName
 		if topic.ErrorCode != 0 {
 			hidden++
+			if slices.Contains(s.asked, topic.ResourceName) {
+				r.Add(findings.Note, findings.TopicHidden, subject, "does not show its cleanup.policy to this login: deleted events are published without tombstones").
+					Says("set %s to on or off, or let an administrator run", option.KafkaTombstones).
+					Types("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation DescribeConfigs --topic %s", server, s.user(), topic.ResourceName)
+			}
 		}
-		subject := "topic " + topic.ResourceName
 		alter := fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config ", server, topic.ResourceName)
 		for _, entry := range topic.ConfigEntries {
 			limit, err := strconv.Atoi(entry.ConfigValue)

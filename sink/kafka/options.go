@@ -49,6 +49,9 @@ type Options struct {
 	// operator that follow on "because". For a topic that is not in it, each key stands for one
 	// entity.
 	Uncompactable map[string]string
+	// Asked are topics of which the login should see whether they are compacted: Inspect tells
+	// where it does not.
+	Asked []string
 	// Table says that Topics hold the last message of each key: Inspect wants them compacted, with
 	// one partition.
 	Table bool

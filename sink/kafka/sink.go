@@ -28,6 +28,7 @@ type Sink struct {
 	maxRequestBytes int
 	watched         []string
 	uncompactable   map[string]string
+	asked           []string
 	table           bool
 	giveUpAfter     time.Duration
 	outages         *outage.Log
@@ -66,7 +67,7 @@ func Open(opts Options) (*Sink, error) {
 	}
 	s := &Sink{
 		logger: opts.Logger, codec: codec, compression: opts.Compression, maxRequestBytes: opts.MaxRequestBytes,
-		watched: opts.Topics, uncompactable: opts.Uncompactable, table: opts.Table, giveUpAfter: opts.GiveUpAfter, outages: outage.New(opts.Logger), session: opts.Session,
+		watched: opts.Topics, uncompactable: opts.Uncompactable, asked: opts.Asked, table: opts.Table, giveUpAfter: opts.GiveUpAfter, outages: outage.New(opts.Logger), session: opts.Session,
 		topics: make(map[string]*topic), workers: make(map[string]*worker),
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())

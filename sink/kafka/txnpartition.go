@@ -22,7 +22,7 @@ type txnPartition struct {
 	incarnation string
 	next        int64
 	ended       bool
-	// limit bounds the records of a batch, after one was refused.
+	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
 	limit int
 	// held: the partition did not answer in time when it was tried last, for the stalls-th time in
 	// succession. reported: a fault of it was.
@@ -86,9 +86,7 @@ func (p *txnPartition) batch() *wireBatch {
 // acknowledge notes that a batch was taken. base is -1 where the broker does not tell the offset.
 // One that lies just behind a marker of ours covers that.
 func (p *txnPartition) acknowledge(f *wireBatch, base int64) {
-	if p.limit <= math.MaxInt/2 {
-		p.limit *= 2
-	}
+	p.limit = bolder(p.limit)
 	marker := p.ended && base == p.next+1
 	if p.next > 0 && base != p.next && !marker {
 		// Others have written there, or the topic was created again.

@@ -157,12 +157,13 @@ func (b *txnBatch) answered() error {
 		p.acknowledge(b.wireBatch, b.base)
 		err = nil
 	case remedyFor(err) == split:
-		if b.count == 1 {
+		limit, ok := b.halved()
+		if !ok {
 			p.reject(b.wireBatch, err)
 			err = errRefused
 			break
 		}
-		p.limit, err = b.count/2, nil
+		p.limit, err = limit, nil
 	default:
 		return err
 	}

@@ -36,7 +36,7 @@ type worker struct {
 	// late.
 	id     *identity
 	broken bool
-	// limit bounds the records of a batch, after one was refused.
+	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
 	limit int
 	// held says that a fault has been reported that has not ended.
 	held bool
@@ -49,7 +49,9 @@ type wireBatch struct {
 	parts   []part
 	buffers *buffers
 	wire    []byte
-	count   int
+	// count counts the records, units what a batch is split into: a deleted event and the tombstone
+	// behind it are one.
+	count, units int
 	// stamped is the identity that wire carries.
 	stamped *identity
 	// lent: an attempt ended without an answer, and the transport may still read wire.
@@ -148,15 +150,34 @@ func (l *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 	return f
 }
 
-// fill adds messages of a portion and returns how many fit.
-func (f *wireBatch) fill(r *portion, limit int) int {
-	records := &f.buffers.records
-	for n, i := range r.index[r.next:] {
-		if records.count >= limit || !records.add(&r.call.batch[i]) {
-			return n
+// fill adds messages of a portion and returns how many fit. A broker takes or refuses a batch as a
+// whole, so a tombstone goes with the event before it: none of the two is there alone. Only a limit
+// of 0, after a batch of no more than the two was refused, parts them.
+func (f *wireBatch) fill(r *portion, limit int) (n int) {
+	records, left := &f.buffers.records, r.index[r.next:]
+	for n < len(left) && f.units < max(limit, 1) {
+		added := 0
+		if limit > 0 && n+1 < len(left) && r.call.batch[left[n+1]].Value == nil {
+			added = records.addPair(&r.call.batch[left[n]], &r.call.batch[left[n+1]])
+		} else if records.add(&r.call.batch[left[n]]) {
+			added = 1
 		}
+		if added == 0 {
+			break
+		}
+		n += added
+		f.units++
 	}
-	return len(r.index) - r.next
+	return n
+}
+
+// halved returns the limit of the next batch where this one was refused. ok is false for a single
+// record.
+func (f *wireBatch) halved() (limit int, ok bool) {
+	if f.units > 1 {
+		return f.units / 2, true
+	}
+	return 0, f.count > 1
 }
 
 // deliver sends a batch to the broker and notes the results of its portions.
@@ -186,9 +207,7 @@ func (l *worker) deliver(ctx context.Context, f *wireBatch) {
 // acknowledge notes that a batch was stored. base is -1 where the broker does not tell the offset.
 func (l *worker) acknowledge(f *wireBatch, base int64) {
 	// Careful at first, then bold again: the record that was too large may lie behind.
-	if l.limit <= math.MaxInt/2 {
-		l.limit *= 2
-	}
+	l.limit = bolder(l.limit)
 	for _, p := range f.parts {
 		l.note(p.portion, func() { p.portion.acknowledge(p.count, base) })
 		if base >= 0 {
@@ -197,11 +216,19 @@ func (l *worker) acknowledge(f *wireBatch, base int64) {
 	}
 }
 
+// bolder returns the limit behind one of a batch that was taken.
+func bolder(limit int) int {
+	if limit > math.MaxInt/2 {
+		return limit
+	}
+	return max(1, 2*limit)
+}
+
 // halve makes the next batch half of one that was refused. A single record is rejected, and with it
 // ends its portion.
 func (l *worker) halve(f *wireBatch, refusal error) {
-	if f.count > 1 {
-		l.limit = f.count / 2
+	if limit, ok := f.halved(); ok {
+		l.limit = limit
 		return
 	}
 	r := f.parts[0].portion

@@ -324,5 +324,9 @@ func (s *Sink) wake() {
 
 func clone(m sink.Message) sink.Message {
 	m.Key, m.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+	if m.Bare != nil {
+		bare := *m.Bare
+		m.Bare = &bare
+	}
 	return m
 }

@@ -31,13 +31,14 @@ func message(destination, series, key string, n, size int) sink.Message {
 	id := fmt.Sprintf("%08x-0000-5000-8000-%012x", hash(series+"/"+key), n)
 	head := fmt.Sprintf(`{"meta":{"id":%q},"data":{"series":%q,"n":%d,"text":"ä€😀","pad":"`, id, series, n)
 	pad := max(size-len(head)-4, 0)
-	return sink.Message{
+	m := sink.Message{
 		Destination: destination,
 		Key:         []byte(key),
 		Value:       []byte(head + strings.Repeat("x", pad) + `"},"links":[]}`),
 		ID:          id,
 		Type:        "SuiteAddedEvent",
 		Version:     "1.0.0",
+		Schema:      fmt.Sprintf("%012x", n/3),
 		Domain:      "suite.example",
 		Stream:      "suite",
 		Shard:       "db." + series,
@@ -46,6 +47,15 @@ func message(destination, series, key string, n, size int) sink.Message {
 		Time:        stamp,
 		State:       state(series, n),
 	}
+	switch n % 5 {
+	case 1:
+		m.Format = sink.FormatCloudEvents
+	case 3:
+		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: stamp.UnixMilli() - int64(n)}
+	case 4:
+		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: -int64(n), Previous: id, Reason: "TOMBSTONE"}
+	}
+	return m
 }
 
 // state makes the state of the n-th message of a series, every fourth of which is a dead letter.

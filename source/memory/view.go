@@ -22,6 +22,8 @@ type view struct {
 	columns *source.Columns
 	pick    []int
 	masks   source.Masks
+	// filter reports whether the values of a row match; nil where all do.
+	filter  func([][]byte) bool
 	version int
 }
 
@@ -61,6 +63,9 @@ func (v *view) refresh() error {
 		}
 	}
 	v.masks = v.spec.Mask(v.columns.List)
+	if err := v.compileFilter(); err != nil {
+		return err
+	}
 	return v.assign()
 }
 
@@ -115,6 +120,9 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 			if r.values[from] != nil {
 				p.Set(i, v.masks.Hide(i, r.values[from]))
 			}
+		}
+		if v.filter != nil && !v.filter(r.values) {
+			p.Filter()
 		}
 		if len(p.Rows) == q.Limit {
 			p.More = true

@@ -21,7 +21,14 @@ const (
 	erTableAccessDenied = 1142
 	erColAccessDenied   = 1143
 	erNoSuchTable       = 1146
-	erKeyDoesNotExist   = 1176
+	erLockWait          = 1205
+	erDeadlock          = 1213
+	erInterrupted       = 1317
+
+	erStatementTimeMariaDB = 1969
+	erStatementTime        = 3024
+
+	erKeyDoesNotExist = 1176
 
 	erWrongNumberOfColumns = 1222
 	erViewInvalid          = 1356
@@ -48,6 +55,13 @@ func number(err error) uint16 {
 	return 0
 }
 
+// isDataError reports whether the server cannot evaluate an expression for a value: a data
+// exception of the SQL standard.
+func isDataError(err error) bool {
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && strings.HasPrefix(string(refused.SQLState[:]), "22")
+}
+
 // mayBeStale reports whether err can come from columns or indexes that changed since they were
 // read.
 func mayBeStale(err error) bool {
@@ -71,6 +85,9 @@ func (s *shard) explain(err error) error {
 		return fmt.Errorf("%w: %w: let an administrator run: %s", source.ErrDenied, err, s.grant())
 	case erViewInvalid:
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
+	}
+	if s.spec.Filter != "" && isDataError(err) {
+		return option.Errorf("%w: %w: have the condition %s accept every value of its columns", source.ErrUnfit, err, option.Filter)
 	}
 	return err
 }

@@ -98,6 +98,9 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 		t.checkPosition()
 	}
 	if complete {
+		if err := t.checkFilter(ctx, c); err != nil {
+			return err
+		}
 		t.checkKeyIndex()
 		t.checkTimes()
 		t.checkModified()

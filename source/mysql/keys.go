@@ -189,7 +189,7 @@ func unite(p *source.Page) error {
 	kept := p.Rows[:0]
 	for _, r := range p.Rows {
 		if n := len(kept); n > 0 && kept[n-1].ID == r.ID {
-			if !slices.EqualFunc(kept[n-1].Values, r.Values, sameValue) {
+			if kept[n-1].Filtered != r.Filtered || !slices.EqualFunc(kept[n-1].Values, r.Values, sameValue) {
 				return fmt.Errorf("row %d was changed between two statements of one read", r.ID)
 			}
 			continue

@@ -125,11 +125,15 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 
 // fill appends the rows of rows until they end or the budget is reached.
 func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
-	width := len(s.shape.columns.List)
-	if cap(s.reader.row) < width+1 {
-		s.reader.row = make([]driver.Value, width+1)
+	width := 1 + len(s.shape.columns.List)
+	last := width
+	if s.shape.filter != "" {
+		last++
 	}
-	row := s.reader.row[:width+1]
+	if cap(s.reader.row) < last {
+		s.reader.row = make([]driver.Value, last)
+	}
+	row := s.reader.row[:last]
 	p.Columns = s.shape.columns
 	// After a full page of such a table one more row is looked at.
 	behind := !s.shape.unproved
@@ -156,8 +160,11 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 			behind = true
 			continue
 		}
-		if err := s.appendRow(row[1:], p); err != nil {
+		if err := s.appendRow(row[1:width], p); err != nil {
 			return false, err
+		}
+		if last > width && row[width] != nil {
+			p.Filter()
 		}
 		// Invariant 7: the budget is exceeded by one row at most.
 		full = maxBytes > 0 && p.Bytes >= maxBytes

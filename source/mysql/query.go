@@ -42,7 +42,12 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
 	head := "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")"
-	b.WriteString("(SELECT " + head + strings.Repeat(", NULL", len(sh.columns.List)))
+	// What is beside the columns.
+	beside, none := "", ""
+	if sh.filter != "" {
+		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"
+	}
+	b.WriteString("(SELECT " + head + strings.Repeat(", NULL", len(sh.columns.List)) + none)
 	b.WriteString(") UNION ALL (SELECT NULL")
 	for i, column := range sh.columns.List {
 		b.WriteString(", " + quoteName(column.Name))
@@ -51,12 +56,12 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 			b.WriteString(" + 0e0")
 		}
 	}
-	b.WriteString(" FROM " + t.quoted())
+	b.WriteString(beside + " FROM " + t.quoted())
 	q := pageQuery{upToFrom: b.String(), byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: id, head: head}
 	if sh.whole {
 		// It brings nothing, but the server refuses the statement once the table has another number
 		// of columns.
-		q.guard = " UNION ALL (SELECT NULL, t.* FROM " + t.quoted() + " AS t LIMIT 0)"
+		q.guard = " UNION ALL (SELECT NULL, t.*" + none + " FROM " + t.quoted() + " AS t LIMIT 0)"
 	}
 	return q
 }

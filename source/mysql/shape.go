@@ -19,6 +19,8 @@ type shape struct {
 	index string
 	// masks are those of the columns; nil where none has one.
 	masks source.Masks
+	// filter is the condition on rows, which the server accepts; "" for none.
+	filter string
 	// key is how rows are found by their keys.
 	key lookup
 	// modified is the index that MODIFIED leads, "" when there is none.
@@ -69,6 +71,9 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 		return nil, err
 	}
 	sh := s.compose(table)
+	if sh.filter, err = s.readFilter(ctx, c); err != nil {
+		return nil, err
+	}
 	if server.isMariaDB() {
 		if err := s.flagJSON(ctx, c, sh.columns.List, table); err != nil {
 			return nil, err

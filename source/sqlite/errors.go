@@ -56,7 +56,8 @@ func explain(err error) error {
 	case codes.SQLITE_CORRUPT:
 		return fmt.Errorf("%w: %w: look at it with PRAGMA integrity_check and restore it", source.ErrUnfit, err)
 	case codes.SQLITE_ERROR:
-		return option.Errorf("%w: %w: if a column needs a function or collation of the application, leave it out with %s", source.ErrUnfit, err, option.Fields)
+		return option.Errorf("%w: %w: if a column needs a function or collation of the application, leave it out with %s; "+
+			"a condition %s must accept every value of its columns", source.ErrUnfit, err, option.Fields, option.Filter)
 	case codes.SQLITE_PERM, codes.SQLITE_AUTH:
 		return fmt.Errorf("%w: %w: let the user that bridge runs as read the file", source.ErrDenied, err)
 	case codes.SQLITE_CANTOPEN:

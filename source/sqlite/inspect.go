@@ -95,6 +95,9 @@ func (t *tableInspection) inspect(ctx context.Context, c *session) (err error) {
 		}
 	}
 	if complete {
+		if err := t.checkFilter(ctx, c); err != nil {
+			return err
+		}
 		t.checkKeyIndex(indexes)
 		t.checkTimes(indexes)
 	}

@@ -55,7 +55,11 @@ func (s *shard) readRows(ctx context.Context, c *session, statement string, args
 
 // fill reads the head, then hands on rows until they end or take has enough.
 func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.Value) (bool, error), p *source.Page) (full bool, err error) {
-	row := make([]driver.Value, len(s.shape.columns.List)+1)
+	width := 1 + len(s.shape.columns.List)
+	if s.shape.filter != "" {
+		width++
+	}
+	row := make([]driver.Value, width)
 	if err := rows.Next(row); err != nil {
 		return false, fmt.Errorf("read the first row of the page: %w", err)
 	}
@@ -99,8 +103,12 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 	if !ok {
 		return fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row[s.shape.columns.ID])
 	}
-	p.Append(uint64(id), len(row))
-	for i, v := range row {
+	width := len(s.shape.columns.List)
+	p.Append(uint64(id), width)
+	if len(row) > width && row[width] != nil {
+		p.Filter()
+	}
+	for i, v := range row[:width] {
 		if v == nil {
 			continue
 		}

@@ -69,12 +69,17 @@ func pageQuery(t tableName, sh *shape, from string) string {
 	// A highest id of another class is told by its class: text and blobs are above all numbers.
 	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT CASE typeof(m) WHEN 'integer' THEN m WHEN 'null' THEN 0 " +
 		"ELSE typeof(m) END FROM (SELECT MAX(" + id + ") AS m FROM " + t.quoted() + "))")
-	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)))
+	// What is beside the columns.
+	beside, none := "", ""
+	if sh.filter != "" {
+		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"
+	}
+	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)) + none)
 	b.WriteString(" UNION ALL SELECT * FROM (SELECT NULL")
 	for _, column := range sh.columns.List {
 		b.WriteString(", " + selected(column))
 	}
-	b.WriteString(" FROM " + from + ")")
+	b.WriteString(beside + " FROM " + from + ")")
 	return b.String()
 }
 

@@ -18,6 +18,8 @@ type shape struct {
 	values []valueForm
 	// masks are those of the columns; nil where none has one.
 	masks source.Masks
+	// filter is the condition on rows, which SQLite accepts; "" for none.
+	filter string
 	// index is the unique index of the id, "" when the table is its own.
 	index string
 	// key is how rows are found by their keys.
@@ -46,6 +48,9 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 		return nil, err
 	}
 	sh := s.compose(table)
+	if sh.filter, err = s.readFilter(ctx, c, table.columns); err != nil {
+		return nil, err
+	}
 	id := table.columns[find(table.columns, s.spec.ID)]
 	indexes, err := s.uniqueIndexes(ctx, c, table)
 	if err != nil {

@@ -44,7 +44,11 @@ func decode(topic string, m world.Message) (*event, error) {
 		Data  struct{ K, State, Reason, Token string }
 		Links []struct{ Type, Target string }
 	}
-	if err := json.Unmarshal(m.Value, &body); err != nil {
+	document, err := world.Document(m)
+	if err == nil {
+		err = json.Unmarshal(document, &body)
+	}
+	if err != nil {
 		return nil, err
 	}
 	e := &event{
@@ -61,6 +65,8 @@ func decode(topic string, m world.Message) (*event, error) {
 		return nil, fmt.Errorf("the id %q, the type %q", body.Meta.ID, body.Meta.Type)
 	case e.kind == "Deleted" && body.Data.Reason == "TOMBSTONE":
 		e.now, e.state = tombstone, ""
+	case e.kind == "Deleted" && body.Data.Reason == "FILTERED":
+		e.now, e.state = filtered, ""
 	case e.kind == "Deleted":
 		e.now, e.state = absent, ""
 	default:
@@ -76,7 +82,6 @@ func decode(topic string, m world.Message) (*event, error) {
 	if len(fields) < 3 {
 		return nil, fmt.Errorf("bridge-state is %q", m.Headers["bridge-state"])
 	}
-	var err error
 	if e.stamp.epoch, err = strconv.ParseUint(fields[1], 16, 64); err == nil {
 		e.stamp.seq, err = strconv.ParseUint(fields[2], 16, 64)
 	}

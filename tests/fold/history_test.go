@@ -9,6 +9,8 @@ const (
 	absent condition = iota
 	live
 	tombstone
+	// filtered: its row does not match FILTER.
+	filtered
 )
 
 // version is what one commit has made of an entity.
@@ -18,7 +20,7 @@ type version struct {
 }
 
 func (v version) String() string {
-	return map[condition]string{absent: "absent", live: "live ", tombstone: "tombstone"}[v.condition] + v.state
+	return map[condition]string{absent: "absent", live: "live ", tombstone: "tombstone", filtered: "filtered"}[v.condition] + v.state
 }
 
 // record is what the writers of a stream have committed. It is safe for concurrent use.

@@ -23,6 +23,8 @@ type hopping struct {
 	tables []string
 	record *record
 	owners []*owner
+	// filtered: rows may be hidden.
+	filtered bool
 }
 
 // owner is one writer.
@@ -61,6 +63,8 @@ func newHopping(w *world.World, stream string, tables []string, seed uint64) *ho
 			created datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
 			modified datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
 			deleted tinyint(1) NOT NULL DEFAULT 0,
+			hidden tinyint(1) NOT NULL DEFAULT 0,
+			secret varchar(100) NOT NULL,
 			UNIQUE KEY k (k), KEY modified (modified)) ENGINE=InnoDB`)
 	}
 	for i := range ownersPerStream {
@@ -141,7 +145,8 @@ type statement struct {
 }
 
 func (o *owner) put(e *entity, table int, v version) statement {
-	return statement{"INSERT INTO " + o.tables[table] + " (k, state, deleted) VALUES (?, ?, ?)", []any{e.key, v.state, v.condition == tombstone}}
+	return statement{"INSERT INTO " + o.tables[table] + " (k, state, deleted, hidden, secret) VALUES (?, ?, ?, ?, ?)",
+		[]any{e.key, v.state, v.condition == tombstone, v.condition == filtered, secret + v.state}}
 }
 
 func (o *owner) drop(e *entity) statement {
@@ -225,7 +230,8 @@ func (o *owner) insert(ctx context.Context, e *entity) (bool, error) {
 
 func (o *owner) set(ctx context.Context, e *entity, v version, touched string) (bool, error) {
 	return o.commit(ctx, []outcome{{e, e.table, v}}, statement{
-		"UPDATE " + o.tables[e.table] + " SET state = ?, deleted = ?" + touched + " WHERE k = ?", []any{v.state, v.condition == tombstone, e.key},
+		"UPDATE " + o.tables[e.table] + " SET state = ?, deleted = ?, hidden = ?, secret = ?" + touched + " WHERE k = ?",
+		[]any{v.state, v.condition == tombstone, v.condition == filtered, secret + v.state, e.key},
 	})
 }
 
@@ -250,11 +256,14 @@ func (o *owner) softDelete(ctx context.Context, e *entity) (bool, error) {
 	if e.condition != live {
 		return false, nil
 	}
+	if o.filtered && o.rng.IntN(2) == 0 {
+		return o.set(ctx, e, version{filtered, e.state}, touched)
+	}
 	return o.set(ctx, e, version{tombstone, e.state}, touched)
 }
 
 func (o *owner) revive(ctx context.Context, e *entity) (bool, error) {
-	if e.condition != tombstone {
+	if e.condition != tombstone && e.condition != filtered {
 		return false, nil
 	}
 	return o.set(ctx, e, o.draw(e), touched)
@@ -369,7 +378,7 @@ func (h *hopping) rows() map[string]string {
 	states := make(map[string]string)
 	for _, table := range h.tables {
 		var key, state string
-		h.each("SELECT k, state FROM "+table+" WHERE deleted = 0", func(rows *sql.Rows) error {
+		h.each("SELECT k, state FROM "+table+" WHERE deleted = 0 AND hidden = 0", func(rows *sql.Rows) error {
 			if err := rows.Scan(&key, &state); err != nil {
 				return err
 			}

@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"bridge/tests/world"
 )
 
 // judge compares what arrived with what the writers recorded.
@@ -22,6 +24,11 @@ type judge struct {
 	starts []time.Time
 	// once: there may be no repeats.
 	once bool
+	// compacted is the stream whose topic is compacted, empty for none, and before the last message
+	// of each topic-partition.
+	compacted string
+	before    map[string]world.Message
+	nulls     int
 	// repeats counts messages with the id of an earlier one, late those that the bus has stored
 	// when a later process had begun.
 	repeats, late int
@@ -46,7 +53,7 @@ type chain struct {
 func newJudge(records map[string]*record) *judge {
 	j := &judge{
 		streams: make(map[string]*folded), rows: make(map[string]string), ids: make(map[string]bool),
-		stamps: make(map[stamp]string), faults: make(map[string][]string),
+		stamps: make(map[stamp]string), faults: make(map[string][]string), before: make(map[string]world.Message),
 	}
 	for stream, r := range records {
 		j.streams[stream] = &folded{record: r, entities: make(map[string]*chain)}
@@ -56,6 +63,20 @@ func newJudge(records map[string]*record) *judge {
 
 func (j *judge) fault(kind, format string, args ...any) {
 	j.faults[kind] = append(j.faults[kind], fmt.Sprintf(format, args...))
+}
+
+// pair judges that a message without a body follows each deleted event of the stream that is
+// compacted, and nothing else.
+func (j *judge) pair(tp string, m world.Message) {
+	last := j.before[tp]
+	j.before[tp] = m
+	deleted := strings.HasSuffix(last.Headers["eiffel-type"], "DeletedEvent") && last.Value != nil && last.Headers["bridge-stream"] == j.compacted
+	if m.Value == nil {
+		j.nulls++
+	}
+	if deleted != (m.Value == nil) || deleted && (m.Key != last.Key || m.Headers["eiffel-id"] != last.Headers["eiffel-id"]) {
+		j.fault("a tombstone", "in %s %q of %q comes behind %q of %q", tp, m.Value, m.Key, last.Value, last.Key)
+	}
 }
 
 // found says what is wrong, empty when nothing is.
@@ -172,8 +193,11 @@ func (j *judge) check() {
 func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
 	tip := &c.tip
 	living := tip.id != "" && tip.now == live
+	forgotten := stream == j.compacted && e.link == "" && tip.now != live
 	switch {
-	case e.link != tip.id:
+	case e.now == filtered && tip.id == "":
+		j.fault("never there", "%s: %s", stream, e)
+	case e.link != tip.id && !forgotten:
 		j.fault("link", "%s: %s comes behind %s", stream, e, tip)
 	case (e.kind == "Modified") != (living && e.now == live) || e.now == absent && !living:
 		j.fault("operation", "%s: %s comes behind %s", stream, e, tip)

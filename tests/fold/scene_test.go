@@ -42,6 +42,7 @@ const window = 300 * time.Millisecond
 // scene is one program that publishes what the writers do to one bus.
 type scene struct {
 	t       testing.TB
+	variant variant
 	bus     *world.Bus
 	world   *world.World
 	daemon  *world.Daemon
@@ -52,6 +53,8 @@ type scene struct {
 	judge   *judge
 	// topics are those of all streams, with how far each is read.
 	topics map[string]*topic
+	// shared is the topic of together.
+	shared string
 	// gate is held while no change may begin; made counts the changes.
 	gate sync.RWMutex
 	made atomic.Int64
@@ -67,10 +70,10 @@ type topic struct {
 	read int
 }
 
-func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64) *scene {
+func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64, v variant) *scene {
 	t.Helper()
 	s := &scene{
-		t: t, bus: b, world: db, rng: rand.New(rand.NewPCG(seed, 1)), points: world.NewFailpoints(t),
+		t: t, variant: v, bus: b, world: db, rng: rand.New(rand.NewPCG(seed, 1)), points: world.NewFailpoints(t),
 		streams: make(map[string]*hopping), topics: make(map[string]*topic), harms: make(map[string]int),
 	}
 	stem := strings.ReplaceAll(db.Name, "-", "_")
@@ -81,12 +84,16 @@ func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64) *scene {
 			tables = append(tables, fmt.Sprintf("%s_%s_%d", stem, stream[:1], n))
 		}
 		h := newHopping(db, stream, tables, seed+uint64(i))
+		h.filtered = v.filtered
 		s.streams[stream], records[stream] = h, h.record
 	}
 	s.facts = newFacts(db, stem+"_l")
 	s.judge = newJudge(records)
 	s.judge.once = b.Once()
-	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem))
+	if v.compacted {
+		s.judge.compacted = together
+	}
+	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem).With(formats(seed)))
 	return s
 }
 
@@ -96,14 +103,18 @@ func (s *scene) env(stem string) world.Env {
 	e := s.bus.Env().With(s.points.Env()).With(world.Env{
 		"BRIDGE_SOURCE_URL": s.world.URL, "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_STABILITY_WINDOW": window.String(),
 		"BRIDGE_BATCH_ROWS": "50", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_STREAMS": together + "," + apart + "," + logged,
-		failpoint.MutantVariable: os.Getenv(failpoint.MutantVariable),
+		failpoint.MutantVariable: os.Getenv(failpoint.MutantVariable), "BRIDGE_MASK_KEY": "0123456789abcdef",
 	})
-	shared := s.open(stem + "_shared")
+	s.shared = stem + "_shared"
+	shared := s.open(s.shared)
 	for stream, h := range s.streams {
 		e = e.With(variables(stream, world.Env{
 			"TABLE": strings.Join(h.tables, ","), "KIND": "capability", "KEY": "k", "CREATED": "created", "MODIFIED": "modified", "DELETED": "deleted",
 			"DESTINATION": shared,
-		}))
+		})).With(variables(stream, s.variant.env(stream)))
+	}
+	if s.variant.compacted {
+		s.compact(s.shared)
 	}
 	e = e.With(variables(together, world.Env{"RECONCILE_INTERVAL": "4s"}))
 	var by string
@@ -116,6 +127,15 @@ func (s *scene) env(stem string) world.Env {
 	}
 	return e.With(variables(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
 		With(variables(logged, world.Env{"TABLE": s.facts.table, "KIND": "release", "CREATED": "created", "DESTINATION": shared}))
+}
+
+// formats has the seed choose the format of each stream.
+func formats(seed uint64) world.Env {
+	all, e := []string{"eiffel", "cloudevents", "row"}, make(world.Env)
+	for i, stream := range []string{together, apart, logged} {
+		e = e.With(variables(stream, world.Env{"EVENT_FORMAT": all[(seed+uint64(i))%3]}))
+	}
+	return e
 }
 
 func variables(stream string, of world.Env) world.Env {
@@ -189,6 +209,9 @@ func (s *scene) receive() {
 		o := s.topics[name]
 		for _, m := range o.tape.From(o.read) {
 			o.read++
+			if s.judge.pair(name+"/"+m.Partition, m); m.Value == nil {
+				continue
+			}
 			e, err := decode(name, m)
 			if err != nil {
 				s.judge.fault("no event", "%v: %.300s", err, m.Value)
@@ -252,6 +275,12 @@ func (s *scene) rest(last bool) error {
 		s.judge.compare(stream, "the tables", h.rows())
 	}
 	s.facts.compare(s.judge.rows, s.judge.fault)
+	if last && s.variant.masked {
+		s.t.Logf("%d bytes were searched for masked values", s.searched())
+	}
+	if last && s.variant.compacted {
+		s.isCompacted()
+	}
 	if found := s.judge.found(); found != "" {
 		return errors.New(found)
 	}

@@ -30,7 +30,7 @@ func TestAStalledTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, proxy := start(t)
-			s := newScene(t, b, world.Empty(t, testenv.MariaDB(t)), 1)
+			s := newScene(t, b, world.Empty(t, testenv.MariaDB(t)), 1, variant{})
 			s.daemon.Env["BRIDGE_SINK_URL"] = name + "://" + proxy.Addr()
 			s.stallsTheSecondTable(proxy)
 		})

@@ -30,6 +30,8 @@ type Expect struct {
 	Lossy bool
 	// Altered says that columns of the tables came or went: events of before do not have them.
 	Altered bool
+	// Hiding says that the settings of a stream of entities are those of Hiding.Env.
+	Hiding Hiding
 	// Aside are the ids of events that went to the dead-letter destination, AsideRows the tokens of
 	// rows.
 	Aside, AsideRows map[string]bool
@@ -133,11 +135,14 @@ func (j *Judge) valid(e *Event) {
 		j.Add("schema", "%s: the schema has no member %q", e, name)
 	}
 	for name, want := range map[string]string{
-		"eiffel-id": e.ID, "eiffel-type": e.Type, "bridge-row-id": fmt.Sprint(e.RowID), "content-type": "application/json",
+		"eiffel-id": e.ID, "eiffel-type": e.Type, "bridge-row-id": fmt.Sprint(e.RowID),
 	} {
 		if got := e.Headers[name]; got != want {
 			j.Add("header", "%s: %s is %q, want %q", e, name, got, want)
 		}
+	}
+	if got := e.Headers["content-type"]; got != "application/json" && got != "application/cloudevents+json" {
+		j.Add("header", "%s: content-type is %q", e, got)
 	}
 	if id, ok := e.Data["id"]; ok && string(id) != fmt.Sprint(e.RowID) {
 		j.Add("content", "%s has the id %s", e, id)
@@ -160,7 +165,7 @@ func (j *Judge) stamp(e *Event) {
 	j.stamps[number] = e.ID
 	kind := sink.StateLive
 	if e.Op == event.Deleted {
-		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]
+		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "FILTERED": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]
 	}
 	if s.Kind != kind || s.Event != [16]byte{} || e.Headers[sink.HeaderDomain] != e.Domain {
 		j.Add("stamp", "%s of %q: domain %q, %s", e, e.Domain, e.Headers[sink.HeaderDomain], e.Headers[sink.HeaderState])
@@ -206,12 +211,16 @@ func DecodeEvent(m Message) (Event, error) {
 		Data  map[string]json.RawMessage
 		Links []struct{ Type, Target string }
 	}
-	if err := json.Unmarshal(m.Value, &read); err != nil {
+	document, err := Document(m)
+	if err == nil {
+		err = json.Unmarshal(document, &read)
+	}
+	if err != nil {
 		return Event{}, err
 	}
 	e := Event{Message: m, ID: read.Meta.ID, Type: read.Meta.Type, Domain: read.Meta.Source.DomainID, Op: OpOf(read.Meta.Type), Data: read.Data, Links: read.Links}
 	var row struct{ ID uint64 }
-	if err := json.Unmarshal(e.Data["row"], &row); err != nil {
+	if err = json.Unmarshal(e.Data["row"], &row); err != nil {
 		return Event{}, fmt.Errorf("row: %w", err)
 	}
 	e.RowID = row.ID

@@ -36,6 +36,8 @@ func (e *Event) matches(v workload.Version) bool {
 		return v.Condition == workload.Live && v.State == e.state
 	case e.Reason == "TOMBSTONE":
 		return v.Condition == workload.Tombstone
+	case e.Reason == "FILTERED":
+		return v.Condition == filtered
 	}
 	return v.Condition == workload.Absent
 }
@@ -175,7 +177,7 @@ func (r *entityRecord) follows(c *chain, e *Event) {
 	}
 	living := c.last.ID != "" && c.last.Op != event.Deleted
 	switch {
-	case e.Op == event.Added && living, e.Op == event.Modified && !living, e.Reason == "ABSENT_IN_SNAPSHOT" && !living:
+	case e.Op == event.Added && living, e.Op == event.Modified && !living, e.Reason != "" && e.Reason != "TOMBSTONE" && !living:
 		r.Add("operation", "%s comes behind %s", e, &c.last)
 	case e.Op == event.Modified && e.state == c.last.state && maps.Equal(e.extra(), c.last.extra()):
 		r.Add("nothing new", "%s comes behind %s", e, &c.last)

@@ -268,7 +268,7 @@ func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 	var j *Judge
 	table := p.World.Entities[stream]
 	if table != nil {
-		j = NewEntityJudge(p.T, table.Histories(), expect)
+		j = NewEntityJudge(p.T, expect.Hiding.histories(table.Histories()), expect)
 	} else {
 		j = NewRowJudge(p.T, p.World.AllRows(), expect)
 	}
@@ -284,7 +284,7 @@ func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 	}
 	v := j.End()
 	if table != nil {
-		j.record.(*entityRecord).fold.Compare(TableFold(p.T, p.World.DB, stream), expect.Aside == nil, v)
+		j.record.(*entityRecord).fold.Compare(expect.Hiding.table(TableFold(p.T, p.World.DB, stream)), expect.Aside == nil, v)
 	}
 	return v
 }

@@ -61,19 +61,38 @@ func Schemas(t testing.TB, e Env, stream string) map[event.Op]*Schema {
 	}
 	all := make(map[event.Op]*Schema)
 	for op, text := range printed[stream] {
-		var shape struct {
-			Properties struct {
-				Data struct {
-					Properties map[string]json.RawMessage
-				}
-			}
-		}
-		if err := json.Unmarshal(text, &shape); err != nil {
-			t.Fatal(err)
-		}
-		all[op] = &Schema{compile(t, text), shape.Properties.Data.Properties}
+		all[op] = &Schema{compile(t, text), members(t, text)}
 	}
 	return all
+}
+
+// members returns those of data of the document that a schema describes, nil where tables differ.
+func members(t testing.TB, schema []byte) map[string]json.RawMessage {
+	t.Helper()
+	var object struct{ Properties map[string]json.RawMessage }
+	if err := json.Unmarshal(schema, &object); err != nil {
+		t.Fatal(err)
+	}
+	switch all := object.Properties; {
+	case all["specversion"] != nil:
+		return members(t, all["data"])
+	case all["meta"] != nil:
+		var data struct{ Properties map[string]json.RawMessage }
+		if err := json.Unmarshal(all["data"], &data); err != nil {
+			t.Fatal(err)
+		}
+		return data.Properties
+	case all == nil:
+		return nil
+	default:
+		// The columns alone: Document adds the others.
+		for _, name := range []string{"row", "reason"} {
+			if _, column := all[name]; !column {
+				all[name] = nil
+			}
+		}
+		return all
+	}
 }
 
 // unknown returns a member of data that a schema does not have, empty where there is none.

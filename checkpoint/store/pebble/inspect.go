@@ -132,7 +132,11 @@ func peek(ctx context.Context, path string) (shards []store.ShardState, err erro
 		if err != nil {
 			return nil, err
 		}
-		shards = append(shards, store.ShardState{Key: key, Progress: progress, Meaning: meaning})
+		schema, err := store.LoadSchema(ctx, s, key)
+		if err != nil {
+			return nil, err
+		}
+		shards = append(shards, store.ShardState{Key: key, Progress: progress, Meaning: meaning, Schema: schema})
 	}
 	slices.SortFunc(shards, func(a, b store.ShardState) int { return a.Key.Compare(b.Key) })
 	return shards, nil

@@ -65,6 +65,21 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 // Close closes the reader.
 func (b *Bus) Close() error { return b.options.Reader.Close() }
 
+var _ sink.Compactor = (*Bus)(nil)
+
+// Compacted implements [sink.Compactor]; it is false where that does not show.
+func (b *Bus) Compacted(ctx context.Context, topic string) (bool, error) {
+	asked, ok := b.options.Reader.(sink.Compactor)
+	if !ok {
+		return false, nil
+	}
+	compacted, err := asked.Compacted(ctx, topic)
+	if errors.Is(err, sink.ErrHidden) {
+		return false, nil
+	}
+	return compacted, err
+}
+
 // Partitions returns the TPs.
 func (b *Bus) Partitions() []verify.Partition {
 	list := make([]verify.Partition, len(b.partitions))
@@ -199,7 +214,7 @@ func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 	}
 	for i := range m.Headers {
 		h := &m.Headers[i]
-		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") {
+		if strings.HasPrefix(h.Name, "bridge-") || strings.HasPrefix(h.Name, "eiffel-") || h.Name == sink.HeaderContentType {
 			message.Header.Set(h.Name, b.text(h))
 		}
 	}
@@ -212,7 +227,7 @@ const mostTexts = 1000
 // text returns the value of a header. One that many messages have is made once.
 func (b *Bus) text(h *sink.Header) string {
 	switch h.Name {
-	case sink.HeaderID, sink.HeaderRowID, sink.HeaderPublishedAt, sink.HeaderState:
+	case sink.HeaderID, sink.HeaderRowID, sink.HeaderPublishedAt, sink.HeaderState, sink.HeaderTime, sink.HeaderPrevious:
 		return string(h.Value)
 	}
 	text, known := b.texts[string(h.Value)]

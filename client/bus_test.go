@@ -1,0 +1,155 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"bridge/client"
+	"bridge/internal/backoff"
+	"bridge/sink"
+	"bridge/sink/memory"
+)
+
+// bus is a bus in memory. A group of it has one process for each call of Consume at most.
+type bus struct {
+	*memory.Sink
+	mu       sync.Mutex
+	progress map[string]uint64
+}
+
+func newBus(o memory.Options) *bus {
+	return &bus{Sink: memory.New(o), progress: make(map[string]uint64)}
+}
+
+type reader struct{ sink.Reader }
+
+func (reader) Close() error { return nil }
+
+func (b *bus) Open(client.Opening) (client.Reader, error) { return reader{b.Sink}, nil }
+
+// Consume reads each TP in a goroutine of its own, from where the group is.
+func (b *bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
+	tps, err := b.TPs(ctx, s.Destinations)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	for _, tp := range tps {
+		running.Go(func() {
+			_, err := b.Read(ctx, sink.Span{TP: tp.Name, From: b.at(s.Group, tp.Name), To: sink.NoEnd}, func(m *sink.Stored) error {
+				if err := each(ctx, tp.Name, m); err != nil {
+					return err
+				}
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.progress[s.Group+" "+tp.Name] = m.Offset + 1
+				return nil
+			})
+			cancel(err)
+		})
+	}
+	running.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (b *bus) at(group, tp string) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.progress[group+" "+tp], 1)
+}
+
+// writer publishes as one run of bridge does.
+type writer struct {
+	t     testing.TB
+	bus   sink.Sink
+	to    string
+	epoch uint64
+	seq   uint64
+}
+
+// message returns the next message about an entity; "" says that it is gone.
+func (w *writer) message(key, says string) sink.Message {
+	w.seq++
+	m := sink.Message{
+		Destination: w.to, Key: []byte(key), ID: uuid.NewSHA1(uuid.Nil, []byte(key+"="+says)).String(), Type: "OrderModifiedEvent", Version: "1.0.0",
+		Domain: client.DefaultDomain, Stream: "orders", Shard: "orders_07", RowID: 7, Origin: sink.FromTail, Time: time.UnixMilli(1_772_323_207_250),
+		State: sink.State{Epoch: w.epoch, Seq: w.seq, Hash: 5, Digest: [16]byte{1}},
+	}
+	m.Value = fmt.Appendf(nil, `{"meta":{"id":%q,"time":1772323207000},"data":{"says":%q},"links":[]}`, m.ID, says)
+	if says == "" {
+		m.Type, m.State.Kind, m.State.Digest = "OrderDeletedEvent", sink.StateAbsent, [16]byte{}
+	}
+	return m
+}
+
+func (w *writer) write(key, says string) { w.publish(w.message(key, says)) }
+
+func (w *writer) publish(m sink.Message) {
+	w.t.Helper()
+	if out, err := w.bus.Publish(w.t.Context(), []sink.Message{m}); err != nil || !out.AllAcked() {
+		w.t.Fatalf("publish: %+v, %v", out, err)
+	}
+}
+
+func options(destinations ...string) client.Options {
+	return client.Options{Stream: "orders", Destinations: destinations, RefreshEvery: time.Second, KeepFor: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// run runs f until the test ends, or the returned function is called, and fails the test for its
+// error.
+func run(t *testing.T, f func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run ends with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// contents returns what a table holds, as one text.
+func contents(t *client.Table) string {
+	all := make(map[string]string)
+	for e := range t.All() {
+		var data struct{ Says string }
+		if err := e.Decode(&data); err != nil {
+			return err.Error()
+		}
+		all[e.Key] = data.Says
+	}
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, key+"="+all[key])
+	}
+	return strings.Join(parts, " ")
+}
+
+// pass lets the time of synctest pass.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := backoff.Pause(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}

@@ -1,0 +1,235 @@
+package client
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// stamp orders the messages of a stream across TPs: epoch and seq of bridge-state.
+type stamp struct{ epoch, seq uint64 }
+
+func (s stamp) before(o stamp) bool {
+	return s.epoch < o.epoch || s.epoch == o.epoch && s.seq < o.seq
+}
+
+// position is what decides whether a message is newer than the last one of its entity. tp is 0 for
+// an entity that was kept from a bus that is gone: any message is newer.
+type position struct {
+	tp     uint32
+	offset uint64
+	// stamp is the highest one that was met of the entity.
+	stamp stamp
+}
+
+// entity is what the copy holds of one entity. It is never changed, only replaced.
+type entity struct {
+	kind      *kind
+	body      []byte
+	id        [16]byte
+	row       uint64
+	published int64
+	time      int64
+	at        position
+}
+
+func (e *entity) stale() bool { return e.at.tp == 0 }
+
+// event returns the last event of the entity.
+func (e *entity) event(key, stream string) Event {
+	event := Event{Key: key, Stream: stream, ID: uuid.UUID(e.id).String(), RowID: e.row, Published: time.UnixMilli(e.published).UTC(), Body: e.body, time: e.time}
+	e.kind.describe(&event)
+	return event
+}
+
+// outcome says what became of a message.
+type outcome uint8
+
+const (
+	// applied: the copy has changed. repeated: it has the event already. older: it is not newer
+	// than what the copy has. outdated: it is of another KEY, of before the newest one.
+	applied outcome = iota
+	repeated
+	older
+	outdated
+)
+
+// fold makes a table of messages. It does no I/O and has no clock. Messages of one TP are to be
+// applied in their order; the order between TPs does not matter.
+type fold struct {
+	entities map[string]*entity
+	deleted  deletions
+	// tps counts the TPs. Only an entity that may move between TPs needs its deletion remembered.
+	tps uint32
+	// rebuilding has deletions remembered all the same: those of the copy before are not to last.
+	rebuilding bool
+	// hash is that of the newest message, newest the stamp of that.
+	hash   uint32
+	newest stamp
+	// changed is told of each change: nil is an entity that is not there.
+	changed func(key string, before, after *entity)
+}
+
+func newFold(rebuilding bool, changed func(key string, before, after *entity)) *fold {
+	return &fold{entities: make(map[string]*entity), deleted: newDeletions(), rebuilding: rebuilding, changed: changed}
+}
+
+// register returns the number of a further TP.
+func (f *fold) register() uint32 {
+	f.tps++
+	return f.tps
+}
+
+// apply folds one message of a TP. body is a copy of its value; now counts seconds.
+func (f *fold) apply(m *message, tp uint32, body []byte, now int64) outcome {
+	if m.bare {
+		return f.tombstone(m, tp, now)
+	}
+	if !f.current(m) {
+		return outdated
+	}
+	e := f.entities[string(m.key)]
+	last, known := f.last(m.key, e)
+	at, newer := follows(last, known, m, tp)
+	if !newer {
+		return older
+	}
+	if m.deleted {
+		return f.remove(m.key, e, at, now)
+	}
+	return f.put(m, e, at, body)
+}
+
+// last returns where the last message of an entity is, whether it is there or deleted.
+func (f *fold) last(key []byte, e *entity) (position, bool) {
+	if e != nil {
+		return e.at, true
+	}
+	return f.deleted.lookup(key)
+}
+
+// follows reports whether m is newer than the last message of its entity, and returns where the
+// entity then is: within a TP the higher offset counts, across TPs the higher stamp. It is rule 6
+// of decision 17, by which bridge itself reads its topics.
+func follows(last position, known bool, m *message, tp uint32) (at position, newer bool) {
+	at = position{tp: tp, offset: m.stored.Offset, stamp: m.stamp}
+	back := m.stamp.before(last.stamp)
+	switch {
+	case !known || last.tp == 0:
+		return at, true
+	case last.tp == tp && m.stored.Offset <= last.offset, last.tp != tp && back:
+		return last, false
+	}
+	if back {
+		// What a former process sent came late. It is what the bus says last, and bridge corrects
+		// it; a message of another TP still has to be newer than both.
+		at.stamp = last.stamp
+	}
+	return at, true
+}
+
+// current reports whether m has the newest KEY. Where it is the first one with another KEY, the
+// entities of the one before are dropped.
+func (f *fold) current(m *message) bool {
+	if m.hash != f.hash {
+		if !f.newest.before(m.stamp) {
+			return false
+		}
+		f.hash = m.hash
+		for key, e := range f.entities {
+			delete(f.entities, key)
+			f.changed(key, e, nil)
+		}
+		f.deleted = newDeletions()
+	}
+	if f.newest.before(m.stamp) {
+		f.newest = m.stamp
+	}
+	return true
+}
+
+// tombstone applies a null value without headers. It says nothing about an entity whose last
+// message is in another TP.
+func (f *fold) tombstone(m *message, tp uint32, now int64) outcome {
+	e := f.entities[string(m.key)]
+	if e == nil || e.at.tp != tp || m.stored.Offset <= e.at.offset {
+		return older
+	}
+	return f.remove(m.key, e, position{tp: tp, offset: m.stored.Offset, stamp: e.at.stamp}, now)
+}
+
+func (f *fold) remove(key []byte, e *entity, at position, now int64) outcome {
+	if f.tps > 1 || f.rebuilding {
+		f.deleted.add(key, at, now, len(f.entities))
+	}
+	if e == nil {
+		return repeated
+	}
+	name := string(key)
+	delete(f.entities, name)
+	f.changed(name, e, nil)
+	return applied
+}
+
+func (f *fold) put(m *message, e *entity, at position, body []byte) outcome {
+	if e != nil && e.id == m.id && e.row == m.row {
+		same := *e
+		same.at = at
+		f.entities[string(m.key)] = &same
+		return repeated
+	}
+	next := &entity{kind: m.kind, body: body, id: m.id, row: m.row, published: m.published, time: m.time, at: at}
+	name := string(m.key)
+	f.deleted.remove(name)
+	f.entities[name] = next
+	f.changed(name, e, next)
+	return applied
+}
+
+// replace has f follow a copy that was made before the bus was made again. It keeps what
+// f does not know yet as stale, and returns how many that are.
+func (f *fold) replace(before *fold) (stale int) {
+	if f.newest == (stamp{}) {
+		// It has met no message yet.
+		f.hash = before.hash
+	}
+	for key, e := range before.entities {
+		if next := f.entities[key]; next != nil {
+			if next.id != e.id {
+				f.changed(key, e, next)
+			}
+			continue
+		}
+		if _, gone := f.deleted.lookup([]byte(key)); gone || f.hash != before.hash {
+			f.changed(key, e, nil)
+			continue
+		}
+		kept := *e
+		kept.at = position{}
+		f.entities[key] = &kept
+		stale++
+	}
+	for key, e := range f.entities {
+		if before.entities[key] == nil {
+			f.changed(key, nil, e)
+		}
+	}
+	return stale
+}
+
+// dropStale drops what replace has kept and no message has confirmed since.
+func (f *fold) dropStale() (dropped int) {
+	f.rebuilding = false
+	for key, e := range f.entities {
+		if e.stale() {
+			delete(f.entities, key)
+			f.changed(key, e, nil)
+			dropped++
+		}
+	}
+	return dropped
+}
+
+// copyBody returns a copy of a value, nil for null.
+func copyBody(value []byte) []byte { return bytes.Clone(value) }

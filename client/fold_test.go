@@ -1,0 +1,327 @@
+package client
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"bridge/checkpoint/store"
+	"bridge/internal/catchup"
+	"bridge/internal/testall"
+	"bridge/sink"
+)
+
+// told is a message of a test: key, stamp and what it says; "" is a deletion.
+type told struct {
+	tp    uint32
+	key   string
+	stamp stamp
+	says  string
+	bare  bool
+	hash  uint32
+}
+
+// folding is a fold with the offsets of its TPs, and a copy by its changes.
+type folding struct {
+	*fold
+	ends    map[uint32]uint64
+	changes map[string]string
+}
+
+func newFolding(tps int) *folding {
+	f := &folding{ends: make(map[uint32]uint64), changes: make(map[string]string)}
+	f.fold = newFold(false, func(key string, before, after *entity) {
+		if got, there := f.changes[key]; there != (before != nil) || there && got != string(before.body) {
+			panic(fmt.Sprintf("a change of %s from %q, it was %q", key, before.body, got))
+		}
+		if delete(f.changes, key); after != nil {
+			f.changes[key] = string(after.body)
+		}
+	})
+	for range tps {
+		f.register()
+	}
+	return f
+}
+
+func (f *folding) add(m told) outcome {
+	f.ends[m.tp]++
+	return f.apply(m.message(f.ends[m.tp]), m.tp, []byte(m.says), 0)
+}
+
+func (m told) message(offset uint64) *message {
+	parsed := &message{
+		stored: &sink.Stored{Offset: offset}, kind: &kind{}, key: []byte(m.key), stamp: m.stamp, hash: m.hash, deleted: m.says == "", bare: m.bare,
+	}
+	// As meta.id: the same for the same fact.
+	copy(parsed.id[:], m.key+"="+m.says)
+	return parsed
+}
+
+// table returns what the fold holds.
+func (f *folding) table() map[string]string {
+	table := make(map[string]string)
+	for key, e := range f.entities {
+		table[key] = string(e.body)
+	}
+	return table
+}
+
+func TestFold(t *testing.T) {
+	at := func(epoch, seq uint64) stamp { return stamp{epoch, seq} }
+	for name, c := range map[string]struct {
+		messages []told
+		want     string
+		last     outcome
+	}{
+		"the last state of an entity holds": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "y", false, 0}}, want: "a=y"},
+		"a deleted entity is gone": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "", false, 0}}, want: ""},
+		"an entity comes back": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "", false, 0}, {1, "a", at(1, 3), "x", false, 0}}, want: "a=x"},
+		"the same event again changes nothing": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", at(2, 1), "x", false, 0}}, want: "a=x", last: repeated},
+		"what is older in another TP does not hold": {
+			messages: []told{{1, "a", at(1, 2), "y", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "a=y", last: older},
+		"what is newer in another TP holds": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {2, "a", at(1, 2), "y", false, 0}}, want: "a=y"},
+		"a higher epoch is newer whatever the number": {
+			messages: []told{{1, "a", at(1, 9), "x", false, 0}, {2, "a", at(2, 1), "y", false, 0}}, want: "a=y"},
+		"what comes late in its own TP holds": {
+			messages: []told{{1, "a", at(2, 1), "y", false, 0}, {1, "a", at(1, 1), "x", false, 0}}, want: "a=x"},
+		"behind what came late, another TP has to be newer than both": {
+			messages: []told{{1, "a", at(2, 5), "y", false, 0}, {1, "a", at(1, 1), "x", false, 0}, {2, "a", at(2, 4), "z", false, 0}}, want: "a=x", last: older},
+		"a deletion in another TP is remembered": {
+			messages: []told{{1, "a", at(1, 2), "", false, 0}, {2, "a", at(1, 1), "x", false, 0}}, want: "", last: older},
+		"a tombstone without headers deletes in its TP": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 0}, {1, "a", stamp{}, "", true, 0}}, want: ""},
+		"a tombstone without headers says nothing of another TP": {
+			messages: []told{{2, "b", at(1, 1), "x", false, 0}, {1, "a", at(1, 2), "x", false, 0}, {2, "a", stamp{}, "", true, 0}}, want: "a=x b=x", last: older},
+		"another KEY drops what was there": {
+			messages: []told{{1, "a", at(1, 1), "x", false, 7}, {1, "b+c", at(2, 1), "y", false, 8}}, want: "b+c=y"},
+		"what is left of a former KEY does not hold": {
+			messages: []told{{1, "b+c", at(2, 1), "y", false, 8}, {2, "a", at(1, 1), "x", false, 7}}, want: "b+c=y", last: outdated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFolding(2)
+			var last outcome
+			for _, m := range c.messages {
+				last = f.add(m)
+			}
+			if got := joined(f.table()); got != c.want || last != c.last {
+				t.Errorf("the table is %q and the last message counts as %d, want %q and %d", got, last, c.want, c.last)
+			}
+			if got := joined(f.changes); got != c.want {
+				t.Errorf("the changes make %q, want %q", got, c.want)
+			}
+			for key := range f.deleted.last {
+				if f.entities[key] != nil {
+					t.Errorf("%s is there, and remembered as deleted", key)
+				}
+			}
+		})
+	}
+}
+
+func joined(table map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		all = append(all, key+"="+table[key])
+	}
+	return strings.Join(all, " ")
+}
+
+// TestFoldWhateverTheOrder reads the same TPs in many orders. The copy is always that of the
+// model: an entity is where its highest stamp is, and is what the last message there says; and it
+// is what bridge's own catch-up makes of them.
+func TestFoldWhateverTheOrder(t *testing.T) {
+	for seed := range testall.Cases(100, 5000) {
+		random := rand.New(rand.NewPCG(uint64(seed), 7))
+		tps := randomTPs(random)
+		want := model(tps)
+		for range 4 {
+			f, entries := newFolding(len(tps)), make(map[string]store.Entry)
+			for _, m := range interleave(random, tps) {
+				f.add(m)
+				entries[m.key], _ = catchup.Apply(entries[m.key], m.caught(f.ends[m.tp]))
+			}
+			if got := f.table(); !maps.Equal(got, want) {
+				t.Fatalf("seed %d: the table is %v, want %v", seed, got, want)
+			}
+			if !maps.Equal(f.changes, want) {
+				t.Fatalf("seed %d: the changes make %v, want %v", seed, f.changes, want)
+			}
+			for key, e := range entries {
+				if _, there := want[key]; there != (e.State == store.Live) {
+					t.Fatalf("seed %d: catch-up has %s as %v, want %v", seed, key, e.State, want)
+				}
+			}
+		}
+	}
+}
+
+// caught is the message as catch-up reads it.
+func (m told) caught(offset uint64) *catchup.Message {
+	c := &catchup.Message{Key: []byte(m.key), At: store.At{TP: m.tp, Offset: offset}, State: sink.State{Epoch: m.stamp.epoch, Seq: m.stamp.seq}}
+	copy(c.Event[:], m.key+"="+m.says)
+	if m.says == "" {
+		c.State.Kind = sink.StateAbsent
+	}
+	return c
+}
+
+// randomTPs returns messages of a few entities that move between TPs, mostly in the order of their
+// stamps, some late.
+func randomTPs(random *rand.Rand) [][]told {
+	tps := make([][]told, 1+random.IntN(3))
+	for i := range 5 + random.IntN(40) {
+		m := told{tp: uint32(1 + random.IntN(len(tps))), key: string(rune('a' + random.IntN(3))), stamp: stamp{1 + uint64(i/12), uint64(i)}}
+		if random.IntN(4) > 0 {
+			m.says = fmt.Sprint(random.IntN(3))
+		}
+		into := &tps[m.tp-1]
+		*into = append(*into, m)
+		if n := len(*into); n > 1 && random.IntN(6) == 0 {
+			(*into)[n-1], (*into)[n-2] = (*into)[n-2], (*into)[n-1]
+		}
+	}
+	return tps
+}
+
+func model(tps [][]told) map[string]string {
+	highest, table := make(map[string]stamp), make(map[string]string)
+	for _, messages := range tps {
+		for _, m := range messages {
+			if highest[m.key].before(m.stamp) {
+				highest[m.key] = m.stamp
+			}
+		}
+	}
+	for _, messages := range tps {
+		last, wins := make(map[string]string), make(map[string]bool)
+		for _, m := range messages {
+			last[m.key] = m.says
+			wins[m.key] = wins[m.key] || highest[m.key] == m.stamp
+		}
+		for key := range wins {
+			if wins[key] && last[key] != "" {
+				table[key] = last[key]
+			}
+		}
+	}
+	return table
+}
+
+// interleave returns the messages of all TPs in one order that keeps that of each.
+func interleave(random *rand.Rand, tps [][]told) (all []told) {
+	rest := slices.Clone(tps)
+	for {
+		var open []int
+		for i := range rest {
+			if len(rest[i]) > 0 {
+				open = append(open, i)
+			}
+		}
+		if len(open) == 0 {
+			return all
+		}
+		i := open[random.IntN(len(open))]
+		all, rest[i] = append(all, rest[i][0]), rest[i][1:]
+	}
+}
+
+func TestACopyThatFollowsAnother(t *testing.T) {
+	at := func(seq uint64) stamp { return stamp{1, seq} }
+	before := newFolding(1)
+	for i, key := range []string{"same", "other", "deleted", "unknown", "returns"} {
+		before.add(told{tp: 1, key: key, stamp: at(uint64(i)), says: "old"})
+	}
+	next := newFolding(1)
+	next.rebuilding, next.changes = true, before.changes
+	changed := next.changed
+	next.changed = func(string, *entity, *entity) {}
+	for i, m := range []told{{key: "same", says: "old"}, {key: "other", says: "new"}, {key: "deleted"}, {key: "more", says: "new"}} {
+		m.tp, m.stamp = 1, stamp{2, uint64(i)}
+		next.add(m)
+	}
+	next.changed = changed
+	if stale := next.replace(before.fold); stale != 2 {
+		t.Errorf("%d entities are stale, want 2", stale)
+	}
+	if got, want := joined(next.table()), "more=new other=new returns=old same=old unknown=old"; got != want || joined(next.changes) != want {
+		t.Errorf("the table is %s by its changes %s, want %s", got, joined(next.changes), want)
+	}
+	if what := next.add(told{tp: 1, key: "returns", stamp: at(0), says: "old"}); what != repeated {
+		t.Errorf("an entity that comes again as it was counts as %d", what)
+	}
+	if dropped := next.dropStale(); dropped != 1 {
+		t.Errorf("%d entities are dropped, want 1", dropped)
+	}
+	if got, want := joined(next.table()), "more=new other=new returns=old same=old"; got != want || joined(next.changes) != want {
+		t.Errorf("the table is %s by its changes %s, want %s", got, joined(next.changes), want)
+	}
+}
+
+func TestACopyUnderAnotherKEY(t *testing.T) {
+	for _, c := range []struct {
+		hash  uint32
+		early bool
+		want  string
+	}{{7, false, "a=x b=y"}, {8, false, "b=y"}, {7, true, "a=x b=y"}, {8, true, "b=y"}} {
+		before := newFolding(1)
+		before.add(told{tp: 1, key: "a", stamp: stamp{1, 1}, says: "x", hash: 7})
+		next := newFolding(1)
+		next.rebuilding, next.changes = true, before.changes
+		changed, b := next.changed, told{tp: 1, key: "b", stamp: stamp{2, 1}, says: "y", hash: c.hash}
+		if c.early {
+			next.changed = func(string, *entity, *entity) {}
+			next.add(b)
+			next.changed = changed
+		}
+		next.replace(before.fold)
+		if !c.early {
+			next.add(b)
+		}
+		if got := joined(next.table()); got != c.want || joined(next.changes) != c.want {
+			t.Errorf("behind a message with the hash %d the table is %s, want %s", c.hash, got, c.want)
+		}
+	}
+}
+
+func TestDeletionsAreBounded(t *testing.T) {
+	const few = 1000
+	d := newDeletions()
+	d.few = few
+	key := func(i int) []byte { return fmt.Appendf(nil, "k%d", i) }
+	t.Run("no more are remembered than there are entities, the oldest goes first", func(t *testing.T) {
+		for i := range few + 500 {
+			d.add(key(i), position{tp: 1}, 0, 0)
+		}
+		if len(d.last) != few || d.forgotten != 500 {
+			t.Errorf("%d are remembered and %d forgotten", len(d.last), d.forgotten)
+		}
+		if _, known := d.lookup(key(499)); known {
+			t.Error("an old one is remembered")
+		}
+		if _, known := d.lookup(key(500)); !known {
+			t.Error("a younger one is forgotten")
+		}
+	})
+	t.Run("one that was deleted again counts from then on", func(t *testing.T) {
+		d.add(key(500), position{tp: 2}, rememberFor/2, few*2)
+		d.add(key(-1), position{tp: 1}, rememberFor, few*2)
+		if at, known := d.lookup(key(500)); !known || at.tp != 2 {
+			t.Errorf("it is at %+v, %v", at, known)
+		}
+	})
+	t.Run("after an hour they are forgotten, and so is their memory", func(t *testing.T) {
+		d.add(key(-2), position{tp: 1}, 3*rememberFor, 0)
+		if len(d.last) != 1 || len(d.queue)-d.head != 1 || len(d.queue) > 1200 {
+			t.Errorf("%d are remembered in %d", len(d.last), len(d.queue))
+		}
+	})
+}

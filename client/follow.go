@@ -1,0 +1,313 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bridge/internal/backoff"
+	"bridge/sink"
+)
+
+// readAtOnce bounds how many TPs are read at the same time until the copy has caught up: each
+// takes some MiB.
+const readAtOnce = 32
+
+// copying is the making of one copy, from the beginning of the bus and on.
+type copying struct {
+	t      *Table
+	reader Reader
+	fold   *fold
+	group  *errgroup.Group
+	slots  chan struct{}
+	// known has the TPs that are read, as they were when they were looked at last.
+	known map[string]known
+	// behind counts TPs that have not been read to the end of when the copy began. caughtUp gets
+	// one value when all have.
+	behind   int
+	caughtUp chan struct{}
+}
+
+// known is a TP that is read, with its number in the fold.
+type known struct {
+	sink.TP
+	number uint32
+}
+
+// read makes a copy and keeps it up to date until ctx ends or it has to be made again.
+func (t *Table) read(ctx context.Context, reader Reader) error {
+	tps, err := t.await(ctx, reader)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	c := &copying{t: t, reader: reader, group: group, slots: make(chan struct{}, readAtOnce), known: make(map[string]known), caughtUp: make(chan struct{}, 1)}
+	c.begin(len(tps))
+	for _, tp := range tps {
+		c.follow(ctx, tp, true)
+	}
+	group.Go(func() error { return c.watch(ctx) })
+	return group.Wait()
+}
+
+// await waits until the bus has something to read from.
+func (t *Table) await(ctx context.Context, reader Reader) ([]sink.TP, error) {
+	pause := backoff.Backoff{First: 200 * time.Millisecond, Max: min(t.o.RefreshEvery, 5*time.Second)}
+	for {
+		tps, err := reader.TPs(ctx, t.o.Destinations)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil && len(tps) > 0:
+			return tps, nil
+		case err == nil:
+			err = fmt.Errorf("none of the topics or subjects %q is there yet", t.o.Destinations)
+		}
+		t.faults.fail("destinations", err)
+		if err := pause.Wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// begin sets the fold that is made. The first one is served from the start.
+func (c *copying) begin(tps int) {
+	t := c.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.behind = tps
+	select {
+	case <-t.ready:
+		t.next = newFold(true, func(string, *entity, *entity) {})
+		c.fold = t.next
+	default:
+		// What was read before is of no use: nobody was told that it is whole.
+		for key, e := range t.current.entities {
+			t.changed(key, e, nil)
+		}
+		t.current = newFold(false, t.changed)
+		c.fold = t.current
+	}
+}
+
+// follow reads a TP from its beginning and on. counted says that the copy has not caught up before
+// the end of tp.
+func (c *copying) follow(ctx context.Context, tp sink.TP, counted bool) {
+	c.t.mu.Lock()
+	number := c.fold.register()
+	c.t.mu.Unlock()
+	c.known[tp.Name] = known{tp, number}
+	r := &following{copying: c, tp: tp, number: number, parser: newParser(&c.t.o), next: tp.First}
+	c.group.Go(func() error {
+		if err := r.toEnd(ctx); err != nil {
+			return err
+		}
+		if counted {
+			c.arrived()
+		}
+		return r.read(ctx, sink.NoEnd)
+	})
+}
+
+// arrived notes that a TP was read to its end.
+func (c *copying) arrived() {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	if c.behind--; c.behind == 0 {
+		c.caughtUp <- struct{}{}
+	}
+}
+
+// watch looks for what was made later and for what the bus has lost, and serves the copy once it
+// has caught up.
+func (c *copying) watch(ctx context.Context) error {
+	ticker := time.NewTicker(c.t.o.RefreshEvery)
+	defer ticker.Stop()
+	keep := time.NewTimer(c.t.o.KeepFor)
+	defer keep.Stop()
+	keep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.caughtUp:
+			if c.serve() > 0 {
+				keep.Reset(c.t.o.KeepFor)
+			}
+		case <-keep.C:
+			c.dropStale()
+		case <-ticker.C:
+			if err := c.refresh(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// serve has the copy follow the one before, and returns how many entities of that are
+// kept for a while.
+func (c *copying) serve() (stale int) {
+	t := c.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next == c.fold {
+		c.fold.changed = t.changed
+		stale = c.fold.replace(t.current)
+		t.current, t.next = c.fold, nil
+		return stale
+	}
+	close(t.ready)
+	return 0
+}
+
+func (c *copying) dropStale() {
+	c.t.mu.Lock()
+	dropped := c.fold.dropStale()
+	c.t.mu.Unlock()
+	c.t.o.Logger.Info("entities that the bus does not have any more are dropped", "stream", c.t.o.Stream, "entities", dropped)
+}
+
+// refresh reads TPs that were made later. It returns errAgain where one was made again, or has
+// lost messages by no rule of the bus.
+func (c *copying) refresh(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, c.t.o.RefreshEvery)
+	tps, err := c.reader.TPs(within, c.t.o.Destinations)
+	cancel()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		c.t.faults.fail("destinations", fmt.Errorf("look for topics or streams: %w", err))
+		return nil
+	}
+	c.t.faults.end()
+	for _, tp := range tps {
+		before, read := c.known[tp.Name]
+		switch {
+		case !read:
+			c.follow(ctx, tp, false)
+			continue
+		case tp.Incarnation != before.Incarnation && tp.Incarnation != "" && before.Incarnation != "":
+			return fmt.Errorf("%w: %s was made again", errAgain, tp.Name)
+		case tp.First > before.First && !tp.Expired && !tp.Thinned && c.lost(before.number, tp.First):
+			return fmt.Errorf("%w: %s was purged up to %d", errAgain, tp.Name, tp.First)
+		}
+		c.known[tp.Name] = known{tp, before.number}
+	}
+	return nil
+}
+
+// lost reports whether the last message of an entity was before the first one that is left of its
+// TP.
+func (c *copying) lost(number uint32, first uint64) bool {
+	c.t.mu.RLock()
+	defer c.t.mu.RUnlock()
+	for _, e := range c.fold.entities {
+		if e.at.tp == number && e.at.offset < first {
+			return true
+		}
+	}
+	return false
+}
+
+// following reads one TP for a copy. It serves one goroutine.
+type following struct {
+	*copying
+	tp     sink.TP
+	number uint32
+	parser *parser
+	next   uint64
+	// unread is why a message of the stream cannot be understood.
+	unread error
+}
+
+// toEnd reads to the end that the TP had when the copy began.
+func (r *following) toEnd(ctx context.Context) error {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return r.read(ctx, r.tp.End)
+}
+
+// read reads below an offset, for ever over outages.
+func (r *following) read(ctx context.Context, to uint64) error {
+	var pause backoff.Backoff
+	for {
+		from := r.next
+		var err error
+		r.next, err = r.reader.Read(ctx, sink.Span{TP: r.tp.Name, Incarnation: r.tp.Incarnation, From: from, To: to}, r.each)
+		switch {
+		case r.unread != nil:
+			return r.unread
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			return nil
+		case errors.Is(err, sink.ErrGone), errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrExpired):
+			return fmt.Errorf("%w: %w", errAgain, err)
+		}
+		r.t.faults.fail(r.tp.Name, err)
+		if r.next > from {
+			pause.Reset()
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// each folds one message.
+func (r *following) each(stored *sink.Stored) error {
+	t := r.t
+	t.faults.end()
+	whose, err := r.parser.parse(stored)
+	switch {
+	case err != nil:
+		r.unread = fmt.Errorf("read %s at offset %d: %w", r.tp.Name, stored.Offset, err)
+		return r.unread
+	case whose == foreign:
+		t.counts.foreign.Add(1)
+		return nil
+	case whose == stateless:
+		t.stateless(r.tp.Name, stored.Offset)
+		return nil
+	}
+	m := &r.parser.m
+	var body []byte
+	if !m.deleted {
+		body = copyBody(stored.Value)
+	}
+	now := int64(time.Since(t.began) / time.Second)
+	t.mu.Lock()
+	what := r.fold.apply(m, r.number, body, now)
+	t.mu.Unlock()
+	t.count(what)
+	return nil
+}
+
+// stateless counts a message without bridge-state.
+func (t *Table) stateless(tp string, offset uint64) {
+	if t.counts.stateless.Add(1) == 1 {
+		t.o.Logger.Warn("messages without the header bridge-state are passed over: an older bridge wrote them",
+			"stream", t.o.Stream, "topic_partition", tp, "offset", offset)
+	}
+}
+
+func (t *Table) count(what outcome) {
+	switch what {
+	case applied:
+		t.counts.applied.Add(1)
+	case repeated:
+		t.counts.repeated.Add(1)
+	case older:
+		t.counts.older.Add(1)
+	case outdated:
+		t.counts.outdated.Add(1)
+	}
+}

@@ -1,0 +1,210 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"bridge/client"
+	"bridge/internal/backoff"
+	"bridge/sink"
+	sinkjetstream "bridge/sink/jetstream"
+)
+
+const (
+	// ackWait is after how long a message of a process that is gone comes again; a process that
+	// lives says so before.
+	ackWait = 10 * time.Second
+	// requestTimeout bounds a request, heartbeat how long a server may be silent.
+	requestTimeout = 5 * time.Second
+	heartbeat      = 5 * time.Second
+	// returnTimeout bounds how long a process that stops gives back what it was sent.
+	returnTimeout = 2 * time.Second
+	// pullAtOnce is how many messages one request asks for. They still come one by one.
+	pullAtOnce = 100
+)
+
+// Consume implements client.Bus: by a durable consumer with the name of the group for each stream.
+// It makes them where they are missing.
+func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
+	var pause backoff.Backoff
+	for {
+		begun := time.Now()
+		err := b.session(ctx, s, each)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if refused, ok := errors.AsType[*refusedError](err); ok {
+			return refused.err
+		}
+		s.Fault("nats", err)
+		if time.Since(begun) > time.Minute {
+			pause.Reset()
+		}
+		if pause.Wait(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+// refusedError is an error of each.
+type refusedError struct{ err error }
+
+func (e *refusedError) Error() string { return e.err.Error() }
+
+// session consumes over one connection until that is lost, or ctx ends.
+func (b *Bus) session(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
+	nc, err := sinkjetstream.Connect(ctx, b.options(s.Opening))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// What is on its way are acknowledgements; without one the event comes again.
+		_ = nc.FlushTimeout(returnTimeout)
+		nc.Close()
+	}()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		return err
+	}
+	streams, err := b.streams(ctx, js, s.Destinations)
+	if err != nil {
+		return err
+	}
+	consumers := make([]jetstream.Consumer, len(streams))
+	for i, name := range streams {
+		if consumers[i], err = durable(ctx, js, name, s); err != nil {
+			return err
+		}
+	}
+	s.Joined()
+	group, ctx := errgroup.WithContext(ctx)
+	for i, name := range streams {
+		group.Go(func() error { return consume(ctx, name, consumers[i], each) })
+	}
+	return group.Wait()
+}
+
+// durable returns the consumer of a group, made where it is missing.
+func durable(ctx context.Context, js jetstream.JetStream, stream string, s client.Subscription) (jetstream.Consumer, error) {
+	consumer, err := js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		Durable: s.Group, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy, AckWait: ackWait,
+		MaxAckPending: 1, MaxDeliver: -1, FilterSubjects: s.Destinations,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the durable consumer %s of the stream %s: %w", s.Group, stream, err)
+	}
+	return consumer, nil
+}
+
+// streams returns the names of the streams to consume.
+func (b *Bus) streams(ctx context.Context, js jetstream.JetStream, subjects []string) (names []string, err error) {
+	if b.o.Stream != "" {
+		return []string{b.o.Stream}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for _, subject := range subjects {
+		list := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		for name := range list.Name() {
+			names = append(names, name)
+		}
+		if err := list.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+			return nil, fmt.Errorf("look for the stream of %s: %w", subject, err)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no stream takes the subjects %q", subjects)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// consume hands out the messages of a stream one by one.
+func consume(ctx context.Context, stream string, consumer jetstream.Consumer, each func(context.Context, string, *sink.Stored) error) error {
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullAtOnce), jetstream.PullHeartbeat(heartbeat))
+	if err != nil {
+		return fmt.Errorf("consume the stream %s: %w", stream, err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if ctx.Err() != nil && err == nil {
+			err = errors.Join(context.Cause(ctx), m.Nak())
+		}
+		if err != nil {
+			giveBack(messages)
+			return fmt.Errorf("consume the stream %s: %w", stream, err)
+		}
+		if err := hand(ctx, stream, m, each); err != nil {
+			return err
+		}
+	}
+}
+
+// giveBack returns what has arrived and was not handed out, so that another process need not wait
+// for ackWait.
+func giveBack(messages jetstream.MessagesContext) {
+	messages.Drain()
+	for {
+		m, err := messages.Next(jetstream.NextMaxWait(returnTimeout))
+		if err != nil {
+			return
+		}
+		// Where it does not arrive the message comes again all the same.
+		_ = m.Nak()
+	}
+}
+
+// hand hands out one message and acknowledges it.
+func hand(ctx context.Context, stream string, m jetstream.Msg, each func(context.Context, string, *sink.Stored) error) error {
+	at, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	stored := sink.Stored{Offset: at.Sequence.Stream, Destination: m.Subject(), Value: m.Data()}
+	for name, values := range m.Headers() {
+		for _, v := range values {
+			stored.Headers = append(stored.Headers, sink.Header{Name: name, Value: []byte(v)})
+		}
+	}
+	stop := keep(m)
+	err = each(ctx, stream, &stored)
+	stop()
+	if err != nil {
+		if ctx.Err() == nil {
+			return &refusedError{err}
+		}
+		// Another process need not wait for ackWait.
+		return errors.Join(err, m.Nak())
+	}
+	return m.Ack()
+}
+
+// keep tells the server from time to time that the message is being handled, until stop is called.
+func keep(m jetstream.Msg) (stop func()) {
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(ackWait / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				// Where it does not arrive the message comes again.
+				_ = m.InProgress()
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+	}
+}

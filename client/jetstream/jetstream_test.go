@@ -1,0 +1,125 @@
+package jetstream_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"bridge/client"
+	"bridge/client/clienttest"
+	"bridge/client/jetstream"
+	"bridge/internal/backoff"
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+	"bridge/sink"
+	sinkjetstream "bridge/sink/jetstream"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
+	stream := server.CreateStream(t, natsjs.StreamConfig{})
+	config := stream.CachedInfo().Config
+	publisher := func(t testing.TB) sink.Sink {
+		s, err := sinkjetstream.Open(sinkjetstream.Options{URLs: []string{server.URL()}, Stream: config.Name, Published: []string{config.Name + ".a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	bus, err := jetstream.New(jetstream.Options{URLs: []string{server.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clienttest.Fixture{
+		Bus: bus, Sink: publisher(t), Destination: config.Name + ".a", Reads: config.Name + ".*",
+		Purge: func(t testing.TB) {
+			if err := stream.Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Remake: func(t testing.TB) sink.Sink {
+			js := server.JetStream(t)
+			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := js.CreateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			return publisher(t)
+		},
+	}
+}
+
+func TestOnAServer(t *testing.T) {
+	t.Parallel()
+	server := testenv.AnyNATS(t)
+	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return fixture(t, server) })
+}
+
+func TestOnARealServer(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.StartNATS(t)
+	clienttest.Run(t, func(t *testing.T) clienttest.Fixture {
+		f := fixture(t, server)
+		f.Restart = func(t testing.TB) { server.Restart(t) }
+		return f
+	})
+}
+
+// TestAHandlerThatTakesLong has a handler go on for longer than the server waits for an
+// acknowledgement. No other process is given the event meanwhile.
+func TestAHandlerThatTakesLong(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	f := fixture(t, testenv.AnyNATS(t))
+	w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
+	w.Write(2, 2)
+	given := make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for range 2 {
+		o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
+		events, err := client.NewEvents(f.Bus, "slow", o, func(ctx context.Context, e client.Event) error {
+			given <- e.ID
+			if e.ID == w.IDs[0] {
+				return backoff.Pause(ctx, 25*time.Second)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := events.Run(ctx); err != nil {
+				t.Errorf("Run ends with %v", err)
+			}
+		})
+	}
+	for i, want := range w.IDs {
+		if got := <-given; got != want {
+			t.Errorf("event %d handed out is %s, want %s", i+1, got, want)
+		}
+	}
+}
+
+func TestOptionsNeedURLs(t *testing.T) {
+	if _, err := jetstream.New(jetstream.Options{}); err == nil || !strings.Contains(err.Error(), "URLs") {
+		t.Errorf("New returns %v", err)
+	}
+}
+
+// BenchmarkTable needs a real server: see docs/performance.md.
+func BenchmarkTable(b *testing.B) { clienttest.Bench(b, fixture(b, testenv.NATS(b))) }
+
+// BenchmarkEvents needs a real server: see docs/performance.md.
+func BenchmarkEvents(b *testing.B) { clienttest.BenchEvents(b, fixture(b, testenv.NATS(b))) }

@@ -1,0 +1,240 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"bridge/client"
+	"bridge/internal/backoff"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+const (
+	// commitEvery is how often progress is committed: after a kill so much is handed out again.
+	commitEvery = time.Second
+	// sessionTimeout is after how long the others take over from a process that is gone,
+	// heartbeatEvery how soon a process notices that they share the partitions out again.
+	sessionTimeout = 10 * time.Second
+	heartbeatEvery = time.Second
+	joinPause      = time.Second
+	partitionCheck = 10 * time.Second
+)
+
+// Consume implements client.Bus: by a consumer group whose members share the partitions. It needs
+// READ on the group besides what Open needs.
+//
+// A handler that goes on for more than 30 s after its context has ended may still run while
+// another process has the partition.
+func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) (err error) {
+	options := b.options(s.Opening)
+	requester, err := kafka.NewRequester(options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, requester.Close()) }()
+	reader, err := kafka.Open(options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
+		ID: s.Group, Brokers: b.o.Brokers, Dialer: requester.Dialer(), Topics: s.Destinations, StartOffset: kafkago.FirstOffset,
+		GroupBalancers:    []kafkago.GroupBalancer{kafkago.RangeGroupBalancer{}, kafkago.RoundRobinGroupBalancer{}},
+		HeartbeatInterval: heartbeatEvery, SessionTimeout: sessionTimeout, JoinGroupBackoff: joinPause,
+		WatchPartitionChanges: true, PartitionWatchInterval: partitionCheck,
+	})
+	if err != nil {
+		return fmt.Errorf("client/kafka: %w", err)
+	}
+	// It waits for all that the group has started.
+	defer func() { err = errors.Join(err, group.Close()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m := &member{s: s, reader: reader, each: each, end: cancel}
+	for {
+		generation, err := group.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return m.failed()
+		case err != nil:
+			// The group tries again by itself.
+			s.Fault("group "+s.Group, fmt.Errorf("consumer group %s: %w", s.Group, err))
+		default:
+			s.Joined()
+			m.serve(ctx, generation)
+		}
+	}
+}
+
+// member is this process in the group.
+type member struct {
+	s      client.Subscription
+	reader *kafka.Sink
+	each   func(context.Context, string, *sink.Stored) error
+	end    context.CancelCauseFunc
+
+	mu  sync.Mutex
+	err error
+}
+
+// fail ends Consume with an error.
+func (m *member) fail(err error) {
+	m.mu.Lock()
+	m.err = errors.Join(m.err, err)
+	m.mu.Unlock()
+	m.end(err)
+}
+
+func (m *member) failed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// serve begins to consume what a generation assigns. Its functions end with the generation.
+func (m *member) serve(ctx context.Context, generation *kafkago.Generation) {
+	var all []*partition
+	for topic, assigned := range generation.Assignments {
+		for _, a := range assigned {
+			p := &partition{member: m, topic: topic, id: a.ID, tp: fmt.Sprintf("%s/%d", topic, a.ID), committed: a.Offset}
+			p.handled.Store(a.Offset)
+			all = append(all, p)
+			generation.Start(func(ended context.Context) {
+				ctx, cancel := joined(ctx, ended)
+				defer cancel()
+				p.consume(ctx)
+				p.commit(generation)
+				// The generation ends with the first of its functions.
+				<-ctx.Done()
+			})
+		}
+	}
+	generation.Start(func(ended context.Context) {
+		ctx, cancel := joined(ctx, ended)
+		defer cancel()
+		for backoff.Pause(ctx, commitEvery) == nil {
+			for _, p := range all {
+				p.commit(generation)
+			}
+		}
+	})
+}
+
+// joined returns a context that ends with either.
+func joined(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(other.Err()) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// partition is one that this process has in a generation.
+type partition struct {
+	*member
+	topic string
+	id    int
+	tp    string
+	// handled is the offset of the first message that is not handled; negative: the first of all.
+	handled atomic.Int64
+
+	commits   sync.Mutex
+	committed int64
+}
+
+// consume hands out messages until ctx ends.
+func (p *partition) consume(ctx context.Context) {
+	var pause backoff.Backoff
+	for ctx.Err() == nil {
+		from := p.handled.Load()
+		err := p.from(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if p.handled.Load() > from {
+			pause.Reset()
+		}
+		if err != nil {
+			p.s.Fault(p.tp, err)
+		}
+		if pause.Wait(ctx) != nil {
+			return
+		}
+	}
+}
+
+// from hands out messages from p.handled on.
+func (p *partition) from(ctx context.Context) error {
+	if p.handled.Load() < 0 {
+		if err := p.begin(ctx); err != nil {
+			return err
+		}
+	}
+	refused := false
+	next, err := p.reader.Read(ctx, sink.Span{TP: p.tp, From: uint64(p.handled.Load()), To: sink.NoEnd}, func(m *sink.Stored) error {
+		if err := p.each(ctx, p.tp, m); err != nil {
+			refused = true
+			return err
+		}
+		p.handled.Store(int64(m.Offset) + 1)
+		return nil
+	})
+	if refused {
+		if ctx.Err() == nil {
+			p.fail(err)
+		}
+		return err
+	}
+	if int64(next) > p.handled.Load() {
+		p.handled.Store(int64(next))
+	}
+	var expired *sink.ExpiredError
+	switch {
+	case errors.As(err, &expired):
+		p.s.Expired(p.tp, err)
+		p.handled.Store(int64(expired.First))
+		return nil
+	case errors.Is(err, sink.ErrBehind), errors.Is(err, sink.ErrGone):
+		p.s.Expired(p.tp, err)
+		p.handled.Store(kafkago.FirstOffset)
+	}
+	return err
+}
+
+// begin finds the first offset.
+func (p *partition) begin(ctx context.Context) error {
+	tps, err := p.reader.TPs(ctx, []string{p.topic})
+	if err != nil {
+		return err
+	}
+	for _, tp := range tps {
+		if tp.Name == p.tp {
+			p.handled.Store(int64(tp.First))
+			return nil
+		}
+	}
+	return fmt.Errorf("read %s: %w", p.tp, sink.ErrGone)
+}
+
+// commit commits progress. What fails is committed later, or handed out again.
+func (p *partition) commit(generation *kafkago.Generation) {
+	p.commits.Lock()
+	defer p.commits.Unlock()
+	handled := p.handled.Load()
+	if handled < 0 || handled == p.committed {
+		return
+	}
+	if err := generation.CommitOffsets(map[string]map[int]int64{p.topic: {p.id: handled}}); err != nil {
+		p.s.Fault(p.tp, fmt.Errorf("commit offset %d of %s: %w", handled, p.tp, err))
+		return
+	}
+	p.committed = handled
+}

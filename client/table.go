@@ -1,0 +1,199 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bridge/internal/backoff"
+)
+
+// Table is a copy in memory of what a capability stream says about each entity. All of its methods
+// are safe for concurrent use; Run is called once.
+type Table struct {
+	bus   Bus
+	o     Options
+	ready chan struct{}
+	began time.Time
+
+	mu sync.RWMutex
+	// current is what is served. next is a copy that is being made of a bus that was made again.
+	current, next *fold
+	watchers      map[*watcher]struct{}
+
+	counts counts
+	faults faults
+}
+
+// counts are those of Stats.
+type counts struct {
+	applied, repeated, older, foreign, stateless, outdated, rebuilds atomic.Uint64
+}
+
+// Stats describe a table.
+type Stats struct {
+	// Entities is how many there are, Deletions of how many others it is remembered that they were
+	// deleted. Forgotten counts deletions that were forgotten early, to bound memory.
+	Entities, Deletions int
+	Forgotten           uint64
+	// Applied counts messages that have changed the copy. Repeated says that it had the event,
+	// Older that it had a newer one, Outdated that the message is of before a change of KEY.
+	Applied, Repeated, Older, Outdated uint64
+	// Foreign counts messages of others, Stateless those of the stream without the header
+	// bridge-state: a bridge that wrote none does not say what they follow, so they are passed
+	// over.
+	Foreign, Stateless uint64
+	// Rebuilds counts how often the copy was made again from the beginning.
+	Rebuilds uint64
+}
+
+// NewTable returns a table that Run fills.
+func NewTable(bus Bus, o Options) (*Table, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	t := &Table{bus: bus, o: o, ready: make(chan struct{}), began: time.Now(), watchers: make(map[*watcher]struct{})}
+	t.current = newFold(false, t.changed)
+	return t, nil
+}
+
+// Ready returns a channel that is closed once the copy holds all that the bus held when Run began:
+// by the end offsets that the leaders told. It stays closed. Before, the copy lacks entities.
+func (t *Table) Ready() <-chan struct{} { return t.ready }
+
+// Get returns the last event of an entity, and whether there is the entity.
+func (t *Table) Get(key string) (Event, bool) {
+	t.mu.RLock()
+	e := t.current.entities[key]
+	t.mu.RUnlock()
+	if e == nil {
+		return Event{}, false
+	}
+	return e.event(key, t.o.Stream), true
+}
+
+// Len returns how many entities there are.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.current.entities)
+}
+
+// All yields the last event of each entity, in no order: those that are there when it begins,
+// unaffected by what changes meanwhile. It takes 24 bytes an entity for as long as it lasts.
+func (t *Table) All() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		type item struct {
+			key    string
+			entity *entity
+		}
+		t.mu.RLock()
+		items := make([]item, 0, len(t.current.entities))
+		for key, e := range t.current.entities {
+			items = append(items, item{key, e})
+		}
+		t.mu.RUnlock()
+		for _, i := range items {
+			if !yield(i.entity.event(i.key, t.o.Stream)) {
+				return
+			}
+		}
+	}
+}
+
+// Err returns why the copy does not follow the bus at present, nil where it does. Run retries for
+// ever, so it is for a health check.
+func (t *Table) Err() error { return t.faults.err() }
+
+// Stats returns counts.
+func (t *Table) Stats() Stats {
+	s := Stats{
+		Applied: t.counts.applied.Load(), Repeated: t.counts.repeated.Load(), Older: t.counts.older.Load(), Outdated: t.counts.outdated.Load(),
+		Foreign: t.counts.foreign.Load(), Stateless: t.counts.stateless.Load(), Rebuilds: t.counts.rebuilds.Load(),
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s.Entities, s.Deletions, s.Forgotten = len(t.current.entities), len(t.current.deleted.last), t.current.deleted.forgotten
+	return s
+}
+
+// errAgain says that the bus was made again, or has lost what was not read yet.
+var errAgain = errors.New("the copy is made again from the beginning of the bus")
+
+// Run reads the stream from the beginning, and on and on, until ctx ends; it then returns nil. It
+// retries what may heal for ever, and returns an error for what will not: a message of the stream
+// that cannot be understood, as of a newer bridge.
+func (t *Table) Run(ctx context.Context) (err error) {
+	reader, err := t.bus.Open(Opening{Destinations: t.o.Destinations, Logger: t.o.Logger, Fault: func(tp string, err error) { t.faults.fail(tp, err) }})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 10 * time.Second}
+	for {
+		begun := time.Now()
+		err := t.read(ctx, reader)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, errAgain) {
+			return err
+		}
+		t.counts.rebuilds.Add(1)
+		t.o.Logger.Warn("the table is made again from the beginning", "stream", t.o.Stream, "reason", err)
+		if time.Since(begun) > time.Minute {
+			pause.Reset()
+		}
+		if pause.Wait(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+// changed tells watchers of a change. t.mu is held.
+func (t *Table) changed(key string, before, _ *entity) {
+	for w := range t.watchers {
+		w.change(key, before != nil)
+	}
+}
+
+// faults keeps the faults that last, by what they are of.
+type faults struct {
+	failing atomic.Bool
+	mu      sync.Mutex
+	last    map[string]error
+}
+
+func (f *faults) fail(of string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last == nil {
+		f.last = make(map[string]error)
+	}
+	f.last[of] = err
+	f.failing.Store(true)
+}
+
+// end forgets all faults: something was read since.
+func (f *faults) end() {
+	if !f.failing.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.last)
+	f.failing.Store(false)
+}
+
+func (f *faults) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []error
+	for _, err := range f.last {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}

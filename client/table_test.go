@@ -1,0 +1,331 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/client"
+	"bridge/sink"
+	"bridge/sink/memory"
+)
+
+// inTime runs a test in synctest's time with a table on a bus, after it is ready.
+func inTime(t *testing.T, o memory.Options, before func(w *writer), test func(t *testing.T, b *bus, w *writer, table *client.Table)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus(o)
+		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		b.Create("orders")
+		before(w)
+		table, err := client.NewTable(b, options("orders"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, table.Run)
+		<-table.Ready()
+		test(t, b, w, table)
+		stop()
+	})
+}
+
+func twice(w *writer) {
+	w.write("a", "1")
+	w.write("b", "1")
+	w.write("a", "2")
+}
+
+func TestTable(t *testing.T) {
+	for name, o := range map[string]memory.Options{"on Kafka": {Partitions: 3}, "on JetStream": {Stream: "events"}} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, o, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+				holds := func(when, want string) {
+					t.Helper()
+					synctest.Wait()
+					if got := contents(table); got != want || table.Len() != strings.Count(want, "=") {
+						t.Errorf("%s: the table has %d: %q, want %q", when, table.Len(), got, want)
+					}
+				}
+				holds("it is ready with all that was there", "a=2 b=1")
+				w.write("c", "1")
+				w.write("b", "")
+				holds("it follows", "a=2 c=1")
+				foreign := w.message("x", "1")
+				foreign.Stream = "others"
+				w.publish(foreign)
+				foreign.Stream, foreign.Domain = "orders", "elsewhere"
+				w.publish(foreign)
+				dead := w.message("x", "1")
+				dead.Type = sink.DeadLetterType
+				w.publish(dead)
+				holds("messages of others are passed over", "a=2 c=1")
+				w.write("a", "2")
+				holds("a repeat changes nothing", "a=2 c=1")
+				want := client.Stats{Entities: 2, Deletions: table.Stats().Deletions, Applied: 5, Repeated: 1, Foreign: 3}
+				if got := table.Stats(); got != want || table.Err() != nil {
+					t.Errorf("the counts are %+v, %v, want %+v", got, table.Err(), want)
+				}
+			})
+		})
+	}
+}
+
+func TestAnEventOfATable(t *testing.T) {
+	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, _ *bus, w *writer, table *client.Table) {
+		e, there := table.Get("a")
+		want := w.message("a", "2")
+		if !there || e.Key != "a" || e.ID != want.ID || e.Type != want.Type || e.Version != "1.0.0" || e.Stream != "orders" || e.Shard != "orders_07" ||
+			e.RowID != 7 || e.Operation != client.Modified || !e.Published.Equal(want.Time) || e.Format != client.FormatEiffel || string(e.Body) != string(want.Value) {
+			t.Errorf("the event is %+v, %v", e, there)
+		}
+		if at := e.Time(); at.UnixMilli() != 1772323207000 {
+			t.Errorf("its time is %v", at)
+		}
+		if _, there := table.Get("z"); there {
+			t.Error("there is an entity that never was")
+		}
+	})
+}
+
+func TestWatch(t *testing.T) {
+	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+		told := make(chan string)
+		watch := func(ctx context.Context, present bool) func() string {
+			go func() {
+				for c := range table.Watch(ctx, present) {
+					told <- fmt.Sprint(c.Key, " ", c.Operation)
+				}
+			}()
+			synctest.Wait()
+			return func() string { return <-told }
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		next := watch(ctx, false)
+		w.write("c", "1")
+		synctest.Wait()
+		w.write("c", "2")
+		synctest.Wait()
+		w.write("a", "")
+		w.write("a", "3")
+		w.write("d", "1")
+		w.write("d", "")
+		w.write("b", "")
+		synctest.Wait()
+		// The first one was taken at once, what followed when nobody took it is told once.
+		var got []string
+		for range 4 {
+			got = append(got, next())
+		}
+		if want := "c added, c modified, a modified, b deleted"; strings.Join(got, ", ") != want {
+			t.Errorf("told was %q, want %q", got, want)
+		}
+		synctest.Wait()
+		select {
+		case more := <-told:
+			t.Errorf("told was %s, too", more)
+		default:
+		}
+		again, end := context.WithCancel(t.Context())
+		defer end()
+		next = watch(again, true)
+		if one, other := next(), next(); one != "a added" && other != "a added" || one != "c added" && other != "c added" {
+			t.Errorf("told was %s, %s", one, other)
+		}
+	})
+}
+
+// TestABusThatIsMadeAgain has a table start over, serve what it has until the new bus says
+// otherwise, and then drop what the bus does not have.
+func TestABusThatIsMadeAgain(t *testing.T) {
+	for name, again := range map[string]func(b *bus){
+		"made again":            func(b *bus) { b.Wipe() },
+		"back to an older time": func(b *bus) { b.Lose("orders/0", 2); b.Lose("orders/1", 2); b.Lose("orders/2", 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, memory.Options{Partitions: 3}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+				synctest.Wait()
+				again(b)
+				b.Create("orders")
+				pass(t, 3*time.Second)
+				if got := contents(table); got != "a=2 b=1" {
+					t.Errorf("before bridge has published again the table has %q", got)
+				}
+				next := &writer{t: t, bus: b, to: "orders", epoch: 2}
+				next.write("a", "3")
+				next.write("c", "1")
+				pass(t, 3*time.Second)
+				if got := contents(table); got != "a=3 b=1 c=1" {
+					t.Errorf("while entities are kept the table has %q", got)
+				}
+				pass(t, 2*time.Minute)
+				if got := contents(table); got != "a=3 c=1" {
+					t.Errorf("at the end the table has %q", got)
+				}
+				if table.Stats().Rebuilds == 0 {
+					t.Error("it was not made again")
+				}
+			})
+		})
+	}
+}
+
+// TestADeletionOnABusThatIsMadeAgain has the new bus say that an entity is gone, before the table
+// has caught up there.
+func TestADeletionOnABusThatIsMadeAgain(t *testing.T) {
+	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+		synctest.Wait()
+		b.Wipe()
+		next := &writer{t: t, bus: b, to: "orders", epoch: 2}
+		next.write("b", "2")
+		next.write("b", "")
+		pass(t, 3*time.Second)
+		if got := contents(table); got != "a=2" {
+			t.Errorf("the table has %q", got)
+		}
+	})
+}
+
+func TestPartitionsThatAreMadeLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus(memory.Options{})
+		table, err := client.NewTable(b, options("orders", "more"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, table.Run)
+		pass(t, time.Minute)
+		select {
+		case <-table.Ready():
+			t.Error("it is ready without a topic")
+		default:
+		}
+		if err := table.Err(); err == nil || !strings.Contains(err.Error(), "orders") {
+			t.Errorf("without a topic it says %v", err)
+		}
+		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w.write("a", "1")
+		<-table.Ready()
+		w.to = "more"
+		w.write("a", "2")
+		w.write("b", "1")
+		pass(t, 2*time.Second)
+		if got := contents(table); got != "a=2 b=1" || table.Err() != nil {
+			t.Errorf("the table has %q, %v", got, table.Err())
+		}
+		stop()
+	})
+}
+
+func TestWhatATableCannotRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*sink.Stored)
+		want   error
+		text   string
+	}{
+		"a newer form": {func(m *sink.Stored) { set(m, sink.HeaderState, "2 1 1") }, sink.ErrNewerForm, "orders at offset 1"},
+		"a bad state":  {func(m *sink.Stored) { set(m, sink.HeaderState, "nonsense") }, nil, sink.HeaderState},
+		"a bad row":    {func(m *sink.Stored) { set(m, sink.HeaderRowID, "x") }, nil, sink.HeaderRowID},
+		"a bad id":     {func(m *sink.Stored) { set(m, sink.HeaderID, "x") }, nil, sink.HeaderID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBus(memory.Options{})
+			w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+			w.write("a", "1")
+			table, err := client.NewTable(changing{b, c.change}, options("orders"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = table.Run(t.Context())
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("Run returns %v", err)
+			}
+		})
+	}
+	t.Run("a message without a state is counted and passed over", func(t *testing.T) {
+		b := newBus(memory.Options{})
+		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w.write("a", "1")
+		table, err := client.NewTable(changing{b, func(m *sink.Stored) { set(m, sink.HeaderState, ""); set(m, sink.HeaderDomain, "") }}, options("orders"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, table.Run)
+		<-table.Ready()
+		if s := table.Stats(); s.Stateless != 1 || s.Entities != 0 || s.Foreign != 0 {
+			t.Errorf("the counts are %+v", s)
+		}
+	})
+	t.Run("a tombstone deletes, with its headers or without", func(t *testing.T) {
+		for _, bare := range []bool{false, true} {
+			b := newBus(memory.Options{})
+			w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+			w.write("a", "1")
+			w.write("b", "1")
+			null := w.message("a", "1")
+			null.Value = nil
+			w.publish(null)
+			table, err := client.NewTable(changing{b, func(m *sink.Stored) {
+				if m.Value == nil && bare {
+					m.Headers = nil
+				}
+			}}, options("orders"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, table.Run)
+			<-table.Ready()
+			if got := contents(table); got != "b=1" {
+				t.Errorf("without headers %v: the table has %q", bare, got)
+			}
+		}
+	})
+}
+
+// changing is a bus whose messages are changed as they are read.
+type changing struct {
+	*bus
+	change func(*sink.Stored)
+}
+
+func (b changing) Open(client.Opening) (client.Reader, error) { return reader{changed(b)}, nil }
+
+type changed changing
+
+func (b changed) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	return b.bus.Read(ctx, span, func(m *sink.Stored) error {
+		b.change(m)
+		return each(m)
+	})
+}
+
+// set sets a header; "" removes it.
+func set(m *sink.Stored, name, value string) {
+	var kept []sink.Header
+	for _, h := range m.Headers {
+		if h.Name != name {
+			kept = append(kept, h)
+		} else if value != "" {
+			kept = append(kept, sink.Header{Name: name, Value: []byte(value)})
+		}
+	}
+	m.Headers = kept
+}
+
+func TestOptionsOfATable(t *testing.T) {
+	for _, c := range []struct {
+		o    client.Options
+		want string
+	}{
+		{client.Options{Destinations: []string{"orders"}}, "Stream"},
+		{client.Options{Stream: "orders"}, "Destinations"},
+		{client.Options{Stream: "orders", Destinations: []string{"orders"}, KeepFor: -1}, "KeepFor"},
+	} {
+		if _, err := client.NewTable(newBus(memory.Options{}), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v gives %v", c.o, err)
+		}
+	}
+}

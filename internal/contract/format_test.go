@@ -1,0 +1,126 @@
+package contract_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/event"
+	"bridge/internal/contract"
+	"bridge/internal/testenv"
+)
+
+var formats = []event.Format{event.FormatEiffel, event.FormatCloudEvents, event.FormatRow}
+
+// formatted returns a stream of every kind of column, of two tables that differ, in a format.
+func formatted(t *testing.T, kind event.Kind, format event.Format) contract.Stream {
+	t.Helper()
+	s := stream(kind, newTable(t, kind, event.NullBad, "a", everyKind(true)), newTable(t, kind, event.NullBad, "b", everyKind(false)))
+	s.Name = string(kind) + "_" + string(format)
+	for _, table := range s.Tables {
+		table.Encoder.As(format, "1.2.3")
+	}
+	return s
+}
+
+func TestMessagesOfEveryFormatAreValid(t *testing.T) {
+	for _, format := range formats {
+		s := formatted(t, event.Capability, format)
+		schemas := compile(t, s)
+		for _, table := range s.Tables {
+			r := row(table.Columns, 0)
+			bodies := map[event.Op][]byte{event.Added: encode(t, table, r)}
+			digest, err := table.Encoder.Digest(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, gone, err := table.Encoder.AppendAbsent(nil, event.Absent{Key: bytes.Clone(digest.Key), ID: 7, Read: time.Unix(1_700_000_000, 0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bodies[event.Deleted] = gone.Body
+			for op, body := range bodies {
+				if err := schemas[op].Validate(unmarshal(t, body)); err != nil {
+					t.Errorf("%s, %s: %v\n%s", format, op, err, body)
+				}
+				// The schema says something: a member of another type is refused.
+				wrong := bytes.Replace(body, []byte(`"app":"app"`), []byte(`"app":1`), 1)
+				if bytes.Equal(wrong, body) || schemas[op].Validate(unmarshal(t, wrong)) == nil {
+					t.Errorf("%s, %s: it fits, too: %s", format, op, wrong)
+				}
+			}
+		}
+	}
+}
+
+func TestSchemasHaveTheVersionAndTheHashes(t *testing.T) {
+	for _, format := range formats {
+		s := formatted(t, event.Release, format)
+		all, err := contract.SchemasOf([]contract.Stream{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := contract.Text(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "published:1.2.3") {
+			t.Errorf("%s: the version is missing in %s", format, text)
+		}
+		for _, table := range s.Tables {
+			if comment := `"$comment": "bridge-schema: ` + table.Encoder.Shape().Hash().String() + `"`; !strings.Contains(string(text), comment) {
+				t.Errorf("%s: %s is missing in %s", format, comment, text)
+			}
+		}
+	}
+}
+
+// TestTheDocumentOfOtherFormatsSatisfiesItsParser is TestTheDocumentSatisfiesItsParser for them;
+// the examples are validated, too.
+func TestTheDocumentOfOtherFormatsSatisfiesItsParser(t *testing.T) {
+	t.Parallel()
+	var streams []contract.Stream
+	for _, format := range formats[1:] {
+		streams = append(streams, formatted(t, event.Capability, format), formatted(t, event.Release, format))
+	}
+	text := document(t, []contract.Server{{Host: "one:9092", Protocol: "kafka"}}, streams...)
+	for _, r := range testenv.ParseAsyncAPI(t, text) {
+		if r.Severity < 2 {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, want := range []string{`"contentType": "application/cloudevents+json"`, `"eiffel-time"`, `"bridge-reason"`, `"version": "1.2.3"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+// TestTheSDKReadsCloudEvents has the SDK of CloudEvents read events of every kind of column.
+func TestTheSDKReadsCloudEvents(t *testing.T) {
+	t.Parallel()
+	var values [][]byte
+	var want []event.Event
+	for _, kind := range []event.Kind{event.Capability, event.Release} {
+		for _, table := range formatted(t, kind, event.FormatCloudEvents).Tables {
+			for at := range 2 {
+				_, ev, err := table.Encoder.Append(nil, event.Row{Row: row(table.Columns, at), Read: time.UnixMilli(1_700_000_000_123)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				values, want = append(values, ev.Body), append(want, ev)
+			}
+		}
+	}
+	got := testenv.ReadCloudEvents(t, values)
+	if len(got) != len(want) {
+		t.Fatalf("%d events were read, want %d", len(got), len(want))
+	}
+	for i, e := range got {
+		if e.ID != want[i].ID || e.Document != e.ID || e.Type != want[i].Type || e.Source != "bridge://example.com/things" || e.SpecVersion != "1.0" ||
+			e.Subject != string(want[i].Key) || e.DataContentType != "application/json" || e.Time.UnixMilli() != 1_700_000_000_123 {
+			t.Errorf("read %+v of %s", e, values[i])
+		}
+	}
+}

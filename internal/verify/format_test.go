@@ -1,0 +1,73 @@
+package verify_test
+
+import (
+	"testing"
+
+	"bridge/event"
+	"bridge/internal/verify"
+)
+
+// forms are formats and versions that a stream has had one after the other.
+var forms = []struct {
+	format  event.Format
+	version string
+}{{event.FormatEiffel, "1.0.0"}, {event.FormatCloudEvents, "1.0.0"}, {event.FormatRow, "1.0.0"}, {event.FormatRow, "2.0.0"}, {event.FormatEiffel, "2.0.0"}}
+
+// formed publishes rows in one form after the other, an entity of each. The check has the last one.
+func formed(t *testing.T, kind event.Kind) *world {
+	t.Helper()
+	w := newWorld(t, kind)
+	for i, f := range forms {
+		w.options.Format, w.options.Version = f.format, f.version
+		w.encoder = w.newEncoder()
+		name := string(rune('a' + i))
+		id := w.insert(name, "x")
+		if kind == event.Capability {
+			w.replace(id, name, "y")
+			w.remove(w.insert(name+"-gone", "x"), name+"-gone")
+		} else {
+			w.insert(name, "y")
+		}
+	}
+	return w
+}
+
+func TestEveryFormIsJudged(t *testing.T) {
+	for _, kind := range []event.Kind{event.Capability, event.Release} {
+		t.Run(string(kind), func(t *testing.T) {
+			w := formed(t, kind)
+			want(t, w.check(), "")
+			clean := w.bus.messages
+			for i, m := range clean {
+				for name, change := range map[string]func(m *verify.Message){
+					"the first byte of its last member is another": func(m *verify.Message) { m.Value = altered(m.Value) },
+					"its header of the type is another":            func(m *verify.Message) { m.Header.Type = "ThingsOtherEvent" },
+					"its header of the version is another":         func(m *verify.Message) { m.Header.Version = "7.0.0" },
+				} {
+					one := *m
+					if change(&one); one.Header.Time != "" && one.Header.Version != m.Header.Version {
+						// Nothing else says the version of a row.
+						continue
+					}
+					w.bus.messages = append(append(append([]*verify.Message{}, clean[:i]...), &one), clean[i+1:]...)
+					w.bus.read = 0
+					if r := w.check(); r.Good {
+						t.Errorf("message %d: nothing was found although %s: %s", i, name, one.Value)
+					}
+				}
+			}
+		})
+	}
+}
+
+// altered returns a value with another letter in it: the first x or y, or the name of the entity.
+func altered(value []byte) []byte {
+	changed := append([]byte{}, value...)
+	for i := len(changed) - 1; i > 0; i-- {
+		if string(changed[i-1:i+1]) == `"x` || string(changed[i-1:i+1]) == `"y` || string(changed[i-1:i+1]) == "-g" {
+			changed[i] = 'z'
+			return changed
+		}
+	}
+	panic(string(value))
+}

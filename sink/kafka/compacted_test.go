@@ -1,0 +1,78 @@
+package kafka_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink"
+	"bridge/sink/kafka"
+)
+
+func TestWhetherATopicIsCompacted(t *testing.T) {
+	t.Parallel()
+	t.Run("by its cleanup.policy, once the topic is there", func(t *testing.T) {
+		t.Parallel()
+		k := testenv.Kafka(t)
+		missing := make(chan string, 100)
+		s := open(t, kafka.Options{Brokers: k.Brokers(), Fault: func(_ string, err error) {
+			select {
+			case missing <- err.Error():
+			default:
+			}
+		}})
+		for topic, policy := range map[string]string{"compaction-no": "delete", "compaction-yes": "compact", "compaction-both": "compact,delete"} {
+			found := make(chan bool, 1)
+			go func() {
+				compacted, err := s.Compacted(deadline(t), topic)
+				found <- compacted && err == nil
+			}()
+			for !strings.Contains(<-missing, topic+" does not exist") {
+				// It is that of the topic before.
+			}
+			k.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+			if got := <-found; got != strings.Contains(policy, "compact") {
+				t.Errorf("%s is compacted: %t", policy, got)
+			}
+		}
+	})
+	t.Run("a login that may not ask is told so", func(t *testing.T) {
+		t.Parallel()
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			asked := req.(*kmsg.DescribeConfigsRequest)
+			res := asked.ResponseKind().(*kmsg.DescribeConfigsResponse)
+			one := kmsg.NewDescribeConfigsResponseResource()
+			one.ResourceType, one.ResourceName, one.ErrorCode = asked.Resources[0].ResourceType, asked.Resources[0].ResourceName, kerr.TopicAuthorizationFailed.Code
+			res.Resources = append(res.Resources, one)
+			return res, nil, true
+		})
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Topics: []string{"t"}, Asked: []string{"t"}})
+		if _, err := s.Compacted(deadline(t), "t"); !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
+			t.Errorf("got %v", err)
+		}
+		r := s.Inspect(deadline(t))
+		found := false
+		for _, f := range r.Findings {
+			found = found || f.Code == "topic-hidden" && strings.Contains(f.Do, "KAFKA_TOMBSTONES") && strings.Contains(f.Statement, "DescribeConfigs")
+		}
+		if !found {
+			t.Errorf("the findings are %+v", r.Findings)
+		}
+	})
+	t.Run("a reader gives up on a topic that does not come", func(t *testing.T) {
+		t.Parallel()
+		c := fake(t)
+		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond})
+		if _, err := s.Compacted(deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

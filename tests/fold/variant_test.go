@@ -1,0 +1,110 @@
+package fold
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"bridge/tests/world"
+)
+
+// variant says with which settings of the streams of entities a scene runs.
+type variant struct {
+	// masked: the column secret is masked. filtered: rows that are hidden do not match FILTER.
+	masked, filtered bool
+	// compacted: the topic of together is compacted all the time, and has tombstones.
+	compacted bool
+}
+
+// variantOf draws a variant.
+func variantOf(seed uint64, b *world.Bus) variant {
+	n := rand.New(rand.NewPCG(seed, 2)).IntN(8)
+	return variant{masked: n&1 > 0, filtered: n&2 > 0, compacted: n&4 > 0 && b.Kafka != nil}
+}
+
+// secret begins the values of the column secret.
+const secret = "hunter2-"
+
+// env returns the variables of a stream of entities.
+func (v variant) env(stream string) world.Env {
+	e := world.Env{"EXCLUDE": "hidden"}
+	if v.masked {
+		e["MASK"] = "secret:sha256"
+	}
+	if v.filtered {
+		e["FILTER"] = "NOT hidden AND secret LIKE '" + secret + "%'"
+	}
+	if v.compacted && stream == together {
+		// The other streams on the topic have other keys.
+		e["KAFKA_TOMBSTONES"] = "on"
+	}
+	return e
+}
+
+// compact has the broker compact a topic as often as it can.
+func (s *scene) compact(topic string) {
+	s.t.Helper()
+	configs := make(map[string]*string)
+	for name, value := range map[string]string{
+		"cleanup.policy": "compact", "segment.ms": "4000", "delete.retention.ms": "1000", "min.cleanable.dirty.ratio": "0.01",
+	} {
+		configs[name] = &value
+	}
+	s.bus.Kafka.ConfigureTopic(s.t, topic, configs)
+}
+
+// isCompacted fails the test unless tombstones were received, and messages were compacted away.
+func (s *scene) isCompacted() {
+	s.t.Helper()
+	for name, o := range s.topics {
+		if name != s.shared {
+			continue
+		}
+		received, left := o.tape.Count(), len(s.bus.ReadAll(s.t, name))
+		s.t.Logf("%d tombstones; of %d messages %d are left", s.judge.nulls, received, left)
+		if s.judge.nulls == 0 || left >= received {
+			s.t.Error("the test shows too little")
+		}
+	}
+}
+
+// searched looks for masked values in all that the program has written: messages, log and
+// checkpoint. It returns how many bytes that were.
+func (s *scene) searched() (n int) {
+	s.t.Helper()
+	look := func(where string, text []byte) {
+		n += len(text)
+		if at := bytes.Index(text, []byte(secret)); at >= 0 {
+			s.judge.fault("a masked value", "%s: %.80q", where, text[max(0, at-20):])
+		}
+	}
+	for name, o := range s.topics {
+		for _, m := range o.tape.All() {
+			look("a message of "+name, m.Value)
+			for header, value := range m.Headers {
+				look("the header "+header, []byte(value))
+			}
+		}
+	}
+	look("the log", []byte(s.daemon.Log.String()))
+	for _, folder := range append([]string{s.checkpoint()}, s.copies...) {
+		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			look(strings.TrimPrefix(path, folder), text)
+			if os.IsNotExist(err) {
+				// The program runs.
+				return nil
+			}
+			return err
+		})
+		if err != nil && !os.IsNotExist(err) {
+			s.t.Errorf("search %s: %v", folder, err)
+		}
+	}
+	return n
+}
