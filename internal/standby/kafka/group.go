@@ -12,6 +12,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"bridge/internal/backoff"
 	"bridge/internal/option"
 	"bridge/internal/standby"
 )
@@ -276,13 +277,19 @@ func (g *Group) Leave(ctx context.Context, _ standby.Claim) error {
 	return nil
 }
 
-// Check implements standby.Checker: the coordinator is shown a member that it does not know.
+// Check implements standby.Checker: the coordinator is shown a member that it does not know. It
+// waits for a coordinator that is about to be another one.
 func (g *Group) Check(ctx context.Context) error {
-	err := g.beat(ctx)
+	err := new(backoff.Backoff).Retry(ctx, func() error { return g.beat(ctx) }, moves)
 	if err == nil || removed(err) {
 		return nil
 	}
 	return g.explain(err)
+}
+
+// moves reports whether the group has no coordinator for the moment.
+func moves(err error) bool {
+	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupCoordinatorNotAvailable) || errors.Is(err, kafkago.GroupLoadInProgress)
 }
 
 // Close implements standby.Elector.

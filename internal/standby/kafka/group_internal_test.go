@@ -82,6 +82,42 @@ func TestAGroupThatNeverRests(t *testing.T) {
 	})
 }
 
+// TestACheckWaitsForACoordinator that is about to be another one, as long as its context lasts.
+func TestACheckWaitsForACoordinator(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers []kafkago.Error
+		good    bool
+	}{
+		"one moves":        {[]kafkago.Error{kafkago.NotCoordinatorForGroup, kafkago.GroupLoadInProgress, kafkago.UnknownMemberId}, true},
+		"none comes":       {[]kafkago.Error{kafkago.GroupCoordinatorNotAvailable}, false},
+		"a right lacks":    {[]kafkago.Error{kafkago.GroupAuthorizationFailed, kafkago.UnknownMemberId}, false},
+		"nothing is amiss": {[]kafkago.Error{kafkago.UnknownMemberId}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := New(&answering{c.answers}, "g", 10*time.Second).Check(ctx); (err == nil) != c.good {
+					t.Errorf("it says %v", err)
+				}
+			})
+		})
+	}
+}
+
+// answering answers heartbeats with one error after the other, the last one for ever.
+type answering struct{ answers []kafkago.Error }
+
+func (a *answering) RoundTrip(context.Context, protocol.Message) (protocol.Message, error) {
+	answer := a.answers[0]
+	if len(a.answers) > 1 {
+		a.answers = a.answers[1:]
+	}
+	return &beatResponse{ErrorCode: int16(answer)}, nil
+}
+
+func (*answering) Close() error { return nil }
+
 // TestAnAssignmentThatIsNotHeard is asked for again: a heartbeat that is answered does not mean
 // that the one that worked before works still.
 func TestAnAssignmentThatIsNotHeard(t *testing.T) {
