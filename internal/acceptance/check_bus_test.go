@@ -49,6 +49,7 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		e = e.With(world.Env{
 			"BRIDGE_SINK_URL": "kafka://" + strings.Join(kafka.SASLBrokers(), ","), "BRIDGE_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
 			"BRIDGE_KAFKA_SASL_USERNAME": testenv.KafkaUser, "BRIDGE_KAFKA_SASL_PASSWORD": "wrong-secret",
+			"BRIDGE_KAFKA_TOMBSTONES": "off",
 		})
 		mustFind(t, e, "unsafe", "sink-login")
 		e["BRIDGE_KAFKA_SASL_PASSWORD"] = testenv.KafkaPassword
@@ -63,6 +64,7 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 		if got := mustBeSilent(t, e).Summary("sink"); !strings.Contains(got, "DESCRIBE_CONFIGS") {
 			t.Errorf("the sink is summed up as %q", got)
 		}
+		mustFind(t, e.With(world.Env{"BRIDGE_KAFKA_TOMBSTONES": "auto"}), "note", "topic-hidden", "cleanup.policy", "--operation DescribeConfigs --topic orders")
 	})
 	t.Run("NATS without the stream", func(t *testing.T) {
 		b := world.NATSBus(testenv.NATS(t))
