@@ -259,9 +259,9 @@ func (s *scene) rest(last bool) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	world.Pause(window + window/2)
-	if !within(time.Minute, s.passed) {
+	if !within(4*time.Minute, s.passed) {
 		_, why := s.daemon.Get("/readyz")
-		return fmt.Errorf("what was written is not published after a minute: %s", why)
+		return fmt.Errorf("what was written is not published after four minutes: %s", why)
 	}
 	if status, stdout, stderr := world.Command(s.t, s.daemon.Env, "reconcile", "--json"); status != 0 {
 		return fmt.Errorf("bridge reconcile: exit status %d: %s%s", status, stdout, stderr)

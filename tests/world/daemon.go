@@ -286,9 +286,14 @@ func (b *Log) tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "")
 }
 
-// Eventually waits until condition holds.
+// busy is how many times longer than on an idle machine all may take: a limit finds what never
+// comes, and says nothing about speed.
+const busy = 4
+
+// Eventually waits until condition holds. limit is ample on a machine that does nothing else.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
+	limit *= busy
 	deadline := time.Now().Add(limit)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
