@@ -14,7 +14,8 @@ import (
 // TestFold is the randomised test of recovery: about 500 changes a second on each bus, harm by
 // chance, and every few seconds a rest in which all has to agree. In the end `bridge verify` has to
 // find nothing. On kafka-once, with exactly-once, a read_committed consumer may see nothing twice.
-// By chance columns are masked, rows hidden by a condition, and the topic compacted all the time.
+// By chance columns are masked, rows hidden by a condition, and the topic compacted all the time:
+// what one run has not on kafka it has on the other two.
 // With a mutant (see internal/failpoint) it has to fail.
 func TestFold(t *testing.T) {
 	testall.Long(t)
@@ -34,7 +35,7 @@ func TestFold(t *testing.T) {
 				t.Parallel()
 				t.Logf("-seed %d -bus %s -for %s", seed, name, *foldFor)
 				b := start(t)
-				v := variantOf(seed, b)
+				v := variantOf(seed, b, name != "kafka")
 				t.Logf("%+v", v)
 				newScene(t, b, world.Empty(t, testenv.MariaDB(t)), seed, v).live(*foldFor, seed)
 			})

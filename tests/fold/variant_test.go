@@ -18,9 +18,12 @@ type variant struct {
 	compacted bool
 }
 
-// variantOf draws a variant.
-func variantOf(seed uint64, b *world.Bus) variant {
+// variantOf draws a variant. Of two buses that differ in other, one has each setting.
+func variantOf(seed uint64, b *world.Bus, other bool) variant {
 	n := rand.New(rand.NewPCG(seed, 2)).IntN(8)
+	if other {
+		n = ^n
+	}
 	return variant{masked: n&1 > 0, filtered: n&2 > 0, compacted: n&4 > 0 && b.Kafka != nil}
 }
 
