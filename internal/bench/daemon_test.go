@@ -7,13 +7,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,18 +22,12 @@ type env map[string]string
 
 // daemon is one running `bridge run`.
 type daemon struct {
-	t    testing.TB
+	*process
 	addr string
-	log  string
 	// store is the folder of its checkpoint.
 	store string
 	// again starts the program again, with what there is of the checkpoint.
 	again func() *daemon
-	cmd   *exec.Cmd
-	done  chan struct{}
-	// began is when the process was started.
-	began  time.Time
-	memory *watch
 }
 
 // startDaemon starts the program with a new checkpoint. It ends with end, or with the test.
@@ -48,87 +39,20 @@ func startDaemon(t testing.TB, path string, e env) *daemon {
 // startDaemonOn starts the program with a checkpoint that may be there.
 func startDaemonOn(t testing.TB, path string, e env, store string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, addr: fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t)), log: filepath.Join(t.TempDir(), "log"), store: store, done: make(chan struct{})}
-	d.again = func() *daemon { return startDaemonOn(t, path, e, store) }
+	addr := fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))
 	all := env{
-		"BRIDGE_HTTP_ADDR": d.addr, "BRIDGE_CHECKPOINT_URL": "file:" + store, "BRIDGE_LOG_FORMAT": "text",
+		"BRIDGE_HTTP_ADDR": addr, "BRIDGE_CHECKPOINT_URL": "file:" + store, "BRIDGE_LOG_FORMAT": "text",
 		// Reconciles are asked for.
 		"BRIDGE_RECONCILE_INTERVAL": "24h",
 	}
 	maps.Copy(all, e)
-	out, err := os.Create(d.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	d.cmd = exec.Command(path, "run")
+	command := exec.Command(path, "run")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		d.cmd.Env = append(d.cmd.Env, name+"="+all[name])
+		command.Env = append(command.Env, name+"="+all[name])
 	}
-	d.cmd.Stdout, d.cmd.Stderr = out, out
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	d.began = time.Now()
-	go func() {
-		// Pdeathsig follows the thread that starts the process: this one stays until the process
-		// ends.
-		runtime.LockOSThread()
-		defer close(d.done)
-		err := d.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = d.cmd.Wait() // what matters is in the log
-		}
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	d.memory = watchMemory(d.cmd.Process.Pid)
-	t.Cleanup(func() {
-		d.end()
-		if t.Failed() {
-			t.Logf("the end of the log of bridge:\n%s", d.tail(40))
-		}
-	})
-	return d
-}
-
-// end kills the process.
-func (d *daemon) end() {
-	_ = d.cmd.Process.Kill() // it may have ended
-	<-d.done
-	d.memory.end()
-}
-
-// term ends the process in good order.
-func (d *daemon) term() {
-	d.t.Helper()
-	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		d.t.Fatal(err)
-	}
-	select {
-	case <-d.done:
-	case <-time.After(time.Minute):
-		d.t.Fatal("bridge has not ended a minute after SIGTERM")
-	}
-}
-
-func (d *daemon) tail(lines int) string {
-	text, err := os.ReadFile(d.log)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.SplitAfter(string(text), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "")
-}
-
-// alive fails the test when the process has ended.
-func (d *daemon) alive() {
-	d.t.Helper()
-	select {
-	case <-d.done:
-		d.t.Fatalf("bridge has ended: %s", d.cmd.ProcessState)
-	default:
+	return &daemon{
+		process: startProcess(t, "bridge", command), addr: addr, store: store,
+		again: func() *daemon { return startDaemonOn(t, path, e, store) },
 	}
 }
 
