@@ -79,6 +79,15 @@ bench: ## Measure on real servers: an hour; ARGS=--quick a minute
 	@go test -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
 
+.PHONY: bench-peers
+export BENCH_JDBC_CONNECTOR
+bench-peers: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
+bench-peers: ## Measure bridge beside Debezium and Kafka Connect: an hour; ARGS=--quick
+	@scripts/test-deps
+	@scripts/peers
+	@go test -c -o bin/bench.test ./internal/bench
+	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestPeers$$' -test.timeout 3h $(ARGS)
+
 .PHONY: bench-micro
 bench-micro: ## Run Go benchmarks for benchstat: COUNT times those of BENCH
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(MICRO)

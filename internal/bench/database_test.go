@@ -24,12 +24,20 @@ const readerPassword = "reader-secret"
 // the one of BRIDGE_TEST_MYSQL_DSN.
 func openDatabase(t *testing.T, bufferPool string) *database {
 	t.Helper()
-	d := new(database)
 	if bufferPool == "" || os.Getenv("BRIDGE_TEST_MYSQL_DSN") != "" {
-		d.server = testenv.MariaDB(t)
-	} else {
-		d.server = testenv.StartMariaDB(t, "--innodb-buffer-pool-size="+bufferPool, "--innodb-log-file-size=256M")
+		return newDatabase(t, testenv.MariaDB(t))
 	}
+	return newDatabase(t, testenv.StartMariaDB(t, withPool(bufferPool)...))
+}
+
+// withPool are the arguments of a server with this much memory for its pages.
+func withPool(size string) []string {
+	return []string{"--innodb-buffer-pool-size=" + size, "--innodb-log-file-size=256M"}
+}
+
+func newDatabase(t *testing.T, server *testenv.DatabaseServer) *database {
+	t.Helper()
+	d := &database{server: server}
 	d.name = d.server.NewDatabase(t)
 	d.db = d.server.Admin(t, d.name)
 	d.reader = "reader_" + d.name[max(0, len(d.name)-12):]

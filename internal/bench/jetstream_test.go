@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +81,17 @@ func (b natsBus) count(t testing.TB, target string) int64 {
 	return int64(stream.CachedInfo().State.Msgs)
 }
 
+func (b natsBus) bytes(t testing.TB, target string) int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+	defer cancel()
+	stream, err := b.js.Stream(ctx, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(stream.CachedInfo().State.Bytes)
+}
+
 func (b natsBus) follow(t testing.TB, target string, each func(arrival)) (stop func()) {
 	t.Helper()
 	consumer, err := b.js.OrderedConsumer(t.Context(), target, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
@@ -103,7 +113,7 @@ func (b natsBus) follow(t testing.TB, target string, each func(arrival)) (stop f
 			}
 			at := time.Now()
 			// A claim has no row.
-			if row, err := strconv.ParseUint(m.Headers().Get(sink.HeaderRowID), 10, 64); err == nil {
+			if row := rowOf(m.Headers().Get(sink.HeaderRowID), m.Data()); row > 0 {
 				each(arrival{row, at, m.Data()})
 			}
 		}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +16,16 @@ import (
 	"bridge/sink/kafka"
 )
 
-// partitions of every topic.
-const partitions = 8
+// usualPartitions is how many a topic has, but where it is compared with one of a single one.
+const usualPartitions = 8
 
 // kafkaBus counts and reads with franz-go, which the program does not use.
 type kafkaBus struct {
 	server *testenv.KafkaServer
 	client *kgo.Client
 	once   bool
+	// partitions of every topic.
+	partitions int32
 }
 
 func openKafka(t *testing.T) bus {
@@ -35,7 +36,7 @@ func openKafka(t *testing.T) bus {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return kafkaBus{server: server, client: client}
+	return kafkaBus{server: server, client: client, partitions: usualPartitions}
 }
 
 func (b kafkaBus) name() string    { return "kafka" }
@@ -56,7 +57,7 @@ func (b kafkaBus) env(target string) env {
 }
 
 func (b kafkaBus) open(t testing.TB, target string) string {
-	b.server.CreateTopic(t, target, partitions, nil)
+	b.server.CreateTopic(t, target, b.partitions, nil)
 	return target
 }
 
@@ -68,7 +69,7 @@ func (b kafkaBus) count(t testing.TB, target string) int64 {
 	request.ReplicaID = -1
 	topic := kmsg.NewListOffsetsRequestTopic()
 	topic.Topic = target
-	for p := range int32(partitions) {
+	for p := range b.partitions {
 		partition := kmsg.NewListOffsetsRequestTopicPartition()
 		partition.Partition, partition.Timestamp = p, -1
 		topic.Partitions = append(topic.Partitions, partition)
@@ -81,6 +82,32 @@ func (b kafkaBus) count(t testing.TB, target string) int64 {
 	var sum int64
 	for _, p := range response.Topics[0].Partitions {
 		sum += p.Offset
+	}
+	return sum
+}
+
+// bytes sums the sizes of the partitions, as they are on the broker's disk.
+func (b kafkaBus) bytes(t testing.TB, target string) int64 {
+	t.Helper()
+	request := kmsg.NewPtrDescribeLogDirsRequest()
+	topic := kmsg.NewDescribeLogDirsRequestTopic()
+	topic.Topic = target
+	for p := range b.partitions {
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	request.Topics = append(request.Topics, topic)
+	var sum int64
+	for _, shard := range b.client.RequestSharded(t.Context(), request) {
+		if shard.Err != nil {
+			t.Fatal(shard.Err)
+		}
+		for _, dir := range shard.Resp.(*kmsg.DescribeLogDirsResponse).Dirs {
+			for _, topic := range dir.Topics {
+				for _, p := range topic.Partitions {
+					sum += p.Size
+				}
+			}
+		}
 	}
 	return sum
 }
@@ -100,11 +127,14 @@ func (b kafkaBus) follow(t testing.TB, target string, each func(arrival)) (stop 
 				return e.Err
 			}
 			fetches.EachRecord(func(r *kgo.Record) {
+				number := ""
 				for _, h := range r.Headers {
 					if h.Key == sink.HeaderRowID {
-						row, _ := strconv.ParseUint(string(h.Value), 10, 64) // a row 0 is nobody's
-						each(arrival{row, at, r.Value})
+						number = string(h.Value)
 					}
+				}
+				if row := rowOf(number, r.Value); row > 0 {
+					each(arrival{row, at, r.Value})
 				}
 			})
 		}

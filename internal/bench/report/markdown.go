@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Markdown returns the tables of r, with charts for Mermaid under them.
-func (r *Report) Markdown() string {
+// origin says what was measured, when and on what.
+func (r *Report) origin() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bridge %s, %s UTC, on %d cores (%s, %s, Linux %s), built with %s; ", r.Version, r.Began.UTC().Format("2006-01-02 15:04"),
 		r.Machine.Cores, r.Machine.CPU, r.Machine.Memory, r.Machine.Kernel, r.Machine.Go)
@@ -21,6 +21,13 @@ func (r *Report) Markdown() string {
 	}
 	fmt.Fprintf(&b, ". The load before the run was %.1f; the run took %.0f minutes. Medians, and in brackets the lowest and the highest round; without brackets it is one measurement.\n",
 		r.Load, r.Took/60)
+	return b.String()
+}
+
+// Markdown returns the tables of r, with charts for Mermaid under them.
+func (r *Report) Markdown() string {
+	var b strings.Builder
+	b.WriteString(r.origin())
 	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.recovery(), r.delivery(), r.idle()} {
 		if len(t.rows) == 0 {
 			continue

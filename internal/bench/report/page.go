@@ -17,13 +17,15 @@ const (
 const Nothing = "No run has been recorded here yet.\n"
 
 // Splice puts text between the lines Begin and End of page.
-func Splice(page, text string) (string, error) {
-	head, rest, ok := strings.Cut(page, Begin+"\n")
-	_, tail, closed := strings.Cut(rest, End)
+func Splice(page, text string) (string, error) { return splice(page, Begin, End, text) }
+
+func splice(page, begin, end, text string) (string, error) {
+	head, rest, ok := strings.Cut(page, begin+"\n")
+	_, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return "", fmt.Errorf("the page has no lines %q and %q", Begin, End)
+		return "", fmt.Errorf("the page has no lines %q and %q", begin, end)
 	}
-	return head + Begin + "\n" + text + End + tail, nil
+	return head + begin + "\n" + text + end + tail, nil
 }
 
 // The files of a report in its folder.

@@ -26,6 +26,12 @@ const (
 	Delivery = "delivery"
 	// Profile is the CPU by the parts of the work.
 	Profile = "profile"
+	// What is measured of bridge and its peers: a backlog, rows at a steady rate, the first row,
+	// and rows that are committed behind higher ids.
+	PeerBacklog = "peers: backlog"
+	PeerSteady  = "peers: steady"
+	PeerFirst   = "peers: first row"
+	PeerLate    = "peers: late rows"
 )
 
 // The parts of the work that a profile tells apart.
@@ -67,6 +73,9 @@ const (
 	OfTheScan    = "of the bare scan"
 	BytesOfRow   = "bytes of a row"
 	BytesOfEvent = "bytes of an event"
+	BytesOnBus   = "bytes on the bus a row"
+	LateRows     = "late rows"
+	Lost         = "lost"
 )
 
 // Case says what was measured. Fields that do not matter for an item are zero.
@@ -123,7 +132,9 @@ type Report struct {
 	Rounds int `json:"rounds"`
 	// Load is the mean load of the machine in the last minute when the run began: above zero,
 	// others had their part of it.
-	Load    float64  `json:"load"`
+	Load float64 `json:"load"`
+	// Missing says which peers were left out, and why.
+	Missing []string `json:"missing,omitempty"`
 	Figures []Figure `json:"figures"`
 }
 
