@@ -40,7 +40,7 @@ func connect() ([]peer, error) {
 		both = append(both, peer{
 			name: name, on: []string{"kafka"},
 			topic: func(e errand) string { return e.target + "." + e.table },
-			start: func(b *bench, e errand) *process {
+			start: func(b *peerBench, e errand) *process {
 				s := b.settingsOf(e, is)
 				s.Class, s.Plugins = class, filepath.Join(s.Folder, "plugins")
 				if err := gather(s.Plugins, at, libs); err != nil {

@@ -28,7 +28,7 @@ func debezium() ([]peer, error) {
 		both = append(both, peer{
 			name: name, on: busNames,
 			topic: func(e errand) string { return e.target + "." + e.database + "." + e.table },
-			start: func(b *bench, e errand) *process {
+			start: func(b *peerBench, e errand) *process {
 				s := b.settingsOf(e, is)
 				templates := []string{"debezium.properties", "debezium-" + e.bus.name() + ".properties"}
 				if is {

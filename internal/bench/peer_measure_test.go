@@ -14,12 +14,13 @@ import (
 	"bridge/internal/testenv"
 )
 
-// peerPatience is within what time a peer has to go on: a virtual machine takes its time to start.
-const peerPatience = 3 * time.Minute
+// peerWithin is within what time a peer has to go on: a virtual machine takes its time to start.
+const peerWithin = 3 * time.Minute
 
 // peerBacklog measures from the start of the process until the bus holds a message for each row.
-func (b *bench) peerBacklog(p *peer, one bus, table string, rows int, add func(item, metric string, value float64)) {
+func (b *peerBench) peerBacklog(p *peer, one bus, table string, add func(item, metric string, value float64)) {
 	b.t.Helper()
+	rows := b.plan.rows
 	e, end := b.newErrand(p, one, table)
 	defer end()
 	holder := p.holder(e)
@@ -38,8 +39,8 @@ func (b *bench) peerBacklog(p *peer, one bus, table string, rows int, add func(i
 		if first.IsZero() && n >= int64(rows/10) {
 			first, before = time.Now(), n
 		}
-		if time.Since(moved) > peerPatience {
-			b.t.Fatalf("%s: %d messages of %d rows, and no more for %s", p.name, n, rows, peerPatience)
+		if time.Since(moved) > peerWithin {
+			b.t.Fatalf("%s: %d messages of %d rows, and no more for %s", p.name, n, rows, peerWithin)
 		}
 		process.alive()
 		b.screen.far(p.name, n, int64(rows))
@@ -62,13 +63,13 @@ func (b *bench) peerBacklog(p *peer, one bus, table string, rows int, add func(i
 }
 
 // peerFirst measures from the start of the process until the first message is there.
-func (b *bench) peerFirst(p *peer, one bus, add func(item, metric string, value float64)) {
+func (b *peerBench) peerFirst(p *peer, one bus, add func(item, metric string, value float64)) {
 	b.t.Helper()
 	e, end := b.newErrand(p, one, "first")
 	defer end()
 	process := p.start(b, e)
 	defer process.end()
-	eventually(b.t, peerPatience, p.name+" publishes the first row", func() bool {
+	eventually(b.t, peerWithin, p.name+" publishes the first row", func() bool {
 		process.alive()
 		return one.count(b.t, p.holder(e)) > 0
 	})
@@ -76,19 +77,19 @@ func (b *bench) peerFirst(p *peer, one bus, add func(item, metric string, value 
 }
 
 // peerSteady measures from commit to consumer at a thousand rows a second, and what that costs.
-func (b *bench) peerSteady(plan peerPlan, p *peer, one bus, add func(item, metric string, value float64)) {
+func (b *peerBench) peerSteady(p *peer, one bus, add func(item, metric string, value float64)) {
 	b.t.Helper()
 	run := b.follow(p, one)
 	defer run.end()
-	w := writer{b: b, table: run.table, rate: 1000}
+	w := writer{b: b.bench, table: run.table, rate: 1000}
 	w.insert(b.t.Context(), 1)
 	run.first()
-	w.write(b.t.Context(), plan.steadyWarm)
+	w.write(b.t.Context(), b.plan.steadyWarm)
 	began, cpu := time.Now(), run.process.spent()
 	before := len(w.commits)
-	w.write(b.t.Context(), plan.steadyFor)
+	w.write(b.t.Context(), b.plan.steadyFor)
 	took := time.Since(began)
-	eventually(b.t, peerPatience, fmt.Sprintf("all %d rows have arrived", len(w.commits)), func() bool { return run.arrivals.count() >= len(w.commits) })
+	eventually(b.t, peerWithin, fmt.Sprintf("all %d rows have arrived", len(w.commits)), func() bool { return run.arrivals.count() >= len(w.commits) })
 	cpu = run.process.spent() - cpu
 	rss, err := testenv.RSSAnon(run.process.cmd.Process.Pid)
 	if err != nil {
@@ -115,16 +116,16 @@ type following struct {
 }
 
 // follow starts a peer, or the poller for nil, on a table of its own.
-func (b *bench) follow(p *peer, one bus) *following {
+func (b *peerBench) follow(p *peer, one bus) *following {
 	b.t.Helper()
 	table := strings.ReplaceAll(newTarget("table"), "-", "_")
 	b.db.create(b.t, table)
 	if p == nil {
 		poller, stop := startPoller(b.t, b.db, table)
-		return &following{b: b, table: table, name: pollerName, arrivals: poller.arrivals, end: func() { stop(); b.db.drop(b.t, table) }}
+		return &following{b: b.bench, table: table, name: pollerName, arrivals: poller.arrivals, end: func() { stop(); b.db.drop(b.t, table) }}
 	}
 	e, drop := b.newErrand(p, one, table)
-	f := &following{b: b, table: table, name: p.name, arrivals: newArrivals()}
+	f := &following{b: b.bench, table: table, name: p.name, arrivals: newArrivals()}
 	stop := one.follow(b.t, p.holder(e), f.arrivals.add)
 	f.process = p.start(b, e)
 	f.end = func() { f.process.end(); stop(); drop(); b.db.drop(b.t, table) }
@@ -134,7 +135,7 @@ func (b *bench) follow(p *peer, one bus) *following {
 // first waits until a first row has arrived.
 func (f *following) first() {
 	f.b.t.Helper()
-	eventually(f.b.t, peerPatience, f.name+" has published a first row", func() bool {
+	eventually(f.b.t, peerWithin, f.name+" has published a first row", func() bool {
 		if f.process != nil {
 			f.process.alive()
 		}
@@ -150,11 +151,11 @@ type lateRow struct {
 
 // peerLate measures what becomes of rows that are committed behind higher ids: of rows of long
 // transactions beside a steady writer. p is nil for the poller.
-func (b *bench) peerLate(plan peerPlan, p *peer, one bus, add func(item, metric string, value float64)) {
+func (b *peerBench) peerLate(p *peer, one bus, add func(item, metric string, value float64)) {
 	b.t.Helper()
 	run := b.follow(p, one)
 	defer run.end()
-	rows := b.overlap(run, plan.lateFor)
+	rows := b.overlap(run, b.plan.lateFor)
 	late := lateOf(rows)
 	// What has not arrived long after the last one does not come.
 	count, moved := 0, time.Now()
@@ -189,7 +190,7 @@ const lostAfter = 10 * time.Second
 
 // overlap has transactions of one row overlap for a while: most are short, two dozen take up to
 // three seconds each. It returns all rows.
-func (b *bench) overlap(run *following, length time.Duration) []lateRow {
+func (b *peerBench) overlap(run *following, length time.Duration) []lateRow {
 	b.t.Helper()
 	var mu sync.Mutex
 	var rows []lateRow

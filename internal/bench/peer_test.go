@@ -22,7 +22,7 @@ type peer struct {
 	on []string
 	// topic is where its messages for an errand go, on Kafka.
 	topic func(e errand) string
-	start func(b *bench, e errand) *process
+	start func(b *peerBench, e errand) *process
 }
 
 // errand is what a peer is to do: to bring the rows of a table to a target of a bus.
@@ -45,7 +45,7 @@ func bridgePeer(name string, settings env) peer {
 	return peer{
 		name: name, on: busNames,
 		topic: func(e errand) string { return e.target },
-		start: func(b *bench, e errand) *process {
+		start: func(b *peerBench, e errand) *process {
 			destination := e.target
 			if e.bus.name() == "jetstream" {
 				destination += ".{type}"
@@ -72,7 +72,7 @@ type settings struct {
 }
 
 // settingsOf are those for an errand.
-func (b *bench) settingsOf(e errand, tuned bool) settings {
+func (b *peerBench) settingsOf(e errand, tuned bool) settings {
 	b.t.Helper()
 	host, port, err := net.SplitHostPort(b.db.server.Addr)
 	if err != nil {
@@ -114,7 +114,7 @@ func peersFolder() string {
 }
 
 // peers returns all that can run here, and why the others cannot.
-func (b *bench) peers() (all []peer, missing []string) {
+func (b *peerBench) peers() (all []peer, missing []string) {
 	all = append(all, bridgePeer(bridgeName, nil),
 		bridgePeer(bridgeFast, env{"BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms"}))
 	for _, add := range []func() ([]peer, error){debezium, connect} {

@@ -28,6 +28,12 @@ type peerPlan struct {
 	noise float64
 }
 
+// peerBench is one run over the peers.
+type peerBench struct {
+	*bench
+	plan peerPlan
+}
+
 // peerBuses are what is measured of the peers.
 var peerBuses = []string{onePartition, eightPartitions, "jetstream"}
 
@@ -105,11 +111,11 @@ func TestPeersHarness(t *testing.T) {
 func runPeers(t *testing.T, p peerPlan, out interface{ Write([]byte) (int, error) }) *report.Report {
 	t.Helper()
 	began := time.Now()
-	b := &bench{t: t, began: began, screen: newScreen(out, began), plan: plan{rows: p.rows, static: true, bufferPool: "1G"}}
+	b := &peerBench{plan: p, bench: &bench{t: t, began: began, screen: newScreen(out, began), plan: plan{rows: p.rows, static: true}}}
 	b.report = &report.Report{Version: version(t), Began: began.UTC().Truncate(time.Second), Machine: report.ThisMachine(), Load: loadBefore(),
 		Servers: make(map[string]string), Rows: p.rows, Rounds: p.rounds}
 	b.screen.say("building bridge %s, starting the servers", b.report.Version)
-	b.path = build(t, b.plan)
+	b.path = build(t, b.bench.plan)
 	b.db = newDatabase(t, testenv.StartMariaDB(t, append(withPool(poolFor(report.MemoryBytes())), "--log-bin=binlog", "--binlog-format=ROW", "--server-id=1")...))
 	// What a reader of the binlog needs beside SELECT.
 	b.db.exec(t, fmt.Sprintf("GRANT RELOAD, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '%s'@'%%'", b.db.reader))
@@ -130,7 +136,7 @@ func runPeers(t *testing.T, p peerPlan, out interface{ Write([]byte) (int, error
 	b.db.fill(t, b.screen, "first", 1)
 	for round := range p.rounds {
 		for i, one := range b.buses {
-			b.peerRound(p, all, one, p.buses[i], table, round)
+			b.peerRound(all, one, p.buses[i], table, round)
 		}
 	}
 	b.report.Took = time.Since(began).Seconds()
@@ -138,7 +144,7 @@ func runPeers(t *testing.T, p peerPlan, out interface{ Write([]byte) (int, error
 }
 
 // addPeerBus opens a bus by its name in peerBuses.
-func (b *bench) addPeerBus(name string) {
+func (b *peerBench) addPeerBus(name string) {
 	b.t.Helper()
 	product, _, _ := strings.Cut(name, ",")
 	one := openBus(b.t, product)
@@ -152,7 +158,7 @@ func (b *bench) addPeerBus(name string) {
 }
 
 // peerRound measures all peers on one bus, one after the other, another one first in each round.
-func (b *bench) peerRound(p peerPlan, all []peer, one bus, busName, table string, round int) {
+func (b *peerBench) peerRound(all []peer, one bus, busName, table string, round int) {
 	b.t.Helper()
 	var steps []func(add func(item, metric string, value float64))
 	var names []string
@@ -162,19 +168,19 @@ func (b *bench) peerRound(p peerPlan, all []peer, one bus, busName, table string
 			continue
 		}
 		for _, do := range []func(add func(string, string, float64)){
-			func(add func(string, string, float64)) { b.peerBacklog(peer, one, table, p.rows, add) },
+			func(add func(string, string, float64)) { b.peerBacklog(peer, one, table, add) },
 			func(add func(string, string, float64)) { b.peerFirst(peer, one, add) },
-			func(add func(string, string, float64)) { b.peerSteady(p, peer, one, add) },
-			func(add func(string, string, float64)) { b.peerLate(p, peer, one, add) },
+			func(add func(string, string, float64)) { b.peerSteady(peer, one, add) },
+			func(add func(string, string, float64)) { b.peerLate(peer, one, add) },
 		} {
 			steps, names = append(steps, do), append(names, peer.name)
 		}
 	}
-	steps, names = append(steps, func(add func(string, string, float64)) { b.peerLate(p, nil, one, add) }), append(names, pollerName)
+	steps, names = append(steps, func(add func(string, string, float64)) { b.peerLate(nil, one, add) }), append(names, pollerName)
 	for i, step := range steps {
-		b.screen.say("round %d of %d, %s: %s", round+1, p.rounds, busName, names[i])
+		b.screen.say("round %d of %d, %s: %s", round+1, b.plan.rounds, busName, names[i])
 		c := report.Case{Client: names[i], Bus: busName}
-		b.undisturbed(p.noise, func(add func(string, string, float64)) { step(add) }, func(item, metric string, value float64) { b.report.Add(item, c, metric, value) })
+		b.undisturbed(func(add func(string, string, float64)) { step(add) }, func(item, metric string, value float64) { b.report.Add(item, c, metric, value) })
 	}
 }
 
@@ -182,7 +188,7 @@ func (b *bench) peerRound(p peerPlan, all []peer, one bus, busName, table string
 const mostAgain = 5
 
 // undisturbed measures, and measures again while others use more than a part of the machine.
-func (b *bench) undisturbed(noise float64, measure func(add func(string, string, float64)), add func(item, metric string, value float64)) {
+func (b *peerBench) undisturbed(measure func(add func(string, string, float64)), add func(item, metric string, value float64)) {
 	b.t.Helper()
 	type figure struct {
 		item, metric string
@@ -200,7 +206,7 @@ func (b *bench) undisturbed(noise float64, measure func(add func(string, string,
 			b.t.Fatal(err)
 		}
 		share := before.others(now)
-		if share <= noise {
+		if share <= b.plan.noise {
 			for _, f := range figures {
 				add(f.item, f.metric, f.value)
 			}
@@ -208,11 +214,11 @@ func (b *bench) undisturbed(noise float64, measure func(add func(string, string,
 		}
 		b.screen.say("refused: others have used %.0f %% of the machine (%d of %d)", share*100, again+1, mostAgain)
 	}
-	b.t.Fatalf("others use more than %.0f %% of the machine: leave it alone, or allow it with --noise", noise*100)
+	b.t.Fatalf("others use more than %.0f %% of the machine: leave it alone, or allow it with --noise", b.plan.noise*100)
 }
 
 // newErrand makes a target for a peer. end drops it.
-func (b *bench) newErrand(p *peer, one bus, table string) (e errand, end func()) {
+func (b *peerBench) newErrand(p *peer, one bus, table string) (e errand, end func()) {
 	b.t.Helper()
 	e = errand{bus: one, database: b.db.name, table: table, target: newTarget(event.Release)}
 	holder := p.holder(e)
