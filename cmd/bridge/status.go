@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
 )
@@ -25,11 +24,11 @@ Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
 `
 
 func statusCommand(p *process, ctx context.Context, call call) error {
-	addr, err := config.LoadHTTPAddr(p.environ)
+	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
-	status, err := newClient(addr).Status(ctx)
+	status, err := bridge.Status(ctx)
 	if err != nil {
 		return err
 	}

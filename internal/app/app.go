@@ -125,7 +125,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 		if a.member != nil {
-			a.member.Listens(advertised(ctx, a.server.Addr(), busHosts(cfg)))
+			a.member.Listens(advertised(ctx, a.server.Addr(), busHosts(cfg)), cfg.HTTPTLS.Cert != "")
 		}
 	}
 	return a, nil

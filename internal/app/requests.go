@@ -25,7 +25,7 @@ func (h *health) Working() (httpapi.Peer, error) {
 
 // peerOf returns the process of a group that works.
 func peerOf(s *standby.Status) (httpapi.Peer, error) {
-	peer := httpapi.Peer{Self: s.Works, Member: s.Working.Member, Name: worker(s), Addr: s.Working.Addr}
+	peer := httpapi.Peer{Self: s.Works, Member: s.Working.Member, Name: worker(s), Addr: s.Working.Addr, TLS: s.Working.TLS}
 	switch {
 	case s.Works:
 		peer.Member = s.Member

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -76,7 +77,7 @@ func (d *Daemon) EntityPage(_ context.Context, q httpapi.PageQuery) (httpapi.Ent
 // Serve listens with the pages of d until the test ends and returns host:port.
 func Serve(t testing.TB, d httpapi.Daemon) string {
 	t.Helper()
-	server := httptest.NewServer(httpapi.Handler(d, prometheus.NewRegistry()))
+	server := httptest.NewServer(httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{}))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }
@@ -86,13 +87,21 @@ func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, b
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "bridge_test_total"}))
-	return RequestOf(t, httpapi.Handler(d, registry), method, path)
+	return RequestOf(t, httpapi.Handler(d, registry, httpapi.Access{}), method, path)
 }
 
 // RequestOf returns what h answers.
 func RequestOf(t testing.TB, h http.Handler, method, path string) (status int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	h.ServeHTTP(w, NewRequest(t, method, path, nil))
 	return w.Code, w.Body.String()
+}
+
+// NewRequest returns a request of a program on the same host.
+func NewRequest(t testing.TB, method, path string, body io.Reader) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, body)
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "127.0.0.1:8080"
+	return r
 }
