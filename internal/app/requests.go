@@ -11,6 +11,7 @@ import (
 	"bridge/internal/option"
 	"bridge/internal/shard"
 	"bridge/internal/standby"
+	"bridge/internal/tap"
 	"bridge/reconcile"
 )
 
@@ -65,6 +66,18 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 		Stream: stream, Shards: h.scheduler.Request(stream, mode),
 		DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: h.started.UTC(),
 	}, nil
+}
+
+// Tail implements httpapi.Daemon.
+func (h *health) Tail(stream string) (*tap.Listener, error) {
+	if stream != "" {
+		s, err := h.stream(stream)
+		if err != nil {
+			return nil, err
+		}
+		stream = s.Name
+	}
+	return h.tap.Listen(stream)
 }
 
 // stream returns the stream with this name, or ErrNoStream.

@@ -27,8 +27,8 @@ type Access struct {
 type need int
 
 const (
-	// toChange is the need of a request that changes something or shows rows: the caller is on
-	// loopback or has the token.
+	// toChange is the need of a request that changes something: the caller is on loopback or has
+	// the token. It is that of a tail, too, which shows rows without a setting that offers them.
 	toChange need = iota
 	// toRead is the need of a request for rows that the settings offer to everybody: the caller is
 	// on loopback or has the token, where there is one.

@@ -51,13 +51,30 @@ func (f *forwarder) byWorking(h http.Handler) http.Handler {
 		case err != nil:
 			answer(w, http.StatusServiceUnavailable, refused{err.Error()})
 		default:
-			// A resend takes longer than other answers. A writer without deadlines has none to
-			// extend.
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(resendTimeout + writeTimeout))
-			f.forward(&peer).ServeHTTP(w, r)
+			// A resend takes longer than other answers.
+			extend(w, resendTimeout+writeTimeout)
+			f.forward(&peer).ServeHTTP(extending{w}, r)
 		}
 	})
 }
+
+// extend has a writer fail if the client does not read for longer. One without deadlines has none
+// to extend.
+func extend(w http.ResponseWriter, by time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(by))
+}
+
+// extending is a writer of an answer that may go on and on: each write has a deadline of its own.
+type extending struct{ http.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (e extending) Write(p []byte) (int, error) {
+	extend(e.ResponseWriter, writeTimeout)
+	return e.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (e extending) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 // forward sends requests to the process that works. What this process has allowed goes there with
 // the token, which all processes of a group have.

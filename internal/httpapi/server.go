@@ -51,14 +51,16 @@ type Server struct {
 
 // Open binds the port; Run serves it. The error is ErrPortTaken if another process listens there.
 func Open(ctx context.Context, o Options) (*Server, error) {
+	closing := make(chan struct{})
 	s := &Server{server: &http.Server{
-		Handler:        Handler(o.Daemon, o.Metrics, o.Access),
+		Handler:        handler(o.Daemon, o.Metrics, o.Access, closing),
 		ReadTimeout:    readTimeout,
 		WriteTimeout:   writeTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxRequestBytes,
 		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}}
+	s.server.RegisterOnShutdown(func() { close(closing) })
 	s.serve = s.server.Serve
 	if files := o.Access.TLS; files.Cert != "" {
 		shown := certificate{files: files, log: o.Logger}
@@ -106,6 +108,11 @@ func (s *Server) Run(ctx context.Context) error {
 // Handler answers the paths of bridge. It refuses a POST that a browser sends from a page of
 // another origin, and what access does not allow.
 func Handler(d Daemon, metrics prometheus.Gatherer, access Access) http.Handler {
+	return handler(d, metrics, access, nil)
+}
+
+// handler is Handler. Answers without an end do end once closing is closed.
+func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
@@ -119,6 +126,7 @@ func Handler(d Daemon, metrics prometheus.Gatherer, access Access) http.Handler 
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", reads(entitiesHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
+	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(tailHandler(d)))))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }

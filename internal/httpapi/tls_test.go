@@ -24,6 +24,18 @@ import (
 // serveTLS runs a server until the test ends and returns host:port.
 func serveTLS(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) string {
 	t.Helper()
+	addr, _ := serve(t, d, access, log)
+	return addr
+}
+
+// serveUntil runs a server until stop, which waits for its end, or the end of the test.
+func serveUntil(t *testing.T, d httpapi.Daemon) (addr string, stop func()) {
+	t.Helper()
+	return serve(t, d, httpapi.Access{}, io.Discard)
+}
+
+func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) (addr string, stop func()) {
+	t.Helper()
 	server, err := httpapi.Open(t.Context(), httpapi.Options{
 		Addr: "127.0.0.1:0", Daemon: d, Metrics: prometheus.NewRegistry(), Access: access, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
@@ -33,13 +45,14 @@ func serveTLS(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writ
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return server.Addr().String()
+	t.Cleanup(stop)
+	return server.Addr().String(), stop
 }
 
 // TestWhomAClientTrusts over TLS, at 127.0.0.1.

@@ -14,6 +14,7 @@ import (
 
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
+	"bridge/internal/tap"
 	"bridge/reconcile"
 )
 
@@ -29,6 +30,8 @@ type Daemon struct {
 	// Peer works, or none can be asked. The zero Peer is the daemon itself.
 	Peer       httpapi.Peer
 	NoneIsSeen error
+	// Tap has the listeners.
+	Tap tap.Tap
 }
 
 var _ httpapi.Daemon = (*Daemon)(nil)
@@ -72,6 +75,14 @@ func (d *Daemon) Entity(_ context.Context, q httpapi.EntityQuery) (httpapi.Entit
 func (d *Daemon) EntityPage(_ context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
 	d.Requests = append(d.Requests, fmt.Sprintf("%+v", q))
 	return httpapi.EntityPage{Entities: []httpapi.Entity{}, Next: "further"}, d.Refuses
+}
+
+// Tail implements httpapi.Daemon.
+func (d *Daemon) Tail(stream string) (*tap.Listener, error) {
+	if d.Refuses != nil {
+		return nil, d.Refuses
+	}
+	return d.Tap.Listen(stream)
 }
 
 // Serve listens with the pages of d until the test ends and returns host:port.
