@@ -72,7 +72,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			if name, value, ok := strings.Cut(c.headers, ": "); ok {
 				r.Header.Set(name, value)
 			}
-			httpapi.Handler(d, prometheus.NewRegistry(), c.access).ServeHTTP(w, r)
+			httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), c.access)).ServeHTTP(w, r)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) || strings.Contains(w.Body.String(), token) {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)
 			}
@@ -111,7 +111,7 @@ func TestTheTokenOfAGroup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			httpapi.Handler(waits, prometheus.NewRegistry(), c.access).ServeHTTP(w, httpapitest.NewRequest(t, "POST", path, nil))
+			httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), c.access)).ServeHTTP(w, httpapitest.NewRequest(t, "POST", path, nil))
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)
 			}
@@ -120,7 +120,7 @@ func TestTheTokenOfAGroup(t *testing.T) {
 	t.Run("not with a question that needs none", func(t *testing.T) {
 		sent = nil
 		w := httptest.NewRecorder()
-		httpapi.Handler(waits, prometheus.NewRegistry(), access(token, nil)).ServeHTTP(w, httpapitest.NewRequest(t, "GET", "/api/v1/status?working=true", nil))
+		httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), access(token, nil))).ServeHTTP(w, httpapitest.NewRequest(t, "GET", "/api/v1/status?working=true", nil))
 		if w.Code != 200 || len(sent) != 1 || sent[0] != "" {
 			t.Errorf("%d %s, sent %q", w.Code, w.Body, sent)
 		}

@@ -20,7 +20,7 @@ func post(t *testing.T, d httpapi.Daemon, path, body, origin string) (status int
 	if origin != "" {
 		r.Header.Set("Origin", origin)
 	}
-	httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{}).ServeHTTP(w, r)
+	httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 

@@ -127,6 +127,7 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	mux.Handle("GET /api/v1/streams/{name}/entities", reads(entitiesHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
 	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(tailHandler(d)))))
+	mux.Handle("GET /api/v1/openapi.json", openAPIHandler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }

@@ -119,7 +119,7 @@ func TestModeOfARequest(t *testing.T) {
 	t.Run("a page of another origin is refused", func(t *testing.T) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/api/v1/streams/orders/reconcile?allowDeletes=true", nil)
 		r.Header.Set("Origin", "https://elsewhere.example")
-		httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{}).ServeHTTP(w, r)
+		httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
 		if w.Code != http.StatusForbidden || len(d.Requests) != 3 {
 			t.Errorf("%d %s, asked for %v", w.Code, w.Body, d.Requests)
 		}

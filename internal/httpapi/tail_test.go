@@ -68,7 +68,7 @@ func wantEvent(t *testing.T, l *listening) {
 func TestTail(t *testing.T) {
 	d := &httpapitest.Daemon{}
 	addr := serveTLS(t, d, httpapi.Access{}, io.Discard)
-	client := &httpapi.Client{Addr: addr, Setting: "HTTP"}
+	client := &httpapi.Client{Addr: httpapitest.Serve(t, d), Setting: "HTTP"}
 	t.Run("shows events as they were published", func(t *testing.T) {
 		l := listenTo(t, client, "orders")
 		publish(d, value)
@@ -85,6 +85,17 @@ func TestTail(t *testing.T) {
 		for _, want := range []string{`"a\nb"`, `{"meta":{},"data":1}`} {
 			if one := <-l.told; one.Event == nil || string(one.Event.Value) != want {
 				t.Errorf("got %s, want %s", one.Text, want)
+			}
+		}
+	})
+	t.Run("tells how many events are left out", func(t *testing.T) {
+		l := listenTo(t, client, "orders")
+		// No batch of this size fits.
+		d.Tap.Offer("orders", 100_000, func(int) tap.Event { return tap.Event{Message: sink.Message{Value: []byte("{}")}} })
+		left := 0
+		for events := 0; left == 0; events++ {
+			if left = (<-l.told).LeftOut; left > 0 && left+events != 100_000 {
+				t.Errorf("%d events, %d left out", events, left)
 			}
 		}
 	})

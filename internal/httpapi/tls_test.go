@@ -163,7 +163,7 @@ func TestForwardingOverTLS(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			pages := httpapi.Handler(waits, prometheus.NewRegistry(), httpapi.Access{TLS: c.files})
+			pages := httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), httpapi.Access{TLS: c.files}))
 			pages.ServeHTTP(w, httpapitest.NewRequest(t, "POST", "/api/v1/streams/orders/reconcile", nil))
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)

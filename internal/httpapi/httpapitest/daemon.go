@@ -88,7 +88,7 @@ func (d *Daemon) Tail(stream string) (*tap.Listener, error) {
 // Serve listens with the pages of d until the test ends and returns host:port.
 func Serve(t testing.TB, d httpapi.Daemon) string {
 	t.Helper()
-	server := httptest.NewServer(httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{}))
+	server := httptest.NewServer(Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }
@@ -105,7 +105,7 @@ func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, b
 func RequestOf(t testing.TB, h http.Handler, method, path string) (status int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, NewRequest(t, method, path, nil))
+	Checked(t, h).ServeHTTP(w, NewRequest(t, method, path, nil))
 	return w.Code, w.Body.String()
 }
 
