@@ -178,5 +178,5 @@ func TestTheTokenOfACommand(t *testing.T) {
 			t.Errorf("%q: %d %s, %v", c.token, response.StatusCode, text, err)
 		}
 	}
-	s.call(exitFine, "orders orders 60", "reconcile")
+	s.call(exitFine, "orders orders", "reconcile")
 }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"bridge/internal/option"
 )
 
 // TLS names PEM files. The server speaks TLS where Cert and Key are named; a client does where any
@@ -109,7 +111,13 @@ func (t *TLS) client(host string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: host,
 		// It is verified, by other rules.
-		InsecureSkipVerify: true, VerifyConnection: trust.verify,
+		InsecureSkipVerify: true,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if err := trust.verify(c); err != nil {
+				return option.Errorf("its certificate is not trusted: %w: see %s", err, option.HTTPTLSCA)
+			}
+			return nil
+		},
 	}, nil
 }
 
