@@ -32,6 +32,9 @@ func (c *command) usage() []string {
 	for _, argument := range c.arguments {
 		line = append(line, "<"+argument+">")
 	}
+	if c.optional != "" {
+		line = append(line, "[<"+c.optional+">]")
+	}
 	if c.rest != "" {
 		line = append(line, "[<"+c.rest+"> ...]")
 	}
@@ -75,10 +78,31 @@ func (c *command) parse(args []string) (call, error) {
 		}
 		parsed.flags[flag] = true
 	}
-	if n := len(parsed.arguments); n != len(c.arguments) && (c.rest == "" || n < len(c.arguments)) {
-		return call{}, wrongUsage("bridge %s takes %s, not %d: %s", c.name, terminal.Count(len(c.arguments), "argument"), len(parsed.arguments), strings.Join(c.usage(), " "))
+	if !c.takes(len(parsed.arguments)) {
+		return call{}, wrongUsage("bridge %s takes %s, not %d: %s", c.name, c.count(), len(parsed.arguments), strings.Join(c.usage(), " "))
 	}
 	return parsed, nil
+}
+
+// takes reports whether the command takes n arguments.
+func (c *command) takes(n int) bool {
+	switch least := len(c.arguments); {
+	case c.rest != "":
+		return n >= least
+	case c.optional != "":
+		return n == least || n == least+1
+	default:
+		return n == least
+	}
+}
+
+// count says how many arguments the command takes.
+func (c *command) count() string {
+	n := len(c.arguments)
+	if c.optional != "" {
+		return "at most " + terminal.Count(n+1, "argument")
+	}
+	return terminal.Count(n, "argument")
 }
 
 // example returns the example of the value that a flag takes; takes is false for flags without one.

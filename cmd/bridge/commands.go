@@ -40,8 +40,8 @@ type command struct {
 	name string
 	// arguments are the names of the arguments, flags those of the flags.
 	arguments, flags []string
-	// rest names any number of further arguments, empty where there are none.
-	rest string
+	// optional names one further argument, rest any number of them, empty where there are none.
+	optional, rest string
 	// values are the flags that take a value, with an example of it: for=20s.
 	values  []string
 	summary string
@@ -73,7 +73,8 @@ func commands() []command {
 		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on after an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
 		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
 		{name: "checkpoint rebuild", arguments: []string{"stream"}, summary: "have the next start read a stream from the bus again", details: checkpointDetails + checkpointRebuildDetails, run: checkpointRebuild},
-		{name: "status", flags: []string{"json"}, summary: "show the running bridge: its shards, its standby group", details: statusDetails, run: statusCommand},
+		{name: "status", flags: []string{"watch", "json"}, summary: "show the running bridge: its shards, its standby group", details: statusDetails, run: statusCommand},
+		{name: "tail", optional: "stream", flags: []string{"json"}, summary: "show the events of the running bridge as they go by", details: tailDetails, run: tailCommand},
 		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
 		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
 	}

@@ -62,7 +62,7 @@ func deadLetterResend(p *process, ctx context.Context, call call) error {
 	if err != nil {
 		return err
 	}
-	addr, err := config.LoadHTTPAddr(p.environ)
+	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
@@ -75,17 +75,16 @@ func deadLetterResend(p *process, ctx context.Context, call call) error {
 		sent[i].Message = found.Messages[i]
 	}
 	if len(sent) > 0 {
-		if err := p.sendDeadLetters(ctx, cfg, addr, sent, job); err != nil {
+		if err := p.sendDeadLetters(ctx, cfg, bridge, sent, job); err != nil {
 			return interrupted(ctx, err, "what was published stays so, type the command again for the others")
 		}
 	}
 	return p.printSent(sent, job)
 }
 
-// sendDeadLetters has the bridge at addr send letters again, or does it itself where nobody listens
+// sendDeadLetters has a running bridge send letters again, or does it itself where nobody listens
 // there.
-func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, addr string, sent []sentDeadLetter, job deadLetterJob) error {
-	bridge := newClient(addr)
+func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, sent []sentDeadLetter, job deadLetterJob) error {
 	status, err := bridge.Working(ctx)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return p.sendAlone(ctx, cfg, sent, job)

@@ -14,10 +14,11 @@ import (
 )
 
 const healthDetails = `
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads no
-other variable, so that it can be the health check of a container. It asks
-/livez: whether the loops run, which they do while the database or the bus is
-away. An address for all interfaces means this host.
+It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
+BRIDGE_HTTP_TLS_* beside it, so that it can be the health check of a container.
+It asks /livez: whether the loops run, which they do while the database or the
+bus is away. An address for all interfaces means this host. Where the bridge has
+the certificate of BRIDGE_HTTP_TLS_CERT, no name has to be on it.
 
   --ready   ask /readyz: whether source and bus can be reached and no stream is
             stopped
@@ -34,26 +35,30 @@ const (
 var errHealthTimeout = fmt.Errorf("no answer within %s", healthTimeout)
 
 func healthCommand(p *process, ctx context.Context, call call) error {
-	addr, err := config.LoadHTTPAddr(p.environ)
+	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, errHealthTimeout)
 	defer cancel()
-	ask := newClient(addr).Live
+	ask := bridge.Live
 	if call.flags["ready"] {
-		ask = newClient(addr).Ready
+		ask = bridge.Ready
 	}
 	answer, ok, err := ask(ctx)
 	if err != nil {
 		return err
 	}
-	return p.printHealth(addr, answer, ok)
+	return p.printHealth(bridge.Addr, answer, ok)
 }
 
-// newClient returns a client of the bridge at addr, which is BRIDGE_HTTP_ADDR.
-func newClient(addr string) *httpapi.Client {
-	return &httpapi.Client{Addr: addr, Setting: config.HTTPVariable}
+// newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.
+func (p *process) newClient() (*httpapi.Client, error) {
+	h, err := config.LoadHTTP(p.environ)
+	if err != nil {
+		return nil, err
+	}
+	return &httpapi.Client{Addr: h.Addr, Setting: config.HTTPVariable, Token: h.Token, TLS: httpapi.TLS(h.TLS)}, nil
 }
 
 // printHealth prints what a bridge answered; the error says that it is not well.

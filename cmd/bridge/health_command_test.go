@@ -22,7 +22,9 @@ func TestHealthCommand(t *testing.T) {
 		t.Cleanup(server.Close)
 		return strings.TrimPrefix(server.URL, "http://")
 	}
-	of := func(d httpapi.Daemon) http.Handler { return httpapi.Handler(d, prometheus.NewRegistry()) }
+	of := func(d httpapi.Daemon) http.Handler {
+		return httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})
+	}
 	waits := &httpapitest.Daemon{Reasons: []httpapi.Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "sink: bus is away"}}}
 
 	t.Run("says that a bridge lives whose bus is away", func(t *testing.T) {
@@ -112,8 +114,8 @@ func TestHealthAddress(t *testing.T) {
 		"192.0.2.7:81":   "192.0.2.7:81",
 		"[2001:db8::]:1": "[2001:db8::]:1",
 	} {
-		if got, err := config.LoadHTTPAddr([]string{"BRIDGE_HTTP_ADDR=" + text}); err != nil || got != want {
-			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		if got, err := config.LoadHTTP([]string{"BRIDGE_HTTP_ADDR=" + text}); err != nil || got.Addr != want {
+			t.Errorf("%q: %q, %v, want %q", text, got.Addr, err, want)
 		}
 	}
 }

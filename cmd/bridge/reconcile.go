@@ -54,12 +54,11 @@ func reconcileCommand(p *process, ctx context.Context, call call) error {
 		mode:    reconcile.Mode{DryRun: call.flags["dry-run"], AllowDeletes: call.flags["allow-deletes"]},
 		json:    call.flags["json"],
 	}
-	addr, err := config.LoadHTTPAddr(p.environ)
+	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
 	out := p.stdout
-	bridge := newClient(addr)
 	status, err := bridge.Working(ctx)
 	var outcomes []app.Outcome
 	switch {

@@ -2,111 +2,112 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"io"
-	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
 )
 
 const statusDetails = `
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads no
-other variable. It prints who works and who waits of a standby group, and each
-shard with its state, position, lag and last error.
+It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
+BRIDGE_HTTP_TLS_* beside it. It prints who works and who waits of a standby
+group, and each table with its state, position and highest id, lag, ids that
+were not seen, and last reconcile; then why a table does not run, and what to
+do about it.
 
-  --json   print /api/v1/status
+  --watch  show it again every 2 s, in place on a terminal, until Ctrl-C. While
+           the bridge does not answer, it says so and asks again
+  --json   print /api/v1/status; with --watch one object a line
 
 Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
 `
 
+// watchEvery is the time between two statuses.
+const watchEvery = 2 * time.Second
+
 func statusCommand(p *process, ctx context.Context, call call) error {
-	addr, err := config.LoadHTTPAddr(p.environ)
+	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
-	status, err := newClient(addr).Status(ctx)
+	if call.flags["watch"] {
+		return p.watchStatus(ctx, bridge, call.flags["json"])
+	}
+	status, err := bridge.Status(ctx)
 	if err != nil {
 		return err
 	}
 	if call.flags["json"] {
 		return p.printJSON(status)
 	}
-	_, err = io.WriteString(p.stdout, p.secrets.Clean(statusText(&status)))
+	_, err = io.WriteString(p.stdout, p.secrets.Clean(statusText(&status, time.Now())))
 	return err
 }
 
-// statusText is a status for people.
-func statusText(s *httpapi.Status) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery)
-	if s.Standby != nil {
-		text.WriteString(standbyText(s.Standby))
+// watchStatus shows the status every 2 s until ctx ends.
+func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, asJSON bool) error {
+	screen := terminal.NewScreen(p.stdout, p.variable("TERM") != "dumb")
+	w := statusWatch{show: func(text string) error { return screen.Show(p.secrets.Clean(text)) }}
+	if asJSON {
+		encoder := json.NewEncoder(p.stdout)
+		w.object = func(v any) error { return encoder.Encode(v) }
 	}
-	text.WriteByte('\n')
-	var rows strings.Builder
-	rows.WriteString("STREAM\tSHARD\tSTATE\tPOSITION\tLAG\tLAST ERROR\n")
-	for _, stream := range s.Streams {
-		for i := range stream.Shards {
-			shard := &stream.Shards[i]
-			lag, last := "unknown", ""
-			if shard.LagSeconds != nil {
-				lag = strconv.FormatFloat(*shard.LagSeconds, 'f', 1, 64) + " s"
-			}
-			if shard.LastError != nil {
-				last = terminal.OneLine(*shard.LastError)
-			}
-			fmt.Fprintf(&rows, "%s\t%s\t%s\t%d\t%s\t%s\n", stream.Name, shard.Shard, shard.State, shard.Position, lag, last)
+	for {
+		status, err := bridge.Status(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := w.next(&status, err, time.Now()); err != nil {
+			return err
+		}
+		if backoff.Pause(ctx, watchEvery) != nil {
+			return nil
 		}
 	}
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	// A strings.Builder takes all.
-	_, _ = io.WriteString(table, rows.String())
-	_ = table.Flush()
-	return text.String()
 }
 
-// waitingText says whether a member that waits could take over.
-func waitingText(w *httpapi.WaitingMember) string {
-	switch {
-	case len(w.Differing) > 0:
-		return "refused, because these differ: " + strings.Join(w.Differing, ", ")
-	case w.Ready:
-		return "ready"
-	}
-	return "not ready: it has not read the bus to its end"
+// statusWatch shows one status after the other.
+type statusWatch struct {
+	show func(text string) error
+	// object, where it is not nil, prints objects instead.
+	object func(any) error
+	// last is what was answered last, lastAt when, away since when nothing is.
+	last         string
+	lastAt, away time.Time
 }
 
-// standbyText says who works of a standby group.
-func standbyText(s *httpapi.StandbyStatus) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "standby group %s: this process, %s on %s, ", s.Group, s.Member, s.Host)
-	since := ""
-	if s.Since != nil {
-		since = " since " + s.Since.Format(time.RFC3339)
-	}
-	switch {
-	case s.Works:
-		fmt.Fprintf(&text, "works%s\n", since)
-	case s.Working == nil:
-		text.WriteString("waits; who works is not known now\n")
-	default:
-		fmt.Fprintf(&text, "waits; %s on %s works%s\n", *s.Working, s.WorkingHost, since)
-	}
-	if len(s.Differing) > 0 {
-		fmt.Fprintf(&text, "  it is refused, because these differ: %s\n", strings.Join(s.Differing, ", "))
-	}
-	for i := range s.Waiting {
-		if w := &s.Waiting[i]; w.Member != s.Member {
-			fmt.Fprintf(&text, "  %s on %s waits, %s\n", w.Member, w.Host, waitingText(w))
+// next shows what was answered now, or the error that there was instead.
+func (w *statusWatch) next(status *httpapi.Status, err error, now time.Time) error {
+	if err != nil {
+		if w.away.IsZero() {
+			w.away = now
 		}
+		return w.showAway(err)
 	}
-	if s.Error != nil {
-		fmt.Fprintf(&text, "  %s\n", terminal.OneLine(*s.Error))
+	w.away = time.Time{}
+	if w.object != nil {
+		return w.object(status)
 	}
-	return text.String()
+	w.last, w.lastAt = statusText(status, now), now
+	return w.show(w.last)
+}
+
+// showAway says that there is no answer. Below stands the last one.
+func (w *statusWatch) showAway(err error) error {
+	since := w.away.Format(time.TimeOnly)
+	if w.object != nil {
+		return w.object(struct {
+			Error string    `json:"error"`
+			Since time.Time `json:"since"`
+		}{terminal.OneLine(config.Text(err)), w.away.UTC()})
+	}
+	text := "no answer since " + since + ", asking again: " + terminal.OneLine(config.Text(err)) + "\n"
+	if w.last != "" {
+		text += "\nat " + w.lastAt.Format(time.TimeOnly) + " it was:\n\n" + w.last
+	}
+	return w.show(text)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -15,16 +16,19 @@ func TestStatusCommand(t *testing.T) {
 	state := httpapi.Status{
 		Started: since, Delivery: "at-least-once",
 		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []httpapi.ShardStatus{
-			{Shard: "t_0", State: "running", Position: 17, LagSeconds: &lag}, {Shard: "t_1", State: "waiting", LastError: httpapi.Given("no such\ntable")},
+			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", LastError: httpapi.Given("no such\ntable")},
 		}}},
 	}
 	at := httpapitest.Serve(t, &httpapitest.Daemon{State: state})
 	got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status")
 	want := `runs since 2026-01-02T03:04:05Z, at-least-once
 
-STREAM  SHARD  STATE    POSITION  LAG      LAST ERROR
-orders  t_0    running  17        1.2 s    
-orders  t_1    waiting  0         unknown  no such table
+STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      NOT SEEN                               RECONCILED
+orders  t_0    running  17        20       1.2 s    3 hot, 1 in flight, 9 cold, for 2 min  not yet
+orders  t_1    waiting  0         0        unknown  -                                      -
+
+orders t_1, waiting
+  no such table
 `
 	if got.status != exitFine || got.out != want {
 		t.Errorf("%+v", got)
@@ -58,6 +62,83 @@ orders  t_1    waiting  0         unknown  no such table
 	t.Run("says that nothing answers", func(t *testing.T) {
 		if got := (outcome{}).call(settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, "status"); got.status != exitFailed || !strings.Contains(got.err, "127.0.0.1:1") {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestStatusText says why something does not run, and when it was compared last.
+func TestStatusText(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ended := now.Add(-90 * time.Second)
+	shardIs := func(s httpapi.ShardStatus) httpapi.StreamStatus {
+		s.Shard = "t_0"
+		return httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{s}}
+	}
+	for name, c := range map[string]struct {
+		stream httpapi.StreamStatus
+		want   string
+	}{
+		"a guard that has tripped": {shardIs(httpapi.ShardStatus{State: "degraded", LastError: httpapi.Given("too many"), Reconcile: &httpapi.ReconcileStatus{Guard: httpapi.Given("half of them are gone")}}),
+			"\norders t_0, degraded\n  half of them are gone\n  look at the table first; where it is right: bridge reconcile --allow-deletes\n  orders\n"},
+		"a table that has stopped": {shardIs(httpapi.ShardStatus{State: "stopped", LastError: httpapi.Given("ids are used again: type\nbridge checkpoint reset orders")}),
+			"\norders t_0, stopped\n  ids are used again: type bridge checkpoint reset orders\n"},
+		"a fault that is over":         {shardIs(httpapi.ShardStatus{State: "running", LastError: httpapi.Given("a deadlock")}), "it runs; the last fault was: a deadlock\n"},
+		"a reconcile under way":        {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{Running: true, Percent: 41.7}}), "42 % done\n"},
+		"one that was cut short":       {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{}}}), "cut short\n"},
+		"one before this process":      {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{EndedAt: &ended}}), "90.0 s ago\n"},
+		"one that has found something": {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{EndedAt: &ended, DifferenceCounts: httpapi.DifferenceCounts{Added: 1, Deleted: 2}}}}), "90.0 s ago, 3 differed\n"},
+		"a stream that catches up": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Messages: 7, Left: 100, SecondsLeft: 12}},
+			"\norders\n  catches up from the bus: 7 messages read, 100 offsets left, about 12.0 s\n"},
+		"a stream that cannot": {httpapi.StreamStatus{Name: "orders", CatchUp: httpapi.CatchUpStatus{Error: httpapi.Given("no grant")}}, "\norders\n  does not catch up from the bus: no grant\n"},
+	} {
+		if got := statusText(&httpapi.Status{Streams: []httpapi.StreamStatus{c.stream}}, now); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s: got\n%s\nwant at its end\n%s", name, got, c.want)
+		}
+	}
+}
+
+// TestStatusWatch goes on while there is no answer, and says so.
+func TestStatusWatch(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var shown []string
+	w := statusWatch{show: func(text string) error { shown = append(shown, text); return nil }}
+	status := httpapi.Status{Delivery: "at-least-once"}
+	for i, err := range []error{errors.New("refused\nthere"), nil, errors.New("refused"), errors.New("no answer"), nil} {
+		if err := w.next(&status, err, at.Add(time.Duration(i)*2*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{
+		"no answer since 03:04:05, asking again: refused there\n", "runs since ", "no answer since 03:04:09, asking again: refused\n\nat 03:04:07 it was:\n\nruns since ",
+		"no answer since 03:04:09, asking again: no answer\n\nat 03:04:07 it was:\n\nruns since ", "runs since ",
+	} {
+		if !strings.HasPrefix(shown[i], want) {
+			t.Errorf("%d: %q, want %q", i, shown[i], want)
+		}
+	}
+	t.Run("as objects", func(t *testing.T) {
+		var out strings.Builder
+		w := statusWatch{object: json.NewEncoder(&out).Encode}
+		_ = w.next(nil, errors.New("refused"), at)
+		_ = w.next(&status, nil, at)
+		if got := out.String(); !strings.HasPrefix(got, `{"error":"refused","since":"2026-01-02T03:04:05Z"}`+"\n"+`{"started":`) || strings.Count(got, "\n") != 2 {
+			t.Error(got)
+		}
+	})
+	t.Run("by the command, until it is interrupted", func(t *testing.T) {
+		out, end := lines(t, settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: httpapi.Status{Started: at, Delivery: "at-least-once"}})}, "status", "--watch")
+		if line := <-out; line != "runs since 2026-01-02T03:04:05Z, at-least-once" {
+			t.Error(line)
+		}
+		if got := end(); got != exitFine {
+			t.Errorf("status %d", got)
+		}
+		out, end = lines(t, settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, "status", "--watch")
+		if line := <-out; !strings.HasPrefix(line, "no answer since ") {
+			t.Error(line)
+		}
+		if got := end(); got != exitFine {
+			t.Errorf("status %d", got)
 		}
 	})
 }

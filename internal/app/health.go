@@ -14,6 +14,7 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/shard"
 	"bridge/internal/standby"
+	"bridge/internal/tap"
 	"bridge/reconcile"
 )
 
@@ -38,6 +39,7 @@ type health struct {
 	copies *buscopy.Keeper
 	// entities is nil unless entities are to be shown.
 	entities *entities
+	tap      *tap.Tap
 }
 
 var _ httpapi.Daemon = (*health)(nil)

@@ -32,7 +32,7 @@ func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
 			return nil
 		}
 		h := &health{recovery: catchup.New(catchup.Options{}), faults: outage.New(slog.New(slog.DiscardHandler)), source: &httpapi.Probe{Ready: hangs}, sink: &httpapi.Probe{Ready: hangs}}
-		pages := httpapi.Handler(h, prometheus.NewRegistry())
+		pages := httpapi.Handler(h, prometheus.NewRegistry(), httpapi.Access{})
 		probe := func() (int, string) {
 			w := httptest.NewRecorder()
 			pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))

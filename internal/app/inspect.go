@@ -97,9 +97,14 @@ func inspectSink(ctx context.Context, cfg *config.Config) inspect.Report {
 const livenessTimeout = 2 * time.Second
 
 // inspectHTTP reports a bridge that answers at the address of the HTTP server, or why nothing can
-// listen there. The report of a free address is empty. It listens for a moment only if no bridge
-// answers.
+// listen there, and who would be refused. The report of a free address on loopback is empty. It
+// listens for a moment only if no bridge answers.
 func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
+	if cfg.HTTPToken == nil && !onlyOwnHost(cfg.HTTPAddr) {
+		r.Summary = cfg.HTTPAddr
+		r.Add(inspect.Note, inspect.HTTPToken, cfg.HTTPAddr, "can be reached from other hosts, and no token is set: their requests for a reconcile or a resend are refused, also those that a standby forwards").
+			Says("set %s where such requests are to be served", option.HTTPToken)
+	}
 	if bridgeAnswers(ctx, cfg) {
 		r.Summary = cfg.HTTPAddr + ", where a bridge answers"
 		return r
@@ -123,7 +128,7 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 func bridgeAnswers(ctx context.Context, cfg *config.Config) bool {
 	ctx, cancel := context.WithTimeoutCause(ctx, livenessTimeout, errors.New("no answer from the address of the HTTP server"))
 	defer cancel()
-	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable}
+	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable, TLS: httpapi.TLS(cfg.HTTPTLS)}
 	// A bridge that is not live answers, too.
 	_, _, err := client.Live(ctx)
 	return err == nil

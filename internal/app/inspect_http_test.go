@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,8 @@ func TestATakenPortIsAFinding(t *testing.T) {
 		"one of an address of another host too": {"192.0.2.1:8080", "192.0.2.1:8080", "cannot be listened on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := inspectHTTP(t.Context(), &config.Config{HTTPAddr: c.addr})
+			token := func() (string, error) { return "0123456789abcdef", nil }
+			report := inspectHTTP(t.Context(), &config.Config{HTTPAddr: c.addr, HTTPToken: token})
 			if !strings.HasPrefix(report.Summary, c.summary) || c.summary == "" && report.Summary != "" {
 				t.Errorf("the summary is %q, want %q", report.Summary, c.summary)
 			}
@@ -42,5 +44,18 @@ func TestATakenPortIsAFinding(t *testing.T) {
 				t.Errorf("found %v, want %q", found, c.want)
 			}
 		})
+	}
+}
+
+// TestAnOpenListenerIsANote: where other hosts reach it and no token is set.
+func TestAnOpenListenerIsANote(t *testing.T) {
+	for addr, want := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, "[::1]:0": false, ":0": true, "0.0.0.0:0": true} {
+		for _, token := range []config.Secret{nil, func() (string, error) { return "", nil }} {
+			found := inspectHTTP(t.Context(), &config.Config{HTTPAddr: addr, HTTPToken: token}).Findings
+			found = slices.DeleteFunc(found, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
+			if noted := len(found) == 1; noted != (want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {
+				t.Errorf("%s, with a token %t: %v", addr, token != nil, found)
+			}
+		}
 	}
 }

@@ -30,7 +30,7 @@ func newMetrics(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	_, body := httpapitest.RequestOf(t, httpapi.Handler(&httpapitest.Daemon{}, a.Metrics()), "GET", "/metrics")
+	_, body := httpapitest.RequestOf(t, httpapi.Handler(&httpapitest.Daemon{}, a.Metrics(), httpapi.Access{}), "GET", "/metrics")
 	return body
 }
 

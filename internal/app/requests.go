@@ -11,6 +11,7 @@ import (
 	"bridge/internal/option"
 	"bridge/internal/shard"
 	"bridge/internal/standby"
+	"bridge/internal/tap"
 	"bridge/reconcile"
 )
 
@@ -25,7 +26,7 @@ func (h *health) Working() (httpapi.Peer, error) {
 
 // peerOf returns the process of a group that works.
 func peerOf(s *standby.Status) (httpapi.Peer, error) {
-	peer := httpapi.Peer{Self: s.Works, Member: s.Working.Member, Name: worker(s), Addr: s.Working.Addr}
+	peer := httpapi.Peer{Self: s.Works, Member: s.Working.Member, Name: worker(s), Addr: s.Working.Addr, TLS: s.Working.TLS}
 	switch {
 	case s.Works:
 		peer.Member = s.Member
@@ -65,6 +66,18 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 		Stream: stream, Shards: h.scheduler.Request(stream, mode),
 		DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: h.started.UTC(),
 	}, nil
+}
+
+// Tail implements httpapi.Daemon.
+func (h *health) Tail(stream string) (*tap.Listener, error) {
+	if stream != "" {
+		s, err := h.stream(stream)
+		if err != nil {
+			return nil, err
+		}
+		stream = s.Name
+	}
+	return h.tap.Listen(stream)
 }
 
 // stream returns the stream with this name, or ErrNoStream.

@@ -141,7 +141,7 @@ func (a *App) catchUp(ctx context.Context) error {
 
 // openHTTP binds the port of the HTTP server. The error names the variable.
 func openHTTP(ctx context.Context, cfg *config.Config, d httpapi.Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*httpapi.Server, error) {
-	server, err := httpapi.Open(ctx, cfg.HTTPAddr, d, metrics, logger)
+	server, err := httpapi.Open(ctx, httpapi.Options{Addr: cfg.HTTPAddr, Daemon: d, Metrics: metrics, Access: accessOf(cfg), Logger: logger})
 	switch {
 	case errors.Is(err, httpapi.ErrPortTaken):
 		return nil, fmt.Errorf("%w: end it, or set %s to another one", err, config.HTTPVariable)
@@ -149,4 +149,9 @@ func openHTTP(ctx context.Context, cfg *config.Config, d httpapi.Daemon, metrics
 		return nil, fmt.Errorf("%w: see %s", err, config.HTTPVariable)
 	}
 	return server, nil
+}
+
+// accessOf returns who may request changes and read rows.
+func accessOf(cfg *config.Config) httpapi.Access {
+	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, TLS: httpapi.TLS(cfg.HTTPTLS)}
 }

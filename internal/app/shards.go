@@ -15,6 +15,7 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/outage"
 	"bridge/internal/shard"
+	"bridge/internal/tap"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
@@ -36,14 +37,16 @@ type parts struct {
 	limits  *shard.Limits
 	faults  *outage.Log
 	metrics *shard.Metrics
-	logger  *slog.Logger
+	// tap shows published events to those who listen.
+	tap    *tap.Tap
+	logger *slog.Logger
 }
 
 // newParts returns the parts that need not be opened.
 func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
 	return parts{
 		limits: shard.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
-		faults: outage.New(logger), metrics: shard.NewMetrics(registry), logger: logger,
+		faults: outage.New(logger), metrics: shard.NewMetrics(registry), tap: new(tap.Tap), logger: logger,
 	}
 }
 
@@ -170,6 +173,8 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		DeadLetterLimit: s.deadLetterLimit,
 		Limits:          s.limits,
 		Faults:          p.faults,
+		Tap:             p.tap,
+		Timed:           s.Created != "" || s.Modified != "",
 		Metrics:         p.metrics,
 		Logger:          config.StreamLogger(p.logger, s.Name).With("shard", table),
 

@@ -98,9 +98,9 @@ func TestAShardNamesVariables(t *testing.T) {
 	}
 	resend := func() string {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodPost, "/api/v1/streams/orders/resend",
+		r := httpapitest.NewRequest(t, http.MethodPost, "/api/v1/streams/orders/resend",
 			strings.NewReader(`{"shard":"orders","letters":[{"row":1,"event":"6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e"}]}`))
-		httpapi.Handler(h, prometheus.NewRegistry()).ServeHTTP(w, r)
+		httpapitest.Checked(t, httpapi.Handler(h, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
 		var answer struct{ Error string }
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusConflict {
 			t.Errorf("%d %s, %v", w.Code, w.Body, err)

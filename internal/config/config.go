@@ -25,6 +25,10 @@ type Config struct {
 
 	// HTTPAddr is host:port.
 	HTTPAddr string
+	// HTTPToken is nil where none is set; ask it at each request. HTTPTLS names no certificate
+	// where the HTTP server does not speak TLS.
+	HTTPToken Secret
+	HTTPTLS   TLS
 	// Serve has the HTTP server show the entities of capability streams.
 	Serve    bool
 	LogLevel slog.Level

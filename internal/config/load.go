@@ -43,6 +43,8 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	// The value is one of those allowed, or there is a fault already.
 	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
 	l.checkProcess(cfg)
+	cfg.HTTPToken = httpToken(l)
+	cfg.HTTPTLS = l.tls(httpTLS, TLS{settings.Process.HTTPTLSCA, settings.Process.HTTPTLSCert, settings.Process.HTTPTLSKey})
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
 	cfg.Sink = l.sink(&settings)
 	cfg.setCheckpoint(l, &settings, names)

@@ -28,7 +28,7 @@ func (l *loader) readSecretFiles() {
 			}
 			l.env[v.Name], value = text, text
 		}
-		if v.Name == passwordVariable {
+		if isWhole(v.Name) {
 			l.secrets.add(value)
 		}
 	}
@@ -47,11 +47,16 @@ func (l *loader) secret(variable string) Secret {
 		if err != nil {
 			return "", fmt.Errorf("%s %w", variable+fileSuffix, err)
 		}
-		if variable == passwordVariable {
+		if isWhole(variable) {
 			secrets.add(text)
 		}
 		return text, nil
 	}
+}
+
+// isWhole reports whether the whole value of a variable is a secret, not a part of it.
+func isWhole(variable string) bool {
+	return variable == passwordVariable || variable == HTTPTokenVariable
 }
 
 // readSecretFile returns the contents of a file without the line end after it. The error does not

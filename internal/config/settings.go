@@ -29,8 +29,12 @@ type endSettings struct {
 }
 
 type processSettings struct {
-	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. bridge reconcile, bridge deadletter resend and bridge health connect to it. Everybody who can reach it may request a reconcile or a resend. Processes of a standby group on several hosts ask each other there: use :8080, say."`
-	Serve            bool          `env:"SERVE" envDefault:"false" doc:"Answer /api/v1/streams/<name>/entities from what was published and the tables, for programs beside bridge. Everybody who can reach BRIDGE_HTTP_ADDR can read the published columns. See docs/operations.md."`
+	HTTPAddr         string        `env:"HTTP_ADDR" envDefault:"127.0.0.1:8080" example:":8080" doc:"host:port of /livez, /readyz, /metrics and /api/v1. The commands reconcile, deadletter resend, status, tail and health connect to it. Processes of a standby group on several hosts ask each other there: use :8080, say."`
+	HTTPToken        string        `env:"HTTP_TOKEN" secret:"true" example:"16-characters-or-more" doc:"What a caller from another host sends as Authorization: Bearer to request a reconcile or a resend, and to read rows: at least 16 characters. Without it, such a caller is refused; a caller on loopback needs none. The commands send it. The same for all processes of a standby group."`
+	HTTPTLSCert      string        `env:"HTTP_TLS_CERT" example:"/etc/bridge/http.pem" doc:"PEM file with the certificate of the HTTP server, which then speaks TLS alone. It is read again when it changes."`
+	HTTPTLSKey       string        `env:"HTTP_TLS_KEY" example:"/etc/bridge/http-key.pem" doc:"PEM file with the key of that certificate."`
+	HTTPTLSCA        string        `env:"HTTP_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities that commands, and processes of a standby group, trust when they ask a bridge over TLS, instead of the system's. A command that has no BRIDGE_HTTP_TLS_CERT speaks TLS where this is set."`
+	Serve            bool          `env:"SERVE" envDefault:"false" doc:"Answer /api/v1/streams/<name>/entities from what was published and the tables, for programs beside bridge. Everybody who can reach BRIDGE_HTTP_ADDR can read the published columns, unless BRIDGE_HTTP_TOKEN is set. See docs/operations.md."`
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"Format of log lines. Default: text on a terminal, else json."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`

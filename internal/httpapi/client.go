@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/internal/shard"
 	"bridge/reconcile"
 )
@@ -24,6 +26,10 @@ type Client struct {
 	Addr string
 	// Setting names the setting with the address; errors show it.
 	Setting string
+	// Token returns the token for requests that need it; nil where none is set.
+	Token func() (string, error)
+	// TLS names no file where the bridge does not speak TLS.
+	TLS TLS
 }
 
 const (
@@ -87,7 +93,7 @@ func (c *Client) status(code int, body []byte) (Status, error) {
 // Reconcile asks for a reconcile of a stream. The error says why it was refused.
 func (c *Client) Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (Accepted, error) {
 	query := url.Values{"dryRun": {strconv.FormatBool(mode.DryRun)}, "allowDeletes": {strconv.FormatBool(mode.AllowDeletes)}}
-	code, body, err := c.do(ctx, request{method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(stream) + "/reconcile?" + query.Encode()})
+	code, body, err := c.do(ctx, request{method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(stream) + "/reconcile?" + query.Encode(), guarded: true})
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -107,7 +113,7 @@ func (c *Client) Resend(ctx context.Context, resend ResendRequest) ([]shard.Rese
 	}
 	code, body, err := c.do(ctx, request{
 		method: http.MethodPost, path: "/api/v1/streams/" + url.PathEscape(resend.Stream) + "/resend",
-		body: text, timeout: resendTimeout + writeTimeout,
+		body: text, timeout: resendTimeout + writeTimeout, guarded: true,
 	})
 	if err != nil {
 		return nil, err
@@ -136,6 +142,8 @@ type request struct {
 	body []byte
 	// timeout defaults to requestTimeout.
 	timeout time.Duration
+	// guarded says that it may need the token.
+	guarded bool
 }
 
 // do sends a request without using a proxy of the environment.
@@ -143,24 +151,57 @@ func (c *Client) do(ctx context.Context, r request) (code int, body []byte, err 
 	timeout := cmp.Or(r.timeout, requestTimeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
-	message, err := http.NewRequestWithContext(ctx, r.method, "http://"+c.Addr+r.path, bytes.NewReader(r.body))
-	if err != nil {
-		return 0, nil, err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(message)
+	response, err := c.send(ctx, r)
 	if err == nil {
 		body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 		code, err = response.StatusCode, errors.Join(err, response.Body.Close())
-	} else if inner := errors.Unwrap(err); inner != nil {
+	}
+	if code == http.StatusBadRequest && bytes.Contains(body, []byte("HTTP request to an HTTPS server")) {
+		err = option.Errorf("it speaks TLS: set %s", option.HTTPTLSCA)
+	}
+	if err != nil {
+		return 0, nil, c.unanswered(ctx, err)
+	}
+	return code, body, nil
+}
+
+// unanswered is the error of a request without an answer.
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		err = option.Errorf("it does not speak TLS: unset %s and %s", option.HTTPTLSCert, option.HTTPTLSCA)
+	}
+	return fmt.Errorf("ask the bridge at %s: %w: see that it runs and that %s is the same here and there", c.Addr, err, c.Setting)
+}
+
+// send sends a request, with the token where it may need it.
+func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return nil, err
+	}
+	config, err := c.TLS.client(host)
+	if err != nil {
+		return nil, err
+	}
+	message, err := http.NewRequestWithContext(ctx, r.method, schemeOf(config != nil)+"://"+c.Addr+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	if r.guarded && c.Token != nil {
+		token, err := c.Token()
+		if err != nil {
+			return nil, err
+		}
+		bearer(message.Header, token)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
+	response, err := client.Do(message)
+	if inner := errors.Unwrap(err); inner != nil {
 		// The outer error repeats the URL.
 		err = inner
 	}
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return 0, nil, fmt.Errorf("ask the bridge at %s: %w: see that it runs and that %s is the same here and there", c.Addr, err, c.Setting)
-	}
-	return code, body, nil
+	return response, err
 }

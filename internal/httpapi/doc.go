@@ -1,8 +1,8 @@
 // Package httpapi has the HTTP server of a running bridge and its client.
 //
 // The server answers /livez, /readyz, /metrics and /api/v1/status, shows entities where it is asked
-// to, and takes requests for a reconcile and for dead letters to be sent again. It gets its answers
-// from a [Daemon]. The
-// commands health, reconcile and deadletter use the client. Both sides share the JSON types; other
-// programs rely on their members.
+// to and events as they are published, and takes requests for a reconcile and for dead letters to
+// be sent again. It gets its answers from a [Daemon], and [Access] says who may ask for what. The
+// commands health, status, tail, reconcile and deadletter use the client. Both sides share the JSON
+// types; other programs rely on their members.
 package httpapi

@@ -62,7 +62,7 @@ func TestForwarding(t *testing.T) {
 		before := len(works.Requests)
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", path, nil)
 		r.Header.Set("Origin", "https://elsewhere.example")
-		httpapi.Handler(waits("a", at), prometheus.NewRegistry()).ServeHTTP(w, r)
+		httpapitest.Checked(t, httpapi.Handler(waits("a", at), prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
 		if w.Code != http.StatusForbidden || len(works.Requests) != before {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

@@ -74,9 +74,8 @@ func resendHandler(d Daemon) http.Handler {
 		}
 		ctx, cancel := context.WithTimeoutCause(r.Context(), resendTimeout, errResendTimeout)
 		defer cancel()
-		// Publishing takes longer than other answers. A writer without deadlines has none to
-		// extend.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(resendTimeout + writeTimeout))
+		// Publishing takes longer than other answers.
+		extend(w, resendTimeout+writeTimeout)
 		outcomes, err := d.Resend(ctx, request)
 		switch {
 		case errors.Is(err, ErrNoStream):

@@ -15,12 +15,12 @@ import (
 )
 
 // post sends a body to be resent and returns the answer.
-func post(d httpapi.Daemon, path, body, origin string) (status int, text string) {
-	w, r := httptest.NewRecorder(), httptest.NewRequest("POST", path, strings.NewReader(body))
+func post(t *testing.T, d httpapi.Daemon, path, body, origin string) (status int, text string) {
+	w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, "POST", path, strings.NewReader(body))
 	if origin != "" {
 		r.Header.Set("Origin", origin)
 	}
-	httpapi.Handler(d, prometheus.NewRegistry()).ServeHTTP(w, r)
+	httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -55,7 +55,7 @@ func TestRequestsToResend(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &httpapitest.Daemon{Refuses: c.refuses}
-			status, text := post(d, c.path, c.body, c.origin)
+			status, text := post(t, d, c.path, c.body, c.origin)
 			if status != c.status || !strings.Contains(text, c.words) {
 				t.Errorf("%d %s, want %d with %s", status, text, c.status, c.words)
 			}

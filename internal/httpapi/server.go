@@ -31,32 +31,54 @@ var ErrPortTaken = errors.New("another process has the port")
 
 var errReadyTimeout = errors.New("source or bus did not answer in time")
 
+// Options set up a Server.
+type Options struct {
+	// Addr is host:port; port 0 is a free one.
+	Addr    string
+	Daemon  Daemon
+	Metrics prometheus.Gatherer
+	Access  Access
+	Logger  *slog.Logger
+}
+
 // Server shows the daemon to probes, Prometheus and people.
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	// serve is Serve or ServeTLS of server.
+	serve func(net.Listener) error
 }
 
 // Open binds the port; Run serves it. The error is ErrPortTaken if another process listens there.
-func Open(ctx context.Context, addr string, d Daemon, metrics prometheus.Gatherer, logger *slog.Logger) (*Server, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+func Open(ctx context.Context, o Options) (*Server, error) {
+	closing := make(chan struct{})
+	s := &Server{server: &http.Server{
+		Handler:        handler(o.Daemon, o.Metrics, o.Access, closing),
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxRequestBytes,
+		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}}
+	s.server.RegisterOnShutdown(func() { close(closing) })
+	s.serve = s.server.Serve
+	if files := o.Access.TLS; files.Cert != "" {
+		shown := certificate{files: files, log: o.Logger}
+		var err error
+		if s.server.TLSConfig, err = shown.config(); err != nil {
+			return nil, err
+		}
+		s.serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
+	}
+	var err error
+	s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.Addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: %w", addr, ErrPortTaken)
+		return nil, fmt.Errorf("listen on %s: %w", o.Addr, ErrPortTaken)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w", o.Addr, err)
 	}
-	return &Server{
-		listener: listener,
-		server: &http.Server{
-			Handler:        Handler(d, metrics),
-			ReadTimeout:    readTimeout,
-			WriteTimeout:   writeTimeout,
-			IdleTimeout:    idleTimeout,
-			MaxHeaderBytes: maxRequestBytes,
-			ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-		},
-	}, nil
+	return s, nil
 }
 
 // Addr returns the address that the server listens on.
@@ -76,7 +98,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		closed <- nil
 	})
-	err := s.server.Serve(s.listener)
+	err := s.serve(s.listener)
 	if stop() {
 		return fmt.Errorf("serve HTTP on %s: %w", s.listener.Addr(), err)
 	}
@@ -84,26 +106,38 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Handler answers the paths of bridge. It refuses a POST that a browser sends from a page of
-// another origin.
-func Handler(d Daemon, metrics prometheus.Gatherer) http.Handler {
+// another origin, and what access does not allow.
+func Handler(d Daemon, metrics prometheus.Gatherer, access Access) http.Handler {
+	return handler(d, metrics, access, nil)
+}
+
+// handler is Handler. Answers without an end do end once closing is closed.
+func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
-	mux.Handle("GET /api/v1/status", statusHandler(d))
-	changes := func(h http.Handler) http.Handler { return http.NewCrossOriginProtection().Handler(byWorking(d, h)) }
+	mux.Handle("GET /api/v1/status", statusHandler(d, access.TLS))
+	works := forwarder{d, access}
+	changes := func(h http.Handler) http.Handler {
+		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(h)))
+	}
+	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
-	mux.Handle("GET /api/v1/streams/{name}/entities", byWorking(d, entitiesHandler(d)))
-	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", byWorking(d, entityHandler(d)))
+	mux.Handle("GET /api/v1/streams/{name}/entities", reads(entitiesHandler(d)))
+	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
+	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(tailHandler(d)))))
+	mux.Handle("GET /api/v1/openapi.json", openAPIHandler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }
 
 // statusHandler answers with the status of this process, or with ?working=true of the one that
-// works.
-func statusHandler(d Daemon) http.Handler {
+// works, which asks for no token.
+func statusHandler(d Daemon, files TLS) http.Handler {
 	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, d.Status()) })
-	working := byWorking(d, own)
+	works := forwarder{d, Access{TLS: files}}
+	working := works.byWorking(own)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("working") == "true" {
 			working.ServeHTTP(w, r)

@@ -57,7 +57,7 @@ func TestHandler(t *testing.T) {
 
 func TestHTTPServer(t *testing.T) {
 	open := func(addr string) (*httpapi.Server, error) {
-		return httpapi.Open(t.Context(), addr, &httpapitest.Daemon{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+		return httpapi.Open(t.Context(), httpapi.Options{Addr: addr, Daemon: &httpapitest.Daemon{}, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler)})
 	}
 	t.Run("serves until it is told to end", func(t *testing.T) {
 		server, err := open("127.0.0.1:0")
@@ -119,7 +119,7 @@ func TestModeOfARequest(t *testing.T) {
 	t.Run("a page of another origin is refused", func(t *testing.T) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/api/v1/streams/orders/reconcile?allowDeletes=true", nil)
 		r.Header.Set("Origin", "https://elsewhere.example")
-		httpapi.Handler(d, prometheus.NewRegistry()).ServeHTTP(w, r)
+		httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
 		if w.Code != http.StatusForbidden || len(d.Requests) != 3 {
 			t.Errorf("%d %s, asked for %v", w.Code, w.Body, d.Requests)
 		}

@@ -29,6 +29,7 @@ type Daemon interface {
 	// ErrNoEntity, ErrNotServed, ErrBadQuery, or one that a later question may not get.
 	Entity(ctx context.Context, q EntityQuery) (Entity, error)
 	EntityPage(ctx context.Context, q PageQuery) (EntityPage, error)
+	Tailer
 }
 
 // Reason says why the process is not ready. Stream and Shard are empty if it concerns all streams.

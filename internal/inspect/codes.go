@@ -126,6 +126,8 @@ const (
 	SchemaChanged Code = "schema-changed"
 	// HTTPAddress: the address of the HTTP server cannot be listened on.
 	HTTPAddress Code = "http-address"
+	// HTTPToken: other hosts reach the HTTP server, and no token is set.
+	HTTPToken Code = "http-token"
 	// Setting is a remark about a variable.
 	Setting Code = "setting"
 )

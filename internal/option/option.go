@@ -29,6 +29,9 @@ const (
 	NATSNKey           Name = "NATS_NKEY"
 	NATSTLSCA          Name = "NATS_TLS_CA"
 	Serve              Name = "SERVE"
+	HTTPToken          Name = "HTTP_TOKEN"
+	HTTPTLSCert        Name = "HTTP_TLS_CERT"
+	HTTPTLSCA          Name = "HTTP_TLS_CA"
 	Standby            Name = "STANDBY"
 	StandbyTimeout     Name = "STANDBY_TIMEOUT"
 )

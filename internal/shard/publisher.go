@@ -72,6 +72,9 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if err != nil {
 		return &unresolvedError{err}
 	}
+	if p.opts.Tap.Listened() {
+		p.show(b, sent)
+	}
 	return nil
 }
 

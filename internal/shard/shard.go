@@ -15,6 +15,7 @@ import (
 	"bridge/internal/catchup"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
+	"bridge/internal/tap"
 	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
@@ -69,6 +70,10 @@ type Options struct {
 	Limits *StreamLimits
 	// Faults logs what is waited out; shared by all shards.
 	Faults *outage.Log
+	// Tap shows what is acknowledged to those who listen; shared by all shards. Timed says that
+	// rows have a time, CREATED or MODIFIED. Optional.
+	Tap   *tap.Tap
+	Timed bool
 	// Metrics is shared by all shards.
 	Metrics *Metrics
 	Logger  *slog.Logger

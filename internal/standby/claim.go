@@ -16,6 +16,8 @@ type Claim struct {
 	// Addr is host:port of the member's HTTP server, as other hosts may reach it. It is empty where
 	// the member has none.
 	Addr string `json:"addr,omitempty"`
+	// TLS says that the member speaks TLS there.
+	TLS bool `json:"tls,omitempty"`
 	// Since is when the member began to work, by the clock of a host; zero while it waits. It is
 	// for people: nothing is decided by it.
 	Since time.Time `json:"since,omitzero"`

@@ -103,8 +103,9 @@ func New(o Options) *Member {
 	return &Member{opts: o, elected: make(chan struct{}), self: Claim{Member: o.Member, Host: o.Host, Settings: o.Settings}}
 }
 
-// Listens sets the Addr of the member's claim. It is called before Run.
-func (m *Member) Listens(addr string) { m.self.Addr = addr }
+// Listens sets the Addr of the member's claim, and whether it speaks TLS there. It is called before
+// Run.
+func (m *Member) Listens(addr string, tls bool) { m.self.Addr, m.self.TLS = addr, tls }
 
 // Elected is closed when this process is to work. It works until Run returns.
 func (m *Member) Elected() <-chan struct{} { return m.elected }

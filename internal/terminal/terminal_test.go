@@ -86,3 +86,33 @@ func TestProgressBar(t *testing.T) {
 		}
 	})
 }
+
+func TestScreen(t *testing.T) {
+	var out bytes.Buffer
+	show := func(s *Screen, text string) string {
+		out.Reset()
+		if err := s.Show(text); err != nil {
+			t.Error(err)
+		}
+		return out.String()
+	}
+	t.Run("replaces what is there on a terminal", func(t *testing.T) {
+		s := &Screen{w: &out, size: func() (int, int, bool) { return 5, 4, true }}
+		if got := show(s, "abcdefg\nb\n"); got != "\x1b[2J\x1b[Habcd…\x1b[K\nb\x1b[K\n\x1b[J" {
+			t.Errorf("%q", got)
+		}
+		s.size = func() (int, int, bool) { return 80, 4, true }
+		if got := show(s, "1\n2\n3\n4\n5\n"); got != "\x1b[H1\x1b[K\n2\x1b[K\n… 3 lines more: see bridge status\x1b[K\n\x1b[J" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("is plain elsewhere", func(t *testing.T) {
+		s := NewScreen(&out, true)
+		if got := show(s, "1\n"); got != "1\n" {
+			t.Errorf("%q", got)
+		}
+		if got := show(s, "2\n"); got != "\n2\n" {
+			t.Errorf("%q", got)
+		}
+	})
+}

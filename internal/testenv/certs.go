@@ -25,6 +25,8 @@ type Certs struct {
 	ClientCert, ClientKey string
 	// ExpiredCert and ExpiredKey are a server's like ServerCert that ended an hour ago.
 	ExpiredCert, ExpiredKey string
+	// NamedCert and NamedKey are a server's for bridge.example, and so are TwinCert and TwinKey.
+	NamedCert, NamedKey, TwinCert, TwinKey string
 	// OtherCA has signed none of them.
 	OtherCA string
 }
@@ -39,6 +41,9 @@ func NewCerts(t testing.TB) Certs {
 	c.ServerCert, c.ServerKey = ca.sign(t, dir, leaf{name: "server", from: now.Add(-time.Hour), until: now.Add(24 * time.Hour)})
 	c.ClientCert, c.ClientKey = ca.sign(t, dir, leaf{name: "bridge", from: now.Add(-time.Hour), until: now.Add(24 * time.Hour), client: true})
 	c.ExpiredCert, c.ExpiredKey = ca.sign(t, dir, leaf{name: "expired", from: now.Add(-48 * time.Hour), until: now.Add(-time.Hour)})
+	for name, files := range map[string][2]*string{"named": {&c.NamedCert, &c.NamedKey}, "twin": {&c.TwinCert, &c.TwinKey}} {
+		*files[0], *files[1] = ca.sign(t, dir, leaf{name: name, from: now.Add(-time.Hour), until: now.Add(24 * time.Hour), host: "bridge.example"})
+	}
 	return c
 }
 
@@ -51,6 +56,8 @@ type leaf struct {
 	name        string
 	from, until time.Time
 	client      bool
+	// host is the only name of the certificate, empty for those of loopback.
+	host string
 }
 
 func newAuthority(t testing.TB, name string) *authority {
@@ -85,6 +92,9 @@ func (a *authority) sign(t testing.TB, dir string, l leaf) (certFile, keyFile st
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: l.name}, NotBefore: l.from, NotAfter: l.until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"localhost"},
+	}
+	if l.host != "" {
+		template.IPAddresses, template.DNSNames = nil, []string{l.host}
 	}
 	if l.client {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

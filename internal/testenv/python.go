@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
-// PythonOnKafka and PythonOnNATS name the folders of Python with confluent-kafka and with nats-py.
+// The folders of Python with confluent-kafka, with nats-py, and with schemathesis.
 const (
-	PythonOnKafka = "python-clients"
-	PythonOnNATS  = "python-nats"
+	PythonOnKafka  = "python-clients"
+	PythonOnNATS   = "python-nats"
+	PythonOpenAPI  = "python-openapi"
+	openAPIProgram = "bin/schemathesis"
 )
 
 // Python runs a script of the repository with the packages of a folder, and returns what it prints.
@@ -32,4 +34,23 @@ func Python(t testing.TB, packages, script string, args ...string) []byte {
 	}
 	report("real", packages)
 	return out
+}
+
+// Schemathesis asks a server for all that its OpenAPI document describes, and more, and holds what
+// it answers against the document.
+func Schemathesis(t testing.TB, document string, args ...string) {
+	t.Helper()
+	program, err := fetched(PythonOpenAPI, openAPIProgram)
+	if err != nil {
+		missing(t, "schemathesis", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), clientWithin)
+	defer cancel()
+	run := exec.CommandContext(ctx, program, append([]string{"run", document}, args...)...)
+	// It keeps files of its runs.
+	run.Dir = t.TempDir()
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	report("real", "schemathesis")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
+	"bridge/internal/tap"
 	"bridge/reconcile"
 )
 
@@ -28,6 +30,8 @@ type Daemon struct {
 	// Peer works, or none can be asked. The zero Peer is the daemon itself.
 	Peer       httpapi.Peer
 	NoneIsSeen error
+	// Tap has the listeners.
+	Tap tap.Tap
 }
 
 var _ httpapi.Daemon = (*Daemon)(nil)
@@ -73,10 +77,18 @@ func (d *Daemon) EntityPage(_ context.Context, q httpapi.PageQuery) (httpapi.Ent
 	return httpapi.EntityPage{Entities: []httpapi.Entity{}, Next: "further"}, d.Refuses
 }
 
+// Tail implements httpapi.Daemon.
+func (d *Daemon) Tail(stream string) (*tap.Listener, error) {
+	if d.Refuses != nil {
+		return nil, d.Refuses
+	}
+	return d.Tap.Listen(stream)
+}
+
 // Serve listens with the pages of d until the test ends and returns host:port.
 func Serve(t testing.TB, d httpapi.Daemon) string {
 	t.Helper()
-	server := httptest.NewServer(httpapi.Handler(d, prometheus.NewRegistry()))
+	server := httptest.NewServer(Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})))
 	t.Cleanup(server.Close)
 	return strings.TrimPrefix(server.URL, "http://")
 }
@@ -86,13 +98,21 @@ func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, b
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "bridge_test_total"}))
-	return RequestOf(t, httpapi.Handler(d, registry), method, path)
+	return RequestOf(t, httpapi.Handler(d, registry, httpapi.Access{}), method, path)
 }
 
 // RequestOf returns what h answers.
 func RequestOf(t testing.TB, h http.Handler, method, path string) (status int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	Checked(t, h).ServeHTTP(w, NewRequest(t, method, path, nil))
 	return w.Code, w.Body.String()
+}
+
+// NewRequest returns a request of a program on the same host.
+func NewRequest(t testing.TB, method, path string, body io.Reader) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, body)
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "127.0.0.1:8080"
+	return r
 }

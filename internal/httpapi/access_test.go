@@ -1,0 +1,128 @@
+package httpapi_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+)
+
+const token = "0123456789abcdef"
+
+func access(text string, err error) httpapi.Access {
+	return httpapi.Access{Token: func() (string, error) { return text, err }, Setting: "X_TOKEN"}
+}
+
+// TestWhoMayDoWhat: a change needs a caller on loopback or the token, rows that are served do where
+// there is a token, and all else is open.
+func TestWhoMayDoWhat(t *testing.T) {
+	const remote, own = "192.0.2.7:4711", "127.0.0.1:4711"
+	none, set := httpapi.Access{Setting: "X_TOKEN"}, access(token, nil)
+	unreadable := access("", errors.New("X_TOKEN_FILE names no file"))
+	const change, rows, status = "POST /api/v1/streams/orders/reconcile", "GET /api/v1/streams/orders/entities", "GET /api/v1/status"
+	for _, c := range []struct {
+		name, request string
+		access        httpapi.Access
+		from, host    string
+		headers       string
+		status        int
+		words         string
+	}{
+		{"a change on loopback", change, none, own, "127.0.0.1:8080", "", 202, ""},
+		{"by IPv6", change, none, "[::1]:4711", "[::1]:8080", "", 202, ""},
+		{"by localhost", change, none, own, "localhost:8080", "", 202, ""},
+		{"on loopback, with a token set", change, set, own, "127.0.0.1:8080", "", 202, ""},
+		{"from another host", change, none, remote, "bridge:8080", "", 403, "set X_TOKEN for this bridge"},
+		{"from another host that says it is this one", change, none, remote, "127.0.0.1:8080", "X-Forwarded-For: 127.0.0.1", 403, "set X_TOKEN"},
+		{"with the token", change, set, remote, "bridge:8080", "Authorization: Bearer " + token, 202, ""},
+		{"with the token, however the scheme is spelt", change, set, remote, "bridge:8080", "Authorization: bearer " + token, 202, ""},
+		{"with another token", change, set, remote, "bridge:8080", "Authorization: Bearer " + token + "0", 401, "another one"},
+		{"with an empty token", change, set, remote, "bridge:8080", "Authorization: Bearer ", 401, "another one"},
+		{"by another scheme", change, set, remote, "bridge:8080", "Authorization: Basic " + token, 401, "another one"},
+		{"without the token", change, set, remote, "bridge:8080", "", 401, "send that of X_TOKEN"},
+		{"with a token that cannot be read", change, unreadable, remote, "bridge:8080", "Authorization: Bearer ", 503, "X_TOKEN_FILE names no file"},
+		{"by a name that a page has given to loopback", change, none, own, "evil.example:8080", "", 403, "ask 127.0.0.1 directly"},
+		{"by that name, with a token set", change, set, own, "evil.example:8080", "", 401, "another one"},
+		{"through a proxy on loopback", change, set, own, "127.0.0.1:8080", "X-Forwarded-For: 192.0.2.7", 401, "another one"},
+		{"through a sidecar", change, none, "127.0.0.6:4711", "127.0.0.1:8080", "X-Envoy-Attempt-Count: 1", 403, ""},
+		{"rows without a token set", rows, none, remote, "bridge:8080", "", 200, ""},
+		{"rows with a token set", rows, set, remote, "bridge:8080", "", 401, "another one"},
+		{"rows with the token", rows, set, remote, "bridge:8080", "Authorization: Bearer " + token, 200, ""},
+		{"rows on loopback", rows, set, own, "127.0.0.1:8080", "", 200, ""},
+		{"rows by a name that a page has given to loopback", rows, none, own, "evil.example:8080", "", 403, "ask 127.0.0.1 directly"},
+		{"rows for a page of another site", rows, set, own, "127.0.0.1:8080", "Origin: https://evil.example", 401, ""},
+		{"rows for a script of another site", rows, set, own, "127.0.0.1:8080", "Sec-Fetch-Site: cross-site", 401, ""},
+		{"rows for a page of this bridge", rows, set, own, "127.0.0.1:8080", "Origin: http://127.0.0.1:8080", 200, ""},
+		{"the status", status, set, remote, "bridge:8080", "", 200, ""},
+		{"whether it lives", "GET /livez", set, remote, "bridge:8080", "", 200, ""},
+		{"whether it is ready", "GET /readyz", set, remote, "bridge:8080", "", 200, ""},
+		{"the metrics", "GET /metrics", set, remote, "bridge:8080", "", 200, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &httpapitest.Daemon{}
+			method, path, _ := strings.Cut(c.request, " ")
+			w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, method, path, nil)
+			r.RemoteAddr, r.Host = c.from, c.host
+			if name, value, ok := strings.Cut(c.headers, ": "); ok {
+				r.Header.Set(name, value)
+			}
+			httpapitest.Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), c.access)).ServeHTTP(w, r)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) || strings.Contains(w.Body.String(), token) {
+				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)
+			}
+			if asked := len(d.Requests) > 0; asked && w.Code >= 400 {
+				t.Errorf("was done: %v", d.Requests)
+			}
+			if got := w.Header().Get("WWW-Authenticate"); (got != "") != (w.Code == 401) {
+				t.Errorf("WWW-Authenticate %q with %d", got, w.Code)
+			}
+		})
+	}
+}
+
+// TestTheTokenOfAGroup: a process that waits passes on what it has allowed with the token, and says
+// where the other one has another token.
+func TestTheTokenOfAGroup(t *testing.T) {
+	const path = "/api/v1/streams/orders/reconcile"
+	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
+	var sent []string
+	pages := httpapi.Handler(works, prometheus.NewRegistry(), access(token, nil))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, r.RemoteAddr = append(sent, r.Header.Get("Authorization")), "192.0.2.7:4711"
+		pages.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	at := strings.TrimPrefix(server.URL, "http://")
+	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: at}}
+	for _, c := range []struct {
+		name   string
+		access httpapi.Access
+		status int
+		words  string
+	}{
+		{"with the same token", access(token, nil), 202, ""},
+		{"with another token", access(token+"0", nil), 502, "it refuses this process (status 401): set X_TOKEN, the same for all processes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), c.access)).ServeHTTP(w, httpapitest.NewRequest(t, "POST", path, nil))
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
+				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)
+			}
+		})
+	}
+	t.Run("not with a question that needs none", func(t *testing.T) {
+		sent = nil
+		w := httptest.NewRecorder()
+		httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), access(token, nil))).ServeHTTP(w, httpapitest.NewRequest(t, "GET", "/api/v1/status?working=true", nil))
+		if w.Code != 200 || len(sent) != 1 || sent[0] != "" {
+			t.Errorf("%d %s, sent %q", w.Code, w.Body, sent)
+		}
+	})
+}

@@ -1,0 +1,20 @@
+package httpapi
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+// OpenAPI is the OpenAPI document of /api/v1, which internal/apidoc makes.
+//
+//go:embed openapi.json
+var OpenAPI []byte
+
+// openAPIHandler answers with the document.
+func openAPIHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		// The client may have gone.
+		_, _ = w.Write(OpenAPI)
+	})
+}

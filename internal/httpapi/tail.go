@@ -1,0 +1,202 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"bridge/internal/tap"
+)
+
+// signEvery is the longest time between two lines of a tail: a comment shows that the daemon is
+// there, and that the listener is.
+const signEvery = 5 * time.Second
+
+// Kinds of events of a tail besides the published ones, which have none.
+const (
+	// tailLeft counts events that were left out.
+	tailLeft = "left"
+	// tailEnd is the last one: the daemon stops.
+	tailEnd = "end"
+)
+
+// Tailer has the events that are published.
+type Tailer interface {
+	// Tail returns a listener to the events of a stream, or of all where the name is empty. The
+	// error is ErrNoStream or tap.ErrTooMany.
+	Tail(stream string) (*tap.Listener, error)
+}
+
+// TailEvent is an event that the bus has acknowledged.
+type TailEvent struct {
+	Stream string `json:"stream"`
+	Shard  string `json:"shard"`
+	// Row is the id of the row, Key that of the entity.
+	Row uint64 `json:"row"`
+	Key string `json:"key"`
+	// ID, Type and Version are those of the event's meta.
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Version string `json:"version"`
+	// Origin says why the row was read: tail, late, modified, reconcile or snapshot.
+	Origin string `json:"origin"`
+	// Destination is the topic or subject.
+	Destination string `json:"destination"`
+	// Time is that of the row, null where it has none. DelaySeconds is the time from then to
+	// AcknowledgedAt, by the clocks of the database and of this host.
+	Time           *time.Time `json:"time"`
+	AcknowledgedAt time.Time  `json:"acknowledgedAt"`
+	DelaySeconds   *float64   `json:"delaySeconds"`
+	// DeadLetter says that the bus has refused the event and holds a dead letter instead.
+	DeadLetter bool `json:"deadLetter"`
+	// Value is what was published.
+	Value json.RawMessage `json:"value"`
+}
+
+// LeftOut counts the events that a listener was too slow for.
+type LeftOut struct {
+	LeftOut int `json:"leftOut"`
+}
+
+func tailEventOf(e *tap.Event) TailEvent {
+	m := &e.Message
+	one := TailEvent{
+		Stream: m.Stream, Shard: m.Shard, Row: m.RowID, Key: string(m.Key), ID: m.ID, Type: m.Type, Version: m.Version, Origin: string(m.Origin),
+		Destination: m.Destination, AcknowledgedAt: e.Acknowledged.UTC(), DeadLetter: e.DeadLetter, Value: m.Value,
+	}
+	if !json.Valid(m.Value) {
+		// A text can always be encoded.
+		one.Value, _ = json.Marshal(string(m.Value))
+	}
+	if born, ok := e.Born(); ok {
+		one.Time = Moment(born)
+		seconds := e.Delay(born).Seconds()
+		one.DelaySeconds = &seconds
+	}
+	return one
+}
+
+// tailHandler sends events as they are acknowledged, as Server-Sent Events, until the client has
+// gone.
+func tailHandler(d Daemon) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		parameters, err := parametersOf(r.URL.Query(), "stream")
+		if err != nil {
+			answer(w, http.StatusBadRequest, refused{err.Error()})
+			return
+		}
+		listener, err := d.Tail(parameters["stream"])
+		switch {
+		case errors.Is(err, ErrNoStream):
+			answer(w, http.StatusNotFound, refused{err.Error()})
+			return
+		case err != nil:
+			w.Header().Set("Retry-After", retryAfter)
+			answer(w, http.StatusServiceUnavailable, refused{err.Error()})
+			return
+		}
+		defer listener.Close()
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		t := tail{w: extending{w}}
+		t.comment()
+		t.run(r.Context(), listener)
+	})
+}
+
+// tail writes Server-Sent Events.
+type tail struct {
+	w    http.ResponseWriter
+	line bytes.Buffer
+	err  error
+}
+
+// run writes what the listener has until ctx ends, or the client does not read.
+func (t *tail) run(ctx context.Context, listener *tap.Listener) {
+	sign := time.NewTicker(signEvery)
+	defer sign.Stop()
+	for t.err == nil {
+		select {
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errClosing) {
+				t.write(tailEnd, refused{errClosing.Error()})
+				t.flush()
+			}
+			return
+		case <-sign.C:
+			t.comment()
+		case <-listener.Ready():
+			t.drain(listener)
+		}
+	}
+}
+
+func (t *tail) drain(listener *tap.Listener) {
+	events, left := listener.Drain()
+	for _, e := range events {
+		t.write("", tailEventOf(e))
+	}
+	if left > 0 {
+		t.write(tailLeft, LeftOut{left})
+	}
+	t.flush()
+}
+
+// write writes one event of a kind.
+func (t *tail) write(kind string, body any) {
+	if t.err != nil {
+		return
+	}
+	t.line.Reset()
+	if kind != "" {
+		fmt.Fprintf(&t.line, "event: %s\n", kind)
+	}
+	t.line.WriteString("data: ")
+	text := json.NewEncoder(&t.line)
+	// Values stay as they are.
+	text.SetEscapeHTML(false)
+	// It ends the line, and has no other line end: a value is written without white space.
+	if t.err = text.Encode(body); t.err == nil {
+		t.line.WriteByte('\n')
+		_, t.err = t.w.Write(t.line.Bytes())
+	}
+}
+
+// comment shows that the daemon is there.
+func (t *tail) comment() {
+	if t.err == nil {
+		_, t.err = t.w.Write([]byte(":\n\n"))
+	}
+	t.flush()
+}
+
+func (t *tail) flush() {
+	if t.err == nil {
+		t.err = http.NewResponseController(t.w).Flush()
+	}
+}
+
+// errClosing is why answers without an end do end.
+var errClosing = errors.New("this bridge stops")
+
+// until has the context of requests end once closing is closed.
+func until(closing <-chan struct{}, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := context.WithCancelCause(r.Context())
+		done := make(chan struct{})
+		defer func() { end(nil); <-done }()
+		go func() {
+			defer close(done)
+			select {
+			case <-closing:
+				end(errClosing)
+			case <-ctx.Done():
+			}
+		}()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

@@ -1,0 +1,174 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+	"bridge/internal/tap"
+	"bridge/sink"
+)
+
+var ackedAt = time.UnixMilli(1700000001123).UTC()
+
+// publish offers an event of orders with this value to those who listen.
+func publish(d *httpapitest.Daemon, value string) {
+	d.Tap.Offer("orders", 1, func(int) tap.Event {
+		return tap.Event{Acknowledged: ackedAt, Timed: true, Message: sink.Message{
+			Stream: "orders", Shard: "t_0", RowID: 1<<64 - 1, Key: []byte("a+b"), ID: "id-1", Type: "OrderAddedEvent", Version: "1.0.0",
+			Origin: sink.FromLate, Destination: "orders", Value: []byte(value),
+		}}
+	})
+}
+
+// listening is a tail under way.
+type listening struct {
+	told  chan httpapi.TailItem
+	ended chan error
+	stop  func()
+}
+
+// listenTo begins a tail and returns once it listens.
+func listenTo(t *testing.T, client *httpapi.Client, stream string) *listening {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	l := &listening{told: make(chan httpapi.TailItem, 10000), ended: make(chan error, 1), stop: cancel}
+	t.Cleanup(cancel)
+	began := make(chan struct{})
+	go func() {
+		l.ended <- client.Tail(ctx, stream, func() { close(began) }, func(one httpapi.TailItem) error { l.told <- one; return nil })
+	}()
+	select {
+	case <-began:
+	case err := <-l.ended:
+		t.Fatal(err)
+	}
+	return l
+}
+
+const value = `{"meta":{"time":1700000000123},"data":{"n":12345678901234567890.10,"html":"<b>"}}`
+
+// wantEvent checks the event that publish has offered.
+func wantEvent(t *testing.T, l *listening) {
+	t.Helper()
+	one := <-l.told
+	e := one.Event
+	if e == nil || e.Stream != "orders" || e.Shard != "t_0" || e.Row != 1<<64-1 || e.Key != "a+b" || e.Origin != "late" || e.ID != "id-1" || e.Type != "OrderAddedEvent" ||
+		!e.AcknowledgedAt.Equal(ackedAt) || *e.DelaySeconds != 1 || string(e.Value) != value || !strings.Contains(string(one.Text), `"value":`+value) {
+		t.Errorf("got %s", one.Text)
+	}
+}
+
+func TestTail(t *testing.T) {
+	d := &httpapitest.Daemon{}
+	addr := serveTLS(t, d, httpapi.Access{}, io.Discard)
+	client := &httpapi.Client{Addr: httpapitest.Serve(t, d), Setting: "HTTP"}
+	t.Run("shows events as they were published", func(t *testing.T) {
+		l := listenTo(t, client, "orders")
+		publish(d, value)
+		wantEvent(t, l)
+		l.stop()
+		if err := <-l.ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Run("shows a value that is not JSON as a text, in one line", func(t *testing.T) {
+		l := listenTo(t, client, "")
+		publish(d, "a\nb")
+		publish(d, "{\"meta\": {},\n\n\"data\": 1}")
+		for _, want := range []string{`"a\nb"`, `{"meta":{},"data":1}`} {
+			if one := <-l.told; one.Event == nil || string(one.Event.Value) != want {
+				t.Errorf("got %s, want %s", one.Text, want)
+			}
+		}
+	})
+	t.Run("tells how many events are left out", func(t *testing.T) {
+		l := listenTo(t, client, "orders")
+		// No batch of this size fits.
+		d.Tap.Offer("orders", 100_000, func(int) tap.Event { return tap.Event{Message: sink.Message{Value: []byte("{}")}} })
+		left := 0
+		for events := 0; left == 0; events++ {
+			if left = (<-l.told).LeftOut; left > 0 && left+events != 100_000 {
+				t.Errorf("%d events, %d left out", events, left)
+			}
+		}
+	})
+	t.Run("tells a slow listener how many it has missed, and does not wait for it", func(t *testing.T) {
+		response, err := http.Get("http://" + addr + "/api/v1/tail?stream=orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		large := `{"meta":{},"data":"` + strings.Repeat("x", 1<<20) + `"}`
+		// More than the buffers of connections take.
+		for range 64 {
+			publish(d, large)
+		}
+		text := make([]byte, 128<<20)
+		for n := 0; !strings.Contains(string(text[max(0, n-200):n]), `data: {"leftOut":`); {
+			more, err := response.Body.Read(text[n:])
+			if n += more; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("refuses what it does not know", func(t *testing.T) {
+		for path, want := range map[string]int{"/api/v1/tail?streams=orders": 400, "/api/v1/tail?stream=a&stream=b": 400} {
+			if status, body := httpapitest.Request(t, d, "GET", path); status != want {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+		}
+		if status, body := httpapitest.Request(t, &httpapitest.Daemon{Refuses: httpapi.ErrNoStream}, "GET", "/api/v1/tail?stream=x"); status != 404 {
+			t.Errorf("%d %s", status, body)
+		}
+		if status, body := httpapitest.Request(t, &httpapitest.Daemon{Refuses: tap.ErrTooMany}, "GET", "/api/v1/tail"); status != 503 || !strings.Contains(body, "8 listen already") {
+			t.Errorf("%d %s", status, body)
+		}
+	})
+}
+
+// TestATailOverAStandby comes from the process that works.
+func TestATailOverAStandby(t *testing.T) {
+	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
+	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: serveTLS(t, works, httpapi.Access{}, io.Discard)}}
+	l := listenTo(t, &httpapi.Client{Addr: serveTLS(t, waits, httpapi.Access{}, io.Discard)}, "")
+	for range 3 {
+		publish(works, value)
+		wantEvent(t, l)
+	}
+}
+
+// TestTheEndOfTheServerEndsTails at once, and they say so.
+func TestTheEndOfTheServerEndsTails(t *testing.T) {
+	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
+	for name, client := range map[string]func(*testing.T) (addr string, stop func()){
+		"that works": func(t *testing.T) (string, func()) { return serveUntil(t, works) },
+		"that waits": func(t *testing.T) (string, func()) {
+			at, _ := serveUntil(t, works)
+			return serveUntil(t, &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Addr: at}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, stop := client(t)
+			l := listenTo(t, &httpapi.Client{Addr: addr}, "")
+			stop()
+			if err := <-l.ended; !errors.Is(err, httpapi.ErrEnded) {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("with the reason", func(t *testing.T) {
+		addr, stop := serveUntil(t, works)
+		l := listenTo(t, &httpapi.Client{Addr: addr}, "")
+		stop()
+		if err := <-l.ended; err == nil || !strings.Contains(err.Error(), "this bridge stops") {
+			t.Error(err)
+		}
+	})
+}

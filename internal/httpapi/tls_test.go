@@ -1,0 +1,204 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+	"bridge/internal/testenv"
+	"bridge/reconcile"
+)
+
+// serveTLS runs a server until the test ends and returns host:port.
+func serveTLS(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) string {
+	t.Helper()
+	addr, _ := serve(t, d, access, log)
+	return addr
+}
+
+// serveUntil runs a server until stop, which waits for its end, or the end of the test.
+func serveUntil(t *testing.T, d httpapi.Daemon) (addr string, stop func()) {
+	t.Helper()
+	return serve(t, d, httpapi.Access{}, io.Discard)
+}
+
+func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) (addr string, stop func()) {
+	t.Helper()
+	server, err := httpapi.Open(t.Context(), httpapi.Options{
+		Addr: "127.0.0.1:0", Daemon: d, Metrics: prometheus.NewRegistry(), Access: access, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return server.Addr().String(), stop
+}
+
+// TestWhomAClientTrusts over TLS, at 127.0.0.1.
+func TestWhomAClientTrusts(t *testing.T) {
+	certs := testenv.NewCerts(t)
+	at := func(cert, key string) string {
+		return serveTLS(t, &httpapitest.Daemon{}, httpapi.Access{TLS: httpapi.TLS{Cert: cert, Key: key}}, io.Discard)
+	}
+	named, server, expired := at(certs.NamedCert, certs.NamedKey), at(certs.ServerCert, certs.ServerKey), at(certs.ExpiredCert, certs.ExpiredKey)
+	plain := httpapitest.Serve(t, &httpapitest.Daemon{})
+	for _, c := range []struct {
+		name, addr string
+		files      httpapi.TLS
+		words      string
+	}{
+		{"the certificate of its own settings, for whatever names", named, httpapi.TLS{Cert: certs.NamedCert}, ""},
+		{"that of its authorities for the address", server, httpapi.TLS{CA: certs.CA}, ""},
+		{"that of its authorities for a name of its own", named, httpapi.TLS{CA: certs.CA, Cert: certs.TwinCert}, ""},
+		{"not one for another name", named, httpapi.TLS{CA: certs.CA}, "127.0.0.1"},
+		{"not one of other authorities", server, httpapi.TLS{CA: certs.OtherCA}, "unknown authority"},
+		{"not one of other authorities for a name of its own", named, httpapi.TLS{CA: certs.OtherCA, Cert: certs.TwinCert}, "unknown authority"},
+		{"not one that has ended", expired, httpapi.TLS{CA: certs.CA}, "expired"},
+		{"not the certificate of its settings while it cannot be read", named, httpapi.TLS{Cert: "/not/there"}, "no such file"},
+		{"nobody who speaks no TLS", plain, httpapi.TLS{CA: certs.CA}, "it does not speak TLS: unset HTTP_TLS_CERT and HTTP_TLS_CA"},
+		{"nobody over TLS without a setting", server, httpapi.TLS{}, "it speaks TLS: set HTTP_TLS_CA"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := httpapi.Client{Addr: c.addr, Setting: "HTTP", TLS: c.files}
+			_, ok, err := client.Live(t.Context())
+			if ok != (c.words == "") || err == nil && c.words != "" || err != nil && !strings.Contains(err.Error(), c.words) {
+				t.Errorf("%t, %v, want %q", ok, err, c.words)
+			}
+		})
+	}
+	t.Run("no older TLS than 1.2", func(t *testing.T) {
+		conn, err := tls.Dial("tcp", server, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
+		if err == nil {
+			_ = conn.Close()
+			t.Error("the server speaks TLS 1.1")
+		}
+	})
+}
+
+// TestACertificateIsReplaced while the server runs.
+func TestACertificateIsReplaced(t *testing.T) {
+	certs, dir := testenv.NewCerts(t), t.TempDir()
+	files := httpapi.TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	replace := func(to, from string) {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			// Another file has another time and size, as the one that a link names.
+			err = os.WriteFile(to+"~", append(text, '\n'), 0o600)
+		}
+		if err == nil {
+			err = os.Rename(to+"~", to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(files.Cert, certs.NamedCert)
+	replace(files.Key, certs.NamedKey)
+	var log lockedBuffer
+	addr := serveTLS(t, &httpapitest.Daemon{}, httpapi.Access{TLS: files}, &log)
+	shows := func(cert string) bool {
+		client := httpapi.Client{Addr: addr, TLS: httpapi.TLS{Cert: cert, CA: certs.OtherCA}}
+		_, ok, err := client.Live(t.Context())
+		return ok && err == nil
+	}
+	if !shows(certs.NamedCert) {
+		t.Fatal("it does not show its certificate")
+	}
+	replace(files.Cert, certs.ServerCert)
+	for range 2 {
+		if !shows(certs.NamedCert) {
+			t.Error("while the files are no pair, the former certificate is not shown")
+		}
+	}
+	if n := strings.Count(log.String(), "the former one stays"); n != 1 {
+		t.Errorf("it was logged %d times: %s", n, log.String())
+	}
+	replace(files.Key, certs.ServerKey)
+	if !shows(certs.ServerCert) {
+		t.Error("the new certificate is not shown")
+	}
+	if _, err := httpapi.Open(t.Context(), httpapi.Options{Addr: "127.0.0.1:0", Access: httpapi.Access{TLS: httpapi.TLS{Cert: files.Cert, Key: certs.NamedKey}}, Logger: slog.New(slog.DiscardHandler)}); err == nil {
+		t.Error("a server begins with files that are no pair")
+	}
+}
+
+// TestForwardingOverTLS: the processes of a group have one certificate, or names in common.
+func TestForwardingOverTLS(t *testing.T) {
+	certs := testenv.NewCerts(t)
+	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
+	addr := serveTLS(t, works, httpapi.Access{TLS: httpapi.TLS{Cert: certs.NamedCert, Key: certs.NamedKey}}, io.Discard)
+	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: addr, TLS: true}}
+	for _, c := range []struct {
+		name   string
+		files  httpapi.TLS
+		status int
+		words  string
+	}{
+		{"the same certificate", httpapi.TLS{Cert: certs.NamedCert}, 202, `"stream":"orders"`},
+		{"another one with the same name", httpapi.TLS{Cert: certs.TwinCert, CA: certs.CA}, 202, `"stream":"orders"`},
+		{"another one with another name", httpapi.TLS{Cert: certs.ServerCert, CA: certs.OtherCA}, 502, "unknown authority"},
+		{"none, by the authorities of the system", httpapi.TLS{}, 502, "certificate"},
+		{"one that cannot be read", httpapi.TLS{Cert: "/not/there"}, 502, "no such file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			pages := httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), httpapi.Access{TLS: c.files}))
+			pages.ServeHTTP(w, httpapitest.NewRequest(t, "POST", "/api/v1/streams/orders/reconcile", nil))
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
+				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)
+			}
+		})
+	}
+}
+
+// TestAClientSendsTheToken where a request may need it, and nowhere else.
+func TestAClientSendsTheToken(t *testing.T) {
+	d := &httpapitest.Daemon{}
+	asked := 0
+	client := httpapi.Client{Addr: httpapitest.Serve(t, d), Token: func() (string, error) { asked++; return token, nil }}
+	if _, _, err := client.Live(t.Context()); err != nil || asked != 0 {
+		t.Errorf("asked for the token %d times, %v", asked, err)
+	}
+	if _, err := client.Reconcile(t.Context(), "orders", reconcile.Mode{}); err != nil || asked != 1 {
+		t.Errorf("asked for the token %d times, %v", asked, err)
+	}
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

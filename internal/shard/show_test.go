@@ -1,0 +1,78 @@
+package shard_test
+
+import (
+	"bytes"
+	"testing"
+
+	"bridge/internal/shard"
+	"bridge/internal/tap"
+	"bridge/sink"
+)
+
+// TestWhatIsAcknowledgedIsShown to those who listen, as it was published, and nothing before.
+func TestWhatIsAcknowledgedIsShown(t *testing.T) {
+	b := newViewBench(t, true)
+	b.bus.Create(deadTopic)
+	b.opts.Tap, b.opts.Timed, b.opts.DeadLetter = new(tap.Tap), true, deadTopic
+	b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
+	listener, err := b.opts.Tap.Listen("items")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := b.opts.Tap.Listen("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.run(t)
+	var got []*tap.Event
+	more := func(want int) {
+		t.Helper()
+		eventually(t, "events are shown", func() bool {
+			events, left := listener.Drain()
+			got = append(got, events...)
+			return left == 0 && len(got) >= want
+		})
+	}
+	release := b.bus.Pause(0)
+	b.table.Insert("a", "1", "0", now())
+	eventually(t, "a batch is handed to the bus", func() bool { return b.bus.Publishes() > 0 })
+	if events, _ := listener.Drain(); len(events) > 0 {
+		t.Error("an event is shown that the bus has not acknowledged")
+	}
+	release()
+	more(1)
+	b.bus.Reject(func(m *sink.Message) string {
+		if bytes.Contains(m.Value, []byte("refused")) && m.Destination == topic {
+			return "too large"
+		}
+		return ""
+	})
+	b.table.Insert("b", "refused", "0", now())
+	more(2)
+	b.table.Replace("a", "1", "1", now())
+	more(3)
+	b.table.Insert("c", "3", "0", now())
+	more(4)
+
+	var events []sink.Message
+	for _, m := range b.bus.Messages(topic) {
+		if m.Value != nil {
+			events = append(events, m)
+		}
+	}
+	if len(got) != 4 || len(events) != 3 || !got[1].DeadLetter || string(got[1].Message.Key) != "b" {
+		t.Fatalf("%d are shown, %d on the bus, the second %+v", len(got), len(events), got[1])
+	}
+	for i, e := range append(got[:1:1], got[2:]...) {
+		m := &events[i]
+		if !bytes.Equal(e.Message.Value, m.Value) || !bytes.Equal(e.Message.Key, m.Key) || e.Message.ID != m.ID || e.Message.Type != m.Type || e.Message.Origin != m.Origin || e.DeadLetter {
+			t.Errorf("shown %s, published %s", e.Message.Value, m.Value)
+		}
+		if born, ok := e.Born(); !ok || e.Delay(born) > e.Acknowledged.Sub(born) {
+			t.Errorf("the delay of %s is not known", e.Message.Value)
+		}
+	}
+	if events, _ := other.Drain(); len(events) > 0 {
+		t.Error("an event is shown to those who listen to another stream")
+	}
+}
