@@ -155,8 +155,8 @@ func (t *traffic) putAside(reason string) {
 	t.reasons[reason]++
 }
 
-// withoutNumbers returns a reason with N for each number, so that those that differ in sizes are counted
-// together.
+// withoutNumbers returns a reason with N for each number, so that those that differ in sizes are
+// counted together.
 func withoutNumbers(reason string) string {
 	var shape []rune
 	digits := false
