@@ -15,6 +15,7 @@ import (
 	"bridge/internal/shard"
 	"bridge/internal/standby"
 	"bridge/reconcile"
+	"bridge/sink/embedded"
 )
 
 // health implements httpapi.Daemon over the parts of the process.
@@ -38,6 +39,10 @@ type health struct {
 	copies *buscopy.Keeper
 	// entities is nil unless entities are to be shown.
 	entities *entities
+	// version is that of the program.
+	version string
+	// inProcess is the server of embedded:, else nil.
+	inProcess embedded.Conns
 }
 
 var _ httpapi.Daemon = (*health)(nil)
@@ -173,5 +178,7 @@ func (h *health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
+	status.Version = h.version
+	h.addDependencies(&status)
 	return status
 }

@@ -93,24 +93,11 @@ func Handler(d Daemon, metrics prometheus.Gatherer) http.Handler {
 	changes := func(h http.Handler) http.Handler { return http.NewCrossOriginProtection().Handler(byWorking(d, h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
+	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", byWorking(d, entitiesHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", byWorking(d, entityHandler(d)))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
-}
-
-// statusHandler answers with the status of this process, or with ?working=true of the one that
-// works.
-func statusHandler(d Daemon) http.Handler {
-	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, d.Status()) })
-	working := byWorking(d, own)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("working") == "true" {
-			working.ServeHTTP(w, r)
-			return
-		}
-		own(w, r)
-	})
 }
 
 // Readiness is the answer of /livez and /readyz.
