@@ -96,6 +96,7 @@ func Handler(d Daemon, metrics prometheus.Gatherer) http.Handler {
 	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", byWorking(d, entitiesHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", byWorking(d, entityHandler(d)))
+	mux.Handle("GET /{$}", pageHandler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }
