@@ -2,7 +2,7 @@
 //
 // The server answers /livez, /readyz, /metrics and /api/v1/status, shows entities where it is asked
 // to, and takes requests for a reconcile and for dead letters to be sent again. It gets its answers
-// from a [Daemon]. The
-// commands health, reconcile and deadletter use the client. Both sides share the JSON types; other
+// from a [Daemon]. At / it has a page for people, which shows what the status says. The commands
+// health, reconcile and deadletter use the client. Both sides share the JSON types; other
 // programs rely on their members.
 package httpapi
