@@ -89,15 +89,15 @@ func former(t *testing.T, body string) string {
 func TestWhatAShardNeeds(t *testing.T) {
 	lost := shard.Status{
 		Stream: "orders", Shard: "t_0", State: shard.Running, Position: 600, Highest: 1600, Lag: time.Minute, LagKnown: true, Backlog: true,
-		Traffic: shard.Traffic{
-			Rows: 50, RowsPerSecond: 5, IDsPerSecond: 10, Minutes: []uint32{1, 2}, Late: 3, Drained: 100,
-			DeadLetters: []shard.DeadLetterCount{{Reason: "too large", Count: 2}},
-		},
+	}
+	traffic := shard.Traffic{
+		Rows: 50, RowsPerSecond: 5, IDsPerSecond: 10, Minutes: []uint32{1, 2}, Late: 3, Drained: 100,
+		DeadLetters: []shard.DeadLetterCount{{Reason: "too large", Count: 2}},
 	}
 	denied := shard.Status{Stream: "orders", Shard: "t_1", State: shard.Stopped, LastError: "access denied", Cause: shard.CauseDenied}
 	streams := []*stream{{Stream: &config.Stream{Name: "orders", Kind: "capability"}}}
 	h := &httpapitest.Daemon{State: statusOf(streams, catchup.Progress{Streams: make([]catchup.StreamProgress, 1)}, []snapshot{
-		{Status: lost}, {Status: denied}, {Status: shard.Status{Stream: "orders", Shard: "t_2", State: shard.Running, Traffic: lost.Traffic}, reconcile: reconcile.Status{Guard: "40 of 60 are gone"}},
+		{Status: lost, traffic: traffic}, {Status: denied}, {Status: shard.Status{Stream: "orders", Shard: "t_2", State: shard.Running}, traffic: traffic, reconcile: reconcile.Status{Guard: "40 of 60 are gone"}},
 	})}
 	_, body := httpapitest.Request(t, h, "GET", "/api/v1/status")
 	var status httpapi.Status

@@ -17,12 +17,12 @@ func deadLettersStatus(counts []shard.DeadLetterCount) httpapi.DeadLettersStatus
 }
 
 // backlogStatus returns nil while a shard keeps up.
-func backlogStatus(s *shard.Status) *httpapi.BacklogStatus {
+func backlogStatus(s *shard.Status, t *shard.Traffic) *httpapi.BacklogStatus {
 	if !s.Backlog {
 		return nil
 	}
-	b := &httpapi.BacklogStatus{IDs: s.Highest - s.Position, IDsPerSecond: s.Traffic.IDsPerSecond}
-	if from := min(s.Traffic.Drained, s.Position); s.Highest > from {
+	b := &httpapi.BacklogStatus{IDs: s.Highest - s.Position, IDsPerSecond: t.IDsPerSecond}
+	if from := min(t.Drained, s.Position); s.Highest > from {
 		b.Percent = 100 * float64(s.Position-from) / float64(s.Highest-from)
 	}
 	if b.IDsPerSecond > 0 {

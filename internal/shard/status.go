@@ -50,8 +50,6 @@ type Status struct {
 	// empty while it is not.
 	LastError string
 	Cause     Cause
-	// Traffic says what was published.
-	Traffic Traffic
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
 	// LastTurn is when the loop that has stood still the longest last turned, by the host's clock,
@@ -257,7 +255,6 @@ func (s *Shard) Status() Status {
 	slowest, turned := t.stillest(now)
 	status.LastTurn, status.Loop = turned, slowest.String()
 	status.Lag, status.LagKnown = t.lag.at(now)
-	status.Traffic = t.traffic.at(status.Position, now)
 	status.Backlog = status.Lag > t.short && status.Position < status.Highest
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
