@@ -191,8 +191,7 @@ func (t *tracker) stop(err error) (fresh bool) {
 func (t *tracker) saved(position uint64) {
 	t.update(func(s *Status) {
 		s.Position, t.faults[saving] = position, ""
-		lag, known := t.lag.at(time.Now())
-		t.traffic.save(position, known && lag <= t.short)
+		t.traffic.save(position, false)
 	})
 }
 
@@ -216,7 +215,14 @@ func (t *tracker) endSave() { t.update(func(*Status) { t.saves = time.Time{} }) 
 func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
 
 // looked notes a look for all that may wait, that began at a time.
-func (t *tracker) looked(at time.Time) { t.update(func(*Status) { t.lag.polled(at) }) }
+func (t *tracker) looked(at time.Time) {
+	t.update(func(s *Status) {
+		t.lag.polled(at)
+		if lag, known := t.lag.at(time.Now()); known && lag <= t.short {
+			t.traffic.save(s.Position, true)
+		}
+	})
+}
 
 func (t *tracker) queue(born time.Time) {
 	t.update(func(*Status) {
