@@ -16,6 +16,7 @@ import (
 	"bridge/internal/standby"
 	"bridge/internal/tap"
 	"bridge/reconcile"
+	"bridge/sink/embedded"
 )
 
 // health implements httpapi.Daemon over the parts of the process.
@@ -40,6 +41,10 @@ type health struct {
 	// entities is nil unless entities are to be shown.
 	entities *entities
 	tap      *tap.Tap
+	// version is that of the program.
+	version string
+	// inProcess is the server of embedded:, else nil.
+	inProcess embedded.Conns
 }
 
 var _ httpapi.Daemon = (*health)(nil)
@@ -166,14 +171,20 @@ func (s *snapshot) unready() string {
 func (h *health) snapshots() []snapshot {
 	snapshots := make([]snapshot, len(h.shards))
 	for i, sh := range h.shards {
-		snapshots[i] = snapshot{sh.Status(), h.reconcilers[i].Status()}
+		snapshots[i] = snapshot{Status: sh.Status(), reconcile: h.reconcilers[i].Status()}
 	}
 	return snapshots
 }
 
 func (h *health) Status() httpapi.Status {
-	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
+	shards := h.snapshots()
+	for i, sh := range h.shards {
+		shards[i].traffic = sh.Traffic()
+	}
+	status := statusOf(h.streams, h.recovery.Progress(), shards)
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
+	status.Version = h.version
+	h.addDependencies(&status)
 	return status
 }

@@ -12,6 +12,8 @@ import (
 type snapshot struct {
 	shard.Status
 	reconcile reconcile.Status
+	// traffic is filled in for a status alone.
+	traffic shard.Traffic
 }
 
 // state is the worst of what tail and reconcile say.
@@ -67,7 +69,13 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 		LastError: httpapi.Given(s.LastError),
 		LastPoll:  httpapi.Moment(s.LastPoll),
 		Reconcile: reconcileStatus(s.reconcile),
+		Cause:     httpapi.Given(string(s.Cause)),
+		Late:      s.traffic.Late,
+		Published: httpapi.PublishedStatus{Rows: s.traffic.Rows, RowsPerSecond: s.traffic.RowsPerSecond, LastHour: s.traffic.Minutes},
+		Backlog:   backlogStatus(&s.Status, &s.traffic),
 	}
+	one.DeadLetters = deadLettersStatus(s.traffic.DeadLetters)
+	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(s.remedy())
 	if s.LagKnown {
 		seconds := s.Lag.Seconds()
 		one.LagSeconds = &seconds

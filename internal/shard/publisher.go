@@ -75,6 +75,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if p.opts.Tap.Listened() {
 		p.show(b, sent)
 	}
+	p.status.published(sent.rows)
 	return nil
 }
 
