@@ -1,0 +1,143 @@
+package testenv
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Promtool runs promtool in a folder and returns what it printed. The error is that of its exit
+// status.
+func Promtool(t testing.TB, dir string, args ...string) (output string, err error) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), prometheusProgram(t, "promtool"), args...)
+	run.Dir = dir
+	out, err := run.CombinedOutput()
+	return string(out), err
+}
+
+// prometheusProgram returns the path of a program of Prometheus, as scripts/test-deps fetches it.
+func prometheusProgram(t testing.TB, name string) string {
+	t.Helper()
+	path, err := fetched("prometheus", "usr/bin/"+name)
+	if err != nil {
+		missing(t, "Prometheus", err)
+	}
+	report("real", "Prometheus")
+	return path
+}
+
+// Prometheus is a server that scrapes each target and evaluates its rules every second. It is gone
+// when the test ends.
+type Prometheus struct {
+	url, targets string
+	// known are the addresses of targets by job.
+	known map[string][]string
+}
+
+// StartPrometheus starts a server with a file of rules.
+func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
+	t.Helper()
+	needReal(t)
+	program := prometheusProgram(t, "prometheus")
+	dir := t.TempDir()
+	addr := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+	p := &Prometheus{url: "http://" + addr, targets: filepath.Join(dir, "targets.json"), known: make(map[string][]string)}
+	write := func(path string, content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(p.targets, []byte("[]"))
+	write(filepath.Join(dir, "rules.yaml"), rules)
+	write(filepath.Join(dir, "prometheus.yaml"), []byte(strings.Join([]string{
+		"global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}",
+		"rule_files: [rules.yaml]",
+		"scrape_configs:",
+		"  - job_name: unused",
+		"    file_sd_configs: [{files: [targets.json], refresh_interval: 1s}]",
+	}, "\n")))
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
+	run.Stdout, run.Stderr = log, log
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = run.Process.Kill()
+		_ = run.Wait() // it was killed
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("log of Prometheus:\n%s", text)
+		}
+		_ = log.Close()
+	})
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
+		if response, err := http.Get(p.url + "/-/ready"); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return p
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("Prometheus is not ready within a minute")
+		}
+	}
+}
+
+// Scrape has the server scrape further addresses as a job.
+func (p *Prometheus) Scrape(t testing.TB, job string, addresses ...string) {
+	t.Helper()
+	type group struct {
+		Targets []string          `json:"targets"`
+		Labels  map[string]string `json:"labels"`
+	}
+	p.known[job] = append(p.known[job], addresses...)
+	var all []group
+	for job, targets := range p.known {
+		all = append(all, group{targets, map[string]string{"job": job}})
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server sees the whole file or the one before.
+	if err := os.WriteFile(p.targets+".new", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(p.targets+".new", p.targets); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Query returns the labels of the series that an expression has now.
+func (p *Prometheus) Query(t testing.TB, expr string) (series []map[string]string) {
+	t.Helper()
+	response, err := http.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(expr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct{ Metric map[string]string }
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error != "" {
+		t.Fatalf("%s: %v %s", expr, err, answer.Error)
+	}
+	for _, r := range answer.Data.Result {
+		series = append(series, r.Metric)
+	}
+	return series
+}
