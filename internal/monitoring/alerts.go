@@ -10,7 +10,7 @@ const unlessWaiting = "\nunless on (job, instance) bridge_standby_working == 0"
 var Alerts = []Alert{
 	{
 		Name: "BridgeAbsent", Severity: critical, For: 2 * time.Minute, Anchor: "bridge-does-not-answer",
-		// A bridge may be scraped under any job; before its first answer it is known by the job's name.
+		// A bridge may have any job; before its first answer it is known by the job's name.
 		Expr: `up{job=~".*bridge.*"} == 0
 or up == 0 and on (job, instance) count_over_time(bridge_build_info[1d]) > 0
 or absent(up{job=~".*bridge.*"} or bridge_build_info)`,

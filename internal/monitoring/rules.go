@@ -82,8 +82,8 @@ func marshal(document any) ([]byte, error) {
 
 var timeInExpr = regexp.MustCompile(`\{\d+[smhd]\}|\[\d+[smhd]\]`)
 
-// leastRange holds the two scrapes that a rate takes, where tests scrape once a second.
-const leastRange = 5 * time.Second
+// leastRange holds the two scrapes that a rate takes, where tests scrape every four seconds.
+const leastRange = 10 * time.Second
 
 // scaled returns an expression with its times divided by scale.
 func scaled(expr string, scale int) string {

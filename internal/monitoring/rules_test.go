@@ -118,7 +118,7 @@ func TestScaledTimes(t *testing.T) {
 		1:  `rate(bridge_late_records_total{stream="a"}[15m]) > 1800 and x[24h]`,
 		60: `rate(bridge_late_records_total{stream="a"}[15s]) > 30 and x[24m]`,
 		// A rate takes two scrapes.
-		600: `rate(bridge_late_records_total{stream="a"}[5s]) > 3 and x[144s]`,
+		600: `rate(bridge_late_records_total{stream="a"}[10s]) > 3 and x[144s]`,
 	} {
 		if got := scaled(expr, scale); got != want {
 			t.Errorf("by %d: %s, want %s", scale, got, want)

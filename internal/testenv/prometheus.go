@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,10 +35,12 @@ func prometheusProgram(t testing.TB, name string) string {
 	return path
 }
 
-// Prometheus is a server that scrapes each target and evaluates its rules every second. It is gone
-// when the test ends.
+// Prometheus is a server that scrapes each target every four seconds, and evaluates its rules every
+// second. It is gone when the test ends. It is safe for concurrent use.
 type Prometheus struct {
 	url, targets string
+
+	mu sync.Mutex
 	// known are the addresses of targets by job.
 	known map[string][]string
 }
@@ -58,7 +61,8 @@ func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
 	write(p.targets, []byte("[]"))
 	write(filepath.Join(dir, "rules.yaml"), rules)
 	write(filepath.Join(dir, "prometheus.yaml"), []byte(strings.Join([]string{
-		"global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}",
+		// A scrape waits for a source or bus that is away.
+		"global: {scrape_interval: 4s, scrape_timeout: 4s, evaluation_interval: 1s}",
 		"rule_files: [rules.yaml]",
 		"scrape_configs:",
 		"  - job_name: unused",
@@ -101,6 +105,8 @@ func (p *Prometheus) Scrape(t testing.TB, job string, addresses ...string) {
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels"`
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.known[job] = append(p.known[job], addresses...)
 	var all []group
 	for job, targets := range p.known {
@@ -122,22 +128,53 @@ func (p *Prometheus) Scrape(t testing.TB, job string, addresses ...string) {
 // Query returns the labels of the series that an expression has now.
 func (p *Prometheus) Query(t testing.TB, expr string) (series []map[string]string) {
 	t.Helper()
-	response, err := http.Get(p.url + "/api/v1/query?query=" + url.QueryEscape(expr))
+	var found struct {
+		Result []struct{ Metric map[string]string }
+	}
+	p.get(t, "/api/v1/query?query="+url.QueryEscape(expr), &found)
+	for _, r := range found.Result {
+		series = append(series, r.Metric)
+	}
+	return series
+}
+
+// FiringAlert is an alert that fires.
+type FiringAlert struct{ Labels, Annotations map[string]string }
+
+// Firing returns the alerts of a job that fire now.
+func (p *Prometheus) Firing(t testing.TB, job string) (firing []FiringAlert) {
+	t.Helper()
+	var found struct {
+		Alerts []struct {
+			FiringAlert
+			State string
+		}
+	}
+	p.get(t, "/api/v1/alerts", &found)
+	for _, a := range found.Alerts {
+		if a.State == "firing" && a.Labels["job"] == job {
+			firing = append(firing, a.FiringAlert)
+		}
+	}
+	return firing
+}
+
+// get reads the data of an answer.
+func (p *Prometheus) get(t testing.TB, path string, into any) {
+	t.Helper()
+	response, err := http.Get(p.url + path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
 	var answer struct {
 		Error string
-		Data  struct {
-			Result []struct{ Metric map[string]string }
-		}
+		Data  json.RawMessage
 	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error != "" {
-		t.Fatalf("%s: %v %s", expr, err, answer.Error)
+		t.Fatalf("%s: %v %s", path, err, answer.Error)
 	}
-	for _, r := range answer.Data.Result {
-		series = append(series, r.Metric)
+	if err := json.Unmarshal(answer.Data, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
 	}
-	return series
 }
