@@ -95,7 +95,10 @@ var faultAlerts = []faultAlert{
 	{
 		name: "a second one is started",
 		strike: func(w *watched) {
-			world.NewDaemon(w.T, w.Path, withoutOwn(w.Env)).Start()
+			second := world.NewDaemon(w.T, w.Path, withoutOwn(w.Env))
+			second.Start()
+			world.AwaitReady(w.T, second)
+			// The former one sees a message of the second.
 			w.rows("more")
 		},
 		alerts: []string{"BridgeSuperseded", "BridgeStopped"},
@@ -141,7 +144,7 @@ func TestAlertsFire(t *testing.T) {
 	})
 	t.Run("the board shows a bridge that works", func(t *testing.T) {
 		t.Parallel()
-		f := &faultAlert{}
+		f := &faultAlert{env: static(world.Env{"BRIDGE_RECONCILE_INTERVAL": "2s"})}
 		w := f.publish(t, prometheus)
 		w.Start()
 		w.silent()
@@ -192,14 +195,23 @@ func (f *faultAlert) run(t *testing.T, prometheus *testenv.Prometheus) {
 // silent waits until the bridge is scraped, is ready, and no alert of it fires.
 func (w *watched) silent() {
 	w.T.Helper()
+	defer w.report()
 	world.Eventually(w.T, 2*time.Minute, w.job+" is scraped and no alert fires", func() bool {
 		return len(w.prometheus.Query(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`)) > 0 && len(w.prometheus.Firing(w.T, w.job)) == 0
 	})
 }
 
+// report logs what Prometheus sees of a bridge whose test has failed.
+func (w *watched) report() {
+	if w.T.Failed() {
+		w.T.Logf("%s: caught up %v, firing %v", w.job, w.prometheus.Query(w.T, `bridge_caught_up{job="`+w.job+`"} == 1`), w.prometheus.Firing(w.T, w.job))
+	}
+}
+
 // fires waits until each of some alerts fires, with all that a person reads of it.
 func (w *watched) fires(alerts ...string) {
 	w.T.Helper()
+	defer w.report()
 	world.Eventually(w.T, 2*time.Minute, w.job+" fires "+strings.Join(alerts, ", "), func() bool {
 		firing := w.prometheus.Firing(w.T, w.job)
 		return !slices.ContainsFunc(alerts, func(name string) bool {

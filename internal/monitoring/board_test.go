@@ -136,7 +136,12 @@ func TestBoardsExpressionsParse(t *testing.T) {
 }
 
 func TestEachExceptionHasAReasonAndAMetric(t *testing.T) {
+	_, told, _ := strings.Cut(operations(t), "\n**The board**")
+	told, _, _ = strings.Cut(told, "\n## ")
 	for name, reason := range DebugOnly {
+		if strings.HasPrefix(name, "bridge_") && !strings.Contains(told, "`"+name+"`") {
+			t.Errorf("docs/operations.md does not say that %s is not on the board", name)
+		}
 		if len(reason) < 20 {
 			t.Errorf("%s is for debugging only because %q", name, reason)
 		}
