@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -98,8 +99,14 @@ var faultAlerts = []faultAlert{
 			second := world.NewDaemon(w.T, w.Path, withoutOwn(w.Env))
 			second.Start()
 			world.AwaitReady(w.T, second)
-			// The former one sees a message of the second.
-			w.rows("more")
+			// Each is the first one to publish some rows, until the former one reads such a message.
+			n := 0
+			world.Eventually(w.T, 2*time.Minute, "another bridge has taken over", func() bool {
+				n++
+				w.rows(fmt.Sprint("more", n))
+				_, why := w.Get("/readyz")
+				return strings.Contains(why, "another bridge publishes these streams")
+			})
 		},
 		alerts: []string{"BridgeSuperseded", "BridgeStopped"},
 	},
@@ -134,7 +141,7 @@ func TestAlertsFire(t *testing.T) {
 		p := newStandby(t, world.NATSBus(testenv.NATS(t)), testenv.MariaDB(t), false)
 		g := world.NewGroup(p, shortTimeout, nil, nil)
 		w := &watched{p, prometheus, "bridge group"}
-		prometheus.Scrape(t, w.job, g.Members[0].Env["BRIDGE_HTTP_ADDR"], g.Members[1].Env["BRIDGE_HTTP_ADDR"])
+		prometheus.Scrape(t, w.job, g.Members[0].Daemon.Env["BRIDGE_HTTP_ADDR"], g.Members[1].Daemon.Env["BRIDGE_HTTP_ADDR"])
 		g.Ready()
 		w.silent()
 		g.Members[0].Kill()

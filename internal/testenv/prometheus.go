@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Promtool runs promtool in a folder and returns what it printed. The error is that of its exit
@@ -68,34 +68,37 @@ func StartPrometheus(t testing.TB, rules []byte) *Prometheus {
 		"  - job_name: unused",
 		"    file_sd_configs: [{files: [targets.json], refresh_interval: 1s}]",
 	}, "\n")))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
+	server := &Process{
+		name: "Prometheus", log: filepath.Join(dir, "log"), data: dir, wait: startWithin, ready: p.ready,
+		args: []string{program, "--config.file=" + filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + addr},
 	}
-	run := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
-	run.Stdout, run.Stderr = log, log
-	if err := run.Start(); err != nil {
+	if err := server.start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = run.Process.Kill()
-		_ = run.Wait() // it was killed
-		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("log of Prometheus:\n%s", text)
+		server.Kill()
+		if t.Failed() {
+			t.Logf("log of Prometheus:\n%s", server.Log())
 		}
-		_ = log.Close()
 	})
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
-		if response, err := http.Get(p.url + "/-/ready"); err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return p
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("Prometheus is not ready within a minute")
-		}
+	return p
+}
+
+// ready returns nil once the server answers.
+func (p *Prometheus) ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/-/ready", nil)
+	if err != nil {
+		return err
 	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	return nil
 }
 
 // Scrape has the server scrape further addresses as a job.
