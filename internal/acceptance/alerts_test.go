@@ -99,7 +99,7 @@ var faultAlerts = []faultAlert{
 			second := world.NewDaemon(w.T, w.Path, withoutOwn(w.Env))
 			second.Start()
 			world.AwaitReady(w.T, second)
-			// Each is the first one to publish some rows, until the former one reads such a message.
+			// Each publishes some rows first, until the former one reads such a message.
 			n := 0
 			world.Eventually(w.T, 2*time.Minute, "another bridge has taken over", func() bool {
 				n++
@@ -119,8 +119,8 @@ var faultAlerts = []faultAlert{
 	},
 }
 
-// TestAlertsFire has a Prometheus scrape running bridges with a fault each, by the rules as they are
-// shipped with their times divided by alertScale.
+// TestAlertsFire has a Prometheus scrape running bridges with a fault each, by the rules as they
+// are shipped with their times divided by alertScale.
 func TestAlertsFire(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
