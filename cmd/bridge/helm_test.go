@@ -330,3 +330,34 @@ func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
 		t.Error("a variable without a value is set")
 	}
 }
+
+// TestHelmNotesNameWhatThereIs renders what a person reads behind an install.
+func TestHelmNotesNameWhatThereIs(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "bridge")
+	const shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: {{ tpl (.Files.Get \"NOTES\") . | quote }}\n"
+	if err := errors.Join(os.CopyFS(dir, os.DirFS(chart)), os.Rename(filepath.Join(dir, "templates/NOTES.txt"), filepath.Join(dir, "NOTES")),
+		os.WriteFile(filepath.Join(dir, "templates/notes.yaml"), []byte(shown), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[string]string{
+		"workload=deployment":                             "set standby.group",
+		"standby.group=orders,networkPolicy.enabled=true": "exec deploy/shop-bridge -c bridge -- /bridge status",
+		"workload=statefulset":                            "exec statefulset/shop-bridge -c bridge -- /bridge check",
+		"workload=none":                                   "No workload",
+	} {
+		text, err := testenv.HelmTemplate(t, dir, "shop", "--set", set, "--show-only", "templates/notes.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := parse(t, string(text))[0].get("data").text("notes")
+		if !strings.Contains(notes, want) {
+			t.Errorf("%s: no %q in\n%s", set, want, notes)
+		}
+		for _, command := range regexp.MustCompile(`/bridge (\w+)`).FindAllStringSubmatch(notes, -1) {
+			if _, _, err := find([]string{command[1]}); err != nil {
+				t.Errorf("%s: %v", set, err)
+			}
+		}
+	}
+}
