@@ -17,6 +17,9 @@ import (
 	"bridge/internal/testenv"
 )
 
+// None of these tests is parallel, but for subtests of one: until a program is executed, the child
+// has the files of this process, and with them the locks of servers that other tests run here.
+
 var update = flag.Bool("update", false, "write the manifests below deploy")
 
 const (
@@ -52,7 +55,6 @@ func render(t *testing.T, args ...string) string {
 var helmSource = regexp.MustCompile(`(?m)^# Source: .*\n`)
 
 func TestHelmMakesTheManifests(t *testing.T) {
-	t.Parallel()
 	for file, name := range manifests {
 		values, err := os.ReadFile(example(t, name))
 		if err != nil {
@@ -73,7 +75,6 @@ func TestHelmMakesTheManifests(t *testing.T) {
 }
 
 func TestHelmFindsNothingInTheChart(t *testing.T) {
-	t.Parallel()
 	if _, err := testenv.Helm(t, chart, "lint", "--strict", "--quiet", "."); err != nil {
 		t.Error(err)
 	}
@@ -98,7 +99,6 @@ var helmCases = map[string][]string{
 }
 
 func TestHelmRendersWhatKubernetesTakes(t *testing.T) {
-	t.Parallel()
 	for name, args := range helmCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +231,6 @@ func mustBeOperators(t *testing.T, document string) {
 }
 
 func TestHelmRulesLeadToTheRunbookThatIsGiven(t *testing.T) {
-	t.Parallel()
 	text := render(t, "--set", "rules.enabled=true,rules.runbook=https://wiki.example/bridge", "--show-only", "templates/rules.yaml")
 	if !strings.Contains(text, "runbook_url: https://wiki.example/bridge#lag-grows") || strings.Contains(text, "docs/operations.md") {
 		t.Error(text)
@@ -248,7 +247,6 @@ func TestHelmRulesLeadToTheRunbookThatIsGiven(t *testing.T) {
 
 // TestHelmRefusesValues names the value in each refusal.
 func TestHelmRefusesValues(t *testing.T) {
-	t.Parallel()
 	for set, want := range map[string]string{
 		"replicas=2":                  "set standby.group",
 		"workload=daemonset":          "workload",
@@ -268,7 +266,6 @@ func TestHelmRefusesValues(t *testing.T) {
 
 // TestHelmSidecarOfAnotherChart renders a chart that has this one as a dependency.
 func TestHelmSidecarOfAnotherChart(t *testing.T) {
-	t.Parallel()
 	snippet := regexp.MustCompile("(?s)```yaml\n# templates/deployment.yaml\n(.*?)```").FindStringSubmatch(page(t, "deploy/helm/bridge/README.md"))
 	values := regexp.MustCompile("(?s)```yaml\n# values.yaml\n(.*?)```").FindStringSubmatch(page(t, "deploy/helm/bridge/README.md"))
 	if snippet == nil || values == nil {
@@ -315,7 +312,6 @@ func parse(t *testing.T, text string) (all []tree) {
 }
 
 func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
-	t.Parallel()
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(values, []byte("env: {BRIDGE_A: 32000000, BRIDGE_B: 0.5, BRIDGE_C: true, BRIDGE_D: '007', BRIDGE_E: null}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -333,7 +329,6 @@ func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
 
 // TestHelmNotesNameWhatThereIs renders what a person reads behind an install.
 func TestHelmNotesNameWhatThereIs(t *testing.T) {
-	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "bridge")
 	const shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: {{ tpl (.Files.Get \"NOTES\") . | quote }}\n"
 	if err := errors.Join(os.CopyFS(dir, os.DirFS(chart)), os.Rename(filepath.Join(dir, "templates/NOTES.txt"), filepath.Join(dir, "NOTES")),
