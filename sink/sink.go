@@ -18,6 +18,9 @@ var (
 	ErrUnknownOutcome = errors.New("the outcome of a transaction is unknown")
 	// ErrFenced is returned by a Transactional sink once another process has taken over.
 	ErrFenced = errors.New("another process publishes instead of this one")
+	// ErrHeldUp is within the error of Sink.Ready while an open transaction of a producer hides the
+	// end of a topic.
+	ErrHeldUp = errors.New("an open transaction holds back what follows it")
 )
 
 // Sink is a bus. It is safe for concurrent use; batches published concurrently have no order among

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"io"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"bridge/internal/httpapi/httpapitest"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // The files that run bridge in containers are held against the configuration, because no test
@@ -48,24 +45,13 @@ func (t tree) text(key string) string {
 }
 
 // documents parses a YAML file.
-func documents(t *testing.T, file string) (all []tree) {
+func documents(t *testing.T, file string) []tree {
 	t.Helper()
 	text, err := os.ReadFile(top + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var one tree
-		err := decoder.Decode(&one)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		all = append(all, one)
-	}
+	return parse(t, string(text))
 }
 
 // imageEnv returns what the Dockerfile sets.
@@ -223,8 +209,27 @@ func mustBeManifest(t *testing.T, file, kind string, replicas int) {
 	t.Run("runs its bridges without rights", func(t *testing.T) {
 		security := bridge.get("securityContext")
 		if set["replicas"] != replicas || security["readOnlyRootFilesystem"] != true || security["allowPrivilegeEscalation"] != false ||
+			security["runAsNonRoot"] != true || security.get("seccompProfile").text("type") != "RuntimeDefault" || pod["automountServiceAccountToken"] != false ||
+			fmt.Sprint(security.get("capabilities")) != "map[drop:[ALL]]" ||
 			security["runAsUser"] != pod.get("securityContext")["fsGroup"] || pod.get("securityContext")["runAsNonRoot"] != true {
 			t.Errorf("replicas %v, %v, %v", set["replicas"], security, pod.get("securityContext"))
+		}
+	})
+	t.Run("lets only named peers reach the port", func(t *testing.T) {
+		policies := 0
+		for _, one := range documents(t, file) {
+			if one.text("kind") != "NetworkPolicy" {
+				continue
+			}
+			policies++
+			spec := one.get("spec")
+			if !reflect.DeepEqual(spec.get("podSelector"), set.get("selector")) || len(spec.list("ingress")) != 1 ||
+				len(spec.list("ingress")[0].list("from")) == 0 || spec.list("ingress")[0].list("ports")[0]["port"] != bridge.list("ports")[0]["containerPort"] {
+				t.Errorf("%v", spec)
+			}
+		}
+		if policies != 1 {
+			t.Errorf("%d policies", policies)
 		}
 	})
 }

@@ -38,16 +38,21 @@ func (d *described) MustRegister(all ...prometheus.Collector) {
 
 func (d *described) Unregister(prometheus.Collector) bool { return false }
 
+// registered returns the metrics of a process that uses everything.
+func registered() (there described) {
+	shard.NewMetrics(&there)
+	registerMetrics(&there, &App{
+		opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{}), parts: parts{copies: buscopy.NewKeeper(buscopy.Options{})},
+	})
+	return there
+}
+
 func TestOperationsPageListsTheMetrics(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var there described
-	shard.NewMetrics(&there)
-	registerMetrics(&there, &App{
-		opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{}), parts: parts{copies: buscopy.NewKeeper(buscopy.Options{})},
-	})
+	there := registered()
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(bridge_[a-z_]+)`").FindAllStringSubmatch(table, -1) {

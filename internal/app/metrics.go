@@ -24,13 +24,22 @@ func newDeliveryInfo(mode string) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
+// newGapsLimit returns a metric of how much memory the gaps of one of so many tables may take.
+func newGapsLimit(tables int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bridge_gaps_limit_bytes",
+		Help: "Memory that the gaps of a shard may take; the rest is read from the checkpoint when it is needed.",
+	}, func() float64 { return float64(ledgerBytes(tables)) })
+}
+
 // registerMetrics registers the gauges of the shards, their reconciles, catch-up and the program.
 // The shards register the counters.
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	registry.MustRegister(shard.NewCollector(a.shards, a.limits), &reconcileCollector{a.reconcilers},
-		&recoveryCollector{streams: a.streams, recovery: a.recovery}, newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()))
+		&recoveryCollector{streams: a.streams, recovery: a.recovery}, &outageCollector{a}, newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()),
+		newGapsLimit(countTables(a.opts.Config)))
 	if a.member != nil {
-		registry.MustRegister(&standbyCollector{a.member})
+		registry.MustRegister(&standbyCollector{a.member, a.recovery})
 	}
 	if a.copies != nil {
 		registry.MustRegister(&copiesCollector{a.copies})

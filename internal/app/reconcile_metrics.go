@@ -23,7 +23,8 @@ var (
 	guardDesc        = prometheus.NewDesc("bridge_reconcile_guard_tripped", "1 while no delete is published until a person agrees.", reconcileLabels, nil)
 	runningDesc      = prometheus.NewDesc("bridge_reconcile_running", "1 while a reconcile is under way.", reconcileLabels, nil)
 	runsDesc         = prometheus.NewDesc("bridge_reconcile_runs_total", "Reconciles, dry runs aside, by result.", append(reconcileLabels, "result"), nil)
-	reconcileMetrics = []*prometheus.Desc{lastRunDesc, durationDesc, rowsDesc, differencesDesc, verifiedDesc, guardDesc, runningDesc, runsDesc}
+	intervalDesc     = prometheus.NewDesc("bridge_reconcile_interval_seconds", "Longest time between two reconciles of a table of the stream, as configured.", streamLabel, nil)
+	reconcileMetrics = []*prometheus.Desc{lastRunDesc, durationDesc, rowsDesc, differencesDesc, verifiedDesc, guardDesc, runningDesc, runsDesc, intervalDesc}
 )
 
 // Describe implements prometheus.Collector.
@@ -35,8 +36,14 @@ func (c *reconcileCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *reconcileCollector) Collect(out chan<- prometheus.Metric) {
+	last := ""
 	for _, r := range c.reconcilers {
 		s := r.Status()
+		// The tables of a stream follow one another and share its settings.
+		if s.Stream != last {
+			out <- prometheus.MustNewConstMetric(intervalDesc, prometheus.GaugeValue, r.Interval.Seconds(), s.Stream)
+			last = s.Stream
+		}
 		gauge := func(d *prometheus.Desc, v float64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, s.Stream, s.Shard)
 		}

@@ -22,7 +22,8 @@ var (
 	catchUpLeftDesc = prometheus.NewDesc("bridge_catch_up_left", "Offsets that are left to read until the stream has caught up, those of other messages included.", streamLabel, nil)
 	nominatedDesc   = prometheus.NewDesc("bridge_nominated_entities", "Entities that wait until their rows are read in all tables of the stream.", streamLabel, nil)
 	twinsDesc       = prometheus.NewDesc("bridge_twin_rows_total", "How often a key was found to have two rows.", streamLabel, nil)
-	recoveryMetrics = []*prometheus.Desc{caughtUpDesc, catchUpReadDesc, catchUpLeftDesc, nominatedDesc, twinsDesc}
+	supersededDesc  = prometheus.NewDesc("bridge_superseded", "1 once another process publishes the same streams, and this one publishes nothing any more.", nil, nil)
+	recoveryMetrics = []*prometheus.Desc{caughtUpDesc, catchUpReadDesc, catchUpLeftDesc, nominatedDesc, twinsDesc, supersededDesc}
 )
 
 // Describe implements prometheus.Collector.
@@ -37,7 +38,9 @@ func (c *recoveryCollector) Collect(out chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, stream string) {
 		out <- prometheus.MustNewConstMetric(d, kind, v, stream)
 	}
-	for _, s := range c.recovery.Progress().Streams {
+	progress := c.recovery.Progress()
+	out <- prometheus.MustNewConstMetric(supersededDesc, prometheus.GaugeValue, oneIf(progress.Superseded != nil))
+	for _, s := range progress.Streams {
 		send(caughtUpDesc, prometheus.GaugeValue, oneIf(s.Ready && s.Err == nil), s.Stream)
 		send(catchUpReadDesc, prometheus.CounterValue, float64(s.Messages), s.Stream)
 		send(catchUpLeftDesc, prometheus.GaugeValue, float64(s.Left), s.Stream)

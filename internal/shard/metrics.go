@@ -155,6 +155,7 @@ var (
 	idsDesc      = prometheus.NewDesc("bridge_open_ids", "Ids below the position that have not been seen: hot ones are looked for at every poll, cold ones every minute.", append(perShard, "temperature"), nil)
 	flightDesc   = prometheus.NewDesc("bridge_ids_in_flight", "Ids that an open transaction has inserted.", perShard, nil)
 	gapAgeDesc   = prometheus.NewDesc("bridge_oldest_gap_seconds", "Age of the oldest gap; 0 when there is none.", perShard, nil)
+	memoryDesc   = prometheus.NewDesc("bridge_gaps_bytes", "Memory that the gaps of the shard take.", perShard, nil)
 	pollDesc     = prometheus.NewDesc("bridge_last_successful_poll_timestamp_seconds", "When the source last answered, Unix time; 0 before the first time.", perShard, nil)
 	stateDesc    = prometheus.NewDesc("bridge_shard_state", "1 for the state that the shard is in, 0 for the others.", append(perShard, "state"), nil)
 	bytesDesc    = prometheus.NewDesc("bridge_inflight_bytes", "Bytes reserved by batches that are read, wait or are in flight.", nil, nil)
@@ -162,7 +163,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, positionDesc, gapsDesc, idsDesc, unpolledDesc, flightDesc, gapAgeDesc, pollDesc, stateDesc, bytesDesc} {
+	for _, d := range []*prometheus.Desc{lagDesc, positionDesc, gapsDesc, idsDesc, unpolledDesc, flightDesc, gapAgeDesc, memoryDesc, pollDesc, stateDesc, bytesDesc} {
 		out <- d
 	}
 }
@@ -182,6 +183,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		gauge(unpolledDesc, float64(s.Gaps.Unpolled), s.Stream, s.Shard)
 		gauge(flightDesc, float64(s.Gaps.InFlight), s.Stream, s.Shard)
 		gauge(gapAgeDesc, s.Gaps.OldestAge.Seconds(), s.Stream, s.Shard)
+		gauge(memoryDesc, float64(s.Gaps.Bytes), s.Stream, s.Shard)
 		for _, state := range states {
 			in := 0.0
 			if state == s.State {

@@ -50,6 +50,8 @@ type Status struct {
 	// empty while it is not.
 	LastError string
 	Cause     Cause
+	// SaveHangs says that it waits for a save of the checkpoint that does not end.
+	SaveHangs bool
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
 	// LastTurn is when the loop that has stood still the longest last turned, by the host's clock,
@@ -269,7 +271,7 @@ func (s *Shard) Status() Status {
 	case t.faults != [stages]string{}:
 		status.State, status.LastError = Waiting, cmp.Or(t.faults[:]...)
 	case !t.saves.IsZero() && now.Sub(t.saves) > slowPublish:
-		status.State = Waiting
+		status.State, status.SaveHangs = Waiting, true
 		status.LastError = fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", now.Sub(t.saves).Round(time.Second))
 	case slow:
 		status.State = Waiting

@@ -31,6 +31,30 @@ func SmallDisk(t testing.TB, bytes int64) string {
 	return dir
 }
 
+// ReadOnly makes a folder read-only for everybody, root too, but for folders in it, until the test
+// ends. That takes root: others get what a server gets that cannot be had.
+func ReadOnly(t testing.TB, dir string, writable ...string) {
+	t.Helper()
+	mount := func(at string, flags uintptr) {
+		if err := syscall.Mount(at, at, "", flags, ""); err != nil {
+			missing(t, "read-only folder", fmt.Errorf("mount %s, as root may: %w", at, err))
+		}
+	}
+	bind := func(at string) {
+		mount(at, syscall.MS_BIND)
+		t.Cleanup(func() {
+			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
+				t.Errorf("unmount %s: %v", at, err)
+			}
+		})
+	}
+	bind(dir)
+	for _, folder := range writable {
+		bind(filepath.Join(dir, folder))
+	}
+	mount(dir, syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV)
+}
+
 // FillDisk writes a file to a folder of SmallDisk that takes all the room that is left, and returns
 // what removes it. What others give back later is free again: call it once more.
 func FillDisk(t testing.TB, dir string) (empty func()) {

@@ -3,11 +3,12 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/sink"
 )
 
 // Requests that kafka-go does not know (KIP-664, Kafka 3.0).
@@ -17,8 +18,8 @@ const (
 )
 
 // errHeldUp says why a leader hides what it has.
-var errHeldUp = errors.New("an open transaction holds back what follows it: it ends by itself after the producer's transaction.timeout.ms, " +
-	"or see to it with kafka-transactions.sh find-hanging")
+var errHeldUp = fmt.Errorf("%w: it ends by itself after the producer's transaction.timeout.ms, "+
+	"or see to it with kafka-transactions.sh find-hanging", sink.ErrHeldUp)
 
 // heldUp names the transaction that holds back what lies at an offset of a partition, as far as the
 // brokers tell, and how it is ended.

@@ -275,6 +275,9 @@ func TestAForeignTransaction(t *testing.T) {
 		err := log.at(topic + "/0")
 		return err != nil && strings.Contains(err.Error(), "transactional id somebody") && strings.Contains(err.Error(), "abort --topic "+topic+" --partition 0 --start-offset 0")
 	})
+	if err := s.Ready(deadline(t)); !errors.Is(err, sink.ErrHeldUp) {
+		t.Errorf("readiness says %v", err)
+	}
 	select {
 	case <-found:
 		t.Error("catch-up does not wait for the end of the transaction")

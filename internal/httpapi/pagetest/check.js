@@ -192,7 +192,7 @@ const scenes = {
     "says what is missing, and goes on with the token": async (page) => {
       await button(page, "Reconcile …").click();
       await button(page, "Reconcile", { exact: true }).last().click();
-      await sees(dialogOf(page), "needs the token of BRIDGE_HTTP_TOKEN");
+      await sees(dialogOf(page), "send that of BRIDGE_HTTP_TOKEN");
       await dialogOf(page).getByLabel("Token").fill("sesame");
       await dialogOf(page).getByRole("button", { name: "Reconcile" }).click();
       await sees(dialogOf(page), "Accepted for 1 table");

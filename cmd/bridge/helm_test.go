@@ -1,0 +1,358 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"bridge/internal/testenv"
+)
+
+// None of these tests is parallel, but for subtests of one: until a program is executed, the child
+// has the files of this process, and with them the locks of servers that other tests run here.
+
+var update = flag.Bool("update", false, "write the manifests below deploy")
+
+const (
+	updateManifests = "go test ./cmd/bridge -run Helm -update"
+	chart           = top + "deploy/helm/bridge"
+)
+
+// pendingVariables are set by the chart and not known to the configuration yet.
+var pendingVariables = []string{"BRIDGE_HTTP_TOKEN_FILE", "BRIDGE_HTTP_TLS_CERT", "BRIDGE_HTTP_TLS_KEY", "BRIDGE_HTTP_TLS_CA"}
+
+// manifests are made from the chart with the values of an example.
+var manifests = map[string]string{"deploy/kubernetes.yaml": "sidecar", "deploy/kubernetes-standby.yaml": "standby"}
+
+func example(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(top + "deploy/helm/examples/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// render renders the chart with arguments for helm.
+func render(t *testing.T, args ...string) string {
+	t.Helper()
+	text, err := testenv.HelmTemplate(t, chart, "bridge", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var helmSource = regexp.MustCompile(`(?m)^# Source: .*\n`)
+
+func TestHelmMakesTheManifests(t *testing.T) {
+	for file, name := range manifests {
+		values, err := os.ReadFile(example(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		intro, _, _ := strings.Cut(string(values), "\n\n")
+		rendered := strings.TrimPrefix(helmSource.ReplaceAllString(render(t, "-f", example(t, name)), ""), "---\n")
+		want := intro + "\n#\n# Made from the chart by `" + updateManifests + "`, with the values of deploy/helm/examples/" + name + ".yaml.\n" + rendered
+		if *update {
+			if err := os.WriteFile(top+file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := page(t, file); got != want {
+			t.Errorf("%s is not what the chart says: run %s", file, updateManifests)
+		}
+	}
+}
+
+func TestHelmFindsNothingInTheChart(t *testing.T) {
+	if _, err := testenv.Helm(t, chart, "lint", "--strict", "--quiet", "."); err != nil {
+		t.Error(err)
+	}
+}
+
+// helmCases are ways to use the chart, by arguments for helm.
+var helmCases = map[string][]string{
+	"as it is, with a secret that exists": {"--set", "secrets.create=false,secrets.name=mine"},
+	"all that there is": {
+		"--set", "monitor.enabled=true,rules.enabled=true,dashboard.enabled=true,networkPolicy.enabled=true,serviceAccount.create=true",
+		"--set", "http.token.secret=token,http.tls.secret=tls,http.tls.ca=true,monitor.tlsConfig.insecureSkipVerify=true",
+		"--set", "standby.timeout=20s,replicas=3,standby.group=all,priorityClassName=high,nodeSelector.disk=ssd,podLabels.team=a,podAnnotations.note=b",
+		"--set", "imagePullSecrets[0].name=pull,tolerations[0].operator=Exists,image.tag=v1,http.port=9090,http.token.key=value",
+		"--set", "networkPolicy.from[0].podSelector.matchLabels.app=prometheus,networkPolicy.egress[0].ports[0].port=9092",
+		"--set", "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=a",
+		"--set", "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+	},
+	"a service monitor, and a volume of a class": {"--set", "monitor.enabled=true,monitor.kind=ServiceMonitor,workload=statefulset,checkpoint.storageClass=fast"},
+	"without probes, annotations and files":      {"--set", "probes.liveness.enabled=false,probes.readiness.enabled=false,scrapeAnnotations=false,secrets.create=false,secrets.variables=null,env.BRIDGE_KAFKA_SASL_MECHANISM=null,env.BRIDGE_KAFKA_SASL_USERNAME=null"},
+	"no workload":                                {"--set", "workload=none,rules.enabled=true"},
+	"numbers and flags as variables":             {"--set", "env.BRIDGE_STREAM_ORDERS_BATCH_ROWS=1000,env.BRIDGE_MAX_INFLIGHT_BYTES=32000000,env.BRIDGE_SERVE=true"},
+}
+
+func TestHelmRendersWhatKubernetesTakes(t *testing.T) {
+	for name, args := range helmCases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustBeStrict(t, render(t, append([]string{"-f", example(t, "standby"), "--set", "standby.group=,replicas=1"}, args...)...))
+		})
+	}
+	for file := range manifests {
+		t.Run(file, func(t *testing.T) { t.Parallel(); mustBeStrict(t, page(t, file)) })
+	}
+}
+
+// mustBeStrict fails the test where Kubernetes or the Prometheus operator would not take a document
+// or a field of it, or bridge a variable.
+func mustBeStrict(t *testing.T, text string) {
+	t.Helper()
+	var core []string
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		var head struct{ APIVersion string }
+		if err := yaml.Unmarshal([]byte(document), &struct {
+			APIVersion *string `yaml:"apiVersion"`
+		}{&head.APIVersion}); err != nil {
+			t.Fatalf("%v\n%s", err, document)
+		}
+		if head.APIVersion == "monitoring.coreos.com/v1" {
+			mustBeOperators(t, document)
+			continue
+		}
+		core = append(core, document)
+	}
+	if err := testenv.ValidateManifests(t, []byte(strings.Join(core, "\n---\n"))); err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, one := range parse(t, text) {
+		for _, container := range one.get("spec", "template", "spec").list("containers") {
+			if container.text("name") == "bridge" {
+				mustKnowVariables(t, container)
+			}
+		}
+	}
+}
+
+// mustKnowVariables loads the configuration of a container, with a file for each secret.
+func mustKnowVariables(t *testing.T, container tree) {
+	t.Helper()
+	env := imageEnv(t)
+	for _, variable := range container.list("env") {
+		name, value := variable.text("name"), variable.text("value")
+		if slices.Contains(pendingVariables, name) {
+			continue
+		}
+		if strings.HasSuffix(name, "_FILE") {
+			file := filepath.Join(t.TempDir(), "secret")
+			if err := os.WriteFile(file, []byte("mysql://bridge:secret@db.example:3306/shop"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			value = file
+		}
+		env[name] = value
+	}
+	if env["BRIDGE_SOURCE_URL_FILE"] == "" {
+		env["BRIDGE_SOURCE_URL"] = "mysql://bridge:secret@db.example:3306/shop"
+	}
+	load(t, env)
+}
+
+// operators is as much of the resources of the Prometheus operator as the chart uses. A field that
+// is not here fails the test.
+type operators struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	Metadata   struct {
+		Name   string            `yaml:"name"`
+		Labels map[string]string `yaml:"labels"`
+	} `yaml:"metadata"`
+	Spec struct {
+		Selector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		} `yaml:"selector"`
+		PodMetricsEndpoints []endpoint `yaml:"podMetricsEndpoints"`
+		Endpoints           []endpoint `yaml:"endpoints"`
+		Groups              []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         string            `yaml:"for"`
+				Labels      map[string]string `yaml:"labels"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	} `yaml:"spec"`
+}
+
+type endpoint struct {
+	Port          string         `yaml:"port"`
+	Path          string         `yaml:"path"`
+	Scheme        string         `yaml:"scheme"`
+	Interval      string         `yaml:"interval"`
+	ScrapeTimeout string         `yaml:"scrapeTimeout"`
+	TLSConfig     map[string]any `yaml:"tlsConfig"`
+	Relabelings   []struct {
+		TargetLabel string `yaml:"targetLabel"`
+		Replacement string `yaml:"replacement"`
+	} `yaml:"relabelings"`
+}
+
+func mustBeOperators(t *testing.T, document string) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(document))
+	decoder.KnownFields(true)
+	var o operators
+	if err := decoder.Decode(&o); err != nil {
+		t.Errorf("%v\n%s", err, document)
+		return
+	}
+	switch o.Kind {
+	case "PodMonitor", "ServiceMonitor":
+		endpoints := append(o.Spec.PodMetricsEndpoints, o.Spec.Endpoints...)
+		if len(endpoints) != 1 || endpoints[0].Port != "bridge" || !strings.HasPrefix(endpoints[0].Relabelings[0].Replacement, "bridge/") ||
+			(len(o.Spec.Endpoints) == 1) != (o.Kind == "ServiceMonitor") {
+			t.Errorf("%s", document)
+		}
+	case "PrometheusRule":
+		if len(o.Spec.Groups) != 1 || len(o.Spec.Groups[0].Rules) < 20 {
+			t.Errorf("the rules %s", document)
+		}
+	default:
+		t.Errorf("the kind %s", o.Kind)
+	}
+}
+
+func TestHelmRulesLeadToTheRunbookThatIsGiven(t *testing.T) {
+	text := render(t, "--set", "rules.enabled=true,rules.runbook=https://wiki.example/bridge", "--show-only", "templates/rules.yaml")
+	if !strings.Contains(text, "runbook_url: https://wiki.example/bridge#lag-grows") || strings.Contains(text, "docs/operations.md") {
+		t.Error(text)
+	}
+	_, spec, _ := strings.Cut(text, "\nspec:\n")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(regexp.MustCompile(`(?m)^  `).ReplaceAllString(spec, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := testenv.Promtool(t, dir, "check", "rules", "rules.yaml"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestHelmRefusesValues names the value in each refusal.
+func TestHelmRefusesValues(t *testing.T) {
+	for set, want := range map[string]string{
+		"replicas=2":                  "set standby.group",
+		"workload=daemonset":          "workload",
+		"standBy.group=a":             "standBy",
+		"env.ORDERS=1":                "ORDERS",
+		"secrets.variables.A=b":       "secrets",
+		"checkpoint.url=/var/lib":     "checkpoint",
+		"http.port=0":                 "port",
+		"image.repository=":           "repository",
+		"probes.readiness.enable=yes": "enable",
+	} {
+		if _, err := testenv.HelmTemplate(t, chart, "bridge", "--set", set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s named", set, err, want)
+		}
+	}
+}
+
+// TestHelmSidecarOfAnotherChart renders a chart that has this one as a dependency.
+func TestHelmSidecarOfAnotherChart(t *testing.T) {
+	snippet := regexp.MustCompile("(?s)```yaml\n# templates/deployment.yaml\n(.*?)```").FindStringSubmatch(page(t, "deploy/helm/bridge/README.md"))
+	values := regexp.MustCompile("(?s)```yaml\n# values.yaml\n(.*?)```").FindStringSubmatch(page(t, "deploy/helm/bridge/README.md"))
+	if snippet == nil || values == nil {
+		t.Fatal("README.md of the chart has no snippet")
+	}
+	parent := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(parent, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\ndependencies: [{name: bridge, version: 0.1.0}]\n")
+	write("values.yaml", values[1])
+	write("templates/deployment.yaml", snippet[1])
+	if err := os.CopyFS(filepath.Join(parent, "charts", "bridge"), os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := testenv.HelmTemplate(t, parent, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBeStrict(t, string(text))
+	if n := bytes.Count(text, []byte("kind: Deployment")); n != 1 || !bytes.Contains(text, []byte("name: shop-application")) || !bytes.Contains(text, []byte("/etc/bridge/secrets/source-url")) {
+		t.Errorf("%d workloads\n%s", n, text)
+	}
+}
+
+// parse returns the documents of a text of YAML.
+func parse(t *testing.T, text string) (all []tree) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var one tree
+		err := decoder.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		all = append(all, one)
+	}
+}
+
+func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(values, []byte("env: {BRIDGE_A: 32000000, BRIDGE_B: 0.5, BRIDGE_C: true, BRIDGE_D: '007', BRIDGE_E: null}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := render(t, "-f", values, "--show-only", "templates/workload.yaml")
+	for _, want := range []string{`BRIDGE_A, value: "32000000"`, `BRIDGE_B, value: "0.5"`, `BRIDGE_C, value: "true"`, `BRIDGE_D, value: "007"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "BRIDGE_E") {
+		t.Error("a variable without a value is set")
+	}
+}
+
+// TestHelmNotesNameWhatThereIs renders what a person reads behind an install.
+func TestHelmNotesNameWhatThereIs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bridge")
+	const shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: {{ tpl (.Files.Get \"NOTES\") . | quote }}\n"
+	if err := errors.Join(os.CopyFS(dir, os.DirFS(chart)), os.Rename(filepath.Join(dir, "templates/NOTES.txt"), filepath.Join(dir, "NOTES")),
+		os.WriteFile(filepath.Join(dir, "templates/notes.yaml"), []byte(shown), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[string]string{
+		"workload=deployment":                             "set standby.group",
+		"standby.group=orders,networkPolicy.enabled=true": "exec deploy/shop-bridge -c bridge -- /bridge status",
+		"workload=statefulset":                            "exec statefulset/shop-bridge -c bridge -- /bridge check",
+		"workload=none":                                   "No workload",
+	} {
+		text, err := testenv.HelmTemplate(t, dir, "shop", "--set", set, "--show-only", "templates/notes.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := parse(t, string(text))[0].get("data").text("notes")
+		if !strings.Contains(notes, want) {
+			t.Errorf("%s: no %q in\n%s", set, want, notes)
+		}
+		for _, command := range regexp.MustCompile(`/bridge (\w+)`).FindAllStringSubmatch(notes, -1) {
+			if _, _, err := find([]string{command[1]}); err != nil {
+				t.Errorf("%s: %v", set, err)
+			}
+		}
+	}
+}

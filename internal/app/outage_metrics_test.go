@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/buscopy"
+	"bridge/internal/httpapi"
+	"bridge/internal/outage"
+	"bridge/internal/standby"
+	"bridge/sink"
+)
+
+// collected returns the values of the metrics of a collector, by name and dependency.
+func collected(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			values[name] = m.GetGauge().GetValue()
+		}
+	}
+	return values
+}
+
+func TestDependenciesThatAreAwayShow(t *testing.T) {
+	const up = "bridge_dependency_up "
+	refused := errors.New("connection refused")
+	for name, c := range map[string]struct {
+		source, bus error
+		fault       string
+		away        []string
+	}{
+		"all are up":                          {},
+		"the source does not answer":          {source: refused, away: []string{up + "source"}},
+		"the bus does not answer":             {bus: refused, away: []string{up + "bus"}},
+		"the disk takes no writes of a table": {fault: "checkpoint/orders/orders", away: []string{up + "checkpoint"}},
+		"the disk takes no writes at all":     {fault: "checkpoint", away: []string{up + "checkpoint"}},
+		"a table alone cannot be read":        {fault: "shard orders/orders"},
+		"the group":                           {fault: standbyDependency, away: []string{up + "standby group"}},
+		"the progress":                        {fault: copiesDependency, away: []string{up + "progress on the bus"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faults := outage.New(slog.New(slog.DiscardHandler))
+			if c.fault != "" {
+				faults.Fail(c.fault, refused)
+			}
+			answers := func(err error) *httpapi.Probe {
+				return &httpapi.Probe{Ready: func(context.Context) error { return err }}
+			}
+			a := &App{
+				parts: parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{})}, member: standby.New(standby.Options{}),
+				health: &health{source: answers(c.source), sink: answers(c.bus)},
+			}
+			got := collected(t, &outageCollector{a})
+			for _, name := range c.away {
+				if value, shown := got[name]; !shown || value != 0 {
+					t.Errorf("%s is %v", name, value)
+				}
+				delete(got, name)
+			}
+			for name, value := range got {
+				if want := oneIf(name != "bridge_held_up_by_transaction"); value != want {
+					t.Errorf("%s is %v, want %v", name, value, want)
+				}
+			}
+			if len(got)+len(c.away) != 6 {
+				t.Errorf("there are %v", got)
+			}
+		})
+	}
+}
+
+func TestAScrapeDoesNotWaitForWhatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &App{parts: parts{faults: outage.New(slog.New(slog.DiscardHandler))}, health: &health{
+			source: &httpapi.Probe{Ready: func(context.Context) error { <-release; return nil }},
+			sink:   &httpapi.Probe{Ready: func(context.Context) error { return fmt.Errorf("orders/3: %w", sink.ErrHeldUp) }},
+		}}
+		begun := time.Now()
+		got := collected(t, &outageCollector{a})
+		if took := time.Since(begun); took != scrapeTimeout || got["bridge_dependency_up source"] != 0 || got["bridge_held_up_by_transaction"] != 1 {
+			t.Errorf("after %s: %v", took, got)
+		}
+		// There is neither a group nor progress on the bus.
+		if len(got) != 4 {
+			t.Errorf("there are %v", got)
+		}
+		close(release)
+	})
+}
