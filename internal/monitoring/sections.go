@@ -83,7 +83,7 @@ var sections = []section{
 			queries: []query{{`max by (instance, stream) (time() - (bridge_last_successful_poll_timestamp_seconds{S} > 0))`, "{{stream}} {{instance}}"}}},
 		{title: "Ids a second", kind: chart, unit: "short", width: 12, about: "How fast the positions move, gaps included: the progress of a first start.",
 			queries: []query{{`sum by (stream) (deriv(bridge_position{S}[5m]))`, "{{stream}}"}}},
-		{title: "Bytes in flight", kind: chart, unit: "bytes", width: 12, about: "At BRIDGE_MAX_INFLIGHT_BYTES reading waits for the bus.",
+		{title: "Bytes in flight", kind: chart, unit: "bytes", width: 12, about: "At MAX_INFLIGHT_BYTES reading waits for the bus.",
 			queries: []query{{`bridge_inflight_bytes{I}`, "{{instance}}"}}},
 	}},
 	{"What does it publish?", []panel{
