@@ -49,6 +49,7 @@ type anything struct{}
 var (
 	stream  = parameter{"name", "path", "The name of a stream, as BRIDGE_STREAMS has it.", object{"type": "string"}}
 	boolean = object{"type": "boolean"}
+	count   = object{"type": "integer", "minimum": 0, "maximum": 1_000_000}
 )
 
 func refusal(doc string) response { return response{doc: doc, body: reflect.TypeFor[Refused]()} }
@@ -57,8 +58,16 @@ func refusal(doc string) response { return response{doc: doc, body: reflect.Type
 var operations = []operation{
 	{
 		method: "get", path: "/api/v1/status", id: "status", summary: "What the process does.", forwarded: true,
-		parameters: []parameter{{"working", "query", "true: have the process of the standby group that works answer.", object{"type": "string"}}},
-		answers:    map[int]response{200: {doc: "The status.", body: reflect.TypeFor[httpapi.Status]()}},
+		parameters: []parameter{
+			{"working", "query", "Have the process of the standby group that works answer.", boolean},
+			{"stream", "query", "List the shards of this stream alone.", object{"type": "string"}},
+			{"state", "query", "List the shards in this state alone.", object{"type": "string"}},
+			{"contains", "query", "List the shards alone whose names hold this text.", object{"type": "string"}},
+			{"limit", "query", "How many shards of each stream to list, the worst first.", count},
+			{"offset", "query", "How many of them to pass over.", count},
+			{"examples", "query", "How many differences of each dry run to list.", count},
+		},
+		answers: map[int]response{200: {doc: "The status.", body: reflect.TypeFor[httpapi.Status]()}, 400: refusal("A wrong parameter.")},
 	},
 	{
 		method: "post", path: "/api/v1/streams/{name}/reconcile", id: "reconcile", summary: "Request a reconcile of a stream.", guarded: true, forwarded: true, changes: true,
@@ -76,6 +85,15 @@ var operations = []operation{
 			200: {doc: "What became of each dead letter, in their order.", body: reflect.TypeFor[Resent]()},
 			400: refusal("A wrong body, or a parameter."), 404: refusal("No such stream or table."), 409: refusal("The table is stopped, or has no dead letters."),
 			413: refusal("The body is too long."), 504: refusal("It was not done within a minute."),
+		},
+	},
+	{
+		method: "post", path: "/api/v1/streams/{name}/resend-all", id: "resendAll", summary: "Publish what is true now of all rows of a stream that the bus has refused.",
+		guarded: true, forwarded: true, changes: true, parameters: []parameter{stream, {"dryRun", "query", "Publish nothing.", boolean}},
+		answers: map[int]response{
+			200: {doc: "How many there were, what became of them, and the first ones.", body: reflect.TypeFor[httpapi.ResentAll]()},
+			400: refusal("A wrong parameter."), 404: refusal("No such stream."), 409: refusal("There are none, or they cannot be sent now."),
+			504: refusal("It was not done within a minute."),
 		},
 	},
 	{
