@@ -32,12 +32,12 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []snapshot) htt
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
-		worst := shard.Running
+		worst, remedies := shard.Running, newRemedyTexts(stream.Name)
 		for _, sh := range shards {
 			if sh.Stream != stream.Name {
 				continue
 			}
-			one.Shards = append(one.Shards, shardStatus(sh))
+			one.Shards = append(one.Shards, shardStatus(sh, remedies))
 			if state := sh.state(); severity(state) > severity(worst) {
 				worst = state
 			}
@@ -59,7 +59,7 @@ func catchUpStatus(p *catchup.StreamProgress) httpapi.CatchUpStatus {
 	return s
 }
 
-func shardStatus(s snapshot) httpapi.ShardStatus {
+func shardStatus(s snapshot, remedies *remedyTexts) httpapi.ShardStatus {
 	one := httpapi.ShardStatus{
 		Shard:     s.Shard,
 		State:     string(s.state()),
@@ -75,7 +75,7 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 		Backlog:   backlogStatus(&s.Status, &s.traffic),
 	}
 	one.DeadLetters = deadLettersStatus(s.traffic.DeadLetters)
-	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(s.remedy())
+	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(remedies.of(&s))
 	if s.LagKnown {
 		seconds := s.Lag.Seconds()
 		one.LagSeconds = &seconds

@@ -120,11 +120,20 @@ func TestWhatAShardNeeds(t *testing.T) {
 	is("the summary has the backlog", sum.Backlog != nil && sum.Backlog.IDs == 1000)
 }
 
-// TestEveryCauseHasARemedy also holds that a remedy names the stream where it has a command for it.
+// TestEveryCauseHasARemedy also holds that it names the stream and its variables.
 func TestEveryCauseHasARemedy(t *testing.T) {
-	for cause, text := range remedies {
-		if got := text.of("orders"); got == "" || strings.Contains(got, "%") {
+	texts := newRemedyTexts("orders")
+	for cause := range remedies {
+		if got := texts.ofCause(cause); got == "" || strings.ContainsAny(got, "{}%") {
 			t.Errorf("%s: %q", cause, got)
+		}
+	}
+	for cause, want := range map[shard.Cause]string{
+		shard.CauseBadValue: "set BRIDGE_STREAM_ORDERS_ON_BAD_VALUE=null", shard.CauseRefused: "set BRIDGE_STREAM_ORDERS_DEAD_LETTER",
+		shard.CauseSchema: "Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION", shard.CauseIDsReused: "--allow-deletes orders",
+	} {
+		if got := texts.ofCause(cause); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", cause, got, want)
 		}
 	}
 	page, err := os.ReadFile("../../docs/operations.md")
@@ -132,8 +141,8 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cause := range shard.Causes() {
-		if remedies[cause] == "" || !strings.Contains(string(page), "`"+string(cause)+"`") {
-			t.Errorf("%s has the remedy %q, or is not in docs/operations.md", cause, remedies[cause])
+		if remedies[cause].text == "" || !strings.Contains(string(page), "`"+string(cause)+"`") {
+			t.Errorf("%s has the remedy %q, or is not in docs/operations.md", cause, remedies[cause].text)
 		}
 	}
 }
