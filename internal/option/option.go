@@ -22,6 +22,7 @@ const (
 	KafkaSASLMechanism Name = "KAFKA_SASL_MECHANISM"
 	KafkaSASLUsername  Name = "KAFKA_SASL_USERNAME"
 	KafkaSASLPassword  Name = "KAFKA_SASL_PASSWORD"
+	KafkaSASLTokenFile Name = "KAFKA_SASL_TOKEN_FILE"
 	NATSStream         Name = "NATS_STREAM"
 	NATSCreateStream   Name = "NATS_CREATE_STREAM"
 	NATSClaimSubject   Name = "NATS_CLAIM_SUBJECT"
