@@ -10,6 +10,7 @@ import (
 	"bridge/sink/embedded"
 	"bridge/sink/jetstream"
 	"bridge/sink/kafka"
+	"bridge/sink/kafka/mskiam"
 	"bridge/sink/stdout"
 	"bridge/source"
 	"bridge/source/mysql"
@@ -110,6 +111,7 @@ func embeddedURL(s *embedded.Sink) string {
 	return ""
 }
 
+// kafkaOptions returns the options of all that connects to brokers.
 func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Options {
 	k := cfg.Sink.Kafka
 	o := kafka.Options{
@@ -129,10 +131,20 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Option
 	if k.UseTLS {
 		o.TLS = k.TLS.Config()
 	}
-	if k.Mechanism != "" {
-		o.SASL = &kafka.SASL{Mechanism: k.Mechanism, Username: k.Username, Password: k.Password}
-	}
+	o.SASL = kafkaLogin(&k)
 	return o
+}
+
+// kafkaLogin returns how to log in, nil where nobody does.
+func kafkaLogin(k *config.Kafka) *kafka.SASL {
+	switch k.Mechanism {
+	case "":
+		return nil
+	case config.AWSMSKIAM:
+		return &kafka.SASL{Mechanism: k.Mechanism, Custom: mskiam.New(mskiam.Options{Region: k.AWSRegion})}
+	default:
+		return &kafka.SASL{Mechanism: k.Mechanism, Username: k.Username, Password: k.Password, Token: k.Token}
+	}
 }
 
 func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Options {

@@ -97,11 +97,14 @@ type Kafka struct {
 	// UseTLS tells whether connections are encrypted; only then TLS counts.
 	UseTLS bool
 	TLS    TLS
-	// Mechanism is empty for no login, or "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512".
+	// Mechanism is empty for no login, or "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
+	// or "AWS_MSK_IAM".
 	Mechanism string
 	Username  string
-	// Password is set when Mechanism is; ask it at each connect.
-	Password Secret
+	// Password and Token are set when Mechanism uses them; ask them at each connect.
+	Password, Token Secret
+	// AWSRegion counts with AWS_MSK_IAM.
+	AWSRegion string
 }
 
 // NATS says how to reach the servers and how to log in, in at most one of the ways.

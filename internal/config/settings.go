@@ -69,9 +69,11 @@ type kafkaSettings struct {
 	KafkaTLSCA               string        `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
 	KafkaTLSCert             string        `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
 	KafkaTLSKey              string        `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
-	KafkaSASLMechanism       string        `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in. Default: no login."`
+	KafkaSASLMechanism       string        `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" doc:"How to log in. Default: no login. OAUTHBEARER needs a token, AWS_MSK_IAM TLS, a region and credentials that the AWS SDK finds; the others a user and a password."`
 	KafkaSASLUsername        string        `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
 	KafkaSASLPassword        string        `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
+	KafkaSASLToken           string        `env:"KAFKA_SASL_TOKEN" secret:"true" example:"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJicmlkZ2UifQ.c2lnbmF0dXJl" doc:"With OAUTHBEARER, the access token. It expires: have a sidecar or an agent keep the file of the _FILE form fresh."`
+	KafkaSASLAWSRegion       string        `env:"KAFKA_SASL_AWS_REGION" example:"eu-west-1" doc:"With AWS_MSK_IAM, the region of the cluster. Default: AWS_REGION."`
 }
 
 type natsSettings struct {
