@@ -31,7 +31,7 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 		"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir(), "BRIDGE_STANDBY": "tokens",
 		"BRIDGE_KAFKA_SASL_MECHANISM": "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE": file,
 	})
-	mustFind(t, e, "unsafe", "sink-login", "invalid_token", "the token expired at", "base64 -d")
+	mustFind(t, e, "unsafe", "sink-login second-precision", "invalid_token", "the token expired at", "base64 -d")
 	d := world.NewDaemon(t, world.Binary(t, false), e)
 	d.Start()
 	refused(t, d, "the token expired at")

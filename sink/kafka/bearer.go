@@ -33,8 +33,8 @@ func (b bearer) Start(context.Context) (sasl.StateMachine, []byte, error) {
 
 // IsToken reports whether text has the form of a bearer token (RFC 6750, b64token).
 func IsToken(text string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(letters, r) })
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(allowed, r) })
 }
 
 // bearerLogin is one exchange.
