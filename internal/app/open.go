@@ -83,7 +83,7 @@ func openEmbedded(cfg *config.Config, logger *slog.Logger, h hooks) (*embedded.S
 	s, err := embedded.Open(embeddedOptions(cfg, logger),
 		func(server embedded.Conns) (sink.Sink, error) {
 			return jetstream.Open(jetstream.Options{
-				InProcess: server, Stream: e.Stream, CreateStream: true, Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger,
+				InProcess: server, Stream: e.Stream, CreateStream: true, Keeps: keeping(&e.Keeps), Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger,
 				Fault: h.fault, Session: h.session,
 			})
 		})
@@ -147,11 +147,17 @@ func kafkaLogin(k *config.Kafka) *kafka.SASL {
 	}
 }
 
+// keeping returns how a stream that is created keeps messages.
+func keeping(k *config.Keeping) jetstream.Keeping {
+	return jetstream.Keeping{Replicas: k.Replicas, Memory: k.Memory, File: k.File, MaxAge: k.MaxAge, MaxBytes: k.MaxBytes, Duplicates: k.DuplicateWindow}
+}
+
 func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Options {
 	n := cfg.Sink.NATS
 	o := jetstream.Options{
 		Stream:       n.Stream,
 		CreateStream: n.Create,
+		Keeps:        keeping(&n.Keeps),
 		Subjects:     cfg.Subjects(),
 		Published:    cfg.Published(),
 		Readable:     cfg.Readable(),

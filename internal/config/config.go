@@ -122,6 +122,8 @@ type NATS struct {
 	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
 	Stream string
 	Create bool
+	// Keeps is how a stream that is created keeps messages.
+	Keeps Keeping
 	// Claim is the subject of claims. It counts with Sink.ExactlyOnce.
 	Claim string
 }
@@ -133,8 +135,18 @@ type Embedded struct {
 	Dir string
 	// Listen is host:port, empty for no listener; port 0 is a free one.
 	Listen string
-	// Stream is the JetStream stream, which is created.
+	// Stream is the JetStream stream, which is created. Keeps is how it keeps messages.
 	Stream string
+	Keeps  Keeping
+}
+
+// Keeping is how a JetStream stream that is created keeps messages. What is zero is not set.
+type Keeping struct {
+	Replicas        int
+	File, Memory    bool
+	MaxAge          time.Duration
+	MaxBytes        int64
+	DuplicateWindow time.Duration
 }
 
 // Stream is one stream.

@@ -48,6 +48,7 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
 	cfg.Sink = l.sink(&settings)
 	cfg.setCheckpoint(l, &settings, names)
+	cfg.warnMemory(l)
 	cfg.Sink.Embedded.beside(cfg.CheckpointPath)
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))

@@ -33,6 +33,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 	case scheme == "stdout":
 	case scheme == "embedded":
 		s.Embedded = l.embedded(text, settings.NATS.NATSStream)
+		s.Embedded.Keeps.check(l, &s, &settings.NATS)
 	case !slashes:
 		l.add(sinkVariable, "has no // after the scheme: write %s://host:port", scheme)
 	case scheme == "kafka":
@@ -40,6 +41,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		s.Kafka.TransactionalID = cmp.Or(settings.Kafka.KafkaTransactionalID, "bridge."+settings.Process.DomainID)
 	case scheme == "nats":
 		s.NATS = l.nats(rest, &settings.NATS)
+		s.NATS.Keeps.check(l, &s, &settings.NATS)
 		s.NATS.Claim = cmp.Or(settings.NATS.NATSClaimSubject, defaultClaim(settings.Process.DomainID))
 	}
 	if scheme != "kafka" {
