@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,12 +39,14 @@ func answerLogins(c *kfake.Cluster, mechanism string, answer func(sent []byte, r
 func TestATokenIsReadAtEachConnect(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "t"))
 	const lifetime = time.Hour
+	var acknowledged atomic.Bool
 	answerLogins(c, kafka.OAuthBearer, func(sent []byte, r *kmsg.SASLAuthenticateResponse) {
 		switch string(sent) {
 		case "n,,\x01auth=Bearer good\x01\x01":
 			r.SessionLifetimeMillis = lifetime.Milliseconds()
 		case "\x01":
 			// Not every server fails here: the client has its reason.
+			acknowledged.Store(true)
 		default:
 			r.SASLAuthBytes = []byte(`{"status":"invalid_token","scope":"publish"}`)
 		}
@@ -59,6 +62,9 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 	err := log.at("kafka")
 	if err == nil || !strings.Contains(err.Error(), "login is refused") || !strings.Contains(err.Error(), `status "invalid_token", the token needs the scope "publish"`) {
 		t.Errorf("the fault is %v", err)
+	}
+	if !acknowledged.Load() {
+		t.Error("the server's reason was not acknowledged")
 	}
 	t.Run("and before the session ends", func(t *testing.T) {
 		if in := kafka.Renewal(s); in < lifetime*3/4 || in > lifetime*4/5 {
