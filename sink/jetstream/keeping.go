@@ -124,10 +124,17 @@ func limitText(limited bool, text string) string {
 	return "unlimited"
 }
 
+// bucketReplicas is how many replicas a bucket has where there are so many servers.
+const bucketReplicas = 3
+
 // checkKeeping finds how a stream differs from what is given. Nobody but a person changes it.
 func (i *inspection) checkKeeping(c *jetstream.StreamConfig) {
-	subject := "stream " + c.Name
-	for _, d := range i.options.Keeps.differences(c) {
+	subject, keeps := "stream "+c.Name, i.options.Keeps
+	if i.options.Bucket != "" && keeps.Replicas == 0 && len(i.nc.Servers()) >= bucketReplicas {
+		// One was away when the bucket was made, or they are new.
+		keeps.Replicas = bucketReplicas
+	}
+	for _, d := range keeps.differences(c) {
 		found := i.Add(inspect.Warning, inspect.StreamDiffers, subject, fmt.Sprintf("has %s, not %s: bridge changes no stream that is there", d.is, d.wanted))
 		switch {
 		case d.flag == "":

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/inspect"
+	"bridge/internal/natskv"
 	"bridge/internal/testenv"
 	sinkjs "bridge/sink/jetstream"
 )
@@ -91,5 +92,30 @@ func TestInspectComparesWhatIsGiven(t *testing.T) {
 	stream, err := js.Stream(t.Context(), "EVENTS")
 	if err != nil || stream.CachedInfo().Config.MaxAge != was.MaxAge {
 		t.Errorf("the stream was changed: %v", err)
+	}
+}
+
+// TestInspectFindsABucketOfOneReplica: one that was made while servers were away stays so.
+func TestInspectFindsABucketOfOneReplica(t *testing.T) {
+	t.Parallel()
+	servers := testenv.InProcessNATSCluster(t)
+	js := servers[0].JetStream(t)
+	for bucket, c := range map[string]struct{ made, given, want int }{
+		"one": {made: 1, want: 1}, "three": {made: 3}, "meant": {made: 1, given: 1},
+	} {
+		eventually(t, 30*time.Second, "make the bucket "+bucket, func() bool {
+			_, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: bucket, Replicas: c.made})
+			return err == nil
+		})
+		r := inspected(t, sinkjs.Options{URLs: []string{servers[1].URL()}, Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
+		var got []string
+		for _, f := range r.Findings {
+			if f.Code == inspect.StreamDiffers {
+				got = append(got, f.Statement)
+			}
+		}
+		if len(got) != c.want || c.want > 0 && !strings.Contains(got[0], "stream edit KV_one --replicas 3 -f") {
+			t.Errorf("%s: found %q", bucket, got)
+		}
 	}
 }
