@@ -32,7 +32,7 @@ func Create(ctx context.Context, js jetstream.JetStream, b Bucket) (stream jetst
 	}
 	for _, n := range replicas {
 		stream, err = js.CreateStream(ctx, config(b, n))
-		if !fewerServers(err) {
+		if !FewerServers(err) {
 			break
 		}
 	}
@@ -56,7 +56,8 @@ const (
 	noSuitablePeers      jetstream.ErrorCode = 10005
 )
 
-func fewerServers(err error) bool {
+// FewerServers reports whether an error says that there are fewer servers than replicas.
+func FewerServers(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == replicasNotSupported || api.ErrorCode == noSuitablePeers)
 }

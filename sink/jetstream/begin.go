@@ -74,7 +74,10 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	} else {
 		stream, err = js.CreateStream(ctx, o.Keeps.config(o))
 	}
-	if err != nil {
+	switch {
+	case natskv.FewerServers(err):
+		return nil, option.Errorf("create the stream %s: there are fewer servers than the replicas of %s: %w", name, option.NATSStreamReplicas, err)
+	case err != nil:
 		return nil, fmt.Errorf("create the stream %s: %w", name, err)
 	}
 	o.Logger.Info("created the stream", "stream", name, "subjects", o.Subjects)

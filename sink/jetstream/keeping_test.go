@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,23 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 		if r := inspected(t, options); slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Code == inspect.StreamDiffers }) {
 			t.Errorf("a stream that is as given: %v", r.Findings)
 		}
+	}
+}
+
+func TestMoreReplicasThanServersAreNamed(t *testing.T) {
+	t.Parallel()
+	nats := testenv.InProcessNATS(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	s := open(t, sinkjs.Options{
+		URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: sinkjs.Keeping{Replicas: 3},
+		Fault: func(_ string, err error) { cancel(err) },
+	})
+	if _, err := s.Publish(ctx, messages("in.a", "k", 1, 1)); err == nil {
+		t.Error("it is published")
+	}
+	if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), "fewer servers than the replicas of NATS_STREAM_REPLICAS") {
+		t.Errorf("the fault is %v", err)
 	}
 }
 
