@@ -1,4 +1,3 @@
-// Package natskv makes buckets of the key-value store of NATS JetStream, as its clients do.
 package natskv
 
 import (
