@@ -8,7 +8,7 @@ import (
 	"bridge/sink/kafka"
 )
 
-// SASL is a login; its mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+// SASL is a login by user and password, by token, or by a mechanism of your own.
 type SASL = kafka.SASL
 
 // Options say how to reach Kafka.

@@ -15,7 +15,7 @@ const checkDetails = `
 It reads the configuration as bridge run does, connects to source, sink and
 checkpoint, and prints what blocks bridge, what is unsafe and what is unwise,
 what to do about it, and the statement or command to type. It writes nothing
-and may run beside a running bridge. docs/operations.md explains each finding.
+and may run beside a running bridge. docs/findings.md explains each finding.
 
   --json   print the findings as JSON
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,7 +106,7 @@ func TestEventsPageListsTheHeaders(t *testing.T) {
 
 func TestPagesLinkToWhatThereIs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)\)`)
-	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md", "docs/operations.md", "docs/performance.md"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md", "docs/operations.md", "docs/findings.md", "docs/performance.md"} {
 		folder := top
 		if strings.HasPrefix(file, "docs/") {
 			folder += "docs/"
@@ -115,4 +117,60 @@ func TestPagesLinkToWhatThereIs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLinksLeadToSections: a link to a section of a page names one that is there.
+func TestLinksLeadToSections(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):#]*)#([^)]+)\)`)
+	pages := []string{"README.md", "CONTRIBUTING.md"}
+	entries, err := os.ReadDir(top + "docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".md") {
+			pages = append(pages, "docs/"+entry.Name())
+		}
+	}
+	for _, from := range pages {
+		for _, target := range link.FindAllStringSubmatch(page(t, from), -1) {
+			to := from
+			if target[1] != "" {
+				to = path.Join(path.Dir(from), target[1])
+			}
+			if !strings.HasSuffix(to, ".md") {
+				continue
+			}
+			if !slices.Contains(sections(page(t, to)), target[2]) {
+				t.Errorf("%s links to %s#%s, which is not there", from, to, target[2])
+			}
+		}
+	}
+}
+
+// symptoms are the sections of docs/operations.md to which alerts and errors lead.
+var symptoms = []string{
+	"lag-grows", "a-stream-is-stopped", "a-stream-is-degraded", "the-bus-does-not-answer", "the-source-does-not-answer", "dead-letters", "late-rows-grow",
+	"gaps-at-their-bound", "catch-up-runs-long", "reconcile-is-overdue", "the-store-is-away", "two-instances-run", "a-standby-is-missing", "bridge-does-not-answer",
+}
+
+func TestSymptomsHaveASection(t *testing.T) {
+	there := sections(page(t, "docs/operations.md"))
+	for _, symptom := range symptoms {
+		if !slices.Contains(there, symptom) {
+			t.Errorf("docs/operations.md has no section %s", symptom)
+		}
+	}
+}
+
+// sections returns the anchors of a page: those of its headings and its own.
+func sections(text string) (anchors []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		anchor := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	for _, id := range regexp.MustCompile(`<a id="([^"]+)">`).FindAllStringSubmatch(text, -1) {
+		anchors = append(anchors, id[1])
+	}
+	return anchors
 }

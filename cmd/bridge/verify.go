@@ -20,7 +20,7 @@ repeats and where they lie, and what cannot be judged. It reads with code of
 its own, uses no checkpoint, writes nothing and may run beside a running bridge:
 what does not fit is looked at again, up to three times and a second apart,
 before it is reported. A bridge that lags shows as missing rows.
-docs/operations.md explains what it finds.
+docs/findings.md explains what it finds.
 
   --examples   how many examples of each finding to print; 10 without it
   --json       print the whole report as JSON

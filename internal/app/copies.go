@@ -46,8 +46,8 @@ func openCopyBus(cfg *config.Config, logger *slog.Logger, giveUp time.Duration) 
 		return kafka.Open(o)
 	}
 	o := natsOptions(cfg, logger, hooks{})
-	o.Name, o.Stream, o.CreateStream, o.KeyValue = "bridge progress", buscopyjetstream.Stream(cfg.CheckpointTopic), true, true
-	o.Subjects, o.GiveUpAfter = []string{buscopyjetstream.Subjects(cfg.CheckpointTopic)}, giveUp
+	o.Name, o.Bucket, o.CreateStream, o.GiveUpAfter = "bridge progress", cfg.CheckpointTopic, true, giveUp
+	o.Keeps = jetstream.Keeping{Replicas: o.Keeps.Replicas}
 	o.Published, o.Readable, o.Claim = nil, nil, ""
 	return jetstream.Open(o)
 }

@@ -10,6 +10,7 @@ import (
 	"bridge/sink/embedded"
 	"bridge/sink/jetstream"
 	"bridge/sink/kafka"
+	"bridge/sink/kafka/mskiam"
 	"bridge/sink/stdout"
 	"bridge/source"
 	"bridge/source/mysql"
@@ -82,7 +83,7 @@ func openEmbedded(cfg *config.Config, logger *slog.Logger, h hooks) (*embedded.S
 	s, err := embedded.Open(embeddedOptions(cfg, logger),
 		func(server embedded.Conns) (sink.Sink, error) {
 			return jetstream.Open(jetstream.Options{
-				InProcess: server, Stream: e.Stream, CreateStream: true, Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger,
+				InProcess: server, Stream: e.Stream, CreateStream: true, Keeps: keeping(&e.Keeps), Subjects: cfg.Subjects(), Published: cfg.Published(), Readable: cfg.Readable(), Logger: logger,
 				Fault: h.fault, Session: h.session,
 			})
 		})
@@ -110,6 +111,7 @@ func embeddedURL(s *embedded.Sink) string {
 	return ""
 }
 
+// kafkaOptions returns the options of all that connects to brokers.
 func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Options {
 	k := cfg.Sink.Kafka
 	o := kafka.Options{
@@ -129,10 +131,25 @@ func kafkaOptions(cfg *config.Config, logger *slog.Logger, h hooks) kafka.Option
 	if k.UseTLS {
 		o.TLS = k.TLS.Config()
 	}
-	if k.Mechanism != "" {
-		o.SASL = &kafka.SASL{Mechanism: k.Mechanism, Username: k.Username, Password: k.Password}
-	}
+	o.SASL = kafkaLogin(&k)
 	return o
+}
+
+// kafkaLogin returns how to log in, nil where nobody does.
+func kafkaLogin(k *config.Kafka) *kafka.SASL {
+	switch k.Mechanism {
+	case "":
+		return nil
+	case config.AWSMSKIAM:
+		return &kafka.SASL{Mechanism: k.Mechanism, Custom: mskiam.New(mskiam.Options{Region: k.AWSRegion})}
+	default:
+		return &kafka.SASL{Mechanism: k.Mechanism, Username: k.Username, Password: k.Password, Token: k.Token}
+	}
+}
+
+// keeping returns how a stream that is created keeps messages.
+func keeping(k *config.Keeping) jetstream.Keeping {
+	return jetstream.Keeping{Replicas: k.Replicas, Memory: k.Memory, File: k.File, MaxAge: k.MaxAge, MaxBytes: k.MaxBytes, Duplicates: k.DuplicateWindow}
 }
 
 func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Options {
@@ -140,6 +157,7 @@ func natsOptions(cfg *config.Config, logger *slog.Logger, h hooks) jetstream.Opt
 	o := jetstream.Options{
 		Stream:       n.Stream,
 		CreateStream: n.Create,
+		Keeps:        keeping(&n.Keeps),
 		Subjects:     cfg.Subjects(),
 		Published:    cfg.Published(),
 		Readable:     cfg.Readable(),

@@ -57,7 +57,7 @@ func registerOptions(cfg *config.Config, logger *slog.Logger) standbyjetstream.O
 		Connect: func(ctx context.Context, more ...nats.Option) (*nats.Conn, error) {
 			return jetstream.Connect(ctx, natsOptions(cfg, logger, hooks{}), more...)
 		},
-		Key: standbyGroup(cfg), Timeout: silence(cfg) / 4,
+		Key: standbyGroup(cfg), Replicas: cfg.Sink.NATS.Keeps.Replicas, Timeout: silence(cfg) / 4,
 	}
 }
 

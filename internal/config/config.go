@@ -101,11 +101,14 @@ type Kafka struct {
 	// UseTLS tells whether connections are encrypted; only then TLS counts.
 	UseTLS bool
 	TLS    TLS
-	// Mechanism is empty for no login, or "PLAIN", "SCRAM-SHA-256" or "SCRAM-SHA-512".
+	// Mechanism is empty for no login, or "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
+	// or "AWS_MSK_IAM".
 	Mechanism string
 	Username  string
-	// Password is set when Mechanism is; ask it at each connect.
-	Password Secret
+	// Password and Token are set when Mechanism uses them; ask them at each connect.
+	Password, Token Secret
+	// AWSRegion counts with AWS_MSK_IAM.
+	AWSRegion string
 }
 
 // NATS says how to reach the servers and how to log in, in at most one of the ways.
@@ -123,6 +126,8 @@ type NATS struct {
 	// Stream is the JetStream stream, empty when not set; Create tells whether to create it.
 	Stream string
 	Create bool
+	// Keeps is how a stream that is created keeps messages.
+	Keeps Keeping
 	// Claim is the subject of claims. It counts with Sink.ExactlyOnce.
 	Claim string
 }
@@ -134,8 +139,18 @@ type Embedded struct {
 	Dir string
 	// Listen is host:port, empty for no listener; port 0 is a free one.
 	Listen string
-	// Stream is the JetStream stream, which is created.
+	// Stream is the JetStream stream, which is created. Keeps is how it keeps messages.
 	Stream string
+	Keeps  Keeping
+}
+
+// Keeping is how a JetStream stream that is created keeps messages. What is zero is not set.
+type Keeping struct {
+	Replicas        int
+	File, Memory    bool
+	MaxAge          time.Duration
+	MaxBytes        int64
+	DuplicateWindow time.Duration
 }
 
 // Stream is one stream.

@@ -174,6 +174,10 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"a setting of another bus", "BRIDGE_NATS_STREAM", with("BRIDGE_NATS_STREAM", "EVENTS")},
 		{"a password in the clear", "BRIDGE_KAFKA_SASL_MECHANISM", with("BRIDGE_KAFKA_SASL_MECHANISM", "plain", "BRIDGE_KAFKA_SASL_USERNAME", "u", "BRIDGE_KAFKA_SASL_PASSWORD", "p")},
+		{"a limit of no stream", "BRIDGE_NATS_STREAM_MAX_AGE", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_STREAM_MAX_AGE", "24h")},
+		{"messages in memory", "BRIDGE_NATS_STREAM_STORAGE", with("BRIDGE_SINK_URL", "nats://n1", "BRIDGE_NATS_STREAM", "E", "BRIDGE_NATS_STREAM_STORAGE", "memory")},
+		{"a token in the clear", "BRIDGE_KAFKA_SASL_MECHANISM", with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN", "a.b.c")},
+		{"a user for IAM", "BRIDGE_KAFKA_SASL_USERNAME", with("BRIDGE_KAFKA_SASL_MECHANISM", "AWS_MSK_IAM", "BRIDGE_KAFKA_TLS", "true", "AWS_REGION", "eu-west-1", "BRIDGE_KAFKA_SASL_USERNAME", "u")},
 		{"DELETED on a release stream", "BRIDGE_STREAM_ORDERS_DELETED", with("BRIDGE_STREAM_ORDERS_KIND", "release", "BRIDGE_STREAM_ORDERS_DELETED", "gone")},
 	} {
 		t.Run(c.name, func(t *testing.T) {

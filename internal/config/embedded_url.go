@@ -67,5 +67,5 @@ func (e *Embedded) beside(checkpoint string) {
 
 // embeddedHas reports whether a variable of NATS has a meaning for embedded:.
 func embeddedHas(variable string) bool {
-	return slices.Contains([]string{prefix + "NATS_STREAM", prefix + "NATS_CREATE_STREAM"}, variable)
+	return slices.Contains([]string{prefix + "NATS_STREAM", prefix + "NATS_CREATE_STREAM"}, variable) || slices.Contains(keepingVariables, variable)
 }

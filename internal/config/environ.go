@@ -28,6 +28,16 @@ func parseEnvironment(environ []string) environment {
 	return env
 }
 
+// lookup returns the value of a variable of other programs, empty where it is not set.
+func lookup(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, found := strings.CutPrefix(entry, name+"="); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
 // passwordVariable is the one variable whose value may begin or end with white space.
 const passwordVariable = prefix + "KAFKA_SASL_PASSWORD"
 

@@ -112,7 +112,17 @@ func TestFaults(t *testing.T) {
 		{"a user without mechanism", with("BRIDGE_KAFKA_SASL_USERNAME", "u"), "BRIDGE_KAFKA_SASL_USERNAME", []string{"BRIDGE_KAFKA_SASL_MECHANISM"}},
 		{"a mechanism without user", with("BRIDGE_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "BRIDGE_KAFKA_SASL_PASSWORD", "p"), "BRIDGE_KAFKA_SASL_USERNAME", []string{"not set"}},
 		{"a mechanism without password", with("BRIDGE_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "BRIDGE_KAFKA_SASL_USERNAME", "u"), "BRIDGE_KAFKA_SASL_PASSWORD", []string{"BRIDGE_KAFKA_SASL_PASSWORD_FILE"}},
+		{"a token without mechanism", with("BRIDGE_KAFKA_SASL_TOKEN", "a.b.c"), "BRIDGE_KAFKA_SASL_TOKEN", []string{"OAUTHBEARER"}},
+		{"a region without mechanism", with("BRIDGE_KAFKA_SASL_AWS_REGION", "eu-west-1"), "BRIDGE_KAFKA_SASL_AWS_REGION", []string{"AWS_MSK_IAM"}},
+		{"a mechanism without token", with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER"), "BRIDGE_KAFKA_SASL_TOKEN_FILE", []string{"not set", "the file"}},
+		{"a token with a line end", with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN", "a.b\nc"), "BRIDGE_KAFKA_SASL_TOKEN", []string{"white space"}},
+		{"IAM without TLS", with("BRIDGE_KAFKA_SASL_MECHANISM", "AWS_MSK_IAM", "AWS_REGION", "eu-west-1"), "BRIDGE_KAFKA_TLS", []string{"BRIDGE_KAFKA_TLS=true"}},
+		{"IAM without region", with("BRIDGE_KAFKA_SASL_MECHANISM", "AWS_MSK_IAM", "BRIDGE_KAFKA_TLS", "true"), "BRIDGE_KAFKA_SASL_AWS_REGION", []string{"AWS_REGION", "eu-west-1"}},
 		{"a stream to create without name", nats("BRIDGE_NATS_CREATE_STREAM", "true"), "BRIDGE_NATS_STREAM", []string{"name"}},
+		{"memory and exactly once", nats("BRIDGE_DELIVERY", "exactly-once", "BRIDGE_NATS_STREAM", "E", "BRIDGE_NATS_STREAM_STORAGE", "memory"), "BRIDGE_NATS_STREAM_STORAGE", []string{"loses", "use file"}},
+		{"ids that outlive messages", nats("BRIDGE_NATS_STREAM", "E", "BRIDGE_NATS_STREAM_MAX_AGE", "10m", "BRIDGE_NATS_STREAM_DUPLICATE_WINDOW", "11m"), "BRIDGE_NATS_STREAM_DUPLICATE_WINDOW", []string{"at most 10m"}},
+		{"messages that expire at once", nats("BRIDGE_NATS_STREAM", "E", "BRIDGE_NATS_STREAM_MAX_AGE", "5s"), "BRIDGE_NATS_STREAM_MAX_AGE", []string{"10m"}},
+		{"replicas of one server", with("BRIDGE_SINK_URL", "embedded:", "BRIDGE_NATS_STREAM_REPLICAS", "3"), "BRIDGE_NATS_STREAM_REPLICAS", []string{"one server"}},
 		{"a stream name with a dot", nats("BRIDGE_NATS_STREAM", "a.b"), "BRIDGE_NATS_STREAM", []string{"invalid stream name"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantFault(t, c.env, c.variable, c.says...) })

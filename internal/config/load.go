@@ -19,13 +19,15 @@ type loader struct {
 	faults
 	warnings []Warning
 	secrets  *Redactor
+	// region is that of AWS, where the environment names one for all programs.
+	region string
 }
 
 // Load reads the configuration from "NAME=value" entries. The error is a *Error with everything
 // that is wrong. What must not be shown is made known to secrets, now and whenever a file is read
 // again.
 func Load(environ []string, secrets *Redactor) (*Config, error) {
-	l := &loader{env: parseEnvironment(environ), secrets: secrets}
+	l := &loader{env: parseEnvironment(environ), secrets: secrets, region: lookup(environ, awsRegion)}
 	names, all := l.streamNames()
 	l.refuseUnknown(names, all)
 	l.readSecretFiles()
@@ -48,6 +50,7 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
 	cfg.Sink = l.sink(&settings)
 	cfg.setCheckpoint(l, &settings, names)
+	cfg.warnMemory(l)
 	cfg.Sink.Embedded.beside(cfg.CheckpointPath)
 	for _, name := range names {
 		cfg.Streams = append(cfg.Streams, l.stream(name, settings.Tuning, cfg))

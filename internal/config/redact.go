@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -32,6 +33,14 @@ func (r *Redactor) add(secret string) {
 		}
 	}
 	r.secrets = append(r.secrets, secret)
+}
+
+// replace makes a secret known in place of a former one that is of no use any more.
+func (r *Redactor) replace(former, secret string) {
+	r.mu.Lock()
+	r.secrets = slices.DeleteFunc(r.secrets, func(one string) bool { return one == former })
+	r.mu.Unlock()
+	r.add(secret)
 }
 
 // Clean returns text without the secrets.

@@ -183,7 +183,7 @@ func TestReferenceExample(t *testing.T) {
 				}
 			}
 		}
-		for _, secret := range []string{"SOURCE_URL", "SINK_URL", "HTTP_TOKEN", "MASK_KEY", "KAFKA_SASL_PASSWORD", "NATS_CREDS", "NATS_NKEY"} {
+		for _, secret := range []string{"SOURCE_URL", "SINK_URL", "HTTP_TOKEN", "MASK_KEY", "KAFKA_SASL_PASSWORD", "KAFKA_SASL_TOKEN", "NATS_CREDS", "NATS_NKEY"} {
 			read = append(read, prefix+secret+fileSuffix)
 		}
 		var written []string

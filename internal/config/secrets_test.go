@@ -21,6 +21,29 @@ func scram(pairs ...string) settingsOf {
 	return with(append([]string{"BRIDGE_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "BRIDGE_KAFKA_SASL_USERNAME", "u"}, pairs...)...)
 }
 
+// TestATokenIsReadAgain: the last one is kept out of logs, former ones are of no use any more.
+func TestATokenIsReadAgain(t *testing.T) {
+	path, secrets := secretFile(t, "first.token.x\n"), &Redactor{}
+	cfg, err := Load(with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE", path).Environ(), secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{"first.token.x", "second.token.x", "third.token.x"} {
+		if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := cfg.Sink.Kafka.Token(); err != nil || got != token {
+			t.Fatalf("%q, %v", got, err)
+		}
+		if got := secrets.Clean("Bearer " + token); got != "Bearer "+redacted {
+			t.Errorf("a log shows %q", got)
+		}
+	}
+	if n := len(secrets.secrets); n > 2 {
+		t.Errorf("%d secrets are kept", n)
+	}
+}
+
 func TestSecretFiles(t *testing.T) {
 	t.Run("a password is read again at each call, without its line end", func(t *testing.T) {
 		path := secretFile(t, " hunter2 \r\n")

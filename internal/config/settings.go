@@ -73,20 +73,27 @@ type kafkaSettings struct {
 	KafkaTLSCA               string        `env:"KAFKA_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
 	KafkaTLSCert             string        `env:"KAFKA_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
 	KafkaTLSKey              string        `env:"KAFKA_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
-	KafkaSASLMechanism       string        `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"How to log in. Default: no login."`
+	KafkaSASLMechanism       string        `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" doc:"How to log in. Default: no login. OAUTHBEARER needs a token, AWS_MSK_IAM TLS, a region and credentials that the AWS SDK finds; the others a user and a password."`
 	KafkaSASLUsername        string        `env:"KAFKA_SASL_USERNAME" example:"bridge" doc:"The user to log in as."`
 	KafkaSASLPassword        string        `env:"KAFKA_SASL_PASSWORD" secret:"true" example:"password" doc:"The password of that user."`
+	KafkaSASLToken           string        `env:"KAFKA_SASL_TOKEN" secret:"true" example:"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJicmlkZ2UifQ.c2lnbmF0dXJl" doc:"With OAUTHBEARER, the access token. It expires: have a sidecar or an agent keep the file of the _FILE form fresh."`
+	KafkaSASLAWSRegion       string        `env:"KAFKA_SASL_AWS_REGION" example:"eu-west-1" doc:"With AWS_MSK_IAM, the region of the cluster. Default: AWS_REGION."`
 }
 
 type natsSettings struct {
-	NATSStream       string `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream for the messages. Required to create it, and for exactly-once. With embedded: the default is BRIDGE."`
-	NATSCreateStream bool   `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream if it is missing. embedded: always does."`
-	NATSClaimSubject string `env:"NATS_CLAIM_SUBJECT" example:"events.bridge.claim" doc:"With BRIDGE_DELIVERY=exactly-once, a subject of the stream that no event has: the process that published there last is the one that publishes. Default: bridge.claim. and BRIDGE_DOMAIN_ID. Bridges of one domain with different tables need different ones."`
-	NATSCreds        string `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
-	NATSNKey         string `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
-	NATSTLSCA        string `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
-	NATSTLSCert      string `env:"NATS_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
-	NATSTLSKey       string `env:"NATS_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
+	NATSStream                string        `env:"NATS_STREAM" example:"EVENTS" doc:"The JetStream stream for the messages. Required to create it, and for exactly-once. With embedded: the default is BRIDGE."`
+	NATSCreateStream          bool          `env:"NATS_CREATE_STREAM" envDefault:"false" doc:"Create that stream if it is missing. embedded: always does."`
+	NATSStreamReplicas        int           `env:"NATS_STREAM_REPLICAS" min:"1" max:"5" example:"3" doc:"Replicas of a stream that bridge creates, and of its KV buckets. Default: 1, as with NATS; for buckets 3, or 1 where there are fewer servers. bridge never changes a stream that is there: bridge check compares it with what is set."`
+	NATSStreamMaxAge          time.Duration `env:"NATS_STREAM_MAX_AGE" min:"10m" max:"87600h" example:"168h" doc:"How long a stream that bridge creates keeps messages. Default: for ever. What has expired cannot be read back when the checkpoint is lost."`
+	NATSStreamMaxBytes        size          `env:"NATS_STREAM_MAX_BYTES" min:"16MiB" max:"1048576GiB" example:"10GiB" doc:"How many bytes a stream that bridge creates keeps: at that size it drops the oldest messages. Default: no limit but those of the account."`
+	NATSStreamStorage         string        `env:"NATS_STREAM_STORAGE" oneof:"file,memory" doc:"Where a stream that bridge creates keeps messages. Default: file. memory loses all that was acknowledged when its servers restart, and is refused with exactly-once."`
+	NATSStreamDuplicateWindow time.Duration `env:"NATS_STREAM_DUPLICATE_WINDOW" min:"10s" max:"24h" example:"5m" doc:"For how long a stream that bridge creates remembers message ids and drops repeats. Default: 2m, as with NATS. It costs the server about 114 bytes a message."`
+	NATSClaimSubject          string        `env:"NATS_CLAIM_SUBJECT" example:"events.bridge.claim" doc:"With BRIDGE_DELIVERY=exactly-once, a subject of the stream that no event has: the process that published there last is the one that publishes. Default: bridge.claim. and BRIDGE_DOMAIN_ID. Bridges of one domain with different tables need different ones."`
+	NATSCreds                 string        `env:"NATS_CREDS" secret:"true" example:"/etc/bridge/bridge.creds" doc:"Credentials file of the user, or its contents."`
+	NATSNKey                  string        `env:"NATS_NKEY" secret:"true" example:"/etc/bridge/bridge.nk" doc:"File with the NKey seed of the user, or the seed."`
+	NATSTLSCA                 string        `env:"NATS_TLS_CA" example:"/etc/bridge/ca.pem" doc:"PEM file with the certificate authorities to trust, instead of the system's."`
+	NATSTLSCert               string        `env:"NATS_TLS_CERT" example:"/etc/bridge/cert.pem" doc:"PEM file with the client certificate."`
+	NATSTLSKey                string        `env:"NATS_TLS_KEY" example:"/etc/bridge/key.pem" doc:"PEM file with the key of the client certificate."`
 }
 
 // streamSettings are the variables of one stream besides its tuning.

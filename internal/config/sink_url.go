@@ -33,6 +33,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 	case scheme == "stdout":
 	case scheme == "embedded":
 		s.Embedded = l.embedded(text, settings.NATS.NATSStream)
+		s.Embedded.Keeps.check(l, &s, &settings.NATS)
 	case !slashes:
 		l.add(sinkVariable, "has no // after the scheme: write %s://host:port", scheme)
 	case scheme == "kafka":
@@ -40,6 +41,7 @@ func (l *loader) sink(settings *globalSettings) Sink {
 		s.Kafka.TransactionalID = cmp.Or(settings.Kafka.KafkaTransactionalID, "bridge."+settings.Process.DomainID)
 	case scheme == "nats":
 		s.NATS = l.nats(rest, &settings.NATS)
+		s.NATS.Keeps.check(l, &s, &settings.NATS)
 		s.NATS.Claim = cmp.Or(settings.NATS.NATSClaimSubject, defaultClaim(settings.Process.DomainID))
 	}
 	if scheme != "kafka" {
@@ -70,7 +72,6 @@ func (l *loader) kafka(hosts string, settings *kafkaSettings) Kafka {
 	case a.user != nil:
 		l.add(sinkVariable, "has a login before the host: write it to BRIDGE_KAFKA_SASL_USERNAME and BRIDGE_KAFKA_SASL_PASSWORD")
 	}
-	l.kafkaLogin(settings)
 	k := Kafka{
 		Brokers:     a.hosts,
 		Compression: settings.KafkaCompression,
@@ -78,9 +79,8 @@ func (l *loader) kafka(hosts string, settings *kafkaSettings) Kafka {
 
 		TransactionInterval: settings.KafkaTransactionInterval,
 		TLS:                 l.tls("KAFKA_TLS_", TLS{settings.KafkaTLSCA, settings.KafkaTLSCert, settings.KafkaTLSKey}),
-		Mechanism:           settings.KafkaSASLMechanism,
-		Username:            settings.KafkaSASLUsername,
 	}
+	k.login(l, settings)
 	if !k.UseTLS && !l.has(prefix+"KAFKA_TLS") {
 		for _, file := range []string{"CA", "CERT", "KEY"} {
 			if l.env[prefix+"KAFKA_TLS_"+file] != "" {
@@ -88,37 +88,7 @@ func (l *loader) kafka(hosts string, settings *kafkaSettings) Kafka {
 			}
 		}
 	}
-	if k.Mechanism != "" {
-		k.Password = l.secret(passwordVariable)
-	}
 	return k
-}
-
-// kafkaLogin checks whether the parts of a SASL login come together.
-func (l *loader) kafkaLogin(settings *kafkaSettings) {
-	const mechanism, username = prefix + "KAFKA_SASL_MECHANISM", prefix + "KAFKA_SASL_USERNAME"
-	if l.has(mechanism) {
-		return
-	}
-	hasUser, hasPassword := settings.KafkaSASLUsername != "", settings.KafkaSASLPassword != ""
-	if settings.KafkaSASLMechanism == "" {
-		if hasUser {
-			l.add(username, "is set, but %s is not: set it to one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or unset this", mechanism)
-		}
-		if hasPassword {
-			l.add(passwordVariable, "is set, but %s is not: set it to one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or unset this", mechanism)
-		}
-		return
-	}
-	if !hasUser {
-		l.add(username, "is not set, but %s is: set the user to log in as", mechanism)
-	}
-	if !hasPassword && !l.has(passwordVariable, passwordVariable+fileSuffix) {
-		l.add(passwordVariable, "is not set, but %s is: set it, or %s", mechanism, passwordVariable+fileSuffix)
-	}
-	if settings.KafkaSASLMechanism == "PLAIN" && !settings.KafkaTLS {
-		l.warn(mechanism, "PLAIN without BRIDGE_KAFKA_TLS=true sends the password readable over the network")
-	}
 }
 
 // nats checks the servers and the settings of NATS.

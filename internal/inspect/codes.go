@@ -100,9 +100,11 @@ const (
 	NoStream         Code = "no-stream"
 	StreamGrant      Code = "stream-grant"
 	// NoAtomicBatches: the stream or its servers cannot do what exactly-once needs.
-	NoAtomicBatches   Code = "no-atomic-batches"
-	StreamSubject     Code = "stream-subject"
-	StreamUnusable    Code = "stream-unusable"
+	NoAtomicBatches Code = "no-atomic-batches"
+	StreamSubject   Code = "stream-subject"
+	StreamUnusable  Code = "stream-unusable"
+	// StreamDiffers: the stream keeps messages otherwise than the configuration says.
+	StreamDiffers     Code = "stream-differs"
 	StreamStorage     Code = "stream-storage"
 	StreamPersistence Code = "stream-persistence"
 	StreamDuplicates  Code = "stream-duplicates"

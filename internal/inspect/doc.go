@@ -2,8 +2,8 @@
 // or makes it unsafe or unwise, each with the remedy and the statement or command to type.
 //
 // `bridge check` prints findings, and a running bridge logs those about its source once.
-// docs/operations.md explains every code; a test compares the two.
+// docs/findings.md explains every code; a test compares the two.
 //
-// A new kind of finding is a Code in codes.go, a row in docs/operations.md and a test that provokes
+// A new kind of finding is a Code in codes.go, a row in docs/findings.md and a test that provokes
 // it.
 package inspect

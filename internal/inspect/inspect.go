@@ -32,7 +32,7 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // Finding is one result of an inspection.
 type Finding struct {
 	Severity Severity
-	// Code names the kind of finding, for programs and for docs/operations.md.
+	// Code names the kind of finding, for programs and for docs/findings.md.
 	Code Code
 	// Subject is the object that was inspected: a table, a topic, a file.
 	Subject string

@@ -24,7 +24,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		return codes
 	}
 	declared := read("codes.go", `Code = "([a-z-]+)"`)
-	_, findings, _ := strings.Cut(mustRead(t, "../../docs/operations.md"), "\n| code | severity |")
+	_, findings, _ := strings.Cut(mustRead(t, "../../docs/findings.md"), "\n| code | severity |")
 	findings, _, _ = strings.Cut(findings, "\n## ")
 	var explained []string
 	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(findings, -1) {
@@ -32,7 +32,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 	slices.Sort(explained)
 	if len(declared) == 0 || !slices.Equal(declared, explained) {
-		t.Errorf("codes.go declares\n%q\ndocs/operations.md explains\n%q", declared, explained)
+		t.Errorf("codes.go declares\n%q\ndocs/findings.md explains\n%q", declared, explained)
 	}
 }
 

@@ -46,6 +46,9 @@ const (
 type KafkaOptions struct {
 	// SASL adds a listener that wants a login: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 	SASL bool
+	// OAuth adds a listener that wants a token of KafkaToken with the scope KafkaScope. Brokers end
+	// the sessions there when the token expires, and after three seconds.
+	OAuth bool
 	// TLS adds a listener with the server certificate given, which also takes client certificates
 	// by the same CA. With SASL there is one that wants both, too.
 	TLS *Certs
@@ -71,6 +74,7 @@ type KafkaServer struct {
 
 	brokers             []string
 	plain, sasl, secure string
+	oauth               string
 	// both wants TLS and a login; keys is the file with the server's certificate.
 	both, keys string
 	proxy      *Proxy
@@ -205,6 +209,9 @@ func (s *KafkaServer) Brokers() []string { return s.brokers }
 
 // SASLBrokers returns the address of the listener that wants a login.
 func (s *KafkaServer) SASLBrokers() []string { return []string{s.sasl} }
+
+// OAuthBrokers returns the address of the listener that wants a token.
+func (s *KafkaServer) OAuthBrokers() []string { return []string{s.oauth} }
 
 // TLSBrokers returns the address of the listener with TLS.
 func (s *KafkaServer) TLSBrokers() []string { return []string{s.secure} }

@@ -56,6 +56,12 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 		protocols = append(protocols, "SASL:SASL_PLAINTEXT")
 		maps.Copy(config, saslConfig("sasl"))
 	}
+	if opts.OAuth {
+		s.oauth = address(FreePort(t))
+		listeners = append(listeners, "OAUTH://"+s.oauth)
+		protocols = append(protocols, "OAUTH:SASL_PLAINTEXT")
+		maps.Copy(config, oauthConfig("oauth"))
+	}
 	if opts.TLS != nil {
 		s.secure = address(FreePort(t))
 		listeners = append(listeners, "TLS://"+s.secure)

@@ -56,13 +56,13 @@ stream orders: capability, 2 tables with 1000 rows; 1190 events, 1 repeat, 990 e
 }
 
 func TestEveryFindingHasWords(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/findings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := func(code string) {
 		if !strings.Contains(string(page), "\n| `"+code+"` | ") {
-			t.Errorf("docs/operations.md has no row for %s", code)
+			t.Errorf("docs/findings.md has no row for %s", code)
 		}
 	}
 	for _, f := range Faults {

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"time"
 
+	"bridge/internal/natskv"
 	"bridge/internal/option"
 	"bridge/sink"
 
@@ -68,15 +69,15 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	case !o.CreateStream || name != o.Stream:
 		return nil, option.Errorf("the stream %s does not exist: create it, or set %s=true", name, option.NATSCreateStream)
 	}
-	if o.KeyValue {
-		stream, err = createBucket(ctx, js, o, name)
+	if o.Bucket != "" {
+		stream, err = natskv.Create(ctx, js, natskv.Bucket{Name: o.Bucket, Replicas: o.Keeps.Replicas})
 	} else {
-		stream, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: name, Subjects: o.Subjects, Storage: jetstream.FileStorage, Replicas: o.Replicas, Duplicates: o.Duplicates,
-			AllowAtomicPublish: o.Claim != "",
-		})
+		stream, err = js.CreateStream(ctx, o.Keeps.config(o))
 	}
-	if err != nil {
+	switch {
+	case natskv.FewerServers(err):
+		return nil, option.Errorf("create the stream %s: there are fewer servers than the replicas of %s: %w", name, option.NATSStreamReplicas, err)
+	case err != nil:
 		return nil, fmt.Errorf("create the stream %s: %w", name, err)
 	}
 	o.Logger.Info("created the stream", "stream", name, "subjects", o.Subjects)

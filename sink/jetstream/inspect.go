@@ -176,7 +176,7 @@ func (i *inspection) create(stream string, subjects []string) string {
 	if i.options.Claim != "" {
 		batches = " --allow-batch"
 	}
-	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage file --dupe-window 2m%s --defaults", i.at, stream, strings.Join(subjects, ","), batches)
+	return fmt.Sprintf("nats --server %s stream add %s --subjects '%s' --storage %s%s%s --defaults", i.at, stream, strings.Join(subjects, ","), storageName(i.options.Keeps.storage()), i.options.Keeps.flags(), batches)
 }
 
 func (i *inspection) unanswered(subject string, err error) {
@@ -218,6 +218,7 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 	}
 	i.checkBatches(&info.Config)
 	i.checkSubjects(&info.Config, subjects)
+	i.checkKeeping(&info.Config)
 	i.checkRetention(&info.Config)
 	i.checkReading(ctx, &info.Config)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"bridge/internal/natskv"
 	"bridge/internal/option"
 	"bridge/sink"
 )
@@ -29,12 +30,14 @@ type Options struct {
 	// Stream is the JetStream stream that takes every message. Empty: each message goes to the
 	// stream that takes its destination as a subject.
 	Stream string
-	// CreateStream has Stream created with Subjects and file storage when it is missing. An
-	// existing stream is used as it is.
+	// CreateStream has Stream created with Subjects and Keeps when it is missing. An existing
+	// stream is used as it is.
 	CreateStream bool
-	// KeyValue has a stream that is created keep the last message of each subject, as a KV bucket
-	// does, with three replicas where there are so many servers. Subjects are those of a bucket.
-	KeyValue bool
+	// Keeps says how a stream that is created keeps messages. Inspect compares it with one that is
+	// there.
+	Keeps Keeping
+	// Bucket has Stream and Subjects be those of a KV bucket, of which Keeps.Replicas counts.
+	Bucket string
 	// Subjects are those of a stream that is created; wildcards are fine.
 	Subjects []string
 	// Published are the subjects that messages will have, as exactly as that is known; wildcards
@@ -43,11 +46,6 @@ type Options struct {
 	// Readable are the subjects that Read reads: those of Published, and others that were
 	// published to once. Defaults to Published.
 	Readable []string
-	// Replicas of a stream that is created. Defaults to 1.
-	Replicas int
-	// Duplicates is the time for which a stream that is created remembers message ids. Defaults to
-	// 2 minutes.
-	Duplicates time.Duration
 
 	// Claim is a subject of Stream for the claims of processes that publish there. With it the sink
 	// is a [sink.Transactional]: it publishes in atomic batches, which need nats-server 2.15 and a
@@ -96,12 +94,13 @@ func (o Options) withDefaults() (Options, error) {
 		// The library wants one all the same; it stands in errors and findings.
 		o.URLs = []string{"nats://in-process"}
 	}
+	if o.Bucket != "" {
+		o.Stream, o.Subjects = natskv.Stream(o.Bucket), []string{natskv.Subjects(o.Bucket)}
+	}
 	if err := errors.Join(o.checkURLs(), o.checkLogin(), o.checkStream()); err != nil {
 		return o, err
 	}
 	o.Name = cmp.Or(o.Name, "bridge")
-	o.Replicas = cmp.Or(max(o.Replicas, 0), 1)
-	o.Duplicates = cmp.Or(max(o.Duplicates, 0), 2*time.Minute)
 	o.Window = cmp.Or(max(o.Window, 0), 1000)
 	o.WindowBytes = cmp.Or(max(o.WindowBytes, 0), 8<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -117,7 +117,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 	t.Run("is created when that is wanted", func(t *testing.T) {
 		name := testenv.NewStreamName()
 		s := open(t, jetstream.Options{
-			URLs: []string{server.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Duplicates: time.Minute,
+			URLs: []string{server.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Keeps: jetstream.Keeping{Duplicates: time.Minute},
 		})
 		for _, series := range []string{"created", "again"} {
 			batch := messages(name+".a", series, 10, 10)

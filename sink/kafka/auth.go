@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
@@ -16,39 +18,76 @@ const (
 	Plain       = "PLAIN"
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
+	OAuthBearer = "OAUTHBEARER"
 )
 
 // Mechanisms lists the SASL mechanisms.
-var Mechanisms = []string{Plain, ScramSHA256, ScramSHA512}
+var Mechanisms = []string{Plain, ScramSHA256, ScramSHA512, OAuthBearer}
 
 // SASL is a login.
 type SASL struct {
 	// Mechanism is one of Mechanisms.
 	Mechanism string
-	// Username may be empty only if the broker takes that.
+	// Username may be empty only if the broker takes that. OAuthBearer has none.
 	Username string
 	// Password is asked at every connect, so that it can change while the program runs.
 	Password func() (string, error)
+	// Token returns the access token of OAuthBearer, a JWT or an opaque one. It is asked at every
+	// connect.
+	Token func() (string, error)
+	// Custom is a mechanism that is implemented elsewhere, in place of all others. Optional.
+	Custom sasl.Mechanism
 }
 
 func (s *SASL) check() error {
-	if !slices.Contains(Mechanisms, s.Mechanism) {
+	switch {
+	case s.Custom != nil:
+		return nil
+	case !slices.Contains(Mechanisms, s.Mechanism):
 		return fmt.Errorf("kafka: unknown SASL mechanism %q: use one of %q", s.Mechanism, Mechanisms)
-	}
-	if s.Password == nil {
+	case s.Mechanism == OAuthBearer && s.Token == nil:
+		return errors.New("kafka: OAUTHBEARER needs a token")
+	case s.Mechanism != OAuthBearer && s.Password == nil:
 		return errors.New("kafka: SASL needs a password")
 	}
 	return nil
 }
 
-// mechanism is a sasl.Mechanism that asks for the password at the start of every login.
-type mechanism struct{ SASL }
+// mechanism returns what logs in each connection.
+func (s *SASL) mechanism() sasl.Mechanism {
+	switch {
+	case s.Custom != nil:
+		return s.Custom
+	case s.Mechanism == OAuthBearer:
+		return bearer{s.Token}
+	default:
+		return password{*s}
+	}
+}
 
-var _ sasl.Mechanism = mechanism{}
+// explain adds to the refusal of a login that the token has expired, where it says so.
+func (s *SASL) explain(err error) error {
+	if s.Token == nil || !errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		return err
+	}
+	token, tokenErr := s.Token()
+	if tokenErr != nil {
+		return fmt.Errorf("%w; now the SASL token cannot be read: %w", err, tokenErr)
+	}
+	if expiry := expiryOf(token); !expiry.IsZero() && expiry.Before(time.Now()) {
+		return fmt.Errorf("%w; the token expired at %s: replace it", err, expiry.UTC().Format(time.RFC3339))
+	}
+	return err
+}
 
-func (m mechanism) Name() string { return m.Mechanism }
+// password is a sasl.Mechanism that asks for the password at the start of every login.
+type password struct{ SASL }
 
-func (m mechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+var _ sasl.Mechanism = password{}
+
+func (m password) Name() string { return m.Mechanism }
+
+func (m password) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	password, err := m.Password()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the SASL password: %w", err)

@@ -47,8 +47,10 @@ type cluster struct {
 	transport  *kafkago.Transport
 	generation int
 	renewed    time.Time
-	topics     []string
-	conns      map[*conn]struct{}
+	// renewAt is when the first of the sessions is about to end, zero where none does.
+	renewAt time.Time
+	topics  []string
+	conns   map[*conn]struct{}
 }
 
 func newCluster(life context.Context, opts *Options) *cluster {
@@ -72,7 +74,7 @@ func (c *cluster) newTransport() *kafkago.Transport {
 		Context:        c.life,
 	}
 	if c.login != nil {
-		t.SASL = mechanism{*c.login}
+		t.SASL = c.login.mechanism()
 	}
 	return t
 }
@@ -83,14 +85,35 @@ func (c *cluster) newTransport() *kafkago.Transport {
 func (c *cluster) roundTrip(ctx context.Context, req protocol.Message) (protocol.Message, int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errNoAnswer)
 	defer cancel()
-	c.mu.Lock()
-	transport, generation := c.transport, c.generation
-	c.mu.Unlock()
+	transport, generation := c.current()
 	res, err := transport.RoundTrip(ctx, c.addr, req)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if err != nil && c.login != nil {
+		err = c.login.explain(err)
+	}
 	return res, generation, err
+}
+
+// current returns the transport. Before a session ends it is a new one: a request that meets the
+// end is a fault, and may leave the outcome of a transaction unknown.
+func (c *cluster) current() (*kafkago.Transport, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.renewAt.IsZero() && time.Now().After(c.renewAt) {
+		c.replace()
+	}
+	return c.transport, c.generation
+}
+
+// lasts notes how long a session lasts.
+func (c *cluster) lasts(lifetime time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := time.Now().Add(renewalOf(lifetime)); c.renewAt.IsZero() || at.Before(c.renewAt) {
+		c.renewAt = at
+	}
 }
 
 // renew drops the view of the cluster, and all connections once they are idle, unless somebody did
@@ -122,7 +145,7 @@ func (c *cluster) replace() {
 	old := c.transport
 	c.transport = c.newTransport()
 	c.generation++
-	c.renewed = time.Now()
+	c.renewed, c.renewAt = time.Now(), time.Time{}
 	old.CloseIdleConnections()
 }
 
@@ -150,7 +173,7 @@ func (c *cluster) dial(ctx context.Context, network, address string) (net.Conn, 
 		}
 		raw = secure
 	}
-	wrapped := &conn{Conn: raw, cluster: c}
+	wrapped := &conn{Conn: raw, cluster: c, login: loginWatch{over: c.login == nil}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {
@@ -183,6 +206,7 @@ type conn struct {
 	net.Conn
 	cluster *cluster
 	limited bool
+	login   loginWatch
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
@@ -196,7 +220,20 @@ func (c *conn) Read(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if !c.login.over {
+		if lifetime := c.login.read(b[:n]); lifetime > 0 {
+			c.cluster.lasts(lifetime)
+		}
+	}
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	if !c.login.over {
+		c.login.wrote(b)
+	}
+	return c.Conn.Write(b)
 }
 
 func (c *conn) Close() error {

@@ -7,7 +7,7 @@ import kafkago "github.com/segmentio/kafka-go"
 func (r *Requester) Dialer() *kafkago.Dialer {
 	d := &kafkago.Dialer{ClientID: r.cluster.clientID, Timeout: connectWithin, DialFunc: r.cluster.dial}
 	if r.cluster.login != nil {
-		d.SASLMechanism = mechanism{*r.cluster.login}
+		d.SASLMechanism = r.cluster.login.mechanism()
 	}
 	return d
 }

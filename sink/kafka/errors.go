@@ -108,7 +108,7 @@ func explain(topic string, err error) error {
 	case kafkago.ClusterAuthorizationFailed:
 		return fmt.Errorf("grant WRITE on topic %s, or IDEMPOTENT_WRITE on the cluster, to the user of bridge: %w", topic, err)
 	case kafkago.SASLAuthenticationFailed:
-		return fmt.Errorf("the login is refused, check user name, password and mechanism: %w", err)
+		return fmt.Errorf("the login is refused, check the mechanism, and user name and password, or the token: %w", err)
 	case kafkago.UnsupportedSASLMechanism:
 		return fmt.Errorf("the broker does not offer this SASL mechanism: %w", err)
 	case kafkago.UnsupportedCompressionType:

@@ -28,6 +28,39 @@ func AgeTopics(s *Sink) {
 	}
 }
 
+// Renewal returns in what time the sink will connect again because sessions end, 0 for never.
+func Renewal(s *Sink) time.Duration {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	if s.cluster.renewAt.IsZero() {
+		return 0
+	}
+	return time.Until(s.cluster.renewAt)
+}
+
+// EndSessions has the sink take its sessions for as good as over.
+func EndSessions(s *Sink) {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	s.cluster.renewAt = time.Now().Add(-time.Second)
+}
+
+// WatchLogin returns the lifetime that a login with one request and one answer tells.
+func WatchLogin(request, answer []byte, split int) (lifetime time.Duration) {
+	var w loginWatch
+	w.wrote(request)
+	for _, part := range [][]byte{answer[:split], answer[split:]} {
+		lifetime = max(lifetime, w.read(part))
+	}
+	return lifetime
+}
+
+// ExpiryOf is when a token expires by its own account.
+func ExpiryOf(token string) time.Time { return expiryOf(token) }
+
+// RefusalOf is the error of a server's message.
+func RefusalOf(message []byte) error { return refusalOf(message) }
+
 // Cut closes all connections of the sink.
 func Cut(s *Sink) {
 	s.cluster.mu.Lock()

@@ -44,7 +44,7 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 	r := findings.Report{Summary: "Kafka at " + s.cluster.addr.String()}
 	found, err := s.cluster.inspect(ctx, s.watched)
 	if err != nil {
-		unreached(&r, s.cluster.addr.String(), err)
+		s.unreached(&r, err)
 		return r
 	}
 	var usable, known []string
@@ -87,12 +87,22 @@ func shorten(list []string) string {
 }
 
 // unreached turns the error of the first request into a finding.
-func unreached(r *findings.Report, at string, err error) {
+func (s *Sink) unreached(r *findings.Report, err error) {
+	at := s.cluster.addr.String()
 	var code kafkago.Error
 	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
-		r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused: "+err.Error()).
-			Says("correct %s, %s or %s, or let an administrator set the password (SCRAM)", option.KafkaSASLUsername, option.KafkaSASLPassword, option.KafkaSASLMechanism).
-			Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", firstOf(at))
+		found := r.Add(findings.Unsafe, findings.SinkLogin, "login", "is refused: "+err.Error())
+		switch login := s.cluster.login; {
+		case login != nil && login.Custom != nil:
+			found.Says("correct %s or the credentials that the AWS SDK finds, or let an administrator allow kafka-cluster:Connect; whose they are says", option.KafkaSASLMechanism).
+				Types("aws sts get-caller-identity")
+		case login != nil && login.Token != nil:
+			found.Says("replace the token in the file of %s, or correct %s; what it claims says", option.KafkaSASLTokenFile, option.KafkaSASLMechanism).
+				Types(`cut -d. -f2 <token file> | tr _- /+ | base64 -d`)
+		default:
+			found.Says("correct %s, %s or %s, or let an administrator set the password (SCRAM)", option.KafkaSASLUsername, option.KafkaSASLPassword, option.KafkaSASLMechanism).
+				Types("kafka-configs.sh --bootstrap-server %s --alter --entity-type users --entity-name <user> --add-config 'SCRAM-SHA-512=[password=<password>]'", firstOf(at))
+		}
 		return
 	}
 	r.Add(findings.Unsafe, findings.SinkUnreachable, "brokers", "cannot be asked: "+err.Error()).

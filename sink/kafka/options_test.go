@@ -25,6 +25,7 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		"unknown compression": {Brokers: brokers, Compression: "lzma"},
 		"unknown SASL":        {Brokers: brokers, SASL: &kafka.SASL{Mechanism: "GSSAPI", Password: password}},
 		"needs a password":    {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.Plain}},
+		"needs a token":       {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.OAuthBearer, Password: password}},
 		"name of a topic":     {Brokers: brokers, Topics: []string{"no/topic"}},
 	} {
 		if _, err := kafka.Open(opts); err == nil || !strings.Contains(err.Error(), want) {
@@ -33,8 +34,11 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
+// passwordMechanisms are those with a user and a password.
+var passwordMechanisms = []string{kafka.Plain, kafka.ScramSHA256, kafka.ScramSHA512}
+
 func TestLoginsInProcess(t *testing.T) {
-	for _, mechanism := range kafka.Mechanisms {
+	for _, mechanism := range passwordMechanisms {
 		t.Run(mechanism, func(t *testing.T) {
 			c := fake(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"), kfake.SeedTopics(1, "t"))
 			var asked atomic.Int64

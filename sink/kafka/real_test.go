@@ -241,14 +241,15 @@ func standsStill(t *testing.T, k *testenv.KafkaServer) {
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	certs := testenv.NewCerts(t)
-	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, TLS: &certs})
+	k := testenv.StartKafka(t, testenv.KafkaOptions{SASL: true, OAuth: true, TLS: &certs})
 	t.Run("logins", func(t *testing.T) { logins(t, k) })
+	t.Run("tokens", func(t *testing.T) { loginsByToken(t, k) })
 	t.Run("TLS", func(t *testing.T) { encrypted(t, k, certs) })
 }
 
 func logins(t *testing.T, k *testenv.KafkaServer) {
 	k.CreateTopic(t, "login", 1, nil)
-	for _, mechanism := range kafka.Mechanisms {
+	for _, mechanism := range passwordMechanisms {
 		t.Run(mechanism, func(t *testing.T) {
 			var password atomic.Value
 			password.Store("wrong-secret")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bridge/internal/buscopy"
+	"bridge/internal/natskv"
 	"bridge/sink"
 )
 
@@ -15,22 +16,14 @@ type Bus interface {
 	Purge(ctx context.Context, stream string, subjects []string) error
 }
 
-// Stream returns the name of the stream of a bucket, and Subjects those of its keys.
-func Stream(bucket string) string { return "KV_" + bucket }
-
-// Subjects returns the pattern of the subjects of a bucket.
-func Subjects(bucket string) string { return begin(bucket) + ">" }
-
-func begin(bucket string) string { return "$KV." + bucket + "." }
-
 // New returns a KV bucket. bus is of this bucket alone.
 //
 // The bucket is written and read like a stream: so all that was put before is read, from the
 // leader, where a direct get may answer from a replica that is behind.
 func New(bus Bus, bucket string) *buscopy.Messages {
-	begin := begin(bucket)
+	begin := strings.TrimSuffix(natskv.Subjects(bucket), ">")
 	return buscopy.NewMessages(buscopy.MessagesOptions{
-		Bus: bus, Read: Subjects(bucket),
+		Bus: bus, Read: natskv.Subjects(bucket),
 		Destination: func(key string) string { return begin + key },
 		Key:         func(m *sink.Stored) string { return strings.TrimPrefix(m.Destination, begin) },
 		Delete: func(ctx context.Context, keys []string) error {
@@ -38,7 +31,7 @@ func New(bus Bus, bucket string) *buscopy.Messages {
 			for i, key := range keys {
 				subjects[i] = begin + key
 			}
-			return bus.Purge(ctx, Stream(bucket), subjects)
+			return bus.Purge(ctx, natskv.Stream(bucket), subjects)
 		},
 	})
 }

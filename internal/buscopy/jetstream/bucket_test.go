@@ -25,7 +25,7 @@ func newBucket() string { return fmt.Sprint("buscopy-", buckets.Add(1)) }
 func open(t *testing.T, url, bucket string) *buscopy.Messages {
 	t.Helper()
 	bus, err := sinkjetstream.Open(sinkjetstream.Options{
-		URLs: []string{url}, Stream: jetstream.Stream(bucket), CreateStream: true, KeyValue: true, Subjects: []string{jetstream.Subjects(bucket)},
+		URLs: []string{url}, Bucket: bucket, CreateStream: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"bridge/internal/natskv"
 	"bridge/internal/standby"
 )
 
@@ -19,7 +20,7 @@ const Bucket = "bridge-standby"
 
 // Grant says what a login needs to be a member of a group.
 const Grant = "let the login publish to $KV." + Bucket + ".>, $JS.API.STREAM.INFO.KV_" + Bucket + ", $JS.API.STREAM.MSG.GET.KV_" + Bucket +
-	" and $JS.API.DIRECT.GET.KV_" + Bucket + ".>, and either to $JS.API.INFO and $JS.API.STREAM.CREATE.KV_" + Bucket + " or have an administrator create the bucket: nats kv add " + Bucket + " --replicas 3"
+	" and $JS.API.DIRECT.GET.KV_" + Bucket + ".>, and either to $JS.API.STREAM.CREATE.KV_" + Bucket + " or have an administrator create the bucket: nats kv add " + Bucket + " --replicas 3"
 
 // Options of a Register.
 type Options struct {
@@ -30,6 +31,8 @@ type Options struct {
 	// Missing has a bucket that is missing be an error, jetstream.ErrBucketNotFound, instead of
 	// making it.
 	Missing bool
+	// Replicas of a bucket that is made. 0 means three, or one where there are fewer servers.
+	Replicas int
 	// Timeout bounds each request.
 	Timeout time.Duration
 }
@@ -172,33 +175,19 @@ func (r *Register) open(ctx context.Context) error {
 	}
 	r.kv, err = js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) && !r.opts.Missing {
-		r.kv, err = create(ctx, js)
+		r.kv, err = r.create(ctx, js)
 	}
 	return err
 }
 
-// replicas of the bucket, where there are so many servers.
-const replicas = 3
-
-// create makes the bucket. Where there are fewer servers, it has one replica.
-func create(ctx context.Context, js jetstream.JetStream) (kv jetstream.KeyValue, err error) {
-	for _, n := range []int{replicas, 1} {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: Bucket, Description: "who works of each standby group of bridge", History: 1, Storage: jetstream.FileStorage, Replicas: n,
-		})
-		var api *jetstream.APIError
-		if !errors.As(err, &api) || api.ErrorCode != replicasNotSupported && api.ErrorCode != noSuitablePeers {
-			break
-		}
+// create makes the bucket.
+func (r *Register) create(ctx context.Context, js jetstream.JetStream) (jetstream.KeyValue, error) {
+	_, err := natskv.Create(ctx, js, natskv.Bucket{Name: Bucket, Description: "who works of each standby group of bridge", Replicas: r.opts.Replicas})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil, err
 	}
-	return kv, err
+	return js.KeyValue(ctx, Bucket)
 }
-
-// Answers to more replicas than there are servers.
-const (
-	replicasNotSupported jetstream.ErrorCode = 10074
-	noSuitablePeers      jetstream.ErrorCode = 10005
-)
 
 func (r *Register) refused(err error) {
 	r.mu.Lock()

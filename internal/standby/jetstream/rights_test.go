@@ -23,7 +23,7 @@ func TestRights(t *testing.T) {
 		`authorization { users = [`,
 		`  { user: admin, password: a }`,
 		`  { user: reader, password: a, permissions: { publish: [`+rest+`] } }`,
-		`  { user: all, password: a, permissions: { publish: [`+rest+`, "$KV.bridge-standby.>", "$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_bridge-standby"] } }`,
+		`  { user: all, password: a, permissions: { publish: [`+rest+`, "$KV.bridge-standby.>", "$JS.API.STREAM.CREATE.KV_bridge-standby"] } }`,
 		`] }`))
 	member := func(user string) *standby.Lease {
 		return standby.NewLease(jetstream.New(jetstream.Options{

@@ -1,0 +1,56 @@
+package acceptance
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+	"bridge/tests/world"
+)
+
+// TestKafkaThatWantsATokenThatExpires runs all that connects to brokers over the ends of many
+// sessions: transactions, catch-up, a standby group, progress on the bus, and the commands.
+func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.StartKafka(t, testenv.KafkaOptions{OAuth: true})
+	table := newSecured(t, testenv.MariaDB(t))
+	server.CreateTopic(t, "secured", 2, nil)
+	compact := "compact"
+	server.CreateTopic(t, "bridge-progress", 1, map[string]*string{"cleanup.policy": &compact})
+	file := filepath.Join(t.TempDir(), "token")
+	fresh := func(lasts time.Duration) {
+		write(t, file, testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts))+"\n")
+	}
+	fresh(-time.Minute)
+	e := secured("secured").With(world.Env{
+		"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "kafka://" + server.OAuthBrokers()[0], "BRIDGE_DELIVERY": "exactly-once",
+		"BRIDGE_CHECKPOINT_URL": "bus://" + t.TempDir(), "BRIDGE_STANDBY": "tokens",
+		"BRIDGE_KAFKA_SASL_MECHANISM": "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE": file,
+	})
+	mustFind(t, e, "unsafe", "sink-login second-precision", "invalid_token", "the token expired at", "base64 -d")
+	d := world.NewDaemon(t, world.Binary(t, false), e)
+	d.Start()
+	refused(t, d, "the token expired at")
+	fresh(time.Minute)
+	arrives(t, d, table)
+	rows := 1
+	for begin := time.Now(); time.Since(begin) < 5*testenv.KafkaSession; rows++ {
+		fresh(testenv.KafkaSession - time.Second)
+		arrives(t, d, table)
+	}
+	fresh(time.Minute)
+	if r := world.Verify(t, e); len(r.Faults()) > 0 {
+		t.Errorf("verify finds %v", r.Faults())
+	}
+	if r := world.Check(t, e); len(r.Find("sink-login"))+len(r.Find("standby-grant")) > 0 {
+		t.Errorf("check finds %v", r.Findings())
+	}
+	if log := d.Log.String(); strings.Contains(log, "eyJ") {
+		t.Errorf("a token is shown:\n%s", log)
+	}
+	t.Logf("%d rows, %d outages of Kafka", rows, strings.Count(d.Log.String(), "outage begins"))
+}

@@ -1,0 +1,92 @@
+package jetstream_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"bridge/internal/buscopy"
+	"bridge/internal/buscopy/jetstream"
+	"bridge/internal/natskv"
+	"bridge/internal/testenv"
+	sinkjetstream "bridge/sink/jetstream"
+)
+
+// documented returns the subjects that docs/operations.md names for a bucket: those of all, and the
+// one that making it needs besides.
+func documented(t *testing.T) (all []string, create string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, right := range regexp.MustCompile("`(\\$(?:KV|JS)\\.[^`]*)`").FindAllStringSubmatch(string(page), -1) {
+		switch subject := right[1]; {
+		case subject == "$JS.API.STREAM.CREATE.KV_bridge-progress":
+			create = subject
+		case strings.Contains(subject, "bridge-progress"), subject == "$JS.API.STREAM.NAMES", subject == "$JS.API.CONSUMER.>":
+			all = append(all, subject)
+		}
+	}
+	if create == "" || len(all) < 6 {
+		t.Fatalf("the page names %q and %q", all, create)
+	}
+	return all, create
+}
+
+// TestRights: what docs/operations.md names is enough, and with less it does not work.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	rest, create := documented(t)
+	quoted := func(subjects ...string) string { return `"` + strings.Join(subjects, `", "`) + `"` }
+	s := testenv.StartNATS(t, testenv.NATSLines(
+		`no_auth_user: admin`,
+		`authorization { users = [`,
+		`  { user: admin, password: a }`,
+		`  { user: maker, password: a, permissions: { publish: [`+quoted(append(rest, create)...)+`], subscribe: ["_INBOX.>"] } }`,
+		`  { user: user, password: a, permissions: { publish: [`+quoted(rest...)+`], subscribe: ["_INBOX.>"] } }`,
+		`  { user: stranger, password: a, permissions: { publish: ["$JS.API.STREAM.INFO.>"], subscribe: ["_INBOX.>"] } }`,
+		`] }`))
+	as := func(user string, giveUp time.Duration) *buscopy.Messages {
+		bus, err := sinkjetstream.Open(sinkjetstream.Options{
+			URLs: []string{"nats://" + user + ":a@" + s.Addr()}, Bucket: "bridge-progress", CreateStream: true, GiveUpAfter: giveUp,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jetstream.New(bus, "bridge-progress")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	short, end := context.WithTimeout(ctx, 2*time.Second)
+	defer end()
+	stranger := as("stranger", time.Second)
+	if err := stranger.Put(short, "d.s", []byte("1")); err == nil {
+		t.Error("a login without the rights writes")
+	}
+	_ = stranger.Close()
+	for _, user := range []string{"maker", "user"} {
+		b := as(user, 0)
+		for _, value := range []string{"1", "2"} {
+			if err := b.Put(ctx, "d."+user, []byte(value)); err != nil {
+				t.Fatalf("%s: %v", user, err)
+			}
+		}
+		found, err := b.Entries(ctx, "d.")
+		if err != nil || string(found["d."+user]) != "2" {
+			t.Errorf("%s reads %q: %v", user, found, err)
+		}
+		if err := b.Delete(ctx, []string{"d." + user}); err != nil {
+			t.Errorf("%s deletes: %v", user, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.JetStream(t).Stream(ctx, natskv.Stream("bridge-progress")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,62 @@
+package natskv
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Stream returns the name of the stream of a bucket, and Subjects those of its keys.
+func Stream(bucket string) string   { return "KV_" + bucket }
+func Subjects(bucket string) string { return "$KV." + bucket + ".>" }
+
+// Bucket says what to make. It keeps the last value of each key, in files.
+type Bucket struct {
+	Name        string
+	Description string
+	// Replicas is how many copies there are. 0 means three, or one where there are fewer servers.
+	Replicas int
+	// Duplicates is for how long message ids are known. Defaults to 2 minutes.
+	Duplicates time.Duration
+}
+
+// Create makes a bucket. It needs $JS.API.STREAM.CREATE.KV_<bucket>. One that is there already is
+// jetstream.ErrStreamNameAlreadyInUse, where it differs.
+func Create(ctx context.Context, js jetstream.JetStream, b Bucket) (stream jetstream.Stream, err error) {
+	replicas := []int{b.Replicas}
+	if b.Replicas == 0 {
+		replicas = []int{3, 1}
+	}
+	for _, n := range replicas {
+		stream, err = js.CreateStream(ctx, config(b, n))
+		if !FewerServers(err) {
+			break
+		}
+	}
+	return stream, err
+}
+
+func config(b Bucket, replicas int) jetstream.StreamConfig {
+	if b.Duplicates == 0 {
+		b.Duplicates = 2 * time.Minute
+	}
+	return jetstream.StreamConfig{
+		Name: Stream(b.Name), Description: b.Description, Subjects: []string{Subjects(b.Name)},
+		Storage: jetstream.FileStorage, Replicas: replicas, Duplicates: b.Duplicates,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true,
+	}
+}
+
+// Answers to more replicas than there are servers.
+const (
+	replicasNotSupported jetstream.ErrorCode = 10074
+	noSuitablePeers      jetstream.ErrorCode = 10005
+)
+
+// FewerServers reports whether an error says that there are fewer servers than replicas.
+func FewerServers(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == replicasNotSupported || api.ErrorCode == noSuitablePeers)
+}

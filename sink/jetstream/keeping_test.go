@@ -1,0 +1,139 @@
+package jetstream_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/internal/inspect"
+	"bridge/internal/natskv"
+	"bridge/internal/testenv"
+	sinkjs "bridge/sink/jetstream"
+)
+
+// keeping is how the streams of these tests keep messages.
+var keeping = sinkjs.Keeping{Replicas: 1, Memory: true, MaxAge: 36 * time.Hour, MaxBytes: 1 << 24, Duplicates: 5 * time.Minute}
+
+func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
+	t.Parallel()
+	nats := testenv.InProcessNATS(t)
+	for name, c := range map[string]struct {
+		keeps sinkjs.Keeping
+		want  sinkjs.Keeping
+	}{
+		"GIVEN": {keeping, keeping},
+		"ELSE":  {sinkjs.Keeping{}, sinkjs.Keeping{Replicas: 1, File: true, MaxBytes: -1, Duplicates: 2 * time.Minute}},
+	} {
+		options := sinkjs.Options{URLs: []string{nats.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Keeps: c.keeps}
+		s := open(t, options)
+		if out, err := s.Publish(deadline(t, time.Minute), messages(name+".a", "k", 3, 1)); err != nil || !out.AllAcked() {
+			t.Fatal(err)
+		}
+		stream, err := nats.JetStream(t).Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := stream.CachedInfo().Config
+		got := sinkjs.Keeping{
+			Replicas: is.Replicas, File: is.Storage == jetstream.FileStorage, Memory: is.Storage == jetstream.MemoryStorage,
+			MaxAge: is.MaxAge, MaxBytes: is.MaxBytes, Duplicates: is.Duplicates,
+		}
+		if got != c.want {
+			t.Errorf("%s is %+v, want %+v", name, got, c.want)
+		}
+		if r := inspected(t, options); slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Code == inspect.StreamDiffers }) {
+			t.Errorf("a stream that is as given: %v", r.Findings)
+		}
+	}
+}
+
+func TestMoreReplicasThanServersAreNamed(t *testing.T) {
+	t.Parallel()
+	nats := testenv.InProcessNATS(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	s := open(t, sinkjs.Options{
+		URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: sinkjs.Keeping{Replicas: 3},
+		Fault: func(_ string, err error) { cancel(err) },
+	})
+	if _, err := s.Publish(ctx, messages("in.a", "k", 1, 1)); err == nil {
+		t.Error("it is published")
+	}
+	if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), "fewer servers than the replicas of NATS_STREAM_REPLICAS") {
+		t.Errorf("the fault is %v", err)
+	}
+}
+
+func TestInspectComparesWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	nats := testenv.InProcessNATS(t)
+	js := nats.JetStream(t)
+	was := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}, Storage: jetstream.FileStorage, Replicas: 1, MaxAge: 48 * time.Hour, Duplicates: 2 * time.Minute, MaxBytes: -1}
+	if _, err := js.CreateStream(t.Context(), was); err != nil {
+		t.Fatal(err)
+	}
+	given := keeping
+	given.Replicas = 3
+	for name, c := range map[string]struct {
+		keeps sinkjs.Keeping
+		want  []string
+	}{
+		"nothing": {},
+		"all": {given, []string{
+			"stream edit EVENTS --replicas 3 -f", "stream add EVENTS_2 --subjects 'in.>' --storage memory --dupe-window 5m --replicas 3 --max-age 36h --max-bytes 16777216 --defaults",
+			"stream edit EVENTS --max-age 36h -f", "stream edit EVENTS --max-bytes 16777216 -f", "stream edit EVENTS --dupe-window 5m -f",
+		}},
+		"what holds": {sinkjs.Keeping{Replicas: 1, File: true, MaxAge: 48 * time.Hour, Duplicates: 2 * time.Minute}, nil},
+	} {
+		r := inspected(t, sinkjs.Options{URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps})
+		var got []string
+		for _, f := range r.Findings {
+			if f.Code != inspect.StreamDiffers {
+				continue
+			}
+			_, statement, _ := strings.Cut(f.Statement, nats.Addr()+" ")
+			if got = append(got, statement); f.Severity != inspect.Warning || !strings.Contains(f.Do, "NATS_STREAM_") {
+				t.Errorf("%s: %+v", name, f)
+			}
+			if shrinks := strings.Contains(statement, "edit") && strings.Contains(statement, "--max-"); shrinks != strings.Contains(f.Do, "removes") {
+				t.Errorf("%s: %s: %s", name, statement, f.Do)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: statements\n%q\nwant\n%q", name, got, c.want)
+		}
+	}
+	stream, err := js.Stream(t.Context(), "EVENTS")
+	if err != nil || stream.CachedInfo().Config.MaxAge != was.MaxAge {
+		t.Errorf("the stream was changed: %v", err)
+	}
+}
+
+// TestInspectFindsABucketOfOneReplica: one that was made while servers were away stays so.
+func TestInspectFindsABucketOfOneReplica(t *testing.T) {
+	t.Parallel()
+	servers := testenv.InProcessNATSCluster(t)
+	js := servers[0].JetStream(t)
+	for bucket, c := range map[string]struct{ made, given, want int }{
+		"one": {made: 1, want: 1}, "three": {made: 3}, "meant": {made: 1, given: 1},
+	} {
+		eventually(t, 30*time.Second, "make the bucket "+bucket, func() bool {
+			_, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: bucket, Replicas: c.made})
+			return err == nil
+		})
+		r := inspected(t, sinkjs.Options{URLs: []string{servers[1].URL()}, Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
+		var got []string
+		for _, f := range r.Findings {
+			if f.Code == inspect.StreamDiffers {
+				got = append(got, f.Statement)
+			}
+		}
+		if len(got) != c.want || c.want > 0 && !strings.Contains(got[0], "stream edit KV_one --replicas 3 -f") {
+			t.Errorf("%s: found %q", bucket, got)
+		}
+	}
+}

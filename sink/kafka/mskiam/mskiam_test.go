@@ -1,0 +1,219 @@
+package mskiam_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"bridge/internal/testenv"
+	"bridge/sink/kafka"
+	"bridge/sink/kafka/mskiam"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// signedAt and the credentials are those of the tests of segmentio/kafka-go, with whose signature
+// this one is compared.
+var signedAt = time.Date(2021, 10, 14, 13, 5, 0, 0, time.UTC)
+
+func static(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "ACCESS_KEY", SecretAccessKey: "SECRET_KEY"}, nil
+}
+
+// start returns what a login sends first.
+func start(t *testing.T, m *mskiam.Mechanism) map[string]string {
+	t.Helper()
+	ctx := sasl.WithMetadata(t.Context(), &sasl.Metadata{Host: "localhost", Port: 9098})
+	session, text, err := m.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, answer, err := session.Next(ctx, nil); !done || len(answer) > 0 || err != nil {
+		t.Errorf("behind it comes %q, %v", answer, err)
+	}
+	var members map[string]string
+	if err := json.Unmarshal(text, &members); err != nil {
+		t.Fatal(err)
+	}
+	return members
+}
+
+// TestPayload compares with the form that aws-msk-iam-auth documents.
+func TestPayload(t *testing.T) {
+	got := start(t, mskiam.New(mskiam.Options{Region: "us-east-1", Load: static, Now: func() time.Time { return signedAt }}))
+	if !strings.Contains(got["user-agent"], "kafka-go") {
+		t.Errorf("user agent %q", got["user-agent"])
+	}
+	delete(got, "user-agent")
+	want := map[string]string{
+		"version": "2020_10_22", "host": "localhost", "action": "kafka-cluster:Connect", "x-amz-algorithm": "AWS4-HMAC-SHA256",
+		"x-amz-credential": "ACCESS_KEY/20211014/us-east-1/kafka-cluster/aws4_request", "x-amz-date": "20211014T130500Z",
+		"x-amz-expires": "300", "x-amz-signedheaders": "host",
+		"x-amz-signature": "6b8d25f9b45b9c7db9da855a49112d80379224153a27fd279c305a5b7940d1a7",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	now := signedAt
+	calls := 0
+	var found aws.Credentials
+	var err error
+	m := mskiam.New(mskiam.Options{Region: "us-east-1", Now: func() time.Time { return now }, Load: func(context.Context) (aws.Credentials, error) {
+		calls++
+		return found, err
+	}})
+	login := func(key string) {
+		t.Helper()
+		if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") {
+			t.Errorf("logged in as %s, want %s", got, key)
+		}
+	}
+	found = aws.Credentials{AccessKeyID: "A", SecretAccessKey: "s"}
+	login("A")
+	found.AccessKeyID = "B"
+	login("B")
+	found = aws.Credentials{AccessKeyID: "C", SecretAccessKey: "s", SessionToken: "t", CanExpire: true, Expires: now.Add(time.Hour)}
+	login("C")
+	before := calls
+	found.AccessKeyID = "D"
+	login("C")
+	if calls != before {
+		t.Error("fresh credentials are asked for again")
+	}
+	now = now.Add(56 * time.Minute)
+	login("D")
+	if got := start(t, m)["x-amz-security-token"]; got != "t" {
+		t.Errorf("the session's token is %q", got)
+	}
+	err = errors.New("nobody knows any")
+	if _, _, got := m.Start(t.Context()); !errors.Is(got, err) {
+		t.Errorf("without credentials: %v", got)
+	}
+}
+
+// TestTheDefaultChain reads a shared file again at each login.
+func TestTheDefaultChain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "credentials")
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
+	t.Setenv("AWS_CONFIG_FILE", path+".config")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	m := mskiam.New(mskiam.Options{Region: "us-east-1"})
+	for _, key := range []string{"FIRST", "SECOND"} {
+		if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") || !strings.Contains(got, "/us-east-1/") {
+			t.Errorf("logged in as %s", got)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := m.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "find AWS credentials") {
+		t.Errorf("without credentials: %v", err)
+	}
+}
+
+// trust returns a configuration that trusts the authorities of a file.
+func trust(t *testing.T, file string) func() (*tls.Config, error) {
+	t.Helper()
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		t.Fatal("no certificate")
+	}
+	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
+}
+
+// TestExchange logs in to a broker that speaks TLS, over each of its connections.
+func TestExchange(t *testing.T) {
+	certs := testenv.NewCerts(t)
+	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var mu sync.Mutex
+	var users []string
+	c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		res := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		if res.SupportedMechanisms = []string{mskiam.Name}; r.(*kmsg.SASLHandshakeRequest).Mechanism != mskiam.Name {
+			res.ErrorCode = int16(kafkago.UnsupportedSASLMechanism)
+		}
+		return res, nil, true
+	})
+	c.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		res := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		var members map[string]string
+		err := json.Unmarshal(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, &members)
+		user, _, _ := strings.Cut(members["x-amz-credential"], "/")
+		if err != nil || members["host"] != "127.0.0.1" || user == "STRANGER" {
+			res.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		users = append(users, user)
+		return res, nil, true
+	})
+	key := "STRANGER"
+	m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(context.Context) (aws.Credentials, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
+	}})
+	options := kafka.Options{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}, TLS: trust(t, certs.CA)}
+	s, err := kafka.Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Ready(ctx); err == nil || !strings.Contains(err.Error(), "login is refused") {
+		t.Errorf("a stranger: %v", err)
+	}
+	mu.Lock()
+	key = "KNOWN"
+	mu.Unlock()
+	for err = s.Ready(ctx); err != nil && ctx.Err() == nil; err = s.Ready(ctx) {
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Contains(users, "STRANGER") || users[len(users)-1] != "KNOWN" {
+		t.Errorf("logins %q", users)
+	}
+}
