@@ -42,6 +42,8 @@ type command struct {
 	arguments, flags []string
 	// rest names any number of further arguments, empty where there are none.
 	rest string
+	// choices are the values that the only argument may have, where they are known.
+	choices []string
 	// values are the flags that take a value, with an example of it: for=20s.
 	values  []string
 	summary string
@@ -76,6 +78,8 @@ func commands() []command {
 		{name: "status", flags: []string{"json"}, summary: "show the running bridge: its shards, its standby group", details: statusDetails, run: statusCommand},
 		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
 		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
+		{name: "completion", arguments: []string{"shell"}, choices: shells, summary: "print the completion script for bash, zsh or fish", details: completionDetails, run: completionCommand},
+		{name: "man", summary: "print the manual page bridge(1)", run: manCommand},
 	}
 }
 
