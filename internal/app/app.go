@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	cfg := o.Config
 	if o.Serve {
 		for _, w := range cfg.Warnings {
-			o.Logger.Warn(w.Text, "variable", w.Variable)
+			o.Logger.Warn("warning about the configuration", "variable", w.Variable, "warning", w.Text)
 		}
 	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

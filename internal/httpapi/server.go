@@ -54,7 +54,7 @@ func Open(ctx context.Context, addr string, d Daemon, metrics prometheus.Gathere
 			WriteTimeout:   writeTimeout,
 			IdleTimeout:    idleTimeout,
 			MaxHeaderBytes: maxRequestBytes,
-			ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+			ErrorLog:       errorLog(logger),
 		},
 	}, nil
 }
