@@ -15,6 +15,7 @@ import (
 	"bridge/internal/config"
 	"bridge/internal/outage"
 	"bridge/internal/shard"
+	"bridge/internal/tracing"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
@@ -37,6 +38,8 @@ type parts struct {
 	faults  *outage.Log
 	metrics *shard.Metrics
 	logger  *slog.Logger
+	// tracer is nil unless bridge traces.
+	tracer *tracing.Tracer
 }
 
 // newParts returns the parts that need not be opened.
@@ -172,6 +175,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Faults:          p.faults,
 		Metrics:         p.metrics,
 		Logger:          config.StreamLogger(p.logger, s.Name).With("shard", table),
+		Tracer:          p.tracer,
 
 		Window:             s.StabilityWindow,
 		Zone:               s.TimeZone.Location,

@@ -43,6 +43,9 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	// The value is one of those allowed, or there is a fault already.
 	_ = cfg.LogLevel.UnmarshalText([]byte(settings.Process.LogLevel))
 	l.checkProcess(cfg)
+	if settings.Process.Trace == "on" {
+		cfg.Trace = traceOf(l, environ)
+	}
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
 	cfg.Sink = l.sink(&settings)
 	cfg.setCheckpoint(l, &settings, names)

@@ -25,6 +25,7 @@ var explainedIn = map[string]string{
 	"internal/outage":         "Logs",
 	"internal/shard":          "States of a shard",
 	"internal/standby":        "A standby",
+	"internal/tracing":        "Tracing",
 	"internal/view":           "Reconcile",
 	"reconcile":               "Reconcile",
 	"sink/embedded":           "Logs",

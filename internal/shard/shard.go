@@ -15,6 +15,7 @@ import (
 	"bridge/internal/catchup"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
+	"bridge/internal/tracing"
 	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
@@ -72,6 +73,8 @@ type Options struct {
 	// Metrics is shared by all shards.
 	Metrics *Metrics
 	Logger  *slog.Logger
+	// Tracer makes a span of each batch. Nil: no span, and no header.
+	Tracer *tracing.Tracer
 
 	// Window is the stability window; 0 publishes at once.
 	Window time.Duration
