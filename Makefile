@@ -105,6 +105,15 @@ release: ## Make dist/: binaries, archives, deb, rpm, SBOM and checksums for ARC
 release-check: ## Show that two releases of this commit are byte-identical: 10 minutes
 	@scripts/release-check $(NFPM) $(CYCLONEDX) $(ARCHS)
 
+# The engine builds with the Dockerfile: docker, podman or buildah. SOURCE is the address of the repository, for a label.
+ENGINE ?= docker
+IMAGE ?= bridge
+SOURCE ?= unknown
+.PHONY: image
+image: ## Build the container image IMAGE with ENGINE (docker)
+	$(ENGINE) build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE='$(SOURCE)' \
+	  --build-arg CREATED=$$(date -u -d @$$(git log -1 --format=%ct) +%Y-%m-%dT%H:%M:%SZ) -t $(IMAGE) .
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities, where their database can be reached
 	@scripts/vuln $(GOVULNCHECK)

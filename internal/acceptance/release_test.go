@@ -88,7 +88,9 @@ func TestRelease(t *testing.T) {
 		output(t, dist, testenv.Tool(t, "dpkg-deb"), "-x", only(t, dist, ".deb"), root)
 		installed(t, root, want)
 	})
-	t.Run("has a unit that systemd takes and that may do little", func(t *testing.T) { unit(t, filepath.Join(top, "deploy/package/bridge.service"), only(t, dist, "_amd64")) })
+	t.Run("has a unit that systemd takes and that may do little", func(t *testing.T) {
+		unit(t, filepath.Join(top, "deploy/package/bridge.service"), only(t, dist, "_amd64"))
+	})
 	t.Run("has an rpm with the files of the deb", func(t *testing.T) { sameFiles(t, dist) })
 	t.Run("has an archive with binary, texts and unit", func(t *testing.T) {
 		list := output(t, dist, "tar", "-tzf", only(t, dist, ".tar.gz"))
