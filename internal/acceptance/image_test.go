@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func TestImage(t *testing.T) {
 	b.base(t)
 	args := []string{
 		"build", "--quiet", "--isolation", "chroot", "--format", "docker", "--pull-never", "--layers=false", "-t", "localhost/bridge",
-		"--volume", "/usr:/usr:ro", "--volume", runtime.GOROOT() + ":/goroot:ro",
+		"--volume", "/usr:/usr:ro", "--volume", goEnv(t, "GOROOT") + ":/goroot:ro",
 		"--volume", goEnv(t, "GOMODCACHE") + ":/go/pkg/mod", "--volume", goEnv(t, "GOCACHE") + ":/root/.cache/go-build",
 	}
 	labels := map[string]string{"version": "v1.2.3", "revision": "5427c86f41e6", "created": "2026-11-25T09:08:57Z", "source": "somewhere"}
