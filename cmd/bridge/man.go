@@ -59,7 +59,7 @@ func manPage(build buildVersion, list []command, variables []config.Variable) st
 // manWriter writes text with the macros of man(7).
 type manWriter struct{ strings.Builder }
 
-func (m *manWriter) line(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
+func (m *manWriter) line(format string, args ...any) { fmt.Fprintf(&m.Builder, format+"\n", args...) }
 
 func (m *manWriter) section(title string) { m.line(".SH %s", title) }
 

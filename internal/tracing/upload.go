@@ -111,7 +111,8 @@ func (u *uploader) post(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	// What was read of it counts.
+	defer func() { _ = answer.Body.Close() }()
 	// The connection is used again once the answer is read.
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, answerBytes))
 	switch answer.StatusCode {
