@@ -2,13 +2,19 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell scripts/version 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # Linters come through the Go module proxy, pinned here, and leave go.mod alone.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 ERRCHECK := github.com/kisielk/errcheck@v1.9.0
 MISSPELL := github.com/golangci/misspell/cmd/misspell@v0.7.0
 SLOGLINT := go-simpler.org/sloglint/cmd/sloglint@v0.12.0
+# So do the tools of releases. nfpm above v2.45 needs modules that not every proxy serves.
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+DIST ?= dist
+ARCHS ?= amd64 arm64
 FUZZTIME ?= 30s
 BENCH ?= .
 COUNT ?= 6
@@ -106,6 +112,27 @@ lint: ## Check formatting, linters, go.mod and the rules of the house
 fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME)
 
+.PHONY: release
+release: ## Make dist/: binaries, archives, deb, rpm, SBOM and checksums for ARCHS
+	@scripts/release $(NFPM) $(CYCLONEDX) '$(DIST)' $(ARCHS)
+
+.PHONY: release-check
+release-check: ## Show that two releases of this commit are byte-identical: 10 minutes
+	@scripts/release-check $(NFPM) $(CYCLONEDX) $(ARCHS)
+
+# The engine builds with the Dockerfile: docker, podman or buildah. SOURCE is the address of the repository, for a label.
+ENGINE ?= docker
+IMAGE ?= bridge
+SOURCE ?= unknown
+.PHONY: image
+image: ## Build the container image IMAGE with ENGINE (docker)
+	$(ENGINE) build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg SOURCE='$(SOURCE)' \
+	  --build-arg CREATED=$$(date -u -d @$$(git log -1 --format=%ct) +%Y-%m-%dT%H:%M:%SZ) -t $(IMAGE) .
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities, where their database can be reached
+	@scripts/vuln $(GOVULNCHECK)
+
 .PHONY: clean
 clean: ## Remove what was built and fetched
-	rm -rf bin .cache
+	rm -rf bin dist .cache

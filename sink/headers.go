@@ -33,6 +33,10 @@ const (
 	HeaderReason   = "bridge-reason"
 )
 
+// HeaderTraceParent is a header of W3C Trace Context. It is there where bridge traces, behind
+// [HeaderState].
+const HeaderTraceParent = "traceparent"
+
 // PublishedAtFormat is the layout of HeaderPublishedAt: RFC 3339 in UTC, to the millisecond.
 const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
 
@@ -62,6 +66,9 @@ func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
 	yield(HeaderOrigin, string(m.Origin))
 	yield(HeaderPublishedAt, r.at)
 	yield(HeaderState, r.state)
+	if m.TraceParent != "" {
+		yield(HeaderTraceParent, m.TraceParent)
+	}
 	if m.Bare != nil {
 		m.Bare.eachHeader(r.time, yield)
 	}

@@ -28,6 +28,9 @@ func TestHeadersAreThoseOfEachMessage(t *testing.T) {
 		if i%3 == 0 {
 			m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: int64(i) - 500, Previous: "p"[:i%2]}
 		}
+		if i%5 == 0 {
+			m.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		}
 		kept = append(kept, headersOf(&m, headers.Each))
 		want = append(want, headersOf(&m, (*sink.Message).EachHeader))
 	}

@@ -152,6 +152,9 @@ type Message struct {
 	// Time is when the message was made, by the host's clock. It differs between two sends of the
 	// same event.
 	Time time.Time
+	// TraceParent is the header by which consumers continue a trace (W3C Trace Context); empty:
+	// none. It is that of the batch, so a repeat has another one.
+	TraceParent string
 	// State is what recovery reads back. Its Key is set in dead letters alone: a sink whose bus has
 	// no keys writes Key there.
 	State State

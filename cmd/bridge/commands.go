@@ -42,6 +42,8 @@ type command struct {
 	arguments, flags []string
 	// optional names one further argument, rest any number of them, empty where there are none.
 	optional, rest string
+	// choices are the values that the only argument may have, where they are known.
+	choices []string
 	// values are the flags that take a value, with an example of it: for=20s.
 	values  []string
 	summary string
@@ -77,6 +79,8 @@ func commands() []command {
 		{name: "tail", optional: "stream", flags: []string{"json"}, summary: "show the events of the running bridge as they go by", details: tailDetails, run: tailCommand},
 		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
 		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
+		{name: "completion", arguments: []string{"shell"}, choices: shells, summary: "print the completion script for bash, zsh or fish", details: completionDetails, run: completionCommand},
+		{name: "man", summary: "print the manual page bridge(1)", run: manCommand},
 	}
 }
 

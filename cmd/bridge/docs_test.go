@@ -106,7 +106,7 @@ func TestEventsPageListsTheHeaders(t *testing.T) {
 
 func TestPagesLinkToWhatThereIs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)\)`)
-	for _, file := range []string{"README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/events.md", "docs/operations.md", "docs/findings.md", "docs/performance.md"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs/logs.md", "docs/architecture.md", "docs/events.md", "docs/operations.md", "docs/findings.md", "docs/performance.md"} {
 		folder := top
 		if strings.HasPrefix(file, "docs/") {
 			folder += "docs/"

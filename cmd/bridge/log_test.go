@@ -39,7 +39,7 @@ func TestLogger(t *testing.T) {
 		logger := newLogger(&out, slog.LevelInfo, "", &config.Redactor{})
 		logger.Debug("no")
 		logger.Info("yes")
-		if text := out.String(); !strings.HasPrefix(text, `{"time":`) || strings.Contains(text, `"no"`) {
+		if text := out.String(); !strings.HasPrefix(text, `{"time":`) || strings.Contains(text, `"no"`) || !strings.Contains(text, `"msg":"yes","event":"yes"`) {
 			t.Errorf("logged %s", text)
 		}
 	})

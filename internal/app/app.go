@@ -16,6 +16,7 @@ import (
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
 	"bridge/internal/standby"
+	"bridge/internal/tracing"
 	"bridge/reconcile"
 	"bridge/sink"
 	"bridge/sink/embedded"
@@ -85,11 +86,14 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	cfg := o.Config
 	if o.Serve {
 		for _, w := range cfg.Warnings {
-			o.Logger.Warn(w.Text, "variable", w.Variable)
+			o.Logger.Warn("warning about the configuration", "variable", w.Variable, "warning", w.Text)
 		}
 	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.parts = newParts(cfg, a.registry, o.Logger)
+	if err := a.openTracer(); err != nil {
+		return nil, err
+	}
 	if err := a.openEnds(ctx); err != nil {
 		return nil, err
 	}
@@ -157,6 +161,24 @@ func (a *App) openEnds(ctx context.Context) error {
 	}
 	a.sink, a.closers = bus, append(a.closers, bus.Close)
 	a.reader, _ = bus.(sink.Reader)
+	return nil
+}
+
+// openTracer makes the tracer, where bridge traces. It is closed last.
+func (a *App) openTracer() error {
+	t := a.opts.Config.Trace
+	if t == nil {
+		return nil
+	}
+	o := tracing.Options{Endpoint: t.Endpoint, Headers: t.Headers, Timeout: t.Timeout, Version: a.opts.Build.Version, Logger: a.logger}
+	if t.TLS.Given() {
+		o.TLS = t.TLS.Config()
+	}
+	tracer, err := tracing.New(o)
+	if err != nil {
+		return err
+	}
+	a.tracer, a.closers = tracer, append(a.closers, tracer.Close)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 	told := make(chan struct{})
 	untold := context.AfterFunc(ctx, func() {
 		defer close(told)
-		logger.Info(fmt.Sprintf("stopping, up to %s; Ctrl-C again stops at once, nothing is lost", cfg.ShutdownTimeout))
+		logger.Info("stopping, Ctrl-C again stops at once, nothing is lost", "timeout", cfg.ShutdownTimeout)
 	})
 	defer func() {
 		if !untold() {

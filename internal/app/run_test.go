@@ -78,7 +78,7 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 	for _, want := range []string{
 		`msg="bridge runs" version=1.2.3 streams=1 shards=1`, "checkpoint=" + filepath.Dir(cfg.CheckpointPath),
 		`msg="the bus was read" streams=1 stopped=0 messages=0`, `msg="stream begins" stream=orders shard=orders position=0`, `msg="caught up" stream=orders shard=orders published=60 position=60 after=`,
-		`msg="stopping, up to 10s; Ctrl-C again stops at once, nothing is lost"`, `msg="bridge ended"`,
+		`msg="stopping, Ctrl-C again stops at once, nothing is lost" timeout=10s`, `msg="bridge ended"`,
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())

@@ -16,6 +16,7 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/shard"
 	"bridge/internal/tap"
+	"bridge/internal/tracing"
 	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
@@ -40,6 +41,8 @@ type parts struct {
 	// tap shows published events to those who listen.
 	tap    *tap.Tap
 	logger *slog.Logger
+	// tracer is nil unless bridge traces.
+	tracer *tracing.Tracer
 }
 
 // newParts returns the parts that need not be opened.
@@ -177,6 +180,7 @@ func newShard(cfg *config.Config, s *stream, table string, p *parts, tables int)
 		Timed:           s.Created != "" || s.Modified != "",
 		Metrics:         p.metrics,
 		Logger:          config.StreamLogger(p.logger, s.Name).With("shard", table),
+		Tracer:          p.tracer,
 
 		Window:             s.StabilityWindow,
 		Zone:               s.TimeZone.Location,

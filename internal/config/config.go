@@ -11,7 +11,7 @@ import (
 )
 
 // Config is everything that the environment says, checked and ready for wiring. Defaults are filled
-// in. It holds no secret: those are read by functions at each connect.
+// in. It holds no secret but for the headers of Trace: those are read by functions at each connect.
 type Config struct {
 	Source Source
 	Sink   Sink
@@ -34,6 +34,8 @@ type Config struct {
 	LogLevel slog.Level
 	// LogFormat is "text", "json", or empty: text on a terminal, else json.
 	LogFormat string
+	// Trace says where spans go; nil makes none.
+	Trace *Trace
 	// DomainID is meta.source.domainId.
 	DomainID string
 	// MaxInflightBytes bounds the records of all streams that are read but not acknowledged.

@@ -47,6 +47,9 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	l.checkProcess(cfg)
 	cfg.HTTPToken = httpToken(l)
 	cfg.HTTPTLS = l.tls(httpTLS, TLS{settings.Process.HTTPTLSCA, settings.Process.HTTPTLSCert, settings.Process.HTTPTLSKey})
+	if settings.Process.Trace == "on" {
+		cfg.Trace = traceOf(l, environ)
+	}
 	cfg.Source = l.source(settings.Tuning.TimeZone.Location)
 	cfg.Sink = l.sink(&settings)
 	cfg.setCheckpoint(l, &settings, names)

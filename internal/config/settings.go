@@ -37,6 +37,7 @@ type processSettings struct {
 	Serve            bool          `env:"SERVE" envDefault:"false" doc:"Answer /api/v1/streams/<name>/entities from what was published and the tables, for programs beside bridge. Everybody who can reach BRIDGE_HTTP_ADDR can read the published columns, unless BRIDGE_HTTP_TOKEN is set. See docs/operations.md."`
 	LogLevel         string        `env:"LOG_LEVEL" envDefault:"info" oneof:"debug,info,warn,error" doc:"The least important messages to log."`
 	LogFormat        string        `env:"LOG_FORMAT" oneof:"text,json" doc:"Format of log lines. Default: text on a terminal, else json."`
+	Trace            string        `env:"TRACE" envDefault:"off" oneof:"on,off" doc:"on makes a span of each batch, sends it by OTLP over HTTP to where OTEL_EXPORTER_OTLP_ENDPOINT says (http://localhost:4318), and gives each message the header traceparent. See docs/operations.md."`
 	DomainID         string        `env:"DOMAIN_ID" envDefault:"bridge" doc:"meta.source.domainId of every event: a name for the installation, the same on every host. bridge reads back the messages of its own domain alone."`
 	MaskKey          string        `env:"MASK_KEY" secret:"true" example:"16-characters-or-more" doc:"The key of the form sha256 of MASK: at least 16 characters. With another one, every masked value is another one."`
 	MaxInflightBytes size          `env:"MAX_INFLIGHT_BYTES" envDefault:"32MiB" min:"64KiB" max:"64GiB" doc:"Limit for the rows of all streams that are read and not acknowledged. When it is reached, reading waits for the bus."`

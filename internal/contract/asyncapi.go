@@ -220,10 +220,12 @@ func headers(of *Stream, m *Message) *Schema {
 		{sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile.")},
 		{sink.HeaderPublishedAt, &Schema{Type: Type{"string"}, Format: "date-time", Description: "When the message was made."}},
 		{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")},
+		{sink.HeaderTraceParent, text("The trace of the batch, as W3C Trace Context has it.")},
 	} {
 		s.Properties = append(s.Properties, p)
-		if p.Name != sink.HeaderSchema {
-			// Messages of older versions are without it.
+		if p.Name != sink.HeaderSchema && p.Name != sink.HeaderTraceParent {
+			// Messages of older versions are without the one, those of a bridge that does not trace
+			// without the other.
 			s.Required = append(s.Required, p.Name)
 		}
 	}

@@ -58,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		WriteTimeout:   writeTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxRequestBytes,
-		ErrorLog:       slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:       errorLog(o.Logger),
 	}}
 	s.server.RegisterOnShutdown(func() { close(closing) })
 	s.serve = s.server.Serve

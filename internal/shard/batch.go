@@ -62,6 +62,8 @@ type batch struct {
 type batchTimes struct {
 	// made is when the batch was made, by the host's clock.
 	made time.Time
+	// read is when the page of the batch was read, zero where it has none.
+	read span
 	// oldest is the host's time at which the oldest record had the age zero.
 	oldest time.Time
 	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it

@@ -287,6 +287,7 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 // batch ends before it and the error says why.
 func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late *page) (*batch, error) {
 	b := o.newBatch()
+	b.read = p.span
 	if err := o.encodeTail(ctx, b, p, records); err != nil {
 		return b, err
 	}

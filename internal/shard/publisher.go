@@ -6,6 +6,7 @@ import (
 
 	"bridge/internal/catchup"
 	"bridge/internal/failpoint"
+	"bridge/internal/tracing"
 )
 
 // publisher publishes the batches of a shard one after the other, and commits each once the bus has
@@ -55,9 +56,17 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		return p.mutantSaveFirst(ctx, b, first)
 	}
 	started := time.Now()
+	traces := p.opts.Tracer != nil
+	var traced tracing.Span
+	if traces {
+		traced = p.trace(b)
+	}
 	sent, err := p.sender.sendAll(ctx, b)
 	if err == nil && sent.unknown {
 		err = catchup.ErrUnknownOutcome
+	}
+	if traces {
+		traced.End(err)
 	}
 	if err != nil {
 		p.opts.Committer.Unknown(first)
@@ -77,6 +86,24 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	p.status.published(sent.rows)
 	return nil
+}
+
+// trace begins the span of b, whose messages continue it.
+func (p *publisher) trace(b *batch) tracing.Span {
+	n := len(b.messages)
+	read := b.read
+	if read.asked.IsZero() {
+		read = span{b.made, b.made}
+	}
+	s := p.opts.Tracer.Begin(tracing.Batch{
+		Stream: p.opts.Stream, Shard: p.opts.Name, Rows: n, Bytes: len(b.buf),
+		First: b.messages[0].RowID, Last: b.messages[n-1].RowID, Asked: read.asked, Got: read.got,
+	})
+	parent := s.Parent()
+	for i := range b.messages {
+		b.messages[i].TraceParent = parent
+	}
+	return s
 }
 
 // unresolvedError is the error of a shard of whose last batch the bus may have messages that the

@@ -152,6 +152,7 @@ func (r *rereader) publishOnce(ctx context.Context, q source.Query, n *nominatio
 	}
 	at := r.reader.age(page)
 	b := r.builder.begin()
+	b.read = page.span
 	if r.entities != nil {
 		r.entities.begin(b)
 	}

@@ -284,7 +284,7 @@ func (s *sender) noted(r *sink.Refused) {
 	s.opts.Metrics.deadLetter(s.opts.Stream)
 	s.retrier.status.putAside(r.Reason)
 	s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
-		"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", r.Reason)
+		"id", m.RowID, "event_id", m.ID, "bytes", len(m.Value), "reason", r.Reason)
 }
 
 // refusedTwice is the error of a row whose dead letter is refused, too.

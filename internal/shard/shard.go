@@ -16,6 +16,7 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/panics"
 	"bridge/internal/tap"
+	"bridge/internal/tracing"
 	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
@@ -77,6 +78,8 @@ type Options struct {
 	// Metrics is shared by all shards.
 	Metrics *Metrics
 	Logger  *slog.Logger
+	// Tracer makes a span of each batch. Nil: no span, and no header.
+	Tracer *tracing.Tracer
 
 	// Window is the stability window; 0 publishes at once.
 	Window time.Duration

@@ -39,7 +39,7 @@ func (s *snapshot) run(ctx context.Context) error {
 		if time.Since(logged) > tellEvery {
 			logged = time.Now()
 			s.opts.Logger.Info("recording the table as it stands", "rows", rows, "through", p.Snapshot().First, "of", p.Snapshot().Last,
-				"rows a second", int(float64(rows)/time.Since(started).Seconds()))
+				"rows_per_second", int(float64(rows)/time.Since(started).Seconds()))
 		}
 	}
 	s.opts.Logger.Info("the table as it stands is known, changes from now on are published", "took", time.Since(started).Round(time.Millisecond))

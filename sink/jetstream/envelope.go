@@ -24,7 +24,8 @@ const (
 	headerBatchCommit         = "Nats-Batch-Commit"
 )
 
-// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare.
+// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare
+// and TraceParent.
 var headersPerMessage = func() (n int) {
 	new(sink.Message).EachHeader(func(string, string) { n++ })
 	return n
@@ -63,6 +64,8 @@ type envelope struct {
 	next   int
 	// What follows are headers of messages whose value is the row alone.
 	time, previous, reason header
+	// trace is sink.HeaderTraceParent.
+	trace header
 	// What follows are the headers of the server.
 	id, stream, lastID, lastSequence                 header
 	subject, subjectLast, batch, batchNumber, commit header
@@ -82,7 +85,8 @@ func newEnvelope() *envelope {
 		headers: sink.Headers{Keyless: true},
 		msg:     nats.Msg{Header: make(nats.Header, 16)},
 		time:    named(sink.HeaderTime), previous: named(sink.HeaderPrevious), reason: named(sink.HeaderReason),
-		id: named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
+		trace: named(sink.HeaderTraceParent),
+		id:    named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
 		subject: named(headerSubjectOfSequence), subjectLast: named(headerLastSubjectSequence),
 		batch: named(headerBatchID), batchNumber: named(headerBatchSequence), commit: named(headerBatchCommit),
 	}
@@ -96,6 +100,7 @@ func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 		e.clearBare()
 	}
 	e.headers.Each(m, e.add)
+	e.set(&e.trace, m.TraceParent)
 	e.fillBatch(m, f)
 	e.set(&e.stream, f.stream)
 	e.set(&e.lastID, f.lastID)
@@ -144,7 +149,7 @@ func (e *envelope) add(name, value string) {
 	e.next++
 }
 
-// addBare sets a header of a message whose value is the row alone.
+// addBare sets a header of a message whose value is the row alone. That of a trace is set by fill.
 func (e *envelope) addBare(name, value string) {
 	for _, h := range [...]*header{&e.time, &e.previous, &e.reason} {
 		if h.name == name {

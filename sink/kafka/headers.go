@@ -7,7 +7,8 @@ import (
 	"bridge/sink"
 )
 
-// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare.
+// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare
+// and TraceParent.
 var headersPerMessage = func() (n int64) {
 	new(sink.Message).EachHeader(func(string, string) { n++ })
 	return n
@@ -41,6 +42,11 @@ func (h *headers) of(m *sink.Message) int {
 	h.row = strconv.AppendUint(h.digits[:0], m.RowID, 10)
 	h.state = m.AppendState(h.state[:0], false)
 	h.count, h.bare = headersPerMessage, h.bare[:0]
+	if m.TraceParent != "" {
+		h.addText(sink.HeaderTraceParent)
+		h.addText(m.TraceParent)
+		h.count++
+	}
 	if m.Bare != nil {
 		h.addBare(m.Bare)
 	}
@@ -73,7 +79,7 @@ func (h *headers) renew(m *sink.Message) {
 	h.last = sink.Message{Type: m.Type, Version: m.Version, Schema: m.Schema, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Format: m.Format, Time: m.Time}
 	b := h.common[:0]
 	plain := *m
-	plain.Bare = nil
+	plain.Bare, plain.TraceParent = nil, ""
 	h.texts.Each(&plain, func(name, value string) {
 		b = append(binary.AppendVarint(b, int64(len(name))), name...)
 		switch name {

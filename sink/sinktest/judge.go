@@ -100,6 +100,9 @@ func (j judge) same(t *testing.T, m sink.Message, r Record) {
 	if !j.fixture.Features.Headers {
 		return
 	}
+	if got := r.Headers[sink.HeaderTraceParent]; got != m.TraceParent {
+		t.Fatalf("message %s has header %s %q, want %q", m.ID, sink.HeaderTraceParent, got, m.TraceParent)
+	}
 	m.EachHeader(func(name, value string) {
 		if name == sink.HeaderState {
 			checkState(t, &m, r.Headers[name], j.fixture.Features.Keys)

@@ -55,6 +55,9 @@ func message(destination, series, key string, n, size int) sink.Message {
 	case 4:
 		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: -int64(n), Previous: id, Reason: "TOMBSTONE"}
 	}
+	if n%3 == 2 {
+		m.TraceParent = fmt.Sprintf("00-%032x-%016x-01", hash(series), n)
+	}
 	return m
 }
 

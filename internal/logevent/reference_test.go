@@ -1,0 +1,167 @@
+package logevent
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/logs.md")
+
+const updateCommand = "go test ./internal/logevent -run Reference -update"
+
+// explainedIn says which section of docs/operations.md explains the lines of a package.
+var explainedIn = map[string]string{
+	"checkpoint/store/pebble": "The checkpoint",
+	"internal/app":            "Logs",
+	"internal/buscopy":        "Progress on the bus",
+	"internal/catchup":        "Catch-up",
+	"internal/httpapi":        "HTTP",
+	"internal/outage":         "Logs",
+	"internal/shard":          "States of a shard",
+	"internal/standby":        "A standby",
+	"internal/tracing":        "Tracing",
+	"internal/view":           "Reconcile",
+	"reconcile":               "Reconcile",
+	"sink/embedded":           "Logs",
+	"sink/jetstream":          "On NATS JetStream",
+	"sink/kafka":              "Logs",
+	"source":                  "Findings of `bridge check`",
+	"source/mysql":            "Logs",
+	"source/sqlite":           "Columns that change",
+}
+
+// explained says it of single events, where that differs.
+var explained = map[string]string{
+	"columns_changed": "Columns that change",
+	"events_change_in_a_way_that_consumers_have_to_be_told_of":  "Columns that change",
+	"ids_have_been_vacant_for_gap_ttl_and_are_no_longer_polled": "Lag",
+	"recording_the_table_as_it_stands":                          "Where a stream begins",
+	"row_put_aside_as_a_dead_letter":                            "Dead letters",
+	"shard_stopped":                                             "What stops a shard",
+	"stream_begins":                                             "Where a stream begins",
+	"stream_resumes":                                            "Where a stream begins",
+	"stream_stopped":                                            "What stops a shard",
+	"the_stream_stops":                                          "What stops a shard",
+	"the_table_as_it_stands_is_known":                           "Where a stream begins",
+	"the_table_is_read_from_its_first_row":                      "Ids that are used again",
+}
+
+// logged is one event with all that its calls say.
+type logged struct {
+	message              string
+	levels, keys, folder []string
+}
+
+// events returns the events by name, and what is wrong with the calls.
+func events(s *scanner) (map[string]*logged, []string) {
+	all, faults := map[string]*logged{}, s.faults
+	for _, one := range s.sites {
+		name := Name(one.message)
+		e := all[name]
+		if e == nil {
+			e = &logged{message: one.message}
+			all[name] = e
+		}
+		if e.message != one.message {
+			faults = append(faults, fmt.Sprintf("%s: the event %s has another message elsewhere: %q, %q", one.at, name, one.message, e.message))
+		}
+		if slices.Contains(one.keys, Key) {
+			faults = append(faults, fmt.Sprintf("%s: the key %s is that of the line's name", one.at, Key))
+		}
+		if len(name) < 4 || len(name) > 100 {
+			faults = append(faults, fmt.Sprintf("%s: %q makes a poor name: begin the message with a few words and a comma or colon", one.at, one.message))
+		}
+		for list, add := range map[*[]string][]string{&e.levels: {one.level}, &e.keys: one.keys, &e.folder: {one.folder}} {
+			for _, text := range add {
+				if !slices.Contains(*list, text) {
+					*list = append(*list, text)
+				}
+			}
+		}
+	}
+	return all, faults
+}
+
+func TestReferenceListsEveryEvent(t *testing.T) {
+	all, faults := events(scan(t))
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+	if len(all) < 80 {
+		t.Errorf("%d events: the scan has missed some", len(all))
+	}
+	operations := string(read(t, "docs/operations.md"))
+	for _, sections := range []map[string]string{explainedIn, explained} {
+		for of, section := range sections {
+			if !strings.Contains(operations, "# "+section+"\n") {
+				t.Errorf("%s: docs/operations.md has no section %q", of, section)
+			}
+		}
+	}
+	for name := range explained {
+		if all[name] == nil {
+			t.Errorf("there is no event %s", name)
+		}
+	}
+	page := logsPage(t, all)
+	if *update {
+		if err := os.WriteFile(top+"docs/logs.md", []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if string(read(t, "docs/logs.md")) != page {
+		t.Errorf("docs/logs.md is not what the source says: run %s", updateCommand)
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(top + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// logsPage is docs/logs.md.
+func logsPage(t *testing.T, all map[string]*logged) string {
+	t.Helper()
+	var page strings.Builder
+	page.WriteString("# Log events\n\n" +
+		"Each line of the log has an `event`, by which programs find it: the words of `msg` up to the first comma, colon or bracket. Lines of a\n" +
+		"stream have `stream`, those of a table `shard`, too; keys that are not always there are listed as well. A level that varies is that of\n" +
+		"what is said. A change of this page is a change for those who alert on lines; [Logs](operations.md#logs) says more.\n\n" +
+		"The page is written by `" + updateCommand + "`.\n\n" +
+		"| event | level | message | keys | explained in |\n|---|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e := all[name]
+		slices.SortFunc(e.levels, func(a, b string) int { return strings.Index(levels, a) - strings.Index(levels, b) })
+		section := cmp.Or(explained[name], explainedIn[e.folder[0]])
+		if section == "" {
+			t.Errorf("%s of %s: name the section that explains it in explainedIn", name, e.folder[0])
+		}
+		keys := "`" + strings.Join(e.keys, "`, `") + "`"
+		if len(e.keys) == 0 {
+			keys = ""
+		}
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | [%s](operations.md#%s) |\n",
+			name, strings.Join(e.levels, ", "), escape(e.message), keys, section, anchor(section))
+	}
+	return page.String()
+}
+
+// levels in their order.
+const levels = "debug info warn error"
+
+func escape(text string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text) }
+
+// anchor returns the link that the title of a section has.
+func anchor(title string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(title), "`", ""), " ", "-")
+}
