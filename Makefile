@@ -71,6 +71,12 @@ figures: ## Measure the binary: size, start to first event, idle memory
 	@scripts/test-deps > /dev/null
 	@BRIDGE_TEST_REAL=1 BRIDGE_TEST_FIGURES=1 go test -count=1 -v -run '^TestFigures$$' ./internal/acceptance | grep -vE '^(===|---|PASS|ok)'
 
+.PHONY: screenshots
+screenshots: ## Take the pictures of the page in docs/page
+	@scripts/test-deps
+	@mkdir -p docs/page
+	@CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_SCREENSHOTS=$(CURDIR)/docs/page go test -count=1 -run '^TestScreenshots$$' ./internal/httpapi/pagetest
+
 .PHONY: bench
 # The load before anything is compiled, which is a load itself.
 bench: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,15 @@ func TestDeadLettersExactlyOnce(t *testing.T) {
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b.ExactlyOnce(t.Name()), 1) })
 }
 
+// expectAllResent has the daemon read the dead letters of a stream and resend them.
+func expectAllResent(t *testing.T, d *world.Daemon, stream, query, want string) {
+	t.Helper()
+	code, body := d.Post("/api/v1/streams/" + stream + "/resend-all?" + query)
+	if code != http.StatusOK || !strings.Contains(body, want) || !strings.Contains(body, `"more":false`) {
+		t.Errorf("resend-all of %s: %d %s, want %s", stream, code, body, want)
+	}
+}
+
 // deadLettersGoRound is TestDeadLetters; from least to 100 rows of flood are put aside at first.
 func deadLettersGoRound(t *testing.T, b *world.Bus, least float64) {
 	t.Helper()
@@ -153,6 +163,8 @@ func deadLettersGoRound(t *testing.T, b *world.Bus, least float64) {
 	world.AwaitReady(t, d)
 	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "facts"), "facts/2 same", "facts/3 current", "facts/4 gone")
 	expectDeadLetters(t, deadLetters(t, d.Env, 0, "resend", "--stream", "things"), "things/1 same", "things/3 same", "things/4 superseded", "things/5 superseded")
+	expectAllResent(t, d, "things", "dryRun=true", `"fates":{"same":2,"superseded":2}`)
+	expectAllResent(t, d, "facts", "dryRun=false", `"fates":{"current":1,"gone":1,"same":1}`)
 	// The flood is still missing; what was refused of d and e nobody ever got.
 	mustVerify(t, d.Env, "missing 150", "not judged deadLetter 2")
 }

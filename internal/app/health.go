@@ -16,6 +16,7 @@ import (
 	"bridge/internal/standby"
 	"bridge/internal/tap"
 	"bridge/reconcile"
+	"bridge/sink/embedded"
 )
 
 // health implements httpapi.Daemon over the parts of the process.
@@ -40,6 +41,10 @@ type health struct {
 	// entities is nil unless entities are to be shown.
 	entities *entities
 	tap      *tap.Tap
+	// version is that of the program.
+	version string
+	// inProcess is the server of embedded:, else nil.
+	inProcess embedded.Conns
 }
 
 var _ httpapi.Daemon = (*health)(nil)
@@ -175,5 +180,7 @@ func (h *health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
+	status.Version = h.version
+	h.addDependencies(&status)
 	return status
 }

@@ -67,7 +67,13 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 		LastError: httpapi.Given(s.LastError),
 		LastPoll:  httpapi.Moment(s.LastPoll),
 		Reconcile: reconcileStatus(s.reconcile),
+		Cause:     httpapi.Given(string(s.Cause)),
+		Late:      s.Traffic.Late,
+		Published: httpapi.PublishedStatus{Rows: s.Traffic.Rows, RowsPerSecond: s.Traffic.RowsPerSecond, LastHour: s.Traffic.Minutes},
+		Backlog:   backlogStatus(&s.Status),
 	}
+	one.DeadLetters = deadLettersStatus(s.Traffic.DeadLetters)
+	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(s.remedy())
 	if s.LagKnown {
 		seconds := s.Lag.Seconds()
 		one.LagSeconds = &seconds

@@ -124,27 +124,14 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
+	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", reads(entitiesHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
 	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(tailHandler(d)))))
 	mux.Handle("GET /api/v1/openapi.json", openAPIHandler())
+	mux.Handle("GET /{$}", pageHandler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
-}
-
-// statusHandler answers with the status of this process, or with ?working=true of the one that
-// works, which asks for no token.
-func statusHandler(d Daemon, files TLS) http.Handler {
-	own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, d.Status()) })
-	works := forwarder{d, Access{TLS: files}}
-	working := works.byWorking(own)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("working") == "true" {
-			working.ServeHTTP(w, r)
-			return
-		}
-		own(w, r)
-	})
 }
 
 // Readiness is the answer of /livez and /readyz.

@@ -25,6 +25,9 @@ type Daemon interface {
 	// Resend makes the owner of a shard send dead letters again, and waits for it. The error is
 	// ErrNoStream, ErrCannotResend, or that of ctx.
 	Resend(ctx context.Context, request ResendRequest) ([]shard.ResendOutcome, error)
+	// ResendAll has the dead letters of a stream that the bus holds sent again, and waits for it.
+	// The error is as that of Resend.
+	ResendAll(ctx context.Context, stream string, dryRun bool) (ResentAll, error)
 	// Entity and EntityPage show entities of a capability stream. The error is ErrNoStream,
 	// ErrNoEntity, ErrNotServed, ErrBadQuery, or one that a later question may not get.
 	Entity(ctx context.Context, q EntityQuery) (Entity, error)
@@ -50,6 +53,24 @@ type Status struct {
 	// Standby is left out where the process works alone.
 	Standby *StandbyStatus `json:"standby,omitempty"`
 	Streams []StreamStatus `json:"streams"`
+	// Version is that of the program. Source, Bus and Checkpoint are what the process depends on.
+	Version    string            `json:"version,omitempty"`
+	Source     *DependencyStatus `json:"source,omitempty"`
+	Bus        *DependencyStatus `json:"bus,omitempty"`
+	Checkpoint *DependencyStatus `json:"checkpoint,omitempty"`
+}
+
+// DependencyStatus says whether something answers that the process depends on.
+type DependencyStatus struct {
+	// Kind is "mysql", "kafka" or the like. Address is host:port, a path, or empty.
+	Kind    string `json:"kind"`
+	Address string `json:"address"`
+	// Answers is null until it was used for the first time.
+	Answers *bool `json:"answers"`
+	// Since is when its oldest outage that lasts began, by the host's clock, and Error is what
+	// happened last. Both are null while it answers.
+	Since *time.Time `json:"since"`
+	Error *string    `json:"error"`
 }
 
 // StandbyStatus is what a process knows of its standby group.
@@ -101,6 +122,8 @@ type StreamStatus struct {
 	// Progress is left out unless it is kept on the bus, too.
 	Progress *ProgressStatus `json:"progress,omitempty"`
 	Shards   []ShardStatus   `json:"shards"`
+	// Summary is about all shards, also those that are not listed. The handler fills it in.
+	Summary *StreamSummary `json:"summary,omitempty"`
 }
 
 // ProgressStatus says when this process has last written the progress of a stream to the bus.
@@ -148,6 +171,53 @@ type ShardStatus struct {
 	LastPoll *time.Time `json:"lastPoll"`
 	// Reconcile is the state of the reconcile of the table.
 	Reconcile *ReconcileStatus `json:"reconcile"`
+	// Reason says why the shard is not running, Remedy what to do; null while it runs. Cause is why
+	// it is stopped, in one word, else null: see docs/operations.md.
+	Reason *string `json:"reason"`
+	Remedy *string `json:"remedy"`
+	Cause  *string `json:"cause"`
+	// Published, Late and DeadLetters count since the process began. Late counts the rows that
+	// appeared inside a gap.
+	Published   PublishedStatus   `json:"published"`
+	Late        uint64            `json:"late"`
+	DeadLetters DeadLettersStatus `json:"deadLetters"`
+	// Backlog is null while the shard keeps up.
+	Backlog *BacklogStatus `json:"backlog"`
+}
+
+// PublishedStatus says how many rows were published and acknowledged.
+type PublishedStatus struct {
+	Rows uint64 `json:"rows"`
+	// RowsPerSecond is the rate over the last 30 s.
+	RowsPerSecond float64 `json:"rowsPerSecond"`
+	// LastHour has the rows of each of the last 60 minutes, the oldest first; the last one has not
+	// ended. Null where there was none.
+	LastHour []uint32 `json:"lastHour"`
+}
+
+// DeadLettersStatus counts the rows that were put aside. Reasons are the most frequent ones, with N
+// for each number.
+type DeadLettersStatus struct {
+	Count   uint64            `json:"count"`
+	Reasons []DeadLetterCount `json:"reasons"`
+}
+
+// DeadLetterCount counts the dead letters of a reason.
+type DeadLetterCount struct {
+	Reason string `json:"reason"`
+	Count  uint64 `json:"count"`
+}
+
+// BacklogStatus says how far a shard is behind its table.
+type BacklogStatus struct {
+	// IDs is how many ids lie between the position and the highest one; some may have no row.
+	IDs uint64 `json:"ids"`
+	// Percent is the part that is done since the backlog began, 0 to 100.
+	Percent float64 `json:"percent"`
+	// IDsPerSecond is how fast the position advances, over the last 30 s. SecondsLeft is how long
+	// the rest takes at that rate, null while it does not advance.
+	IDsPerSecond float64  `json:"idsPerSecond"`
+	SecondsLeft  *float64 `json:"secondsLeft"`
 }
 
 // Degraded is the state of a shard whose guard has tripped: it publishes everything but deletes

@@ -196,6 +196,7 @@ func (g *gaps) advance(b *batch, at ledger.Age) error {
 	}
 	if n := b.change.Filled - b.skipped; n > 0 {
 		g.opts.Metrics.late.WithLabelValues(g.opts.Stream).Add(float64(n))
+		g.status.late(n)
 	}
 	b.last = g.progress.Position()
 	b.floor, b.since = g.progress.Floor(), g.progress.Since()

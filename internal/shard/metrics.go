@@ -106,8 +106,8 @@ func (m *Metrics) saved(stream string, began time.Time) {
 // Retry counts a failed attempt at place; it is a sink.Fault.
 func (m *Metrics) Retry(dependency string, _ error) { m.retries.WithLabelValues(dependency).Inc() }
 
-func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcome) {
-	acked := 0
+// outcome counts what became of messages, and returns how many events were acknowledged.
+func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcome) (acked int) {
 	// Runs of one type are the rule.
 	for start := 0; start < len(o.Status); {
 		kind, end := messages[start].Type, start
@@ -128,6 +128,7 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 	if o.Duplicates > 0 {
 		m.duplicates.WithLabelValues(stream).Add(float64(o.Duplicates))
 	}
+	return acked
 }
 
 func (m *Metrics) deadLetter(stream string) { m.deadLetters.WithLabelValues(stream).Inc() }

@@ -72,6 +72,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if err != nil {
 		return &unresolvedError{err}
 	}
+	p.status.published(sent.rows)
 	if p.opts.Tap.Listened() {
 		p.show(b, sent)
 	}

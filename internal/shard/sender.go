@@ -34,6 +34,8 @@ type sent struct {
 	// unknown says that the bus told no offset of some, repeated that it holds others as they were
 	// sent before.
 	unknown, repeated bool
+	// rows counts the events that were acknowledged.
+	rows int
 }
 
 // location is the TP and offset of a message. The zero value says that they are unknown.
@@ -110,7 +112,7 @@ func (s *sender) sendRest(ctx context.Context, b *batch) error {
 			left = s.messages
 		}
 		outcome, err := s.send(ctx, left)
-		s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
+		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
 		s.locateAll(ctx, left, &outcome)
 		if err == nil {
 			err = s.putAside(ctx, b, &outcome)
@@ -280,6 +282,7 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 func (s *sender) noted(r *sink.Refused) {
 	m := &r.Message
 	s.opts.Metrics.deadLetter(s.opts.Stream)
+	s.retrier.status.putAside(r.Reason)
 	s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
 		"id", m.RowID, "event", m.ID, "bytes", len(m.Value), "reason", r.Reason)
 }

@@ -27,7 +27,7 @@ func (s *sender) sendWhole(ctx context.Context, b *batch) error {
 	var stop error
 	for left := b.messages; len(left) > 0; left = s.messages {
 		outcome, err := s.send(ctx, left)
-		s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
+		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
 		if errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced) {
 			err = fmt.Errorf("%w: %w", catchup.ErrUnknownOutcome, err)
 		}

@@ -181,7 +181,7 @@ func New(opts Options) *Shard {
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
 	s := &Shard{opts: opts, consent: newConsent()}
-	s.status.init(opts.Stream, opts.Name, opts.PollInterval)
+	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
 	s.nominator = newNominator(&s.status)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)

@@ -44,8 +44,14 @@ type Status struct {
 	// shown; 0 when drained. It is valid only if LagKnown: not while the source cannot be read.
 	Lag      time.Duration
 	LagKnown bool
-	// LastError is the latest fault, empty while there is none.
+	// Backlog says that rows wait for longer than they do while the shard keeps up.
+	Backlog bool
+	// LastError is the latest fault, empty while there is none. Cause is why the shard is stopped,
+	// empty while it is not.
 	LastError string
+	Cause     Cause
+	// Traffic says what was published.
+	Traffic Traffic
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
 	// LastTurn is when the loop that has stood still the longest last turned, by the host's clock,
@@ -84,6 +90,9 @@ type tracker struct {
 	stopped bool
 	since   time.Time
 	lag     lag
+	traffic traffic
+	// short is the lag up to which the shard counts as drained.
+	short time.Duration
 	// sent is when the batch in flight was begun, zero when there is none.
 	sent time.Time
 	// saves is when the commit under way began, zero while there is none.
@@ -109,7 +118,8 @@ const (
 // and a save before it counts as waiting for the disk.
 const slowPublish = 5 * time.Second
 
-func (t *tracker) init(stream, shard string, pollInterval time.Duration) {
+func (t *tracker) init(stream, shard string, pollInterval, window time.Duration) {
+	t.short = shortLag + 2*window
 	t.status = Status{Stream: stream, Shard: shard, State: Starting}
 	t.lag.fresh = lookGrace + 3*pollInterval
 }
@@ -144,7 +154,7 @@ func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 		t.faults[reading] = ""
 		t.lag.answer()
 		if t.stopped {
-			s.LastError, t.stopped = "", false
+			s.LastError, s.Cause, t.stopped = "", "", false
 			stopped = time.Since(t.since)
 		}
 	})
@@ -173,7 +183,7 @@ func (t *tracker) stop(err error) (fresh bool) {
 		if !t.stopped {
 			t.since = time.Now()
 		}
-		s.LastError, t.stopped = text, true
+		s.LastError, s.Cause, t.stopped = text, causeOf(err), true
 		t.lag.stop(errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied))
 		t.sent = time.Time{}
 	})
@@ -181,8 +191,23 @@ func (t *tracker) stop(err error) (fresh bool) {
 }
 
 func (t *tracker) saved(position uint64) {
-	t.update(func(s *Status) { s.Position, t.faults[saving] = position, "" })
+	t.update(func(s *Status) {
+		s.Position, t.faults[saving] = position, ""
+		lag, known := t.lag.at(time.Now())
+		t.traffic.save(position, known && lag <= t.short)
+	})
 }
+
+// published counts rows that the bus has acknowledged.
+func (t *tracker) published(rows int) {
+	t.update(func(s *Status) { t.traffic.publish(rows, s.Position, time.Now()) })
+}
+
+// late counts rows that appeared inside a gap.
+func (t *tracker) late(rows int) { t.update(func(*Status) { t.traffic.late += uint64(rows) }) }
+
+// putAside counts a dead letter.
+func (t *tracker) putAside(reason string) { t.update(func(*Status) { t.traffic.putAside(reason) }) }
 
 // beginSave notes that a batch is being committed, endSave that it was or that this has failed.
 func (t *tracker) beginSave() { t.update(func(*Status) { t.saves = time.Now() }) }
@@ -232,6 +257,8 @@ func (s *Shard) Status() Status {
 	slowest, turned := t.stillest(now)
 	status.LastTurn, status.Loop = turned, slowest.String()
 	status.Lag, status.LagKnown = t.lag.at(now)
+	status.Traffic = t.traffic.at(status.Position, now)
+	status.Backlog = status.Lag > t.short && status.Position < status.Highest
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
 	case t.stopped:

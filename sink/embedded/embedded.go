@@ -91,6 +91,11 @@ func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
 	return s, nil
 }
 
+var _ Conns = (*Sink)(nil)
+
+// InProcessConn implements Conns.
+func (s *Sink) InProcessConn() (net.Conn, error) { return s.gate.InProcessConn() }
+
 // start starts the server and waits until it answers.
 func (s *Sink) start(ctx context.Context, o Options) error {
 	options := &server.Options{

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,24 @@ type Daemon struct {
 	NoneIsSeen error
 	// Tap has the listeners.
 	Tap tap.Tap
+	// Resent is what becomes of all dead letters.
+	Resent httpapi.ResentAll
+
+	mu sync.Mutex
+}
+
+// note notes what was asked for.
+func (d *Daemon) note(request string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Requests = append(d.Requests, request)
+}
+
+// Asked returns Requests while requests may come.
+func (d *Daemon) Asked() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.Requests...)
 }
 
 var _ httpapi.Daemon = (*Daemon)(nil)
@@ -55,25 +74,31 @@ func (d *Daemon) Working() (httpapi.Peer, error) {
 
 // Reconcile implements httpapi.Daemon.
 func (d *Daemon) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
-	d.Requests = append(d.Requests, fmt.Sprintf("%s/%+v", stream, mode))
+	d.note(fmt.Sprintf("%s/%+v", stream, mode))
 	return httpapi.Accepted{Stream: stream, Shards: 1, DryRun: mode.DryRun, AllowDeletes: mode.AllowDeletes, Started: d.State.Started}, d.Refuses
 }
 
 // Resend implements httpapi.Daemon.
 func (d *Daemon) Resend(_ context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
-	d.Requests = append(d.Requests, fmt.Sprintf("%s/%s/%v/%d", request.Stream, request.Shard, request.DryRun, len(request.DeadLetters)))
+	d.note(fmt.Sprintf("%s/%s/%v/%d", request.Stream, request.Shard, request.DryRun, len(request.DeadLetters)))
 	return make([]shard.ResendOutcome, len(request.DeadLetters)), d.Refuses
+}
+
+// ResendAll implements httpapi.Daemon.
+func (d *Daemon) ResendAll(_ context.Context, stream string, dryRun bool) (httpapi.ResentAll, error) {
+	d.note(fmt.Sprintf("%s/resend-all/%v", stream, dryRun))
+	return d.Resent, d.Refuses
 }
 
 // Entity implements httpapi.Daemon.
 func (d *Daemon) Entity(_ context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
-	d.Requests = append(d.Requests, fmt.Sprintf("%+v", q))
+	d.note(fmt.Sprintf("%+v", q))
 	return httpapi.Entity{Key: q.Key, Data: json.RawMessage("{}")}, d.Refuses
 }
 
 // EntityPage implements httpapi.Daemon.
 func (d *Daemon) EntityPage(_ context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
-	d.Requests = append(d.Requests, fmt.Sprintf("%+v", q))
+	d.note(fmt.Sprintf("%+v", q))
 	return httpapi.EntityPage{Entities: []httpapi.Entity{}, Next: "further"}, d.Refuses
 }
 

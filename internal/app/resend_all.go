@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"bridge/internal/config"
+	"bridge/internal/deadletter"
+	"bridge/internal/httpapi"
+	"bridge/internal/option"
+	"bridge/internal/shard"
+	"bridge/internal/verify"
+	"bridge/internal/verify/bus"
+	"bridge/sink"
+	"bridge/sink/embedded"
+	"bridge/sink/jetstream"
+)
+
+// Fates of dead letters besides those of the shard: no such table is configured, and the owner of
+// the table could not do it.
+const (
+	fateNotConfigured shard.Fate = "notConfigured"
+	fateFailed        shard.Fate = "failed"
+)
+
+// ResendAll implements httpapi.Daemon.
+func (h *health) ResendAll(ctx context.Context, name string, dryRun bool) (httpapi.ResentAll, error) {
+	stream, err := h.stream(name)
+	if err != nil {
+		return httpapi.ResentAll{}, err
+	}
+	if stream.DeadLetter == "" {
+		return httpapi.ResentAll{}, fmt.Errorf("stream %s %w: %s is not set, so no row was put aside", name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
+	}
+	found, more, err := h.deadLettersOf(ctx, stream)
+	if err != nil {
+		return httpapi.ResentAll{}, fmt.Errorf("read the dead letters at %s: %w", stream.DeadLetter, err)
+	}
+	all := resendAll{h: h, stream: stream, dryRun: dryRun, outcomes: make([]shard.ResendOutcome, len(found))}
+	if err := all.send(ctx, found); err != nil {
+		return httpapi.ResentAll{}, err
+	}
+	return all.report(found, more), nil
+}
+
+// deadLettersOf reads the dead letters of a stream from the bus, at most httpapi.MaxResentAll.
+func (h *health) deadLettersOf(ctx context.Context, stream *config.Stream) (found []deadletter.Message, more bool, err error) {
+	tray, err := h.openDeadLetters(ctx, stream.DeadLetter)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, tray.Close()) }()
+	type identity struct{ shard, event string }
+	kept := make(map[identity]bool)
+	read, err := deadletter.Read(ctx, tray, func(l *sink.DeadLetterDocument) bool {
+		one := identity{l.Shard, l.EventID}
+		switch {
+		case l.Stream != stream.Name:
+			return false
+		case !kept[one] && len(kept) == httpapi.MaxResentAll:
+			more = true
+			return false
+		}
+		kept[one] = true
+		return true
+	}, func(uint64, uint64) {})
+	return read.Messages, more, err
+}
+
+// openDeadLetters opens a destination of dead letters for reading, with a connection of its own.
+func (h *health) openDeadLetters(ctx context.Context, destination string) (verify.Bus, error) {
+	what := Reading{Topics: []string{destination}, Subjects: []string{destination}, Command: "resend"}
+	if h.inProcess == nil {
+		return OpenReading(ctx, h.cfg, what)
+	}
+	reader, err := jetstream.Open(jetstream.Options{
+		InProcess: h.inProcess, Stream: h.cfg.Sink.Embedded.Stream, Name: "bridge resend", Published: what.Subjects, Readable: what.Subjects,
+		GiveUpAfter: giveUpAfter, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: what.Subjects, Stream: h.cfg.Sink.Embedded.Stream})
+}
+
+// inProcessOf returns the server inside the process, nil where there is none.
+func inProcessOf(s sink.Sink) embedded.Conns {
+	if inside, ok := s.(*embedded.Sink); ok {
+		return inside
+	}
+	return nil
+}
+
+// resendAll sends the dead letters of a stream again, a table after the other.
+type resendAll struct {
+	h        *health
+	stream   *config.Stream
+	dryRun   bool
+	outcomes []shard.ResendOutcome
+}
+
+// send has the owners of the tables send what was found. The error is that of ctx.
+func (a *resendAll) send(ctx context.Context, found []deadletter.Message) error {
+	var order []string
+	indices := make(map[string][]int)
+	for i := range found {
+		table := found[i].Shard
+		if indices[table] == nil {
+			order = append(order, table)
+		}
+		indices[table] = append(indices[table], i)
+	}
+	for _, table := range order {
+		for rest := indices[table]; len(rest) > 0; {
+			n := min(len(rest), httpapi.MaxDeadLetters)
+			a.sendSome(ctx, table, found, rest[:n])
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			rest = rest[n:]
+		}
+	}
+	return nil
+}
+
+// sendSome sends the dead letters with some indices, which are of one table.
+func (a *resendAll) sendSome(ctx context.Context, table string, found []deadletter.Message, indices []int) {
+	request := httpapi.ResendRequest{Stream: a.stream.Name, Shard: table, DryRun: a.dryRun}
+	for _, i := range indices {
+		request.DeadLetters = append(request.DeadLetters, shard.DeadLetterOf(&found[i].DeadLetterDocument))
+	}
+	outcomes, err := resendBy(ctx, a.stream, a.h.shards, request)
+	for n, i := range indices {
+		switch {
+		case errors.Is(err, httpapi.ErrNoStream):
+			a.outcomes[i] = shard.ResendOutcome{Fate: fateNotConfigured}
+		case err != nil:
+			a.outcomes[i] = shard.ResendOutcome{Fate: fateFailed, Why: config.Text(err)}
+		default:
+			a.outcomes[i] = outcomes[n]
+		}
+	}
+}
+
+func (a *resendAll) report(found []deadletter.Message, more bool) httpapi.ResentAll {
+	r := httpapi.ResentAll{Found: len(found), More: more, Fates: make(map[shard.Fate]int), DeadLetters: []httpapi.ResentDeadLetter{}}
+	for i := range found {
+		r.Fates[a.outcomes[i].Fate]++
+		if i < httpapi.MaxResentShown {
+			l := &found[i]
+			r.DeadLetters = append(r.DeadLetters, httpapi.ResentDeadLetter{Shard: l.Shard, Row: l.RowID, Key: l.Key, Reason: l.Reason, ResendOutcome: a.outcomes[i]})
+		}
+	}
+	return r
+}

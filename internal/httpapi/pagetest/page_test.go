@@ -1,0 +1,132 @@
+package pagetest
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"bridge/internal/app"
+	"bridge/internal/app/apptest"
+	"bridge/internal/config"
+	"bridge/internal/httpapi"
+	"bridge/internal/testall"
+	"bridge/internal/testenv"
+)
+
+// TestPage plays the page in a browser, a scene after the other.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	urls := serve(t, testall.Pick(
+		[]string{"guard", "large", "lost", "hostile"},
+		[]string{"healthy", "backlog", "outage", "stopped", "guard", "large", "hostile", "standby", "lost", "token"}))
+	urls["real"] = real(t)
+	checks := testenv.Browse(t, "internal/httpapi/pagetest/check.js", urls)
+	if len(checks) < 2*len(urls) {
+		t.Fatalf("only %d checks of %d scenes", len(checks), len(urls))
+	}
+	for _, c := range checks {
+		t.Run(c.Scene+" "+c.Check, func(t *testing.T) {
+			if c.Wrong != "" {
+				t.Error(c.Wrong)
+			}
+		})
+	}
+}
+
+// serve serves scenes until the test ends, and returns their addresses.
+func serve(t *testing.T, names []string) map[string]string {
+	t.Helper()
+	all, urls := scenes(), make(map[string]string)
+	works := all["healthy"]
+	works.Peer = httpapi.Peer{Self: true, Member: "a"}
+	at := httptest.NewServer(handler(works, "healthy"))
+	t.Cleanup(at.Close)
+	all["standby"].Peer = httpapi.Peer{Member: "a", Name: "a on node-1", Addr: strings.TrimPrefix(at.URL, "http://")}
+	for _, name := range names {
+		if name == "healthy" {
+			urls[name] = at.URL
+			continue
+		}
+		server := httptest.NewServer(handler(all[name], name))
+		t.Cleanup(server.Close)
+		urls[name] = server.URL
+	}
+	return urls
+}
+
+// handler serves a scene, and what a script does to it: /control/lose and find, and asked, which
+// tells what the daemon was asked for.
+func handler(s *scene, name string) http.Handler {
+	var lost atomic.Bool
+	pages := httpapi.Handler(s, prometheus.NewRegistry(), httpapi.Access{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/control/lose", func(http.ResponseWriter, *http.Request) { lost.Store(true) })
+	mux.HandleFunc("/control/find", func(http.ResponseWriter, *http.Request) { lost.Store(false) })
+	mux.HandleFunc("/control/asked", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(s.Asked())
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case lost.Load():
+			panic(http.ErrAbortHandler)
+		case name == "token" && r.Method == http.MethodPost && r.Header.Get("Authorization") != "Bearer sesame":
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"error":"this request changes something and needs the token of BRIDGE_HTTP_TOKEN"}`))
+		default:
+			pages.ServeHTTP(w, r)
+		}
+	})
+	return mux
+}
+
+// real runs a bridge with a table of which one row was changed, and returns its address.
+func real(t *testing.T) string {
+	t.Helper()
+	shop := apptest.NewShop(t)
+	cfg, err := config.Load(shop.Env.Environ(), &config.Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.Open(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Build: app.Build{Version: "1.4.0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	pages := http.NewServeMux()
+	pages.Handle("/", httpapi.Handler(a.Daemon(), a.Metrics(), httpapi.Access{}))
+	pages.HandleFunc("/control/delete", func(http.ResponseWriter, *http.Request) { shop.Exec(t, "DELETE FROM orders WHERE id > 20") })
+	server := httptest.NewServer(pages)
+	t.Cleanup(func() {
+		server.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	published := func() bool {
+		s := a.Daemon().Status().Streams[0].Shards[0]
+		return s.Position == 60 && s.State == "running"
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !published(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("the table is not published: %+v", a.Daemon().Status())
+		}
+	}
+	shop.Exec(t, "UPDATE orders SET total = 7 WHERE id = 3")
+	return server.URL
+}

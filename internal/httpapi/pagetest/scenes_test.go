@@ -1,0 +1,205 @@
+package pagetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"bridge/internal/httpapi"
+	"bridge/internal/httpapi/httpapitest"
+	"bridge/internal/shard"
+)
+
+// hostile is a name that a database can give a table.
+const hostile = `<img src=x onerror="document.title='hacked'">`
+
+// scene is a daemon whose status is made for each request, so that ages stay.
+type scene struct {
+	*httpapitest.Daemon
+	status func() httpapi.Status
+}
+
+func (s *scene) Status() httpapi.Status { return s.status() }
+
+// scenes are what the page is tested and shown with.
+func scenes() map[string]*scene {
+	of := func(streams func() []httpapi.StreamStatus, change ...func(*httpapi.Status)) *scene {
+		return &scene{&httpapitest.Daemon{}, func() httpapi.Status {
+			status := statusOf(streams())
+			for _, c := range change {
+				c(&status)
+			}
+			return status
+		}}
+	}
+	all := map[string]*scene{
+		"healthy": of(healthy), "backlog": of(backlog), "outage": of(waiting, busAway), "stopped": of(stopped), "guard": of(guarded),
+		"large": of(large), "hostile": of(hostileNames), "standby": of(starting, standby), "lost": of(healthy), "token": of(guarded),
+	}
+	all["guard"].Resent = httpapi.ResentAll{
+		Found: 2, Fates: map[shard.Fate]int{shard.SentSame: 2},
+		DeadLetters: []httpapi.ResentDeadLetter{
+			{Shard: "stock", Row: 4711, Key: "eu+17", Reason: "the record has 1200000 bytes", ResendOutcome: shard.ResendOutcome{Fate: shard.SentSame}},
+			{Shard: "stock", Row: 4712, Key: "eu+18", Reason: "the record has 1300000 bytes", ResendOutcome: shard.ResendOutcome{Fate: shard.SentSame}},
+		},
+	}
+	return all
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func before(d time.Duration) *time.Time { return ptr(time.Now().Add(-d).UTC()) }
+
+func statusOf(streams []httpapi.StreamStatus) httpapi.Status {
+	up := func(kind, address string) *httpapi.DependencyStatus {
+		return &httpapi.DependencyStatus{Kind: kind, Address: address, Answers: ptr(true)}
+	}
+	return httpapi.Status{
+		Started: *before(76 * time.Hour), Delivery: "at-least-once", Epoch: 7, Version: "1.4.0", Streams: streams,
+		Source: up("mysql", "db-1.shop.example:3306"), Bus: up("kafka", "kafka-1:9092,kafka-2:9092"), Checkpoint: up("file", "/var/lib/bridge/checkpoint"),
+	}
+}
+
+// hour is the rows of each minute, around so many, as people order.
+func hour(around uint32, name string) []uint32 {
+	chance := rand.New(rand.NewPCG(uint64(len(name)), uint64(name[len(name)-1])))
+	minutes := make([]uint32, 60)
+	for i := range minutes {
+		wave := 1 + 0.3*math.Sin(float64(i)/9+float64(len(name)))
+		minutes[i] = uint32(float64(around) * wave * (0.85 + 0.3*chance.Float64()))
+	}
+	minutes[59] /= 3
+	return minutes
+}
+
+// table is a shard that runs.
+func table(name string, position uint64, perMinute uint32) httpapi.ShardStatus {
+	s := httpapi.ShardStatus{
+		Shard: name, State: "running", Position: position, Highest: position + 14, LagSeconds: ptr(0.4), LastPoll: before(time.Second),
+		Gaps:        httpapi.GapsStatus{Oldest: []httpapi.GapStatus{}},
+		Published:   httpapi.PublishedStatus{Rows: position, RowsPerSecond: float64(perMinute) / 60, LastHour: hour(perMinute, name)},
+		DeadLetters: httpapi.DeadLettersStatus{Reasons: []httpapi.DeadLetterCount{}},
+		Reconcile: &httpapi.ReconcileStatus{
+			StartedAt: before(9 * time.Minute), EndedAt: before(8 * time.Minute), Rows: position, RowsOf: position, Percent: 100,
+			VerifiedThrough: before(9 * time.Minute), NextAt: before(-12 * time.Minute),
+		},
+	}
+	if perMinute == 0 {
+		s.Published.LastHour = nil
+	}
+	return s
+}
+
+func streamOf(name, kind string, shards ...httpapi.ShardStatus) httpapi.StreamStatus {
+	return httpapi.StreamStatus{Name: name, Kind: kind, State: "running", CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: shards}
+}
+
+// healthy is a bridge with two streams, of which one has open gaps.
+func healthy() []httpapi.StreamStatus {
+	orders := table("shop.orders", 84_511_207, 2460)
+	orders.OpenGaps, orders.Late = 3, 17
+	orders.Gaps = httpapi.GapsStatus{Hot: 6, InFlight: 2, Cold: 41, OldestSeconds: 780, Oldest: []httpapi.GapStatus{
+		{First: 84_502_113, Last: 84_502_113, Missed: *before(13 * time.Minute)}, {First: 84_511_188, Last: 84_511_192, Missed: *before(4 * time.Second)},
+	}}
+	stock := table("shop.stock", 1_204_330, 190)
+	stock.Reconcile.Added, stock.Reconcile.Modified = 1, 2
+	return []httpapi.StreamStatus{streamOf("orders", "release", orders), streamOf("stock", "capability", stock)}
+}
+
+func backlog() []httpapi.StreamStatus {
+	orders := table("shop.orders", 31_400_000, 512_000)
+	orders.Highest, orders.LagSeconds = 84_511_207, ptr(5430.0)
+	orders.Backlog = &httpapi.BacklogStatus{IDs: 53_111_207, Percent: 37.2, IDsPerSecond: 9100, SecondsLeft: ptr(5836.0)}
+	return []httpapi.StreamStatus{streamOf("orders", "release", orders)}
+}
+
+func waiting() []httpapi.StreamStatus {
+	all := healthy()
+	for i := range all {
+		s := &all[i].Shards[0]
+		all[i].State, s.State, s.LagSeconds = "waiting", "waiting", ptr(94.0)
+		s.Reason = ptr("the bus has not acknowledged a batch for 1m34s")
+		s.Remedy = ptr("Bring back what does not answer. The shard then goes on by itself, and nothing is lost.")
+	}
+	return all
+}
+
+func busAway(s *httpapi.Status) {
+	s.Bus.Answers, s.Bus.Since, s.Bus.Error = ptr(false), before(95*time.Second), ptr("dial tcp 10.0.3.7:9092: connect: connection refused")
+}
+
+func stopped() []httpapi.StreamStatus {
+	all := healthy()
+	s := &all[0].Shards[0]
+	all[0].State, s.State, s.LagSeconds, s.Cause = "stopped", "stopped", nil, ptr("denied")
+	s.Reason = ptr("access to the source denied: GRANT SELECT ON `shop`.`orders` TO `bridge`@`%`")
+	s.Remedy = ptr("Type the GRANT that the error names. bridge tries again every 10 s.")
+	return all
+}
+
+func guarded() []httpapi.StreamStatus {
+	s := table("stock", 1_204_330, 190)
+	s.State = httpapi.Degraded
+	s.Reason = ptr("412 of 1000 live entities (41.2%) have no row: at most 10% or 100 of them may be gone (BRIDGE_RECONCILE_MAX_DELETES). No delete is published.")
+	s.Remedy = ptr("Look at the table first: was it truncated, restored or exchanged? If the rows were deleted on purpose, allow the deletes.")
+	s.DeadLetters = httpapi.DeadLettersStatus{Count: 2, Reasons: []httpapi.DeadLetterCount{{Reason: "the record has N bytes", Count: 2}}}
+	s.Reconcile.Guard, s.Reconcile.Absent = s.Reason, 412
+	dry := &httpapi.ReconcileReport{DryRun: true, StartedAt: before(time.Minute), EndedAt: before(50 * time.Second), Absent: 412}
+	dry.Deleted = 412
+	for i := range 100 {
+		dry.Differences = append(dry.Differences, httpapi.DifferenceStatus{What: "deleted", Row: uint64(900 + i), Entity: fmt.Sprintf("eu+%d", i+1)})
+	}
+	s.Reconcile.LastDryRun = dry
+	one := streamOf("stock", "capability", s)
+	one.State = httpapi.Degraded
+	return []httpapi.StreamStatus{one}
+}
+
+// large is a stream with 2,000 tables, a few of which need a person.
+func large() []httpapi.StreamStatus {
+	shards := make([]httpapi.ShardStatus, 2000)
+	for i := range shards {
+		shards[i] = table(fmt.Sprintf("shop.orders_%04d", i), uint64(40_000+i*37), uint32(i%5)*12)
+		shards[i].LagSeconds = ptr(float64(i%10) / 10)
+	}
+	one := streamOf("orders", "capability", shards...)
+	for i, state := range map[int]string{7: "stopped", 1204: "waiting", 1300: "waiting"} {
+		shards[i].State = state
+		shards[i].Reason, shards[i].Remedy = ptr("missing in the source: the table "+shards[i].Shard), ptr("Create the table.")
+	}
+	shards[42].LagSeconds = ptr(340.0)
+	shards[42].Backlog = &httpapi.BacklogStatus{IDs: 18_000, Percent: 61, IDsPerSecond: 420, SecondsLeft: ptr(43.0)}
+	one.State = "stopped"
+	return []httpapi.StreamStatus{one}
+}
+
+func hostileNames() []httpapi.StreamStatus {
+	a, b := table(hostile, 1<<60+1, 60), table("b", 5, 60)
+	a.State, a.Reason, a.Remedy = "stopped", ptr("no such table: "+hostile), ptr(hostile)
+	one := streamOf(hostile, "release", a, b)
+	one.State = "stopped"
+	return []httpapi.StreamStatus{one}
+}
+
+func starting() []httpapi.StreamStatus {
+	all := healthy()
+	for i := range all {
+		all[i].State, all[i].Shards[0].State = "starting", "starting"
+	}
+	return all
+}
+
+// standby is a process that waits.
+func standby(s *httpapi.Status) {
+	s.Standby = &httpapi.StandbyStatus{
+		Group: "shop", Member: "b", Host: "node-2", Working: ptr("a"), WorkingHost: "node-1", WorkingAddr: "node-1:8080", Since: before(3 * time.Hour),
+		Waiting:   []httpapi.WaitingMember{{Member: "b", Host: "node-2", Ready: true}, {Member: "c", Host: "node-3", Differing: []string{"BRIDGE_STREAM_ORDERS_KEY"}}},
+		Differing: []string{},
+	}
+	for i := range s.Standby.Waiting {
+		if s.Standby.Waiting[i].Differing == nil {
+			s.Standby.Waiting[i].Differing = []string{}
+		}
+	}
+}

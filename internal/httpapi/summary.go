@@ -1,0 +1,238 @@
+package httpapi
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// The states of a shard, the worst first.
+var worstFirst = []string{"stopped", Degraded, "waiting", "starting", "running"}
+
+// StreamSummary sums up all shards of a stream.
+type StreamSummary struct {
+	Shards int `json:"shards"`
+	// Matching counts the shards that the request selects; Shards of the stream lists a page of
+	// them, from Offset on.
+	Matching int `json:"matching"`
+	Offset   int `json:"offset"`
+	// States counts shards by state.
+	States map[string]int `json:"states"`
+	// LagSeconds is the longest lag that is known, null where none is. LagUnknown counts the shards
+	// whose lag is not known.
+	LagSeconds *float64 `json:"lagSeconds"`
+	LagUnknown int      `json:"lagUnknown"`
+	// Published, Late and DeadLetters are sums.
+	Published   PublishedStatus   `json:"published"`
+	Late        uint64            `json:"late"`
+	DeadLetters DeadLettersStatus `json:"deadLetters"`
+	Gaps        GapsSummary       `json:"gaps"`
+	// Backlog is null while all shards keep up. Percent and SecondsLeft are those of the shard that
+	// takes the longest.
+	Backlog   *BacklogStatus   `json:"backlog"`
+	Reconcile ReconcileSummary `json:"reconcile"`
+}
+
+// GapsSummary sums up the ids that were not seen, see GapsStatus.
+type GapsSummary struct {
+	Hot           uint64  `json:"hot"`
+	Cold          uint64  `json:"cold"`
+	InFlight      uint64  `json:"inFlight"`
+	Unpolled      uint64  `json:"unpolled"`
+	OldestSeconds float64 `json:"oldestSeconds"`
+}
+
+// ReconcileSummary sums up the last reconciles of the shards of a stream.
+type ReconcileSummary struct {
+	// Running and Waiting count shards, Guards those of which no delete is published.
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+	Guards  int `json:"guards"`
+	// VerifiedThrough is the earliest of those of the shards, null while one was never verified.
+	// Unverified counts those.
+	VerifiedThrough *time.Time `json:"verifiedThrough"`
+	Unverified      int        `json:"unverified"`
+	// EndedAt is the latest end of a run. DifferenceCounts and Absent are sums over the last runs.
+	EndedAt *time.Time `json:"endedAt"`
+	DifferenceCounts
+	Absent uint64 `json:"absent"`
+	// DryRun sums up the last dry runs, null before the first one since the start.
+	DryRun *DryRunSummary `json:"dryRun"`
+}
+
+// DryRunSummary sums up the last dry runs of the shards of a stream.
+type DryRunSummary struct {
+	// Failed counts those that were cut short; Error is why one of them was.
+	Failed int     `json:"failed"`
+	Error  *string `json:"error"`
+	DifferenceCounts
+	Absent uint64 `json:"absent"`
+	// Differences are examples, at most maxExamples: deletes rather than others.
+	Differences []ShardDifference `json:"differences"`
+}
+
+// ShardDifference is a difference in a shard.
+type ShardDifference struct {
+	Shard string `json:"shard"`
+	DifferenceStatus
+}
+
+// maxExamples bounds the differences of a summary.
+const maxExamples = 20
+
+// summarize fills in the summaries of all streams.
+func summarize(status *Status) {
+	for i := range status.Streams {
+		stream := &status.Streams[i]
+		stream.Summary = summaryOf(stream.Shards)
+	}
+}
+
+func summaryOf(shards []ShardStatus) *StreamSummary {
+	s := &StreamSummary{Shards: len(shards), Matching: len(shards), States: make(map[string]int, len(worstFirst)), DeadLetters: DeadLettersStatus{Reasons: []DeadLetterCount{}}}
+	for _, state := range worstFirst {
+		s.States[state] = 0
+	}
+	for i := range shards {
+		s.add(&shards[i])
+	}
+	if s.Reconcile.Unverified > 0 {
+		s.Reconcile.VerifiedThrough = nil
+	}
+	slices.SortStableFunc(s.DeadLetters.Reasons, func(a, b DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
+	s.DeadLetters.Reasons = s.DeadLetters.Reasons[:min(len(s.DeadLetters.Reasons), mostReasons)]
+	return s
+}
+
+// mostReasons bounds the reasons of dead letters in a summary.
+const mostReasons = 10
+
+func (s *StreamSummary) add(shard *ShardStatus) {
+	s.States[shard.State]++
+	if shard.LagSeconds == nil {
+		s.LagUnknown++
+	} else if s.LagSeconds == nil || *s.LagSeconds < *shard.LagSeconds {
+		s.LagSeconds = shard.LagSeconds
+	}
+	s.Published.add(&shard.Published)
+	s.Late += shard.Late
+	s.DeadLetters.add(&shard.DeadLetters)
+	g := &shard.Gaps
+	s.Gaps.Hot += g.Hot
+	s.Gaps.Cold += g.Cold
+	s.Gaps.InFlight += g.InFlight
+	s.Gaps.Unpolled += g.Unpolled
+	s.Gaps.OldestSeconds = max(s.Gaps.OldestSeconds, g.OldestSeconds)
+	if shard.Backlog != nil {
+		s.addBacklog(shard.Backlog)
+	}
+	if shard.Reconcile != nil {
+		s.Reconcile.add(shard.Reconcile)
+		s.Reconcile.addDry(shard.Shard, shard.Reconcile.LastDryRun)
+	}
+}
+
+func (p *PublishedStatus) add(other *PublishedStatus) {
+	p.Rows += other.Rows
+	p.RowsPerSecond += other.RowsPerSecond
+	if len(other.LastHour) == 0 {
+		return
+	}
+	if p.LastHour == nil {
+		p.LastHour = make([]uint32, len(other.LastHour))
+	}
+	for i := range min(len(p.LastHour), len(other.LastHour)) {
+		p.LastHour[i] += other.LastHour[i]
+	}
+}
+
+func (d *DeadLettersStatus) add(other *DeadLettersStatus) {
+	d.Count += other.Count
+	for _, one := range other.Reasons {
+		i := slices.IndexFunc(d.Reasons, func(r DeadLetterCount) bool { return r.Reason == one.Reason })
+		if i < 0 {
+			d.Reasons = append(d.Reasons, one)
+			continue
+		}
+		d.Reasons[i].Count += one.Count
+	}
+}
+
+func (s *StreamSummary) addBacklog(b *BacklogStatus) {
+	if s.Backlog == nil {
+		sum := *b
+		s.Backlog = &sum
+		return
+	}
+	sum := s.Backlog
+	sum.IDs += b.IDs
+	sum.IDsPerSecond += b.IDsPerSecond
+	// One that does not advance takes the longest.
+	if sum.SecondsLeft != nil && (b.SecondsLeft == nil || *sum.SecondsLeft < *b.SecondsLeft) {
+		sum.SecondsLeft, sum.Percent = b.SecondsLeft, b.Percent
+	}
+}
+
+func (r *ReconcileSummary) add(one *ReconcileStatus) {
+	if one.Running {
+		r.Running++
+	}
+	if one.Waiting > 0 {
+		r.Waiting++
+	}
+	if one.Guard != nil {
+		r.Guards++
+	}
+	switch through := one.VerifiedThrough; {
+	case through == nil:
+		r.Unverified++
+	case r.VerifiedThrough == nil || through.Before(*r.VerifiedThrough):
+		r.VerifiedThrough = through
+	}
+	if at := one.EndedAt; at != nil && (r.EndedAt == nil || at.After(*r.EndedAt)) {
+		r.EndedAt = at
+	}
+	r.DifferenceCounts.add(&one.DifferenceCounts)
+	r.Absent += one.Absent
+}
+
+func (c *DifferenceCounts) add(other *DifferenceCounts) {
+	c.Added += other.Added
+	c.Modified += other.Modified
+	c.Deleted += other.Deleted
+	c.Missed += other.Missed
+}
+
+// addDry adds the last dry run of a shard, nil where there was none.
+func (r *ReconcileSummary) addDry(shard string, report *ReconcileReport) {
+	if report == nil {
+		return
+	}
+	if r.DryRun == nil {
+		r.DryRun = &DryRunSummary{Differences: []ShardDifference{}}
+	}
+	d := r.DryRun
+	if report.Error != nil {
+		d.Failed, d.Error = d.Failed+1, report.Error
+	}
+	d.DifferenceCounts.add(&report.DifferenceCounts)
+	d.Absent += report.Absent
+	for _, one := range report.Differences {
+		d.example(ShardDifference{shard, one})
+	}
+}
+
+// example keeps a difference while there is room; a delete has that of another one.
+func (d *DryRunSummary) example(one ShardDifference) {
+	if len(d.Differences) < maxExamples {
+		d.Differences = append(d.Differences, one)
+		return
+	}
+	last := slices.IndexFunc(d.Differences, func(other ShardDifference) bool { return other.What != deleted })
+	if one.What == deleted && last >= 0 {
+		d.Differences[last] = one
+	}
+}
+
+// deleted is what a difference says of an entity that is gone.
+const deleted = "deleted"

@@ -1,0 +1,191 @@
+package shard
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Traffic says what a shard has published since the process began.
+type Traffic struct {
+	// Rows counts the rows that were published and acknowledged, Late those of them that appeared
+	// inside a gap.
+	Rows, Late uint64
+	// RowsPerSecond and IDsPerSecond are how fast rows are published and the saved position
+	// advances, over the last 30 s.
+	RowsPerSecond, IDsPerSecond float64
+	// Minutes counts the rows of the last 60 minutes, the oldest first; the last one has not ended.
+	// Nil where there was none.
+	Minutes []uint32
+	// DeadLetters counts the rows that were put aside, by reason, the most frequent first.
+	DeadLetters []DeadLetterCount
+	// Drained is the saved position at which the lag was last short, or the one at the start: a
+	// backlog began there.
+	Drained uint64
+}
+
+// DeadLetterCount counts the dead letters that were made for a reason.
+type DeadLetterCount struct {
+	Reason string
+	Count  uint64
+}
+
+const (
+	// rateSpan is the time over which rates are shown, sampleEvery the time between two samples.
+	rateSpan    = 30 * time.Second
+	sampleEvery = 5 * time.Second
+	// trafficMinutes is how many minutes are counted one by one.
+	trafficMinutes = 60
+	// shortLag is the lag up to which a shard counts as drained, beside its stability window.
+	shortLag = 5 * time.Second
+	// mostReasons bounds the reasons of dead letters that are counted one by one, and mostReason
+	// the bytes of one. Others count as otherReason.
+	mostReasons = 8
+	mostReason  = 160
+	otherReason = "other reasons"
+)
+
+// traffic counts what a shard publishes. The lock of the tracker guards it. The zero value has
+// counted nothing, and takes little memory until something is published.
+type traffic struct {
+	recent *recentTraffic
+	late   uint64
+	// reasons is nil until a row is put aside.
+	reasons map[string]uint64
+	// drained is the position at which the shard was last drained; known says that there is one.
+	drained uint64
+	known   bool
+}
+
+// recentTraffic has about 400 bytes.
+type recentTraffic struct {
+	rows uint64
+	// samples are what was counted before, the oldest first.
+	samples [int(rateSpan/sampleEvery) + 1]sample
+	// minutes counts rows by Unix minute modulo its length; minute is the current one.
+	minutes [trafficMinutes]uint32
+	minute  int64
+}
+
+// sample is what was counted at a time, in Unix milliseconds.
+type sample struct {
+	at             int64
+	rows, position uint64
+}
+
+// publish counts rows that are on the bus, at a time; position is the saved one.
+func (t *traffic) publish(rows int, position uint64, now time.Time) {
+	if rows == 0 {
+		return
+	}
+	if t.recent == nil {
+		t.recent = &recentTraffic{minute: minuteOf(now)}
+		for i := range t.recent.samples {
+			t.recent.samples[i] = sample{at: now.UnixMilli(), position: position}
+		}
+	}
+	t.recent.add(rows, position, now)
+}
+
+func (r *recentTraffic) add(rows int, position uint64, now time.Time) {
+	if last := &r.samples[len(r.samples)-1]; now.UnixMilli()-last.at >= sampleEvery.Milliseconds() {
+		copy(r.samples[:], r.samples[1:])
+		*last = sample{at: now.UnixMilli(), rows: r.rows, position: position}
+	}
+	r.roll(now)
+	r.rows += uint64(rows)
+	r.minutes[r.minute%trafficMinutes] += uint32(rows)
+}
+
+// roll begins the minute of now, and drops those that are an hour old.
+func (r *recentTraffic) roll(now time.Time) {
+	minute := minuteOf(now)
+	for next := max(r.minute+1, minute-trafficMinutes+1); next <= minute; next++ {
+		r.minutes[next%trafficMinutes] = 0
+	}
+	// A clock that was set back counts on in the minute where it was.
+	r.minute = max(r.minute, minute)
+}
+
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+// rates returns how many rows are published and how many ids the position advances, a second.
+func (r *recentTraffic) rates(position uint64, now time.Time) (rows, ids float64) {
+	for _, s := range r.samples {
+		age := now.Sub(time.UnixMilli(s.at))
+		if age > rateSpan {
+			continue
+		}
+		seconds := max(age, time.Second).Seconds()
+		return float64(r.rows-s.rows) / seconds, float64(position-min(position, s.position)) / seconds
+	}
+	return 0, 0
+}
+
+// list returns the counts of the last minutes, nil where all are 0.
+func (r *recentTraffic) list(now time.Time) []uint32 {
+	r.roll(now)
+	all := make([]uint32, 0, trafficMinutes)
+	for i := int64(1); i <= trafficMinutes; i++ {
+		all = append(all, r.minutes[(r.minute+i)%trafficMinutes])
+	}
+	if slices.Max(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// save notes the saved position; drained says that the lag is short there.
+func (t *traffic) save(position uint64, drained bool) {
+	if drained || !t.known || position < t.drained {
+		t.drained, t.known = position, true
+	}
+}
+
+// putAside counts a dead letter.
+func (t *traffic) putAside(reason string) {
+	if t.reasons == nil {
+		t.reasons = make(map[string]uint64)
+	}
+	reason = withoutNumbers(reason)
+	if _, known := t.reasons[reason]; !known && len(t.reasons) >= mostReasons {
+		reason = otherReason
+	}
+	t.reasons[reason]++
+}
+
+// withoutNumbers returns a reason with N for each number, so that those that differ in sizes are
+// counted together.
+func withoutNumbers(reason string) string {
+	var shape []rune
+	digits := false
+	for _, r := range reason {
+		isDigit := r >= '0' && r <= '9'
+		switch {
+		case isDigit && digits:
+		case isDigit:
+			shape = append(shape, 'N')
+		default:
+			shape = append(shape, r)
+		}
+		if digits = isDigit; len(shape) == mostReason {
+			return string(append(shape, '…'))
+		}
+	}
+	return string(shape)
+}
+
+// at returns what was counted until now; position is the saved one.
+func (t *traffic) at(position uint64, now time.Time) Traffic {
+	shown := Traffic{Late: t.late, Drained: t.drained}
+	if r := t.recent; r != nil {
+		shown.Rows, shown.Minutes = r.rows, r.list(now)
+		shown.RowsPerSecond, shown.IDsPerSecond = r.rates(position, now)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(t.reasons)) {
+		shown.DeadLetters = append(shown.DeadLetters, DeadLetterCount{reason, t.reasons[reason]})
+	}
+	slices.SortStableFunc(shown.DeadLetters, func(a, b DeadLetterCount) int { return cmp.Compare(b.Count, a.Count) })
+	return shown
+}
