@@ -35,7 +35,7 @@ type response struct {
 
 // Resent is the answer to a request to send dead letters again.
 type Resent struct {
-	Letters []shard.ResendOutcome `json:"letters"`
+	DeadLetters []shard.ResendOutcome `json:"letters"`
 }
 
 // Refused says why a request was refused.

@@ -51,6 +51,9 @@ func (s *schemas) of(t reflect.Type) (object, error) {
 		}
 		items, err := s.of(t.Elem())
 		return object{"type": []string{"array", "null"}, "items": items}, err
+	case reflect.Map:
+		values, err := s.of(t.Elem())
+		return object{"type": []string{"object", "null"}, "additionalProperties": values}, err
 	case reflect.Struct:
 		return s.ref(t)
 	}
