@@ -57,8 +57,15 @@ func refusal(doc string) response { return response{doc: doc, body: reflect.Type
 var operations = []operation{
 	{
 		method: "get", path: "/api/v1/status", id: "status", summary: "What the process does.", forwarded: true,
-		parameters: []parameter{{"working", "query", "true: have the process of the standby group that works answer.", object{"type": "string"}}},
-		answers:    map[int]response{200: {doc: "The status.", body: reflect.TypeFor[httpapi.Status]()}},
+		parameters: []parameter{
+			{"working", "query", "Have the process of the standby group that works answer.", boolean},
+			{"stream", "query", "List the shards of this stream alone.", object{"type": "string"}},
+			{"state", "query", "List those in this state.", object{"type": "string", "enum": []string{"stopped", "degraded", "waiting", "starting", "running"}}},
+			{"contains", "query", "List those with this part in the table's name.", object{"type": "string"}},
+			{"limit", "query", "How many of each stream to list, the worst first.", object{"type": "integer", "minimum": 0, "maximum": 1_000_000}},
+			{"offset", "query", "How many of each stream to pass over.", object{"type": "integer", "minimum": 0, "maximum": 1_000_000}},
+			{"examples", "query", "How many differences of a dry run to list.", object{"type": "integer", "minimum": 0, "maximum": 1_000_000}}},
+		answers: map[int]response{200: {doc: "The status.", body: reflect.TypeFor[httpapi.Status]()}, 400: refusal("A wrong parameter.")},
 	},
 	{
 		method: "post", path: "/api/v1/streams/{name}/reconcile", id: "reconcile", summary: "Request a reconcile of a stream.", guarded: true, forwarded: true, changes: true,
@@ -76,6 +83,15 @@ var operations = []operation{
 			200: {doc: "What became of each dead letter, in their order.", body: reflect.TypeFor[Resent]()},
 			400: refusal("A wrong body, or a parameter."), 404: refusal("No such stream or table."), 409: refusal("The table is stopped, or has no dead letters."),
 			413: refusal("The body is too long."), 504: refusal("It was not done within a minute."),
+		},
+	},
+	{
+		method: "post", path: "/api/v1/streams/{name}/resend-all", id: "resendAll", summary: "Do that for all dead letters of a stream that the bus holds.", guarded: true, forwarded: true, changes: true,
+		parameters: []parameter{stream, {"dryRun", "query", "Publish nothing.", boolean}},
+		answers: map[int]response{
+			200: {doc: "What became of them.", body: reflect.TypeFor[httpapi.ResentAll]()},
+			400: refusal("A wrong parameter."), 404: refusal("No such stream."), 409: refusal("The stream has no dead letters, or the bus cannot be read."),
+			504: refusal("It was not done within a minute."),
 		},
 	},
 	{

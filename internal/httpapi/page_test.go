@@ -18,7 +18,7 @@ import (
 
 // TestPageIsOneFile: it loads nothing, and its policy lets in nothing but its own style and script.
 func TestPageIsOneFile(t *testing.T) {
-	pages := httpapi.Handler(&httpapitest.Daemon{}, prometheus.NewRegistry())
+	pages := httpapi.Handler(&httpapitest.Daemon{}, prometheus.NewRegistry(), httpapi.Access{})
 	get := func(tag string) *httptest.ResponseRecorder {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		if tag != "" {
