@@ -128,8 +128,8 @@ func (a *Answers) schema(at []string) (*jsonschema.Schema, error) {
 	pointer.WriteString(resource + "#")
 	here := any(a.doc)
 	for _, name := range at {
-		inner, ok := here.(object)
-		if here, ok = inner[name]; !ok {
+		inner, _ := here.(object)
+		if here = inner[name]; here == nil {
 			return nil, fmt.Errorf("the document has no %s there: add it to operations of internal/apidoc", name)
 		}
 		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name))

@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"strconv"
 
+	"bridge/internal/config"
 	"bridge/internal/httpapi"
+	"bridge/internal/option"
 )
 
 // Document returns the OpenAPI document, made of the sources of the module around the working
@@ -52,7 +54,7 @@ func Document() ([]byte, error) {
 	err = encoder.Encode(object{
 		"openapi": "3.1.0",
 		"info": object{"title": "bridge", "version": "1", "description": "What a running bridge answers. Members may be added; none is removed or changes its meaning. " +
-			"A caller from another host needs the token of BRIDGE_HTTP_TOKEN where an operation names it; see docs/operations.md."},
+			"A caller from another host needs the token of " + config.Naming("")(option.HTTPToken) + " where an operation names it; see docs/operations.md."},
 		"paths":      paths,
 		"components": object{"schemas": s.made, "securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}}},
 	})

@@ -3,7 +3,9 @@ package apidoc
 import (
 	"reflect"
 
+	"bridge/internal/config"
 	"bridge/internal/httpapi"
+	"bridge/internal/option"
 	"bridge/internal/shard"
 )
 
@@ -47,8 +49,9 @@ type Refused struct {
 type anything struct{}
 
 var (
-	stream  = parameter{"name", "path", "The name of a stream, as BRIDGE_STREAMS has it.", object{"type": "string"}}
+	stream  = parameter{"name", "path", "The name of a stream, as it is configured.", object{"type": "string"}}
 	boolean = object{"type": "boolean"}
+	serve   = config.Naming("")(option.Serve)
 )
 
 func refusal(doc string) response { return response{doc: doc, body: reflect.TypeFor[Refused]()} }
@@ -95,7 +98,7 @@ var operations = []operation{
 		},
 	},
 	{
-		method: "get", path: "/api/v1/streams/{name}/entities", id: "entities", summary: "A page of the entities of a capability stream, with BRIDGE_SERVE=true.", guarded: true, forwarded: true,
+		method: "get", path: "/api/v1/streams/{name}/entities", id: "entities", summary: "A page of the entities of a capability stream, with " + serve + "=true.", guarded: true, forwarded: true,
 		parameters: []parameter{stream,
 			{"after", "query", "The next of the page before.", object{"type": "string"}},
 			{"limit", "query", "How many entities at most.", object{"type": "integer", "minimum": 1, "maximum": httpapi.MaxEntities, "default": 100}}},
@@ -105,7 +108,7 @@ var operations = []operation{
 		},
 	},
 	{
-		method: "get", path: "/api/v1/streams/{name}/entities/{key}", id: "entity", summary: "An entity of a capability stream, with BRIDGE_SERVE=true.", guarded: true, forwarded: true,
+		method: "get", path: "/api/v1/streams/{name}/entities/{key}", id: "entity", summary: "An entity of a capability stream, with " + serve + "=true.", guarded: true, forwarded: true,
 		parameters: []parameter{stream,
 			{"key", "path", "The key as Kafka has it.", object{"type": "string"}},
 			{"shard", "query", "The table, where each has entities of its own.", object{"type": "string"}}},
