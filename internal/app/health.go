@@ -171,13 +171,17 @@ func (s *snapshot) unready() string {
 func (h *health) snapshots() []snapshot {
 	snapshots := make([]snapshot, len(h.shards))
 	for i, sh := range h.shards {
-		snapshots[i] = snapshot{sh.Status(), h.reconcilers[i].Status()}
+		snapshots[i] = snapshot{Status: sh.Status(), reconcile: h.reconcilers[i].Status()}
 	}
 	return snapshots
 }
 
 func (h *health) Status() httpapi.Status {
-	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots())
+	shards := h.snapshots()
+	for i, sh := range h.shards {
+		shards[i].traffic = sh.Traffic()
+	}
+	status := statusOf(h.streams, h.recovery.Progress(), shards)
 	addCopies(&status, h.copies)
 	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
 	status.Version = h.version

@@ -12,6 +12,8 @@ import (
 type snapshot struct {
 	shard.Status
 	reconcile reconcile.Status
+	// traffic is filled in for a status alone.
+	traffic shard.Traffic
 }
 
 // state is the worst of what tail and reconcile say.
@@ -30,12 +32,12 @@ func statusOf(streams []*stream, caught catchup.Progress, shards []snapshot) htt
 		if stream.movers != nil {
 			one.Nominated, one.Twins = stream.movers.Waiting(), stream.movers.Twins()
 		}
-		worst := shard.Running
+		worst, remedies := shard.Running, newRemedyTexts(stream.Name)
 		for _, sh := range shards {
 			if sh.Stream != stream.Name {
 				continue
 			}
-			one.Shards = append(one.Shards, shardStatus(sh))
+			one.Shards = append(one.Shards, shardStatus(sh, remedies))
 			if state := sh.state(); severity(state) > severity(worst) {
 				worst = state
 			}
@@ -57,7 +59,7 @@ func catchUpStatus(p *catchup.StreamProgress) httpapi.CatchUpStatus {
 	return s
 }
 
-func shardStatus(s snapshot) httpapi.ShardStatus {
+func shardStatus(s snapshot, remedies *remedyTexts) httpapi.ShardStatus {
 	one := httpapi.ShardStatus{
 		Shard:     s.Shard,
 		State:     string(s.state()),
@@ -68,12 +70,12 @@ func shardStatus(s snapshot) httpapi.ShardStatus {
 		LastPoll:  httpapi.Moment(s.LastPoll),
 		Reconcile: reconcileStatus(s.reconcile),
 		Cause:     httpapi.Given(string(s.Cause)),
-		Late:      s.Traffic.Late,
-		Published: httpapi.PublishedStatus{Rows: s.Traffic.Rows, RowsPerSecond: s.Traffic.RowsPerSecond, LastHour: s.Traffic.Minutes},
-		Backlog:   backlogStatus(&s.Status),
+		Late:      s.traffic.Late,
+		Published: httpapi.PublishedStatus{Rows: s.traffic.Rows, RowsPerSecond: s.traffic.RowsPerSecond, LastHour: s.traffic.Minutes},
+		Backlog:   backlogStatus(&s.Status, &s.traffic),
 	}
-	one.DeadLetters = deadLettersStatus(s.Traffic.DeadLetters)
-	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(s.remedy())
+	one.DeadLetters = deadLettersStatus(s.traffic.DeadLetters)
+	one.Reason, one.Remedy = httpapi.Given(s.reason()), httpapi.Given(remedies.of(&s))
 	if s.LagKnown {
 		seconds := s.Lag.Seconds()
 		one.LagSeconds = &seconds

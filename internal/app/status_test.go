@@ -89,15 +89,15 @@ func former(t *testing.T, body string) string {
 func TestWhatAShardNeeds(t *testing.T) {
 	lost := shard.Status{
 		Stream: "orders", Shard: "t_0", State: shard.Running, Position: 600, Highest: 1600, Lag: time.Minute, LagKnown: true, Backlog: true,
-		Traffic: shard.Traffic{
-			Rows: 50, RowsPerSecond: 5, IDsPerSecond: 10, Minutes: []uint32{1, 2}, Late: 3, Drained: 100,
-			DeadLetters: []shard.DeadLetterCount{{Reason: "too large", Count: 2}},
-		},
+	}
+	traffic := shard.Traffic{
+		Rows: 50, RowsPerSecond: 5, IDsPerSecond: 10, Minutes: []uint32{1, 2}, Late: 3, Drained: 100,
+		DeadLetters: []shard.DeadLetterCount{{Reason: "too large", Count: 2}},
 	}
 	denied := shard.Status{Stream: "orders", Shard: "t_1", State: shard.Stopped, LastError: "access denied", Cause: shard.CauseDenied}
 	streams := []*stream{{Stream: &config.Stream{Name: "orders", Kind: "capability"}}}
 	h := &httpapitest.Daemon{State: statusOf(streams, catchup.Progress{Streams: make([]catchup.StreamProgress, 1)}, []snapshot{
-		{Status: lost}, {Status: denied}, {Status: shard.Status{Stream: "orders", Shard: "t_2", State: shard.Running, Traffic: lost.Traffic}, reconcile: reconcile.Status{Guard: "40 of 60 are gone"}},
+		{Status: lost, traffic: traffic}, {Status: denied}, {Status: shard.Status{Stream: "orders", Shard: "t_2", State: shard.Running}, traffic: traffic, reconcile: reconcile.Status{Guard: "40 of 60 are gone"}},
 	})}
 	_, body := httpapitest.Request(t, h, "GET", "/api/v1/status")
 	var status httpapi.Status
@@ -120,11 +120,20 @@ func TestWhatAShardNeeds(t *testing.T) {
 	is("the summary has the backlog", sum.Backlog != nil && sum.Backlog.IDs == 1000)
 }
 
-// TestEveryCauseHasARemedy also holds that a remedy names the stream where it has a command for it.
+// TestEveryCauseHasARemedy also holds that it names the stream and its variables.
 func TestEveryCauseHasARemedy(t *testing.T) {
-	for cause, text := range remedies {
-		if got := text.of("orders"); got == "" || strings.Contains(got, "%") {
+	texts := newRemedyTexts("orders")
+	for cause := range remedies {
+		if got := texts.ofCause(cause); got == "" || strings.ContainsAny(got, "{}%") {
 			t.Errorf("%s: %q", cause, got)
+		}
+	}
+	for cause, want := range map[shard.Cause]string{
+		shard.CauseBadValue: "set BRIDGE_STREAM_ORDERS_ON_BAD_VALUE=null", shard.CauseRefused: "set BRIDGE_STREAM_ORDERS_DEAD_LETTER",
+		shard.CauseSchema: "Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION", shard.CauseIDsReused: "--allow-deletes orders",
+	} {
+		if got := texts.ofCause(cause); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", cause, got, want)
 		}
 	}
 	page, err := os.ReadFile("../../docs/operations.md")
@@ -132,8 +141,8 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cause := range shard.Causes() {
-		if remedies[cause] == "" || !strings.Contains(string(page), "`"+string(cause)+"`") {
-			t.Errorf("%s has the remedy %q, or is not in docs/operations.md", cause, remedies[cause])
+		if remedies[cause].text == "" || !strings.Contains(string(page), "`"+string(cause)+"`") {
+			t.Errorf("%s has the remedy %q, or is not in docs/operations.md", cause, remedies[cause].text)
 		}
 	}
 }

@@ -47,6 +47,7 @@ const (
 	Deleted             Name = "DELETED"
 	Fields              Name = "FIELDS"
 	EventVersion        Name = "EVENT_VERSION"
+	OnBadValue          Name = "ON_BAD_VALUE"
 	OnSchemaChange      Name = "ON_SCHEMA_CHANGE"
 	Exclude             Name = "EXCLUDE"
 	Mask                Name = "MASK"

@@ -50,8 +50,6 @@ type Status struct {
 	// empty while it is not.
 	LastError string
 	Cause     Cause
-	// Traffic says what was published.
-	Traffic Traffic
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
 	// LastTurn is when the loop that has stood still the longest last turned, by the host's clock,
@@ -193,8 +191,7 @@ func (t *tracker) stop(err error) (fresh bool) {
 func (t *tracker) saved(position uint64) {
 	t.update(func(s *Status) {
 		s.Position, t.faults[saving] = position, ""
-		lag, known := t.lag.at(time.Now())
-		t.traffic.save(position, known && lag <= t.short)
+		t.traffic.save(position, false)
 	})
 }
 
@@ -218,7 +215,14 @@ func (t *tracker) endSave() { t.update(func(*Status) { t.saves = time.Time{} }) 
 func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.leave(f, since) }) }
 
 // looked notes a look for all that may wait, that began at a time.
-func (t *tracker) looked(at time.Time) { t.update(func(*Status) { t.lag.polled(at) }) }
+func (t *tracker) looked(at time.Time) {
+	t.update(func(s *Status) {
+		t.lag.polled(at)
+		if lag, known := t.lag.at(time.Now()); known && lag <= t.short {
+			t.traffic.save(s.Position, true)
+		}
+	})
+}
 
 func (t *tracker) queue(born time.Time) {
 	t.update(func(*Status) {
@@ -257,7 +261,6 @@ func (s *Shard) Status() Status {
 	slowest, turned := t.stillest(now)
 	status.LastTurn, status.Loop = turned, slowest.String()
 	status.Lag, status.LagKnown = t.lag.at(now)
-	status.Traffic = t.traffic.at(status.Position, now)
 	status.Backlog = status.Lag > t.short && status.Position < status.Highest
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {

@@ -176,6 +176,14 @@ func withoutNumbers(reason string) string {
 	return string(shape)
 }
 
+// Traffic returns what the shard has published until now.
+func (s *Shard) Traffic() Traffic {
+	t := &s.status
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.traffic.at(t.status.Position, time.Now())
+}
+
 // at returns what was counted until now; position is the saved one.
 func (t *traffic) at(position uint64, now time.Time) Traffic {
 	shown := Traffic{Late: t.late, Drained: t.drained}

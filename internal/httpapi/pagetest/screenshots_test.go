@@ -39,7 +39,7 @@ func TestScreenshots(t *testing.T) {
 	shots := []shot{
 		{scene: "healthy", To: "desk-1280.png", Width: 1280, Height: 900},
 		{scene: "guard", To: "deletes-1280.png", Width: 1280, Height: 900, Press: []string{"Allow deletes …", "Show which entities"}, Wait: "Publish 412 deletes?"},
-		{scene: "outage", To: "phone-360.png", Width: 360, Height: 1500, Dark: true},
+		{scene: "outage", To: "phone-360.png", Width: 360, Height: 1040, Dark: true},
 		{scene: "large", To: "wall-2560.png", Width: 2560, Height: 1440, Dark: true},
 	}
 	for i := range shots {
