@@ -12,23 +12,24 @@ import (
 )
 
 func TestStatusCommand(t *testing.T) {
-	lag, since := 1.25, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	lag, left, since := 1.25, 7.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	state := httpapi.Status{
 		Started: since, Delivery: "at-least-once",
 		Streams: []httpapi.StreamStatus{{Name: "orders", Shards: []httpapi.ShardStatus{
-			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", LastError: httpapi.Given("no such\ntable")},
+			{Shard: "t_0", State: "running", Position: 17, Highest: 20, LagSeconds: &lag, Published: httpapi.PublishedStatus{RowsPerSecond: 12.3}, Backlog: &httpapi.BacklogStatus{SecondsLeft: &left}, Gaps: httpapi.GapsStatus{Hot: 3, InFlight: 1, Cold: 9, OldestSeconds: 130}, Reconcile: &httpapi.ReconcileStatus{}}, {Shard: "t_1", State: "waiting", Reason: httpapi.Given("no such\ntable"), Remedy: httpapi.Given("create it")},
 		}}},
 	}
 	at := httpapitest.Serve(t, &httpapitest.Daemon{State: state})
 	got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at}, "status")
 	want := `runs since 2026-01-02T03:04:05Z, at-least-once
 
-STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      NOT SEEN                               RECONCILED
-orders  t_0    running  17        20       1.2 s    3 hot, 1 in flight, 9 cold, for 2 min  not yet
-orders  t_1    waiting  0         0        unknown  -                                      -
+STREAM  TABLE  STATE    POSITION  HIGHEST  LAG      ROWS/S          NOT SEEN                               RECONCILED
+orders  t_0    running  17        20       1.2 s    12, 7.0 s left  3 hot, 1 in flight, 9 cold, for 2 min  not yet
+orders  t_1    waiting  0         0        unknown  0               -                                      -
 
 orders t_1, waiting
   no such table
+  create it
 `
 	if got.status != exitFine || got.out != want {
 		t.Errorf("%+v", got)
@@ -78,10 +79,8 @@ func TestStatusText(t *testing.T) {
 		stream httpapi.StreamStatus
 		want   string
 	}{
-		"a guard that has tripped": {shardIs(httpapi.ShardStatus{State: "degraded", LastError: httpapi.Given("too many"), Reconcile: &httpapi.ReconcileStatus{Guard: httpapi.Given("half of them are gone")}}),
-			"\norders t_0, degraded\n  half of them are gone\n  look at the table first; where it is right: bridge reconcile --allow-deletes\n  orders\n"},
-		"a table that has stopped": {shardIs(httpapi.ShardStatus{State: "stopped", LastError: httpapi.Given("ids are used again: type\nbridge checkpoint reset orders")}),
-			"\norders t_0, stopped\n  ids are used again: type bridge checkpoint reset orders\n"},
+		"a table that has stopped": {shardIs(httpapi.ShardStatus{State: "stopped", Reason: httpapi.Given("ids are used again"), Remedy: httpapi.Given("bridge checkpoint\nreset orders")}),
+			"\norders t_0, stopped\n  ids are used again\n  bridge checkpoint reset orders\n"},
 		"a fault that is over":         {shardIs(httpapi.ShardStatus{State: "running", LastError: httpapi.Given("a deadlock")}), "it runs; the last fault was: a deadlock\n"},
 		"a reconcile under way":        {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{Running: true, Percent: 41.7}}), "42 % done\n"},
 		"one that was cut short":       {shardIs(httpapi.ShardStatus{Reconcile: &httpapi.ReconcileStatus{LastRun: &httpapi.ReconcileReport{}}}), "cut short\n"},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"bridge/internal/httpapi"
-	"bridge/internal/shard"
 	"bridge/internal/terminal"
 )
 
@@ -21,15 +20,15 @@ func statusText(s *httpapi.Status, now time.Time) string {
 		text.WriteString(standbyText(s.Standby))
 	}
 	text.WriteByte('\n')
-	rows.WriteString("STREAM\tTABLE\tSTATE\tPOSITION\tHIGHEST\tLAG\tNOT SEEN\tRECONCILED\n")
+	rows.WriteString("STREAM\tTABLE\tSTATE\tPOSITION\tHIGHEST\tLAG\tROWS/S\tNOT SEEN\tRECONCILED\n")
 	for i := range s.Streams {
 		stream := &s.Streams[i]
 		writeReason(&reasons, stream.Name, catchUpReason(&stream.CatchUp), "")
 		for j := range stream.Shards {
 			one := &stream.Shards[j]
-			fmt.Fprintf(&rows, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", terminal.Visible(stream.Name), terminal.Visible(one.Shard), one.State, one.Position, one.Highest,
-				lagText(one.LagSeconds), gapsText(&one.Gaps), reconciledText(one.Reconcile, now))
-			reason, remedy := reasonOf(stream.Name, one)
+			fmt.Fprintf(&rows, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", terminal.Visible(stream.Name), terminal.Visible(one.Shard), one.State, one.Position, one.Highest,
+				lagText(one.LagSeconds), rateText(one), gapsText(&one.Gaps), reconciledText(one.Reconcile, now))
+			reason, remedy := reasonOf(one)
 			writeReason(&reasons, stream.Name+" "+one.Shard+", "+one.State, reason, remedy)
 		}
 	}
@@ -54,14 +53,13 @@ func writeReason(text *strings.Builder, subject, reason, remedy string) {
 	}
 }
 
-// reasonOf returns why a table does not run as it should, and what to do where the reason does not
-// say so.
-func reasonOf(stream string, s *httpapi.ShardStatus) (reason, remedy string) {
+// reasonOf returns why a table does not run as it should, and what to do about it.
+func reasonOf(s *httpapi.ShardStatus) (reason, remedy string) {
 	switch {
-	case s.Reconcile != nil && s.Reconcile.Guard != nil && s.State == httpapi.Degraded:
-		return *s.Reconcile.Guard, "look at the table first; where it is right: bridge reconcile --allow-deletes " + stream
-	case s.LastError != nil && s.State != string(shard.Running):
-		return *s.LastError, ""
+	case s.Reason != nil && s.Remedy != nil:
+		return *s.Reason, *s.Remedy
+	case s.Reason != nil:
+		return *s.Reason, ""
 	case s.LastError != nil:
 		return "it runs; the last fault was: " + *s.LastError, ""
 	}
@@ -88,6 +86,15 @@ func lagText(lag *float64) string {
 		return "unknown"
 	}
 	return seconds(*lag)
+}
+
+// rateText is how many rows a second are published, and how long a backlog takes.
+func rateText(s *httpapi.ShardStatus) string {
+	text := strconv.FormatFloat(s.Published.RowsPerSecond, 'f', 0, 64)
+	if s.Backlog != nil && s.Backlog.SecondsLeft != nil {
+		text += ", " + seconds(*s.Backlog.SecondsLeft) + " left"
+	}
+	return text
 }
 
 // gapsText says how many ids below the position were not seen.

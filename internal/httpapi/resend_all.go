@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"bridge/internal/shard"
 )
@@ -51,8 +50,8 @@ func resendAllHandler(d Daemon) http.Handler {
 		}
 		ctx, cancel := context.WithTimeoutCause(r.Context(), resendAllTimeout, errResendAllTimeout)
 		defer cancel()
-		// A writer without deadlines has none to extend.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(resendAllTimeout + writeTimeout))
+		// Publishing takes longer than other answers.
+		extend(w, resendAllTimeout+writeTimeout)
 		report, err := d.ResendAll(ctx, r.PathValue("name"), mode.DryRun)
 		switch {
 		case err == nil:
