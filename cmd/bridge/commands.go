@@ -12,6 +12,7 @@ import (
 	"bridge/internal/app"
 	"bridge/internal/check"
 	"bridge/internal/config"
+	"bridge/internal/logburst"
 	"bridge/internal/terminal"
 )
 
@@ -174,7 +175,10 @@ func runCommand(p *process, ctx context.Context, _ call) error {
 	if err != nil {
 		return err
 	}
-	return p.daemon(ctx, cfg, newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets))
+	logger := newLogger(p.stderr, cfg.LogLevel, cfg.LogFormat, p.secrets)
+	bursts := logburst.New(logger.Handler(), logburst.Options{})
+	defer bursts.Flush()
+	return p.daemon(ctx, cfg, slog.New(bursts))
 }
 
 // runDaemon runs until ctx is cancelled. An error means that it could not start, or could not end

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,9 +25,6 @@ const (
 	updateManifests = "go test ./cmd/bridge -run Helm -update"
 	chart           = top + "deploy/helm/bridge"
 )
-
-// pendingVariables are set by the chart and not known to the configuration yet.
-var pendingVariables = []string{"BRIDGE_HTTP_TOKEN_FILE", "BRIDGE_HTTP_TLS_CERT", "BRIDGE_HTTP_TLS_KEY", "BRIDGE_HTTP_TLS_CA"}
 
 // manifests are made from the chart with the values of an example.
 var manifests = map[string]string{"deploy/kubernetes.yaml": "sidecar", "deploy/kubernetes-standby.yaml": "standby"}
@@ -143,13 +139,17 @@ func mustBeStrict(t *testing.T, text string) {
 // mustKnowVariables loads the configuration of a container, with a file for each secret.
 func mustKnowVariables(t *testing.T, container tree) {
 	t.Helper()
-	env := imageEnv(t)
+	env, certs := imageEnv(t), testenv.NewCerts(t)
 	for _, variable := range container.list("env") {
 		name, value := variable.text("name"), variable.text("value")
-		if slices.Contains(pendingVariables, name) {
-			continue
-		}
-		if strings.HasSuffix(name, "_FILE") {
+		switch {
+		case name == "BRIDGE_HTTP_TLS_CERT":
+			value = certs.ServerCert
+		case name == "BRIDGE_HTTP_TLS_KEY":
+			value = certs.ServerKey
+		case name == "BRIDGE_HTTP_TLS_CA":
+			value = certs.CA
+		case strings.HasSuffix(name, "_FILE"):
 			file := filepath.Join(t.TempDir(), "secret")
 			if err := os.WriteFile(file, []byte("mysql://bridge:secret@db.example:3306/shop"), 0o600); err != nil {
 				t.Fatal(err)

@@ -63,7 +63,7 @@ func (r remedy) of(stream string) string {
 	return strings.ReplaceAll(text, streamName, stream)
 }
 
-// remedies are those of docs/operations.md, "What stops a shard".
+// remedies are those of docs/operations.md, "A stream is stopped".
 var remedies = map[shard.Cause]remedy{
 	shard.CauseMissing:         {text: "Create the table, column or database, or correct the variables that name it. bridge tries again every 10 s."},
 	shard.CauseDenied:          {text: "Type the GRANT that the error names. bridge tries again every 10 s."},

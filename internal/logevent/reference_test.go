@@ -31,7 +31,7 @@ var explainedIn = map[string]string{
 	"sink/embedded":           "Logs",
 	"sink/jetstream":          "On NATS JetStream",
 	"sink/kafka":              "Logs",
-	"source":                  "Findings of `bridge check`",
+	"source":                  "What it costs your database",
 	"source/mysql":            "Logs",
 	"source/sqlite":           "Columns that change",
 }
@@ -43,11 +43,11 @@ var explained = map[string]string{
 	"ids_have_been_vacant_for_gap_ttl_and_are_no_longer_polled": "Lag",
 	"recording_the_table_as_it_stands":                          "Where a stream begins",
 	"row_put_aside_as_a_dead_letter":                            "Dead letters",
-	"shard_stopped":                                             "What stops a shard",
+	"shard_stopped":                                             "A stream is stopped",
 	"stream_begins":                                             "Where a stream begins",
 	"stream_resumes":                                            "Where a stream begins",
-	"stream_stopped":                                            "What stops a shard",
-	"the_stream_stops":                                          "What stops a shard",
+	"stream_stopped":                                            "A stream is stopped",
+	"the_stream_stops":                                          "A stream is stopped",
 	"the_table_as_it_stands_is_known":                           "Where a stream begins",
 	"the_table_is_read_from_its_first_row":                      "Ids that are used again",
 }
