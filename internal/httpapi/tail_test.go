@@ -5,9 +5,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
@@ -171,4 +175,39 @@ func TestTheEndOfTheServerEndsTails(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// deadlines is a writer that counts the deadlines it gets, as that of a connection has them.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set atomic.Int32
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	if time.Until(at) > 0 {
+		d.set.Add(1)
+	}
+	return nil
+}
+
+// TestATailOutlivesTheTimeoutOfAnswers: each write has a deadline of its own.
+func TestATailOutlivesTheTimeoutOfAnswers(t *testing.T) {
+	d := &httpapitest.Daemon{}
+	ctx, cancel := context.WithCancel(t.Context())
+	w, ended := &deadlines{ResponseRecorder: httptest.NewRecorder()}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{}).ServeHTTP(w, httpapitest.NewRequest(t, "GET", "/api/v1/tail", nil).WithContext(ctx))
+	}()
+	for limit := time.Now().Add(20 * time.Second); w.set.Load() < 5; publish(d, value) {
+		if time.Now().After(limit) {
+			t.Error("writes have no deadlines of their own")
+			break
+		}
+	}
+	cancel()
+	<-ended
+	if got, events := int(w.set.Load()), strings.Count(w.Body.String(), "data: "); got < events+1 {
+		t.Errorf("%d deadlines for %d events", got, events)
+	}
 }
