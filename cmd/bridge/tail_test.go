@@ -32,7 +32,7 @@ func (s *shop) startDaemon() (stop func()) {
 		}
 	})
 	s.t.Cleanup(stop)
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(4 * time.Minute); ; {
 		if got := (outcome{}).call(s.env, "health", "--ready"); got.status == exitFine {
 			return stop
 		}

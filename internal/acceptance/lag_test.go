@@ -88,7 +88,7 @@ func TestLagOfWhatWaits(t *testing.T) {
 func waits(t *testing.T, d *world.Publisher, from, through float64) (looks int) {
 	t.Helper()
 	var last world.Scrape
-	for deadline := time.Now().Add(time.Minute); last.Records < through; world.Pause(scrapeEvery) {
+	for deadline := time.Now().Add(4 * time.Minute); last.Records < through; world.Pause(scrapeEvery) {
 		if time.Now().After(deadline) {
 			t.Fatal("the rows are not published")
 		}

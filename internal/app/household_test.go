@@ -130,7 +130,7 @@ func (h *household) eventually(what string, is func() bool) {
 	h.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !is(); <-tick.C {
+	for deadline := time.Now().Add(4 * time.Minute); !is(); <-tick.C {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("waited in vain until %s: on the bus is %v: %s", what, h.folded(), h.history())
 		}

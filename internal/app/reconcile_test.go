@@ -30,7 +30,7 @@ func TestDaemonReconciles(t *testing.T) {
 		t.Helper()
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for deadline := time.Now().Add(time.Minute); !is(); <-tick.C {
+		for deadline := time.Now().Add(4 * time.Minute); !is(); <-tick.C {
 			if time.Now().After(deadline) {
 				t.Fatalf("waited in vain until %s: %+v", what, now())
 			}

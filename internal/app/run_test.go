@@ -44,7 +44,7 @@ func runUntil(t *testing.T, cfg *config.Config, log *sharedLog, text string) {
 	go func() { ended <- a.Run(ctx) }()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), text) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(4 * time.Minute); !strings.Contains(log.String(), text) && time.Now().Before(deadline); {
 		<-tick.C
 	}
 	cancel()

@@ -88,7 +88,7 @@ func TestAShardNamesVariables(t *testing.T) {
 	h, body := a.Daemon(), ""
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(body, remedy); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(body, remedy); <-tick.C {
 		if _, body = httpapitest.Request(t, h, http.MethodGet, "/readyz"); time.Now().After(deadline) {
 			t.Fatalf("/readyz does not say %q: %s", remedy, body)
 		}

@@ -21,7 +21,7 @@ import (
 // nothing waits.
 func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(4 * time.Minute)
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
 	for range tick.C {

@@ -28,7 +28,7 @@ func TestCloseWithBrokenConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.Drop()
-	for deadline := time.Now().Add(time.Minute); proxy.Open() > 0; {
+	for deadline := time.Now().Add(4 * time.Minute); proxy.Open() > 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("connections stay open")
 		}

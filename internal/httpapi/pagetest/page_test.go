@@ -124,7 +124,7 @@ func real(t *testing.T) string {
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); !published(); <-tick.C {
+	for deadline := time.Now().Add(4 * time.Minute); !published(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("the table is not published: %+v", a.Daemon().Status())
 		}
