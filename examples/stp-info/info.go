@@ -100,6 +100,13 @@ func (c *cache) get(stp string) capabilities {
 	return maps.Clone(found)
 }
 
+// queries counts those that were answered from the cache, and the others.
+func (c *cache) queries() (hits, misses int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hits, c.misses
+}
+
 func (c *cache) changes(stp string) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -86,9 +86,9 @@ func (p *service) conclude(ctx context.Context, url string) error {
 	if stale := p.Of("stale answers"); stale > 0 {
 		return fmt.Errorf("%d answers were older than what STP-Info had handled", stale)
 	}
-	c := p.info.cache
+	hits, misses := p.info.cache.queries()
 	p.Say("TGF: %d capabilities set, %d deleted; STP-Info handled %d events", p.Of("set"), p.Of("deleted"), p.Of("events"))
-	p.Say("%d answers were compared with what was handled before: all right; the cache had %d hits and %d misses", p.Of("answers compared"), c.hits, c.misses)
+	p.Say("%d answers were compared with what was handled before: all right; the cache had %d hits and %d misses", p.Of("answers compared"), hits, misses)
 	p.Conclude("all %d STPs answer as TGF's table has them, and no answer had a capability whose deletion was handled", stps)
 	return nil
 }

@@ -16,12 +16,23 @@ type Options struct {
 	Window time.Duration
 }
 
-// The keys of attributes: those that shards log with, and that of the line about further shards.
+// The keys of attributes: those that shards log with, and those of the line about further shards.
 const (
 	streamKey = "stream"
 	shardKey  = "shard"
-	// MoreShards counts the shards that said the same and have no line of their own.
+	// MoreShards counts the shards that said the same and have no line of their own, Among names
+	// the first of them.
 	MoreShards = "more_shards"
+	Among      = "among"
+)
+
+// named is how many of the further shards have their names in the line about them.
+const named = 10
+
+// A line that names a row is about that row, and passes: nothing else tells of it.
+const (
+	rowKey   = "id"
+	eventKey = "event_id"
 )
 
 // Handler passes records on to another handler, save those of a burst. It is safe for concurrent
@@ -29,6 +40,8 @@ const (
 type Handler struct {
 	next          slog.Handler
 	stream, shard string
+	// row says that a row is named.
+	row bool
 	// grouped says that attributes are in a group: they name no shard.
 	grouped bool
 	all     *bursts
@@ -73,7 +86,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	says := *h
 	r.Attrs(func(a slog.Attr) bool { says.note(a); return true })
-	if says.shard != "" && !h.all.passes(says.stream, says.shard, r) {
+	if says.shard != "" && !says.row && !h.all.passes(says.stream, says.shard, r) {
 		return nil
 	}
 	return h.next.Handle(ctx, r)
@@ -92,6 +105,8 @@ func (h *Handler) note(a slog.Attr) {
 		h.stream = a.Value.String()
 	case shardKey:
 		h.shard = a.Value.String()
+	case rowKey, eventKey:
+		h.row = true
 	}
 }
 
@@ -114,6 +129,8 @@ type bursts struct {
 type burst struct {
 	// own are the shards with lines of their own, of all shards.
 	own, shards map[string]bool
+	// among are the names of the first others.
+	among []string
 	// last is what one of the others said last.
 	last slog.Record
 	end  *time.Timer
@@ -133,6 +150,9 @@ func (a *bursts) passes(stream, shard string, r slog.Record) bool {
 	if len(b.shards) < a.opts.Lines || b.own[shard] {
 		b.shards[shard], b.own[shard] = true, true
 		return true
+	}
+	if !b.shards[shard] && len(b.among) < named {
+		b.among = append(b.among, shard)
 	}
 	b.shards[shard] = true
 	b.last = r.Clone()
@@ -172,7 +192,7 @@ func (a *bursts) write(k key, b *burst, more int) {
 	if k.stream != "" {
 		r.AddAttrs(slog.String(streamKey, k.stream))
 	}
-	r.AddAttrs(slog.Int(MoreShards, more))
+	r.AddAttrs(slog.Int(MoreShards, more), slog.Any(Among, b.among))
 	b.last.Attrs(func(attr slog.Attr) bool {
 		if attr.Key != streamKey && attr.Key != shardKey {
 			r.AddAttrs(attr)

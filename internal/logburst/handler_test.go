@@ -1,11 +1,11 @@
 package logburst_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,9 +13,33 @@ import (
 	"bridge/internal/logburst"
 )
 
+// buffer is what is logged. A window ends in a goroutine of its own.
+type buffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *buffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
+}
+
 // newLog returns a logger with bursts of three lines, and what it has written.
-func newLog() (*slog.Logger, *logburst.Handler, *bytes.Buffer) {
-	var out bytes.Buffer
+func newLog() (*slog.Logger, *logburst.Handler, *buffer) {
+	var out buffer
 	h := logburst.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey && groups == nil {
 			return slog.Attr{}
@@ -37,7 +61,7 @@ func TestManyShardsAreOneLineAndACount(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
-		const want = `level=ERROR msg="shard stopped" stream=orders more_shards=997 error="no topic"`
+		const want = `level=ERROR msg="shard stopped" stream=orders more_shards=997 among="[orders_3 orders_4 orders_5 orders_6 orders_7 orders_8 orders_9 orders_10 orders_11 orders_12]" error="no topic"`
 		if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 4 || lines[3] != want {
 			t.Errorf("the log:\n%s\nwant at its end\n%s", out, want)
 		}
@@ -58,11 +82,12 @@ func TestWhatIsNoBurstPassesAsItIs(t *testing.T) {
 			log.Info("one shard again", "shard", "a")
 			log.Info("another message each time "+fmt.Sprint(i), "shard", fmt.Sprint(i))
 			log.Info("another stream each time", "stream", fmt.Sprint(i), "shard", "a")
+			log.Warn("row put aside", "shard", fmt.Sprint(i), "id", i)
 			log.WithGroup("g").Info("a group names no shard", "shard", fmt.Sprint(i))
 		}
 		h.Flush()
-		if n := strings.Count(out.String(), "\n"); n != 50 {
-			t.Errorf("%d lines, want 50:\n%s", n, out)
+		if n := strings.Count(out.String(), "\n"); n != 60 {
+			t.Errorf("%d lines, want 60:\n%s", n, out)
 		}
 	})
 }
