@@ -55,6 +55,12 @@ func (a *Access) guard(n need, h http.Handler) http.Handler {
 	})
 }
 
+// mayRead reports whether a caller may read rows.
+func (a *Access) mayRead(r *http.Request) bool {
+	status, _ := a.refuses(toRead, r)
+	return status == 0
+}
+
 // refuses returns the status and the reason with which a request is refused, 0 for none.
 func (a *Access) refuses(n need, r *http.Request) (int, error) {
 	switch {

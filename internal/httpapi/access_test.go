@@ -117,12 +117,15 @@ func TestTheTokenOfAGroup(t *testing.T) {
 			}
 		})
 	}
-	t.Run("not with a question that needs none", func(t *testing.T) {
-		sent = nil
-		w := httptest.NewRecorder()
-		httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), access(token, nil))).ServeHTTP(w, httpapitest.NewRequest(t, "GET", "/api/v1/status?working=true", nil))
-		if w.Code != 200 || len(sent) != 1 || sent[0] != "" {
-			t.Errorf("%d %s, sent %q", w.Code, w.Body, sent)
-		}
-	})
+	for from, want := range map[string]string{"127.0.0.1:40000": "Bearer " + token, "192.0.2.8:4711": ""} {
+		t.Run("the status, asked from "+from, func(t *testing.T) {
+			sent = nil
+			w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, "GET", "/api/v1/status?working=true", nil)
+			r.RemoteAddr = from
+			httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), access(token, nil))).ServeHTTP(w, r)
+			if w.Code != 200 || len(sent) != 1 || sent[0] != want {
+				t.Errorf("%d %s, sent %q, want %q", w.Code, w.Body, sent, want)
+			}
+		})
+	}
 }

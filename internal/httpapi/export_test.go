@@ -7,3 +7,6 @@ var (
 	ErrResendTimeout = errResendTimeout
 	ResendRequestOf  = resendRequestOf
 )
+
+// StatusAnswers is how many statuses are answered at a time.
+const StatusAnswers = statusAnswers

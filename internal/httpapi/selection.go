@@ -58,12 +58,11 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 
 // apply lists the selected shards of each stream. The summaries stay as they are.
 func (s *selection) apply(status *Status) {
-	if !s.any {
-		return
-	}
 	for i := range status.Streams {
 		stream := &status.Streams[i]
-		stream.Shards = s.list(stream)
+		if s.any {
+			stream.Shards = s.list(stream)
+		}
 		if dry := stream.Summary.Reconcile.DryRun; dry != nil && s.examples >= 0 {
 			dry.Differences = dry.Differences[:min(s.examples, len(dry.Differences))]
 		}
@@ -129,13 +128,16 @@ func (s *selection) cut(r *ReconcileStatus) {
 }
 
 // statusHandler answers with the status of this process, or with ?working=true of the one that
-// works, which asks for no token.
-func statusHandler(d Daemon, files TLS) http.Handler {
+// works. The differences of dry runs name entities: they are for callers that may read rows.
+func statusHandler(d Daemon, access Access) http.Handler {
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		selected, _, err := selectionOf(r.URL.Query())
 		if err != nil {
 			answer(w, http.StatusBadRequest, refused{err.Error()})
 			return
+		}
+		if !access.mayRead(r) {
+			selected.examples = 0
 		}
 		status := d.Status()
 		// A copy: the summaries are for this answer.
@@ -144,13 +146,16 @@ func statusHandler(d Daemon, files TLS) http.Handler {
 		selected.apply(&status)
 		answer(w, http.StatusOK, status)
 	})
-	works := forwarder{d, Access{TLS: files}}
-	working := works.byWorking(own)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ofWorking, err := selectionOf(r.URL.Query()); err == nil && ofWorking {
-			working.ServeHTTP(w, r)
-			return
+	asReader, asAnybody := forwarder{d, access}, forwarder{d, Access{TLS: access.TLS}}
+	return atMost(statusAnswers, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, ofWorking, err := selectionOf(r.URL.Query())
+		switch {
+		case err != nil || !ofWorking:
+			own(w, r)
+		case access.mayRead(r):
+			asReader.byWorking(own).ServeHTTP(w, r)
+		default:
+			asAnybody.byWorking(own).ServeHTTP(w, r)
 		}
-		own(w, r)
-	})
+	}))
 }

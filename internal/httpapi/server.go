@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -24,6 +25,10 @@ const (
 	readyTimeout    = 5 * time.Second
 	closingTimeout  = time.Second
 	maxRequestBytes = 16 << 10
+	// statusAnswers and entityPages are how many are answered at a time: with thousands of tables a
+	// whole status takes megabytes, and a page of entities may.
+	statusAnswers = 8
+	entityPages   = 8
 )
 
 // ErrPortTaken is returned when another process listens on the address.
@@ -116,7 +121,7 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
-	mux.Handle("GET /api/v1/status", statusHandler(d, access.TLS))
+	mux.Handle("GET /api/v1/status", statusHandler(d, access))
 	works := forwarder{d, access}
 	changes := func(h http.Handler) http.Handler {
 		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(h)))
@@ -124,14 +129,42 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
-	mux.Handle("GET /api/v1/streams/{name}/entities", reads(entitiesHandler(d)))
+	mux.Handle("GET /api/v1/streams/{name}/entities", reads(atMost(entityPages, entitiesHandler(d))))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
 	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(tailHandler(d)))))
 	mux.Handle("GET /api/v1/openapi.json", openAPIHandler())
 	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
 	mux.Handle("GET /{$}", pageHandler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	return mux
+	return wellFormed(mux)
+}
+
+// wellFormed refuses a query that cannot be parsed as a whole: what is dropped of it might have
+// been dryRun=true.
+func wellFormed(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			answer(w, http.StatusBadRequest, refused{"the parameters cannot be read: " + err.Error()})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// atMost lets so many requests be answered at a time, and refuses others: an answer is in memory
+// until its reader has taken it.
+func atMost(n int, h http.Handler) http.Handler {
+	free := make(chan struct{}, n)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+			h.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", retryAfter)
+			answer(w, http.StatusServiceUnavailable, refused{fmt.Sprintf("%d such requests are being answered: ask again in a moment", n)})
+		}
+	})
 }
 
 // Readiness is the answer of /livez and /readyz.
