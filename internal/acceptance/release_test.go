@@ -102,6 +102,17 @@ func TestRelease(t *testing.T) {
 	})
 }
 
+// packaged returns the path of a file from which packages are made.
+func packaged(name string) string { return filepath.Join(testenv.Root(), "deploy/package", name) }
+
+// TestTheUnitStartsAgainAfterAPanic: Go ends a panic with the status of a wrong configuration.
+func TestTheUnitStartsAgainAfterAPanic(t *testing.T) {
+	unit := string(contents(t, packaged("bridge.service")))
+	if strings.Contains(unit, "PreventExitStatus") || !strings.Contains(unit, "\nRestart=on-failure\n") {
+		t.Error("the unit stays down after some failures")
+	}
+}
+
 func checksums(t *testing.T, dist string) {
 	files, err := filepath.Glob(filepath.Join(dist, "bridge_*"))
 	if err != nil {
