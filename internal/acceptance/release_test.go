@@ -88,18 +88,52 @@ func TestRelease(t *testing.T) {
 		output(t, dist, testenv.Tool(t, "dpkg-deb"), "-x", only(t, dist, ".deb"), root)
 		installed(t, root, want)
 	})
+	t.Run("keeps an edited configuration in an upgrade", func(t *testing.T) {
+		if got := output(t, dist, testenv.Tool(t, "dpkg-deb"), "-I", only(t, dist, ".deb"), "conffiles"); got != "/etc/bridge/bridge.env\n" {
+			t.Errorf("conffiles of the deb: %q", got)
+		}
+		if got := output(t, dist, testenv.Tool(t, "rpm"), "-qpc", only(t, dist, ".rpm")); got != "/etc/bridge/bridge.env\n" {
+			t.Errorf("configuration files of the rpm: %q", got)
+		}
+	})
 	t.Run("has a unit that systemd takes and that may do little", func(t *testing.T) {
 		unit(t, filepath.Join(top, "deploy/package/bridge.service"), only(t, dist, "_amd64"))
 	})
 	t.Run("has an rpm with the files of the deb", func(t *testing.T) { sameFiles(t, dist) })
 	t.Run("has an archive with binary, texts and unit", func(t *testing.T) {
 		list := output(t, dist, "tar", "-tzf", only(t, dist, ".tar.gz"))
-		for _, name := range []string{"bridge", "bridge.1", "bridge.bash", "_bridge", "bridge.fish", "bridge.service", "config.example.env", "LICENSE", "CHANGELOG.md", "SECURITY.md"} {
+		for _, name := range []string{"bridge", "bridge.1", "bridge.bash", "_bridge", "bridge.fish", "bridge.service", "bridge.env", "config.example.env", "LICENSE", "CHANGELOG.md", "SECURITY.md"} {
 			if !strings.Contains(list, "_linux_amd64/"+name+"\n") {
 				t.Errorf("lacks %s: %s", name, list)
 			}
 		}
 	})
+}
+
+// packaged returns the path of a file from which packages are made.
+func packaged(name string) string { return filepath.Join(testenv.Root(), "deploy/package", name) }
+
+// TestThePackagedConfigurationStays: dpkg asks about a changed file that was edited, and stops
+// where nobody answers.
+func TestThePackagedConfigurationStays(t *testing.T) {
+	sum := sha256.Sum256(contents(t, packaged("bridge.env")))
+	if got := hex.EncodeToString(sum[:]); got != "133fa871a16e33cabace804707bea2f94d7f66cb3e906711bfa98608eca52d13" {
+		t.Errorf("deploy/package/bridge.env has changed to %s: put new texts into config.example.env", got)
+	}
+	if !bytes.Contains(contents(t, packaged("bridge.env")), []byte("\nBRIDGE_CHECKPOINT_URL=file:///var/lib/bridge/bridge.db\n")) {
+		t.Error("it does not say where the checkpoint is")
+	}
+}
+
+// TestTheUnitStartsAgainAfterAPanic: Go ends a panic with the status of a wrong configuration.
+func TestTheUnitStartsAgainAfterAPanic(t *testing.T) {
+	unit := string(contents(t, packaged("bridge.service")))
+	if strings.Contains(unit, "PreventExitStatus") || !strings.Contains(unit, "\nRestart=on-failure\n") {
+		t.Error("the unit stays down after some failures")
+	}
+	if strings.Contains(unit, "Environment=BRIDGE_") {
+		t.Error("the unit sets variables that commands beside it do not see")
+	}
 }
 
 func checksums(t *testing.T, dist string) {
@@ -151,8 +185,12 @@ func installed(t *testing.T, root string, want version) {
 	}
 	output(t, root, binary, "demo", "--for", "1s")
 	env := filepath.Join(root, "etc/bridge/bridge.env")
-	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 || !bytes.Contains(contents(t, env), []byte("BRIDGE_SOURCE_URL=")) {
+	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 || !bytes.Equal(contents(t, env), contents(t, packaged("bridge.env"))) {
 		t.Errorf("the configuration: %v, %v", info, err)
+	}
+	example := filepath.Join(root, "usr/share/doc/bridge/config.example.env")
+	if !bytes.Equal(contents(t, example), contents(t, filepath.Join(testenv.Root(), "config.example.env"))) {
+		t.Errorf("%s is another one", example)
 	}
 	for file, command := range map[string]string{
 		"usr/share/bash-completion/completions/bridge": "completion bash", "usr/share/zsh/vendor-completions/_bridge": "completion zsh",
@@ -172,7 +210,7 @@ func installed(t *testing.T, root string, want version) {
 			t.Errorf("%s is not what bridge %s prints", file, command)
 		}
 	}
-	for _, file := range []string{"usr/lib/systemd/system/bridge.service", "usr/share/doc/bridge/copyright", "usr/share/doc/bridge/config.example.env"} {
+	for _, file := range []string{"usr/lib/systemd/system/bridge.service", "usr/share/doc/bridge/copyright"} {
 		contents(t, filepath.Join(root, file))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,7 +30,8 @@ type Options struct {
 	TLS func() (*tls.Config, error)
 	// Version is that of the program.
 	Version string
-	// Logger gets a line when spans are lost, at most one a minute.
+	// Logger gets a line when spans are lost, at most one a minute, and one when attributes of the
+	// process cannot be read.
 	Logger *slog.Logger
 }
 
@@ -49,7 +51,10 @@ func New(o Options) (*Tracer, error) {
 	process, err := resource.New(context.Background(),
 		resource.WithAttributes(attribute.String("service.name", "bridge"), attribute.String("service.version", o.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil {
+	switch {
+	case errors.Is(err, resource.ErrPartialResource):
+		o.Logger.Warn("spans lack attributes of the process: correct OTEL_RESOURCE_ATTRIBUTES", "error", err)
+	case err != nil:
 		return nil, fmt.Errorf("read the attributes of the process for its spans: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(process))

@@ -96,6 +96,23 @@ func TestABatchIsOneSpan(t *testing.T) {
 	}
 }
 
+func TestMalformedAttributesOfTheProcessAreLogged(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,malformed")
+	c := tracingtest.Start(t)
+	tracer, log := open(t, c, nil)
+	tracer.Begin(Batch{Asked: time.Now(), Got: time.Now()}).End(nil)
+	if err := tracer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "OTEL_RESOURCE_ATTRIBUTES") {
+		t.Errorf("log %s", log)
+	}
+	batches := named(c.Spans(), "batch")
+	if len(batches) != 1 || batches[0].Resource["service.name"] != "bridge" || batches[0].Resource["deployment.environment.name"] != "test" {
+		t.Errorf("%+v", batches)
+	}
+}
+
 func TestWhatIsNotSampledHasATraceWithoutTheFlag(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off")
 	c := tracingtest.Start(t)

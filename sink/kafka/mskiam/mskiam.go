@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/aws_msk_iam_v2"
+	"golang.org/x/sync/singleflight"
 )
 
 // Name of the mechanism.
@@ -18,6 +19,15 @@ const Name = "AWS_MSK_IAM"
 
 // freshFor is how long credentials must hold at a login. A session ends with them.
 const freshFor = 5 * time.Minute
+
+const (
+	// lookupTimeout bounds a lookup of credentials: some endpoints take longer than a connect may.
+	lookupTimeout = 30 * time.Second
+	// keepFor is how long credentials are kept that do not expire, or not later than freshFor.
+	keepFor = time.Minute
+)
+
+var errNoCredentials = fmt.Errorf("no credentials within %v", lookupTimeout)
 
 // Options of a login.
 type Options struct {
@@ -34,8 +44,12 @@ type Options struct {
 type Mechanism struct {
 	options Options
 
+	lookups singleflight.Group
+
 	mu   sync.Mutex
 	kept aws.Credentials
+	// until is when kept is looked up again.
+	until time.Time
 }
 
 var _ sasl.Mechanism = (*Mechanism)(nil)
@@ -66,8 +80,8 @@ func fromChain(region string) func(context.Context) (aws.Credentials, error) {
 // Name implements sasl.Mechanism.
 func (m *Mechanism) Name() string { return Name }
 
-// Start implements sasl.Mechanism. It finds credentials again, but for temporary ones that are
-// still fresh.
+// Start implements sasl.Mechanism. It looks credentials up again when temporary ones are no longer
+// fresh, others after a minute. One lookup at a time serves all logins, for 30 s at most.
 func (m *Mechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	credentials, err := m.credentials(ctx)
 	if err != nil {
@@ -80,13 +94,51 @@ func (m *Mechanism) Start(ctx context.Context) (sasl.StateMachine, []byte, error
 	return signed.Start(ctx)
 }
 
+// credentials returns kept credentials, or joins a lookup. The lookup outlives ctx, so that a login
+// finds what an earlier one did not wait for.
 func (m *Mechanism) credentials(ctx context.Context) (aws.Credentials, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.kept.CanExpire && m.options.Now().Add(freshFor).Before(m.kept.Expires) {
-		return m.kept, nil
+	kept, until := m.kept, m.until
+	m.mu.Unlock()
+	if m.options.Now().Before(until) {
+		return kept, nil
 	}
-	var err error
-	m.kept, err = m.options.Load(ctx)
-	return m.kept, err
+	select {
+	case found := <-m.lookups.DoChan("", func() (any, error) { return m.lookup(context.WithoutCancel(ctx)) }):
+		credentials, _ := found.Val.(aws.Credentials)
+		return credentials, found.Err
+	case <-ctx.Done():
+		return aws.Credentials{}, context.Cause(ctx)
+	}
+}
+
+// lookup loads credentials and keeps them.
+func (m *Mechanism) lookup(ctx context.Context) (aws.Credentials, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookupTimeout, errNoCredentials)
+	defer cancel()
+	found, err := m.options.Load(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return aws.Credentials{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept, m.until = found, keepUntil(found, m.options.Now())
+	return found, nil
+}
+
+// keepUntil returns when credentials that were found now are looked up again.
+func keepUntil(c aws.Credentials, now time.Time) time.Time {
+	soon := now.Add(keepFor)
+	switch {
+	case !c.CanExpire:
+		return soon
+	case c.Expires.Before(soon):
+		return c.Expires
+	case c.Expires.Add(-freshFor).Before(soon):
+		return soon
+	}
+	return c.Expires.Add(-freshFor)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"bridge/internal/backoff"
 	"bridge/internal/testenv"
 	"bridge/sink/kafka"
 	"bridge/sink/kafka/mskiam"
@@ -90,7 +92,10 @@ func TestCredentials(t *testing.T) {
 	found = aws.Credentials{AccessKeyID: "A", SecretAccessKey: "s"}
 	login("A")
 	found.AccessKeyID = "B"
+	login("A")
+	now = now.Add(time.Minute)
 	login("B")
+	now = now.Add(time.Minute)
 	found = aws.Credentials{AccessKeyID: "C", SecretAccessKey: "s", SessionToken: "t", CanExpire: true, Expires: now.Add(time.Hour)}
 	login("C")
 	before := calls
@@ -104,13 +109,58 @@ func TestCredentials(t *testing.T) {
 	if got := start(t, m)["x-amz-security-token"]; got != "t" {
 		t.Errorf("the session's token is %q", got)
 	}
+	now = now.Add(time.Minute)
 	err = errors.New("nobody knows any")
 	if _, _, got := m.Start(t.Context()); !errors.Is(got, err) {
 		t.Errorf("without credentials: %v", got)
 	}
 }
 
-// TestTheDefaultChain reads a shared file again at each login.
+// TestALookupOutlivesTheConnect: logins share it, and one that comes later has its result.
+func TestALookupOutlivesTheConnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(ctx context.Context) (aws.Credentials, error) {
+			calls++
+			if err := backoff.Pause(ctx, 10*time.Second); err != nil {
+				return aws.Credentials{}, err
+			}
+			return static(ctx)
+		}})
+		connect, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var logins sync.WaitGroup
+		for range 3 {
+			logins.Go(func() {
+				if _, _, err := m.Start(connect); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("behind the end of the connect: %v", err)
+				}
+			})
+		}
+		logins.Wait()
+		start(t, m)
+		start(t, m)
+		if calls != 1 {
+			t.Errorf("%d lookups", calls)
+		}
+	})
+}
+
+func TestALookupIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(ctx context.Context) (aws.Credentials, error) {
+			<-ctx.Done()
+			return aws.Credentials{}, ctx.Err()
+		}})
+		begun := time.Now()
+		_, _, err := m.Start(t.Context())
+		if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "no credentials within 30s") || took != 30*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+// TestTheDefaultChain reads a shared file again after a minute.
 func TestTheDefaultChain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials")
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {
@@ -119,7 +169,8 @@ func TestTheDefaultChain(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", path)
 	t.Setenv("AWS_CONFIG_FILE", path+".config")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	m := mskiam.New(mskiam.Options{Region: "us-east-1"})
+	now := signedAt
+	m := mskiam.New(mskiam.Options{Region: "us-east-1", Now: func() time.Time { return now }})
 	for _, key := range []string{"FIRST", "SECOND"} {
 		if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -127,6 +178,7 @@ func TestTheDefaultChain(t *testing.T) {
 		if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") || !strings.Contains(got, "/us-east-1/") {
 			t.Errorf("logged in as %s", got)
 		}
+		now = now.Add(time.Minute)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -186,8 +238,12 @@ func TestExchange(t *testing.T) {
 		users = append(users, user)
 		return res, nil, true
 	})
-	key := "STRANGER"
-	m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(context.Context) (aws.Credentials, error) {
+	key, now := "STRANGER", time.Now()
+	m := mskiam.New(mskiam.Options{Region: "us-east-1", Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}, Load: func(context.Context) (aws.Credentials, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
@@ -204,7 +260,7 @@ func TestExchange(t *testing.T) {
 		t.Errorf("a stranger: %v", err)
 	}
 	mu.Lock()
-	key = "KNOWN"
+	key, now = "KNOWN", now.Add(time.Minute)
 	mu.Unlock()
 	for err = s.Ready(ctx); err != nil && ctx.Err() == nil; err = s.Ready(ctx) {
 	}
