@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -324,6 +325,21 @@ func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
 	}
 	if strings.Contains(text, "BRIDGE_E") {
 		t.Error("a variable without a value is set")
+	}
+}
+
+// TestHelmStrategyIsOneThatKubernetesTakes covers a rule that is in no schema: Kubernetes refuses
+// rollingUpdate beside Recreate.
+func TestHelmStrategyIsOneThatKubernetesTakes(t *testing.T) {
+	rolling := tree{"type": "RollingUpdate", "rollingUpdate": tree{"maxSurge": 1, "maxUnavailable": 0}}
+	for set, want := range map[string]tree{
+		"standby.group=orders":                        rolling,
+		"standby.group=orders,strategy.type=Recreate": {"type": "Recreate"},
+	} {
+		text := render(t, "--set", set, "--show-only", "templates/workload.yaml")
+		if got := parse(t, text)[0].get("spec", "strategy"); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: strategy %v, want %v", set, got, want)
+		}
 	}
 }
 

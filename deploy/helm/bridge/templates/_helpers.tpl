@@ -34,6 +34,17 @@ app.kubernetes.io/instance: {{ include "bridge.fullname" . }}
 {{- int $replicas }}
 {{- end }}
 
+{{- /* Kubernetes refuses rollingUpdate beside Recreate, and helm merges it in from the chart's values. */}}
+{{- define "bridge.strategy" -}}
+type: {{ .Values.strategy.type }}
+{{- if eq .Values.strategy.type "RollingUpdate" }}
+{{- with .Values.strategy.rollingUpdate }}
+rollingUpdate:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "bridge.checkpointURL" -}}
 {{- if .Values.checkpoint.url }}{{ .Values.checkpoint.url }}
 {{- else if ne .Values.workload "statefulset" }}bus:///var/lib/bridge/bridge.db
