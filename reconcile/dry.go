@@ -114,7 +114,7 @@ func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known *store.Entry) {
 	case agrees(known, &seen.Digest), known.State == store.Unknown && (seen.Silent || seen.row <= d.floor):
 		return
 	case seen.Deleted:
-		what = "deleted"
+		what = deleted
 		verdict.Deleted++
 	case !live(known.State):
 		what = "added"
@@ -132,11 +132,26 @@ func (d *dryRun) absent(one *store.Change) {
 		return
 	}
 	d.count(Verdict{Deleted: 1})
-	d.example(Difference{What: "deleted", Row: one.Entry.Row, Entity: string(one.Entity)})
+	d.example(Difference{What: deleted, Row: one.Entry.Row, Entity: string(one.Entity)})
 }
 
+// example keeps a difference while there is room. A delete takes the room of the last one of
+// another kind: who agrees to deletes sees some. The others keep their order.
 func (d *dryRun) example(difference Difference) {
 	if len(d.differences) < MaxDifferences {
 		d.differences = append(d.differences, difference)
+		return
+	}
+	if difference.What != deleted {
+		return
+	}
+	for i := len(d.differences) - 1; i >= 0; i-- {
+		if d.differences[i].What != deleted {
+			d.differences = append(slices.Delete(d.differences, i, i+1), difference)
+			return
+		}
 	}
 }
+
+// deleted is what a Difference says of an entity that is gone.
+const deleted = "deleted"

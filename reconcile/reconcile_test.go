@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -237,6 +238,28 @@ func TestDryRunListsExamples(t *testing.T) {
 	}
 	if after := w.recorded(); before != after {
 		t.Errorf("a dry run was saved: %+v", after)
+	}
+}
+
+// TestDryRunShowsDeletes: deletes are among the examples however many other differences come first.
+func TestDryRunShowsDeletes(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	rows := reconcile.MaxDifferences + 20
+	w.fill("a", rows)
+	for id := 1; id <= rows-3; id++ {
+		w.table.Update(uint64(id), fmt.Sprintf("a%d", id), "2")
+	}
+	for id := rows - 2; id <= rows; id++ {
+		w.table.Delete(uint64(id))
+	}
+	report := w.run(reconcile.Mode{DryRun: true})
+	var got []string
+	for _, d := range report.Differences {
+		got = append(got, fmt.Sprintf("%s %d", d.What, d.Row))
+	}
+	n := len(got)
+	if n != reconcile.MaxDifferences || got[0] != "modified 1" || !slices.Equal(got[n-4:], []string{"modified 97", "deleted 118", "deleted 119", "deleted 120"}) {
+		t.Errorf("%d examples: %v of %+v", n, got, report.Verdict)
 	}
 }
 

@@ -28,7 +28,8 @@ type Report struct {
 	Error string
 	// Verified is the database's clock up to which all commits are known to be published.
 	Verified time.Time
-	// Differences are examples of the differences that a dry run found, at most MaxDifferences.
+	// Differences are examples of the differences that a dry run found, at most MaxDifferences, in
+	// the order of the scan: deletes rather than others.
 	Differences []Difference
 }
 
