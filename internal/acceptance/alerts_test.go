@@ -99,11 +99,13 @@ var faultAlerts = []faultAlert{
 			second := world.NewDaemon(w.T, w.Path, withoutOwn(w.Env))
 			second.Start()
 			world.AwaitReady(w.T, second)
-			// Each publishes some rows first, until the former one reads such a message.
+			// Each publishes some rows first, until the former one reads such a message. With rows
+			// without a pause one of them might always be the first.
 			n := 0
 			world.Eventually(w.T, 2*time.Minute, "another bridge has taken over", func() bool {
 				n++
 				w.rows(fmt.Sprint("more", n))
+				world.Pause(time.Second)
 				_, why := w.Get("/readyz")
 				return strings.Contains(why, "another bridge publishes these streams")
 			})

@@ -94,6 +94,7 @@ func guarded(p *world.Publisher, strike func()) {
 		return code == 503 && strings.Contains(body, "--allow-deletes")
 	})
 	p.T.Logf("%d rows before, %d now: %s", before, countRows(p.World), body)
+	world.Eventually(p.T, time.Minute, "the log says so, too", func() bool { return strings.Contains(p.Log.String(), "--allow-deletes") })
 	for where, text := range map[string]string{"/readyz": body, "the log": p.Log.String()} {
 		for _, word := range []string{world.Strict, "bridge reconcile --allow-deletes"} {
 			if !strings.Contains(text, word) {

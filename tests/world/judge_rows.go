@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,12 +23,15 @@ type rowRecord struct {
 	// ahead of the tail, newest the newest version of each entity.
 	highest, passed map[string]uint64
 	newest          map[string]int
+	// newestBy says which message told the newest version.
+	newestBy map[string]string
 }
 
 func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
 	r := &rowRecord{
 		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[string]string, len(rows)),
 		highest: make(map[string]uint64), passed: make(map[string]uint64), newest: make(map[string]int),
+		newestBy: make(map[string]string),
 	}
 	for i := range rows {
 		r.rows[rows[i].Token] = &rows[i]
@@ -129,7 +133,14 @@ func (r *rowRecord) order(e *Event, row *workload.Row) {
 	}
 	// What the bus has lost comes again behind what it took meanwhile.
 	if newest := r.newest[row.Entity]; newest > row.Version && !r.expect.Lossy {
-		r.Add("order of an entity", "version %d of %s (row %d) came behind version %d", row.Version, row.Entity, e.RowID, newest)
+		r.Add("order of an entity", "version %d of %s (%s) came behind version %d (%s)", row.Version, row.Entity, whence(e), newest, r.newestBy[row.Entity])
 	}
-	r.newest[row.Entity] = max(r.newest[row.Entity], row.Version)
+	if row.Version > r.newest[row.Entity] {
+		r.newest[row.Entity], r.newestBy[row.Entity] = row.Version, whence(e)
+	}
+}
+
+// whence says which row a message is about, where it came from, and by whom.
+func whence(e *Event) string {
+	return fmt.Sprintf("row %d from %s, %x %x, in %s at %s", e.RowID, e.Origin(), e.stated.Epoch, e.stated.Seq, e.Partition, e.At.Format("15:04:05.000"))
 }
