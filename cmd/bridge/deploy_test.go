@@ -178,14 +178,16 @@ func mustBeManifest(t *testing.T, file, kind string, replicas int) {
 			name, value := variable.text("name"), variable.text("value")
 			if file, ok := strings.CutPrefix(value, mounts["secrets"]+"/"); ok {
 				value = filepath.Join(dir, file)
+			} else if file, ok := strings.CutPrefix(value, mounts["token"]+"/"); ok && mounts["token"] != "" {
+				value = filepath.Join(dir, file)
 			} else if strings.HasSuffix(name, "_FILE") {
 				t.Errorf("%s is not in %s", name, mounts["secrets"])
 			}
 			env[name] = value
 		}
 		mustRun(t, env, mounts["checkpoint"])
-		if group := env["BRIDGE_STANDBY"]; (group != "") != (replicas > 1) {
-			t.Errorf("%d replicas, standby group %q", replicas, group)
+		if group := env["BRIDGE_STANDBY"]; (group != "") != (replicas > 1) || group != "" && env["BRIDGE_HTTP_TOKEN_FILE"] == "" {
+			t.Errorf("%d replicas, standby group %q, token %q", replicas, group, env["BRIDGE_HTTP_TOKEN_FILE"])
 		}
 		for name := range maps.Keys(env) {
 			if strings.Contains(env[name], "secret") && !strings.HasSuffix(name, "_FILE") {
@@ -223,7 +225,10 @@ func mustBeManifest(t *testing.T, file, kind string, replicas int) {
 			}
 			policies++
 			spec := one.get("spec")
-			if !reflect.DeepEqual(spec.get("podSelector"), set.get("selector")) || len(spec.list("ingress")) != 1 ||
+			// A policy holds for the whole pod: without a rule of its own nobody would reach the
+			// application.
+			rules := len(pod.list("containers"))
+			if !reflect.DeepEqual(spec.get("podSelector"), set.get("selector")) || len(spec.list("ingress")) != rules ||
 				len(spec.list("ingress")[0].list("from")) == 0 || spec.list("ingress")[0].list("ports")[0]["port"] != bridge.list("ports")[0]["containerPort"] {
 				t.Errorf("%v", spec)
 			}

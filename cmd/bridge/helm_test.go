@@ -258,6 +258,7 @@ func TestHelmRefusesValues(t *testing.T) {
 		"http.port=0":                 "port",
 		"image.repository=":           "repository",
 		"probes.readiness.enable=yes": "enable",
+		"networkPolicy.enabled=true,containers[0].name=a,containers[0].image=b": "networkPolicy.ingress",
 	} {
 		if _, err := testenv.HelmTemplate(t, chart, "bridge", "--set", set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s named", set, err, want)
@@ -333,6 +334,8 @@ func TestHelmWritesNumbersAsBridgeReadsThem(t *testing.T) {
 func TestHelmStrategyIsOneThatKubernetesTakes(t *testing.T) {
 	rolling := tree{"type": "RollingUpdate", "rollingUpdate": tree{"maxSurge": 1, "maxUnavailable": 0}}
 	for set, want := range map[string]tree{
+		"replicas=1":                                  {"type": "Recreate"},
+		"replicas=1,strategy.type=RollingUpdate":      rolling,
 		"standby.group=orders":                        rolling,
 		"standby.group=orders,strategy.type=Recreate": {"type": "Recreate"},
 	} {
@@ -356,6 +359,7 @@ func TestHelmNotesNameWhatThereIs(t *testing.T) {
 		"standby.group=orders,networkPolicy.enabled=true": "exec deploy/shop-bridge -c bridge -- /bridge status",
 		"workload=statefulset":                            "exec statefulset/shop-bridge -c bridge -- /bridge check",
 		"workload=none":                                   "No workload",
+		"standby.group=orders":                            "http.token names a Secret",
 	} {
 		text, err := testenv.HelmTemplate(t, dir, "shop", "--set", set, "--show-only", "templates/notes.yaml")
 		if err != nil {

@@ -36,8 +36,9 @@ app.kubernetes.io/instance: {{ include "bridge.fullname" . }}
 
 {{- /* Kubernetes refuses rollingUpdate beside Recreate, and helm merges it in from the chart's values. */}}
 {{- define "bridge.strategy" -}}
-type: {{ .Values.strategy.type }}
-{{- if eq .Values.strategy.type "RollingUpdate" }}
+{{- $type := .Values.strategy.type | default (ternary "RollingUpdate" "Recreate" (ne .Values.standby.group "")) -}}
+type: {{ $type }}
+{{- if eq $type "RollingUpdate" }}
 {{- with .Values.strategy.rollingUpdate }}
 rollingUpdate:
   {{- toYaml . | nindent 2 }}
