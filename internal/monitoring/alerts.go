@@ -5,15 +5,20 @@ import "time"
 // unlessWaiting leaves out processes that wait as a standby: they poll and compare nothing.
 const unlessWaiting = "\nunless on (job, instance) bridge_standby_working == 0"
 
+// begun is since when a process works: since its start, or since it took over.
+const begun = `max by (job, instance) (bridge_standby_working_since_seconds or process_start_time_seconds)`
+
 // Alerts are in the order in which a person would read them: what answers no more, what is away,
 // what lags, what is wrong with the data.
 var Alerts = []Alert{
 	{
 		Name: "BridgeAbsent", Severity: critical, For: 2 * time.Minute, Anchor: "bridge-does-not-answer",
-		// A bridge may have any job; before its first answer it is known by the job's name.
+		// A bridge may have any job; before its first answer it is known by the job's name, or by
+		// the label of its pod.
 		Expr: `up{job=~".*bridge.*"} == 0
+or up{app_kubernetes_io_name="bridge"} == 0
 or up == 0 and on (job, instance) count_over_time(bridge_build_info[1d]) > 0
-or absent(up{job=~".*bridge.*"} or bridge_build_info)`,
+or absent(up{job=~".*bridge.*"} or up{app_kubernetes_io_name="bridge"} or bridge_build_info)`,
 		Summary: "bridge {{ $labels.instance }} does not answer",
 		Description: `Prometheus cannot scrape it, or knows no bridge at all: nothing is published, or nobody would see it.
 Look at the process (kubectl get pods, systemctl status bridge) and at the end of its log.`,
@@ -41,7 +46,12 @@ Check the server, the network and the login: bridge check says what is wrong.`,
 	},
 	{
 		Name: "BridgeNotPolled", Severity: critical, For: 5 * time.Minute, Anchor: "the-source-does-not-answer",
-		Expr: `time() - (bridge_last_successful_poll_timestamp_seconds > 0) > {10m}
+		// One that was never read counts from when its process began to work, and has caught up.
+		Expr: `time() - (
+  bridge_last_successful_poll_timestamp_seconds > 0
+  or (bridge_last_successful_poll_timestamp_seconds == 0) + on (job, instance) group_left () ` + begun + `
+    and on (job, instance, stream) bridge_caught_up == 1
+) > {10m}
 unless on (job, instance, stream, shard) bridge_shard_state{state="stopped"} == 1` + unlessWaiting,
 		Summary: "table {{ $labels.shard }} of stream {{ $labels.stream }} was not read for {{ $value | humanizeDuration }}",
 		Description: `New rows are not seen, and the lag is unknown. The database or the bus is away, or this table alone cannot be read.
@@ -121,11 +131,13 @@ If it does not, /readyz says what it waits for.`,
 	},
 	{
 		Name: "BridgeReconcileOverdue", Severity: warning, For: 15 * time.Minute, Anchor: "reconcile-is-overdue",
-		// A process that has just begun gets the same time.
-		Expr: `time() - bridge_reconcile_last_run_timestamp_seconds
-  > on (job, instance, stream) group_left () (3 * bridge_reconcile_interval_seconds)
+		// A process that has just begun to work gets the same time.
+		Expr: `time() - (
+  bridge_reconcile_last_run_timestamp_seconds > 0
+  or (bridge_reconcile_last_run_timestamp_seconds == 0) + on (job, instance) group_left () ` + begun + `
+) > on (job, instance, stream) group_left () (3 * bridge_reconcile_interval_seconds)
 and on (job, instance, stream)
-  3 * bridge_reconcile_interval_seconds < on (job, instance) group_left () (time() - process_start_time_seconds)` + unlessWaiting,
+  3 * bridge_reconcile_interval_seconds < on (job, instance) group_left () (time() - ` + begun + `)` + unlessWaiting,
 		Summary: "no reconcile of table {{ $labels.shard }} of stream {{ $labels.stream }} has ended for {{ $value | humanizeDuration }}",
 		Description: `Updates, deletes and missed rows that only a reconcile finds wait. bridge status shows whether one runs, how far it is, and its last error.
 A table that takes longer needs a larger RECONCILE_INTERVAL or RECONCILE_RATE.`,
@@ -155,20 +167,20 @@ Look for a second bridge with the same domain and stream.`,
 	},
 	{
 		Name: "BridgeTwoWork", Severity: critical, For: time.Minute, Anchor: "two-instances-run",
-		Expr:    `sum by (job, group) (bridge_standby_working) > 1`,
+		Expr:    `sum by (job, namespace, group) (bridge_standby_working) > 1`,
 		Summary: "{{ $value }} processes of standby group {{ $labels.group }} work",
 		Description: `Only one may. The bus refuses what the former one sends, so nothing is confused, but one of them should have ended.
 Type bridge status on each, and end the one that its answer does not name.`,
 	},
 	{
 		Name: "BridgeNobodyWorks", Severity: critical, For: time.Minute, Anchor: "a-standby-is-missing",
-		Expr:        `sum by (job, group) (bridge_standby_working) < 1`,
+		Expr:        `sum by (job, namespace, group) (bridge_standby_working) < 1`,
 		Summary:     "no process of standby group {{ $labels.group }} works",
 		Description: `Nothing is published. The bus is away, or no process is ready to take over: /readyz of each says why.`,
 	},
 	{
 		Name: "BridgeStandbyMissing", Severity: warning, For: 10 * time.Minute, Anchor: "a-standby-is-missing",
-		Expr:    `sum by (job, group) (bridge_standby_ready) < 2`,
+		Expr:    `sum by (job, namespace, group) (bridge_standby_ready) < 2`,
 		Summary: "standby group {{ $labels.group }} has no second process that is ready",
 		Description: `If the one that works ends now, nobody takes over at once. Start the missing process, or see in /readyz of the one that waits
 what it lacks.`,
