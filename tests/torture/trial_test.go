@@ -190,6 +190,7 @@ func (tr *trial) compare() {
 	if tr.moves != nil {
 		tr.moves.reconciled()
 	}
+	expect.Frozen = tr.group != nil && tr.group.Unfenced()
 	s.Figures = tr.Figures(expect)
 	if tr.moves != nil {
 		tr.moves.judge(&s.Figures)

@@ -28,6 +28,10 @@ type Expect struct {
 	// Lossy says that the bus has lost messages: events may follow on those, and say once more what
 	// the bus still has.
 	Lossy bool
+	// Frozen says that a process stood still and went on where the bus does not fence it: what it
+	// had in flight may come behind its successor's messages. Such messages say nothing of order,
+	// and of an entity that has one its events are judged by what they say, and by the end.
+	Frozen bool
 	// Altered says that columns of the tables came or went: events of before do not have them.
 	Altered bool
 	// Hiding says that the settings of a stream of entities are those of Hiding.Env.
@@ -47,6 +51,8 @@ type Judge struct {
 	// stamp.
 	first  map[string][32]byte
 	stamps map[stamp]string
+	// epochs are the highest of each topic-partition.
+	epochs map[string]uint64
 	record record
 }
 
@@ -79,7 +85,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[string][32]byte), stamps: make(map[stamp]string)}
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[string][32]byte), stamps: make(map[stamp]string), epochs: make(map[string]uint64)}
 }
 
 // Messages judges many messages and the end, and returns what was found.
@@ -111,6 +117,9 @@ func (j *Judge) Message(m Message) {
 			j.Add("one id for two events", "%s: %.300s", &e, m.Value)
 		}
 		return
+	}
+	if e.behind {
+		j.Behind++
 	}
 	j.record.event(&e)
 }
@@ -158,6 +167,8 @@ func (j *Judge) stamp(e *Event) {
 		return
 	}
 	e.stated = s
+	e.behind = j.expect.Frozen && s.Epoch < j.epochs[e.Partition]
+	j.epochs[e.Partition] = max(j.epochs[e.Partition], s.Epoch)
 	number := stamp{s.Epoch, s.Seq}
 	if was, ok := j.stamps[number]; ok && was != e.ID {
 		j.Add("one stamp for two events", "%s and %s: %s", was, e, e.Headers[sink.HeaderState])
@@ -197,8 +208,10 @@ type Event struct {
 	// entity and state are those of a table of entities.
 	entity EntityKey
 	state  uint64
-	// stated is what the headers say.
+	// stated is what the headers say. behind says that a younger run has published before it, where
+	// that may be.
 	stated sink.State
+	behind bool
 }
 
 // DecodeEvent reads an event.

@@ -47,6 +47,8 @@ type chain struct {
 	last Event
 	// version is the number of the version that the last event is about, at least.
 	version int
+	// disturbed says that an event came behind those of a younger run.
+	disturbed bool
 }
 
 // shows reports whether an event shows the version of the last one with another value of a column
@@ -116,6 +118,11 @@ func (r *entityRecord) event(e *Event) {
 	r.key(e, e.entity.text())
 	if !slices.Contains(originsKnown, e.Origin()) {
 		r.Add("origin", "%s", e)
+	}
+	if c.disturbed = c.disturbed || e.behind; c.disturbed {
+		// Where it was false, the truth follows: the end is judged.
+		c.last = *e
+		return
 	}
 	if r.expect.Lossy && c.restated(e) {
 		r.Restated++

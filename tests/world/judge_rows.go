@@ -110,6 +110,9 @@ func (r *rowRecord) fate(e *Event, row *workload.Row) {
 
 // order judges the order of first occurrences, and the origins.
 func (r *rowRecord) order(e *Event, row *workload.Row) {
+	if e.behind {
+		return
+	}
 	origin, highest, passed := e.Origin(), r.highest[e.Partition], r.passed[e.Partition]
 	// An entity that is read by its key may have a row that the tail has yet to reach. That says
 	// nothing about lower ids: the tail still brings them in their order.

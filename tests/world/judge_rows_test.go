@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/internal/workload"
+	"bridge/sink"
 )
 
 // planted is a record of five rows and a tape that fits it.
@@ -34,6 +35,17 @@ func message(n int, entity, origin string) Message {
 	return m
 }
 
+// byRun has a run of the program with this epoch publish a message.
+func byRun(epoch uint64, m Message) Message {
+	s, err := sink.ParseState(m.Headers[sink.HeaderState])
+	if err != nil {
+		panic(err)
+	}
+	s.Epoch = epoch
+	m.Headers[sink.HeaderState] = string(sink.AppendState(nil, &s))
+	return m
+}
+
 // asState makes the event of a capability stream of a planted one.
 func asState(m Message) Message {
 	m.Headers["eiffel-type"] = "OrdersAddedEvent"
@@ -48,16 +60,21 @@ func TestTheJudgeFindsInRows(t *testing.T) {
 		want  Expect
 		found string
 	}{
-		"nothing in what is right":      {func(_ []workload.Row, p []Message) []Message { return p }, Expect{Steady: true, Ascending: true}, ""},
-		"nothing in an exact repeat":    {func(_ []workload.Row, p []Message) []Message { return append(p, p[1]) }, Expect{Steady: true, Ascending: true}, ""},
-		"nothing in a doubtful row":     {func(_ []workload.Row, p []Message) []Message { return append(p, message(4, "e-4", "late")) }, steady, ""},
-		"a lost row":                    {func(_ []workload.Row, p []Message) []Message { return append(p[:1], p[2]) }, steady, "lost: t-2"},
-		"a row that was rolled back":    {func(_ []workload.Row, p []Message) []Message { return append(p, message(3, "e-3", "late")) }, steady, "rolled back: row 3"},
-		"a row before its commit":       {func(_ []workload.Row, p []Message) []Message { p[1].At = time.Now(); return p }, steady, "before its commit: row 2"},
-		"an event of no row":            {func(_ []workload.Row, p []Message) []Message { return append(p, message(9, "e-9", "tail")) }, steady, "of no row"},
-		"an event of another row":       {func(_ []workload.Row, p []Message) []Message { p[1] = message(2, "e-1", "tail"); return p }, steady, "not the row: row 2"},
-		"what is not JSON":              {func(_ []workload.Row, p []Message) []Message { return append(p, Message{Value: []byte("{")}) }, steady, "no event"},
-		"a late row that is not marked": {func(_ []workload.Row, p []Message) []Message { p[1], p[2] = p[2], p[1]; return p }, steady, "not marked as late: row 2"},
+		"nothing in what is right":   {func(_ []workload.Row, p []Message) []Message { return p }, Expect{Steady: true, Ascending: true}, ""},
+		"nothing in an exact repeat": {func(_ []workload.Row, p []Message) []Message { return append(p, p[1]) }, Expect{Steady: true, Ascending: true}, ""},
+		"nothing in a doubtful row":  {func(_ []workload.Row, p []Message) []Message { return append(p, message(4, "e-4", "late")) }, steady, ""},
+		"a lost row":                 {func(_ []workload.Row, p []Message) []Message { return append(p[:1], p[2]) }, steady, "lost: t-2"},
+		"a row that was rolled back": {func(_ []workload.Row, p []Message) []Message { return append(p, message(3, "e-3", "late")) }, steady, "rolled back: row 3"},
+		"a row before its commit":    {func(_ []workload.Row, p []Message) []Message { p[1].At = time.Now(); return p }, steady, "before its commit: row 2"},
+		"an event of no row":         {func(_ []workload.Row, p []Message) []Message { return append(p, message(9, "e-9", "tail")) }, steady, "of no row"},
+		"an event of another row":    {func(_ []workload.Row, p []Message) []Message { p[1] = message(2, "e-1", "tail"); return p }, steady, "not the row: row 2"},
+		"what is not JSON":           {func(_ []workload.Row, p []Message) []Message { return append(p, Message{Value: []byte("{")}) }, steady, "no event"},
+		"nothing in what a process that stood still stores late": {func(_ []workload.Row, p []Message) []Message {
+			return []Message{p[1], byRun(2, p[2]), byRun(1, p[0])}
+		}, Expect{Frozen: true}, ""},
+		"the order of one process":               {func(_ []workload.Row, p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(2, p[0])} }, Expect{Frozen: true}, "order of an entity"},
+		"the order where no process stood still": {func(_ []workload.Row, p []Message) []Message { return []Message{p[1], byRun(2, p[2]), byRun(1, p[0])} }, Expect{}, "order of an entity"},
+		"a late row that is not marked":          {func(_ []workload.Row, p []Message) []Message { p[1], p[2] = p[2], p[1]; return p }, steady, "not marked as late: row 2"},
 		"nothing in the tail behind a row of an entity that was read by its key": {func(_ []workload.Row, p []Message) []Message {
 			return []Message{p[0], asState(message(5, "e-1", "reconcile")), asState(message(2, "e-2", "tail"))}
 		}, steady, ""},

@@ -29,6 +29,8 @@ type Verdict struct {
 	// Orphans counts events that follow on one that the bus has lost, Restated those that say once
 	// more what the one before says.
 	Restated, Orphans int
+	// Behind counts first messages that came behind those of a younger run (see Expect.Frozen).
+	Behind int
 }
 
 // faultsShown is how many faults of a kind are written out.
