@@ -26,8 +26,8 @@ func statusText(s *httpapi.Status, now time.Time) string {
 		writeReason(&reasons, stream.Name, catchUpReason(&stream.CatchUp), "")
 		for j := range stream.Shards {
 			one := &stream.Shards[j]
-			fmt.Fprintf(&rows, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", terminal.Visible(stream.Name), terminal.Visible(one.Shard), one.State, one.Position, one.Highest,
-				lagText(one.LagSeconds), rateText(one), gapsText(&one.Gaps), reconciledText(one.Reconcile, now))
+			fmt.Fprintf(&rows, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", terminal.Visible(stream.Name), terminal.Visible(one.Shard), one.State, positionText(one), one.Highest,
+				lagText(one.LagSeconds), rateText(one), notSeenText(one), reconciledText(one.Reconcile, now))
 			reason, remedy := reasonOf(one)
 			writeReason(&reasons, stream.Name+" "+one.Shard+", "+one.State, reason, remedy)
 		}
@@ -95,6 +95,22 @@ func rateText(s *httpapi.ShardStatus) string {
 		text += ", " + seconds(*s.Backlog.SecondsLeft) + " left"
 	}
 	return text
+}
+
+// positionText is how far a table is published.
+func positionText(s *httpapi.ShardStatus) string {
+	if s.NoTail {
+		return "-"
+	}
+	return strconv.FormatUint(s.Position, 10)
+}
+
+// notSeenText says how many ids were not seen, or why none is looked for.
+func notSeenText(s *httpapi.ShardStatus) string {
+	if s.NoTail {
+		return "ids have no order: reconcile publishes"
+	}
+	return gapsText(&s.Gaps)
 }
 
 // gapsText says how many ids below the position were not seen.

@@ -122,7 +122,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.health = &health{
 		cfg: cfg, shards: a.shards, faults: a.faults, source: &httpapi.Probe{Ready: a.source.Ready}, sink: &httpapi.Probe{Ready: a.sink.Ready},
 		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(), member: a.member, copies: a.copies,
-		entities: shown, tap: a.tap, version: o.Build.Version, inProcess: inProcessOf(a.sink),
+		entities: shown, tap: a.tap, version: o.Build.Version, saved: a.committer.Saved, inProcess: inProcessOf(a.sink),
 	}
 	if o.Serve {
 		if a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger); err != nil {

@@ -16,7 +16,10 @@ func (h *health) addDependencies(status *httpapi.Status) {
 	status.Source = &httpapi.DependencyStatus{Kind: src.Scheme, Address: src.Addr}
 	status.Bus = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
 	status.Checkpoint = &httpapi.DependencyStatus{Kind: "file", Address: h.cfg.CheckpointPath}
-	used(status)
+	if h.copies != nil {
+		status.Progress = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
+	}
+	h.used(status)
 	for _, fault := range h.faults.Outages() {
 		switch name := fault.Dependency; {
 		case name == shard.SourceDependency:
@@ -25,6 +28,12 @@ func (h *health) addDependencies(status *httpapi.Status) {
 			away(status.Checkpoint, fault)
 		case strings.HasPrefix(name, "shard "), strings.HasPrefix(name, "keys of "):
 			// One table alone: its shard says so.
+		case name == standbyDependency:
+			// The status of the group says so.
+		case name == copiesDependency:
+			if status.Progress != nil {
+				away(status.Progress, fault)
+			}
 		default:
 			away(status.Bus, fault)
 		}
@@ -45,16 +54,22 @@ func busAddress(s *config.Sink) string {
 }
 
 // used notes what has answered at least once.
-func used(status *httpapi.Status) {
+func (h *health) used(status *httpapi.Status) {
 	yes := true
+	if h.saved != nil && h.saved() {
+		status.Checkpoint.Answers = &yes
+	}
 	for i := range status.Streams {
 		stream := &status.Streams[i]
 		if stream.CatchUp.Ready {
 			status.Bus.Answers = &yes
 		}
+		if status.Progress != nil && stream.Progress != nil && stream.Progress.WrittenAt != nil {
+			status.Progress.Answers = &yes
+		}
 		for j := range stream.Shards {
 			if s := &stream.Shards[j]; s.LastPoll != nil {
-				status.Source.Answers, status.Checkpoint.Answers = &yes, &yes
+				status.Source.Answers = &yes
 			}
 		}
 	}

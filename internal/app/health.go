@@ -41,6 +41,8 @@ type health struct {
 	// entities is nil unless entities are to be shown.
 	entities *entities
 	tap      *tap.Tap
+	// saved reports whether the checkpoint was saved since the process began.
+	saved func() bool
 	// version is that of the program.
 	version string
 	// inProcess is the server of embedded:, else nil.

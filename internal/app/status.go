@@ -64,6 +64,7 @@ func shardStatus(s snapshot, remedies *remedyTexts) httpapi.ShardStatus {
 		Shard:     s.Shard,
 		State:     string(s.state()),
 		Position:  s.Position,
+		NoTail:    s.NoTail,
 		Highest:   s.Highest,
 		OpenGaps:  s.OpenGaps,
 		LastError: httpapi.Given(s.LastError),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
@@ -72,7 +73,7 @@ func former(t *testing.T, body string) string {
 		stream := stream.(map[string]any)
 		delete(stream, "summary")
 		for _, sh := range stream["shards"].([]any) {
-			for _, added := range []string{"reason", "remedy", "cause", "published", "late", "deadLetters", "backlog"} {
+			for _, added := range []string{"reason", "remedy", "cause", "published", "late", "deadLetters", "backlog", "noTail"} {
 				delete(sh.(map[string]any), added)
 			}
 		}
@@ -150,14 +151,21 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 // TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
-	h := &health{cfg: &config.Config{Source: config.Source{Scheme: "mysql", Addr: "db:3306"}, Sink: config.Sink{Scheme: "kafka", Kafka: config.Kafka{Brokers: []string{"k:9092"}}}}, faults: faults}
-	polled := time.Now()
+	h := &health{cfg: &config.Config{Source: config.Source{Scheme: "mysql", Addr: "db:3306"}, Sink: config.Sink{Scheme: "kafka", Kafka: config.Kafka{Brokers: []string{"k:9092"}}}}, faults: faults, copies: new(buscopy.Keeper)}
+	polled, saved := time.Now(), false
+	h.saved = func() bool { return saved }
 	shown := func() httpapi.Status {
 		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{{LastPoll: &polled}}}}}
 		h.addDependencies(&s)
 		return s
 	}
-	if s := shown(); !*s.Source.Answers || !*s.Bus.Answers || !*s.Checkpoint.Answers || s.Source.Address != "db:3306" || s.Bus.Address != "k:9092" {
+	if s := shown(); s.Checkpoint.Answers != nil {
+		t.Error("the checkpoint was not saved yet")
+	}
+	saved = true
+	faults.Fail(standbyDependency, errors.New("no right"))
+	faults.Fail(copiesDependency, errors.New("no right"))
+	if s := shown(); !*s.Source.Answers || !*s.Bus.Answers || *s.Progress.Answers || !*s.Checkpoint.Answers || s.Source.Address != "db:3306" || s.Bus.Address != "k:9092" {
 		t.Errorf("%+v %+v %+v", s.Source, s.Bus, s.Checkpoint)
 	}
 	faults.Fail("shard orders/t_0", errors.New("one table"))

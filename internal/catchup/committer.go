@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"bridge/checkpoint/store"
 	"bridge/internal/outage"
@@ -42,6 +43,8 @@ type Committer struct {
 	// applying is held by the one that applies a batch, so that coverage and store change in the
 	// same order. It is acquired before mu, and by a channel, so that a wait can be cancelled.
 	applying chan struct{}
+	// durable says that the store was made durable once.
+	durable atomic.Bool
 
 	mu sync.Mutex
 	// saved is the coverage that the store has. read has also what waits for a nomination or for
@@ -149,8 +152,12 @@ func (c *Committer) Sync(ctx context.Context, b *store.Batch) error {
 	if err := c.disk.retry(ctx, func() error { return c.store.Sync(ctx) }); err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
+	c.durable.Store(true)
 	return nil
 }
+
+// Saved reports whether the store was made durable since the Committer was made.
+func (c *Committer) Saved() bool { return c.durable.Load() }
 
 // Still calls do while no batch is applied: all that it reads of the store is of one image, but for
 // entities that are forgotten.

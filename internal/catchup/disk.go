@@ -91,6 +91,7 @@ func (c *Committer) syncOnce(ctx context.Context) (durable bool, err error) {
 	switch err := c.store.Sync(ctx); {
 	case err == nil:
 		c.disk.faults.OK(storeName)
+		c.durable.Store(true)
 		return true, nil
 	case errors.Is(err, store.ErrOutage):
 		c.disk.faults.Fail(storeName, err)

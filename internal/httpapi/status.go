@@ -53,11 +53,14 @@ type Status struct {
 	// Standby is left out where the process works alone.
 	Standby *StandbyStatus `json:"standby,omitempty"`
 	Streams []StreamStatus `json:"streams"`
-	// Version is that of the program. Source, Bus and Checkpoint are what the process depends on.
+	// Version is that of the program. Source, Bus and Checkpoint are what the process depends on,
+	// and Progress the progress on the bus, left out unless it is kept there. A checkpoint answers
+	// once it was saved.
 	Version    string            `json:"version,omitempty"`
 	Source     *DependencyStatus `json:"source,omitempty"`
 	Bus        *DependencyStatus `json:"bus,omitempty"`
 	Checkpoint *DependencyStatus `json:"checkpoint,omitempty"`
+	Progress   *DependencyStatus `json:"progress,omitempty"`
 }
 
 // DependencyStatus says whether something answers that the process depends on.
@@ -156,6 +159,9 @@ type ShardStatus struct {
 	State string `json:"state"`
 	// Position is the saved position: everything up to this id is published and saved.
 	Position uint64 `json:"position"`
+	// NoTail says that the ids have no order: reconcile publishes the rows, and the position says
+	// nothing. Such a shard has no backlog.
+	NoTail bool `json:"noTail"`
 	// Highest is the highest id of the table when it was read last.
 	Highest uint64 `json:"highest"`
 	// OpenGaps counts the ranges of ids below the position that have not been seen.

@@ -44,7 +44,11 @@ type Status struct {
 	// shown; 0 when drained. It is valid only if LagKnown: not while the source cannot be read.
 	Lag      time.Duration
 	LagKnown bool
-	// Backlog says that rows wait for longer than they do while the shard keeps up.
+	// NoTail says that the ids have no order: reconcile publishes the rows, and Position says
+	// nothing.
+	NoTail bool
+	// Backlog says that rows wait for longer than they do while the shard keeps up. It is not set
+	// where there is no tail.
 	Backlog bool
 	// LastError is the latest fault, empty while there is none. Cause is why the shard is stopped,
 	// empty while it is not.
@@ -263,7 +267,8 @@ func (s *Shard) Status() Status {
 	slowest, turned := t.stillest(now)
 	status.LastTurn, status.Loop = turned, slowest.String()
 	status.Lag, status.LagKnown = t.lag.at(now)
-	status.Backlog = status.Lag > t.short && status.Position < status.Highest
+	status.NoTail = s.server.noTail.Load()
+	status.Backlog = !status.NoTail && status.Lag > t.short && status.Position < status.Highest
 	slow := !t.sent.IsZero() && now.Sub(t.sent) > slowPublish
 	switch {
 	case t.stopped:
