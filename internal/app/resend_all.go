@@ -38,6 +38,10 @@ func (h *health) ResendAll(ctx context.Context, name string, dryRun bool) (httpa
 	if err != nil {
 		return httpapi.ResentAll{}, fmt.Errorf("read the dead letters at %s: %w", stream.DeadLetter, err)
 	}
+	if more && !dryRun {
+		// They stay where they are: another request would send the first ones again.
+		return httpapi.ResentAll{}, fmt.Errorf("stream %s %w: it has more than %d, type bridge deadletter resend --stream %s", name, httpapi.ErrCannotResend, httpapi.MaxResentAll, name)
+	}
 	all := resendAll{h: h, stream: stream, dryRun: dryRun, outcomes: make([]shard.ResendOutcome, len(found))}
 	if err := all.send(ctx, found); err != nil {
 		return httpapi.ResentAll{}, err

@@ -53,7 +53,7 @@ func TestPageIsOneFile(t *testing.T) {
 			t.Errorf("the page has %s", no)
 		}
 	}
-	if len(body) > 40<<10 {
+	if len(body) > 44<<10 {
 		t.Errorf("the page has %d bytes", len(body))
 	}
 }

@@ -18,7 +18,7 @@ const (
 	resendAllTimeout = resendTimeout
 )
 
-var errResendAllTimeout = fmt.Errorf("it is not done within %s: what was handed on is published all the same, ask again for the rest, or use bridge deadletter resend", resendAllTimeout)
+var errResendAllTimeout = fmt.Errorf("it is not done within %s: what was handed on is published all the same, bridge deadletter resend does it for all", resendAllTimeout)
 
 // ResentAll says what became of the dead letters of a stream, or in a dry run would.
 type ResentAll struct {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -165,7 +166,9 @@ func (s *StreamSummary) addBacklog(b *BacklogStatus) {
 		return
 	}
 	sum := s.Backlog
-	sum.IDs += b.IDs
+	if sum.IDs += b.IDs; sum.IDs < b.IDs {
+		sum.IDs = math.MaxUint64
+	}
 	sum.IDsPerSecond += b.IDsPerSecond
 	// One that does not advance takes the longest.
 	if sum.SecondsLeft != nil && (b.SecondsLeft == nil || *sum.SecondsLeft < *b.SecondsLeft) {
