@@ -6,6 +6,7 @@ import (
 
 	"bridge/internal/testall"
 	"bridge/internal/testenv"
+	"bridge/sink"
 	"bridge/sink/jetstream"
 	"bridge/sink/sinktest"
 
@@ -33,13 +34,17 @@ func TestLeaderChanges(t *testing.T) {
 	p := testenv.StartProxy(t, servers[1].Addr())
 	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
 	nc := servers[2].Connect(t)
-	stop := meanwhile(50*time.Millisecond, 500*time.Millisecond, func() {
+	changes, stop := harming(t, stream, 50*time.Millisecond, 500*time.Millisecond, func() {
 		// A request that meets no leader asks nobody to step down.
 		_, _ = nc.Request("$JS.API.STREAM.LEADER.STEPDOWN."+name, nil, time.Second)
 		p.Drop()
 	})
-	sent := publishers(t, s, name+".a", load{n: 2, each: 2000, keys: 50})
-	t.Logf("%d leader changes", stop())
+	var sent [][]sink.Message
+	for round := 0; changes.Load() < 10 && !t.Failed(); round++ {
+		sent = append(sent, publishers(t, s, name+".a", load{n: 2, each: 2000, keys: 50, round: round})...)
+	}
+	stop()
+	t.Logf("%d leader changes", changes.Load())
 	// The one that serves the reader may lag behind the others.
 	eventually(t, 30*time.Second, "the replica that is read has what the leader has", func() bool {
 		info, err := stream.Info(t.Context())
