@@ -3,6 +3,8 @@ package workload
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,7 +19,13 @@ type execer interface {
 // commit runs one statement as a commit of its own, which makes of the entities what now says.
 func (w *stateWriter) commit(ctx context.Context, change Change, statement string, args []any, now ...*stateEntity) error {
 	c := commit{change: change, begun: time.Now(), now: now}
-	_, err := w.opts.DB.ExecContext(ctx, statement, args...)
+	result, err := w.opts.DB.ExecContext(ctx, statement, args...)
+	if err == nil && !slices.ContainsFunc(now, func(e *stateEntity) bool { return e.condition != Absent }) {
+		// A server may answer OK to a DELETE that was killed before it found a row.
+		if n, of := result.RowsAffected(); of != nil || n != int64(len(now)) {
+			err = errors.Join(of, driver.ErrBadConn)
+		}
+	}
 	return w.resolve(ctx, err, c)
 }
 
