@@ -31,7 +31,7 @@ func Create(ctx context.Context, js jetstream.JetStream, b Bucket) (stream jetst
 	}
 	for _, n := range replicas {
 		stream, err = js.CreateStream(ctx, config(b, n))
-		if !FewerServers(err) {
+		if !FewerServers(err) && !NoPeers(err) {
 			break
 		}
 	}
@@ -49,14 +49,19 @@ func config(b Bucket, replicas int) jetstream.StreamConfig {
 	}
 }
 
-// Answers to more replicas than there are servers.
 const (
 	replicasNotSupported jetstream.ErrorCode = 10074
 	noSuitablePeers      jetstream.ErrorCode = 10005
 )
 
 // FewerServers reports whether an error says that there are fewer servers than replicas.
-func FewerServers(err error) bool {
+func FewerServers(err error) bool { return hasCode(err, replicasNotSupported) }
+
+// NoPeers reports whether an error says that a cluster has too few servers that can take a replica:
+// too few are there, or have the storage.
+func NoPeers(err error) bool { return hasCode(err, noSuitablePeers) }
+
+func hasCode(err error, code jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == replicasNotSupported || api.ErrorCode == noSuitablePeers)
+	return errors.As(err, &api) && api.ErrorCode == code
 }

@@ -77,6 +77,9 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	switch {
 	case natskv.FewerServers(err):
 		return nil, option.Errorf("create the stream %s: there are fewer servers than the replicas of %s: %w", name, option.NATSStreamReplicas, err)
+	case natskv.NoPeers(err):
+		return nil, option.Errorf("create the stream %s: too few servers are there for the replicas of %s, or too few have the storage for %s: %w",
+			name, option.NATSStreamReplicas, option.NATSStreamMaxBytes, err)
 	case err != nil:
 		return nil, fmt.Errorf("create the stream %s: %w", name, err)
 	}

@@ -2,6 +2,7 @@ package jetstream_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -51,20 +52,36 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 	}
 }
 
-func TestMoreReplicasThanServersAreNamed(t *testing.T) {
+// TestWhatServersLackIsNamed: fewer servers than replicas, or too little storage.
+func TestWhatServersLackIsNamed(t *testing.T) {
 	t.Parallel()
-	nats := testenv.InProcessNATS(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	s := open(t, sinkjs.Options{
-		URLs: []string{nats.URL()}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: sinkjs.Keeping{Replicas: 3},
-		Fault: func(_ string, err error) { cancel(err) },
-	})
-	if _, err := s.Publish(ctx, messages("in.a", "k", 1, 1)); err == nil {
-		t.Error("it is published")
-	}
-	if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), "fewer servers than the replicas of NATS_STREAM_REPLICAS") {
-		t.Errorf("the fault is %v", err)
+	for name, c := range map[string]struct {
+		url   string
+		keeps sinkjs.Keeping
+		want  string
+	}{
+		"one server": {testenv.InProcessNATS(t).URL(), sinkjs.Keeping{Replicas: 3}, "fewer servers than the replicas of NATS_STREAM_REPLICAS"},
+		"three servers": {
+			testenv.InProcessNATSCluster(t)[0].URL(), sinkjs.Keeping{Replicas: 3, MaxBytes: 1 << 60}, "or too few have the storage for NATS_STREAM_MAX_BYTES",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(deadline(t, 4*time.Minute))
+			named := errors.New("it is named")
+			s := open(t, sinkjs.Options{
+				URLs: []string{c.url}, Stream: "EVENTS", CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps,
+				// A cluster that has just begun says other things first.
+				Fault: func(_ string, err error) {
+					if t.Log(err); strings.Contains(err.Error(), c.want) {
+						cancel(named)
+					}
+				},
+			})
+			if _, err := s.Publish(ctx, messages("in.a", "k", 1, 1)); err == nil || context.Cause(ctx) != named {
+				t.Errorf("no fault says %q: %v", c.want, err)
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"bridge/internal/natskv"
+	"bridge/internal/option"
 	"bridge/internal/standby"
 )
 
@@ -203,6 +204,8 @@ func (r *Register) explain(err error) error {
 	switch {
 	case denied != nil:
 		return fmt.Errorf("%s: %w", Grant, denied)
+	case natskv.FewerServers(err), natskv.NoPeers(err):
+		return option.Errorf("standby bucket %s: too few servers are there, or have the storage, for the replicas of %s: %w", Bucket, option.NATSStreamReplicas, err)
 	}
 	return fmt.Errorf("standby bucket %s: %w", Bucket, err)
 }
