@@ -19,7 +19,7 @@ func formatted(t *testing.T, kind event.Kind, format event.Format) contract.Stre
 	s := stream(kind, newTable(t, kind, event.NullBad, "a", everyKind(true)), newTable(t, kind, event.NullBad, "b", everyKind(false)))
 	s.Name = string(kind) + "_" + string(format)
 	for _, table := range s.Tables {
-		table.Encoder.As(format, "1.2.3")
+		table.Encoder.As(event.Form{Format: format, Version: "1.2.3"})
 	}
 	return s
 }
