@@ -21,6 +21,19 @@ func Document(m Message) ([]byte, error) {
 	}
 }
 
+// TypeOf returns meta.type of a message: a document says it itself. It is empty where nothing says
+// it.
+func TypeOf(m Message) string {
+	if kind, there := m.Headers["eiffel-type"]; there {
+		return kind
+	}
+	var of struct{ Meta struct{ Type string } }
+	if document, err := Document(m); err != nil || json.Unmarshal(document, &of) != nil {
+		return ""
+	}
+	return of.Meta.Type
+}
+
 // cloudEvent returns the data of a CloudEvent, whose attributes must say what the data says.
 func cloudEvent(m Message) ([]byte, error) {
 	var e struct {
