@@ -91,10 +91,10 @@ func (w *writer) message(key, says string) sink.Message {
 		Domain: client.DefaultDomain, Stream: "orders", Shard: "orders_07", RowID: 7, Origin: sink.FromTail, Time: time.UnixMilli(1_772_323_207_250),
 		State: sink.State{Epoch: w.epoch, Seq: w.seq, Hash: 5, Digest: [16]byte{1}},
 	}
-	m.Value = fmt.Appendf(nil, `{"meta":{"id":%q,"time":1772323207000},"data":{"says":%q},"links":[]}`, m.ID, says)
 	if says == "" {
 		m.Type, m.State.Kind, m.State.Digest = "OrderDeletedEvent", sink.StateAbsent, [16]byte{}
 	}
+	m.Value = fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":"1.0.0","time":1772323207000},"data":{"says":%q},"links":[]}`, m.ID, m.Type, says)
 	return m
 }
 

@@ -43,7 +43,8 @@ type Event struct {
 	// Stream is the stream, Shard the physical table, RowID the id of the row.
 	Stream, Shard string
 	RowID         uint64
-	// Published is when bridge made the message, to the millisecond.
+	// Published is when bridge made the message, or on JetStream when that was stored, to the
+	// millisecond.
 	Published time.Time
 	// Format tells what Body is.
 	Format Format

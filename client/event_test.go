@@ -13,22 +13,38 @@ import (
 
 // TestFormats has tables read messages of each EVENT_FORMAT.
 func TestFormats(t *testing.T) {
-	const eiffel = `{"meta":{"id":"1","time":1772323207000},"data":{"id":9007199254740993,"says":"1"},"links":[]}`
 	const row = `{"id":9007199254740993,"says":"1"}`
-	cloud := func(m *sink.Stored) { set(m, sink.HeaderContentType, "application/cloudevents+json") }
-	timed := func(m *sink.Stored) {
-		m.Headers = append(m.Headers, sink.Header{Name: "eiffel-time", Value: []byte("1772323207000")})
+	const meta = `{"id":"1","type":"OrderModifiedEvent","version":"2.0.0","time":1772323207000}`
+	const eiffel = `{"meta":` + meta + `,"data":` + row + `,"links":[]}`
+	with := func(pairs ...string) func(m *sink.Stored) {
+		return func(m *sink.Stored) {
+			for i := 0; i < len(pairs); i += 2 {
+				m.Headers = append(m.Headers, sink.Header{Name: pairs[i], Value: []byte(pairs[i+1])})
+			}
+		}
 	}
+	cloud := with(sink.HeaderContentType, "application/cloudevents+json")
+	named := func(m *sink.Stored) {
+		set(m, sink.HeaderVersion, "")
+		with(sink.HeaderType, "OrderModifiedEvent", sink.HeaderVersion, "2.0.0")(m)
+	}
+	timed := func(m *sink.Stored) {
+		named(m)
+		with(sink.HeaderTime, "1772323207000")(m)
+	}
+	none := func(*sink.Stored) {}
 	for name, c := range map[string]struct {
 		body   string
 		change func(*sink.Stored)
 		want   client.Format
 		time   int64
 	}{
-		"eiffel":                {eiffel, func(*sink.Stored) {}, client.FormatEiffel, 1772323207000},
-		"eiffel without a time": {`{"data":` + row + `}`, func(*sink.Stored) {}, client.FormatEiffel, 1772323207250},
-		"cloudevents":           {`{"specversion":"1.0","data":` + eiffel + `}`, cloud, client.FormatCloudEvents, 1772323207000},
-		"row":                   {row, timed, client.FormatRow, 1772323207000},
+		"eiffel":                   {eiffel, none, client.FormatEiffel, 1772323207000},
+		"eiffel in another order":  {`{ "data" : ` + row + `, "meta" : ` + meta + `}`, none, client.FormatEiffel, 1772323207000},
+		"eiffel without a time":    {`{"data":` + row + `}`, named, client.FormatEiffel, 1772323207250},
+		"cloudevents":              {`{"specversion":"1.0","type":"x","data":` + eiffel + `}`, cloud, client.FormatCloudEvents, 1772323207000},
+		"cloudevents with a blank": {`{"specversion":"1.0","type":"x", "data":` + eiffel + `}`, cloud, client.FormatCloudEvents, 1772323207000},
+		"row":                      {row, timed, client.FormatRow, 1772323207000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBus(memory.Options{})
@@ -46,6 +62,9 @@ func TestFormats(t *testing.T) {
 			var columns struct{ ID uint64 }
 			if err := e.Decode(&columns); err != nil || columns.ID != 9007199254740993 || e.Format != c.want {
 				t.Errorf("the event has the format %d and the columns %+v, %v", e.Format, columns, err)
+			}
+			if e.Type != "OrderModifiedEvent" || e.Version != "2.0.0" || e.Operation != client.Modified {
+				t.Errorf("it is a %s, %s, that has %s", e.Type, e.Version, e.Operation)
 			}
 			if data, err := e.Data(); string(data) != row || err != nil {
 				t.Errorf("its data are %s, %v", data, err)

@@ -115,6 +115,9 @@ func (p *parser) parse(stored *sink.Stored) (found, error) {
 	if string(f.stream) != p.stream || string(f.domain) != p.domain && (f.state != nil || f.domain != nil) || string(f.typ) == sink.DeadLetterType {
 		return foreign, nil
 	}
+	if f.typ == nil {
+		f.typ, f.version = kindIn(stored.Value, f.format())
+	}
 	p.m.kind = p.kindOf(&f)
 	var err error
 	if p.m.row, err = strconv.ParseUint(text(f.row), 10, 64); err != nil {
@@ -123,7 +126,10 @@ func (p *parser) parse(stored *sink.Stored) (found, error) {
 	if p.m.id, err = uuid.ParseBytes(f.id); err != nil {
 		return ours, fmt.Errorf("read the header %s: %w", sink.HeaderID, err)
 	}
-	p.m.published = published(f.at)
+	p.m.published = stored.Time
+	if f.at != nil {
+		p.m.published = published(f.at)
+	}
 	if f.time != nil {
 		if p.m.time, err = strconv.ParseInt(text(f.time), 10, 64); err != nil {
 			return ours, fmt.Errorf("read the header %s: %.40q is not a number of milliseconds", sink.HeaderTime, f.time)

@@ -90,6 +90,32 @@ func TestAnEventOfATable(t *testing.T) {
 	})
 }
 
+// TestHeadersOfFormerVersions: they say the type and the time.
+func TestHeadersOfFormerVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus(memory.Options{})
+		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w.write("a", "1")
+		table, err := client.NewTable(changing{b, func(m *sink.Stored) {
+			set(m, sink.HeaderVersion, "")
+			for name, value := range map[string]string{
+				sink.HeaderContentType: sink.ContentType, sink.HeaderType: "OrderAddedEvent", sink.HeaderVersion: "0.9.0", sink.HeaderPublishedAt: "2026-03-01T00:00:01.500Z",
+			} {
+				m.Headers = append(m.Headers, sink.Header{Name: name, Value: []byte(value)})
+			}
+		}}, options("orders"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, table.Run)
+		<-table.Ready()
+		e, _ := table.Get("a")
+		if e.Type != "OrderAddedEvent" || e.Version != "0.9.0" || e.Operation != client.Added || e.Published.UnixMilli() != 1772323201500 {
+			t.Errorf("the event is %+v", e)
+		}
+	})
+}
+
 func TestWatch(t *testing.T) {
 	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
 		told := make(chan string)

@@ -14,9 +14,9 @@
 // meta.time is MODIFIED, else CREATED, else the database's clock when the row was read, in
 // milliseconds. Only in the last case ([Event.FromClock]) do two reads of a row differ; the caller
 // must then save the clock before it publishes. For a row that is gone, it is the clock of the read
-// that did not find it. meta.source names the installation and the stream, but no host and no
-// version of the program. Types do not begin with "Eiffel", which the protocol reserves. JSON
-// Schemas of all events are in schemas; see [Schema].
+// that did not find it. meta.source names the installation, but no host and no version of the
+// program; the stream is a header. Types do not begin with "Eiffel", which the protocol reserves.
+// JSON Schemas of all events are in schemas; see [Schema].
 //
 // [Format] says how this is written: as that document, as a CloudEvent that holds it, or as the
 // members of data that are columns alone.

@@ -28,8 +28,9 @@ type Encoder struct {
 	// the row's id.
 	origin, row []byte
 
-	// layout is that of options.Format.
+	// layout is that of options.Format, former is Form.Former.
 	layout   layout
+	former   bool
 	identity *identity
 	state    *stateHash
 	values   *values
@@ -51,7 +52,7 @@ func NewEncoder(o Options) (*Encoder, error) {
 	}
 	e := &Encoder{
 		options:  o,
-		origin:   o.appendOrigin(nil),
+		origin:   o.appendOrigin(nil, false),
 		row:      o.appendRow(nil),
 		identity: newIdentity(o.Stream, o.Shard),
 		state:    newStateHash(),

@@ -122,7 +122,7 @@ type document struct {
 	Meta struct {
 		ID, Type, Version string
 		Time              int64
-		Source            struct{ DomainID, Name, Serializer, URI string }
+		Source            struct{ DomainID string }
 	}
 	Data  map[string]json.RawMessage
 	Links []struct{ Type, Target string }

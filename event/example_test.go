@@ -48,7 +48,7 @@ func ExampleEncoder_Append() {
 	// Output:
 	// OrdersAddedEvent
 	// A%2B1
-	// {"meta":{"id":"ce81fd49-140a-57da-80dc-2e21995820be","type":"OrdersAddedEvent","version":"1.0.0","time":1772366400000,"source":{"domainId":"example.com","name":"bridge","serializer":"pkg:golang/bridge/event@1.0.0","uri":"bridge://example.com/orders"}},"data":{"id":7,"orderNo":"A+1","status":"paid","modifiedAt":"2026-03-01T12:00:00Z","row":{"source":"shop","table":"orders","id":7}},"links":[]}
+	// {"meta":{"id":"ce81fd49-140a-57da-80dc-2e21995820be","type":"OrdersAddedEvent","version":"1.0.0","time":1772366400000,"source":{"domainId":"example.com"}},"data":{"id":7,"orderNo":"A+1","status":"paid","modifiedAt":"2026-03-01T12:00:00Z","row":{"source":"shop","table":"orders","id":7}},"links":[]}
 }
 
 // A digest covers what a row says, without the time of its last change, so a heartbeat is no news.

@@ -52,15 +52,27 @@ func (o Options) formatFault() error {
 // Format returns the format that the encoder writes.
 func (e *Encoder) Format() Format { return e.options.Format }
 
-// As has the encoder write another format, which is one of the constants, and another version from
-// now on.
-func (e *Encoder) As(format Format, version string) {
-	if format != e.options.Format {
-		e.options.Format, e.layout = format, layouts[format]
+// Form is how an event is written. Its identity does not depend on it.
+type Form struct {
+	// Format is one of the constants, Version is meta.version.
+	Format  Format
+	Version string
+	// Former says that meta.source has name, serializer and uri, as former versions wrote them.
+	Former bool
+}
+
+// As has the encoder write another form from now on.
+func (e *Encoder) As(form Form) {
+	if form.Format != e.options.Format {
+		e.options.Format, e.layout = form.Format, layouts[form.Format]
 	}
-	if version != e.options.Version {
-		e.options.Version = version
+	if form.Version != e.options.Version {
+		e.options.Version = form.Version
 		e.setTypes()
+	}
+	if form.Former != e.former {
+		e.former = form.Former
+		e.origin = e.options.appendOrigin(e.origin[:0], form.Former)
 	}
 }
 

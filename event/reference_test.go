@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math/big"
-	"net/url"
 	"regexp"
 	"slices"
 	"sort"
@@ -100,21 +99,18 @@ func reference(o event.Options, columns *source.Columns, names []string, row eve
 	suffix := map[event.Op]string{
 		event.Added: "AddedEvent", event.Modified: "ModifiedEvent", event.Deleted: "DeletedEvent", event.Published: "PublishedEvent",
 	}[says.op]
-	uri := "bridge://" + percent(o.Domain) + "/" + percent(o.Stream)
 	return marshal(object{
 		{"meta", object{
 			{"id", referenceID(o, columns, row, says)},
 			{"type", o.Stem + suffix},
 			{"version", "1.0.0"},
 			{"time", says.time.UnixMilli()},
-			{"source", object{{"domainId", o.Domain}, {"name", "bridge"}, {"serializer", "pkg:golang/bridge/event@1.0.0"}, {"uri", uri}}},
+			{"source", object{{"domainId", o.Domain}}},
 		}},
 		{"data", data},
 		{"links", links},
 	}), bad
 }
-
-func percent(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 var (
 	integerForm = regexp.MustCompile(`\A-?[0-9]+\z`)

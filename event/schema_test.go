@@ -47,7 +47,7 @@ func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
 		body           []byte
 	}{
 		{"a member in meta", `"version"`, `"host":"h","version"`, event.Added, added},
-		{"a member in source", `"name":"bridge"`, `"name":"bridge","host":"h"`, event.Added, added},
+		{"a member in source", `"domainId":"bridge"`, `"domainId":"bridge","host":"h"`, event.Added, added},
 		{"a member in row", `"table"`, `"schema":"s","table"`, event.Added, added},
 		{"a member beside meta", `"links":[]`, `"links":[],"extra":1`, event.Added, added},
 		{"an Eiffel type", `"StpCapability`, `"EiffelStpCapability`, event.Added, added},
@@ -58,6 +58,7 @@ func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
 		{"a negative row id", `"id":8}}`, `"id":-8}}`, event.Added, added},
 		{"no row", `"row":{`, `"line":{`, event.Added, added},
 		{"a reason where nothing was deleted", `"row":{`, `"reason":"TOMBSTONE","row":{`, event.Added, added},
+		{"another program in source", `"domainId":"bridge"`, `"domainId":"bridge","name":"other"`, event.Added, added},
 		{"no links", `"links"`, `"link"`, event.Added, added},
 		{"a link without a target", `"links":[]`, `"links":[{"type":"PREVIOUS_VERSION"}]`, event.Added, added},
 		{"no reason", `"reason":"TOMBSTONE",`, ``, event.Deleted, deleted},

@@ -38,7 +38,7 @@ func (o Options) typeOf(op Op) eventType {
 	head := append([]byte(nil), `","type":`...)
 	head, _ = appendString(head, []byte(name))
 	head = append(head, `,"version":"`+o.Version+`","time":`...)
-	cloud := append(o.appendURI([]byte(`","source":`)), `,"type":`...)
+	cloud := append(AppendURI([]byte(`","source":"`), o.Domain, o.Stream), `","type":`...)
 	cloud, _ = appendString(cloud, []byte(name))
 	cloud = append(cloud, `,"time":"`...)
 	return eventType{op: op, name: name, head: head, cloud: cloud}

@@ -25,6 +25,12 @@ const (
 	ContentTypeCloud = "application/cloudevents+json"
 )
 
+// isDocument reports whether the value says id, type and version of its event, in its meta. Of a
+// tombstone, a row and a dead letter the headers alone do.
+func (m *Message) isDocument() bool {
+	return m.Value != nil && m.Format != FormatRow && m.Type != DeadLetterType
+}
+
 // contentType returns the value of HeaderContentType.
 func (m *Message) contentType() string {
 	if m.Format == FormatCloudEvents {

@@ -7,8 +7,11 @@ import (
 	"bridge/internal/texts"
 )
 
-// The headers of every message, on every bus. Values that may differ between two sends of an event
-// are headers and never part of the event.
+// The headers of messages, on every bus. Values that may differ between two sends of an event are
+// headers and never part of the event. What the value says, or the bus by itself, is no header:
+// HeaderContentType, but of a CloudEvent, HeaderType and HeaderPublishedAt belong to a message
+// whose value is no document. HeaderVersion and HeaderSchema belong to such a message, and to the
+// first one of a batch.
 const (
 	HeaderContentType = "content-type"
 	HeaderID          = "eiffel-id"
@@ -40,31 +43,51 @@ const HeaderTraceParent = "traceparent"
 // PublishedAtFormat is the layout of HeaderPublishedAt: RFC 3339 in UTC, to the millisecond.
 const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// EachHeader calls yield with the name and value of every header of m on a bus with keys, always in
-// the same order.
+// EachHeader calls yield with the name and value of every header of m on a bus with keys. Headers
+// of all messages come in one order.
 func (m *Message) EachHeader(yield func(name, value string)) {
-	r := rendered{row: strconv.FormatUint(m.RowID, 10), at: publishedAt(m.Time), state: string(m.AppendState(nil, false))}
+	r := rendered{row: strconv.FormatUint(m.RowID, 10), state: string(m.AppendState(nil, false))}
+	if !m.isDocument() {
+		r.at = publishedAt(m.Time)
+	}
 	if m.Bare != nil {
 		r.time = strconv.FormatInt(m.Bare.Time, 10)
 	}
 	m.eachHeader(r, yield)
 }
 
+// HeaderNames returns the names of all headers in the order of EachHeader.
+func HeaderNames() (names []string) {
+	// A message without a value has every header that a message may have.
+	m := Message{TraceParent: "t", Bare: &Bare{Previous: "p", Reason: "r"}}
+	m.EachHeader(func(name, _ string) { names = append(names, name) })
+	return names
+}
+
 // rendered are the values of headers that are not texts of the message.
 type rendered struct{ row, at, state, time string }
 
 func (m *Message) eachHeader(r rendered, yield func(name, value string)) {
-	yield(HeaderContentType, m.contentType())
+	document := m.isDocument()
+	if !document || m.Format == FormatCloudEvents {
+		yield(HeaderContentType, m.contentType())
+	}
 	yield(HeaderID, m.ID)
-	yield(HeaderType, m.Type)
-	yield(HeaderVersion, m.Version)
-	yield(HeaderSchema, m.Schema)
+	if !document {
+		yield(HeaderType, m.Type)
+	}
+	if !document || m.State.Index == 0 {
+		yield(HeaderVersion, m.Version)
+		yield(HeaderSchema, m.Schema)
+	}
 	yield(HeaderDomain, m.Domain)
 	yield(HeaderStream, m.Stream)
 	yield(HeaderShard, m.Shard)
 	yield(HeaderRowID, r.row)
 	yield(HeaderOrigin, string(m.Origin))
-	yield(HeaderPublishedAt, r.at)
+	if !document {
+		yield(HeaderPublishedAt, r.at)
+	}
 	yield(HeaderState, r.state)
 	if m.TraceParent != "" {
 		yield(HeaderTraceParent, m.TraceParent)
@@ -88,8 +111,8 @@ func (b *Bare) eachHeader(time string, yield func(name, value string)) {
 func publishedAt(t time.Time) string { return t.UTC().Format(PublishedAtFormat) }
 
 // Headers yields the headers of the messages of a batch with few allocations: the messages share
-// one time, which is rendered once, and memory for the numbers of their rows and their states. It
-// serves one goroutine. The zero value is ready; it must not be copied.
+// one time, which is rendered at most once, and memory for the numbers of their rows and their
+// states. It serves one goroutine. The zero value is ready; it must not be copied.
 type Headers struct {
 	// Keyless says that the bus has no keys: the key of a message is in HeaderState.
 	Keyless bool
@@ -104,7 +127,7 @@ type Headers struct {
 // Each calls yield as m.EachHeader does. The values may be kept, each holds at most 4 KiB, or as
 // much as a longer key.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
-	if h.at == "" || !m.Time.Equal(h.time) {
+	if !m.isDocument() && (h.at == "" || !m.Time.Equal(h.time)) {
 		h.time, h.at = m.Time, publishedAt(m.Time)
 	}
 	h.state = m.AppendState(h.state[:0], h.Keyless)

@@ -106,6 +106,9 @@ func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
 	row := plain
 	row.Format, row.Bare = sink.FormatRow, &sink.Bare{Time: 1700000000123, Previous: "before", Reason: "TOMBSTONE"}
 	common := headersOf(&plain, (*sink.Message).EachHeader)
+	if !slices.Contains(common, sink.HeaderType) || !slices.Contains(common, sink.HeaderPublishedAt) {
+		t.Errorf("without a value: %q", common)
+	}
 	want := append(slices.Clone(common), sink.HeaderTime, "1700000000123", sink.HeaderPrevious, "before", sink.HeaderReason, "TOMBSTONE")
 	if got := headersOf(&row, new(sink.Headers).Each); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -114,8 +117,36 @@ func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
 	if got := headersOf(&row, new(sink.Headers).Each); !slices.Equal(got, want[:len(common)+2]) {
 		t.Errorf("%q, want %q", got, want[:len(common)+2])
 	}
-	plain.Format = sink.FormatCloudEvents
-	if got := headersOf(&plain, new(sink.Headers).Each); got[1] != "application/cloudevents+json" || !slices.Equal(got[2:], common[2:]) {
-		t.Errorf("%q", got)
+}
+
+// TestADocumentHasNoHeaderOfWhatItSays: nor of what the bus says, and what stays the same in a
+// batch is said once.
+func TestADocumentHasNoHeaderOfWhatItSays(t *testing.T) {
+	names := func(m sink.Message) (list []string) {
+		m.EachHeader(func(name, _ string) { list = append(list, name) })
+		return list
+	}
+	first := sink.Message{Value: []byte("{}"), Type: "T", Version: "1.0.0", Schema: "0123456789ab"}
+	whole := names(sink.Message{})
+	with := func(change func(m *sink.Message)) sink.Message { m := first; change(&m); return m }
+	without := func(left ...string) []string {
+		return slices.DeleteFunc(slices.Clone(whole), func(name string) bool { return slices.Contains(left, name) })
+	}
+	later := func(m *sink.Message) { m.State.Index = 1 }
+	for name, c := range map[string]struct {
+		m    sink.Message
+		want []string
+	}{
+		"the first of a batch": {first, without(sink.HeaderContentType, sink.HeaderType, sink.HeaderPublishedAt)},
+		"a later one":          {with(later), without(sink.HeaderContentType, sink.HeaderType, sink.HeaderPublishedAt, sink.HeaderVersion, sink.HeaderSchema)},
+		"a CloudEvent": {with(func(m *sink.Message) { later(m); m.Format = sink.FormatCloudEvents }),
+			without(sink.HeaderType, sink.HeaderPublishedAt, sink.HeaderVersion, sink.HeaderSchema)},
+		"a row":         {with(func(m *sink.Message) { later(m); m.Format = sink.FormatRow }), whole},
+		"a tombstone":   {with(func(m *sink.Message) { later(m); m.Value = nil }), whole},
+		"a dead letter": {with(func(m *sink.Message) { later(m); m.Type = sink.DeadLetterType }), whole},
+	} {
+		if got := names(c.m); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

@@ -105,6 +105,9 @@ type Stored struct {
 	Value []byte
 	// Headers are in the order of the bus, which may be any.
 	Headers []Header
+	// Time is when the bus has stored the message, on Kafka as the topic has it: also when it was
+	// made. In ms since 1970; 0 where the bus does not tell.
+	Time int64
 }
 
 // Header is one header of a stored message.

@@ -91,5 +91,5 @@ func heap() uint64 {
 
 // body returns the value of an event.
 func (w *Writer) body(m *sink.Message, says string) []byte {
-	return fmt.Appendf(nil, `{"meta":{"id":%q},"data":{"says":%q,"pad":"%s"},"links":[]}`, m.ID, says, w.pad)
+	return fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":%q,"time":0},"data":{"says":%q,"pad":"%s"},"links":[]}`, m.ID, m.Type, m.Version, says, w.pad)
 }

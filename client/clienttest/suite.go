@@ -234,6 +234,9 @@ func (h *heard) handler(process int) client.Handler {
 	return func(_ context.Context, e client.Event) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		if age := time.Since(e.Published); e.Version != "1.0.0" || e.Operation == client.Unknown || age < -time.Hour || age > time.Hour {
+			h.wrong = append(h.wrong, fmt.Sprintf("%s: a %s of version %q, published at %s", e.Key, e.Operation, e.Version, e.Published))
+		}
 		switch last := h.last[e.Key]; {
 		case h.ids[e.ID] > 0:
 			h.repeats++

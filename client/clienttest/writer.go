@@ -38,8 +38,10 @@ func NewWriter(t testing.TB, s sink.Sink, destination string, epoch uint64) *Wri
 func (w *Writer) Write(n, entities int) {
 	w.t.Helper()
 	batch := make([]sink.Message, 0, n)
-	for range n {
-		batch = append(batch, w.next(entities))
+	for i := range n {
+		m := w.next(entities)
+		m.State.Index = uint32(i)
+		batch = append(batch, m)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -59,12 +61,12 @@ func (w *Writer) next(entities int) sink.Message {
 		Domain: client.DefaultDomain, Stream: Stream, Shard: Stream, RowID: w.seq, Origin: sink.FromTail, Time: time.Now(),
 		State: sink.State{Epoch: w.epoch, Seq: w.seq, Hash: 1, Digest: [16]byte{1}},
 	}
-	m.Value = w.body(&m, says)
 	w.Table[key] = says
 	if w.seq%7 == 0 {
 		m.Type, m.State.Kind, m.State.Digest = "OrderDeletedEvent", sink.StateAbsent, [16]byte{}
 		delete(w.Table, key)
 	}
+	m.Value = w.body(&m, says)
 	w.IDs = append(w.IDs, m.ID)
 	return m
 }

@@ -167,7 +167,7 @@ func hand(ctx context.Context, stream string, m jetstream.Msg, each func(context
 	if err != nil {
 		return err
 	}
-	stored := sink.Stored{Offset: at.Sequence.Stream, Destination: m.Subject(), Value: m.Data()}
+	stored := sink.Stored{Offset: at.Sequence.Stream, Destination: m.Subject(), Value: m.Data(), Time: at.Timestamp.UnixMilli()}
 	for name, values := range m.Headers() {
 		for _, v := range values {
 			stored.Headers = append(stored.Headers, sink.Header{Name: name, Value: []byte(v)})

@@ -271,7 +271,7 @@ func (l *big) differences() {
 			l.T.Fatal(err)
 		}
 		if e.App != "live" {
-			counts[string(world.OpOf(m.Headers["eiffel-type"]))]++
+			counts[string(world.OpOf(world.TypeOf(m)))]++
 		}
 	}
 	if counts["added"] != bigOld || counts["modified"] != bigChanged || counts["deleted"] != bigGone {

@@ -143,7 +143,7 @@ func killedWhileAllowed(p *world.Publisher, gone int) {
 // deletes counts the messages about deleted entities that the consumer has received.
 func deletes(p *world.Publisher) (n int) {
 	for _, m := range p.Tape(world.Strict).All() {
-		if world.OpOf(m.Headers["eiffel-type"]) == event.Deleted {
+		if world.OpOf(world.TypeOf(m)) == event.Deleted {
 			n++
 		}
 	}

@@ -175,7 +175,7 @@ func plantFaults(t *testing.T, p *world.Publisher, stream string, clean []world.
 		plant("a row is added", added, "altered 1")
 	}
 	hello := slices.Clone(clean[0:1])
-	hello[0].Value, hello[0].Headers = []byte("hello"), map[string]string{"eiffel-type": clean[0].Headers["eiffel-type"]}
+	hello[0].Value, hello[0].Headers = []byte("hello"), map[string]string{"eiffel-type": world.TypeOf(clean[0])}
 	plant("something else is added", append(slices.Clone(clean), hello...), "foreign 1")
 	t.Run(stream+": a run is repeated", func(t *testing.T) {
 		t.Parallel()

@@ -59,7 +59,7 @@ func newEntities(cfg *config.Config, p *parts, streams []*stream) (*entities, er
 		}
 		for _, t := range keys.tables {
 			// Whichever format the events have.
-			t.encoder.As(event.FormatEiffel, event.Version)
+			t.encoder.As(event.Form{Format: event.FormatEiffel, Version: event.Version})
 		}
 		e.streams[s.Name] = &shown{s, keys}
 	}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,8 +197,13 @@ func publishFranz(j job, begin func()) (count, size int64, err error) {
 	return count, size, err
 }
 
-// The positions of the headers that differ between messages, as sink.Message lists them.
-const idHeader, rowHeader = 1, 6
+// The positions of the headers that differ between messages.
+var idHeader, rowHeader = headerAt(sink.HeaderID), headerAt(sink.HeaderRowID)
+
+func headerAt(name string) int {
+	names, _ := headersOf(usual.message("", time.Now()))
+	return slices.Index(names, name)
+}
 
 // kafkaHeaders are the headers of all messages of a target in the ring; all but two values stay.
 func kafkaHeaders() []kgo.RecordHeader {

@@ -174,11 +174,13 @@ func (m *spooled) message(destination string, made time.Time) sink.Message {
 	return sink.Message{
 		Destination: destination, Key: m.key, Value: m.value, ID: string(m.id), Type: string(m.kind), Version: "1.0.0",
 		Stream: streamName, Shard: "rows_1000000", RowID: id, Origin: sink.FromTail, Time: made,
+		// Most are not the first of their batch.
+		State: sink.State{Index: 1},
 	}
 }
 
 // usual is a message like all others.
-var usual = spooled{kind: []byte("BenchPublishedEvent"), id: []byte("01234567-89ab-5def-8123-456789abcdef"), row: []byte("1")}
+var usual = spooled{kind: []byte("BenchPublishedEvent"), id: []byte("01234567-89ab-5def-8123-456789abcdef"), row: []byte("1"), value: []byte("{}")}
 
 // headersOf returns the headers of a message.
 func headersOf(m sink.Message) (names, values []string) {

@@ -80,6 +80,9 @@ func (h *headers) parse(m *sink.Stored, message *Message) (err error) {
 		return err
 	}
 	message.Time = timeOf(h.at)
+	if h.at == nil && m.Time != 0 {
+		message.Time = time.UnixMilli(m.Time).UTC()
+	}
 	if !message.Dead {
 		message.Schema = parseSchema(h.version, h.schema)
 	}

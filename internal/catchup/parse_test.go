@@ -1,6 +1,7 @@
 package catchup
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,23 @@ func TestParse(t *testing.T) {
 	dead.Headers = append(dead.Headers, sink.Header{Name: sink.HeaderType, Value: []byte(sink.DeadLetterType)})
 	if m, err := parsed(dead); err != nil || string(m.Key) != "a whole key " || !m.Dead || m.State.Key != "" || m.State.Event[15] != 15 {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestTheTimeOfTheBusStandsForTheHeader: messages of now have no header of their time.
+func TestTheTimeOfTheBusStandsForTheHeader(t *testing.T) {
+	m := stored("1 5 a 0.0.0 x 0 9")
+	m.Time = 1_700_000_000_123
+	if got, err := parsed(m); err != nil || got.Time.Year() != 2026 {
+		t.Errorf("with the header: %v, %v", got.Time, err)
+	}
+	m.Headers = slices.Delete(m.Headers, 3, 4)
+	if got, err := parsed(m); err != nil || got.Time.UnixMilli() != m.Time {
+		t.Errorf("without: %v, %v", got.Time, err)
+	}
+	m.Time = 0
+	if got, err := parsed(m); err != nil || !got.Time.IsZero() {
+		t.Errorf("without any: %v, %v", got.Time, err)
 	}
 }
 

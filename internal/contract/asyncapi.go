@@ -203,33 +203,55 @@ func (d *Document) channelID(destination string) string {
 	}
 }
 
+// presence says whether a message has a header: one that the value or the bus says, or that the
+// first message of a batch alone has, others lack.
+type presence uint8
+
+const (
+	never presence = iota
+	sometimes
+	always
+)
+
+// only returns p where something holds, else never.
+func (p presence) only(holds bool) presence {
+	if holds {
+		return p
+	}
+	return never
+}
+
 // headers returns the schema of the headers of a kind of message; docs/events.md explains them.
 func headers(of *Stream, m *Message) *Schema {
 	text := func(description string) *Schema { return &Schema{Type: Type{"string"}, Description: description} }
 	s := &Schema{Type: Type{"object"}}
-	for _, p := range []Property{
-		{sink.HeaderContentType, &Schema{Const: of.contentType()}},
-		{sink.HeaderID, text("meta.id of the event. A repeat has the same.")},
-		{sink.HeaderType, &Schema{Const: m.Type}},
-		{sink.HeaderVersion, &Schema{Const: of.version()}},
-		{sink.HeaderSchema, &Schema{Type: Type{"string"}, Pattern: "^[0-9a-f]{12}$", Description: "A hash of the members of data and their types. Another one comes with another form of the table."}},
-		{sink.HeaderDomain, &Schema{Const: of.Domain}},
-		{sink.HeaderStream, &Schema{Const: of.Name}},
-		{sink.HeaderShard, text("The physical table.")},
-		{sink.HeaderRowID, text("The id of the row, in decimal digits.")},
-		{sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile.")},
-		{sink.HeaderPublishedAt, &Schema{Type: Type{"string"}, Format: "date-time", Description: "When the message was made."}},
-		{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")},
-		{sink.HeaderTraceParent, text("The trace of the batch, as W3C Trace Context has it.")},
+	row := of.format() == event.FormatRow
+	for _, p := range []struct {
+		Property
+		when presence
+	}{
+		{Property{sink.HeaderContentType, &Schema{Const: of.contentType()}}, always.only(row || of.format() == event.FormatCloudEvents)},
+		{Property{sink.HeaderID, text("meta.id of the event. A repeat has the same.")}, always},
+		{Property{sink.HeaderType, &Schema{Const: m.Type}}, always.only(row)},
+		{Property{sink.HeaderVersion, &Schema{Const: of.version()}}, map[bool]presence{true: always, false: sometimes}[row]},
+		{Property{sink.HeaderSchema, &Schema{Type: Type{"string"}, Pattern: "^[0-9a-f]{12}$", Description: "A hash of the members of data and their types. Another one comes with another form of the table."}}, sometimes},
+		{Property{sink.HeaderDomain, &Schema{Const: of.Domain}}, always},
+		{Property{sink.HeaderStream, &Schema{Const: of.Name}}, always},
+		{Property{sink.HeaderShard, text("The physical table.")}, always},
+		{Property{sink.HeaderRowID, text("The id of the row, in decimal digits.")}, always},
+		{Property{sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile.")}, always},
+		{Property{sink.HeaderPublishedAt, &Schema{Type: Type{"string"}, Format: "date-time", Description: "When the message was made."}}, always.only(row)},
+		{Property{sink.HeaderState, text("What bridge reads back about its own messages; not for consumers.")}, always},
+		{Property{sink.HeaderTraceParent, text("The trace of the batch, as W3C Trace Context has it.")}, sometimes},
 	} {
-		s.Properties = append(s.Properties, p)
-		if p.Name != sink.HeaderSchema && p.Name != sink.HeaderTraceParent {
-			// Messages of older versions are without the one, those of a bridge that does not trace
-			// without the other.
+		if p.when != never {
+			s.Properties = append(s.Properties, p.Property)
+		}
+		if p.when == always {
 			s.Required = append(s.Required, p.Name)
 		}
 	}
-	if of.format() == event.FormatRow {
+	if row {
 		list, required := bareHeaders(m.Op)
 		s.Properties, s.Required = append(s.Properties, list...), append(s.Required, required...)
 	}

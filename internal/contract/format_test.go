@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"bridge/event"
 	"bridge/internal/contract"
 	"bridge/internal/testenv"
+	"bridge/sink"
 )
 
 var formats = []event.Format{event.FormatEiffel, event.FormatCloudEvents, event.FormatRow}
@@ -19,7 +21,7 @@ func formatted(t *testing.T, kind event.Kind, format event.Format) contract.Stre
 	s := stream(kind, newTable(t, kind, event.NullBad, "a", everyKind(true)), newTable(t, kind, event.NullBad, "b", everyKind(false)))
 	s.Name = string(kind) + "_" + string(format)
 	for _, table := range s.Tables {
-		table.Encoder.As(format, "1.2.3")
+		table.Encoder.As(event.Form{Format: format, Version: "1.2.3"})
 	}
 	return s
 }
@@ -121,6 +123,52 @@ func TestTheSDKReadsCloudEvents(t *testing.T) {
 		if e.ID != want[i].ID || e.Document != e.ID || e.Type != want[i].Type || e.Source != "bridge://example.com/things" || e.SpecVersion != "1.0" ||
 			e.Subject != string(want[i].Key) || e.DataContentType != "application/json" || e.Time.UnixMilli() != 1_700_000_000_123 {
 			t.Errorf("read %+v of %s", e, values[i])
+		}
+	}
+}
+
+// TestMessagesHaveTheHeadersOfTheDocument: those that it requires, and none that it does not name.
+func TestMessagesHaveTheHeadersOfTheDocument(t *testing.T) {
+	t.Parallel()
+	for _, format := range formats {
+		s := formatted(t, event.Release, format)
+		var d struct {
+			Components struct {
+				Messages map[string]struct {
+					Headers struct {
+						Properties map[string]json.RawMessage
+						Required   []string
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(document(t, nil, s), &d); err != nil {
+			t.Fatal(err)
+		}
+		want := d.Components.Messages[s.Name+".published"].Headers
+		m := sink.Message{Value: []byte("{}"), TraceParent: "t"}
+		switch format {
+		case event.FormatCloudEvents:
+			m.Format = sink.FormatCloudEvents
+		case event.FormatRow:
+			m.Format, m.Bare = sink.FormatRow, new(sink.Bare)
+		}
+		for m.State.Index = range uint32(2) {
+			has := make(map[string]bool)
+			m.EachHeader(func(name, _ string) {
+				has[name] = true
+				if want.Properties[name] == nil {
+					t.Errorf("%s, message %d: the document has no header %s", format, m.State.Index, name)
+				}
+			})
+			for _, name := range want.Required {
+				if !has[name] {
+					t.Errorf("%s, message %d: the message has no header %s", format, m.State.Index, name)
+				}
+			}
+			if m.State.Index == 0 && len(has) != len(want.Properties) {
+				t.Errorf("%s: %d headers, the document has %d", format, len(has), len(want.Properties))
+			}
 		}
 	}
 }

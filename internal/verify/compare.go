@@ -109,7 +109,7 @@ func (s *shard) factBody(f fact, row event.Row, ev *event.Event) uint64 {
 			body = again.Body
 		}
 	}
-	return bodyOf(form.format, body, momentOf(ev, row.Read).UnixMilli())
+	return bodyOf(form.Format, body, momentOf(ev, row.Read).UnixMilli())
 }
 
 // momentOf returns meta.time of the event of a row that was read at a time.

@@ -13,9 +13,12 @@ import (
 type envelope struct {
 	id, kind, version []byte
 	time              int64
-	uri               []byte
-	members           []member
-	reason            string
+	// uri names the stream: meta.source.uri of a former version, else it is made of domain, which
+	// is meta.source.domainId, and the header. named is the memory of that.
+	uri, domain, named []byte
+	former             bool
+	members            []member
+	reason             string
 	// database, table and row are data.row.
 	database, table []byte
 	row             uint64
@@ -32,10 +35,13 @@ var (
 	errNoEnvelope = errors.New("it has no meta with a source")
 )
 
+// clear empties e and keeps its memory.
+func (e *envelope) clear() { *e = envelope{members: e.members[:0], named: e.named} }
+
 // parse reads a message into e. After errNoJSON and errNoEnvelope nothing is known of it; after
 // another error the source, the database and the table are, where the message has them.
 func (e *envelope) parse(value []byte) error {
-	*e = envelope{members: e.members[:0]}
+	e.clear()
 	if !json.Valid(value) {
 		return errNoJSON
 	}
@@ -83,15 +89,19 @@ func (e *envelope) parseMeta(meta []byte) bool {
 			e.time, _ = strconv.ParseInt(string(v), 10, 64)
 		case `"source"`:
 			eachMember(v, func(name, v []byte) bool {
-				if string(name) == `"uri"` {
+				switch string(name) {
+				case `"uri"`:
 					e.uri, _ = unquote(v)
+				case `"domainId"`:
+					e.domain, _ = unquote(v)
 				}
 				return true
 			})
 		}
 		return true
 	})
-	return len(e.uri) > 0
+	e.former = len(e.uri) > 0
+	return e.former || len(e.domain) > 0
 }
 
 func (e *envelope) parseData(data []byte) error {

@@ -22,19 +22,13 @@ func (m *Message) format() event.Format {
 	}
 }
 
-// form is the format and the version of a message.
-type form struct {
-	format  event.Format
-	version string
-}
-
-// formOf returns the form of a message whose event is e. A message that says its version nowhere
-// but in its body has that of the configuration.
-func (s *schema) formOf(m *Message, e *envelope) form {
-	f := form{m.format(), s.plain.version}
-	if m.Header.Version != "" && string(e.version) != f.version {
+// formOf returns the form of a message whose event is e. A message without bridge-state and
+// eiffel-version, which old versions wrote, has the version of the configuration.
+func (s *schema) formOf(m *Message, e *envelope) event.Form {
+	f := event.Form{Format: m.format(), Version: s.plain.Version, Former: e.former}
+	if (m.Header.Version != "" || m.Header.State != "") && string(e.version) != f.Version {
 		if _, ok := event.ParseVersion(string(e.version)); ok {
-			f.version = string(e.version)
+			f.Version = string(e.version)
 		}
 	}
 	return f
@@ -44,7 +38,7 @@ func (s *schema) formOf(m *Message, e *envelope) form {
 const manyForms = 1<<5 - 1
 
 // numberOf returns the number of a form.
-func (s *schema) numberOf(f form) int64 {
+func (s *schema) numberOf(f event.Form) int64 {
 	for n, known := range s.forms {
 		if known == f {
 			return int64(n)
@@ -58,7 +52,7 @@ func (s *schema) numberOf(f form) int64 {
 }
 
 // write has the encoder write a form.
-func (s *schema) write(f form) { s.Encoder.As(f.format, f.version) }
+func (s *schema) write(f event.Form) { s.Encoder.As(f) }
 
 // errUnnamed is the error of a row that is of no shard of the configuration.
 var errUnnamed = errors.New("its headers name no table that is configured")
@@ -66,19 +60,23 @@ var errUnnamed = errors.New("its headers name no table that is configured")
 // read reads a message, in whichever format, into e. claimed is the shard that its headers name,
 // nil for none. The errors are those of parse.
 func (e *envelope) read(m *Message, claimed *shard) error {
+	document := m.Value
 	switch m.format() {
 	case event.FormatCloudEvents:
-		document, err := unwrap(m.Value)
-		if err != nil {
-			*e = envelope{members: e.members[:0]}
+		var err error
+		if document, err = unwrap(m.Value); err != nil {
+			e.clear()
 			return err
 		}
-		return e.parse(document)
 	case event.FormatRow:
 		return e.readRow(m, claimed)
-	default:
-		return e.parse(m.Value)
 	}
+	err := e.parse(document)
+	if !e.former {
+		e.uri = event.AppendURI(e.named[:0], string(e.domain), m.Header.Stream)
+		e.named = e.uri
+	}
+	return err
 }
 
 // unwrap returns the data of a CloudEvent.
@@ -100,7 +98,7 @@ func unwrap(value []byte) (data []byte, err error) {
 
 // readRow reads a message whose value is the row alone: the headers say the rest.
 func (e *envelope) readRow(m *Message, claimed *shard) (err error) {
-	*e = envelope{members: e.members[:0]}
+	e.clear()
 	if claimed == nil {
 		return errUnnamed
 	}
@@ -139,7 +137,7 @@ func bodyOf(format event.Format, value []byte, millis int64) uint64 {
 }
 
 // encodeAs encodes a row in a form, in s.spare.
-func (s *schema) encodeAs(f form, row event.Row) (event.Event, error) {
+func (s *schema) encodeAs(f event.Form, row event.Row) (event.Event, error) {
 	s.write(f)
 	defer s.write(s.plain)
 	buf, ev, err := s.Encoder.Append(s.spare[:0], row)

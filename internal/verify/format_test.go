@@ -7,19 +7,21 @@ import (
 	"bridge/internal/verify"
 )
 
-// forms are formats and versions that a stream has had one after the other.
-var forms = []struct {
-	format  event.Format
-	version string
-}{{event.FormatEiffel, "1.0.0"}, {event.FormatCloudEvents, "1.0.0"}, {event.FormatRow, "1.0.0"}, {event.FormatRow, "2.0.0"}, {event.FormatEiffel, "2.0.0"}}
+// forms are those that a stream has had one after the other.
+var forms = []event.Form{
+	{Format: event.FormatEiffel, Version: "1.0.0", Former: true}, {Format: event.FormatCloudEvents, Version: "1.0.0", Former: true},
+	{Format: event.FormatEiffel, Version: "1.0.0"}, {Format: event.FormatCloudEvents, Version: "1.0.0"}, {Format: event.FormatRow, Version: "1.0.0"},
+	{Format: event.FormatRow, Version: "2.0.0"}, {Format: event.FormatEiffel, Version: "2.0.0"},
+}
 
 // formed publishes rows in one form after the other, an entity of each. The check has the last one.
 func formed(t *testing.T, kind event.Kind) *world {
 	t.Helper()
 	w := newWorld(t, kind)
 	for i, f := range forms {
-		w.options.Format, w.options.Version = f.format, f.version
+		w.options.Format, w.options.Version = f.Format, f.Version
 		w.encoder = w.newEncoder()
+		w.encoder.As(f)
 		name := string(rune('a' + i))
 		id := w.insert(name, "x")
 		if kind == event.Capability {

@@ -35,7 +35,10 @@ func life(t *testing.T, random *rand.Rand) (w *world, of map[string][]int) {
 	return w, of
 }
 
-var moments = regexp.MustCompile(`"time":[0-9]+`)
+var (
+	moments = regexp.MustCompile(`"time":[0-9]+`)
+	names   = regexp.MustCompile(`"[^"]*":`)
+)
 
 // TestNoSingleFaultIsMissed plants every fault at every message of random histories.
 func TestNoSingleFaultIsMissed(t *testing.T) {
@@ -61,6 +64,10 @@ func TestNoSingleFaultIsMissed(t *testing.T) {
 			altered[i] = &m
 			if bytes.Contains(m.Value, []byte("ABSENT")) && bytes.Equal(moments.ReplaceAll(m.Value, nil), moments.ReplaceAll(clean[i].Value, nil)) {
 				// When a row was looked for and not found is told by nothing else.
+				continue
+			}
+			if i == 0 && !slices.EqualFunc(names.FindAll(m.Value, -1), names.FindAll(clean[i].Value, -1), bytes.Equal) {
+				// The first event may be from before a column was renamed.
 				continue
 			}
 			mustFind(fmt.Sprintf("message %d was altered: %s", i, m.Value), altered)

@@ -23,8 +23,8 @@ type schema struct {
 	operation map[string][]event.Op
 	// plain is the form in which rows are encoded that are compared by their members, forms are
 	// those that messages have.
-	plain form
-	forms []form
+	plain event.Form
+	forms []event.Form
 	// uri, database and table are in every event of the shard.
 	uri, database, table string
 	lossy                lossy
@@ -61,7 +61,7 @@ const keyNull = 1
 func newSchema(o Shard, domain string) schema {
 	s := schema{Shard: o, domain: domain, operation: make(map[string][]event.Op)}
 	// What a row looks like is read from its event. That of a message is encoded in its format.
-	s.plain = form{event.FormatEiffel, o.Encoder.Version()}
+	s.plain = event.Form{Format: event.FormatEiffel, Version: o.Encoder.Version()}
 	s.write(s.plain)
 	for _, op := range []event.Op{event.Added, event.Modified, event.Deleted, event.Published} {
 		if kind := o.Encoder.Type(op); kind != "" {
@@ -102,7 +102,7 @@ func (s *schema) probe() error {
 	if err := s.row.parse(ev.Body); err != nil {
 		return fmt.Errorf("read an event of an empty row: %w", err)
 	}
-	s.uri, s.database, s.table = string(s.row.uri), string(s.row.database), string(s.row.table)
+	s.uri, s.database, s.table = string(event.AppendURI(nil, string(s.row.domain), s.Stream)), string(s.row.database), string(s.row.table)
 	return nil
 }
 

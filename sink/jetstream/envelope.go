@@ -24,13 +24,6 @@ const (
 	headerBatchCommit         = "Nats-Batch-Commit"
 )
 
-// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare
-// and TraceParent.
-var headersPerMessage = func() (n int) {
-	new(sink.Message).EachHeader(func(string, string) { n++ })
-	return n
-}()
-
 // fence is what the server has to find before it stores a message.
 type fence struct {
 	// stream is the stream's name; "" asks for nothing.
@@ -57,21 +50,16 @@ type fence struct {
 type envelope struct {
 	msg     nats.Msg
 	headers sink.Headers
-	// common are the values of the headers that every message has, in the order of
-	// sink.Message.EachHeader; next is the one that comes next. A change of a value needs no look
-	// into the map.
-	common [][]string
-	next   int
-	// What follows are headers of messages whose value is the row alone.
-	time, previous, reason header
-	// trace is sink.HeaderTraceParent.
-	trace header
+	// own are the headers of messages, in the order of sink.HeaderNames; next is the one that comes
+	// next. A change of a value needs no look into the map.
+	own  []header
+	next int
 	// What follows are the headers of the server.
 	id, stream, lastID, lastSequence                 header
 	subject, subjectLast, batch, batchNumber, commit header
 }
 
-// header is a header of the server, which not every message has.
+// header is a header, which not every message has.
 type header struct {
 	name  string
 	value []string
@@ -81,26 +69,27 @@ type header struct {
 
 func newEnvelope() *envelope {
 	named := func(name string) header { return header{name: name, value: make([]string, 1)} }
-	return &envelope{
+	e := &envelope{
 		headers: sink.Headers{Keyless: true},
 		msg:     nats.Msg{Header: make(nats.Header, 16)},
-		time:    named(sink.HeaderTime), previous: named(sink.HeaderPrevious), reason: named(sink.HeaderReason),
-		trace: named(sink.HeaderTraceParent),
-		id:    named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
+		id:      named(headerMsgID), stream: named(headerStream), lastID: named(headerLastID), lastSequence: named(headerLastSequence),
 		subject: named(headerSubjectOfSequence), subjectLast: named(headerLastSubjectSequence),
 		batch: named(headerBatchID), batchNumber: named(headerBatchSequence), commit: named(headerBatchCommit),
 	}
+	for _, name := range sink.HeaderNames() {
+		e.own = append(e.own, named(name))
+	}
+	return e
 }
 
 // fill makes e the message m that is answered at reply.
 func (e *envelope) fill(m *sink.Message, reply string, f fence) *nats.Msg {
 	e.msg.Subject, e.msg.Reply, e.msg.Data = m.Destination, reply, m.Value
 	e.next = 0
-	if e.time.there || m.Bare != nil {
-		e.clearBare()
-	}
 	e.headers.Each(m, e.add)
-	e.set(&e.trace, m.TraceParent)
+	for e.next < len(e.own) {
+		e.skip()
+	}
 	e.fillBatch(m, f)
 	e.set(&e.stream, f.stream)
 	e.set(&e.lastID, f.lastID)
@@ -135,44 +124,34 @@ func (e *envelope) fillBatch(m *sink.Message, f fence) {
 	e.set(&e.commit, commit)
 }
 
-// add sets the next of the common headers.
+// add sets the next header of a message, and removes those between, which it does not have.
 func (e *envelope) add(name, value string) {
-	if e.next == headersPerMessage {
-		e.addBare(name, value)
-		return
+	for e.own[e.next].name != name {
+		e.skip()
 	}
-	if e.next == len(e.common) {
-		e.common = append(e.common, make([]string, 1))
-		e.msg.Header[name] = e.common[e.next]
-	}
-	e.common[e.next][0] = value
+	e.put(&e.own[e.next], value)
 	e.next++
 }
 
-// addBare sets a header of a message whose value is the row alone. That of a trace is set by fill.
-func (e *envelope) addBare(name, value string) {
-	for _, h := range [...]*header{&e.time, &e.previous, &e.reason} {
-		if h.name == name {
-			e.set(h, value)
-		}
-	}
+// skip removes the next header of messages.
+func (e *envelope) skip() {
+	e.set(&e.own[e.next], "")
+	e.next++
 }
 
-// clearBare removes these headers.
-func (e *envelope) clearBare() {
-	for _, h := range [...]*header{&e.time, &e.previous, &e.reason} {
-		e.set(h, "")
+// put sets a header to a value that may be empty.
+func (e *envelope) put(h *header, value string) {
+	h.value[0] = value
+	if !h.there {
+		e.msg.Header[h.name], h.there = h.value, true
 	}
 }
 
 // set sets a header that not every message has, or removes one that is empty.
 func (e *envelope) set(h *header, value string) {
-	h.value[0] = value
-	switch there := value != ""; {
-	case there == h.there:
-	case there:
-		e.msg.Header[h.name], h.there = h.value, true
-	default:
+	if value != "" {
+		e.put(h, value)
+	} else if h.there {
 		delete(e.msg.Header, h.name)
 		h.there = false
 	}

@@ -192,7 +192,7 @@ func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
 	}
 	if at.stream >= p.next {
 		if p.filtered || p.wanted(m.Subject) {
-			err = p.hand(at.stream, m.Subject, m.Header, m.Data)
+			err = p.hand(at.stream, m.Subject, m.Header, m.Data, at.millis)
 		}
 		p.next = at.stream + 1
 	}
@@ -232,8 +232,8 @@ func (r *reading) wanted(subject string) bool {
 }
 
 // hand hands out a message.
-func (r *reading) hand(at uint64, subject string, header nats.Header, value []byte) error {
-	r.message = sink.Stored{Offset: at, Destination: subject, Value: value, Headers: r.message.Headers[:0]}
+func (r *reading) hand(at uint64, subject string, header nats.Header, value []byte, millis int64) error {
+	r.message = sink.Stored{Offset: at, Destination: subject, Value: value, Headers: r.message.Headers[:0], Time: millis}
 	r.arena = r.arena[:0]
 	for name, values := range header {
 		for _, v := range values {
@@ -303,7 +303,9 @@ type storedMessage struct {
 	Seq     uint64 `json:"seq"`
 	Header  []byte `json:"hdrs"`
 	Data    []byte `json:"data"`
-	header  nats.Header
+	// Time is when it was stored.
+	Time   time.Time `json:"time"`
+	header nats.Header
 }
 
 // codeNoMessage says that nothing is there.
@@ -348,8 +350,12 @@ func getMessage(ctx context.Context, session *session, stream string, query mess
 	return answer.Message, nil
 }
 
-// delivery is what the reply subject of a message tells.
-type delivery struct{ stream, consumer, pending uint64 }
+// delivery is what the reply subject of a message tells. millis is when the message was stored, in
+// ms since 1970.
+type delivery struct {
+	stream, consumer, pending uint64
+	millis                    int64
+}
 
 // parseDelivery reads a reply subject: $JS.ACK.<stream>.<consumer>.<deliveries>.<stream
 // sequence>.<consumer sequence>.<time>.<pending>, or with a domain and a hash behind $JS.ACK and
@@ -369,6 +375,9 @@ func parseDelivery(reply string) (d delivery, err error) {
 			d.stream, err = strconv.ParseUint(token, 10, 64)
 		case numbers + 1:
 			d.consumer, err = strconv.ParseUint(token, 10, 64)
+		case numbers + 2:
+			d.millis, err = strconv.ParseInt(token, 10, 64)
+			d.millis /= int64(time.Millisecond)
 		case numbers + 3:
 			d.pending, err = strconv.ParseUint(token, 10, 64)
 			ok = err == nil

@@ -231,5 +231,5 @@ func (r *reading) single(ctx context.Context, session *session) error {
 		r.next++
 		return nil
 	}
-	return r.hand(m.Seq, m.Subject, m.header, m.Data)
+	return r.hand(m.Seq, m.Subject, m.header, m.Data, m.Time.UnixMilli())
 }

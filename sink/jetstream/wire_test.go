@@ -133,7 +133,7 @@ func TestEnvelope(t *testing.T) {
 				t.Errorf("header %s is left", name)
 			}
 		}
-		if len(n.Header) != 13 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
+		if len(n.Header) != 10 || n.Header.Get("Nats-Msg-Id") != m.ID || n.Header.Get(sink.HeaderOrigin) != "late" {
 			t.Errorf("the headers are %v", n.Header)
 		}
 	})

@@ -20,6 +20,7 @@ const (
 	batchHead = 12
 	// Bits of a batch's attributes.
 	codecBits       = 0x07
+	appendTimeIs    = 0x08
 	transactionalIs = 0x10
 	controlIs       = 0x20
 	// controlAbort is the type of a control record that ends an aborted transaction.
@@ -34,9 +35,12 @@ var errBatch = errors.New("a record batch cannot be read")
 // recordBatch is a record batch, magic 2.
 type recordBatch struct {
 	first, last, producer int64
-	attributes            uint16
-	count                 int
-	body                  []byte
+	// firstTime is the time that those of records count from, maxTime that of all of them where
+	// the broker sets it.
+	firstTime, maxTime int64
+	attributes         uint16
+	count              int
+	body               []byte
 }
 
 // decoder hands out the messages of answers, in memory that it uses again.
@@ -137,6 +141,7 @@ func parseBatch(b []byte) (recordBatch, error) {
 	}
 	return recordBatch{
 		first: first, last: first + int64(int32(order.Uint32(b[lastDeltaAt-sizePrefix:]))), producer: int64(order.Uint64(b[producerAt-sizePrefix:])),
+		firstTime: int64(order.Uint64(b[firstTimeAt-sizePrefix:])), maxTime: int64(order.Uint64(b[maxTimeAt-sizePrefix:])),
 		attributes: order.Uint16(b[attributesAt-sizePrefix:]), count: int(int32(order.Uint32(b[countAt-sizePrefix:]))), body: b[headerBytes:],
 	}, nil
 }
@@ -166,7 +171,10 @@ func (d *decoder) records(b *recordBatch) error {
 		size := w.varint()
 		one := recordReader{rest: w.next(int(size))}
 		one.next(1)
-		one.varint()
+		made := b.firstTime + one.varint()
+		if b.attributes&appendTimeIs != 0 {
+			made = b.maxTime
+		}
 		at := b.first + one.varint()
 		if at < d.next && !w.short && !one.short {
 			continue
@@ -174,7 +182,7 @@ func (d *decoder) records(b *recordBatch) error {
 		if at >= d.to {
 			return nil
 		}
-		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0]}
+		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made}
 		for range one.varint() {
 			name, value := one.bytes(), one.bytes()
 			if one.short {
@@ -248,7 +256,7 @@ func (d *decoder) old(set []byte) error {
 		if record.Offset < d.next || record.Offset >= d.to {
 			continue
 		}
-		d.message = sink.Stored{Offset: uint64(record.Offset), Destination: d.topic, Headers: d.message.Headers[:0]}
+		d.message = sink.Stored{Offset: uint64(record.Offset), Destination: d.topic, Headers: d.message.Headers[:0], Time: record.Time.UnixMilli()}
 		if d.message.Key, err = protocol.ReadAll(record.Key); err != nil {
 			return fmt.Errorf("%w: %w", errBatch, err)
 		}

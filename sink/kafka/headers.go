@@ -7,13 +7,6 @@ import (
 	"bridge/sink"
 )
 
-// headersPerMessage is how many headers sink.Message.EachHeader yields of a message without Bare
-// and TraceParent.
-var headersPerMessage = func() (n int64) {
-	new(sink.Message).EachHeader(func(string, string) { n++ })
-	return n
-}()
-
 // headers encodes the headers of one message after the other. All but three are most often those of
 // the message before, and are encoded once for all of these. The zero value is ready for use.
 type headers struct {
@@ -23,6 +16,10 @@ type headers struct {
 	last        sink.Message
 	common      []byte
 	atID, atRow int
+	// null and first are of last, too: it has no value, it is the first message of its batch.
+	null, first bool
+	// each is how many headers last has without those in bare.
+	each int64
 	// row is the value of the row's id, in digits, state that of sink.HeaderState.
 	row    []byte
 	digits [20]byte
@@ -36,12 +33,12 @@ type headers struct {
 func (h *headers) of(m *sink.Message) int {
 	l := &h.last
 	if h.common == nil || m.Type != l.Type || m.Version != l.Version || m.Schema != l.Schema || m.Domain != l.Domain || m.Stream != l.Stream || m.Shard != l.Shard ||
-		m.Origin != l.Origin || m.Format != l.Format || !m.Time.Equal(l.Time) {
+		m.Origin != l.Origin || m.Format != l.Format || !m.Time.Equal(l.Time) || (m.Value == nil) != h.null || (m.State.Index == 0) != h.first {
 		h.renew(m)
 	}
 	h.row = strconv.AppendUint(h.digits[:0], m.RowID, 10)
 	h.state = m.AppendState(h.state[:0], false)
-	h.count, h.bare = headersPerMessage, h.bare[:0]
+	h.count, h.bare = h.each, h.bare[:0]
 	if m.TraceParent != "" {
 		h.addText(sink.HeaderTraceParent)
 		h.addText(m.TraceParent)
@@ -77,10 +74,12 @@ func textLen(n int) int { return varintLen(int64(n)) + n }
 
 func (h *headers) renew(m *sink.Message) {
 	h.last = sink.Message{Type: m.Type, Version: m.Version, Schema: m.Schema, Domain: m.Domain, Stream: m.Stream, Shard: m.Shard, Origin: m.Origin, Format: m.Format, Time: m.Time}
+	h.null, h.first, h.each = m.Value == nil, m.State.Index == 0, 0
 	b := h.common[:0]
 	plain := *m
 	plain.Bare, plain.TraceParent = nil, ""
 	h.texts.Each(&plain, func(name, value string) {
+		h.each++
 		b = append(binary.AppendVarint(b, int64(len(name))), name...)
 		switch name {
 		case sink.HeaderID:

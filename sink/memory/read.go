@@ -94,7 +94,7 @@ func (s *Sink) next(ctx context.Context, span *sink.Span, at uint64) (m *sink.St
 		return &sink.Stored{}, nil, nil
 	}
 	kept := clone(p.messages[at-1])
-	m = &sink.Stored{Offset: at, Destination: kept.Destination, Key: kept.Key, Value: kept.Value}
+	m = &sink.Stored{Offset: at, Destination: kept.Destination, Key: kept.Key, Value: kept.Value, Time: kept.Time.UnixMilli()}
 	headers := sink.Headers{Keyless: s.opts.Stream != ""}
 	if headers.Keyless {
 		m.Key = nil

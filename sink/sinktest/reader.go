@@ -154,6 +154,10 @@ func wantStored(t *testing.T, f ReaderFixture, got []sink.Stored, want []sink.Me
 		if !bytes.Equal(g.Value, w.Value) || g.Destination != w.Destination || f.Keys && !bytes.Equal(g.Key, w.Key) {
 			t.Fatalf("message %d is %s %q of %d bytes at %s, want %s", i, g.Header(sink.HeaderID), g.Key, len(g.Value), g.Destination, w.ID)
 		}
+		// A bus with keys has the time of the message, another one when it stored that.
+		if made := w.Time.UnixMilli(); g.Time <= 0 || f.Keys && g.Time != made {
+			t.Fatalf("message %d, made at %d, is of the time %d", i, made, g.Time)
+		}
 		size := len(g.Key) + len(g.Value)
 		w.EachHeader(func(name, value string) {
 			h := string(g.Header(name))

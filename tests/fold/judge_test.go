@@ -70,7 +70,7 @@ func (j *judge) fault(kind, format string, args ...any) {
 func (j *judge) pair(tp string, m world.Message) {
 	last := j.before[tp]
 	j.before[tp] = m
-	deleted := strings.HasSuffix(last.Headers["eiffel-type"], "DeletedEvent") && last.Value != nil && last.Headers["bridge-stream"] == j.compacted
+	deleted := strings.HasSuffix(world.TypeOf(last), "DeletedEvent") && last.Value != nil && last.Headers["bridge-stream"] == j.compacted
 	if m.Value == nil {
 		j.nulls++
 	}

@@ -162,7 +162,7 @@ func (b *Bus) replayOnNATS(t testing.TB, name string, messages []Message) {
 	js := b.NATS.JetStream(t)
 	for _, m := range messages {
 		// The headers of JetStream itself would have it drop what is there already.
-		msg := &nats.Msg{Subject: b.prefix(name) + "." + m.Headers["eiffel-type"], Data: m.Value, Header: nats.Header{}}
+		msg := &nats.Msg{Subject: b.prefix(name) + "." + TypeOf(m), Data: m.Value, Header: nats.Header{}}
 		for name, value := range m.Headers {
 			if !strings.HasPrefix(name, "Nats-") {
 				msg.Header.Set(name, value)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"bridge/event"
 )
 
 // Document returns the Eiffel document that a message holds, in whichever format: the value itself,
@@ -19,6 +21,19 @@ func Document(m Message) ([]byte, error) {
 	}
 }
 
+// TypeOf returns meta.type of a message: a document says it itself. It is empty where nothing says
+// it.
+func TypeOf(m Message) string {
+	if kind, there := m.Headers["eiffel-type"]; there {
+		return kind
+	}
+	var of struct{ Meta struct{ Type string } }
+	if document, err := Document(m); err != nil || json.Unmarshal(document, &of) != nil {
+		return ""
+	}
+	return of.Meta.Type
+}
+
 // cloudEvent returns the data of a CloudEvent, whose attributes must say what the data says.
 func cloudEvent(m Message) ([]byte, error) {
 	var e struct {
@@ -31,13 +46,14 @@ func cloudEvent(m Message) ([]byte, error) {
 	var of struct {
 		Meta struct {
 			ID, Type string
-			Source   struct{ URI string }
+			Source   struct{ DomainID string }
 		}
 	}
 	if err := json.Unmarshal(e.Data, &of); err != nil {
 		return nil, err
 	}
-	if e.SpecVersion != "1.0" || e.ID != of.Meta.ID || e.Type != of.Meta.Type || e.Source != of.Meta.Source.URI || e.DataContentType != "application/json" {
+	source := string(event.AppendURI(nil, of.Meta.Source.DomainID, m.Headers["bridge-stream"]))
+	if e.SpecVersion != "1.0" || e.ID != of.Meta.ID || e.Type != of.Meta.Type || e.Source != source || e.DataContentType != "application/json" {
 		return nil, fmt.Errorf("its attributes are %q, %q, %q, %q, %q", e.SpecVersion, e.ID, e.Type, e.Source, e.DataContentType)
 	}
 	if m.Key != "" && e.Subject != m.Key {

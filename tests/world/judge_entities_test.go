@@ -39,8 +39,7 @@ func plantedMessage(n, prev int, kind, key, data string) Message {
 			"bridge-origin": "tail", "bridge-domain": "bridge",
 			"bridge-state": string(sink.AppendState(nil, &sink.State{Epoch: 1, Seq: uint64(n), Kind: stateKind(data)})),
 		},
-		Value: fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":"1.0.0","time":1,"source":{"domainId":"bridge","name":"bridge",`+
-			`"serializer":"pkg:golang/bridge/event@1.0.0","uri":"bridge://bridge/caps"}},"data":{%s},"links":%s}`,
+		Value: fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":"1.0.0","time":1,"source":{"domainId":"bridge"}},"data":{%s},"links":%s}`,
 			plantedID(n), kind, data, links),
 	}
 }
