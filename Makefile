@@ -20,7 +20,7 @@ BENCH ?= .
 COUNT ?= 6
 MICRO := ./event ./source ./checkpoint/... ./sink/... ./internal/shard ./internal/verify
 # The tests that have a long form.
-SOAK ?= StandbyKills|WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
+SOAK ?= StandbyKills|MemoryStaysBounded|WhateverHappensToATable|ALargeTable|ManyThatVanish|TransactionsOfAnyLength|DatabaseThatCrashes|TransactionThatStaysOpen|SegmentWriters|Strides|StatementThatStalls|AWrongClock
 
 .PHONY: help
 help: ## List the targets

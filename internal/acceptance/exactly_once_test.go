@@ -136,7 +136,7 @@ func expectOnce(t *testing.T, p *world.Publisher, late bool) {
 func TestZombiesExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) { zombiesOnce(t, b.ExactlyOnce(t.Name())) })
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { zombiesOnce(t, b.ExactlyOnce(t.Name())) })
 }
 
 func zombiesOnce(t *testing.T, b *world.Bus) {
@@ -185,7 +185,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 func TestAChangeOfDelivery(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) { changeOfDelivery(t, b.ExactlyOnce(t.Name())) })
+	world.EachBus(t, func(t *testing.T, b *world.Bus) { changeOfDelivery(t, b.ExactlyOnce(t.Name())) })
 }
 
 func changeOfDelivery(t *testing.T, b *world.Bus) {

@@ -11,20 +11,21 @@ import (
 	"bridge/tests/world"
 )
 
-// commits is how many transactions the large runs commit. Of 20,000 a hundred stay open for up to
-// 20 s, while 40 s of writing go on.
-func commits() int {
+// load is how many transactions the large runs commit, and how many a second. Of 10,000 fifty stay
+// open for up to 20 s, while 40 s of writing go on.
+func load() (commits int, rate float64) {
 	if world.Soak {
-		return 200_000
+		return 200_000, 500
 	}
-	return 20_000
+	return 10_000, 250
 }
 
 // unruly is the workload that the ledger exists for: half a percent of the transactions stays open
 // for up to 20 s.
 func unruly() workload.Options {
+	commits, rate := load()
 	return workload.Options{
-		Writers: 32, Commits: commits(), Rate: 500,
+		Writers: 32, Commits: commits, Rate: rate,
 		Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 20 * time.Second, LongShare: 0.005},
 		Mix:  workload.Mix{Rollback: 0.02, Burn: 0.01, MultiRow: 0.03, InsertSelect: 0.01, Replace: 0.05, Delete: 0.01},
 	}

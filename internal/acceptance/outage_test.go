@@ -15,7 +15,7 @@ func TestOutagesInMidStreamLoseNothing(t *testing.T) {
 	t.Parallel()
 	world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
 		server := testenv.StartMariaDB(t)
-		p := publishTwice(t, server, b, backlogRows/2, world.Binary(t, true), world.Env{"BRIDGE_BATCH_ROWS": "250"})
+		p := publishTwice(t, server, b, backlogRows/3, world.Binary(t, true), world.Env{"BRIDGE_BATCH_ROWS": "250"})
 		p.Start()
 		wait, _ := p.World.Write()
 		for range 2 {

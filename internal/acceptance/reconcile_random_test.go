@@ -13,12 +13,12 @@ import (
 	"bridge/internal/workload"
 )
 
-// stateChanges is how many commits the large run of states makes.
-func stateChanges() int {
+// states is what the large run of states does: 40 s of changes, or ten minutes.
+func states() workload.CapabilityOptions {
 	if world.Soak {
-		return 500 * 600
+		return workload.CapabilityOptions{Entities: 10_000, Writers: 8, Changes: 500 * 600, Rate: 500, Seed: 1}
 	}
-	return 500 * 40
+	return workload.CapabilityOptions{Entities: 4000, Writers: 8, Changes: 250 * 40, Rate: 250, Seed: 1}
 }
 
 // TestWhateverHappensToATableTheBusFoldsToIt changes two tables in every way while three programs
@@ -28,9 +28,7 @@ func TestWhateverHappensToATableTheBusFoldsToIt(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	occupy(t, wholeMachine)
-	s := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{
-		Entities: 10_000, Writers: 8, Changes: stateChanges(), Rate: 500, Seed: 1,
-	}, world.Strict, world.Loose)
+	s := newEntities(t, testenv.MariaDB(t), states(), world.Strict, world.Loose)
 	// Kills keep reconciles from their end: what is gone by then may be many.
 	often := world.Env{"BRIDGE_RECONCILE_INTERVAL": "2s", "BRIDGE_RECONCILE_MAX_DELETES": "45%", "BRIDGE_BATCH_ROWS": "500"}
 	kafka, nats := world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))

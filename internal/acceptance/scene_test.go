@@ -33,11 +33,13 @@ var twoStreams = []world.Stream{
 	{Name: release, Table: world.Orders, Kind: "release", Env: world.Env{"KEY": "entity", "STABILITY_WINDOW": "0s"}},
 }
 
-// The sizes of the tests of two streams. The writers of the live rows run while the program does.
+// The sizes of the tests of two streams. The backlog is dozens of pages. The writers of the live
+// rows run for 16 s, while the program does: what kills and outages meet once the backlog is
+// published.
 const (
-	backlogRows = 164_000
-	liveRows    = 40_000
-	liveRate    = 4_000
+	backlogRows = 48_000
+	liveRows    = 16_000
+	liveRate    = 1_000
 )
 
 // publishTwice makes a world with a backlog, and a program that publishes it as two streams.

@@ -73,7 +73,7 @@ func TestStandbyKills(t *testing.T) {
 	for name, once := range map[string]bool{"at-least-once": false, "exactly-once": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			world.EachOwnBus(t, func(t *testing.T, b *world.Bus) {
+			world.EachBus(t, func(t *testing.T, b *world.Bus) {
 				if once {
 					b = b.ExactlyOnce(t.Name())
 				}

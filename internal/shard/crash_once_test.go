@@ -35,7 +35,7 @@ var mishaps = []meanwhile{
 // things happen before the next one starts, or while it goes on: nothing is published twice. A
 // commit that was on its way arrives, or does not.
 func TestAKillInATransaction(t *testing.T) {
-	every, some := testall.Pick(40, 3), testall.Pick(3, 1)
+	every, some := testall.Cases(40, 3), testall.Cases(3, 1)
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestAKillInATransaction(t *testing.T) {
 // one has taken over and published, with a copy of its store. It goes on then, and publishes
 // nothing. A third one has the store of either.
 func TestAZombieAtEachStepOfAShard(t *testing.T) {
-	every := testall.Pick(4, 1)
+	every := testall.Cases(4, 1)
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +148,7 @@ func (c crash) standsStill(t *testing.T) (stood bool) {
 // TestAKillBeforeAChangeOfDelivery: the next process publishes in the other way. What an
 // at-least-once process had in flight may arrive late; what a transaction had may not.
 func TestAKillBeforeAChangeOfDelivery(t *testing.T) {
-	every := testall.Pick(6, 1)
+	every := testall.Cases(6, 1)
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()

@@ -66,7 +66,7 @@ var meanwhiles = []meanwhile{
 // may arrive later than that. A process is also killed twice, and the tables change at a step while
 // it goes on.
 func TestAKillBetweenPublishAckAndCommit(t *testing.T) {
-	every := testall.Pick(4, 1)
+	every := testall.Cases(8, 1)
 	for number, c := range changes {
 		t.Run("of "+c.name, func(t *testing.T) {
 			t.Parallel()

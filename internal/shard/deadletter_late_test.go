@@ -41,7 +41,7 @@ func (l *life) arrive(t *testing.T, m sink.Message) {
 // what lies there.
 func TestAMessageThatIsADeadLetterAndLate(t *testing.T) {
 	// 5 and the numbers of the cases of each kind have no common divisor.
-	every, n := testall.Pick(5, 1), 0
+	every, n := testall.Cases(5, 1), 0
 	for _, c := range []struct {
 		name string
 		then func(l *life)

@@ -36,9 +36,9 @@ func Pick[T any](short, all T) T {
 	return short
 }
 
-// Cases is Pick where the size is how many cases of one kind a test runs, each in one goroutine:
-// random lives, or kills of a program. `make test` runs some of them with the race detector.
-// `make test-rest` runs all of them without it, several times as fast. Where goroutines take part,
-// take Pick: with the race detector they are scheduled by chance, which finds what they do in
-// another order.
+// Cases is Pick where the size is how many cases of one kind a test runs, one after the other:
+// random lives, steps of a crash table, or kills of a program. `make test` runs some of each kind
+// with the race detector. `make test-rest` runs all of them without it, ten to twenty times as
+// fast. Where it is the goroutines of one case that meet by chance, take Pick: with the race
+// detector they are scheduled at random.
 func Cases[T any](short, all T) T { return Pick(short, all) }

@@ -23,7 +23,7 @@ var (
 	tortureSeed    = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
 	tortureFault   = flag.String("fault", "", "a regular expression: only the faults, or mutants, whose names it matches")
 	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats; both is each fault on both of them, in the short form, too")
-	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses, three trials at a time on each")
+	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses, four trials at a time on each")
 	tortureOnce    = flag.Bool("exactly-once", false, "on Kafka alone, with BRIDGE_DELIVERY=exactly-once: a read_committed consumer may see nothing twice")
 	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
 	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
@@ -93,11 +93,11 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// groups is how many groups of servers a bus has. Trials mostly wait: the short form has three. The
+// groups is how many groups of servers a bus has. Trials mostly wait: the short form has four. The
 // long form, whose figures are published, has one.
 func groups() int {
 	if *tortureShort {
-		return 3
+		return 4
 	}
 	return 1
 }

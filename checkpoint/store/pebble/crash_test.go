@@ -160,7 +160,7 @@ func checkLocations(s *Store) error {
 func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 	var path string
 	var held, longest uint64
-	for i := range testall.Cases(5, 20) {
+	for i := range testall.Cases(2, 20) {
 		// The check repeats all batches from the first one on.
 		if i%5 == 0 {
 			path, held = filepath.Join(t.TempDir(), "store"), 0

@@ -76,6 +76,7 @@ func read(t *testing.T, name string) []byte {
 }
 
 func TestDamageAtOpenSetsTheStoreAside(t *testing.T) {
+	whole := os.DirFS(filled(t, 60))
 	for name, damage := range map[string]func(t *testing.T, path string){
 		"a table is missing": func(t *testing.T, path string) {
 			if err := os.Remove(largest(t, path, "*.sst")); err != nil {
@@ -106,7 +107,10 @@ func TestDamageAtOpenSetsTheStoreAside(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filled(t, 60)
+			path := filepath.Join(t.TempDir(), "store")
+			if err := os.CopyFS(path, whole); err != nil {
+				t.Fatal(err)
+			}
 			damage(t, path)
 			wantSetAside(t, path, "")
 		})
