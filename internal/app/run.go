@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bridge/internal/config"
-	"bridge/internal/gcpace"
 	"bridge/internal/httpapi"
 )
 
@@ -47,9 +46,9 @@ func (a *App) Run(ctx context.Context) error {
 			<-told
 		}
 	}()
+	defer collectOften()()
 	looking, stopLooking := context.WithCancel(ctx)
 	var looks sync.WaitGroup
-	looks.Go(func() { gcpace.Run(looking) })
 	looks.Go(func() { logFindings(looking, cfg, a.source, logger) })
 	defer looks.Wait()
 	defer stopLooking()

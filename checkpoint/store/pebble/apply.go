@@ -24,7 +24,8 @@ func (s *Store) Apply(ctx context.Context, batch *store.Batch) error {
 
 // apply applies a batch. Its caller holds applying.
 func (s *Store) apply(batch *store.Batch) error {
-	w := writer{store: s, names: &s.names, batch: s.db.NewBatch(), fresh: s.fresh.Load()}
+	w := writer{store: s, names: &s.names, batch: s.db.NewBatch(), fresh: s.fresh.Load(), changes: &s.changes}
+	defer s.changes.reset()
 	w.all(batch)
 	err := w.err
 	if err == nil {
@@ -46,6 +47,7 @@ type writer struct {
 	forgotten map[uint32]bool
 	err       error
 	// The rest is used again and again.
+	changes    *changes
 	key, value []byte
 	locations  []location
 }

@@ -16,33 +16,93 @@ type target struct {
 	hash          uint64
 	// at is where the entry lies from now on, unless it is removed.
 	at location
-	// replaced says that a later change of the batch is about the same entity, there that its entry
-	// lies at its location already.
-	replaced, there bool
+	// replaced says that a later change of the batch is about the same entity, mayBe that an entity
+	// with its hash may have an entry, there that its entry lies at its location already.
+	replaced, mayBe, there bool
 }
 
 func (t *target) removes() bool { return t.Entry.State == store.Unknown }
+
+// ordered is a change in the order of hashes, by its index in the batch.
+type ordered struct {
+	hash   uint64
+	stream uint32
+	index  int32
+}
+
+// maxKept is the number of changes of which a store keeps the memory for the next batch.
+const maxKept = 1 << 14
+
+// changes are those of a batch. They are used again and again.
+type changes struct {
+	all   []target
+	order []ordered
+}
+
+// reset forgets the changes, and keeps the memory where it is not unusually large.
+func (c *changes) reset() {
+	clear(c.all)
+	c.all, c.order = c.all[:0], c.order[:0]
+	if cap(c.all) > maxKept {
+		*c = changes{}
+	}
+}
+
+// groups yields the changes of each hash, in the order of hashes.
+func (c *changes) groups(yield func([]ordered) bool) {
+	for rest := c.order; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].hash == rest[0].hash && rest[n].stream == rest[0].stream {
+			n++
+		}
+		if !yield(rest[:n:n]) {
+			return
+		}
+		rest = rest[n:]
+	}
+}
+
+// sort puts changes in the order of their hashes, and notes which are replaced.
+func (c *changes) sort() {
+	for i := range c.all {
+		c.order = append(c.order, ordered{c.all[i].hash, c.all[i].stream, int32(i)})
+	}
+	slices.SortFunc(c.order, func(a, b ordered) int {
+		return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
+	})
+	for group := range c.groups {
+		// Of changes of one entity the last one holds.
+		for i, one := range group[:len(group)-1] {
+			t := &c.all[one.index]
+			t.replaced = slices.ContainsFunc(group[i+1:], func(later ordered) bool { return bytes.Equal(c.all[later.index].Entity, t.Entity) })
+		}
+	}
+}
 
 // views changes entries, and the locations of their hashes. The hashes are written first, in their
 // order, and then the entries in that of the batch, which mostly is that of their rows: so both
 // are written, and former locations found, fastest.
 func (w *writer) views(b *store.Batch) {
-	all := w.targets(b.Views)
+	w.targets(b.Views)
+	all := w.changes.all
 	if len(all) == 0 || w.err != nil {
 		return
 	}
-	groups := grouped(all)
+	w.changes.sort()
 	former, err := w.store.newFinder()
 	if err != nil {
 		w.err = err
 		return
 	}
 	for i := range all {
-		if t := &all[i]; !t.replaced && !t.removes() && w.mayHave(t) {
+		t := &all[i]
+		// Of one group, all or none may have entries.
+		t.mayBe = !w.fresh.lacks(t.stream, t.hash) && !w.forgotten[t.stream]
+		if t.mayBe && !t.replaced && !t.removes() {
 			t.there = former.entry(t.at, t.stream, t.Entity)
 		}
 	}
-	for _, group := range groups {
+	for group := range w.changes.groups {
 		w.hash(former, group)
 	}
 	w.err = errors.Join(w.err, former.end())
@@ -51,42 +111,8 @@ func (w *writer) views(b *store.Batch) {
 	}
 }
 
-// mayHave reports whether an entity with the hash of a change may have an entry.
-func (w *writer) mayHave(t *target) bool {
-	return !w.fresh.lacks(t.stream, t.hash) && !w.forgotten[t.stream]
-}
-
-// grouped returns changes by their hashes, in the order of these, and notes which are replaced.
-func grouped(all []target) (groups [][]*target) {
-	order := make([]*target, len(all))
-	for i := range all {
-		order[i] = &all[i]
-	}
-	// Stable: of changes of one entity the last one holds.
-	slices.SortStableFunc(order, func(a, b *target) int {
-		return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.hash, b.hash))
-	})
-	for len(order) > 0 {
-		n := 1
-		for n < len(order) && order[n].hash == order[0].hash && order[n].stream == order[0].stream {
-			n++
-		}
-		for i, t := range order[:n] {
-			t.replaced = slices.ContainsFunc(order[i+1:n], func(later *target) bool { return bytes.Equal(later.Entity, t.Entity) })
-		}
-		groups = append(groups, order[:n])
-		order = order[n:]
-	}
-	return groups
-}
-
-// targets returns the changes of views.
-func (w *writer) targets(views []store.ViewChange) []target {
-	count := 0
-	for i := range views {
-		count += len(views[i].Changes)
-	}
-	all := make([]target, 0, count)
+// targets sets the changes to those of views.
+func (w *writer) targets(views []store.ViewChange) {
 	for i := range views {
 		stream := w.names.number(name{streamName, views[i].Stream, ""})
 		var shard name
@@ -100,37 +126,37 @@ func (w *writer) targets(views []store.ViewChange) []target {
 				}
 				t.shard, t.at = number, locationOf(number, &t.Entry)
 			}
-			all = append(all, t)
+			w.changes.all = append(w.changes.all, t)
 		}
 	}
-	return all
 }
 
 // hash changes the locations of a hash: each of its entities has one. group are the changes of
 // entities with the hash, in their order.
-func (w *writer) hash(former *finder, group []*target) {
-	stream, hash := group[0].stream, group[0].hash
-	unchanged := func(t *target) bool { return t.replaced || t.there }
-	if !slices.ContainsFunc(group, func(t *target) bool { return !unchanged(t) }) {
+func (w *writer) hash(former *finder, group []ordered) {
+	all, first := w.changes.all, &w.changes.all[group[0].index]
+	unchanged := func(one ordered) bool { return all[one.index].replaced || all[one.index].there }
+	if !slices.ContainsFunc(group, func(one ordered) bool { return !unchanged(one) }) {
 		return
 	}
 	w.locations = w.locations[:0]
-	if w.mayHave(group[0]) {
+	if first.mayBe {
 		var err error
-		w.locations, err = former.locations(stream, hash, w.locations)
+		w.locations, err = former.locations(first.stream, first.hash, w.locations)
 		w.err = errors.Join(w.err, err)
 	}
 	changed := false
-	for _, t := range group {
-		if unchanged(t) {
+	for _, one := range group {
+		if unchanged(one) {
 			continue
 		}
+		t := &all[one.index]
 		changed = w.leave(former, t) || changed
 		if !t.removes() {
 			w.locations, changed = append(w.locations, t.at), true
 		}
 	}
-	w.key = appendHashKey(w.key[:0], stream, hash)
+	w.key = appendHashKey(w.key[:0], first.stream, first.hash)
 	switch {
 	case !changed:
 		return
@@ -140,7 +166,7 @@ func (w *writer) hash(former *finder, group []*target) {
 	}
 	w.value = appendLocations(w.value[:0], w.locations)
 	w.set(w.key, w.value)
-	if w.fresh.add(stream, hash) {
+	if w.fresh.add(first.stream, first.hash) {
 		w.fresh = nil
 		w.store.fresh.Store(nil)
 	}

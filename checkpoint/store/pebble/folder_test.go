@@ -92,12 +92,7 @@ func TestDamageAtOpenSetsTheStoreAside(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"the manifest is damaged": func(t *testing.T, path string) {
-			name := largest(t, path, "MANIFEST-*")
-			b := read(t, name)
-			b[len(b)/3] ^= 0x55
-			write(t, name, b)
-		},
+		"the manifest is damaged": func(t *testing.T, path string) { flip(t, largest(t, path, "MANIFEST-*"), 10) },
 		"all files are missing": func(t *testing.T, path string) {
 			if err := os.RemoveAll(filepath.Join(path, dbFolder)); err != nil {
 				t.Fatal(err)
@@ -114,6 +109,48 @@ func TestDamageAtOpenSetsTheStoreAside(t *testing.T) {
 			damage(t, path)
 			wantSetAside(t, path, "")
 		})
+	}
+}
+
+// flip damages one byte of a file.
+func flip(t *testing.T, name string, at int) {
+	t.Helper()
+	b := read(t, name)
+	b[at] ^= 0x55
+	write(t, name, b)
+}
+
+// TestADamagedManifestLeavesAPrefix damages each part of the manifest. Pebble reads it up to the
+// damage: where the files of that time are there, the store is an older one, and never mixed.
+func TestADamagedManifestLeavesAPrefix(t *testing.T) {
+	t.Parallel()
+	const parts = 40
+	path, older := filled(t, 60), 0
+	for part := range parts {
+		damaged := filepath.Join(t.TempDir(), "store")
+		if err := os.CopyFS(damaged, os.DirFS(path)); err != nil {
+			t.Fatal(err)
+		}
+		name := largest(t, damaged, "MANIFEST-*")
+		flip(t, name, len(read(t, name))*part/parts)
+		s, err := Open(t.Context(), damaged, Options{})
+		if errors.Is(err, store.ErrSetAside) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := storetest.Prefix(s, 20<<10)
+		if err != nil || n > 60 {
+			t.Errorf("part %d of the manifest is damaged: %d batches, %v", part, n, err)
+		}
+		older++
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if older == 0 {
+		t.Error("no damage has left an older store")
 	}
 }
 

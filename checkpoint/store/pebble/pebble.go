@@ -56,6 +56,11 @@ const (
 	defaultMemtable = 8 << 20
 	// cacheSize is the memory for blocks of files, beyond what memtables reserve of it.
 	cacheSize = 16 << 20
+	// freshL0Threshold is twice the number of overlapping files from which on a store that has a
+	// filter compacts them, and stopWrites that number at which Apply waits for compaction. Each
+	// compaction rewrites the hashes of all entities.
+	freshL0Threshold = 32
+	stopWrites       = 48
 )
 
 // Store keeps a store in a folder. Make one with Open.
@@ -68,7 +73,9 @@ type Store struct {
 	// applying orders batches, so that the number of a name is saved at the latest with the first
 	// batch that uses it.
 	applying sync.Mutex
-	closed   atomic.Bool
+	// changes belong to the one that holds applying.
+	changes changes
+	closed  atomic.Bool
 	// flushing counts the flushes that a Sync has begun and that have not ended.
 	flushing atomic.Int32
 	damage   atomic.Pointer[error]
@@ -127,6 +134,10 @@ func open(f *folder, opts Options) (*Store, error) {
 	s := newStore(f, opts)
 	o := s.options(opts)
 	o.ErrorIfExists, o.ErrorIfNotExists = !exists, exists
+	if !exists {
+		// The filter in memory spares what unknown entities would cost in files that overlap.
+		o.L0CompactionThreshold = freshL0Threshold
+	}
 	s.db, err = pebble.Open(f.in(dbFolder), o)
 	switch {
 	case err != nil && exists && !isOutage(err):
@@ -167,7 +178,7 @@ func (s *Store) options(opts Options) *pebble.Options {
 		CacheSize:                   cacheSize + 2*int64(opts.memtable),
 		MaxOpenFiles:                200,
 		L0CompactionThreshold:       8,
-		L0StopWritesThreshold:       20,
+		L0StopWritesThreshold:       stopWrites,
 		LBaseMaxBytes:               64 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		EventListener: &pebble.EventListener{

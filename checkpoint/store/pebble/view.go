@@ -120,26 +120,29 @@ func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst
 func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask, into []store.Entry) (err error) {
 	// Behind the iterator: what is applied from now on is not in its image.
 	fresh := s.fresh.Load()
-	list := make([]sought, 0, len(asks))
+	list := make([]sought, len(asks))
+	for i := range asks {
+		list[i] = sought{s.hash(asks[i].Entity), int32(i)}
+	}
+	// In a loop of its own: the processor waits for several words of the filter at once.
+	list = slices.DeleteFunc(list, func(one sought) bool { return fresh.lacks(number, one.hash) })
 	var shard numberedName
-	known := false
-	for i, ask := range asks {
-		hash := s.hash(ask.Entity)
-		if fresh.lacks(number, hash) {
-			continue
-		}
+	known, missed := false, list[:0]
+	for _, one := range list {
+		ask := &asks[one.index]
 		if of := (name{shardName, ask.Shard, stream}); of != shard.name {
 			shard.name = of
 			shard.number, known = s.names.find(of)
 		}
 		if at := (location{shard: shard.number, row: ask.Row}); known && f.entry(at, number, ask.Entity) {
-			if into[i], err = s.unpack(at, f.entries.Value()); err != nil {
+			if into[one.index], err = s.unpack(at, f.entries.Value()); err != nil {
 				return err
 			}
 			continue
 		}
-		list = append(list, sought{hash, int32(i)})
+		missed = append(missed, one)
 	}
+	list = missed
 	slices.SortFunc(list, func(a, b sought) int { return cmp.Compare(a.hash, b.hash) })
 	var locations []found
 	var at []location
