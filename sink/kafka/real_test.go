@@ -161,9 +161,9 @@ func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
 }
 
 func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
-	between := testall.Pick[int64](5_000, 20_000)
-	const writers = 6
+	const writers, between = 6, 20_000
 	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	k.CreateTopic(t, "stream", 8, nil)
 	s := openQuiet(t, kafka.Options{Brokers: k.Brokers()})

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"bridge/internal/failpoint"
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/sink"
 	"bridge/sink/kafka"
@@ -330,6 +331,7 @@ func TestARefusedRecord(t *testing.T) {
 
 // TestABrokerIsKilledInTransactions again and again.
 func TestABrokerIsKilledInTransactions(t *testing.T) {
+	testall.Long(t)
 	t.Parallel()
 	k := testenv.StartKafka(t, testenv.KafkaOptions{})
 	topic := newTopic()
