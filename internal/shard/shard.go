@@ -197,7 +197,7 @@ func New(opts Options) *Shard {
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
-	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.table, s.retrier.store})
+	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.series(s.retrier.table), s.retrier.series(s.retrier.store)})
 	return s
 }
 
