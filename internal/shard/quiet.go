@@ -20,6 +20,13 @@ func (p *pace) touch() { p.active = time.Now() }
 // start.
 func (p *pace) quiet() bool { return time.Since(p.active) > quietAfter }
 
+// mayRest reports whether the shard needs no goroutine until its next poll: it has had nothing new
+// for a while, all that was handed over is committed, and nobody waits for its owner.
+func (o *owner) mayRest(ctx context.Context) bool {
+	return o.pace.quiet() && time.Now().Before(o.due) && o.reader.ahead == nil && !o.reader.hasOversize() &&
+		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
+}
+
 // nextPoll returns when to poll after the poll that has begun at a time; more says that there may
 // be more to read at once.
 func (o *owner) nextPoll(began time.Time, more bool) time.Time {
