@@ -18,7 +18,7 @@ import (
 )
 
 // restPolls bounds how often a second tables are polled that have had nothing new for a while.
-const restPolls = 1500
+const restPolls = 1000
 
 // Run runs the app until ctx is cancelled, then publishes and saves the batches in flight within
 // the shutdown timeout. An error means that the shutdown was not orderly.

@@ -34,8 +34,9 @@ type owner struct {
 	nominations *nominations
 	// nominator leads to the owner what others nominate.
 	nominator *nominator
-	// due is when to poll next, zero before the attempt has begun.
-	due time.Time
+	// due is when to poll next, zero before the attempt has begun; begun says that it has polled.
+	due   time.Time
+	begun bool
 }
 
 // run reads the shard page by page behind its position and hands each on as a batch, then what was
@@ -82,6 +83,7 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 		if err != nil {
 			return false, ended(ctx, err)
 		}
+		o.begun = true
 		o.due = o.nextPoll(began, more)
 		poll.Reset(time.Until(o.due))
 	}
@@ -250,7 +252,8 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	if err := o.gaps.applyNotes(at); err != nil {
 		return nil, at, false, nil, err
 	}
-	if len(p.Rows) > 0 || o.status.hot() {
+	// What the first poll finds was there before: it says nothing about how busy the table is.
+	if len(p.Rows) > 0 && o.begun || o.status.hot() {
 		o.pace.touch()
 	}
 	rows, late, err := o.tail.pick(ctx, p, at)

@@ -131,6 +131,9 @@ type Options struct {
 	StopOnSchemaChange bool
 	// Recheck is the pause before a stopped shard tries its table again. Defaults to 10 s.
 	Recheck time.Duration
+	// QuietAfter is how long a shard must have had nothing new before it is polled half as often,
+	// and owns no goroutine between two polls. Defaults to 10 s.
+	QuietAfter time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
 	TurnEvery time.Duration
 	// ShutdownTimeout bounds the time to publish and commit what is in flight at shutdown.
@@ -197,7 +200,7 @@ func New(opts Options) *Shard {
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
-	s := &Shard{opts: opts, consent: newConsent()}
+	s := &Shard{opts: opts, consent: newConsent(), pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
 	s.nominator = newNominator(&s.status, s.wake)
 	s.retrier = newRetrier(&s.opts, &s.status)
