@@ -32,7 +32,7 @@ func asleep(t *testing.T, s *shard.Shard) {
 func TestAShardAtRest(t *testing.T) {
 	slow := func(t *testing.T) (b *bench, s *shard.Shard, stop func()) {
 		b = newBench(t)
-		b.opts.PollInterval = 30 * time.Minute
+		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
 		b.insert(3)
 		s, stop = b.run(t)
 		later(t, "the rows are there", func() bool { return b.count(topic) == 3 })
@@ -57,7 +57,7 @@ func TestAShardAtRest(t *testing.T) {
 	})
 	instantly(t, "publishes what is nominated at once", func(t *testing.T) {
 		b := newViewBench(t, false)
-		b.opts.PollInterval = 30 * time.Minute
+		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
 		row := b.table.Insert("a", "1", "0")
 		s, stop := b.run(t)
 		defer stop()
@@ -98,6 +98,7 @@ func TestAShardAtRest(t *testing.T) {
 	})
 	instantly(t, "finds late rows, sees its table go, and come back", func(t *testing.T) {
 		b := newBench(t)
+		b.opts.PollInterval, b.tick = time.Second, time.Second
 		b.insert(1)
 		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
 		b.insert(1)
