@@ -70,6 +70,9 @@ type Totals struct {
 	Verdict
 }
 
+// Stream is the stream of the shard.
+func (r *Reconciler) Stream() string { return r.opts.Stream }
+
 // Status returns a snapshot of the reconcile of the shard.
 func (r *Reconciler) Status() Status {
 	t := &r.tracker

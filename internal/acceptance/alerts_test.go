@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type faultAlert struct {
 	strike func(w *watched)
 	heal   func(w *watched)
 	alerts []string
+	// byShard has each table show series of its own.
+	byShard bool
 }
 
 func static(e world.Env) func(*testing.T) world.Env {
@@ -133,6 +136,8 @@ func TestAlertsFire(t *testing.T) {
 	prometheus := testenv.StartPrometheus(t, rules)
 	for i := range faultAlerts {
 		f := &faultAlerts[i]
+		// The alerts are the same for series by stream and by shard.
+		f.byShard = i%2 == 1
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			f.run(t, prometheus)
@@ -177,7 +182,7 @@ func (f *faultAlert) publish(t *testing.T, prometheus *testenv.Prometheus) *watc
 		e = f.env(t)
 	}
 	name := "alerts"
-	e = world.Env{"BRIDGE_DEAD_LETTER": b.OpenDeadLetters(t, s.Name+"_dead")}.With(e)
+	e = world.Env{"BRIDGE_DEAD_LETTER": b.OpenDeadLetters(t, s.Name+"_dead"), "BRIDGE_METRICS_BY_SHARD": strconv.FormatBool(f.byShard)}.With(e)
 	w := &watched{s.Publish(b, world.Publishing{Name: name, Env: e}), prometheus, "bridge " + t.Name()}
 	prometheus.Scrape(t, w.job, w.Env["BRIDGE_HTTP_ADDR"])
 	return w

@@ -76,7 +76,7 @@ func TestLagOfWhatWaits(t *testing.T) {
 		world.Eventually(t, time.Minute, "the lag is NaN and null", func() bool {
 			_, metrics := d.Get("/metrics")
 			_, status := d.Get("/api/v1/status")
-			return strings.Contains(metrics, `bridge_lag_seconds{shard="orders",stream="orders"} NaN`) && strings.Contains(status, `"lagSeconds":null`)
+			return strings.Contains(metrics, `bridge_lag_seconds{stream="orders"} NaN`) && strings.Contains(status, `"lagSeconds":null`)
 		})
 	})
 	server.Start(t)

@@ -73,8 +73,8 @@ func TestAStrayHighID(t *testing.T) {
 		d.Start()
 		world.Eventually(t, time.Minute, "past GAP_TTL", func() bool {
 			_, metrics := d.Get("/metrics")
-			return strings.Contains(metrics, `bridge_unpolled_ids{shard="facts",stream="facts"} 8.99`) ||
-				strings.Contains(metrics, `bridge_unpolled_ids{shard="facts",stream="facts"} 9e+18`)
+			return strings.Contains(metrics, `bridge_unpolled_ids{stream="facts"} 8.99`) ||
+				strings.Contains(metrics, `bridge_unpolled_ids{stream="facts"} 9e+18`)
 		})
 		for id := uint64(111); id <= 115; id++ {
 			insert(id, id)

@@ -40,7 +40,7 @@ func (d *described) Unregister(prometheus.Collector) bool { return false }
 
 // registered returns the metrics of a process that uses everything.
 func registered() (there described) {
-	shard.NewMetrics(&there)
+	shard.NewMetrics(&there, true)
 	registerMetrics(&there, &App{
 		opts: Options{Config: new(config.Config)}, member: standby.New(standby.Options{}), parts: parts{copies: buscopy.NewKeeper(buscopy.Options{})},
 	})

@@ -35,7 +35,8 @@ func newGapsLimit(tables int) prometheus.Collector {
 // registerMetrics registers the gauges of the shards, their reconciles, catch-up and the program.
 // The shards register the counters.
 func registerMetrics(registry prometheus.Registerer, a *App) {
-	registry.MustRegister(shard.NewCollector(a.shards, a.limits), &reconcileCollector{a.reconcilers},
+	byShard := a.opts.Config.MetricsByShard
+	registry.MustRegister(shard.NewCollector(a.shards, a.limits, byShard), newReconcileCollector(a.reconcilers, byShard),
 		&recoveryCollector{streams: a.streams, recovery: a.recovery}, &outageCollector{a}, newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()),
 		newGapsLimit(countTables(a.opts.Config)))
 	if a.member != nil {

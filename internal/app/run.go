@@ -13,7 +13,11 @@ import (
 
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
+	"bridge/internal/shard"
 )
+
+// restPolls bounds how often a second tables are polled that have had nothing new for a while.
+const restPolls = 1000
 
 // Run runs the app until ctx is cancelled, then publishes and saves the batches in flight within
 // the shutdown timeout. An error means that the shutdown was not orderly.
@@ -115,9 +119,7 @@ func (a *App) run(ctx context.Context, beside func(context.Context) error) error
 			start(recovers, &recovering, func(ctx context.Context) error { return s.move(ctx, &a.parts) })
 		}
 	}
-	for _, shard := range a.shards {
-		start(running, &tailing, shard.Run)
-	}
+	start(running, &tailing, func(ctx context.Context) error { return shard.NewScheduler(restPolls).Run(ctx, a.shards...) })
 	start(running, &tailing, beside)
 	err := tailing.Wait()
 	endRecovering()

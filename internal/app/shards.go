@@ -49,7 +49,7 @@ type parts struct {
 func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
 	return parts{
 		limits: shard.NewLimits(cfg.MaxInflightBytes, len(cfg.Streams), maxReads),
-		faults: outage.New(logger), metrics: shard.NewMetrics(registry), tap: new(tap.Tap), logger: logger,
+		faults: outage.New(logger), metrics: shard.NewMetrics(registry, cfg.MetricsByShard), tap: new(tap.Tap), logger: logger,
 	}
 }
 

@@ -112,6 +112,19 @@ func (d *database) drop(t testing.TB, table string) {
 	d.exec(t, "DROP TABLE "+table)
 }
 
+// spent is what the server has used so far, in CPU-seconds; 0 where it is not one of the tests'.
+func (d *database) spent(t testing.TB) float64 {
+	t.Helper()
+	if d.server.Process == nil {
+		return 0
+	}
+	cpu, err := cpuOf(d.server.Pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cpu
+}
+
 // questions is how many statements the server has answered so far.
 func (d *database) questions(t testing.TB) int64 {
 	t.Helper()

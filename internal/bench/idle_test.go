@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -38,6 +40,13 @@ func (b *bench) idle(shards int) {
 	maps.Copy(e, one.env(target))
 	d := startDaemon(b.t, b.path, e)
 	defer d.end()
+	var ready float64
+	eventually(b.t, 5*time.Minute, "it is ready", func() bool {
+		d.alive()
+		status, _ := d.call(http.MethodGet, "/readyz")
+		ready = time.Since(d.began).Seconds()
+		return status == http.StatusOK
+	})
 	eventually(b.t, 5*time.Minute, "all shards have published their row", func() bool {
 		saved := 0
 		for _, s := range d.shards() {
@@ -50,12 +59,14 @@ func (b *bench) idle(shards int) {
 	})
 	b.wait(fmt.Sprintf("%d shards become quiet", shards), b.plan.idleWarm)
 
+	database := b.db.spent(b.t)
 	cpu, statements, began := d.spent(), b.db.questions(b.t), time.Now()
 	b.wait(fmt.Sprintf("%d shards are quiet", shards), b.plan.idleFor)
 	passed := time.Since(began).Seconds()
 	// The second question is counted, too.
 	statements = b.db.questions(b.t) - statements - 1
 	cpu = d.spent() - cpu
+	database = b.db.spent(b.t) - database
 	rss, err := testenv.RSSAnon(d.cmd.Process.Pid)
 	if err != nil {
 		b.t.Fatal(err)
@@ -64,6 +75,16 @@ func (b *bench) idle(shards int) {
 	b.report.Add(report.Idle, c, report.CPUShare, cpu/passed*100)
 	b.report.Add(report.Idle, c, report.StatementsA, float64(statements)/passed)
 	b.report.Add(report.Idle, c, report.RssAnon, float64(rss)/(1<<20))
+	scraped := time.Now()
+	_, body := d.call(http.MethodGet, "/metrics")
+	scrape := time.Since(scraped).Seconds() * 1000
+	goroutines, series := metric(body, "go_goroutines"), float64(bytes.Count(body, []byte("\n"))-bytes.Count(body, []byte("# ")))
+	b.report.Add(report.Idle, c, report.DatabaseCPU, database/passed*100)
+	b.report.Add(report.Idle, c, report.Goroutines, goroutines)
+	b.report.Add(report.Idle, c, report.ToReady, ready)
+	b.report.Add(report.Idle, c, report.Series, series)
+	b.report.Add(report.Idle, c, report.ScrapeTime, scrape)
+	b.screen.say("%d quiet shards: database %.2f %% of a core, %.0f goroutines, ready after %.1f s, %.0f series in %.0f ms", shards, database/passed*100, goroutines, ready, series, scrape)
 	b.screen.say("%d quiet shards: %.2f %% of a core, %.1f statements a second, %.1f MiB", shards, cpu/passed*100, float64(statements)/passed, float64(rss)/(1<<20))
 }
 

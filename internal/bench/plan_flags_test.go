@@ -11,7 +11,7 @@ import (
 // asked returns flags as they are by default, changed by change.
 func asked(change func(f *flagSet)) flagSet {
 	f := flagSet{
-		only: new(string), kinds: new(string), buses: new(string), out: new(string), profile: new(string), against: new(string),
+		only: new(string), kinds: new(string), buses: new(string), shards: new(string), out: new(string), profile: new(string), against: new(string),
 		rows: new(int), rounds: new(int), quick: new(bool), docs: new(bool),
 	}
 	*f.kinds, *f.buses = allKinds, strings.Join(busNames, ",")
@@ -24,16 +24,17 @@ func TestOnlyWholeRunsAreRecorded(t *testing.T) {
 		change func(f *flagSet)
 		ok     bool
 	}{
-		"everything is":             {func(*flagSet) {}, true},
-		"three rounds are":          {func(f *flagSet) { *f.rounds = 3 }, true},
-		"two rounds are not":        {func(f *flagSet) { *f.rounds = 2 }, false},
-		"a part is not":             {func(f *flagSet) { *f.only = "scan" }, false},
-		"a quick run is not":        {func(f *flagSet) { *f.quick = true }, false},
-		"one kind is not":           {func(f *flagSet) { *f.kinds = "release" }, false},
-		"one bus is not":            {func(f *flagSet) { *f.buses = "kafka" }, false},
-		"another table is not":      {func(f *flagSet) { *f.rows = 1000 }, false},
-		"a profiled run is not":     {func(f *flagSet) { *f.profile = "profiles" }, false},
-		"nothing to compare is not": {func(f *flagSet) { *f.against = filepath.Join("no", "such", "file") }, false},
+		"everything is":                   {func(*flagSet) {}, true},
+		"three rounds are":                {func(f *flagSet) { *f.rounds = 3 }, true},
+		"two rounds are not":              {func(f *flagSet) { *f.rounds = 2 }, false},
+		"a part is not":                   {func(f *flagSet) { *f.only = "scan" }, false},
+		"a quick run is not":              {func(f *flagSet) { *f.quick = true }, false},
+		"one kind is not":                 {func(f *flagSet) { *f.kinds = "release" }, false},
+		"one bus is not":                  {func(f *flagSet) { *f.buses = "kafka" }, false},
+		"another table is not":            {func(f *flagSet) { *f.rows = 1000 }, false},
+		"other numbers of tables are not": {func(f *flagSet) { *f.shards = "5" }, false},
+		"a profiled run is not":           {func(f *flagSet) { *f.profile = "profiles" }, false},
+		"nothing to compare is not":       {func(f *flagSet) { *f.against = filepath.Join("no", "such", "file") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := asked(c.change)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 
 // flagSet are the flags of `make bench ARGS='…'`.
 type flagSet struct {
-	only, kinds, buses, out, profile, against *string
-	rows, rounds                              *int
-	quick, docs                               *bool
+	only, kinds, buses, shards, out, profile, against *string
+	rows, rounds                                      *int
+	quick, docs                                       *bool
 }
 
 const allKinds = "release,capability"
@@ -27,6 +28,7 @@ var flags = flagSet{
 	only:    flag.String("only", "", "measure these items alone, with commas: "+strings.Join(itemNames, ", ")),
 	kinds:   flag.String("kinds", allKinds, "kinds of streams"),
 	buses:   flag.String("buses", strings.Join(busNames, ","), "buses"),
+	shards:  flag.String("shards", "", "numbers of quiet tables, with commas (default 1,100,1000,10000)"),
 	rows:    flag.Int("rows", 0, "rows of the main table (default 1000000)"),
 	rounds:  flag.Int("rounds", 0, "rounds on the main table (default 5)"),
 	quick:   flag.Bool("quick", false, "a minute, to try it: 50,000 rows, one round, little of everything else"),
@@ -85,7 +87,7 @@ func fullPlan() plan {
 		latencyFor: 12 * time.Second, latencyWarm: 3 * time.Second,
 		paces: append(paces([]int{100, 1000, 5000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond}),
 		// A shard that has been quiet for ten seconds is polled half as often.
-		shards: []int{1, 100, 1000}, idleFor: 20 * time.Second, idleWarm: 15 * time.Second,
+		shards: []int{1, 100, 1000, 10_000}, idleFor: 20 * time.Second, idleWarm: 15 * time.Second,
 		bufferPool: poolFor(report.MemoryBytes()), static: true, hurryAfter: 50 * time.Minute,
 	}
 }
@@ -146,6 +148,16 @@ func planOf(f flagSet) (plan, error) {
 	if *f.rounds > 0 {
 		p.rounds = *f.rounds
 	}
+	if *f.shards != "" {
+		p.shards = nil
+		for text := range strings.SplitSeq(*f.shards, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return p, fmt.Errorf("--shards: %q: numbers with commas", *f.shards)
+			}
+			p.shards = append(p.shards, n)
+		}
+	}
 	p.profile, p.only, p.buses = *f.profile, all(), strings.Split(*f.buses, ",")
 	if *f.only != "" {
 		p.only = make(items)
@@ -181,8 +193,8 @@ const fewestRounds = 3
 
 // recordable refuses to record what is no whole run.
 func recordable(f flagSet) error {
-	if *f.only != "" || *f.quick || *f.kinds != allKinds || *f.buses != strings.Join(busNames, ",") || *f.rows > 0 || *f.profile != "" {
-		return errors.New("--docs records whole runs: leave --only, --quick, --kinds, --buses, --rows and --profile away")
+	if *f.only != "" || *f.quick || *f.kinds != allKinds || *f.buses != strings.Join(busNames, ",") || *f.rows > 0 || *f.shards != "" || *f.profile != "" {
+		return errors.New("--docs records whole runs: leave --only, --quick, --kinds, --buses, --rows, --shards and --profile away")
 	}
 	if *f.rounds > 0 && *f.rounds < fewestRounds {
 		return fmt.Errorf("--docs records whole runs: let --rounds be at least %d", fewestRounds)

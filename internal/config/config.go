@@ -30,8 +30,10 @@ type Config struct {
 	HTTPToken Secret
 	HTTPTLS   TLS
 	// Serve has the HTTP server show the entities of capability streams.
-	Serve    bool
-	LogLevel slog.Level
+	Serve bool
+	// MetricsByShard has each table show series of its own.
+	MetricsByShard bool
+	LogLevel       slog.Level
 	// LogFormat is "text", "json", or empty: text on a terminal, else json.
 	LogFormat string
 	// Trace says where spans go; nil makes none.

@@ -37,6 +37,7 @@ func Load(environ []string, secrets *Redactor) (*Config, error) {
 	cfg := &Config{
 		HTTPAddr:         settings.Process.HTTPAddr,
 		Serve:            settings.Process.Serve,
+		MetricsByShard:   settings.Process.MetricsByShard,
 		LogFormat:        settings.Process.LogFormat,
 		DomainID:         settings.Process.DomainID,
 		MaxInflightBytes: int64(settings.Process.MaxInflightBytes),

@@ -8,6 +8,13 @@ const unlessWaiting = "\nunless on (job, instance) bridge_standby_working == 0"
 // begun is since when a process works: since its start, or since it took over.
 const begun = `max by (job, instance) (bridge_standby_working_since_seconds or process_start_time_seconds)`
 
+// table names what an alert is about, and some how many it is about: by default a series is that of
+// a stream, and bridge status says which of its tables is meant.
+const (
+	table = "{{ with $labels.shard }}table {{ . }}{{ else }}a table{{ end }} of stream {{ $labels.stream }}"
+	some  = "{{ with $labels.shard }}table {{ . }}{{ else }}{{ $value }} {{ if eq $value 1.0 }}table{{ else }}tables{{ end }}{{ end }} of stream {{ $labels.stream }}"
+)
+
 // Alerts are in the order in which a person would read them: what answers no more, what is away,
 // what lags, what is wrong with the data.
 var Alerts = []Alert{
@@ -25,17 +32,17 @@ Look at the process (kubectl get pods, systemctl status bridge) and at the end o
 	},
 	{
 		Name: "BridgeStopped", Severity: critical, For: time.Minute, Anchor: "a-stream-is-stopped",
-		Expr:    `bridge_shard_state{state="stopped"} == 1`,
-		Summary: "table {{ $labels.shard }} of stream {{ $labels.stream }} is stopped",
-		Description: `It publishes nothing until a person acts; other tables go on.
-Type bridge status: the last error says why, and what to type.`,
+		Expr:    `bridge_shard_state{state="stopped"} > 0`,
+		Summary: "stopped: " + some,
+		Description: `A stopped table publishes nothing until a person acts; other tables go on.
+Type bridge status: at its end it names each one, why it has stopped, and what to type.`,
 	},
 	{
 		Name: "BridgeDegraded", Severity: critical, For: time.Minute, Anchor: "a-stream-is-degraded",
-		Expr:    `bridge_reconcile_guard_tripped == 1`,
-		Summary: "deletes of table {{ $labels.shard }} of stream {{ $labels.stream }} are held back",
-		Description: `Suspiciously many entities are gone from the table, so no delete is published; all else goes on. Check that the table is right.
-Type bridge reconcile --dry-run {{ $labels.stream }}, and with --allow-deletes instead if they are gone for good.`,
+		Expr:    `bridge_reconcile_guard_tripped > 0`,
+		Summary: "deletes held back: " + some,
+		Description: `Suspiciously many entities are gone from the table, so no delete is published; all else goes on. Check that the table, which bridge status
+names, is right. Type bridge reconcile --dry-run {{ $labels.stream }}, and with --allow-deletes instead if they are gone for good.`,
 	},
 	{
 		Name: "BridgeSourceAway", Severity: critical, For: 2 * time.Minute, Anchor: "the-source-does-not-answer",
@@ -51,11 +58,10 @@ Check the server, the network and the login: bridge check says what is wrong.`,
   bridge_last_successful_poll_timestamp_seconds > 0
   or (bridge_last_successful_poll_timestamp_seconds == 0) + on (job, instance) group_left () ` + begun + `
     and on (job, instance, stream) bridge_caught_up == 1
-) > {10m}
-unless on (job, instance, stream, shard) bridge_shard_state{state="stopped"} == 1` + unlessWaiting,
-		Summary: "table {{ $labels.shard }} of stream {{ $labels.stream }} was not read for {{ $value | humanizeDuration }}",
+) > {10m}` + unlessWaiting,
+		Summary: table + " was not read for {{ $value | humanizeDuration }}",
 		Description: `New rows are not seen, and the lag is unknown. The database or the bus is away, or this table alone cannot be read.
-Type bridge status: the last error says which.`,
+Type bridge status: it names the table, and its last error says which.`,
 	},
 	{
 		Name: "BridgeBusAway", Severity: critical, For: 2 * time.Minute, Anchor: "the-bus-does-not-answer",
@@ -88,16 +94,16 @@ Make room (df), and bridge goes on by itself; nothing is lost.`,
 	{
 		Name: "BridgeLag", Severity: warning, For: 5 * time.Minute, Anchor: "lag-grows",
 		Expr:    `bridge_lag_seconds > {5m}`,
-		Summary: "table {{ $labels.shard }} of stream {{ $labels.stream }} lags by {{ $value | humanizeDuration }}",
+		Summary: table + " lags by {{ $value | humanizeDuration }}",
 		Description: `The oldest committed row that is not published is that old. Look for an outage first; else compare the rate of records with the times
-of publishes and reads on the board. A first start with a large table lags until it is done.`,
+of publishes and reads on the board. bridge status has the lag of each table. A first start with a large table lags until it is done.`,
 	},
 	{
 		Name: "BridgeLagHigh", Severity: critical, For: 5 * time.Minute, Anchor: "lag-grows",
 		Expr:    `bridge_lag_seconds > {30m}`,
-		Summary: "table {{ $labels.shard }} of stream {{ $labels.stream }} lags by {{ $value | humanizeDuration }}",
-		Description: `The oldest committed row that is not published is that old: consumers see old data. Type bridge status: it says what the table waits for,
-and how fast it goes.`,
+		Summary: table + " lags by {{ $value | humanizeDuration }}",
+		Description: `The oldest committed row that is not published is that old: consumers see old data. Type bridge status: it has the lag of each table,
+says what a table waits for, and how fast it goes.`,
 	},
 	{
 		Name: "BridgeLateRows", Severity: warning, For: 15 * time.Minute, Anchor: "late-rows-grow",
@@ -111,9 +117,9 @@ Look for long transactions of the application, or set a larger STABILITY_WINDOW.
 	{
 		Name: "BridgeGapsAtBound", Severity: warning, For: 15 * time.Minute, Anchor: "gaps-at-their-bound",
 		Expr:    `bridge_gaps_bytes > on (job, instance) group_left () 0.9 * bridge_gaps_limit_bytes`,
-		Summary: "the gaps of table {{ $labels.shard }} of stream {{ $labels.stream }} take {{ $value | humanize1024 }}B",
+		Summary: "the gaps of " + table + " take {{ $value | humanize1024 }}B",
 		Description: `That is nearly all the memory that they may take; the rest is read from the checkpoint, which makes polls slower. Very many ids were never
-inserted: look for rolled-back inserts or an issuer that skips ids, or set a smaller GAP_TTL.`,
+inserted, bridge status says of which table: look for rolled-back inserts or an issuer that skips ids, or set a smaller GAP_TTL.`,
 	},
 	{
 		Name: "BridgeDeadLetters", Severity: warning, Anchor: "dead-letters",
@@ -138,16 +144,17 @@ If it does not, /readyz says what it waits for.`,
 ) > on (job, instance, stream) group_left () (3 * bridge_reconcile_interval_seconds)
 and on (job, instance, stream)
   3 * bridge_reconcile_interval_seconds < on (job, instance) group_left () (time() - ` + begun + `)` + unlessWaiting,
-		Summary: "no reconcile of table {{ $labels.shard }} of stream {{ $labels.stream }} has ended for {{ $value | humanizeDuration }}",
-		Description: `Updates, deletes and missed rows that only a reconcile finds wait. bridge status shows whether one runs, how far it is, and its last error.
+		Summary: "no reconcile of " + table + " has ended for {{ $value | humanizeDuration }}",
+		Description: `Updates, deletes and missed rows that only a reconcile finds wait. bridge status shows for each table when one has
+ended, how far the running one is, and its last error.
 A table that takes longer needs a larger RECONCILE_INTERVAL or RECONCILE_RATE.`,
 	},
 	{
 		Name: "BridgeNotVerified", Severity: info, For: 15 * time.Minute, Anchor: "reconcile-is-overdue",
 		Expr:    `time() - (bridge_reconcile_verified_through_timestamp_seconds > 0) > {1d}` + unlessWaiting,
-		Summary: "table {{ $labels.shard }} of stream {{ $labels.stream }} was last verified {{ $value | humanizeDuration }} ago",
+		Summary: table + " was last verified {{ $value | humanizeDuration }} ago",
 		Description: `Reconciles end, but cannot tell that all is published: the guard holds deletes back, or the source is a server that does not take the writes.
-The report in bridge status says which.`,
+The status page says of which table, and why.`,
 	},
 	{
 		Name: "BridgeSuperseded", Severity: critical, Anchor: "two-instances-run",

@@ -89,8 +89,10 @@ var alertCases = []alertCase{
 	}, []string{`BridgeAbsent{job="shop", instance="c:1"}`}, 0},
 	{"a pod does not answer, under the job of all pods", map[string]string{`up{job="pods", app_kubernetes_io_name="bridge", instance="c:8080"}`: "0x240"},
 		[]string{`BridgeAbsent{job="pods", app_kubernetes_io_name="bridge", instance="c:8080"}`}, 0},
-	{"a table is stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 1x10", `bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x180 10800x60"},
+	{"a table is stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 1x10", `bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x180" + strings.Repeat(" NaN", 60)},
 		[]string{`BridgeStopped{` + ofTable + `, state="stopped"}`}, 0},
+	{"three tables are stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 3x10"}, []string{`BridgeStopped{` + ofTable + `, state="stopped"}`}, 0},
+	{"the guard holds deletes of two tables back", map[string]string{`bridge_reconcile_guard_tripped{` + ofTable + `}`: "0x230 2x10"}, []string{`BridgeDegraded{` + ofTable + `}`}, 0},
 	{"the guard holds deletes back", map[string]string{`bridge_reconcile_guard_tripped{` + ofTable + `}`: "0x230 1x10"}, []string{`BridgeDegraded{` + ofTable + `}`}, 0},
 	{"the source is away", map[string]string{`bridge_dependency_up{` + ofBridge + `, dependency="source"}`: "1x230 0x10"}, []string{`BridgeSourceAway{` + ofBridge + `, dependency="source"}`}, 0},
 	{"a table is not read", map[string]string{`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x200 12000x40"}, []string{`BridgeNotPolled{` + ofTable + `}`}, 0},
@@ -162,17 +164,26 @@ type (
 	}
 )
 
-// testFile returns the cases for promtool. Those of one length are one test, each with a job of its
-// own, and exactly their alerts fire at its end.
+// testFile returns the cases for promtool. Those of one length are one test, each with two jobs of
+// its own, one with series by stream and one by table, and exactly their alerts fire at its end.
 func testFile() ([]byte, error) {
 	file := ruleTests{RuleFiles: []string{"rules.yaml"}, EvaluationInterval: "5m"}
 	for _, hours := range []int{4, 32} {
 		test := ruleTest{Name: fmt.Sprintf("%d hours", hours), Interval: "1m"}
 		firing := exprTest{Expr: `ALERTS{alertstate="firing"}`, At: fmt.Sprintf("%dh", hours)}
 		for i := range alertCases {
-			if c := &alertCases[i]; max(4, c.hours) == hours {
-				test.Input = append(test.Input, c.input(hours)...)
-				firing.Samples = append(firing.Samples, c.samples()...)
+			c := &alertCases[i]
+			if max(4, c.hours) != hours {
+				continue
+			}
+			for _, byShard := range []bool{false, true} {
+				test.Input = append(test.Input, c.input(hours, byShard)...)
+				for _, s := range c.samples(byShard) {
+					// Those of other jobs are the same.
+					if !slices.Contains(firing.Samples, s) {
+						firing.Samples = append(firing.Samples, s)
+					}
+				}
 			}
 		}
 		test.Exprs = []exprTest{firing}
@@ -181,28 +192,34 @@ func testFile() ([]byte, error) {
 	return marshal(file)
 }
 
-// named replaces the job by that of the case.
-func (c *alertCase) named(series string) string {
-	return strings.ReplaceAll(series, `job="bridge"`, fmt.Sprintf("job=%q", "bridge: "+c.name))
+// named replaces the job by that of the case, and leaves out the table unless series are by shard.
+func (c *alertCase) named(series string, byShard bool) string {
+	job := "bridge: " + c.name
+	if byShard {
+		job += ", by shard"
+	} else {
+		series = strings.ReplaceAll(series, `, shard="orders_0"`, "")
+	}
+	return strings.ReplaceAll(series, `job="bridge"`, fmt.Sprintf("job=%q", job))
 }
 
-func (c *alertCase) input(hours int) (all []inputSerie) {
+func (c *alertCase) input(hours int, byShard bool) (all []inputSerie) {
 	series := maps.Clone(steady)
 	maps.Copy(series, c.set)
 	for _, name := range slices.Sorted(maps.Keys(series)) {
-		all = append(all, inputSerie{c.named(name), strings.ReplaceAll(series[name], "x240", fmt.Sprintf("x%d", 60*hours))})
+		all = append(all, inputSerie{c.named(name, byShard), strings.ReplaceAll(series[name], "x240", fmt.Sprintf("x%d", 60*hours))})
 	}
 	return all
 }
 
-func (c *alertCase) samples() (all []sample) {
+func (c *alertCase) samples(byShard bool) (all []sample) {
 	severity := make(map[string]string)
 	for i := range Alerts {
 		severity[Alerts[i].Name] = Alerts[i].Severity
 	}
 	for _, alert := range c.fires {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(alert, "}"), "{")
-		all = append(all, sample{fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", severity=%q, %s}`, name, severity[name], c.named(labels)), 1})
+		all = append(all, sample{fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", severity=%q, %s}`, name, severity[name], c.named(labels, byShard)), 1})
 	}
 	return all
 }

@@ -43,7 +43,7 @@ func builderOf(t *testing.T, rows ...[2]string) (*builder, *page) {
 	opts := &Options{
 		Stream: "items", Name: "items", Kind: event.Capability, Encoder: encoder, Limits: NewLimits(1<<20, 1, 1).Stream(),
 		Route:   func(e *event.Event) string { return "to " + e.Type },
-		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Faults: outage.New(slog.New(slog.DiscardHandler)),
+		Metrics: NewMetrics(prometheus.NewRegistry(), true), Logger: slog.New(slog.DiscardHandler), Faults: outage.New(slog.New(slog.DiscardHandler)),
 	}
 	return &builder{opts: opts}, p
 }

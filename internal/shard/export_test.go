@@ -29,3 +29,11 @@ func (l *StreamLimits) Leave(n int) (release func()) {
 func (l *DeadLetterLimit) Count(row uint64, now time.Time) error {
 	return l.count(&sink.Message{Shard: "items", RowID: row}, "too large", now)
 }
+
+// Resting reports whether the shard owns no goroutine: it is kept until its next poll.
+func (s *Shard) Resting() bool {
+	p := s.scheduler.Load()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.rest.kept
+}

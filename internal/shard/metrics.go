@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,10 +24,13 @@ type Metrics struct {
 	givenUp      *prometheus.CounterVec
 	queries      *prometheus.HistogramVec
 	saves        *prometheus.HistogramVec
+	// byShard has retries tell the shards of a stream apart.
+	byShard bool
 }
 
-// NewMetrics registers the metrics with registry.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+// NewMetrics registers the metrics with registry. Retries for a shard are counted by shard, or by
+// stream.
+func NewMetrics(registry prometheus.Registerer, byShard bool) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		registry.MustRegister(c)
@@ -41,6 +43,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return h
 	}
 	return &Metrics{
+		byShard: byShard,
 		records: counter("bridge_records_total", "Records published and acknowledged.", "stream"),
 		events:  counter("bridge_events_total", "Events published and acknowledged, by type.", "stream", "type"),
 		publish: histogram("bridge_publish_seconds", "Time from handing a batch to the bus until all of it was acknowledged.",
@@ -132,78 +135,3 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 }
 
 func (m *Metrics) deadLetter(stream string) { m.deadLetters.WithLabelValues(stream).Inc() }
-
-// Collector shows the shards' statuses and the bytes in flight at each scrape.
-type Collector struct {
-	shards []*Shard
-	limits *Limits
-}
-
-// NewCollector returns a collector to register with a prometheus.Registerer.
-func NewCollector(shards []*Shard, limits *Limits) *Collector {
-	return &Collector{shards: shards, limits: limits}
-}
-
-var _ prometheus.Collector = (*Collector)(nil)
-
-var (
-	perShard     = []string{"stream", "shard"}
-	lagDesc      = prometheus.NewDesc("bridge_lag_seconds", "Age of the oldest committed row that is not published; 0 when drained, NaN while the source cannot be read.", perShard, nil)
-	positionDesc = prometheus.NewDesc("bridge_position", "Id up to which the shard is published and saved.", perShard, nil)
-	gapsDesc     = prometheus.NewDesc("bridge_open_gaps", "Ranges of ids below the position that have not been seen.", perShard, nil)
-	unpolledDesc = prometheus.NewDesc("bridge_unpolled_ids", "Ids below the position that were not published and are no longer polled: reconcile compares them with the table.", perShard, nil)
-	idsDesc      = prometheus.NewDesc("bridge_open_ids", "Ids below the position that have not been seen: hot ones are looked for at every poll, cold ones every minute.", append(perShard, "temperature"), nil)
-	flightDesc   = prometheus.NewDesc("bridge_ids_in_flight", "Ids that an open transaction has inserted.", perShard, nil)
-	gapAgeDesc   = prometheus.NewDesc("bridge_oldest_gap_seconds", "Age of the oldest gap; 0 when there is none.", perShard, nil)
-	memoryDesc   = prometheus.NewDesc("bridge_gaps_bytes", "Memory that the gaps of the shard take.", perShard, nil)
-	pollDesc     = prometheus.NewDesc("bridge_last_successful_poll_timestamp_seconds", "When the source last answered, Unix time; 0 before the first time.", perShard, nil)
-	stateDesc    = prometheus.NewDesc("bridge_shard_state", "1 for the state that the shard is in, 0 for the others.", append(perShard, "state"), nil)
-	bytesDesc    = prometheus.NewDesc("bridge_inflight_bytes", "Bytes reserved by batches that are read, wait or are in flight.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, positionDesc, gapsDesc, idsDesc, unpolledDesc, flightDesc, gapAgeDesc, memoryDesc, pollDesc, stateDesc, bytesDesc} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	for _, shard := range c.shards {
-		s := shard.Status()
-		gauge(lagDesc, lagSeconds(&s), s.Stream, s.Shard)
-		gauge(positionDesc, float64(s.Position), s.Stream, s.Shard)
-		gauge(gapsDesc, float64(s.OpenGaps), s.Stream, s.Shard)
-		gauge(idsDesc, float64(s.Gaps.Hot), s.Stream, s.Shard, "hot")
-		gauge(idsDesc, float64(s.Gaps.Cold), s.Stream, s.Shard, "cold")
-		gauge(unpolledDesc, float64(s.Gaps.Unpolled), s.Stream, s.Shard)
-		gauge(flightDesc, float64(s.Gaps.InFlight), s.Stream, s.Shard)
-		gauge(gapAgeDesc, s.Gaps.OldestAge.Seconds(), s.Stream, s.Shard)
-		gauge(memoryDesc, float64(s.Gaps.Bytes), s.Stream, s.Shard)
-		for _, state := range states {
-			in := 0.0
-			if state == s.State {
-				in = 1
-			}
-			gauge(stateDesc, in, s.Stream, s.Shard, string(state))
-		}
-		poll := 0.0
-		if !s.LastPoll.IsZero() {
-			poll = float64(s.LastPoll.UnixMilli()) / 1000
-		}
-		gauge(pollDesc, poll, s.Stream, s.Shard)
-	}
-	gauge(bytesDesc, float64(c.limits.InFlight()))
-}
-
-// lagSeconds is NaN where the lag is not known: no comparison with it holds, and the series stays.
-func lagSeconds(s *Status) float64 {
-	if !s.LagKnown {
-		return math.NaN()
-	}
-	return s.Lag.Seconds()
-}

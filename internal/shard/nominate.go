@@ -131,11 +131,25 @@ type nominator struct {
 	nominated chan *nomination
 	// ended is closed when the attempt that runs has ended, nil between two.
 	ended atomic.Pointer[chan struct{}]
+	// calls counts those who have something for the owner, or wait for what it does with it; wake
+	// is called behind that, and has a shard that rests go on.
+	calls atomic.Int64
+	wake  func()
 }
 
-func newNominator(status *tracker) *nominator {
-	return &nominator{status: status, nominated: make(chan *nomination)}
+func newNominator(status *tracker, wake func()) *nominator {
+	return &nominator{status: status, nominated: make(chan *nomination), wake: wake}
 }
+
+// call notes that somebody needs the owner, until done is called.
+func (o *nominator) call() (done func()) {
+	o.calls.Add(1)
+	o.wake()
+	return func() { o.calls.Add(-1) }
+}
+
+// busy reports whether somebody needs the owner.
+func (o *nominator) busy() bool { return o.calls.Load() > 0 }
 
 // begin notes that an attempt runs, until end is called.
 func (o *nominator) begin() (end func()) {
@@ -156,6 +170,7 @@ func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 	if ended == nil {
 		return errNotRunning
 	}
+	defer o.call()()
 	n.begin()
 	n.left = make(chan struct{})
 	defer close(n.left)
@@ -193,6 +208,7 @@ func (o *nominator) offer(ctx context.Context, n *nomination) error {
 	if ended == nil {
 		return errNotRunning
 	}
+	defer o.call()()
 	n.begin()
 	limit := time.NewTimer(offerFor)
 	defer limit.Stop()

@@ -32,19 +32,27 @@ type owner struct {
 	entities    *entities
 	changes     *changes
 	nominations *nominations
-	// nominated leads to the owner what others nominate.
-	nominated <-chan *nomination
+	// nominator leads to the owner what others nominate.
+	nominator *nominator
+	// due is when to poll next, zero before the attempt has begun; begun says that it has polled.
+	due   time.Time
+	begun bool
 }
 
-// run reads the shard page by page behind position and hands each on as a batch, then what was
-// modified in place, and what is nominated. It returns nil when ctx ends.
-func (o *owner) run(ctx context.Context, position uint64, out chan<- *batch) error {
-	o.tail.begin(position)
-	if err := o.idWatch.refuse(ctx, position); err != nil {
-		return ended(ctx, err)
+// run reads the shard page by page behind its position and hands each on as a batch, then what was
+// modified in place, and what is nominated. It returns when ctx ends, or when the shard rests: then
+// it goes on where it was when it is called again.
+func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err error) {
+	if o.due.IsZero() {
+		position := o.gaps.position()
+		o.tail.begin(position)
+		if err := o.idWatch.refuse(ctx, position); err != nil {
+			return false, ended(ctx, err)
+		}
+		// Shards that start together do not begin together.
+		o.due = time.Now().Add(rand.N(o.opts.PollInterval + 1))
 	}
-	// Shards that start together do not begin together.
-	poll := time.NewTimer(rand.N(o.opts.PollInterval + 1))
+	poll := time.NewTimer(time.Until(o.due))
 	defer poll.Stop()
 	// Invariant 7: nothing is read, and no memory is held, beyond the end.
 	ctx, cancel := context.WithCancel(ctx)
@@ -54,13 +62,17 @@ func (o *owner) run(ctx context.Context, position uint64, out chan<- *batch) err
 		failpoint.Pass(failpoint.OwnerTurn)
 		// Until the next poll it may be an hour.
 		o.status.rest(owning)
+		if o.mayRest(ctx) {
+			o.tail.shrink()
+			return true, nil
+		}
 		select {
 		case <-ctx.Done():
-			return nil
-		case n := <-o.nominated:
+			return false, nil
+		case n := <-o.nominator.nominated:
 			o.status.turn(owning)
 			if err := o.nominations.handle(ctx, n, out); err != nil {
-				return ended(ctx, err)
+				return false, ended(ctx, err)
 			}
 			continue
 		case <-poll.C:
@@ -69,9 +81,11 @@ func (o *owner) run(ctx context.Context, position uint64, out chan<- *batch) err
 		began := time.Now()
 		more, err := o.poll(ctx, out)
 		if err != nil {
-			return ended(ctx, err)
+			return false, ended(ctx, err)
 		}
-		poll.Reset(time.Until(o.nextPoll(began, more)))
+		o.begun = true
+		o.due = o.nextPoll(began, more)
+		poll.Reset(time.Until(o.due))
 	}
 }
 
@@ -238,7 +252,8 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	if err := o.gaps.applyNotes(at); err != nil {
 		return nil, at, false, nil, err
 	}
-	if len(p.Rows) > 0 || o.status.hot() {
+	// What the first poll finds was there before: it says nothing about how busy the table is.
+	if len(p.Rows) > 0 && o.begun || o.status.hot() {
 		o.pace.touch()
 	}
 	rows, late, err := o.tail.pick(ctx, p, at)

@@ -92,7 +92,7 @@ func newBench(t testing.TB) *bench {
 		BatchRows:    100,
 	}
 	b.opts.Faults = outage.New(b.opts.Logger)
-	b.opts.Metrics = shard.NewMetrics(prometheus.NewRegistry())
+	b.opts.Metrics = shard.NewMetrics(prometheus.NewRegistry(), true)
 	b.opts.ShutdownTimeout = 5 * time.Second
 	return b
 }

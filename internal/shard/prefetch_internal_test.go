@@ -81,7 +81,7 @@ func prefetching(t *testing.T, limits *StreamLimits, names ...string) (s *Shard,
 	logger := slog.New(slog.DiscardHandler)
 	s = New(Options{
 		Stream: "items", Name: "items", Source: table, IDs: table, Limits: limits, Encoder: encoder,
-		Faults: outage.New(logger), Metrics: NewMetrics(prometheus.NewRegistry()), Logger: logger, BatchRows: 2, Zone: time.UTC,
+		Faults: outage.New(logger), Metrics: NewMetrics(prometheus.NewRegistry(), true), Logger: logger, BatchRows: 2, Zone: time.UTC,
 	})
 	s.reader.prefetch(t.Context(), s.reader.pageAfter(2), nil)
 	if s.reader.ahead == nil {

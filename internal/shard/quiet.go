@@ -7,18 +7,30 @@ import (
 	"bridge/source"
 )
 
-// quietAfter is how long a shard must have had nothing new before it is polled half as often.
+// quietAfter is how long a shard must have had nothing new before it is polled half as often, and
+// rests.
 const quietAfter = 10 * time.Second
 
 // pace tells how busy a shard is. The zero value has had nothing new since its start.
-type pace struct{ active time.Time }
+type pace struct {
+	active time.Time
+	// after is how long it must have had nothing new to be quiet.
+	after time.Duration
+}
 
 // touch notes that there is something new, or a gap to look for.
 func (p *pace) touch() { p.active = time.Now() }
 
 // quiet reports whether the shard has had nothing new, and no hot gap, for a while, or since its
 // start.
-func (p *pace) quiet() bool { return time.Since(p.active) > quietAfter }
+func (p *pace) quiet() bool { return time.Since(p.active) > p.after }
+
+// mayRest reports whether the shard needs no goroutine until its next poll: it has had nothing new
+// for a while, all that was handed over is committed, and nobody waits for its owner.
+func (o *owner) mayRest(ctx context.Context) bool {
+	return o.pace.quiet() && time.Now().Before(o.due) && o.reader.ahead == nil && !o.reader.hasOversize() &&
+		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
+}
 
 // nextPoll returns when to poll after the poll that has begun at a time; more says that there may
 // be more to read at once.

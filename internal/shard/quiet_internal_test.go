@@ -15,7 +15,7 @@ type headReader struct {
 func TestNextPoll(t *testing.T) {
 	const interval = 100 * time.Millisecond
 	shard := func(s source.Shard, active time.Time) *owner {
-		return &owner{opts: &Options{Source: s, PollInterval: interval}, pace: &pace{active}}
+		return &owner{opts: &Options{Source: s, PollInterval: interval}, pace: &pace{active, quietAfter}}
 	}
 	began := epoch.Add(10*interval + 7*time.Millisecond)
 	plain, heads := struct{ source.Shard }{}, headReader{}

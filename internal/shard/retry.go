@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type retrier struct {
 	// That others can save, who need less room, says nothing about this shard: the store has its
 	// name, too.
 	table, store, view string
+	stream, shard      string
 
 	status  *tracker
 	outages *outage.Log
@@ -35,6 +37,7 @@ type retrier struct {
 func newRetrier(opts *Options, status *tracker) *retrier {
 	name := opts.Stream + "/" + opts.Name
 	return &retrier{
+		stream: opts.Stream, shard: opts.Name,
 		table: "shard " + name, store: "checkpoint/" + name, view: "checkpoint/" + name + "/view",
 		status: status, outages: opts.Faults, metrics: opts.Metrics, sourceReady: opts.SourceReady, every: opts.TurnEvery,
 	}
@@ -89,11 +92,20 @@ func (r *retrier) retry(ctx context.Context, e effort, try func() error) error {
 		}
 		name := e.dependency(ctx)
 		r.outages.Fail(name, err)
-		r.metrics.Retry(name, err)
+		r.metrics.Retry(r.series(name), err)
 		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// series returns the name that the metrics have for a dependency: by default the shards of a stream
+// are one.
+func (r *retrier) series(dependency string) string {
+	if r.metrics.byShard {
+		return dependency
+	}
+	return strings.Replace(dependency, r.stream+"/"+r.shard, r.stream, 1)
 }
 
 // forEver is the limit of a wait for something that may be away for any time.

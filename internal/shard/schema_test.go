@@ -27,7 +27,7 @@ type schemaBench struct {
 func newSchemaBench(t *testing.T, stop bool) *schemaBench {
 	b := &schemaBench{bench: newBench(t), registry: prometheus.NewRegistry()}
 	b.opts.Logger = slog.New(slog.NewTextHandler(&b.log, nil))
-	b.opts.Metrics = shard.NewMetrics(b.registry)
+	b.opts.Metrics = shard.NewMetrics(b.registry, true)
 	b.opts.StopOnSchemaChange, b.opts.Recheck = stop, 5*time.Millisecond
 	b.insert(3)
 	_, end := b.run(t)

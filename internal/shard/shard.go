@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -130,6 +131,9 @@ type Options struct {
 	StopOnSchemaChange bool
 	// Recheck is the pause before a stopped shard tries its table again. Defaults to 10 s.
 	Recheck time.Duration
+	// QuietAfter is how long a shard must have had nothing new before it is polled half as often,
+	// and owns no goroutine between two polls. Defaults to 10 s.
+	QuietAfter time.Duration
 	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
 	TurnEvery time.Duration
 	// ShutdownTimeout bounds the time to publish and commit what is in flight at shutdown.
@@ -171,6 +175,19 @@ type Shard struct {
 	arrival arrival
 	tailLog *tailLog
 	pace    pace
+	// live is the attempt that runs or rests, nil between two.
+	live *live
+
+	// scheduler runs the shard, nil before it does; rest is what it knows of the shard.
+	scheduler atomic.Pointer[Scheduler]
+	rest      rest
+}
+
+// live is what of an attempt outlasts a rest.
+type live struct {
+	owner *owner
+	// end tells those who nominate that the attempt has ended.
+	end func()
 }
 
 // New returns a Shard; Run sets it going.
@@ -183,9 +200,9 @@ func New(opts Options) *Shard {
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
-	s := &Shard{opts: opts, consent: newConsent()}
+	s := &Shard{opts: opts, consent: newConsent(), pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
-	s.nominator = newNominator(&s.status)
+	s.nominator = newNominator(&s.status, s.wake)
 	s.retrier = newRetrier(&s.opts, &s.status)
 	s.reader = newReader(&s.opts, &s.status, s.retrier)
 	s.server = &server{opts: &s.opts, reader: s.reader}
@@ -197,21 +214,37 @@ func New(opts Options) *Shard {
 	if s.status.text = opts.Text; opts.Text == nil {
 		s.status.text = error.Error
 	}
-	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.table, s.retrier.store})
+	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.series(s.retrier.table), s.retrier.series(s.retrier.store)})
 	return s
 }
 
 // Run tails the shard until ctx is cancelled, then publishes and commits what is in flight within
 // the shutdown timeout, and returns nil. What cannot be waited out stops this shard alone and shows
 // in Status. An error means that the store is broken and the process has to be started again.
-func (s *Shard) Run(ctx context.Context) error {
+func (s *Shard) Run(ctx context.Context) error { return NewScheduler(0).Run(ctx, s) }
+
+// wake has the shard go on if it rests.
+func (s *Shard) wake() {
+	if scheduler := s.scheduler.Load(); scheduler != nil {
+		scheduler.wake(s)
+	}
+}
+
+// run runs the shard until it rests, or as Run does.
+func (s *Shard) run(ctx context.Context) (rests bool, err error) {
 	defer s.status.rest(owning)
 	// warned is when the log was last told of an unknown outcome.
 	var warned time.Time
 	for {
 		attempt, end := s.halt.begin(ctx)
-		err := panics.Guard(func() error { return s.attempt(attempt) })
+		err := panics.Guard(func() (err error) {
+			rests, err = s.attempt(attempt)
+			return err
+		})
 		end(nil)
+		if rests {
+			return true, nil
+		}
 		err = s.halt.reason(err)
 		if s.opts.View != nil {
 			s.opts.View.Stop(s.opts.Name)
@@ -227,10 +260,10 @@ func (s *Shard) Run(ctx context.Context) error {
 			if errors.Is(err, errShutdown) {
 				s.opts.Logger.Warn("shard ended with messages in flight, the next start reads what the bus has of them", "error", err)
 			}
-			return nil
+			return false, nil
 		}
 		if _, broken := errors.AsType[*storeError](err); broken {
-			return err
+			return false, err
 		}
 		if _, open := errors.AsType[*unresolvedError](err); open {
 			s.unresolved = true
@@ -242,7 +275,7 @@ func (s *Shard) Run(ctx context.Context) error {
 			}
 			s.opts.Logger.Log(ctx, level, "the bus does not tell where it has put messages: what it has is read back before the shard goes on", "error", err)
 			if backoff.Pause(ctx, unknownPause) != nil {
-				return nil
+				return false, nil
 			}
 			continue
 		}
@@ -250,7 +283,7 @@ func (s *Shard) Run(ctx context.Context) error {
 			s.opts.Logger.Error("shard stopped", panics.LogArgs(err)...)
 		}
 		if !s.pauseStopped(ctx, err) {
-			return nil
+			return false, nil
 		}
 	}
 }
@@ -287,22 +320,31 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 
 var errShutdown = errors.New("the shutdown time limit passed")
 
-// attempt catches up and runs the owner and the publisher until ctx is cancelled or one of them
-// cannot go on.
-func (s *Shard) attempt(ctx context.Context) error {
-	s.status.turn(owning)
-	if err := s.recover(ctx); err != nil {
-		return err
+// attempt catches up and runs the owner and the publisher until ctx is cancelled, one of them
+// cannot go on, or the shard rests. It goes on with an attempt that rests.
+func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
+	if s.live == nil {
+		s.status.turn(owning)
+		if err := s.recover(ctx); err != nil {
+			return false, err
+		}
+		if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Tombstones.decide(ctx) }); err != nil {
+			return false, err
+		}
 	}
-	if err := s.retrier.wait(owning, forEver, func() error { return s.opts.Tombstones.decide(ctx) }); err != nil {
-		return err
+	defer func() {
+		if !rests {
+			s.endLive()
+		}
+	}()
+	if s.live == nil {
+		owner, err := s.begin(ctx)
+		if err != nil {
+			return false, err
+		}
+		s.live = &live{owner: owner, end: s.nominator.begin()}
 	}
-	defer s.opts.Feed.giveBack(s.opts.Name)
-	owner, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.nominator.begin()()
+	owner := s.live.owner
 	// Publishing outlives ctx by the shutdown timeout; reading ends with ctx or with the publisher.
 	publishing, endPublishing := outlive(ctx, s.opts.ShutdownTimeout)
 	defer endPublishing(nil)
@@ -314,7 +356,10 @@ func (s *Shard) attempt(ctx context.Context) error {
 	stages.Go(func() error {
 		defer close(toPublish)
 		defer s.status.rest(owning)
-		err := panics.Guard(func() error { return owner.run(read, s.gaps.position(), toPublish) })
+		err := panics.Guard(func() (err error) {
+			rests, err = owner.run(read, toPublish)
+			return err
+		})
 		if err != nil {
 			// At once, not when the batches before it are through.
 			s.status.fault(reading, err)
@@ -334,7 +379,17 @@ func (s *Shard) attempt(ctx context.Context) error {
 		}
 		return err
 	})
-	return stages.Wait()
+	err = stages.Wait()
+	return rests && err == nil, err
+}
+
+// endLive ends what is left of an attempt.
+func (s *Shard) endLive() {
+	if s.live != nil {
+		s.live.end()
+		s.live = nil
+	}
+	s.opts.Feed.giveBack(s.opts.Name)
 }
 
 // newPublisher returns a publisher for an attempt.
@@ -350,7 +405,7 @@ func (s *Shard) newPublisher() *publisher {
 func (s *Shard) newOwner(entities *entities, published *publishedRows) *owner {
 	o := &owner{
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
-		tailLog: s.tailLog, pace: &s.pace, published: published, entities: entities, nominated: s.nominator.nominated,
+		tailLog: s.tailLog, pace: &s.pace, published: published, entities: entities, nominator: s.nominator,
 		idWatch: &idWatch{opts: &s.opts, reader: s.reader, published: published},
 	}
 	if s.gaps.changes = nil; entities != nil && s.server.traits.ModifiedIndexed {

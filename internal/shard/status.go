@@ -249,6 +249,18 @@ func (t *tracker) dequeue() {
 	})
 }
 
+// publishes reports whether a batch is handed over that is not committed.
+func (t *tracker) publishes() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lag.handed) > 0
+}
+
+// rests notes how long it may take to the next poll of a shard that rests.
+func (t *tracker) rests(pause time.Duration) {
+	t.update(func(*Status) { t.lag.fresh = lookGrace + 3*pause })
+}
+
 // withdraw notes that the batch queued last is not published.
 func (t *tracker) withdraw() { t.update(func(*Status) { t.lag.withdraw() }) }
 

@@ -101,6 +101,9 @@ func (p *Process) untilReady() error {
 	}
 }
 
+// Pid is the id of the process, which runs.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // signal sends sig to the process, if it runs.
 func (p *Process) signal(sig syscall.Signal) {
 	if p.running() {

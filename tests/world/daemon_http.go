@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -103,19 +101,22 @@ func (d *Daemon) Scrape() Scrape {
 // HighestLag returns the lag in seconds of the shard that lags most; an hour where it is not known.
 func (d *Daemon) HighestLag() (highest float64) {
 	const unknown = 3600
-	_, body := d.Get("/metrics")
-	found := false
-	for line := range strings.Lines(body) {
-		if rest, ok := strings.CutPrefix(line, "bridge_lag_seconds{"); ok {
-			lag, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " ")+1:]), 64)
-			if err != nil || math.IsNaN(lag) {
-				return unknown
-			}
-			highest, found = max(highest, lag), true
+	_, body := d.Get("/api/v1/status")
+	var status struct {
+		Streams []struct {
+			Shards []struct{ LagSeconds *float64 }
 		}
 	}
-	if !found {
+	if json.Unmarshal([]byte(body), &status) != nil || len(status.Streams) == 0 {
 		return unknown
+	}
+	for _, stream := range status.Streams {
+		for _, shard := range stream.Shards {
+			if shard.LagSeconds == nil {
+				return unknown
+			}
+			highest = max(highest, *shard.LagSeconds)
+		}
 	}
 	return highest
 }

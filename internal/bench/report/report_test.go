@@ -59,7 +59,7 @@ func TestTablesShowMedianAndSpread(t *testing.T) {
 		`x-axis ["release, Kafka: parts", "release, Kafka: bridge"]`, `y-axis "seconds" 0 --> 6.00`, "bar [4.50, 6.00]",
 		"### Latency", "| capability | <JetStream> | 1s | 100ms | 5,000 | – | 1,100.0 | 1,300.0 | – | – |",
 		"### Growth", "| release | Kafka | 100 | – | 225 (150–300) | 150 |", "| 21.00 | 6.00 |", "92,592 (61,728–123,456)",
-		"0 --> 240000", "bar [225, 240000]", "### Idle cost", "| 1,000 | 20.00 | – | – |",
+		"0 --> 240000", "bar [225, 240000]", "### Idle cost", "| 1,000 | 20.00 | – | – | – | – | – | – | – |",
 		"Apache Kafka 4.1.0, NATS 2.15", `title "p99, window 1s, poll interval 100ms"`, "bar [1300, 1300]",
 	} {
 		if !strings.Contains(text, want) {

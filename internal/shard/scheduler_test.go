@@ -1,0 +1,138 @@
+package shard_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bridge/internal/shard"
+	"bridge/reconcile"
+	"bridge/source"
+)
+
+// later waits for a condition for hours, which cost nothing.
+func later(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for began := time.Now(); !condition(); wait(t, time.Minute) {
+		if time.Since(began) > 5*time.Hour {
+			t.Fatalf("not within five hours: %s", what)
+		}
+	}
+}
+
+// asleep waits until the shard rests.
+func asleep(t *testing.T, s *shard.Shard) {
+	t.Helper()
+	later(t, "the shard rests", func() bool { synctest.Wait(); return s.Resting() })
+}
+
+// TestAShardAtRest is one whose next poll is an hour away: what happens before, something else has
+// caused.
+func TestAShardAtRest(t *testing.T) {
+	slow := func(t *testing.T) (b *bench, s *shard.Shard, stop func()) {
+		b = newBench(t)
+		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
+		b.insert(3)
+		s, stop = b.run(t)
+		later(t, "the rows are there", func() bool { return b.count(topic) == 3 })
+		asleep(t, s)
+		return b, s, stop
+	}
+	soon := func(t *testing.T, do func()) {
+		t.Helper()
+		began := time.Now()
+		do()
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("after %s", took)
+		}
+	}
+	instantly(t, "is polled when it is due", func(t *testing.T) {
+		b, s, stop := slow(t)
+		defer stop()
+		b.insert(2)
+		later(t, "the rows are there", func() bool { return b.count(topic) == 5 })
+		expectRun(t, b.ids(topic), 1, 5)
+		asleep(t, s)
+	})
+	instantly(t, "publishes what is nominated at once", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
+		row := b.table.Insert("a", "1", "0")
+		s, stop := b.run(t)
+		defer stop()
+		later(t, "the row is there", func() bool { return b.count(topic) == 1 })
+		asleep(t, s)
+		b.table.Delete(row)
+		soon(t, func() {
+			if v, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}}); err != nil || v.Deleted != 1 {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+		b.expectSaid(t, "Added a=1", "Deleted a")
+		asleep(t, s)
+	})
+	instantly(t, "is stopped at once", func(t *testing.T) {
+		_, s, stop := slow(t)
+		defer stop()
+		soon(t, func() {
+			s.Stop(errors.New("another bridge"))
+			eventually(t, "it is stopped", func() bool { return s.Status().State == shard.Stopped })
+		})
+	})
+	instantly(t, "ends at once, and another process goes on", func(t *testing.T) {
+		b, s, stop := slow(t)
+		soon(t, stop)
+		if s.Resting() {
+			t.Error("it rests behind its end")
+		}
+		if _, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}}); err == nil {
+			t.Error("it takes nominations behind its end")
+		}
+		b.insert(1)
+		b.opts.PollInterval = time.Millisecond
+		_, stop = b.run(t)
+		defer stop()
+		eventually(t, "the row is there", func() bool { return b.count(topic) == 4 })
+		expectRun(t, b.ids(topic), 1, 4)
+	})
+	instantly(t, "finds late rows, sees its table go, and come back", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.PollInterval, b.tick = time.Second, time.Second
+		b.insert(1)
+		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
+		b.insert(1)
+		s, stop := b.run(t)
+		defer stop()
+		eventually(t, "two rows are there", func() bool { return b.count(topic) == 2 })
+		// The id in flight is polled, so the shard does not rest.
+		wait(t, 20*time.Second)
+		if s.Resting() {
+			t.Error("a shard with a hot gap rests")
+		}
+		b.table.Commit(open)
+		eventually(t, "the late row is there", func() bool { return b.count(topic) == 3 })
+		asleep(t, s)
+		b.table.Fail(1, source.ErrMissing)
+		eventually(t, "it stops", func() bool { return s.Status().State == shard.Stopped })
+		b.insert(1)
+		eventually(t, "it goes on", func() bool { return b.count(topic) == 4 })
+		asleep(t, s)
+		b.table.Truncate()
+		b.insert(1)
+		eventually(t, "ids are used again", func() bool { return s.Status().Cause == shard.CauseIDsReused })
+	})
+	instantly(t, "does not rest while its bus is away", func(t *testing.T) {
+		b, s, stop := slow(t)
+		defer stop()
+		release := b.bus.Pause(0)
+		b.insert(1)
+		wait(t, 4*time.Hour)
+		if s.Resting() || b.count(topic) != 3 {
+			t.Error("it rests with a batch in flight")
+		}
+		release()
+		later(t, "the row is there", func() bool { return b.count(topic) == 4 })
+		asleep(t, s)
+	})
+}
