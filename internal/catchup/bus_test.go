@@ -204,7 +204,7 @@ func TestTheBusIsAReader(t *testing.T) {
 }
 
 func storedOf(m *sink.Message) sink.Stored {
-	s := sink.Stored{Destination: m.Destination, Key: slices.Clone(m.Key), Value: slices.Clone(m.Value)}
+	s := sink.Stored{Destination: m.Destination, Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Time: m.Time.UnixMilli()}
 	m.EachHeader(func(name, value string) { s.Headers = append(s.Headers, sink.Header{Name: name, Value: []byte(value)}) })
 	return s
 }
