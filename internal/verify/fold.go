@@ -72,6 +72,8 @@ func (f *fold) add(m *Message) error {
 		claimed.alter(m, e, "its headers name the shard, but it is an event of another")
 	case s == nil && (errors.Is(fault, errNoJSON) || errors.Is(fault, errNoEnvelope)):
 		f.foreign.fault(Foreign, Example{What: fault.Error(), At: m.At, partition: m.Partition})
+	case s == nil && fault == nil && !e.former && m.Header.Stream == "":
+		f.foreign.fault(Foreign, Example{What: "nothing says its stream: neither a header bridge-stream nor meta.source.uri", At: m.At, partition: m.Partition})
 	case s == nil:
 		f.others++
 	case fault != nil:
