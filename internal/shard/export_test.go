@@ -33,6 +33,9 @@ func (l *DeadLetterLimit) Count(row uint64, now time.Time) error {
 // Resting reports whether the shard owns no goroutine: it is kept until its next poll.
 func (s *Shard) Resting() bool {
 	p := s.scheduler.Load()
+	if p == nil {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return s.rest.kept

@@ -30,8 +30,8 @@ type gaps struct {
 	strays []uint64
 	// changes is the second cursor, nil where there is none.
 	changes *changes
-	// at is the steady time of the last change of the progress.
-	at time.Time
+	// at is the steady time of the last change of the progress, seen that of the last poll.
+	at, seen time.Time
 	// handed, shown and warned are when the progress was last handed over, shown in the status, and
 	// complained about.
 	handed, shown, warned time.Time
@@ -137,6 +137,7 @@ func (g *gaps) warn() bool {
 
 // show shows the gaps in the status, and warns of a transaction that is held open.
 func (g *gaps) show(at ledger.Age) {
+	g.seen = at.Steady
 	if time.Since(g.shown) < stateEvery {
 		return
 	}
@@ -233,6 +234,9 @@ func (g *gaps) position() uint64 { return g.progress.Position() }
 // published reports whether the row with this id, behind the position, is on the bus already (rule
 // 15).
 func (g *gaps) published(id uint64) bool { return g.progress.Ahead(id) }
+
+// hot reports whether there are gaps that every poll looks for.
+func (g *gaps) hot() bool { return g.isOpen() && g.ledger.Stats(g.seen).Hot > 0 }
 
 // isOpen reports whether there are gaps to look for.
 func (g *gaps) isOpen() bool { return g.ledger != nil && g.ledger.Open() }

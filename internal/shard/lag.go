@@ -30,7 +30,7 @@ const (
 	findTail finder = iota
 	// findChanges is the second cursor.
 	findChanges
-	// findStopped stands for all that waited when the shard stopped.
+	// findStopped stands for all that waited when the shard stopped, or an attempt ended.
 	findStopped
 	finders
 )
@@ -110,9 +110,16 @@ func (l *lag) answer() { l.unreadable, l.stopped = false, false }
 // stop notes that the shard reads no more: what is known to wait goes on to wait, and the rest is
 // unknown. A table that is gone cannot be read.
 func (l *lag) stop(gone bool) {
-	waits := l.oldest()
+	l.abandon()
 	l.unreadable = l.unreadable || gone
-	l.left, l.handed, l.looked, l.stopped = [finders]time.Time{}, nil, time.Time{}, true
+	l.looked, l.stopped = time.Time{}, true
+}
+
+// abandon notes that the attempt has ended: what is known to wait goes on to wait until it is found
+// again.
+func (l *lag) abandon() {
+	waits := l.oldest()
+	l.left, l.handed = [finders]time.Time{}, nil
 	l.left[findStopped] = waits
 }
 

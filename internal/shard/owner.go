@@ -58,11 +58,14 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 	ctx, cancel := context.WithCancel(ctx)
 	defer o.reader.dropAhead()
 	defer cancel()
+	// polled says that the last poll left nothing to read at once. However long it took, the shard
+	// may rest: the next one need not be due later.
+	polled := false
 	for {
 		failpoint.Pass(failpoint.OwnerTurn)
 		// Until the next poll it may be an hour.
 		o.status.rest(owning)
-		if o.mayRest(ctx) {
+		if (polled || time.Now().Before(o.due)) && o.mayRest(ctx) {
 			o.tail.shrink()
 			return true, nil
 		}
@@ -83,7 +86,7 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 		if err != nil {
 			return false, ended(ctx, err)
 		}
-		o.begun = true
+		o.begun, polled = true, !more
 		o.due = o.nextPoll(began, more)
 		poll.Reset(time.Until(o.due))
 	}

@@ -60,6 +60,8 @@ type bench struct {
 	unread       bool
 	// shared says that other shards use the same limits.
 	shared bool
+	// pollsPerSecond bounds the polls of shards at rest, 0 does not.
+	pollsPerSecond int
 }
 
 func newBench(t testing.TB) *bench {

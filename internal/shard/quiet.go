@@ -26,9 +26,10 @@ func (p *pace) touch() { p.active = time.Now() }
 func (p *pace) quiet() bool { return time.Since(p.active) > p.after }
 
 // mayRest reports whether the shard needs no goroutine until its next poll: it has had nothing new
-// for a while, all that was handed over is committed, and nobody waits for its owner.
+// for a while and has no hot gap, all that was found is handed over and committed, and nobody waits
+// for its owner.
 func (o *owner) mayRest(ctx context.Context) bool {
-	return o.pace.quiet() && time.Now().Before(o.due) && o.reader.ahead == nil && !o.reader.hasOversize() &&
+	return o.pace.quiet() && o.tail.held.IsZero() && !o.gaps.hot() && o.reader.ahead == nil && !o.reader.hasOversize() &&
 		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
 }
 
@@ -39,6 +40,7 @@ func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 	case more:
 		return time.Now()
 	case !o.pace.quiet():
+		o.status.polledEvery(o.opts.PollInterval)
 		return began.Add(o.opts.PollInterval)
 	}
 	pause := 2 * o.opts.PollInterval

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
@@ -33,6 +31,8 @@ type process struct {
 	committer *catchup.Committer
 	movers    *view.Movers
 	view      *view.View
+	// pollsPerSecond bounds the polls of shards at rest, 0 does not.
+	pollsPerSecond int
 }
 
 // process returns a new process over the bench's parts.
@@ -52,7 +52,7 @@ func (b *bench) process(t testing.TB) *process {
 		t.Fatal(err)
 	}
 	tables := b.tables(t)
-	p := &process{committer: catchup.NewCommitter(b.store, image, opts.Faults)}
+	p := &process{pollsPerSecond: b.pollsPerSecond, committer: catchup.NewCommitter(b.store, image, opts.Faults)}
 	feed := shard.FeedOptions{Stream: "items", Store: b.store, Committer: p.committer}
 	for _, table := range tables {
 		feed.Shards = append(feed.Shards, shard.FeedShard{Name: table.name, Ledger: ledger.Options{Order: opts.IDOrder}, PublishedRows: opts.PublishedRows})
@@ -232,11 +232,7 @@ func (p *process) run(ctx context.Context) error {
 	if p.movers != nil {
 		beside.Go(func() { errs[2] = p.movers.Run(rest, nil) })
 	}
-	shards, running := errgroup.WithContext(ctx)
-	for _, s := range p.shards {
-		shards.Go(func() error { return s.Run(running) })
-	}
-	err := shards.Wait()
+	err := shard.NewScheduler(p.pollsPerSecond).Run(ctx, p.shards...)
 	give()
 	end()
 	beside.Wait()

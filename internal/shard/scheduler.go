@@ -20,6 +20,8 @@ type Scheduler struct {
 	// pause is the time between two polls of shards at rest, so that together they cost the source
 	// no more than Options.PollsPerSecond says.
 	pause time.Duration
+	// shards counts all.
+	shards int
 
 	mu      sync.Mutex
 	resting restQueue
@@ -59,6 +61,7 @@ func (p *Scheduler) Run(ctx context.Context, shards ...*Shard) error {
 			return err
 		})
 	}
+	p.shards = len(shards)
 	for _, s := range shards {
 		s.scheduler.Store(p)
 		start(s)
@@ -72,32 +75,40 @@ func (p *Scheduler) Run(ctx context.Context, shards ...*Shard) error {
 		case <-p.stirred:
 		case <-timer.C:
 		}
-		due, next := p.popDue(time.Now(), free)
+		due, polls, next := p.popDue(time.Now(), free)
 		for _, s := range due {
 			start(s)
 		}
-		if n := time.Duration(len(due)); n > 0 {
-			free = time.Now().Add(n * p.pause)
+		if polls > 0 {
+			free = time.Now().Add(time.Duration(polls) * p.pause)
 		}
-		timer.Reset(max(time.Until(next), time.Until(free)))
+		pause := time.Until(next)
+		if !next.IsZero() {
+			pause = max(pause, time.Until(free))
+		}
+		timer.Reset(pause)
 	}
 }
 
 // popDue takes shards out of the queue that were woken, and those whose poll is due if others may
-// be polled at now. It returns when the next one is due, too.
-func (p *Scheduler) popDue(now, free time.Time) (due []*Shard, next time.Time) {
+// be polled at now; polls counts the latter. next is when another one is due, zero where one is
+// left that was woken.
+func (p *Scheduler) popDue(now, free time.Time) (due []*Shard, polls int, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.resting) > 0 && len(due) < pollsAtOnce {
-		if at := p.resting[0].rest.due; !at.IsZero() && (now.Before(free) || now.Before(at)) {
-			return due, at
+		if at := p.resting[0].rest.due; !at.IsZero() {
+			if now.Before(free) || now.Before(at) {
+				return due, polls, at
+			}
+			polls++
 		}
 		due = append(due, heap.Pop(&p.resting).(*Shard))
 	}
 	if len(p.resting) == 0 {
-		return due, now.Add(time.Hour)
+		return due, polls, now.Add(time.Hour)
 	}
-	return due, p.resting[0].rest.due
+	return due, polls, p.resting[0].rest.due
 }
 
 // drive runs a shard until it rests or has ended.
@@ -121,7 +132,7 @@ func (p *Scheduler) keep(s *Shard) bool {
 	s.rest.due = s.live.owner.due
 	heap.Push(&p.resting, s)
 	// It may be polled as seldom as the bound says.
-	s.status.rests(max(2*s.opts.PollInterval, time.Duration(len(p.resting))*p.pause))
+	s.status.polledEvery(max(2*s.opts.PollInterval, time.Duration(p.shards)*p.pause))
 	if p.resting[0] == s {
 		p.stir()
 	}

@@ -22,15 +22,15 @@ func TestShardsThatRestArePolledInTurn(t *testing.T) {
 	for what, c := range map[string]struct{ now, free time.Time }{
 		"while others are polled": {now, now.Add(time.Second)}, "before any is due": {now.Add(-time.Hour), now.Add(-2 * time.Hour)},
 	} {
-		if due, _ := p.popDue(c.now, c.free); len(due) != 0 {
+		if due, _, _ := p.popDue(c.now, c.free); len(due) != 0 {
 			t.Errorf("%s: %d shards", what, len(due))
 		}
 	}
 	p.wake(late)
-	if due, next := p.popDue(now, now.Add(time.Second)); len(due) != 1 || due[0] != late || next != all[len(all)-1].rest.due {
+	if due, polls, next := p.popDue(now, now.Add(time.Second)); len(due) != 1 || polls != 0 || due[0] != late || next != all[len(all)-1].rest.due {
 		t.Errorf("woken: %d shards, then at %s", len(due), next)
 	}
-	due, _ := p.popDue(now, now)
+	due, _, _ := p.popDue(now, now)
 	if len(due) != pollsAtOnce || due[0] != all[len(all)-1] {
 		t.Errorf("due: %d shards", len(due))
 	}

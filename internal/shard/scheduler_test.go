@@ -122,6 +122,31 @@ func TestAShardAtRest(t *testing.T) {
 		b.insert(1)
 		eventually(t, "ids are used again", func() bool { return s.Status().Cause == shard.CauseIDsReused })
 	})
+	instantly(t, "rests though a poll takes longer than it is to the next", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.PollInterval, b.pollsPerSecond = 50*time.Millisecond, 1
+		b.insert(1)
+		s, stop := b.runHooked(t, func(source.Query) error { wait(t, 300*time.Millisecond); return nil })
+		defer stop()
+		eventually(t, "it rests", func() bool { wait(t, 70*time.Millisecond); return s.Resting() })
+	})
+	instantly(t, "rests behind a publish of unknown outcome", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.PollInterval, b.tick = time.Second, time.Second
+		sk := &lostAnswer{Sink: b.bus, gate: make(chan struct{})}
+		close(sk.gate)
+		b.sink = sk
+		b.insert(3)
+		s, stop := b.run(t)
+		defer stop()
+		later(t, "it rests and says that all is well", func() bool {
+			status := s.Status()
+			return s.Resting() && b.position(t) == 3 && status.State == shard.Running && status.LagKnown && status.Lag == 0
+		})
+		if n := b.count(topic); n != 3 {
+			t.Errorf("%d messages", n)
+		}
+	})
 	instantly(t, "does not rest while its bus is away", func(t *testing.T) {
 		b, s, stop := slow(t)
 		defer stop()

@@ -274,6 +274,7 @@ func (s *Shard) run(ctx context.Context) (rests bool, err error) {
 				level, warned = slog.LevelWarn, time.Now()
 			}
 			s.opts.Logger.Log(ctx, level, "the bus does not tell where it has put messages: what it has is read back before the shard goes on", "error", err)
+			s.status.abandon()
 			if backoff.Pause(ctx, unknownPause) != nil {
 				return false, nil
 			}

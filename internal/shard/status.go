@@ -256,8 +256,16 @@ func (t *tracker) publishes() bool {
 	return len(t.lag.handed) > 0
 }
 
-// rests notes how long it may take to the next poll of a shard that rests.
-func (t *tracker) rests(pause time.Duration) {
+// abandon notes that nothing is handed over any more: the next poll finds again what was.
+func (t *tracker) abandon() {
+	t.update(func(*Status) {
+		t.lag.abandon()
+		t.sent = time.Time{}
+	})
+}
+
+// polledEvery notes how long it may take from a poll to the next.
+func (t *tracker) polledEvery(pause time.Duration) {
 	t.update(func(*Status) { t.lag.fresh = lookGrace + 3*pause })
 }
 
