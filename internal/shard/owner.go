@@ -88,6 +88,9 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 		}
 		o.begun, polled = true, !more
 		o.due = o.nextPoll(began, more)
+		if !o.pace.quiet() {
+			o.status.polledEvery(o.opts.PollInterval)
+		}
 		poll.Reset(time.Until(o.due))
 	}
 }

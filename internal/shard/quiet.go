@@ -40,7 +40,6 @@ func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 	case more:
 		return time.Now()
 	case !o.pace.quiet():
-		o.status.polledEvery(o.opts.PollInterval)
 		return began.Add(o.opts.PollInterval)
 	}
 	pause := 2 * o.opts.PollInterval
