@@ -27,7 +27,7 @@ func publishMuted(t *testing.T, s *jetstream.Sink, p *testenv.Proxy, stream nats
 	received := p.Received()
 	done := make(chan sink.Outcome, 1)
 	go func() {
-		out, err := s.Publish(deadline(t, time.Minute), batch)
+		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 		if err != nil || !out.AllAcked() {
 			t.Errorf("%d of %d acknowledged: %v", out.Acked(), len(batch), err)
 		}

@@ -138,7 +138,7 @@ func TestABatchOverItsTime(t *testing.T) {
 	defer resume()
 	done := make(chan error, 1)
 	go func() {
-		out, err := s.Publish(deadline(t, time.Minute), batch)
+		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 		if err == nil && !out.AllAcked() {
 			err = fmt.Errorf("%d acknowledged", out.Acked())
 		}
@@ -200,7 +200,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		batch := messages(subject, "refused", 100, 7)
 		large(&batch[3])
 		large(&batch[50])
-		out, err := s.Publish(deadline(t, time.Minute), batch)
+		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 		if err != nil || len(out.Rejected) != 2 || out.Rejected[0].Index != 3 || out.Rejected[1].Index != 50 || out.Acked() != 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -220,7 +220,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 				limit(t, server, options.Stream, 4<<10)
 			}
 		})
-		out, err := s.Publish(deadline(t, time.Minute), batch)
+		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 		if !errors.Is(err, sink.ErrUnknownOutcome) || out.Acked() != 0 {
 			t.Fatalf("%d acknowledged, %v", out.Acked(), err)
 		}
@@ -229,7 +229,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		if len(left) != 500 {
 			t.Fatalf("%d messages are left", len(left))
 		}
-		out, err = s.Publish(deadline(t, time.Minute), left)
+		out, err = s.Publish(deadline(t, 4*time.Minute), left)
 		if err != nil || len(out.Rejected) != 1 || out.Rejected[0].Index != 200 {
 			t.Fatalf("%+v, %v", out.Rejected, err)
 		}
@@ -263,7 +263,7 @@ func TestASubjectThatTheStreamLacks(t *testing.T) {
 	lost, kept := messages(options.Stream+"_other.a", "lost", 10, 3), messages(options.Stream+".a", "kept", 10, 3)
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Publish(deadline(t, time.Minute), lost)
+		_, err := s.Publish(deadline(t, 4*time.Minute), lost)
 		done <- err
 	}()
 	eventually(t, time.Minute, "readiness names the subject", func() bool {
@@ -301,7 +301,7 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 	options.Password = func() (string, string, error) { return "few", "secret", nil }
 	s := open(t, options)
 	batch := append(messages(options.Stream+".a", "granted", 10, 3), messages(options.Stream+".b", "denied", 1, 1)...)
-	_, err := s.Publish(deadline(t, time.Minute), batch)
+	_, err := s.Publish(deadline(t, 4*time.Minute), batch)
 	if !errors.Is(err, sink.ErrUnknownOutcome) || !strings.Contains(err.Error(), "grant the user the right to publish") {
 		t.Errorf("it ends with %v", err)
 	}

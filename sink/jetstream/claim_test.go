@@ -28,10 +28,10 @@ func TestAClaimThatIsGone(t *testing.T) {
 	if err := stream.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Publish(deadline(t, time.Minute), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
+	if _, err := s.Publish(deadline(t, 4*time.Minute), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("it publishes with %v", err)
 	}
-	if err := s.Fence(deadline(t, time.Minute)); !errors.Is(err, sink.ErrFenced) || !strings.Contains(err.Error(), "start bridge again") {
+	if err := s.Fence(deadline(t, 4*time.Minute)); !errors.Is(err, sink.ErrFenced) || !strings.Contains(err.Error(), "start bridge again") {
 		t.Errorf("it fences with %v", err)
 	}
 	again := messages(options.Stream+".a", "again", 10, 3)
@@ -157,7 +157,7 @@ func TestProcessesThatStartAtOnce(t *testing.T) {
 			var running sync.WaitGroup
 			for _, s := range sinks {
 				running.Go(func() {
-					if err := s.Fence(deadline(t, time.Minute)); err != nil {
+					if err := s.Fence(deadline(t, 4*time.Minute)); err != nil {
 						t.Error(err)
 					}
 				})
@@ -168,7 +168,7 @@ func TestProcessesThatStartAtOnce(t *testing.T) {
 				running.Go(func() {
 					batch := messages(options.Stream+".a", fmt.Sprintf("of-%d", i), 10, 3)
 					for {
-						_, err := s.Publish(deadline(t, time.Minute), batch)
+						_, err := s.Publish(deadline(t, 4*time.Minute), batch)
 						switch {
 						case err == nil:
 							sent[i] = batch

@@ -60,7 +60,7 @@ func TestForeignMessagesInACluster(t *testing.T) {
 	js := servers[0].JetStream(t)
 	stream, name := replicated(t, js)
 	s := open(t, jetstream.Options{URLs: []string{servers[1].URL()}, Stream: name})
-	ctx := deadline(t, 2*time.Minute)
+	ctx := deadline(t, 8*time.Minute)
 	foreign := 0
 	stop := meanwhile(0, 3*time.Millisecond, func() {
 		if _, err := js.Publish(ctx, name+".foreign", []byte("x")); err != nil {

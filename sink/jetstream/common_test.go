@@ -58,7 +58,7 @@ func messages(subject, series string, n, keys int) []sink.Message {
 // mustPublish publishes a batch of which every message must be acknowledged.
 func mustPublish(t testing.TB, s *jetstream.Sink, batch []sink.Message) sink.Outcome {
 	t.Helper()
-	out, err := s.Publish(deadline(t, time.Minute), batch)
+	out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 	if err != nil || !out.AllAcked() {
 		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
 	}
@@ -76,7 +76,7 @@ type seen struct {
 // reads it.
 func read(t testing.TB, stream natsjs.Stream, subject string) []seen {
 	t.Helper()
-	ctx := deadline(t, time.Minute)
+	ctx := deadline(t, 4*time.Minute)
 	config := natsjs.OrderedConsumerConfig{}
 	if subject != "" {
 		config.FilterSubjects = []string{subject}

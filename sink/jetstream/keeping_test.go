@@ -31,7 +31,7 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 	} {
 		options := sinkjs.Options{URLs: []string{nats.URL()}, Stream: name, CreateStream: true, Subjects: []string{name + ".>"}, Keeps: c.keeps}
 		s := open(t, options)
-		if out, err := s.Publish(deadline(t, time.Minute), messages(name+".a", "k", 3, 1)); err != nil || !out.AllAcked() {
+		if out, err := s.Publish(deadline(t, 4*time.Minute), messages(name+".a", "k", 3, 1)); err != nil || !out.AllAcked() {
 			t.Fatal(err)
 		}
 		stream, err := nats.JetStream(t).Stream(t.Context(), name)

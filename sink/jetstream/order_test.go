@@ -24,7 +24,7 @@ type load struct{ n, each, keys, round int }
 // publishers publishes a load in batches of 500 and returns what was sent.
 func publishers(t *testing.T, s *jetstream.Sink, subject string, l load) [][]sink.Message {
 	t.Helper()
-	ctx := deadline(t, 2*time.Minute)
+	ctx := deadline(t, 8*time.Minute)
 	sent := make([][]sink.Message, l.n)
 	var wg sync.WaitGroup
 	for p := range l.n {
@@ -139,7 +139,7 @@ func TestOrder(t *testing.T) {
 		p.Mute()
 		done := make(chan sink.Outcome, 1)
 		go func() {
-			out, err := s.Publish(deadline(t, time.Minute), batch)
+			out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 			if err != nil {
 				t.Error(err)
 			}
@@ -206,7 +206,7 @@ func TestOrder(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.Publish(deadline(t, time.Minute), batch)
+			_, err := s.Publish(deadline(t, 4*time.Minute), batch)
 			done <- err
 		}()
 		eventually(t, 10*time.Second, "Ready tells of the full subject", func() bool { return s.Ready(t.Context()) != nil })
@@ -236,7 +236,7 @@ func TestOrder(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{Discard: natsjs.DiscardNew, MaxMsgs: 100, Retention: natsjs.WorkQueuePolicy})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{server.URL()}, Stream: name})
-		ctx := deadline(t, time.Minute)
+		ctx := deadline(t, 4*time.Minute)
 		consumer, err := stream.CreateConsumer(ctx, natsjs.ConsumerConfig{AckPolicy: natsjs.AckExplicitPolicy})
 		if err != nil {
 			t.Fatal(err)

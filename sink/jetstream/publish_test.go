@@ -156,7 +156,7 @@ func TestPublish(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{})
 		name := stream.CachedInfo().Config.Name
 		s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
-		ctx, cancel := context.WithCancel(deadline(t, time.Minute))
+		ctx, cancel := context.WithCancel(deadline(t, 4*time.Minute))
 		stuck := make(chan error, 1)
 		go func() {
 			_, err := s.Publish(ctx, messages("nowhere."+name, "stuck", 10, 1))
@@ -254,7 +254,7 @@ func TestPermissions(t *testing.T) {
 			faults++
 		},
 	})
-	ctx, cancel := context.WithCancel(deadline(t, time.Minute))
+	ctx, cancel := context.WithCancel(deadline(t, 4*time.Minute))
 	stuck := make(chan error, 1)
 	go func() {
 		_, err := s.Publish(ctx, messages("T.forbidden", "stuck", 10, 1))

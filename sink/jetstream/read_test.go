@@ -19,11 +19,11 @@ import (
 // storedIDs returns the ids of what a stream holds from an offset to its end.
 func storedIDs(t testing.TB, s *jetstream.Sink, stream string, from uint64) (ids []string, err error) {
 	t.Helper()
-	tps, err := s.TPs(deadline(t, time.Minute), []string{stream + ".>"})
+	tps, err := s.TPs(deadline(t, 4*time.Minute), []string{stream + ".>"})
 	if err != nil || len(tps) != 1 {
 		t.Fatalf("TPs %+v, %v", tps, err)
 	}
-	next, err := s.Read(deadline(t, time.Minute), sink.Span{TP: stream, Incarnation: tps[0].Incarnation, From: from, To: tps[0].End}, func(m *sink.Stored) error {
+	next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: stream, Incarnation: tps[0].Incarnation, From: from, To: tps[0].End}, func(m *sink.Stored) error {
 		ids = append(ids, string(m.Header(sink.HeaderID)))
 		return nil
 	})
@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER2", Subjects: []string{"over.two.z"}})
 		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER3", Subjects: []string{"other.two.z"}})
 		s := open(t, jetstream.Options{URLs: []string{broker.URL()}})
-		tps, err := s.TPs(deadline(t, time.Minute), []string{"over.*.z", "over.one.a", "nobody"})
+		tps, err := s.TPs(deadline(t, 4*time.Minute), []string{"over.*.z", "over.one.a", "nobody"})
 		if err != nil || len(tps) != 2 || tps[0].Name != "OVER1" || tps[1].Name != "OVER2" || tps[0].First != 1 || tps[0].End != 1 {
 			t.Errorf("%+v, %v", tps, err)
 		}
@@ -93,7 +93,7 @@ func TestRead(t *testing.T) {
 		for name, retention := range map[string]natsjs.RetentionPolicy{"INTEREST": natsjs.InterestPolicy, "WORK": natsjs.WorkQueuePolicy} {
 			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Retention: retention})
 			s := open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name})
-			_, err := s.Read(deadline(t, time.Minute), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
+			_, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
 			if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -107,7 +107,7 @@ func TestRead(t *testing.T) {
 			mustPublish(t, s, ours(name+".a", "x", 1000))
 		}
 		n := 0
-		next, err := s.Read(deadline(t, time.Minute), sink.Span{TP: name, From: 1, To: 20001}, func(m *sink.Stored) error {
+		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, From: 1, To: 20001}, func(m *sink.Stored) error {
 			if n++; n == 10 {
 				return stream.Purge(t.Context(), natsjs.WithPurgeSequence(19990))
 			}
@@ -126,7 +126,7 @@ func TestRead(t *testing.T) {
 		}
 		s = open(t, jetstream.Options{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond})
 		mustPublish(t, s, ours(name+".a", "x", 3))
-		next, err := s.Read(deadline(t, time.Minute), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
+		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
 		if next != 4 || err == nil || !strings.Contains(err.Error(), "nothing more came within 300ms, and the stream ends before 6") {
 			t.Error(next, err)
 		}

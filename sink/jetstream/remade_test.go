@@ -72,7 +72,7 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 			batch := messages(config.Name+".a", fmt.Sprint("long", try), 30_000, 100)
 			done := make(chan sink.Outcome, 1)
 			go func() {
-				out, err := s.Publish(deadline(t, time.Minute), batch)
+				out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 				if err != nil || !out.AllAcked() {
 					t.Errorf("%d of %d acknowledged: %v", out.Acked(), len(batch), err)
 				}

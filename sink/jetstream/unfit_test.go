@@ -51,7 +51,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			}
 			s := open(t, options)
 			done := make(chan error, 1)
-			go func() { done <- s.Fence(deadline(t, time.Minute)) }()
+			go func() { done <- s.Fence(deadline(t, 4*time.Minute)) }()
 			eventually(t, time.Minute, "readiness says why", func() bool {
 				err := s.Ready(t.Context())
 				return err != nil && strings.Contains(err.Error(), c.says)

@@ -39,7 +39,7 @@ func topologies(t *testing.T, both bool) []topology {
 // mustFence fences, and fails the test otherwise.
 func mustFence(t testing.TB, s *jetstream.Sink) {
 	t.Helper()
-	if err := s.Fence(deadline(t, time.Minute)); err != nil {
+	if err := s.Fence(deadline(t, 4*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,14 +47,14 @@ func mustFence(t testing.TB, s *jetstream.Sink) {
 // readBack returns the ids that catch-up would find: up to the end that the leader has now.
 func readBack(t testing.TB, s *jetstream.Sink) map[string]bool {
 	t.Helper()
-	return sinktest.ReadBack(deadline(t, time.Minute), t, s, nil)
+	return sinktest.ReadBack(deadline(t, 4*time.Minute), t, s, nil)
 }
 
 // deliver publishes a batch as a shard does: behind an unknown outcome it reads what is there.
 func deliver(t testing.TB, s *jetstream.Sink, batch []sink.Message) (unknown int) {
 	t.Helper()
 	for len(batch) > 0 {
-		out, err := s.Publish(deadline(t, time.Minute), batch)
+		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
 		switch {
 		case err == nil && out.AllAcked():
 			return unknown
@@ -118,7 +118,7 @@ func zombieAt(t *testing.T, topology topology, step failpoint.Point, size int) {
 	defer resume()
 	result := make(chan error, 1)
 	go func() {
-		_, err := zombie.Publish(deadline(t, time.Minute), batch)
+		_, err := zombie.Publish(deadline(t, 4*time.Minute), batch)
 		result <- err
 	}()
 	<-reached
@@ -135,13 +135,13 @@ func zombieAt(t *testing.T, topology topology, step failpoint.Point, size int) {
 		t.Errorf("the zombie's batch ends with %v", err)
 	}
 	// Now, or at its next batch, it learns that another one has taken over.
-	if _, err := zombie.Publish(deadline(t, time.Minute), messages(subject, "zombie", 3, 3)); !errors.Is(err, sink.ErrFenced) && !errors.Is(err, sink.ErrUnknownOutcome) {
+	if _, err := zombie.Publish(deadline(t, 4*time.Minute), messages(subject, "zombie", 3, 3)); !errors.Is(err, sink.ErrFenced) && !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("the zombie publishes with %v", err)
 	}
-	if err := zombie.Fence(deadline(t, time.Minute)); !errors.Is(err, sink.ErrFenced) {
+	if err := zombie.Fence(deadline(t, 4*time.Minute)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("the zombie fences with %v", err)
 	}
-	if _, err := zombie.Publish(deadline(t, time.Minute), messages(subject, "zombie", 3, 3)); !errors.Is(err, sink.ErrFenced) {
+	if _, err := zombie.Publish(deadline(t, 4*time.Minute), messages(subject, "zombie", 3, 3)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("the zombie publishes with %v", err)
 	}
 	if len(left) > 0 {
