@@ -24,6 +24,12 @@ func newMetrics(t *testing.T, more ...string) string {
 	}
 	s.Env["BRIDGE_STREAMS"] = "orders,bills"
 	s.Env["BRIDGE_STREAM_BILLS_TABLE"], s.Env["BRIDGE_STREAM_BILLS_KIND"] = "bills_{0..1}", "release"
+	return metricsOf(t, s)
+}
+
+// metricsOf returns what /metrics says of the bridge of a shop that has not run yet.
+func metricsOf(t *testing.T, s *apptest.Shop) string {
+	t.Helper()
 	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output()), Build: build})
 	if err != nil {
 		t.Fatal(err)
@@ -107,16 +113,7 @@ func TestMetricsStayFewWhateverTheTables(t *testing.T) {
 	t.Parallel()
 	s := apptest.NewShop(t)
 	s.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "bill_{0000..9999}"
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output()), Build: build})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	_, body := httpapitest.RequestOf(t, httpapi.Handler(&httpapitest.Daemon{}, a.Metrics(), httpapi.Access{}), "GET", "/metrics")
+	body := metricsOf(t, s)
 	if series := strings.Count(body, "\n") - strings.Count(body, "\n#"); series > 500 || !strings.Contains(body, `bridge_shard_state{state="starting",stream="orders"} 10000`) {
 		t.Errorf("%d series", series)
 	}
