@@ -47,8 +47,10 @@ func NewScheduler(pollsPerSecond int) *Scheduler {
 	return s
 }
 
-// Run runs shards until ctx ends, then publishes and commits what is in flight. It is called once.
-// The error of a shard ends the others in good order.
+// Run tails shards until ctx ends, then publishes and commits what is in flight within the shutdown
+// timeout, and returns nil. What a shard cannot wait out stops it alone and shows in its Status. An
+// error means that the store is broken and the process has to be started again; it ends the other
+// shards in good order. Run is called once.
 func (p *Scheduler) Run(ctx context.Context, shards ...*Shard) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

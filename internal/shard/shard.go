@@ -190,7 +190,7 @@ type live struct {
 	end func()
 }
 
-// New returns a Shard; Run sets it going.
+// New returns a Shard; a [Scheduler] sets it going.
 func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
 	opts.TurnEvery = cmp.Or(opts.TurnEvery, 5*time.Second)
@@ -218,11 +218,6 @@ func New(opts Options) *Shard {
 	return s
 }
 
-// Run tails the shard until ctx is cancelled, then publishes and commits what is in flight within
-// the shutdown timeout, and returns nil. What cannot be waited out stops this shard alone and shows
-// in Status. An error means that the store is broken and the process has to be started again.
-func (s *Shard) Run(ctx context.Context) error { return NewScheduler(0).Run(ctx, s) }
-
 // wake has the shard go on if it rests.
 func (s *Shard) wake() {
 	if scheduler := s.scheduler.Load(); scheduler != nil {
@@ -230,7 +225,7 @@ func (s *Shard) wake() {
 	}
 }
 
-// run runs the shard until it rests, or as Run does.
+// run runs the shard until it rests, or as [Scheduler.Run] does.
 func (s *Shard) run(ctx context.Context) (rests bool, err error) {
 	defer s.status.rest(owning)
 	// warned is when the log was last told of an unknown outcome.
