@@ -6,13 +6,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"bridge/checkpoint/store/pebble"
 	"bridge/event"
 	"bridge/sink"
+	"bridge/sink/sinktest"
 	"bridge/source"
 	sourcememory "bridge/source/memory"
 )
@@ -102,23 +102,13 @@ func BenchmarkShard(b *testing.B) {
 			shard.store = store
 			b.ReportAllocs()
 			b.ResetTimer()
-			began := cpuTime(b)
+			began := sinktest.CPUTime(b)
 			_, stop := shard.run(b)
 			<-bus.done
 			stop()
 			b.StopTimer()
 			b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
-			b.ReportMetric(float64((cpuTime(b)-began).Nanoseconds())/1e3/float64(rows), "cpu-µs/row")
+			b.ReportMetric(float64((sinktest.CPUTime(b)-began).Nanoseconds())/1e3/float64(rows), "cpu-µs/row")
 		})
 	}
-}
-
-// cpuTime is what this process has used: on a busy machine it tells more than the clock.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

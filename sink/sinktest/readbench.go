@@ -17,7 +17,7 @@ func BenchmarkRead(b *testing.B, reader sink.Reader, span sink.Span) {
 	b.Helper()
 	b.ReportAllocs()
 	messages := int(span.To - span.From)
-	read, size, begun := 0, 0, cpuTime(b)
+	read, size, begun := 0, 0, CPUTime(b)
 	for b.Loop() {
 		if _, err := reader.Read(b.Context(), span, func(m *sink.Stored) error {
 			read++
@@ -34,12 +34,12 @@ func BenchmarkRead(b *testing.B, reader sink.Reader, span sink.Span) {
 		b.Fatalf("%d messages are read", read)
 	}
 	b.ReportMetric(float64(read)/b.Elapsed().Seconds(), "messages/s")
-	b.ReportMetric(float64(cpuTime(b)-begun)/float64(read), "cpu-ns/message")
+	b.ReportMetric(float64(CPUTime(b)-begun)/float64(read), "cpu-ns/message")
 	b.ReportMetric(float64(size)/b.Elapsed().Seconds()/1e6, "MB/s")
 }
 
-// cpuTime is what this process has used: on a busy machine it tells more than the clock.
-func cpuTime(b *testing.B) time.Duration {
+// CPUTime is what this process has used: on a busy machine it tells more than the clock.
+func CPUTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
