@@ -77,7 +77,7 @@ var sections = []section{
 	{"How far behind is it?", []panel{
 		{title: "Lag", kind: chart, unit: "s", width: 12, about: "The table of each stream that lags most.", steps: []step{{300, amber}, {1800, red}},
 			queries: []query{{`max by (instance, stream) (bridge_lag_seconds{S})`, "{{stream}} {{instance}}"}}},
-		{title: "What lags most", kind: list, unit: "s", width: 6, about: "Ten streams, now; with BRIDGE_METRICS_BY_SHARD ten tables. bridge status has the lag of each table.",
+		{title: "What lags most", kind: list, unit: "s", width: 6, about: "Ten streams, now, or ten tables where series are by shard. bridge status has the lag of each table.",
 			queries: []query{{`topk(10, bridge_lag_seconds{S} > 0)`, ""}}},
 		{title: "Last read of a table", kind: chart, unit: "s", width: 6, about: "How long ago the table of each stream was read that waits longest. It stays at seconds.", steps: []step{{60, amber}, {600, red}},
 			queries: []query{{`max by (instance, stream) (time() - (bridge_last_successful_poll_timestamp_seconds{S} > 0))`, "{{stream}} {{instance}}"}}},
