@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ func connect() ([]peer, error) {
 	if at == "" {
 		return nil, fmt.Errorf("Kafka Connect with a JDBC source is left out: %s names no connector", connectorVariable)
 	}
-	class, err := sourceClass(at)
+	class, jar, err := sourceClass(at)
 	if err != nil {
 		return nil, fmt.Errorf("Kafka Connect with a JDBC source is left out: %s: %w", connectorVariable, err)
 	}
@@ -31,6 +32,15 @@ func connect() ([]peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Kafka Connect is left out: %w", err)
 	}
+	version, err := versionOf(filepath.Join(libs, "connect-runtime-*.jar"))
+	if err != nil {
+		return nil, fmt.Errorf("Kafka Connect is left out: %w", err)
+	}
+	connector, connectorVersion := strings.TrimSuffix(filepath.Base(jar), ".jar"), ""
+	if parts := versionedName.FindStringSubmatch(connector); parts != nil {
+		connector, connectorVersion = parts[1], parts[2]
+	}
+	versions := map[string]string{"Kafka Connect": version, connector: connectorVersion}
 	var both []peer
 	for _, is := range []bool{false, true} {
 		name, worker, source := "Kafka Connect, JDBC"+shipped, []string{"connect-worker.properties"}, []string{"connect.properties"}
@@ -38,7 +48,7 @@ func connect() ([]peer, error) {
 			name, worker, source = "Kafka Connect, JDBC"+tuned, append(worker, "connect-worker-tuned.properties"), append(source, "connect-tuned.properties")
 		}
 		both = append(both, peer{
-			name: name, on: []string{"kafka"},
+			name: name, on: []string{"kafka"}, versions: versions,
 			topic: func(e errand) string { return e.target + "." + e.table },
 			start: func(b *peerBench, e errand) *process {
 				s := b.settingsOf(e, is)
@@ -53,6 +63,9 @@ func connect() ([]peer, error) {
 	}
 	return both, nil
 }
+
+// versionedName is the name of a jar, with its version behind.
+var versionedName = regexp.MustCompile(`^(.+?)-(\d.*)$`)
 
 // gather makes a folder of plugins: the connector and the driver, which have to lie beside each
 // other.
@@ -93,26 +106,26 @@ func jarsOf(at string) ([]string, error) {
 	return filepath.Glob(filepath.Join(at, "*.jar"))
 }
 
-// sourceClass is the type of the JDBC source in a jar or in a folder of jars: the connectors are
-// named alike in the packages of those who publish them.
-func sourceClass(at string) (string, error) {
+// sourceClass is the type of the JDBC source in a jar or in a folder of jars, and the jar that has
+// it: the connectors are named alike in the packages of those who publish them.
+func sourceClass(at string) (class, jar string, err error) {
 	jars, err := jarsOf(at)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	for _, jar := range jars {
 		names, err := zip.OpenReader(jar)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		for _, f := range names.File {
 			if class, ok := strings.CutSuffix(f.Name, ".class"); ok && strings.HasSuffix(class, "/JdbcSourceConnector") {
-				return strings.ReplaceAll(class, "/", "."), names.Close()
+				return strings.ReplaceAll(class, "/", "."), jar, names.Close()
 			}
 		}
 		if err := names.Close(); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
-	return "", fmt.Errorf("no JdbcSourceConnector in %s", at)
+	return "", "", fmt.Errorf("no JdbcSourceConnector in %s", at)
 }

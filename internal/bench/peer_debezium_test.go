@@ -19,6 +19,10 @@ func debezium() ([]peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Debezium Server is left out: %w", err)
 	}
+	version, err := versionOf(filepath.Join(folder, "lib", "debezium-server-core-*.jar"))
+	if err != nil {
+		return nil, fmt.Errorf("Debezium Server is left out: %w", err)
+	}
 	var both []peer
 	for _, is := range []bool{false, true} {
 		name := "Debezium Server" + shipped
@@ -26,7 +30,7 @@ func debezium() ([]peer, error) {
 			name = "Debezium Server" + tuned
 		}
 		both = append(both, peer{
-			name: name, on: busNames,
+			name: name, on: busNames, versions: map[string]string{"Debezium Server": version},
 			topic: func(e errand) string { return e.target + "." + e.database + "." + e.table },
 			start: func(b *peerBench, e errand) *process {
 				s := b.settingsOf(e, is)

@@ -23,6 +23,8 @@ type peer struct {
 	// topic is where its messages for an errand go, on Kafka.
 	topic func(e errand) string
 	start func(b *peerBench, e errand) *process
+	// versions are those of its parts, by name.
+	versions map[string]string
 }
 
 // errand is what a peer is to do: to bring the rows of a table to a target of a bus.
@@ -135,6 +137,20 @@ const (
 	tuned      = ", tuned"
 	pollerName = "SELECT … WHERE id > ?"
 )
+
+// versionOf reads a version from the name of the one jar that matches a pattern of package filepath,
+// whose star stands for it.
+func versionOf(pattern string) (string, error) {
+	jars, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", err
+	}
+	if len(jars) != 1 {
+		return "", fmt.Errorf("%d files match %s, want 1", len(jars), pattern)
+	}
+	before, after, _ := strings.Cut(pattern, "*")
+	return strings.TrimSuffix(strings.TrimPrefix(jars[0], before), after), nil
+}
 
 // runs reports whether p can publish to a bus.
 func (p *peer) runs(one bus) bool { return strings.Contains(strings.Join(p.on, ","), one.name()) }

@@ -3,6 +3,7 @@ package bench
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -131,6 +132,9 @@ func runPeers(t *testing.T, p peerPlan, out interface{ Write([]byte) (int, error
 	all = slices.DeleteFunc(all, func(one peer) bool {
 		return p.names != nil && !slices.ContainsFunc(p.names, func(part string) bool { return strings.Contains(one.name, part) })
 	})
+	for i := range all {
+		maps.Copy(b.report.Servers, all[i].versions)
+	}
 	table := fmt.Sprintf("rows_%d", p.rows)
 	b.db.fill(t, b.screen, table, p.rows)
 	b.db.fill(t, b.screen, "first", 1)

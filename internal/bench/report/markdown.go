@@ -13,15 +13,19 @@ func (r *Report) origin() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bridge %s, %s UTC, on %d cores (%s, %s, Linux %s), built with %s; ", r.Version, r.Began.UTC().Format("2006-01-02 15:04"),
 		r.Machine.Cores, r.Machine.CPU, r.Machine.Memory, r.Machine.Kernel, r.Machine.Go)
-	for i, name := range slices.Sorted(maps.Keys(r.Servers)) {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(name + " " + r.Servers[name])
-	}
+	b.WriteString(r.versions())
 	fmt.Fprintf(&b, ". The load before the run was %.1f; the run took %.0f minutes. Medians, and in brackets the lowest and the highest round; without brackets it is one measurement.\n",
 		r.Load, r.Took/60)
 	return b.String()
+}
+
+// versions lists the servers and other programs that took part.
+func (r *Report) versions() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(r.Servers)) {
+		all = append(all, strings.TrimSpace(name+" "+r.Servers[name]))
+	}
+	return strings.Join(all, ", ")
 }
 
 // Markdown returns the tables of r, with charts for Mermaid under them.

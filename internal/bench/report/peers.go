@@ -126,7 +126,8 @@ func (r *Report) PeersSummary(bus string) string {
 	}
 	var b strings.Builder
 	t.write(&b)
-	fmt.Fprintf(&b, "\n%s, %s, %d cores, %s, MariaDB %s; medians of %d rounds in turns.\n", bus, r.Began.UTC().Format("2006-01-02"), r.Machine.Cores, "bridge "+r.Version, r.Servers["MariaDB"], r.Rounds)
+	fmt.Fprintf(&b, "\nTo %s, on %s, on %d cores (%s): bridge %s, %s; medians of %d rounds in turns.\n",
+		bus, r.Began.UTC().Format("2006-01-02"), r.Machine.Cores, r.Machine.CPU, r.Version, r.versions(), r.Rounds)
 	return b.String()
 }
 
