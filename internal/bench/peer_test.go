@@ -138,8 +138,8 @@ const (
 	pollerName = "SELECT … WHERE id > ?"
 )
 
-// versionOf reads a version from the name of the one jar that matches a pattern of package filepath,
-// whose star stands for it.
+// versionOf reads a version from the name of the one jar that matches a pattern of package
+// filepath, whose star stands for it.
 func versionOf(pattern string) (string, error) {
 	jars, err := filepath.Glob(pattern)
 	if err != nil {

@@ -25,7 +25,7 @@ const peersNote = `One table, filled an hour ago by its clock, of rows of some 3
 
 const unfairNote = `What is unfair to whom. To bridge: it looks up ids that were not seen, waits for a stability window of 1 s by default, keeps what it published on disk, and its events name their ` +
 	`row, predecessor and position, in JSON and headers. To Debezium: a JVM starts within each time, which a daemon does once; it sees each change of a row, where bridge sees states; it needs a binlog, whose ` +
-	`writing all of them bear here. To Kafka Connect: it starts a JVM, too, and one worker serves many connectors. Memory is RssAnon, which counts a heap that was never given back. *As shipped* ` +
+	`writing all of them bear here. To Kafka Connect: it starts a JVM, too, and one worker serves many connectors. Memory is RssAnon, which counts a heap that was never given back; no heap has a limit, so a JVM may take a quarter of the machine's memory. *As shipped* ` +
 	`is what each project starts with; the tuned settings are in ` + "`internal/bench/peers`" + `, and bridge's are named in its row.`
 
 // PeersMarkdown returns the tables of bridge beside its peers, with a chart.
