@@ -47,9 +47,8 @@ type Judge struct {
 	Verdict
 	expect  Expect
 	schemas map[event.Op]*Schema
-	// first holds the digest of the first message with each event id, stamps the event of each
-	// stamp.
-	first  map[string][32]byte
+	// first holds the first message with each event id, stamps the event of each stamp.
+	first  map[string]copied
 	stamps map[stamp]string
 	// epochs are the highest of each topic-partition.
 	epochs map[string]uint64
@@ -58,6 +57,32 @@ type Judge struct {
 
 // stamp is the number that a run of the program gives to one message.
 type stamp struct{ epoch, seq uint64 }
+
+// copied is what is kept of a message to compare others with that have the same event id.
+type copied struct {
+	value [32]byte
+	// modified is the member of this name, rest the document without it and meta.time.
+	modified string
+	rest     [32]byte
+}
+
+func copiedOf(e *Event) copied {
+	c := copied{value: sha256.Sum256(e.Value), modified: string(e.Data["modified"])}
+	var rest struct{ Meta, Data map[string]json.RawMessage }
+	if document, err := Document(e.Message); c.modified == "" || err != nil || json.Unmarshal(document, &rest) != nil {
+		return copied{value: c.value}
+	}
+	delete(rest.Meta, "time")
+	delete(rest.Data, "modified")
+	c.rest = sha256.Sum256(fmt.Append(nil, rest, e.Links))
+	return c
+}
+
+// repeats reports whether two messages have the same bytes, or differ in MODIFIED and so in
+// meta.time: a row whose MODIFIED changes is the same fact as before.
+func (c copied) repeats(other copied) bool {
+	return c.value == other.value || c.modified != other.modified && c.modified != "" && c.rest == other.rest
+}
 
 // record is what the writers of one table recorded.
 type record interface {
@@ -85,7 +110,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[string][32]byte), stamps: make(map[stamp]string), epochs: make(map[string]uint64)}
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[string]copied), stamps: make(map[stamp]string), epochs: make(map[string]uint64)}
 }
 
 // Messages judges many messages and the end, and returns what was found.
@@ -105,15 +130,15 @@ func (j *Judge) Message(m Message) {
 	}
 	j.stamp(&e)
 	j.record.message(&e)
-	sum := sha256.Sum256(m.Value)
+	one := copiedOf(&e)
 	if was, ok := j.first[e.ID]; !ok {
-		j.first[e.ID] = sum
+		j.first[e.ID] = one
 		j.Published++
 		j.Ops[string(e.Op)+strings.ToLower(e.Reason)]++
 		j.Origins[e.Origin()]++
 		j.valid(&e)
 	} else {
-		if j.Repeated++; was != sum {
+		if j.Repeated++; !was.repeats(one) {
 			j.Add("one id for two events", "%s: %.300s", &e, m.Value)
 		}
 		return

@@ -94,9 +94,13 @@ func (r *entityRecord) message(e *Event) {
 		r.Add("no event", "%v: %.300s", err, e.Value)
 	}
 	r.fold.Add(e)
-	if r.chains[e.entity] == nil {
-		r.chains[e.entity] = &chain{version: -1}
+	c := r.chains[e.entity]
+	if c == nil {
+		c = &chain{version: -1}
+		r.chains[e.entity] = c
 	}
+	// A repeat, too: a consumer's fold goes back with it, and the program says the truth again.
+	c.disturbed = c.disturbed || e.behind
 }
 
 // readEntity reads the entity of an event and its state.
@@ -119,7 +123,7 @@ func (r *entityRecord) event(e *Event) {
 	if !slices.Contains(originsKnown, e.Origin()) {
 		r.Add("origin", "%s", e)
 	}
-	if c.disturbed = c.disturbed || e.behind; c.disturbed {
+	if c.disturbed {
 		// Where it was false, the truth follows: the end is judged.
 		c.last = *e
 		return

@@ -44,6 +44,13 @@ func plantedMessage(n, prev int, kind, key, data string) Message {
 	}
 }
 
+// modifiedAt is an event of a row with this MODIFIED, in seconds.
+func modifiedAt(m Message, seconds int) Message {
+	times := strings.NewReplacer(`"time":1`, fmt.Sprintf(`"time":%d`, seconds), `"data":{`, fmt.Sprintf(`"data":{"modified":"2026-01-01T00:00:%02dZ",`, seconds))
+	m.Value = []byte(times.Replace(string(m.Value)))
+	return m
+}
+
 func stateKind(data string) sink.StateKind {
 	switch {
 	case strings.Contains(data, "TOMBSTONE"):
@@ -131,6 +138,23 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 			other.Value = []byte(strings.Replace(string(other.Value), `"time":1`, `"time":2`, 1))
 			return append(p, other, p[4])
 		}, "one id for two events"},
+		"nothing in a row that has another MODIFIED when it is read again": {func(p []Message) []Message {
+			again := modifiedAt(p[6], 2)
+			p[6] = modifiedAt(p[6], 1)
+			return append(p, again)
+		}, ""},
+		"one id for two states of one MODIFIED": {func(p []Message) []Message {
+			p[6] = modifiedAt(p[6], 1)
+			other := p[6]
+			other.Value = []byte(strings.Replace(string(other.Value), `"s5"`, `"s4"`, 1))
+			return append(p, other, p[6])
+		}, "one id for two events"},
+		"one id for two states and another MODIFIED": {func(p []Message) []Message {
+			other := modifiedAt(p[6], 2)
+			p[6] = modifiedAt(p[6], 1)
+			other.Value = []byte(strings.Replace(string(other.Value), `"s5"`, `"s4"`, 1))
+			return append(p, other, p[6])
+		}, "one id for two events"},
 		"what cannot be decoded": {func(p []Message) []Message { return append(p, Message{Value: []byte("{}")}) }, "no event"},
 		"what has no schema": {func(p []Message) []Message {
 			p[0].Value = []byte(strings.Replace(string(p[0].Value), `"time":1`, `"at":1`, 1))
@@ -163,6 +187,30 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 			histories, tape := plantedStates()
 			r := NewEntityJudge(t, histories, Expect{}).Messages(c.plant(tape))
 			if found := r.Wrong(); c.found == "" && found != "" || !strings.Contains(found, c.found) {
+				t.Errorf("found %q, want %q", found, c.found)
+			}
+		})
+	}
+}
+
+// TestTheJudgeOfAProcessThatStoodStill has it store a repeat behind its successor's messages.
+func TestTheJudgeOfAProcessThatStoodStill(t *testing.T) {
+	for what, c := range map[string]struct {
+		expect Expect
+		found  string
+	}{
+		"nothing where the bus does not fence it": {Expect{Frozen: true}, ""},
+		"what says it again where the bus does":   {Expect{}, "nothing new: a \"X\""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			histories, tape := plantedStates()
+			late := tape[5]
+			late.Headers = maps.Clone(late.Headers)
+			for i := range tape {
+				tape[i] = byRun(2, tape[i])
+			}
+			tape = append(tape, late, byRun(2, stateMessage(8, 7, "Modified", "X", 5)))
+			if found := NewEntityJudge(t, histories, c.expect).Messages(tape).Wrong(); c.found == "" && found != "" || !strings.Contains(found, c.found) {
 				t.Errorf("found %q, want %q", found, c.found)
 			}
 		})
