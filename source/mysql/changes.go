@@ -65,7 +65,7 @@ func (s *shard) changesQuery(q source.ChangeQuery) (string, error) {
 			return "", fmt.Errorf("%w: %q is not a value of the column %q", source.ErrAltered, v, column.Name)
 		}
 	}
-	id, modified := s.query.id, quoteName(column.Name)
+	id, modified := s.shape.id(), quoteName(column.Name)
 	b := []byte("(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, ")
 	b = append(b, s.source.connector.server.Load().identity...)
 	b = append(b, "), NULL, NULL) UNION ALL (SELECT NULL, "+modified+", "+id+" FROM "+s.table.quoted()...)

@@ -37,7 +37,7 @@ func (s *shard) ReadHead(ctx context.Context, wait time.Duration, p *source.Page
 	if s.shape == nil || s.refreshDue(headRefresh) || time.Now().Before(s.pagesUntil) {
 		return false, nil
 	}
-	head, err := s.source.heads.read(ctx, wait, s.query.head)
+	head, err := s.source.heads.read(ctx, wait, s.head())
 	if err != nil {
 		return false, err
 	}

@@ -57,7 +57,7 @@ func (s *shard) tryIDs(ctx context.Context, c conn, query string, list idList) e
 }
 
 func (s *shard) idsQuery(ranges []source.Range, limit int) string {
-	id := s.query.id
+	id := s.shape.id()
 	b := make([]byte, 0, 256+len(ranges)*(len(id)+64))
 	b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "...)
 	b = append(b, s.source.connector.server.Load().identity...)

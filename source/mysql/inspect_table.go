@@ -17,17 +17,14 @@ type tableFacts struct {
 	indexes []tableIndex
 	// create is what SHOW CREATE TABLE says, "" where the login may not ask.
 	create string
-	engine string
-	// view says that it is no table but a view.
-	view bool
+	listed
 	// unproved says that nothing but the table's counter keeps its ids unique.
 	unproved bool
 	// autoIncrement is the column that the database numbers.
 	autoIncrement string
-	// lowest is the lowest id where it is below 1, highest the highest one; next is the next one, 0
-	// when not told.
-	lowest        int64
-	highest, next uint64
+	// lowest is the lowest id where it is below 1, highest the highest one.
+	lowest  int64
+	highest uint64
 }
 
 // column returns a column by its name, ignoring case.
@@ -62,7 +59,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 		t.Findings = append(t.Findings, t.tableFault(err))
 	}
 	found := source.TableInspection{Findings: t.Findings}
-	if err == nil && !t.facts.view {
+	if err == nil && !t.facts.isView {
 		found.Order, found.Why = t.order()
 		found.Findings = t.Findings
 	}
@@ -84,7 +81,7 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 	if err := t.readTable(ctx, c); err != nil {
 		return err
 	}
-	if t.facts.view {
+	if t.facts.isView {
 		t.Add(inspect.Unsafe, inspect.IDNotUnique, t.spec.Table, "is a view, which has no unique index over its id").
 			Says("name the table behind it with %s; %s chooses among its columns", option.Table, option.Fields)
 		return nil
@@ -127,23 +124,14 @@ func (t *tableInspection) readColumns(ctx context.Context, c conn) error {
 }
 
 // readTable reads what the server keeps about the table.
-func (t *tableInspection) readTable(ctx context.Context, c conn) error {
-	const query = "SELECT TABLE_NAME AS name, TABLE_TYPE AS kind, ENGINE AS engine FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
-	known := false
-	err := c.query(ctx, query, func(get func(string) string) {
-		// The server may compare names without regard to case although it has both.
-		if !known || get("name") == t.table.table {
-			known, t.facts.engine, t.facts.view = true, get("engine"), strings.HasSuffix(get("kind"), "VIEW")
-		}
-	}, t.table.database, t.table.table)
-	if err != nil {
+func (t *tableInspection) readTable(ctx context.Context, c conn) (err error) {
+	if t.facts.listed, err = t.list(ctx, c); err != nil {
 		return err
 	}
 	err = c.query(ctx, "SHOW CREATE TABLE "+t.table.quoted(), func(get func(string) string) { t.facts.create = get("Create Table") })
-	if err != nil && number(err) == 0 {
-		return err
+	if number(err) != 0 {
+		return nil
 	}
-	t.facts.next, err = t.nextID(ctx, c)
 	return err
 }
 

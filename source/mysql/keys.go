@@ -156,14 +156,14 @@ type keySet struct {
 
 // readKeysOf appends the rows with the given keys.
 func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Query, p *source.Page) error {
-	keys := of.keys
+	keys, query := of.keys, s.pageQuery()
 	for {
 		condition, taken := s.shape.key.condition(keys, of.written)
 		keys = keys[taken:]
 		now, server := p.Now, p.Server
 		p.Now = time.Time{}
 		asked := q.Limit - len(p.Rows)
-		err := s.readRows(ctx, c, s.query.keysText(condition, asked), asked, q.MaxBytes, p)
+		err := s.readRows(ctx, c, query.keysText(condition, asked), asked, q.MaxBytes, p)
 		switch {
 		case err != nil && !errors.Is(err, errCut):
 			return err

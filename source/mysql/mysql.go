@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"bridge/source"
@@ -25,6 +26,9 @@ type Source struct {
 	slots chan struct{}
 	// heads is shared by all shards.
 	heads headReader
+	// traits are what a shard has read last of the server.
+	traits atomic.Pointer[serverTraits]
+	shapes shapes
 }
 
 var _ source.Source = (*Source)(nil)

@@ -68,13 +68,13 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	if s.shape.unproved {
 		return s.readUnproved(ctx, c, q, asked, p)
 	}
-	return sorted(p, s.readRows(ctx, c, s.query.text(q, asked), asked, q.MaxBytes, p))
+	return sorted(p, s.readRows(ctx, c, s.pageQuery().text(q, asked), asked, q.MaxBytes, p))
 }
 
 // readUnproved reads a page of a table whose ids nothing proves unique: with the row after it,
 // which may have the id of its last one.
 func (s *shard) readUnproved(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
-	err := sorted(p, s.readRows(ctx, c, s.query.text(q, asked+1), asked+1, q.MaxBytes, p))
+	err := sorted(p, s.readRows(ctx, c, s.pageQuery().text(q, asked+1), asked+1, q.MaxBytes, p))
 	if last := len(p.Rows) - 1; last == asked {
 		for _, v := range p.Rows[last].Values {
 			p.Bytes -= len(v)

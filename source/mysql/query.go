@@ -29,26 +29,18 @@ func (t tableName) quoted() string {
 
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// pageQuery is the statement of a page in the pieces between its numbers.
+// pageQuery is the statement of a page in the pieces between its numbers. It is composed for each
+// statement: thousands of shards would keep more text than rows.
 type pageQuery struct {
 	upToFrom, byID, byKey, id, guard string
-	// head is what the first row holds: see parseHead.
-	head string
 }
 
-// newPageQuery composes the statement for columns. Both parts go by index, whose first and only
-// column is the id.
-func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
-	id := quoteName(sh.columns.List[sh.columns.ID].Name)
+// id is the column of the id as SQL.
+func (sh *shape) id() string { return quoteName(sh.columns.List[sh.columns.ID].Name) }
+
+// selection is the list of columns as SQL, with a comma in front.
+func (sh *shape) selection() string {
 	var b strings.Builder
-	head := "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + id + ") FROM " + t.quoted() + "), 0), " + identity + ")"
-	// What is beside the columns.
-	beside, none := "", ""
-	if sh.filter != "" {
-		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"
-	}
-	b.WriteString("(SELECT " + head + strings.Repeat(", NULL", len(sh.columns.List)) + none)
-	b.WriteString(") UNION ALL (SELECT NULL")
 	for i, column := range sh.columns.List {
 		b.WriteString(", " + quoteName(column.Name))
 		if sh.single[i] {
@@ -56,12 +48,32 @@ func newPageQuery(t tableName, sh *shape, identity string) pageQuery {
 			b.WriteString(" + 0e0")
 		}
 	}
-	b.WriteString(beside + " FROM " + t.quoted())
-	q := pageQuery{upToFrom: b.String(), byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: id, head: head}
+	return b.String()
+}
+
+// head is what the first row of a page holds: see parseHead.
+func (s *shard) head() string {
+	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + s.shape.id() + ") FROM " + s.table.quoted() + "), 0), " + s.identity + ")"
+}
+
+// pageQuery composes the statement for the columns of the shape. Both parts go by index, whose
+// first and only column is the id.
+func (s *shard) pageQuery() pageQuery {
+	sh, table := s.shape, s.table.quoted()
+	// What is beside the columns.
+	beside, none := "", ""
+	if sh.filter != "" {
+		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"
+	}
+	q := pageQuery{
+		upToFrom: "(SELECT " + s.head() + strings.Repeat(", NULL", len(sh.columns.List)) + none +
+			") UNION ALL (SELECT NULL" + sh.selected + beside + " FROM " + table,
+		byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: sh.id(),
+	}
 	if sh.whole {
 		// It brings nothing, but the server refuses the statement once the table has another number
 		// of columns.
-		q.guard = " UNION ALL (SELECT NULL, t.*" + none + " FROM " + t.quoted() + " AS t LIMIT 0)"
+		q.guard = " UNION ALL (SELECT NULL, t.*" + none + " FROM " + table + " AS t LIMIT 0)"
 	}
 	return q
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"bridge/internal/option"
 	"bridge/source"
@@ -15,6 +16,8 @@ type shape struct {
 	columns *source.Columns
 	// single tells which columns hold single-precision numbers.
 	single []bool
+	// selected is the list of columns as SQL, with a comma in front.
+	selected string
 	// index is the unique index of the id.
 	index string
 	// masks are those of the columns; nil where none has one.
@@ -38,6 +41,34 @@ func (sh *shape) equal(other *shape) bool {
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
 		a.CreatedMoves == b.CreatedMoves && slices.Equal(sh.single, other.single) && sh.index == other.index && sh.key.equal(other.key) &&
 		sh.modified == other.modified && sh.whole == other.whole && sh.counted == other.counted && sh.unproved == other.unproved
+}
+
+// shapes are those that were read last: tables that are alike share one, and with it what is made
+// of its columns. It is safe for concurrent use.
+type shapes struct {
+	mu   sync.Mutex
+	last []*shape
+}
+
+// sharedShapes is how many are kept: more than most sources have streams.
+const sharedShapes = 16
+
+// share returns sh, or the shape that is its equal and was there before. Masks have memory of their
+// own, so a shape with masks is not shared.
+func (s *shapes) share(sh *shape) *shape {
+	if sh.masks != nil {
+		return sh
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.last, func(other *shape) bool { return other.filter == sh.filter && other.equal(sh) })
+	if at >= 0 {
+		sh = s.last[at]
+		s.last = slices.Delete(s.last, at, at+1)
+	}
+	s.last = slices.Insert(s.last, 0, sh)
+	s.last = s.last[:min(len(s.last), sharedShapes)]
+	return sh
 }
 
 // tableColumn is a column as SHOW COLUMNS tells.
@@ -237,6 +268,7 @@ func (s tableSpec) compose(table []tableColumn) *shape {
 		sh.columns.Key = []int{sh.columns.ID}
 	}
 	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	sh.selected = sh.selection()
 	sh.columns.CreatedMoves = s.spec.Created != "" && table[find(table, s.spec.Created)].moves
 	return sh
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"bridge/source"
@@ -21,9 +22,9 @@ type shard struct {
 	tableSpec
 	source *Source
 
-	// shape is nil until the columns have been read.
-	shape *shape
-	query pageQuery
+	// shape is nil until the columns have been read, from a server that identity tells from others.
+	shape    *shape
+	identity string
 	// refreshed is when the columns were read.
 	refreshed time.Time
 	// narrow says that the login may read single columns only.
@@ -108,9 +109,9 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 		}
 	}
 	if s.shape == nil || !s.shape.equal(read) {
-		s.shape = read
+		s.shape = s.source.shapes.share(read)
 	}
-	s.query = newPageQuery(s.table, s.shape, server.identity)
+	s.identity = server.identity
 	s.refreshed, s.types = time.Now(), nil
 	return nil
 }
@@ -129,8 +130,8 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 			// The table's counter, if it has one, is another column's.
 			return nil
 		}
-		var err error
-		next, err = s.nextID(ctx, c)
+		t, err := s.list(ctx, c)
+		next = t.next
 		return err
 	})
 	if err != nil {
@@ -139,14 +140,22 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	return next, nil
 }
 
-// nextID reads AUTO_INCREMENT of the table, 0 when it has none.
-func (s *shard) nextID(ctx context.Context, c conn) (next uint64, err error) {
+// listed is what the server lists of a table.
+type listed struct {
+	engine string
+	isView bool
+	// next is AUTO_INCREMENT, 0 when it has none.
+	next uint64
+}
+
+// list reads it. A table that is missing or forbidden is an error.
+func (s *shard) list(ctx context.Context, c conn) (t listed, err error) {
 	// MySQL says NULL, or one less after a restart, of a table that nobody has opened since. This
 	// also tells what is missing or forbidden, about which information_schema is silent.
 	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {
-		return 0, err
+		return t, err
 	}
-	const query = "SELECT TABLE_NAME AS name, AUTO_INCREMENT AS next FROM information_schema.TABLES " +
+	const query = "SELECT TABLE_NAME AS name, TABLE_TYPE AS kind, ENGINE AS engine, AUTO_INCREMENT AS next FROM information_schema.TABLES " +
 		"WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?"
 	found := false
 	var malformed error
@@ -156,10 +165,10 @@ func (s *shard) nextID(ctx context.Context, c conn) (next uint64, err error) {
 			return
 		}
 		found = true
-		next = 0
+		t = listed{engine: get("engine"), isView: strings.HasSuffix(get("kind"), "VIEW")}
 		if text := get("next"); text != "" {
-			next, malformed = strconv.ParseUint(text, 10, 64)
+			t.next, malformed = strconv.ParseUint(text, 10, 64)
 		}
 	}, s.table.database, s.table.table)
-	return next, errors.Join(err, malformed)
+	return t, errors.Join(err, malformed)
 }

@@ -18,10 +18,8 @@ const traitVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'versi
 
 // Traits asks the server.
 func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
-	variables := make(map[string]string)
-	var create, identity string
-	primary := false
-	var writer writerFacts
+	var create string
+	var of *serverTraits
 	err := s.source.do(ctx, s.source.db, func(ctx context.Context, c conn) error {
 		err := c.query(ctx, "SHOW CREATE TABLE "+s.table.quoted(), func(get func(string) string) { create = get("Create Table") })
 		if err != nil && number(err) != erTableAccessDenied {
@@ -30,40 +28,70 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		if err := s.refreshIfDue(ctx, c); err != nil {
 			return err
 		}
-		primary = s.shape.index == "PRIMARY"
-		if identity, err = s.queryIdentity(ctx, c); err != nil {
-			return err
-		}
-		err = c.query(ctx, traitVariables, func(get func(string) string) {
-			variables[get("Variable_name")] = get("Value")
-		})
-		if err != nil {
-			return err
-		}
-		if writer, err = s.queryWriter(ctx, c, variables); err != nil {
-			return err
-		}
-		again, err := s.queryIdentity(ctx, c)
-		if again != identity || s.contradicts(identity, writer) {
-			// What was asked in between may hold for either.
-			identity = ""
-		}
+		of, err = s.serverTraits(ctx, c)
 		return err
 	})
 	if err != nil {
 		return source.Traits{}, fmt.Errorf("ask about the ids of %s: %w", s.spec.Table, s.explain(err))
 	}
-	t := order(variables, create)
-	t.Server = identity
-	t.Writer, t.WriterWhy = writer.writer()
-	t.Uncommitted, t.EvidenceWhy = uncommitted(variables, create, primary)
+	t := order(of.variables, create)
+	t.Server = of.identity
+	t.Writer, t.WriterWhy = of.writer.writer()
+	t.Uncommitted, t.EvidenceWhy = uncommitted(of.variables, create, s.shape.index == "PRIMARY")
 	if t.Evidence = t.Uncommitted; t.Evidence {
-		t.Evidence, t.EvidenceWhy = evidence(variables, t)
+		t.Evidence, t.EvidenceWhy = evidence(of.variables, t)
 	}
 	t.ModifiedIndexed = s.shape.modified != ""
-	if seconds, err := strconv.Atoi(variables["innodb_lock_wait_timeout"]); err == nil {
+	if seconds, err := strconv.Atoi(of.variables["innodb_lock_wait_timeout"]); err == nil {
 		t.LockWait = time.Duration(seconds) * time.Second
 	}
+	return t, nil
+}
+
+// serverTraits are what a server says of itself. They are immutable.
+type serverTraits struct {
+	// identity is empty where several servers may have answered.
+	identity  string
+	variables map[string]string
+	writer    writerFacts
+	at        time.Time
+}
+
+// shareTraitsFor is how long what one shard has read of the server serves others that begin. Its
+// variables and its status cost a server more than a hundred pages, and thousands of shards begin at
+// once.
+const shareTraitsFor = time.Second
+
+// serverTraits returns what the server that answers says of itself. Before its first page a shard
+// takes what another one has just read from the same server: each page says which server it is from,
+// and traits count for as long as pages come from that one.
+func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error) {
+	begun := time.Now()
+	identity, err := s.queryIdentity(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if last := s.source.traits.Load(); last != nil && last.identity == identity && s.answered == "" && begun.Sub(last.at) < shareTraitsFor {
+		return last, nil
+	}
+	t := &serverTraits{identity: identity, variables: make(map[string]string), at: begun}
+	err = c.query(ctx, traitVariables, func(get func(string) string) { t.variables[get("Variable_name")] = get("Value") })
+	if err != nil {
+		return nil, err
+	}
+	if t.writer, err = s.queryWriter(ctx, c, t.variables); err != nil {
+		return nil, err
+	}
+	again, err := s.queryIdentity(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if again != identity || s.contradicts(identity, t.writer) {
+		// What was asked in between may hold for either.
+		t.identity = ""
+		return t, nil
+	}
+	s.source.traits.Store(t)
 	return t, nil
 }
 

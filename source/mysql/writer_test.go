@@ -71,6 +71,30 @@ func testTraitsOfARealServer(t *testing.T, product testenv.Product) {
 		switching.Wait()
 		expect(t, true, "copies from no other")
 	})
+	t.Run("a shard that has read nothing takes what another one has just read", func(t *testing.T) {
+		lists := func(ask source.Shard) string {
+			before := b.status(t, "Com_show_variables")
+			traits, err := ask.Traits(t.Context())
+			if err != nil || !traits.Writer || !traits.Evidence {
+				t.Errorf("%+v, %v", traits, err)
+			}
+			return before + " " + b.status(t, "Com_show_variables")
+		}
+		same := func(counts string) bool { before, after, _ := strings.Cut(counts, " "); return before == after }
+		others := open(t, server.URL("", "", b.name))
+		spec := source.Spec{Table: "t", ID: "id"}
+		// On a busy machine a second is soon over.
+		eventually(t, func() bool {
+			first := lists(others.Shard(spec))
+			second := lists(others.Shard(spec))
+			return !same(first) && same(second)
+		})
+		one := others.Shard(spec)
+		read(t, one, source.Query{Limit: 1})
+		if same(lists(one)) || same(lists(one)) {
+			t.Error("a shard that has read a page did not ask")
+		}
+	})
 	t.Run("what is in flight there shows while it is read-only, too", func(t *testing.T) {
 		tx := begin(t, b)
 		if _, err := tx.ExecContext(t.Context(), "INSERT INTO t (id, name) VALUES (7, 'open')"); err != nil {
