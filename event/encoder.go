@@ -34,6 +34,8 @@ type Encoder struct {
 	identity *identity
 	state    *stateHash
 	values   *values
+	// plans are shared with other encoders, nil where they are not.
+	plans *Plans
 	// silent, where it is not nil, reports whether rows that say that they are deleted are silent.
 	silent func() bool
 	// key is the buffer of Digest, keys and absent are that of AppendAbsent.
@@ -102,7 +104,7 @@ func (e *Encoder) Bind(columns *source.Columns) error {
 	if e.plan != nil && e.plan.columns == columns {
 		return nil
 	}
-	plan, err := e.options.newPlan(columns)
+	plan, err := e.plans.of(&e.options, columns)
 	if err != nil {
 		e.plan = nil
 		return fmt.Errorf("map the columns of table %s: %w", e.options.Table, err)

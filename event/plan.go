@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"bridge/source"
 )
@@ -19,6 +20,29 @@ type plan struct {
 	// shape is what the events look like, schema the text of its hash.
 	shape  Shape
 	schema string
+}
+
+// Plans holds what is made of the columns of tables, for the encoders of tables that are alike. The
+// zero value is ready; it is safe for concurrent use. It keeps the plan that was made last.
+type Plans struct{ last atomic.Pointer[plan] }
+
+// Share has the encoder share plans with others, whose options must be the same but for the names
+// of shard, source and table. Call it before Bind.
+func (e *Encoder) Share(plans *Plans) { e.plans = plans }
+
+// of returns the plan for columns: the last one, where that is for the same.
+func (p *Plans) of(o *Options, columns *source.Columns) (*plan, error) {
+	if p == nil {
+		return o.newPlan(columns)
+	}
+	if last := p.last.Load(); last != nil && last.columns == columns {
+		return last, nil
+	}
+	made, err := o.newPlan(columns)
+	if err == nil {
+		p.last.Store(made)
+	}
+	return made, err
 }
 
 // member is one member of data.

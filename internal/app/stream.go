@@ -29,6 +29,8 @@ type stream struct {
 	feed   *shard.Feed
 	// tombstones has those of tables that may have them.
 	tombstones map[string]*shard.Tombstones
+	// plans are shared by the encoders of the stream.
+	plans event.Plans
 	// shards has those that were made, by their tables.
 	shards map[string]*shard.Shard
 }

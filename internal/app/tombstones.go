@@ -39,8 +39,12 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*confi
 // deleted entities: rows that say that they are deleted are no news of one that it does not have.
 func (s *stream) encoder(cfg *config.Config, table string) (*event.Encoder, error) {
 	e, err := cfg.Encoder(s.Stream, table)
-	if t := s.tombstones[table]; err == nil && t != nil {
+	if err != nil {
+		return nil, err
+	}
+	e.Share(&s.plans)
+	if t := s.tombstones[table]; t != nil {
 		e.Silence(t.On)
 	}
-	return e, err
+	return e, nil
 }
