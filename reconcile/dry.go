@@ -83,7 +83,7 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	}
 	d.seen, d.entities = d.seen[:0], d.entities[:0]
 	for i := range d.page.Rows {
-		seen, err := digest(d.opts.Encoder, d.page.Columns, &d.page.Rows[i])
+		seen, err := digest(d.encoder, d.page.Columns, &d.page.Rows[i])
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (p *pass) without(ctx context.Context, entities []store.Change) ([]store.Ch
 func (p *pass) present(ctx context.Context, entities []store.Change) (found []bool, whole bool, err error) {
 	keys := make([][][]byte, len(entities))
 	for i := range entities {
-		if keys[i], err = p.opts.Encoder.KeyValues(entities[i].Entity, nil); err != nil {
+		if keys[i], err = p.encoder.KeyValues(entities[i].Entity, nil); err != nil {
 			return nil, false, fmt.Errorf("%w: was KEY changed? Then what was published is about other entities: bridge checkpoint reset %s",
 				err, p.opts.Stream)
 		}
@@ -71,7 +71,7 @@ func (p *pass) present(ctx context.Context, entities []store.Change) (found []bo
 	p.same(p.page.Server)
 	found = make([]bool, len(entities))
 	for i := range p.page.Rows {
-		seen, err := digest(p.opts.Encoder, p.page.Columns, &p.page.Rows[i])
+		seen, err := digest(p.encoder, p.page.Columns, &p.page.Rows[i])
 		if err != nil {
 			return nil, false, err
 		}

@@ -37,9 +37,10 @@ type Options struct {
 	Stream, Shard string
 	// Kind is the kind of the stream.
 	Kind event.Kind
-	// Source and Encoder serve the Reconciler alone; the owner of the shard has its own.
-	Source  source.Shard
-	Encoder *event.Encoder
+	// Source serves the Reconciler alone; the owner of the shard has its own. NewEncoder makes an
+	// encoder for one run.
+	Source     source.Shard
+	NewEncoder func() (*event.Encoder, error)
 	// Store holds the progress of a run, which Committer saves.
 	Store     Store
 	Committer Committer

@@ -13,8 +13,9 @@ import (
 // pass is one call of Run. It serves one goroutine.
 type pass struct {
 	*Reconciler
-	mode Mode
-	run  Run
+	encoder *event.Encoder
+	mode    Mode
+	run     Run
 	// wish is what the owner wished when the pass began.
 	wish wish
 	// newDay says that the run before began on another day, in UTC, than this pass.
@@ -152,7 +153,7 @@ func (p *pass) readServer(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
 		return nil
 	}
-	if err := bind(p.opts.Encoder, p.page.Columns); err != nil {
+	if err := bind(p.encoder, p.page.Columns); err != nil {
 		return err
 	}
 	var traits source.Traits

@@ -45,7 +45,12 @@ func (r *Reconciler) key() store.Key {
 func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 	r.tracker.begin(mode)
 	p := &pass{Reconciler: r, mode: mode}
-	err := panics.Guard(func() error { return p.reconcile(ctx) })
+	err := panics.Guard(func() (err error) {
+		if p.encoder, err = r.opts.NewEncoder(); err != nil {
+			return err
+		}
+		return p.reconcile(ctx)
+	})
 	report := p.reported(err)
 	if err != nil {
 		report.Error = r.opts.Text(err)

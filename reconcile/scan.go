@@ -141,7 +141,7 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 
 // compareRow compares a row with the entries of the view that have its id.
 func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source.Row) error {
-	seen, err := digest(p.opts.Encoder, page.Columns, record)
+	seen, err := digest(p.encoder, page.Columns, record)
 	if err != nil {
 		return err
 	}

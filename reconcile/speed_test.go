@@ -82,7 +82,7 @@ func TestSpeedOfAScan(t *testing.T) {
 	publishAll(t, base.Shard(spec), kept)
 
 	o := reconcile.Options{
-		Stream: key.Stream, Shard: key.Shard, Kind: event.Capability, Source: base.Shard(spec), Encoder: newEncoder(t, event.Capability),
+		Stream: key.Stream, Shard: key.Shard, Kind: event.Capability, Source: base.Shard(spec), NewEncoder: encoders(t, event.Capability),
 		Store: kept, Committer: kept, View: view.New(key.Stream, kept, func(tp uint32) uint32 { return tp }), Owner: idle{}, MaxDeletes: 10, Window: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	var ratios []float64

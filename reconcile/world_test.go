@@ -99,11 +99,16 @@ func newFilteredWorld(t testing.TB, kind event.Kind, filter string) *world {
 	w.encoder = newEncoder(t, kind)
 	v := view.New(key.Stream, w.store, func(tp uint32) uint32 { return w.inForce(tp) })
 	w.options = reconcile.Options{
-		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, Encoder: newEncoder(t, kind), Owner: w,
+		Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: w.table, NewEncoder: encoders(t, kind), Owner: w,
 		Store: w.store, Committer: w.store, View: v,
 		MaxDeletes: 10, PageRows: 7, SaveEvery: -1, RetryLimit: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	return w
+}
+
+// encoders returns what makes encoders.
+func encoders(t testing.TB, kind event.Kind) func() (*event.Encoder, error) {
+	return func() (*event.Encoder, error) { return newEncoder(t, kind), nil }
 }
 
 func newEncoder(t testing.TB, kind event.Kind) *event.Encoder {

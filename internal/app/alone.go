@@ -334,10 +334,7 @@ func (a *aloneRun) dry(ctx context.Context) error {
 		for i := range owners {
 			owners[i] = &positions[i]
 		}
-		all, err := scheduled(a.Config, p, streams, owners)
-		if err != nil {
-			return err
-		}
+		all := scheduled(a.Config, p, streams, owners)
 		for i := range all {
 			if err := positions[i].load(ctx, a.Config, p, all[i].Status()); err != nil {
 				a.note(all[i].Reconciler, reconcile.Report{Error: config.StreamText(all[i].Status().Stream)(err)})

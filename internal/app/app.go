@@ -110,9 +110,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.shards, err = newShards(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	if a.reconcilers, err = newReconcilers(cfg, &a.parts, a.streams, a.shards); err != nil {
-		return nil, err
-	}
+	a.reconcilers = newReconcilers(cfg, &a.parts, a.streams, a.shards)
 	a.scheduler = reconcile.NewScheduler(o.Logger, a.reconcilers...)
 	registerMetrics(a.registry, a)
 	shown, err := newEntities(cfg, &a.parts, a.streams)

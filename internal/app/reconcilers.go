@@ -1,8 +1,7 @@
 package app
 
 import (
-	"fmt"
-
+	"bridge/event"
 	"bridge/internal/config"
 	"bridge/internal/shard"
 	"bridge/reconcile"
@@ -11,7 +10,7 @@ import (
 
 // newReconcilers makes a scheduled reconciler for each of shards, which are those of all streams as
 // newShards returns them.
-func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*shard.Shard) ([]reconcile.Scheduled, error) {
+func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*shard.Shard) []reconcile.Scheduled {
 	owners := make([]reconcile.Owner, len(shards))
 	for i, shard := range shards {
 		owners[i] = shard
@@ -21,30 +20,23 @@ func newReconcilers(cfg *config.Config, p *parts, streams []*stream, shards []*s
 
 // scheduled makes a reconciler for every physical table, in the order of streams and tables. owners
 // has the same order.
-func scheduled(cfg *config.Config, p *parts, streams []*stream, owners []reconcile.Owner) ([]reconcile.Scheduled, error) {
+func scheduled(cfg *config.Config, p *parts, streams []*stream, owners []reconcile.Owner) []reconcile.Scheduled {
 	var all []reconcile.Scheduled
 	for _, s := range streams {
 		for _, table := range s.Tables {
-			r, err := newReconciler(cfg, s, table, p, owners[len(all)])
-			if err != nil {
-				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
-			}
+			r := newReconciler(cfg, s, table, p, owners[len(all)])
 			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: cfg.Source.Addr, AtOnce: s.Order() == source.OrderNone})
 		}
 	}
-	return all, nil
+	return all
 }
 
-func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner reconcile.Owner) (*reconcile.Reconciler, error) {
-	encoder, err := s.encoder(cfg, table)
-	if err != nil {
-		return nil, err
-	}
+func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner reconcile.Owner) *reconcile.Reconciler {
 	o := reconcile.Options{
 		Text:   config.StreamText(s.Name),
 		Stream: s.Name, Shard: table, Kind: s.Kind,
 		Source:     p.source.Shard(s.Spec(table)),
-		Encoder:    encoder,
+		NewEncoder: func() (*event.Encoder, error) { return s.encoder(cfg, table) },
 		Store:      p.store,
 		Committer:  p.committer,
 		Owner:      owner,
@@ -60,5 +52,5 @@ func newReconciler(cfg *config.Config, s *stream, table string, p *parts, owner 
 	if s.shared() && s.keys != nil {
 		o.ReadKeys = s.keys.Read
 	}
-	return reconcile.New(o), nil
+	return reconcile.New(o)
 }
