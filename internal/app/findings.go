@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,8 +11,24 @@ import (
 	"bridge/internal/check"
 	"bridge/internal/config"
 	"bridge/internal/inspect"
+	"bridge/internal/shard"
 	"bridge/source"
 )
+
+// startsWithin is how long the inspection of the source waits for shards that start: it asks of
+// each table as much as a shard does at its start.
+const startsWithin = 20 * time.Second
+
+// awaitStart waits until no shard is starting any more, and no longer than startsWithin.
+func awaitStart(ctx context.Context, shards []*shard.Shard) {
+	starts := func(s *shard.Shard) bool { return s.Status().State == shard.Starting }
+	pause := backoff.Backoff{Max: 100 * time.Millisecond}
+	for began := time.Now(); time.Since(began) < startsWithin && slices.ContainsFunc(shards, starts); {
+		if pause.Wait(ctx) != nil {
+			return
+		}
+	}
+}
 
 // logFindings waits until the source can be reached, inspects it and its tables one after another,
 // and logs each finding once per stream. It returns when it is done or ctx ends. Nothing waits for

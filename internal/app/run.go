@@ -53,7 +53,10 @@ func (a *App) Run(ctx context.Context) error {
 	defer collectOften()()
 	looking, stopLooking := context.WithCancel(ctx)
 	var looks sync.WaitGroup
-	looks.Go(func() { logFindings(looking, cfg, a.source, logger) })
+	looks.Go(func() {
+		awaitStart(looking, a.shards)
+		logFindings(looking, cfg, a.source, logger)
+	})
 	defer looks.Wait()
 	defer stopLooking()
 	return a.serve(ctx)
