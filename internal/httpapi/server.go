@@ -181,10 +181,16 @@ func live(w http.ResponseWriter, d Daemon) {
 	answer(w, http.StatusOK, Readiness{"live", []Reason{}})
 }
 
+// mostUnready bounds the answer of /readyz, which is asked for every few seconds.
+const mostUnready = 100
+
 func ready(w http.ResponseWriter, r *http.Request, d Daemon) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), readyTimeout, errReadyTimeout)
 	defer cancel()
 	if reasons := d.Ready(ctx); len(reasons) > 0 {
+		if more := len(reasons) - mostUnready; more > 0 {
+			reasons = append(reasons[:mostUnready], Reason{Reason: fmt.Sprintf("%d more reasons, which /api/v1/status has", more)})
+		}
 		answer(w, http.StatusServiceUnavailable, Readiness{"not ready", reasons})
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 func TestHandler(t *testing.T) {
 	well := &httpapitest.Daemon{}
 	ill := &httpapitest.Daemon{Dead: errors.New("a loop stands still"), Reasons: []httpapi.Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "bus is away"}}}
+	many := &httpapitest.Daemon{Reasons: slices.Repeat([]httpapi.Reason{{Reason: "no such table"}}, 350)}
 	for _, c := range []struct {
 		name, method, path string
 		daemon             *httpapitest.Daemon
@@ -32,6 +34,7 @@ func TestHandler(t *testing.T) {
 		{"does not live", "GET", "/livez", ill, 503, `{"status":"not live","reasons":[{"reason":"a loop stands still"}]}`},
 		{"is ready", "GET", "/readyz", well, 200, `{"status":"ready","reasons":[]}`},
 		{"is not ready", "GET", "/readyz", ill, 503, `{"status":"not ready","reasons":[{"stream":"orders","shard":"t_0","reason":"no such table"},{"reason":"bus is away"}]}`},
+		{"has no end of reasons", "GET", "/readyz", many, 503, `{"reason":"no such table"},{"reason":"250 more reasons, which /api/v1/status has"}]}`},
 		{"has metrics", "GET", "/metrics", well, 200, "bridge_test_total 0"},
 		{"takes HEAD", "HEAD", "/readyz", well, 200, ""},
 		{"takes no POST", "POST", "/livez", well, 405, ""},
