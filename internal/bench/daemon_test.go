@@ -147,8 +147,14 @@ func (d *daemon) shards() []shardStatus {
 // eventually waits until condition holds.
 func eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
+	eventuallyAt(t, 20*time.Millisecond, limit, what, condition)
+}
+
+// eventuallyAt is eventually with a pause between two looks.
+func eventuallyAt(t testing.TB, pause, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for !condition() {
 		if time.Now().After(deadline) {

@@ -73,14 +73,17 @@ const (
 	DatabaseCPU  = "CPU of the database"
 	Goroutines   = "goroutines"
 	ToReady      = "seconds until ready"
-	Series       = "metric series"
-	ScrapeTime   = "milliseconds of a scrape"
-	OfTheScan    = "of the bare scan"
-	BytesOfRow   = "bytes of a row"
-	BytesOfEvent = "bytes of an event"
-	BytesOnBus   = "bytes on the bus a row"
-	LateRows     = "late rows"
-	Lost         = "lost"
+	// ToReadyAgain and CPUShareAgain are those of a process that was started again.
+	ToReadyAgain  = "seconds until ready, again"
+	CPUShareAgain = "CPU, again"
+	Series        = "metric series"
+	ScrapeTime    = "milliseconds of a scrape"
+	OfTheScan     = "of the bare scan"
+	BytesOfRow    = "bytes of a row"
+	BytesOfEvent  = "bytes of an event"
+	BytesOnBus    = "bytes on the bus a row"
+	LateRows      = "late rows"
+	Lost          = "lost"
 )
 
 // Case says what was measured. Fields that do not matter for an item are zero.

@@ -154,10 +154,11 @@ func (r *Report) recovery() table {
 
 // idle is what quiet tables cost.
 func (r *Report) idle() table {
-	t := table{title: "Idle cost", words: 0, charts: []chart{r.idleChart()}, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "CPU of the database", "statements a second", "RssAnon, MiB", "goroutines", "until ready, s", "metric series", "a scrape, ms"}}
+	t := table{title: "Idle cost", words: 0, charts: []chart{r.idleChart()}, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "CPU of the database", "statements a second", "RssAnon, MiB", "goroutines", "until ready, s", "metric series", "a scrape, ms", "started again: CPU, % of a core", "until ready, s"}}
 	for _, c := range r.Cases(Idle) {
 		t.rows = append(t.rows, []string{number(float64(c.Shards), 0), r.median(Idle, c, CPUShare, 2), r.median(Idle, c, DatabaseCPU, 1), r.median(Idle, c, StatementsA, 1),
-			r.median(Idle, c, RssAnon, 1), r.median(Idle, c, Goroutines, 0), r.median(Idle, c, ToReady, 1), r.median(Idle, c, Series, 0), r.median(Idle, c, ScrapeTime, 0)})
+			r.median(Idle, c, RssAnon, 1), r.median(Idle, c, Goroutines, 0), r.median(Idle, c, ToReady, 1), r.median(Idle, c, Series, 0), r.median(Idle, c, ScrapeTime, 0),
+			r.median(Idle, c, CPUShareAgain, 2), r.median(Idle, c, ToReadyAgain, 1)})
 	}
 	return t
 }
