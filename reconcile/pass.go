@@ -13,9 +13,9 @@ import (
 // pass is one call of Run. It serves one goroutine.
 type pass struct {
 	*Reconciler
-	encoder *event.Encoder
-	mode    Mode
-	run     Run
+	rowReads
+	mode Mode
+	run  Run
 	// wish is what the owner wished when the pass began.
 	wish wish
 	// newDay says that the run before began on another day, in UTC, than this pass.
@@ -49,12 +49,16 @@ type pass struct {
 	// beyond says that the guard will trip whatever is still to be read.
 	beyond bool
 
-	// page is for reads by key and by id.
-	page  source.Page
 	dry   dryRun
 	guard string
 	// tripped says that the guard tripped in this run.
 	tripped bool
+}
+
+// rowReads are what reads by key and by id need.
+type rowReads struct {
+	page    source.Page
+	encoder *event.Encoder
 }
 
 // candidates are entities, and how many bytes they take.

@@ -125,7 +125,7 @@ func TestTablesAtRest(t *testing.T) {
 		if strings.Contains(d.Log.String(), "DATA RACE") {
 			t.Error("a data race")
 		}
-		judgeBills(t, b.ReadAll(t, w.Name), want)
+		compareBills(t, b.ReadAll(t, w.Name), want)
 	})
 }
 
@@ -135,8 +135,8 @@ func insert(w *world.World, table int, name string) {
 	w.Exec(fmt.Sprintf("INSERT INTO bill_%03d (name) VALUES (?)", table), name)
 }
 
-// judgeBills compares messages with what was committed: each row once.
-func judgeBills(t *testing.T, messages []world.Message, want int) {
+// compareBills compares messages with what was committed: each row once.
+func compareBills(t *testing.T, messages []world.Message, want int) {
 	t.Helper()
 	seen := make(map[string]string)
 	late := 0

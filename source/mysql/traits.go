@@ -58,13 +58,13 @@ type serverTraits struct {
 }
 
 // shareTraitsFor is how long what one shard has read of the server serves others that begin. Its
-// variables and its status cost a server more than a hundred pages, and thousands of shards begin at
-// once.
+// variables and its status cost a server more than a hundred pages, and thousands of shards begin
+// at once.
 const shareTraitsFor = time.Second
 
 // serverTraits returns what the server that answers says of itself. Before its first page a shard
-// takes what another one has just read from the same server: each page says which server it is from,
-// and traits count for as long as pages come from that one.
+// takes what another one has just read from the same server: each page says which server it is
+// from, and traits count for as long as pages come from that one.
 func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error) {
 	begun := time.Now()
 	identity, err := s.queryIdentity(ctx, c)
