@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 )
 
@@ -32,14 +31,12 @@ func connect() ([]peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Kafka Connect is left out: %w", err)
 	}
-	version, err := versionOf(filepath.Join(libs, "connect-runtime-*.jar"))
+	runtime, err := onlyJar(filepath.Join(libs, "connect-runtime-*.jar"))
 	if err != nil {
 		return nil, fmt.Errorf("Kafka Connect is left out: %w", err)
 	}
-	connector, connectorVersion := strings.TrimSuffix(filepath.Base(jar), ".jar"), ""
-	if parts := versionedName.FindStringSubmatch(connector); parts != nil {
-		connector, connectorVersion = parts[1], parts[2]
-	}
+	_, version := versionOf(runtime)
+	connector, connectorVersion := versionOf(jar)
 	versions := map[string]string{"Kafka Connect": version, connector: connectorVersion}
 	var both []peer
 	for _, is := range []bool{false, true} {
@@ -63,9 +60,6 @@ func connect() ([]peer, error) {
 	}
 	return both, nil
 }
-
-// versionedName is the name of a jar, with its version behind.
-var versionedName = regexp.MustCompile(`^(.+?)-(\d.*)$`)
 
 // gather makes a folder of plugins: the connector and the driver, which have to lie beside each
 // other.

@@ -19,10 +19,11 @@ func debezium() ([]peer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Debezium Server is left out: %w", err)
 	}
-	version, err := versionOf(filepath.Join(folder, "lib", "debezium-server-core-*.jar"))
+	core, err := onlyJar(filepath.Join(folder, "lib", "debezium-server-core-*.jar"))
 	if err != nil {
 		return nil, fmt.Errorf("Debezium Server is left out: %w", err)
 	}
+	_, version := versionOf(core)
 	var both []peer
 	for _, is := range []bool{false, true} {
 		name := "Debezium Server" + shipped

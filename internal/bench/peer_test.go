@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"text/template"
@@ -138,9 +139,8 @@ const (
 	pollerName = "SELECT … WHERE id > ?"
 )
 
-// versionOf reads a version from the name of the one jar that matches a pattern of package
-// filepath, whose star stands for it.
-func versionOf(pattern string) (string, error) {
+// onlyJar returns the one jar that matches a pattern of package filepath.
+func onlyJar(pattern string) (string, error) {
 	jars, err := filepath.Glob(pattern)
 	if err != nil {
 		return "", err
@@ -148,9 +148,21 @@ func versionOf(pattern string) (string, error) {
 	if len(jars) != 1 {
 		return "", fmt.Errorf("%d files match %s, want 1", len(jars), pattern)
 	}
-	before, after, _ := strings.Cut(pattern, "*")
-	return strings.TrimSuffix(strings.TrimPrefix(jars[0], before), after), nil
+	return jars[0], nil
 }
+
+// versionOf reads the version from the name of a jar, and the name in front of it. The version is
+// empty where the name has none.
+func versionOf(jar string) (name, version string) {
+	name = strings.TrimSuffix(filepath.Base(jar), ".jar")
+	if parts := versionedName.FindStringSubmatch(name); parts != nil {
+		return parts[1], parts[2]
+	}
+	return name, ""
+}
+
+// versionedName is the name of a jar, with its version behind.
+var versionedName = regexp.MustCompile(`^(.+?)-(\d.*)$`)
 
 // runs reports whether p can publish to a bus.
 func (p *peer) runs(one bus) bool { return strings.Contains(strings.Join(p.on, ","), one.name()) }

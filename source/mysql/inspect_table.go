@@ -128,10 +128,7 @@ func (t *tableInspection) readTable(ctx context.Context, c conn) (err error) {
 	if t.facts.listed, err = t.list(ctx, c); err != nil {
 		return err
 	}
-	err = c.query(ctx, "SHOW CREATE TABLE "+t.table.quoted(), func(get func(string) string) { t.facts.create = get("Create Table") })
-	if number(err) != 0 {
-		return nil
-	}
+	t.facts.create, err = t.readCreate(ctx, c)
 	return err
 }
 
