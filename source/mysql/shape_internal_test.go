@@ -31,7 +31,7 @@ func TestTablesThatAreAlikeShareAShape(t *testing.T) {
 		}
 	}
 	masked := func(sh *shape) { sh.masks = make(source.Masks, 2) }
-	if all.share(made(masked)) == all.share(made(masked)) {
+	if one := all.share(made(masked)); one == all.share(made(masked)) {
 		t.Error("tables with masks share")
 	}
 	for i := range sharedShapes {
