@@ -156,10 +156,14 @@ func (s *shop) measure(ctx context.Context, prefix string, bridge bool, halfway 
 			return err
 		}
 		inserting.End()
-		return s.Wait(ctx, "an end of all orders", func(context.Context) (bool, error) {
+		err := s.Wait(ctx, "an end of all orders", func(context.Context) (bool, error) {
 			waiting, err := s.waiting()
-			return waiting == 0, err
+			return len(waiting) == 0, err
 		})
+		if err != nil {
+			return s.explain(ctx, err)
+		}
+		return nil
 	})
 	p.orders, p.median = s.median(prefix)
 	return p, err

@@ -68,10 +68,11 @@ func (s *shop) insert(prefix string, pause time.Duration) func(context.Context) 
 // that comes again moves nothing, and nothing is done.
 //
 // What an order needs belongs into the transaction of the UPDATE. What is done outside the database
-// comes before it and must bear a repeat, as with any scanner.
+// comes before it and must bear a repeat, as with any scanner. A worker that ends waits for the
+// answer to its claim: without it no worker would know that it has processed the order.
 func (s *shop) process(ctx context.Context, table string, id uint64, orderNo string) error {
 	s.Add("claims", 1)
-	result, err := s.DB.ExecContext(ctx, "UPDATE "+table+" SET status = 2 WHERE id = ? AND status = 1", id)
+	result, err := s.DB.ExecContext(context.WithoutCancel(ctx), "UPDATE "+table+" SET status = 2 WHERE id = ? AND status = 1", id)
 	if err != nil {
 		return fmt.Errorf("claim order %s: %w", orderNo, err)
 	}
@@ -85,20 +86,35 @@ func (s *shop) process(ctx context.Context, table string, id uint64, orderNo str
 	return nil
 }
 
-// waiting returns how many orders are not processed, and an error if one was twice.
-func (s *shop) waiting() (n int, err error) {
+// waiting returns the orders that are not processed, and an error if one was twice.
+func (s *shop) waiting() (orders []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for orderNo := range s.inserted {
 		switch len(s.done[orderNo]) {
 		case 0:
-			n++
+			orders = append(orders, orderNo)
 		case 1:
 		default:
-			return 0, fmt.Errorf("order %s was processed %d times", orderNo, len(s.done[orderNo]))
+			return nil, fmt.Errorf("order %s was processed %d times", orderNo, len(s.done[orderNo]))
 		}
 	}
-	return n, nil
+	return orders, nil
+}
+
+// explain adds to an error which of the orders that are waiting has waited longest, and its status.
+func (s *shop) explain(ctx context.Context, failed error) error {
+	orders, err := s.waiting()
+	if err != nil || len(orders) == 0 {
+		return failed
+	}
+	first := slices.Min(orders)
+	status := "is unknown"
+	var n int
+	if err := s.DB.QueryRowContext(ctx, "SELECT status FROM "+table(first)+" WHERE order_no = ?", first).Scan(&n); err == nil {
+		status = fmt.Sprintf("is %d", n)
+	}
+	return fmt.Errorf("%w: %d orders are not processed, first %s in %s, whose status %s", failed, len(orders), first, table(first), status)
 }
 
 // median returns how many orders with a prefix there are, and the median of their delays.
