@@ -16,16 +16,27 @@ const (
 // Nothing stands there before the first run.
 const Nothing = "No run has been recorded here yet.\n"
 
-// Splice puts text between the lines Begin and End of page.
-func Splice(page, text string) (string, error) { return splice(page, Begin, End, text) }
-
-func splice(page, begin, end, text string) (string, error) {
+// Splice puts text between the lines begin and end of page.
+func Splice(page, begin, end, text string) (string, error) {
 	head, rest, ok := strings.Cut(page, begin+"\n")
 	_, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		return "", fmt.Errorf("the page has no lines %q and %q", begin, end)
 	}
 	return head + begin + "\n" + text + end + tail, nil
+}
+
+// Record puts text between two lines of the page at path.
+func Record(path, begin, end, text string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	with, err := Splice(string(page), begin, end, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, []byte(with), 0o644)
 }
 
 // The files of a report in its folder.
@@ -36,6 +47,14 @@ const (
 
 // WriteFolder writes r into folder: the JSON, and the tables with their charts.
 func (r *Report) WriteFolder(folder string) error {
+	if err := r.writeFile(folder, JSONFile); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, TableFile), []byte(r.Markdown()), 0o644)
+}
+
+// writeFile writes the JSON into folder, under a name.
+func (r *Report) writeFile(folder, name string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -43,10 +62,5 @@ func (r *Report) WriteFolder(folder string) error {
 	if err := r.WriteJSON(&json); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{JSONFile: json.String(), TableFile: r.Markdown()} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.WriteFile(filepath.Join(folder, name), []byte(json.String()), 0o644)
 }

@@ -2,8 +2,8 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,37 +132,14 @@ func (r *Report) PeersSummary(bus string) string {
 }
 
 // WritePeers writes the figures of the peers into folder.
-func (r *Report) WritePeers(folder string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	var json strings.Builder
-	if err := r.WriteJSON(&json); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(folder, PeersFile), []byte(json.String()), 0o644)
-}
+func (r *Report) WritePeers(folder string) error { return r.writeFile(folder, PeersFile) }
 
 // RecordPeers writes the figures of the peers into the README and docs/performance.md of a tree.
 func (r *Report) RecordPeers(top string) error {
 	if err := r.WritePeers(filepath.Join(top, "docs", "performance")); err != nil {
 		return err
 	}
-	for path, text := range map[string]string{
-		filepath.Join(top, "README.md"):              r.PeersSummary("kafka, 8 partitions"),
-		filepath.Join(top, "docs", "performance.md"): r.PeersMarkdown(),
-	} {
-		page, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		with, err := splice(string(page), PeersBegin, PeersEnd, text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if err := os.WriteFile(path, []byte(with), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		Record(filepath.Join(top, "README.md"), PeersBegin, PeersEnd, r.PeersSummary("kafka, 8 partitions")),
+		Record(filepath.Join(top, "docs", "performance.md"), PeersBegin, PeersEnd, r.PeersMarkdown()))
 }

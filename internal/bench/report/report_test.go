@@ -110,38 +110,45 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestThePageShowsTheRecordedRun(t *testing.T) {
+func TestThePageShowsTheRecordedRuns(t *testing.T) {
 	docs := filepath.Join("..", "..", "..", "docs")
 	page, err := os.ReadFile(filepath.Join(docs, "performance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := report.Nothing
-	if r, err := report.Read(filepath.Join(docs, "performance", report.JSONFile)); err == nil {
-		text = r.Markdown()
-	} else if !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	want, err := report.Splice(string(page), text)
-	if err != nil {
-		t.Fatal(err)
+	want := string(page)
+	for _, run := range []struct {
+		file, begin, end string
+		text             func(*report.Report) string
+	}{
+		{report.JSONFile, report.Begin, report.End, (*report.Report).Markdown},
+	} {
+		text := report.Nothing
+		if r, err := report.Read(filepath.Join(docs, "performance", run.file)); err == nil {
+			text = run.text(r)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if want, err = report.Splice(want, run.begin, run.end, text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if *update {
 		if err := os.WriteFile(filepath.Join(docs, "performance.md"), []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if string(page) != want {
-		t.Error("docs/performance.md does not show the recorded run: go test ./internal/bench/report -run Page -update")
+		t.Error("docs/performance.md does not show the recorded runs: go test ./internal/bench/report -run Page -update")
 	}
 }
 
 func TestSpliceKeepsTheRestOfThePage(t *testing.T) {
 	page := "# A page\n\n" + report.Begin + "\nold\n" + report.End + "\n\nThe end.\n"
-	got, err := report.Splice(page, "new\n")
+	got, err := report.Splice(page, report.Begin, report.End, "new\n")
 	if want := strings.Replace(page, "old", "new", 1); err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := report.Splice("# A page without the lines\n", "new\n"); err == nil {
+	if _, err := report.Splice("# A page without the lines\n", report.Begin, report.End, "new\n"); err == nil {
 		t.Error("no error for a page without the lines")
 	}
 }
