@@ -70,9 +70,6 @@ const columns = `id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
 	deleted tinyint(1) NOT NULL DEFAULT 0,
 	gmt_create timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)`
 
-// names are the columns of a scan, in the order of the table.
-const names = "id, data_center, revision, app_name, params, deleted, gmt_create"
-
 // create makes an empty table.
 func (d *database) create(t testing.TB, table string) {
 	t.Helper()
@@ -92,17 +89,49 @@ func rowsOf(n string) string {
 // fill makes a table of so many rows, committed an hour ago.
 func (d *database) fill(t testing.TB, s *screen, table string, rows int) {
 	t.Helper()
-	d.exec(t, fmt.Sprintf("CREATE TABLE %s (%s)", table, columns))
-	const step = 50_000
-	for from := 1; from <= rows; from += step {
+	d.insert(t, s, wide, table, rows)
+	d.addKey(t, s, table)
+}
+
+// shape is how the rows of a table look.
+type shape struct {
+	// columns are all of them, written those that values sets, of the number seq.
+	columns, written, values string
+	// step is how many rows a statement inserts.
+	step int
+}
+
+var wide = shape{columns: columns, written: written, values: rowsOf("seq"), step: 50_000}
+
+// narrow rows take some 45 bytes.
+var narrow = shape{
+	columns: `id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
+	data_center varchar(8) COLLATE utf8mb4_bin NOT NULL,
+	revision varchar(16) COLLATE utf8mb4_bin NOT NULL,
+	deleted tinyint(1) NOT NULL DEFAULT 0,
+	gmt_create timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)`,
+	written: "data_center, revision", values: "'dc1', hex(seq)", step: 1_000_000,
+}
+
+// insert makes a table of so many rows, committed an hour ago, that has no key but its id.
+func (d *database) insert(t testing.TB, s *screen, of shape, table string, rows int) {
+	t.Helper()
+	d.exec(t, fmt.Sprintf("CREATE TABLE %s (%s)", table, of.columns))
+	for from := 1; from <= rows; from += of.step {
 		// With ids of their own: the server would burn some of those that it hands out to a
 		// statement like this.
 		d.exec(t, fmt.Sprintf(`INSERT INTO %s (id, %s, gmt_create)
-			SELECT seq, %s, now(3) - interval 1 hour FROM seq_%d_to_%d`, table, written, rowsOf("seq"), from, min(from+step-1, rows)))
+			SELECT seq, %s, now(3) - interval 1 hour FROM seq_%d_to_%d`, table, of.written, of.values, from, min(from+of.step-1, rows)))
 		s.far("filling "+table, int64(from), int64(rows))
 	}
-	s.say("filled %s with %d rows, making its key", table, rows)
-	// In one go: row by row the pages of a key that looks random would not stay in memory.
+	s.say("filled %s with %d rows", table, rows)
+}
+
+// addKey gives a table its unique key, in one go: row by row the pages of a key that looks random
+// would not stay in memory.
+func (d *database) addKey(t testing.TB, s *screen, table string) {
+	t.Helper()
+	s.say("making the key of %s", table)
 	d.exec(t, fmt.Sprintf("ALTER TABLE %s ADD UNIQUE KEY entity (data_center, revision)", table))
 	d.exec(t, "ANALYZE TABLE "+table)
 }

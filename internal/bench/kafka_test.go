@@ -31,7 +31,11 @@ type kafkaBus struct {
 
 func openKafka(t *testing.T) bus {
 	t.Helper()
-	server := testenv.Kafka(t)
+	return kafkaOn(t, testenv.Kafka(t))
+}
+
+func kafkaOn(t *testing.T, server *testenv.KafkaServer) bus {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(server.Brokers()...))
 	if err != nil {
 		t.Fatal(err)

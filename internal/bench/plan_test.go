@@ -149,13 +149,9 @@ func planOf(f flagSet) (plan, error) {
 		p.rounds = *f.rounds
 	}
 	if *f.shards != "" {
-		p.shards = nil
-		for text := range strings.SplitSeq(*f.shards, ",") {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 {
-				return p, fmt.Errorf("--shards: %q: numbers with commas", *f.shards)
-			}
-			p.shards = append(p.shards, n)
+		var err error
+		if p.shards, err = numbers("shards", *f.shards); err != nil {
+			return p, err
 		}
 	}
 	p.profile, p.only, p.buses = *f.profile, all(), strings.Split(*f.buses, ",")
@@ -186,6 +182,19 @@ func planOf(f flagSet) (plan, error) {
 		}
 	}
 	return p, p.readAgainst(*f.against)
+}
+
+// numbers reads what a flag lists.
+func numbers(flag, list string) ([]int, error) {
+	var all []int
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("--%s: %q: numbers with commas", flag, list)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 // fewestRounds are what a recorded run has at least: a median needs them.

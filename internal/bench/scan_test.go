@@ -60,7 +60,7 @@ func scanTable(j job, begin func()) (count, size int64, err error) {
 // scanPage reads the page behind the id last and moves that.
 func scanPage(conn driver.QueryerContext, table string, last *uint64) (count, size int64, err error) {
 	rows, err := conn.QueryContext(context.Background(),
-		fmt.Sprintf("SELECT %s FROM %s WHERE id > %d ORDER BY id LIMIT %d", names, table, *last, batchRows), nil)
+		fmt.Sprintf("SELECT * FROM %s WHERE id > %d ORDER BY id LIMIT %d", table, *last, batchRows), nil)
 	if err != nil {
 		return 0, 0, err
 	}
