@@ -51,10 +51,8 @@ func (b *bench) steps(l load, parts items, took *times) []func() {
 			})
 		}
 	}
-	reconciles := parts[report.Reconcile] && l.kind == event.Capability
-	recovers := parts[report.Recovery]
-	if parts[report.Bridge] || reconciles || recovers {
-		steps = append(steps, func() { took.whole, took.reconcile = b.bridge(l, reconciles, recovers) })
+	if parts[report.Bridge] || parts[report.Recovery] || parts.reconcile(l.kind) {
+		steps = append(steps, func() { took.whole, took.reconcile = b.bridge(l, parts) })
 	}
 	if parts[report.Delivery] {
 		for _, delivery := range deliveries {
@@ -62,4 +60,10 @@ func (b *bench) steps(l load, parts items, took *times) []func() {
 		}
 	}
 	return steps
+}
+
+// reconcile reports whether a stream of a kind is reconciled. Of a release stream that reads no
+// rows but those of gaps, and is measured beside restarts only.
+func (i items) reconcile(kind event.Kind) bool {
+	return i[report.Reconcile] && (kind == event.Capability || i[report.Restart])
 }

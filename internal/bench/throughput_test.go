@@ -91,9 +91,9 @@ func (b *bench) streamEnv(kind event.Kind, tables, destination string) env {
 }
 
 // bridge measures one run of the program over a backlog, from the start of the process until the
-// bus holds all messages, and returns how long that took in seconds; and behind it, where that is
-// wanted, a reconcile and a start without the checkpoint.
-func (b *bench) bridge(l load, reconciles, recovers bool) (seconds, reconcile float64) {
+// bus holds all messages, and returns how long that took in seconds; and behind it, where they are
+// among the parts, a restart, a reconcile and a start without the checkpoint.
+func (b *bench) bridge(l load, parts items) (seconds, reconcile float64) {
 	b.t.Helper()
 	profile := ""
 	if b.plan.profile != "" {
@@ -125,13 +125,17 @@ func (b *bench) bridge(l load, reconciles, recovers bool) (seconds, reconcile fl
 	if b.plan.verify {
 		b.verify(l, target)
 	}
-	if reconciles {
+	if parts[report.Restart] {
+		d = b.restart(d, l, target)
+		defer d.end()
+	}
+	if parts.reconcile(l.kind) {
 		reconcile = b.reconcile(d, l)
 	}
 	if b.plan.profile != "" {
 		d.term()
 	}
-	if recovers {
+	if parts[report.Recovery] {
 		b.recover(d, l, target)
 	}
 	return seconds, reconcile

@@ -20,6 +20,8 @@ const (
 	Reconcile = "reconcile"
 	// Recovery is a start without a checkpoint, when the bus has everything.
 	Recovery = "recovery"
+	// Restart is a start behind a kill, with the checkpoint.
+	Restart = "restart"
 	// Growth is bridge and reconcile at other sizes; its figures are under their items.
 	Growth = "growth"
 	// Delivery is exactly-once beside at-least-once.
@@ -82,6 +84,7 @@ const (
 	BytesOfRow    = "bytes of a row"
 	BytesOfEvent  = "bytes of an event"
 	BytesOnBus    = "bytes on the bus a row"
+	MiBOfStore    = "MiB of the checkpoint"
 	LateRows      = "late rows"
 	Lost          = "lost"
 )
@@ -127,6 +130,8 @@ type Machine struct {
 
 // Report is all that one run has measured. It is for one goroutine at a time.
 type Report struct {
+	// Command is what was typed, where that is recorded.
+	Command string `json:"command,omitempty"`
 	// Version is that of the program.
 	Version string    `json:"version"`
 	Began   time.Time `json:"began"`
