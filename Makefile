@@ -100,6 +100,13 @@ bench-peers: ## Measure bridge beside Debezium and Kafka Connect: an hour; ARGS=
 	@go test -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestPeers$$' -test.timeout 3h $(ARGS)
 
+.PHONY: bench-large
+bench-large: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
+bench-large: ## Measure tables of up to 100 million rows: 20 to 30 minutes; ARGS='--sizes 100000,1000000 --entities 100000'
+	@scripts/test-deps
+	@go test -c -o bin/bench.test ./internal/bench
+	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
+
 .PHONY: bench-micro
 bench-micro: ## Run Go benchmarks for benchstat: COUNT times those of BENCH
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(MICRO)

@@ -122,6 +122,7 @@ func TestThePageShowsTheRecordedRuns(t *testing.T) {
 		text             func(*report.Report) string
 	}{
 		{report.JSONFile, report.Begin, report.End, (*report.Report).Markdown},
+		{report.LargeFile, report.LargeBegin, report.LargeEnd, (*report.Report).LargeMarkdown},
 	} {
 		text := report.Nothing
 		if r, err := report.Read(filepath.Join(docs, "performance", run.file)); err == nil {

@@ -125,19 +125,24 @@ func (r *Report) growth() table {
 	t := table{title: "Growth", words: 2, note: growthNote, head: []string{
 		"stream", "bus", "rows", "bare scan, rows/s", "bridge, steady, rows/s", "from its start, rows/s", "peak RssAnon, MiB", "reconcile, rows/s", "of the bare scan",
 	}}
-	cases := r.Cases(Bridge)
+	cases := bySize(r.Cases(Bridge))
 	if len(r.Cases(Reconcile)) == 0 && !slices.ContainsFunc(cases, func(c Case) bool { return c.Rows != r.Rows }) {
 		return t
 	}
-	slices.SortStableFunc(cases, func(a, b Case) int {
-		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Rows, b.Rows))
-	})
 	t.charts = []chart{r.growthChart(cases)}
 	for _, c := range cases {
 		t.add(c.Kind, c.Bus, number(float64(c.Rows), 0), r.spread(Scan, Case{Rows: c.Rows}, RowsASecond, 0), r.spread(Bridge, c, SteadyRate, 0),
 			r.median(Bridge, c, RowsASecond, 0), r.median(Bridge, c, RssAnon, 1), r.spread(Reconcile, c, RowsASecond, 0), r.median(Reconcile, c, OfTheScan, 2))
 	}
 	return t
+}
+
+// bySize sorts cases by kind, bus and size.
+func bySize(cases []Case) []Case {
+	slices.SortStableFunc(cases, func(a, b Case) int {
+		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Rows, b.Rows))
+	})
+	return cases
 }
 
 const recoveryNote = "The same program is killed, its checkpoint removed, and it is started again: it reads from the bus what it has published, and " +
