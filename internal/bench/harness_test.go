@@ -21,7 +21,7 @@ func TestHarness(t *testing.T) {
 
 	cases := len(p.kinds) * len(p.buses)
 	for item, want := range map[string]int{
-		report.Bridge: cases, report.Ratio: cases, report.Latency: cases * len(p.paces), report.Idle: len(p.shards),
+		report.Bridge: cases, report.Ratio: cases, report.Latency: cases * len(p.paces), report.Idle: len(p.shards), report.Busy: len(windows),
 		report.Reconcile: len(p.buses), report.Recovery: cases, report.Delivery: 2 * cases,
 	} {
 		if got := len(b.report.Cases(item)); got != want {
@@ -30,11 +30,11 @@ func TestHarness(t *testing.T) {
 	}
 	for _, f := range b.report.Figures {
 		// What takes less than a hundredth of a second of CPU is zero by the kernel's clock.
-		if f.Metric != report.CPUShare && f.Metric != report.DatabaseCPU && f.Metric != report.CPU && f.Item != report.Latency && f.Median <= 0 {
+		if f.Metric != report.CPUShare && f.Metric != report.DatabaseCPU && f.Metric != report.CPU && f.Item != report.Latency && f.Item != report.Busy && f.Median <= 0 {
 			t.Errorf("%s of %s %+v is %v", f.Metric, f.Item, f.Case, f.Values)
 		}
 	}
-	if text := b.report.Markdown(); strings.Count(text, "\n### ") != 8 {
+	if text := b.report.Markdown(); strings.Count(text, "\n### ") != 9 {
 		t.Errorf("the tables:\n%s", text)
 	}
 	if err := b.report.WriteFolder(t.TempDir()); err != nil {

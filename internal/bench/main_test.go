@@ -126,6 +126,9 @@ func (b *bench) run() {
 	if b.plan.has(report.Idle) {
 		b.idleCosts()
 	}
+	if b.plan.has(report.Busy) {
+		b.busyCosts()
+	}
 	if b.plan.has(report.Growth) {
 		for _, one := range b.plan.growth {
 			b.throughput(one, items{report.Scan: true, report.Bridge: true, report.Reconcile: true, report.Recovery: b.plan.has(report.Recovery)})

@@ -39,7 +39,7 @@ var flags = flagSet{
 }
 
 // itemNames are what --only takes.
-var itemNames = []string{report.Scan, report.Publish, report.Bridge, report.Profile, report.Latency, report.Idle, report.Reconcile, report.Recovery, report.Delivery, report.Growth}
+var itemNames = []string{report.Scan, report.Publish, report.Bridge, report.Profile, report.Latency, report.Idle, report.Busy, report.Reconcile, report.Recovery, report.Delivery, report.Growth}
 
 // items says what is measured.
 type items map[string]bool
@@ -59,6 +59,8 @@ type plan struct {
 	// shards are numbers of quiet tables, looked at for idleFor once idleSettle has passed.
 	shards            []int
 	idleFor, idleWarm time.Duration
+	// busy is a number of tables that get rows, measured for idleFor.
+	busy int
 	// bufferPool is the memory that the database may use, empty for what the tests give it.
 	bufferPool string
 	// hurryAfter is when further rounds of tables of other sizes are left out, 0 for never.
@@ -87,7 +89,7 @@ func fullPlan() plan {
 		latencyFor: 12 * time.Second, latencyWarm: 3 * time.Second,
 		paces: append(paces([]int{100, 1000, 5000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond}),
 		// A shard that has been quiet for ten seconds is polled half as often.
-		shards: []int{1, 100, 1000, 10_000}, idleFor: 20 * time.Second, idleWarm: 15 * time.Second,
+		shards: []int{1, 100, 1000, 10_000}, idleFor: 20 * time.Second, idleWarm: 15 * time.Second, busy: 200,
 		bufferPool: poolFor(report.MemoryBytes()), static: true, hurryAfter: 50 * time.Minute,
 	}
 }
@@ -112,7 +114,7 @@ func quickPlan() plan {
 	p.rows, p.rounds, p.growth = 50_000, 1, []size{{rows: 10_000, rounds: 1}}
 	p.latencyFor, p.latencyWarm = 2*time.Second, 500*time.Millisecond
 	p.paces = append(paces([]int{100, 1000}, windows, usualPoll), pace{1000, 0, 10 * time.Millisecond})
-	p.shards, p.idleFor, p.idleWarm = []int{1, 50}, 2*time.Second, time.Second
+	p.shards, p.busy, p.idleFor, p.idleWarm = []int{1, 50}, 50, 2*time.Second, time.Second
 	return p
 }
 
@@ -121,7 +123,7 @@ func tinyPlan() plan {
 	p := quickPlan()
 	p.rows, p.growth = 3000, nil
 	p.latencyFor, p.latencyWarm, p.paces = 300*time.Millisecond, 200*time.Millisecond, []pace{{500, 0, usualPoll}, {500, 0, 10 * time.Millisecond}}
-	p.shards, p.idleFor, p.idleWarm = []int{3}, 500*time.Millisecond, 0
+	p.shards, p.busy, p.idleFor, p.idleWarm = []int{3}, 3, 500*time.Millisecond, 0
 	p.bufferPool, p.static = "", false
 	p.verify = true
 	p.only, p.kinds, p.buses = all(), []event.Kind{event.Release, event.Capability}, busNames

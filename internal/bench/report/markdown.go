@@ -32,7 +32,7 @@ func (r *Report) versions() string {
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	b.WriteString(r.origin())
-	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.recovery(), r.delivery(), r.idle()} {
+	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.recovery(), r.delivery(), r.idle(), r.busy()} {
 		if len(t.rows) == 0 {
 			continue
 		}

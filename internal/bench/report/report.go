@@ -11,12 +11,14 @@ import (
 
 // The items of a report.
 const (
-	Scan      = "scan"
-	Publish   = "publish"
-	Bridge    = "bridge"
-	Ratio     = "ratio"
-	Latency   = "latency"
-	Idle      = "idle"
+	Scan    = "scan"
+	Publish = "publish"
+	Bridge  = "bridge"
+	Ratio   = "ratio"
+	Latency = "latency"
+	Idle    = "idle"
+	// Busy is many tables that all get a few rows.
+	Busy      = "busy"
 	Reconcile = "reconcile"
 	// Recovery is a start without a checkpoint, when the bus has everything.
 	Recovery = "recovery"

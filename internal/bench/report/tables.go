@@ -157,6 +157,18 @@ func (r *Report) recovery() table {
 	return t
 }
 
+// busy is what many tables cost that get a few rows each.
+func (r *Report) busy() table {
+	t := table{title: "Busy tables", words: 0, note: "Release streams to JetStream with the default poll of 200 ms. Statements are those of bridge; the CPU of the database has the writer's in it.", head: []string{
+		"tables", "rows/s each", "window", "CPU, % of a core", "CPU of the database", "statements a second", "RssAnon, MiB", "written, rows/s", "p50, ms", "p99, ms",
+	}}
+	for _, c := range r.Cases(Busy) {
+		t.add(number(float64(c.Shards), 0), number(float64(c.Rate), 0), c.Window, r.median(Busy, c, CPUShare, 0), r.median(Busy, c, DatabaseCPU, 0),
+			r.median(Busy, c, StatementsA, 0), r.median(Busy, c, RssAnon, 0), r.median(Busy, c, Reached, 0), r.median(Busy, c, P50, 0), r.median(Busy, c, P99, 0))
+	}
+	return t
+}
+
 // idle is what quiet tables cost.
 func (r *Report) idle() table {
 	t := table{title: "Idle cost", words: 0, charts: []chart{r.idleChart()}, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "CPU of the database", "statements a second", "RssAnon, MiB", "goroutines", "until ready, s", "metric series", "a scrape, ms", "started again: CPU, % of a core", "until ready, s"}}
