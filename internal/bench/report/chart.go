@@ -40,7 +40,7 @@ func (c *chart) write(b *strings.Builder) {
 }
 
 // throughputChart compares bridge with its parts.
-func (r *Report) throughputChart() chart {
+func (r tables) throughputChart() chart {
 	c := chart{title: number(float64(r.Rows), 0) + " rows: scan and library one after the other, and bridge", unit: "seconds"}
 	for _, main := range r.mains() {
 		lib := main
@@ -57,7 +57,7 @@ func (r *Report) throughputChart() chart {
 }
 
 // profileCharts show where the CPU goes, a chart for each case.
-func (r *Report) profileCharts() (charts []chart) {
+func (r tables) profileCharts() (charts []chart) {
 	for _, main := range r.mains() {
 		c := chart{title: main.Kind + " to " + main.Bus, unit: "CPU-seconds per million rows"}
 		for _, part := range Parts {
@@ -72,7 +72,7 @@ func (r *Report) profileCharts() (charts []chart) {
 }
 
 // latencyCharts show the 99th percentile at the usual poll interval, a chart for each window.
-func (r *Report) latencyCharts() (charts []chart) {
+func (r tables) latencyCharts() (charts []chart) {
 	cases := r.Cases(Latency)
 	for _, one := range cases {
 		if one.Poll != cases[0].Poll {
@@ -92,7 +92,7 @@ func (r *Report) latencyCharts() (charts []chart) {
 }
 
 // growthChart compares sizes of tables.
-func (r *Report) growthChart(cases []Case) chart {
+func (r tables) growthChart(cases []Case) chart {
 	c := chart{title: "bridge by the size of the table, steady", unit: "rows a second"}
 	for _, one := range cases {
 		if f, ok := r.Get(Bridge, one, SteadyRate); ok {
@@ -103,7 +103,7 @@ func (r *Report) growthChart(cases []Case) chart {
 }
 
 // idleChart compares numbers of quiet shards.
-func (r *Report) idleChart() chart {
+func (r tables) idleChart() chart {
 	c := chart{title: "quiet shards", unit: "% of a core"}
 	for _, one := range r.Cases(Idle) {
 		if f, ok := r.Get(Idle, one, CPUShare); ok {

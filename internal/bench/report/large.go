@@ -27,7 +27,7 @@ func (r *Report) LargeMarkdown() string {
 	var b strings.Builder
 	b.WriteString("By `" + r.Command + "`: " + r.origin())
 	b.WriteString("\n" + largeNote + "\n")
-	for _, t := range []table{r.largeBacklog(), r.largeAgain()} {
+	for _, t := range []table{tables{r}.largeBacklog(), tables{r}.largeAgain()} {
 		b.WriteString("\n### " + t.title + "\n\n")
 		if t.note != "" {
 			b.WriteString(t.note + "\n\n")
@@ -37,7 +37,7 @@ func (r *Report) LargeMarkdown() string {
 	return b.String()
 }
 
-func (r *Report) largeBacklog() table {
+func (r tables) largeBacklog() table {
 	t := table{title: "Large tables, the backlog", words: 1, head: []string{
 		"stream to Kafka", "rows", "bare scan, rows/s", "bridge, steady, rows/s", "CPU s per 10⁶ rows", "peak RssAnon, MiB",
 		"against the smallest: time of the scan", "time of bridge", "CPU of bridge",
@@ -52,7 +52,7 @@ func (r *Report) largeBacklog() table {
 	return t
 }
 
-func (r *Report) largeAgain() table {
+func (r tables) largeAgain() table {
 	t := table{title: "Large tables, restart and reconcile", words: 1, note: largeAgainNote, head: []string{
 		"stream to Kafka", "rows", "checkpoint, MiB", "from kill -9 until ready, s", "reconcile, s", "rows/s", "CPU s per 10⁶ rows", "peak RssAnon during it, MiB",
 		"against the smallest: time", "CPU",
@@ -73,7 +73,7 @@ func smallest(cases []Case, kind string) Case {
 }
 
 // quotient formats the median of one case divided by that of another one.
-func quotient(r *Report, item string, over, under Case, metric string) string {
+func quotient(r tables, item string, over, under Case, metric string) string {
 	a, _ := r.Get(item, over, metric)
 	b, _ := r.Get(item, under, metric)
 	if a.Median == 0 || b.Median == 0 {

@@ -32,7 +32,8 @@ func (r *Report) versions() string {
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	b.WriteString(r.origin())
-	for _, t := range []table{r.throughput(), r.cost(), r.profile(), r.latency(), r.growth(), r.recovery(), r.delivery(), r.idle(), r.busy()} {
+	all := tables{r}
+	for _, t := range []table{all.throughput(), all.cost(), all.profile(), all.latency(), all.growth(), all.recovery(), all.delivery(), all.idle(), all.busy()} {
 		if len(t.rows) == 0 {
 			continue
 		}
@@ -82,7 +83,7 @@ func (t *table) add(cells ...string) {
 const missing = "–"
 
 // median formats the median of a figure.
-func (r *Report) median(item string, c Case, metric string, digits int) string {
+func (r tables) median(item string, c Case, metric string, digits int) string {
 	f, ok := r.Get(item, c, metric)
 	if !ok {
 		return missing
@@ -91,7 +92,7 @@ func (r *Report) median(item string, c Case, metric string, digits int) string {
 }
 
 // spread formats a figure with its lowest and highest value.
-func (r *Report) spread(item string, c Case, metric string, digits int) string {
+func (r tables) spread(item string, c Case, metric string, digits int) string {
 	f, ok := r.Get(item, c, metric)
 	switch {
 	case !ok:

@@ -36,7 +36,7 @@ func (r *Report) PeersMarkdown() string {
 		fmt.Fprintf(&b, "%s.\n", why)
 	}
 	b.WriteString("\n" + peersNote + "\n")
-	for _, t := range []table{r.peersBacklog(), r.peersSteady(), r.peersLate()} {
+	for _, t := range []table{tables{r}.peersBacklog(), tables{r}.peersSteady(), tables{r}.peersLate()} {
 		if len(t.rows) == 0 {
 			continue
 		}
@@ -51,7 +51,7 @@ func (r *Report) PeersMarkdown() string {
 }
 
 // byBus returns the cases of an item by their bus; peers stay in the order of their first figure.
-func (r *Report) byBus(item string) []Case {
+func (r tables) byBus(item string) []Case {
 	cases := r.Cases(item)
 	var clients []string
 	for _, c := range cases {
@@ -66,7 +66,7 @@ func (r *Report) byBus(item string) []Case {
 	return cases
 }
 
-func (r *Report) peersBacklog() table {
+func (r tables) peersBacklog() table {
 	t := table{title: "A backlog of " + number(float64(r.Rows), 0) + " rows", words: 2, head: []string{
 		"bus", "program", "time, s", "rows/s when it runs", "CPU s per 10⁶ rows", "peak RssAnon, MiB", "bytes on the bus a row", "start to first event, s",
 	}}
@@ -86,7 +86,7 @@ func (r *Report) peersBacklog() table {
 	return t
 }
 
-func (r *Report) peersSteady() table {
+func (r tables) peersSteady() table {
 	t := table{title: "1,000 rows a second", words: 2, head: []string{"bus", "program", "p50, ms", "p99, ms", "CPU, % of a core", "RssAnon, MiB", "written, rows/s"}}
 	for _, c := range r.byBus(PeerSteady) {
 		t.add(c.Bus, c.Client, r.spread(PeerSteady, c, P50, 1), r.spread(PeerSteady, c, P99, 1), r.spread(PeerSteady, c, CPUShare, 0), r.median(PeerSteady, c, RssAnon, 0),
@@ -95,7 +95,7 @@ func (r *Report) peersSteady() table {
 	return t
 }
 
-func (r *Report) peersLate() table {
+func (r tables) peersLate() table {
 	t := table{title: "Rows that commit late", words: 2, head: []string{"bus", "program", "late rows", "lost", "p50 from commit, ms", "p99, ms"}}
 	for _, c := range r.byBus(PeerLate) {
 		t.add(c.Bus, c.Client, r.spread(PeerLate, c, LateRows, 0), r.spread(PeerLate, c, Lost, 0), r.median(PeerLate, c, P50, 0), r.median(PeerLate, c, P99, 0))
@@ -104,7 +104,9 @@ func (r *Report) peersLate() table {
 }
 
 // PeersSummary is what the README shows: one bus, one row a program.
-func (r *Report) PeersSummary(bus string) string {
+func (r *Report) PeersSummary(bus string) string { return tables{r}.peersSummary(bus) }
+
+func (r tables) peersSummary(bus string) string {
 	t := table{words: 1, head: []string{
 		"program", number(float64(r.Rows), 0) + " rows, s", "CPU s", "peak memory, MiB", "bytes a row", "p50 / p99 at 1,000 rows/s, ms", "late rows lost",
 	}}

@@ -19,11 +19,14 @@ const (
 	ExactlyOnce = "exactly-once"
 )
 
+// tables makes the tables of a report.
+type tables struct{ *Report }
+
 const deliveryNote = "The whole backlog, from the start of the process until it has counted all rows as acknowledged, both ways in each round; and the " +
 	"latency of 1,000 rows a second with a window of 0 and a poll of 100 ms, for a consumer that reads committed messages."
 
 // delivery is what exactly-once costs.
-func (r *Report) delivery() table {
+func (r tables) delivery() table {
 	t := table{title: "Exactly once", words: 3, note: deliveryNote, head: []string{
 		"stream", "bus", "delivery", "backlog, s", "rows/s", "CPU s per 10⁶ rows", "peak RssAnon, MiB", "p50, ms", "p99, ms",
 	}}
@@ -35,7 +38,7 @@ func (r *Report) delivery() table {
 }
 
 // throughput compares the parts with the whole, in seconds.
-func (r *Report) throughput() table {
+func (r tables) throughput() table {
 	t := table{title: "Throughput", words: 2, charts: []chart{r.throughputChart()}, head: []string{
 		"stream", "bus", "scan S, s", "publish P: library, s", "publish P: our sink, s", "bridge T, s", "bridge, rows/s", "(S + P) / T",
 	}}
@@ -55,7 +58,7 @@ func (r *Report) throughput() table {
 }
 
 // mains are the cases of the main table.
-func (r *Report) mains() []Case {
+func (r tables) mains() []Case {
 	var mains []Case
 	for _, c := range slices.Concat(r.Cases(Bridge), r.Cases(Publish), r.Cases(Profile)) {
 		c.Client, c.Part = "", ""
@@ -74,7 +77,7 @@ const costNote = "Of the process of bridge alone, and, for comparison, of one th
 	"without those of a bare scan, which the driver makes before there is a page. The way from page to bus is the latter."
 
 // cost is what bridge itself uses, and what publishing alone does.
-func (r *Report) cost() table {
+func (r tables) cost() table {
 	t := table{title: "Cost", words: 2, note: costNote, head: []string{
 		"stream", "bus", "bridge, CPU s per 10⁶ rows", "scan", "library", "our sink", "peak RssAnon, MiB", "allocations a row: all", "page to bus",
 		"bytes allocated a row",
@@ -90,7 +93,7 @@ func (r *Report) cost() table {
 }
 
 // profile is where the CPU goes.
-func (r *Report) profile() table {
+func (r tables) profile() table {
 	t := table{title: "Where the time goes", words: 2, charts: r.profileCharts(), head: append([]string{"stream", "bus"}, Parts...),
 		note: "CPU-seconds of the process of bridge per 10⁶ rows, by a profile of one run of its own, so their sum is not that of the table above. " +
 			"The garbage collector is its work in the background; where an allocation has to help it, that counts for the code that allocates."}
@@ -106,7 +109,7 @@ func (r *Report) profile() table {
 }
 
 // latency is from commit to consumer.
-func (r *Report) latency() table {
+func (r tables) latency() table {
 	t := table{title: "Latency", words: 4, charts: r.latencyCharts(), note: fmt.Sprintf("From the answer to the writer's COMMIT until a consumer has the message, in ms; p99.9 of %s rows or more.",
 		number(RowsForP999, 0)), head: []string{"stream", "bus", "window", "poll", "rows/s", "written, rows/s", "p50", "p99", "p99.9", "max"}}
 	for _, c := range r.Cases(Latency) {
@@ -121,7 +124,7 @@ const growthNote = "The whole backlog by bridge, and then a reconcile of the tab
 	"size is the database's."
 
 // growth is what the size of the table changes.
-func (r *Report) growth() table {
+func (r tables) growth() table {
 	t := table{title: "Growth", words: 2, note: growthNote, head: []string{
 		"stream", "bus", "rows", "bare scan, rows/s", "bridge, steady, rows/s", "from its start, rows/s", "peak RssAnon, MiB", "reconcile, rows/s", "of the bare scan",
 	}}
@@ -149,7 +152,7 @@ const recoveryNote = "The same program is killed, its checkpoint removed, and it
 	"publishes nothing again. Messages a second are those of the reading, the time is from the start of the process until all rows of the table are seen to."
 
 // recovery is what a lost checkpoint costs.
-func (r *Report) recovery() table {
+func (r tables) recovery() table {
 	t := table{title: "A lost checkpoint", words: 2, note: recoveryNote, head: []string{"stream", "bus", "messages", "messages/s", "until all is as before, s", "peak RssAnon, MiB"}}
 	for _, c := range r.Cases(Recovery) {
 		t.add(c.Kind, c.Bus, number(float64(c.Rows), 0), r.spread(Recovery, c, MessagesASecond, 0), r.spread(Recovery, c, Seconds, 2), r.spread(Recovery, c, RssAnon, 1))
@@ -158,7 +161,7 @@ func (r *Report) recovery() table {
 }
 
 // busy is what many tables cost that get a few rows each.
-func (r *Report) busy() table {
+func (r tables) busy() table {
 	t := table{title: "Busy tables", words: 0, note: "Release streams to JetStream with the default poll of 200 ms. Statements are those of bridge; the CPU of the database has the writer's in it.", head: []string{
 		"tables", "rows/s each", "window", "CPU, % of a core", "CPU of the database", "statements a second", "RssAnon, MiB", "written, rows/s", "p50, ms", "p99, ms",
 	}}
@@ -170,7 +173,7 @@ func (r *Report) busy() table {
 }
 
 // idle is what quiet tables cost.
-func (r *Report) idle() table {
+func (r tables) idle() table {
 	t := table{title: "Idle cost", words: 0, charts: []chart{r.idleChart()}, note: "Release streams to JetStream with the default poll of 200 ms, no new rows.", head: []string{"quiet shards", "CPU, % of a core", "CPU of the database", "statements a second", "RssAnon, MiB", "goroutines", "until ready, s", "metric series", "a scrape, ms", "started again: CPU, % of a core", "until ready, s"}}
 	for _, c := range r.Cases(Idle) {
 		t.rows = append(t.rows, []string{number(float64(c.Shards), 0), r.median(Idle, c, CPUShare, 2), r.median(Idle, c, DatabaseCPU, 1), r.median(Idle, c, StatementsA, 1),
