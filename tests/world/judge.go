@@ -2,7 +2,6 @@ package world
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,41 +46,40 @@ type Judge struct {
 	Verdict
 	expect  Expect
 	schemas map[event.Op]*Schema
-	// first holds the first message with each event id, stamps the event of each stamp.
-	first  map[string]copied
-	stamps map[stamp]string
+	first   firsts
+	stamps  stamps
 	// epochs are the highest of each topic-partition.
 	epochs map[string]uint64
 	record record
 }
 
-// stamp is the number that a run of the program gives to one message.
-type stamp struct{ epoch, seq uint64 }
-
 // copied is what is kept of a message to compare others with that have the same event id.
 type copied struct {
-	value [32]byte
-	// modified is the member of this name, rest the document without it and meta.time.
-	modified string
-	rest     [32]byte
+	value digest
+	modified
 }
 
+// modified is the member of this name, 0 where there is none, and the document without it and
+// meta.time.
+type modified struct{ at, rest digest }
+
 func copiedOf(e *Event) copied {
-	c := copied{value: sha256.Sum256(e.Value), modified: string(e.Data["modified"])}
+	c := copied{value: digestOfBytes(e.Value)}
+	at := e.Data["modified"]
 	var rest struct{ Meta, Data map[string]json.RawMessage }
-	if document, err := Document(e.Message); c.modified == "" || err != nil || json.Unmarshal(document, &rest) != nil {
-		return copied{value: c.value}
+	if document, err := Document(e.Message); len(at) == 0 || err != nil || json.Unmarshal(document, &rest) != nil {
+		return c
 	}
 	delete(rest.Meta, "time")
 	delete(rest.Data, "modified")
-	c.rest = sha256.Sum256(fmt.Append(nil, rest, e.Links))
+	c.modified = modified{digestOfBytes(at), digestOfBytes(fmt.Append(nil, rest, e.Links))}
 	return c
 }
 
 // repeats reports whether two messages have the same bytes, or differ in MODIFIED and so in
 // meta.time: a row whose MODIFIED changes is the same fact as before.
 func (c copied) repeats(other copied) bool {
-	return c.value == other.value || c.modified != other.modified && c.modified != "" && c.rest == other.rest
+	return c.value == other.value || c.at != other.at && c.at != 0 && c.rest == other.rest
 }
 
 // record is what the writers of one table recorded.
@@ -92,6 +90,8 @@ type record interface {
 	event(*Event)
 	// end judges what is missing.
 	end()
+	// forget drops what is judged. What is kept still tells what comes again.
+	forget()
 }
 
 // NewRowJudge returns a judge of the events of a table of a Workload.
@@ -110,7 +110,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[string]copied), stamps: make(map[stamp]string), epochs: make(map[string]uint64)}
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: newFirsts(), stamps: make(stamps), epochs: make(map[string]uint64)}
 }
 
 // Messages judges many messages and the end, and returns what was found.
@@ -131,8 +131,8 @@ func (j *Judge) Message(m Message) {
 	j.stamp(&e)
 	j.record.message(&e)
 	one := copiedOf(&e)
-	if was, ok := j.first[e.ID]; !ok {
-		j.first[e.ID] = one
+	if was, ok := j.first.find(e.ID); !ok {
+		j.first.add(e.ID, one)
 		j.Published++
 		j.Ops[string(e.Op)+strings.ToLower(e.Reason)]++
 		j.Origins[e.Origin()]++
@@ -156,6 +156,14 @@ func (j *Judge) End() *Verdict {
 		slices.Sort(delays)
 	}
 	return &j.Verdict
+}
+
+// endSection judges what is missing although all that was committed is published, and forgets what
+// is judged: as before, what comes again is found.
+func (j *Judge) endSection() {
+	j.record.end()
+	j.record.forget()
+	clear(j.Delays)
 }
 
 // valid judges an event by itself.
@@ -195,11 +203,9 @@ func (j *Judge) stamp(e *Event) {
 	e.stated = s
 	e.behind = j.expect.Frozen && s.Epoch < j.epochs[e.Partition]
 	j.epochs[e.Partition] = max(j.epochs[e.Partition], s.Epoch)
-	number := stamp{s.Epoch, s.Seq}
-	if was, ok := j.stamps[number]; ok && was != e.ID {
-		j.Add("one stamp for two events", "%s and %s: %s", was, e, e.Headers[sink.HeaderState])
+	if j.stamps.use(s.Epoch, s.Seq, e.ID) {
+		j.Add("one stamp for two events", "another event and %s: %s", e, e.Headers[sink.HeaderState])
 	}
-	j.stamps[number] = e.ID
 	kind := sink.StateLive
 	if e.Op == event.Deleted {
 		kind = map[string]sink.StateKind{"TOMBSTONE": sink.StateTombstone, "FILTERED": sink.StateTombstone, "ABSENT_IN_SNAPSHOT": sink.StateAbsent}[e.Reason]

@@ -17,8 +17,8 @@ import (
 type rowRecord struct {
 	*Judge
 	rows map[string]*workload.Row
-	// published holds the event id of each row that was published.
-	published map[string]string
+	// published holds the tokens of all rows that were published, also of those that are forgotten.
+	published map[digest]struct{}
 	// highest is the highest id of each topic-partition, passed that without the rows that came
 	// ahead of the tail, newest the newest version of each entity.
 	highest, passed map[string]uint64
@@ -29,7 +29,7 @@ type rowRecord struct {
 
 func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
 	r := &rowRecord{
-		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[string]string, len(rows)),
+		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[digest]struct{}, len(rows)),
 		highest: make(map[string]uint64), passed: make(map[string]uint64), newest: make(map[string]int),
 		newestBy: make(map[string]string),
 	}
@@ -40,9 +40,21 @@ func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
 }
 
 func (r *rowRecord) message(*Event) {}
+
+// isPublished reports whether the row with a token was published.
+func (r *rowRecord) isPublished(token string) bool {
+	_, published := r.published[digestOf(token)]
+	return published
+}
+
+// due reports whether a row has to be published.
+func (r *rowRecord) due(row *workload.Row) bool {
+	return row.Fate == workload.Committed && row.GoneFrom.IsZero() && !r.expect.AsideRows[row.Token]
+}
+
 func (r *rowRecord) end() {
-	for _, row := range r.rows {
-		if r.published[row.Token] == "" && row.Fate == workload.Committed && row.GoneFrom.IsZero() && !r.expect.AsideRows[row.Token] {
+	for token, row := range r.rows {
+		if r.due(row) && !r.isPublished(token) {
 			r.Lost = append(r.Lost, *row)
 		}
 	}
@@ -51,20 +63,37 @@ func (r *rowRecord) end() {
 	})
 }
 
+// forget drops the rows that are published or lost. The others may still come, against the rules or
+// by them. Of an entity without such a row the versions that may still come are newer than all that
+// came.
+func (r *rowRecord) forget() {
+	rows, newest, newestBy := make(map[string]*workload.Row), make(map[string]int), make(map[string]string)
+	for token, row := range r.rows {
+		if r.due(row) || r.isPublished(token) {
+			continue
+		}
+		rows[token] = row
+		if version, ok := r.newest[row.Entity]; ok {
+			newest[row.Entity], newestBy[row.Entity] = version, r.newestBy[row.Entity]
+		}
+	}
+	r.rows, r.newest, r.newestBy = rows, newest, newestBy
+}
+
 func (r *rowRecord) event(e *Event) {
 	var token, entity, body string
 	var created time.Time
 	err := errors.Join(e.member("token", &token), e.member("entity", &entity), e.member("body", &body), e.member("created", &created))
-	row := r.rows[token]
-	if row == nil || err != nil || e.Op == event.Deleted {
+	row, published := r.rows[token], r.isPublished(token)
+	if row == nil && !published || err != nil || e.Op == event.Deleted {
 		r.Add("of no row", "%v %.200s", err, e.Value)
 		return
 	}
-	if other := r.published[token]; other != "" {
+	if published {
 		r.Add("repeated otherwise", "row %d (%s): %.200s", e.RowID, token, e.Value)
 		return
 	}
-	r.published[token] = e.ID
+	r.published[digestOf(token)] = struct{}{}
 	if entity != row.Entity || row.ID != 0 && row.ID != e.RowID {
 		r.Add("not the row", "row %d of %s, the record says %+v", e.RowID, entity, *row)
 	}
