@@ -78,6 +78,15 @@ func (r *Record) Sums() Sums {
 	return r.sums
 }
 
+// forget removes all entries and returns them. The counts stay.
+func (r *Record) forget() []*Row {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rows := r.rows
+	r.rows = nil
+	return rows
+}
+
 func (r *Record) count(change func(*Sums)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,9 +14,10 @@ import (
 
 // Workload is a number of writers and the record of what they did.
 type Workload struct {
-	opts   Options
-	issuer issuer
-	record Record
+	opts    Options
+	issuer  issuer
+	writers []*writer
+	record  Record
 	// left is how many commits are still to be made, paced how many transactions have had their
 	// turn.
 	left, paced atomic.Int64
@@ -33,6 +34,9 @@ func New(opts Options) (*Workload, error) {
 	var err error
 	if w.issuer, err = opts.IDs.issuer(opts); err != nil {
 		return nil, err
+	}
+	for i := range opts.Writers {
+		w.writers = append(w.writers, newWriter(w, i))
 	}
 	return w, nil
 }
@@ -55,15 +59,38 @@ func (w *Workload) Create(ctx context.Context) error {
 
 // Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and
 // returns nil, within 3 s of the end of ctx even where the server stands still. A database or a
-// table that is away is waited for; an error that says something else ends it.
+// table that is away is waited for; an error that says something else ends it. A later Run goes on
+// where the last one has ended.
 func (w *Workload) Run(ctx context.Context) error {
 	w.started = time.Now()
+	w.paced.Store(0)
 	w.issuer.start(w.started)
 	writers, ctx := errgroup.WithContext(ctx)
-	for i := range w.opts.Writers {
-		writers.Go(func() error { return newWriter(w, i).run(ctx) })
+	for _, writer := range w.writers {
+		writers.Go(func() error { return writer.run(ctx) })
 	}
 	return writers.Wait()
+}
+
+// Forget removes all rows from the record and returns them; a later Run goes on all the same. Each
+// writer can still replace and delete 1,000 of its rows, evenly chosen. No Run may be under way.
+func (w *Workload) Forget() []*Row {
+	for _, writer := range w.writers {
+		writer.own = evenly(writer.own, 1000)
+	}
+	return w.record.forget()
+}
+
+// evenly returns n of the rows, or all where there are no more, in their order.
+func evenly(rows []*Row, n int) []*Row {
+	if len(rows) <= n {
+		return rows
+	}
+	some := make([]*Row, n)
+	for i := range some {
+		some[i] = rows[(i+1)*len(rows)/n-1]
+	}
+	return some
 }
 
 // reserve takes one of the commits that are to be made and reports whether there was one; giveBack
