@@ -9,13 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"bridge/tests/world"
-
+	"bridge/internal/testenv"
 	"bridge/internal/workload"
+	"bridge/tests/world"
 )
 
 // faultEvery is the time from one fault of a soak to the next; one that takes longer delays it.
 const faultEvery = 10 * time.Second
+
+// longestSection is how long a soak goes on until what has come is judged and forgotten. A shorter
+// soak has three sections.
+const longestSection = 10 * time.Minute
 
 // soakName stands for the fault of a soak, which is many.
 const soakName = "soak"
@@ -28,6 +32,23 @@ type soakScore struct {
 	Early    footprint      `json:"early"`
 	Late     footprint      `json:"late"`
 	Duration seconds        `json:"durationSeconds"`
+	// Sections are in their order; there are none in results from before soaks had them.
+	Sections []section `json:"sections,omitempty"`
+}
+
+// section is a part of a soak, at whose end the writers stop and what has come is judged.
+type section struct {
+	// Rows counts rows and changes that were committed in it.
+	Rows int `json:"rows"`
+	// Written is how long the writers wrote, Drained how long the program then took to catch up,
+	// Judged how long it took to reconcile, read the bus and judge.
+	Written seconds `json:"writtenSeconds"`
+	Drained seconds `json:"drainedSeconds"`
+	Judged  seconds `json:"judgedSeconds"`
+	// footprint is that of the last minute in which the writers wrote.
+	footprint
+	// TestMemory is RssAnon of the process that judges, of all soaks beside one another.
+	TestMemory float64 `json:"testRssAnonMiB"`
 }
 
 // soaks are the results of one run.
@@ -42,7 +63,7 @@ type footprint struct {
 	Files      float64 `json:"fileDescriptors"`
 }
 
-// soakTorture runs one program a bus for a long time, under 2,000 rows a second each, with a fault
+// soakTorture runs one program a bus for a long time, under 3,000 rows a second each, with a fault
 // by chance every 10 s.
 func soakTorture(t *testing.T) {
 	*tortureShort = true
@@ -92,38 +113,74 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 		s.Passed = !t.Failed()
 	}()
 	rows, states := tr.load()
-	// A third of 750 transactions a second insert five rows in the mean.
-	rows.Writers, rows.Rate, rows.Mix.MultiRow = 24, 750, 0.33
+	// Three quarters of 750 transactions a second insert five rows in the mean.
+	rows.Writers, rows.Rate, rows.Mix.MultiRow = 24, 750, 0.75
 	states.Rate, states.Writers, states.Entities = 320, 8, 20_000
 	tr.prepare(t, world.Binary(t, false), rows, states)
 	through(tr.trial)
 	tr.Env["BRIDGE_BATCH_ROWS"] = "2000"
 	// The table grows meanwhile: reconciled every few seconds, its size would be what is measured.
 	tr.Env["BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL"] = "30s"
+	judged := tr.InSections()
 	tr.Daemon.Start()
+
+	begun, w := time.Now(), tr.watch()
+	sections := max(3, int((d+longestSection-1)/longestSection))
+	for i := range sections {
+		s.Sections = append(s.Sections, tr.section(&s, w, begun.Add(d*time.Duration(i+1)/time.Duration(sections))))
+		if i == sections-1 {
+			s.Duration = inSeconds(time.Since(begun))
+			s.Early, s.Late = w.around(min(5*time.Minute, d/3)), w.around(time.Since(begun))
+			w.stop()
+		}
+		tr.judge(judged, &s.Sections[i])
+	}
+	s.Rows = tr.written()
+	tr.score.Figures = judged.Figures()
+	tr.conclude()
+	s.grew(t)
+	return s
+}
+
+// section has the writers write, and does faults to the program, up to a moment.
+func (tr soakTrial) section(s *soakScore, w *watch, end time.Time) section {
+	before, begun := tr.written(), time.Now()
 	tr.write()
 	tr.CaughtUp(time.Minute, "what is written arrives")
-
-	begun := time.Now()
-	w := tr.watch()
-	for next := begun; time.Since(begun) < d; next = next.Add(faultEvery) {
+	for next := time.Now(); time.Now().Before(end); next = next.Add(faultEvery) {
 		world.Pause(time.Until(next))
 		f := tr.pick()
 		f.inject(tr.trial)
 		s.Faults[f.name]++
-		tr.report(begun, f, w)
+		tr.report(f, w)
 		next = latest(next, time.Now().Add(-faultEvery))
 	}
+	slowest := tr.score.Recovery
 	tr.recovers()
-	s.Duration = inSeconds(time.Since(begun))
-	s.Early, s.Late = w.around(min(5*time.Minute, d/3)), w.around(time.Since(begun))
-	w.stop()
+	tr.score.Recovery = max(tr.score.Recovery, slowest)
 	tr.stopWriters()
-	s.Rows = tr.World.Rows.Record().Sums().Rows + changes(tr.World.Entities[entities])
+	return section{Rows: tr.written() - before, Written: inSeconds(time.Since(begun)), footprint: w.around(time.Since(w.begun))}
+}
+
+// judge judges a section whose writers have stopped.
+func (tr soakTrial) judge(judged *world.Sections, s *section) {
+	tr.T.Helper()
+	begun := time.Now()
 	tr.AllPublished()
-	tr.compare()
-	s.grew(t)
-	return s
+	s.Drained, begun = inSeconds(time.Since(begun)), time.Now()
+	judged.EndSection()
+	s.Judged = inSeconds(time.Since(begun))
+	rss, err := testenv.RSSAnon(os.Getpid())
+	if err != nil {
+		tr.T.Fatal(err)
+	}
+	s.TestMemory = float64(rss) / (1 << 20)
+	fmt.Fprintf(os.Stderr, "torture: %-5s section: %+v\n", tr.score.Bus, *s)
+}
+
+// written counts rows and changes that were committed so far.
+func (tr soakTrial) written() int {
+	return tr.World.Rows.Record().Sums().Rows + changes(tr.World.Entities[entities])
 }
 
 // grew fails the test when the process takes more at the end than early on.
@@ -164,10 +221,10 @@ func (tr soakTrial) pick() fault {
 }
 
 // report writes a line for those who wait.
-func (tr soakTrial) report(begun time.Time, f fault, w *watch) {
-	last := w.around(time.Since(begun))
+func (tr soakTrial) report(f fault, w *watch) {
+	last := w.around(time.Since(w.begun))
 	fmt.Fprintf(os.Stderr, "torture: %-5s %6s %-28s %d commits, RssAnon %.0f MiB, %.0f goroutines, %.0f files\n", tr.score.Bus,
-		time.Since(begun).Round(time.Second), f.name, tr.World.Rows.Record().Sums().Commits, last.RSSAnon, last.Goroutines, last.Files)
+		time.Since(w.begun).Round(time.Second), f.name, tr.World.Rows.Record().Sums().Commits, last.RSSAnon, last.Goroutines, last.Files)
 }
 
 // watch looks at the footprint of a process every second.

@@ -195,6 +195,13 @@ func (tr *trial) compare() {
 	if tr.moves != nil {
 		tr.moves.judge(&s.Figures)
 	}
+	tr.conclude()
+}
+
+// conclude fails the test for what is wrong with the figures.
+func (tr *trial) conclude() {
+	tr.T.Helper()
+	s := &tr.score
 	tr.boundRepeats()
 	s.Findings = append(s.Findings, s.Wrongs...)
 	s.LogLines = tr.Log.Lines()

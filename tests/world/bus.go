@@ -135,17 +135,29 @@ func (b *Bus) OpenDeadLetters(t testing.TB, name string) string {
 // every topic-partition in its order.
 func (b *Bus) Read(t testing.TB, name string, each func(Message)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	b.ReadFrom(t, name, nil, each)
+}
+
+// Offsets say up to where a destination was read: the end offset of each partition, or the last
+// sequence of a JetStream stream as that of partition 0. None is the beginning.
+type Offsets map[int32]int64
+
+// ReadFrom is Read of the messages behind some offsets, and returns those of the end.
+func (b *Bus) ReadFrom(t testing.TB, name string, from Offsets, each func(Message)) (ends Offsets) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var err error
 	if b.Kafka != nil {
-		err = b.readKafka(ctx, name, b.ends(t, name), each)
+		ends = b.ends(t, name)
+		err = b.readKafka(ctx, name, from, ends, each)
 	} else {
-		err = b.readNATS(ctx, b.NATS.JetStream(t), name, each)
+		ends, err = b.readNATS(ctx, b.NATS.JetStream(t), name, from, each)
 	}
 	if err != nil {
 		t.Fatalf("read %s: %v", name, err)
 	}
+	return ends
 }
 
 // ReadAll returns what Read hands out.

@@ -107,17 +107,20 @@ func (b *Bus) isolation() []kgo.Opt {
 	return []kgo.Opt{kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords()}
 }
 
-// readKafka reads each partition up to its end.
-func (b *Bus) readKafka(ctx context.Context, topic string, ends map[int32]int64, each func(Message)) error {
+// readKafka reads each partition from an offset up to its end.
+func (b *Bus) readKafka(ctx context.Context, topic string, from, ends Offsets, each func(Message)) error {
 	// What was acknowledged before lies below the ends of the partitions.
-	from, left := make(map[int32]kgo.Offset), make(map[int32]int64)
+	begin, left := make(map[int32]kgo.Offset), make(map[int32]int64)
 	for p, end := range ends {
-		if end > 0 {
-			from[p], left[p] = kgo.NewOffset().AtStart(), end
+		if end > from[p] {
+			begin[p], left[p] = kgo.NewOffset().AtStart(), end
+		}
+		if from[p] > 0 {
+			begin[p] = kgo.NewOffset().At(from[p])
 		}
 	}
 	client, err := kgo.NewClient(append(b.isolation(), kgo.SeedBrokers(b.Kafka.Brokers()...), kgo.FetchMaxWait(100*time.Millisecond),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: begin}))...)
 	if err != nil {
 		return err
 	}

@@ -72,46 +72,53 @@ func (b *Bus) countOnNATS(t testing.TB, name string) (n int64) {
 
 // readNATS reads the messages of a destination with an ordered consumer, up to the last sequence of
 // its stream.
-func (b *Bus) readNATS(ctx context.Context, js jetstream.JetStream, name string, each func(Message)) error {
+func (b *Bus) readNATS(ctx context.Context, js jetstream.JetStream, name string, from Offsets, each func(Message)) (Offsets, error) {
 	stream, err := js.Stream(ctx, b.stream(name))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	info, err := stream.Info(ctx)
-	if err != nil || info.State.Msgs == 0 {
-		return err
-	}
-	consumer, err := b.consumer(ctx, stream, name)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	ends := Offsets{0: int64(info.State.LastSeq)}
+	if info.State.Msgs == 0 || ends[0] == from[0] {
+		return ends, nil
+	}
+	consumer, err := b.consumer(ctx, stream, name, from)
+	if err != nil {
+		return nil, err
 	}
 	if pending, err := consumer.Info(ctx); err != nil || pending.NumPending == 0 {
-		return err
+		return ends, err
 	}
 	messages, err := consumer.Messages()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer messages.Stop()
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		meta, err := m.Metadata()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		each(natsMessage(name, m, meta.Timestamp))
 		if meta.Sequence.Stream >= info.State.LastSeq || b.once != "" && meta.NumPending == 0 {
-			return nil
+			return ends, nil
 		}
 	}
 }
 
-// consumer returns an ordered consumer of all messages of a destination.
-func (b *Bus) consumer(ctx context.Context, stream jetstream.Stream, name string) (jetstream.Consumer, error) {
+// consumer returns an ordered consumer of the messages of a destination behind some offsets.
+func (b *Bus) consumer(ctx context.Context, stream jetstream.Stream, name string, from Offsets) (jetstream.Consumer, error) {
 	config := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
+	if from[0] > 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(from[0])+1
+	}
 	if b.once != "" {
 		config.FilterSubjects = []string{b.prefix(name) + ".>"}
 	}
@@ -132,7 +139,7 @@ func (b *Bus) followNATS(t testing.TB, name string) *Tape {
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := b.consumer(t.Context(), stream, name)
+	consumer, err := b.consumer(t.Context(), stream, name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,15 +84,19 @@ func (f *Figures) count(stream string, v *Verdict) {
 
 // Figures judges a world with rows and entities at its end: both streams, the log, and what `bridge
 // verify` says. What has vanished, and what was changed without a trace, a reconcile finds before.
-func (p *Publisher) Figures(expect Expect) (f Figures) {
+func (p *Publisher) Figures(expect Expect) Figures {
 	p.T.Helper()
 	expect.Reconciled = expect.Lossy
 	rows := p.Verdict(Orders, expect)
+	p.ReconcileByHTTP(Strict, "")
+	return p.figures(rows, p.Verdict(Strict, expect), expect)
+}
+
+// figures counts the verdicts, and what the log and `bridge verify` say.
+func (p *Publisher) figures(rows, entities *Verdict, expect Expect) (f Figures) {
+	p.T.Helper()
 	f.count(Orders, rows)
 	f.Late = rows.Late()
-
-	p.ReconcileByHTTP(Strict, "")
-	entities := p.Verdict(Strict, expect)
 	f.Orphans, f.Restated, f.Behind = entities.Orphans, entities.Restated, rows.Behind+entities.Behind
 	f.count(Strict, entities)
 	f.Wrongs = append(f.Wrongs, RepeatedComplaints(p.Log.String())...)

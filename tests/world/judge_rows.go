@@ -34,9 +34,16 @@ func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
 		newestBy: make(map[string]string),
 	}
 	for i := range rows {
-		r.rows[rows[i].Token] = &rows[i]
+		r.add(&rows[i])
 	}
 	return r
+}
+
+// add enters rows that were recorded since.
+func (r *rowRecord) add(rows ...*workload.Row) {
+	for _, row := range rows {
+		r.rows[row.Token] = row
+	}
 }
 
 func (r *rowRecord) message(*Event) {}

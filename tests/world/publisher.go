@@ -265,16 +265,7 @@ func (p *Publisher) MustMatch(stream string, expect Expect) *Verdict {
 // Verdict is Judge without failing the test.
 func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 	p.T.Helper()
-	var j *Judge
-	table := p.World.Entities[stream]
-	if table != nil {
-		j = NewEntityJudge(p.T, expect.Hiding.histories(table.Histories()), expect)
-	} else {
-		j = NewRowJudge(p.T, p.World.AllRows(), expect)
-	}
-	if !expect.Altered {
-		j.schemas = Schemas(p.T, p.Env, stream)
-	}
+	j := p.newJudge(stream, expect)
 	if p.tapes[stream] == nil {
 		p.Bus.Read(p.T, p.Destination(stream), j.Message)
 	} else {
@@ -283,10 +274,31 @@ func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 		}
 	}
 	v := j.End()
-	if table != nil {
-		j.record.(*entityRecord).fold.Compare(expect.Hiding.table(TableFold(p.T, p.World.DB, stream)), expect.Aside == nil, v)
-	}
+	p.compareTable(stream, j)
 	return v
+}
+
+// newJudge returns a judge of a stream by what its writers have recorded so far.
+func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
+	p.T.Helper()
+	var j *Judge
+	if table := p.World.Entities[stream]; table != nil {
+		j = NewEntityJudge(p.T, expect.Hiding.histories(table.Histories()), expect)
+	} else {
+		j = NewRowJudge(p.T, p.World.AllRows(), expect)
+	}
+	if !expect.Altered {
+		j.schemas = Schemas(p.T, p.Env, stream)
+	}
+	return j
+}
+
+// compareTable compares what a judge has folded a stream of entities to with the table.
+func (p *Publisher) compareTable(stream string, j *Judge) {
+	p.T.Helper()
+	if r, ok := j.record.(*entityRecord); ok {
+		r.fold.Compare(j.expect.Hiding.table(TableFold(p.T, p.World.DB, stream)), j.expect.Aside == nil, &j.Verdict)
+	}
 }
 
 // Difference returns what the bus folds to otherwise than a table of entities, empty when nothing.
