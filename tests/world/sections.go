@@ -17,15 +17,16 @@ type section struct {
 // InSections returns what judges the world from its beginning. Call it before there are writers.
 func (p *Publisher) InSections() *Sections {
 	p.T.Helper()
+	expect := Expect{Sampled: true}
 	return &Sections{
 		Publisher: p,
-		rows:      section{stream: Orders, judge: p.newJudge(Orders, Expect{})},
-		entities:  section{stream: Strict, judge: p.newJudge(Strict, Expect{})},
+		rows:      section{stream: Orders, judge: p.newJudge(Orders, expect)},
+		entities:  section{stream: Strict, judge: p.newJudge(Strict, expect)},
 	}
 }
 
-// EndSection judges what has come since the last section, as strictly as Figures. The writers have
-// ended, and all is published.
+// EndSection judges what has come since the last section, as strictly as Publisher.Figures save that
+// schemas are sampled. The writers have ended, and all is published.
 func (s *Sections) EndSection() {
 	s.T.Helper()
 	s.ReconcileByHTTP(Strict, "")
