@@ -114,7 +114,7 @@ func privateNATS(t testing.TB, daemon, dir string, options []NATSOption) (*NATSS
 	s := &NATSServer{url: &url.URL{Scheme: "nats", Host: addr}}
 	c := &natsConfig{}
 	c.line("listen: %q", addr)
-	c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 8G }", filepath.Join(dir, "data"))
+	c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 64G }", filepath.Join(dir, "data"))
 	for _, option := range options {
 		option(c)
 	}

@@ -108,6 +108,24 @@ func (s *soakScore) PerSecond() string {
 	return fmt.Sprintf("%.0f", float64(s.Rows)/float64(s.Duration))
 }
 
+// WritingPercent is the share of the time in which the writers wrote.
+func (s *soakScore) WritingPercent() string {
+	var written seconds
+	for _, section := range s.Sections {
+		written += section.Written
+	}
+	return fmt.Sprintf("%.0f", 100*float64(written)/float64(s.Duration))
+}
+
+// RSSBySection lists RssAnon of the program in the last minute of each section, in MiB.
+func (s *soakScore) RSSBySection() string {
+	var list []string
+	for _, section := range s.Sections {
+		list = append(list, fmt.Sprintf("%.0f", section.RSSAnon))
+	}
+	return strings.Join(list, ", ")
+}
+
 // FaultCount is how many faults there were.
 func (s *soakScore) FaultCount() (n int) {
 	for _, count := range s.Faults {

@@ -25,7 +25,7 @@ var (
 	tortureBus     = flag.String("bus", "", "only this bus: kafka or nats; both is each fault on both of them, in the short form, too")
 	tortureShort   = flag.Bool("short", false, "outages of at most 5 s, each fault once, on alternating buses, four trials at a time on each")
 	tortureOnce    = flag.Bool("exactly-once", false, "on Kafka alone, with BRIDGE_DELIVERY=exactly-once: a read_committed consumer may see nothing twice")
-	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s")
+	tortureFor     = flag.Duration("for", 0, "a soak instead of trials: so long one program a bus, with a fault by chance every 10 s, judged every 5 minutes")
 	tortureMutants = flag.Bool("mutants", false, "deliberate defects of the program, one after the other, which trials have to find")
 	torturePage    = flag.Bool("page", false, "no trials: only makes the page in the folder of --write again, of the results that lie there")
 	tortureWrite   = flag.String("write", "", "a folder, docs for the page itself, that the matrix is written to, as Markdown and as JSON; rows that are not run stay")
