@@ -1,7 +1,7 @@
 package world
 
-// Sections judges a world with rows and entities piece by piece, and forgets what is judged, also in
-// the record of the rows. What it keeps to find what comes again takes about 50 bytes an event.
+// Sections judges a world with rows and entities piece by piece, and forgets what is judged, also
+// in the record of the rows. What it keeps to find what comes again takes about 50 bytes an event.
 type Sections struct {
 	*Publisher
 	rows, entities section
@@ -25,8 +25,8 @@ func (p *Publisher) InSections() *Sections {
 	}
 }
 
-// EndSection judges what has come since the last section, as strictly as Publisher.Figures save that
-// schemas are sampled. The writers have ended, and all is published.
+// EndSection judges what has come since the last section, as strictly as Publisher.Figures save
+// that schemas are sampled. The writers have ended, and all is published.
 func (s *Sections) EndSection() {
 	s.T.Helper()
 	s.ReconcileByHTTP(Strict, "")
