@@ -19,6 +19,8 @@ type Program struct {
 	Tags []string
 	// WrongClock has its wall clock obey ClockVariable.
 	WrongClock bool
+	// Static has it without cgo, as it ships: the allocator of C keeps memory that Go gives back.
+	Static bool
 }
 
 // Binary builds the program once for each choice, with the race detector if asked for and with
@@ -78,7 +80,11 @@ func (p Program) compile() (path string, err error) {
 		}
 		args = append(args, "-overlay="+list)
 	}
-	if out, err := exec.Command("go", append(args, "bridge/cmd/bridge")...).CombinedOutput(); err != nil {
+	build := exec.Command("go", append(args, "bridge/cmd/bridge")...)
+	if p.Static {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %+v: %w: %s", p, err, out)
 	}
 	return path, nil
