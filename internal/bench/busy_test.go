@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"crypto/md5"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -46,7 +45,7 @@ func (b *bench) busy(window time.Duration) {
 	defer one.drop(b.t, target)
 	maps.Copy(e, one.env(target))
 	e["BRIDGE_STABILITY_WINDOW"] = window.String()
-	w := busyWriter{b: b, tables: tables, commits: make(map[string]time.Time)}
+	w := busyWriter{b: b, tables: tables, commits: make(map[string]time.Time), first: make(map[string]time.Time)}
 	stop := one.follow(b.t, target, w.arrived)
 	defer stop()
 	w.commit(b.t.Context(), 0, tables)
@@ -89,18 +88,9 @@ type busyWriter struct {
 	statements int64
 
 	mu sync.Mutex
-	// commits are when the server has answered to the commit of each row, by its revision; delays
-	// are those of the rows that have arrived.
-	commits map[string]time.Time
-	delays  []delay
-	// early are when rows arrived of which the writer has not heard yet.
-	early map[string]time.Time
-}
-
-// delay is how long after its commit a row has arrived.
-type delay struct {
-	committed time.Time
-	ms        float64
+	// commits are when the server has answered to the commit of each row, first when its message
+	// was first received, by its revision. A row may be received before the writer hears of it.
+	commits, first map[string]time.Time
 }
 
 // write commits the rows that are due, a hundred times a second.
@@ -123,7 +113,7 @@ func (w *busyWriter) write(ctx context.Context, length time.Duration) {
 func (w *busyWriter) commit(ctx context.Context, from, n int) {
 	w.b.t.Helper()
 	err := func() error {
-		tx, err := w.b.db.db.BeginTx(ctx, &sql.TxOptions{})
+		tx, err := w.b.db.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -143,14 +133,7 @@ func (w *busyWriter) commit(ctx context.Context, from, n int) {
 	defer w.mu.Unlock()
 	for i := range n {
 		sum := md5.Sum([]byte(fmt.Sprint(from + i)))
-		revision := hex.EncodeToString(sum[:])
-		if arrived, ok := w.early[revision]; ok {
-			// A row is visible a little before the writer hears of it.
-			w.delays = append(w.delays, delay{at, max(0, float64(arrived.Sub(at).Microseconds())/1000)})
-			delete(w.early, revision)
-			continue
-		}
-		w.commits[revision] = at
+		w.commits[hex.EncodeToString(sum[:])] = at
 	}
 }
 
@@ -165,23 +148,16 @@ func (w *busyWriter) arrived(a arrival) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	committed, ok := w.commits[message.Data.Revision]
-	if !ok {
-		if w.early == nil {
-			w.early = make(map[string]time.Time)
-		}
-		w.early[message.Data.Revision] = a.at
-		return
+	if _, ok := w.first[message.Data.Revision]; !ok {
+		w.first[message.Data.Revision] = a.at
 	}
-	delete(w.commits, message.Data.Revision)
-	w.delays = append(w.delays, delay{committed, float64(a.at.Sub(committed).Microseconds()) / 1000})
 }
 
 // complete reports whether all rows that were committed have arrived.
 func (w *busyWriter) complete() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.commits) == 0
+	return len(w.first) >= len(w.commits)
 }
 
 // delaysSince returns, ascending and in ms, the delays of the rows that were committed since then.
@@ -189,9 +165,9 @@ func (w *busyWriter) delaysSince(since time.Time) []float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []float64
-	for _, d := range w.delays {
-		if d.committed.After(since) {
-			all = append(all, d.ms)
+	for revision, committed := range w.commits {
+		if committed.After(since) {
+			all = append(all, max(0, float64(w.first[revision].Sub(committed).Microseconds())/1000))
 		}
 	}
 	slices.Sort(all)
