@@ -112,9 +112,10 @@ func (b *Bus) readKafka(ctx context.Context, topic string, from, ends Offsets, e
 	// What was acknowledged before lies below the ends of the partitions.
 	begin, left := make(map[int32]kgo.Offset), make(map[int32]int64)
 	for p, end := range ends {
-		if end > from[p] {
-			begin[p], left[p] = kgo.NewOffset().AtStart(), end
+		if end <= from[p] {
+			continue
 		}
+		begin[p], left[p] = kgo.NewOffset().AtStart(), end
 		if from[p] > 0 {
 			begin[p] = kgo.NewOffset().At(from[p])
 		}
