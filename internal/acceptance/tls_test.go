@@ -112,13 +112,18 @@ func put(t testing.TB, from, to string) string {
 // write replaces a file in one step, as secrets that are mounted are replaced.
 func write(t testing.TB, path, content string) string {
 	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := renameInto(path, content); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// renameInto replaces a file, so that no reader finds half of it.
+func renameInto(path, content string) error {
+	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 func TestKafkaThatWantsTLSAndALogin(t *testing.T) {

@@ -1,8 +1,10 @@
 package acceptance
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +25,10 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	server.CreateTopic(t, "bridge-progress", 1, map[string]*string{"cleanup.policy": &compact})
 	file := filepath.Join(t.TempDir(), "token")
 	fresh := func(lasts time.Duration) {
-		write(t, file, testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts))+"\n")
+		token := testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts))
+		if err := renameInto(file, token+"\n"); err != nil {
+			t.Error(err)
+		}
 	}
 	fresh(-time.Minute)
 	e := secured("secured").With(world.Env{
@@ -38,10 +43,12 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	fresh(time.Minute)
 	arrives(t, d, table)
 	rows := 1
+	stop := every(200*time.Millisecond, func() { fresh(testenv.KafkaSession) })
+	t.Cleanup(stop)
 	for begin := time.Now(); time.Since(begin) < 5*testenv.KafkaSession; rows++ {
-		fresh(testenv.KafkaSession - time.Second)
 		arrives(t, d, table)
 	}
+	stop()
 	fresh(time.Minute)
 	if r := world.Verify(t, e); len(r.Faults()) > 0 {
 		t.Errorf("verify finds %v", r.Faults())
@@ -53,4 +60,22 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 		t.Errorf("a token is shown:\n%s", log)
 	}
 	t.Logf("%d rows, %d outages of Kafka", rows, strings.Count(d.Log.String(), "outage begins"))
+}
+
+// every calls do again and again, as a helper that renews a file does, until stop is called.
+func every(interval time.Duration, do func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for ctx.Err() == nil {
+			do()
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
 }

@@ -19,13 +19,15 @@ type tokens struct{ now atomic.Value }
 
 func (k *tokens) put(token string) { k.now.Store(token) }
 
-// fresh puts a token that is good for a while.
-func (k *tokens) fresh(lasts time.Duration) {
-	k.put(testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts)))
-}
-
 func (k *tokens) login() *kafka.SASL {
 	return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func() (string, error) { return k.now.Load().(string), nil }}
+}
+
+// tokensInTime are those of a file that is renewed in time: each lasts as long as a session.
+func tokensInTime() *kafka.SASL {
+	return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func() (string, error) {
+		return testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(testenv.KafkaSession)), nil
+	}}
 }
 
 // loginsByToken runs against a broker that ends sessions after a while.
@@ -78,28 +80,26 @@ func refusedTokens(t *testing.T, k *testenv.KafkaServer) {
 // nextTokens publishes over the ends of sessions and tokens.
 func nextTokens(t *testing.T, k *testenv.KafkaServer, topic, transactionalID string) {
 	k.CreateTopic(t, topic, 2, nil)
-	var held tokens
 	var log faultLog
-	held.fresh(testenv.KafkaSession)
-	s := open(t, kafka.Options{Brokers: k.OAuthBrokers(), SASL: held.login(), Fault: log.add, TransactionalID: transactionalID})
+	s := open(t, kafka.Options{Brokers: k.OAuthBrokers(), SASL: tokensInTime(), Fault: log.add, TransactionalID: transactionalID})
 	if transactionalID != "" {
 		mustFence(t, s)
 	}
 	var sent []sink.Message
 	for begin, n := time.Now(), 0; time.Since(begin) < 2*testenv.KafkaSession; n++ {
-		if n%5 == 0 {
-			held.fresh(testenv.KafkaSession - time.Second)
-		}
 		batch := series(topic, "k", 10*n, 10, 2)
-		out, err := s.Publish(deadline(t), batch)
-		if transactionalID != "" && err != nil {
+		left := batch
+		for len(left) > 0 {
+			out, err := s.Publish(deadline(t), left)
+			if err == nil && out.AllAcked() {
+				break
+			}
+			if transactionalID == "" || err == nil {
+				t.Fatalf("%d acknowledged: %v", out.Acked(), err)
+			}
 			// The outcome is not known: so it is with each lost connection.
 			mustFence(t, s)
-			if left := sinktest.Without(batch, readBack(t, s, topic)); len(left) > 0 {
-				publish(t, s, left)
-			}
-		} else if err != nil || !out.AllAcked() {
-			t.Fatalf("%d acknowledged: %v", out.Acked(), err)
+			left = sinktest.Without(batch, readBack(t, s, topic))
 		}
 		sent = append(sent, batch...)
 	}
