@@ -22,6 +22,11 @@ const faultEvery = 10 * time.Second
 // soak has three sections.
 const longestSection = 5 * time.Minute
 
+// warm is when the first look at the footprint is: bridge remembers ten minutes of changes, and the
+// cache of its store fills with what the stream of entities writes in about as long. A shorter soak
+// looks after a third of its time.
+const warm = 20 * time.Minute
+
 // soakName stands for the fault of a soak, which is many.
 const soakName = "soak"
 
@@ -136,7 +141,7 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 		s.Sections = append(s.Sections, tr.section(&s, w, begun.Add(d*time.Duration(i+1)/time.Duration(sections))))
 		if i == sections-1 {
 			s.Duration = inSeconds(time.Since(begun))
-			s.Early, s.Late = w.around(min(5*time.Minute, d/3)), w.around(time.Since(begun))
+			s.Early, s.Late = w.around(min(warm, d/3)), w.around(time.Since(begun))
 			s.grew(t, w.lowest(min(longestSection, d/3)))
 			w.stop()
 		}
