@@ -151,8 +151,12 @@ A table that takes longer needs a larger RECONCILE_INTERVAL or RECONCILE_RATE.`,
 	},
 	{
 		Name: "BridgeNotVerified", Severity: info, For: 15 * time.Minute, Anchor: "reconcile-is-overdue",
-		Expr:    `time() - (bridge_reconcile_verified_through_timestamp_seconds > 0) > {1d}` + unlessWaiting,
-		Summary: table + " was last verified {{ $value | humanizeDuration }} ago",
+		// What was never verified counts from when the process began to work.
+		Expr: `time() - (
+  bridge_reconcile_verified_through_timestamp_seconds > 0
+  or (bridge_reconcile_verified_through_timestamp_seconds == 0) + on (job, instance) group_left () ` + begun + `
+) > {1d}` + unlessWaiting,
+		Summary: table + " has not been verified for {{ $value | humanizeDuration }}",
 		Description: `Reconciles end, but cannot tell that all is published: the guard holds deletes back, or the source is a server that does not take the writes.
 The status page says of which table, and why.`,
 	},

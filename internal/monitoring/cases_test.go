@@ -121,6 +121,7 @@ var alertCases = []alertCase{
 	}, nil, 0},
 	{"no reconcile has ended since the start", map[string]string{`bridge_reconcile_last_run_timestamp_seconds{` + ofTable + `}`: "0x240"}, []string{`BridgeReconcileOverdue{` + ofTable + `}`}, 0},
 	{name: "it was verified a day ago", set: map[string]string{`bridge_reconcile_verified_through_timestamp_seconds{` + ofTable + `}`: "3600x240"}, hours: 32, fires: []string{`BridgeNotVerified{` + ofTable + `}`}},
+	{name: "it was never verified", set: map[string]string{`bridge_reconcile_verified_through_timestamp_seconds{` + ofTable + `}`: "0x240"}, hours: 32, fires: []string{`BridgeNotVerified{` + ofTable + `}`}},
 	{"another process has taken over", map[string]string{`bridge_superseded{` + ofBridge + `}`: "0x230 1x10"}, []string{`BridgeSuperseded{` + ofBridge + `}`}, 0},
 	{"the bus had messages before", map[string]string{`bridge_duplicate_acks_total{` + ofStream + `}`: "7x230 9x10"}, []string{`BridgeDuplicateAcks{` + ofStream + `}`}, 0},
 	{"the bus had messages before that a killed process sent", map[string]string{`bridge_duplicate_acks_total{` + ofStream + `}`: "7x230 9x10", `process_start_time_seconds{` + ofBridge + `}`: "13800x240"}, nil, 0},
