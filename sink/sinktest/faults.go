@@ -221,7 +221,6 @@ func restart(t *testing.T, f Fixture) {
 	}
 	stop := make(chan struct{})
 	published := make(chan []sink.Message, 1)
-	ctx := deadline(t)
 	go func() {
 		var all []sink.Message
 		defer func() { published <- all }()
@@ -232,7 +231,7 @@ func restart(t *testing.T, f Fixture) {
 			default:
 			}
 			part := batch(d, fmt.Sprintf("restart-%d", round), 50, 3)
-			out, err := f.Sink.Publish(ctx, copyOf(part))
+			out, err := f.Sink.Publish(deadline(t), copyOf(part))
 			if err != nil || len(out.Status) != len(part) || !out.AllAcked() {
 				t.Errorf("Publish over a restart: %d of %d acknowledged: %v", out.Acked(), len(part), err)
 				return

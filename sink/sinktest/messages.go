@@ -13,7 +13,7 @@ import (
 )
 
 // timeout bounds every wait of the suite.
-const timeout = 60 * time.Second
+const timeout = 5 * time.Minute
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
