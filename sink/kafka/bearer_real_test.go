@@ -56,7 +56,7 @@ func refusedTokens(t *testing.T, k *testenv.KafkaServer) {
 			var held tokens
 			held.put(c.token)
 			s := open(t, kafka.Options{Brokers: k.OAuthBrokers(), SASL: held.login(), Topics: []string{"refused"}})
-			err := s.Ready(deadline(t))
+			err := answered(t, s)
 			if err == nil {
 				t.Fatal("it is taken")
 			}

@@ -96,6 +96,9 @@ func Closing(s *Sink) <-chan struct{} { return s.transactions.life.Done() }
 // SetClaimWithin sets how long another process may take to confirm that it has taken over.
 func SetClaimWithin(s *Sink, d time.Duration) { s.transactions.producer.claimWithin = d }
 
+// SetAbortWithin sets how long Close waits for brokers.
+func SetAbortWithin(s *Sink, d time.Duration) { s.transactions.abortWithin = d }
+
 // Pace returns how many bytes are taken in behind transactions of which each took so long.
 func Pace(s *Sink, took ...time.Duration) (room []int) {
 	for _, d := range took {

@@ -140,9 +140,7 @@ func TestAMissingTopicIsWaitedFor(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ready(deadline(t)); err != nil {
-		t.Errorf("Ready: %v", err)
-	}
+	mustBeReady(t, s)
 	compare(t, sent, consume(t, "late-topic", kgo.SeedBrokers(k.Brokers()...)))
 }
 
@@ -207,9 +205,7 @@ func TestAKilledBrokerInMidStreamLosesNothing(t *testing.T) {
 	}
 	repeats := compare(t, all, consume(t, "stream", kgo.SeedBrokers(k.Brokers()...)))
 	t.Logf("%d messages over 3 kills, %d repeats", len(all), repeats)
-	if err := s.Ready(deadline(t)); err != nil {
-		t.Errorf("Ready: %v", err)
-	}
+	mustBeReady(t, s)
 }
 
 func standsStill(t *testing.T, k *testenv.KafkaServer) {
@@ -265,7 +261,7 @@ func logins(t *testing.T, k *testenv.KafkaServer) {
 				done <- err
 			}()
 			until(t, "the login is refused", func() bool { return log.at("kafka") != nil })
-			err := s.Ready(deadline(t))
+			err := answered(t, s)
 			if err == nil || !strings.Contains(err.Error(), "login is refused") || strings.Contains(err.Error(), "wrong-secret") {
 				t.Errorf("Ready with a wrong password: %v", err)
 			}
@@ -274,9 +270,7 @@ func logins(t *testing.T, k *testenv.KafkaServer) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Ready(deadline(t)); err != nil {
-				t.Errorf("Ready with the right password: %v", err)
-			}
+			mustBeReady(t, s)
 		})
 	}
 }

@@ -126,6 +126,7 @@ func TestCloseEndsATransaction(t *testing.T) {
 			k.CreateTopic(t, topic, 2, nil)
 			opts := transactional(t, k.Brokers())
 			s := open(t, opts)
+			kafka.SetAbortWithin(s, time.Minute)
 			mustFence(t, s)
 			before := series(topic, "before", 0, 10, 3)
 			publish(t, s, before)

@@ -22,7 +22,7 @@ const (
 	mostBytes  = 64 << 20
 	firstBytes = 4 << 20
 	leastBytes = 256 << 10
-	// abortWithin bounds Close.
+	// abortWithin is how long Close waits for brokers.
 	abortWithin = 2 * time.Second
 )
 
@@ -40,6 +40,8 @@ type transactions struct {
 	// stalledAfter is how long a partition may fail to answer, retriedFor how long it may when it
 	// did so before.
 	stalledAfter, retriedFor time.Duration
+	// abortWithin bounds close.
+	abortWithin time.Duration
 	// steps, when not nil, is told of each step of a transaction: for tests.
 	steps func(failpoint.Point)
 
@@ -71,7 +73,8 @@ type entry struct {
 func newTransactions(s *Sink, opts *Options) *transactions {
 	t := &transactions{
 		sink: s, producer: newTxnProducer(s.cluster, s.faults, opts), interval: opts.TransactionInterval, slowAfter: opts.TransactionTimeout / 8,
-		stalledAfter: opts.StalledAfter, retriedFor: opts.StalledAfter / 5, partitions: make(map[*worker]*txnPartition), room: firstBytes,
+		stalledAfter: opts.StalledAfter, retriedFor: opts.StalledAfter / 5, abortWithin: abortWithin,
+		partitions: make(map[*worker]*txnPartition), room: firstBytes,
 	}
 	t.life, t.cancel = context.WithCancelCause(s.life)
 	return t
@@ -81,7 +84,7 @@ func newTransactions(s *Sink, opts *Options) *transactions {
 // it would hold up all consumers until its time limit.
 func (t *transactions) close() {
 	t.cancel(sink.ErrClosed)
-	ctx, cancel := context.WithTimeoutCause(t.sink.life, abortWithin, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(t.sink.life, t.abortWithin, errNoAnswer)
 	defer cancel()
 	release, err := t.producer.acquire(ctx)
 	if err != nil {
