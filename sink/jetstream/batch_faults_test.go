@@ -161,13 +161,14 @@ func TestABatchOverItsTime(t *testing.T) {
 func TestTooManyBatches(t *testing.T) {
 	t.Parallel()
 	server := testenv.InProcessNATS(t, func(o *server.Options) {
-		o.JetStreamLimits.MaxBatchTimeout, o.JetStreamLimits.MaxBatchInflightPerStream = time.Second, 1
+		o.JetStreamLimits.MaxBatchTimeout, o.JetStreamLimits.MaxBatchInflightPerStream = time.Minute, 1
 	})
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
+	nc := server.Connect(t)
 	other := nats.NewMsg(options.Stream + ".b")
 	other.Header.Set("Nats-Batch-Id", "other")
 	other.Header.Set("Nats-Batch-Sequence", "1")
-	if _, err := server.Connect(t).RequestMsg(other, 10*time.Second); err != nil {
+	if _, err := nc.RequestMsg(other, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -179,13 +180,23 @@ func TestTooManyBatches(t *testing.T) {
 	}
 	s := open(t, options)
 	batch := messages(options.Stream+".a", "busy", 100, 7)
-	mustPublish(t, s, batch)
-	wantOnce(t, stream, options.Stream+".a", batch)
-	mu.Lock()
-	defer mu.Unlock()
-	if !strings.Contains(strings.Join(faults, "\n"), "too many inflight") {
-		t.Errorf("the faults are %q", faults)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		deliver(t, s, batch)
+	}()
+	eventually(t, time.Minute, "the fault is reported", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(strings.Join(faults, "\n"), "too many inflight")
+	})
+	other.Header.Set("Nats-Batch-Sequence", "2")
+	other.Header.Set("Nats-Batch-Commit", "1")
+	if _, err := nc.RequestMsg(other, time.Minute); err != nil {
+		t.Fatal(err)
 	}
+	<-done
+	wantOnce(t, stream, options.Stream+".a", batch)
 }
 
 func TestRefusedRowsOfABatch(t *testing.T) {

@@ -1,6 +1,7 @@
 package jetstream_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -19,8 +20,11 @@ func replicated(t *testing.T, js natsjs.JetStream) (stream natsjs.Stream, name s
 	name = testenv.NewStreamName()
 	config := natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Replicas: 3}
 	eventually(t, 30*time.Second, "create a stream with three replicas", func() bool {
+		// A request that meets no leader gets no answer.
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
 		var err error
-		stream, err = js.CreateStream(t.Context(), config)
+		stream, err = js.CreateStream(ctx, config)
 		return err == nil
 	})
 	return stream, name
@@ -47,7 +51,9 @@ func TestLeaderChanges(t *testing.T) {
 	t.Logf("%d leader changes", changes.Load())
 	// The one that serves the reader may lag behind the others.
 	eventually(t, 30*time.Second, "the replica that is read has what the leader has", func() bool {
-		info, err := stream.Info(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		info, err := stream.Info(ctx)
 		return err == nil && info.Cluster.Leader != "" && uint64(len(read(t, stream, ""))) == info.State.Msgs
 	})
 	wantWhole(t, read(t, stream, ""), sent...)
@@ -71,7 +77,9 @@ func TestForeignMessagesInACluster(t *testing.T) {
 	sent := publishers(t, s, name+".a", load{n: 4, each: 3000, keys: 50})
 	t.Logf("%d foreign messages", stop())
 	eventually(t, 30*time.Second, "all replicas are current", func() bool {
-		info, err := stream.Info(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		info, err := stream.Info(ctx)
 		if err != nil || info.Cluster.Leader == "" {
 			return false
 		}

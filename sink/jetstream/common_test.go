@@ -173,7 +173,7 @@ func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 // remake deletes a stream and creates it again.
 func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) (stream natsjs.Stream) {
 	t.Helper()
-	ctx := deadline(t, 10*time.Second)
+	ctx := deadline(t, time.Minute)
 	if err := js.DeleteStream(ctx, config.Name); err != nil {
 		t.Fatal(err)
 	}

@@ -139,16 +139,23 @@ func TestInspectFindsABucketOfOneReplica(t *testing.T) {
 		"one": {made: 1, want: 1}, "three": {made: 3}, "meant": {made: 1, given: 1},
 	} {
 		eventually(t, 30*time.Second, "make the bucket "+bucket, func() bool {
-			_, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: bucket, Replicas: c.made})
+			// A request that meets no leader gets no answer.
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err := natskv.Create(ctx, js, natskv.Bucket{Name: bucket, Replicas: c.made})
 			return err == nil
 		})
-		r := inspected(t, sinkjs.Options{URLs: []string{servers[1].URL()}, Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
 		var got []string
-		for _, f := range r.Findings {
-			if f.Code == inspect.StreamDiffers {
-				got = append(got, f.Statement)
+		eventually(t, 30*time.Second, "what the bucket "+bucket+" lacks is found", func() bool {
+			r := inspected(t, sinkjs.Options{URLs: []string{servers[1].URL()}, Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
+			got = nil
+			for _, f := range r.Findings {
+				if f.Code == inspect.StreamDiffers {
+					got = append(got, f.Statement)
+				}
 			}
-		}
+			return len(got) >= c.want
+		})
 		if len(got) != c.want || c.want > 0 && !strings.Contains(got[0], "stream edit KV_one --replicas 3 -f") {
 			t.Errorf("%s: found %q", bucket, got)
 		}

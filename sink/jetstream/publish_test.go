@@ -190,46 +190,35 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestHalfOpenConnectionIsNoticedWithinTenSeconds measures time: no other test of this package runs
-// beside it. It takes 8 s where the machine is not busy, and has three tries.
-func TestHalfOpenConnectionIsNoticedWithinTenSeconds(t *testing.T) {
+// TestHalfOpenConnectionIsNoticed measures time: no other test of this package runs beside it. By
+// design it takes 7 s, and else minutes.
+func TestHalfOpenConnectionIsNoticed(t *testing.T) {
 	broker := testenv.InProcessNATS(t)
-	var tries []time.Duration
-	for range 3 {
-		took := noticesHalfOpen(t, broker)
-		if took <= 10*time.Second {
-			return
-		}
-		tries = append(tries, took)
-	}
-	t.Errorf("it took %s", tries)
-}
-
-// noticesHalfOpen publishes over a connection that has become half-open, and returns how long that
-// took.
-func noticesHalfOpen(t *testing.T, broker *testenv.NATSServer) (took time.Duration) {
-	t.Helper()
 	stream := broker.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
 	p := testenv.StartProxy(t, broker.Addr())
-	sessions := make(chan string, 10)
-	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name, Session: func(stream string) { sessions <- stream }})
+	type session struct {
+		stream string
+		begun  time.Time
+	}
+	sessions := make(chan session, 10)
+	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name, Session: func(stream string) { sessions <- session{stream, time.Now()} }})
 	before := messages(name+".a", "before", 100, 10)
 	mustPublish(t, s, before)
 	mustPublish(t, s, messages(name+".a", "before", 100, 10))
-	if first := <-sessions; first != name || len(sessions) != 0 {
-		t.Errorf("two batches over one connection told of sessions with %s and %d others", first, len(sessions))
+	if first := <-sessions; first.stream != name || len(sessions) != 0 {
+		t.Errorf("two batches over one connection told of sessions with %s and %d others", first.stream, len(sessions))
 	}
 	begun := time.Now()
 	p.Freeze()
 	during := messages(name+".a", "during", 3000, 10)
 	mustPublish(t, s, during)
-	took = time.Since(begun)
 	if len(sessions) == 0 {
 		t.Error("nobody was told of the new connection")
+	} else if took := (<-sessions).begun.Sub(begun); took > 20*time.Second {
+		t.Errorf("the new connection was there after %s", took)
 	}
 	wantWhole(t, read(t, stream, ""), before, during)
-	return took
 }
 
 func TestPermissions(t *testing.T) {

@@ -70,9 +70,7 @@ func TestRealRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantWhole(t, read(t, stream, ""), batch)
-		if err := s.Ready(t.Context()); err != nil {
-			t.Errorf("Ready: %v", err)
-		}
+		eventually(t, time.Minute, "it is ready", func() bool { return s.Ready(t.Context()) == nil })
 	})
 
 	t.Run("Close ends a Publish that waits for a server", func(t *testing.T) {
