@@ -62,7 +62,7 @@ func deadline(t testing.TB) context.Context {
 // read returns what the stream holds on a subject, over the network, with nats.go alone.
 func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 	t.Helper()
-	nc, err := nats.Connect("nats://" + s.Addr().String())
+	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 // makeStream makes the stream before the sink does.
 func makeStream(t testing.TB, s *embedded.Sink, subject string) {
 	t.Helper()
-	nc, err := nats.Connect("nats://" + s.Addr().String())
+	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
