@@ -32,9 +32,7 @@ var (
 // heals has a server fail in each way and checks that Heal ends it.
 func heals(t *testing.T, s server) {
 	t.Helper()
-	if !s.Answers() {
-		t.Fatal("the server does not answer at the beginning")
-	}
+	eventually(t, "the server answers at the beginning", s.Answers)
 	for name, fault := range map[string]func(){"paused": s.Pause, "killed": s.Kill} {
 		fault()
 		start := time.Now()
@@ -45,9 +43,7 @@ func heals(t *testing.T, s server) {
 			t.Errorf("it took %v to see that a %s server does not answer", d, name)
 		}
 		s.Heal(t)
-		if !s.Answers() {
-			t.Errorf("a %s server does not answer after Heal", name)
-		}
+		eventually(t, "a "+name+" server answers after Heal", s.Answers)
 	}
 }
 

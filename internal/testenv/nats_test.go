@@ -33,7 +33,8 @@ func TestNATSFaults(t *testing.T) {
 
 	t.Run("a client behind a proxy stays behind it", func(t *testing.T) {
 		p := testenv.StartProxy(t, s.Addr())
-		nc, err := nats.Connect(p.Addr(), nats.UserInfo("bridge", "first"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+		nc, err := nats.Connect(p.Addr(), nats.UserInfo("bridge", "first"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+			nats.Timeout(soon))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,7 @@ func TestNATSFaults(t *testing.T) {
 	})
 	t.Run("another password ends connections, those of the test come back", func(t *testing.T) {
 		closed := make(chan struct{})
-		nc, err := nats.Connect(s.URL(), nats.UserInfo("bridge", "first"), nats.NoReconnect(),
+		nc, err := nats.Connect(s.URL(), nats.UserInfo("bridge", "first"), nats.NoReconnect(), nats.Timeout(soon),
 			nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
 		if err != nil {
 			t.Fatal(err)

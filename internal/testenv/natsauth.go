@@ -59,7 +59,7 @@ func NATSTLS(t testing.TB, certs Certs, certFile, keyFile string, clients bool) 
 	// The tests' own connections must get in whatever certificate the server shows.
 	config := &tls.Config{Certificates: []tls.Certificate{client}, InsecureSkipVerify: true}
 	return func(c *natsConfig) {
-		c.line("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: %t, timeout: 5 }", certFile, keyFile, certs.CA, clients)
+		c.line("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: %t, timeout: 60 }", certFile, keyFile, certs.CA, clients)
 		c.tls = true
 		c.login = append(c.login, nats.Secure(config))
 	}
@@ -72,7 +72,7 @@ func NATSNkey(t testing.TB, seedFile string) NATSOption {
 	writeFile(t, seedFile, must(user.Seed())(t))
 	public := must(user.PublicKey())(t)
 	return func(c *natsConfig) {
-		c.line("authorization { users: [ { nkey: %q } ] }", public)
+		c.line("authorization { users: [ { nkey: %q } ], timeout: 60 }", public)
 		login, err := nats.NkeyOptionFromSeed(seedFile)
 		if err != nil {
 			login = func(*nats.Options) error { return err }

@@ -22,6 +22,7 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	t.Helper()
 	options := &server.Options{
 		ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		AuthTimeout: time.Minute.Seconds(),
 	}
 	for _, f := range adjust {
 		f(options)

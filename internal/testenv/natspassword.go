@@ -26,7 +26,7 @@ func (p *natsPassword) get() (user, password string) {
 
 func (p *natsPassword) line() string {
 	user, password := p.get()
-	return fmt.Sprintf("authorization { user: %q, password: %q }", user, password)
+	return fmt.Sprintf("authorization { user: %q, password: %q, timeout: 60 }", user, password)
 }
 
 // SetPassword gives the user of NATSPassword another password. A server that runs ends the
