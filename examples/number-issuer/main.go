@@ -35,7 +35,7 @@ func allCounters(sql string) string {
 	return all.String()
 }
 
-// story inserts rows with issued ids for seven seconds.
+// story inserts rows with issued ids for seven seconds, and until container c is dead.
 func story(ctx context.Context, s *stage.Stage) error {
 	conversations := []string{"chat-0", "chat-1", "chat-2", "chat-3"}
 	if err := register(ctx, s.DB, "bill", conversations); err != nil {
@@ -72,6 +72,7 @@ func story(ctx context.Context, s *stage.Stage) error {
 	if err := stage.Pause(ctx, 7*time.Second); err != nil {
 		return err
 	}
+	writing[2].Wait()
 	for _, w := range writing {
 		w.End()
 	}
