@@ -49,7 +49,7 @@ func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := js.CreateStream(t.Context(), config); err != nil {
+			if _, err := testenv.CreateStream(t.Context(), js, config); err != nil {
 				t.Fatal(err)
 			}
 			return publisher(t)
