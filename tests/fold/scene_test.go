@@ -266,7 +266,7 @@ func (s *scene) rest(last bool) error {
 	if status, stdout, stderr := world.Command(s.t, s.daemon.Env, "reconcile", "--json"); status != 0 {
 		return fmt.Errorf("bridge reconcile: exit status %d: %s%s", status, stdout, stderr)
 	}
-	within(5*time.Second, s.complete)
+	within(2*time.Minute, s.complete)
 	s.receive()
 	s.judge.check()
 	for _, stream := range slices.Sorted(maps.Keys(s.streams)) {
