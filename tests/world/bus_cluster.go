@@ -47,15 +47,30 @@ func (b *Bus) Whole(t testing.TB, name string) {
 			partitions, err := replicasOf(t.Context(), client, name)
 			return err == nil && !slices.ContainsFunc(partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return len(p.ISR) < len(b.Members) })
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		stream, err := b.NATS.JetStream(t).Stream(ctx, b.stream(name))
-		if err != nil {
-			return false
-		}
-		of := stream.CachedInfo().Cluster
+		of := clusterOf(t, b, name)
 		return of != nil && of.Leader != "" && !slices.ContainsFunc(of.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
 	})
+}
+
+// clusterOf returns what the servers of NATS say of the replicas of a stream; nil while they do not.
+func clusterOf(t testing.TB, b *Bus, name string) *jetstream.ClusterInfo {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	stream, err := b.NATS.JetStream(t).Stream(ctx, b.stream(name))
+	if err != nil {
+		return nil
+	}
+	return stream.CachedInfo().Cluster
+}
+
+// leaderOf returns the server of NATS that leads a stream, empty while there is none.
+func leaderOf(t testing.TB, b *Bus, name string) string {
+	t.Helper()
+	if of := clusterOf(t, b, name); of != nil {
+		return of.Leader
+	}
+	return ""
 }
 
 // replicasOf returns what the brokers say of the partitions of a topic.
@@ -87,9 +102,16 @@ func (b *Bus) MoveLeaders(t testing.TB, name string) (moved int) {
 		return moveLeadersOf(t.Context(), client, name)
 	}
 	// A request that meets no leader asks nobody to step down.
-	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+b.stream(name), nil, time.Second)
-	if err != nil {
+	before := leaderOf(t, b, name)
+	if before == "" {
 		return 0
+	}
+	answer, err := b.NATS.Connect(t).Request("$JS.API.STREAM.LEADER.STEPDOWN."+b.stream(name), nil, 10*time.Second)
+	if err != nil {
+		if after := leaderOf(t, b, name); after != "" && after != before {
+			moved++
+		}
+		return moved
 	}
 	var stepped struct{ Success bool }
 	if err := json.Unmarshal(answer.Data, &stepped); err != nil {

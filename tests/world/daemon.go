@@ -115,20 +115,22 @@ func (d *Daemon) Wait() syscall.Signal {
 	d.T.Helper()
 	select {
 	case <-d.Done:
-	case <-time.After(time.Minute):
-		d.T.Fatal("not ended within a minute")
+	case <-time.After(busy * time.Minute):
+		d.T.Fatalf("not ended within %s", busy*time.Minute)
 	}
 	return d.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
 
 // KillEvery kills and starts the daemon every few seconds, with a look at it before, until the
-// returned function is called; it runs then.
+// returned function is called; it runs then. The seconds begin when it is ready: one that is killed
+// while it starts, however long that takes, publishes nothing.
 func (d *Daemon) KillEvery(low, high time.Duration, look ...func()) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	kills := 0
 	go func() {
 		defer close(done)
 		for {
+			d.readyOr(end)
 			select {
 			case <-end:
 				return
@@ -151,6 +153,20 @@ func (d *Daemon) KillEvery(low, high time.Duration, look ...func()) (stop func()
 	return stop
 }
 
+// readyOr waits until the daemon is ready, end is closed, or that takes too long.
+func (d *Daemon) readyOr(end <-chan struct{}) {
+	for deadline := time.Now().Add(busy * time.Minute); time.Now().Before(deadline); {
+		if code, _ := d.Get("/readyz"); code == http.StatusOK {
+			return
+		}
+		select {
+		case <-end:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // Term ends the daemon with SIGTERM and returns its exit status and how long it took.
 func (d *Daemon) Term() (status int, took time.Duration) {
 	d.T.Helper()
@@ -160,8 +176,8 @@ func (d *Daemon) Term() (status int, took time.Duration) {
 	}
 	select {
 	case <-d.Done:
-	case <-time.After(time.Minute):
-		d.T.Fatal("not ended a minute after SIGTERM")
+	case <-time.After(busy * time.Minute):
+		d.T.Fatalf("not ended %s after SIGTERM", busy*time.Minute)
 	}
 	return d.Cmd.ProcessState.ExitCode(), time.Since(started)
 }

@@ -37,6 +37,10 @@ type Member struct {
 	down bool
 	// exits are the exit statuses of those that ended by themselves.
 	exits []int
+	// harmed says that its work was ended last: that it ends by itself is as it has to be. starved
+	// counts the ends of one that nothing was done to: it was without a processor for too long.
+	harmed  bool
+	starved int
 }
 
 // NewGroup makes n processes, with what each has of its own, and starts them.
@@ -92,6 +96,9 @@ func (m *Member) revive() {
 	}
 	if !m.down {
 		m.exits = append(m.exits, m.Daemon.Cmd.ProcessState.ExitCode())
+		if !m.harmed {
+			m.starved++
+		}
 		m.Daemon.Start()
 	}
 }
@@ -206,6 +213,9 @@ func (g *Group) Ready() {
 func (g *Group) Replace(how string, end func(*Member)) (former *Member) {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "one works", func() bool { former = g.Worker(); return former != nil })
+	for _, m := range g.Members {
+		m.harms(m == former)
+	}
 	begun := time.Now()
 	end(former)
 	g.Published(2*time.Minute, how, former)
@@ -224,6 +234,14 @@ func (g *Group) Rolled() {
 			g.T.Errorf("exit status %d after SIGTERM", status)
 		}
 	}).Restart()
+}
+
+// MoveTo has a member work, by SIGTERM to others that do.
+func (g *Group) MoveTo(m *Member) {
+	g.T.Helper()
+	for g.Ready(); g.Published(time.Minute, "one works") != m; g.Ready() {
+		g.Rolled()
+	}
 }
 
 // Stopped has the one that works stand still until another one has taken over and a while longer,
@@ -293,16 +311,37 @@ func (g *Group) Alone(w *Member) {
 	g.Daemon = w.Daemon
 }
 
+// harms notes whether the member is the one whose work is ended.
+func (m *Member) harms(harmed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.harmed = harmed
+}
+
+// Starved returns how often a process that nothing was done to ended by itself, as one does that
+// the bus has not heard for too long. Each is a cut in the midst of batches, too.
+func (g *Group) Starved() (n int) {
+	for _, m := range g.Members {
+		m.mu.Lock()
+		n += m.starved
+		m.mu.Unlock()
+	}
+	return n
+}
+
 // Unfenced reports whether one stood still while another one took over, and its bus does not fence
 // it: Kafka does so in transactions alone.
-func (g *Group) Unfenced() bool { return g.froze && g.Bus.NATS == nil && !g.Bus.Once() }
+func (g *Group) Unfenced() bool {
+	return (g.froze || g.Starved() > 0) && g.Bus.NATS == nil && !g.Bus.Once()
+}
 
-// Compare compares all that was published with the record and the tables. cuts are how often a
-// process was cut off in the midst of batches.
+// Compare compares all that was published with the record and the tables. cuts are how often the
+// test has cut a process off in the midst of batches.
 func (g *Group) Compare(cuts int) {
 	g.T.Helper()
 	g.Alone(g.Published(2*time.Minute, "all is published"))
 	g.AllPublished()
+	cuts += g.Starved()
 	f := g.Figures(Expect{Frozen: g.Unfenced()})
 	f.BoundRepeats(g.MostRepeats(cuts), cuts)
 	if most := g.MostRepeats(cuts); f.Behind > most {

@@ -272,11 +272,16 @@ func (r *entityRecord) forget() {
 	}
 }
 
+// end judges that a fold is what the entities are at the end: as the last version says, or one
+// begun behind it whose commit was not answered. Which of them it is the table tells.
 func (f Fold) end(histories map[EntityKey]*workload.History, found *Verdict) {
 	for key, h := range histories {
 		v := workload.Version{Condition: workload.Absent}
 		if n := len(h.Versions); n > 0 {
 			v = h.Versions[n-1]
+		}
+		if slices.ContainsFunc(h.Doubtful, func(d workload.Version) bool { return d.CommitBegun.After(v.CommitEnded) && f.shows(key, d) }) {
+			continue
 		}
 		last, ok := f[key]
 		switch state := fmt.Sprintf("s%d", v.State); {
@@ -288,4 +293,13 @@ func (f Fold) end(histories map[EntityKey]*workload.History, found *Verdict) {
 			found.Add("stale", "%s %q is %s at the end, the bus has %s", key.App, key.Name, state, last.members["state"])
 		}
 	}
+}
+
+// shows reports whether a fold has an entity as a version says.
+func (f Fold) shows(key EntityKey, v workload.Version) bool {
+	last, ok := f[key]
+	if v.Condition != workload.Live {
+		return !ok || last.deleted
+	}
+	return ok && !last.deleted && last.members["state"] == fmt.Sprintf("s%d", v.State)
 }

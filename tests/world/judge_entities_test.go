@@ -217,6 +217,38 @@ func TestTheJudgeOfAProcessThatStoodStill(t *testing.T) {
 	}
 }
 
+// TestTheJudgeOfACommitWithoutAnAnswer has an entity change behind its last version, or not: the
+// bus may have either.
+func TestTheJudgeOfACommitWithoutAnAnswer(t *testing.T) {
+	for what, c := range map[string]struct {
+		condition workload.Condition
+		begun     float64
+		tape      func(p []Message) []Message
+		found     string
+	}{
+		"nothing where it happened": {workload.Live, 5, func(p []Message) []Message { return append(p, stateMessage(8, 7, "Modified", "X", 8)) }, ""},
+		"nothing where it did not":  {workload.Live, 5, func(p []Message) []Message { return p }, ""},
+		"nothing where it deleted":  {workload.Tombstone, 5, func(p []Message) []Message { return append(p, stateMessage(8, 7, "TOMBSTONE", "X", 0)) }, ""},
+		"an older state":            {workload.Live, 5, func(p []Message) []Message { return append(p, p[5]) }, "stale: a \"X\" is s5 at the end, the bus has s4"},
+		"one from before the last version at the end": {workload.Live, 1.2, func(p []Message) []Message {
+			return append(p[:6:6], stateMessage(7, 6, "Modified", "X", 8))
+		}, "stale: a \"X\" is s5 at the end, the bus has s8"},
+		"an entity that is missing": {workload.Live, 5, func(p []Message) []Message { return p[:5] }, "missing: a \"X\""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			histories, tape := plantedStates()
+			v := workload.Version{Condition: c.condition, ID: 7, CommitBegun: plantedAt(c.begun), CommitEnded: plantedAt(c.begun + 0.1)}
+			if v.Condition == workload.Live {
+				v.State = 8
+			}
+			histories[1].Doubtful = append(histories[1].Doubtful, v)
+			if found := NewEntityJudge(t, histories, Expect{}).Messages(c.tape(tape)).Wrong(); c.found == "" && found != "" || !strings.Contains(found, c.found) {
+				t.Errorf("found %q, want %q", found, c.found)
+			}
+		})
+	}
+}
+
 // TestTheJudgeOfABusThatLostMessages has events follow on one that is gone.
 func TestTheJudgeOfABusThatLostMessages(t *testing.T) {
 	for what, c := range map[string]struct {

@@ -65,7 +65,7 @@ func TestTheJudgeFindsInRows(t *testing.T) {
 		"nothing in a doubtful row":  {func(_ []workload.Row, p []Message) []Message { return append(p, message(4, "e-4", "late")) }, steady, ""},
 		"a lost row":                 {func(_ []workload.Row, p []Message) []Message { return append(p[:1], p[2]) }, steady, "lost: t-2"},
 		"a row that was rolled back": {func(_ []workload.Row, p []Message) []Message { return append(p, message(3, "e-3", "late")) }, steady, "rolled back: row 3"},
-		"a row before its commit":    {func(_ []workload.Row, p []Message) []Message { p[1].At = time.Now(); return p }, steady, "before its commit: row 2"},
+		"a row before its commit":    {func(rows []workload.Row, p []Message) []Message { p[1].At = rows[1].CommitBegun.Add(-1); return p }, steady, "before its commit: row 2"},
 		"an event of no row":         {func(_ []workload.Row, p []Message) []Message { return append(p, message(9, "e-9", "tail")) }, steady, "of no row"},
 		"an event of another row":    {func(_ []workload.Row, p []Message) []Message { p[1] = message(2, "e-1", "tail"); return p }, steady, "not the row: row 2"},
 		"what is not JSON":           {func(_ []workload.Row, p []Message) []Message { return append(p, Message{Value: []byte("{")}) }, steady, "no event"},
