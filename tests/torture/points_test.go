@@ -98,18 +98,42 @@ func killedAtStart(name, when string, points ...failpoint.Point) fault {
 				}
 				tr.points.Set(actions...)
 				tr.Start()
-				select {
-				case <-tr.Done:
+				tr.startEnds()
+				tr.points.Set()
+				// It passes points by the former list a moment longer.
+				world.Pause(200 * time.Millisecond)
+				if tr.hasEnded() {
 					tr.cuts++
 					met++
-					tr.points.Set()
 					tr.Start()
-				case <-time.After(5 * time.Second):
-					tr.points.Set()
 				}
 			}
 			tr.met(met, "no start was killed")
 		},
+	}
+}
+
+// startEnds waits until a start has ended: the program has, or it is ready and has had a while for
+// what a start leaves behind.
+func (tr *trial) startEnds() {
+	tr.T.Helper()
+	world.Eventually(tr.T, time.Minute, "the start has ended", func() bool {
+		code, _ := tr.Get("/readyz")
+		return code == 200 || tr.hasEnded()
+	})
+	select {
+	case <-tr.Done:
+	case <-time.After(2 * time.Second):
+	}
+}
+
+// hasEnded reports whether the program has ended.
+func (tr *trial) hasEnded() bool {
+	select {
+	case <-tr.Done:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -212,9 +212,12 @@ func (tr *trial) conclude() {
 
 // boundRepeats holds the repeats against what invariant 6 allows.
 func (tr *trial) boundRepeats() {
-	bound := 0
-	if tr.fault.repeats {
-		bound = tr.MostRepeats(tr.cuts)
+	bound, cuts := 0, tr.cuts
+	if tr.group != nil {
+		cuts += tr.group.Starved()
 	}
-	tr.score.BoundRepeats(bound, tr.cuts)
+	if tr.fault.repeats {
+		bound = tr.MostRepeats(cuts)
+	}
+	tr.score.BoundRepeats(bound, cuts)
 }
