@@ -93,7 +93,7 @@ type busyWriter struct {
 	commits, first map[string]time.Time
 }
 
-// write commits the rows that are due, a hundred times a second.
+// write commits the rows that are due, a hundred times a second, and one at least.
 func (w *busyWriter) write(ctx context.Context, length time.Duration) {
 	w.b.t.Helper()
 	began, first := time.Now(), w.next
@@ -106,6 +106,9 @@ func (w *busyWriter) write(ctx context.Context, length time.Duration) {
 			w.b.screen.far("busy tables", int64(passed), int64(length))
 		}
 		<-tick.C
+	}
+	if w.next == first {
+		w.commit(ctx, w.next, 1)
 	}
 }
 

@@ -82,7 +82,7 @@ type counters struct{ mallocs, allocated, records float64 }
 func (d *daemon) counters() counters {
 	d.t.Helper()
 	var body []byte
-	eventually(d.t, 30*time.Second, "bridge answers", func() bool {
+	eventually(d.t, 2*time.Minute, "bridge answers", func() bool {
 		d.alive()
 		status, answer := d.call(http.MethodGet, "/metrics")
 		body = answer

@@ -130,7 +130,7 @@ func publishNATS(j job, begin func()) (count, size int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	nc, err := nats.Connect(j.Servers)
+	nc, err := nats.Connect(j.Servers, nats.Timeout(requestTimeout))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -27,8 +27,8 @@ func (b *bench) compare(l load, parts items, round int) {
 		b.report.Add(report.Ratio, l.is(), report.Times, ratio)
 		b.screen.say("(S + P) / T = (%.2f + %.2f) / %.2f = %.2f", took.scan, took.publish, took.whole, ratio)
 	}
-	if took.scan > 0 && took.whole > 0 {
-		all, driver := b.report.Last(report.Bridge, l.is(), report.Allocs), b.report.Last(report.Scan, report.Case{Rows: l.rows}, report.Allocs)
+	if all := b.report.Last(report.Bridge, l.is(), report.Allocs); took.scan > 0 && took.whole > 0 && all > 0 {
+		driver := b.report.Last(report.Scan, report.Case{Rows: l.rows}, report.Allocs)
 		b.report.Add(report.Bridge, l.is(), report.AllocsOnward, all-driver)
 	}
 	if took.reconcile > 0 && took.scan > 0 {

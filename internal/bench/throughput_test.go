@@ -110,12 +110,15 @@ func (b *bench) bridge(l load, parts items) (seconds, reconcile float64) {
 		after = d.counters()
 		return after.records >= float64(l.rows)
 	})
-	counted := after.records - before.records
 	for metric, value := range map[string]float64{
 		report.Seconds: seconds, report.RowsASecond: float64(l.rows) / seconds, report.CPU: cpu / float64(l.rows) * 1e6, report.RssAnon: peak,
-		report.Allocs: (after.mallocs - before.mallocs) / counted, report.AllocBytes: (after.allocated - before.allocated) / counted,
 	} {
 		b.report.Add(report.Bridge, l.is(), metric, value)
+	}
+	// Where all was published before the first look there is no difference.
+	if counted := after.records - before.records; counted > 0 {
+		b.report.Add(report.Bridge, l.is(), report.Allocs, (after.mallocs-before.mallocs)/counted)
+		b.report.Add(report.Bridge, l.is(), report.AllocBytes, (after.allocated-before.allocated)/counted)
 	}
 	if steady > 0 {
 		b.report.Add(report.Bridge, l.is(), report.SteadyRate, steady)
