@@ -24,6 +24,8 @@ import (
 const (
 	interleavingEntities = 20
 	arriveWithin         = time.Minute
+	// foldWithin bounds the same where nothing multiplies it on a busy machine.
+	foldWithin = 4 * arriveWithin
 	// startWithin bounds a start, which syncs its epoch: that takes long on a busy disk.
 	startWithin = 3 * time.Minute
 	// lateWindow is the duplicate window of JetStream in a test that waits it out.
@@ -165,7 +167,7 @@ func (i *interleaving) release() (stored bool) {
 // folds waits until the bus folds to what the table is.
 func (i *interleaving) folds() {
 	i.T.Helper()
-	for deadline := time.Now().Add(arriveWithin); ; world.Pause(readEvery) {
+	for deadline := time.Now().Add(foldWithin); ; world.Pause(readEvery) {
 		wrong := i.Difference(world.Strict)
 		if wrong == "" {
 			return

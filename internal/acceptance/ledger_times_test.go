@@ -19,12 +19,13 @@ const (
 )
 
 // hotTime is how long vacant ids are hot, sweepTime how often cold ones are looked for, in the
-// programs of tailBriefly. The soak waits for the times that users have with MariaDB's defaults.
+// programs of tailBriefly: a row that only a sweep finds mostly comes after more than world.Slack.
+// The soak waits for the times that users have with MariaDB's defaults.
 var hotTime, sweepTime = func() (hot, sweep time.Duration) {
 	if world.Soak {
 		return time.Minute, time.Minute
 	}
-	return 8 * time.Second, 8 * time.Second
+	return 8 * time.Second, 16 * time.Second
 }()
 
 // tailBriefly is tail with hotTime and sweepTime; where more sets BRIDGE_GAP_TTL it is the hot

@@ -58,10 +58,12 @@ func TestSQLite(t *testing.T) {
 			world.Eventually(t, time.Minute, "bridge has done it", func() bool { return strings.Count(d.Log.String(), "url=nats://") > run })
 			log := d.Log.String()
 			at := strings.Fields(log[strings.LastIndex(log, "url=nats://")+len("url="):])[0]
-			s, err := demo.Subscribe(at, "BRIDGE")
-			if err != nil {
-				t.Fatal(err)
-			}
+			var s *demo.Subscriber
+			// It gives up after two seconds.
+			world.Eventually(t, time.Minute, "the server inside bridge takes a subscriber", func() bool {
+				s, err = demo.Subscribe(at, "BRIDGE")
+				return err == nil
+			})
 			var events []demo.Event
 			world.Eventually(t, time.Minute, "bridge has done it", func() bool {
 				events, err = s.All(t.Context())

@@ -40,16 +40,17 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	d := world.NewDaemon(t, world.Binary(t, false), e)
 	d.Start()
 	refused(t, d, "the token expired at")
-	fresh(time.Minute)
+	stop := every(time.Second, func() { fresh(time.Minute) })
+	t.Cleanup(func() { stop() })
 	arrives(t, d, table)
+	stop()
 	rows := 1
-	stop := every(200*time.Millisecond, func() { fresh(testenv.KafkaSession) })
-	t.Cleanup(stop)
+	stop = every(200*time.Millisecond, func() { fresh(testenv.KafkaSession) })
 	for begin := time.Now(); time.Since(begin) < 5*testenv.KafkaSession; rows++ {
 		arrives(t, d, table)
 	}
 	stop()
-	fresh(time.Minute)
+	stop = every(time.Second, func() { fresh(time.Minute) })
 	if r := world.Verify(t, e); len(r.Faults()) > 0 {
 		t.Errorf("verify finds %v", r.Faults())
 	}

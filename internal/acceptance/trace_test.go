@@ -88,12 +88,12 @@ func missingSpans(c *tracingtest.Collector, messages []nats.Header) (n int) {
 // headersOf returns the headers of all messages on the server inside bridge, in their order.
 func headersOf(t *testing.T, url string) (all []nats.Header) {
 	t.Helper()
-	c, err := nats.Connect(url)
+	c, err := nats.Connect(url, nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	js, err := c.JetStream()
+	js, err := c.JetStream(nats.MaxWait(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
