@@ -98,11 +98,11 @@ func killedAtStart(name, when string, points ...failpoint.Point) fault {
 				}
 				tr.points.Set(actions...)
 				tr.Start()
-				tr.startEnds()
+				startEnds(tr)
 				tr.points.Set()
 				// It passes points by the former list a moment longer.
 				world.Pause(200 * time.Millisecond)
-				if tr.hasEnded() {
+				if hasEnded(tr) {
 					tr.cuts++
 					met++
 					tr.Start()
@@ -115,11 +115,11 @@ func killedAtStart(name, when string, points ...failpoint.Point) fault {
 
 // startEnds waits until a start has ended: the program has, or it is ready and has had a while for
 // what a start leaves behind.
-func (tr *trial) startEnds() {
+func startEnds(tr *trial) {
 	tr.T.Helper()
 	world.Eventually(tr.T, time.Minute, "the start has ended", func() bool {
 		code, _ := tr.Get("/readyz")
-		return code == 200 || tr.hasEnded()
+		return code == 200 || hasEnded(tr)
 	})
 	select {
 	case <-tr.Done:
@@ -128,7 +128,7 @@ func (tr *trial) startEnds() {
 }
 
 // hasEnded reports whether the program has ended.
-func (tr *trial) hasEnded() bool {
+func hasEnded(tr *trial) bool {
 	select {
 	case <-tr.Done:
 		return true

@@ -6,8 +6,8 @@ import (
 	"bridge/tests/world"
 )
 
-// standbyTimeout returns BRIDGE_STANDBY_TIMEOUT of the trials. In the short form eight of them share
-// the machine: processes are without a processor for seconds, and must not lose the work by that.
+// standbyTimeout returns BRIDGE_STANDBY_TIMEOUT of the trials. In the short form eight share the
+// machine: processes are without a processor for seconds, and must not lose the work by that.
 func standbyTimeout() time.Duration {
 	if *tortureShort {
 		return 8 * time.Second

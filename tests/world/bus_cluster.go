@@ -52,7 +52,7 @@ func (b *Bus) Whole(t testing.TB, name string) {
 	})
 }
 
-// clusterOf returns what the servers of NATS say of the replicas of a stream; nil while they do not.
+// clusterOf returns what NATS says of the replicas of a stream; nil while it does not.
 func clusterOf(t testing.TB, b *Bus, name string) *jetstream.ClusterInfo {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
