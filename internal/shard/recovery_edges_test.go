@@ -235,8 +235,8 @@ func TestShutdownInAnOutage(t *testing.T) {
 	go func() { defer close(ended); stop() }()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
-		t.Error("does not end within 5 s of a shutdown limit of 50 ms")
+	case <-time.After(time.Minute):
+		t.Error("does not end within a minute of a shutdown limit of 50 ms")
 	}
 	fs.fail(nil)
 	<-ended

@@ -43,9 +43,9 @@ func refuseText(text string) func(*sink.Message) string {
 // resend sends dead letters again and returns their fates, as in "same current".
 func resend(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry bool) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	outcomes, err := s.Resend(ctx, deadLetters, dry)
 	if err != nil {
 		t.Fatal(err)

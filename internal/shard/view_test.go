@@ -102,9 +102,9 @@ func entity(name string) []byte { return []byte(name) }
 
 func nominate(t testing.TB, s *shard.Shard, n reconcile.Nomination) reconcile.Verdict {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	v, err := s.Nominate(ctx, n)
 	if err != nil {
 		t.Fatal(err)
