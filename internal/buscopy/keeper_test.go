@@ -269,19 +269,21 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 		{`{"form":1,`, buscopy.ErrDamaged},
 		{`{"form":1,"epoch":9,"number":1,"part":0,"parts":1,"data":"AAAA"}`, buscopy.ErrDamaged},
 	} {
-		b := new(memory.Bucket)
-		if err := b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(c.value)); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		w := newWriter(t, b, 5)
-		if _, _, err := w.Load(ctx, "facts"); err == nil {
-			t.Errorf("%s is loaded", c.value)
-		}
-		if !errors.Is(w.last(), c.want) {
-			t.Errorf("%s: %v, want %v", c.value, w.last(), c.want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			b := new(memory.Bucket)
+			if err := b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(c.value)); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			w := newWriter(t, b, 5)
+			if _, _, err := w.Load(ctx, "facts"); err == nil {
+				t.Errorf("%s is loaded", c.value)
+			}
+			if !errors.Is(w.last(), c.want) {
+				t.Errorf("%s: %v, want %v", c.value, w.last(), c.want)
+			}
+		})
 	}
 }
 
