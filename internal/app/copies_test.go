@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/internal/config"
@@ -91,29 +92,30 @@ func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
 // TestAStandbyKnowsWhereTheOtherOneBegan: processes of a group begin at the latest row, and all of
 // their stores are lost.
 func TestAStandbyKnowsWhereTheOtherOneBegan(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t)
-	g.onBus()
-	g.insert("d_0", "old", "active")
-	a := g.join(nil)
-	g.works(a)
-	// It waits with a store in which nothing is decided.
-	b := g.join(nil)
-	g.waits(b)
-	g.begun()
-	a.stop()
-	g.insert("d_0", "N", "active")
-	g.works(b)
-	g.published("N", "active")
-	b.stop()
-	g.insert("d_1", "M", "active")
-	c := g.join(nil)
-	g.works(c)
-	g.published("M", "active")
-	if got, want := g.folded(), (map[string]string{"N": "active", "M": "active"}); !maps.Equal(got, want) {
-		t.Errorf("the bus has %v, want %v", got, want)
-	}
-	if n := g.messages(); n != 2 {
-		t.Errorf("%d messages, want 2: %s", n, g.history())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		g.onBus()
+		g.insert("d_0", "old", "active")
+		a := g.join(nil)
+		g.works(a)
+		// It waits with a store in which nothing is decided.
+		b := g.join(nil)
+		g.waits(b)
+		g.begun()
+		a.stop()
+		g.insert("d_0", "N", "active")
+		g.works(b)
+		g.published("N", "active")
+		b.stop()
+		g.insert("d_1", "M", "active")
+		c := g.join(nil)
+		g.works(c)
+		g.published("M", "active")
+		if got, want := g.folded(), (map[string]string{"N": "active", "M": "active"}); !maps.Equal(got, want) {
+			t.Errorf("the bus has %v, want %v", got, want)
+		}
+		if n := g.messages(); n != 2 {
+			t.Errorf("%d messages, want 2: %s", n, g.history())
+		}
+	})
 }

@@ -164,44 +164,45 @@ func (g *group) messages() (n int) {
 }
 
 func TestAStandbyTakesOverWhenTheOtherOneIsStopped(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t)
-	a := g.join(nil)
-	g.works(a)
-	b := g.join(nil)
-	g.waits(b)
-	g.insert("d_0", "M", "one")
-	g.published("M", "one")
-	if _, err := b.health.Working(); err == nil || !strings.Contains(err.Error(), a.member.Status().Member+" on ") || !strings.Contains(err.Error(), "listens nowhere") {
-		t.Errorf("one that waits says %v of one that listens nowhere", err)
-	}
-	if peer, err := a.health.Working(); err != nil || !peer.Self || peer.Member != a.member.Status().Member {
-		t.Errorf("one that works says %+v, %v", peer, err)
-	}
-	if err := b.health.Live(); err != nil {
-		t.Error(err)
-	}
-	if s := b.health.Status(); s.Standby == nil || s.Standby.Works || *s.Standby.Working != a.member.Status().Member || s.Standby.Since == nil || s.Epoch != 0 {
-		t.Errorf("one that waits says %+v of its group", s.Standby)
-	}
-	g.eventually("both know who waits", func() bool {
-		one, other := a.health.Status().Standby.Waiting, b.health.Status().Standby.Waiting
-		return len(one) == 1 && len(other) == 1 && one[0].Ready && one[0].Member == b.member.Status().Member && other[0].Member == one[0].Member
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a := g.join(nil)
+		g.works(a)
+		b := g.join(nil)
+		g.waits(b)
+		g.insert("d_0", "M", "one")
+		g.published("M", "one")
+		if _, err := b.health.Working(); err == nil || !strings.Contains(err.Error(), a.member.Status().Member+" on ") || !strings.Contains(err.Error(), "listens nowhere") {
+			t.Errorf("one that waits says %v of one that listens nowhere", err)
+		}
+		if peer, err := a.health.Working(); err != nil || !peer.Self || peer.Member != a.member.Status().Member {
+			t.Errorf("one that works says %+v, %v", peer, err)
+		}
+		if err := b.health.Live(); err != nil {
+			t.Error(err)
+		}
+		if s := b.health.Status(); s.Standby == nil || s.Standby.Works || *s.Standby.Working != a.member.Status().Member || s.Standby.Since == nil || s.Epoch != 0 {
+			t.Errorf("one that waits says %+v of its group", s.Standby)
+		}
+		g.eventually("both know who waits", func() bool {
+			one, other := a.health.Status().Standby.Waiting, b.health.Status().Standby.Waiting
+			return len(one) == 1 && len(other) == 1 && one[0].Ready && one[0].Member == b.member.Status().Member && other[0].Member == one[0].Member
+		})
+		if s := a.health.Status(); !s.Standby.Works || *s.Standby.Working != s.Standby.Member {
+			t.Errorf("one that works says %+v of its group", s.Standby)
+		}
+		a.stop()
+		if a.err != nil {
+			t.Error(a.err)
+		}
+		g.works(b)
+		g.insert("d_1", "N", "two")
+		g.published("N", "two")
+		if n := g.messages(); n != 2 {
+			t.Errorf("%d messages, want 2: %s", n, g.history())
+		}
+		g.compare()
 	})
-	if s := a.health.Status(); !s.Standby.Works || *s.Standby.Working != s.Standby.Member {
-		t.Errorf("one that works says %+v of its group", s.Standby)
-	}
-	a.stop()
-	if a.err != nil {
-		t.Error(a.err)
-	}
-	g.works(b)
-	g.insert("d_1", "N", "two")
-	g.published("N", "two")
-	if n := g.messages(); n != 2 {
-		t.Errorf("%d messages, want 2: %s", n, g.history())
-	}
-	g.compare()
 }
 
 // TestAStandbyWaitsForHours: it is alive and ready, reads no table and follows the bus.
@@ -272,79 +273,82 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 // TestAProcessThatIsNotHeardOfStops: what it has in flight arrives behind what its successor
 // publishes, and is healed.
 func TestAProcessThatIsNotHeardOfStops(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t)
-	a := g.join(nil)
-	g.works(a)
-	row := g.insert("d_0", "M", "one")
-	g.published("M", "one")
-	b := g.join(nil)
-	g.waits(b)
-	release := g.bus.Pause(0)
-	g.sent(func() { g.update("d_0", row, "M", "late") })
-	a.way.Cut(true, false)
-	select {
-	case <-a.ended:
-	case <-time.After(time.Minute):
-		t.Fatal("it does not stop")
-	}
-	if !errors.Is(a.err, standby.ErrLost) {
-		t.Errorf("it ends with %v", a.err)
-	}
-	g.works(b)
-	g.update("d_0", row, "M", "two")
-	release()
-	g.published("M", "two")
-	g.compare()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a := g.join(nil)
+		g.works(a)
+		row := g.insert("d_0", "M", "one")
+		g.published("M", "one")
+		b := g.join(nil)
+		g.waits(b)
+		release := g.bus.Pause(0)
+		g.sent(func() { g.update("d_0", row, "M", "late") })
+		a.way.Cut(true, false)
+		select {
+		case <-a.ended:
+		case <-time.After(time.Minute):
+			t.Fatal("it does not stop")
+		}
+		if !errors.Is(a.err, standby.ErrLost) {
+			t.Errorf("it ends with %v", a.err)
+		}
+		g.works(b)
+		g.update("d_0", row, "M", "two")
+		release()
+		g.published("M", "two")
+		g.compare()
+	})
 }
 
 // TestASupersededProcessGivesTheWorkUp: a bridge outside of the group, or one of another group,
 // publishes the same streams.
 func TestASupersededProcessGivesTheWorkUp(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t)
-	a := g.join(nil)
-	g.works(a)
-	g.insert("d_0", "M", "one")
-	g.published("M", "one")
-	foreign := g.join(func(c *config.Config) { c.Standby = config.Standby{} })
-	g.eventually("the foreign one has an epoch", func() bool { return foreign.health.Status().Epoch > 0 })
-	row := g.insert("d_1", "N", "two")
-	g.eventually("it stops", func() bool {
-		// On a busy topic it soon meets a message of the other one.
-		g.update("d_1", row, "N", time.Now().String())
-		select {
-		case <-a.ended:
-			return true
-		default:
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a := g.join(nil)
+		g.works(a)
+		g.insert("d_0", "M", "one")
+		g.published("M", "one")
+		foreign := g.join(func(c *config.Config) { c.Standby = config.Standby{} })
+		g.eventually("the foreign one has an epoch", func() bool { return foreign.health.Status().Epoch > 0 })
+		row := g.insert("d_1", "N", "two")
+		g.eventually("it stops", func() bool {
+			// On a busy topic it soon meets a message of the other one.
+			g.update("d_1", row, "N", time.Now().String())
+			select {
+			case <-a.ended:
+				return true
+			default:
+				return false
+			}
+		})
+		if !errors.Is(a.err, standby.ErrLost) {
+			t.Errorf("it ends with %v", a.err)
 		}
+		// It left in order, so nobody waits for it.
+		c := g.join(nil)
+		g.works(c)
+		g.update("d_1", row, "N", "three")
+		g.published("N", "three")
 	})
-	if !errors.Is(a.err, standby.ErrLost) {
-		t.Errorf("it ends with %v", a.err)
-	}
-	// It left in order, so nobody waits for it.
-	c := g.join(nil)
-	g.works(c)
-	g.update("d_1", row, "N", "three")
-	g.published("N", "three")
 }
 
 func TestAnotherConfigurationIsRefusedByName(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t)
-	a := g.join(nil)
-	g.works(a)
-	b := g.join(func(c *config.Config) { c.Standby.Settings = standby.Settings{"BRIDGE_STREAM_MOVES_KEY": "2"} })
-	g.eventually("it says what differs", func() bool {
-		reasons := b.health.Ready(t.Context())
-		return len(reasons) == 1 && strings.Contains(reasons[0].Reason, "BRIDGE_STREAM_MOVES_KEY") && strings.Contains(reasons[0].Reason, a.member.Status().Member)
-	})
-	if s := b.health.Status().Standby; len(s.Differing) != 1 {
-		t.Errorf("its status says %+v", s)
-	}
-	g.eventually("the one that works knows it, too", func() bool {
-		waiting := a.health.Status().Standby.Waiting
-		return len(waiting) == 1 && slices.Equal(waiting[0].Differing, []string{"BRIDGE_STREAM_MOVES_KEY"})
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t)
+		a := g.join(nil)
+		g.works(a)
+		b := g.join(func(c *config.Config) { c.Standby.Settings = standby.Settings{"BRIDGE_STREAM_MOVES_KEY": "2"} })
+		g.eventually("it says what differs", func() bool {
+			reasons := b.health.Ready(t.Context())
+			return len(reasons) == 1 && strings.Contains(reasons[0].Reason, "BRIDGE_STREAM_MOVES_KEY") && strings.Contains(reasons[0].Reason, a.member.Status().Member)
+		})
+		if s := b.health.Status().Standby; len(s.Differing) != 1 {
+			t.Errorf("its status says %+v", s)
+		}
+		g.eventually("the one that works knows it, too", func() bool {
+			waiting := a.health.Status().Standby.Waiting
+			return len(waiting) == 1 && slices.Equal(waiting[0].Differing, []string{"BRIDGE_STREAM_MOVES_KEY"})
+		})
 	})
 }
