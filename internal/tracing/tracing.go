@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // closeTimeout bounds how long the end of the process waits for a collector.
-const closeTimeout = 5 * time.Second
+var closeTimeout = 5 * time.Second
 
 // Tracer makes spans. It is safe for concurrent use.
 type Tracer struct {

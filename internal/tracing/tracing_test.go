@@ -14,6 +14,9 @@ import (
 	"bridge/internal/tracing/tracingtest"
 )
 
+// The end of the process waits for a machine that is busy with other things.
+func init() { closeTimeout = time.Minute }
+
 // open returns a tracer that posts to a collector, and what ends it.
 func open(t *testing.T, c *tracingtest.Collector, change func(*Options)) (tracer *Tracer, log *bytes.Buffer) {
 	t.Helper()
