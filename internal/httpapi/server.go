@@ -23,13 +23,15 @@ const (
 	writeTimeout    = 15 * time.Second
 	idleTimeout     = time.Minute
 	readyTimeout    = 5 * time.Second
-	closingTimeout  = time.Second
 	maxRequestBytes = 16 << 10
 	// statusAnswers and entityPages are how many are answered at a time: with thousands of tables a
 	// whole status takes megabytes, and a page of entities may.
 	statusAnswers = 8
 	entityPages   = 8
 )
+
+// closingTimeout bounds the requests that are under way at the end.
+var closingTimeout = time.Second
 
 // ErrPortTaken is returned when another process listens on the address.
 var ErrPortTaken = errors.New("another process has the port")
