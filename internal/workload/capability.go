@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -37,6 +38,9 @@ type CapabilityOptions struct {
 	// Rate is how many changes are made in a second, at most, by all writers together. 0 is no
 	// limit.
 	Rate float64
+	// Grace is how long a statement under way may take once the context of a run has ended. Defaults
+	// to 3 s.
+	Grace time.Duration
 	// Seed determines what each writer does.
 	Seed uint64
 	// Mix holds the weight of each change. Defaults to all of them, see [EveryChange].
@@ -51,6 +55,7 @@ func (o *CapabilityOptions) complete() error {
 		o.Mix = EveryChange()
 	}
 	o.Writers = max(o.Writers, 1)
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	sum := 0
 	for change, weight := range o.Mix {
 		if _, known := runs[change]; !known || weight < 0 {
@@ -120,7 +125,7 @@ func (w *Capabilities) Create(ctx context.Context) error {
 }
 
 // Run writes until the changes of the options are made or ctx ends, and returns nil then; it
-// finishes the changes that it has begun, within 3 s of the end of ctx. One that a deadlock or a
+// finishes the changes that it has begun, within Grace of the end of ctx. One that a deadlock or a
 // wait for a lock undoes has not happened. A database or a table that is away is waited for; an
 // error that says something else ends the run.
 func (w *Capabilities) Run(ctx context.Context) error {

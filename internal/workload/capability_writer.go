@@ -58,7 +58,7 @@ func newStateWriter(w *Capabilities, number int) *stateWriter {
 
 func (w *stateWriter) run(ctx context.Context) error {
 	// What was cut short in mid-statement could have happened all the same.
-	lasting, end := outlast(ctx)
+	lasting, end := outlast(ctx, w.opts.Grace)
 	defer end()
 	for w.reserveChange(ctx) {
 		if err := w.turn(ctx, lasting); err != nil {

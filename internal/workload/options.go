@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ type Options struct {
 	// Seed determines what each writer does, though not how the writers interleave. It is part of
 	// entities and tokens: two workloads over one table need different seeds.
 	Seed uint64
+	// Grace is how long a statement under way may take once the context of a run has ended. Defaults
+	// to 3 s.
+	Grace time.Duration
 	// Hold is how long transactions stay open.
 	Hold Hold
 	// Mix is what transactions do. The zero value inserts one row each.
@@ -78,6 +82,7 @@ func (o *Options) complete() error {
 		o.IDs = AutoIncrement{}
 	}
 	o.Writers = max(o.Writers, 1)
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
 	sum := 0.0
 	for _, s := range o.Mix.shares() {
 		if s.of < 0 {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// grace is how long a statement under way may take once the context of a run has ended.
-const grace = 3 * time.Second
+// defaultGrace is that of Options and CapabilityOptions.
+const defaultGrace = 3 * time.Second
 
 // outlast returns a context that ends grace after ctx has.
-func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+func outlast(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		limit := time.AfterFunc(grace, end)

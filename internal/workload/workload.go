@@ -58,7 +58,7 @@ func (w *Workload) Create(ctx context.Context) error {
 }
 
 // Run writes until the commits of Options are made or ctx ends; then it rolls back what is open and
-// returns nil, within 3 s of the end of ctx even where the server stands still. A database or a
+// returns nil, within Grace of the end of ctx even where the server stands still. A database or a
 // table that is away is waited for; an error that says something else ends it. A later Run goes on
 // where the last one has ended.
 func (w *Workload) Run(ctx context.Context) error {

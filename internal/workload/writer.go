@@ -38,7 +38,7 @@ type transaction struct {
 }
 
 func (w *writer) run(ctx context.Context) error {
-	lasting, end := outlast(ctx)
+	lasting, end := outlast(ctx, w.opts.Grace)
 	defer end()
 	for w.reserve() {
 		done, err := w.turn(ctx, lasting)
