@@ -38,6 +38,9 @@ func testSession(t *testing.T, product testenv.Product) {
 		"@@session.character_set_results":    "utf8mb4",
 		"@@session.sql_mode":                 "ALLOW_INVALID_DATES",
 		"@@session.autocommit":               "1",
+		"@@session.wait_timeout":             "600",
+		"@@session.net_write_timeout":        "60",
+		"@@session.net_read_timeout":         "30",
 		// More than any table has rows.
 		"@@session.sql_select_limit":   "9223372036854775807",
 		"@@session.sql_big_selects":    "1",
