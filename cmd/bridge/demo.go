@@ -37,7 +37,7 @@ const (
 	demoFor = 20 * time.Second
 	// drainWithin is how long the last changes may take to the bus, a reconcile included; then they
 	// count as lost.
-	drainWithin = 15 * time.Second
+	drainWithin = time.Minute
 	// judgeWithin bounds the reading of the stream at the end.
 	judgeWithin = time.Minute
 )

@@ -27,19 +27,15 @@ Exit status: 0 yes, 1 no, with the reasons, or no answer within 3 s, 2 when the
 address is wrong.
 `
 
-const (
-	// healthTimeout is below the time limit of the image's health check.
-	healthTimeout = 3 * time.Second
-)
-
-var errHealthTimeout = fmt.Errorf("no answer within %s", healthTimeout)
+// healthTimeout is below the time limit of the image's health check.
+var healthTimeout = 3 * time.Second
 
 func healthCommand(p *process, ctx context.Context, call call) error {
 	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, errHealthTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, fmt.Errorf("no answer within %s", healthTimeout))
 	defer cancel()
 	ask := bridge.Live
 	if call.flags["ready"] {

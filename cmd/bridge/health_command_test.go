@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
@@ -14,6 +15,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 )
+
+// usualHealthTimeout is that of the program, whose tests wait for longer.
+var usualHealthTimeout = healthTimeout
+
+// A bridge on a machine that is busy with other things answers within a minute.
+func init() { healthTimeout = time.Minute }
 
 func TestHealthCommand(t *testing.T) {
 	at := func(t *testing.T, h http.Handler) string {
@@ -89,6 +96,8 @@ func TestHealthCommand(t *testing.T) {
 		let := make(chan struct{})
 		silent := at(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let }))
 		defer close(let)
+		defer func(longer time.Duration) { healthTimeout = longer }(healthTimeout)
+		healthTimeout = usualHealthTimeout
 		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": silent}, "health")
 		if got.status != exitFailed || !strings.Contains(got.err, "no answer within 3s") {
 			t.Errorf("%+v", got)
