@@ -15,8 +15,8 @@ import (
 	sinkjetstream "bridge/sink/jetstream"
 )
 
-// timeout is long enough for a busy machine.
-const timeout = 4 * time.Second
+// timeout lets a machine that is busy hold a member up for seconds.
+const timeout = 6 * time.Second
 
 // elector keeps its way to the server.
 type elector struct {

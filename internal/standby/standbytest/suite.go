@@ -117,12 +117,12 @@ func (m *member) leave() {
 
 func (m *member) works() bool { return m.Status().Works }
 
-// eventually waits until something holds, for up to limit; by the host's clock for a minute, since
-// a busy machine needs longer than a test asks for.
+// eventually waits until something holds, for up to limit; by the host's clock for four minutes,
+// since a busy machine needs longer than a test asks for.
 func (g *group) eventually(limit time.Duration, what string, is func() bool) (took time.Duration) {
 	g.t.Helper()
 	if g.o.Bubble == nil {
-		limit = max(limit, time.Minute)
+		limit = max(limit, 4*time.Minute)
 	}
 	begun := time.Now()
 	tick := time.NewTicker(g.o.Timeout / 100)
