@@ -144,6 +144,9 @@ func (w *stateWriter) readBack(ctx context.Context, candidates []commit) (_ map[
 		return nil, err
 	}
 	defer tx.end()
+	if err := tx.killedEnded(ctx, MySQL); err != nil {
+		return nil, err
+	}
 	args := []any{w.app}
 	for _, c := range candidates {
 		for _, e := range c.now {

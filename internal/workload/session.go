@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"time"
 )
 
@@ -39,6 +40,23 @@ func open(ctx context.Context, db *sql.DB, d Dialect) (*session, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// errDying is returned for a database in which a session was killed and goes on: what it was at may
+// happen yet, though its client has heard the end and no lock may show it.
+var errDying = errors.New("a session that was killed has not ended")
+
+// killedEnded returns errDying as long as a session of the database was killed and has not ended.
+func (s *session) killedEnded(ctx context.Context, d Dialect) error {
+	if d == SQLite {
+		return nil
+	}
+	dying := 0
+	err := s.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Killed' AND db = DATABASE()").Scan(&dying)
+	if err == nil && dying > 0 {
+		err = errDying
+	}
+	return err
 }
 
 // commit ends the transaction, and so does rollback; with an error the connection is closed. That

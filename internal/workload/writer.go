@@ -241,6 +241,9 @@ func (w *writer) readBack(ctx context.Context, t *transaction) (_ map[string]boo
 	}
 	defer tx.end()
 	defer func() { err = errors.Join(err, tx.rollback(ctx)) }()
+	if err := tx.killedEnded(ctx, w.opts.Dialect); err != nil {
+		return nil, err
+	}
 	var entities []any
 	for _, row := range slices.Concat(t.rows, t.removes) {
 		entities = append(entities, row.Entity)
