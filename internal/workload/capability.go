@@ -38,8 +38,8 @@ type CapabilityOptions struct {
 	// Rate is how many changes are made in a second, at most, by all writers together. 0 is no
 	// limit.
 	Rate float64
-	// Grace is how long a statement under way may take once the context of a run has ended. Defaults
-	// to 3 s.
+	// Grace is how long a statement under way may take once the context of a run has ended.
+	// Defaults to 3 s.
 	Grace time.Duration
 	// Seed determines what each writer does.
 	Seed uint64

@@ -31,8 +31,8 @@ type Options struct {
 	// Seed determines what each writer does, though not how the writers interleave. It is part of
 	// entities and tokens: two workloads over one table need different seeds.
 	Seed uint64
-	// Grace is how long a statement under way may take once the context of a run has ended. Defaults
-	// to 3 s.
+	// Grace is how long a statement under way may take once the context of a run has ended.
+	// Defaults to 3 s.
 	Grace time.Duration
 	// Hold is how long transactions stay open.
 	Hold Hold
