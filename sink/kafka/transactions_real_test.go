@@ -206,7 +206,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 			s := open(t, opts)
 			kafka.SetTransactionTimeout(s, 3_000)
 			batch, result := series(topic, "k", 0, 20, 5), make(chan error, 1)
-			resume := func() {}
+			var resume func()
 			for tries := 0; ; tries++ {
 				mustFence(t, s)
 				var reached <-chan struct{}
