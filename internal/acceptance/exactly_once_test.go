@@ -62,6 +62,7 @@ func worldOnce(t *testing.T, b *world.Bus) {
 	world.Pause(world.Between(0, time.Second))
 	b.Server().Start(t)
 	catchUp()
+	commitsLate(w, p)
 	stop()
 	expectOnce(t, p, true)
 }
@@ -179,6 +180,7 @@ func zombiesOnce(t *testing.T, b *world.Bus) {
 		zombie.Kill()
 		zombie, next, points, other = next, zombie, other, points
 	}
+	commitsLate(w, p)
 	stop()
 	expectOnce(t, p, true)
 }

@@ -3,6 +3,7 @@ package acceptance
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
@@ -65,6 +66,16 @@ func mustNotRepeat(p *world.Publisher) {
 	if n := mustMatchBoth(p); n > 0 {
 		p.T.Errorf("%d messages were repeated", n)
 	}
+}
+
+// commitsLate commits a row whose id the program has passed, while writers go on: on a slow machine
+// the program may lie so far behind that none of theirs is late.
+func commitsLate(w *world.World, p *world.Publisher) {
+	w.T.Helper()
+	open := w.Begin("late", 1)
+	id := open.FirstID()
+	world.Eventually(w.T, 2*time.Minute, "the program has passed the id of an open transaction", func() bool { return p.Position(world.Orders) > id })
+	open.Commit()
 }
 
 // machine lets those tests run one after the other that keep it busy; each takes some of its parts.

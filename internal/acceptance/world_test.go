@@ -124,6 +124,7 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 	cuts++ // that of the bus
 	killTwice()
 	world.Eventually(t, 2*time.Minute, "enough commits", func() bool { return w.Rows.Record().Sums().Commits >= worldCommits })
+	commitsLate(w, p)
 	catchUp()
 	stop()
 	p.AllPublished()
