@@ -9,8 +9,8 @@ import (
 	"bridge/internal/testenv"
 )
 
-// mayBeZero are metrics of which a median of 0 is no fault: what takes less than a hundredth of a
-// second of CPU is zero by the kernel's clock; the program may be held for all the time in which
+// mayBeZero are metrics whose median may be 0: what takes less than a hundredth of a second of CPU
+// is zero by the kernel's clock; the program may be held for all the time in which
 // its statements are counted, or a writer when its row was committed and has arrived.
 var mayBeZero = map[string]bool{
 	report.CPU: true, report.CPUShare: true, report.CPUShareAgain: true, report.DatabaseCPU: true, report.StatementsA: true,

@@ -102,7 +102,7 @@ func killedAtStart(name, when string, points ...failpoint.Point) fault {
 				tr.points.Set()
 				// It passes points by the former list a moment longer.
 				world.Pause(200 * time.Millisecond)
-				if hasEnded(tr) {
+				if tr.Ended() {
 					tr.cuts++
 					met++
 					tr.Start()
@@ -119,21 +119,11 @@ func startEnds(tr *trial) {
 	tr.T.Helper()
 	world.Eventually(tr.T, time.Minute, "the start has ended", func() bool {
 		code, _ := tr.Get("/readyz")
-		return code == 200 || hasEnded(tr)
+		return code == 200 || tr.Ended()
 	})
 	select {
 	case <-tr.Done:
 	case <-time.After(2 * time.Second):
-	}
-}
-
-// hasEnded reports whether the program has ended.
-func hasEnded(tr *trial) bool {
-	select {
-	case <-tr.Done:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -109,6 +109,16 @@ func (d *Daemon) Kill() {
 	<-d.Done
 }
 
+// Ended reports whether the process has ended.
+func (d *Daemon) Ended() bool {
+	select {
+	case <-d.Done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Wait waits until the daemon has ended by itself and returns the signal that ended it, -1 where
 // none did.
 func (d *Daemon) Wait() syscall.Signal {

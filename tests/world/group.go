@@ -89,12 +89,7 @@ func (g *Group) supervise() {
 func (m *Member) revive() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	select {
-	case <-m.Daemon.Done:
-	default:
-		return
-	}
-	if !m.down {
+	if m.Daemon.Ended() && !m.down {
 		m.exits = append(m.exits, m.Daemon.Cmd.ProcessState.ExitCode())
 		if !m.harmed {
 			m.starved++
@@ -298,9 +293,7 @@ func (g *Group) Alone(w *Member) {
 	for _, m := range g.Members {
 		m.mu.Lock()
 		m.down = true
-		select {
-		case <-m.Daemon.Done:
-		default:
+		if !m.Daemon.Ended() {
 			m.Daemon.Term()
 		}
 		m.mu.Unlock()
