@@ -9,20 +9,24 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"bridge/internal/processlist"
 )
 
 // KillConnections ends every connection of a user (KILL) and returns how many there were. The user
 // may connect again.
 func (s *DatabaseServer) KillConnections(t testing.TB, user string) int {
 	t.Helper()
-	return s.kill(t, "KILL %d", "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = ?", user)
+	return s.kill(t, "KILL %d", func(p processlist.Process) bool { return p.User == user })
 }
 
 // KillQueries ends every statement that a user's connections are running (KILL QUERY) and returns
 // how many there were. The connections stay.
 func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
 	t.Helper()
-	return s.kill(t, "KILL QUERY %d", "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = ? AND COMMAND IN ('Query', 'Execute')", user)
+	return s.kill(t, "KILL QUERY %d", func(p processlist.Process) bool {
+		return p.User == user && (p.Command == "Query" || p.Command == "Execute")
+	})
 }
 
 // SetPassword gives a user another password, for every host that the user may come from.
@@ -30,7 +34,7 @@ func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
 func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
 	t.Helper()
 	s.administer(t, func(ctx context.Context, db *sql.DB) error {
-		hosts, err := column[string](ctx, db, "SELECT Host FROM mysql.user WHERE User = ?", user)
+		hosts, err := column(ctx, db, "SELECT Host FROM mysql.user WHERE User = ?", user)
 		if err == nil && len(hosts) == 0 {
 			err = fmt.Errorf("unknown user %s", user)
 		}
@@ -48,16 +52,18 @@ func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
 	})
 }
 
-// kill applies a statement to each connection that the query finds, and returns how many it has
-// met.
-func (s *DatabaseServer) kill(t testing.TB, statement, query, user string) (met int) {
+// kill applies a statement to each connection that is chosen, and returns how many it has met.
+func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(processlist.Process) bool) (met int) {
 	t.Helper()
 	s.administer(t, func(ctx context.Context, db *sql.DB) error {
-		ids, err := column[int64](ctx, db, query, user)
-		for _, id := range ids {
+		all, err := processlist.Read(ctx, db)
+		for _, p := range all {
+			if !chosen(p) {
+				continue
+			}
 			const noSuchThread = 1094
 			var gone *mysql.MySQLError
-			switch _, failed := db.ExecContext(ctx, fmt.Sprintf(statement, id)); {
+			switch _, failed := db.ExecContext(ctx, fmt.Sprintf(statement, p.ID)); {
 			case failed == nil:
 				met++
 			case !errors.As(failed, &gone) || gone.Number != noSuchThread:
@@ -85,15 +91,15 @@ func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.
 }
 
 // column returns the one column of a query.
-func column[T any](ctx context.Context, db *sql.DB, query string, args ...any) ([]T, error) {
+func column(ctx context.Context, db *sql.DB, query string, args ...any) ([]string, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var all []T
+	var all []string
 	for rows.Next() {
-		var v T
+		var v string
 		if err := rows.Scan(&v); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bridge/internal/backoff"
+	"bridge/internal/processlist"
 	"bridge/internal/testenv"
 	"bridge/internal/workload"
 )
@@ -166,23 +167,14 @@ func changeColumns(t *testing.T, root *sql.DB, db string) {
 func killSessions(t *testing.T, root *sql.DB, db string) {
 	for round := range 60 {
 		how := []string{"CONNECTION", "QUERY"}[round%2]
-		rows, err := root.Query("SELECT id FROM information_schema.processlist WHERE db = ?", db)
+		all, err := processlist.Read(t.Context(), root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var ids []int
-		for rows.Next() {
-			var id int
-			if err := rows.Scan(&id); err != nil {
-				t.Fatal(err)
+		for _, p := range all {
+			if p.Database == db {
+				_, _ = root.Exec(fmt.Sprintf("KILL %s %d", how, p.ID)) // it may be gone already
 			}
-			ids = append(ids, id)
-		}
-		if err := rows.Err(); err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range ids {
-			_, _ = root.Exec(fmt.Sprintf("KILL %s %d", how, id)) // it may be gone already
 		}
 		pass(t, 20*time.Millisecond)
 	}

@@ -6,6 +6,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"time"
+
+	"bridge/internal/processlist"
 )
 
 // defaultGrace is that of Options and CapabilityOptions.
@@ -46,17 +48,26 @@ func open(ctx context.Context, db *sql.DB, d Dialect) (*session, error) {
 // happen yet, though its client has heard the end and no lock may show it.
 var errDying = errors.New("a session that was killed has not ended")
 
-// killedEnded returns errDying as long as a session of the database was killed and has not ended.
+// killedEnded returns errDying as long as a session of the database was killed and has not ended,
+// or one cannot be read.
 func (s *session) killedEnded(ctx context.Context, d Dialect) error {
 	if d == SQLite {
 		return nil
 	}
-	dying := 0
-	err := s.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Killed' AND db = DATABASE()").Scan(&dying)
-	if err == nil && dying > 0 {
-		err = errDying
+	all, err := processlist.Read(ctx, s)
+	if err != nil {
+		return err
 	}
-	return err
+	database := ""
+	if err := s.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Command == "Busy" || p.Command == "Killed" && p.Database == database {
+			return errDying
+		}
+	}
+	return nil
 }
 
 // commit ends the transaction, and so does rollback; with an error the connection is closed. That

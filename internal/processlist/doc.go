@@ -1,0 +1,2 @@
+// Package processlist reads the sessions of a MySQL or MariaDB server.
+package processlist
