@@ -110,11 +110,19 @@ func (s *soakScore) PerSecond() string {
 
 // WritingPercent is the share of the time in which the writers wrote.
 func (s *soakScore) WritingPercent() string {
-	var written seconds
+	return fmt.Sprintf("%.0f", 100*float64(s.written())/float64(s.Duration))
+}
+
+// PerSecondWritten is PerSecond of the time in which the writers wrote.
+func (s *soakScore) PerSecondWritten() string {
+	return fmt.Sprintf("%.0f", float64(s.Rows)/float64(s.written()))
+}
+
+func (s *soakScore) written() (sum seconds) {
 	for _, section := range s.Sections {
-		written += section.Written
+		sum += section.Written
 	}
-	return fmt.Sprintf("%.0f", 100*float64(written)/float64(s.Duration))
+	return sum
 }
 
 // RSSBySection lists RssAnon of the program in the last minute of each section, in MiB.

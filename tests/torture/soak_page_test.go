@@ -10,7 +10,7 @@ import (
 func TestThePageTellsTheSectionsOfASoak(t *testing.T) {
 	folder := t.TempDir()
 	all := soaks{[]soakScore{
-		{score: score{Bus: "kafka"}, Duration: 200, Sections: []section{
+		{score: score{Bus: "kafka"}, Rows: 480_000, Duration: 200, Sections: []section{
 			{Written: 90, footprint: footprint{RSSAnon: 41}}, {Written: 70, footprint: footprint{RSSAnon: 42.4}},
 		}},
 		{score: score{Bus: "nats"}, Duration: 100},
@@ -26,7 +26,7 @@ func TestThePageTellsTheSectionsOfASoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\n- kafka: 2 sections; the writers wrote 80 % of the time; RssAnon in the last minute of each section: 41, 42 MiB.\n",
+		"\n- kafka: 2 sections; the writers wrote 80 % of the time, 3000 rows/s; RssAnon in the last minute of each section: 41, 42 MiB.\n",
 		"\n- nats: one section, judged at the end.\n",
 	} {
 		if !strings.Contains(string(page), want) {
