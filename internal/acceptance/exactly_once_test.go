@@ -110,7 +110,7 @@ func TestReplicasExactlyOnce(t *testing.T) {
 // exactlyOnce makes a program with failpoints and its load.
 func exactlyOnce(t *testing.T, b *world.Bus) (*world.World, *world.Publisher, *world.Failpoints) {
 	t.Helper()
-	rows, states := world.Load(1, 2)
+	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.StartMariaDB(t), Rows: &rows, Entities: &states})
 	points := world.NewFailpoints(t)
 	p := w.Publish(b, world.Publishing{

@@ -68,6 +68,15 @@ func mustNotRepeat(p *world.Publisher) {
 	}
 }
 
+// halfLoad returns half of world.Load, for programs that are cut off at each step with batches of
+// 50 rows: they keep up with it also where a bus takes a second for each batch.
+func halfLoad() (workload.Options, workload.CapabilityOptions) {
+	rows, states := world.Load(1, 2)
+	rows.Rate /= 2
+	states.Rate /= 2
+	return rows, states
+}
+
 // commitsLate commits a row whose id the program has passed, while writers go on: on a slow machine
 // the program may lie so far behind that none of theirs is late.
 func commitsLate(w *world.World, p *world.Publisher) {

@@ -108,7 +108,7 @@ func TestStandbyZombiesExactlyOnce(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	b := world.KafkaBus(testenv.StartKafka(t, testenv.KafkaOptions{})).ExactlyOnce(t.Name())
-	rows, states := world.Load(1, 2)
+	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: testenv.MariaDB(t), Rows: &rows, Entities: &states})
 	p := w.Publish(b, world.Publishing{
 		Path: world.Binary(t, false, world.FailpointsTag), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"}),

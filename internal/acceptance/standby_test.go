@@ -18,7 +18,7 @@ const shortTimeout = 5 * time.Second
 // newStandby makes the world of a standby group, whose program has the race detector or not.
 func newStandby(t *testing.T, b *world.Bus, db *testenv.DatabaseServer, race bool) *world.Publisher {
 	t.Helper()
-	rows, states := world.Load(1, 2)
+	rows, states := halfLoad()
 	w := world.New(t, world.Options{Database: db, Rows: &rows, Entities: &states})
 	return w.Publish(b, world.Publishing{Path: world.Binary(t, race), Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50", "BRIDGE_STABILITY_WINDOW": "0s"})})
 }
