@@ -116,7 +116,6 @@ func (s *scene) killedAtAPoint() {
 func (s *scene) olderCheckpoint() {
 	s.t.Helper()
 	s.stop()
-	s.judge.restored = true
 	from := s.copies[s.rng.IntN(len(s.copies))]
 	if err := os.RemoveAll(s.checkpoint()); err != nil {
 		s.t.Fatal(err)

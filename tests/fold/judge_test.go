@@ -29,8 +29,8 @@ type judge struct {
 	compacted string
 	before    map[string]world.Message
 	nulls     int
-	// restored says that an older copy of the checkpoint was used.
-	restored bool
+	// forgets says that its tombstones go after a second.
+	forgets bool
 	// repeats counts messages with the id of an earlier one, late those that the bus has stored
 	// when a later process had begun.
 	repeats, late int
@@ -195,12 +195,7 @@ func (j *judge) check() {
 func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
 	tip := &c.tip
 	living := tip.id != "" && tip.now == live
-	if stream == j.compacted && tip.now != live && j.restored && j.ids[e.link] && e.link != tip.id {
-		// Compaction has removed what said that the entity is gone, and the older copy holds what
-		// was before: the event follows on that.
-		tip, living = &event{id: e.link, now: live}, true
-	}
-	forgotten := stream == j.compacted && e.link == "" && tip.now != live
+	forgotten := stream == j.compacted && j.forgets && e.link == "" && tip.now != live
 	switch {
 	case e.now == filtered && tip.id == "":
 		j.fault("never there", "%s: %s", stream, e)

@@ -91,7 +91,7 @@ func newScene(t testing.TB, b *world.Bus, db *world.World, seed uint64, v varian
 	s.judge = newJudge(records)
 	s.judge.once = b.Once()
 	if v.compacted {
-		s.judge.compacted = together
+		s.judge.compacted, s.judge.forgets = together, v.forgets
 	}
 	s.daemon = world.NewDaemon(t, world.Binary(t, false, world.FailpointsTag), s.env(stem).With(formats(seed)))
 	return s

@@ -14,17 +14,19 @@ import (
 type variant struct {
 	// masked: the column secret is masked. filtered: rows that are hidden do not match FILTER.
 	masked, filtered bool
-	// compacted: the topic of together is compacted all the time, and has tombstones.
-	compacted bool
+	// compacted: the topic of together is compacted all the time, and has tombstones. forgets:
+	// these go after a second, so that no copy of the checkpoint is younger. Else they stay.
+	compacted, forgets bool
 }
 
 // variantOf draws a variant. Of two buses that differ in other, one has each setting.
 func variantOf(seed uint64, b *world.Bus, other bool) variant {
-	n := rand.New(rand.NewPCG(seed, 2)).IntN(8)
+	n := rand.New(rand.NewPCG(seed, 2)).IntN(16)
 	if other {
 		n = ^n
 	}
-	return variant{masked: n&1 > 0, filtered: n&2 > 0, compacted: n&4 > 0 && b.Kafka != nil}
+	compacted := n&4 > 0 && b.Kafka != nil
+	return variant{masked: n&1 > 0, filtered: n&2 > 0, compacted: compacted, forgets: compacted && n&8 > 0}
 }
 
 // secret begins the values of the column secret.
@@ -49,9 +51,13 @@ func (v variant) env(stream string) world.Env {
 // compact has the broker compact a topic as often as it can.
 func (s *scene) compact(topic string) {
 	s.t.Helper()
+	retention := "600000"
+	if s.variant.forgets {
+		retention = "1000"
+	}
 	configs := make(map[string]*string)
 	for name, value := range map[string]string{
-		"cleanup.policy": "compact", "segment.ms": "4000", "delete.retention.ms": "1000", "min.cleanable.dirty.ratio": "0.01",
+		"cleanup.policy": "compact", "segment.ms": "4000", "delete.retention.ms": retention, "min.cleanable.dirty.ratio": "0.01",
 	} {
 		configs[name] = &value
 	}
