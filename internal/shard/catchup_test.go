@@ -10,6 +10,7 @@ import (
 	"bridge/checkpoint/store"
 	storememory "bridge/checkpoint/store/memory"
 	"bridge/event"
+	"bridge/internal/testall"
 )
 
 // routes are ways in which the events of a shard are spread over topics.
@@ -154,8 +155,9 @@ func (b *bench) lose(kept keep, copied store.Store) {
 // or loses the store. No event comes twice or out of order, and another start finds nothing, with
 // one topic or several.
 func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
+	every := testall.Cases(3, 1)
 	for way, route := range routes {
-		for _, c := range behind {
+		for number, c := range behind {
 			for kept, left := range map[keep]string{olderCopy: "a copy", noStore: "no store"} {
 				instantly(t, way+", "+left+" behind "+c.name, func(t *testing.T) {
 					l := c.before(t, newRoutedLife(t, route), kept)
@@ -167,7 +169,7 @@ func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
 					continue
 				}
 				instantly(t, way+", "+left+" behind "+c.name+", killed at each step of the start", func(t *testing.T) {
-					for step, died := 0, true; died; step++ {
+					for step, died := (number+int(kept))%every, true; died; step += every {
 						l := c.before(t, newRoutedLife(t, route), kept)
 						died = l.dies(t, step, 30*time.Millisecond, true)
 						l.lived(t)

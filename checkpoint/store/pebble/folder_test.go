@@ -11,6 +11,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/storetest"
+	"bridge/internal/testall"
 )
 
 // filled makes a closed store with n batches.
@@ -124,7 +125,7 @@ func flip(t *testing.T, name string, at int) {
 // damage: where the files of that time are there, the store is an older one, and never mixed.
 func TestADamagedManifestLeavesAPrefix(t *testing.T) {
 	t.Parallel()
-	const parts = 40
+	parts := testall.Cases(10, 40)
 	path, older := filled(t, 60), 0
 	for part := range parts {
 		damaged := filepath.Join(t.TempDir(), "store")
