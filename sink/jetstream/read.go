@@ -56,8 +56,9 @@ func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored)
 		if err == nil || r.refused != nil {
 			return r.next, err
 		}
-		if ctx.Err() != nil {
-			return r.next, context.Cause(ctx)
+		if over := s.over(ctx); over != nil {
+			cancel() // that the sink was closed may not have reached ctx
+			return r.next, over
 		}
 		if r.moved {
 			r.moved, r.failing = false, time.Time{}

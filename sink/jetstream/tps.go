@@ -29,8 +29,9 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 		if err == nil {
 			return tps, nil
 		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if over := s.over(ctx); over != nil {
+			cancel() // that the sink was closed may not have reached ctx
+			return nil, over
 		}
 		if _, err := r.outcome(err); err != nil {
 			return nil, fmt.Errorf("look for the streams of %q: %w", destinations, err)
