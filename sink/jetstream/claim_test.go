@@ -92,11 +92,11 @@ func TestABusyProcessKeepsItsClaim(t *testing.T) {
 			jetstream.RenewEvery(&options, time.Hour)
 			s := open(t, options)
 			mustFence(t, s)
-			for n := range 10 {
+			for n := range 20 {
 				deliver(t, s, messages(options.Stream+".a", fmt.Sprint("batch-", n), 1000, 4))
 			}
 			info, err := stream.Info(t.Context())
-			if err != nil || info.State.FirstSeq < 5_000 {
+			if err != nil || info.State.FirstSeq < 10_000 {
 				t.Errorf("retention has removed little: %+v, %v", info, err)
 			}
 		})

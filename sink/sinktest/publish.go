@@ -77,12 +77,12 @@ func concurrent(t *testing.T, f Fixture) {
 }
 
 func large(t *testing.T, f Fixture) {
-	sent := batch(f.Destinations[0], "large", 3000, 50)
+	sent := batch(f.Destinations[0], "large", 5000, 50)
 	size := 200 << 10
 	if f.MaxBytes > 0 {
 		size = min(size, f.MaxBytes/2)
 	}
-	for i := range 10 {
+	for i := range 20 {
 		sent = append(sent, message(f.Destinations[0], "large-values", "one key", i, size))
 	}
 	mustPublish(t, f.Sink, sent)
