@@ -162,7 +162,7 @@ func testClosed(t *testing.T, f Fixture) {
 }
 
 func testWhole(t *testing.T, f Fixture) {
-	const rounds, size = 100, 40
+	const rounds, size = 200, 40
 	ask := make([]store.Ask, size)
 	for i := range ask {
 		ask[i] = store.Ask{Entity: entity(uint64(i)), Shard: Orders.Shard, Row: uint64(i)}
@@ -383,7 +383,7 @@ func testModel(t *testing.T, f Fixture) {
 		if rand.IntN(20) == 0 && f.Reopen != nil {
 			f.Store = f.Reopen()
 		}
-		if n%30 == 0 {
+		if n%10 == 0 {
 			if err := m.difference(f); err != nil {
 				t.Fatalf("after batch %d: %v", n, err)
 			}
