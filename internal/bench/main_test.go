@@ -161,7 +161,7 @@ func build(t *testing.T, p plan) string {
 	path := filepath.Join(t.TempDir(), "bridge")
 	args := []string{"build", "-o", path}
 	if p.static {
-		args = append(args, "-trimpath", "-ldflags", "-s -w -X main.version="+version(t))
+		args = append(args, "-ldflags", "-s -w -X main.version="+version(t))
 	}
 	if p.profile != "" {
 		args = []string{"build", "-o", path, "-tags", "bridge_pprof"}

@@ -19,8 +19,6 @@ type Program struct {
 	Tags []string
 	// WrongClock has its wall clock obey ClockVariable.
 	WrongClock bool
-	// Static has it without cgo, as it ships: the allocator of C keeps memory that Go gives back.
-	Static bool
 }
 
 // Binary builds the program once for each choice, with the race detector if asked for and with
@@ -81,7 +79,8 @@ func (p Program) compile() (path string, err error) {
 		args = append(args, "-overlay="+list)
 	}
 	build := exec.Command("go", append(args, "bridge/cmd/bridge")...)
-	if p.Static {
+	if !p.race {
+		// As it ships: the allocator of C keeps memory that Go gives back.
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
 	if out, err := build.CombinedOutput(); err != nil {
