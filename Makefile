@@ -28,7 +28,7 @@ help: ## List the targets
 
 .PHONY: build
 build: ## Build the static binary bin/bridge
-	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/bridge ./cmd/bridge
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridge ./cmd/bridge
 
 .PHONY: demo
 demo: build ## See events within seconds: no service, no configuration
@@ -36,7 +36,7 @@ demo: build ## See events within seconds: no service, no configuration
 
 # On real servers: EXAMPLE_SOURCE_URL and EXAMPLE_SINK_URL, see examples/apollo/README.md.
 example-%: build ## Play an example: apollo, number-issuer, sofaregistry, stp-info, table-scan
-	@CGO_ENABLED=0 go run ./examples/$*
+	@CGO_ENABLED=0 go run -trimpath ./examples/$*
 
 .PHONY: test
 test: ## Test all packages, on real servers that it fetches: 6 minutes
@@ -88,7 +88,7 @@ screenshots: ## Take the pictures of the page in docs/page
 bench: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
 bench: ## Measure on real servers: an hour; ARGS=--quick a minute
 	@scripts/test-deps
-	@CGO_ENABLED=0 go test -c -o bin/bench.test ./internal/bench
+	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestBench$$' -test.timeout 2h $(ARGS)
 
 .PHONY: bench-peers
@@ -97,14 +97,14 @@ bench-peers: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadav
 bench-peers: ## Measure bridge beside Debezium and Kafka Connect: an hour; ARGS=--quick
 	@scripts/test-deps
 	@scripts/peers
-	@CGO_ENABLED=0 go test -c -o bin/bench.test ./internal/bench
+	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestPeers$$' -test.timeout 3h $(ARGS)
 
 .PHONY: bench-large
 bench-large: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
 bench-large: ## Measure tables of up to 100 million rows: 20 to 30 minutes; ARGS='--sizes 100000,1000000 --entities 100000'
 	@scripts/test-deps
-	@CGO_ENABLED=0 go test -c -o bin/bench.test ./internal/bench
+	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
 
 .PHONY: bench-micro

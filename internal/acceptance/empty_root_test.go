@@ -24,7 +24,7 @@ const imageUser = 65532
 // staticBinary builds the program as the image does.
 func staticBinary(t testing.TB, path string) {
 	t.Helper()
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=image", "-o", path, "bridge/cmd/bridge")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=image", "-o", path, "bridge/cmd/bridge")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,10 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // top is the top of the repository.
-func top() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
+func top() string { return testenv.Root() }
 
 // TestBench is `make bench`: it measures, prints tables and writes files. No figure is judged.
 func TestBench(t *testing.T) {
@@ -161,7 +157,7 @@ func build(t *testing.T, p plan) string {
 	path := filepath.Join(t.TempDir(), "bridge")
 	args := []string{"build", "-o", path}
 	if p.static {
-		args = append(args, "-ldflags", "-s -w -X main.version="+version(t))
+		args = append(args, "-trimpath", "-ldflags", "-s -w -X main.version="+version(t))
 	}
 	if p.profile != "" {
 		args = []string{"build", "-o", path, "-tags", "bridge_pprof"}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 )
@@ -88,11 +87,27 @@ func report(verdict, line string) {
 	fmt.Fprintf(f, "%s %s\n", verdict, line)
 }
 
-// root returns the top of the repository.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+// top is the top of the repository. Tests begin below it: a program that was built with -trimpath
+// does not know where its source lay.
+var top = above()
+
+func above() string {
+	begin, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for dir := begin; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			panic("no go.mod above " + begin + ": run tests in the repository")
+		}
+	}
 }
+
+// root returns the top of the repository.
+func root() string { return top }
 
 // cacheDir returns the folder where scripts/test-deps puts what it fetches.
 func cacheDir() string {

@@ -67,9 +67,12 @@ func (p Program) compile() (path string, err error) {
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
 	path = filepath.Join(dir, "bridge")
-	args := []string{"build", "-o", path, "-tags=" + strings.Join(p.Tags, ",")}
+	args := []string{"build", "-trimpath", "-o", path, "-tags=" + strings.Join(p.Tags, ",")}
+	// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
+	// detector needs it.
+	cgo := "CGO_ENABLED=0"
 	if p.race {
-		args = append(args, "-race")
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}
 	if p.WrongClock {
 		list, err := replaceClock(dir)
@@ -79,10 +82,7 @@ func (p Program) compile() (path string, err error) {
 		args = append(args, "-overlay="+list)
 	}
 	build := exec.Command("go", append(args, "bridge/cmd/bridge")...)
-	if !p.race {
-		// As it ships: the allocator of C keeps memory that Go gives back.
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	}
+	build.Env = append(os.Environ(), cgo)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %+v: %w: %s", p, err, out)
 	}
