@@ -32,13 +32,19 @@ func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int6
 func (s *scene) stop() {
 	s.t.Helper()
 	if s.rng.IntN(4) == 0 {
-		if status, _ := s.daemon.Term(); status != 0 {
-			s.t.Errorf("exit status %d after SIGTERM", status)
-		}
+		s.term()
 	} else {
 		s.kill()
 	}
 	s.copy()
+}
+
+// term ends the program in good order.
+func (s *scene) term() {
+	s.t.Helper()
+	if status, _ := s.daemon.Term(); status != 0 {
+		s.t.Errorf("exit status %d after SIGTERM, its log ends:\n%s", status, s.daemon.Log.Tail(10))
+	}
 }
 
 func (s *scene) kill() {
@@ -161,12 +167,10 @@ func (s *scene) busHeld() {
 	}
 }
 
-// terminated ends the program in good order.
+// terminated ends the program in good order and starts it again.
 func (s *scene) terminated() {
 	s.t.Helper()
-	if status, _ := s.daemon.Term(); status != 0 {
-		s.t.Errorf("exit status %d after SIGTERM", status)
-	}
+	s.term()
 	s.copy()
 	s.sometime(500 * time.Millisecond)
 	s.start()

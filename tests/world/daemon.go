@@ -63,7 +63,7 @@ func NewDaemon(t testing.TB, path string, e Env) *Daemon {
 	}.With(e)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log of bridge:\n%s", d.Log.tail(60))
+			t.Logf("log of bridge:\n%s", d.Log.Tail(60))
 			t.Logf("its goroutines:\n%s", d.goroutines())
 		}
 		d.Kill()
@@ -307,7 +307,8 @@ func (b *Log) String() string {
 // Lines counts the lines.
 func (b *Log) Lines() int { return strings.Count(b.String(), "\n") }
 
-func (b *Log) tail(lines int) string {
+// Tail returns the last lines.
+func (b *Log) Tail(lines int) string {
 	all := strings.SplitAfter(b.String(), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "")
 }
