@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,7 +20,8 @@ import (
 
 // TestACompactedTopicHoldsTheLiveEntities changes a table in every way, with a condition on its
 // rows, while the program is killed; then the topic is compacted. A consumer that begins at the
-// beginning holds what the table has, and a start without a checkpoint publishes nothing.
+// beginning holds what the table has, a start without a checkpoint publishes nothing, and one with
+// an older checkpoint what the topic has forgotten.
 func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
@@ -56,7 +58,48 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 			if r := world.Verify(t, c.daemon.Env); !r.Good {
 				t.Errorf("bridge verify: %+v", r)
 			}
+			c.outdated()
 		})
+	}
+}
+
+// outdated has the program begin with an older copy of its checkpoint, by which entities live that
+// the topic has forgotten (rule 30). Their rows are again as they were.
+func (c *compaction) outdated() {
+	c.t.Helper()
+	checkpoint, copied := strings.TrimPrefix(c.daemon.Env["BRIDGE_CHECKPOINT_URL"], "file:"), c.t.TempDir()
+	stop := func() {
+		c.t.Helper()
+		if status, _ := c.daemon.Term(); status != 0 {
+			c.t.Errorf("exit status %d", status)
+		}
+	}
+	stop()
+	if err := os.CopyFS(copied, os.DirFS(checkpoint)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.world.Exec("CREATE TABLE kept AS SELECT * FROM items WHERE deleted = 0 AND state <> 'draft'")
+	c.daemon.Start()
+	world.AwaitReady(c.t, c.daemon)
+	c.world.Exec("DELETE FROM items WHERE deleted = 0 AND state <> 'draft'")
+	c.drained()
+	c.compact()
+	stop()
+	c.world.Exec("INSERT INTO items SELECT * FROM kept")
+	if err := errors.Join(os.RemoveAll(checkpoint), os.CopyFS(checkpoint, os.DirFS(copied))); err != nil {
+		c.t.Fatal(err)
+	}
+	want := c.table()
+	if len(want) == 0 {
+		c.t.Fatal("the test shows too little")
+	}
+	c.daemon.Start()
+	c.drained()
+	if live, _ := c.live(); !maps.Equal(live, want) {
+		c.t.Errorf("with an older checkpoint the topic has %v, the table %v", live, want)
+	}
+	if r := world.Verify(c.t, c.daemon.Env); !r.Good {
+		c.t.Errorf("bridge verify: %+v", r)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"bridge/event"
 	"bridge/internal/catchup"
@@ -12,6 +13,7 @@ import (
 	"bridge/internal/progress"
 	"bridge/internal/shard"
 	"bridge/internal/view"
+	"bridge/sink"
 	"bridge/source"
 	"bridge/source/ledger"
 )
@@ -29,6 +31,8 @@ type stream struct {
 	feed   *shard.Feed
 	// tombstones has those of tables that may have them.
 	tombstones map[string]*shard.Tombstones
+	// topics has those of these tables, with what holds where the bus does not tell.
+	topics map[string]sink.Compaction
 	// plans are shared by the encoders of the stream.
 	plans event.Plans
 	// shards has those that were made, by their tables.
@@ -173,8 +177,14 @@ func (s *stream) move(ctx context.Context, p *parts) error {
 // catchUp describes the stream to catch-up.
 func (s *stream) catchUp(cfg *config.Config, p *parts) catchup.Stream {
 	below := progress.IgnoreBelow(&p.image, s.Name, s.Tables)
-	return catchup.Stream{
+	c := catchup.Stream{
 		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
 		IgnoreBelow: below, IgnoreStateless: below > 0, Feed: s.feed,
 	}
+	if bus, ok := p.sink.(sink.Compactor); ok && s.view != nil {
+		c.Forgets = func(ctx context.Context, topic string) (time.Duration, bool, error) {
+			return s.forgetsAfter(ctx, bus, topic)
+		}
+	}
+	return c
 }

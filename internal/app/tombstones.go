@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"bridge/event"
 	"bridge/internal/config"
@@ -10,29 +12,50 @@ import (
 	"bridge/sink"
 )
 
+// hiddenTombstones is how long tombstones stay in a topic that does not show that: Kafka's default.
+const hiddenTombstones = 24 * time.Hour
+
 // openTombstones finds out which tables of a stream have tombstones.
 func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) error {
-	s.tombstones = make(map[string]*shard.Tombstones)
+	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]sink.Compaction)
+	bus, asks := p.sink.(sink.Compactor)
 	for _, table := range s.Tables {
 		topic, err := cfg.Destination(s.Stream, table)
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", s.Name, err)
 		}
 		var compacted func(context.Context) (bool, error)
-		switch modeOf(s.Stream, topic) {
-		case config.TombstonesOn:
-		case config.TombstonesAuto:
-			bus, ok := p.sink.(sink.Compactor)
-			if !ok {
-				continue
+		switch mode := modeOf(s.Stream, topic); {
+		case mode == config.TombstonesOn:
+			s.topics[topic] = sink.Compaction{On: true, Tombstones: hiddenTombstones}
+		case mode == config.TombstonesAuto && asks:
+			s.topics[topic] = sink.Compaction{}
+			compacted = func(ctx context.Context) (bool, error) {
+				found, err := bus.Compaction(ctx, topic)
+				return found.On, err
 			}
-			compacted = func(ctx context.Context) (bool, error) { return bus.Compacted(ctx, topic) }
 		default:
 			continue
 		}
 		s.tombstones[table] = shard.NewTombstones(compacted, config.StreamLogger(p.logger, s.Name).With("shard", table))
 	}
 	return nil
+}
+
+// forgetsAfter returns after what time a topic of the stream removes tombstones, false where it has
+// none (rule 30).
+func (s *stream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic string) (after time.Duration, does bool, err error) {
+	found, has := s.topics[topic]
+	if !has {
+		return 0, false, nil
+	}
+	asked, err := bus.Compaction(ctx, topic)
+	if errors.Is(err, sink.ErrHidden) {
+		err = nil
+	} else {
+		found = asked
+	}
+	return found.Tombstones, found.On && found.Tombstones >= 0, err
 }
 
 // encoder returns an encoder of the events of a table. Where tombstones are on, the bus forgets

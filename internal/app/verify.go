@@ -26,7 +26,8 @@ func Verify(ctx context.Context, cfg *config.Config, examples int, progress func
 	defer func() { err = errors.Join(err, bus.Close()) }()
 	compacted := func(ctx context.Context, topic string) (bool, error) {
 		if asked, ok := bus.(sink.Compactor); ok {
-			return asked.Compacted(ctx, topic)
+			found, err := asked.Compaction(ctx, topic)
+			return found.On, err
 		}
 		return false, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/internal/outage"
@@ -170,11 +171,20 @@ func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error
 	return do(c.store)
 }
 
-// Ends tells the end of a TP: what is below it and not covered is to be read (rule 5).
-func (c *Committer) Ends(tp uint32, end uint64) {
+// Ends tells the end of a TP at a time: what is below it and not covered is to be read (rule 5).
+func (c *Committer) Ends(tp uint32, end uint64, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read.Ends(tp, end)
+	t, r := c.read.tps[tp], c.registrations.byNumber[tp]
+	if t == nil {
+		return
+	}
+	if _, left := t.hole(0); !left {
+		// Rule 30. The store has it with the next change.
+		r.Seen = uint64(at.UnixMilli())
+		c.registrations.byNumber[tp] = r
+	}
 }
 
 // InForce returns the number that is in force for the TP of a registration: an entry that names

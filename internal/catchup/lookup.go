@@ -28,6 +28,8 @@ const (
 	beginsLate
 	// another: it was made again, or has lost messages (rule 21).
 	another
+	// outdated: what says that an entity is gone may have been removed unread (rule 30).
+	outdated
 )
 
 // found is a TP of a stream as it was looked up.
@@ -63,10 +65,14 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 	if err != nil {
 		return nil, err
 	}
+	looked := time.Now()
 	for i := range list {
 		if err := g.compareAnchors(ctx, &list[i], all); err != nil {
 			return nil, err
 		}
+	}
+	if err := g.compareAge(ctx, s, list); err != nil {
+		return nil, err
 	}
 	if err := g.register(ctx, s, list); err != nil {
 		return nil, err
@@ -75,7 +81,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 	for i := range list {
 		tps[i] = list[i].t
 		// Rule 5. What lies beyond waits for a transaction of somebody, which Run does not.
-		g.committer.Ends(g.committer.Number(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}), list[i].Stable)
+		g.committer.Ends(g.committer.Number(s.Name, sink.TPRef{Name: list[i].Name, Incarnation: list[i].Incarnation}), list[i].Stable, looked)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

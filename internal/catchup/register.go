@@ -69,8 +69,13 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 		default:
 			if f.was.Number != 0 {
 				renewed = true
-				g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
-					"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
+				if f.finding == outdated {
+					g.opts.Log.Info("a compacted topic was not read for long: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
+						"seen", time.UnixMilli(int64(f.was.Seen)), "next", f.was.Next, "first", f.First, "end", f.End)
+				} else {
+					g.opts.Log.Warn("a topic or stream is not as it was: it is read again from its beginning", "stream", s.Name, "tp", f.Name,
+						"reason", f.finding.String(), "next", f.was.Next, "first", f.First, "end", f.End)
+				}
 				f.was.Retired = true
 				b.Registrations = append(b.Registrations, f.was)
 			}
@@ -99,6 +104,7 @@ func (g *registrar) register(ctx context.Context, s *stream, list []found) error
 func (g *registrar) registration(s *stream, f *found) store.Registration {
 	return store.Registration{
 		Number: g.number(s, f), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),
+		Seen: uint64(time.Now().UnixMilli()),
 	}
 }
 

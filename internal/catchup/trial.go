@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/internal/failpoint"
@@ -93,6 +94,9 @@ func (t *trial) make(change func(*trial) error) (changed []store.Registration, e
 			a.now.Next += 40
 		}
 		if a.now != a.was {
+			if _, left := a.read.hole(0); !left {
+				a.now.Seen = uint64(time.Now().UnixMilli())
+			}
 			changed = append(changed, a.now)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,30 +18,34 @@ import (
 
 var _ sink.Compactor = (*Sink)(nil)
 
+// tombstonesStay is the default of delete.retention.ms.
+const tombstonesStay = 24 * time.Hour
+
 const (
-	cleanupPolicy = "cleanup.policy"
-	compact       = "compact"
+	cleanupPolicy   = "cleanup.policy"
+	compact         = "compact"
+	deleteRetention = "delete.retention.ms"
 )
 
-// Compacted implements [sink.Compactor] by the cleanup.policy of a topic, which shows to a login
+// Compaction implements [sink.Compactor] by the configuration of a topic, which shows to a login
 // with DESCRIBE_CONFIGS.
-func (s *Sink) Compacted(ctx context.Context, topic string) (compacted bool, err error) {
+func (s *Sink) Compaction(ctx context.Context, topic string) (sink.Compaction, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	who, begun := "configuration of "+topic, time.Now()
 	var pause backoff.Backoff
 	for {
-		compacted, generation, err := s.cluster.compacted(ctx, topic)
+		found, generation, err := s.cluster.compaction(ctx, topic)
 		switch {
 		case ctx.Err() != nil:
 			s.faults.drop(who)
-			return false, context.Cause(ctx)
+			return sink.Compaction{}, context.Cause(ctx)
 		case err == nil, errors.Is(err, sink.ErrHidden):
 			s.faults.ok(who)
-			return compacted, err
+			return found, err
 		case s.giveUpAfter > 0 && time.Since(begun) > s.giveUpAfter:
 			s.faults.drop(who)
-			return false, explain(topic, err)
+			return sink.Compaction{}, explain(topic, err)
 		}
 		if again := remedyFor(err); again == reroute || again == inspect {
 			s.cluster.renew(generation)
@@ -47,18 +53,18 @@ func (s *Sink) Compacted(ctx context.Context, topic string) (compacted bool, err
 		s.faults.fail(who, scope(topic, 0, err), explain(topic, err))
 		if err := pause.Wait(ctx); err != nil {
 			s.faults.drop(who)
-			return false, err
+			return sink.Compaction{}, err
 		}
 	}
 }
 
-// compacted asks once.
-func (c *cluster) compacted(ctx context.Context, topic string) (compacted bool, generation int, err error) {
+// compaction asks once.
+func (c *cluster) compaction(ctx context.Context, topic string) (found sink.Compaction, generation int, err error) {
 	answered, generation, err := c.roundTrip(ctx, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
-		{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: []string{cleanupPolicy}},
+		{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: []string{cleanupPolicy, deleteRetention}},
 	}})
 	if err != nil {
-		return false, generation, err
+		return found, generation, err
 	}
 	for _, resource := range answered.(*describeconfigs.Response).Resources {
 		if resource.ResourceName != topic {
@@ -66,17 +72,27 @@ func (c *cluster) compacted(ctx context.Context, topic string) (compacted bool, 
 		}
 		code := answer(resource.ErrorCode, resource.ErrorMessage)
 		if errors.Is(code, kafkago.TopicAuthorizationFailed) {
-			return false, generation, fmt.Errorf("%w: grant DESCRIBE_CONFIGS on topic %s to the user of bridge: %w", sink.ErrHidden, topic, code)
+			return found, generation, fmt.Errorf("%w: grant DESCRIBE_CONFIGS on topic %s to the user of bridge: %w", sink.ErrHidden, topic, code)
 		}
 		if code != nil {
-			return false, generation, code
+			return found, generation, code
 		}
+		told := false
+		found.Tombstones = tombstonesStay
 		for _, entry := range resource.ConfigEntries {
-			if entry.ConfigName == cleanupPolicy {
-				return strings.Contains(entry.ConfigValue, compact), generation, nil
+			switch entry.ConfigName {
+			case cleanupPolicy:
+				told, found.On = true, strings.Contains(entry.ConfigValue, compact)
+			case deleteRetention:
+				if ms, err := strconv.ParseInt(entry.ConfigValue, 10, 64); err == nil {
+					found.Tombstones = time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
+				}
 			}
 		}
-		return false, generation, fmt.Errorf("%w: the broker does not tell the cleanup.policy of topic %s", sink.ErrHidden, topic)
+		if !told {
+			return found, generation, fmt.Errorf("%w: the broker does not tell the cleanup.policy of topic %s", sink.ErrHidden, topic)
+		}
+		return found, generation, nil
 	}
-	return false, generation, fmt.Errorf("the broker does not tell the configuration of topic %s", topic)
+	return found, generation, fmt.Errorf("the broker does not tell the configuration of topic %s", topic)
 }

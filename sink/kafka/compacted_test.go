@@ -30,13 +30,17 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		for topic, policy := range map[string]string{"compaction-no": "delete", "compaction-yes": "compact", "compaction-both": "compact,delete"} {
 			found := make(chan bool, 1)
 			go func() {
-				compacted, err := s.Compacted(deadline(t), topic)
-				found <- compacted && err == nil
+				compaction, err := s.Compaction(deadline(t), topic)
+				if compaction.Tombstones != 90*time.Second || err != nil {
+					t.Errorf("of %s: %+v, %v", topic, compaction, err)
+				}
+				found <- compaction.On && err == nil
 			}()
 			for !strings.Contains(<-missing, topic+" does not exist") {
 				// It is that of the topic before.
 			}
-			k.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+			stay := "90000"
+			k.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &stay})
 			if got := <-found; got != strings.Contains(policy, "compact") {
 				t.Errorf("%s is compacted: %t", policy, got)
 			}
@@ -55,7 +59,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 			return res, nil, true
 		})
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Topics: []string{"t"}, Asked: []string{"t"}})
-		if _, err := s.Compacted(deadline(t), "t"); !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
+		if _, err := s.Compaction(deadline(t), "t"); !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
 			t.Errorf("got %v", err)
 		}
 		r := s.Inspect(deadline(t))
@@ -71,7 +75,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		t.Parallel()
 		c := fake(t)
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond})
-		if _, err := s.Compacted(deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
+		if _, err := s.Compaction(deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -55,10 +55,7 @@ func (s *scene) live(d time.Duration, seed uint64) {
 	s.start()
 	world.AwaitReady(s.t, s.daemon)
 	s.write(seed)
-	harms := slices.DeleteFunc(slices.Clone(everyHarm), func(h harm) bool {
-		// A checkpoint that is older than tombstones stay is to be rebuilt.
-		return !regexp.MustCompile(*foldHarm).MatchString(h.name) || s.variant.forgets && h.name == "older checkpoint"
-	})
+	harms := slices.DeleteFunc(slices.Clone(everyHarm), func(h harm) bool { return !regexp.MustCompile(*foldHarm).MatchString(h.name) })
 	loaded, order := time.Duration(0), s.rng.Perm(len(harms))
 	for rest, next := 0, 0; loaded < d; rest++ {
 		begun := time.Now()

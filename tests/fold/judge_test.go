@@ -17,8 +17,8 @@ type judge struct {
 	streams map[string]*folded
 	// rows are the events of the rows of release streams, by token.
 	rows map[string]string
-	// ids are all events met, stamps the event of each stamp.
-	ids    map[string]bool
+	// ids has what each event says that was met, stamps the event of each stamp.
+	ids    map[string]said
 	stamps map[stamp]string
 	// starts are when the processes of the program began.
 	starts []time.Time
@@ -29,12 +29,20 @@ type judge struct {
 	compacted string
 	before    map[string]world.Message
 	nulls     int
-	// forgets says that its tombstones go after a second.
+	// forgets says that its tombstones go after some seconds.
 	forgets bool
 	// repeats counts messages with the id of an earlier one, late those that the bus has stored
 	// when a later process had begun.
 	repeats, late int
 	faults        map[string][]string
+}
+
+// said is what an event says of its entity.
+type said struct {
+	stream, key string
+	now         condition
+	// at counts the events that came before.
+	at int
 }
 
 // folded is one stream.
@@ -54,7 +62,7 @@ type chain struct {
 
 func newJudge(records map[string]*record) *judge {
 	j := &judge{
-		streams: make(map[string]*folded), rows: make(map[string]string), ids: make(map[string]bool),
+		streams: make(map[string]*folded), rows: make(map[string]string), ids: make(map[string]said),
 		stamps: make(map[stamp]string), faults: make(map[string][]string), before: make(map[string]world.Message),
 	}
 	for stream, r := range records {
@@ -102,13 +110,14 @@ func (j *judge) add(e *event) {
 		j.fault("one stamp for two events", "%s, and %s", e, was)
 	}
 	j.stamps[e.stamp] = e.id
-	again := j.ids[e.id]
-	j.ids[e.id] = true
+	_, again := j.ids[e.id]
 	if again {
 		j.repeats++
 		if j.once {
 			j.fault("stored twice", "%s", e)
 		}
+	} else {
+		j.ids[e.id] = said{e.stream, e.key, e.now, len(j.ids)}
 	}
 	if e.kind == "Published" {
 		if was, ok := j.rows[e.token]; ok && was != e.id {
@@ -195,13 +204,19 @@ func (j *judge) check() {
 func (j *judge) follows(stream string, s *folded, c *chain, e *event) {
 	tip := &c.tip
 	living := tip.id != "" && tip.now == live
-	forgotten := stream == j.compacted && j.forgets && e.link == "" && tip.now != live
+	forgotten, again := stream == j.compacted && j.forgets && tip.now != live && tip.stamp.epoch < e.stamp.epoch, false
+	if was := j.ids[e.link]; forgotten && was.stream == stream && was.key == e.key && was.at <= j.ids[tip.id].at {
+		// Nothing on the bus says that the entity is gone: the event of a younger process follows
+		// on what its checkpoint knew, and may say that once more.
+		tip, living = &event{id: e.link, now: was.now}, was.now == live
+		again = !living
+	}
 	switch {
 	case e.now == filtered && tip.id == "":
 		j.fault("never there", "%s: %s", stream, e)
-	case e.link != tip.id && !forgotten:
+	case e.link != tip.id && (!forgotten || e.link != ""):
 		j.fault("link", "%s: %s comes behind %s", stream, e, tip)
-	case (e.kind == "Modified") != (living && e.now == live) || e.now == absent && !living:
+	case (e.kind == "Modified") != (living && e.now == live) || e.now == absent && !living && !again:
 		j.fault("operation", "%s: %s comes behind %s", stream, e, tip)
 	case living && e.now == live && e.state == tip.state:
 		j.fault("nothing new", "%s: %s comes behind %s", stream, e, tip)

@@ -15,7 +15,7 @@ type variant struct {
 	// masked: the column secret is masked. filtered: rows that are hidden do not match FILTER.
 	masked, filtered bool
 	// compacted: the topic of together is compacted all the time, and has tombstones. forgets:
-	// these go after a second, so that no copy of the checkpoint is younger. Else they stay.
+	// these go after some seconds, so that copies of the checkpoint are older. Else they stay.
 	compacted, forgets bool
 }
 
@@ -53,7 +53,7 @@ func (s *scene) compact(topic string) {
 	s.t.Helper()
 	retention := "600000"
 	if s.variant.forgets {
-		retention = "1000"
+		retention = "6000"
 	}
 	configs := make(map[string]*string)
 	for name, value := range map[string]string{

@@ -10,7 +10,7 @@
 //
 // # The folder
 //
-//	FORMAT   "bridge store 2" and a line feed; written last when a store is made
+//	FORMAT   "bridge store 3" and a line feed; written last when a store is made
 //	LOCK     locked while a process uses the store
 //	DAMAGED  why the next Open sets the store aside; only where damage was seen
 //	db       Pebble's files

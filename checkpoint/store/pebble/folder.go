@@ -27,7 +27,7 @@ const (
 )
 
 // format is the version of the folder's layout and of all values.
-const format = 2
+const format = 3
 
 // lockPause is the pause between attempts to lock.
 const lockPause = 10 * time.Millisecond

@@ -171,7 +171,7 @@ func decodeProgress(b []byte) (store.Progress, error) {
 // appendRegistration leaves out the number, which is in the key.
 func appendRegistration(dst []byte, g *store.Registration) []byte {
 	dst = appendText(appendText(appendText(dst, g.Stream), g.TP), g.Incarnation)
-	for _, v := range []uint64{g.Next, g.Last.Offset, g.Last.Hash, g.High.Offset, g.High.Hash, g.Epoch} {
+	for _, v := range []uint64{g.Next, g.Last.Offset, g.Last.Hash, g.High.Offset, g.High.Hash, g.Epoch, g.Seen} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	return appendFlag(appendFlag(dst, g.Late), g.Retired)
@@ -182,7 +182,7 @@ func decodeRegistration(number uint32, b []byte) (store.Registration, error) {
 	g := store.Registration{
 		Number: number, Stream: r.text(), TP: r.text(), Incarnation: r.text(), Next: r.uint(),
 		Last: store.Anchor{Offset: r.uint(), Hash: r.uint()}, High: store.Anchor{Offset: r.uint(), Hash: r.uint()},
-		Epoch: r.uint(), Late: r.flag(), Retired: r.flag(),
+		Epoch: r.uint(), Seen: r.uint(), Late: r.flag(), Retired: r.flag(),
 	}
 	return g, r.end()
 }

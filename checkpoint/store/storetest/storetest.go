@@ -78,7 +78,7 @@ func Registration(n uint32) store.Registration {
 	at := 10 * uint64(n)
 	return store.Registration{
 		Number: n, Stream: Orders.Stream, TP: fmt.Sprint("orders/", n%3), Incarnation: fmt.Sprint("made ", n), Next: at + 8,
-		Last: store.Anchor{Offset: at + 7, Hash: 1 << 63}, High: store.Anchor{Offset: at + 9, Hash: at}, Epoch: 1_795_000_000_000, Late: n%2 == 1, Retired: n%3 == 1,
+		Last: store.Anchor{Offset: at + 7, Hash: 1 << 63}, High: store.Anchor{Offset: at + 9, Hash: at}, Epoch: 1_795_000_000_000, Seen: 1_795_000_000_000 + at, Late: n%2 == 1, Retired: n%3 == 1,
 	}
 }
 

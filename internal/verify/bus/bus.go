@@ -67,17 +67,17 @@ func (b *Bus) Close() error { return b.options.Reader.Close() }
 
 var _ sink.Compactor = (*Bus)(nil)
 
-// Compacted implements [sink.Compactor]; it is false where that does not show.
-func (b *Bus) Compacted(ctx context.Context, topic string) (bool, error) {
+// Compaction implements [sink.Compactor]; it is off where that does not show.
+func (b *Bus) Compaction(ctx context.Context, topic string) (sink.Compaction, error) {
 	asked, ok := b.options.Reader.(sink.Compactor)
 	if !ok {
-		return false, nil
+		return sink.Compaction{}, nil
 	}
-	compacted, err := asked.Compacted(ctx, topic)
+	found, err := asked.Compaction(ctx, topic)
 	if errors.Is(err, sink.ErrHidden) {
-		return false, nil
+		return sink.Compaction{}, nil
 	}
-	return compacted, err
+	return found, err
 }
 
 // Partitions returns the TPs.
