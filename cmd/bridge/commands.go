@@ -185,7 +185,11 @@ func runCommand(p *process, ctx context.Context, _ call) error {
 // in good order.
 func runDaemon(ctx context.Context, cfg *config.Config, logger *slog.Logger) (err error) {
 	a, err := app.Open(ctx, app.Options{Config: cfg, Logger: logger, Build: appBuild(), Serve: true})
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		logger.Info("bridge was stopped before it ran")
+		return nil
+	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,5 +204,29 @@ func within(t *testing.T, done <-chan struct{}, what string) {
 	case <-done:
 	case <-time.After(time.Minute):
 		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// TestAStopWhileItBegins: who stops the program at once gets what a stop in good order gives.
+func TestAStopWhileItBegins(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "shop.db")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	env := settingsOf{
+		"BRIDGE_SOURCE_URL": "sqlite:" + file, "BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "bus"), "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "checkpoint"),
+		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_HTTP_ADDR": "127.0.0.1:0",
+	}
+	var out, errs bytes.Buffer
+	if status := run(ctx, []string{"run"}, env.Environ(), &out, &errs); status != 0 || !strings.Contains(errs.String()+out.String(), "stopped before it ran") {
+		t.Errorf("exit status %d, %s%s", status, out.String(), errs.String())
 	}
 }

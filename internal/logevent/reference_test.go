@@ -18,6 +18,7 @@ const updateCommand = "go test ./internal/logevent -run Reference -update"
 // explainedIn says which section of docs/operations.md explains the lines of a package.
 var explainedIn = map[string]string{
 	"checkpoint/store/pebble": "The checkpoint",
+	"cmd/bridge":              "Logs",
 	"internal/app":            "Logs",
 	"internal/buscopy":        "Progress on the bus",
 	"internal/catchup":        "Catch-up",

@@ -103,9 +103,7 @@ func (s *scene) env(stem string) world.Env {
 	e := s.bus.Env().With(s.points.Env()).With(world.Env{
 		"BRIDGE_SOURCE_URL": s.world.URL, "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_STABILITY_WINDOW": window.String(),
 		"BRIDGE_BATCH_ROWS": "50", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_STREAMS": together + "," + apart + "," + logged,
-		// On a busy machine the default is not enough.
-		"BRIDGE_SHUTDOWN_TIMEOUT": "40s",
-		failpoint.MutantVariable:  os.Getenv(failpoint.MutantVariable), "BRIDGE_MASK_KEY": "0123456789abcdef",
+		failpoint.MutantVariable: os.Getenv(failpoint.MutantVariable), "BRIDGE_MASK_KEY": "0123456789abcdef",
 	})
 	s.shared = stem + "_shared"
 	shared := s.open(s.shared)
