@@ -1,9 +1,9 @@
 // Package event turns rows into Eiffel-style events.
 //
-// An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba.
-// Encoding is pure: the same row under the same options makes the same bytes and the same meta.id,
-// in every process and at any time (design invariant 4). Values that may differ between two sends
-// are message headers.
+// An event is a JSON document {meta, data, links} by the Eiffel protocol, edition Orizaba. Encoding
+// is pure: the same row under the same options makes the same meta.id, in every process and at any
+// time (design invariant 4), and the same bytes, but for the time of the read in a row that has no
+// time of its own. Values that may differ between two sends are message headers.
 //
 // # The envelope
 //
@@ -12,11 +12,11 @@
 //	 "links": [{"type": "PREVIOUS_VERSION", "target"}]}
 //
 // meta.time is MODIFIED, else CREATED, else the database's clock when the row was read, in
-// milliseconds. Only in the last case ([Event.FromClock]) do two reads of a row differ; the caller
-// must then save the clock before it publishes. For a row that is gone, it is the clock of the read
-// that did not find it. meta.source names the installation, but no host and no version of the
-// program; the stream is a header. Types do not begin with "Eiffel", which the protocol reserves.
-// JSON Schemas of all events are in schemas; see [Schema].
+// milliseconds. Only in the last case ([Event.FromClock]) do the bytes of two reads of a row
+// differ. For a row that is gone, it is the clock of the read that did not find it. meta.source
+// names the installation, but no host and no version of the program; the stream is a header. Types
+// do not begin with "Eiffel", which the protocol reserves. JSON Schemas of all events are in
+// schemas; see [Schema].
 //
 // [Format] says how this is written: as that document, as a CloudEvent that holds it, or as the
 // members of data that are columns alone.

@@ -7,11 +7,11 @@
 //
 // # Guarantees
 //
-// A [Shard] reads with SELECT and nothing else. A page comes from one statement, together with the
-// database's clock, the server's identity and the highest id of the table in the same snapshot, so
-// that no decision mixes two moments. [Query] reads rows in the order of their ids, by ids, or by
-// keys; [IDReader] reads ids alone, also those of uncommitted rows; [ChangeReader] reads which rows
-// changed.
+// A [Shard] reads with SELECT and nothing else. A page comes from one statement, unless it is asked
+// for by many keys ([Query.Keys]), together with the database's clock, the server's identity and
+// the highest id of the table in the same snapshot, so that no decision mixes two moments. [Query]
+// reads rows in the order of their ids, by ids, or by keys; [IDReader] reads ids alone, also those
+// of uncommitted rows; [ChangeReader] reads which rows changed.
 //
 // [ExpandTables] says which tables a stream has, without I/O. Package ledger decides which rows may
 // be published and which ids to look up.

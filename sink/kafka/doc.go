@@ -7,14 +7,21 @@
 // to one worker. A wire batch is the unit that a broker takes or refuses as a whole; it may hold
 // portions of several Publish calls.
 //
+// # The way of a message
+//
+// Publish looks up the partitions of its messages (partition.go), gives each worker its portion
+// (call.go) and waits until all of them have ended. A worker has a goroutine while it has portions
+// (worker.go, drain): it fills a wire batch, has it encoded (batch.go), sent and tried again
+// (send.go, attempts.go), and notes in the call where each message lies, or why it was refused.
+//
 // # Guarantees
 //
-// Every batch is acknowledged by all in-sync replicas (acks=all). A worker has one batch in flight,
+// Every wire batch is acknowledged by all in-sync replicas (acks=all). A worker has one in flight,
 // so that a retry is never overtaken; workers go side by side. Retries carry the producer id, epoch
 // and sequence of the first attempt, by which a broker drops what it has already. Where the broker
 // and the worker disagree about the sequence, and after a cancelled Publish whose batch was in
 // flight, the worker takes the next epoch: messages may then be repeated, but late copies of
-// earlier attempts are refused (see the comment on identity).
+// earlier attempts are refused (see identity in producer.go).
 //
 // A message goes to the partition that Java's default partitioner picks for its key (murmur2).
 // Messages without a key, and with an empty one, all go to one and the same partition: a spread of
@@ -33,6 +40,14 @@
 // A topic that is deleted and created again takes what is published like any other. Outcomes tell
 // its id once the sink has noticed: it asks after a fault, and within seconds when a batch does not
 // lie behind the one before it.
+//
+// # Exactly once
+//
+// With a transactional id, what is ready goes in one transaction after the other, made by one
+// goroutine for the whole sink (transactions.go, txnwave.go): a reader of committed messages sees
+// each once. An outcome in doubt is decided by a new InitProducerID (decision 20).
+//
+// # Reading
 //
 // Beside WRITE and DESCRIBE the user needs READ on the topics to read them back. Committed messages
 // are read, in every mode: record batches are decoded here, because kafka-go hides control batches,

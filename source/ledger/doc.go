@@ -12,16 +12,19 @@
 //
 // # Terms
 //
-//	position  the read position: the highest id that was passed on to be published, or skipped; it
-//	          is saved as the shard's position once the bus has acknowledged that
-//	missing   at or below the position and not published; a row that is passed over because it
-//	          is too young comes out later as a late row
+//	published handed over to be published: the bus may not have it yet
+//	position  the read position: the highest id that was published in that sense, or skipped; it is
+//	          saved as the position of the shard once the bus has acknowledged that
+//	missing   at or below the position and not published, with [GapHold] also above it, in the page
+//	          of the last Notice; a row that is passed over because it is too young comes out
+//	          later as a late row
 //	gap       a range of missing ids that were first missed at one moment
 //	late row  a row that appears in a gap
-//	evidence  a read of ids that shows uncommitted rows too
+//	evidence  a read of ids that shows uncommitted rows, too; where the server shows none, of
+//	          committed ones: then time decides which transactions may still be open
 //	pending   missing, and in the last evidence: its transaction is open
 //	vacant    missing, and not in the last evidence: rolled back, deleted, or not inserted yet
-//	hot       looked up at every poll: pending ids, those that no evidence has covered yet, and
+//	hot       looked up at every poll, in turns where they are too many: pending ids, those that no evidence has covered yet, and
 //	          vacant ones until [Options.HotFor] after they were first missed or last pending, with
 //	          source.OrderSegmented until GapTTL; with [GapHold] all above the position
 //	cold      looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
@@ -41,7 +44,7 @@
 //	rows := read committed rows in probe.Rows         // a Missing and stable one is a late row
 //	found := read ids in probe.IDs, READ UNCOMMITTED  // or READ COMMITTED without evidence
 //	Observe(Evidence{probe.IDs, found, now})
-//	encode the late rows and the stable rows of the page; then, for what was encoded:
+//	encode the stable rows of the page and the late rows behind them; then, for what was encoded:
 //	Fill(late ids), Advance(highest id published, ids published, now)
 //	pass on the batch with Changed(), to be saved once the batch is acknowledged
 //
@@ -57,10 +60,10 @@
 // No id is forgotten. An id that Advance makes missing was not committed in the snapshot of a page,
 // or was too young. It stays missing until Fill removes it. Polling it ends only after an evidence
 // that was read later than that page shows it vacant, so it does not end while a row with it
-// exists, committed or not: a row that commits between the committed read and the evidence is in
-// the evidence, counts as pending, and is found by the committed read of the next poll. So the only
-// rows that wait for a reconcile are those inserted more than GapTTL after their ids were missed,
-// outside of the fronts of wide gaps.
+// exists, committed or, where the evidence shows these, not: a row that commits between the
+// committed read and the evidence is in the evidence, counts as pending, and is found by the
+// committed read of the next poll. So the only rows that wait for a reconcile are those inserted
+// more than GapTTL after their ids were missed, outside of the fronts of wide gaps.
 //
 // A crash loses nothing. Changed describes the ledger without the late ids of the batch and with
 // the gaps that the batch skips. It must be saved with the position, whole, once the batch is
