@@ -207,8 +207,8 @@ func (g *gaps) advance(b *batch, at ledger.Age) error {
 	return nil
 }
 
-// ahead reports whether the row with this id is for the tail or the ledger to publish.
-func (g *gaps) ahead(id uint64) bool {
+// toPublish reports whether the row with this id is for the tail or the ledger to publish.
+func (g *gaps) toPublish(id uint64) bool {
 	return g.ledger != nil && (id > g.ledger.Position() || g.ledger.Missing(id))
 }
 

@@ -139,7 +139,7 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 // noteUnseen keeps those of the changes that the cursor has not seen.
 func (f *far) noteUnseen(list []source.Cursor) {
 	for _, change := range list {
-		if f.changes.ahead(change.ID) || f.changes.noted(change) {
+		if f.changes.toPublish(change.ID) || f.changes.noted(change) {
 			continue
 		}
 		if m := f.watch.rows[change.ID]; m != nil && m.modified == change.Modified {
@@ -230,7 +230,7 @@ func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) 
 	oldest := c.behind
 	for _, at := range list {
 		found, ok := cursorOf(committed.List, at.ID)
-		if ok && !c.ahead(at.ID) && !c.noted(found) {
+		if ok && !c.toPublish(at.ID) && !c.noted(found) {
 			oldest = older(oldest, found.Modified)
 			c.ids = append(c.ids, at.ID)
 			c.see(found.ID, found.Modified)

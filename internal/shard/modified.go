@@ -32,8 +32,8 @@ type changes struct {
 	server *server
 	status *tracker
 	pace   *pace
-	// ahead reports whether the row with an id is for the tail or the ledger to publish.
-	ahead func(id uint64) bool
+	// toPublish reports whether the row with an id is for the tail or the ledger to publish.
+	toPublish func(id uint64) bool
 
 	// after is how far it has come; restored says that this comes from the checkpoint.
 	after    source.Cursor
@@ -270,7 +270,7 @@ func (c *changes) publishNew(ctx context.Context, publish publish) error {
 	c.ids = c.ids[:0]
 	oldest := c.behind
 	for _, change := range c.list.List {
-		if c.ahead(change.ID) || c.noted(change) {
+		if c.toPublish(change.ID) || c.noted(change) {
 			continue
 		}
 		oldest = older(oldest, change.Modified)
@@ -400,7 +400,7 @@ func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Curs
 // newChanges returns the second cursor of a shard whose MODIFIED has an index, as it was saved.
 func newChanges(gaps *gaps, pace *pace, saved source.Cursor) *changes {
 	c := &changes{
-		opts: gaps.opts, reader: gaps.reader, server: gaps.server, status: gaps.status, pace: pace, ahead: gaps.ahead,
+		opts: gaps.opts, reader: gaps.reader, server: gaps.server, status: gaps.status, pace: pace, toPublish: gaps.toPublish,
 		after: saved, restored: saved != source.Cursor{}, seen: make(map[uint64]string), saved: time.Now(), back: lookBack{short: true},
 	}
 	c.far = newFar(c)

@@ -117,7 +117,7 @@ func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin o
 		if r.gaps.missing(row.ID) && !decisions[i].Nominate {
 			b.filled = append(b.filled, row.ID)
 		}
-		if !r.gaps.ahead(row.ID) {
+		if !r.gaps.toPublish(row.ID) {
 			// A row that the tail has yet to reach would shut out those before it.
 			r.published.note(b, page.Columns, row, decisions[i].Digest, decisions[i].Entity)
 		}

@@ -190,7 +190,7 @@ func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomi
 // row sends a row of a release stream again.
 func (o *resender) row(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
 	row := r.deadLetter.Row
-	if o.rereader.gaps.ahead(row) {
+	if o.rereader.gaps.toPublish(row) {
 		r.outcome = ResendOutcome{Fate: Ahead}
 		return nil
 	}
