@@ -206,7 +206,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f := newForgotten(t)
 		r := f.start(t)
 		r.run()
-		r.pass(3 * stay)
+		r.pass(long)
 		f.other("new")
 		r.pass(5 * time.Minute)
 		r.wantNumber(1, 2)
