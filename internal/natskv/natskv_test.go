@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // TestABucketIsOneOfTheLibrary: clients of NATS know it, and make the same.
 func TestABucketIsOneOfTheLibrary(t *testing.T) {
-	js := testenv.InProcessNATS(t).JetStream(t)
+	js := testenv.OwnNATS(t).JetStream(t)
 	ours, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: "ours", Description: "of a test"})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func compare(t *testing.T, a, b jetstream.StreamConfig) {
 }
 
 func TestReplicas(t *testing.T) {
-	alone := testenv.InProcessNATS(t).JetStream(t)
+	alone := testenv.OwnNATS(t).JetStream(t)
 	for _, c := range []struct{ asked, want int }{{0, 1}, {1, 1}, {3, 0}} {
 		stream, err := natskv.Create(t.Context(), alone, natskv.Bucket{Name: testenv.NewStreamName(), Replicas: c.asked})
 		if c.want == 0 {
@@ -85,7 +85,7 @@ func TestReplicas(t *testing.T) {
 
 func TestReplicasInACluster(t *testing.T) {
 	t.Parallel()
-	js := testenv.InProcessNATSCluster(t)[0].JetStream(t)
+	js := testenv.OwnNATSCluster(t)[0].JetStream(t)
 	for _, c := range []struct{ asked, want int }{{0, 3}, {1, 1}, {3, 3}} {
 		stream, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: testenv.NewStreamName(), Replicas: c.asked})
 		if err != nil || stream.CachedInfo().Config.Replicas != c.want {

@@ -84,9 +84,9 @@ func startTogether[S any](t testing.TB, what string, start func(i int) (S, func(
 	return members
 }
 
-// InProcessNATSCluster starts three servers of the NATS library inside the test as one cluster,
+// inProcessNATSCluster starts three servers of the NATS library inside the test as one cluster,
 // waits until they have a leader, and stops them when the test ends.
-func InProcessNATSCluster(t testing.TB) []*NATSServer {
+func inProcessNATSCluster(t testing.TB) []*NATSServer {
 	t.Helper()
 	var routes []*url.URL
 	for range clusterSize {

@@ -59,6 +59,26 @@ func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 	return s
 }
 
+// OwnNATS returns a server that belongs to the test: one of [StartNATS] where real servers are
+// wanted, and else one of [InProcessNATS], which with the race detector takes several times as long.
+func OwnNATS(t testing.TB) *NATSServer {
+	t.Helper()
+	if os.Getenv("BRIDGE_TEST_REAL") == "" {
+		return InProcessNATS(t)
+	}
+	return StartNATS(t)
+}
+
+// OwnNATSCluster returns the members of a cluster of three such servers.
+func OwnNATSCluster(t testing.TB) []*NATSServer {
+	t.Helper()
+	if os.Getenv("BRIDGE_TEST_REAL") == "" {
+		return inProcessNATSCluster(t)
+	}
+	_, members := StartNATSCluster(t)
+	return members
+}
+
 // AnyNATS returns the server of [NATS] where real servers are wanted, and else a server of the NATS
 // library inside the test. It is for tests that need no settings of the server: in a test with the
 // race detector, a server inside takes several times as long.

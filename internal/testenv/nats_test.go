@@ -86,7 +86,7 @@ func TestNATSFaults(t *testing.T) {
 
 func TestStreamsThatComeAndGoAreAllCreated(t *testing.T) {
 	testall.Long(t)
-	js := testenv.InProcessNATS(t).JetStream(t)
+	js := testenv.OwnNATS(t).JetStream(t)
 	for range 2000 {
 		name := testenv.NewStreamName()
 		if _, err := testenv.CreateStream(t.Context(), js, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}}); err != nil {

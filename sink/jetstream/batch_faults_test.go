@@ -86,7 +86,7 @@ func TestRealKillsAtEachStepOfABatch(t *testing.T) {
 func TestLeadersMoveAtEachStepOfABatch(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	servers := testenv.InProcessNATSCluster(t)
+	servers := testenv.OwnNATSCluster(t)
 	stream, options := claimed(t, servers[0], natsjs.StreamConfig{Replicas: 3})
 	nc := servers[2].Connect(t)
 	moved := 0
@@ -201,7 +201,7 @@ func TestTooManyBatches(t *testing.T) {
 
 func TestRefusedRowsOfABatch(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	stream, options := claimed(t, server, natsjs.StreamConfig{MaxMsgSize: 8 << 10})
 	subject := options.Stream + ".a"
 	large := func(m *sink.Message) { m.Value = fmt.Appendf(nil, `{"pad":"%09000d"}`, 1) }
@@ -268,7 +268,7 @@ func limit(t *testing.T, server *testenv.NATSServer, name string, bytes int32) {
 // TestASubjectThatTheStreamLacks holds up its batch and no other.
 func TestASubjectThatTheStreamLacks(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
 	lost, kept := messages(options.Stream+"_other.a", "lost", 10, 3), messages(options.Stream+".a", "kept", 10, 3)

@@ -56,6 +56,6 @@ func events(t testing.TB, stream natsjs.Stream, subject string) []seen {
 // no claim. Repeats are stored: batches have no message ids.
 func TestConformanceOfBatches(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return exactlyOnce(t, server) })
 }

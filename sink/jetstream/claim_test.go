@@ -22,7 +22,7 @@ import (
 // since.
 func TestAClaimThatIsGone(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
 	deliver(t, s, messages(options.Stream+".a", "before", 10, 3))
@@ -43,7 +43,7 @@ func TestAClaimThatIsGone(t *testing.T) {
 // TestClaimsAreRenewed has retention remove the first claim, and some that came later.
 func TestClaimsAreRenewed(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	for _, c := range []struct {
 		name   string
 		config natsjs.StreamConfig
@@ -84,7 +84,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 // the claim by time.
 func TestABusyProcessKeepsItsClaim(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	for name, config := range map[string]natsjs.StreamConfig{"messages": {MaxMsgs: 2000}, "bytes": {MaxBytes: 512 << 10}, "few messages": {MaxMsgs: 10}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestAServerThatTakesSmallerBatches(t *testing.T) {
 // claims of what is in doubt do not take the room.
 func TestAFullStreamWithAClaim(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	stream, options := claimed(t, server, natsjs.StreamConfig{MaxMsgs: 400, Discard: natsjs.DiscardNew})
 	s := open(t, options)
 	mustFence(t, s)

@@ -33,7 +33,7 @@ func replicated(t *testing.T, js natsjs.JetStream) (stream natsjs.Stream, name s
 func TestLeaderChanges(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	servers := testenv.InProcessNATSCluster(t)
+	servers := testenv.OwnNATSCluster(t)
 	stream, name := replicated(t, servers[0].JetStream(t))
 	p := testenv.StartProxy(t, servers[1].Addr())
 	s := open(t, jetstream.Options{URLs: []string{"nats://" + p.Addr()}, Stream: name})
@@ -62,7 +62,7 @@ func TestLeaderChanges(t *testing.T) {
 func TestForeignMessagesInACluster(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	servers := testenv.InProcessNATSCluster(t)
+	servers := testenv.OwnNATSCluster(t)
 	js := servers[0].JetStream(t)
 	stream, name := replicated(t, js)
 	s := open(t, jetstream.Options{URLs: []string{servers[1].URL()}, Stream: name})
@@ -97,7 +97,7 @@ func TestForeignMessagesInACluster(t *testing.T) {
 func TestOffsetsInACluster(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	servers := testenv.InProcessNATSCluster(t)
+	servers := testenv.OwnNATSCluster(t)
 	js := servers[0].JetStream(t)
 	nc := servers[2].Connect(t)
 	sinktest.RunOffsets(t, func(t *testing.T) sinktest.Fixture {

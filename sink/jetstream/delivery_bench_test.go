@@ -14,7 +14,7 @@ import (
 // BenchmarkDelivery publishes to a real server and to three replicas, from one table and from
 // eight, in batches of one row and of 2,000, at least once and exactly once.
 func BenchmarkDelivery(b *testing.B) {
-	servers := map[int]*testenv.NATSServer{1: testenv.NATS(b), 3: testenv.InProcessNATSCluster(b)[0]}
+	servers := map[int]*testenv.NATSServer{1: testenv.NATS(b), 3: testenv.OwnNATSCluster(b)[0]}
 	for _, replicas := range []int{1, 3} {
 		for _, mode := range []string{"at-least-once", "exactly-once"} {
 			for _, tables := range []int{1, 8} {

@@ -34,7 +34,7 @@ func inspected(t *testing.T, options sinkjs.Options) inspect.Report {
 
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	nats := testenv.InProcessNATS(t)
+	nats := testenv.OwnNATS(t)
 	subjects := []string{"in.a.AddedEvent", "in.a.DeletedEvent"}
 	healthy := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.a.*"}, Duplicates: 2 * time.Minute}
 	for _, c := range []struct {

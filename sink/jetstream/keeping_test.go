@@ -21,7 +21,7 @@ var keeping = sinkjs.Keeping{Replicas: 1, Memory: true, MaxAge: 36 * time.Hour, 
 
 func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 	t.Parallel()
-	nats := testenv.InProcessNATS(t)
+	nats := testenv.OwnNATS(t)
 	for name, c := range map[string]struct {
 		keeps sinkjs.Keeping
 		want  sinkjs.Keeping
@@ -60,9 +60,9 @@ func TestWhatServersLackIsNamed(t *testing.T) {
 		keeps sinkjs.Keeping
 		want  string
 	}{
-		"one server": {testenv.InProcessNATS(t).URL(), sinkjs.Keeping{Replicas: 3}, "fewer servers than the replicas of NATS_STREAM_REPLICAS"},
+		"one server": {testenv.OwnNATS(t).URL(), sinkjs.Keeping{Replicas: 3}, "fewer servers than the replicas of NATS_STREAM_REPLICAS"},
 		"three servers": {
-			testenv.InProcessNATSCluster(t)[0].URL(), sinkjs.Keeping{Replicas: 3, MaxBytes: 1 << 60}, "or too few have the storage for NATS_STREAM_MAX_BYTES",
+			testenv.OwnNATSCluster(t)[0].URL(), sinkjs.Keeping{Replicas: 3, MaxBytes: 1 << 60}, "or too few have the storage for NATS_STREAM_MAX_BYTES",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestWhatServersLackIsNamed(t *testing.T) {
 
 func TestInspectComparesWhatIsGiven(t *testing.T) {
 	t.Parallel()
-	nats := testenv.InProcessNATS(t)
+	nats := testenv.OwnNATS(t)
 	js := nats.JetStream(t)
 	was := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}, Storage: jetstream.FileStorage, Replicas: 1, MaxAge: 48 * time.Hour, Duplicates: 2 * time.Minute, MaxBytes: -1}
 	if _, err := js.CreateStream(t.Context(), was); err != nil {
@@ -133,7 +133,7 @@ func TestInspectComparesWhatIsGiven(t *testing.T) {
 // TestInspectFindsABucketOfOneReplica: one that was made while servers were away stays so.
 func TestInspectFindsABucketOfOneReplica(t *testing.T) {
 	t.Parallel()
-	servers := testenv.InProcessNATSCluster(t)
+	servers := testenv.OwnNATSCluster(t)
 	js := servers[0].JetStream(t)
 	for bucket, c := range map[string]struct{ made, given, want int }{
 		"one": {made: 1, want: 1}, "three": {made: 3}, "meant": {made: 1, given: 1},

@@ -19,7 +19,7 @@ import (
 
 // TestPublish counts goroutines: no other test runs beside it.
 func TestPublish(t *testing.T) {
-	broker := testenv.InProcessNATS(t)
+	broker := testenv.OwnNATS(t)
 
 	t.Run("a batch published again counts as duplicates and is stored once", func(t *testing.T) {
 		stream := broker.CreateStream(t, natsjs.StreamConfig{})
@@ -193,7 +193,7 @@ func TestPublish(t *testing.T) {
 // TestHalfOpenConnectionIsNoticed measures time: no other test of this package runs beside it. By
 // design it takes 7 s, and else minutes.
 func TestHalfOpenConnectionIsNoticed(t *testing.T) {
-	broker := testenv.InProcessNATS(t)
+	broker := testenv.OwnNATS(t)
 	stream := broker.CreateStream(t, natsjs.StreamConfig{})
 	name := stream.CachedInfo().Config.Name
 	p := testenv.StartProxy(t, broker.Addr())

@@ -18,7 +18,7 @@ import (
 
 func TestSilentMessages(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 
 	t.Run("a worker that is warm asks for few answers", func(t *testing.T) {
 		stream := server.CreateStream(t, natsjs.StreamConfig{})

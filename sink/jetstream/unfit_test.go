@@ -17,7 +17,7 @@ import (
 // waits with the same words until it is mended.
 func TestStreamsThatCannotCarryBatches(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t)
+	server := testenv.OwnNATS(t)
 	for _, c := range []struct {
 		name  string
 		wrong func(*natsjs.StreamConfig)

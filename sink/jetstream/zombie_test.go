@@ -29,9 +29,9 @@ type topology struct {
 // topologies are both, or the first one alone.
 func topologies(t *testing.T, both bool) []topology {
 	t.Helper()
-	list := []topology{{"one replica", testenv.InProcessNATS(t), 1}}
+	list := []topology{{"one replica", testenv.OwnNATS(t), 1}}
 	if both {
-		list = append(list, topology{"three replicas", testenv.InProcessNATSCluster(t)[0], 3})
+		list = append(list, topology{"three replicas", testenv.OwnNATSCluster(t)[0], 3})
 	}
 	return list
 }

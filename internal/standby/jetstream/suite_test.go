@@ -43,7 +43,7 @@ func TestSuite(t *testing.T) {
 // TestSuiteOnACluster has a bucket with three replicas, which answers a conflict otherwise.
 func TestSuiteOnACluster(t *testing.T) {
 	t.Parallel()
-	servers := testenv.InProcessNATSCluster(t)
+	servers := testenv.OwnNATSCluster(t)
 	// Behind the tests of the suite, which run at the same time.
 	t.Cleanup(func() {
 		kv, err := servers[0].JetStream(t).KeyValue(context.Background(), jetstream.Bucket)

@@ -25,7 +25,7 @@ type world struct {
 
 func newWorld(t *testing.T, adjust ...func(*natsjs.StreamConfig)) *world {
 	t.Helper()
-	w := &world{server: testenv.InProcessNATS(t)}
+	w := &world{server: testenv.OwnNATS(t)}
 	w.js = w.server.JetStream(t)
 	config := natsjs.StreamConfig{Name: "T", Subjects: []string{"t.>"}}
 	for _, f := range adjust {
