@@ -9,6 +9,10 @@ import (
 // passed.
 const setBack = time.Minute
 
+// pair is how many offsets an event takes that says that an entity is gone, with its tombstone.
+// Where less is left, such as the end of a transaction, none was removed.
+const pair = 2
+
 // compareAge has all TPs of a stream be read again from their beginnings where what is left to read
 // of one may be so old that a compacted topic has removed a part of it: what says that an entity is
 // gone (rule 30). The entity lives by its entry then, and nothing on the bus says otherwise. Of an
@@ -34,7 +38,7 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []found) err
 		f := &list[i]
 		// A wall clock: it goes on while a machine sleeps.
 		away := now.Sub(time.UnixMilli(int64(f.was.Seen)))
-		if f.was.Number == 0 || f.was.Next >= f.End || s.isReread(f) || away >= 0 && away < least {
+		if f.was.Number == 0 || f.End < f.was.Next+pair || s.isReread(f) || away >= 0 && away < least {
 			continue
 		}
 		a, found := asked[f.Destination]

@@ -99,6 +99,7 @@ func TestWhatCompactionRemovedUnread(t *testing.T) {
 		r.wantNumber(3, 4)
 		f.pass(t, short)
 		f.says(ours("b", 5, 5))
+		f.says(ours("c", 5, 6))
 		f.start(t).wantNumber(3, 4)
 	})
 	bubble(t, "also where that lay in another topic than what the entry is of", func(t *testing.T) {
@@ -202,23 +203,31 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f.pass(t, 3*stay)
 		f.start(t).wantNumber(1, 2)
 	})
+	bubble(t, "a topic with one new offset, less than an event with its tombstone takes", func(t *testing.T) {
+		f := newForgotten(t)
+		f.pass(t, 3*stay)
+		f.other("the end of a transaction")
+		f.start(t).wantNumber(1, 2)
+	})
 	bubble(t, "by a process that runs, a topic that was quiet", func(t *testing.T) {
 		f := newForgotten(t)
 		r := f.start(t)
 		r.run()
 		r.pass(long)
 		f.other("new")
+		f.other("new")
 		r.pass(5 * time.Minute)
 		r.wantNumber(1, 2)
-		r.wantNext("s", "d", 3)
+		r.wantNext("s", "d", 4)
 	})
 	bubble(t, "a topic that was read lately", func(t *testing.T) {
 		f := newForgotten(t)
 		f.pass(t, short)
 		f.says(ours("c", 5, 4))
+		f.says(ours("b", 5, 5))
 		r := f.start(t)
 		r.wantNumber(1, 2)
-		r.wantSeen("s", "c")
+		r.wantSeen("s", "c b")
 	})
 	bubble(t, "a topic that takes long to read", func(t *testing.T) {
 		f := newForgotten(t)
@@ -231,6 +240,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f.fail = func(span sink.Span) error {
 			if slow.Load() && span.To > span.From+1 {
 				f.pass(t, long)
+				f.other("new")
 				f.other("new")
 			}
 			return nil
@@ -259,6 +269,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 	bubble(t, "a topic behind a clock that was set back a little", func(t *testing.T) {
 		f := newForgotten(t)
 		f.says(ours("c", 5, 4))
+		f.says(ours("b", 5, 5))
 		for i := range f.batches {
 			for j := range f.batches[i].Registrations {
 				f.batches[i].Registrations[j].Seen += uint64((30 * time.Second).Milliseconds())
@@ -286,6 +297,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		}, "s").start()
 		r.run()
 		for range 5 {
+			f.other("new")
 			f.other("new")
 			r.pass(time.Minute)
 		}

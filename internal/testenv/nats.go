@@ -60,7 +60,7 @@ func StartNATS(t testing.TB, options ...NATSOption) *NATSServer {
 }
 
 // OwnNATS returns a server that belongs to the test: one of [StartNATS] where real servers are
-// wanted, and else one of [InProcessNATS], which with the race detector takes several times as long.
+// wanted, and else one of [InProcessNATS], which the race detector makes several times slower.
 func OwnNATS(t testing.TB) *NATSServer {
 	t.Helper()
 	if os.Getenv("BRIDGE_TEST_REAL") == "" {
