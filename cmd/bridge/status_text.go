@@ -119,7 +119,7 @@ func gapsText(g *httpapi.GapsStatus) string {
 	for _, one := range []struct {
 		n    uint64
 		name string
-	}{{g.Hot, "hot"}, {g.InFlight, "in flight"}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
+	}{{g.Hot, "hot"}, {g.InFlight, "pending"}, {g.Cold, "cold"}, {g.Unpolled, "unpolled"}} {
 		if one.n > 0 {
 			parts = append(parts, strconv.FormatUint(one.n, 10)+" "+one.name)
 		}
