@@ -40,7 +40,7 @@ func TestStreamGroups(t *testing.T) {
 		want      string
 	}{
 		{"not reached", nil, true, nil, "2 tables, not looked at"},
-		{"one order, no checkpoint", []source.TableInspection{table("strict"), table("strict")}, true, nil, "2 tables, ids strict (because), tail begins after the latest row"},
+		{"one order, no checkpoint", []source.TableInspection{table("strict"), table("strict")}, true, nil, "2 tables, ids strict (because), tail begins after the latest row, if the bus has nothing of it"},
 		{"two orders, all checkpoints", []source.TableInspection{table("strict"), table("segmented")}, true, at("orders_0", "orders_1"),
 			"2 tables, ids strict in 1 table, segmented in 1 table, tails go on after their checkpoints"},
 		{"a table that cannot be read, one checkpoint", []source.TableInspection{table(""), table("strict")}, true, at("orders_1"),

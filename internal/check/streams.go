@@ -89,7 +89,7 @@ func tailFrom(s *config.Stream, known bool, positions map[store.Key]uint64) stri
 	case begun > 0:
 		return fmt.Sprintf("tails: %d after their checkpoints, %d %s", begun, len(s.Tables)-begun, begin)
 	}
-	return "tail begins " + begin
+	return "tail begins " + begin + ", if the bus has nothing of it"
 }
 
 // Merged is one finding about one or more tables.

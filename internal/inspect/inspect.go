@@ -53,7 +53,7 @@ type Finding struct {
 // bridge reports those itself.
 func (f Finding) Blocks() bool {
 	// The others are refused or waited for.
-	return f.Severity == Unsafe && f.Code != NotInspected && f.Code != IDOrder
+	return f.Severity == Unsafe && f.Code != NotInspected && f.Code != IDOrder && f.Code != TopicUncompacted
 }
 
 // Label names the severity for people: what blocks bridge is told from what runs and is unsafe.
