@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"bridge/checkpoint/store"
 	"bridge/internal/app"
 	"bridge/internal/check"
 	"bridge/internal/config"
@@ -189,6 +190,8 @@ func runDaemon(ctx context.Context, cfg *config.Config, logger *slog.Logger) (er
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		logger.Info("bridge was stopped before it ran")
 		return nil
+	case errors.Is(err, store.ErrLocked):
+		return fmt.Errorf("%w: if a bridge runs on it already, end that one, or set BRIDGE_CHECKPOINT_URL to another folder", err)
 	case err != nil:
 		return err
 	}
