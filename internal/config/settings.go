@@ -118,5 +118,5 @@ type streamSettings struct {
 	Destination string `env:"DESTINATION" example:"events.{domain}.{stream}" doc:"Template of the topic or subject over {stream} {table} {type} {family} {tag} {domain} {key}. Default: {stream} for Kafka, eiffel.{family}.{type}.{tag}.{domain} for NATS and embedded:."`
 	Family      string `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag         string `env:"TAG" example:"blue" doc:"{tag} in the destination."`
-	Start       Start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id."`
+	Start       Start  `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
 }
