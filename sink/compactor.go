@@ -22,6 +22,7 @@ type Compaction struct {
 type Compactor interface {
 	// Compaction returns that of a destination. It waits for a bus that is away and for a
 	// destination that does not exist, as long as the implementation's options say, at first for
-	// ever. Other errors are ErrHidden, ErrClosed, and the cause of ctx.
+	// ever. Other errors are ErrHidden, with which Tombstones is the default of the bus, ErrClosed,
+	// and the cause of ctx.
 	Compaction(ctx context.Context, destination string) (Compaction, error)
 }

@@ -31,8 +31,9 @@ type stream struct {
 	feed   *shard.Feed
 	// tombstones has those of tables that may have them.
 	tombstones map[string]*shard.Tombstones
-	// topics has those of these tables, with what holds where the bus does not tell.
-	topics map[string]sink.Compaction
+	// topics has those of these tables, and whether one counts as compacted where the bus does not
+	// tell.
+	topics map[string]bool
 	// plans are shared by the encoders of the stream.
 	plans event.Plans
 	// shards has those that were made, by their tables.

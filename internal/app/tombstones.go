@@ -12,12 +12,9 @@ import (
 	"bridge/sink"
 )
 
-// hiddenTombstones is how long tombstones stay in a topic that does not show that: Kafka's default.
-const hiddenTombstones = 24 * time.Hour
-
 // openTombstones finds out which tables of a stream have tombstones.
 func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) error {
-	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]sink.Compaction)
+	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]bool)
 	bus, asks := p.sink.(sink.Compactor)
 	for _, table := range s.Tables {
 		topic, err := cfg.Destination(s.Stream, table)
@@ -27,13 +24,10 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*confi
 		var compacted func(context.Context) (bool, error)
 		switch mode := modeOf(s.Stream, topic); {
 		case mode == config.TombstonesOn:
-			s.topics[topic] = sink.Compaction{On: true, Tombstones: hiddenTombstones}
+			s.topics[topic] = true
 		case mode == config.TombstonesAuto && asks:
-			s.topics[topic] = sink.Compaction{}
-			compacted = func(ctx context.Context) (bool, error) {
-				found, err := bus.Compaction(ctx, topic)
-				return found.On, err
-			}
+			s.topics[topic] = false
+			compacted = func(ctx context.Context) (bool, error) { return isCompacted(ctx, bus, topic) }
 		default:
 			continue
 		}
@@ -45,17 +39,20 @@ func (s *stream) openTombstones(cfg *config.Config, p *parts, modeOf func(*confi
 // forgetsAfter returns after what time a topic of the stream removes tombstones, false where it has
 // none (rule 30).
 func (s *stream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic string) (after time.Duration, does bool, err error) {
-	found, has := s.topics[topic]
+	hidden, has := s.topics[topic]
 	if !has {
 		return 0, false, nil
 	}
-	asked, err := bus.Compaction(ctx, topic)
+	found, err := bus.Compaction(ctx, topic)
 	if errors.Is(err, sink.ErrHidden) {
-		err = nil
-	} else {
-		found = asked
+		found.On, err = hidden, nil
 	}
 	return found.Tombstones, found.On && found.Tombstones >= 0, err
+}
+
+func isCompacted(ctx context.Context, bus sink.Compactor, topic string) (bool, error) {
+	found, err := bus.Compaction(ctx, topic)
+	return found.On, err
 }
 
 // encoder returns an encoder of the events of a table. Where tombstones are on, the bus forgets

@@ -26,8 +26,7 @@ func Verify(ctx context.Context, cfg *config.Config, examples int, progress func
 	defer func() { err = errors.Join(err, bus.Close()) }()
 	compacted := func(ctx context.Context, topic string) (bool, error) {
 		if asked, ok := bus.(sink.Compactor); ok {
-			found, err := asked.Compaction(ctx, topic)
-			return found.On, err
+			return isCompacted(ctx, asked, topic)
 		}
 		return false, nil
 	}

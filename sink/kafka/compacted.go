@@ -60,6 +60,7 @@ func (s *Sink) Compaction(ctx context.Context, topic string) (sink.Compaction, e
 
 // compaction asks once.
 func (c *cluster) compaction(ctx context.Context, topic string) (found sink.Compaction, generation int, err error) {
+	found.Tombstones = tombstonesStay
 	answered, generation, err := c.roundTrip(ctx, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
 		{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: []string{cleanupPolicy, deleteRetention}},
 	}})
@@ -78,7 +79,6 @@ func (c *cluster) compaction(ctx context.Context, topic string) (found sink.Comp
 			return found, generation, code
 		}
 		told := false
-		found.Tombstones = tombstonesStay
 		for _, entry := range resource.ConfigEntries {
 			switch entry.ConfigName {
 			case cleanupPolicy:

@@ -59,7 +59,11 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 			return res, nil, true
 		})
 		s := open(t, kafka.Options{Brokers: c.ListenAddrs(), Topics: []string{"t"}, Asked: []string{"t"}})
-		if _, err := s.Compaction(deadline(t), "t"); !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
+		hidden, err := s.Compaction(deadline(t), "t")
+		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
+			t.Errorf("got %+v", hidden)
+		}
+		if !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
 			t.Errorf("got %v", err)
 		}
 		r := s.Inspect(deadline(t))
