@@ -26,8 +26,13 @@ const (
 func forgetting(o *catchup.Options) {
 	for i := range o.Streams {
 		o.Streams[i].Destinations = []string{"d", "e"}
-		o.Streams[i].Forgets = func(context.Context, string) (time.Duration, bool, error) { return stay, true, nil }
+		o.Streams[i].Forgets = forgets(stay, true, nil)
 	}
+}
+
+// forgets answers the same of every topic.
+func forgets(after time.Duration, does bool, err error) func(context.Context, string) (time.Duration, bool, error) {
+	return func(context.Context, string) (time.Duration, bool, error) { return after, does, err }
 }
 
 // forgotten is a bus with a store that has read a and b, of the topic d, and nothing of e.
@@ -67,6 +72,15 @@ func (f *forgotten) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	if err := backoff.Pause(t.Context(), d); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// setBack has the store be of a clock that was set back since.
+func (f *forgotten) setBack(by time.Duration) {
+	for i := range f.batches {
+		for j := range f.batches[i].Registrations {
+			f.batches[i].Registrations[j].Seen += uint64(by.Milliseconds())
+		}
 	}
 }
 
@@ -187,11 +201,7 @@ func TestWhatCompactionRemovedUnread(t *testing.T) {
 		f := newForgotten(t)
 		f.pass(t, short)
 		f.goes("d")
-		for i := range f.batches {
-			for j := range f.batches[i].Registrations {
-				f.batches[i].Registrations[j].Seen += uint64(stay.Milliseconds())
-			}
-		}
+		f.setBack(stay)
 		f.start(t).wantDisputed("a")
 	})
 }
@@ -262,7 +272,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f.goes("d")
 		r := newRig(t, f.bus, f.batches, func(o *catchup.Options) {
 			forgetting(o)
-			o.Streams[0].Forgets = func(context.Context, string) (time.Duration, bool, error) { return 0, false, nil }
+			o.Streams[0].Forgets = forgets(0, false, nil)
 		}, "s").start()
 		r.wantDisputed("")
 	})
@@ -270,11 +280,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f := newForgotten(t)
 		f.says(ours("c", 5, 4))
 		f.says(ours("b", 5, 5))
-		for i := range f.batches {
-			for j := range f.batches[i].Registrations {
-				f.batches[i].Registrations[j].Seen += uint64((30 * time.Second).Milliseconds())
-			}
-		}
+		f.setBack(30 * time.Second)
 		f.start(t).wantNumber(1, 2)
 	})
 	bubble(t, "a topic of which the bus does not tell what it forgets", func(t *testing.T) {
@@ -283,7 +289,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f.goes("d")
 		r := newRig(t, f.bus, f.batches, func(o *catchup.Options) {
 			forgetting(o)
-			o.Streams[0].Forgets = func(context.Context, string) (time.Duration, bool, error) { return 0, false, sink.ErrClosed }
+			o.Streams[0].Forgets = forgets(0, false, sink.ErrClosed)
 		}, "s").start()
 		if err := r.c.Wait(t.Context(), "s"); !errors.Is(err, sink.ErrClosed) {
 			t.Errorf("got %v", err)
@@ -293,7 +299,7 @@ func TestWhatIsNotReadAgain(t *testing.T) {
 		f := newForgotten(t)
 		r := newRig(t, f.bus, f.batches, func(o *catchup.Options) {
 			forgetting(o)
-			o.Streams[0].Forgets = func(context.Context, string) (time.Duration, bool, error) { return 0, true, nil }
+			o.Streams[0].Forgets = forgets(0, true, nil)
 		}, "s").start()
 		r.run()
 		for range 5 {
