@@ -24,9 +24,10 @@
 //	          committed ones: then time decides which transactions may still be open
 //	pending   missing, and in the last evidence: its transaction is open
 //	vacant    missing, and not in the last evidence: rolled back, deleted, or not inserted yet
-//	hot       looked up at every poll, in turns where they are too many: pending ids, those that no evidence has covered yet, and
-//	          vacant ones until [Options.HotFor] after they were first missed or last pending, with
-//	          source.OrderSegmented until GapTTL; with [GapHold] all above the position
+//	hot       looked up at every poll, in turns where they are too many: pending ids, those that no
+//	          evidence has covered yet, and vacant ones until [Options.HotFor] after they were first
+//	          missed or last pending, with source.OrderSegmented until GapTTL; with [GapHold] all
+//	          above the position
 //	cold      looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
 //	unpolled  first missed more than GapTTL ago, and shown vacant by an evidence after that: no
 //	          longer looked up, and still missing
