@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,40 +15,67 @@ import (
 	"bridge/internal/workload"
 )
 
-// lossy is a connector to whose connections every tenth statement is lost, and the answer of every
-// other tenth.
-type lossy struct {
+// faulty is a connector to whose connections exec answers in the place of the server.
+type faulty struct {
 	driver.Connector
-	statements atomic.Int64
+	exec func(query string, run func() (driver.Result, error)) (driver.Result, error)
 }
 
-func (l *lossy) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := l.Connector.Connect(ctx)
+func (f *faulty) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := f.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return lossyConn{conn, l}, nil
+	return faultyConn{conn, f}, nil
 }
 
-type lossyConn struct {
+type faultyConn struct {
 	driver.Conn
-	*lossy
+	*faulty
 }
 
-func (c lossyConn) CheckNamedValue(v *driver.NamedValue) error {
+func (c faultyConn) CheckNamedValue(v *driver.NamedValue) error {
 	return c.Conn.(driver.NamedValueChecker).CheckNamedValue(v)
 }
 
-func (c lossyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	turn := c.statements.Add(1) % 10
-	if turn == 3 {
-		return nil, mysql.ErrInvalidConn
+func (c faultyConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return c.exec(query, func() (driver.Result, error) {
+		return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+	})
+}
+
+// openFaulty opens a database of a server that answers by exec.
+func openFaulty(t *testing.T, server *testenv.DatabaseServer, database string, exec func(string, func() (driver.Result, error)) (driver.Result, error)) *sql.DB {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(server.DSN("", "", database))
+	if err != nil {
+		t.Fatal(err)
 	}
-	result, err := c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
-	if err == nil && turn == 7 {
-		return nil, mysql.ErrInvalidConn
+	cfg.InterpolateParams, cfg.Logger = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return result, err
+	db := sql.OpenDB(&faulty{Connector: connector, exec: exec})
+	db.SetMaxIdleConns(8)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// lossy loses every tenth statement, and the answer of every other tenth.
+func lossy() func(string, func() (driver.Result, error)) (driver.Result, error) {
+	var statements atomic.Int64
+	return func(_ string, run func() (driver.Result, error)) (driver.Result, error) {
+		turn := statements.Add(1) % 10
+		if turn == 3 {
+			return nil, mysql.ErrInvalidConn
+		}
+		result, err := run()
+		if err == nil && turn == 7 {
+			return nil, mysql.ErrInvalidConn
+		}
+		return result, err
+	}
 }
 
 func TestAnswersThatAreLostAreLookedUp(t *testing.T) {
@@ -56,25 +84,14 @@ func TestAnswersThatAreLostAreLookedUp(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			server := testenv.MariaDB(t)
 			database := server.NewDatabase(t)
-			cfg, err := mysql.ParseDSN(server.DSN("", "", database))
-			if err != nil {
-				t.Fatal(err)
-			}
-			cfg.InterpolateParams, cfg.Logger = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
-			connector, err := mysql.NewConnector(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
 			whole := workload.CapabilityOptions{DB: server.Admin(t, database), Loose: loose}
 			newCapabilities(t, whole)
-			opts := workload.CapabilityOptions{DB: sql.OpenDB(&lossy{Connector: connector}), Loose: loose, Writers: 4, Changes: 1200, Seed: 11}
+			opts := workload.CapabilityOptions{DB: openFaulty(t, server, database, lossy()), Loose: loose, Writers: 4, Changes: 1200, Seed: 11}
 			opts.Mix = workload.EveryChange()
 			// A writer with few rows makes none of these; how many it has is chance.
 			for _, rare := range []workload.Change{workload.InsertMany, workload.InsertDead, workload.Purge, workload.ReplaceCrossed} {
 				opts.Mix[rare] = 4
 			}
-			defer opts.DB.Close()
-			opts.DB.SetMaxIdleConns(8)
 			w, err := workload.NewCapabilities(opts)
 			if err != nil {
 				t.Fatal(err)
@@ -95,4 +112,36 @@ func TestAnswersThatAreLostAreLookedUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeletesThatAreAnsweredAndNotDone has every other DELETE answered as MariaDB answers one that
+// was killed early: no error, no row.
+func TestDeletesThatAreAnsweredAndNotDone(t *testing.T) {
+	t.Parallel()
+	server := testenv.MariaDB(t)
+	database := server.NewDatabase(t)
+	whole := server.Admin(t, database)
+	var deletes, undone atomic.Int64
+	db := openFaulty(t, server, database, func(query string, run func() (driver.Result, error)) (driver.Result, error) {
+		if strings.HasPrefix(query, "DELETE") && deletes.Add(1)%2 == 0 {
+			undone.Add(1)
+			return driver.RowsAffected(0), nil
+		}
+		return run()
+	})
+	releases := newWorkload(t, workload.Options{DB: db, Writers: 4, Commits: 300, Mix: workload.Mix{Delete: 0.3}})
+	states := newCapabilities(t, workload.CapabilityOptions{DB: db, Writers: 4, Changes: 300, Mix: map[workload.Change]int{
+		workload.Insert: 4, workload.Delete: 1, workload.Reinsert: 1,
+	}})
+	for _, run := range []func(context.Context) error{releases.Run, states.Run} {
+		before := undone.Load()
+		if err := run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if undone.Load() < before+20 {
+			t.Errorf("%d deletes were not done: too few", undone.Load()-before)
+		}
+	}
+	agree(t, releases, whole)
+	agreeStates(t, states, whole)
 }

@@ -54,8 +54,8 @@ func isAway(err error) bool {
 	return errors.As(err, &network) || slices.ContainsFunc(cut, func(how error) bool { return errors.Is(err, how) })
 }
 
-// cut is what ends a connection in the middle, and what follows such an end.
-var cut = []error{driver.ErrBadConn, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, io.EOF, io.ErrUnexpectedEOF, errDying}
+// cut is what ends a connection or a statement in the middle, and what follows such an end.
+var cut = []error{driver.ErrBadConn, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, io.EOF, io.ErrUnexpectedEOF, errDying, errNotDeleted}
 
 // busy is SQLite's primary result code for a file that another connection writes to.
 const busy = 5

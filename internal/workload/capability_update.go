@@ -2,31 +2,20 @@ package workload
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"slices"
 	"time"
 
 	"bridge/internal/backoff"
 )
 
-// execer runs statements: a pool or a transaction.
-type execer interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
 // commit runs one statement as a commit of its own, which makes of the entities what now says.
 func (w *stateWriter) commit(ctx context.Context, change Change, statement string, args []any, now ...*stateEntity) error {
 	c := commit{change: change, begun: time.Now(), now: now}
-	result, err := w.opts.DB.ExecContext(ctx, statement, args...)
-	if err == nil && !slices.ContainsFunc(now, func(e *stateEntity) bool { return e.condition != Absent }) {
-		// A server may answer OK to a DELETE that was killed before it found a row.
-		if n, of := result.RowsAffected(); of != nil || n != int64(len(now)) {
-			err = errors.Join(of, driver.ErrBadConn)
-		}
+	if slices.ContainsFunc(now, func(e *stateEntity) bool { return e.condition != Absent }) {
+		_, err := w.opts.DB.ExecContext(ctx, statement, args...)
+		return w.resolve(ctx, err, c)
 	}
-	return w.resolve(ctx, err, c)
+	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), statement, args...), c)
 }
 
 // toState changes the state of an entity in place.
@@ -126,7 +115,7 @@ func (w *stateWriter) reinsert(ctx context.Context) error {
 		return err
 	}
 	defer tx.end()
-	if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+	if err := deleteRows(ctx, tx, 1, statement, args...); err != nil {
 		return err
 	}
 	if err := w.write(ctx, "INSERT", tx, again); err != nil {

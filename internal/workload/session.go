@@ -23,6 +23,30 @@ func outlast(ctx context.Context, grace time.Duration) (context.Context, context
 	return longer, func() { stop(); end() }
 }
 
+// execer runs statements: a pool or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// errNotDeleted is returned for a DELETE that has left rows of its own there.
+var errNotDeleted = errors.New("a DELETE that was answered has not found its rows")
+
+// deleteRows runs a DELETE of n rows that are there. MariaDB 10.11 answers OK to one that is killed
+// before it finds a row.
+func deleteRows(ctx context.Context, db execer, n int, statement string, args ...any) error {
+	result, err := db.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	switch deleted, err := result.RowsAffected(); {
+	case err != nil:
+		return err
+	case deleted != int64(n):
+		return errNotDeleted
+	}
+	return nil
+}
+
 // session is a transaction whose COMMIT and ROLLBACK end with a context, too: those of database/sql
 // wait for ever where the server stands still.
 type session struct {

@@ -146,7 +146,12 @@ func (w *writer) choose(pick uint64) *Row {
 // work runs the statement of a transaction and holds it open.
 func (w *writer) work(ctx context.Context, tx *session, t *transaction) error {
 	statement, args := t.statement()
-	_, err := tx.ExecContext(ctx, statement, args...)
+	var err error
+	if t.kind == remove {
+		err = deleteRows(ctx, tx, 1, statement, args...)
+	} else {
+		_, err = tx.ExecContext(ctx, statement, args...)
+	}
 	if t.kind == burn && isDuplicate(err) {
 		w.record.count(func(s *Sums) { s.Burned++ })
 		err = nil
