@@ -15,7 +15,7 @@ import (
 	"bridge/internal/workload"
 )
 
-// faulty is a connector to whose connections exec answers in the place of the server.
+// faulty is a connector to whose connections exec answers instead of the server.
 type faulty struct {
 	driver.Connector
 	exec func(query string, run func() (driver.Result, error)) (driver.Result, error)
