@@ -38,7 +38,7 @@ func deadline(t testing.TB) context.Context {
 func until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	ctx := deadline(t)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {

@@ -6,6 +6,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/storetest"
+	"bridge/internal/testall"
 )
 
 // openTest opens a store that the test closes at its end, with memtables that tests fill.
@@ -31,8 +32,8 @@ func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	return s
 }
 
-func runSuite(t *testing.T, hash func([]byte) uint64) {
-	storetest.Run(t, func(t *testing.T) storetest.Fixture {
+func runSuite(t *testing.T, batches int, hash func([]byte) uint64) {
+	storetest.Run(t, batches, func(t *testing.T) storetest.Fixture {
 		path := filepath.Join(t.TempDir(), "store")
 		s := openWith(t, path, hash)
 		f := storetest.Fixture{Store: s}
@@ -48,9 +49,9 @@ func runSuite(t *testing.T, hash func([]byte) uint64) {
 	})
 }
 
-func TestPebbleIsAStore(t *testing.T) { runSuite(t, nil) }
+func TestPebbleIsAStore(t *testing.T) { runSuite(t, testall.Cases(40, 120), nil) }
 
 func TestEntitiesWithOneHashAreApart(t *testing.T) {
 	// Some ten entities of the suite share each hash.
-	runSuite(t, func(entity []byte) uint64 { return hashOf(entity) % 50 })
+	runSuite(t, testall.Cases(40, 120), func(entity []byte) uint64 { return hashOf(entity) % 50 })
 }

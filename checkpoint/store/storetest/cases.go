@@ -374,9 +374,9 @@ func (m *model) differenceOfLookup(s store.Store, stream string) error {
 	return nil
 }
 
-func testModel(t *testing.T, f Fixture) {
+func testModel(t *testing.T, f Fixture, batches int) {
 	m := newModel()
-	for n := uint64(1); n <= 120; n++ {
+	for n := uint64(1); n <= uint64(batches); n++ {
 		b := CrashBatch(n, 64)
 		m.apply(b)
 		apply(t, f, b)

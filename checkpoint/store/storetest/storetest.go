@@ -20,8 +20,8 @@ type Fixture struct {
 	Reopen func() store.Store
 }
 
-// Run runs the suite. open returns an empty store.
-func Run(t *testing.T, open func(t *testing.T) Fixture) {
+// Run runs the suite, with so many random batches. open returns an empty store.
+func Run(t *testing.T, batches int, open func(t *testing.T) Fixture) {
 	for _, c := range []struct {
 		name string
 		run  func(t *testing.T, f Fixture)
@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a cancelled context is heeded", testCancelled},
 		{"a closed store refuses", testClosed},
 		{"readers see whole batches", testWhole},
-		{"random batches do as in a plain map", testModel},
+		{"random batches do as in a plain map", func(t *testing.T, f Fixture) { testModel(t, f, batches) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
