@@ -35,7 +35,7 @@ demo: build ## See events within seconds: no service, no configuration
 	bin/bridge demo
 
 # On real servers: EXAMPLE_SOURCE_URL and EXAMPLE_SINK_URL, see examples/apollo/README.md.
-example-%: build ## Play an example: apollo, number-issuer, sofaregistry, stp-info, table-scan
+example-%: build ## Play an example, as in make example-apollo; see examples
 	@CGO_ENABLED=0 go run -trimpath ./examples/$*
 
 .PHONY: test
@@ -94,7 +94,7 @@ bench: ## Measure on real servers: an hour; ARGS=--quick a minute
 .PHONY: bench-peers
 export BENCH_JDBC_CONNECTOR
 bench-peers: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
-bench-peers: ## Measure bridge beside Debezium and Kafka Connect: an hour; ARGS=--quick
+bench-peers: ## Measure beside Debezium, Kafka Connect: an hour; ARGS=--quick
 	@scripts/test-deps
 	@scripts/peers
 	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
@@ -102,7 +102,7 @@ bench-peers: ## Measure bridge beside Debezium and Kafka Connect: an hour; ARGS=
 
 .PHONY: bench-large
 bench-large: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
-bench-large: ## Measure tables of up to 100 million rows: 20 to 30 minutes; ARGS='--sizes 100000,1000000 --entities 100000'
+bench-large: ## Measure up to 100 million rows: 30 minutes; ARGS='--sizes 1000'
 	@scripts/test-deps
 	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
@@ -120,11 +120,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: release
-release: ## Make dist/: binaries, archives, deb, rpm, SBOM and checksums for ARCHS
+release: ## Make dist/: binaries, archives, deb, rpm, SBOM, checksums
 	@scripts/release $(NFPM) $(CYCLONEDX) '$(DIST)' $(ARCHS)
 
 .PHONY: release-check
-release-check: ## Show that two releases of this commit are byte-identical: 10 minutes
+release-check: ## Show that two releases are byte-identical: 10 minutes
 	@scripts/release-check $(NFPM) $(CYCLONEDX) $(ARCHS)
 
 # The engine builds with the Dockerfile: docker, podman or buildah. SOURCE is the address of the repository, for a label.
@@ -137,7 +137,7 @@ image: ## Build the container image IMAGE with ENGINE (docker)
 	  --build-arg CREATED=$$(date -u -d @$$(git log -1 --format=%ct) +%Y-%m-%dT%H:%M:%SZ) -t $(IMAGE) .
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities, where their database can be reached
+vuln: ## Look for known vulnerabilities, in a database online
 	@scripts/vuln $(GOVULNCHECK)
 
 .PHONY: clean

@@ -124,5 +124,5 @@ func (c *command) unknownFlag(arg, flag string) error {
 	if len(known) == 0 {
 		return wrongUsage("unknown flag %q: bridge %s has no flags", arg, c.name)
 	}
-	return wrongUsage("unknown flag %q of bridge %s: did you mean --%s? It takes --%s", arg, c.name, config.Nearest(flag, known), strings.Join(known, ", --"))
+	return wrongUsage("unknown flag %q of bridge %s%s It takes --%s", arg, c.name, config.Suggestion(flag, "--", known), strings.Join(known, ", --"))
 }

@@ -158,16 +158,16 @@ func find(args []string) (command, []string, error) {
 	case len(second) > 0 && len(args) > 1 && isHelp(args[1]):
 		return command{name: args[0]}, args[1:], nil
 	case len(second) > 0 && len(args) > 1:
-		return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s %s? There are %s",
-			args[0]+" "+args[1], args[0], config.Nearest(args[1], second), strings.Join(second, ", "))
+		return command{}, nil, wrongUsage("unknown command %q%s There are %s",
+			args[0]+" "+args[1], config.Suggestion(args[1], "bridge "+args[0]+" ", second), strings.Join(second, ", "))
 	case len(second) > 0:
 		return command{}, nil, wrongUsage("bridge %s needs one of: %s", args[0], strings.Join(second, ", "))
 	case strings.HasPrefix(args[0], "-"):
 		return command{}, nil, wrongUsage("unknown flag %q: flags follow a command; see bridge help", args[0])
 	}
 	first = slices.Compact(first)
-	return command{}, nil, wrongUsage("unknown command %q: did you mean bridge %s? The commands are %s; see bridge help",
-		args[0], config.Nearest(args[0], first), strings.Join(first, ", "))
+	return command{}, nil, wrongUsage("unknown command %q%s The commands are %s; see bridge help",
+		args[0], config.Suggestion(args[0], "bridge ", first), strings.Join(first, ", "))
 }
 
 // runCommand reads the whole configuration and runs the daemon until a signal.

@@ -70,6 +70,7 @@ func TestCommands(t *testing.T) {
 		{"run --json", 2, "", "has no flags"},
 		{"runn", 2, "", "did you mean bridge run? The commands are run, demo, check, reconcile, verify, schema, deadletter, checkpoint, status, tail, health, version"},
 		{"demon", 2, "", "did you mean bridge demo?"},
+		{"nonsense", 2, "", `unknown command "nonsense". The commands are run, demo`},
 		{"demo --help", 0, "Usage: bridge demo [--for 20s] [--keep]", ""},
 		{"demo --for", 2, "", "needs a value, as in --for 20s"},
 		{"demo --for 20", 2, "", "a duration above 0 with its unit"},

@@ -110,12 +110,14 @@ func (l *loader) refuseUnknown(streams []string, allStreams bool) {
 		if set[name] || ofStream && !allStreams && !hasStream(name, streams) {
 			continue
 		}
-		text := "is unknown: did you mean " + Nearest(name, names) + "?"
+		text := "is unknown" + Suggestion(name, "", names)
 		switch {
 		case ofStream && !hasStream(name, streams):
 			text += " It belongs to no stream of " + prefix + "STREAMS"
 		case isServiceLink(name):
 			text += " If Kubernetes sets it for a Service, put enableServiceLinks: false into the pod"
+		default:
+			text += " See bridge help variables"
 		}
 		l.add(name, "%s", text)
 	}

@@ -165,12 +165,12 @@ func TestFaultsTogether(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"run", "version", "checkpoint"}
-	for text, want := range map[string]string{"rnu": "run", "VERSION": "version", "chekpont": "checkpoint", "": "run"} {
-		if got := Nearest(text, names); got != want {
+	for text, want := range map[string]string{"rnu": "run", "VERSION": "version", "chekpont": "checkpoint", "check": "checkpoint", "nonsense": "", "": ""} {
+		if got := nearest(text, names); got != want {
 			t.Errorf("nearest to %q is %q, want %q", text, got, want)
 		}
 	}
-	if got := Nearest("x", nil); got != "" {
+	if got := nearest("x", nil); got != "" {
 		t.Errorf("nearest of none is %q", got)
 	}
 }

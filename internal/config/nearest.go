@@ -2,9 +2,19 @@ package config
 
 import "strings"
 
-// Nearest returns the candidate that takes the fewest edits to write instead of name, whatever the
-// letter case; "" when there is no candidate.
-func Nearest(name string, candidates []string) string {
+// Suggestion asks whether the candidate was meant that name is likely to be a typing mistake for:
+// ": did you mean " and the candidate behind before. Where there is none like it, it is a full
+// stop.
+func Suggestion(name, before string, candidates []string) string {
+	if near := nearest(name, candidates); near != "" {
+		return ": did you mean " + before + near + "?"
+	}
+	return "."
+}
+
+// nearest returns the candidate that takes the fewest edits, "" where name has little in common
+// with any.
+func nearest(name string, candidates []string) string {
 	// Longer names are no typing mistakes, and the work grows with the length.
 	name = strings.ToUpper(name[:min(len(name), 128)])
 	best, bestEdits := "", 0
@@ -18,6 +28,9 @@ func Nearest(name string, candidates []string) string {
 		if best == "" || n < bestEdits {
 			best, bestEdits = candidate, n
 		}
+	}
+	if bestEdits > max(2, len(name)/3) {
+		return ""
 	}
 	return best
 }
