@@ -20,6 +20,7 @@ func statusText(s *httpapi.Status, now time.Time) string {
 		text.WriteString(standbyText(s.Standby))
 	}
 	text.WriteByte('\n')
+	writeOutages(&reasons, s)
 	rows.WriteString("STREAM\tTABLE\tSTATE\tPOSITION\tHIGHEST\tLAG\tROWS/S\tNOT SEEN\tRECONCILED\n")
 	for i := range s.Streams {
 		stream := &s.Streams[i]
@@ -50,6 +51,30 @@ func writeReason(text *strings.Builder, subject, reason, remedy string) {
 		if one != "" {
 			fmt.Fprintf(text, "  %s\n", terminal.Wrap(terminal.Visible(one), indent))
 		}
+	}
+}
+
+// writeOutages writes a paragraph about each dependency of the process that does not answer.
+func writeOutages(text *strings.Builder, s *httpapi.Status) {
+	for _, one := range []struct {
+		subject string
+		state   *httpapi.DependencyStatus
+	}{
+		{"the source does not answer", s.Source}, {"the bus does not answer", s.Bus},
+		{"the checkpoint cannot be saved", s.Checkpoint}, {"the progress cannot be saved on the bus", s.Progress},
+	} {
+		d := one.state
+		if d == nil || d.Answers == nil || *d.Answers {
+			continue
+		}
+		reason := "no error is known"
+		if d.Error != nil {
+			reason = *d.Error
+		}
+		if d.Since != nil {
+			one.subject += " since " + d.Since.Format(time.RFC3339)
+		}
+		writeReason(text, one.subject, reason, "bridge retries until it ends; bridge check says what to do")
 	}
 }
 

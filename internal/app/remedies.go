@@ -23,6 +23,8 @@ func newRemedyTexts(stream string) *remedyTexts {
 // of returns the remedy of a state; it is empty where nothing is to be done.
 func (r *remedyTexts) of(s *snapshot) string {
 	switch s.state() {
+	case shard.Starting:
+		return "Nothing, if it ends soon. bridge health --ready names what does not answer."
 	case shard.Stopped:
 		return r.ofCause(s.Cause)
 	case shard.Waiting:

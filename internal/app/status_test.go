@@ -137,6 +137,9 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 			t.Errorf("%s: %q, want %q", cause, got, want)
 		}
 	}
+	if got := texts.of(&snapshot{Status: shard.Status{State: shard.Starting}}); !strings.Contains(got, "bridge health --ready") {
+		t.Errorf("a start that takes long has the remedy %q", got)
+	}
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
