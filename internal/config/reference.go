@@ -63,6 +63,8 @@ func (v *Variable) Fallback() string {
 		return "required"
 	case v.group == overrideGroup:
 		return "the global one"
+	case v.def == "" && strings.Contains(strings.ToLower(v.doc), "default"):
+		return "see text"
 	case v.def == "":
 		return "none"
 	}
