@@ -41,7 +41,7 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
-	args := []string{"build", "-o", dir + "/"}
+	args := []string{"build", "-ldflags=-w", "-o", dir + "/"}
 	if world.RaceDetector {
 		args = append(args, "-race")
 	}

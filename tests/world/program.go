@@ -67,7 +67,8 @@ func (p Program) compile() (path string, err error) {
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
 	path = filepath.Join(dir, "bridge")
-	args := []string{"build", "-trimpath", "-o", path, "-tags=" + strings.Join(p.Tags, ",")}
+	// A test reads the symbols; nobody reads what debuggers do, which takes half of the linker's time.
+	args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path, "-tags=" + strings.Join(p.Tags, ",")}
 	// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
 	// detector needs it.
 	cgo := "CGO_ENABLED=0"
