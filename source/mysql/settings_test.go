@@ -10,6 +10,7 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 
+	"bridge/internal/testall"
 	"bridge/internal/testenv"
 	"bridge/source"
 	"bridge/source/mysql"
@@ -123,6 +124,7 @@ func startWorst(t *testing.T, product testenv.Product) *testenv.DatabaseServer {
 }
 
 func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
+	testall.Long(t)
 	eachProduct(t, func(t *testing.T, product testenv.Product) {
 		server := startWorst(t, product)
 		conform(t, func(t *testing.T) base { return newWorstBase(t, server, refreshAlways) })
