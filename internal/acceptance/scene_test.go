@@ -87,29 +87,32 @@ func commitsLate(w *world.World, p *world.Publisher) {
 	open.Commit()
 }
 
-// machine lets those tests run one after the other that keep it busy; each takes some of its parts.
-var machine = make(chan struct{}, wholeMachine)
-
-// wholeMachine is how many parts there are.
+// wholeMachine is how many parts a machine has.
 const wholeMachine = 3
 
-// occupying is held while a test takes its parts, so that no two wait for each other.
-var occupying sync.Mutex
+// machine has the parts that no test occupies.
+var machine = struct {
+	*sync.Cond
+	free int
+}{sync.NewCond(new(sync.Mutex)), wholeMachine}
 
-// occupy waits for parts of the machine and keeps them until the test ends. A test that occupies
-// has no parallel subtests: they would wait for -parallel while the tests that it lets run wait
-// here.
+// occupy waits for parts of the machine and keeps them until the test ends: tests that keep it busy
+// run a few at a time. One that takes few parts overtakes one that waits for the whole, which then
+// runs last. A test that occupies has no parallel subtests: they would wait for -parallel while the
+// tests that it lets run wait here.
 func occupy(t testing.TB, parts int) {
 	t.Helper()
-	occupying.Lock()
-	for range parts {
-		machine <- struct{}{}
+	machine.L.Lock()
+	defer machine.L.Unlock()
+	for machine.free < parts {
+		machine.Wait()
 	}
-	occupying.Unlock()
+	machine.free -= parts
 	t.Cleanup(func() {
-		for range parts {
-			<-machine
-		}
+		machine.L.Lock()
+		defer machine.L.Unlock()
+		machine.free += parts
+		machine.Broadcast()
 	})
 }
 
