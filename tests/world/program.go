@@ -67,7 +67,7 @@ func (p Program) compile() (path string, err error) {
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
 	path = filepath.Join(dir, "bridge")
-	// A test reads the symbols; nobody reads what debuggers do, which takes half of the linker's time.
+	// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
 	args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path, "-tags=" + strings.Join(p.Tags, ",")}
 	// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
 	// detector needs it.
