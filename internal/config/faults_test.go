@@ -41,6 +41,7 @@ func TestFaults(t *testing.T) {
 
 		{"an unknown variable", with("BRIDGE_POL_INTERVAL", "1s"), "BRIDGE_POL_INTERVAL", []string{"did you mean BRIDGE_POLL_INTERVAL?"}},
 		{"an unknown variable of a stream", with(stream+"TABEL", "t"), stream + "TABEL", []string{"did you mean " + stream + "TABLE?"}},
+		{"one that is like none", with(stream+"FOO", "t"), stream + "FOO", []string{"is unknown. See bridge help variables"}},
 		{"a variable in lower case", with("BRIDGE_poll_interval", "1s"), "BRIDGE_poll_interval", []string{"BRIDGE_POLL_INTERVAL"}},
 		{"a Service of another name", with("BRIDGE_METRICS_SERVICE_HOST", "10.0.0.1"), "BRIDGE_METRICS_SERVICE_HOST", []string{"enableServiceLinks"}},
 

@@ -2,9 +2,8 @@ package config
 
 import "strings"
 
-// Suggestion asks whether the candidate was meant that name is likely to be a typing mistake for:
-// ": did you mean " and the candidate behind before. Where there is none like it, it is a full
-// stop.
+// Suggestion returns ": did you mean <before><candidate>?" for the candidate that is nearest to name,
+// or a full stop where none is near.
 func Suggestion(name, before string, candidates []string) string {
 	if near := nearest(name, candidates); near != "" {
 		return ": did you mean " + before + near + "?"
@@ -12,8 +11,8 @@ func Suggestion(name, before string, candidates []string) string {
 	return "."
 }
 
-// nearest returns the candidate that takes the fewest edits, "" where name has little in common
-// with any.
+// nearest returns the candidate that takes the fewest edits to write instead of name, whatever the
+// letter case; "" where they replace more than a third of what is not a prefix of both.
 func nearest(name string, candidates []string) string {
 	// Longer names are no typing mistakes, and the work grows with the length.
 	name = strings.ToUpper(name[:min(len(name), 128)])
@@ -29,10 +28,19 @@ func nearest(name string, candidates []string) string {
 			best, bestEdits = candidate, n
 		}
 	}
-	if bestEdits > max(2, len(name)/3) {
+	if bestEdits > max(2, (len(name)-sharedPrefix(name, strings.ToUpper(best)))/3) {
 		return ""
 	}
 	return best
+}
+
+// sharedPrefix returns how long the prefix is that a and b share, up to an underscore.
+func sharedPrefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return strings.LastIndex(a[:n], "_") + 1
 }
 
 // edits counts the bytes to insert, remove, replace or swap with their neighbour to turn a into b.
