@@ -16,8 +16,8 @@ const statusDetails = `
 It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
 BRIDGE_HTTP_TLS_* beside it. It prints who works and who waits of a standby
 group, and each table with its state, position and highest id, lag, ids that
-were not seen, and last reconcile; then why a table does not run, and what to
-do about it.
+were not seen, and last reconcile; then what does not answer, why a table does
+not run, and what to do about it.
 
   --watch  show it again every 2 s, in place on a terminal, until Ctrl-C. While
            the bridge does not answer, it says so and asks again

@@ -96,7 +96,7 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-// TestStatusTextNamesOutages says of what the process depends on why it does not answer.
+// TestStatusTextNamesOutages says since when and why a dependency does not answer.
 func TestStatusTextNamesOutages(t *testing.T) {
 	since, yes, no := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), true, false
 	got := statusText(&httpapi.Status{
@@ -106,8 +106,8 @@ func TestStatusTextNamesOutages(t *testing.T) {
 		Checkpoint: &httpapi.DependencyStatus{},
 		Progress:   &httpapi.DependencyStatus{Answers: &no},
 	}, since)
-	const remedy = "  bridge retries until it ends; bridge check says what to do\n"
-	want := "\nthe bus does not answer since 2026-01-02T03:04:05Z\n  refused there\n" + remedy +
+	const remedy = "  bridge retries until the outage ends; bridge check says what to do\n"
+	want := "\nthe bus does not answer, since 2026-01-02T03:04:05Z\n  refused there\n" + remedy +
 		"\nthe progress cannot be saved on the bus\n  no error is known\n" + remedy
 	if !strings.HasSuffix(got, "RECONCILED\n"+want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)

@@ -61,7 +61,7 @@ func writeOutages(text *strings.Builder, s *httpapi.Status) {
 		state   *httpapi.DependencyStatus
 	}{
 		{"the source does not answer", s.Source}, {"the bus does not answer", s.Bus},
-		{"the checkpoint cannot be saved", s.Checkpoint}, {"the progress cannot be saved on the bus", s.Progress},
+		{"the checkpoint cannot be read or saved", s.Checkpoint}, {"the progress cannot be saved on the bus", s.Progress},
 	} {
 		d := one.state
 		if d == nil || d.Answers == nil || *d.Answers {
@@ -72,9 +72,9 @@ func writeOutages(text *strings.Builder, s *httpapi.Status) {
 			reason = *d.Error
 		}
 		if d.Since != nil {
-			one.subject += " since " + d.Since.Format(time.RFC3339)
+			one.subject += ", since " + d.Since.Format(time.RFC3339)
 		}
-		writeReason(text, one.subject, reason, "bridge retries until it ends; bridge check says what to do")
+		writeReason(text, one.subject, reason, "bridge retries until the outage ends; bridge check says what to do")
 	}
 }
 

@@ -20,11 +20,11 @@ func newRemedyTexts(stream string) *remedyTexts {
 	return &remedyTexts{stream: stream, made: make(map[shard.Cause]string)}
 }
 
-// of returns the remedy of a state; it is empty where nothing is to be done.
+// of returns the remedy of a state; it is empty for one that runs.
 func (r *remedyTexts) of(s *snapshot) string {
 	switch s.state() {
 	case shard.Starting:
-		return "Nothing, if it ends soon. bridge health --ready names what does not answer."
+		return "Nothing while the stream catches up, or while the process waits as a standby. bridge health --ready says what it waits for."
 	case shard.Stopped:
 		return r.ofCause(s.Cause)
 	case shard.Waiting:
