@@ -25,7 +25,7 @@ const axeFinds = async (page, colorScheme) => {
     is(runs < 5, "in each of 5 runs a poll of the page had no answer");
     await page.locator("body:not(.stale)").waitFor({ timeout: within });
     violations = await page.evaluate(async () => {
-      let faded = false;
+      let faded = document.body.classList.contains("stale");
       new MutationObserver(() => { faded ||= document.body.classList.contains("stale"); }).observe(document.body, { attributeFilter: ["class"] });
       const { violations } = await globalThis.axe.run();
       return faded ? null : violations;
