@@ -102,7 +102,7 @@ bench-peers: ## Measure beside Debezium, Kafka Connect: an hour; ARGS=--quick
 
 .PHONY: bench-large
 bench-large: export BRIDGE_TEST_BENCH_LOAD := $(shell cut -d' ' -f1 /proc/loadavg 2>/dev/null)
-bench-large: ## Measure up to 100 million rows: 30 minutes; ARGS='--sizes 1000'
+bench-large: ## Measure up to 100 million rows: 30 minutes, 12 GB of disk
 	@scripts/test-deps
 	@CGO_ENABLED=0 go test -trimpath -c -o bin/bench.test ./internal/bench
 	@cd internal/bench && CI=true BRIDGE_TEST_REAL=1 BRIDGE_TEST_BENCH=1 ../../bin/bench.test -test.run '^TestLarge$$' -test.timeout 2h $(ARGS)
