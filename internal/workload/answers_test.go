@@ -15,7 +15,7 @@ import (
 	"bridge/internal/workload"
 )
 
-// faulty is a connector to whose connections exec answers instead of the server.
+// faulty is a connector whose connections run each statement through exec.
 type faulty struct {
 	driver.Connector
 	exec func(query string, run func() (driver.Result, error)) (driver.Result, error)
@@ -44,7 +44,7 @@ func (c faultyConn) ExecContext(ctx context.Context, query string, args []driver
 	})
 }
 
-// openFaulty opens a database of a server that answers by exec.
+// openFaulty opens a database whose statements go through exec.
 func openFaulty(t *testing.T, server *testenv.DatabaseServer, database string, exec func(string, func() (driver.Result, error)) (driver.Result, error)) *sql.DB {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(server.DSN("", "", database))

@@ -41,7 +41,7 @@ func (w *stateWriter) resolve(ctx context.Context, err error, candidates ...comm
 		return errors.Join(err, lookErr)
 	}
 	if w.unchanged(there, candidates) {
-		if !isRefused(err) {
+		if !isRefused(err) && !errors.Is(err, errNotDeleted) {
 			w.doubtAll(candidates)
 		}
 		return err

@@ -56,7 +56,8 @@ type Sums struct {
 	Commits, Rollbacks, Unknown, Burned int
 	// Rows counts the rows that were committed.
 	Rows int
-	// Reconnects counts how often a writer lost its connection or could not get one.
+	// Reconnects counts how often a writer lost its connection, could not get one, or had a DELETE
+	// that did nothing.
 	Reconnects int
 }
 

@@ -28,8 +28,8 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// errNotDeleted is returned for a DELETE that has left rows of its own there.
-var errNotDeleted = errors.New("a DELETE that was answered has not found its rows")
+// errNotDeleted is returned when a DELETE succeeds and affects another number of rows than expected.
+var errNotDeleted = errors.New("a DELETE succeeded without deleting its rows")
 
 // deleteRows runs a DELETE of n rows that are there. MariaDB 10.11 answers OK to one that is killed
 // before it finds a row.
