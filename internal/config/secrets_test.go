@@ -166,7 +166,7 @@ func TestNoValueReachesAFault(t *testing.T) {
 		all = append(all, v.Name)
 	}
 	all = append(all, "BRIDGE_UNKNOWN", "BRIDGE_STREAM_OTHER_TABLE")
-	// Of the pairs of a shape and a variable, every third alone.
+	// make test tries every third pair of shape and variable.
 	every := testall.Cases(3, 1)
 	for i, shape := range shapes {
 		for j, name := range all {

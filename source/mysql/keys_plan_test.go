@@ -20,7 +20,7 @@ func TestKeysReadTheirRowsOnly(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) { testKeysReadTheirRowsOnly(t, product, every) })
 }
 
-// testKeysReadTheirRowsOnly tries one of so many layouts, those that chance names.
+// testKeysReadTheirRowsOnly tries every n-th layout, from a random one on.
 func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int) {
 	b := newBase(t, product.Shared(t))
 	// An index that no statement may use.
@@ -108,7 +108,7 @@ var collations = []string{
 	"utf16_unicode_ci", "utf16le_bin", "utf32_bin", "gbk_bin", "koi8r_bin", "cp1251_bin", "big5_bin", "ujis_bin",
 }
 
-// testNoKeyHidesAnother tries one of so many collations, those that chance names.
+// testNoKeyHidesAnother tries every n-th collation, from a random one on.
 func testNoKeyHidesAnother(t *testing.T, product testenv.Product, every int) {
 	own := []string{"utf8mb4_nopad_bin", "utf8mb4_uca1400_as_cs"}
 	if product.IsMySQL() {
