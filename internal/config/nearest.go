@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// Suggestion returns ": did you mean <before><candidate>?" for the candidate that is nearest to name,
-// or a full stop where none is near.
+// Suggestion returns ": did you mean <before><candidate>?" for the candidate that is nearest to
+// name, or a full stop where none is near.
 func Suggestion(name, before string, candidates []string) string {
 	if near := nearest(name, candidates); near != "" {
 		return ": did you mean " + before + near + "?"

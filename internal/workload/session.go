@@ -28,7 +28,8 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// errNotDeleted is returned when a DELETE succeeds and affects another number of rows than expected.
+// errNotDeleted is returned when a DELETE succeeds and affects another number of rows than it
+// should.
 var errNotDeleted = errors.New("a DELETE succeeded without deleting its rows")
 
 // deleteRows runs a DELETE of n rows that are there. MariaDB 10.11 answers OK to one that is killed
