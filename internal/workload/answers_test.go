@@ -15,10 +15,13 @@ import (
 	"bridge/internal/workload"
 )
 
+// exec answers a statement, which run runs.
+type exec func(query string, run func() (driver.Result, error)) (driver.Result, error)
+
 // faulty is a connector whose connections run each statement through exec.
 type faulty struct {
 	driver.Connector
-	exec func(query string, run func() (driver.Result, error)) (driver.Result, error)
+	exec exec
 }
 
 func (f *faulty) Connect(ctx context.Context) (driver.Conn, error) {
@@ -45,7 +48,7 @@ func (c faultyConn) ExecContext(ctx context.Context, query string, args []driver
 }
 
 // openFaulty opens a database whose statements go through exec.
-func openFaulty(t *testing.T, server *testenv.DatabaseServer, database string, exec func(string, func() (driver.Result, error)) (driver.Result, error)) *sql.DB {
+func openFaulty(t *testing.T, server *testenv.DatabaseServer, database string, answer exec) *sql.DB {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(server.DSN("", "", database))
 	if err != nil {
@@ -56,14 +59,14 @@ func openFaulty(t *testing.T, server *testenv.DatabaseServer, database string, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(&faulty{Connector: connector, exec: exec})
+	db := sql.OpenDB(&faulty{Connector: connector, exec: answer})
 	db.SetMaxIdleConns(8)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
 
 // lossy loses every tenth statement, and the answer of every other tenth.
-func lossy() func(string, func() (driver.Result, error)) (driver.Result, error) {
+func lossy() exec {
 	var statements atomic.Int64
 	return func(_ string, run func() (driver.Result, error)) (driver.Result, error) {
 		turn := statements.Add(1) % 10
