@@ -1,9 +1,7 @@
 package shard
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -263,124 +261,6 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 		p.log.Forget()
 	}
 	return nil
-}
-
-// rowList holds rows that were published.
-type rowList interface {
-	// Highest is the highest id.
-	Highest() uint64
-	// Below appends to dst up to n rows with the highest ids up to through, in ascending order.
-	Below(through uint64, n int, dst []published.Row) []published.Row
-}
-
-// read reads the rows of a list, newest first, as far as is needed to tell whether ids are used
-// again. server answered last.
-func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
-	if bound := p.reader.columns; bound != nil {
-		// The page that is about to be published may have other columns than these rows.
-		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
-	}
-	through := list.Highest()
-	for n := newestRows; ; n = compareRows {
-		logged := list.Below(through, n, nil)
-		if len(logged) == 0 {
-			return &c, server, nil
-		}
-		found, from, err := p.readRows(ctx, logged)
-		if err != nil {
-			return nil, "", err
-		}
-		server = from
-		if c.Add(logged, found) {
-			return &c, server, nil
-		}
-		through = logged[0].ID - 1
-	}
-}
-
-// readRows reads the rows under the ids of logged. server answered last.
-func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (found []published.Row, server string, err error) {
-	ids := make([]uint64, len(logged))
-	for i, row := range logged {
-		ids[i] = row.ID
-	}
-	for ranges := rangesOf(ids); len(ranges) > 0; {
-		page, err := p.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes})
-		if err != nil {
-			return nil, "", err
-		}
-		server = page.Server
-		found, ranges, err = p.addRows(ctx, found, ranges, page)
-		page.free()
-		if err != nil {
-			return nil, "", err
-		}
-	}
-	return found, server, nil
-}
-
-// addRows adds the rows of a page to found, and returns the ranges that it does not reach.
-func (p *publishedRows) addRows(ctx context.Context, found []published.Row, ranges []source.Range, page *page) ([]published.Row, []source.Range, error) {
-	if err := p.reader.bind(page.Columns); err != nil {
-		return nil, nil, err
-	}
-	if shapeOf(page.Columns) != p.log.Origin().Shape {
-		return nil, nil, source.ErrAltered
-	}
-	digests := make([]event.Digest, 0, len(page.Rows))
-	for _, record := range page.Rows {
-		digest, err := p.opts.Encoder.Digest(record)
-		if err != nil {
-			return nil, nil, err
-		}
-		found = append(found, published.Row{ID: record.ID, Content: contentOf(digest.Sum), Identity: p.identityOf(page.Columns, record, digest.Key)})
-		digest.Key = bytes.Clone(digest.Key)
-		digests = append(digests, digest)
-	}
-	if err := p.compareView(ctx, found[len(found)-len(digests):], digests); err != nil {
-		return nil, nil, err
-	}
-	if !page.More || len(page.Rows) == 0 {
-		return found, nil, nil
-	}
-	return found, rangesBehind(ranges, page.Rows[len(page.Rows)-1].ID), nil
-}
-
-// compareView notes which rows are what was published last of their entities. Of those that
-// catch-up has added to the list nothing else is known that identifies them.
-func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, digests []event.Digest) error {
-	if p.entities == nil {
-		return nil
-	}
-	keys := make([][]byte, len(digests))
-	for i := range digests {
-		keys[i] = digests[i].Key
-	}
-	entries, err := p.entities.lookup(ctx, keys)
-	for i := range entries {
-		rows[i].Current = entries[i].Shard == p.opts.Name && entries[i].Row == rows[i].ID && entries[i].Digest == digests[i].Sum
-	}
-	return err
-}
-
-func contentOf(state [16]byte) uint64 { return binary.BigEndian.Uint64(state[:8]) }
-
-// identityOf digests what tells a row from another one under its id: CREATED where two rows hardly
-// share it and no update changes it, else the key of an entity; 0 where there is nothing.
-func (p *publishedRows) identityOf(columns *source.Columns, record source.Row, entity []byte) uint64 {
-	identity := []byte(nil)
-	if i := columns.Created; i >= 0 && !columns.CreatedMoves && columns.List[i].Precision > 0 {
-		identity = record.Values[i]
-	}
-	if key := columns.Key; identity == nil && !p.release() && !(len(key) == 1 && key[0] == columns.ID) {
-		identity = entity
-	}
-	if identity == nil {
-		return 0
-	}
-	h := fnv.New64a()
-	_, _ = h.Write(identity)
-	return max(1, h.Sum64())
 }
 
 // note notes with b that a row of this shape is handed on with it.

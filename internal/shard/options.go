@@ -1,0 +1,144 @@
+package shard
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"bridge/checkpoint/store"
+	"bridge/event"
+	"bridge/internal/catchup"
+	"bridge/internal/outage"
+	"bridge/internal/tap"
+	"bridge/internal/tracing"
+	"bridge/internal/view"
+	"bridge/sink"
+	"bridge/source"
+	"bridge/source/ledger"
+)
+
+// Options describe one shard and what it works with.
+type Options struct {
+	// Stream and Name identify the shard; Name is the physical table as configured.
+	Stream, Name string
+	// Source reads the shard, IDs its ids alone. SourceReady distinguishes a server that is away
+	// from a table that cannot be read.
+	Source      source.Shard
+	IDs         source.IDReader
+	SourceReady func(context.Context) error
+	// Encoder makes the events. It belongs to this shard alone.
+	Encoder *event.Encoder
+	// Format is that of Encoder.
+	Format sink.Format
+	// Route returns the destination of an event. It is called by one goroutine.
+	Route func(*event.Event) string
+	// Domain is the event domain, and Hash the catchup.MeaningHash, of messages.
+	Domain string
+	Hash   uint32
+	// Sink publishes. Reader reads back what it has published, nil where nothing can be read.
+	Sink   sink.Sink
+	Reader sink.Reader
+	// Store is read; Committer alone writes it. Recovery reads what the bus has, into Feed. All of
+	// them serve the process.
+	Store     store.Store
+	Committer *catchup.Committer
+	Recovery  Recovery
+	// Decided, where it is not nil, returns once the bus has the decision about START of the shard
+	// beside its messages (decision 23): before the first row is read. The store has it by then.
+	Decided func(ctx context.Context, since uint64) error
+	// Feed, View and Movers are those of the stream. A release stream has no View and no Movers.
+	Feed   *Feed
+	View   *view.View
+	Movers *view.Movers
+	// Shared says that the tables of the stream, which has several, share their entities.
+	Shared bool
+	// Tombstones says whether a message without a body follows each deleted event. Nil: never.
+	Tombstones *Tombstones
+	// DeadLetter is the destination of messages that the bus refuses for good. Empty stops the
+	// shard instead.
+	DeadLetter string
+	// Whole says that Sink is a sink.Transactional: a batch goes with its dead letters at once.
+	Whole bool
+	// DeadLetterLimit bounds the dead letters; shared by all shards of the stream. Nil does not.
+	DeadLetterLimit *DeadLetterLimit
+	// Limits is shared by all shards of the stream.
+	Limits *StreamLimits
+	// Faults logs what is waited out; shared by all shards.
+	Faults *outage.Log
+	// Tap shows what is acknowledged to those who listen; shared by all shards. Timed says that
+	// rows have a time, CREATED or MODIFIED. Optional.
+	Tap   *tap.Tap
+	Timed bool
+	// Metrics is shared by all shards.
+	Metrics *Metrics
+	Logger  *slog.Logger
+	// Tracer makes a span of each batch. Nil: no span, and no header.
+	Tracer *tracing.Tracer
+
+	// Window is the stability window; 0 publishes at once.
+	Window time.Duration
+	// Zone is the zone of DATETIME columns.
+	Zone *time.Location
+	// PollInterval is the pause between two reads of a drained shard.
+	PollInterval time.Duration
+	// BatchRows is the highest number of records of a page.
+	BatchRows int
+	// Start says where a shard begins of which nothing is known.
+	Start Start
+	// IDOrder says how ids are handed out; empty asks the server.
+	IDOrder source.IDOrder
+	// GapPolicy says whether the tail waits at gaps, GapTTL how long an id that was not seen is
+	// polled.
+	GapPolicy ledger.GapPolicy
+	GapTTL    time.Duration
+	// HotFor is how long a vacant id is polled every time. Defaults to 1.2 times the server's lock
+	// wait timeout, at least 1 minute.
+	HotFor time.Duration
+	// SweepEvery is the time from one sweep over the cold ids to the next. Defaults to 1 minute.
+	SweepEvery time.Duration
+	// LedgerBytes bounds what the shard's gap ledger keeps in memory of its saved parts.
+	LedgerBytes int
+	// PublishedRows is how many of the rows published last are kept, to notice ids that are used
+	// again. Defaults to 1000.
+	PublishedRows int
+	// LostEvery is the pause between comparisons of rows published last that another server lacks.
+	// Defaults to 5 s.
+	LostEvery time.Duration
+	// Meaning is what the progress depends on: one that was made with another one stops the shard.
+	// Nil is not compared.
+	Meaning *store.Meaning
+	// Announce is called at every start of the shard with the server's traits of its ids. Optional.
+	Announce func(source.Traits)
+	// Kind says what the rows mean: a capability shard has entities.
+	Kind event.Kind
+	// LookBack is how far the second cursor reads again behind itself. Defaults to 10 s.
+	LookBack time.Duration
+	// Reach is how old the MODIFIED of a change may be that shows for the first time, if the source
+	// shows uncommitted rows. Defaults to 10 min.
+	Reach time.Duration
+	// CursorRows bounds the changes that the second cursor remembers; an eighth as many may be in
+	// flight and watched one by one. A change needs some 40 bytes. Defaults to 262,144.
+	CursorRows int
+	// StopOnSchemaChange stops the shard where its events would lack members that those published
+	// under their version had, or have them with other types. Else it logs that.
+	StopOnSchemaChange bool
+	// Recheck is the pause before a stopped shard tries its table again. Defaults to 10 s.
+	Recheck time.Duration
+	// QuietAfter is how long a shard must have had nothing new before it is polled half as often,
+	// and owns no goroutine between two polls. Defaults to 10 s.
+	QuietAfter time.Duration
+	// TurnEvery is how often a loop that waits shows that it is alive. Defaults to 5 s.
+	TurnEvery time.Duration
+	// ShutdownTimeout bounds the time to publish and commit what is in flight at shutdown.
+	ShutdownTimeout time.Duration
+	// Text returns what a status says of an error. Defaults to its Error.
+	Text func(error) string
+}
+
+// Start says where a shard begins of which nothing is known.
+type Start struct {
+	// Latest begins behind the highest id that is there; ID is then of no account.
+	Latest bool
+	// After is the id behind which to begin; 0 begins with the first row.
+	After uint64
+}
