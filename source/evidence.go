@@ -42,9 +42,6 @@ type Traits struct {
 	// Uncommitted says that ReadIDs shows rows of open transactions, but perhaps not all. An id
 	// that it shows is pending. An id that it does not show is vacant only if Evidence is set, too.
 	Uncommitted bool
-	// OneWriter says that the database has one writer at a time, so that no row can appear below
-	// one that was read (SQLite).
-	OneWriter bool
 	// Writer says that a row which a read by Query.Keys does not find is absent: this server takes
 	// the writes, as far as a login with SELECT alone can see, or such a read waits for the writes
 	// of other servers. WriterWhy says why, or why not. On a server that lags, the row may exist
