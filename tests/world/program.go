@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,13 +69,14 @@ func (p Program) compile() (path string, err error) {
 	testenv.AtExit(func() { os.RemoveAll(dir) })
 	path = filepath.Join(dir, "bridge")
 	// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
-	args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path, "-tags=" + strings.Join(p.Tags, ",")}
+	args, tags := []string{"build", "-trimpath", "-ldflags=-w", "-o", path}, p.Tags
 	// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
-	// detector needs it.
+	// detector needs it; Pebble's store is kept from C by the tag that scripts/test has, too.
 	cgo := "CGO_ENABLED=0"
 	if p.race {
-		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+		args, tags, cgo = append(args, "-race"), slices.Concat(tags, []string{"pebblegozstd"}), "CGO_ENABLED=1"
 	}
+	args = append(args, "-tags="+strings.Join(tags, ","))
 	if p.WrongClock {
 		list, err := replaceClock(dir)
 		if err != nil {
