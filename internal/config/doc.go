@@ -9,7 +9,8 @@
 // after a subject check that subject. The methods of Config derive what the wiring needs of a
 // stream and its tables: destinations, encoders, subjects.
 //
-// This package, internal/app and cmd/bridge alone know the names of variables. A new variable is a
-// field in settings.go; `go test ./internal/config -run Reference -update` then writes
-// docs/configuration.md and config.example.env.
+// This package, internal/app and cmd/bridge alone know the full names of variables; errors of other
+// packages have a setting of internal/option in them, whose full name is written here. A new
+// variable is a field in settings.go; `go test ./internal/config -run Reference -update` then
+// writes docs/configuration.md and config.example.env.
 package config
