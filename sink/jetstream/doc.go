@@ -4,15 +4,24 @@
 // # Terms
 //
 // A worker is the one way of this process to one JetStream stream; the batches of all shards for
-// that stream go through it. A session is one connection from its start to its end. A series is an
-// uninterrupted run of messages on one session. A fence is the condition under which the server
-// stores a message.
+// that stream go through it. A call is what one Publish has for one worker. A session is one
+// connection from its start to its end. A series is an uninterrupted run of messages on one
+// session, and a wire is the inbox for its answers. A fence is the condition under which the server
+// stores a message. A suspect is a message of an ended fenced series that had no answer.
+//
+// # The way of a message
+//
+// Publish (sink.go) looks up the stream of each message (route.go) and gives each worker a call
+// (call.go) with what is for its stream. The worker (worker.go, attend) begins each series with a
+// look at the stream (begin.go) and sends what its calls have (series.go, fly in series_loop.go).
+// Answers come by the wire (wire.go) and are noted in the call; what has none is a suspect, of
+// which the next begin finds out. Exactly once goes by claim.go, batcher.go and atomic.go instead.
 //
 // # Guarantees
 //
 // A message is acknowledged when JetStream has acknowledged it or, in a fenced series, a later
-// message of that series. JetStream acknowledges before it syncs its files, unless the server runs
-// with sync_interval: always.
+// message of that series, or when the stream was read and has it. JetStream acknowledges before it
+// syncs its files, unless the server runs with sync_interval: always.
 //
 // However often the connection is lost, the server killed or a message refused: no message is lost.
 // Messages of one bridge stream that have the same key and go to the same JetStream stream are
@@ -46,11 +55,11 @@
 //
 // At the first refusal, lost connection or missing answer the series stops sending and waits for
 // the answers that can still come. The next one begins with a look at the stream. What had no
-// answer is stored if the stream has its id at the sequence that its fence names; and if one
-// message is there, so are all before it. What is not found, also because it has been removed
-// since, is sent again in order; the copies that may still be under way are shut out as above or
-// dropped by their id. A series begins with one message under way and doubles that with each round
-// trip, so that a refusal that lasts costs one message a try.
+// answer is stored if the stream has its id at the sequence behind the one that its fence names;
+// and if one message is there, so are all before it. What is not found, also because it has been
+// removed since, is sent again in order; the copies that may still be under way are shut out as
+// above or dropped by their id. A series begins with one message under way and doubles that with
+// each round trip, so that a refusal that lasts costs one message a try.
 //
 // A session is never taken up again: the library's own reconnect is off, because it flushes what
 // was written during the outage, and because logins and certificates are then read afresh for each
