@@ -50,8 +50,8 @@ func (l *Ledger) All() []Chunk {
 // Calls returns how often Changed was called.
 func (l *Ledger) Calls() uint64 { return l.state.missing.leaves.store.calls }
 
-// Saved notes that what the first n calls of Changed returned is durable, so that it need not stay
-// in memory.
+// Saved notes that the store has applied what the first n calls of Changed returned and can give it
+// back, so that it need not stay in memory.
 func (l *Ledger) Saved(n uint64) { l.state.missing.leaves.saveDone(n, l.opts.MaxBytes) }
 
 // Err returns why a part of the ledger could not be loaded, nil while there is no such fault. After

@@ -31,8 +31,9 @@
 //	cold      looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
 //	unpolled  first missed more than GapTTL ago, and shown vacant by an evidence after that: no
 //	          longer looked up, and still missing
-//	wide gap  what a stray high id leaves behind; of the eight widest the front, which is the lowest
-//	          million ids, is read at every poll for ever, without evidence once it is not hot
+//	wide gap  what a stray high id leaves behind: its front, which is the lowest million ids, is read
+//	          at every poll for ever, without evidence once it is not hot. Up to eight are kept; a
+//	          further one takes the room of the narrowest if it is at least twice as wide
 //	leaf      a part of the gaps in the compact form in which it is saved
 //
 // # Polling
@@ -59,12 +60,15 @@
 // # Guarantees
 //
 // No id is forgotten. An id that Advance makes missing was not committed in the snapshot of a page,
-// or was too young. It stays missing until Fill removes it. Polling it ends only after an evidence
-// that was read later than that page shows it vacant, so it does not end while a row with it
-// exists, committed or, where the evidence shows these, not: a row that commits between the
+// was too young, or is published in another way. It stays missing until Fill removes it. Polling it
+// ends only after an evidence that was read later than that page shows it vacant. So polling does
+// not end while a row with it exists that the evidence can show. A row that commits between the
 // committed read and the evidence is in the evidence, counts as pending, and is found by the
-// committed read of the next poll. So the only rows that wait for a reconcile are those inserted
-// more than GapTTL after their ids were missed, outside of the fronts of wide gaps.
+// committed read of the next poll.
+//
+// Outside of the fronts of wide gaps, the rows that wait for a reconcile are those inserted more
+// than GapTTL after their ids were missed; where evidence shows committed rows alone, also those
+// that commit later than that. EndPolling ends polling without evidence: a reconcile must follow.
 //
 // A crash loses nothing. Changed describes the ledger without the late ids of the batch and with
 // the gaps that the batch skips. It must be saved with the position, whole, once the batch is

@@ -47,8 +47,9 @@ func (l *Ledger) See(maxID uint64, now time.Time) {
 	}
 }
 
-// Advance moves the position to through. The ids between are missing from then on, except those
-// that are published, which must be ascending. A through at or below the position changes nothing.
+// Advance moves the position to through. The ids between become missing, except those that are
+// published, which must be ascending. They count as missed from when See first had an id at least
+// as high. A through at or below the position changes nothing.
 func (l *Ledger) Advance(through uint64, published []uint64, now time.Time) {
 	if through > l.state.position {
 		l.state.advance(through, published, l.clock.tick(now))
@@ -107,8 +108,8 @@ func (l *Ledger) Fill(id uint64, now time.Time) bool { return l.state.fill(id, l
 
 // Hot returns what to read at this poll: every hot id, where they fit into MaxRanges ranges with no
 // more ids in between than MaxRows and MaxIDs. Where they do not fit, those that no evidence has
-// covered, pending ids, the newest, and blocks come first, and the others take turns. It is empty
-// when there are no hot ids. Call it once a poll.
+// covered, pending ids, the newest, and blocks come first, and the others take turns. Without hot
+// ids it has the fronts of wide gaps alone. Call it once a poll.
 func (l *Ledger) Hot(now time.Time) Probe {
 	l.state.pending.young = l.state.pending.young[:0]
 	return l.probe.next(l.clock.tick(now))

@@ -50,8 +50,8 @@ func (s *leafList) handOut() {
 	}
 }
 
-// saveDone notes that what the first n saves handed out is durable, and trims the forms to most
-// bytes.
+// saveDone notes that the store can give back what the first n saves handed out, and trims the
+// forms to most bytes.
 func (s *leafList) saveDone(n uint64, most int) {
 	for key, call := range s.store.handed {
 		if call <= n {

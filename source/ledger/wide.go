@@ -15,8 +15,8 @@ type wideGaps []gap
 const (
 	// frontIDs is how many ids at the low end of a wide gap are polled. A gap with more is wide.
 	frontIDs = 1 << 20
-	// maxWide bounds the wide gaps; beyond it the widest are kept. Ids that contain a time have a
-	// wide gap after every row.
+	// maxWide bounds the wide gaps. A further one takes the room of the narrowest if it is at least
+	// twice as wide. Ids that contain a time have a wide gap after every row.
 	maxWide = 8
 )
 
