@@ -40,23 +40,6 @@ Exit status: 0 when nothing is left to do for any dead letter, 1 when something
 is, 2 wrong usage or configuration.
 `
 
-// Fates of letters besides those of the shard.
-const (
-	// notConfigured: no stream or table of that name is configured.
-	notConfigured shard.Fate = "notConfigured"
-	// notSent: the owner of the table could not do it.
-	notSent shard.Fate = "failed"
-)
-
-// sentDeadLetter is a dead letter and what became of it.
-type sentDeadLetter struct {
-	deadletter.Message
-	shard.ResendOutcome
-}
-
-// bytesAtOnce bounds the events of one request, as httpapi.MaxDeadLetters does.
-const bytesAtOnce = 32 << 20
-
 func deadLetterResend(p *process, ctx context.Context, call call) error {
 	job, err := deadLetterJobOf(call)
 	if err != nil {
@@ -70,12 +53,9 @@ func deadLetterResend(p *process, ctx context.Context, call call) error {
 	if err != nil {
 		return err
 	}
-	sent := make([]sentDeadLetter, len(found.Messages))
-	for i := range sent {
-		sent[i].Message = found.Messages[i]
-	}
-	if len(sent) > 0 {
-		if err := p.sendDeadLetters(ctx, cfg, bridge, sent, job); err != nil {
+	var sent []app.Resent
+	if len(found.Messages) > 0 {
+		if sent, err = p.sendDeadLetters(ctx, cfg, bridge, found.Messages, job.dryRun, !job.json); err != nil {
 			return interrupted(ctx, err, "what was published stays so, type the command again for the others")
 		}
 	}
@@ -84,120 +64,46 @@ func deadLetterResend(p *process, ctx context.Context, call call) error {
 
 // sendDeadLetters has a running bridge send letters again, or does it itself where nobody listens
 // there.
-func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, sent []sentDeadLetter, job deadLetterJob) error {
+func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, found []deadletter.Message, dryRun, show bool) ([]app.Resent, error) {
 	status, err := bridge.Working(ctx)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return p.sendAlone(ctx, cfg, sent, job)
+		return p.sendAlone(ctx, cfg, found, dryRun, show)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	there := make(map[[2]string]bool)
-	for _, stream := range status.Streams {
-		for _, shard := range stream.Shards {
-			there[[2]string{stream.Name, shard.Shard}] = true
+	return app.ResendEach(ctx, found, dryRun, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+		for _, stream := range status.Streams {
+			if stream.Name == request.Stream && slices.ContainsFunc(stream.Shards, func(s httpapi.ShardStatus) bool { return s.Shard == request.Shard }) {
+				return bridge.Resend(ctx, request)
+			}
 		}
-	}
-	return sendThere(ctx, sent, there, job.dryRun, bridge.Resend)
+		return nil, httpapi.ErrNoStream
+	})
 }
 
 // sendAlone sends letters again without a running bridge.
-func (p *process) sendAlone(ctx context.Context, cfg *config.Config, sent []sentDeadLetter, job deadLetterJob) error {
+func (p *process) sendAlone(ctx context.Context, cfg *config.Config, found []deadletter.Message, dryRun, show bool) (sent []app.Resent, err error) {
 	// Only the streams that have letters are opened.
 	some := app.Keep(cfg, func(s *config.Stream) bool {
-		return slices.ContainsFunc(sent, func(l sentDeadLetter) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
+		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
 	})
-	there := make(map[[2]string]bool)
-	for _, stream := range some.Streams {
-		for _, table := range stream.Tables {
-			there[[2]string{stream.Name, table}] = true
-		}
+	if len(some.Streams) == 0 {
+		return app.ResendEach(ctx, found, dryRun, func(context.Context, httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+			return nil, httpapi.ErrNoStream
+		})
 	}
-	if len(there) == 0 {
-		return sendThere(ctx, sent, there, job.dryRun, nil)
-	}
-	line := p.newLine(!job.json)
+	line := p.newLine(show)
 	defer line.Stop()
-	return p.alone(some, line).DeadLetters(ctx, job.dryRun, func(ctx context.Context, send app.Resend) error {
-		return sendThere(ctx, sent, there, job.dryRun, send)
+	err = p.alone(some, line).DeadLetters(ctx, dryRun, func(ctx context.Context, send app.Resend) (err error) {
+		sent, err = app.ResendEach(ctx, found, dryRun, send)
+		return err
 	})
-}
-
-// sendThere sends the letters of the tables that are there again; the others are not configured.
-func sendThere(ctx context.Context, sent []sentDeadLetter, there map[[2]string]bool, dry bool, send app.Resend) error {
-	for table, refused := range byTable(sent) {
-		if !there[table] {
-			setFate(refused, notConfigured, "")
-			continue
-		}
-		if err := sendTable(ctx, refused, dry, send); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// byTable yields the letters of each table, in the order of the first of each.
-func byTable(sent []sentDeadLetter) func(yield func([2]string, []*sentDeadLetter) bool) {
-	return func(yield func([2]string, []*sentDeadLetter) bool) {
-		var order [][2]string
-		groups := make(map[[2]string][]*sentDeadLetter)
-		for i := range sent {
-			table := [2]string{sent[i].Stream, sent[i].Shard}
-			if groups[table] == nil {
-				order = append(order, table)
-			}
-			groups[table] = append(groups[table], &sent[i])
-		}
-		for _, table := range order {
-			if !yield(table, groups[table]) {
-				return
-			}
-		}
-	}
-}
-
-// setFate gives dead letters one outcome.
-func setFate(refused []*sentDeadLetter, fate shard.Fate, why string) {
-	for _, l := range refused {
-		l.Fate, l.Why = fate, why
-	}
-}
-
-// sendTable sends the letters of one table, a request after the other. What the owner cannot do is
-// the letters' fate; the error is that of ctx.
-func sendTable(ctx context.Context, refused []*sentDeadLetter, dry bool, send app.Resend) error {
-	for len(refused) > 0 {
-		n, size := 0, 0
-		for n < len(refused) && n < httpapi.MaxDeadLetters && (n == 0 || size+refused[n].Size <= bytesAtOnce) {
-			size += refused[n].Size
-			n++
-		}
-		request := httpapi.ResendRequest{Stream: refused[0].Stream, Shard: refused[0].Shard, DryRun: dry}
-		for _, l := range refused[:n] {
-			request.DeadLetters = append(request.DeadLetters, shard.DeadLetterOf(&l.Message.DeadLetterDocument))
-		}
-		outcomes, err := send(ctx, request)
-		if err == nil && len(outcomes) != n {
-			err = fmt.Errorf("it answers for %s, not %d", terminal.Count(len(outcomes), "dead letter"), n)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			setFate(refused, notSent, config.Text(err))
-			return nil
-		}
-		for i, outcome := range outcomes {
-			refused[i].ResendOutcome = outcome
-		}
-		refused = refused[n:]
-	}
-	return nil
+	return sent, err
 }
 
 // printSent prints what became of letters. The error says that something is left to do.
-func (p *process) printSent(sent []sentDeadLetter, job deadLetterJob) error {
+func (p *process) printSent(sent []app.Resent, job deadLetterJob) error {
 	left := 0
 	for i := range sent {
 		if !sent[i].Fate.Done() {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"bridge/internal/app"
 	"bridge/internal/httpapi"
 	"bridge/internal/shard"
 	"bridge/internal/terminal"
@@ -22,18 +23,18 @@ var fateWords = map[shard.Fate]string{
 	shard.Unknown:      "left: nothing is known of the entity any more, reconcile publishes it if it is there",
 	shard.Unproven:     "left: that the row is gone is not proved",
 	shard.Unreadable:   "left: it makes no event",
-	notConfigured:      "left: no such stream and table is configured",
-	notSent:            "failed",
+	app.NotConfigured:  "left: no such stream and table is configured",
+	app.NotSent:        "failed",
 }
 
 // fates are all of them in the order of the sums.
 var fates = []shard.Fate{
 	shard.SentSame, shard.SentCurrent, shard.Superseded, shard.RowGone, shard.Moved, shard.RefusedAgain, shard.Ahead,
-	shard.Unknown, shard.Unproven, shard.Unreadable, notConfigured, notSent,
+	shard.Unknown, shard.Unproven, shard.Unreadable, app.NotConfigured, app.NotSent,
 }
 
 // sentText is a table of the dead letters, then how many of each fate there are.
-func sentText(sent []sentDeadLetter, job deadLetterJob) string {
+func sentText(sent []app.Resent, job deadLetterJob) string {
 	if len(sent) == 0 {
 		return "there are no dead letters\n"
 	}
@@ -45,7 +46,7 @@ func sentText(sent []sentDeadLetter, job deadLetterJob) string {
 	for i := range sent {
 		l := &sent[i]
 		sums[l.Fate]++
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", terminal.Visible(l.Stream), terminal.Visible(l.Shard), l.RowID, keyCell(l.Key), terminal.Visible(l.Message.EventType), l.words())
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", terminal.Visible(l.Stream), terminal.Visible(l.Shard), l.RowID, keyCell(l.Key), terminal.Visible(l.Message.EventType), sentWords(l))
 	}
 	_ = table.Flush()
 	var parts []string
@@ -61,8 +62,8 @@ func sentText(sent []sentDeadLetter, job deadLetterJob) string {
 	return text.String()
 }
 
-// words say what became of a dead letter in one line.
-func (l *sentDeadLetter) words() string {
+// sentWords say what became of a dead letter in one line.
+func sentWords(l *app.Resent) string {
 	text := fateWords[l.Fate]
 	if l.Fate == shard.SentCurrent {
 		text += ": " + l.Type + " " + l.Event
@@ -90,7 +91,7 @@ type sentDeadLetterView struct {
 	Why       *string `json:"why"`
 }
 
-func sentView(sent []sentDeadLetter, job deadLetterJob, good bool) sentList {
+func sentView(sent []app.Resent, job deadLetterJob, good bool) sentList {
 	list := sentList{Good: good, DryRun: job.dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
 	for i := range sent {
 		l := &sent[i]

@@ -52,9 +52,6 @@ type Outcome struct {
 	httpapi.ReconcileReport
 }
 
-// Resend sends dead letters of one table again, as [httpapi.Client.Resend] does.
-type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
-
 // Reconcile reconciles each table once, after its tail has caught up. A dry run has no tail; it
 // compares with the checkpoint.
 func (a *Alone) Reconcile(ctx context.Context, mode reconcile.Mode) ([]Outcome, error) {
@@ -89,10 +86,12 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 	run := &aloneRun{Alone: a}
 	return a.tailing(ctx, func(ctx context.Context, app *App) error {
 		return do(ctx, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
-			if sh := shardOf(app.shards, request); sh != nil {
-				if err := run.catchUp(ctx, app, sh); err != nil {
-					return nil, err
-				}
+			sh := shardOf(app.shards, request)
+			if sh == nil {
+				return nil, httpapi.ErrNoStream
+			}
+			if err := run.catchUp(ctx, app, sh); err != nil {
+				return nil, err
 			}
 			return app.health.Resend(ctx, request)
 		})

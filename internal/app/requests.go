@@ -94,16 +94,11 @@ func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return resendBy(ctx, stream, h.shards, request)
-}
-
-// resendBy sends dead letters again with the shard that owns their table.
-func resendBy(ctx context.Context, stream *config.Stream, shards []*shard.Shard, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	if stream.DeadLetter == "" {
 		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",
 			stream.Name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
 	}
-	for _, sh := range shards {
+	for _, sh := range h.shards {
 		s := sh.Status()
 		switch {
 		case s.Stream != stream.Name || s.Shard != request.Shard:

@@ -18,13 +18,6 @@ import (
 	"bridge/sink/jetstream"
 )
 
-// Fates of dead letters besides those of the shard: no such table is configured, and the owner of
-// the table could not do it.
-const (
-	fateNotConfigured shard.Fate = "notConfigured"
-	fateFailed        shard.Fate = "failed"
-)
-
 // ResendAll implements httpapi.Daemon.
 func (h *health) ResendAll(ctx context.Context, name string, dryRun bool) (httpapi.ResentAll, error) {
 	stream, err := h.stream(name)
@@ -42,11 +35,19 @@ func (h *health) ResendAll(ctx context.Context, name string, dryRun bool) (httpa
 		// They stay where they are: another request would send the first ones again.
 		return httpapi.ResentAll{}, fmt.Errorf("stream %s %w: it has more than %d, type bridge deadletter resend --stream %s", name, httpapi.ErrCannotResend, httpapi.MaxResentAll, name)
 	}
-	all := resendAll{h: h, stream: stream, dryRun: dryRun, outcomes: make([]shard.ResendOutcome, len(found))}
-	if err := all.send(ctx, found); err != nil {
+	all, err := ResendEach(ctx, found, dryRun, h.Resend)
+	if err != nil {
 		return httpapi.ResentAll{}, err
 	}
-	return all.report(found, more), nil
+	report := httpapi.ResentAll{Found: len(all), More: more, Fates: make(map[shard.Fate]int), DeadLetters: []httpapi.ResentDeadLetter{}}
+	for i := range all {
+		l := &all[i]
+		report.Fates[l.Fate]++
+		if i < httpapi.MaxResentShown {
+			report.DeadLetters = append(report.DeadLetters, httpapi.ResentDeadLetter{Shard: l.Shard, Row: l.RowID, Key: l.Key, Reason: l.Reason, ResendOutcome: l.ResendOutcome})
+		}
+	}
+	return report, nil
 }
 
 // deadLettersOf reads the dead letters of a stream from the bus, at most httpapi.MaxResentAll.
@@ -95,67 +96,4 @@ func inProcessOf(s sink.Sink) embedded.Conns {
 		return inside
 	}
 	return nil
-}
-
-// resendAll sends the dead letters of a stream again, a table after the other.
-type resendAll struct {
-	h        *health
-	stream   *config.Stream
-	dryRun   bool
-	outcomes []shard.ResendOutcome
-}
-
-// send has the owners of the tables send what was found. The error is that of ctx.
-func (a *resendAll) send(ctx context.Context, found []deadletter.Message) error {
-	var order []string
-	indices := make(map[string][]int)
-	for i := range found {
-		table := found[i].Shard
-		if indices[table] == nil {
-			order = append(order, table)
-		}
-		indices[table] = append(indices[table], i)
-	}
-	for _, table := range order {
-		for rest := indices[table]; len(rest) > 0; {
-			n := min(len(rest), httpapi.MaxDeadLetters)
-			a.sendSome(ctx, table, found, rest[:n])
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			rest = rest[n:]
-		}
-	}
-	return nil
-}
-
-// sendSome sends the dead letters with some indices, which are of one table.
-func (a *resendAll) sendSome(ctx context.Context, table string, found []deadletter.Message, indices []int) {
-	request := httpapi.ResendRequest{Stream: a.stream.Name, Shard: table, DryRun: a.dryRun}
-	for _, i := range indices {
-		request.DeadLetters = append(request.DeadLetters, shard.DeadLetterOf(&found[i].DeadLetterDocument))
-	}
-	outcomes, err := resendBy(ctx, a.stream, a.h.shards, request)
-	for n, i := range indices {
-		switch {
-		case errors.Is(err, httpapi.ErrNoStream):
-			a.outcomes[i] = shard.ResendOutcome{Fate: fateNotConfigured}
-		case err != nil:
-			a.outcomes[i] = shard.ResendOutcome{Fate: fateFailed, Why: config.Text(err)}
-		default:
-			a.outcomes[i] = outcomes[n]
-		}
-	}
-}
-
-func (a *resendAll) report(found []deadletter.Message, more bool) httpapi.ResentAll {
-	r := httpapi.ResentAll{Found: len(found), More: more, Fates: make(map[shard.Fate]int), DeadLetters: []httpapi.ResentDeadLetter{}}
-	for i := range found {
-		r.Fates[a.outcomes[i].Fate]++
-		if i < httpapi.MaxResentShown {
-			l := &found[i]
-			r.DeadLetters = append(r.DeadLetters, httpapi.ResentDeadLetter{Shard: l.Shard, Row: l.RowID, Key: l.Key, Reason: l.Reason, ResendOutcome: a.outcomes[i]})
-		}
-	}
-	return r
 }
