@@ -93,7 +93,7 @@ func (a *Alone) DeadLetters(ctx context.Context, preview bool, do func(context.C
 			if err := run.catchUp(ctx, app, sh); err != nil {
 				return nil, err
 			}
-			return app.health.Resend(ctx, request)
+			return app.Daemon().Resend(ctx, request)
 		})
 	})
 }
@@ -248,7 +248,7 @@ func (a *aloneRun) readBus(ctx context.Context, app *App, of shard.Status) error
 		switch {
 		case p.Ready || p.Err != nil:
 			return p.Err
-		case app.health.othersWork():
+		case app.othersWork():
 			s := app.member.Status()
 			return elsewhere(&s)
 		case p.Messages != last.Messages || p.Left != last.Left:

@@ -60,7 +60,12 @@ type App struct {
 	reconcilers []reconcile.Scheduled
 	scheduler   *reconcile.Scheduler
 	registry    *prometheus.Registry
-	health      *health
+	// sourceProbe and sinkProbe ask whether source and sink can be reached.
+	sourceProbe, sinkProbe *httpapi.Probe
+	// entities is nil unless entities are to be shown.
+	entities *entities
+	// started is when the process began.
+	started time.Time
 	// member is nil where the process works alone. superseded has at most one error: another one
 	// publishes the same streams.
 	member     *standby.Member
@@ -113,17 +118,12 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.reconcilers = newReconcilers(cfg, &a.parts, a.streams, a.shards)
 	a.scheduler = reconcile.NewScheduler(o.Logger, a.reconcilers...)
 	registerMetrics(a.registry, a)
-	shown, err := newEntities(cfg, &a.parts, a.streams)
-	if err != nil {
+	if a.entities, err = newEntities(cfg, &a.parts, a.streams); err != nil {
 		return nil, err
 	}
-	a.health = &health{
-		cfg: cfg, shards: a.shards, faults: a.faults, source: &httpapi.Probe{Ready: a.source.Ready}, sink: &httpapi.Probe{Ready: a.sink.Ready},
-		streams: a.streams, recovery: a.recovery, reconcilers: a.reconcilers, scheduler: a.scheduler, started: time.Now(), member: a.member, copies: a.copies,
-		entities: shown, tap: a.tap, version: o.Build.Version, saved: a.committer.Saved, inProcess: inProcessOf(a.sink),
-	}
+	a.sourceProbe, a.sinkProbe, a.started = &httpapi.Probe{Ready: a.source.Ready}, &httpapi.Probe{Ready: a.sink.Ready}, time.Now()
 	if o.Serve {
-		if a.server, err = openHTTP(ctx, cfg, a.health, a.registry, o.Logger); err != nil {
+		if a.server, err = openHTTP(ctx, cfg, a.Daemon(), a.registry, o.Logger); err != nil {
 			return nil, err
 		}
 		if a.member != nil {
@@ -190,7 +190,7 @@ func (a *App) Close() error {
 }
 
 // Daemon returns what the HTTP server shows.
-func (a *App) Daemon() httpapi.Daemon { return a.health }
+func (a *App) Daemon() httpapi.Daemon { return health{a} }
 
 // Metrics returns the metrics of /metrics.
 func (a *App) Metrics() prometheus.Gatherer { return a.registry }

@@ -25,7 +25,7 @@ func (h *household) onBus() {
 func (h *household) begun() {
 	h.t.Helper()
 	h.eventually("both tables are read", func() bool {
-		return !slices.ContainsFunc(h.app.health.Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool { return s.LastPoll == nil })
+		return !slices.ContainsFunc(h.app.Daemon().Status().Streams[0].Shards, func(s httpapi.ShardStatus) bool { return s.LastPoll == nil })
 	})
 }
 
@@ -51,7 +51,7 @@ func TestALostStoreKnowsWhereItBegan(t *testing.T) {
 	if n := len(h.bus.Messages("x.moves")); n != 2 {
 		t.Errorf("%d messages, want 2: %s", n, h.history())
 	}
-	if s := h.app.health.Status().Streams[0].Progress; s == nil || s.WrittenAt == nil || s.Bytes == 0 {
+	if s := h.app.Daemon().Status().Streams[0].Progress; s == nil || s.WrittenAt == nil || s.Bytes == 0 {
 		t.Errorf("the status says %+v of the progress", s)
 	}
 }
@@ -75,15 +75,15 @@ func TestNoRowIsReadBeforeTheBusKnowsTheStart(t *testing.T) {
 	h.start()
 	h.insert("d_0", "N", "active")
 	for range 2 {
-		h.eventually("the decision waits", func() bool { return strings.Contains(fmt.Sprint(h.app.health.Ready(t.Context())), away.Error()) })
-		if s := h.app.health.Status().Streams[0].Shards[0]; s.LastPoll != nil && s.Position > 0 {
+		h.eventually("the decision waits", func() bool { return strings.Contains(fmt.Sprint(h.app.Daemon().Ready(t.Context())), away.Error()) })
+		if s := h.app.Daemon().Status().Streams[0].Shards[0]; s.LastPoll != nil && s.Position > 0 {
 			t.Errorf("a shard reads: %+v", s)
 		}
 		h.restart(false)
 	}
 	h.bucket.Fail(nil)
 	h.begun()
-	h.eventually("it is ready", func() bool { return len(h.app.health.Ready(t.Context())) == 0 })
+	h.eventually("it is ready", func() bool { return len(h.app.Daemon().Ready(t.Context())) == 0 })
 	if n := len(h.bus.Messages("x.moves")); n > 1 {
 		t.Errorf("%d messages: %s", n, h.history())
 	}

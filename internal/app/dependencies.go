@@ -11,11 +11,11 @@ import (
 
 // addDependencies adds to a status whether source, bus and checkpoint answer, as far as the work of
 // the shards has shown: nothing is asked.
-func (h *health) addDependencies(status *httpapi.Status) {
-	src, bus := &h.cfg.Source, &h.cfg.Sink
+func (h health) addDependencies(status *httpapi.Status) {
+	src, bus := &h.opts.Config.Source, &h.opts.Config.Sink
 	status.Source = &httpapi.DependencyStatus{Kind: src.Scheme, Address: src.Addr}
 	status.Bus = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
-	status.Checkpoint = &httpapi.DependencyStatus{Kind: "file", Address: h.cfg.CheckpointPath}
+	status.Checkpoint = &httpapi.DependencyStatus{Kind: "file", Address: h.opts.Config.CheckpointPath}
 	if h.copies != nil {
 		status.Progress = &httpapi.DependencyStatus{Kind: bus.Scheme, Address: busAddress(bus)}
 	}
@@ -54,9 +54,9 @@ func busAddress(s *config.Sink) string {
 }
 
 // used notes what has answered at least once.
-func (h *health) used(status *httpapi.Status) {
+func (h health) used(status *httpapi.Status) {
 	yes := true
-	if h.saved != nil && h.saved() {
+	if h.committer.Saved() {
 		status.Checkpoint.Answers = &yes
 	}
 	for i := range status.Streams {

@@ -67,7 +67,7 @@ func newEntities(cfg *config.Config, p *parts, streams []*stream) (*entities, er
 }
 
 // Entity implements httpapi.Daemon.
-func (h *health) Entity(ctx context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
+func (h health) Entity(ctx context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
 	var found []httpapi.Entity
 	err := h.show(ctx, q.Stream, func(s *shown) error {
 		table, err := s.table(q.Shard)
@@ -91,7 +91,7 @@ func (h *health) Entity(ctx context.Context, q httpapi.EntityQuery) (httpapi.Ent
 }
 
 // EntityPage implements httpapi.Daemon.
-func (h *health) EntityPage(ctx context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
+func (h health) EntityPage(ctx context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
 	page := httpapi.EntityPage{Entities: []httpapi.Entity{}}
 	err := h.show(ctx, q.Stream, func(s *shown) error {
 		at, err := s.parseCursor(q.After)
@@ -104,7 +104,7 @@ func (h *health) EntityPage(ctx context.Context, q httpapi.PageQuery) (httpapi.E
 }
 
 // show calls do with a stream that may be shown now.
-func (h *health) show(ctx context.Context, name string, do func(*shown) error) error {
+func (h health) show(ctx context.Context, name string, do func(*shown) error) error {
 	if _, err := h.stream(name); err != nil {
 		return err
 	}

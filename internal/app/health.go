@@ -7,54 +7,22 @@ import (
 	"sync"
 	"time"
 
-	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
-	"bridge/internal/outage"
 	"bridge/internal/shard"
-	"bridge/internal/standby"
-	"bridge/internal/tap"
 	"bridge/reconcile"
-	"bridge/sink/embedded"
 )
 
-// health implements httpapi.Daemon over the parts of the process.
-type health struct {
-	cfg    *config.Config
-	shards []*shard.Shard
-	// streams are those of the configuration, in its order; recovery catches up.
-	streams  []*stream
-	recovery *catchup.CatchUp
-	faults   *outage.Log
-	// source and sink are asked whether they can be reached.
-	source, sink *httpapi.Probe
-	// reconcilers has one for each of shards, in their order; scheduler runs them.
-	reconcilers []reconcile.Scheduled
-	scheduler   *reconcile.Scheduler
-	// started is when the process began.
-	started time.Time
-	// member is nil where the process works alone.
-	member *standby.Member
-	// copies is nil unless progress is kept on the bus.
-	copies *buscopy.Keeper
-	// entities is nil unless entities are to be shown.
-	entities *entities
-	tap      *tap.Tap
-	// saved reports whether the checkpoint was saved since the process began.
-	saved func() bool
-	// version is that of the program.
-	version string
-	// inProcess is the server of embedded:, else nil.
-	inProcess embedded.Conns
-}
+// health implements httpapi.Daemon.
+type health struct{ *App }
 
-var _ httpapi.Daemon = (*health)(nil)
+var _ httpapi.Daemon = health{}
 
 // turnLimit is how long a loop may hang. A loop turns every few seconds, also while it waits.
 const turnLimit = time.Minute
 
-func (h *health) Live() error {
+func (h health) Live() error {
 	for _, sh := range h.shards {
 		if err := turns(sh.Status()); err != nil {
 			return err
@@ -84,11 +52,11 @@ func reconciles(s reconcile.Status) error {
 	return nil
 }
 
-func (h *health) Ready(ctx context.Context) []httpapi.Reason {
+func (h health) Ready(ctx context.Context) []httpapi.Reason {
 	var fromSource, fromSink error
 	var asked sync.WaitGroup
-	asked.Go(func() { fromSource = h.source.Do(ctx) })
-	asked.Go(func() { fromSink = h.sink.Do(ctx) })
+	asked.Go(func() { fromSource = h.sourceProbe.Do(ctx) })
+	asked.Go(func() { fromSink = h.sinkProbe.Do(ctx) })
 	asked.Wait()
 
 	var reasons []httpapi.Reason
@@ -170,7 +138,7 @@ func (s *snapshot) unready() string {
 	return s.reconcile.Guard
 }
 
-func (h *health) snapshots() []snapshot {
+func (h health) snapshots() []snapshot {
 	snapshots := make([]snapshot, len(h.shards))
 	for i, sh := range h.shards {
 		snapshots[i] = snapshot{Status: sh.Status(), reconcile: h.reconcilers[i].Status()}
@@ -178,15 +146,15 @@ func (h *health) snapshots() []snapshot {
 	return snapshots
 }
 
-func (h *health) Status() httpapi.Status {
+func (h health) Status() httpapi.Status {
 	shards := h.snapshots()
 	for i, sh := range h.shards {
 		shards[i].traffic = sh.Traffic()
 	}
 	status := statusOf(h.streams, h.recovery.Progress(), shards)
 	addCopies(&status, h.copies)
-	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.cfg.Sink.Delivery(), standbyStatus(h.member)
-	status.Version = h.version
+	status.Started, status.Delivery, status.Standby = h.started.UTC(), h.opts.Config.Sink.Delivery(), standbyStatus(h.member)
+	status.Version = h.opts.Build.Version
 	h.addDependencies(&status)
 	return status
 }

@@ -48,8 +48,8 @@ func (c *outageCollector) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	var fromSource, fromBus error
 	var asked sync.WaitGroup
-	asked.Go(func() { fromSource = c.app.health.source.Do(ctx) })
-	asked.Go(func() { fromBus = c.app.health.sink.Do(ctx) })
+	asked.Go(func() { fromSource = c.app.sourceProbe.Do(ctx) })
+	asked.Go(func() { fromBus = c.app.sinkProbe.Do(ctx) })
 	asked.Wait()
 
 	away := map[string]bool{dependencySource: fromSource != nil, dependencyBus: fromBus != nil, dependencyCheckpoint: c.savesHang()}

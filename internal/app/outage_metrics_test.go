@@ -67,7 +67,7 @@ func TestDependenciesThatAreAwayShow(t *testing.T) {
 			}
 			a := &App{
 				parts: parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{})}, member: standby.New(standby.Options{}),
-				health: &health{source: answers(c.source), sink: answers(c.bus)},
+				sourceProbe: answers(c.source), sinkProbe: answers(c.bus),
 			}
 			got := collected(t, &outageCollector{a})
 			for _, name := range c.away {
@@ -91,10 +91,11 @@ func TestDependenciesThatAreAwayShow(t *testing.T) {
 func TestAScrapeDoesNotWaitForWhatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		a := &App{parts: parts{faults: outage.New(slog.New(slog.DiscardHandler))}, health: &health{
-			source: &httpapi.Probe{Ready: func(context.Context) error { <-release; return nil }},
-			sink:   &httpapi.Probe{Ready: func(context.Context) error { return fmt.Errorf("orders/3: %w", sink.ErrHeldUp) }},
-		}}
+		a := &App{
+			parts:       parts{faults: outage.New(slog.New(slog.DiscardHandler))},
+			sourceProbe: &httpapi.Probe{Ready: func(context.Context) error { <-release; return nil }},
+			sinkProbe:   &httpapi.Probe{Ready: func(context.Context) error { return fmt.Errorf("orders/3: %w", sink.ErrHeldUp) }},
+		}
 		begun := time.Now()
 		got := collected(t, &outageCollector{a})
 		if took := time.Since(begun); took != scrapeTimeout || got["bridge_dependency_up source"] != 0 || got["bridge_held_up_by_transaction"] != 1 {

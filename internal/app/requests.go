@@ -16,7 +16,7 @@ import (
 )
 
 // Working implements httpapi.Daemon.
-func (h *health) Working() (httpapi.Peer, error) {
+func (h health) Working() (httpapi.Peer, error) {
 	if h.member == nil {
 		return httpapi.Peer{Self: true}, nil
 	}
@@ -43,7 +43,7 @@ func peerOf(s *standby.Status) (httpapi.Peer, error) {
 
 // Reconcile implements httpapi.Daemon. If deletes are allowed, a shard that stopped because its ids
 // are used again resumes.
-func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
+func (h health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
 	if _, err := h.stream(stream); err != nil {
 		return httpapi.Accepted{}, err
 	}
@@ -69,7 +69,7 @@ func (h *health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted
 }
 
 // Tail implements httpapi.Daemon.
-func (h *health) Tail(stream string) (*tap.Listener, error) {
+func (h health) Tail(stream string) (*tap.Listener, error) {
 	if stream != "" {
 		s, err := h.stream(stream)
 		if err != nil {
@@ -81,15 +81,15 @@ func (h *health) Tail(stream string) (*tap.Listener, error) {
 }
 
 // stream returns the stream with this name, or ErrNoStream.
-func (h *health) stream(name string) (*config.Stream, error) {
-	if s := h.cfg.Stream(name); s != nil {
+func (h health) stream(name string) (*config.Stream, error) {
+	if s := h.opts.Config.Stream(name); s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w as %.100q: there are %s", httpapi.ErrNoStream, name, strings.Join(h.cfg.StreamNames(), ", "))
+	return nil, fmt.Errorf("%w as %.100q: there are %s", httpapi.ErrNoStream, name, strings.Join(h.opts.Config.StreamNames(), ", "))
 }
 
 // Resend implements httpapi.Daemon.
-func (h *health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+func (h health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	stream, err := h.stream(request.Stream)
 	if err != nil {
 		return nil, err

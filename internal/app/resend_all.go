@@ -19,7 +19,7 @@ import (
 )
 
 // ResendAll implements httpapi.Daemon.
-func (h *health) ResendAll(ctx context.Context, name string, dryRun bool) (httpapi.ResentAll, error) {
+func (h health) ResendAll(ctx context.Context, name string, dryRun bool) (httpapi.ResentAll, error) {
 	stream, err := h.stream(name)
 	if err != nil {
 		return httpapi.ResentAll{}, err
@@ -51,7 +51,7 @@ func (h *health) ResendAll(ctx context.Context, name string, dryRun bool) (httpa
 }
 
 // deadLettersOf reads the dead letters of a stream from the bus, at most httpapi.MaxResentAll.
-func (h *health) deadLettersOf(ctx context.Context, stream *config.Stream) (found []deadletter.Message, more bool, err error) {
+func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found []deadletter.Message, more bool, err error) {
 	tray, err := h.openDeadLetters(ctx, stream.DeadLetter)
 	if err != nil {
 		return nil, false, err
@@ -75,25 +75,18 @@ func (h *health) deadLettersOf(ctx context.Context, stream *config.Stream) (foun
 }
 
 // openDeadLetters opens a destination of dead letters for reading, with a connection of its own.
-func (h *health) openDeadLetters(ctx context.Context, destination string) (verify.Bus, error) {
+func (h health) openDeadLetters(ctx context.Context, destination string) (verify.Bus, error) {
 	what := Reading{Topics: []string{destination}, Subjects: []string{destination}, Command: "resend"}
-	if h.inProcess == nil {
-		return OpenReading(ctx, h.cfg, what)
+	inside, ok := h.sink.(*embedded.Sink)
+	if !ok {
+		return OpenReading(ctx, h.opts.Config, what)
 	}
 	reader, err := jetstream.Open(jetstream.Options{
-		InProcess: h.inProcess, Stream: h.cfg.Sink.Embedded.Stream, Name: "bridge resend", Published: what.Subjects, Readable: what.Subjects,
+		InProcess: inside, Stream: h.opts.Config.Sink.Embedded.Stream, Name: "bridge resend", Published: what.Subjects, Readable: what.Subjects,
 		GiveUpAfter: giveUpAfter, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: what.Subjects, Stream: h.cfg.Sink.Embedded.Stream})
-}
-
-// inProcessOf returns the server inside the process, nil where there is none.
-func inProcessOf(s sink.Sink) embedded.Conns {
-	if inside, ok := s.(*embedded.Sink); ok {
-		return inside
-	}
-	return nil
+	return bus.Open(ctx, bus.Options{Reader: reader, Subjects: what.Subjects, Stream: h.opts.Config.Sink.Embedded.Stream})
 }

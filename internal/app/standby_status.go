@@ -12,11 +12,11 @@ import (
 )
 
 // waiting returns what the process knows of its group while it waits, else nil.
-func (h *health) waiting() *standby.Status {
-	if h.member == nil {
+func (a *App) waiting() *standby.Status {
+	if a.member == nil {
 		return nil
 	}
-	s := h.member.Status()
+	s := a.member.Status()
 	if s.Works {
 		return nil
 	}
@@ -24,8 +24,8 @@ func (h *health) waiting() *standby.Status {
 }
 
 // othersWork reports whether another process of the group works.
-func (h *health) othersWork() bool {
-	s := h.waiting()
+func (a *App) othersWork() bool {
+	s := a.waiting()
 	return s != nil && s.Working.Member != ""
 }
 

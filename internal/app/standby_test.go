@@ -151,7 +151,7 @@ func (g *group) waits(p *process) {
 	g.t.Helper()
 	g.eventually("it waits, and is ready", func() bool {
 		s := p.member.Status()
-		return !s.Works && s.Working.Member != "" && len(p.health.Ready(g.t.Context())) == 0
+		return !s.Works && s.Working.Member != "" && len(p.Daemon().Ready(g.t.Context())) == 0
 	})
 }
 
@@ -172,23 +172,23 @@ func TestAStandbyTakesOverWhenTheOtherOneIsStopped(t *testing.T) {
 		g.waits(b)
 		g.insert("d_0", "M", "one")
 		g.published("M", "one")
-		if _, err := b.health.Working(); err == nil || !strings.Contains(err.Error(), a.member.Status().Member+" on ") || !strings.Contains(err.Error(), "listens nowhere") {
+		if _, err := b.Daemon().Working(); err == nil || !strings.Contains(err.Error(), a.member.Status().Member+" on ") || !strings.Contains(err.Error(), "listens nowhere") {
 			t.Errorf("one that waits says %v of one that listens nowhere", err)
 		}
-		if peer, err := a.health.Working(); err != nil || !peer.Self || peer.Member != a.member.Status().Member {
+		if peer, err := a.Daemon().Working(); err != nil || !peer.Self || peer.Member != a.member.Status().Member {
 			t.Errorf("one that works says %+v, %v", peer, err)
 		}
-		if err := b.health.Live(); err != nil {
+		if err := b.Daemon().Live(); err != nil {
 			t.Error(err)
 		}
-		if s := b.health.Status(); s.Standby == nil || s.Standby.Works || *s.Standby.Working != a.member.Status().Member || s.Standby.Since == nil || s.Epoch != 0 {
+		if s := b.Daemon().Status(); s.Standby == nil || s.Standby.Works || *s.Standby.Working != a.member.Status().Member || s.Standby.Since == nil || s.Epoch != 0 {
 			t.Errorf("one that waits says %+v of its group", s.Standby)
 		}
 		g.eventually("both know who waits", func() bool {
-			one, other := a.health.Status().Standby.Waiting, b.health.Status().Standby.Waiting
+			one, other := a.Daemon().Status().Standby.Waiting, b.Daemon().Status().Standby.Waiting
 			return len(one) == 1 && len(other) == 1 && one[0].Ready && one[0].Member == b.member.Status().Member && other[0].Member == one[0].Member
 		})
-		if s := a.health.Status(); !s.Standby.Works || *s.Standby.Working != s.Standby.Member {
+		if s := a.Daemon().Status(); !s.Standby.Works || *s.Standby.Working != s.Standby.Member {
 			t.Errorf("one that works says %+v of its group", s.Standby)
 		}
 		a.stop()
@@ -218,17 +218,17 @@ func TestAStandbyWaitsForHours(t *testing.T) {
 		for n := range 12 {
 			g.insert("d_0", fmt.Sprint("M", n), "one")
 			<-time.After(10 * time.Minute)
-			if err := b.health.Live(); err != nil {
+			if err := b.Daemon().Live(); err != nil {
 				t.Fatal(err)
 			}
-			if reasons := b.health.Ready(t.Context()); len(reasons) > 0 {
+			if reasons := b.Daemon().Ready(t.Context()); len(reasons) > 0 {
 				t.Fatal(reasons)
 			}
 		}
 		if n := b.reads.Load(); n > 0 {
 			t.Errorf("one that waits has read %d pages", n)
 		}
-		if n := b.health.Status().Streams[0].CatchUp.Messages; n != 12 {
+		if n := b.Daemon().Status().Streams[0].CatchUp.Messages; n != 12 {
 			t.Errorf("it has followed %d messages", n)
 		}
 		a.stop()
@@ -261,7 +261,7 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 		table.Skip(150_000)
 		g.insert("d_0", "O", "one")
 		g.published("O", "one")
-		g.eventually("the one that waits has read it", func() bool { return b.health.Status().Streams[0].CatchUp.Messages == 3 })
+		g.eventually("the one that waits has read it", func() bool { return b.Daemon().Status().Streams[0].CatchUp.Messages == 3 })
 		a.stop()
 		g.works(b)
 		g.compare()
@@ -310,7 +310,7 @@ func TestASupersededProcessGivesTheWorkUp(t *testing.T) {
 		g.insert("d_0", "M", "one")
 		g.published("M", "one")
 		foreign := g.join(func(c *config.Config) { c.Standby = config.Standby{} })
-		g.eventually("the foreign one has an epoch", func() bool { return foreign.health.Status().Epoch > 0 })
+		g.eventually("the foreign one has an epoch", func() bool { return foreign.Daemon().Status().Epoch > 0 })
 		row := g.insert("d_1", "N", "two")
 		g.eventually("it stops", func() bool {
 			// On a busy topic it soon meets a message of the other one.
@@ -340,14 +340,14 @@ func TestAnotherConfigurationIsRefusedByName(t *testing.T) {
 		g.works(a)
 		b := g.join(func(c *config.Config) { c.Standby.Settings = standby.Settings{"BRIDGE_STREAM_MOVES_KEY": "2"} })
 		g.eventually("it says what differs", func() bool {
-			reasons := b.health.Ready(t.Context())
+			reasons := b.Daemon().Ready(t.Context())
 			return len(reasons) == 1 && strings.Contains(reasons[0].Reason, "BRIDGE_STREAM_MOVES_KEY") && strings.Contains(reasons[0].Reason, a.member.Status().Member)
 		})
-		if s := b.health.Status().Standby; len(s.Differing) != 1 {
+		if s := b.Daemon().Status().Standby; len(s.Differing) != 1 {
 			t.Errorf("its status says %+v", s)
 		}
 		g.eventually("the one that works knows it, too", func() bool {
-			waiting := a.health.Status().Standby.Waiting
+			waiting := a.Daemon().Status().Standby.Waiting
 			return len(waiting) == 1 && slices.Equal(waiting[0].Differing, []string{"BRIDGE_STREAM_MOVES_KEY"})
 		})
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/checkpoint/store"
+	storememory "bridge/checkpoint/store/memory"
 	"bridge/internal/buscopy"
 	"bridge/internal/catchup"
 	"bridge/internal/config"
@@ -154,9 +156,9 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 // TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
-	h := &health{cfg: &config.Config{Source: config.Source{Scheme: "mysql", Addr: "db:3306"}, Sink: config.Sink{Scheme: "kafka", Kafka: config.Kafka{Brokers: []string{"k:9092"}}}}, faults: faults, copies: new(buscopy.Keeper)}
-	polled, saved := time.Now(), false
-	h.saved = func() bool { return saved }
+	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
+	h := health{&App{opts: Options{Config: &config.Config{Source: config.Source{Scheme: "mysql", Addr: "db:3306"}, Sink: config.Sink{Scheme: "kafka", Kafka: config.Kafka{Brokers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper)}}}
+	polled := time.Now()
 	shown := func() httpapi.Status {
 		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: httpapi.CatchUpStatus{Ready: true}, Shards: []httpapi.ShardStatus{{LastPoll: &polled}}}}}
 		h.addDependencies(&s)
@@ -165,7 +167,9 @@ func TestWhatAnswers(t *testing.T) {
 	if s := shown(); s.Checkpoint.Answers != nil {
 		t.Error("the checkpoint was not saved yet")
 	}
-	saved = true
+	if err := committer.Sync(t.Context(), new(store.Batch)); err != nil {
+		t.Fatal(err)
+	}
 	faults.Fail(standbyDependency, errors.New("no right"))
 	faults.Fail(copiesDependency, errors.New("no right"))
 	if s := shown(); !*s.Source.Answers || !*s.Bus.Answers || *s.Progress.Answers || !*s.Checkpoint.Answers || s.Source.Address != "db:3306" || s.Bus.Address != "k:9092" {
