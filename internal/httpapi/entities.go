@@ -99,17 +99,11 @@ func entityAnswer(ask func(context.Context, *http.Request) (any, error)) http.Ha
 		ctx, cancel := context.WithTimeoutCause(r.Context(), entityTimeout, errEntityTimeout)
 		defer cancel()
 		body, err := ask(ctx, r)
-		switch {
-		case err == nil:
-			answer(w, http.StatusOK, body)
-		case errors.Is(err, ErrBadQuery):
-			answer(w, http.StatusBadRequest, refused{err.Error()})
-		case errors.Is(err, ErrNoStream), errors.Is(err, ErrNoEntity), errors.Is(err, ErrNotServed):
-			answer(w, http.StatusNotFound, refused{err.Error()})
-		default:
-			w.Header().Set("Retry-After", retryAfter)
-			answer(w, http.StatusServiceUnavailable, refused{err.Error()})
+		if err != nil {
+			refuse(w, err, http.StatusServiceUnavailable)
+			return
 		}
+		answer(w, http.StatusOK, body)
 	})
 }
 

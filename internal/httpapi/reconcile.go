@@ -38,6 +38,22 @@ type refused struct {
 	Error string `json:"error"`
 }
 
+// refuse answers a request that a Daemon has refused: with the status of the error, or another one.
+func refuse(w http.ResponseWriter, err error, otherwise int) {
+	status := otherwise
+	switch {
+	case errors.Is(err, ErrBadQuery):
+		status = http.StatusBadRequest
+	case errors.Is(err, ErrNoStream), errors.Is(err, ErrNoEntity), errors.Is(err, ErrNotServed):
+		status = http.StatusNotFound
+	case errors.Is(err, errResendTimeout), errors.Is(err, errResendAllTimeout):
+		status = http.StatusGatewayTimeout
+	case otherwise == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	answer(w, status, refused{err.Error()})
+}
+
 func reconcileHandler(d Daemon) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mode, err := modeOf(r.URL.Query())
@@ -46,14 +62,11 @@ func reconcileHandler(d Daemon) http.Handler {
 			return
 		}
 		asked, err := d.Reconcile(r.PathValue("name"), mode)
-		switch {
-		case errors.Is(err, ErrNoStream):
-			answer(w, http.StatusNotFound, refused{err.Error()})
-		case err != nil:
-			answer(w, http.StatusConflict, refused{err.Error()})
-		default:
-			answer(w, http.StatusAccepted, asked)
+		if err != nil {
+			refuse(w, err, http.StatusConflict)
+			return
 		}
+		answer(w, http.StatusAccepted, asked)
 	})
 }
 

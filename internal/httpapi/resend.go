@@ -77,16 +77,11 @@ func resendHandler(d Daemon) http.Handler {
 		// Publishing takes longer than other answers.
 		extend(w, resendTimeout+writeTimeout)
 		outcomes, err := d.Resend(ctx, request)
-		switch {
-		case errors.Is(err, ErrNoStream):
-			answer(w, http.StatusNotFound, refused{err.Error()})
-		case errors.Is(err, errResendTimeout):
-			answer(w, http.StatusGatewayTimeout, refused{err.Error()})
-		case err != nil:
-			answer(w, http.StatusConflict, refused{err.Error()})
-		default:
-			answer(w, http.StatusOK, resent{outcomes})
+		if err != nil {
+			refuse(w, err, http.StatusConflict)
+			return
 		}
+		answer(w, http.StatusOK, resent{outcomes})
 	})
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -53,15 +52,10 @@ func resendAllHandler(d Daemon) http.Handler {
 		// Publishing takes longer than other answers.
 		extend(w, resendAllTimeout+writeTimeout)
 		report, err := d.ResendAll(ctx, r.PathValue("name"), mode.DryRun)
-		switch {
-		case err == nil:
-			answer(w, http.StatusOK, report)
-		case errors.Is(err, ErrNoStream):
-			answer(w, http.StatusNotFound, refused{err.Error()})
-		case errors.Is(err, errResendAllTimeout):
-			answer(w, http.StatusGatewayTimeout, refused{err.Error()})
-		default:
-			answer(w, http.StatusConflict, refused{err.Error()})
+		if err != nil {
+			refuse(w, err, http.StatusConflict)
+			return
 		}
+		answer(w, http.StatusOK, report)
 	})
 }

@@ -163,8 +163,7 @@ func atMost(n int, h http.Handler) http.Handler {
 			defer func() { <-free }()
 			h.ServeHTTP(w, r)
 		default:
-			w.Header().Set("Retry-After", retryAfter)
-			answer(w, http.StatusServiceUnavailable, refused{fmt.Sprintf("%d such requests are being answered: ask again in a moment", n)})
+			refuse(w, fmt.Errorf("%d such requests are being answered: ask again in a moment", n), http.StatusServiceUnavailable)
 		}
 	})
 }

@@ -90,13 +90,8 @@ func tailHandler(d Daemon) http.Handler {
 			return
 		}
 		listener, err := d.Tail(parameters["stream"])
-		switch {
-		case errors.Is(err, ErrNoStream):
-			answer(w, http.StatusNotFound, refused{err.Error()})
-			return
-		case err != nil:
-			w.Header().Set("Retry-After", retryAfter)
-			answer(w, http.StatusServiceUnavailable, refused{err.Error()})
+		if err != nil {
+			refuse(w, err, http.StatusServiceUnavailable)
 			return
 		}
 		defer listener.Close()
