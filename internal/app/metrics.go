@@ -6,6 +6,47 @@ import (
 	"bridge/internal/shard"
 )
 
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// metric is a metric of a collector.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+// send sends a value of a metric.
+type send func(m metric, v float64, labels ...string)
+
+// collector collects its metrics at each scrape.
+type collector struct {
+	descs   []*prometheus.Desc
+	collect func(send)
+}
+
+// metric adds a metric.
+func (c *collector) metric(kind prometheus.ValueType, name, help string, labels ...string) metric {
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	c.descs = append(c.descs, desc)
+	return metric{desc, kind}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	c.collect(func(m metric, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
+	})
+}
+
 // newBuildInfo returns a metric that is always 1 and whose labels say which build this is.
 func newBuildInfo(b Build) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -37,12 +78,12 @@ func newGapsLimit(tables int) prometheus.Collector {
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	byShard := a.opts.Config.MetricsByShard
 	registry.MustRegister(shard.NewCollector(a.shards, a.limits, byShard), newReconcileCollector(a.reconcilers, byShard),
-		&recoveryCollector{streams: a.streams, recovery: a.recovery}, &outageCollector{a}, newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()),
+		newRecoveryCollector(a.streams, a.recovery), newOutageCollector(a), newBuildInfo(a.opts.Build), newDeliveryInfo(a.opts.Config.Sink.Delivery()),
 		newGapsLimit(countTables(a.opts.Config)))
 	if a.member != nil {
-		registry.MustRegister(&standbyCollector{a.member, a.recovery})
+		registry.MustRegister(newStandbyCollector(a.member, a.recovery))
 	}
 	if a.copies != nil {
-		registry.MustRegister(&copiesCollector{a.copies})
+		registry.MustRegister(newCopiesCollector(a.copies))
 	}
 }

@@ -69,7 +69,7 @@ func TestDependenciesThatAreAwayShow(t *testing.T) {
 				parts: parts{faults: faults, copies: buscopy.NewKeeper(buscopy.Options{})}, member: standby.New(standby.Options{}),
 				sourceProbe: answers(c.source), sinkProbe: answers(c.bus),
 			}
-			got := collected(t, &outageCollector{a})
+			got := collected(t, newOutageCollector(a))
 			for _, name := range c.away {
 				if value, shown := got[name]; !shown || value != 0 {
 					t.Errorf("%s is %v", name, value)
@@ -97,7 +97,7 @@ func TestAScrapeDoesNotWaitForWhatHangs(t *testing.T) {
 			sinkProbe:   &httpapi.Probe{Ready: func(context.Context) error { return fmt.Errorf("orders/3: %w", sink.ErrHeldUp) }},
 		}
 		begun := time.Now()
-		got := collected(t, &outageCollector{a})
+		got := collected(t, newOutageCollector(a))
 		if took := time.Since(begun); took != scrapeTimeout || got["bridge_dependency_up source"] != 0 || got["bridge_held_up_by_transaction"] != 1 {
 			t.Errorf("after %s: %v", took, got)
 		}

@@ -9,85 +9,52 @@ import (
 	"bridge/reconcile"
 )
 
-// reconcileCollector collects the state of the reconciles at each scrape: by stream, or by shard.
-// Those of the tables of a stream follow one another.
-type reconcileCollector struct {
-	reconcilers []reconcile.Scheduled
-	byShard     bool
-
-	lastRun, duration, rows, differences, verified, guard, running, runs, interval *prometheus.Desc
-}
-
-func newReconcileCollector(reconcilers []reconcile.Scheduled, byShard bool) *reconcileCollector {
-	labels := shard.SeriesLabels(byShard)
-	desc := func(name, help string, more ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, append(labels[:len(labels):len(labels)], more...), nil)
-	}
-	return &reconcileCollector{
-		reconcilers: reconcilers, byShard: byShard,
-		lastRun:     desc("bridge_reconcile_last_run_timestamp_seconds", "When the last reconcile ended of the table that was compared longest ago, Unix time; 0 before the first one of a table."),
-		duration:    desc("bridge_reconcile_duration_seconds", "How long the last reconcile took that ended, of several tables the longest; 0 before the first one since the start."),
-		rows:        desc("bridge_reconcile_rows", "Rows that the reconcile under way, or the last one, has read; of several tables the sum."),
-		differences: desc("bridge_reconcile_differences_total", "Differences that reconcile found and published, by kind.", "kind"),
-		verified:    desc("bridge_reconcile_verified_through_timestamp_seconds", "Clock of the database up to which all commits of all tables that were compared are known to be published, Unix time; 0 before the first reconcile."),
-		guard:       desc("bridge_reconcile_guard_tripped", "Tables of which no delete is published until a person agrees."),
-		running:     desc("bridge_reconcile_running", "Reconciles under way."),
-		runs:        desc("bridge_reconcile_runs_total", "Reconciles, dry runs aside, by result.", "result"),
-		interval:    prometheus.NewDesc("bridge_reconcile_interval_seconds", "Longest time between two reconciles of a table of the stream, as configured.", streamLabel, nil),
-	}
-}
-
-var _ prometheus.Collector = (*reconcileCollector)(nil)
-
-// Describe implements prometheus.Collector.
-func (c *reconcileCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.lastRun, c.duration, c.rows, c.differences, c.verified, c.guard, c.running, c.runs, c.interval} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *reconcileCollector) Collect(out chan<- prometheus.Metric) {
-	var t reconcileTotal
-	for i, r := range c.reconcilers {
-		s := r.Status()
-		t.add(&s)
-		ends := i == len(c.reconcilers)-1 || c.reconcilers[i+1].Stream() != s.Stream
-		if ends {
-			// The tables of a stream share its settings.
-			out <- prometheus.MustNewConstMetric(c.interval, prometheus.GaugeValue, r.Interval.Seconds(), s.Stream)
+// newReconcileCollector collects the state of the reconciles: by stream, or by shard. Those of the
+// tables of a stream follow one another.
+func newReconcileCollector(reconcilers []reconcile.Scheduled, byShard bool) prometheus.Collector {
+	c, labels := new(collector), shard.SeriesLabels(byShard)
+	lastRun := c.metric(gauge, "bridge_reconcile_last_run_timestamp_seconds", "When the last reconcile ended of the table that was compared longest ago, Unix time; 0 before the first one of a table.", labels...)
+	duration := c.metric(gauge, "bridge_reconcile_duration_seconds", "How long the last reconcile took that ended, of several tables the longest; 0 before the first one since the start.", labels...)
+	rows := c.metric(gauge, "bridge_reconcile_rows", "Rows that the reconcile under way, or the last one, has read; of several tables the sum.", labels...)
+	differences := c.metric(counter, "bridge_reconcile_differences_total", "Differences that reconcile found and published, by kind.", append(labels, "kind")...)
+	verified := c.metric(gauge, "bridge_reconcile_verified_through_timestamp_seconds", "Clock of the database up to which all commits of all tables that were compared are known to be published, Unix time; 0 before the first reconcile.", labels...)
+	guard := c.metric(gauge, "bridge_reconcile_guard_tripped", "Tables of which no delete is published until a person agrees.", labels...)
+	running := c.metric(gauge, "bridge_reconcile_running", "Reconciles under way.", labels...)
+	runs := c.metric(counter, "bridge_reconcile_runs_total", "Reconciles, dry runs aside, by result.", append(labels, "result")...)
+	interval := c.metric(gauge, "bridge_reconcile_interval_seconds", "Longest time between two reconciles of a table of the stream, as configured.", "stream")
+	c.collect = func(send send) {
+		var t reconcileTotal
+		for i, r := range reconcilers {
+			s := r.Status()
+			t.add(&s)
+			ends := i == len(reconcilers)-1 || reconcilers[i+1].Stream() != s.Stream
+			if ends {
+				// The tables of a stream share its settings.
+				send(interval, r.Interval.Seconds(), s.Stream)
+			}
+			series := []string{s.Stream}
+			if byShard {
+				series = append(series, s.Shard)
+			} else if !ends {
+				continue
+			}
+			send(lastRun, unix(t.lastRun), series...)
+			send(duration, t.duration.Seconds(), series...)
+			send(rows, float64(t.rows), series...)
+			send(verified, unix(t.verified), series...)
+			send(guard, t.guarded, series...)
+			send(running, t.running, series...)
+			send(differences, float64(t.totals.Added), append(series, "added")...)
+			send(differences, float64(t.totals.Modified), append(series, "modified")...)
+			send(differences, float64(t.totals.Deleted), append(series, "deleted")...)
+			send(differences, float64(t.totals.Missed), append(series, "missed")...)
+			send(runs, float64(t.totals.Ended-t.totals.Tripped), append(series, "ended")...)
+			send(runs, float64(t.totals.Tripped), append(series, "guarded")...)
+			send(runs, float64(t.totals.Failed), append(series, "failed")...)
+			t = reconcileTotal{}
 		}
-		if c.byShard {
-			c.send(out, &t, s.Stream, s.Shard)
-		} else if ends {
-			c.send(out, &t, s.Stream)
-		} else {
-			continue
-		}
-		t = reconcileTotal{}
 	}
-}
-
-func (c *reconcileCollector) send(out chan<- prometheus.Metric, t *reconcileTotal, labels ...string) {
-	gauge := func(d *prometheus.Desc, v float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	total := func(d *prometheus.Desc, n uint64, label string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append(labels[:len(labels):len(labels)], label)...)
-	}
-	gauge(c.lastRun, unix(t.lastRun))
-	gauge(c.duration, t.duration.Seconds())
-	gauge(c.rows, float64(t.rows))
-	gauge(c.verified, unix(t.verified))
-	gauge(c.guard, t.guarded)
-	gauge(c.running, t.running)
-	total(c.differences, t.totals.Added, "added")
-	total(c.differences, t.totals.Modified, "modified")
-	total(c.differences, t.totals.Deleted, "deleted")
-	total(c.differences, t.totals.Missed, "missed")
-	total(c.runs, t.totals.Ended-t.totals.Tripped, "ended")
-	total(c.runs, t.totals.Tripped, "guarded")
-	total(c.runs, t.totals.Failed, "failed")
+	return c
 }
 
 // reconcileTotal is what the reconciles of one table, or of the tables of a stream, show.

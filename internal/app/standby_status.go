@@ -72,42 +72,19 @@ func standbyStatus(m *standby.Member) *httpapi.StandbyStatus {
 	return status
 }
 
-// standbyCollector collects whether this process works, or could take over.
-type standbyCollector struct {
-	member   *standby.Member
-	recovery *catchup.CatchUp
-}
-
-var _ prometheus.Collector = (*standbyCollector)(nil)
-
-var (
-	groupLabel       = []string{"group"}
-	standbyWorksDesc = prometheus.NewDesc("bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", groupLabel, nil)
-	standbyReadyDesc = prometheus.NewDesc("bridge_standby_ready", "1 if this process works, or has read the bus and has the configuration of the one that works, so that it could take over.", groupLabel, nil)
-	standbySinceDesc = prometheus.NewDesc("bridge_standby_working_since_seconds", "Since when the process of the group that works does so, as Unix time; 0 while none is known.", groupLabel, nil)
-	standbyDiffDesc  = prometheus.NewDesc("bridge_standby_differing", "How many variables differ from those of the process that works.", groupLabel, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (c *standbyCollector) Describe(out chan<- *prometheus.Desc) {
-	out <- standbyWorksDesc
-	out <- standbyReadyDesc
-	out <- standbySinceDesc
-	out <- standbyDiffDesc
-}
-
-// Collect implements prometheus.Collector.
-func (c *standbyCollector) Collect(out chan<- prometheus.Metric) {
-	s := c.member.Status()
-	send := func(d *prometheus.Desc, v float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, s.Group)
+// newStandbyCollector collects whether this process works, or could take over.
+func newStandbyCollector(member *standby.Member, recovery *catchup.CatchUp) prometheus.Collector {
+	c := new(collector)
+	works := c.metric(gauge, "bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", "group")
+	ready := c.metric(gauge, "bridge_standby_ready", "1 if this process works, or has read the bus and has the configuration of the one that works, so that it could take over.", "group")
+	since := c.metric(gauge, "bridge_standby_working_since_seconds", "Since when the process of the group that works does so, as Unix time; 0 while none is known.", "group")
+	differing := c.metric(gauge, "bridge_standby_differing", "How many variables differ from those of the process that works.", "group")
+	c.collect = func(send send) {
+		s := member.Status()
+		send(works, oneIf(s.Works), s.Group)
+		send(ready, oneIf(s.Works || len(s.Differing) == 0 && followed(recovery.Progress())), s.Group)
+		send(since, unix(s.Working.Since), s.Group)
+		send(differing, float64(len(s.Differing)), s.Group)
 	}
-	send(standbyWorksDesc, oneIf(s.Works))
-	send(standbyReadyDesc, oneIf(s.Works || len(s.Differing) == 0 && followed(c.recovery.Progress())))
-	since := 0.0
-	if !s.Working.Since.IsZero() {
-		since = float64(s.Working.Since.UnixMilli()) / 1000
-	}
-	send(standbySinceDesc, since)
-	send(standbyDiffDesc, float64(len(s.Differing)))
+	return c
 }
