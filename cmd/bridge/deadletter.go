@@ -87,7 +87,7 @@ func (p *process) readDeadLetters(ctx context.Context, job deadLetterJob, comman
 		return nil, deadletter.Found{}, wrongUsage("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
 	}
 	bar := p.newBar(!job.json)
-	found, err := readDeadLetters(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command}, job, func(done, total uint64) { bar.Show("reading the dead letters", done, total) })
+	found, err := readDeadLetters(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command}, job, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
 	bar.Stop()
 	return cfg, found, interrupted(ctx, err, "nothing was done")
 }

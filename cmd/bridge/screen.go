@@ -35,12 +35,7 @@ func (p *process) newProgress(wanted bool) *terminal.Progress {
 }
 
 // newBar returns a bar on stderr, nil where that is no terminal or a bar is not wanted.
-func (p *process) newBar(wanted bool) *terminal.Bar {
-	if !wanted || !p.animated() {
-		return nil
-	}
-	return terminal.NewBar(p.stderr)
-}
+func (p *process) newBar(wanted bool) *terminal.Line { return p.newLine(wanted && p.animated()) }
 
 // newLine returns a line of progress on stderr, nil where it is not wanted.
 func (p *process) newLine(wanted bool) *terminal.Line {

@@ -54,7 +54,7 @@ func verifyCommand(p *process, ctx context.Context, call call) error {
 		return err
 	}
 	bar := p.newBar(!call.flags["json"])
-	report, err := app.Verify(ctx, cfg, examples, func(s verify.Step) { bar.Show(s.What, s.Done, s.Total) })
+	report, err := app.Verify(ctx, cfg, examples, func(s verify.Step) { bar.ShowBar(s.What, s.Done, s.Total) })
 	bar.Stop()
 	switch {
 	case err != nil && ctx.Err() != nil:

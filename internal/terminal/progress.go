@@ -64,14 +64,11 @@ func (p *Progress) run() {
 	defer close(p.ended)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	shown := false
+	line := NewLine(p.w, true)
+	defer line.Stop()
 	for n := 0; ; n++ {
 		select {
 		case <-p.quit:
-			if shown {
-				// A terminal that is gone needs no clearing.
-				_, _ = fmt.Fprint(p.w, "\r\x1b[K")
-			}
 			return
 		case <-tick.C:
 		}
@@ -79,8 +76,7 @@ func (p *Progress) run() {
 			p.mu.Lock()
 			waiting := strings.Join(p.waiting, " and ")
 			p.mu.Unlock()
-			_, _ = fmt.Fprintf(p.w, "\r\x1b[K%c looking at %s (%.0f s)", `|/-\`[n%4], waiting, waited.Seconds())
-			shown = true
+			line.Show(fmt.Sprintf("%c looking at %s (%.0f s)", `|/-\`[n%4], waiting, waited.Seconds()))
 		}
 	}
 }

@@ -74,12 +74,12 @@ func TestProgressBar(t *testing.T) {
 	}
 	t.Run("is drawn now and then, and cleared", func(t *testing.T) {
 		var out bytes.Buffer
-		var none *Bar
-		none.Show("reading", 1, 2)
+		var none *Line
+		none.ShowBar("reading", 1, 2)
 		none.Stop()
-		bar := &Bar{w: &out}
-		bar.Show("reading", 1, 2)
-		bar.Show("reading", 2, 2)
+		bar := NewLine(&out, true)
+		bar.ShowBar("reading", 1, 2)
+		bar.ShowBar("reading", 2, 2)
 		bar.Stop()
 		if got := out.String(); strings.Count(got, "reading") != 1 || !strings.HasSuffix(got, "\r\x1b[K") {
 			t.Errorf("%q", got)
