@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -148,8 +147,7 @@ func (p *parser) state(header []byte, null bool) error {
 		return fmt.Errorf("%w: update this program", err)
 	}
 	if err != nil {
-		// The error quotes the memory of the message.
-		return errors.New(strings.Clone(err.Error()))
+		return err
 	}
 	if n := len(s.Key); n > 0 {
 		p.m.key = header[len(header)-n-1 : len(header)-1]

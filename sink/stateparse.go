@@ -10,29 +10,13 @@ import (
 // a message stops its stream (rule 12 of decision 17).
 var ErrNewerForm = errors.New("the header " + HeaderState + " has a newer form than this bridge reads")
 
-// StateError says where the text of a [State] is wrong.
-type StateError struct {
-	// Text is what was read.
-	Text string
-	// Field names the field, as in decision 17.
-	Field string
-	// At is the offset in Text, in bytes.
-	At int
-	// Want says what should be there.
-	Want string
-}
-
-func (e *StateError) Error() string {
-	return fmt.Sprintf("read the header %s: %s at byte %d of %.200q: want %s", HeaderState, e.Field, e.At, e.Text, e.Want)
-}
-
 // ParseState reads the text of a state. It accepts what AppendState writes and nothing else, so
-// each state has one text. Key is a part of text. It allocates nothing but an error, which is a
-// *StateError or wraps ErrNewerForm.
+// each state has one text. Key is a part of text. It allocates nothing but an error, which shares
+// no memory with text and wraps ErrNewerForm where that is why.
 func ParseState(text string) (State, error) {
 	p := stateParser{text: text}
 	switch form := p.number("form", 32); {
-	case p.failed == "" && form > stateNumber:
+	case p.err == nil && form > stateNumber:
 		return State{}, fmt.Errorf("%w: form %d, this one reads %d", ErrNewerForm, form, stateNumber)
 	case form < stateNumber:
 		p.fail("form", 0, "form 1")
@@ -61,8 +45,8 @@ func ParseState(text string) (State, error) {
 	if p.at < len(text) {
 		p.fail("end", p.at, "the end, or one blank and l=, e= or k= in this order")
 	}
-	if p.failed != "" {
-		return State{}, &StateError{Text: text, Field: p.failed, At: p.wrong, Want: p.want}
+	if p.err != nil {
+		return State{}, p.err
 	}
 	return s, nil
 }
@@ -71,15 +55,14 @@ func ParseState(text string) (State, error) {
 type stateParser struct {
 	text string
 	at   int
-	// failed, wrong and want are of the first failure; failed is empty where there is none.
-	failed string
-	wrong  int
-	want   string
+	// err is the first failure.
+	err error
 }
 
+// fail notes that a field, named as in decision 17, is wrong at an offset of the text.
 func (p *stateParser) fail(field string, at int, want string) {
-	if p.failed == "" {
-		p.failed, p.wrong, p.want = field, at, want
+	if p.err == nil {
+		p.err = fmt.Errorf("read the header %s: %s at byte %d of %.200q: want %s", HeaderState, field, at, p.text, want)
 	}
 }
 

@@ -66,7 +66,7 @@ func (h *headers) parse(m *sink.Stored, message *Message) (err error) {
 	*message = Message{Key: m.Key, Origin: originOf(h.origin), Dead: string(h.kind) == sink.DeadLetterType}
 	// The text is a part of m, and not kept: Key is taken from it as bytes.
 	if message.State, err = sink.ParseState(unsafe.String(unsafe.SliceData(h.state), len(h.state))); err != nil {
-		return cloneError(err)
+		return err
 	}
 	if n := len(message.State.Key); n > 0 {
 		message.Key, message.State.Key = h.state[len(h.state)-n-1:len(h.state)-1], ""
@@ -87,14 +87,6 @@ func (h *headers) parse(m *sink.Stored, message *Message) (err error) {
 		message.Schema = parseSchema(h.version, h.schema)
 	}
 	return nil
-}
-
-// cloneError returns an error that shares no memory with the message.
-func cloneError(err error) error {
-	if errors.Is(err, sink.ErrNewerForm) {
-		return err
-	}
-	return errors.New(err.Error())
 }
 
 // number parses the digits of a row id.
