@@ -40,8 +40,9 @@ const (
 // [HeaderState].
 const HeaderTraceParent = "traceparent"
 
-// PublishedAtFormat is the layout of HeaderPublishedAt: RFC 3339 in UTC, to the millisecond.
-const PublishedAtFormat = "2006-01-02T15:04:05.000Z07:00"
+// PublishedAtFormat is the layout of HeaderPublishedAt, of a time in UTC: RFC 3339, to the
+// millisecond.
+const PublishedAtFormat = "2006-01-02T15:04:05.000Z"
 
 // EachHeader calls yield with the name and value of every header of m on a bus with keys. Headers
 // of all messages come in one order.

@@ -37,9 +37,8 @@ func hashOther(m *sink.Stored) uint64 {
 
 // hashStored returns the hash of an anchor at m.
 func hashStored(m *sink.Stored) uint64 {
-	var h headers
-	var message Message
-	if h.read(m); h.state == nil || h.parse(m, &message) != nil {
+	message, err := ParseMessage(m)
+	if err != nil {
 		return hashOther(m)
 	}
 	return HashMessage(message.Key, message.Event, message.State.Epoch, message.State.Seq)

@@ -34,9 +34,9 @@ type Message struct {
 // ParseMessage returns what a stored message of ours says by its headers and key. Stream, Shard and
 // At are the caller's to set. Its Key is a part of m.
 func ParseMessage(m *sink.Stored) (Message, error) {
-	var h headers
+	var f sink.Fields
 	var message Message
-	h.read(m)
-	err := h.parse(m, &message)
+	f.Read(m)
+	err := message.parse(&f, m)
 	return message, err
 }

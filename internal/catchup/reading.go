@@ -47,7 +47,7 @@ type reading struct {
 	chunk  chunk
 
 	// The message that is being read.
-	headers headers
+	headers sink.Fields
 	parsed  Message
 }
 
@@ -145,12 +145,8 @@ func (r *reading) full(ctx context.Context, next uint64) error {
 
 // accept adds a message to the chunk. An error says that the message was not read.
 func (r *reading) accept(ctx context.Context, m *sink.Stored) error {
-	h := &r.headers
-	h.read(m)
-	err := errStateless
-	if h.state != nil {
-		err = h.parse(m, &r.parsed)
-	}
+	r.headers.Read(m)
+	err := r.parsed.parse(&r.headers, m)
 	if s := r.writer(err); s != nil {
 		if err := r.ours(ctx, s, m.Offset, err); err != nil {
 			return err
@@ -168,8 +164,8 @@ func (r *reading) accept(ctx context.Context, m *sink.Stored) error {
 // writer returns the stream that has written the message, by domain and name (rule 12); nil where
 // it is a message of others. A version before catch-up wrote no domain.
 func (r *reading) writer(err error) *stream {
-	s := r.c.streams[string(r.headers.stream)]
-	if s == nil || string(r.headers.domain) == r.c.opts.Domain || len(r.headers.domain) == 0 && err == errStateless {
+	s := r.c.streams[string(r.headers.Stream)]
+	if s == nil || string(r.headers.Domain) == r.c.opts.Domain || len(r.headers.Domain) == 0 && err == errStateless {
 		return s
 	}
 	return nil
@@ -239,7 +235,7 @@ func (r *reading) keep(ctx context.Context, f *feed, offset uint64, older bool) 
 		}
 	}
 	m := r.parsed
-	m.Stream, m.Shard, m.At.TP, m.At.Offset = f.Name, r.tp.shard(r.headers.shard), f.number, offset
+	m.Stream, m.Shard, m.At.TP, m.At.Offset = f.Name, r.tp.shard(r.headers.Shard), f.number, offset
 	begin := len(r.chunk.keys)
 	r.chunk.keys = append(r.chunk.keys, m.Key...)
 	m.Key = r.chunk.keys[begin:len(r.chunk.keys):len(r.chunk.keys)]
