@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 		{"something behind stdout", with("BRIDGE_SINK_URL", "stdout:x"), "BRIDGE_SINK_URL", []string{"stdout: alone"}},
 		{"a checkpoint with a host", with("BRIDGE_CHECKPOINT_URL", "file://var/bridge.db"), "BRIDGE_CHECKPOINT_URL", []string{"three slashes"}},
 		{"a checkpoint without file", with("BRIDGE_CHECKPOINT_URL", "file:///var/"), "BRIDGE_CHECKPOINT_URL", []string{"names no folder"}},
-		{"a checkpoint of a later version", with("BRIDGE_CHECKPOINT_URL", "mysql://h/d"), "BRIDGE_CHECKPOINT_URL", []string{"not in this version"}},
+		{"a checkpoint in a database", with("BRIDGE_CHECKPOINT_URL", "mysql://h/d"), "BRIDGE_CHECKPOINT_URL", []string{"write one of file: bus:, as in"}},
 
 		{"a range that runs backwards", with(stream+"TABLE", "t_{9..0}"), stream + "TABLE", []string{"reversed", "{0..9}"}},
 		{"a range that is not closed", with(stream+"TABLE", "t_{0..9"), stream + "TABLE", []string{"{0..63}"}},

@@ -12,40 +12,23 @@ import (
 // net/url says, which quotes the URL.
 const encoding = `in user and password write % as %25, @ as %40, : as %3A, / as %2F, ? as %3F, # as %23, "," as %2C and a space as %20`
 
-// scheme says what a scheme of one of the URLs is.
-type scheme struct {
-	name string
-	// built is false for a scheme that a later version will have.
-	built bool
-}
-
+// The schemes of the URLs.
 var (
-	sourceSchemes     = []scheme{{"mysql", true}, {"sqlite", true}}
-	sinkSchemes       = []scheme{{"kafka", true}, {"nats", true}, {"stdout", true}, {"embedded", true}}
-	checkpointSchemes = []scheme{{"file", true}, {"bus", true}, {"mysql", false}}
+	sourceSchemes     = []string{"mysql", "sqlite"}
+	sinkSchemes       = []string{"kafka", "nats", "stdout", "embedded"}
+	checkpointSchemes = []string{"file", "bus"}
 )
 
-// cutScheme splits the URL of a variable after its scheme, which must be one of those allowed and
-// in this version. ok is false after a fault.
-func (l *loader) cutScheme(variable, text string, allowed []scheme, example string) (name, rest string, ok bool) {
+// cutScheme splits the URL of a variable after its scheme, which must be one of those allowed. ok
+// is false after a fault.
+func (l *loader) cutScheme(variable, text string, allowed []string, example string) (name, rest string, ok bool) {
 	name, rest, found := strings.Cut(text, ":")
 	name = strings.ToLower(name)
-	i := slices.IndexFunc(allowed, func(s scheme) bool { return found && s.name == name })
-	switch {
-	case i < 0:
-		var names []string
-		for _, s := range allowed {
-			if s.built {
-				names = append(names, s.name+":")
-			}
-		}
-		l.add(variable, "does not begin with a known scheme: write one of %s, as in %s", strings.Join(names, " "), example)
-	case !allowed[i].built:
-		l.add(variable, "%s: is not in this version yet: use another scheme, as in %s", name, example)
-	default:
-		return name, rest, true
+	if !found || !slices.Contains(allowed, name) {
+		l.add(variable, "does not begin with a known scheme: write one of %s:, as in %s", strings.Join(allowed, ": "), example)
+		return "", "", false
 	}
-	return "", "", false
+	return name, rest, true
 }
 
 // authority is the part of a URL that names a server.
