@@ -192,7 +192,9 @@ func (p *pass) unjudge(why string) {
 // count adds the events that the owner published.
 func (p *pass) count(v Verdict) {
 	p.run.Verdict.Add(v)
-	p.tracker.count(v, p.mode)
+	if !p.mode.DryRun {
+		p.tracker.update(func(s *Status) { s.Totals.Add(v) })
+	}
 }
 
 // commit has the owner decide about all nominations up to reached, and saves the progress of the

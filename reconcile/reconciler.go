@@ -71,7 +71,7 @@ func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 func (r *Reconciler) Restore(ctx context.Context) error {
 	run, err := r.lastRun(ctx)
 	if err == nil {
-		r.tracker.restore(run)
+		r.tracker.update(func(s *Status) { s.restore(run) })
 	}
 	return err
 }

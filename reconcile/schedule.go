@@ -102,13 +102,13 @@ func (s *Scheduler) Request(stream string, mode Mode) int {
 // setRequests sets the pending requests.
 func (t *turn) setRequests(requests []request) {
 	t.asked = requests
-	t.tracker.waiting(len(requests))
+	t.tracker.update(func(s *Status) { s.Waiting = len(requests) })
 }
 
 // setDue sets when the next run begins. The caller holds mu.
 func (t *turn) setDue(due time.Time) {
 	t.due = due
-	t.tracker.next(due)
+	t.tracker.update(func(s *Status) { s.Next = due })
 }
 
 // stir wakes the goroutines that wait for a run. The caller holds mu.
@@ -169,7 +169,7 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 		// The run reports the error again.
 		last = Run{}
 	}
-	t.tracker.restore(last)
+	t.tracker.update(func(s *Status) { s.restore(last) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

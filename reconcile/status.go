@@ -136,17 +136,11 @@ func (t *tracker) begin(mode Mode) {
 	t.status.Progress = Progress{Mode: mode, Started: time.Now()}
 }
 
-func (t *tracker) restore(run Run) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.restoreRun(run)
-}
-
-// restoreRun shows a run on record. The caller holds mu.
-func (t *tracker) restoreRun(run Run) {
-	t.status.Guard, t.status.Verified = run.Guard, run.Verified
+// restore shows a run on record.
+func (s *Status) restore(run Run) {
+	s.Guard, s.Verified = run.Guard, run.Verified
 	if !run.Ended.IsZero() {
-		t.status.LastEnded = run.Ended
+		s.LastEnded = run.Ended
 	}
 }
 
@@ -187,14 +181,6 @@ func (t *tracker) foresee(g *Progress, p *pass) {
 	}
 }
 
-func (t *tracker) count(v Verdict, mode Mode) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !mode.DryRun {
-		t.status.Totals.Add(v)
-	}
-}
-
 func (t *tracker) end(report Report, run Run, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -210,21 +196,16 @@ func (t *tracker) end(report Report, run Run, err error) {
 		s.Totals.Failed++
 		return
 	}
-	t.restoreRun(run)
+	s.restore(run)
 	s.Totals.Ended++
 	if report.Guard != "" {
 		s.Totals.Tripped++
 	}
 }
 
-func (t *tracker) waiting(n int) {
+// update changes the status.
+func (t *tracker) update(change func(*Status)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.status.Waiting = n
-}
-
-func (t *tracker) next(due time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.status.Next = due
+	change(&t.status)
 }
