@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -48,9 +49,7 @@ func Invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 // wallClock turns RFC 3339 in UTC into the wall clock of zone, with the digits of the fraction as
 // they stand.
 func wallClock(text []byte, zone *time.Location) ([]byte, bool) {
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone = cmp.Or(zone, time.UTC)
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
 		return nil, false

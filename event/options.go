@@ -20,9 +20,7 @@ func (o Options) withDefaults() Options {
 	o.Version = cmp.Or(o.Version, Version)
 	o.Format = cmp.Or(o.Format, FormatEiffel)
 	o.BadValue = cmp.Or(o.BadValue, NullBad)
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 	return o
 }
 

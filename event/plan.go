@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,9 +90,7 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 func (o Options) members(columns *source.Columns) (members []member, faults []error) {
 	add := func(index int, name string) {
 		column := columns.List[index]
-		if name == "" {
-			name = memberName(column.Name)
-		}
+		name = cmp.Or(name, memberName(column.Name))
 		encoded, _ := appendString(nil, []byte(name))
 		members = append(members, member{index: index, column: column, null: o.nullable(columns, index), text: name, name: append(encoded, ':')})
 	}

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 
@@ -41,9 +42,7 @@ func New(o Options) (*Bus, error) {
 	if len(o.URLs) == 0 && o.InProcess == nil {
 		return nil, errors.New("client/jetstream: Options.URLs is empty: set it to nats://host:4222")
 	}
-	if o.Name == "" {
-		o.Name = "bridge-client"
-	}
+	o.Name = cmp.Or(o.Name, "bridge-client")
 	return &Bus{o}, nil
 }
 

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 
@@ -33,9 +34,7 @@ func New(o Options) (*Bus, error) {
 	if len(o.Brokers) == 0 {
 		return nil, errors.New("client/kafka: Options.Brokers is empty: set it to host:port of one or more brokers")
 	}
-	if o.ClientID == "" {
-		o.ClientID = "bridge-client"
-	}
+	o.ClientID = cmp.Or(o.ClientID, "bridge-client")
 	return &Bus{o}, nil
 }
 

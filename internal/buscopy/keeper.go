@@ -87,9 +87,7 @@ type stream struct {
 
 // NewKeeper returns a Keeper.
 func NewKeeper(o Options) *Keeper {
-	if o.Every == 0 {
-		o.Every = 5 * time.Second
-	}
+	o.Every = cmp.Or(o.Every, 5*time.Second)
 	if o.Fault == nil {
 		o.Fault = func(error) {}
 	}

@@ -1,6 +1,7 @@
 package catchup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -102,25 +103,15 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	defaults := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	defaults(&o.ShortRound, 2*time.Second)
-	defaults(&o.Tick, time.Second)
-	defaults(&o.IdleEvery, time.Minute)
-	defaults(&o.AnchorsEvery, 10*time.Second)
-	defaults(&o.Recheck, time.Second)
-	defaults(&o.FollowEvery, 5*time.Second)
-	counts := func(n *int, to int) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	counts(&o.Workers, 8)
-	counts(&o.HoleRate, 20_000)
-	counts(&o.MaxNominated, 10_000)
+	o.ShortRound = cmp.Or(o.ShortRound, 2*time.Second)
+	o.Tick = cmp.Or(o.Tick, time.Second)
+	o.IdleEvery = cmp.Or(o.IdleEvery, time.Minute)
+	o.AnchorsEvery = cmp.Or(o.AnchorsEvery, 10*time.Second)
+	o.Recheck = cmp.Or(o.Recheck, time.Second)
+	o.FollowEvery = cmp.Or(o.FollowEvery, 5*time.Second)
+	o.Workers = cmp.Or(o.Workers, 8)
+	o.HoleRate = cmp.Or(o.HoleRate, 20_000)
+	o.MaxNominated = cmp.Or(o.MaxNominated, 10_000)
 	if o.Superseded == nil {
 		o.Superseded = func(error) {}
 	}

@@ -60,9 +60,7 @@ func parseEmbedded(text string) (Embedded, error) {
 
 // beside puts the data beside the checkpoint where no folder is named.
 func (e *Embedded) beside(checkpoint string) {
-	if e.Dir == "" {
-		e.Dir = filepath.Join(filepath.Dir(checkpoint), "nats")
-	}
+	e.Dir = cmp.Or(e.Dir, filepath.Join(filepath.Dir(checkpoint), "nats"))
 }
 
 // embeddedHas reports whether a variable of NATS has a meaning for embedded:.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -180,9 +181,7 @@ func (l *loader) destination(begin string, s *Stream, cfg *Config) {
 		parse = sink.ParseSubject
 		fallback = "eiffel.{family}.{type}.{tag}.{domain}"
 	}
-	if s.Destination == "" {
-		s.Destination = fallback
-	}
+	s.Destination = cmp.Or(s.Destination, fallback)
 	template, err := parse(s.Destination)
 	if err != nil {
 		l.add(variable, "%s", unquoted(err, s.Destination))

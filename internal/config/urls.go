@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -74,9 +75,7 @@ func parseAuthority(scheme, text, defaultPort string) (authority, error) {
 // hostPort returns host:port of a URL.
 func hostPort(u *url.URL, defaultPort string) (string, error) {
 	port := u.Port()
-	if port == "" {
-		port = defaultPort
-	}
+	port = cmp.Or(port, defaultPort)
 	if u.Hostname() == "" || !isPort(port) || port == "0" {
 		return "", fmt.Errorf("names no host, or a port that is none: write %s://host:%s; %s", u.Scheme, defaultPort, encoding)
 	}

@@ -1,6 +1,7 @@
 package logburst
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -51,12 +52,8 @@ var _ slog.Handler = (*Handler)(nil)
 
 // New returns a Handler. Flush writes what is counted when the process ends.
 func New(next slog.Handler, o Options) *Handler {
-	if o.Lines == 0 {
-		o.Lines = 20
-	}
-	if o.Window == 0 {
-		o.Window = 10 * time.Second
-	}
+	o.Lines = cmp.Or(o.Lines, 20)
+	o.Window = cmp.Or(o.Window, 10*time.Second)
 	return &Handler{next: next, all: &bursts{opts: o, root: next, open: make(map[key]*burst)}}
 }
 

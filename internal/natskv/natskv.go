@@ -1,6 +1,7 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,9 +40,7 @@ func Create(ctx context.Context, js jetstream.JetStream, b Bucket) (stream jetst
 }
 
 func config(b Bucket, replicas int) jetstream.StreamConfig {
-	if b.Duplicates == 0 {
-		b.Duplicates = 2 * time.Minute
-	}
+	b.Duplicates = cmp.Or(b.Duplicates, 2*time.Minute)
 	return jetstream.StreamConfig{
 		Name: Stream(b.Name), Description: b.Description, Subjects: []string{Subjects(b.Name)},
 		Storage: jetstream.FileStorage, Replicas: replicas, Duplicates: b.Duplicates,

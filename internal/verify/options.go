@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"time"
 
 	"bridge/event"
@@ -64,21 +65,10 @@ type Shard struct {
 }
 
 func (o Options) withDefaults() Options {
-	switch {
-	case o.Examples == 0:
-		o.Examples = 10
-	case o.Examples < 0:
-		o.Examples = 0
-	}
-	if o.Rounds <= 0 {
-		o.Rounds = 3
-	}
-	if o.Pause == 0 {
-		o.Pause = time.Second
-	}
-	if o.Numbers == 0 {
-		o.Numbers = 64 << 20
-	}
+	o.Examples = max(cmp.Or(o.Examples, 10), 0)
+	o.Rounds = cmp.Or(max(o.Rounds, 0), 3)
+	o.Pause = cmp.Or(o.Pause, time.Second)
+	o.Numbers = cmp.Or(o.Numbers, 64<<20)
 	if o.Progress == nil {
 		o.Progress = func(Step) {}
 	}

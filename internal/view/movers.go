@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -91,18 +92,10 @@ const (
 
 // NewMovers returns the queue of a view, which has no other one.
 func NewMovers(v *View, opts MoversOptions) *Movers {
-	if opts.Bound == 0 {
-		opts.Bound = 10_000
-	}
-	if opts.AtOnce == 0 {
-		opts.AtOnce = 200
-	}
-	if opts.Pause == 0 {
-		opts.Pause = 20 * time.Millisecond
-	}
-	if opts.PauseMax == 0 {
-		opts.PauseMax = 5 * time.Second
-	}
+	opts.Bound = cmp.Or(opts.Bound, 10_000)
+	opts.AtOnce = cmp.Or(opts.AtOnce, 200)
+	opts.Pause = cmp.Or(opts.Pause, 20*time.Millisecond)
+	opts.PauseMax = cmp.Or(opts.PauseMax, 5*time.Second)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}

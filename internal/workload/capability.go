@@ -48,9 +48,7 @@ type CapabilityOptions struct {
 }
 
 func (o *CapabilityOptions) complete() error {
-	if o.Table == "" {
-		o.Table = "capabilities"
-	}
+	o.Table = cmp.Or(o.Table, "capabilities")
 	if o.Mix == nil {
 		o.Mix = EveryChange()
 	}

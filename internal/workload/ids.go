@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -40,9 +41,7 @@ type Strides struct {
 }
 
 func (s Strides) issuer(o Options) (issuer, error) {
-	if s.Nodes == 0 {
-		s.Nodes = 3
-	}
+	s.Nodes = cmp.Or(s.Nodes, 3)
 	if s.Nodes < 0 || s.Silence < 0 {
 		return nil, fmt.Errorf("%d nodes, one silent for %s: neither may be negative", s.Nodes, s.Silence)
 	}

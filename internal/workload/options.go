@@ -75,9 +75,7 @@ type share struct {
 }
 
 func (o *Options) complete() error {
-	if o.Table == "" {
-		o.Table = "orders"
-	}
+	o.Table = cmp.Or(o.Table, "orders")
 	if o.IDs == nil {
 		o.IDs = AutoIncrement{}
 	}

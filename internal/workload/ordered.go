@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -18,9 +19,7 @@ type Ordered struct {
 const orderedTables = 64
 
 func (s Ordered) issuer(o Options) (issuer, error) {
-	if s.Subs == 0 {
-		s.Subs = 100
-	}
+	s.Subs = cmp.Or(s.Subs, 100)
 	if s.Subs < 0 {
 		return nil, fmt.Errorf("%d sub-businesses: want at least 1", s.Subs)
 	}
@@ -47,9 +46,7 @@ func (s *ordered) start(time.Time) {}
 
 func (s *ordered) draw(ctx context.Context, d draw) (string, []uint64, error) {
 	sub, table := fmt.Sprintf("sub-%d", d.rng.IntN(s.Subs)), d.table
-	if table == "" {
-		table = fmt.Sprintf("%s_%d", s.opts.Table, spread(sub))
-	}
+	table = cmp.Or(table, fmt.Sprintf("%s_%d", s.opts.Table, spread(sub)))
 	first, err := s.counters.move(ctx, table, uint64(d.rows))
 	if err != nil {
 		return "", nil, err

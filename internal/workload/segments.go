@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -24,15 +25,9 @@ type Segments struct {
 }
 
 func (s Segments) issuer(o Options) (issuer, error) {
-	if s.Containers == 0 {
-		s.Containers = 3
-	}
-	if s.Block == 0 {
-		s.Block = 5000
-	}
-	if s.Critical == 0 {
-		s.Critical = s.Block / 10
-	}
+	s.Containers = cmp.Or(s.Containers, 3)
+	s.Block = cmp.Or(s.Block, 5000)
+	s.Critical = cmp.Or(s.Critical, s.Block/10)
 	if s.Speeds == nil {
 		for i := range s.Containers {
 			s.Speeds = append(s.Speeds, 1/float64(i+1))

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ const maxPayload = 8 << 20
 // Open takes the folder, starts the server and then open's sink on it. It returns when the server
 // answers.
 func Open(o Options, open func(Conns) (sink.Sink, error)) (_ *Sink, err error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	s := &Sink{dir: o.Dir, log: &serverLog{logger: o.Logger, fatal: make(chan string, 1)}}
 	if s.lock, err = prepare(o.Dir); err != nil {
 		return nil, fmt.Errorf("start the NATS server inside the process: %w", err)

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,8 +75,6 @@ func listenOn(ctx context.Context, address string, options *server.Options) erro
 	}
 	options.Host = host
 	options.Port, err = strconv.Atoi(port)
-	if options.Port == 0 {
-		options.Port = server.RANDOM_PORT
-	}
+	options.Port = cmp.Or(options.Port, server.RANDOM_PORT)
 	return err
 }

@@ -93,9 +93,7 @@ func (o *Options) fill() error {
 	o.TransactionInterval = cmp.Or(o.TransactionInterval, 100*time.Millisecond)
 	o.TransactionTimeout = cmp.Or(o.TransactionTimeout, transactionTimeout)
 	o.StalledAfter = cmp.Or(o.StalledAfter, 10*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Fault == nil {
 		o.Fault = func(string, error) {}
 	}

@@ -1,6 +1,7 @@
 package stdout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func Open(options Options) (*Sink, error) {
 	if options.Writer == nil {
 		return nil, errors.New("stdout: no writer")
 	}
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	if options.Fault == nil {
 		options.Fault = func(string, error) {}
 	}

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -75,9 +76,7 @@ func (t *tableInspection) readTimes(ctx context.Context, c conn, modified tableC
 
 // timeOf reads a value of a column; zero where it is none.
 func (t *tableInspection) timeOf(columnType, value string, zone *time.Location) time.Time {
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone = cmp.Or(zone, time.UTC)
 	kind, precision := parseType(columnType)
 	at, ok := source.Column{Kind: kind, Precision: precision}.Time([]byte(value), zone)
 	if !ok {

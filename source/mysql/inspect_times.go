@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -52,9 +53,7 @@ func (t *tableInspection) checkPrecision(r source.Role, column tableColumn, reso
 // them for.
 func (t *tableInspection) checkZone(column string) {
 	zone := t.expected.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone = cmp.Or(zone, time.UTC)
 	_, want := time.Now().In(zone).Zone()
 	if t.server.zone == nil || t.server.zone.Abs() > 15*time.Hour || *t.server.zone == time.Duration(want)*time.Second {
 		return

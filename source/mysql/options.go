@@ -62,9 +62,7 @@ func (o Options) withDefaults() Options {
 	o.StatementTimeout = cmp.Or(o.StatementTimeout, 30*time.Second)
 	o.DialTimeout = cmp.Or(o.DialTimeout, 5*time.Second)
 	o.RefreshEvery = cmp.Or(o.RefreshEvery, 30*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -37,15 +37,11 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.TimeZone == nil {
-		o.TimeZone = time.UTC
-	}
+	o.TimeZone = cmp.Or(o.TimeZone, time.UTC)
 	o.Epoch = cmp.Or(o.Epoch, time.Second)
 	o.MaxConns = cmp.Or(o.MaxConns, 4)
 	o.StatementTimeout = cmp.Or(o.StatementTimeout, 30*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

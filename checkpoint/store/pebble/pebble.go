@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,18 +39,12 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.memtable == 0 {
-		o.memtable = defaultMemtable
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.memtable = cmp.Or(o.memtable, defaultMemtable)
 	if o.hash == nil {
 		o.hash = hashOf
 	}
-	if o.fs == nil {
-		o.fs = vfs.Default
-	}
+	o.fs = cmp.Or(o.fs, vfs.Default)
 }
 
 const (
