@@ -128,38 +128,6 @@ func TestTheOrderOfIDsIsTheServersOrAsConfigured(t *testing.T) {
 	})
 }
 
-func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
-	for _, c := range []struct {
-		position, highest, next uint64
-		want                    []string
-	}{
-		{0, 0, 1, nil},
-		{0, 0, 0, nil},
-		{9, 9, 10, nil},
-		{9, 5, 10, nil},
-		{9, 9, 9, []string{"unsafe ids-reused"}},
-		{1<<64 - 1, 3, 4, []string{"unsafe ids-reused"}},
-		{9, 9, 0, nil},
-		{9, 8, 0, []string{"warning position-ahead"}},
-	} {
-		table := inspected(source.Expected{Position: &c.position, Stream: "orders", Shard: "t"}, nil)
-		table.facts.highest, table.facts.next = c.highest, c.next
-		if table.checkPosition(); !slices.Equal(codes(table.Findings), c.want) {
-			t.Errorf("position %d, highest %d, next %d: found %v, want %q", c.position, c.highest, c.next, table.Findings, c.want)
-		}
-		for _, f := range table.Findings {
-			if want := fmt.Sprintf("bridge checkpoint set orders t 0\nbridge checkpoint set orders t %d", c.highest); f.Statement != want {
-				t.Errorf("to type is %q, want %q", f.Statement, want)
-			}
-		}
-	}
-	if table := inspected(source.Expected{}, nil); true {
-		if table.checkPosition(); len(table.Findings) > 0 {
-			t.Errorf("found %v without a checkpoint", table.Findings)
-		}
-	}
-}
-
 func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
 	over := func(columns ...string) (list []indexColumn) {
 		for _, column := range columns {

@@ -92,7 +92,7 @@ func (t *tableInspection) inspect(ctx context.Context, c conn) error {
 		if err := t.readIDs(ctx, c); err != nil {
 			return err
 		}
-		t.checkPosition()
+		t.expected.CheckPosition(&t.Report, t.facts.highest, t.facts.next, "truncated")
 	}
 	if complete {
 		if err := t.checkFilter(ctx, c); err != nil {

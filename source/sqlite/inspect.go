@@ -174,22 +174,7 @@ func (t *tableInspection) checkPosition(ctx context.Context, c *session) error {
 	if err != nil {
 		return err
 	}
-	position, set := *t.expected.Position, "bridge checkpoint set "+t.expected.Stream+" "+t.expected.Shard
-	commands := fmt.Sprintf("%s 0\n%s %d", set, set, highest)
-	switch {
-	case next > 0 && next <= position:
-		t.Add(inspect.Unsafe, inspect.IDsReused, t.spec.Table, fmt.Sprintf("gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position)).
-			Says("the table was emptied or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on after its highest id").
-			Types("%s", commands)
-	case position > highest && position-highest > inspect.StrayAbove:
-		t.Add(inspect.Warning, inspect.StrayID, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published: a row with the id %d was inserted, and deleted", highest, position, position)).
-			Says("rows that go on at the low end of the gap are published as late rows; if the id was a mistake, stop bridge and go on after the highest id").
-			Types("%s %d", set, highest)
-	case next == 0 && position > highest:
-		t.Add(inspect.Warning, inspect.PositionAhead, t.spec.Table, fmt.Sprintf("has no id above %d, but ids up to %d count as published", highest, position)).
-			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on after its highest id").
-			Types("%s", commands)
-	}
+	t.expected.CheckPosition(&t.Report, highest, next, "emptied")
 	return nil
 }
 
