@@ -72,19 +72,13 @@ func (v *view) refresh() error {
 // assign fills in the roles.
 func (v *view) assign() error {
 	c := v.columns
-	index := func(name string) int {
-		return slices.IndexFunc(c.List, func(column source.Column) bool { return name != "" && column.Name == name })
-	}
-	c.ID, c.Created, c.Modified, c.Deleted = index(v.spec.ID), index(v.spec.Created), index(v.spec.Modified), index(v.spec.Deleted)
-	for _, name := range v.spec.Key {
-		at := index(name)
-		if v.spec.UniqueKey && c.List[at].Kind == source.Float {
+	c.SetRoles(v.spec, func(name string) int {
+		return slices.IndexFunc(c.List, func(column source.Column) bool { return column.Name == name })
+	})
+	for i, name := range v.spec.Key {
+		if v.spec.UniqueKey && c.List[c.Key[i]].Kind == source.Float {
 			return fmt.Errorf("%w: the KEY column %q is an approximate number, which identifies nothing", source.ErrUnfit, name)
 		}
-		c.Key = append(c.Key, at)
-	}
-	if len(c.Key) == 0 {
-		c.Key = []int{c.ID}
 	}
 	return nil
 }

@@ -254,20 +254,7 @@ func (s tableSpec) compose(table []tableColumn) *shape {
 		sh.columns.List = append(sh.columns.List, source.Column{Name: column.name, Kind: kind, Precision: precision, NotNull: !column.nullable})
 		sh.single = append(sh.single, isSingle(column.columnType))
 	}
-	index := func(name string) int {
-		if name == "" {
-			return -1
-		}
-		return at[find(table, name)]
-	}
-	sh.columns.ID = index(s.spec.ID)
-	for _, key := range s.spec.Key {
-		sh.columns.Key = append(sh.columns.Key, index(key))
-	}
-	if len(sh.columns.Key) == 0 {
-		sh.columns.Key = []int{sh.columns.ID}
-	}
-	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	sh.columns.SetRoles(s.spec, func(name string) int { return at[find(table, name)] })
 	sh.selected = sh.selection()
 	sh.columns.CreatedMoves = s.spec.Created != "" && table[find(table, s.spec.Created)].moves
 	return sh

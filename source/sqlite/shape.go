@@ -129,20 +129,7 @@ func (s *shard) compose(table tableInfo) *shape {
 		// Else a column that is NOT NULL may hold a text that is no number.
 		sh.add(column.name, s.form(column), column.notNull && table.strict)
 	}
-	index := func(name string) int {
-		if name == "" {
-			return -1
-		}
-		return at[find(columns, name)]
-	}
-	sh.columns.ID = index(s.spec.ID)
-	for _, key := range s.spec.Key {
-		sh.columns.Key = append(sh.columns.Key, index(key))
-	}
-	if len(sh.columns.Key) == 0 {
-		sh.columns.Key = []int{sh.columns.ID}
-	}
-	sh.columns.Created, sh.columns.Modified, sh.columns.Deleted = index(s.spec.Created), index(s.spec.Modified), index(s.spec.Deleted)
+	sh.columns.SetRoles(s.spec, func(name string) int { return at[find(columns, name)] })
 	sh.masks = s.spec.Mask(sh.columns.List)
 	return sh
 }
