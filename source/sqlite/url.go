@@ -12,7 +12,7 @@ import (
 // Parameters:
 //
 //	epoch=s    numbers in columns of times are Unix times in seconds, the default
-//	epoch=ms   in milliseconds; epoch=us in microseconds; epoch=ns in nanoseconds
+//	epoch=ms   in milliseconds
 //
 // Nothing is read from disk.
 func ParseURL(text string) (Options, error) {
