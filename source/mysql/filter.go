@@ -8,16 +8,6 @@ import (
 	"bridge/source"
 )
 
-// readFilter returns the condition on rows, once the server has accepted it for the table; "" where
-// there is none.
-func (s tableSpec) readFilter(ctx context.Context, c conn) (string, error) {
-	fault, err := s.filterFault(ctx, c)
-	if fault != "" {
-		return "", option.Errorf("%w: the condition %s does not fit %s: %s", source.ErrUnfit, option.Filter, s.spec.Table, fault)
-	}
-	return s.spec.Filter, err
-}
-
 // filterFault returns what is wrong with the condition on rows.
 func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err error) {
 	if s.spec.Filter == "" {

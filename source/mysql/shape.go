@@ -102,7 +102,7 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 		return nil, err
 	}
 	sh := s.compose(table)
-	if sh.filter, err = s.readFilter(ctx, c); err != nil {
+	if sh.filter, err = s.spec.AcceptedFilter(s.filterFault(ctx, c)); err != nil {
 		return nil, err
 	}
 	if server.isMariaDB() {

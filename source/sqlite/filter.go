@@ -11,16 +11,6 @@ import (
 	"bridge/source"
 )
 
-// readFilter returns the condition on rows, once SQLite has accepted it for the table; "" where
-// there is none.
-func (s *shard) readFilter(ctx context.Context, c *session, columns []tableColumn) (string, error) {
-	fault, err := s.filterFault(ctx, c, columns)
-	if fault != "" {
-		return "", option.Errorf("%w: the condition %s does not fit %s: %s", source.ErrUnfit, option.Filter, s.spec.Table, fault)
-	}
-	return s.spec.Filter, err
-}
-
 // filterFault returns what is wrong with the condition on rows.
 func (s *shard) filterFault(ctx context.Context, c *session, columns []tableColumn) (fault string, err error) {
 	if s.spec.Filter == "" {

@@ -48,7 +48,7 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, error) {
 		return nil, err
 	}
 	sh := s.compose(table)
-	if sh.filter, err = s.readFilter(ctx, c, table.columns); err != nil {
+	if sh.filter, err = s.spec.AcceptedFilter(s.filterFault(ctx, c, table.columns)); err != nil {
 		return nil, err
 	}
 	id := table.columns[find(table.columns, s.spec.ID)]
