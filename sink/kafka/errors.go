@@ -8,6 +8,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"bridge/sink"
 )
 
 // everywhere is the tp of a fault that concerns the whole cluster.
@@ -20,7 +22,7 @@ func tp(topic string, partition int32) string { return topic + "/" + strconv.Ito
 func parseTP(name string) (topic string, partition int32, err error) {
 	topic, number, _ := strings.Cut(name, "/")
 	n, err := strconv.ParseUint(number, 10, 31)
-	if err != nil || checkTopicName(topic) != nil {
+	if err != nil || sink.CheckTopic(topic) != nil {
 		return "", 0, fmt.Errorf("%q is not a partition of a topic", name)
 	}
 	return topic, int32(n), nil

@@ -107,7 +107,7 @@ func (o *Options) fill() error {
 		return fmt.Errorf("kafka: unknown compression %q: use one of %q", o.Compression, Compressions)
 	}
 	for _, topic := range o.Topics {
-		if err := checkTopicName(topic); err != nil {
+		if err := sink.CheckTopic(topic); err != nil {
 			return fmt.Errorf("kafka: %w", err)
 		}
 	}

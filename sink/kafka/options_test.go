@@ -26,7 +26,7 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		"unknown SASL":        {Brokers: brokers, SASL: &kafka.SASL{Mechanism: "GSSAPI", Password: password}},
 		"needs a password":    {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.Plain}},
 		"needs a token":       {Brokers: brokers, SASL: &kafka.SASL{Mechanism: kafka.OAuthBearer, Password: password}},
-		"name of a topic":     {Brokers: brokers, Topics: []string{"no/topic"}},
+		"the Kafka topic":     {Brokers: brokers, Topics: []string{"no/topic"}},
 	} {
 		if _, err := kafka.Open(opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)

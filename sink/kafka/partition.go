@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -43,18 +42,6 @@ type route struct {
 // worker returns the worker for key.
 func (r route) worker(key []byte) *worker {
 	return r.workers[balancer.Balance(kafkago.Message{Key: key}, r.partitions...)]
-}
-
-// checkTopicName refuses a name that no topic can have (Kafka, Topic.validate).
-func checkTopicName(name string) error {
-	legal := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
-	}
-	illegal := slices.ContainsFunc([]rune(name), func(r rune) bool { return !legal(r) })
-	if illegal || name == "" || name == "." || name == ".." || len(name) > 249 {
-		return fmt.Errorf("%q cannot be the name of a topic: use 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'", name)
-	}
-	return nil
 }
 
 // resolve returns the routes of topics by name, waiting for what is missing.

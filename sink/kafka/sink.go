@@ -140,7 +140,7 @@ func (s *Sink) screen(c *call) (rejected []sink.Rejection, pending []int) {
 	var fault error
 	for i := range c.batch {
 		if d := c.batch[i].Destination; i == 0 || d != name {
-			name, fault = d, checkTopicName(d)
+			name, fault = d, sink.CheckTopic(d)
 		}
 		if fault != nil {
 			c.status[i] = sink.Rejected

@@ -24,7 +24,7 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 	defer cancel()
 	var tps []sink.TP
 	for _, topic := range destinations {
-		if checkTopicName(topic) != nil {
+		if sink.CheckTopic(topic) != nil {
 			continue
 		}
 		t := attempts{cluster: s.cluster, faults: s.faults, who: "describe " + topic, topic: topic, partition: -1, giveUp: s.giveUpAfter}
