@@ -90,3 +90,22 @@ func CheckSubject(name string) error {
 	}
 	return nil
 }
+
+// Covers reports whether pattern, a NATS subject that may have the wildcards * and >, covers every
+// subject that other, one subject or such a pattern, covers.
+func Covers(pattern, other string) bool {
+	for {
+		p, restP, moreP := strings.Cut(pattern, ".")
+		if p == ">" {
+			return true
+		}
+		o, restO, moreO := strings.Cut(other, ".")
+		if p != o && (p != "*" || o == ">") || moreP != moreO {
+			return false
+		}
+		if !moreP {
+			return true
+		}
+		pattern, other = restP, restO
+	}
+}

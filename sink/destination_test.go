@@ -82,3 +82,19 @@ func check(t *testing.T, name string, f func() error, want string) {
 		t.Errorf("%.60q: error %v, want one with %q", name, err, want)
 	}
 }
+
+func TestCovers(t *testing.T) {
+	for _, c := range []struct {
+		pattern, other string
+		want           bool
+	}{
+		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a.b", "a", false}, {"a", "a.b", false}, {"a.*", "a.b", true}, {"a.*", "a.b.c", false},
+		{"a.*", "a", false}, {"a.>", "a.b", true}, {"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a", true}, {"*.b", "a.b", true},
+		{"a.*", "a.*", true}, {"a.b", "a.*", false}, {"a.*.c", "a.b.*", false}, {"a.*.*", "a.b.*", true}, {"a.>", "a.*", true},
+		{"a.>", "a.>", true}, {"a.>", "a.b.>", true}, {">", ">", true}, {"a.*", "a.>", false}, {"*", ">", false}, {"a.b.>", "a.>", false},
+	} {
+		if got := sink.Covers(c.pattern, c.other); got != c.want {
+			t.Errorf("Covers(%q, %q) is %t", c.pattern, c.other, got)
+		}
+	}
+}

@@ -205,17 +205,11 @@ func withoutCovered(subjects []string) []string {
 	for i, subject := range subjects {
 		covered := slices.ContainsFunc(subjects[:i], func(s string) bool { return s == subject })
 		for j, other := range subjects {
-			covered = covered || j != i && other != subject && covers(other, subject)
+			covered = covered || j != i && other != subject && sink.Covers(other, subject)
 		}
 		if !covered {
 			kept = append(kept, subject)
 		}
 	}
 	return kept
-}
-
-// covers reports whether pattern takes every subject that subject takes.
-func covers(pattern, subject string) bool {
-	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
-	return slices.EqualFunc(p, s, func(token, of string) bool { return token == "*" || token == of })
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"bridge/sink"
 )
 
 // widen adds the subjects that an existing stream lacks: nobody else looks after the streams of
@@ -39,34 +41,20 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	}
 	config := stream.CachedInfo().Config
 	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool {
-		return slices.ContainsFunc(config.Subjects, func(pattern string) bool { return covers(pattern, s) })
+		return slices.ContainsFunc(config.Subjects, func(pattern string) bool { return sink.Covers(pattern, s) })
 	})
 	if len(lacks) == 0 {
 		return nil
 	}
 	// Subjects of one stream must not overlap.
 	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool {
-		return slices.ContainsFunc(lacks, func(pattern string) bool { return covers(pattern, s) })
+		return slices.ContainsFunc(lacks, func(pattern string) bool { return sink.Covers(pattern, s) })
 	}), lacks...)
 	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("add the subjects %s to the stream %s: %w", strings.Join(lacks, ", "), o.Stream, err)
 	}
 	o.Logger.Info("added subjects to the stream", "stream", o.Stream, "subjects", lacks)
 	return nil
-}
-
-// covers reports whether pattern takes every subject that other takes.
-func covers(pattern, other string) bool {
-	p, o := strings.Split(pattern, "."), strings.Split(other, ".")
-	for i := range p {
-		if p[i] == ">" {
-			return len(o) > i
-		}
-		if i == len(o) || p[i] != o[i] && (p[i] != "*" || o[i] == ">") {
-			return false
-		}
-	}
-	return len(p) == len(o)
 }
 
 // tryEvery is the pause between two attempts to switch JetStream on again.

@@ -281,7 +281,7 @@ func (i *inspection) denial(ctx context.Context, subject, body string) error {
 // take the part that is used.
 func (i *inspection) checkSubjects(config *jetstream.StreamConfig, subjects []string) {
 	for _, subject := range subjects {
-		if slices.ContainsFunc(config.Subjects, func(pattern string) bool { return matches(pattern, subject) }) {
+		if covered(config.Subjects, subject) {
 			continue
 		}
 		severity, what := inspect.Unsafe, "does not take the subject "+subject

@@ -220,15 +220,7 @@ func (p *pulling) status(m *nats.Msg) (caughtUp bool, err error) {
 
 // wanted reports whether one of Options.Readable covers a subject.
 func (r *reading) wanted(subject string) bool {
-	if len(r.sink.options.Readable) == 0 {
-		return true
-	}
-	for _, pattern := range r.sink.options.Readable {
-		if matches(pattern, subject) {
-			return true
-		}
-	}
-	return false
+	return len(r.sink.options.Readable) == 0 || covered(r.sink.options.Readable, subject)
 }
 
 // hand hands out a message.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"bridge/internal/backoff"
@@ -27,10 +26,8 @@ func (r *routes) find(subject string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for stream, patterns := range r.streams {
-		for _, pattern := range patterns {
-			if matches(pattern, subject) {
-				return stream
-			}
+		if covered(patterns, subject) {
+			return stream
 		}
 	}
 	return ""
@@ -49,24 +46,6 @@ func (r *routes) forget(stream string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.streams, stream)
-}
-
-// matches reports whether a pattern with the wildcards * and > covers subject.
-func matches(pattern, subject string) bool {
-	for {
-		p, restP, moreP := strings.Cut(pattern, ".")
-		if p == ">" {
-			return true
-		}
-		s, restS, moreS := strings.Cut(subject, ".")
-		if p != "*" && p != s || moreP != moreS {
-			return false
-		}
-		if !moreP {
-			return true
-		}
-		pattern, subject = restP, restS
-	}
 }
 
 // publishRouted sends each message to the stream that takes its subject, and again to another when

@@ -2,10 +2,12 @@ package jetstream
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"bridge/internal/inspect"
+	"bridge/sink"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -69,10 +71,5 @@ func tooOld(version string) bool {
 
 // covered reports whether one of patterns covers a subject.
 func covered(patterns []string, subject string) bool {
-	for _, pattern := range patterns {
-		if matches(pattern, subject) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return sink.Covers(pattern, subject) })
 }

@@ -84,20 +84,6 @@ func FuzzParseAck(f *testing.F) {
 	})
 }
 
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		pattern, subject string
-		want             bool
-	}{
-		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a.b", "a", false}, {"a", "a.b", false}, {"a.*", "a.b", true}, {"a.*", "a.b.c", false},
-		{"a.*", "a", false}, {"a.>", "a.b", true}, {"a.>", "a.b.c", true}, {"a.>", "a", false}, {">", "a", true}, {"*.b", "a.b", true},
-	} {
-		if got := matches(c.pattern, c.subject); got != c.want {
-			t.Errorf("matches(%q, %q) is %t", c.pattern, c.subject, got)
-		}
-	}
-}
-
 func TestEnvelope(t *testing.T) {
 	m := sink.Message{
 		Destination: "s.a", Key: []byte("k+1"), ID: "0123-4567", Value: []byte("{}"), Type: "T", Version: "1.0.0", Domain: "d", Stream: "st", Shard: "db.t", RowID: 5,
