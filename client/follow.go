@@ -226,12 +226,11 @@ type following struct {
 
 // toEnd reads to the end that the TP had when the copy began.
 func (r *following) toEnd(ctx context.Context) error {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := backoff.Acquire(ctx, r.slots)
+	if err != nil {
+		return err
 	}
+	defer release()
 	return r.read(ctx, r.tp.End)
 }
 

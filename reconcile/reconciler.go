@@ -6,6 +6,7 @@ import (
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/backoff"
 	"bridge/internal/outage"
 	"bridge/internal/panics"
 	"bridge/source"
@@ -93,12 +94,11 @@ func (r *Reconciler) read(ctx context.Context, q source.Query, page *source.Page
 // query uses the source, retrying while it is away.
 func (r *Reconciler) query(ctx context.Context, what string, try func() error) error {
 	return r.retry(ctx, what, func() error {
-		select {
-		case r.reading <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		release, err := backoff.Acquire(ctx, r.reading)
+		if err != nil {
+			return err
 		}
-		defer func() { <-r.reading }()
+		defer release()
 		return try()
 	})
 }

@@ -56,6 +56,17 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Acquire acquires a lock that is a channel with room for one, or a slot of one with room for more.
+// It returns the cause of ctx when that ends first.
+func Acquire(ctx context.Context, lock chan struct{}) (release func(), err error) {
+	select {
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // Next returns the pause before the next attempt, for a caller that does something else meanwhile.
 func (b *Backoff) Next() time.Duration {
 	b.next = min(max(b.next, cmp.Or(b.First, 50*time.Millisecond)), cmp.Or(b.Max, 2*time.Second))

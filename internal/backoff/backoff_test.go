@@ -38,6 +38,29 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
+func TestAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := make(chan struct{}, 2)
+		release, err := backoff.Acquire(t.Context(), slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := backoff.Acquire(t.Context(), slots); err != nil {
+			t.Fatal(err)
+		}
+		why := errors.New("why")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(why) })
+		if _, err := backoff.Acquire(ctx, slots); !errors.Is(err, why) {
+			t.Errorf("without a free slot: %v", err)
+		}
+		time.AfterFunc(time.Minute, release)
+		if _, err := backoff.Acquire(t.Context(), slots); err != nil {
+			t.Errorf("with a slot that is released: %v", err)
+		}
+	})
+}
+
 func TestRetry(t *testing.T) {
 	away, gone := errors.New("away"), errors.New("gone")
 	for name, c := range map[string]struct {

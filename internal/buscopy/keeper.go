@@ -105,7 +105,7 @@ func NewKeeper(o Options) *Keeper {
 // ends.
 func (k *Keeper) Load(ctx context.Context, name string) (c Copy, found bool, err error) {
 	s := k.streams[name]
-	release, err := s.acquire(ctx)
+	release, err := backoff.Acquire(ctx, s.writing)
 	if err != nil {
 		return Copy{}, false, err
 	}
@@ -140,7 +140,7 @@ func (k *Keeper) Load(ctx context.Context, name string) (c Copy, found bool, err
 // before the first row is published.
 func (k *Keeper) Decided(ctx context.Context, name, shard string, since uint64) error {
 	s := k.streams[name]
-	release, err := s.acquire(ctx)
+	release, err := backoff.Acquire(ctx, s.writing)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (k *Keeper) each(ctx context.Context, due func(*stream) bool) (first error)
 	}
 	for _, s := range k.opts.Streams {
 		s := k.streams[s.Name]
-		release, err := s.acquire(ctx)
+		release, err := backoff.Acquire(ctx, s.writing)
 		if err == nil {
 			if due(s) {
 				err = k.write(ctx, s)
@@ -202,22 +202,13 @@ func (k *Keeper) each(ctx context.Context, due func(*stream) bool) (first error)
 // comes first.
 func (k *Keeper) Write(ctx context.Context, name string) error {
 	s := k.streams[name]
-	release, err := s.acquire(ctx)
+	release, err := backoff.Acquire(ctx, s.writing)
 	if err != nil {
 		return err
 	}
 	defer release()
 	s.sum = [sha256.Size]byte{}
 	return k.write(ctx, s)
-}
-
-func (s *stream) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case s.writing <- struct{}{}:
-		return func() { <-s.writing }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // write writes a copy of a stream unless the last one is the same, and tells the Fault.

@@ -221,13 +221,3 @@ func (c *CatchUp) own() uint64 {
 	}
 	return 0
 }
-
-// acquire acquires a lock that is a channel, or a slot.
-func acquire(ctx context.Context, lock chan struct{}) (release func(), err error) {
-	select {
-	case lock <- struct{}{}:
-		return func() { <-lock }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
 	"bridge/internal/outage"
 	"bridge/sink"
 )
@@ -163,7 +164,7 @@ func (c *Committer) Saved() bool { return c.durable.Load() }
 // Still calls do while no batch is applied: all that it reads of the store is of one image, but for
 // entities that are forgotten.
 func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error {
-	release, err := acquire(ctx, c.applying)
+	release, err := backoff.Acquire(ctx, c.applying)
 	if err != nil {
 		return err
 	}

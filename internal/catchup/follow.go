@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
@@ -102,7 +103,7 @@ func (c *follower) passLate(ctx context.Context) error {
 	s.late.Store(0)
 	var passed []piece
 	for _, t := range s.partitions() {
-		release, err := acquire(ctx, t.reading)
+		release, err := backoff.Acquire(ctx, t.reading)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]found, e
 	if g.opts.Reader == nil {
 		return nil, nil
 	}
-	release, err := acquire(ctx, s.looking)
+	release, err := backoff.Acquire(ctx, s.looking)
 	if err != nil {
 		return nil, err
 	}

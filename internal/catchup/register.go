@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
@@ -132,7 +133,7 @@ func (g *registrar) skip(ctx context.Context, s *stream, list []found) error {
 		if f.finding != beginsLate {
 			continue
 		}
-		release, err := acquire(ctx, f.t.reading)
+		release, err := backoff.Acquire(ctx, f.t.reading)
 		if err != nil {
 			return err
 		}

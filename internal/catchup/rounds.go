@@ -89,12 +89,12 @@ func (c *CatchUp) readOnce(ctx context.Context, s *stream, t *topicPartition, en
 	if failpoint.Mutant(failpoint.SkipCatchUp) {
 		return false, nil
 	}
-	release, err := acquire(ctx, t.reading)
+	release, err := backoff.Acquire(ctx, t.reading)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	if _, err := acquire(ctx, c.slots); err != nil {
+	if _, err := backoff.Acquire(ctx, c.slots); err != nil {
 		return false, err
 	}
 	slot := &slot{slots: c.slots}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
 	"bridge/sink"
 )
 
@@ -172,7 +173,7 @@ func (c *CatchUp) disputeAll(ctx context.Context, s *stream) error {
 	}
 	var again []store.Registration
 	for _, t := range s.partitions() {
-		release, err := acquire(ctx, t.reading)
+		release, err := backoff.Acquire(ctx, t.reading)
 		if err != nil {
 			return err
 		}
@@ -209,7 +210,7 @@ func (c *CatchUp) passAll(ctx context.Context, s *stream) error {
 
 // becomeReady makes a stream ready. The first one has the epoch synced, above all that was met.
 func (c *CatchUp) becomeReady(ctx context.Context, s *stream) error {
-	release, err := acquire(ctx, c.becoming)
+	release, err := backoff.Acquire(ctx, c.becoming)
 	if err != nil {
 		return err
 	}

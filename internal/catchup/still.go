@@ -33,7 +33,7 @@ func (s *slot) begin(ctx context.Context) error {
 	if s.steps.Add(1)&givenUp == 0 {
 		return nil
 	}
-	if _, err := acquire(ctx, s.slots); err != nil {
+	if _, err := backoff.Acquire(ctx, s.slots); err != nil {
 		return err
 	}
 	s.steps.And(givenUp - 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/checkpoint/store"
+	"bridge/internal/backoff"
 	"bridge/internal/failpoint"
 )
 
@@ -48,12 +49,11 @@ func (c *Committer) commit(ctx context.Context, b *store.Batch, change func(*tri
 
 // commitOnce is commit, but for an outage of the disk: it returns that.
 func (c *Committer) commitOnce(ctx context.Context, b *store.Batch, change func(*trial) error) error {
-	select {
-	case c.applying <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := backoff.Acquire(ctx, c.applying)
+	if err != nil {
+		return err
 	}
-	defer func() { <-c.applying }()
+	defer release()
 	t := trial{c: c}
 	registrations, err := t.make(change)
 	if err != nil {

@@ -86,7 +86,7 @@ func (t *transactions) close() {
 	t.cancel(sink.ErrClosed)
 	ctx, cancel := context.WithTimeoutCause(t.sink.life, t.abortWithin, errNoAnswer)
 	defer cancel()
-	release, err := t.producer.acquire(ctx)
+	release, err := backoff.Acquire(ctx, t.producer.turn)
 	if err != nil {
 		return
 	}
@@ -159,7 +159,7 @@ func (t *transactions) fence(ctx context.Context) error {
 	if failpoint.Mutant(failpoint.NoFence) {
 		return nil
 	}
-	release, err := t.producer.acquire(ctx)
+	release, err := backoff.Acquire(ctx, t.producer.turn)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (t *transactions) drain() {
 		if len(list) == 0 {
 			continue
 		}
-		release, err := t.producer.acquire(t.life)
+		release, err := backoff.Acquire(t.life, t.producer.turn)
 		if err != nil {
 			// Publish sees for itself that the sink is closed.
 			return

@@ -62,16 +62,6 @@ func newTxnProducer(c *cluster, f *faults, opts *Options) *txnProducer {
 	}
 }
 
-// acquire waits for the turn.
-func (p *txnProducer) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case p.turn <- struct{}{}:
-		return func() { <-p.turn }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
 // ready sees to it that the next transaction can begin. The turn is held.
 func (p *txnProducer) ready(ctx context.Context) error {
 	if p.over != nil || p.fresh {

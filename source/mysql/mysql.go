@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bridge/internal/backoff"
 	"bridge/source"
 )
 
@@ -99,12 +100,11 @@ var (
 
 // do runs fn on a connection of pool under the deadline of a statement.
 func (s *Source) do(ctx context.Context, pool *sql.DB, fn func(ctx context.Context, c conn) error) error {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := backoff.Acquire(ctx, s.slots)
+	if err != nil {
+		return err
 	}
+	defer release()
 	// Connecting has limits of its own.
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.answerTimeout()+4*s.options.DialTimeout, errNoAnswer)
 	defer cancel()

@@ -69,12 +69,11 @@ var (
 
 // do runs fn on a connection under the time limit of a statement.
 func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c *session) error) error {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	release, err := backoff.Acquire(ctx, s.slots)
+	if err != nil {
+		return err
 	}
+	defer release()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.StatementTimeout, errNoAnswer)
 	defer cancel()
 	return s.retryLocked(ctx, func(c *session) error { return fn(ctx, c) })
