@@ -62,27 +62,6 @@ func (p *txnPartition) trim() {
 	}
 }
 
-// batch makes a batch of what is first in the queue. What nobody waits for any more is left out.
-func (p *txnPartition) batch() *wireBatch {
-	f := &wireBatch{buffers: bufferPool.Get().(*buffers)}
-	f.buffers.records.reset()
-	for _, r := range p.queue {
-		n := 0
-		if !r.call.present(func() { n = f.fill(r, p.limit) }) {
-			r.shorten()
-			continue
-		}
-		if n > 0 {
-			f.parts = append(f.parts, part{r, n})
-		}
-		if n < len(r.index)-r.next {
-			break
-		}
-	}
-	f.count = f.buffers.records.count
-	return f
-}
-
 // acknowledge notes that a batch was taken. base is -1 where the broker does not tell the offset.
 // One that lies just behind a marker of ours covers that.
 func (p *txnPartition) acknowledge(f *wireBatch, base int64) {

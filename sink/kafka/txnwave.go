@@ -53,7 +53,7 @@ func newWave(x *transaction, partitions []*txnPartition) *wave {
 		if p.trim(); len(p.queue) == 0 || bytes > min(waveBytes, x.t.room) {
 			continue
 		}
-		b := &txnBatch{wireBatch: p.batch(), p: p}
+		b := &txnBatch{wireBatch: fillBatch(p.queue, p.limit), p: p}
 		if b.count == 0 {
 			b.buffers.release()
 			p.queue = nil

@@ -131,11 +131,19 @@ func (l *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 		}
 		return nil
 	}
-	f := &wireBatch{abandon: abandon, buffers: bufferPool.Get().(*buffers)}
+	l.inFlight = fillBatch(l.queue, l.limit)
+	l.inFlight.abandon = abandon
+	return l.inFlight
+}
+
+// fillBatch makes a batch of what is first in a queue. What nobody waits for any more is left out.
+func fillBatch(queue []*portion, limit int) *wireBatch {
+	f := &wireBatch{buffers: bufferPool.Get().(*buffers)}
 	f.buffers.records.reset()
-	for _, r := range l.queue {
+	for _, r := range queue {
 		n := 0
-		if !r.call.present(func() { n = f.fill(r, l.limit) }) {
+		if !r.call.present(func() { n = f.fill(r, limit) }) {
+			r.shorten()
 			continue
 		}
 		if n > 0 {
@@ -146,7 +154,6 @@ func (l *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 		}
 	}
 	f.count = f.buffers.records.count
-	l.inFlight = f
 	return f
 }
 
