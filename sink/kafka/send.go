@@ -23,16 +23,8 @@ var errMoved = errors.New("the topic has fewer partitions now")
 // the broker does not tell. It ends without that when ctx does, when the broker refuses the batch
 // for good, and when the partition is gone.
 func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
-	wire, err := f.buffers.records.seal(f.buffers.sealed, l.sink.codec)
-	if err != nil {
-		return -1, fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
-	}
-	if l.sink.codec.append != nil {
-		f.buffers.sealed = wire
-	}
-	f.wire = wire
-	if len(wire) > l.sink.maxRequestBytes-requestOverhead {
-		return -1, answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+	if err := f.seal(l.sink); err != nil {
+		return -1, err
 	}
 	var pause backoff.Backoff
 	for {
@@ -64,6 +56,22 @@ func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 			return -1, err
 		}
 	}
+}
+
+// seal completes the batch but for its producer, or returns why no broker can take it.
+func (f *wireBatch) seal(s *Sink) error {
+	wire, err := f.buffers.records.seal(f.buffers.sealed, s.codec)
+	if err != nil {
+		return fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
+	}
+	if s.codec.append != nil {
+		f.buffers.sealed = wire
+	}
+	f.wire = wire
+	if len(wire) > s.maxRequestBytes-requestOverhead {
+		return answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+	}
+	return nil
 }
 
 // attempt sends the batch once.

@@ -3,10 +3,7 @@ package kafka
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
-
-	kafkago "github.com/segmentio/kafka-go"
 
 	"bridge/sink"
 )
@@ -94,23 +91,14 @@ func (p *txnPartition) acknowledge(f *wireBatch, base int64) {
 
 // seal completes a batch of a transaction.
 func (p *txnPartition) seal(x *transaction, f *wireBatch) error {
-	s := x.t.sink
-	wire, err := f.buffers.records.seal(f.buffers.sealed, s.codec)
-	if err != nil {
-		return fmt.Errorf("compress: %w: %w", kafkago.InvalidRecord, err)
-	}
-	if s.codec.append != nil {
-		f.buffers.sealed = wire
-	}
-	f.wire = wire
-	if len(wire) > s.maxRequestBytes-requestOverhead {
-		return answer(int16(kafkago.MessageSizeTooLarge), "more than the brokers take in one request, socket.request.max.bytes")
+	if err := f.seal(x.t.sink); err != nil {
+		return err
 	}
 	if p.id.producer != x.id.producer || p.id.epoch != x.id.epoch {
 		p.id = x.id
 	}
-	binary.BigEndian.PutUint16(wire[attributesAt:], uint16(s.codec.id)|transactionalIs)
-	stamp(wire, p.id)
+	binary.BigEndian.PutUint16(f.wire[attributesAt:], uint16(x.t.sink.codec.id)|transactionalIs)
+	stamp(f.wire, p.id)
 	return nil
 }
 
