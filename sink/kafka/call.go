@@ -85,6 +85,13 @@ func (r *portion) acknowledge(n int, base int64) {
 	r.next += n
 }
 
+// reject notes that the next message of a portion is refused, which ends the portion.
+func (r *portion) reject(reason string) {
+	i := r.index[r.next]
+	r.call.status[i] = sink.Rejected
+	r.rejection = &sink.Rejection{Index: i, Reason: reason}
+}
+
 // shorten drops what is left of a portion whose caller has left.
 func (r *portion) shorten() {
 	r.cut = r.cut || r.next < len(r.index)

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-
-	"bridge/sink"
 )
 
 // txnPartition sends to one partition within transactions. It outlives them, and serves one
@@ -100,16 +98,6 @@ func (p *txnPartition) seal(x *transaction, f *wireBatch) error {
 	binary.BigEndian.PutUint16(f.wire[attributesAt:], uint16(x.t.sink.codec.id)|transactionalIs)
 	stamp(f.wire, p.id)
 	return nil
-}
-
-// reject notes that a single record was refused.
-func (p *txnPartition) reject(f *wireBatch, refusal error) {
-	r := f.parts[0].portion
-	r.call.present(func() {
-		i := r.index[r.next]
-		r.call.status[i] = sink.Rejected
-		r.rejection = &sink.Rejection{Index: i, Reason: p.worker.reason(f, refusal)}
-	})
 }
 
 // calm ends a fault of the partition. What is sent next may go to another leader.

@@ -159,7 +159,8 @@ func (b *txnBatch) answered() error {
 	case remedyFor(err) == split:
 		limit, ok := b.halved()
 		if !ok {
-			p.reject(b.wireBatch, err)
+			r := b.parts[0].portion
+			r.call.present(func() { r.reject(p.worker.reason(b.wireBatch, err)) })
 			err = errRefused
 			break
 		}

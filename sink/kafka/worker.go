@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	kafkago "github.com/segmentio/kafka-go"
-
-	"bridge/sink"
 )
 
 // errAbandoned is the cause of an attempt that nobody waits for any more.
@@ -239,11 +237,7 @@ func (l *worker) halve(f *wireBatch, refusal error) {
 		return
 	}
 	r := f.parts[0].portion
-	l.note(r, func() {
-		i := r.index[r.next]
-		r.call.status[i] = sink.Rejected
-		r.rejection = &sink.Rejection{Index: i, Reason: l.reason(f, refusal)}
-	})
+	l.note(r, func() { r.reject(l.reason(f, refusal)) })
 }
 
 // reason says why a single record was refused.
