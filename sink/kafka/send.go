@@ -49,7 +49,7 @@ func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
 			l.broken = true
 			return -1, err
 		}
-		l.held = true
+		l.reported = true
 		l.sink.faults.fail(l.tp, scope(l.topic, l.partition, err), explain(l.topic, err))
 		if err := pause.Wait(ctx); err != nil {
 			l.broken = l.broken || f.stamped != nil

@@ -130,7 +130,7 @@ func (x *transaction) withoutTopic(list []*entry, topic *topicError) []*entry {
 		if i >= 0 {
 			w := e.portions[i].worker
 			s.faults.fail(w.tp, scope(w.topic, w.partition, topic), explain(w.topic, topic))
-			x.t.partition(w).reported = true
+			w.reported = true
 			e.finish(errAgain)
 		}
 		return i >= 0

@@ -300,7 +300,7 @@ func (t *transactions) step(at failpoint.Point) {
 func (t *transactions) partition(w *worker) *txnPartition {
 	p := t.partitions[w]
 	if p == nil {
-		p = newTxnPartition(w)
+		p = &txnPartition{worker: w}
 		t.partitions[w] = p
 	}
 	return p

@@ -3,7 +3,6 @@ package kafka
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 )
 
 // txnPartition sends to one partition within transactions. It outlives them, and serves one
@@ -17,19 +16,15 @@ type txnPartition struct {
 	incarnation string
 	next        int64
 	ended       bool
-	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
-	limit int
 	// held: the partition did not answer in time when it was tried last, for the stalls-th time in
-	// succession. reported: a fault of it was.
-	held, reported bool
-	stalls         int
+	// succession.
+	held   bool
+	stalls int
 	// failure says why the partition has ended the present transaction.
 	failure error
 	// queue is what is to be sent to it in this transaction.
 	queue []*portion
 }
-
-func newTxnPartition(w *worker) *txnPartition { return &txnPartition{worker: w, limit: math.MaxInt} }
 
 // enqueue has a portion sent with the next batches.
 func (p *txnPartition) enqueue(r *portion) {
@@ -60,7 +55,7 @@ func (p *txnPartition) trim() {
 // acknowledge notes that a batch was taken. base is -1 where the broker does not tell the offset.
 // One that lies just behind a marker of ours covers that.
 func (p *txnPartition) acknowledge(f *wireBatch, base int64) {
-	p.limit = bolder(p.limit)
+	p.worker.limit = bolder(p.worker.limit)
 	marker := p.ended && base == p.next+1
 	if p.next > 0 && base != p.next && !marker {
 		// Others have written there, or the topic was created again.
@@ -98,15 +93,4 @@ func (p *txnPartition) seal(x *transaction, f *wireBatch) error {
 	binary.BigEndian.PutUint16(f.wire[attributesAt:], uint16(x.t.sink.codec.id)|transactionalIs)
 	stamp(f.wire, p.id)
 	return nil
-}
-
-// calm ends a fault of the partition. What is sent next may go to another leader.
-func (p *txnPartition) calm() {
-	if p.reported {
-		p.reported = false
-		s := p.worker.sink
-		s.faults.ok(p.worker.tp)
-		s.doubt(p.worker.topic)
-		s.session(p.worker.tp)
-	}
 }

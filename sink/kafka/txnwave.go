@@ -53,7 +53,7 @@ func newWave(x *transaction, partitions []*txnPartition) *wave {
 		if p.trim(); len(p.queue) == 0 || bytes > min(waveBytes, x.t.room) {
 			continue
 		}
-		b := &txnBatch{wireBatch: fillBatch(p.queue, p.limit), p: p}
+		b := &txnBatch{wireBatch: fillBatch(p.queue, p.worker.limit), p: p}
 		if b.count == 0 {
 			b.buffers.release()
 			p.queue = nil
@@ -130,7 +130,7 @@ func (w *wave) mend(ctx context.Context, generation int, again []*txnBatch) erro
 			err = p.worker.inspect(ctx, generation, err)
 		}
 		if took > verifiedWithin || !errors.Is(err, kafkago.NotEnoughReplicas) {
-			p.reported = true
+			p.worker.reported = true
 			s.faults.fail(p.worker.tp, scope(p.worker.topic, p.worker.partition, err), explain(p.worker.topic, err))
 		}
 		switch {
@@ -164,11 +164,11 @@ func (b *txnBatch) answered() error {
 			err = errRefused
 			break
 		}
-		p.limit, err = limit, nil
+		p.worker.limit, err = limit, nil
 	default:
 		return err
 	}
-	p.calm()
+	p.worker.calm()
 	if !b.lent {
 		b.buffers.release()
 	}

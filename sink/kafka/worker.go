@@ -28,16 +28,19 @@ type worker struct {
 	busy     bool
 	inFlight *wireBatch
 
-	// What follows belongs to the draining goroutine.
+	// What follows belongs to the draining goroutine: that of the worker, or of all transactions.
+
+	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
+	limit int
+	// reported says that a fault has been reported that has not ended.
+	reported bool
+
+	// What follows is unused within transactions.
 
 	// id is nil before the first batch. After a broken thread it is that of a batch that may arrive
 	// late.
 	id     *identity
 	broken bool
-	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
-	limit int
-	// held says that a fault has been reported that has not ended.
-	held bool
 	// next is the offset behind the last batch, 0 when that is not known.
 	next int64
 }
@@ -122,9 +125,9 @@ func (l *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 	l.inFlight = nil
 	if len(l.queue) == 0 || l.sink.life.Err() != nil {
 		l.busy = false
-		if l.held {
+		if l.reported {
 			// The call that was held up was cancelled.
-			l.held = false
+			l.reported = false
 			l.sink.faults.drop(l.tp)
 		}
 		return nil
@@ -293,8 +296,8 @@ func (l *worker) note(r *portion, note func()) {
 
 // calm ends a fault of this worker. What is sent next may go to another leader.
 func (l *worker) calm() {
-	if l.held {
-		l.held = false
+	if l.reported {
+		l.reported = false
 		l.sink.faults.ok(l.tp)
 		l.sink.doubt(l.topic)
 		l.sink.session(l.tp)
