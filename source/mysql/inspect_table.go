@@ -175,12 +175,12 @@ func (t *tableInspection) checkColumns(ctx context.Context, c conn) (complete bo
 			if !listed {
 				complete = false
 				t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting)).
-					Says("declare the column in the table, or name another one with %s: the columns are %s", r.Setting, t.columnNames())
+					Says("declare the column in the table, or name another one with %s: the columns are %s", r.Setting, columnNames(t.facts.columns))
 			}
 		case erBadField:
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoColumn, t.spec.Table, fmt.Sprintf("has no column %q, which %s names", r.Column, r.Setting)).
-				Says("correct %s: the columns are %s", r.Setting, t.columnNames())
+				Says("correct %s: the columns are %s", r.Setting, columnNames(t.facts.columns))
 		case erColAccessDenied, erTableAccessDenied:
 			complete = false
 			t.Add(inspect.Unsafe, inspect.NoGrant, t.spec.Table, fmt.Sprintf("has a column %q, which %s names, that this login may not read", r.Column, r.Setting)).
@@ -203,9 +203,9 @@ func (t *tableInspection) isListed(ctx context.Context, c conn, name string) (bo
 	return ok, err
 }
 
-func (t *tableInspection) columnNames() string {
-	names := make([]string, len(t.facts.columns))
-	for i, column := range t.facts.columns {
+func columnNames(table []tableColumn) string {
+	names := make([]string, len(table))
+	for i, column := range table {
 		names[i] = column.name
 	}
 	return strings.Join(names, ", ")

@@ -221,12 +221,8 @@ func (s tableSpec) checkNamed(ctx context.Context, c conn, table []tableColumn) 
 			return option.Errorf("%w: the column %q of %s, which %s names, is hidden: it can be selected, but SHOW COLUMNS does not list it: "+
 				"declare it in the table, or name another column", source.ErrMissing, r.Column, s.spec.Table, r.Setting)
 		}
-		names := make([]string, len(table))
-		for i, column := range table {
-			names[i] = column.name
-		}
 		return option.Errorf("%w: no column %q in %s: correct %s; the columns are %s",
-			source.ErrMissing, r.Column, s.spec.Table, r.Setting, strings.Join(names, ", "))
+			source.ErrMissing, r.Column, s.spec.Table, r.Setting, columnNames(table))
 	}
 	return nil
 }
