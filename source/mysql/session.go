@@ -176,8 +176,7 @@ func identify(ctx context.Context, session conn, s server) (string, error) {
 	for _, candidate := range candidates {
 		for _, expressions := range []string{candidate + role, candidate} {
 			err := session.query(ctx, "SELECT "+expressions, func(func(string) string) {})
-			var refused *mysql.MySQLError
-			if !errors.As(err, &refused) {
+			if number(err) == 0 {
 				return expressions, err
 			}
 		}

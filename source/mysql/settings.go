@@ -2,14 +2,11 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // setting is a variable of the session and the expression that it is set to. DEFAULT would be the
@@ -142,24 +139,18 @@ func (c *connector) goOnWithout(ctx context.Context, session variables, name str
 }
 
 func describe(statement string, err error) error {
-	if err == nil {
-		return nil
-	}
 	return fmt.Errorf("%s: %w", statement, err)
 }
 
 // trySet executes statements that the server may refuse; said logs those that it does.
 func (c *connector) trySet(ctx context.Context, session conn, statements []string, said bool) error {
 	for _, statement := range statements {
-		err := session.exec(ctx, statement)
-		var refused *mysql.MySQLError
-		switch {
-		case errors.As(err, &refused):
-			if said {
-				c.options.Logger.Info("the server does not know a setting, going on without", "statement", statement, "error", err)
-			}
-		case err != nil:
+		switch err := session.exec(ctx, statement); {
+		case err == nil:
+		case number(err) == 0:
 			return describe(statement, err)
+		case said:
+			c.options.Logger.Info("the server does not know a setting, going on without", "statement", statement, "error", err)
 		}
 	}
 	return nil

@@ -2,12 +2,9 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"bridge/source"
 )
@@ -35,8 +32,7 @@ func noteUptime(ctx context.Context, session conn, started *atomic.Int64) error 
 				*q.value = n
 			}
 		})
-		var refused *mysql.MySQLError
-		if err != nil && !errors.As(err, &refused) {
+		if err != nil && number(err) == 0 {
 			return err
 		}
 	}

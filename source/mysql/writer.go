@@ -2,10 +2,7 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"strings"
-
-	driver "github.com/go-sql-driver/mysql"
 )
 
 // Absence must be read where everything is that has been committed. On the one server that takes
@@ -62,8 +59,7 @@ func (w waiting) around(ctx context.Context, c conn, read func() error) error {
 // accepted reports whether the server lets the session wait.
 func (w waiting) accepted(ctx context.Context, c conn) (bool, error) {
 	err := c.exec(ctx, w.begin)
-	var refused *driver.MySQLError
-	if errors.As(err, &refused) {
+	if number(err) != 0 {
 		return false, nil
 	}
 	return err == nil, err
