@@ -59,19 +59,10 @@ func (s *shard) tryIDs(ctx context.Context, c conn, query string, list idList) e
 func (s *shard) idsQuery(ranges []source.Range, limit int) string {
 	id := s.shape.id()
 	b := make([]byte, 0, 256+len(ranges)*(len(id)+64))
-	b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "...)
-	b = append(b, s.source.connector.server.Load().identity...)
-	b = append(b, "), NULL) UNION ALL (SELECT NULL, "...)
-	b = append(b, id...)
-	b = append(b, " FROM "...)
-	b = append(b, s.table.quoted()...)
-	b = append(b, " FORCE INDEX ("...)
-	b = append(b, quoteName(s.shape.index)...)
-	b = append(b, ") WHERE "...)
+	b = append(b, "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, "+s.source.connector.server.Load().identity+"), NULL) UNION ALL "+
+		"(SELECT NULL, "+id+" FROM "+s.table.quoted()+forceIndex(s.shape.index)+" WHERE "...)
 	b = appendRanges(b, id, ranges)
-	b = append(b, " ORDER BY "...)
-	b = append(b, id...)
-	b = append(b, " LIMIT "...)
+	b = append(b, " ORDER BY "+id+" LIMIT "...)
 	b = strconv.AppendInt(b, int64(limit), 10)
 	return string(append(b, ')'))
 }
