@@ -76,17 +76,6 @@ func (l *Ledger) Reach(through uint64, now time.Time) uint64 {
 // row.
 func (l *Ledger) Missing(id uint64) bool { return id <= l.state.position && l.state.missing.has(id) }
 
-// MissedAt returns when the missing id was first missed, by the ledger's own time, which goes on
-// across restarts: the same id has the same answer for as long as it is polled. It is false for an
-// id that is not missing.
-func (l *Ledger) MissedAt(id uint64) (time.Time, bool) {
-	missed, ok := l.state.missing.missed(id)
-	if !ok {
-		return time.Time{}, false
-	}
-	return time.UnixMicro(missed).UTC(), true
-}
-
 // Young notes that the row with this missing id was read and is too young to be published: it does
 // not count as pending in the next evidence.
 func (l *Ledger) Young(id uint64) { l.state.pending.young = append(l.state.pending.young, id) }

@@ -94,18 +94,6 @@ func (s *gapSet) has(id uint64) bool {
 	return ok
 }
 
-// missed returns the time of id, false when it is not in the set.
-func (s *gapSet) missed(id uint64) (int64, bool) {
-	if k := s.wide.index(id); k >= 0 {
-		return s.wide[k].missed, true
-	}
-	j, ok := s.leaves.find(id)
-	if !ok {
-		return 0, false
-	}
-	return s.leaves.open[j].missed, true
-}
-
 // remove removes id from the set at the time t. It returns the missing ids that follow id in its
 // gap, and whether id was there.
 func (s *gapSet) remove(id uint64, t int64) (rest source.Range, ok bool) {
