@@ -57,20 +57,3 @@ func (l *Ledger) Saved(n uint64) { l.state.missing.leaves.saveDone(n, l.opts.Max
 // Err returns why a part of the ledger could not be loaded, nil while there is no such fault. After
 // one the ledger must not be used, nor what it said since be saved.
 func (l *Ledger) Err() error { return l.state.missing.leaves.store.err }
-
-// MergeChunks returns the changes that have the effect of older followed by newer, for a saver that
-// leaves saves out. Both must be in the order of their keys, as the result is.
-func MergeChunks(older, newer []Chunk) []Chunk {
-	merged := make([]Chunk, 0, len(older)+len(newer))
-	for len(older) > 0 && len(newer) > 0 {
-		switch {
-		case older[0].Key < newer[0].Key:
-			merged, older = append(merged, older[0]), older[1:]
-		case older[0].Key > newer[0].Key:
-			merged, newer = append(merged, newer[0]), newer[1:]
-		default:
-			older = older[1:]
-		}
-	}
-	return append(append(merged, older...), newer...)
-}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -30,9 +31,26 @@ func stride(t testing.TB, opts ledger.Options, n int) *ledger.Ledger {
 	return l
 }
 
+// restore returns the ledger whose saved parts are chunks, in any order.
+func restore(opts ledger.Options, position uint64, chunks []ledger.Chunk) (*ledger.Ledger, error) {
+	chunks = slices.Clone(chunks)
+	slices.SortFunc(chunks, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
+	var head []byte
+	if len(chunks) > 0 && chunks[0].Key == 0 {
+		head, chunks = chunks[0].Bytes, chunks[1:]
+	}
+	return ledger.RestoreParts(opts, position, head, func(yield func(ledger.Chunk, error) bool) {
+		for _, c := range chunks {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	})
+}
+
 func mustRestore(t testing.TB, opts ledger.Options, position uint64, chunks []ledger.Chunk) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Restore(opts, position, chunks)
+	l, err := restore(opts, position, chunks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,17 +173,17 @@ func TestRestoreRefuses(t *testing.T) {
 		"a head cut off":      change(func(c []ledger.Chunk) []ledger.Chunk { c[0].Bytes = c[0].Bytes[:9]; return c }),
 		"a key above its ids": change(func(c []ledger.Chunk) []ledger.Chunk { c[1].Key = 7; return c }),
 	} {
-		if _, err := ledger.Restore(ledger.Options{}, l.Position(), bad); !errors.Is(err, ledger.ErrDamaged) {
+		if _, err := restore(ledger.Options{}, l.Position(), bad); !errors.Is(err, ledger.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ledger.Restore(ledger.Options{}, l.Position()+1, good); !errors.Is(err, ledger.ErrDamaged) {
+	if _, err := restore(ledger.Options{}, l.Position()+1, good); !errors.Is(err, ledger.ErrDamaged) {
 		t.Errorf("another position: %v", err)
 	}
 	for i := range good {
 		for bit := range 8 * len(good[i].Bytes) {
 			bad := change(func(c []ledger.Chunk) []ledger.Chunk { c[i].Bytes[bit/8] ^= 1 << (bit % 8); return c })
-			if _, err := ledger.Restore(ledger.Options{}, l.Position(), bad); !errors.Is(err, ledger.ErrDamaged) {
+			if _, err := restore(ledger.Options{}, l.Position(), bad); !errors.Is(err, ledger.ErrDamaged) {
 				t.Fatalf("bit %d of part %d flipped: %v", bit, i, err)
 			}
 		}
@@ -205,18 +223,18 @@ func FuzzRestoreLedger(f *testing.F) {
 		position, _ := binary.Uvarint(head[1:])
 		opts := ledger.Options{Away: time.Hour}
 		parts := []ledger.Chunk{{Bytes: seal(head)}, {Key: key1, Bytes: seal(leaf1)}, {Key: key2, Bytes: seal(leaf2)}}
-		l, err := ledger.Restore(opts, position, parts)
+		l, err := restore(opts, position, parts)
 		if err != nil {
 			if !errors.Is(err, ledger.ErrDamaged) {
 				t.Fatalf("an error of no kind: %v", err)
 			}
-			l, err = ledger.Restore(opts, position, parts[:2])
+			l, err = restore(opts, position, parts[:2])
 		}
 		if err != nil {
 			return
 		}
 		before := slices.Collect(l.Unpublished)
-		again, err := ledger.Restore(opts, position, l.All())
+		again, err := restore(opts, position, l.All())
 		if err != nil || !reflect.DeepEqual(slices.Collect(again.Unpublished), before) {
 			t.Fatalf("it does not survive: %v", err)
 		}

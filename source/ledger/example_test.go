@@ -78,7 +78,7 @@ func ExampleLedger_Sweep() {
 }
 
 // The ledger is saved in parts, of which each Changed returns those that differ.
-func ExampleRestore() {
+func ExampleRestoreParts() {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	l, err := ledger.New(ledger.Options{}, 0)
 	if err != nil {
@@ -87,7 +87,14 @@ func ExampleRestore() {
 	l.Advance(5, []uint64{1, 2, 5}, now)
 	saved := l.Changed()
 
-	restored, err := ledger.Restore(ledger.Options{}, 5, saved)
+	// A store has the head under the key 0, and the other parts in the order of their keys.
+	restored, err := ledger.RestoreParts(ledger.Options{}, 5, saved[0].Bytes, func(yield func(ledger.Chunk, error) bool) {
+		for _, part := range saved[1:] {
+			if !yield(part, nil) {
+				return
+			}
+		}
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -34,16 +34,6 @@ func (s *leafList) size() int {
 	return s.forms + len(s.list)*leafSize + (cap(s.open)+cap(s.gaps))*24 + cap(s.scratch) + len(s.changed)*16 + s.store.size()
 }
 
-// saved is the size of the forms when they are saved.
-func (s *leafList) saved() int {
-	s.seal()
-	n := 0
-	for i := range s.list {
-		n += s.list[i].size
-	}
-	return n
-}
-
 // index returns the index of the only leaf that may have id, -1 when there is none.
 func (s *leafList) index(id uint64) int {
 	return sort.Search(len(s.list), func(i int) bool { return s.list[i].key > id }) - 1

@@ -1,33 +1,13 @@
 package ledger
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
-	"slices"
 )
 
-// Restore returns the ledger whose saved parts are chunks, in any order. It keeps their bytes. The
-// error wraps ErrDamaged when they are damaged, not all of one ledger, or do not belong to
-// position.
-func Restore(opts Options, position uint64, chunks []Chunk) (*Ledger, error) {
-	chunks = slices.Clone(chunks)
-	slices.SortFunc(chunks, func(a, b Chunk) int { return cmp.Compare(a.Key, b.Key) })
-	if len(chunks) == 0 || chunks[0].Key != 0 {
-		return nil, fmt.Errorf("%w: its head is missing", ErrDamaged)
-	}
-	return RestoreParts(opts, position, chunks[0].Bytes, func(yield func(Chunk, error) bool) {
-		for _, c := range chunks[1:] {
-			if !yield(c, nil) {
-				return
-			}
-		}
-	})
-}
-
 // RestoreParts returns the ledger with a saved head, and parts in the order of their keys, of which
-// it keeps as many in memory as MaxBytes allows. It returns the errors of parts as they are, and
-// otherwise those of Restore.
+// it keeps as many in memory as MaxBytes allows. It returns the errors of parts as they are; others
+// wrap ErrDamaged when the parts are damaged, not all of one ledger, or do not belong to position.
 func RestoreParts(opts Options, position uint64, head []byte, parts iter.Seq2[Chunk, error]) (*Ledger, error) {
 	l, err := New(opts, position)
 	if err != nil {

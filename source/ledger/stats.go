@@ -18,16 +18,15 @@ type Stats struct {
 	Ranges int
 	// Oldest is when the first of them was missed, zero when there is none.
 	Oldest time.Time
-	// Bytes is the memory that they need, Saved their size in a checkpoint, in Chunks parts.
-	Bytes, Saved, Chunks int
+	// Bytes is the memory that they need.
+	Bytes int
 }
 
 // Stats describes the ledger at now. It costs some microseconds for each hundred thousand gaps.
 func (l *Ledger) Stats(now time.Time) Stats {
 	t := l.clock.tick(now)
 	m, pending := l.state.missing, &l.state.pending
-	s := Stats{Saved: m.leaves.saved(), Chunks: len(m.leaves.list)}
-	s.Bytes = m.leaves.size() + cap(pending.list)*40 + cap(l.state.highs)*16
+	s := Stats{Bytes: m.leaves.size() + cap(pending.list)*40 + cap(l.state.highs)*16}
 	spans := l.state.hot(t)
 	for _, span := range spans {
 		s.Hot += m.count(span)

@@ -262,16 +262,14 @@ func (o *owner) ack(n int) {
 	if n == 0 {
 		return
 	}
-	var chunks []ledger.Chunk
 	for _, b := range o.sent[:n] {
 		o.published = append(o.published, b.ids...)
-		chunks = ledger.MergeChunks(chunks, b.chunks)
-	}
-	for _, c := range chunks {
-		if c.Bytes == nil {
-			delete(o.disk, c.Key)
-		} else {
-			o.disk[c.Key] = c.Bytes
+		for _, c := range b.chunks {
+			if c.Bytes == nil {
+				delete(o.disk, c.Key)
+			} else {
+				o.disk[c.Key] = c.Bytes
+			}
 		}
 	}
 	o.at = o.sent[n-1].position
@@ -299,7 +297,7 @@ func (o *owner) crash(away time.Duration) (repeated []uint64) {
 		for key, b := range o.disk {
 			chunks = append(chunks, ledger.Chunk{Key: key, Bytes: b})
 		}
-		o.l, err = ledger.Restore(opts, o.at, chunks)
+		o.l, err = restore(opts, o.at, chunks)
 		o.low = 0
 	}
 	if err != nil {
