@@ -6,18 +6,14 @@ import (
 	"bridge/source"
 )
 
-// parseGaps reads what appendGaps wrote, or version 1 of it, and returns at least one gap. The
-// error wraps ErrDamaged. Memory is set aside only in proportion to len(b), beyond that of dst,
-// which is overwritten.
+// parseGaps reads what appendGaps wrote and returns at least one gap. The error wraps ErrDamaged.
+// Memory is set aside only in proportion to len(b), beyond that of dst, which is overwritten.
 func parseGaps(dst []gap, b []byte) ([]gap, error) {
 	f, err := openForm(b)
 	if err != nil {
 		return nil, err
 	}
 	missed := f.micros()
-	if f.version == 1 {
-		return f.gapsOfVersion1(dst[:0], missed)
-	}
 	count := f.uint()
 	times := f.section()
 	var list []gap
@@ -121,33 +117,4 @@ func (f *form) bits(list []gap) []gap {
 		}
 	}
 	return list
-}
-
-func (f *form) gapsOfVersion1(list []gap, missed int64) ([]gap, error) {
-	count := f.count(minGap)
-	next := uint64(0)
-	for i := range count {
-		distance, length, later := f.uint(), f.uint(), f.uint()
-		var r gap
-		r.First = next + distance
-		r.Last = r.First + length
-		switch {
-		case f.err != nil:
-		case i > 0 && next == 0, r.First < next, r.Last < r.First, r.First == 0:
-			f.fail("gaps of ids that do not ascend")
-		case later > uint64(maxLedgerTime-missed):
-			f.fail("a time out of bounds")
-		}
-		if f.err != nil {
-			return nil, f.err
-		}
-		missed += int64(later)
-		r.missed = missed
-		next = r.Last + 1
-		list = append(list, r)
-	}
-	if count == 0 {
-		f.fail("no gaps")
-	}
-	return list, f.end()
 }

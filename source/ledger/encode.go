@@ -15,9 +15,6 @@ const (
 	asBits
 )
 
-// minGap is the least bytes of a gap in a part of version 1, which bounds what a count may claim.
-const minGap = 3
-
 // appendGaps appends the form of list, which must not be empty, to dst. It is, with integers as
 // varints of encoding/binary (u unsigned, i signed):
 //
@@ -30,8 +27,6 @@ const minGap = 3
 //	           then of every gap: distance u (seen ids since the end of the gap before; the first id itself for the first)
 //	bits       first id u, then bytes: bit i of them, from the lowest, stands for the id first+i
 //	checksum   CRC-32C over all before, 4 bytes, little endian
-//
-// Version 1 has no times and no kind, and of every gap distance u, ids u beyond the first, later u.
 func appendGaps(dst []byte, list []gap) []byte {
 	dst = append(dst, ledgerVersion)
 	dst = binary.AppendVarint(dst, list[0].missed)
@@ -122,14 +117,11 @@ func appendBits(dst []byte, list []gap, size int) []byte {
 // eachGap calls yield for the gaps of a form that parseGaps accepts, in ascending order, until it
 // returns false, and reports whether it never did.
 func eachGap(b []byte, yield func(gap) bool) bool {
-	version, b := b[0], b[1:len(b)-ledgerSum]
+	b = b[1 : len(b)-ledgerSum]
 	missed, n := binary.Varint(b)
 	b = b[n:]
 	count, n := binary.Uvarint(b)
 	b = b[n:]
-	if version == 1 {
-		return eachOfVersion1(b, missed, count, yield)
-	}
 	length, n := binary.Uvarint(b)
 	times := leafTimes{rest: b[n : n+int(length)], missed: missed}
 	b = b[n+int(length):]
@@ -215,25 +207,6 @@ func eachOfBits(b []byte, times leafTimes, yield func(gap) bool) bool {
 		}
 	}
 	return !open || yield(gap{source.Range{First: began, Last: first + uint64(8*len(b)) - 1}, times.next()})
-}
-
-func eachOfVersion1(b []byte, missed int64, count uint64, yield func(gap) bool) bool {
-	next := uint64(0)
-	for range count {
-		distance, n := uvarint(b)
-		b = b[n:]
-		length, n := uvarint(b)
-		b = b[n:]
-		later, n := uvarint(b)
-		b = b[n:]
-		missed += int64(later)
-		r := gap{source.Range{First: next + distance, Last: next + distance + length}, missed}
-		next = r.Last + 1
-		if !yield(r) {
-			return false
-		}
-	}
-	return true
 }
 
 // uvarint is binary.Uvarint with a short cut for the single byte that most numbers are.

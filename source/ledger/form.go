@@ -12,8 +12,7 @@ import (
 var ErrDamaged = errors.New("gap ledger is damaged")
 
 const (
-	// ledgerVersion is what is written. Version 1 is read, too: its parts have a time with every
-	// gap.
+	// ledgerVersion is what is written and read.
 	ledgerVersion = 2
 	ledgerSum     = 4
 )
@@ -31,9 +30,8 @@ const maxLedgerTime = 1 << 60
 
 // form takes numbers off the front of a saved form. After the first error it returns zeros.
 type form struct {
-	version byte
-	rest    []byte
-	err     error
+	rest []byte
+	err  error
 }
 
 // openForm checks the version and the checksum of b.
@@ -45,10 +43,10 @@ func openForm(b []byte) (*form, error) {
 	if binary.LittleEndian.Uint32(b[len(body):]) != crc32.Checksum(body, castagnoli) {
 		return nil, fmt.Errorf("%w: wrong checksum over %d bytes", ErrDamaged, len(b))
 	}
-	if body[0] < 1 || body[0] > ledgerVersion {
-		return nil, fmt.Errorf("%w: version %d, this program knows up to %d", ErrDamaged, body[0], ledgerVersion)
+	if body[0] != ledgerVersion {
+		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrDamaged, body[0], ledgerVersion)
 	}
-	return &form{version: body[0], rest: body[1:]}, nil
+	return &form{rest: body[1:]}, nil
 }
 
 func (f *form) fail(text string) {

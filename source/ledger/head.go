@@ -35,8 +35,6 @@ const (
 //	pending    count u, then each: first u (from the end of the one before), last u (from first),
 //	           since i, seen i, 1 if shown plus 2 if a block (1 byte)
 //	checksum   CRC-32C over all before, 4 bytes, little endian
-//
-// Version 1 has no segments, and after noticed: observed u, from noticed downwards.
 func appendHead(b []byte, s *state, c *clock) []byte {
 	b = append(b, ledgerVersion)
 	b = binary.AppendUvarint(b, s.position)
@@ -96,20 +94,12 @@ func parseHead(b []byte, s *state, away time.Duration) (c clock, leaves uint64, 
 	}
 	s.position = f.uint()
 	s.noticed, s.sure = s.position+f.uint(), s.position
-	below := uint64(0)
-	if f.version == 1 {
-		below = f.uint()
-	}
-	if s.noticed < s.position || below > s.noticed {
+	if s.noticed < s.position {
 		f.fail("a position out of bounds")
 	}
 	c = clock{now: f.micros(), given: f.micros(), away: away.Microseconds(), restored: true, started: true}
 	leaves = f.uint()
-	if f.version == 1 {
-		s.missing.segments[0] = segment{observed: s.noticed - below}
-	} else {
-		f.segments(s.missing, s.noticed)
-	}
+	f.segments(s.missing, s.noticed)
 	s.highs = f.highs(s.noticed)
 	s.pending.list = f.pending(s.noticed)
 	return c, leaves, f.end()

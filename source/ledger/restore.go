@@ -34,9 +34,6 @@ func RestoreParts(opts Options, position uint64, head []byte, parts iter.Seq2[Ch
 	if n := len(s.missing.leaves.list); leaves != uint64(n) {
 		return nil, fmt.Errorf("%w: %d parts are there, %d were saved", ErrDamaged, n, leaves)
 	}
-	if head[0] == 1 {
-		s.missing = s.missing.rebuild()
-	}
 	return l, nil
 }
 
@@ -64,25 +61,4 @@ func (s *gapSet) restore(c Chunk, noticed uint64) error {
 	s.leaves.list = append(list, leaf)
 	s.leaves.forms += len(leaf.form)
 	return nil
-}
-
-// rebuild returns the set made from its gaps, so that the wide ones among them are told apart. The
-// times of all must ascend.
-func (s *gapSet) rebuild() *gapSet {
-	made := newGapSet()
-	made.leaves.store = s.leaves.store
-	observed := s.segments[0].observed
-	made.segments[0].observed = observed
-	s.ascend(0, func(g gap) bool {
-		made.add(g)
-		return true
-	})
-	for k := range made.segments {
-		made.segments[k].observed = max(made.segments[k].observed, min(observed, made.wide.segment(k).Last))
-	}
-	for i := range s.leaves.list {
-		// A part that is saved under another key from now on is to be deleted.
-		made.leaves.changed[s.leaves.list[i].key] = struct{}{}
-	}
-	return made
 }

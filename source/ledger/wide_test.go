@@ -138,34 +138,3 @@ func TestARowFarInsideAWideGap(t *testing.T) {
 	}
 	mustRestore(t, ledger.Options{}, l.Position(), l.All())
 }
-
-// TestALedgerOfAnEarlierVersionHasFronts: version 1 had no wide gaps.
-func TestALedgerOfAnEarlierVersionHasFronts(t *testing.T) {
-	// The position is 2^40; of the ids below 10 and the last are published.
-	head := []byte{1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0, 0, 0, 0, 1, 0, 0}
-	part := []byte{1, 0, 2, 1, 8, 0, 1, 0xf4, 0xff, 0xff, 0xff, 0xff, 0x1f, 5}
-	l := mustRestore(t, ledger.Options{Away: time.Hour}, 1<<40, []ledger.Chunk{{Bytes: seal(head)}, {Key: 1, Bytes: seal(part)}})
-	want := ranges(1, 9, 11, 1<<40-1)
-	if got := slices.Collect(l.Unpublished); !slices.Equal(got, want) {
-		t.Fatalf("missing are %v, want %v", got, want)
-	}
-	now := after(50 * 24 * 365 * time.Hour)
-	pollWith(l, now)
-	sweep(l, now.Add(25*time.Hour))
-	if rows := l.Hot(now.Add(25 * time.Hour)).Rows; !covers(rows, 11) || covers(rows, 1<<30) {
-		t.Errorf("looks for %v", rows)
-	}
-	disk := map[uint64][]byte{1: seal(part)}
-	for _, c := range l.Changed() {
-		if disk[c.Key] = c.Bytes; c.Bytes == nil {
-			delete(disk, c.Key)
-		}
-	}
-	var chunks []ledger.Chunk
-	for key, b := range disk {
-		chunks = append(chunks, ledger.Chunk{Key: key, Bytes: b})
-	}
-	if got := slices.Collect(mustRestore(t, ledger.Options{}, 1<<40, chunks).Unpublished); !slices.Equal(got, want) {
-		t.Errorf("after a save missing are %v", got)
-	}
-}
