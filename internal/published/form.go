@@ -17,7 +17,7 @@ const (
 	headKey = 0
 	// partVersion begins every part of rows.
 	partVersion = 1
-	// headVersion begins the head. That of version 1 has no lost rows, and the server to its end.
+	// headVersion begins the head.
 	headVersion = 2
 )
 
@@ -63,8 +63,11 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 			}
 			continue
 		}
-		if len(chunk.Bytes) == 0 || chunk.Bytes[0] != partVersion {
+		if len(chunk.Bytes) == 0 {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
+		}
+		if v := chunk.Bytes[0]; v != partVersion {
+			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", chunk.Key, ErrBadLog, v, partVersion)
 		}
 		list, ok := decodeRows(chunk.Bytes[1:])
 		if !ok || list[0].ID != chunk.Key || list[0].ID <= highest {
@@ -94,20 +97,18 @@ func (l *Log) resize() {
 // decodeHead reads what appendHead wrote.
 func (l *Log) decodeHead(b []byte) error {
 	bad := fmt.Errorf("head: %w", ErrBadLog)
-	if len(b) < 9 || b[0] > headVersion {
+	if len(b) < 9 {
 		return bad
 	}
-	version := b[0]
+	if b[0] != headVersion {
+		return fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
+	}
 	l.origin.Shape = binary.BigEndian.Uint64(b[1:])
 	started, n := binary.Varint(b[9:])
 	if n <= 0 {
 		return bad
 	}
 	l.origin.Started, b = started, b[9+n:]
-	if version == 1 {
-		l.origin.Server, l.headSaved = string(b), true
-		return nil
-	}
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > uint64(len(b)-n) {
 		return bad

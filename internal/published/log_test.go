@@ -2,9 +2,11 @@ package published_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,12 +207,19 @@ func TestLostRowsStay(t *testing.T) {
 	}
 }
 
-// TestAHeadOfTheFirstVersion has no lost rows.
-func TestAHeadOfTheFirstVersion(t *testing.T) {
-	head := append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 7, 10}, "db-1"...)
-	l, err := published.Restore(16, []ledger.Chunk{{Bytes: head}})
-	if want := (published.Origin{Shape: 7, Started: 5, Server: "db-1"}); err != nil || l.Origin() != want || l.Lost() != nil {
-		t.Errorf("%+v, %v", l, err)
+func TestAnotherVersionIsRefused(t *testing.T) {
+	l := published.NewLog(16)
+	l.SetOrigin(published.Origin{Shape: 7, Server: "db-1"})
+	l.Add([]published.Row{{ID: 5}})
+	for i, part := range l.Changed() {
+		for _, change := range []int{-1, 1} {
+			other := slices.Clone(part.Bytes)
+			other[0] = byte(int(other[0]) + change)
+			text := fmt.Sprintf("version %d, this program knows %d", other[0], part.Bytes[0])
+			if _, err := published.Restore(16, []ledger.Chunk{{Key: part.Key, Bytes: other}}); !errors.Is(err, published.ErrBadLog) || !strings.Contains(err.Error(), text) {
+				t.Errorf("part %d: %v", i, err)
+			}
+		}
 	}
 }
 
