@@ -40,7 +40,7 @@ func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, e
 		if count == 0 || !d.page.More {
 			break
 		}
-		ranges = behind(ranges, d.page.Rows[count-1].ID)
+		ranges = source.RangesAbove(ranges, d.page.Rows[count-1].ID)
 	}
 	return verdict, nil
 }
@@ -56,17 +56,6 @@ func (d *dryRun) begin(ctx context.Context, p *pass) error {
 		}
 		return err
 	})
-}
-
-// behind returns the part of ranges above the id last.
-func behind(ranges []source.Range, last uint64) []source.Range {
-	var rest []source.Range
-	for _, r := range ranges {
-		if r.Last > last {
-			rest = append(rest, source.Range{First: max(r.First, last+1), Last: r.Last})
-		}
-	}
-	return rest
 }
 
 // countPage counts the events that the owner would publish for the rows of the page.

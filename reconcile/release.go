@@ -16,7 +16,7 @@ const (
 	partsAtOnce = 8
 	// idRangesAtOnce and idsAtOnce bound one read of ids. Between its ranges lie more than nearIDs
 	// ids that were published: fewer are read with them.
-	idRangesAtOnce, idsAtOnce, nearIDs = 200, 10_000, 256
+	idRangesAtOnce, idsAtOnce, nearIDs = 200, 10_000, 255
 	// sweepSlack is how long a row of a release stream may take from its commit until the sweep
 	// over cold gaps has found it.
 	sweepSlack = 2 * time.Minute
@@ -73,7 +73,8 @@ func (u *unpolled) read(ctx context.Context, from uint64) (through uint64, err e
 	if through, err = u.readParts(ctx, from, through); err != nil {
 		return 0, err
 	}
-	u.ranges = between(union(u.ranges), from-1, through)
+	slices.SortFunc(u.ranges, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
+	u.ranges = source.RangesThrough(source.RangesAbove(source.JoinRanges(u.ranges, 0), from-1), through)
 	return through, nil
 }
 
@@ -125,26 +126,11 @@ func (u *unpolled) appendParts(ctx context.Context, dst []ledger.Chunk, from uin
 	return dst, nil
 }
 
-// union returns the ids of ranges, which may overlap and come in any order, as ascending ranges
-// with ids between them. It overwrites ranges.
-func union(ranges []source.Range) []source.Range {
-	slices.SortFunc(ranges, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
-	joined := ranges[:0]
-	for _, r := range ranges {
-		if n := len(joined); n > 0 && (r.First <= joined[n-1].Last || r.First == joined[n-1].Last+1) {
-			joined[n-1].Last = max(joined[n-1].Last, r.Last)
-		} else {
-			joined = append(joined, r)
-		}
-	}
-	return joined
-}
-
 // compareIDs nominates the rows that exist in ranges, and moves reached to through, or to the last
 // id that was read where there are too many.
 func (p *pass) compareIDs(ctx context.Context, ranges []source.Range, through uint64, ids *source.IDs) error {
 	ids.List, ids.Cut = ids.List[:0], false
-	asked := near(ranges)
+	asked := source.JoinRanges(slices.Clone(ranges), nearIDs)
 	if len(asked) > idRangesAtOnce {
 		asked = asked[:idRangesAtOnce]
 		through = asked[idRangesAtOnce-1].Last
@@ -182,29 +168,4 @@ func (p *pass) compareIDs(ctx context.Context, ranges []source.Range, through ui
 		p.reached = ids.List[n-1]
 	}
 	return nil
-}
-
-// near returns ranges with those taken together that have few ids between them.
-func near(ranges []source.Range) []source.Range {
-	var joined []source.Range
-	for _, r := range ranges {
-		if n := len(joined) - 1; n >= 0 && r.First-joined[n].Last <= nearIDs {
-			joined[n].Last = r.Last
-			continue
-		}
-		joined = append(joined, r)
-	}
-	return joined
-}
-
-// between returns what of ranges lies above after and not above through. It overwrites ranges.
-func between(ranges []source.Range, after, through uint64) []source.Range {
-	kept := ranges[:0]
-	for _, r := range ranges {
-		r.First, r.Last = max(r.First, after+1), min(r.Last, through)
-		if r.First <= r.Last {
-			kept = append(kept, r)
-		}
-	}
-	return kept
 }

@@ -46,7 +46,7 @@ func (p *Progress) Advance(b Batch) (Change, error) {
 		}
 	}
 	if p.ahead.AnyThrough(b.Through) {
-		p.rise(b.Through, above(rangesOf(b.Passed), p.ledger.Position()), b.At)
+		p.rise(b.Through, source.RangesAbove(source.RangesOf(b.Passed), p.ledger.Position()), b.At)
 	} else {
 		p.ledger.Advance(b.Through, b.Passed, b.At)
 	}

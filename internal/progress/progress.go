@@ -245,10 +245,11 @@ func (p *Progress) learn(now time.Time) []source.Range {
 		p.ahead.DropThrough(skip)
 		p.skipped = skip
 	}
-	ranges := rangesOf(p.noted)
+	slices.Sort(p.noted)
+	ranges := source.RangesOf(p.noted)
 	p.noted = p.noted[:0]
 	p.ledger.FillAll(ranges, now)
-	return above(ranges, p.ledger.Position())
+	return source.RangesAbove(ranges, p.ledger.Position())
 }
 
 // rise moves the position to through. Of the ids between, those that are neither in published nor
@@ -256,7 +257,7 @@ func (p *Progress) learn(now time.Time) []source.Range {
 func (p *Progress) rise(through uint64, published []source.Range, now time.Time) {
 	if !p.ahead.AnyThrough(through) {
 		p.ledger.Pass(through, published, now)
-		p.ahead.Add(above(published, p.ledger.Position()))
+		p.ahead.Add(source.RangesAbove(published, p.ledger.Position()))
 		return
 	}
 	p.ahead.Add(published)
@@ -301,34 +302,4 @@ func (p *Progress) Err() error {
 		return err
 	}
 	return p.ahead.Err()
-}
-
-// rangesOf sorts ids and returns them as ranges.
-func rangesOf(ids []uint64) []source.Range {
-	if !slices.IsSorted(ids) {
-		slices.Sort(ids)
-	}
-	ranges := make([]source.Range, 0, len(ids))
-	for _, id := range ids {
-		if n := len(ranges) - 1; n >= 0 && id-ranges[n].Last <= 1 {
-			ranges[n].Last = id
-			continue
-		}
-		ranges = append(ranges, source.Range{First: id, Last: id})
-	}
-	return ranges
-}
-
-// above returns the part of ascending ranges above id.
-func above(ranges []source.Range, id uint64) []source.Range {
-	i, _ := slices.BinarySearchFunc(ranges, id, func(r source.Range, id uint64) int {
-		if r.Last <= id {
-			return -1
-		}
-		return 1
-	})
-	if ranges = ranges[i:]; len(ranges) > 0 {
-		ranges[0].First = max(ranges[0].First, id+1)
-	}
-	return ranges
 }

@@ -104,7 +104,7 @@ func (g *gaps) evidence(ctx context.Context, server string, ranges []source.Rang
 		return ledger.Evidence{Now: g.reader.steady(ids)}, nil
 	}
 	if ids.Cut {
-		ranges = ledger.Clip(ranges, ids.List[len(ids.List)-1])
+		ranges = source.RangesThrough(ranges, ids.List[len(ids.List)-1])
 	}
 	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: g.reader.steady(ids)}, nil
 }

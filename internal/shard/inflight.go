@@ -276,7 +276,7 @@ func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool
 	for i, at := range list {
 		ids[i] = at.ID
 	}
-	q := source.ChangeQuery{Ranges: rangesOf(slices.Compact(ids)), Limit: len(ids) + 1, Uncommitted: uncommitted}
+	q := source.ChangeQuery{Ranges: source.RangesOf(ids), Limit: len(ids) + 1, Uncommitted: uncommitted}
 	return f.changes.reader.changes(ctx, q, found)
 }
 

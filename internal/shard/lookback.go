@@ -92,7 +92,7 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	left := c.forget(from)
 	slices.Sort(left)
 	for part := range slices.Chunk(left, changesAtOnce) {
-		if err := publish(ctx, rangesOf(part)); err != nil {
+		if err := publish(ctx, source.RangesOf(part)); err != nil {
 			return err
 		}
 	}

@@ -199,7 +199,7 @@ func (c *changes) publish(ctx context.Context, oldest string, publish publish) e
 	c.pace.touch()
 	c.poll.found = older(c.poll.found, oldest)
 	c.status.leave(findChanges, c.since(oldest))
-	return publish(ctx, rangesOf(slices.Compact(c.ids)))
+	return publish(ctx, source.RangesOf(c.ids))
 }
 
 // since is the host's time of a MODIFIED, for the lag; zero for an empty one.
@@ -213,19 +213,6 @@ func (c *changes) since(modified string) time.Time {
 		return now
 	}
 	return earlier(now, now.Add(at.Sub(c.reader.databaseNow())))
-}
-
-// rangesOf returns ascending ids as ranges.
-func rangesOf(ids []uint64) []source.Range {
-	var ranges []source.Range
-	for _, id := range ids {
-		if n := len(ranges); n > 0 && ranges[n-1].Last+1 == id {
-			ranges[n-1].Last = id
-			continue
-		}
-		ranges = append(ranges, source.Range{First: id, Last: id})
-	}
-	return ranges
 }
 
 // see notes that a row is read with this MODIFIED. While that moment is not over another change may

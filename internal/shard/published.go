@@ -292,7 +292,7 @@ func (p *publishedRows) doubt(c *published.Check) {
 // popAgain returns the rows that doubt has named since it was called last.
 func (p *publishedRows) popAgain() []source.Range {
 	slices.Sort(p.again)
-	again := rangesOf(slices.Compact(p.again))
+	again := source.RangesOf(p.again)
 	p.again = nil
 	return again
 }

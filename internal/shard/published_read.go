@@ -51,7 +51,7 @@ func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (f
 	for i, row := range logged {
 		ids[i] = row.ID
 	}
-	for ranges := rangesOf(ids); len(ranges) > 0; {
+	for ranges := source.RangesOf(ids); len(ranges) > 0; {
 		page, err := p.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes})
 		if err != nil {
 			return nil, "", err
@@ -90,7 +90,7 @@ func (p *publishedRows) addRows(ctx context.Context, found []published.Row, rang
 	if !page.More || len(page.Rows) == 0 {
 		return found, nil, nil
 	}
-	return found, rangesBehind(ranges, page.Rows[len(page.Rows)-1].ID), nil
+	return found, source.RangesAbove(ranges, page.Rows[len(page.Rows)-1].ID), nil
 }
 
 // compareView notes which rows are what was published last of their entities. Of those that

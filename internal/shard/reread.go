@@ -30,7 +30,7 @@ func (r *rereader) rows(ctx context.Context, ranges []source.Range, origin sink.
 		err := r.publish(ctx, q, n, out, func(b *batch, page *page) error {
 			ranges = nil
 			if count := len(page.Rows); page.More && count > 0 {
-				ranges = rangesBehind(q.Ranges, page.Rows[count-1].ID)
+				ranges = source.RangesAbove(q.Ranges, page.Rows[count-1].ID)
 			}
 			if n != nil && failpoint.Mutant(failpoint.StaleState) {
 				mutantRestore(r.opts.key(), page)
@@ -68,17 +68,6 @@ func nominatedOf(decisions []view.Decision) (keys [][]byte) {
 		}
 	}
 	return keys
-}
-
-// rangesBehind returns what of ranges lies behind the id last.
-func rangesBehind(ranges []source.Range, last uint64) []source.Range {
-	var rest []source.Range
-	for _, r := range ranges {
-		if r.Last > last {
-			rest = append(rest, source.Range{First: max(r.First, last+1), Last: r.Last})
-		}
-	}
-	return rest
 }
 
 // addFacts adds to b those rows of a release shard that were not published.

@@ -150,7 +150,7 @@ func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (la
 	}
 	late.seen = &t.landing
 	if n := len(late.Rows); late.More && n > 0 {
-		t.landing.cut, t.landing.rest = true, rangesBehind(ranges, late.Rows[n-1].ID)
+		t.landing.cut, t.landing.rest = true, source.RangesAbove(ranges, late.Rows[n-1].ID)
 		t.gaps.ledger.CutOff(late.Rows[n-1].ID)
 	}
 	return late, nil
@@ -254,7 +254,7 @@ func (t *tail) prefetchNext(ctx context.Context, p *page, records []source.Row, 
 		// The second cursor reads in between, and one large row seldom comes alone.
 		return
 	}
-	if rest := t.landing.rest; rest != nil {
+	if rest := t.landing.rest; len(rest) > 0 {
 		late := t.lateQuery(rest)
 		t.reader.prefetch(ctx, q, &late)
 		return

@@ -11,13 +11,13 @@ import (
 // FillAll removes missing ids that lie in ranges, which must be ascending and disjoint: the bus
 // holds their rows. It costs one pass over the parts that ranges touch.
 func (l *Ledger) FillAll(ranges []source.Range, now time.Time) {
-	l.state.fillAll(Clip(ranges, l.state.position), l.clock.tick(now))
+	l.state.fillAll(source.RangesThrough(ranges, l.state.position), l.clock.tick(now))
 }
 
 // Pass is Advance with ranges of published ids, which must be ascending and disjoint.
 func (l *Ledger) Pass(through uint64, published []source.Range, now time.Time) {
 	if through > l.state.position {
-		l.state.pass(through, Clip(published, through), l.clock.tick(now))
+		l.state.pass(through, source.RangesThrough(published, through), l.clock.tick(now))
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *state) fillAll(ranges []source.Range, t int64) {
 // pass moves the position to through, which is above it and at or above published.
 func (s *state) pass(through uint64, published []source.Range, t int64) {
 	if s.noticed > s.position {
-		s.missing.removeAll(Clip(published, s.noticed), t)
+		s.missing.removeAll(source.RangesThrough(published, s.noticed), t)
 	}
 	if through > s.noticed {
 		n := s.notices(t)

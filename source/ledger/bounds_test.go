@@ -21,7 +21,7 @@ func TestAReadThatWasCutOffIsContinued(t *testing.T) {
 		if probe.IDs[0].First != id+1 {
 			t.Fatalf("after a cut at %d reads from %d", id, probe.IDs[0].First)
 		}
-		l.Observe(ledger.Evidence{Ranges: ledger.Clip(probe.IDs, id+100), IDs: all[:id+100], Now: base})
+		l.Observe(ledger.Evidence{Ranges: source.RangesThrough(probe.IDs, id+100), IDs: all[:id+100], Now: base})
 	}
 	if s := l.Stats(base); s.Pending != 1000 {
 		t.Errorf("%+v", s)

@@ -73,7 +73,7 @@ func (limits mergeLimits) choose(list []candidate, budget int) ([]source.Range, 
 		}
 	}
 	m.merge(few)
-	return join(m.ranges, m.distance), few
+	return source.JoinRanges(m.ranges, m.distance), few
 }
 
 // merger merges the first of some candidates.

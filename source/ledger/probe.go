@@ -79,7 +79,7 @@ func (p *prober) next(t int64) Probe {
 	probe := Probe{Rows: p.rows(list), IDs: ids}
 	if len(ids) > 0 {
 		p.last = ids[len(ids)-1].Last
-		if rest := behind(ids, p.resume); p.resume > 0 && len(rest) > 0 {
+		if rest := source.RangesAbove(ids, p.resume); p.resume > 0 && len(rest) > 0 {
 			probe.IDs = rest
 		}
 	}
@@ -115,10 +115,10 @@ func (p *prober) rows(list []candidate) []source.Range {
 	rows = p.thin(rows)
 	if p.hold {
 		// Rows after the position come with the page.
-		rows = Clip(rows, p.position)
+		rows = source.RangesThrough(rows, p.position)
 	}
 	if p.cut > 0 {
-		if rest := behind(rows, p.cut); len(rest) > 0 {
+		if rest := source.RangesAbove(rows, p.cut); len(rest) > 0 {
 			rows = rest
 		}
 		p.cut = 0
@@ -154,7 +154,7 @@ func (p *prober) thin(rows []source.Range) []source.Range {
 func (p *prober) fronts() []candidate {
 	list := make([]candidate, 0, maxWide)
 	for k := range p.missing.wide {
-		if front := Clip([]source.Range{p.missing.wide.front(k)}, p.position); len(front) > 0 {
+		if front := source.RangesThrough([]source.Range{p.missing.wide.front(k)}, p.position); len(front) > 0 {
 			list = append(list, candidate{Range: front[0]})
 		}
 	}

@@ -105,7 +105,7 @@ func (w *table) rows(ranges []source.Range, limit int) ([]uint64, []source.Range
 		i, _ := slices.BinarySearch(w.committed, r.First)
 		for ; i < len(w.committed) && w.committed[i] <= r.Last; i++ {
 			if len(ids) == limit {
-				return ids, ledger.Clip(ranges, ids[limit-1])
+				return ids, source.RangesThrough(ranges, ids[limit-1])
 			}
 			ids = append(ids, w.committed[i])
 		}
@@ -126,7 +126,7 @@ func (w *table) ids(ranges []source.Range, limit int) ([]uint64, []source.Range)
 	}
 	slices.Sort(ids)
 	if len(ids) > limit {
-		return ids[:limit], ledger.Clip(ranges, ids[limit-1])
+		return ids[:limit], source.RangesThrough(ranges, ids[limit-1])
 	}
 	return ids, ranges
 }
