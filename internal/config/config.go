@@ -40,7 +40,7 @@ type Config struct {
 	Trace *Trace
 	// DomainID is meta.source.domainId.
 	DomainID string
-	// MaxInflightBytes bounds the records of all streams that are read but not acknowledged.
+	// MaxInflightBytes bounds the rows of all streams that are read but not acknowledged.
 	MaxInflightBytes int64
 	// ShutdownTimeout is how long the first signal waits for what is in flight.
 	ShutdownTimeout time.Duration

@@ -95,7 +95,7 @@ Make room (df), and bridge goes on by itself; nothing is lost.`,
 		Name: "BridgeLag", Severity: warning, For: 5 * time.Minute, Anchor: "lag-grows",
 		Expr:    `bridge_lag_seconds > {5m}`,
 		Summary: table + " lags by {{ $value | humanizeDuration }}",
-		Description: `The oldest committed row that is not published is that old. Look for an outage first; else compare the rate of records with the times
+		Description: `The oldest committed row that is not published is that old. Look for an outage first; else compare the rate of rows with the times
 of publishes and reads on the board. bridge status has the lag of each table. A first start with a large table lags until it is done.`,
 	},
 	{

@@ -42,7 +42,7 @@ var DebugOnly = map[string]string{
 	"go_":                                  "what the Go runtime says of itself: the panels of the process show memory and goroutines",
 	"process_max_fds":                      "a limit of the system",
 	"process_virtual_memory_":              "address space, which costs nothing",
-	"process_network_":                     "bytes of all connections together; the rates of records and bytes in flight say more",
+	"process_network_":                     "bytes of all connections together; the rates of rows and bytes in flight say more",
 	"bridge_reconcile_rows":                "how far one run is: bridge status shows it with the percentage and the time left",
 	"bridge_progress_bytes":                "the size of what is kept on the bus; it matters when its limit of 8 MiB is met, which the log says",
 	"bridge_standby_working_since_seconds": "bridge status shows it with the host",

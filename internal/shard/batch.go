@@ -64,7 +64,7 @@ type batchTimes struct {
 	made time.Time
 	// read is when the page of the batch was read, zero where it has none.
 	read span
-	// oldest is the host's time at which the oldest record had the age zero.
+	// oldest is the host's time at which the oldest row had the age zero.
 	oldest time.Time
 	// oldestCreated is its CREATED, in the memory of the page that is being encoded; nil when it
 	// has none, and once the page is done.
@@ -144,23 +144,23 @@ func (b *batch) recycle() {
 	batches.Put(b)
 }
 
-// born notes the host's time at which a record of page had the age zero, if it is the oldest of the
+// born notes the host's time at which a row of page had the age zero, if it is the oldest of the
 // batch. CREATED in its normal form orders as the moments do, so that it is read as a time of the
 // oldest alone. For the lag it is good enough that an hour which the zone's clock shows twice or
 // skips has another order, and that what is no time and sorts behind the oldest is taken for
 // younger.
-func (b *batch) born(page *page, record source.Row) {
+func (b *batch) born(page *page, row source.Row) {
 	i := page.Columns.Created
-	if i >= 0 && b.oldestCreated != nil && bytes.Compare(record.Values[i], b.oldestCreated) >= 0 {
+	if i >= 0 && b.oldestCreated != nil && bytes.Compare(row.Values[i], b.oldestCreated) >= 0 {
 		return
 	}
-	at := page.bornAt(record)
+	at := page.bornAt(row)
 	if !b.oldest.IsZero() && !at.Before(b.oldest) {
 		return
 	}
 	b.oldest, b.oldestCreated = at, nil
-	if created, _ := page.created(record); !created.IsZero() {
-		b.oldestCreated = record.Values[i]
+	if created, _ := page.created(row); !created.IsZero() {
+		b.oldestCreated = row.Values[i]
 	}
 }
 

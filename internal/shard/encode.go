@@ -8,14 +8,14 @@ import (
 	"bridge/source"
 )
 
-// encode makes a batch of the records of the page, and behind them of the late ones, which were
-// read after it.
-// Invariant 3: the order of the reads is the order on the bus. Where a record cannot be encoded the
+// encode makes a batch of the rows of the page, and behind them of the late ones, which were read
+// after it.
+// Invariant 3: the order of the reads is the order on the bus. Where a row cannot be encoded the
 // batch ends before it and the error says why.
-func (o *owner) encode(ctx context.Context, p *page, records []source.Row, late *page) (*batch, error) {
+func (o *owner) encode(ctx context.Context, p *page, rows []source.Row, late *page) (*batch, error) {
 	b := o.newBatch()
 	b.read = p.span
-	if err := o.encodeTail(ctx, b, p, records); err != nil {
+	if err := o.encodeTail(ctx, b, p, rows); err != nil {
 		return b, err
 	}
 	if late == nil || late.Columns != p.Columns {
@@ -35,31 +35,31 @@ func (o *owner) newBatch() *batch {
 	return b
 }
 
-func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []source.Row) error {
+func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, rows []source.Row) error {
 	if o.entities != nil {
-		return o.encodeStates(ctx, b, p, records)
+		return o.encodeStates(ctx, b, p, rows)
 	}
-	o.builder.makeRoom(b, len(records))
-	for i, record := range records {
-		if o.gaps.published(record.ID) {
-			b.pass(record.ID)
+	o.builder.makeRoom(b, len(rows))
+	for i, row := range rows {
+		if o.gaps.published(row.ID) {
+			b.pass(row.ID)
 			continue
 		}
-		newest := len(records)-i <= o.published.log.Limit()
-		if record.Filtered {
-			if err := o.passUnmatched(b, p, record, newest); err != nil {
+		newest := len(rows)-i <= o.published.log.Limit()
+		if row.Filtered {
+			if err := o.passUnmatched(b, p, row, newest); err != nil {
 				return err
 			}
 			continue
 		}
-		b.born(p, record)
-		e, err := o.builder.add(b, event.Row{Row: record, Read: p.Now}, sink.FromTail)
+		b.born(p, row)
+		e, err := o.builder.add(b, event.Row{Row: row, Read: p.Now}, sink.FromTail)
 		if err != nil {
 			return err
 		}
-		b.pass(record.ID)
+		b.pass(row.ID)
 		if newest {
-			o.published.note(b, p.Columns, record, e.Digest, nil)
+			o.published.note(b, p.Columns, row, e.Digest, nil)
 		}
 	}
 	return nil
@@ -67,36 +67,36 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, records []sou
 
 // passUnmatched takes care of a row of a release stream that does not match its condition. It is no
 // event, but that its id is used again has to be noticed like that of another row.
-func (o *owner) passUnmatched(b *batch, p *page, record source.Row, newest bool) error {
-	b.pass(record.ID)
+func (o *owner) passUnmatched(b *batch, p *page, row source.Row, newest bool) error {
+	b.pass(row.ID)
 	if !newest {
 		return nil
 	}
-	digest, err := o.opts.Encoder.Digest(record)
+	digest, err := o.opts.Encoder.Digest(row)
 	if err == nil {
-		o.published.note(b, p.Columns, record, digest.Sum, nil)
+		o.published.note(b, p.Columns, row, digest.Sum, nil)
 	}
 	return err
 }
 
-// encodeStates adds to b what records of the tail say of their entities. Those that are nominated
-// are missing from then on (rule 26).
-func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, records []source.Row) error {
-	o.changes.noteTail(p, records)
-	decisions, err := o.entities.decide(ctx, b, records)
+// encodeStates adds to b what rows of the tail say of their entities. Those that are nominated are
+// missing from then on (rule 26).
+func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, rows []source.Row) error {
+	o.changes.noteTail(p, rows)
+	decisions, err := o.entities.decide(ctx, b, rows)
 	if err != nil {
 		return err
 	}
-	n, err := o.builder.addStates(b, p, records, decisions, fromTail)
+	n, err := o.builder.addStates(b, p, rows, decisions, fromTail)
 	o.entities.nominate(decisions[:n])
-	b.passed = handled(b.passed, records[:n], decisions)
+	b.passed = handled(b.passed, rows[:n], decisions)
 	if n > 0 {
-		b.through = records[n-1].ID
+		b.through = rows[n-1].ID
 	}
 	first := max(0, n-o.published.log.Limit())
-	for i, record := range records[first:n] {
+	for i, row := range rows[first:n] {
 		one := &decisions[first+i]
-		o.published.note(b, p.Columns, record, one.Digest, one.Entity)
+		o.published.note(b, p.Columns, row, one.Digest, one.Entity)
 	}
 	return err
 }
@@ -115,16 +115,16 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, late *page) error {
 		b.filled = handled(b.filled, late.Rows[:n], decisions)
 		return err
 	}
-	for _, record := range late.Rows {
-		if record.Filtered {
-			b.skip(record.ID)
+	for _, row := range late.Rows {
+		if row.Filtered {
+			b.skip(row.ID)
 			continue
 		}
-		b.born(late, record)
-		if _, err := o.builder.add(b, event.Row{Row: record, Read: late.Now}, sink.FromLate); err != nil {
+		b.born(late, row)
+		if _, err := o.builder.add(b, event.Row{Row: row, Read: late.Now}, sink.FromLate); err != nil {
 			return err
 		}
-		b.filled = append(b.filled, record.ID)
+		b.filled = append(b.filled, row.ID)
 	}
 	return nil
 }

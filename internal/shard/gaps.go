@@ -38,7 +38,7 @@ type gaps struct {
 }
 
 const (
-	// lateRows bounds the records of one probe, above what a ledger asks for in vain.
+	// lateRows bounds the rows of one probe, above what a ledger asks for in vain.
 	lateRows = 2048
 	// evidenceIDs bounds the ids of one evidence or part of a sweep.
 	evidenceIDs = 200_000

@@ -21,7 +21,7 @@ func (b *bench) polls(t testing.TB, n int) {
 	eventually(t, "polled on", func() bool { return b.table.Reads() > from+n })
 }
 
-func TestLateRecords(t *testing.T) {
+func TestLateRows(t *testing.T) {
 	instantly(t, "a row that commits after higher ids were published is published late, and once", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(5)
@@ -55,7 +55,7 @@ func TestLateRecords(t *testing.T) {
 		stop()
 		expectRun(t, b.ids(topic), 2, 4)
 	})
-	instantly(t, "a gap outlives a restart, and a late record whose acknowledgement was lost is read back", func(t *testing.T) {
+	instantly(t, "a gap outlives a restart, and a late row whose acknowledgement was lost is read back", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(2)
 		b.table.InsertAt(10, "n", old)

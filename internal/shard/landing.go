@@ -6,11 +6,11 @@ import (
 	"bridge/source"
 )
 
-// landing is the state of late records that are more than one read brings, as when a large
-// transaction commits: they are read one page after the other, without a pause, and each turn reads
-// a page of the tail, too.
+// landing is the state of late rows that are more than one read brings, as when a large transaction
+// commits: they are read one page after the other, without a pause, and each turn reads a page of
+// the tail, too.
 type landing struct {
-	// cut says that a limit ended the last read of late records, rest what it did not come to.
+	// cut says that a limit ended the last read of late rows, rest what it did not come to.
 	cut  bool
 	rest []source.Range
 	// first is when the first of them was read, zero while none are left for the next turn.
@@ -20,8 +20,8 @@ type landing struct {
 	cost   time.Duration
 }
 
-// evidenceShare and evidenceWait bound how much of the time evidence takes while records land, and
-// how long it waits.
+// evidenceShare and evidenceWait bound how much of the time evidence takes while rows land, and how
+// long it waits.
 const (
 	evidenceShare = 20
 	evidenceWait  = 5 * time.Second

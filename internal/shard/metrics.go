@@ -10,7 +10,7 @@ import (
 
 // Metrics counts what the shards of a process do. It is safe for concurrent use.
 type Metrics struct {
-	records     *prometheus.CounterVec
+	rows        *prometheus.CounterVec
 	events      *prometheus.CounterVec
 	publish     *prometheus.HistogramVec
 	rejected    *prometheus.CounterVec
@@ -44,7 +44,7 @@ func NewMetrics(registry prometheus.Registerer, byShard bool) *Metrics {
 	}
 	return &Metrics{
 		byShard: byShard,
-		records: counter("bridge_records_total", "Records published and acknowledged.", "stream"),
+		rows:    counter("bridge_records_total", "Rows published and acknowledged.", "stream"),
 		events:  counter("bridge_events_total", "Events published and acknowledged, by type.", "stream", "type"),
 		publish: histogram("bridge_publish_seconds", "Time from handing a batch to the bus until all of it was acknowledged.",
 			prometheus.ExponentialBuckets(0.0005, 2, 18), "stream"),
@@ -66,7 +66,7 @@ func NewMetrics(registry prometheus.Registerer, byShard bool) *Metrics {
 // show creates every series of a shard and its stream at 0, before anything is counted: an alert on
 // an increase does not see the first count of a series that appears with it.
 func (m *Metrics) show(stream string, types, dependencies []string) {
-	for _, counter := range []*prometheus.CounterVec{m.records, m.rejected, m.deadLetters, m.duplicates, m.badValues, m.schemaBreaks, m.late} {
+	for _, counter := range []*prometheus.CounterVec{m.rows, m.rejected, m.deadLetters, m.duplicates, m.badValues, m.schemaBreaks, m.late} {
 		counter.WithLabelValues(stream)
 	}
 	for _, kind := range types {
@@ -124,7 +124,7 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 		acked += run
 		start = end
 	}
-	m.records.WithLabelValues(stream).Add(float64(acked))
+	m.rows.WithLabelValues(stream).Add(float64(acked))
 	if n := len(o.Rejected); n > 0 {
 		m.rejected.WithLabelValues(stream).Add(float64(n))
 	}

@@ -81,7 +81,7 @@ type Options struct {
 	Zone *time.Location
 	// PollInterval is the pause between two reads of a drained shard.
 	PollInterval time.Duration
-	// BatchRows is the highest number of records of a page.
+	// BatchRows is the highest number of rows of a page.
 	BatchRows int
 	// Start says where a shard begins of which nothing is known.
 	Start Start

@@ -264,8 +264,8 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 }
 
 // note notes with b that a row of this shape is handed on with it.
-func (p *publishedRows) note(b *batch, columns *source.Columns, record source.Row, state [16]byte, entity []byte) {
-	b.rows = append(b.rows, published.Row{ID: record.ID, Content: contentOf(state), Identity: p.identityOf(columns, record, entity)})
+func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, state [16]byte, entity []byte) {
+	b.rows = append(b.rows, published.Row{ID: row.ID, Content: contentOf(state), Identity: p.identityOf(columns, row, entity)})
 }
 
 // hand takes the rows of b into the list, and has its changes be saved with b.

@@ -75,12 +75,12 @@ func (p *publishedRows) addRows(ctx context.Context, found []published.Row, rang
 		return nil, nil, source.ErrAltered
 	}
 	digests := make([]event.Digest, 0, len(page.Rows))
-	for _, record := range page.Rows {
-		digest, err := p.opts.Encoder.Digest(record)
+	for _, row := range page.Rows {
+		digest, err := p.opts.Encoder.Digest(row)
 		if err != nil {
 			return nil, nil, err
 		}
-		found = append(found, published.Row{ID: record.ID, Content: contentOf(digest.Sum), Identity: p.identityOf(page.Columns, record, digest.Key)})
+		found = append(found, published.Row{ID: row.ID, Content: contentOf(digest.Sum), Identity: p.identityOf(page.Columns, row, digest.Key)})
 		digest.Key = bytes.Clone(digest.Key)
 		digests = append(digests, digest)
 	}
@@ -114,10 +114,10 @@ func contentOf(state [16]byte) uint64 { return binary.BigEndian.Uint64(state[:8]
 
 // identityOf digests what tells a row from another one under its id: CREATED where two rows hardly
 // share it and no update changes it, else the key of an entity; 0 where there is nothing.
-func (p *publishedRows) identityOf(columns *source.Columns, record source.Row, entity []byte) uint64 {
+func (p *publishedRows) identityOf(columns *source.Columns, row source.Row, entity []byte) uint64 {
 	identity := []byte(nil)
 	if i := columns.Created; i >= 0 && !columns.CreatedMoves && columns.List[i].Precision > 0 {
-		identity = record.Values[i]
+		identity = row.Values[i]
 	}
 	if key := columns.Key; identity == nil && !p.release() && !(len(key) == 1 && key[0] == columns.ID) {
 		identity = entity

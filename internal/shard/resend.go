@@ -189,24 +189,24 @@ func (o *resender) resend(ctx context.Context, deadLetters []*resending, n *nomi
 
 // row sends a row of a release stream again.
 func (o *resender) row(ctx context.Context, r *resending, n *nomination, out chan<- *batch) error {
-	row := r.deadLetter.Row
-	if o.rereader.gaps.toPublish(row) {
+	id := r.deadLetter.Row
+	if o.rereader.gaps.toPublish(id) {
 		r.outcome = ResendOutcome{Fate: Ahead}
 		return nil
 	}
-	q := source.Query{Ranges: []source.Range{{First: row, Last: row}}, Limit: 1, MaxBytes: o.rereader.opts.Limits.pageBytes()}
+	q := source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1, MaxBytes: o.rereader.opts.Limits.pageBytes()}
 	return o.publish(ctx, q, r, n, out, func(b *batch, page *page) error {
 		if len(page.Rows) == 0 {
 			r.outcome = ResendOutcome{Fate: RowGone}
 			return nil
 		}
-		record := page.Rows[0]
-		if record.Filtered {
+		row := page.Rows[0]
+		if row.Filtered {
 			r.outcome = ResendOutcome{Fate: RowGone, Why: "the row does not match FILTER any more"}
 			return nil
 		}
-		b.born(page, record)
-		e, same := o.add(b, event.Row{Row: record, Read: r.deadLetter.Time}, r)
+		b.born(page, row)
+		e, same := o.add(b, event.Row{Row: row, Read: r.deadLetter.Time}, r)
 		if !same && e.FromClock && r.deadLetter.Time.IsZero() {
 			// Invariant 4: the clock of this read would give each resend other bytes under one id.
 			b.undo(0, 0)

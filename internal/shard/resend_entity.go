@@ -34,9 +34,9 @@ func (o *resender) entity(ctx context.Context, r *resending, n *nomination, out 
 		if err != nil {
 			return err
 		}
-		for i, record := range page.Rows {
+		for i, row := range page.Rows {
 			if one := &decisions[i]; string(one.Entity) == string(key) {
-				return o.addState(ctx, b, page, record, one, r)
+				return o.addState(ctx, b, page, row, one, r)
 			}
 		}
 		return o.addGone(ctx, b, page, r)
@@ -67,7 +67,7 @@ func (o *resender) leave(r *resending) {
 }
 
 // addState adds the state of an entity that has a row.
-func (o *resender) addState(ctx context.Context, b *batch, page *page, record source.Row, one *view.Decision, r *resending) error {
+func (o *resender) addState(ctx context.Context, b *batch, page *page, row source.Row, one *view.Decision, r *resending) error {
 	if one.Nominate {
 		o.leave(r)
 		return nil
@@ -75,15 +75,15 @@ func (o *resender) addState(ctx context.Context, b *batch, page *page, record so
 	if r.overtaken(&one.Known) {
 		return nil
 	}
-	b.born(page, record)
+	b.born(page, row)
 	if !one.News {
-		return o.addLast(ctx, b, page, record, one, r)
+		return o.addLast(ctx, b, page, row, one, r)
 	}
-	row := event.Row{Row: record, Read: page.Now, Predecessor: r.deadLetter.Event}
+	input := event.Row{Row: row, Read: page.Now, Predecessor: r.deadLetter.Event}
 	if one.Op != event.Deleted {
-		row.Op = one.Op
+		input.Op = one.Op
 	}
-	e, _ := o.add(b, row, r)
+	e, _ := o.add(b, input, r)
 	if r.outcome.Fate == SentCurrent || r.outcome.Fate == SentSame {
 		o.rereader.builder.publish(b, one, e.UUID)
 	}
@@ -91,22 +91,22 @@ func (o *resender) addState(ctx context.Context, b *batch, page *page, record so
 }
 
 // addLast adds the last event of an entity once more.
-func (o *resender) addLast(ctx context.Context, b *batch, page *page, record source.Row, one *view.Decision, r *resending) error {
+func (o *resender) addLast(ctx context.Context, b *batch, page *page, row source.Row, one *view.Decision, r *resending) error {
 	if claimed, err := o.claim(ctx, b, one, r); err != nil || !claimed {
 		return err
 	}
-	e, same := o.addSame(b, page, record, r)
+	e, same := o.addSame(b, page, row, r)
 	if !same {
 		// The row makes it no more: what is true is told behind it.
 		op := event.Modified
 		if r.deadLetter.Type == o.rereader.opts.Encoder.Type(event.Added) {
 			op = event.Added
 		}
-		row := event.Row{Row: record, Read: page.Now, Predecessor: r.deadLetter.Event}
+		input := event.Row{Row: row, Read: page.Now, Predecessor: r.deadLetter.Event}
 		if !one.Deleted {
-			row.Op = op
+			input.Op = op
 		}
-		if e, _ = o.add(b, row, r); r.outcome.Fate == Unreadable {
+		if e, _ = o.add(b, input, r); r.outcome.Fate == Unreadable {
 			return nil
 		}
 	}
@@ -135,13 +135,13 @@ func (o *resender) repair(b *batch, one *view.Decision, id [16]byte) {
 }
 
 // addSame adds the very event that was put aside, if the row makes it still.
-func (o *resender) addSame(b *batch, page *page, record source.Row, r *resending) (e event.Event, same bool) {
-	row := event.Row{Row: record, Read: r.deadLetter.Time, Predecessor: r.deadLetter.Previous}
-	if row.Read.IsZero() {
-		row.Read = page.Now
+func (o *resender) addSame(b *batch, page *page, row source.Row, r *resending) (e event.Event, same bool) {
+	input := event.Row{Row: row, Read: r.deadLetter.Time, Predecessor: r.deadLetter.Previous}
+	if input.Read.IsZero() {
+		input.Read = page.Now
 	}
-	for _, row.Op = range []event.Op{event.Added, event.Modified} {
-		if e, same = o.add(b, row, r); same {
+	for _, input.Op = range []event.Op{event.Added, event.Modified} {
+		if e, same = o.add(b, input, r); same {
 			return e, true
 		}
 		b.undo(0, 0)

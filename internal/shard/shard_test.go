@@ -247,7 +247,7 @@ func TestRejectedMessages(t *testing.T) {
 }
 
 func TestStabilityWindow(t *testing.T) {
-	t.Run("a young record stalls nothing: what is older goes out, it stays behind as a gap", func(t *testing.T) {
+	t.Run("a young row stalls nothing: what is older goes out, it stays behind as a gap", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Window = time.Hour
 		b.insert(3)
@@ -265,7 +265,7 @@ func TestStabilityWindow(t *testing.T) {
 			t.Errorf("got rows %v, want %v", got, want)
 		}
 	})
-	t.Run("a young record is published when the window has passed", func(t *testing.T) {
+	t.Run("a young row is published when the window has passed", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Window = 200 * time.Millisecond
 		started := time.Now()

@@ -72,9 +72,9 @@ func (t *tail) see(p *page) ledger.Age {
 	return at
 }
 
-// pick looks for gaps and returns the records of the page that may be published now, and the page
-// of the late ones, nil for none.
-func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (records []source.Row, late *page, err error) {
+// pick looks for gaps and returns the rows of the page that may be published now, and the page of
+// the late ones, nil for none.
+func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (rows []source.Row, late *page, err error) {
 	hold := t.opts.GapPolicy == ledger.GapHold && !ledgerOff()
 	if hold {
 		t.gaps.ledger.Notice(t.pageIDs(p), at.Steady)
@@ -86,16 +86,16 @@ func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (records []sour
 		late.free()
 		return nil, nil, err
 	}
-	records = t.stable(p, at)
-	if hold && len(records) > 0 {
-		reach := t.gaps.ledger.Reach(records[len(records)-1].ID, at.Steady)
-		all := records
-		for len(records) > 0 && records[len(records)-1].ID > reach {
-			records = records[:len(records)-1]
+	rows = t.stable(p, at)
+	if hold && len(rows) > 0 {
+		reach := t.gaps.ledger.Reach(rows[len(rows)-1].ID, at.Steady)
+		all := rows
+		for len(rows) > 0 && rows[len(rows)-1].ID > reach {
+			rows = rows[:len(rows)-1]
 		}
-		t.delayRest(p, all, len(records))
+		t.delayRest(p, all, len(rows))
 	}
-	return records, late, nil
+	return rows, late, nil
 }
 
 // pageIDs returns the ids of the page.
@@ -111,7 +111,7 @@ func appendIDs(ids []uint64, rows []source.Row) []uint64 {
 	return ids
 }
 
-// probe looks for hot gaps: it reads the committed records that may fill them, and afterwards which
+// probe looks for hot gaps: it reads the committed rows that may fill them, and afterwards which
 // ids exist at all, uncommitted rows included. An id may only be judged vacant by a read that came
 // after the committed one. It returns the page of those that may be published, nil where none were
 // read.
@@ -140,7 +140,7 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 	return late, nil
 }
 
-// readLate reads the late records in ranges, or takes them from what was read ahead.
+// readLate reads the late rows in ranges, or takes them from what was read ahead.
 // Invariant 3: that was read behind p, and nothing else was read since.
 func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (late *page, err error) {
 	if late = p.popLate(ranges); late == nil {
@@ -156,35 +156,35 @@ func (t *tail) readLate(ctx context.Context, p *page, ranges []source.Range) (la
 	return late, nil
 }
 
-// keepStable keeps of the late page the records that fill a gap and are old enough.
+// keepStable keeps of the late page the rows that fill a gap and are old enough.
 func (t *tail) keepStable(late *page, at ledger.Age) {
 	kept := late.Rows[:0]
-	for _, record := range late.Rows {
-		if !t.gaps.ledger.Missing(record.ID) {
+	for _, row := range late.Rows {
+		if !t.gaps.ledger.Missing(row.ID) {
 			continue
 		}
-		t.gaps.ledger.Appeared(record.ID)
-		if !t.isStable(late, record, at) {
-			t.gaps.ledger.Young(record.ID)
-			t.delay(late, record)
+		t.gaps.ledger.Appeared(row.ID)
+		if !t.isStable(late, row, at) {
+			t.gaps.ledger.Young(row.ID)
+			t.delay(late, row)
 			continue
 		}
-		kept = append(kept, record)
+		kept = append(kept, row)
 	}
 	late.Rows = kept
 }
 
-// stable returns the records of the page that are old enough. Young ones stay behind as gaps and
-// stall nothing, save with GapHold, where the first of them ends the page.
+// stable returns the rows of the page that are old enough. Young ones stay behind as gaps and stall
+// nothing, save with GapHold, where the first of them ends the page.
 func (t *tail) stable(p *page, at ledger.Age) []source.Row {
 	hold := t.opts.GapPolicy == ledger.GapHold
 	kept := t.rows[:0]
-	for _, record := range p.Rows {
-		if t.isStable(p, record, at) {
-			kept = append(kept, record)
+	for _, row := range p.Rows {
+		if t.isStable(p, row, at) {
+			kept = append(kept, row)
 			continue
 		}
-		t.delay(p, record)
+		t.delay(p, row)
 		if hold {
 			break
 		}
@@ -193,38 +193,38 @@ func (t *tail) stable(p *page, at ledger.Age) []source.Row {
 	return kept
 }
 
-// isStable reports whether the record of page is old enough. CREATED is read of those alone whose
-// id was not seen long enough ago: of a backlog of none.
-func (t *tail) isStable(page *page, record source.Row, at ledger.Age) bool {
-	if t.window.Stable(record.ID, time.Time{}, 0, at) {
+// isStable reports whether the row of page is old enough. CREATED is read of those alone whose id
+// was not seen long enough ago: of a backlog of none.
+func (t *tail) isStable(page *page, row source.Row, at ledger.Age) bool {
+	if t.window.Stable(row.ID, time.Time{}, 0, at) {
 		return true
 	}
-	created, resolution := page.created(record)
-	return t.window.Stable(record.ID, created, resolution, at)
+	created, resolution := page.created(row)
+	return t.window.Stable(row.ID, created, resolution, at)
 }
 
-// delay notes a record that stays behind unpublished, for the lag.
-func (t *tail) delay(page *page, record source.Row) {
-	t.held = earlier(t.held, page.bornAt(record))
+// delay notes a row that stays behind unpublished, for the lag.
+func (t *tail) delay(page *page, row source.Row) {
+	t.held = earlier(t.held, page.bornAt(row))
 }
 
-// delayRest notes those records that stay behind of which the first done are taken care of: the
-// first of them, as the others are hardly older.
-func (t *tail) delayRest(page *page, records []source.Row, done int) {
-	if done < len(records) {
-		t.delay(page, records[done])
+// delayRest notes those rows that stay behind of which the first done are taken care of: the first
+// of them, as the others are hardly older.
+func (t *tail) delayRest(page *page, rows []source.Row, done int) {
+	if done < len(rows) {
+		t.delay(page, rows[done])
 	}
 }
 
-// delayLate notes those late records that stay behind of which the first done are taken care of.
+// delayLate notes those late rows that stay behind of which the first done are taken care of.
 func (t *tail) delayLate(late *page, done int) {
 	if late != nil {
 		t.delayRest(late, late.Rows, done)
 	}
 }
 
-// moreLate reports, at the end of a turn that published late records, whether more of them are
-// there to be read at once.
+// moreLate reports, at the end of a turn that published late rows, whether more of them are there
+// to be read at once.
 func (t *tail) moreLate(published bool, late *page) bool {
 	more := published && (t.landing.cut || t.gaps.ledger.Arriving())
 	var at time.Time
@@ -235,20 +235,20 @@ func (t *tail) moreLate(published bool, late *page) bool {
 	return more
 }
 
-// lateQuery asks for late records in ranges.
+// lateQuery asks for late rows in ranges.
 func (t *tail) lateQuery(ranges []source.Range) source.Query {
 	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
 }
 
-// prefetchNext has read, while this turn makes a batch of records, what the next one will most
-// likely read: the page behind them, where this one was full, and the late records that the last
-// read was cut off from.
-func (t *tail) prefetchNext(ctx context.Context, p *page, records []source.Row, changes bool) {
+// prefetchNext has read, while this turn makes a batch of rows, what the next one will most likely
+// read: the page behind them, where this one was full, and the late rows that the last read was cut
+// off from.
+func (t *tail) prefetchNext(ctx context.Context, p *page, rows []source.Row, changes bool) {
 	next := t.position
-	if n := len(records); n > 0 {
-		next = records[n-1].ID
+	if n := len(rows); n > 0 {
+		next = rows[n-1].ID
 	}
-	full := len(records) > 0 && len(records) == len(p.Rows) && p.More
+	full := len(rows) > 0 && len(rows) == len(p.Rows) && p.More
 	q := t.reader.pageAfter(next)
 	if !full && !t.landing.cut || changes || p.outgrows(q) {
 		// The second cursor reads in between, and one large row seldom comes alone.

@@ -161,7 +161,7 @@ func TestView(t *testing.T) {
 		stop()
 	})
 
-	t.Run("rows of one page and of late records follow one another", func(t *testing.T) {
+	t.Run("rows of one page and of late rows follow one another", func(t *testing.T) {
 		b := newViewBench(t, false)
 		late := b.table.Open("a", "old", "0")
 		b.table.Insert("b", "1", "0")
