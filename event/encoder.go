@@ -137,13 +137,13 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	return e.encode(buf, finding{row: row, kind: kind, time: e.time(row.Values), state: state, reason: reason})
 }
 
-// checkShape reports whether the encoder is bound to the shape of record.
-func (e *Encoder) checkShape(record source.Row) error {
+// checkShape reports whether the encoder is bound to the shape of the row.
+func (e *Encoder) checkShape(row source.Row) error {
 	if e.plan == nil {
 		return errUnbound
 	}
-	if got, want := len(record.Values), len(e.plan.columns.List); got != want {
-		return fmt.Errorf("row %d of table %s has %d values for %d columns", record.ID, e.options.Table, got, want)
+	if got, want := len(row.Values), len(e.plan.columns.List); got != want {
+		return fmt.Errorf("row %d of table %s has %d values for %d columns", row.ID, e.options.Table, got, want)
 	}
 	return nil
 }

@@ -127,8 +127,8 @@ func FuzzKeyValues(f *testing.F) {
 		if err != nil {
 			return
 		}
-		record := source.Row{Values: append([][]byte{[]byte("0")}, values...)}
-		seen, err := encoder.Digest(record)
+		row := source.Row{Values: append([][]byte{[]byte("0")}, values...)}
+		seen, err := encoder.Digest(row)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,8 +76,8 @@ func (w *world) age(position, flight uint64, other ...uint64) {
 		w.t.Fatal(err)
 	}
 	ids := other
-	for _, record := range page.Rows {
-		ids = append(ids, record.ID)
+	for _, row := range page.Rows {
+		ids = append(ids, row.ID)
 	}
 	slices.Sort(ids)
 	var flying []uint64

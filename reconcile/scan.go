@@ -95,11 +95,11 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 	p.same(page.Server)
 	p.top = max(p.top, page.MaxID)
 	for i := range page.Rows {
-		record := &page.Rows[i]
-		if err := p.passOver(ctx, record.ID-1); err != nil {
+		row := &page.Rows[i]
+		if err := p.passOver(ctx, row.ID-1); err != nil {
 			return err
 		}
-		if err := p.compareRow(ctx, page, record); err != nil {
+		if err := p.compareRow(ctx, page, row); err != nil {
 			return err
 		}
 		if p.rows.full() {
@@ -140,8 +140,8 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 }
 
 // compareRow compares a row with the entries of the view that have its id.
-func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source.Row) error {
-	seen, err := digest(p.encoder, page.Columns, record)
+func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Row) error {
+	seen, err := digest(p.encoder, page.Columns, row)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Entry.Row != record.ID {
+		if entry == nil || entry.Entry.Row != row.ID {
 			break
 		}
 		p.countLive(entry)
@@ -164,23 +164,23 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, record *source
 		p.view.advance()
 	}
 	p.run.Scanned++
-	p.reached = record.ID
+	p.reached = row.ID
 	switch {
-	case same, !known && p.young(page, record):
+	case same, !known && p.young(page, row):
 	case seen.Silent && !known:
-		p.rows.silent.add(record.ID, seen.Key)
+		p.rows.silent.add(row.ID, seen.Key)
 	default:
-		p.rows.row(record.ID)
+		p.rows.row(row.ID)
 	}
 	return nil
 }
 
 // digest returns the key and the digest of a row with these columns.
-func digest(encoder *event.Encoder, columns *source.Columns, record *source.Row) (event.Digest, error) {
+func digest(encoder *event.Encoder, columns *source.Columns, row *source.Row) (event.Digest, error) {
 	if err := bind(encoder, columns); err != nil {
 		return event.Digest{}, err
 	}
-	return encoder.Digest(*record)
+	return encoder.Digest(*row)
 }
 
 func bind(encoder *event.Encoder, columns *source.Columns) error {
@@ -211,13 +211,13 @@ func (p *pass) countLive(entry *store.Change) {
 
 // young reports whether the row's CREATED lies within the stability window of the page's clock. One
 // that is further ahead was written by another clock and says nothing.
-func (p *pass) young(page *source.Page, record *source.Row) bool {
+func (p *pass) young(page *source.Page, row *source.Row) bool {
 	i := page.Columns.Created
 	if i < 0 || p.opts.Window == 0 {
 		return false
 	}
 	column := page.Columns.List[i]
-	created, ok := column.Time(record.Values[i], p.opts.Zone)
+	created, ok := column.Time(row.Values[i], p.opts.Zone)
 	if !ok {
 		return false
 	}

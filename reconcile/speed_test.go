@@ -131,14 +131,14 @@ func publishAll(t *testing.T, table source.Shard, kept store.Store) {
 			t.Fatal(err)
 		}
 		all := store.ViewChange{Stream: key.Stream}
-		for _, record := range page.Rows {
-			seen, err := encoder.Digest(record)
+		for _, row := range page.Rows {
+			seen, err := encoder.Digest(row)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all.Changes = append(all.Changes, store.Change{Entity: slices.Clone(seen.Key),
-				Entry: store.Entry{Shard: key.Shard, Row: record.ID, Digest: seen.Sum, State: store.Live}})
-			after = record.ID
+				Entry: store.Entry{Shard: key.Shard, Row: row.ID, Digest: seen.Sum, State: store.Live}})
+			after = row.ID
 		}
 		if err := kept.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{all}}); err != nil {
 			t.Fatal(err)

@@ -224,13 +224,13 @@ func (w *world) publish(asked [][]byte) (verdict reconcile.Verdict) {
 		w.t.Error(err)
 	}
 	seen := make(map[string]bool)
-	for _, record := range w.page.Rows {
-		s, err := w.encoder.Digest(record)
+	for _, row := range w.page.Rows {
+		s, err := w.encoder.Digest(row)
 		if err != nil {
 			w.t.Error(err)
 		}
 		seen[string(s.Key)] = true
-		verdict.Add(w.publishRow(record.ID, s))
+		verdict.Add(w.publishRow(row.ID, s))
 	}
 	for _, e := range asked {
 		if !seen[string(e)] {
@@ -402,8 +402,8 @@ func (w *world) compare() {
 		w.t.Fatal(err)
 	}
 	want := make(map[string][16]byte)
-	for _, record := range page.Rows {
-		s, err := w.encoder.Digest(record)
+	for _, row := range page.Rows {
+		s, err := w.encoder.Digest(row)
 		if err != nil {
 			w.t.Fatal(err)
 		}

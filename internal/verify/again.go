@@ -44,12 +44,12 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	for i, s := range list {
 		ids[i] = source.Range{First: s.row, Last: s.row}
 	}
-	if err := t.readIDs(ctx, ids, func(record source.Row, now time.Time) {
-		for list[0].row < record.ID {
+	if err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
+		for list[0].row < row.ID {
 			t.vanished(list[0])
 			list = list[1:]
 		}
-		t.second(list[0], record, now, last)
+		t.second(list[0], row, now, last)
 		list = list[1:]
 	}); err != nil {
 		return err
@@ -67,9 +67,9 @@ func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(sourc
 			return err
 		}
 		page := &t.run.page
-		for _, record := range page.Rows {
-			each(record, page.Now)
-			for len(ids) > 0 && ids[0].First <= record.ID {
+		for _, row := range page.Rows {
+			each(row, page.Now)
+			for len(ids) > 0 && ids[0].First <= row.ID {
 				ids = ids[1:]
 			}
 		}
@@ -95,16 +95,16 @@ func (t *table) vanished(s suspect) {
 }
 
 // second looks at a suspect another time.
-func (t *table) second(s suspect, record source.Row, now time.Time, last bool) {
-	v := t.shard.compareRow(record, now)
+func (t *table) second(s suspect, row source.Row, now time.Time, last bool) {
+	v := t.shard.compareRow(row, now)
 	if !s.known && v.fault != Missing && !v.silent {
 		t.matched++
 	}
-	if t.accept(&v, record.ID) {
+	if t.accept(&v, row.ID) {
 		return
 	}
 	before, moved := s.since, v.sum != s.sum
-	if s = suspectOf(&v, record.ID, now); !moved {
+	if s = suspectOf(&v, row.ID, now); !moved {
 		s.since = before
 	}
 	if !last {
@@ -112,10 +112,10 @@ func (t *table) second(s suspect, record source.Row, now time.Time, last bool) {
 		return
 	}
 	if v.double {
-		t.twins = append(t.twins, t.twinOf(s, &v, record, now, moved))
+		t.twins = append(t.twins, t.twinOf(s, &v, row, now, moved))
 		return
 	}
-	t.conclude(s, &v, record.ID, now, moved)
+	t.conclude(s, &v, row.ID, now, moved)
 }
 
 // conclude reports a row that does not fit at the last look. moved says that it is another state

@@ -31,15 +31,15 @@ type verdict struct {
 const none = ^uint32(0)
 
 // compareRow compares a row, read when the database's clock stood at now, with what the bus says.
-func (s *shard) compareRow(record source.Row, now time.Time) verdict {
-	row := event.Row{Row: record, Read: now}
+func (s *shard) compareRow(row source.Row, now time.Time) verdict {
+	input := event.Row{Row: row, Read: now}
 	fact, known := fact{}, false
 	if s.facts != nil {
-		if fact, known = s.byRow[record.ID]; known {
-			row.Read = time.UnixMilli(fact.millis())
+		if fact, known = s.byRow[row.ID]; known {
+			input.Read = time.UnixMilli(fact.millis())
 		}
 	}
-	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+	buf, ev, err := s.Encoder.Append(s.buf[:0], input)
 	if err == nil {
 		s.buf = buf
 		err = s.row.parse(ev.Body)
@@ -52,17 +52,17 @@ func (s *shard) compareRow(record source.Row, now time.Time) verdict {
 		names = s.dead
 	}
 	s.spread(&s.row, names)
-	s.learn(record.Values)
+	s.learn(row.Values)
 	v := verdict{entity: none, time: ev.Time, key: string(ev.Key), sum: binary.BigEndian.Uint64(ev.Digest[:]) ^ uint64(ev.Time.UnixNano())}
 	switch {
 	case s.facts == nil:
-		s.compareEntity(row, &ev, &v)
+		s.compareEntity(input, &ev, &v)
 	case known:
 		v.sum ^= fact.id
-		if s.compareFact(fact, row, &ev, &v) {
-			s.byRow[record.ID] = s.confirmFact(fact, &ev)
+		if s.compareFact(fact, input, &ev, &v) {
+			s.byRow[row.ID] = s.confirmFact(fact, &ev)
 		}
-	case record.Filtered:
+	case row.Filtered:
 		v.silent = true
 	default:
 		v.fault, v.what = Missing, "it has no event"
@@ -172,12 +172,12 @@ func deletedSilently(e *event.Encoder, row source.Row) bool {
 }
 
 // compareLast compares a row with the last event of its entity, which may be of another table.
-func (s *shard) compareLast(row event.Row, deleted bool, n *entity, v *verdict) {
-	of, record := s, row.Row
+func (s *shard) compareLast(input event.Row, deleted bool, n *entity, v *verdict) {
+	of, row := s, input.Row
 	if n.shard != s.number {
 		of = s.scope.of(n).shard
 		var ok bool
-		if record, ok = of.adopt(&s.schema, record, row.Read); !ok {
+		if row, ok = of.adopt(&s.schema, row, input.Read); !ok {
 			v.fault, v.what = Stale, "the row has a column that the table of the last event lacks, "+of.Name
 			return
 		}
@@ -188,18 +188,18 @@ func (s *shard) compareLast(row event.Row, deleted bool, n *entity, v *verdict) 
 		// That was reported already.
 	case deleted && gone:
 		if n.flags&isProven == 0 {
-			if id, fits := of.makes(record, n); fits {
+			if id, fits := of.makes(row, n); fits {
 				of.confirm(n, id)
 			}
 		}
-	case deleted && row.Filtered:
+	case deleted && input.Filtered:
 		v.fault, v.what = Stale, "the row does not match the condition of the stream, the last event says that it lives"
 	case deleted:
 		v.fault, v.what = Stale, "the row is marked as deleted, the last event says that it lives"
 	case gone:
 		v.fault, v.what = Stale, "the row is there, the last event says that it is gone"
 	default:
-		of.compareState(record, n, v)
+		of.compareState(row, n, v)
 	}
 	if of != s && v.fault != "" {
 		v.what += ", and is of the table " + of.Name
@@ -207,12 +207,12 @@ func (s *shard) compareLast(row event.Row, deleted bool, n *entity, v *verdict) 
 }
 
 // compareState compares the states of a row and of an event that both live.
-func (s *shard) compareState(record source.Row, n *entity, v *verdict) {
+func (s *shard) compareState(row source.Row, n *entity, v *verdict) {
 	same := s.stateOf(&s.row) == n.state
 	if same && n.flags&isProven != 0 {
 		return
 	}
-	switch id, fits := s.makes(record, n); {
+	switch id, fits := s.makes(row, n); {
 	case same && fits:
 		s.confirm(n, id)
 	case n.flags&isDoubted != 0 && (same || fits):
@@ -238,12 +238,12 @@ func (s *shard) confirm(n *entity, id string) {
 
 // makes reports whether the row's state, with the last event's predecessor, has that event's
 // meta.id, and returns that.
-func (s *shard) makes(record source.Row, n *entity) (id string, fits bool) {
-	record.ID = n.row
-	row := event.Row{Row: record, Read: epoch, Predecessor: event.FormatID(n.link)}
+func (s *shard) makes(row source.Row, n *entity) (id string, fits bool) {
+	row.ID = n.row
+	input := event.Row{Row: row, Read: epoch, Predecessor: event.FormatID(n.link)}
 	for _, op := range []event.Op{event.Added, event.Modified} {
-		row.Op = op
-		buf, ev, err := s.Encoder.Append(s.spare[:0], row)
+		input.Op = op
+		buf, ev, err := s.Encoder.Append(s.spare[:0], input)
 		if err != nil {
 			return "", false
 		}

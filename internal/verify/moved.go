@@ -11,10 +11,10 @@ import (
 
 // adopt returns a row of another table of the scope as it would stand in this one, and its event,
 // which is spread. ok is false where the row says something that this table has no column for.
-func (s *schema) adopt(from *schema, record source.Row, now time.Time) (adopted source.Row, ok bool) {
+func (s *schema) adopt(from *schema, row source.Row, now time.Time) (adopted source.Row, ok bool) {
 	columns := s.columnsOf(from.columns)
 	values := make([][]byte, len(s.columns.List))
-	for c, v := range record.Values {
+	for c, v := range row.Values {
 		switch to := columns[c]; {
 		case to >= 0:
 			values[to] = v
@@ -22,7 +22,7 @@ func (s *schema) adopt(from *schema, record source.Row, now time.Time) (adopted 
 			return source.Row{}, false
 		}
 	}
-	adopted = source.Row{ID: record.ID, Values: values, Filtered: record.Filtered}
+	adopted = source.Row{ID: row.ID, Values: values, Filtered: row.Filtered}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], event.Row{Row: adopted, Read: now})
 	if err != nil {
 		return source.Row{}, false

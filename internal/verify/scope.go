@@ -78,7 +78,7 @@ func (c *scope) rereadExtra(ctx context.Context) error {
 		t := c.tables[table]
 		list := disjoint(ids[table])
 		ids[table] = ids[table][:0]
-		return t.readIDs(ctx, list, func(record source.Row, now time.Time) { t.shard.compareRow(record, now) })
+		return t.readIDs(ctx, list, func(row source.Row, now time.Time) { t.shard.compareRow(row, now) })
 	}
 	for _, g := range c.extra {
 		n := c.at(g.entity)

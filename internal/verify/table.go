@@ -50,10 +50,10 @@ func (t *table) scan(ctx context.Context) error {
 			return err
 		}
 		page := &t.run.page
-		for _, record := range page.Rows {
+		for _, row := range page.Rows {
 			t.shard.rows++
-			t.first(record, page.Now)
-			t.after = record.ID
+			t.first(row, page.Now)
+			t.after = row.ID
 		}
 		t.run.Progress(Step{What: "reading " + t.shard.Name, Done: t.after, Total: page.MaxID})
 		if !page.More {
@@ -63,13 +63,13 @@ func (t *table) scan(ctx context.Context) error {
 }
 
 // first looks at a row for the first time.
-func (t *table) first(record source.Row, now time.Time) {
-	v := t.shard.compareRow(record, now)
+func (t *table) first(row source.Row, now time.Time) {
+	v := t.shard.compareRow(row, now)
 	if v.fault != Missing && !v.silent {
 		t.matched++
 	}
-	if !t.accept(&v, record.ID) {
-		t.suspects = append(t.suspects, suspectOf(&v, record.ID, now))
+	if !t.accept(&v, row.ID) {
+		t.suspects = append(t.suspects, suspectOf(&v, row.ID, now))
 	}
 }
 

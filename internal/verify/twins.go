@@ -25,12 +25,12 @@ type twin struct {
 	fits     bool
 }
 
-func (t *table) twinOf(s suspect, v *verdict, record source.Row, now time.Time, moved bool) twin {
+func (t *table) twinOf(s suspect, v *verdict, row source.Row, now time.Time, moved bool) twin {
 	key := make([][]byte, 0, len(t.shard.columns.Key))
 	for _, c := range t.shard.columns.Key {
-		key = append(key, bytes.Clone(record.Values[c]))
+		key = append(key, bytes.Clone(row.Values[c]))
 	}
-	return twin{suspect: s, verdict: *v, row: record.ID, now: now, moved: moved, key: key}
+	return twin{suspect: s, verdict: *v, row: row.ID, now: now, moved: moved, key: key}
 }
 
 // finishTwins looks the keys up in the other tables and reports what is the case now.
@@ -71,10 +71,10 @@ func (t *table) findTwins(ctx context.Context, list []twin) error {
 		}
 		return t.findTwins(ctx, list[half:])
 	}
-	for _, record := range page.Rows {
-		v := t.shard.compareRow(record, page.Now)
+	for _, row := range page.Rows {
+		v := t.shard.compareRow(row, page.Now)
 		if i, ok := index[v.entity]; ok && v.entity != none {
-			list[i].other, list[i].otherRow = t, record.ID
+			list[i].other, list[i].otherRow = t, row.ID
 			list[i].fits = list[i].fits || v.fault == ""
 		}
 	}
