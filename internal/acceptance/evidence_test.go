@@ -67,7 +67,7 @@ func TestABlipOfReadOnly(t *testing.T) {
 		// What was rolled back at the end holds up the rows behind it for the hot time.
 		d.Complete(world.Orders, hotTime+time.Minute)
 		if a := d.MustMatch(world.Orders, world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
-			t.Errorf("%d late records under hold", a.Late())
+			t.Errorf("%d late rows under hold", a.Late())
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestLagOfWhatWaits(t *testing.T) {
 		t.Helper()
 		world.Eventually(t, time.Minute, fmt.Sprintf("%v rows are published and nothing waits", rows), func() bool {
 			s := d.Scrape()
-			return s.Records >= rows && s.Lag == 0
+			return s.Rows >= rows && s.Lag == 0
 		})
 	}
 	l.Insert("row", n)
@@ -88,15 +88,15 @@ func TestLagOfWhatWaits(t *testing.T) {
 func waits(t *testing.T, d *world.Publisher, from, through float64) (looks int) {
 	t.Helper()
 	var last world.Scrape
-	for deadline := time.Now().Add(4 * time.Minute); last.Records < through; world.Pause(scrapeEvery) {
+	for deadline := time.Now().Add(4 * time.Minute); last.Rows < through; world.Pause(scrapeEvery) {
 		if time.Now().After(deadline) {
 			t.Fatal("the rows are not published")
 		}
 		s := d.Scrape()
-		if last.Records > from && s.Records < through {
+		if last.Rows > from && s.Rows < through {
 			// Not all were out yet at the scrape before.
 			if looks++; !(last.Lag > 0) {
-				t.Errorf("lag %v with %.0f of %.0f rows published", last.Lag, last.Records-from, through-from)
+				t.Errorf("lag %v with %.0f of %.0f rows published", last.Lag, last.Rows-from, through-from)
 			}
 		}
 		last = s

@@ -34,13 +34,13 @@ const scrapeEvery = 5 * time.Millisecond
 // rows a second since the first of them were: how long that takes is a poll and chance.
 func drains(d *world.Publisher, open *world.Transaction, n int) (scrapes []world.Scrape, rate float64) {
 	d.T.Helper()
-	from := d.Scrape().Records
+	from := d.Scrape().Rows
 	if err := open.Tx.Commit(); err != nil {
 		d.T.Fatal(err)
 	}
 	for deadline := time.Now().Add(time.Minute + time.Duration(n)*time.Millisecond); ; world.Pause(scrapeEvery) {
 		scrapes = append(scrapes, d.Scrape())
-		if scrapes[len(scrapes)-1].Records >= from+float64(n) {
+		if scrapes[len(scrapes)-1].Rows >= from+float64(n) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -48,8 +48,8 @@ func drains(d *world.Publisher, open *world.Transaction, n int) (scrapes []world
 		}
 	}
 	last := scrapes[len(scrapes)-1]
-	first := scrapes[slices.IndexFunc(scrapes, func(s world.Scrape) bool { return s.Records > from })]
-	return scrapes, (last.Records - first.Records) / last.At.Sub(first.At).Seconds()
+	first := scrapes[slices.IndexFunc(scrapes, func(s world.Scrape) bool { return s.Rows > from })]
+	return scrapes, (last.Rows - first.Rows) / last.At.Sub(first.At).Seconds()
 }
 
 // TestLateRowsKeepUpWithTheTail has a large transaction commit above the position, as a backlog of
@@ -71,7 +71,7 @@ func TestLateRowsKeepUpWithTheTail(t *testing.T) {
 			d := l.Publish(c.open(), world.Publishing{Name: "late", Env: world.Env{"BRIDGE_STABILITY_WINDOW": "0s"}})
 			d.Start()
 			l.Insert("first", 1)
-			world.Eventually(t, time.Minute, "the first row", func() bool { return d.Scrape().Records == 1 })
+			world.Eventually(t, time.Minute, "the first row", func() bool { return d.Scrape().Rows == 1 })
 			var tail, late []float64
 			looks, unaware := 0, 0
 			for round := 0; round < lateRounds || round < mostLateRounds && median(late)/median(tail) < leastRatio; round++ {
@@ -117,16 +117,16 @@ const leastRatio = 0.5
 // fails the test where memory was not bounded.
 func lagOf(t *testing.T, before world.Scrape, scrapes []world.Scrape, n int) (looks, unaware int) {
 	t.Helper()
-	end := before.Records + float64(n)
+	end := before.Rows + float64(n)
 	for i, s := range scrapes {
 		// Of the first row it must be known that there is one; the next scrape proves that not all
 		// were out at this one.
-		if s.Records == before.Records || i+1 == len(scrapes) || scrapes[i+1].Records >= end {
+		if s.Rows == before.Rows || i+1 == len(scrapes) || scrapes[i+1].Rows >= end {
 			continue
 		}
 		if looks++; !(s.Lag > 0) {
 			unaware++
-			t.Logf("lag %v with %.0f of %d late rows published", s.Lag, s.Records-before.Records, n)
+			t.Logf("lag %v with %.0f of %d late rows published", s.Lag, s.Rows-before.Rows, n)
 		}
 		if s.Reserved > 32<<20 {
 			t.Errorf("%v bytes in flight", s.Reserved)

@@ -140,7 +140,7 @@ func TestAFileOfSQLite(t *testing.T) {
 			a := d.MustMatch(world.Orders, world.Expect{Steady: true})
 			d.Bounded("all", a.Delay(), 0.99, world.Slack)
 			if (a.Late() > 0) != (order == "segmented") {
-				t.Errorf("%d late records", a.Late())
+				t.Errorf("%d late rows", a.Late())
 			}
 		})
 	}

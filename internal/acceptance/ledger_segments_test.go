@@ -41,7 +41,7 @@ func TestSegmentWriters(t *testing.T) {
 				a := d.MustMatch(world.Orders, world.Expect{Steady: true})
 				d.Bounded("all", a.Delay(), 0.99, window+world.Slack)
 				if rate > 1 && a.Late() == 0 {
-					t.Error("no record was late: the test shows nothing")
+					t.Error("no row was late: the test shows nothing")
 				}
 			})
 		}

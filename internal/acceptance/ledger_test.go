@@ -56,15 +56,15 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 		a := atOnce.MustMatch(world.Orders, world.Expect{Steady: true})
 		atOnce.Bounded("all", a.Delay(), 0.5, world.Slack/2)
 		atOnce.Bounded("all", a.Delay(), 0.99, world.Slack)
-		atOnce.Bounded("late records", a.Delays["late"], 0.99, world.Slack)
+		atOnce.Bounded("late rows", a.Delays["late"], 0.99, world.Slack)
 		if a.Late() == 0 {
-			t.Error("no record was late: the test shows nothing")
+			t.Error("no row was late: the test shows nothing")
 		}
 	})
 	t.Run("arrive behind the default window", func(t *testing.T) {
 		a := windowed.MustMatch(world.Orders, world.Expect{Steady: true})
 		windowed.Bounded("all", a.Delay(), 0.99, time.Second+world.Slack)
-		windowed.Bounded("late records", a.Delays["late"], 0.99, world.Slack)
+		windowed.Bounded("late rows", a.Delays["late"], 0.99, world.Slack)
 	})
 	t.Run("arrive over kills", func(t *testing.T) {
 		if a := killed.MustMatch(world.Orders, world.Expect{}); a.Repeated == 0 {
@@ -124,6 +124,6 @@ func TestTheStrictlyOrderedIssuer(t *testing.T) {
 	l.Run()
 	d.Complete(world.Orders, time.Minute)
 	if a := d.MustMatch(world.Orders, world.Expect{}); a.Late() == 0 {
-		t.Error("no record was late: the test shows nothing")
+		t.Error("no row was late: the test shows nothing")
 	}
 }

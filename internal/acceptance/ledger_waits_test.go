@@ -60,12 +60,12 @@ func TestATransactionThatStaysOpen(t *testing.T) {
 		late.Bounded("all", a.Delay(), 1, time.Second+world.Slack)
 		late.Bounded("the open transactions' rows", a.Delays["late"], 1, world.Slack)
 		if a.Late() < 3001 {
-			t.Errorf("%d late records, want at least 3001", a.Late())
+			t.Errorf("%d late rows, want at least 3001", a.Late())
 		}
 	})
 	t.Run("keeps everything behind it waiting under hold, then all come in strict order", func(t *testing.T) {
 		if a := hold.MustMatch(world.Orders, world.Expect{Steady: true, Ascending: true}); a.Late() > 0 {
-			t.Errorf("%d late records under hold", a.Late())
+			t.Errorf("%d late rows under hold", a.Late())
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestStrides(t *testing.T) {
 			a := d.MustMatch(world.Orders, world.Expect{Steady: true})
 			d.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
 			if a.Late() == 0 {
-				t.Error("no record was late: the test shows nothing")
+				t.Error("no row was late: the test shows nothing")
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestAStatementThatStalls(t *testing.T) {
 	a := d.MustMatch(world.Orders, world.Expect{Steady: true})
 	d.Bounded("all", a.Delay(), 1, sweepTime+time.Second+world.Slack)
 	if a.Late() < n {
-		t.Errorf("%d late records, want at least %d", a.Late(), n)
+		t.Errorf("%d late rows, want at least %d", a.Late(), n)
 	}
 	// The first row was inserted before the wait, and so in flight all the time.
 	if at, ok := d.Arrived("stalled-1"); !ok || at.Sub(released) > time.Second+world.Slack+d.NoiseOf(1) {
@@ -205,6 +205,6 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 	}
 	d.Complete(world.Orders, sweepTime+time.Minute)
 	if a := d.MustMatch(world.Orders, world.Expect{}); a.Late() != 4 {
-		t.Errorf("%d late records, want 4", a.Late())
+		t.Errorf("%d late rows, want 4", a.Late())
 	}
 }

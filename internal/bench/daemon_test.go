@@ -76,7 +76,7 @@ func (d *daemon) call(method, path string) (status int, body []byte) {
 }
 
 // counters is what the metrics of the process say at a moment.
-type counters struct{ mallocs, allocated, records float64 }
+type counters struct{ mallocs, allocated, rows float64 }
 
 // counters reads /metrics, waiting for a process that has just begun.
 func (d *daemon) counters() counters {

@@ -33,7 +33,7 @@ func (b *bench) deliver(l load, delivery string) {
 	d, target, end := b.start(l, b.path, "")
 	defer end()
 	eventually(b.t, 10*time.Minute, "all rows are acknowledged", func() bool {
-		n := d.counters().records
+		n := d.counters().rows
 		b.screen.far(delivery+", "+l.name(), int64(n), int64(l.rows))
 		return n >= float64(l.rows)
 	})

@@ -101,9 +101,9 @@ func (b *bench) eachEvent(kind event.Kind, table string, do func(p *source.Page,
 		if err := encoder.Bind(page.Columns); err != nil {
 			return err
 		}
-		for i, record := range page.Rows {
+		for i, row := range page.Rows {
 			var e event.Event
-			if buf, e, err = encoder.Append(buf[:0], event.Row{Row: record, Read: page.Now}); err != nil {
+			if buf, e, err = encoder.Append(buf[:0], event.Row{Row: row, Read: page.Now}); err != nil {
 				return err
 			}
 			if err := do(&page, i, &e); err != nil {

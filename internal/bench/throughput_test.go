@@ -108,7 +108,7 @@ func (b *bench) bridge(l load, parts items) (seconds, reconcile float64) {
 	var after counters
 	eventually(b.t, time.Minute, "bridge has counted its rows", func() bool {
 		after = d.counters()
-		return after.records >= float64(l.rows)
+		return after.rows >= float64(l.rows)
 	})
 	for metric, value := range map[string]float64{
 		report.Seconds: seconds, report.RowsASecond: float64(l.rows) / seconds, report.CPU: cpu / float64(l.rows) * 1e6, report.RssAnon: peak,
@@ -116,7 +116,7 @@ func (b *bench) bridge(l load, parts items) (seconds, reconcile float64) {
 		b.report.Add(report.Bridge, l.is(), metric, value)
 	}
 	// Where all was published before the first look there is no difference.
-	if counted := after.records - before.records; counted > 0 {
+	if counted := after.rows - before.rows; counted > 0 {
 		b.report.Add(report.Bridge, l.is(), report.Allocs, (after.mallocs-before.mallocs)/counted)
 		b.report.Add(report.Bridge, l.is(), report.AllocBytes, (after.allocated-before.allocated)/counted)
 	}

@@ -86,14 +86,14 @@ func sumOf(body, name string) float64 {
 // Scrape is what /metrics said at a moment.
 type Scrape struct {
 	At                 time.Time
-	Records, Late, Lag float64
+	Rows, Late, Lag    float64
 	InFlight, Reserved float64
 }
 
 func (d *Daemon) Scrape() Scrape {
 	_, body := d.Get("/metrics")
 	return Scrape{
-		At: time.Now(), Records: sumOf(body, "bridge_records_total"), Late: sumOf(body, "bridge_late_records_total"), Lag: sumOf(body, "bridge_lag_seconds"),
+		At: time.Now(), Rows: sumOf(body, "bridge_records_total"), Late: sumOf(body, "bridge_late_records_total"), Lag: sumOf(body, "bridge_lag_seconds"),
 		InFlight: sumOf(body, "bridge_ids_in_flight"), Reserved: sumOf(body, "bridge_inflight_bytes"),
 	}
 }
