@@ -65,7 +65,7 @@ func TestFailpoints(t *testing.T) {
 	})
 	t.Run("kill at any point of the way of a row, and lose nothing", func(t *testing.T) {
 		for _, point := range []failpoint.Point{
-			failpoint.OwnerTurn, failpoint.BeforeRead, failpoint.AfterRead,
+			failpoint.OwnerLoop, failpoint.BeforeRead, failpoint.AfterRead,
 			failpoint.BeforePublish, failpoint.AfterPublish, failpoint.BeforeAck, failpoint.AfterAck,
 			failpoint.BeforeSave, failpoint.AfterSave, failpoint.StoreSync, failpoint.ManifestSync,
 		} {

@@ -19,12 +19,13 @@ type health struct{ *App }
 
 var _ httpapi.Daemon = health{}
 
-// turnLimit is how long a loop may hang. A loop turns every few seconds, also while it waits.
-const turnLimit = time.Minute
+// heartbeatLimit is how long a loop may hang. It shows a heartbeat every few seconds, also while it
+// waits.
+const heartbeatLimit = time.Minute
 
 func (h health) Live() error {
 	for _, sh := range h.shards {
-		if err := turns(sh.Status()); err != nil {
+		if err := heartbeat(sh.Status()); err != nil {
 			return err
 		}
 	}
@@ -36,17 +37,17 @@ func (h health) Live() error {
 	return nil
 }
 
-// turns returns an error if a loop of a shard hangs.
-func turns(s shard.Status) error {
-	if still := time.Since(s.LastTurn); still > turnLimit {
-		return fmt.Errorf("the %s of shard %s of stream %s has not turned for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
+// heartbeat returns an error if a loop of a shard hangs.
+func heartbeat(s shard.Status) error {
+	if still := time.Since(s.LastHeartbeat); still > heartbeatLimit {
+		return fmt.Errorf("the %s of shard %s of stream %s has shown no heartbeat for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
 	}
 	return nil
 }
 
 // reconciles returns an error if a reconcile hangs.
 func reconciles(s reconcile.Status) error {
-	if still := s.Still(); still > turnLimit+reconcile.TryLimit {
+	if still := s.Still(); still > heartbeatLimit+reconcile.TryLimit {
 		return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
 	}
 	return nil

@@ -64,11 +64,11 @@ func TestLoopsThatStandStill(t *testing.T) {
 			still time.Duration
 			alive bool
 		}{
-			"a loop that turned 59 s ago is alive":  {59 * time.Second, true},
-			"a loop that turned 61 s ago is not":    {61 * time.Second, false},
-			"a loop that turned 60 s ago is, still": {60 * time.Second, true},
+			"a loop with a heartbeat 59 s ago is alive":  {59 * time.Second, true},
+			"a loop with a heartbeat 61 s ago is not":    {61 * time.Second, false},
+			"a loop with a heartbeat 60 s ago is, still": {60 * time.Second, true},
 		} {
-			err := turns(shard.Status{Stream: "orders", Shard: "t", Loop: "saver", LastTurn: time.Now().Add(-c.still)})
+			err := heartbeat(shard.Status{Stream: "orders", Shard: "t", Loop: "saver", LastHeartbeat: time.Now().Add(-c.still)})
 			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the saver of shard t of stream orders") {
 				t.Errorf("%s: %v", name, err)
 			}

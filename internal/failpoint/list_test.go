@@ -124,12 +124,12 @@ func TestAListThatChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	t.Run("ends the hang of a point", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			replaceWith(t, path, Action{Point: OwnerTurn, Hang: true})
+			replaceWith(t, path, Action{Point: OwnerLoop, Hang: true})
 			l := loaded(t, path)
 			passed := make(chan struct{})
 			go func() {
 				defer close(passed)
-				_, _ = l.pass(OwnerTurn)
+				_, _ = l.pass(OwnerLoop)
 			}()
 			time.AfterFunc(time.Hour, func() { replaceWith(t, path) })
 			started := time.Now()

@@ -5,8 +5,8 @@ type Point string
 
 // The points, in the order in which a row passes them, and those of catch-up.
 const (
-	// OwnerTurn is passed on each round of the loop that owns a shard, before it polls.
-	OwnerTurn Point = "OwnerTurn"
+	// OwnerLoop is passed in each round of the loop of an owner, before it polls.
+	OwnerLoop Point = "OwnerLoop"
 	// DatabaseClock is what source/mysql reads as the clock of the database. It can be shifted.
 	DatabaseClock Point = "DatabaseClock"
 	// BeforeRead and AfterRead are around the read of a page of the tail. An error is an outage of
@@ -49,6 +49,6 @@ const (
 )
 
 // Points lists all points.
-var Points = []Point{OwnerTurn, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
+var Points = []Point{OwnerLoop, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
 	TransactionAdded, TransactionSent, TransactionEnds, TransactionEnded, BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync,
 	BeforeCatchUp, AfterCatchUp}

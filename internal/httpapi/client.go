@@ -39,7 +39,7 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// Live asks whether the loops of the process turn. ok is false if they do not.
+// Live asks whether the loops of the process live. ok is false if they do not.
 func (c *Client) Live(ctx context.Context) (answer Readiness, ok bool, err error) {
 	return c.readiness(ctx, "/livez")
 }

@@ -171,9 +171,9 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			t.Errorf("%d lines say that the shard stopped", n)
 		}
 	})
-	t.Run("the loop counts as turning while the bus is away", func(t *testing.T) {
+	t.Run("the loop shows heartbeats while the bus is away", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.TurnEvery = 5 * time.Millisecond
+		b.opts.HeartbeatEvery = 5 * time.Millisecond
 		b.opts.ShutdownTimeout = time.Millisecond
 		b.insert(1000)
 		release := b.bus.Pause(0)
@@ -181,8 +181,8 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		s, _ := b.run(t)
 		eventually(t, "in flight", func() bool { return s.Status().Lag > 0 })
 		for range 5 {
-			last := s.Status().LastTurn
-			eventually(t, "turned once more", func() bool { return s.Status().LastTurn.After(last) })
+			last := s.Status().LastHeartbeat
+			eventually(t, "one more heartbeat", func() bool { return s.Status().LastHeartbeat.After(last) })
 		}
 	})
 }

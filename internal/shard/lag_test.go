@@ -225,7 +225,7 @@ func TestLagCounts(t *testing.T) {
 		b := newBench(t)
 		b.shared = true
 		limits := shard.NewLimits(64<<10, 1, 4)
-		b.opts.Limits, b.opts.BatchRows, b.opts.TurnEvery = limits.Stream(), 1, 5*time.Millisecond
+		b.opts.Limits, b.opts.BatchRows, b.opts.HeartbeatEvery = limits.Stream(), 1, 5*time.Millisecond
 		blocked := make(chan struct{})
 		unblock := sync.OnceFunc(func() { close(blocked) })
 		var reads atomic.Int64
@@ -260,7 +260,7 @@ func TestLagCounts(t *testing.T) {
 		b := newBench(t)
 		b.shared = true
 		limits := shard.NewLimits(64<<10, 1, 4)
-		b.opts.Limits, b.opts.BatchRows, b.opts.TurnEvery = limits.Stream(), 1, 5*time.Millisecond
+		b.opts.Limits, b.opts.BatchRows, b.opts.HeartbeatEvery = limits.Stream(), 1, 5*time.Millisecond
 		large := strings.Repeat("x", 9000)
 		late := b.table.Open(large, old)
 		b.insert(1)

@@ -7,13 +7,13 @@ import (
 )
 
 // landing is the state of late rows that are more than one read brings, as when a large transaction
-// commits: they are read one page after the other, without a pause, and each turn reads a page of
+// commits: they are read one page after the other, without a pause, and each poll reads a page of
 // the tail, too.
 type landing struct {
 	// cut says that a limit ended the last read of late rows, rest what it did not come to.
 	cut  bool
 	rest []source.Range
-	// first is when the first of them was read, zero while none are left for the next turn.
+	// first is when the first of them was read, zero while none are left for the next poll.
 	first time.Time
 	// judged is when the last evidence was read, cost how long that took.
 	judged time.Time
@@ -40,7 +40,7 @@ func (l *landing) measure(at span) { l.judged, l.cost = at.got, at.got.Sub(at.as
 // since implements seen: late rows have been there since the first of them was read.
 func (l *landing) since(uint64) time.Time { return l.first }
 
-// goOn notes at the end of a turn whether there are more to read at once; at is when the present
+// goOn notes at the end of a poll whether there are more to read at once; at is when the present
 // ones were read.
 func (l *landing) goOn(more bool, at time.Time) {
 	switch {

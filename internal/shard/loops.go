@@ -15,20 +15,20 @@ const (
 
 func (l loop) String() string { return [...]string{"owner", "publisher"}[l] }
 
-// turn notes that a loop turns.
-func (t *tracker) turn(l loop) { t.update(func(*Status) { t.turns[l] = time.Now() }) }
+// heartbeat notes that a loop lives.
+func (t *tracker) heartbeat(l loop) { t.update(func(*Status) { t.heartbeats[l] = time.Now() }) }
 
-// rest notes that a loop waits for something to do, which may take any time, or has ended.
-func (t *tracker) rest(l loop) { t.update(func(*Status) { t.turns[l] = time.Time{} }) }
+// idle notes that a loop waits for something to do, which may take any time, or has ended.
+func (t *tracker) idle(l loop) { t.update(func(*Status) { t.heartbeats[l] = time.Time{} }) }
 
-// stillest returns the loop that has not turned for the longest time, and when it last did; now
-// when no loop has anything to do. The caller holds mu.
-func (t *tracker) stillest(now time.Time) (l loop, turned time.Time) {
-	turned = now
-	for i, at := range t.turns {
-		if !at.IsZero() && at.Before(turned) {
-			l, turned = loop(i), at
+// stillest returns the loop whose last heartbeat is the longest ago, and when that was; now when
+// all loops are idle. The caller holds mu.
+func (t *tracker) stillest(now time.Time) (l loop, last time.Time) {
+	last = now
+	for i, at := range t.heartbeats {
+		if !at.IsZero() && at.Before(last) {
+			l, last = loop(i), at
 		}
 	}
-	return l, turned
+	return l, last
 }

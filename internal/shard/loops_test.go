@@ -46,7 +46,7 @@ func (s loadedLate) Progress(ctx context.Context, key store.Key) (store.Progress
 
 func TestALoopThatStandsStillShows(t *testing.T) {
 	const limit = time.Minute
-	still := func(s *shard.Shard) time.Duration { return time.Since(s.Status().LastTurn) }
+	still := func(s *shard.Shard) time.Duration { return time.Since(s.Status().LastHeartbeat) }
 	for what, c := range map[string]struct {
 		// loop is the one that stands still, empty for none; stick makes it do so and returns how
 		// that ends.

@@ -61,9 +61,9 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 	// may rest: the next one need not be due later.
 	polled := false
 	for {
-		failpoint.Pass(failpoint.OwnerTurn)
+		failpoint.Pass(failpoint.OwnerLoop)
 		// Until the next poll it may be an hour.
-		o.status.rest(owning)
+		o.status.idle(owning)
 		if (polled || time.Now().Before(o.due)) && o.mayRest(ctx) {
 			o.tail.shrink()
 			return true, nil
@@ -72,13 +72,13 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 		case <-ctx.Done():
 			return false, nil
 		case n := <-o.nominator.nominated:
-			o.status.turn(owning)
+			o.status.heartbeat(owning)
 			if err := o.nominations.handle(ctx, n, out); err != nil {
 				return false, ended(ctx, err)
 			}
 			continue
 		case <-poll.C:
-			o.status.turn(owning)
+			o.status.heartbeat(owning)
 		}
 		began := time.Now()
 		more, err := o.poll(ctx, out)
@@ -307,7 +307,7 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 	o.status.queue(b.oldest)
 	o.published.hand(b)
 	o.reader.schemas.hand(b)
-	tick := time.NewTicker(o.opts.TurnEvery)
+	tick := time.NewTicker(o.opts.HeartbeatEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -318,7 +318,7 @@ func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error
 			b.discard(o.opts)
 			return context.Cause(ctx)
 		case <-tick.C:
-			o.status.turn(owning)
+			o.status.heartbeat(owning)
 			o.reader.dropStale()
 		}
 	}

@@ -286,7 +286,7 @@ func TestAPageThatCannotBeReadAhead(t *testing.T) {
 			}
 			s, stop := b.run(t)
 			eventually(t, "the first page arrives", func() bool { return b.count(topic) == 100 })
-			still := func() time.Duration { return time.Since(s.Status().LastTurn) }
+			still := func() time.Duration { return time.Since(s.Status().LastHeartbeat) }
 			<-time.After(110 * time.Second)
 			if got := still(); got > 10*time.Second {
 				t.Errorf("a slow read: the %s stands still for %s", s.Status().Loop, got)

@@ -24,9 +24,9 @@ type publisher struct {
 
 // run publishes every batch from in. It returns nil when in is closed, else why it cannot go on.
 func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
-	defer p.status.rest(publishing)
+	defer p.status.idle(publishing)
 	for b := range in {
-		p.status.turn(publishing)
+		p.status.heartbeat(publishing)
 		if err := p.publish(ctx, b); err != nil {
 			b.discard(p.opts)
 			return err
@@ -38,7 +38,7 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 		p.opts.Limits.release(&b.held)
 		b.recycle()
 		p.status.dequeue()
-		p.status.rest(publishing)
+		p.status.idle(publishing)
 	}
 	return nil
 }

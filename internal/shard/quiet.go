@@ -64,7 +64,7 @@ func (o *owner) head(ctx context.Context) (*page, error) {
 	return o.reader.head(ctx)
 }
 
-// owes reports whether a turn may have something to do though the table has nothing new: open gaps,
+// owes reports whether a poll may have something to do though the table has nothing new: open gaps,
 // or the memory for a page that was too large, which is gone now.
 func (o *owner) owes() bool {
 	return o.gaps.isOpen() || o.reader.hasOversize()

@@ -55,7 +55,7 @@ func TestNextPoll(t *testing.T) {
 	})
 }
 
-func TestAShardThatHasMemoryForALargePageOwesATurn(t *testing.T) {
+func TestAShardThatHasMemoryForALargePageOwesAPoll(t *testing.T) {
 	s := &owner{reader: new(reader), gaps: new(gaps)}
 	if s.owes() {
 		t.Fatal("a shard without a ledger owes something")

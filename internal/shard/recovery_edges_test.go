@@ -217,11 +217,11 @@ func (b *bench) readInAnOutage(t *testing.T) (s *shard.Shard, fs *faultyStore, s
 // TestOutageUnderTheFeedsLock has catch-up read a message while the disk takes no writes.
 func TestOutageUnderTheFeedsLock(t *testing.T) {
 	b := newViewBench(t, false)
-	b.opts.TurnEvery = 10 * time.Millisecond
+	b.opts.HeartbeatEvery = 10 * time.Millisecond
 	s, fs, stop := b.readInAnOutage(t)
 	b.table.Insert("b", "1", "0")
 	begun := time.Now()
-	eventually(t, "the shard turns: else /livez fails after a minute", func() bool { return s.Status().LastTurn.After(begun) })
+	eventually(t, "the shard shows a heartbeat: else /livez fails after a minute", func() bool { return s.Status().LastHeartbeat.After(begun) })
 	fs.fail(nil)
 	stop()
 }

@@ -39,7 +39,7 @@ func newRetrier(opts *Options, status *tracker) *retrier {
 	return &retrier{
 		stream: opts.Stream, shard: opts.Name,
 		table: "shard " + name, store: "checkpoint/" + name, view: "checkpoint/" + name + "/view",
-		status: status, outages: opts.Faults, metrics: opts.Metrics, sourceReady: opts.SourceReady, every: opts.TurnEvery,
+		status: status, outages: opts.Faults, metrics: opts.Metrics, sourceReady: opts.SourceReady, every: opts.HeartbeatEvery,
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *retrier) retry(ctx context.Context, e effort, try func() error) error {
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 	for {
 		err := try()
-		r.status.turn(e.loop)
+		r.status.heartbeat(e.loop)
 		// What was altered is asked for in another way.
 		if err == nil || ctx.Err() != nil || permanent(err) || errors.Is(err, source.ErrAltered) || e.stage == saving && !errors.Is(err, store.ErrOutage) {
 			return err
@@ -122,7 +122,7 @@ func (r *retrier) wait(l loop, limit time.Duration, do func() error) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if !done && time.Since(started) < limit {
-			r.status.turn(l)
+			r.status.heartbeat(l)
 			timer.Reset(r.every)
 		}
 	})

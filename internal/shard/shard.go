@@ -60,7 +60,7 @@ type live struct {
 // New returns a Shard; a [Scheduler] sets it going.
 func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
-	opts.TurnEvery = cmp.Or(opts.TurnEvery, 5*time.Second)
+	opts.HeartbeatEvery = cmp.Or(opts.HeartbeatEvery, 5*time.Second)
 	opts.PublishedRows = cmp.Or(opts.PublishedRows, defaultPublishedRows)
 	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
@@ -94,7 +94,7 @@ func (s *Shard) wake() {
 
 // run runs the shard until it rests, or as [Scheduler.Run] does.
 func (s *Shard) run(ctx context.Context) (rests bool, err error) {
-	defer s.status.rest(owning)
+	defer s.status.idle(owning)
 	// warned is when the log was last told of an unknown outcome.
 	var warned time.Time
 	for {
@@ -173,7 +173,7 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 			s.consent.granted()
 			return true
 		case <-tick.C:
-			s.status.turn(owning)
+			s.status.heartbeat(owning)
 			if heals {
 				return true
 			}
@@ -187,7 +187,7 @@ var errShutdown = errors.New("the shutdown time limit passed")
 // cannot go on, or the shard rests. It goes on with an attempt that rests.
 func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
 	if s.live == nil {
-		s.status.turn(owning)
+		s.status.heartbeat(owning)
 		if err := s.recover(ctx); err != nil {
 			return false, err
 		}
@@ -218,7 +218,7 @@ func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
 	var stages errgroup.Group
 	stages.Go(func() error {
 		defer close(toPublish)
-		defer s.status.rest(owning)
+		defer s.status.idle(owning)
 		err := panics.Guard(func() (err error) {
 			rests, err = owner.run(read, toPublish)
 			return err

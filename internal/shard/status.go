@@ -58,11 +58,11 @@ type Status struct {
 	SaveHangs bool
 	// LastPoll is when the source last answered, by the host's clock; zero before the first time.
 	LastPoll time.Time
-	// LastTurn is when the loop that has stood still the longest last turned, by the host's clock,
-	// and Loop is its name: owner or publisher. Loops turn while source and bus are away, too; one
-	// that has nothing to do is left out.
-	LastTurn time.Time
-	Loop     string
+	// LastHeartbeat is the oldest of the loops' last heartbeats, by the host's clock, and Loop is
+	// whose it is: owner or publisher. Loops show heartbeats while source and bus are away, too; an
+	// idle one is left out.
+	LastHeartbeat time.Time
+	Loop          string
 }
 
 // Gaps describes the ids of a shard that were not seen.
@@ -101,8 +101,8 @@ type tracker struct {
 	sent time.Time
 	// saves is when the commit under way began, zero while there is none.
 	saves time.Time
-	// turns is when each loop last turned, zero for one that rests.
-	turns [loops]time.Time
+	// heartbeats are the last of each loop, zero for one that is idle.
+	heartbeats [loops]time.Time
 	// text returns what the status says of an error.
 	text func(error) string
 }
@@ -284,8 +284,8 @@ func (s *Shard) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, status := time.Now(), t.status
-	slowest, turned := t.stillest(now)
-	status.LastTurn, status.Loop = turned, slowest.String()
+	stillest, last := t.stillest(now)
+	status.LastHeartbeat, status.Loop = last, stillest.String()
 	status.Lag, status.LagKnown = t.lag.at(now)
 	status.NoTail = s.server.noTail.Load()
 	status.Backlog = !status.NoTail && status.Lag > t.short && status.Position < status.Highest

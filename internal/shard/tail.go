@@ -223,7 +223,7 @@ func (t *tail) delayLate(late *page, done int) {
 	}
 }
 
-// moreLate reports, at the end of a turn that published late rows, whether more of them are there
+// moreLate reports, at the end of a poll that published late rows, whether more of them are there
 // to be read at once.
 func (t *tail) moreLate(published bool, late *page) bool {
 	more := published && (t.landing.cut || t.gaps.ledger.Arriving())
@@ -240,7 +240,7 @@ func (t *tail) lateQuery(ranges []source.Range) source.Query {
 	return source.Query{Ranges: ranges, Limit: lateRows, MaxBytes: t.opts.Limits.pageBytes()}
 }
 
-// prefetchNext has read, while this turn makes a batch of rows, what the next one will most likely
+// prefetchNext has read, while this poll makes a batch of rows, what the next one will most likely
 // read: the page behind them, where this one was full, and the late rows that the last read was cut
 // off from.
 func (t *tail) prefetchNext(ctx context.Context, p *page, rows []source.Row, changes bool) {

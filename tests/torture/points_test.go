@@ -25,7 +25,7 @@ var pointFaults = []fault{
 		name: "owner-hangs", family: "bridge", what: "the loops that read stand still for 75 s: /livez fails after one minute",
 		prepare: func(tr *trial) { tr.withFailpoints() },
 		inject: func(tr *trial) {
-			tr.points.Set(failpoint.Action{Point: failpoint.OwnerTurn, Hang: true})
+			tr.points.Set(failpoint.Action{Point: failpoint.OwnerLoop, Hang: true})
 			begun := time.Now()
 			for limit := begun.Add(50 * time.Second); time.Now().Before(limit); tr.outage(5 * time.Second) {
 				if code, body := tr.Get("/livez"); code != 200 {
@@ -38,7 +38,7 @@ var pointFaults = []fault{
 			if !*tortureShort {
 				world.Eventually(tr.T, time.Minute, "/livez fails", func() bool {
 					code, body := tr.Get("/livez")
-					return code == 503 && strings.Contains(body, "has not turned for")
+					return code == 503 && strings.Contains(body, "has shown no heartbeat for")
 				})
 			}
 			tr.points.Set()
