@@ -30,13 +30,13 @@ func (l *DeadLetterLimit) Count(row uint64, now time.Time) error {
 	return l.count(&sink.Message{Shard: "items", RowID: row}, "too large", now)
 }
 
-// Resting reports whether the shard owns no goroutine: it is kept until its next poll.
-func (s *Shard) Resting() bool {
+// Idle reports whether the shard owns no goroutine: it is kept until its next poll.
+func (s *Shard) Idle() bool {
 	p := s.scheduler.Load()
 	if p == nil {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return s.rest.kept
+	return s.scheduled.kept
 }

@@ -77,7 +77,7 @@ const duplicateWindow = 2 * time.Minute
 
 // newLife returns a life of a stream of one table, or of two.
 func newLife(t *testing.T, bus twin, tables int) *life {
-	// Lives rest between all polls that find nothing.
+	// Shards are idle between all polls that find nothing.
 	l := &life{bench: newViewBench(t, true), twin: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
 	l.opts.QuietAfter = time.Nanosecond
 	options := bus.options

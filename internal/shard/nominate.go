@@ -132,7 +132,7 @@ type nominator struct {
 	// ended is closed when the attempt that runs has ended, nil between two.
 	ended atomic.Pointer[chan struct{}]
 	// calls counts those who have something for the owner, or wait for what it does with it; wake
-	// is called behind that, and has a shard that rests go on.
+	// is called behind that, and has an idle shard go on.
 	calls atomic.Int64
 	wake  func()
 }

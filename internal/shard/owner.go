@@ -39,9 +39,9 @@ type owner struct {
 }
 
 // run reads the shard page by page behind its position and hands each on as a batch, then what was
-// modified in place, and what is nominated. It returns when ctx ends, or when the shard rests: then
-// it goes on where it was when it is called again.
-func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err error) {
+// modified in place, and what is nominated. It returns when ctx ends, or when the shard is idle:
+// then it goes on where it was when it is called again.
+func (o *owner) run(ctx context.Context, out chan<- *batch) (idle bool, err error) {
 	if o.due.IsZero() {
 		position := o.gaps.position()
 		o.tail.begin(position)
@@ -58,13 +58,13 @@ func (o *owner) run(ctx context.Context, out chan<- *batch) (rests bool, err err
 	defer o.reader.dropAhead()
 	defer cancel()
 	// polled says that the last poll left nothing to read at once. However long it took, the shard
-	// may rest: the next one need not be due later.
+	// may be idle: the next one need not be due later.
 	polled := false
 	for {
 		failpoint.Pass(failpoint.OwnerLoop)
 		// Until the next poll it may be an hour.
 		o.status.idle(owning)
-		if (polled || time.Now().Before(o.due)) && o.mayRest(ctx) {
+		if (polled || time.Now().Before(o.due)) && o.mayIdle(ctx) {
 			o.tail.shrink()
 			return true, nil
 		}
@@ -208,7 +208,7 @@ func (o *owner) readPage(ctx context.Context, q source.Query) (p *page, held hol
 		return nil, hold{}, err
 	}
 	if drained != nil && !o.owes() {
-		return nil, hold{}, o.idle(ctx, drained)
+		return nil, hold{}, o.endEmpty(ctx, drained)
 	}
 	if held, err = o.reader.reserve(ctx); err != nil {
 		drained.free()

@@ -60,7 +60,7 @@ type bench struct {
 	unread       bool
 	// shared says that other shards use the same limits.
 	shared bool
-	// pollsPerSecond bounds the polls of shards at rest, 0 does not.
+	// pollsPerSecond bounds the polls of idle shards, 0 does not.
 	pollsPerSecond int
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // quietAfter is how long a shard must have had nothing new before it is polled half as often, and
-// rests.
+// may be idle.
 const quietAfter = 10 * time.Second
 
 // pace tells how busy a shard is. The zero value has had nothing new since its start.
@@ -25,10 +25,10 @@ func (p *pace) touch() { p.active = time.Now() }
 // start.
 func (p *pace) quiet() bool { return time.Since(p.active) > p.after }
 
-// mayRest reports whether the shard needs no goroutine until its next poll: it has had nothing new
+// mayIdle reports whether the shard needs no goroutine until its next poll: it has had nothing new
 // for a while and has no hot gap, all that was found is handed over and committed, and nobody waits
 // for its owner.
-func (o *owner) mayRest(ctx context.Context) bool {
+func (o *owner) mayIdle(ctx context.Context) bool {
 	return o.pace.quiet() && o.tail.held.IsZero() && !o.gaps.hot() && o.reader.ahead == nil && !o.reader.hasOversize() &&
 		!o.nominator.busy() && !o.status.publishes() && ctx.Err() == nil
 }
@@ -70,9 +70,9 @@ func (o *owner) owes() bool {
 	return o.gaps.isOpen() || o.reader.hasOversize()
 }
 
-// idle ends a poll that has found nothing, in p, behind position, and owes nothing: it takes note
-// of the time, and no more.
-func (o *owner) idle(ctx context.Context, p *page) error {
+// endEmpty ends a poll that has found nothing, in p, behind position, and owes nothing: it takes
+// note of the time, and no more.
+func (o *owner) endEmpty(ctx context.Context, p *page) error {
 	defer p.free()
 	if ready, err := o.idWatch.check(ctx, p, o.tail.position); err != nil || !ready {
 		return err

@@ -31,7 +31,7 @@ type process struct {
 	committer *catchup.Committer
 	movers    *view.Movers
 	view      *view.View
-	// pollsPerSecond bounds the polls of shards at rest, 0 does not.
+	// pollsPerSecond bounds the polls of idle shards, 0 does not.
 	pollsPerSecond int
 }
 

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Scheduler runs shards. One that rests owns no goroutine: the scheduler keeps it until its next
-// poll is due, somebody nominates something, or it is stopped.
+// Scheduler runs shards. An idle one owns no goroutine: the scheduler keeps it until its next poll
+// is due, somebody nominates something, or it is stopped.
 //
-// A shard that rests is one between two polls, nothing else: it has its progress, its open gaps and
-// all that it knows of the table, and its next poll is that of a shard that runs. Invariants 1 to 6
-// hold without a word about rest.
+// An idle shard is one between two polls, nothing else: it has its progress, its open gaps and all
+// that it knows of the table, and its next poll is that of a shard that runs. Invariants 1 to 6
+// hold without a word about idle shards.
 type Scheduler struct {
-	// pause is the time between two polls of shards at rest, so that together they cost the source
-	// no more than Options.PollsPerSecond says.
+	// pause is the time between two polls of idle shards, so that together they cost the source no
+	// more than Options.PollsPerSecond says.
 	pause time.Duration
 	// shards counts all.
 	shards int
 
-	mu      sync.Mutex
-	resting restQueue
-	// ended says that no shard rests any more.
+	mu   sync.Mutex
+	idle idleQueue
+	// ended says that no shard becomes idle any more.
 	ended bool
 	// stirred has an element where the queue has a new head.
 	stirred chan struct{}
@@ -37,8 +37,8 @@ type Scheduler struct {
 // statement.
 const pollsAtOnce = 100
 
-// NewScheduler returns a scheduler that polls the shards that rest at most that many times a
-// second, 0 for any number of times.
+// NewScheduler returns a scheduler that polls idle shards at most that many times a second, 0 for
+// any number of times.
 func NewScheduler(pollsPerSecond int) *Scheduler {
 	s := &Scheduler{stirred: make(chan struct{}, 1)}
 	if pollsPerSecond > 0 {
@@ -98,59 +98,59 @@ func (p *Scheduler) Run(ctx context.Context, shards ...*Shard) error {
 func (p *Scheduler) popDue(now, free time.Time) (due []*Shard, polls int, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.resting) > 0 && len(due) < pollsAtOnce {
-		if at := p.resting[0].rest.due; !at.IsZero() {
+	for len(p.idle) > 0 && len(due) < pollsAtOnce {
+		if at := p.idle[0].scheduled.due; !at.IsZero() {
 			if now.Before(free) || now.Before(at) {
 				return due, polls, at
 			}
 			polls++
 		}
-		due = append(due, heap.Pop(&p.resting).(*Shard))
+		due = append(due, heap.Pop(&p.idle).(*Shard))
 	}
-	if len(p.resting) == 0 {
+	if len(p.idle) == 0 {
 		return due, polls, now.Add(time.Hour)
 	}
-	return due, polls, p.resting[0].rest.due
+	return due, polls, p.idle[0].scheduled.due
 }
 
-// drive runs a shard until it rests or has ended.
+// drive runs a shard until it is idle or has ended.
 func (p *Scheduler) drive(ctx context.Context, s *Shard) error {
 	for {
-		if rests, err := s.run(ctx); err != nil || !rests || p.keep(s) {
+		if idle, err := s.run(ctx); err != nil || !idle || p.keep(s) {
 			return err
 		}
 	}
 }
 
-// keep takes a shard in that rests. It reports false where that was woken since it was set going,
+// keep takes in a shard that is idle. It reports false where that was woken since it was set going,
 // or is to end.
 func (p *Scheduler) keep(s *Shard) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	woken := s.rest.woken
-	if s.rest.woken = false; woken || p.ended {
+	woken := s.scheduled.woken
+	if s.scheduled.woken = false; woken || p.ended {
 		return false
 	}
-	s.rest.due = s.live.owner.due
-	heap.Push(&p.resting, s)
+	s.scheduled.due = s.live.owner.due
+	heap.Push(&p.idle, s)
 	// It may be polled as seldom as the bound says.
 	s.status.polledEvery(max(2*s.opts.PollInterval, time.Duration(p.shards)*p.pause))
-	if p.resting[0] == s {
+	if p.idle[0] == s {
 		p.stir()
 	}
 	return true
 }
 
-// wake sets a shard going that rests, or has one that is about to rest go on.
+// wake sets an idle shard going, or has one that is about to be idle go on.
 func (p *Scheduler) wake(s *Shard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !s.rest.kept {
-		s.rest.woken = true
+	if !s.scheduled.kept {
+		s.scheduled.woken = true
 		return
 	}
-	s.rest.due = time.Time{}
-	heap.Fix(&p.resting, s.rest.index)
+	s.scheduled.due = time.Time{}
+	heap.Fix(&p.idle, s.scheduled.index)
 	p.stir()
 }
 
@@ -162,55 +162,55 @@ func (p *Scheduler) stir() {
 	}
 }
 
-// end ends the shards that rest. Others rest no more.
+// end ends the idle shards. Others become idle no more.
 func (p *Scheduler) end(ctx context.Context) (err error) {
 	p.mu.Lock()
-	resting := p.resting
-	p.resting, p.ended = nil, true
-	for _, s := range resting {
-		s.rest.kept = false
+	idle := p.idle
+	p.idle, p.ended = nil, true
+	for _, s := range idle {
+		s.scheduled.kept = false
 	}
 	p.mu.Unlock()
-	for _, s := range resting {
+	for _, s := range idle {
 		// It has nothing in flight, so it ends at once.
 		err = errors.Join(err, p.drive(ctx, s))
 	}
 	return err
 }
 
-// rest is what the scheduler knows of a shard. Its lock guards it.
-type rest struct {
+// scheduled is what the scheduler keeps of a shard. Its lock guards it.
+type scheduled struct {
 	// kept says that the shard is in the queue, at index, until it is due; zero is at once.
 	kept  bool
 	index int
 	due   time.Time
-	// woken says that it is not to rest before its next poll.
+	// woken says that it is not to be idle before its next poll.
 	woken bool
 }
 
-// restQueue is a heap of shards that rest, by when they are due.
-type restQueue []*Shard
+// idleQueue is a heap of idle shards, by when they are due.
+type idleQueue []*Shard
 
-func (q restQueue) Len() int           { return len(q) }
-func (q restQueue) Less(i, j int) bool { return q[i].rest.due.Before(q[j].rest.due) }
-func (q restQueue) Swap(i, j int) {
+func (q idleQueue) Len() int           { return len(q) }
+func (q idleQueue) Less(i, j int) bool { return q[i].scheduled.due.Before(q[j].scheduled.due) }
+func (q idleQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].rest.index, q[j].rest.index = i, j
+	q[i].scheduled.index, q[j].scheduled.index = i, j
 }
 
 // Push implements heap.Interface.
-func (q *restQueue) Push(x any) {
+func (q *idleQueue) Push(x any) {
 	s := x.(*Shard)
-	s.rest.kept, s.rest.index = true, len(*q)
+	s.scheduled.kept, s.scheduled.index = true, len(*q)
 	*q = append(*q, s)
 }
 
 // Pop implements heap.Interface.
-func (q *restQueue) Pop() any {
+func (q *idleQueue) Pop() any {
 	last := len(*q) - 1
 	s := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	s.rest.kept = false
+	s.scheduled.kept = false
 	return s
 }

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// TestShardsThatRestArePolledInTurn takes them out of the queue: those that were woken first, the
+// TestIdleShardsArePolledInTurn takes them out of the queue: those that were woken first, the
 // others by when they are due, no more at once than are read together.
-func TestShardsThatRestArePolledInTurn(t *testing.T) {
+func TestIdleShardsArePolledInTurn(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := NewScheduler(1000)
 	var all []*Shard
 	for i := range 3 * pollsAtOnce {
 		s := new(Shard)
-		s.rest.due = now.Add(-time.Duration(i) * time.Millisecond)
+		s.scheduled.due = now.Add(-time.Duration(i) * time.Millisecond)
 		all = append(all, s)
-		heap.Push(&p.resting, s)
+		heap.Push(&p.idle, s)
 	}
 	late := all[0]
 	for what, c := range map[string]struct{ now, free time.Time }{
@@ -27,7 +27,7 @@ func TestShardsThatRestArePolledInTurn(t *testing.T) {
 		}
 	}
 	p.wake(late)
-	if due, polls, next := p.popDue(now, now.Add(time.Second)); len(due) != 1 || polls != 0 || due[0] != late || next != all[len(all)-1].rest.due {
+	if due, polls, next := p.popDue(now, now.Add(time.Second)); len(due) != 1 || polls != 0 || due[0] != late || next != all[len(all)-1].scheduled.due {
 		t.Errorf("woken: %d shards, then at %s", len(due), next)
 	}
 	due, _, _ := p.popDue(now, now)
@@ -35,14 +35,14 @@ func TestShardsThatRestArePolledInTurn(t *testing.T) {
 		t.Errorf("due: %d shards", len(due))
 	}
 	for _, s := range append(due, late) {
-		if s.rest.kept {
+		if s.scheduled.kept {
 			t.Error("a shard that runs is kept")
 		}
 	}
-	if p.wake(late); !late.rest.woken {
+	if p.wake(late); !late.scheduled.woken {
 		t.Error("one that runs does not learn that it was woken")
 	}
-	if n := len(p.resting); n != 2*pollsAtOnce-1 {
+	if n := len(p.idle); n != 2*pollsAtOnce-1 {
 		t.Errorf("%d are left", n)
 	}
 }

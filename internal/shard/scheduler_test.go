@@ -21,22 +21,22 @@ func later(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// asleep waits until the shard rests.
-func asleep(t *testing.T, s *shard.Shard) {
+// waitIdle waits until the shard is idle.
+func waitIdle(t *testing.T, s *shard.Shard) {
 	t.Helper()
-	later(t, "the shard rests", func() bool { synctest.Wait(); return s.Resting() })
+	later(t, "the shard is idle", func() bool { synctest.Wait(); return s.Idle() })
 }
 
-// TestAShardAtRest is one whose next poll is an hour away: what happens before, something else has
+// TestAnIdleShard is one whose next poll is an hour away: what happens before, something else has
 // caused.
-func TestAShardAtRest(t *testing.T) {
+func TestAnIdleShard(t *testing.T) {
 	slow := func(t *testing.T) (b *bench, s *shard.Shard, stop func()) {
 		b = newBench(t)
 		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
 		b.insert(3)
 		s, stop = b.run(t)
 		later(t, "the rows are there", func() bool { return b.count(topic) == 3 })
-		asleep(t, s)
+		waitIdle(t, s)
 		return b, s, stop
 	}
 	soon := func(t *testing.T, do func()) {
@@ -53,7 +53,7 @@ func TestAShardAtRest(t *testing.T) {
 		b.insert(2)
 		later(t, "the rows are there", func() bool { return b.count(topic) == 5 })
 		expectRun(t, b.ids(topic), 1, 5)
-		asleep(t, s)
+		waitIdle(t, s)
 	})
 	instantly(t, "publishes what is nominated at once", func(t *testing.T) {
 		b := newViewBench(t, false)
@@ -62,7 +62,7 @@ func TestAShardAtRest(t *testing.T) {
 		s, stop := b.run(t)
 		defer stop()
 		later(t, "the row is there", func() bool { return b.count(topic) == 1 })
-		asleep(t, s)
+		waitIdle(t, s)
 		b.table.Delete(row)
 		soon(t, func() {
 			if v, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}}); err != nil || v.Deleted != 1 {
@@ -70,7 +70,7 @@ func TestAShardAtRest(t *testing.T) {
 			}
 		})
 		b.expectSaid(t, "Added a=1", "Deleted a")
-		asleep(t, s)
+		waitIdle(t, s)
 	})
 	instantly(t, "is stopped at once", func(t *testing.T) {
 		_, s, stop := slow(t)
@@ -83,8 +83,8 @@ func TestAShardAtRest(t *testing.T) {
 	instantly(t, "ends at once, and another process goes on", func(t *testing.T) {
 		b, s, stop := slow(t)
 		soon(t, stop)
-		if s.Resting() {
-			t.Error("it rests behind its end")
+		if s.Idle() {
+			t.Error("it is idle behind its end")
 		}
 		if _, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}}); err == nil {
 			t.Error("it takes nominations behind its end")
@@ -105,32 +105,32 @@ func TestAShardAtRest(t *testing.T) {
 		s, stop := b.run(t)
 		defer stop()
 		eventually(t, "two rows are there", func() bool { return b.count(topic) == 2 })
-		// The id in flight is polled, so the shard does not rest.
+		// The id in flight is polled, so the shard is not idle.
 		wait(t, 20*time.Second)
-		if s.Resting() {
-			t.Error("a shard with a hot gap rests")
+		if s.Idle() {
+			t.Error("a shard with a hot gap is idle")
 		}
 		b.table.Commit(open)
 		eventually(t, "the late row is there", func() bool { return b.count(topic) == 3 })
-		asleep(t, s)
+		waitIdle(t, s)
 		b.table.Fail(1, source.ErrMissing)
 		eventually(t, "it stops", func() bool { return s.Status().State == shard.Stopped })
 		b.insert(1)
 		eventually(t, "it goes on", func() bool { return b.count(topic) == 4 })
-		asleep(t, s)
+		waitIdle(t, s)
 		b.table.Truncate()
 		b.insert(1)
 		eventually(t, "ids are used again", func() bool { return s.Status().Cause == shard.CauseIDsReused })
 	})
-	instantly(t, "rests though a poll takes longer than it is to the next", func(t *testing.T) {
+	instantly(t, "is idle though a poll takes longer than it is to the next", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.PollInterval, b.pollsPerSecond = 50*time.Millisecond, 1
 		b.insert(1)
 		s, stop := b.runHooked(t, func(source.Query) error { wait(t, 300*time.Millisecond); return nil })
 		defer stop()
-		eventually(t, "it rests", func() bool { wait(t, 70*time.Millisecond); return s.Resting() })
+		eventually(t, "it is idle", func() bool { wait(t, 70*time.Millisecond); return s.Idle() })
 	})
-	instantly(t, "rests behind a publish of unknown outcome", func(t *testing.T) {
+	instantly(t, "is idle behind a publish of unknown outcome", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.PollInterval, b.tick = time.Second, time.Second
 		sk := &lostAnswer{Sink: b.bus, gate: make(chan struct{})}
@@ -139,25 +139,25 @@ func TestAShardAtRest(t *testing.T) {
 		b.insert(3)
 		s, stop := b.run(t)
 		defer stop()
-		later(t, "it rests and says that all is well", func() bool {
+		later(t, "it is idle and says that all is well", func() bool {
 			status := s.Status()
-			return s.Resting() && b.position(t) == 3 && status.State == shard.Running && status.LagKnown && status.Lag == 0
+			return s.Idle() && b.position(t) == 3 && status.State == shard.Running && status.LagKnown && status.Lag == 0
 		})
 		if n := b.count(topic); n != 3 {
 			t.Errorf("%d messages", n)
 		}
 	})
-	instantly(t, "does not rest while its bus is away", func(t *testing.T) {
+	instantly(t, "is not idle while its bus is away", func(t *testing.T) {
 		b, s, stop := slow(t)
 		defer stop()
 		release := b.bus.Pause(0)
 		b.insert(1)
 		wait(t, 4*time.Hour)
-		if s.Resting() || b.count(topic) != 3 {
-			t.Error("it rests with a batch in flight")
+		if s.Idle() || b.count(topic) != 3 {
+			t.Error("it is idle with a batch in flight")
 		}
 		release()
 		later(t, "the row is there", func() bool { return b.count(topic) == 4 })
-		asleep(t, s)
+		waitIdle(t, s)
 	})
 }

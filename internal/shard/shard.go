@@ -42,15 +42,15 @@ type Shard struct {
 	arrival arrival
 	tailLog *tailLog
 	pace    pace
-	// live is the attempt that runs or rests, nil between two.
+	// live is the attempt that runs or is idle, nil between two.
 	live *live
 
-	// scheduler runs the shard, nil before it does; rest is what it knows of the shard.
+	// scheduler runs the shard, nil before it does; scheduled is what it keeps of the shard.
 	scheduler atomic.Pointer[Scheduler]
-	rest      rest
+	scheduled scheduled
 }
 
-// live is what of an attempt outlasts a rest.
+// live is what of an attempt outlasts the time in which the shard is idle.
 type live struct {
 	owner *owner
 	// end tells those who nominate that the attempt has ended.
@@ -85,26 +85,26 @@ func New(opts Options) *Shard {
 	return s
 }
 
-// wake has the shard go on if it rests.
+// wake has the shard go on if it is idle.
 func (s *Shard) wake() {
 	if scheduler := s.scheduler.Load(); scheduler != nil {
 		scheduler.wake(s)
 	}
 }
 
-// run runs the shard until it rests, or as [Scheduler.Run] does.
-func (s *Shard) run(ctx context.Context) (rests bool, err error) {
+// run runs the shard until it is idle, or as [Scheduler.Run] does.
+func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 	defer s.status.idle(owning)
 	// warned is when the log was last told of an unknown outcome.
 	var warned time.Time
 	for {
 		attempt, end := s.halt.begin(ctx)
 		err := panics.Guard(func() (err error) {
-			rests, err = s.attempt(attempt)
+			idle, err = s.attempt(attempt)
 			return err
 		})
 		end(nil)
-		if rests {
+		if idle {
 			return true, nil
 		}
 		err = s.halt.reason(err)
@@ -184,8 +184,8 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 var errShutdown = errors.New("the shutdown time limit passed")
 
 // attempt catches up and runs the owner and the publisher until ctx is cancelled, one of them
-// cannot go on, or the shard rests. It goes on with an attempt that rests.
-func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
+// cannot go on, or the shard is idle. It goes on with an attempt that is idle.
+func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 	if s.live == nil {
 		s.status.heartbeat(owning)
 		if err := s.recover(ctx); err != nil {
@@ -196,7 +196,7 @@ func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
 		}
 	}
 	defer func() {
-		if !rests {
+		if !idle {
 			s.endLive()
 		}
 	}()
@@ -220,7 +220,7 @@ func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
 		defer close(toPublish)
 		defer s.status.idle(owning)
 		err := panics.Guard(func() (err error) {
-			rests, err = owner.run(read, toPublish)
+			idle, err = owner.run(read, toPublish)
 			return err
 		})
 		if err != nil {
@@ -243,7 +243,7 @@ func (s *Shard) attempt(ctx context.Context) (rests bool, err error) {
 		return err
 	})
 	err = stages.Wait()
-	return rests && err == nil, err
+	return idle && err == nil, err
 }
 
 // endLive ends what is left of an attempt.

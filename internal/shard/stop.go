@@ -105,7 +105,7 @@ func (h *halt) reason(err error) error {
 // Stop has the shard publish nothing any more, for as long as the process lives: another one has
 // taken over, or its stream cannot catch up. Its status says err. It may come before Run.
 func (s *Shard) Stop(err error) {
-	// What rests has to end, too.
+	// An idle shard has to end, too.
 	defer s.wake()
 	h := &s.halt
 	h.mu.Lock()

@@ -34,7 +34,7 @@ type tail struct {
 // begin sets the position that the tail goes on from.
 func (t *tail) begin(position uint64) { t.position = position }
 
-// shrink gives up memory that the next poll of a shard that rests makes again.
+// shrink gives up memory that the next poll of an idle shard makes again.
 func (t *tail) shrink() { t.rows, t.ids = nil, nil }
 
 // date has the age of rows of p that have no CREATED count from when the table was first seen to

@@ -13,13 +13,12 @@ import (
 	"bridge/tests/world"
 )
 
-// manyTables is how many tables TestTablesAtRest has: a table that does not rest has three
-// goroutines.
+// manyTables is how many tables TestIdleTables has: a table that is not idle has three goroutines.
 const manyTables = 300
 
-// TestTablesAtRest has hundreds of tables rest, again and again: before and behind late rows, an
-// altered and a dropped table, an outage of the database, and a restart.
-func TestTablesAtRest(t *testing.T) {
+// TestIdleTables has hundreds of tables become idle, again and again: before and behind late rows,
+// an altered and a dropped table, an outage of the database, and a restart.
+func TestIdleTables(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
@@ -34,7 +33,7 @@ func TestTablesAtRest(t *testing.T) {
 		d := world.NewDaemon(t, world.Binary(t, world.RaceDetector, timesTag), b.Env().With(world.Env{
 			"BRIDGE_SOURCE_URL": w.URL, "BRIDGE_STREAMS": "bills", "BRIDGE_STREAM_BILLS_TABLE": fmt.Sprintf("bill_{000..%03d}", manyTables-1),
 			"BRIDGE_STREAM_BILLS_KIND": "release", "BRIDGE_STREAM_BILLS_DESTINATION": b.Open(t, w.Name),
-			// A table with a hot gap does not rest.
+			// A table with a hot gap is not idle.
 			timesVariable: "hot_time=5s",
 		}))
 		tape, want := b.Follow(t, w.Name), manyTables
@@ -42,9 +41,9 @@ func TestTablesAtRest(t *testing.T) {
 			t.Helper()
 			world.Eventually(t, 4*time.Minute, what, func() bool { return tape.Count() >= want })
 		}
-		rested := func() {
+		waitIdle := func() {
 			t.Helper()
-			world.Eventually(t, 4*time.Minute, "all tables rest", func() bool {
+			world.Eventually(t, 4*time.Minute, "all tables are idle", func() bool {
 				shards := d.Shards("bills")
 				for i := range shards {
 					if shards[i].State != "running" {
@@ -62,7 +61,7 @@ func TestTablesAtRest(t *testing.T) {
 		}
 		d.Start()
 		published("the first rows are published")
-		rested()
+		waitIdle()
 
 		// Each tenth table has a transaction that is open while a higher id is published.
 		var open []*sql.Tx
@@ -105,7 +104,7 @@ func TestTablesAtRest(t *testing.T) {
 			want++
 		}
 		published("both are published")
-		rested()
+		waitIdle()
 
 		w.Server.Kill()
 		w.Server.Start(t)
@@ -114,10 +113,10 @@ func TestTablesAtRest(t *testing.T) {
 			want++
 		}
 		published("rows behind an outage are published")
-		rested()
+		waitIdle()
 		ended()
 		d.Start()
-		rested()
+		waitIdle()
 		insert(w, 7, "behind a restart")
 		want++
 		published("a row behind a restart is published")
