@@ -71,8 +71,8 @@ func TestBegin(t *testing.T) {
 	s.apply(t, change)
 	for range 2 {
 		s.want(t, 300_000, 250_000)
-		if !s.p.Started() || s.p.Floor() != 300_000 || s.p.Since() != 5 || s.p.Published() != 250_000 || s.p.Snapshot().Last != 300_000 {
-			t.Errorf("floor %d, since %d, low %d", s.p.Floor(), s.p.Since(), s.p.Published())
+		if !s.p.Started() || s.p.Floor() != 300_000 || s.p.Since() != 5 || s.p.NextLow() != 250_000 || s.p.Snapshot().Last != 300_000 {
+			t.Errorf("floor %d, since %d, low %d", s.p.Floor(), s.p.Since(), s.p.NextLow())
 		}
 		s.reopen(t)
 	}
@@ -395,7 +395,7 @@ func TestRestart(t *testing.T) {
 	}
 	s.apply(t, change)
 	for range 2 {
-		if s.want(t, 0); !s.p.Started() || s.p.Since() != 5 || s.p.Floor() != 0 || s.p.Low() != 0 || s.p.Ahead(14) || s.p.Published() != 1 {
+		if s.want(t, 0); !s.p.Started() || s.p.Since() != 5 || s.p.Floor() != 0 || s.p.Low() != 0 || s.p.Ahead(14) || s.p.NextLow() != 1 {
 			t.Errorf("since %d, floor %d, low %d", s.p.Since(), s.p.Floor(), s.p.Low())
 		}
 		s.reopen(t)

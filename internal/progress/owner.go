@@ -71,15 +71,15 @@ func (p *Progress) trim() {
 	}
 }
 
-// Published returns the low of the next message (rule 27): below it every row is published and
+// NextLow returns the low of the next message (rule 27): below it every row is published and
 // acknowledged, not above the floor, or was given up after GAP_TTL. While a reconcile is due, ids
 // that are not polled count as not published. It is 0 where ids have no order.
-func (p *Progress) Published() uint64 {
+func (p *Progress) NextLow() uint64 {
 	applied := p.applied.Load()
 	for len(p.handed) > 0 && p.handed[0].number <= applied {
-		p.published, p.handed = p.handed[0].low, p.handed[1:]
+		p.nextLow, p.handed = p.handed[0].low, p.handed[1:]
 	}
-	return p.published
+	return p.nextLow
 }
 
 // lowOf returns the id below which nothing is left to publish, while a reconcile is due or not.

@@ -103,8 +103,8 @@ func (p *plain) flush(late bool) {
 	p.advance(p.tail, nil)
 }
 
-// published is the low of the next message where all ids are polled.
-func (p *plain) published() uint64 {
+// nextLow is the low of the next message where all ids are polled.
+func (p *plain) nextLow() uint64 {
 	low := p.position + 1
 	for id := range p.missing {
 		low = min(low, id)
@@ -182,7 +182,7 @@ func TestARunningShardAgreesWithMaps(t *testing.T) {
 				}
 				p.fill(false)
 				p.advance(b.Through, slices.Concat(b.Passed, b.Filled))
-				queue = append(queue, waiting{change, p.clone(), p.published()})
+				queue = append(queue, waiting{change, p.clone(), p.nextLow()})
 			case 3, 4:
 				if len(queue) > 0 {
 					s.apply(t, queue[0].change.ShardChange)
@@ -198,13 +198,13 @@ func TestARunningShardAgreesWithMaps(t *testing.T) {
 			case 8:
 				s.reopen(t)
 				p, queue, top = applied.clone(), nil, applied.position
-				low = p.published()
+				low = p.nextLow()
 				// Of those that the change has which was applied, nothing changes.
 				taken = 0
 				take()
 			}
 			p.compare(t, s)
-			if got := s.p.Published(); got != low {
+			if got := s.p.NextLow(); got != low {
 				t.Fatalf("seed %d: the low is %d, want %d", seed, got, low)
 			}
 		}

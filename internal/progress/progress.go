@@ -48,11 +48,11 @@ type Progress struct {
 	// published for another reason, skipped up to where they were made so.
 	late          bool
 	skip, skipped uint64
-	// handed are the lows as of the changes that were not applied when Published was called last;
-	// published is that of the last one that was.
-	handed    []handed
-	published uint64
-	applied   atomic.Uint64
+	// handed are the lows as of the changes that were not applied when NextLow was called last;
+	// nextLow is that of the last one that was.
+	handed  []handed
+	nextLow uint64
+	applied atomic.Uint64
 	// before counts the changes of the ledgers before this one.
 	before uint64
 }
@@ -99,7 +99,7 @@ func Open(ctx context.Context, s store.Store, key store.Key, saved store.Progres
 	if p.stored == nil {
 		p.skip, p.head.trust = saved.Floor, saved.Since > 0
 	}
-	p.published = lowOf(p.ledger, p.saved.ReconcileDue)
+	p.nextLow = lowOf(p.ledger, p.saved.ReconcileDue)
 	return p, nil
 }
 
@@ -192,7 +192,7 @@ func (p *Progress) empty() {
 	// The options were good before.
 	p.ledger, _ = ledger.New(p.opts, 0)
 	p.ahead = ledger.NewIDs(p.opts.MaxBytes, p.load)
-	p.published = lowOf(p.ledger, p.saved.ReconcileDue)
+	p.nextLow = lowOf(p.ledger, p.saved.ReconcileDue)
 }
 
 // TrustLow has ids below the highest low that was met, or will be, count as published: messages of
@@ -216,7 +216,7 @@ func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 		}
 	}
 	change, err := p.change(now)
-	p.published, p.handed = lowOf(p.ledger, p.saved.ReconcileDue), nil
+	p.nextLow, p.handed = lowOf(p.ledger, p.saved.ReconcileDue), nil
 	return change, err
 }
 

@@ -122,12 +122,12 @@ func TestARebuildPollsTheHighestIDsOnly(t *testing.T) {
 		if !s.p.Ledger().Missing(7) || s.p.Ledger().Missing(60_000) {
 			t.Error("7 is missing and 60000 is not")
 		}
-		if got := s.p.Published(); got != 1 {
+		if got := s.p.NextLow(); got != 1 {
 			t.Errorf("the low is %d while a reconcile is due", got)
 		}
 		s.p.SetReconcileDue(false)
 		s.flush(t, base)
-		if got := s.p.Published(); got != 400_001 {
+		if got := s.p.NextLow(); got != 400_001 {
 			t.Errorf("the low is %d after the reconcile", got)
 		}
 		m = memory.New()
@@ -181,8 +181,8 @@ func TestTheNewestMessagesFloorHolds(t *testing.T) {
 	if got := s.missing(); s.p.Position() != 120 || got[0] != 101 || len(got) != 20-3 {
 		t.Errorf("position %d, missing %v", s.p.Position(), got)
 	}
-	if !s.p.Started() || s.p.Published() != 101 {
-		t.Errorf("started %t, low %d", s.p.Started(), s.p.Published())
+	if !s.p.Started() || s.p.NextLow() != 101 {
+		t.Errorf("started %t, low %d", s.p.Started(), s.p.NextLow())
 	}
 	t.Run("what is missing below the floor in the store stays so", func(t *testing.T) {
 		s := newShard(t, memory.New())
@@ -280,7 +280,7 @@ func TestLowOfTheNextMessage(t *testing.T) {
 			s.apply(t, changes[i-1].ShardChange)
 			s.p.Applied(changes[i-1].Number)
 		}
-		if got := s.p.Published(); got != want {
+		if got := s.p.NextLow(); got != want {
 			t.Errorf("after %d batches the low is %d, want %d", i, got, want)
 		}
 	}
@@ -313,7 +313,7 @@ func TestIDsWithoutAnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.apply(t, change.ShardChange)
-	if s.p = openWith(t, s.store, source.OrderNone); s.p.Floor() != 3 || s.p.Ahead(7) || s.p.Ledger() != nil || s.p.Published() != 0 || s.p.Position() != 0 {
+	if s.p = openWith(t, s.store, source.OrderNone); s.p.Floor() != 3 || s.p.Ahead(7) || s.p.Ledger() != nil || s.p.NextLow() != 0 || s.p.Position() != 0 {
 		t.Errorf("floor %d, position %d", s.p.Floor(), s.p.Position())
 	}
 }
@@ -337,7 +337,7 @@ func TestSinceWhileChangesWait(t *testing.T) {
 	for i, want := range []uint64{1, 1, 2} {
 		s.apply(t, changes[i].ShardChange)
 		s.p.Applied(changes[i].Number)
-		if got := s.p.Published(); got != want {
+		if got := s.p.NextLow(); got != want {
 			t.Errorf("after %d changes the low is %d, want %d", i+1, got, want)
 		}
 	}

@@ -76,7 +76,7 @@ func (p *Progress) Begin(b Beginning) (store.ShardChange, error) {
 	p.ledger = l
 	c, err := p.change(b.Now)
 	p.applied.Store(p.number())
-	p.published = lowOf(p.ledger, p.saved.ReconcileDue)
+	p.nextLow = lowOf(p.ledger, p.saved.ReconcileDue)
 	return c, err
 }
 

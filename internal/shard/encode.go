@@ -41,7 +41,7 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, rows []source
 	}
 	o.builder.makeRoom(b, len(rows))
 	for i, row := range rows {
-		if o.gaps.published(row.ID) {
+		if o.gaps.ahead(row.ID) {
 			b.pass(row.ID)
 			continue
 		}

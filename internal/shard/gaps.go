@@ -202,7 +202,7 @@ func (g *gaps) advance(b *batch, at ledger.Age) error {
 	b.last = g.progress.Position()
 	b.floor, b.since = g.progress.Floor(), g.progress.Since()
 	if g.opts.Kind == event.Release {
-		b.low = g.progress.Published()
+		b.low = g.progress.NextLow()
 	}
 	return nil
 }
@@ -231,9 +231,8 @@ func (g *gaps) floor() uint64 {
 // position returns how far everything is handed over.
 func (g *gaps) position() uint64 { return g.progress.Position() }
 
-// published reports whether the row with this id, behind the position, is on the bus already (rule
-// 15).
-func (g *gaps) published(id uint64) bool { return g.progress.Ahead(id) }
+// ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
+func (g *gaps) ahead(id uint64) bool { return g.progress.Ahead(id) }
 
 // hot reports whether there are gaps that every poll looks for.
 func (g *gaps) hot() bool { return g.isOpen() && g.ledger.Stats(g.seen).Hot > 0 }
