@@ -33,9 +33,9 @@ type batch struct {
 	passed, filled []uint64
 	// skipped counts the rows of filled that are no event.
 	skipped int
-	// change is what is committed of the progress, published of the rows published last.
+	// change is what is committed of the progress, rowChunks of the rows published last.
 	change    progress.Change
-	published []ledger.Chunk
+	rowChunks []ledger.Chunk
 	// last is the position that holds then.
 	last uint64
 	// floor, since and low are what the messages say of the shard (rules 16, 27 and 28).

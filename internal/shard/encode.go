@@ -45,7 +45,7 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, rows []source
 			b.pass(row.ID)
 			continue
 		}
-		newest := len(rows)-i <= o.published.log.Limit()
+		newest := len(rows)-i <= o.publishedRows.log.Limit()
 		if row.Filtered {
 			if err := o.passUnmatched(b, p, row, newest); err != nil {
 				return err
@@ -59,7 +59,7 @@ func (o *owner) encodeTail(ctx context.Context, b *batch, p *page, rows []source
 		}
 		b.pass(row.ID)
 		if newest {
-			o.published.note(b, p.Columns, row, e.Digest, nil)
+			o.publishedRows.note(b, p.Columns, row, e.Digest, nil)
 		}
 	}
 	return nil
@@ -74,7 +74,7 @@ func (o *owner) passUnmatched(b *batch, p *page, row source.Row, newest bool) er
 	}
 	digest, err := o.opts.Encoder.Digest(row)
 	if err == nil {
-		o.published.note(b, p.Columns, row, digest.Sum, nil)
+		o.publishedRows.note(b, p.Columns, row, digest.Sum, nil)
 	}
 	return err
 }
@@ -93,10 +93,10 @@ func (o *owner) encodeStates(ctx context.Context, b *batch, p *page, rows []sour
 	if n > 0 {
 		b.through = rows[n-1].ID
 	}
-	first := max(0, n-o.published.log.Limit())
+	first := max(0, n-o.publishedRows.log.Limit())
 	for i, row := range rows[first:n] {
 		one := &decisions[first+i]
-		o.published.note(b, p.Columns, row, one.Digest, one.Entity)
+		o.publishedRows.note(b, p.Columns, row, one.Digest, one.Entity)
 	}
 	return err
 }

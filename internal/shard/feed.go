@@ -278,7 +278,7 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := f.published(ctx, name, rows)
+	list, err := f.loadPublishedRows(ctx, name, rows)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -292,8 +292,8 @@ func (f *Feed) lend(ctx context.Context, name string, options ledger.Options, ro
 	return p, list, nil
 }
 
-// published returns the rows of a shard that were published last, as the store has them.
-func (f *Feed) published(ctx context.Context, name string, rows int) (*published.Log, error) {
+// loadPublishedRows returns the rows of a shard that were published last, as the store has them.
+func (f *Feed) loadPublishedRows(ctx context.Context, name string, rows int) (*published.Log, error) {
 	var chunks []ledger.Chunk
 	for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0) {
 		if err != nil {

@@ -41,7 +41,7 @@ func (o *nominations) publish(ctx context.Context, n *nomination, out chan<- *ba
 	case n.compared > 0:
 		return o.compared(ctx, n, out)
 	case n.Published:
-		return o.rereader.published.confirm(ctx)
+		return o.rereader.publishedRows.confirm(ctx)
 	}
 	if err := o.rereader.rows(ctx, n.Rows, sink.FromReconcile, n, out); err != nil {
 		return err

@@ -24,9 +24,9 @@ type owner struct {
 	builder *builder
 	tailLog *tailLog
 	pace    *pace
-	// published are the rows published last, idWatch looks whether their ids are used again.
-	published *publishedRows
-	idWatch   *idWatch
+	// publishedRows are those published last, idWatch looks whether their ids are used again.
+	publishedRows *publishedRows
+	idWatch       *idWatch
 	// entities and changes are nil where the shard has none.
 	entities    *entities
 	changes     *changes
@@ -105,7 +105,7 @@ func (o *owner) poll(ctx context.Context, out chan<- *batch) (more bool, err err
 	} else if err := o.server.ping(ctx, o.pace.quiet()); err != nil {
 		return false, err
 	}
-	if err := o.nominations.rereader.rows(ctx, o.published.popAgain(), sink.FromReconcile, nil, out); err != nil {
+	if err := o.nominations.rereader.rows(ctx, o.publishedRows.popAgain(), sink.FromReconcile, nil, out); err != nil {
 		return false, err
 	}
 	o.tailLog.note(o.tail.position, more)
@@ -305,7 +305,7 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 func (o *owner) handOver(ctx context.Context, b *batch, out chan<- *batch) error {
 	o.builder.finish(b)
 	o.status.queue(b.oldest)
-	o.published.hand(b)
+	o.publishedRows.hand(b)
 	o.reader.schemas.hand(b)
 	tick := time.NewTicker(o.opts.HeartbeatEvery)
 	defer tick.Stop()

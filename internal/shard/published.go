@@ -272,7 +272,7 @@ func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, 
 // Invariant 1: they are saved once b is acknowledged.
 func (p *publishedRows) hand(b *batch) {
 	p.log.Add(b.rows)
-	b.published = p.log.Changed()
+	b.rowChunks = p.log.Changed()
 }
 
 // doubt has rows be published again that may be others than those that were published, as far as

@@ -84,7 +84,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if p.opts.Tap.Listened() {
 		p.show(b, sent)
 	}
-	p.status.published(sent.rows)
+	p.status.countPublished(sent.rows)
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	r.status.beginSave()
 	defer r.status.endSave()
 	change := b.change.ShardChange
-	for _, chunk := range b.published {
+	for _, chunk := range b.rowChunks {
 		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
 	}
 	if b.schema != nil {

@@ -17,10 +17,10 @@ type rereader struct {
 	reader  *reader
 	builder *builder
 	// entities is nil for a release shard.
-	entities  *entities
-	published *publishedRows
-	gaps      *gaps
-	handOver  func(context.Context, *batch, chan<- *batch) error
+	entities      *entities
+	publishedRows *publishedRows
+	gaps          *gaps
+	handOver      func(context.Context, *batch, chan<- *batch) error
 }
 
 // rows reads the rows in ranges and publishes those that say something new.
@@ -108,7 +108,7 @@ func (r *rereader) addStates(ctx context.Context, b *batch, page *page, origin o
 		}
 		if !r.gaps.toPublish(row.ID) {
 			// A row that the tail has yet to reach would shut out those before it.
-			r.published.note(b, page.Columns, row, decisions[i].Digest, decisions[i].Entity)
+			r.publishedRows.note(b, page.Columns, row, decisions[i].Digest, decisions[i].Entity)
 		}
 	}
 	return decisions, nil

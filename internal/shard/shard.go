@@ -265,24 +265,24 @@ func (s *Shard) newPublisher() *publisher {
 }
 
 // newOwner returns an owner that goes on from the progress that is open.
-func (s *Shard) newOwner(entities *entities, published *publishedRows) *owner {
+func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owner {
 	o := &owner{
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
-		tailLog: s.tailLog, pace: &s.pace, published: published, entities: entities, nominator: s.nominator,
-		idWatch: &idWatch{opts: &s.opts, reader: s.reader, published: published},
+		tailLog: s.tailLog, pace: &s.pace, publishedRows: publishedRows, entities: entities, nominator: s.nominator,
+		idWatch: &idWatch{opts: &s.opts, reader: s.reader, publishedRows: publishedRows},
 	}
 	if s.gaps.changes = nil; entities != nil && s.server.traits.ModifiedIndexed {
 		o.changes = newChanges(s.gaps, &s.pace, s.gaps.progress.Cursor())
 		s.gaps.changes = o.changes
 	}
-	o.nominations = s.newNominations(entities, published, o.handOver)
+	o.nominations = s.newNominations(entities, publishedRows, o.handOver)
 	return o
 }
 
 // newNominations returns what publishes nominations: it hands batches to handOver.
-func (s *Shard) newNominations(entities *entities, published *publishedRows, handOver func(context.Context, *batch, chan<- *batch) error) *nominations {
+func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(context.Context, *batch, chan<- *batch) error) *nominations {
 	again := &rereader{
-		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, published: published, gaps: s.gaps, handOver: handOver,
+		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps, handOver: handOver,
 	}
 	return &nominations{opts: &s.opts, status: &s.status, rereader: again, resender: &resender{rereader: again, server: s.server, bind: s.ping}}
 }

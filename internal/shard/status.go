@@ -201,8 +201,8 @@ func (t *tracker) saved(position uint64) {
 	})
 }
 
-// published counts rows that the bus has acknowledged.
-func (t *tracker) published(rows int) {
+// countPublished counts rows that the bus has acknowledged.
+func (t *tracker) countPublished(rows int) {
 	t.update(func(s *Status) { t.traffic.publish(rows, s.Position, time.Now()) })
 }
 

@@ -15,9 +15,9 @@ var ErrIDsReused = errors.New("the table uses ids again that were published")
 
 // idWatch stops a shard whose ids are used again. It belongs to the owner.
 type idWatch struct {
-	opts      *Options
-	reader    *reader
-	published *publishedRows
+	opts          *Options
+	reader        *reader
+	publishedRows *publishedRows
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and
 	// found good.
 	askedAt *uint64
@@ -33,7 +33,7 @@ func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 	if err != nil || next == 0 || next > position {
 		return err
 	}
-	remedy := w.published.remedyNow(ctx)
+	remedy := w.publishedRows.remedyNow(ctx)
 	return fmt.Errorf("%w: the next id of %s is %d, the position is %d: was it truncated or restored? %s", ErrIDsReused, w.opts.Name, next, position, remedy)
 }
 
@@ -41,7 +41,7 @@ func (w *idWatch) refuse(ctx context.Context, position uint64) error {
 // highest id of the page lies below the position and has changed since it was asked. Where the page
 // is to be read again, ready is false.
 func (w *idWatch) check(ctx context.Context, p *page, position uint64) (ready bool, err error) {
-	ready, moved, err := w.published.watch(ctx, p)
+	ready, moved, err := w.publishedRows.watch(ctx, p)
 	if moved {
 		// What was found out about the next id was another server's.
 		w.askedAt = nil
