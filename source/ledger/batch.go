@@ -14,10 +14,10 @@ func (l *Ledger) FillAll(ranges []source.Range, now time.Time) {
 	l.state.fillAll(source.RangesThrough(ranges, l.state.position), l.clock.tick(now))
 }
 
-// Pass is Advance with ranges of published ids, which must be ascending and disjoint.
-func (l *Ledger) Pass(through uint64, published []source.Range, now time.Time) {
+// Pass is Advance with ranges of ids that are handed over, which must be ascending and disjoint.
+func (l *Ledger) Pass(through uint64, handedOver []source.Range, now time.Time) {
 	if through > l.state.position {
-		l.state.pass(through, source.RangesThrough(published, through), l.clock.tick(now))
+		l.state.pass(through, source.RangesThrough(handedOver, through), l.clock.tick(now))
 	}
 }
 
@@ -45,14 +45,14 @@ func (s *state) fillAll(ranges []source.Range, t int64) {
 	}
 }
 
-// pass moves the position to through, which is above it and at or above published.
-func (s *state) pass(through uint64, published []source.Range, t int64) {
+// pass moves the position to through, which is above it and at or above handedOver.
+func (s *state) pass(through uint64, handedOver []source.Range, t int64) {
 	if s.noticed > s.position {
-		s.missing.removeAll(source.RangesThrough(published, s.noticed), t)
+		s.missing.removeAll(source.RangesThrough(handedOver, s.noticed), t)
 	}
 	if through > s.noticed {
 		n := s.notices(t)
-		for _, r := range published {
+		for _, r := range handedOver {
 			n.see(r)
 		}
 		n.end(through)

@@ -12,29 +12,29 @@
 //
 // # Terms
 //
-//	published handed over to be published: the bus may not have it yet
-//	position  the read position: the highest id that was published in that sense, or skipped; it is
-//	          saved as the position of the shard once the bus has acknowledged that
-//	missing   at or below the position and not published, with [GapHold] also above it, in the page
-//	          of the last Notice; a row that is passed over because it is too young comes out
-//	          later as a late row
-//	gap       a range of missing ids that were first missed at one moment
-//	late row  a row that appears in a gap
-//	evidence  a read of ids that shows uncommitted rows, too; where the server shows none, of
-//	          committed ones: then time decides which transactions may still be open
-//	pending   missing, and in the last evidence: its transaction is open
-//	vacant    missing, and not in the last evidence: rolled back, deleted, or not inserted yet
-//	hot       looked up at every poll, in turns where they are too many: pending ids, those that no
-//	          evidence has covered yet, and vacant ones until [Options.HotFor] after they were first
-//	          missed or last pending, with source.OrderSegmented until GapTTL; with [GapHold] all
-//	          above the position
-//	cold      looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
-//	unpolled  first missed more than GapTTL ago, and shown vacant by an evidence after that: no
-//	          longer looked up, and still missing
-//	wide gap  what a stray high id leaves behind: its front, which is the lowest million ids, is read
-//	          at every poll for ever, without evidence once it is not hot. Up to eight are kept; a
-//	          further one takes the room of the narrowest if it is at least twice as wide
-//	leaf      a part of the gaps in the compact form in which it is saved
+//	handed over given to be published: the bus may not have it yet
+//	position    the read position: the highest id that was handed over or skipped; it is saved as
+//	            the position of the shard once the bus has acknowledged that
+//	missing     at or below the position and not handed over, with [GapHold] also above it, in the
+//	            page of the last Notice; a row that is passed over because it is too young comes
+//	            out later as a late row
+//	gap         a range of missing ids that were first missed at one moment
+//	late row    a row that appears in a gap
+//	evidence    a read of ids that shows uncommitted rows, too; where the server shows none, of
+//	            committed ones: then time decides which transactions may still be open
+//	pending     missing, and in the last evidence: its transaction is open
+//	vacant      missing, and not in the last evidence: rolled back, deleted, or not inserted yet
+//	hot         looked up at every poll, in turns where they are too many: pending ids, those that
+//	            no evidence has covered yet, and vacant ones until [Options.HotFor] after they
+//	            were first missed or last pending, with source.OrderSegmented until GapTTL; with
+//	            [GapHold] all above the position
+//	cold        looked up in a sweep every [Options.SweepEvery], until [Options.GapTTL]
+//	unpolled    first missed more than GapTTL ago, and shown vacant by an evidence after that: no
+//	            longer looked up, and still missing
+//	wide gap    what a stray high id leaves behind: its front, which is the lowest million ids, is
+//	            read at every poll for ever, without evidence once it is not hot. Up to eight are
+//	            kept; a further one takes the room of the narrowest if it is at least twice as wide
+//	leaf        a part of the gaps in the compact form in which it is saved
 //
 // # Polling
 //
@@ -47,8 +47,8 @@
 //	found := read ids in probe.IDs, READ UNCOMMITTED  // or READ COMMITTED without evidence
 //	Observe(Evidence{probe.IDs, found, now})
 //	encode the stable rows of the page and the late rows behind them; then, for what was encoded:
-//	Fill(late ids), Advance(highest id published, ids published, now)
-//	pass on the batch with Changed(), to be saved once the batch is acknowledged
+//	Fill(late ids), Advance(highest id, ids, now)
+//	hand over the batch with Changed(), to be saved once the batch is acknowledged
 //
 // With [GapHold] the ids of the page become missing before the evidence is read, and Reach says
 // afterwards how much of the page may be published:

@@ -6,7 +6,7 @@ import (
 	"bridge/source"
 )
 
-// Ledger has the ids at or below a shard's read position that are not published, decides which of
+// Ledger has the ids at or below a shard's read position that are not handed over, decides which of
 // them to read and when, and learns from what was read. The package documentation shows a poll. It
 // serves one goroutine, the owner of the shard.
 type Ledger struct {
@@ -34,7 +34,7 @@ func (l *Ledger) reset() {
 	l.probe, l.sweep = newProber(&l.state, l.opts), sweeper{every: l.opts.SweepEvery.Microseconds()}
 }
 
-// Position returns the read position: how far the shard was read and passed on to be published.
+// Position returns the read position: how far the shard was read and handed over.
 func (l *Ledger) Position() uint64 { return l.state.position }
 
 // See notes that the table has ids up to maxID at now. Call it with every page before anything
@@ -48,11 +48,11 @@ func (l *Ledger) See(maxID uint64, now time.Time) {
 }
 
 // Advance moves the position to through. The ids between become missing, except those that are
-// published, which must be ascending. They count as missed from when See first had an id at least
+// handed over, which must be ascending. They count as missed from when See first had an id at least
 // as high. A through at or below the position changes nothing.
-func (l *Ledger) Advance(through uint64, published []uint64, now time.Time) {
+func (l *Ledger) Advance(through uint64, handedOver []uint64, now time.Time) {
 	if through > l.state.position {
-		l.state.advance(through, published, l.clock.tick(now))
+		l.state.advance(through, handedOver, l.clock.tick(now))
 	}
 }
 
@@ -72,8 +72,8 @@ func (l *Ledger) Reach(through uint64, now time.Time) uint64 {
 	return l.state.reach(through, l.clock.tick(now))
 }
 
-// Missing reports whether id is at or below the position and not published: a row with it is a late
-// row.
+// Missing reports whether id is at or below the position and not handed over: a row with it is a
+// late row.
 func (l *Ledger) Missing(id uint64) bool { return id <= l.state.position && l.state.missing.has(id) }
 
 // Young notes that the row with this missing id was read and is too young to be published: it does
@@ -90,9 +90,9 @@ func (l *Ledger) Appeared(id uint64) { l.state.pending.appeared(id) }
 // committed read finds anyway.
 func (l *Ledger) Arriving() bool { return l.state.pending.arriving(l.state.missing) }
 
-// Fill removes a missing id, whose row is published as a late row, and reports whether it was
-// missing. Call it only when the row will be published with the next Changed: only a restart undoes
-// it.
+// Fill removes a missing id, whose row is handed over as a late row, and reports whether it was
+// missing. Call it only when the row will be handed over with the next Changed: only a restart
+// undoes it.
 func (l *Ledger) Fill(id uint64, now time.Time) bool { return l.state.fill(id, l.clock.tick(now)) }
 
 // Hot returns what to read at this poll: every hot id, where they fit into MaxRanges ranges with no
@@ -133,7 +133,7 @@ func (l *Ledger) Swept(e Evidence) []Unpolled {
 
 // MoveTo puts the position at an id, on behalf of a person who overrides the checkpoint. Ids that
 // are missing at or below both positions stay missing. Those above are forgotten: rows after a
-// lower position are read again, and rows that a higher one skips count as published. Pending ids
+// lower position are read again, and rows that a higher one skips count as handed over. Pending ids
 // are forgotten too; the next evidence shows them. Save All afterwards: every part may have
 // changed.
 func (l *Ledger) MoveTo(id uint64) {

@@ -111,7 +111,7 @@ func (p *pendingList) arriving(missing *gapSet) bool {
 	})
 }
 
-// filled notes that id is published: its transaction has committed, and the next evidence tells
+// filled notes that id is handed over: its transaction has committed, and the next evidence tells
 // which ids are still pending.
 func (p *pendingList) filled(id uint64) {
 	if one := p.at(id); one != nil {

@@ -39,12 +39,12 @@ func newState(opts Options, position uint64) state {
 }
 
 // advance moves the position to through, which is above it.
-func (s *state) advance(through uint64, published []uint64, t int64) {
-	n, found := slices.BinarySearch(published, through)
+func (s *state) advance(through uint64, handedOver []uint64, t int64) {
+	n, found := slices.BinarySearch(handedOver, through)
 	if found {
 		n++
 	}
-	s.notice(through, published[:n], t)
+	s.notice(through, handedOver[:n], t)
 	s.position = through
 	s.sure = max(s.sure, through)
 }
