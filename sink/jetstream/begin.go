@@ -22,8 +22,8 @@ const requestTimeout = 3 * time.Second
 var errNoReply = fmt.Errorf("JetStream does not answer within %s", requestTimeout)
 
 // begin looks at the stream and starts a series where it ends.
-func (l *worker) begin(ctx context.Context, w *wire) (*series, error) {
-	stream, err := lookup(ctx, w.js, l.options, l.name)
+func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
+	stream, err := lookup(ctx, wire.js, w.options, w.name)
 	if err != nil {
 		return nil, err
 	}
@@ -31,23 +31,23 @@ func (l *worker) begin(ctx context.Context, w *wire) (*series, error) {
 	if err := usable(info); err != nil {
 		return nil, err
 	}
-	l.ref, l.base = sink.TPRef{Name: l.name, Incarnation: createdAt(info)}, info.State.LastSeq
-	l.warn(info)
-	ours, err := l.resolve(ctx, stream, info.State.LastSeq)
+	w.ref, w.base = sink.TPRef{Name: w.name, Incarnation: createdAt(info)}, info.State.LastSeq
+	w.warn(info)
+	ours, err := w.resolve(ctx, stream, info.State.LastSeq)
 	if err != nil {
 		return nil, err
 	}
-	if l.doubt && info.State.LastSeq > ours {
-		l.pace.broken(l, w.since, time.Now())
+	if w.doubt && info.State.LastSeq > ours {
+		w.pace.broken(w, wire.since, time.Now())
 	}
-	l.doubt = false
-	l.replicated = info.Config.Replicas > 1
+	w.doubt = false
+	w.replicated = info.Config.Replicas > 1
 	r := &series{
-		worker: l, wire: w, stream: stream, fenced: !l.pace.unfenced && !l.replicated, flights: l.ring, head: l.token, tail: l.token, window: 1,
+		worker: w, wire: wire, stream: stream, fenced: !w.pace.unfenced && !w.replicated, flights: w.ring, head: w.token, tail: w.token, window: 1,
 		busy: make(map[string]struct{}), last: info.State.LastSeq,
-		limits: limits{payload: w.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
+		limits: limits{payload: wire.nc.MaxPayload(), message: int64(info.Config.MaxMsgSize)}, asked: time.Now(),
 	}
-	for _, c := range l.calls {
+	for _, c := range w.calls {
 		c.examine(r.limits)
 	}
 	return r, nil
@@ -103,11 +103,11 @@ func usable(info *jetstream.StreamInfo) error {
 
 // warn tells once of a stream that forgets message ids sooner than a lost acknowledgement is
 // noticed.
-func (l *worker) warn(info *jetstream.StreamInfo) {
-	if window := info.Config.Duplicates; window < 2*ackWait && !l.warned {
-		l.warned = true
-		l.options.Logger.Warn("the stream's duplicate window is short: a message that is sent again may be stored twice",
-			"stream", l.name, "duplicate_window", window, "at_least", 2*ackWait)
+func (w *worker) warn(info *jetstream.StreamInfo) {
+	if window := info.Config.Duplicates; window < 2*ackWait && !w.warned {
+		w.warned = true
+		w.options.Logger.Warn("the stream's duplicate window is short: a message that is sent again may be stored twice",
+			"stream", w.name, "duplicate_window", window, "at_least", 2*ackWait)
 	}
 }
 
@@ -117,15 +117,15 @@ func createdAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Fo
 // of them one sequence at which it can be, and has one stored only if all before it are: so the
 // last that is found proves those before it. ours is the sequence with which the stream ends, for
 // all that is known, unless somebody else has written to it.
-func (l *worker) resolve(ctx context.Context, stream jetstream.Stream, last uint64) (ours uint64, err error) {
+func (w *worker) resolve(ctx context.Context, stream jetstream.Stream, last uint64) (ours uint64, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoReply)
 	defer cancel()
-	n := sort.Search(len(l.suspects), func(i int) bool { return l.suspects[i].predicted > last })
+	n := sort.Search(len(w.suspects), func(i int) bool { return w.suspects[i].predicted > last })
 	// Most often the stream ends with one of ours.
 	low, high, probe := 0, n, n-1
 	removed := false
 	for low < high {
-		stored, gone, err := holds(ctx, stream, &l.suspects[probe])
+		stored, gone, err := holds(ctx, stream, &w.suspects[probe])
 		if err != nil {
 			return 0, err
 		}
@@ -138,22 +138,22 @@ func (l *worker) resolve(ctx context.Context, stream jetstream.Stream, last uint
 		probe = (low + high) / 2
 	}
 	ours = last
-	if len(l.suspects) > 0 {
-		ours = l.suspects[0].predicted - 1
+	if len(w.suspects) > 0 {
+		ours = w.suspects[0].predicted - 1
 	}
-	for _, f := range l.suspects[:low] {
+	for _, f := range w.suspects[:low] {
 		ours = f.predicted
-		f.call.acked(f.index, ack{seq: f.predicted}, l.ref, f.first)
-		l.progress(f.call)
+		f.call.acked(f.index, ack{seq: f.predicted}, w.ref, f.first)
+		w.progress(f.call)
 	}
 	if removed {
 		// What came between them and the end nobody can tell.
 		ours = last
-		for _, f := range l.suspects[low:n] {
+		for _, f := range w.suspects[low:n] {
 			f.call.rewind(f.index, true)
 		}
 	}
-	l.suspects = nil
+	w.suspects = nil
 	return ours, nil
 }
 

@@ -48,13 +48,13 @@ func (p *pace) ended(r *series, foreign bool, now time.Time) {
 }
 
 // broken notes that somebody else's message has shut a fence on a connection that began at since.
-func (p *pace) broken(l *worker, since, now time.Time) {
+func (p *pace) broken(w *worker, since, now time.Time) {
 	if now.Sub(since) < calmTime {
 		return
 	}
 	if p.breaks++; p.breaks >= maxBreaks {
 		p.unfenced, p.clean, p.breaks, p.foreign = true, 0, 0, now
-		l.options.Logger.Info("others publish to the stream as well: one message per key at a time until they pause", "stream", l.name)
+		w.options.Logger.Info("others publish to the stream as well: one message per key at a time until they pause", "stream", w.name)
 	}
 }
 

@@ -91,11 +91,11 @@ func (s *Sink) publishParts(ctx context.Context, batch []sink.Message, left []in
 			for i, at := range p.index {
 				some[i] = batch[at]
 			}
-			l, err := s.worker(p.stream)
+			w, err := s.worker(p.stream)
 			if err != nil {
 				return err
 			}
-			got, err := s.publish(ctx, l, some)
+			got, err := s.publish(ctx, w, some)
 			mu.Lock()
 			defer mu.Unlock()
 			mergeOutcome(out, got, p.index)

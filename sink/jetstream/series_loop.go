@@ -153,8 +153,8 @@ func (r *series) giveUp() {
 // end ends the series: what was not stored is left for the next one, and the cause decides what
 // happens until then.
 func (r *series) end() {
-	l := r.worker
-	l.token = r.tail
+	w := r.worker
+	w.token = r.tail
 	var cause *inFlight
 	certain := true
 	for token := r.head; token < r.tail; token++ {
@@ -164,7 +164,7 @@ func (r *series) end() {
 		}
 		if f.state == waiting && r.fenced && certain {
 			// After a refused message no fence can have opened.
-			l.suspects = append(l.suspects, *f)
+			w.suspects = append(w.suspects, *f)
 		}
 		if f.state == refused {
 			certain = false
@@ -175,37 +175,37 @@ func (r *series) end() {
 		// What asked for no answer was on the stream before a shut fence told, or is not.
 		told := f.silent && r.shut && r.err == nil && r.wire.alive()
 		if failpoint.Mutant(failpoint.NATSErrorIsAck) {
-			f.call.acked(f.index, ack{seq: f.predicted}, l.ref, f.first)
+			f.call.acked(f.index, ack{seq: f.predicted}, w.ref, f.first)
 		} else {
 			f.call.rewind(f.index, f.state == waiting && !told || f.answer.unsure)
 		}
 		f.call.answered()
 	}
 	r.blame(cause)
-	l.doubt = r.shut && !r.sawDup && cause != nil && cause.state == waiting
+	w.doubt = r.shut && !r.sawDup && cause != nil && cause.state == waiting
 	clear(r.flights)
-	l.prune()
+	w.prune()
 }
 
 // blame draws the conclusions from the first message that was not stored.
 func (r *series) blame(cause *inFlight) {
-	l := r.worker
+	w := r.worker
 	foreign := cause != nil && cause.state == refused && cause.answer.fenceBroken() && !r.sawDup
-	l.pace.ended(r, foreign, time.Now())
+	w.pace.ended(r, foreign, time.Now())
 	switch {
 	case cause == nil, foreign:
 	case cause.state == waiting:
 		if r.err != nil && r.wire.alive() {
-			l.block(cause.call, cause.index, r.err)
+			w.block(cause.call, cause.index, r.err)
 		}
 	case cause.answer.tooLarge():
 		cause.call.refuse(cause.index, fmt.Sprintf("%d bytes with its headers are more than the stream %s takes (max_msg_size %d when last read): %v",
-			cause.call.size(cause.index), l.name, r.limits.message, cause.answer.err))
+			cause.call.size(cause.index), w.name, r.limits.message, cause.answer.err))
 	case cause.answer.fenceBroken():
 	case !r.wire.alive():
-	case l.options.Stream == "" && (cause.answer.code == codeStreamMismatch || errors.Is(cause.answer.err, errNoStream)):
+	case w.options.Stream == "" && (cause.answer.code == codeStreamMismatch || errors.Is(cause.answer.err, errNoStream)):
 		cause.call.fail(errMoved)
 	default:
-		l.block(cause.call, cause.index, cause.answer.err)
+		w.block(cause.call, cause.index, cause.answer.err)
 	}
 }

@@ -80,11 +80,11 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 		return s.batcher.publish(ctx, batch)
 	}
 	if s.options.Stream != "" {
-		l, err := s.worker(s.options.Stream)
+		w, err := s.worker(s.options.Stream)
 		if err != nil {
 			return sink.Outcome{Status: make([]sink.Status, len(batch))}, err
 		}
-		return s.publish(ctx, l, batch)
+		return s.publish(ctx, w, batch)
 	}
 	return s.publishRouted(ctx, batch)
 }
@@ -99,9 +99,9 @@ func (s *Sink) Fence(ctx context.Context) error {
 }
 
 // publish sends batch through one worker.
-func (s *Sink) publish(ctx context.Context, l *worker, batch []sink.Message) (sink.Outcome, error) {
+func (s *Sink) publish(ctx context.Context, w *worker, batch []sink.Message) (sink.Outcome, error) {
 	c := newCall(batch)
-	err := s.wait(ctx, l, c)
+	err := s.wait(ctx, w, c)
 	out, failed := c.leave()
 	if failed != nil {
 		return out, failed
@@ -112,10 +112,10 @@ func (s *Sink) publish(ctx context.Context, l *worker, batch []sink.Message) (si
 	return out, err
 }
 
-// wait hands c to l and blocks until it is through or the caller has to leave.
-func (s *Sink) wait(ctx context.Context, l *worker, c *call) error {
+// wait hands c to w and blocks until it is through or the caller has to leave.
+func (s *Sink) wait(ctx context.Context, w *worker, c *call) error {
 	select {
-	case l.submit <- c:
+	case w.submit <- c:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-s.life.Done():
@@ -148,13 +148,13 @@ func (s *Sink) worker(stream string) (*worker, error) {
 	if s.closed {
 		return nil, sink.ErrClosed
 	}
-	l := s.workers[stream]
-	if l == nil {
-		l = newWorker(stream, &s.options, s.conns, s.faults)
-		s.workers[stream] = l
-		s.running.Go(func() { l.serve(s.life) })
+	w := s.workers[stream]
+	if w == nil {
+		w = newWorker(stream, &s.options, s.conns, s.faults)
+		s.workers[stream] = w
+		s.running.Go(func() { w.serve(s.life) })
 	}
-	return l, nil
+	return w, nil
 }
 
 // session returns the connection, or waits for one until ctx or the sink ends.

@@ -53,30 +53,30 @@ func newWorker(name string, options *Options, conns *connector, faults *faults) 
 
 // serve publishes what is submitted until ctx ends. Calls under way are then simply left; their
 // callers see ctx end, too.
-func (l *worker) serve(ctx context.Context) {
+func (w *worker) serve(ctx context.Context) {
 	for ctx.Err() == nil {
-		if len(l.calls) == 0 && !l.await(ctx) {
+		if len(w.calls) == 0 && !w.await(ctx) {
 			return
 		}
-		s, err := l.conns.get(ctx)
+		s, err := w.conns.get(ctx)
 		if err != nil {
 			return
 		}
-		w, err := s.open(l.options.Window)
+		wire, err := s.open(w.options.Window)
 		if err != nil {
 			// Only a connection that has just gone refuses a subscription.
 			continue
 		}
-		l.attend(ctx, w)
-		w.close()
+		w.attend(ctx, wire)
+		wire.close()
 	}
 }
 
 // await blocks until there is a call.
-func (l *worker) await(ctx context.Context) bool {
+func (w *worker) await(ctx context.Context) bool {
 	select {
-	case c := <-l.submit:
-		l.calls = append(l.calls, c)
+	case c := <-w.submit:
+		w.calls = append(w.calls, c)
 		return true
 	case <-ctx.Done():
 		return false
@@ -84,27 +84,27 @@ func (l *worker) await(ctx context.Context) bool {
 }
 
 // attend publishes over one wire until the connection goes or ctx ends.
-func (l *worker) attend(ctx context.Context, w *wire) {
+func (w *worker) attend(ctx context.Context, wire *wire) {
 	var pause backoff.Backoff
-	for ctx.Err() == nil && w.alive() {
-		if l.prune(); len(l.calls) == 0 {
-			l.faults.end(l.name)
+	for ctx.Err() == nil && wire.alive() {
+		if w.prune(); len(w.calls) == 0 {
+			w.faults.end(w.name)
 			return
 		}
-		former := l.ref
-		r, err := l.begin(ctx, w)
+		former := w.ref
+		r, err := w.begin(ctx, wire)
 		if err != nil {
-			if ctx.Err() == nil && w.alive() {
-				l.session = nil
-				l.faults.fail(l.name, l.name, err)
-				l.sleep(ctx, w, pause.Next())
+			if ctx.Err() == nil && wire.alive() {
+				w.session = nil
+				w.faults.fail(w.name, w.name, err)
+				w.sleep(ctx, wire, pause.Next())
 			}
 			continue
 		}
-		l.faults.end(l.name)
-		if l.session != w.session || l.ref != former {
-			l.session = w.session
-			l.options.Session(l.name)
+		w.faults.end(w.name)
+		if w.session != wire.session || w.ref != former {
+			w.session = wire.session
+			w.options.Session(w.name)
 		}
 		pause.Reset()
 		r.fly(ctx)
@@ -113,64 +113,64 @@ func (l *worker) attend(ctx context.Context, w *wire) {
 }
 
 // sleep waits, unless the connection goes.
-func (l *worker) sleep(ctx context.Context, w *wire, d time.Duration) {
+func (w *worker) sleep(ctx context.Context, wire *wire, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
 		select {
-		case c := <-l.submit:
-			l.calls = append(l.calls, c)
+		case c := <-w.submit:
+			w.calls = append(w.calls, c)
 		case <-timer.C:
 			return
-		case <-w.gone:
+		case <-wire.gone:
 			return
 		case <-ctx.Done():
 			return
 		}
-		l.prune()
+		w.prune()
 	}
 }
 
 // prune lets go of the calls that are through.
-func (l *worker) prune() {
-	l.calls = slices.DeleteFunc(l.calls, func(c *call) bool {
+func (w *worker) prune() {
+	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
 		if !c.finished() {
 			return false
 		}
-		l.unfault(c)
+		w.unfault(c)
 		return true
 	})
 }
 
 // progress notes that a message of c was stored.
-func (l *worker) progress(c *call) {
+func (w *worker) progress(c *call) {
 	if c.fault != "" {
-		l.unfault(c)
+		w.unfault(c)
 		c.pause.Reset()
 	}
 }
 
-func (l *worker) unfault(c *call) {
+func (w *worker) unfault(c *call) {
 	if c.fault == "" {
 		return
 	}
 	fault := c.fault
 	c.fault = ""
-	if !slices.ContainsFunc(l.calls, func(other *call) bool { return other.fault == fault }) {
-		l.faults.end(fault)
+	if !slices.ContainsFunc(w.calls, func(other *call) bool { return other.fault == fault }) {
+		w.faults.end(fault)
 	}
 }
 
 // block keeps c back for a while because one of its messages was refused.
-func (l *worker) block(c *call, index int, err error) {
+func (w *worker) block(c *call, index int, err error) {
 	subject := c.destination(index)
 	if subject == "" {
 		return
 	}
-	if fault := l.name + " " + subject; fault != c.fault {
-		l.unfault(c)
+	if fault := w.name + " " + subject; fault != c.fault {
+		w.unfault(c)
 		c.fault = fault
 	}
 	c.until = time.Now().Add(c.pause.Next())
-	l.faults.fail(l.name, c.fault, fmt.Errorf("publish to %s: %w", subject, err))
+	w.faults.fail(w.name, c.fault, fmt.Errorf("publish to %s: %w", subject, err))
 }
