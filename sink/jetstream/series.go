@@ -113,8 +113,8 @@ func (r *series) send(now time.Time) (more bool, wake time.Time) {
 			continue
 		}
 		for {
-			sent, blocked := r.sendOne(c, now)
-			if blocked || r.over {
+			sent, mustWait := r.sendOne(c, now)
+			if mustWait || r.over {
 				return false, wake
 			}
 			if !sent {
@@ -132,8 +132,9 @@ func (r *series) send(now time.Time) (more bool, wake time.Time) {
 	return false, wake
 }
 
-// sendOne publishes the next message of c. blocked says that the series has no room for it yet.
-func (r *series) sendOne(c *call, now time.Time) (sent, blocked bool) {
+// sendOne publishes the next message of c. mustWait says that the series has no room for it yet, or
+// that its key is under way.
+func (r *series) sendOne(c *call, now time.Time) (sent, mustWait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.next < c.limit && c.status[c.next] != sink.Pending {

@@ -41,7 +41,7 @@ func (r *series) fly(ctx context.Context) {
 			}
 			wake = earlier(wake, r.heard.Add(ackWait))
 		}
-		if !r.block(ctx, timer, wake) {
+		if !r.wait(ctx, timer, wake) {
 			return
 		}
 	}
@@ -115,9 +115,9 @@ func (r *series) admit(c *call) {
 	c.examine(r.limits)
 }
 
-// block waits for something to happen, until wake when that is set. It returns false when the
+// wait waits for something to happen, until wake when that is set. It returns false when the
 // series is to end.
-func (r *series) block(ctx context.Context, timer *time.Timer, wake time.Time) bool {
+func (r *series) wait(ctx context.Context, timer *time.Timer, wake time.Time) bool {
 	var alarm <-chan time.Time
 	if !wake.IsZero() {
 		timer.Reset(max(0, time.Until(wake)))
@@ -196,7 +196,7 @@ func (r *series) blame(cause *inFlight) {
 	case cause == nil, foreign:
 	case cause.state == waiting:
 		if r.err != nil && r.wire.alive() {
-			w.block(cause.call, cause.index, r.err)
+			w.postpone(cause.call, cause.index, r.err)
 		}
 	case cause.answer.tooLarge():
 		cause.call.refuse(cause.index, fmt.Sprintf("%d bytes with its headers are more than the stream %s takes (max_msg_size %d when last read): %v",
@@ -206,6 +206,6 @@ func (r *series) blame(cause *inFlight) {
 	case w.options.Stream == "" && (cause.answer.code == codeStreamMismatch || errors.Is(cause.answer.err, errNoStream)):
 		cause.call.fail(errMoved)
 	default:
-		w.block(cause.call, cause.index, cause.answer.err)
+		w.postpone(cause.call, cause.index, cause.answer.err)
 	}
 }

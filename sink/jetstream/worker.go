@@ -161,8 +161,8 @@ func (w *worker) unfault(c *call) {
 	}
 }
 
-// block keeps c back for a while because one of its messages was refused.
-func (w *worker) block(c *call, index int, err error) {
+// postpone keeps c back for a while because one of its messages was refused.
+func (w *worker) postpone(c *call, index int, err error) {
 	subject := c.destination(index)
 	if subject == "" {
 		return
