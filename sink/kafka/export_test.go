@@ -9,14 +9,14 @@ import (
 // Queued returns how many portions a worker holds, those in flight included.
 func Queued(s *Sink, topic string, partition int32) int {
 	s.mu.Lock()
-	l := s.workers[tp(topic, partition)]
+	w := s.workers[tp(topic, partition)]
 	s.mu.Unlock()
-	if l == nil {
+	if w == nil {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.queue)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
 }
 
 // AgeTopics has the sink take what it knows of topics for a minute old.

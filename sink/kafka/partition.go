@@ -175,12 +175,12 @@ func (s *Sink) learn(name string, partitions int, id string) (remade bool) {
 // on.
 func (s *Sink) worker(topic string, partition int32) *worker {
 	tp := tp(topic, partition)
-	l := s.workers[tp]
-	if l == nil {
-		l = newWorker(s, topic, partition)
-		s.workers[tp] = l
+	w := s.workers[tp]
+	if w == nil {
+		w = newWorker(s, topic, partition)
+		s.workers[tp] = w
 	}
-	return l
+	return w
 }
 
 // doubt has a topic asked for soon, which may be another one of the same name.

@@ -22,37 +22,37 @@ var errMoved = errors.New("the topic has fewer partitions now")
 // send brings a batch to the broker, however long that takes, and returns its base offset, -1 where
 // the broker does not tell. It ends without that when ctx does, when the broker refuses the batch
 // for good, and when the partition is gone.
-func (l *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
-	if err := f.seal(l.sink); err != nil {
+func (w *worker) send(ctx context.Context, f *wireBatch) (int64, error) {
+	if err := f.seal(w.sink); err != nil {
 		return -1, err
 	}
 	var pause backoff.Backoff
 	for {
-		base, generation, err := l.attempt(ctx, f)
+		base, generation, err := w.attempt(ctx, f)
 		if err == nil || remedyFor(err) == done {
 			return base, nil
 		}
 		if f.stamped != nil && failpoint.Mutant(failpoint.KafkaErrorIsAck) {
-			l.broken = true
-			return l.next, nil
+			w.broken = true
+			return w.next, nil
 		}
 		if ctx.Err() != nil {
 			// Invariant 3: the batch may arrive late. The next epoch keeps it from coming after
 			// what follows.
-			l.broken = l.broken || f.stamped != nil
+			w.broken = w.broken || f.stamped != nil
 			return -1, err
 		}
 		if remedyFor(err) == split {
 			return -1, err
 		}
-		if err = l.mend(ctx, generation, err); errors.Is(err, errMoved) {
-			l.broken = true
+		if err = w.mend(ctx, generation, err); errors.Is(err, errMoved) {
+			w.broken = true
 			return -1, err
 		}
-		l.reported = true
-		l.sink.faults.fail(l.tp, scope(l.topic, l.partition, err), explain(l.topic, err))
+		w.reported = true
+		w.sink.faults.fail(w.tp, scope(w.topic, w.partition, err), explain(w.topic, err))
 		if err := pause.Wait(ctx); err != nil {
-			l.broken = l.broken || f.stamped != nil
+			w.broken = w.broken || f.stamped != nil
 			return -1, err
 		}
 	}
@@ -75,24 +75,24 @@ func (f *wireBatch) seal(s *Sink) error {
 }
 
 // attempt sends the batch once.
-func (l *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) {
-	if generation, err := l.identify(ctx); err != nil {
+func (w *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) {
+	if generation, err := w.identify(ctx); err != nil {
 		return -1, generation, err
 	}
-	if f.stamped == nil || *f.stamped != *l.id {
+	if f.stamped == nil || *f.stamped != *w.id {
 		if f.lent {
 			f.wire = bytes.Clone(f.wire)
 		}
-		id := *l.id
+		id := *w.id
 		stamp(f.wire, id)
 		f.stamped = &id
 	}
-	base, generation, err := l.sink.cluster.produce(ctx, l.topic, l.partition, f.wire)
+	base, generation, err := w.sink.cluster.produce(ctx, w.topic, w.partition, f.wire)
 	var code kafkago.Error
 	switch {
 	case err == nil || remedyFor(err) == done:
-		next := l.id.advance(f.count)
-		l.id = &next
+		next := w.id.advance(f.count)
+		w.id = &next
 	case !errors.As(err, &code):
 		f.lent = true
 	}
@@ -100,71 +100,71 @@ func (l *worker) attempt(ctx context.Context, f *wireBatch) (int64, int, error) 
 }
 
 // identify sees to it that the worker has an identity that goes on where the broker expects it.
-func (l *worker) identify(ctx context.Context) (int, error) {
-	if l.id != nil && !l.broken {
+func (w *worker) identify(ctx context.Context) (int, error) {
+	if w.id != nil && !w.broken {
 		return 0, nil
 	}
-	if l.id != nil {
-		if next, ok := l.id.nextEpoch(); ok {
-			l.id, l.broken = &next, false
+	if w.id != nil {
+		if next, ok := w.id.nextEpoch(); ok {
+			w.id, w.broken = &next, false
 			return 0, nil
 		}
 	}
-	fresh, generation, err := l.sink.producers.other(ctx, l.id)
+	fresh, generation, err := w.sink.producers.other(ctx, w.id)
 	if err != nil {
 		return generation, err
 	}
-	l.id, l.broken = &fresh, false
+	w.id, w.broken = &fresh, false
 	return generation, nil
 }
 
 // mend does what can be done about a fault before the next attempt, and returns the fault, better
 // understood.
-func (l *worker) mend(ctx context.Context, generation int, err error) error {
+func (w *worker) mend(ctx context.Context, generation int, err error) error {
 	switch remedyFor(err) {
 	case restart:
-		l.broken = true
+		w.broken = true
 		if errors.Is(err, kafkago.InvalidProducerEpoch) || errors.Is(err, kafkago.ProducerFenced) {
-			l.id = &identity{producer: l.id.producer, epoch: lastEpoch}
+			w.id = &identity{producer: w.id.producer, epoch: lastEpoch}
 		}
 	case reroute:
-		l.sink.cluster.renew(generation)
+		w.sink.cluster.renew(generation)
 	case inspect:
-		return l.inspect(ctx, generation, err)
+		return w.inspect(ctx, generation, err)
 	}
 	return err
 }
 
 // inspect asks a broker what the view of the cluster lacks. A view that is merely old is dropped; a
 // leader or a topic that does not exist is not sought by dropping everybody's connections.
-func (l *worker) inspect(ctx context.Context, generation int, err error) error {
-	topics, seen, asked := l.sink.cluster.metadata(ctx, []string{l.topic})
+func (w *worker) inspect(ctx context.Context, generation int, err error) error {
+	topics, seen, asked := w.sink.cluster.metadata(ctx, []string{w.topic})
 	if asked != nil {
-		l.sink.cluster.renew(seen)
+		w.sink.cluster.renew(seen)
 		return asked
 	}
 	for i := range topics {
 		t := &topics[i]
-		if t.Name != l.topic {
+		if t.Name != w.topic {
 			continue
 		}
 		if code := answer(t.ErrorCode, ""); code != nil {
 			return code
 		}
-		return l.inspectPartition(t.Partitions, generation, err)
+		return w.inspectPartition(t.Partitions, generation, err)
 	}
 	return err
 }
 
-func (l *worker) inspectPartition(partitions []metadata.ResponsePartition, generation int, err error) error {
+func (w *worker) inspectPartition(partitions []metadata.ResponsePartition, generation int, err error) error {
 	for _, p := range partitions {
-		if p.PartitionIndex != l.partition {
+		if p.PartitionIndex != w.partition {
 			continue
 		}
 		if p.LeaderID < 0 {
 			return kafkago.LeaderNotAvailable
 		}
-		l.sink.cluster.renew(generation)
+		w.sink.cluster.renew(generation)
 		return err
 	}
 	return errMoved

@@ -71,70 +71,70 @@ func newWorker(s *Sink, topic string, partition int32) *worker {
 }
 
 // enqueue adds a portion and sees to it that somebody drains the worker.
-func (l *worker) enqueue(r *portion) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = append(l.queue, r)
-	if l.busy {
+func (w *worker) enqueue(r *portion) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = append(w.queue, r)
+	if w.busy {
 		return
 	}
-	if !l.sink.begin() {
+	if !w.sink.begin() {
 		// Publish sees for itself that the sink is closed.
 		return
 	}
-	l.busy = true
-	go l.drain()
+	w.busy = true
+	go w.drain()
 }
 
 // forget drops the portions of a call that has left, and the batch in flight if it carries nothing
 // for anybody else.
-func (l *worker) forget(c *call) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = slices.DeleteFunc(l.queue, func(r *portion) bool { return r.call == c })
-	if l.inFlight == nil {
+func (w *worker) forget(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = slices.DeleteFunc(w.queue, func(r *portion) bool { return r.call == c })
+	if w.inFlight == nil {
 		return
 	}
-	for _, p := range l.inFlight.parts {
-		if slices.Contains(l.queue, p.portion) {
+	for _, p := range w.inFlight.parts {
+		if slices.Contains(w.queue, p.portion) {
 			return
 		}
 	}
-	l.inFlight.abandon(errAbandoned)
+	w.inFlight.abandon(errAbandoned)
 }
 
-func (l *worker) drain() {
-	defer l.sink.end()
+func (w *worker) drain() {
+	defer w.sink.end()
 	for {
-		ctx, abandon := context.WithCancelCause(l.sink.life)
-		f := l.nextBatch(abandon)
+		ctx, abandon := context.WithCancelCause(w.sink.life)
+		f := w.nextBatch(abandon)
 		if f == nil {
 			abandon(nil)
 			return
 		}
-		l.deliver(ctx, f)
+		w.deliver(ctx, f)
 		abandon(nil)
 	}
 }
 
 // nextBatch fills the next batch from the queue. It returns nil when the worker is empty and no
 // longer busy.
-func (l *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.inFlight = nil
-	if len(l.queue) == 0 || l.sink.life.Err() != nil {
-		l.busy = false
-		if l.reported {
+func (w *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inFlight = nil
+	if len(w.queue) == 0 || w.sink.life.Err() != nil {
+		w.busy = false
+		if w.reported {
 			// The call that was held up was cancelled.
-			l.reported = false
-			l.sink.faults.drop(l.tp)
+			w.reported = false
+			w.sink.faults.drop(w.tp)
 		}
 		return nil
 	}
-	l.inFlight = fillBatch(l.queue, l.limit)
-	l.inFlight.abandon = abandon
-	return l.inFlight
+	w.inFlight = fillBatch(w.queue, w.limit)
+	w.inFlight.abandon = abandon
+	return w.inFlight
 }
 
 // fillBatch makes a batch of what is first in a queue. What nobody waits for any more is left out.
@@ -189,23 +189,23 @@ func (f *wireBatch) halved() (limit int, ok bool) {
 }
 
 // deliver sends a batch to the broker and notes the results of its portions.
-func (l *worker) deliver(ctx context.Context, f *wireBatch) {
+func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 	if f.count == 0 {
 		// The callers left in this moment.
 		f.buffers.release()
 		return
 	}
-	base, err := l.send(ctx, f)
+	base, err := w.send(ctx, f)
 	switch {
 	case err == nil:
-		l.calm()
-		l.follow(base, f.count)
-		l.acknowledge(f, base)
+		w.calm()
+		w.follow(base, f.count)
+		w.acknowledge(f, base)
 	case errors.Is(err, errMoved):
-		l.move(f)
+		w.move(f)
 	case remedyFor(err) == split && ctx.Err() == nil:
-		l.calm()
-		l.halve(f, err)
+		w.calm()
+		w.halve(f, err)
 	}
 	if !f.lent {
 		f.buffers.release()
@@ -213,11 +213,11 @@ func (l *worker) deliver(ctx context.Context, f *wireBatch) {
 }
 
 // acknowledge notes that a batch was stored. base is -1 where the broker does not tell the offset.
-func (l *worker) acknowledge(f *wireBatch, base int64) {
+func (w *worker) acknowledge(f *wireBatch, base int64) {
 	// Careful at first, then bold again: the record that was too large may lie behind.
-	l.limit = bolder(l.limit)
+	w.limit = bolder(w.limit)
 	for _, p := range f.parts {
-		l.note(p.portion, func() { p.portion.acknowledge(p.count, base) })
+		w.note(p.portion, func() { p.portion.acknowledge(p.count, base) })
 		if base >= 0 {
 			base += int64(p.count)
 		}
@@ -234,52 +234,52 @@ func bolder(limit int) int {
 
 // halve makes the next batch half of one that was refused. A single record is rejected, and with it
 // ends its portion.
-func (l *worker) halve(f *wireBatch, refusal error) {
+func (w *worker) halve(f *wireBatch, refusal error) {
 	if limit, ok := f.halved(); ok {
-		l.limit = limit
+		w.limit = limit
 		return
 	}
 	r := f.parts[0].portion
-	l.note(r, func() { r.reject(l.reason(f, refusal)) })
+	w.note(r, func() { r.reject(w.reason(f, refusal)) })
 }
 
 // reason says why a single record was refused.
-func (l *worker) reason(f *wireBatch, refusal error) string {
+func (w *worker) reason(f *wireBatch, refusal error) string {
 	var code kafkago.Error
 	if errors.As(refusal, &code) && code == kafkago.InvalidRecord {
-		return fmt.Sprintf("topic %s takes no such record: %v", l.topic, refusal)
+		return fmt.Sprintf("topic %s takes no such record: %v", w.topic, refusal)
 	}
 	return fmt.Sprintf("the record has %d bytes, as a batch %d by %s, which is more than topic %s takes (max.message.bytes): %v",
-		f.buffers.records.maxRecord, len(f.wire)-sizePrefix, l.sink.compression, l.topic, refusal)
+		f.buffers.records.maxRecord, len(f.wire)-sizePrefix, w.sink.compression, w.topic, refusal)
 }
 
 // move gives all portions back to their calls, to find another worker.
-func (l *worker) move(f *wireBatch) {
-	l.calm()
-	l.sink.forgetTopic(l.topic)
-	l.mu.Lock()
-	runs := slices.Clone(l.queue)
-	l.mu.Unlock()
+func (w *worker) move(f *wireBatch) {
+	w.calm()
+	w.sink.forgetTopic(w.topic)
+	w.mu.Lock()
+	runs := slices.Clone(w.queue)
+	w.mu.Unlock()
 	for _, r := range runs {
-		l.note(r, func() { r.moved = true })
+		w.note(r, func() { r.moved = true })
 	}
 }
 
 // follow notes where a batch was stored. One that does not lie behind the batch before it has the
 // topic looked at: others have written there, or it was created again.
-func (l *worker) follow(base int64, count int) {
-	if l.next > 0 && base != l.next {
-		l.sink.doubt(l.topic)
+func (w *worker) follow(base int64, count int) {
+	if w.next > 0 && base != w.next {
+		w.sink.doubt(w.topic)
 	}
-	l.next = base + int64(count)
+	w.next = base + int64(count)
 	if base < 0 {
-		l.next = 0
+		w.next = 0
 	}
 }
 
 // note notes a result of a portion, unless its caller has left, and closes the portion when that
 // ends it.
-func (l *worker) note(r *portion, note func()) {
+func (w *worker) note(r *portion, note func()) {
 	ended := false
 	r.call.present(func() {
 		note()
@@ -288,18 +288,18 @@ func (l *worker) note(r *portion, note func()) {
 	if !ended {
 		return
 	}
-	l.mu.Lock()
-	l.queue = slices.DeleteFunc(l.queue, func(other *portion) bool { return other == r })
-	l.mu.Unlock()
+	w.mu.Lock()
+	w.queue = slices.DeleteFunc(w.queue, func(other *portion) bool { return other == r })
+	w.mu.Unlock()
 	r.call.finish()
 }
 
 // calm ends a fault of this worker. What is sent next may go to another leader.
-func (l *worker) calm() {
-	if l.reported {
-		l.reported = false
-		l.sink.faults.ok(l.tp)
-		l.sink.doubt(l.topic)
-		l.sink.session(l.tp)
+func (w *worker) calm() {
+	if w.reported {
+		w.reported = false
+		w.sink.faults.ok(w.tp)
+		w.sink.doubt(w.topic)
+		w.sink.session(w.tp)
 	}
 }
