@@ -46,7 +46,7 @@ type Sink interface {
 
 // Transactional is a bus that takes a batch as a whole or not at all. Publish returns with all
 // messages acknowledged, with none of them and some rejected, or with an error and none
-// acknowledged: that is also ErrUnknownOutcome or ErrFenced.
+// acknowledged: the error may also be ErrUnknownOutcome or ErrFenced.
 type Transactional interface {
 	Sink
 	// Fence ends what this process and former ones have begun: when it returns nil, whatever of it

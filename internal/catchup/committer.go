@@ -14,9 +14,9 @@ import (
 	"bridge/sink"
 )
 
-// ErrUnknownOutcome is returned for an acknowledgement that cannot be that of the message: what is
-// on the bus is to be read before the next batch (rules 2 and 9).
-var ErrUnknownOutcome = errors.New("the outcome of the publish is unknown")
+// ErrReadBack says that the bus must be read before the next batch (rules 2 and 9): an
+// acknowledgement cannot be that of the message, or whether messages are on the bus is unknown.
+var ErrReadBack = errors.New("the outcome of the publish is unknown")
 
 // errStore wraps an error of the store: it ends all streams.
 var errStore = errors.New("write to the store")
@@ -114,7 +114,7 @@ func (c *Committer) fate(seq uint64, tp uint32, offset uint64) fate {
 // that its seqs are in flight. An error says that nothing was applied. One that wraps
 // store.ErrOutage leaves the seqs in flight: call it again later, without a lock that others wait
 // for meanwhile, or call Unknown. Of any other the outcome counts as unknown: the caller drops its
-// claims and calls Resolve before its next batch. It wraps ErrUnknownOutcome where the bus told no
+// claims and calls Resolve before its next batch. It wraps ErrReadBack where the bus told no
 // offset, or one where another message lies (rule 2). first is 0 for a batch without messages.
 func (c *Committer) Acknowledged(ctx context.Context, first uint64, acks []Ack, b *store.Batch) error {
 	err := c.commitOnce(ctx, b, func(t *trial) error {

@@ -194,7 +194,7 @@ func (p *process) acknowledge(ctx context.Context, b *batch) {
 		err = p.committer.Acknowledged(ctx, b.first, acks, changes)
 	}
 	f.mu.Unlock()
-	if errors.Is(err, catchup.ErrUnknownOutcome) && !p.w.rough {
+	if errors.Is(err, catchup.ErrReadBack) && !p.w.rough {
 		p.w.fault("nothing was lost, and an acknowledgement is of an unknown outcome: %v", err)
 	}
 	if err != nil {

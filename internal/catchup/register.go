@@ -14,8 +14,8 @@ import (
 // Register returns the number of a TP that the bus names in an acknowledgement and that has none:
 // it looks the TPs of the stream up, once a Tick at most. Until a TP is registered nobody notices
 // that it loses messages (rule 10). The number is 0 where the TP is not there yet, or cannot be
-// read. An error wraps ErrUnknownOutcome: the TP was made again before or behind what was
-// acknowledged, or the bus does not tell.
+// read. An error wraps ErrReadBack: the TP was made again before or behind what was acknowledged,
+// or the bus does not tell.
 func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uint32, error) {
 	s := c.streams[name]
 	s.mu.Lock()
@@ -28,13 +28,13 @@ func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uin
 		_, err := c.registrar.lookup(ctx, s, false)
 		unread := c.goesOnUnread(s, err)
 		if err != nil && !unread {
-			return 0, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+			return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 		}
 		s.unread.Store(unread)
 	}
 	number, another := c.committer.number(name, tp)
 	if another && !s.unread.Load() {
-		return 0, fmt.Errorf("%s was made again, and has not the incarnation %s: %w", tp.Name, tp.Incarnation, ErrUnknownOutcome)
+		return 0, fmt.Errorf("%s was made again, and has not the incarnation %s: %w", tp.Name, tp.Incarnation, ErrReadBack)
 	}
 	return number, nil
 }

@@ -53,7 +53,7 @@ func TestRegister(t *testing.T) {
 		r := newRig(t, b, batches, nil, "s").start()
 		b.make("d")
 		b.make("d")
-		if n, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); n != 0 || !errors.Is(err, catchup.ErrUnknownOutcome) {
+		if n, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); n != 0 || !errors.Is(err, catchup.ErrReadBack) {
 			t.Errorf("number %d, %v", n, err)
 		}
 	})
@@ -81,7 +81,7 @@ func TestRegister(t *testing.T) {
 		r := newRig(t, b, batches, func(o *catchup.Options) { o.Reader = reader }, "s").start()
 		b.make("d")
 		reader.hidden = true
-		if _, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); !errors.Is(err, catchup.ErrUnknownOutcome) {
+		if _, err := r.c.Register(t.Context(), "s", sink.TPRef{Name: "d", Incarnation: "2"}); !errors.Is(err, catchup.ErrReadBack) {
 			t.Error(err)
 		}
 	})

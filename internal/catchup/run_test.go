@@ -205,7 +205,7 @@ func TestAcknowledged(t *testing.T) {
 			"as another of the batch": {{TP: 1, Range: catchup.Range{From: 9, To: 12}}, {TP: 1, Range: catchup.Range{From: 11, To: 12}}},
 		} {
 			m := r.sends("a")
-			if err := r.committer.Acknowledged(t.Context(), m.seq, acks, &store.Batch{}); !errors.Is(err, catchup.ErrUnknownOutcome) {
+			if err := r.committer.Acknowledged(t.Context(), m.seq, acks, &store.Batch{}); !errors.Is(err, catchup.ErrReadBack) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

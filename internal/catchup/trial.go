@@ -154,13 +154,13 @@ func (t *trial) check(a *Ack) error {
 	case a.TP == 0:
 		return nil
 	case a.Range.From >= a.Range.To:
-		return fmt.Errorf("the bus told no offset: %w", ErrUnknownOutcome)
+		return fmt.Errorf("the bus told no offset: %w", ErrReadBack)
 	}
 	switch now := t.of(a.TP); {
 	case now == nil:
-		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrUnknownOutcome)
+		return fmt.Errorf("the topic or stream of registration %d was made again: %w", a.TP, ErrReadBack)
 	case !now.read.free(a.Range):
-		return fmt.Errorf("offset %d was acknowledged, which holds another message: %w", a.Range.From, ErrUnknownOutcome)
+		return fmt.Errorf("offset %d was acknowledged, which holds another message: %w", a.Range.From, ErrReadBack)
 	}
 	return nil
 }

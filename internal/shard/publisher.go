@@ -44,8 +44,9 @@ func (p *publisher) run(ctx context.Context, in <-chan *batch) error {
 }
 
 // publish sends b until all of it is acknowledged or put aside as a dead letter, and commits that.
-// Of a batch that is given up in the middle nothing is committed: the error wraps
-// catchup.ErrUnknownOutcome, and what the bus has of it is read back.
+// Of a batch that is given up in the middle nothing is committed: the error is an unresolvedError,
+// and the bus is read before the next batch. It wraps catchup.ErrReadBack where the shard goes on
+// by itself; any other stops the shard.
 func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if len(b.messages) == 0 {
 		return p.recorder.record(ctx, b, 0, nil)
@@ -63,7 +64,7 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	}
 	sent, err := p.sender.sendAll(ctx, b)
 	if err == nil && sent.unknown {
-		err = catchup.ErrUnknownOutcome
+		err = catchup.ErrReadBack
 	}
 	if traces {
 		traced.End(err)

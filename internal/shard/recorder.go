@@ -30,8 +30,8 @@ type recorder struct {
 }
 
 // record commits b, whose messages are sent; first is the first of their seqs. An error says that
-// nothing was committed. What is not a matter of outcome (catchup.ErrUnknownOutcome) or of ctx is
-// that of a store that is broken.
+// nothing was committed. What is not a matter of outcome (catchup.ErrReadBack) or of ctx is that of
+// a store that is broken.
 func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sent) error {
 	began := time.Now()
 	r.status.beginSave()
@@ -68,7 +68,7 @@ func (r *recorder) record(ctx context.Context, b *batch, first uint64, sent *sen
 	failpoint.Pass(failpoint.AfterSave)
 	if err != nil {
 		r.opts.Committer.Unknown(first)
-		if ctx.Err() != nil || errors.Is(err, catchup.ErrUnknownOutcome) {
+		if ctx.Err() != nil || errors.Is(err, catchup.ErrReadBack) {
 			return err
 		}
 		return &storeError{err}

@@ -29,7 +29,7 @@ func (s *sender) sendWhole(ctx context.Context, b *batch) error {
 		outcome, err := s.send(ctx, left)
 		s.sent.rows += s.opts.Metrics.outcome(s.opts.Stream, left, &outcome)
 		if errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced) {
-			err = fmt.Errorf("%w: %w", catchup.ErrUnknownOutcome, err)
+			err = fmt.Errorf("%w: %w", catchup.ErrReadBack, err)
 		}
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (s *sender) sendWhole(ctx context.Context, b *batch) error {
 			return stop
 		}
 		if len(outcome.Rejected) == 0 {
-			return fmt.Errorf("the bus has taken a part of a batch: %w", catchup.ErrUnknownOutcome)
+			return fmt.Errorf("the bus has taken a part of a batch: %w", catchup.ErrReadBack)
 		}
 		s.messages = append(s.messages[:0], b.messages[:len(left)]...)
 		for _, r := range outcome.Rejected {

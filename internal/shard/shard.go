@@ -130,7 +130,7 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 		if _, open := errors.AsType[*unresolvedError](err); open {
 			s.unresolved = true
 		}
-		if errors.Is(err, catchup.ErrUnknownOutcome) {
+		if errors.Is(err, catchup.ErrReadBack) {
 			level := slog.LevelDebug
 			if warned.IsZero() || time.Since(warned) > time.Minute {
 				level, warned = slog.LevelWarn, time.Now()
