@@ -3,11 +3,11 @@ package event
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -106,7 +106,8 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 		// SQL compares the names of columns without regard to letter case.
 		i := slices.IndexFunc(columns.List, func(c source.Column) bool { return strings.EqualFold(c.Name, field.Column) })
 		if i < 0 {
-			faults = append(faults, fmt.Errorf("FIELDS names the column %q, which table %s does not have: correct FIELDS to some of %s", field.Column, o.Table, names(columns)))
+			faults = append(faults, option.Errorf("%s names the column %q, which table %s does not have: correct %s to some of %s",
+				option.Fields, field.Column, o.Table, option.Fields, names(columns)))
 			continue
 		}
 		add(i, field.Member)
@@ -119,14 +120,16 @@ func memberFaults(members []member) []error {
 	var faults []error
 	for i, m := range members {
 		if slices.Contains(reserved, m.text) {
-			faults = append(faults, fmt.Errorf("column %q becomes the member %q, which every event keeps for itself: give the column another member in FIELDS", m.column.Name, m.text))
+			faults = append(faults, option.Errorf("column %q becomes the member %q, which every event keeps for itself: give the column another member in %s",
+				m.column.Name, m.text, option.Fields))
 		}
 		for _, before := range members[:i] {
 			switch {
 			case before.index == m.index:
-				faults = append(faults, fmt.Errorf("FIELDS names the column %q twice, as member %q and %q: keep one of them", m.column.Name, before.text, m.text))
+				faults = append(faults, option.Errorf("%s names the column %q twice, as member %q and %q: keep one of them", option.Fields, m.column.Name, before.text, m.text))
 			case before.text == m.text:
-				faults = append(faults, fmt.Errorf("columns %q and %q both become the member %q: give one of them another member in FIELDS", before.column.Name, m.column.Name, m.text))
+				faults = append(faults, option.Errorf("columns %q and %q both become the member %q: give one of them another member in %s",
+					before.column.Name, m.column.Name, m.text, option.Fields))
 			}
 		}
 	}
@@ -140,7 +143,8 @@ func keyFaults(columns *source.Columns, members []member) []error {
 	for _, index := range columns.Key {
 		mapped := slices.ContainsFunc(members, func(m member) bool { return m.index == index })
 		if !mapped && index != columns.ID {
-			faults = append(faults, fmt.Errorf("FIELDS leaves out the key column %q, without which a deleted event does not say what was deleted: add it to FIELDS", columns.List[index].Name))
+			faults = append(faults, option.Errorf("%s leaves out the key column %q, without which a deleted event does not say what was deleted: add it to %s",
+				option.Fields, columns.List[index].Name, option.Fields))
 		}
 	}
 	return faults

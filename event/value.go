@@ -3,11 +3,11 @@ package event
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -35,9 +35,12 @@ type BadValueError struct {
 	Fault string
 }
 
-func (e *BadValueError) Error() string {
-	return fmt.Sprintf("column %q of row %d of table %s %s: correct the row, leave the column out of FIELDS, or set ON_BAD_VALUE=null to publish null instead",
-		e.Column, e.Row, e.Table, e.Fault)
+func (e *BadValueError) Error() string { return e.Named(option.Short) }
+
+// Named returns the text with settings as naming has them.
+func (e *BadValueError) Named(naming option.Naming) string {
+	return option.Sprintf(naming, "column %q of row %d of table %s %s: correct the row, leave the column out of %s, or set %s=null to publish null instead",
+		e.Column, e.Row, e.Table, e.Fault, option.Fields, option.OnBadValue)
 }
 
 // values encodes column values as JSON. It reuses its memory and serves one goroutine.

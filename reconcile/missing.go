@@ -3,11 +3,11 @@ package reconcile
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/option"
 	"bridge/internal/view"
 	"bridge/source"
 )
@@ -56,8 +56,8 @@ func (p *pass) present(ctx context.Context, entities []store.Change) (found []bo
 	keys := make([][][]byte, len(entities))
 	for i := range entities {
 		if keys[i], err = p.encoder.KeyValues(entities[i].Entity, nil); err != nil {
-			return nil, false, fmt.Errorf("%w: was KEY changed? Then what was published is about other entities: bridge checkpoint reset %s",
-				err, p.opts.Stream)
+			return nil, false, option.Errorf("%w: was %s changed? Then what was published is about other entities: bridge checkpoint reset %s",
+				err, option.Key, p.opts.Stream)
 		}
 	}
 	q := source.Query{Keys: keys, Limit: 2 * source.MaxKeys, MaxBytes: p.opts.PageBytes}

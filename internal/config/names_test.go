@@ -6,9 +6,14 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"bridge/event"
 	"bridge/internal/option"
+	"bridge/internal/progress"
+	"bridge/source"
+	"bridge/source/ledger"
 )
 
 func TestNaming(t *testing.T) {
@@ -44,6 +49,52 @@ func TestStreamText(t *testing.T) {
 	err := fmt.Errorf("open: %w", option.Errorf("set %s or %s", option.ReconcileMaxDeletes, option.SinkURL))
 	if got := StreamText("orders")(err); got != "open: set BRIDGE_STREAM_ORDERS_RECONCILE_MAX_DELETES or BRIDGE_SINK_URL" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestErrorsOfAStreamNameItsVariables has errors of packages that know no variable, wrapped as a
+// shard wraps them.
+func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
+	columns := &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, {Name: "row", Kind: source.Text}}, Key: []int{0}, Created: -1, Modified: -1, Deleted: -1}
+	bind := func(fields ...event.Field) error {
+		encoder, err := event.NewEncoder(event.Options{
+			Stream: "orders", Shard: "orders", Kind: event.Capability, Stem: "Order", Version: "1.0.0", Format: event.FormatEiffel,
+			Domain: "d", Source: "s", Table: "orders", BadValue: event.StopOnBad, Fields: fields,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoder.Bind(columns)
+	}
+	_, hold := ledger.New(ledger.Options{Policy: ledger.GapHold, Order: source.OrderSegmented}, 0)
+	_, ttl := ledger.New(ledger.Options{GapTTL: -1}, 0)
+	_, start := progress.First(event.Release, progress.Start{After: 10}, 5)
+	if !errors.Is(start, source.ErrUnfit) {
+		t.Errorf("%v does not wrap source.ErrUnfit", start)
+	}
+	const own = "BRIDGE_STREAM_ORDERS_"
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"a value that cannot be encoded": {&event.BadValueError{Table: "orders", Row: 7, Column: "name", Fault: "is not valid UTF-8"}, []string{"out of " + own + "FIELDS", "set " + own + "ON_BAD_VALUE=null"}},
+		"a column that is not there":     {bind(event.Field{Column: "nowhere"}), []string{own + "FIELDS names", "correct " + own + "FIELDS to"}},
+		"a column that is there twice":   {bind(event.Field{Column: "id", Member: "a"}, event.Field{Column: "id", Member: "b"}), []string{own + "FIELDS names"}},
+		"a member that events keep":      {bind(), []string{"another member in " + own + "FIELDS"}},
+		"a policy that does not fit":     {hold, []string{own + "GAP_POLICY=hold", own + "ID_ORDER=segmented", "use " + own + "GAP_POLICY=late"}},
+		"a negative time":                {ttl, []string{own + "GAP_TTL must"}},
+		"a start above the table":        {start, []string{own + "START is 10", "correct " + own + "START,"}},
+	} {
+		err := fmt.Errorf("orders: %w: %w", source.ErrUnfit, c.err)
+		got := StreamText("orders")(err)
+		for _, want := range c.want {
+			if c.err == nil || !strings.Contains(got, want) {
+				t.Errorf("%s: %q does not say %q", name, got, want)
+			}
+		}
+		if short := strings.ReplaceAll(got, own, ""); short != err.Error() {
+			t.Errorf("%s: the text is %q, the error says %q", name, got, err)
+		}
 	}
 }
 

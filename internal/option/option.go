@@ -45,6 +45,9 @@ const (
 // The settings of one stream that texts name.
 const (
 	Table               Name = "TABLE"
+	Start               Name = "START"
+	GapPolicy           Name = "GAP_POLICY"
+	GapTTL              Name = "GAP_TTL"
 	ID                  Name = "ID"
 	IDOrder             Name = "ID_ORDER"
 	Key                 Name = "KEY"

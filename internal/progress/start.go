@@ -1,11 +1,11 @@
 package progress
 
 import (
-	"fmt"
 	"time"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/option"
 	"bridge/source"
 	"bridge/source/ledger"
 )
@@ -30,8 +30,8 @@ func First(kind event.Kind, start Start, highest uint64) (store.Progress, error)
 	case start.Latest:
 		first.Position = highest
 	case highest < start.After:
-		return store.Progress{}, fmt.Errorf("%w: START is %d, the highest id is %d: correct START, or wait until the table has come that far",
-			source.ErrUnfit, start.After, highest)
+		return store.Progress{}, option.Errorf("%w: %s is %d, the highest id is %d: correct %s, or wait until the table has come that far",
+			source.ErrUnfit, option.Start, start.After, highest, option.Start)
 	}
 	first.Floor = first.Position
 	if kind == event.Capability && first.Position > 0 {

@@ -9,6 +9,7 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/event"
 	"bridge/internal/catchup"
+	"bridge/internal/option"
 	"bridge/internal/progress"
 	"bridge/internal/published"
 	"bridge/sink"
@@ -112,8 +113,8 @@ func (s *Shard) refuseTailless() error {
 	if !s.server.tailless() || s.opts.Kind == event.Capability {
 		return nil
 	}
-	return fmt.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
-		"set ID_ORDER if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.server.traits.OrderWhy)
+	return option.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
+		"set %s if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.server.traits.OrderWhy, option.IDOrder)
 }
 
 // everyID is how far a shard without a tail reaches: every row may be judged.

@@ -2,11 +2,11 @@ package shard
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"bridge/checkpoint/store"
 	"bridge/event"
+	"bridge/internal/option"
 	"bridge/internal/view"
 	"bridge/source"
 )
@@ -99,8 +99,8 @@ func (e *entities) read(rows []source.Row) error {
 func (e *entities) digest(row source.Row) (event.Digest, error) {
 	digest, err := e.encoder.Digest(row)
 	if err == nil && len(digest.Key) > store.MaxEntity {
-		err = fmt.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with KEY",
-			source.ErrUnfit, row.ID, e.opts.Name, len(digest.Key), store.MaxEntity)
+		err = option.Errorf("%w: the key of row %d of %s takes %d bytes, a view holds keys of up to %d: name other columns with %s",
+			source.ErrUnfit, row.ID, e.opts.Name, len(digest.Key), store.MaxEntity, option.Key)
 	}
 	return digest, err
 }
@@ -174,8 +174,8 @@ func KeyValues(encoder *event.Encoder, stream string, keys [][]byte) ([][][]byte
 	for i, key := range keys {
 		values, err := encoder.KeyValues(key, nil)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w: was KEY changed? Then what was published is about other entities: bridge checkpoint reset %s",
-				source.ErrUnfit, err, stream)
+			return nil, option.Errorf("%w: %w: was %s changed? Then what was published is about other entities: bridge checkpoint reset %s",
+				source.ErrUnfit, err, option.Key, stream)
 		}
 		all[i] = values
 	}

@@ -2,10 +2,9 @@ package ledger
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
+	"bridge/internal/option"
 	"bridge/source"
 )
 
@@ -68,15 +67,16 @@ func (o *Options) complete() error {
 	o.Away = max(o.Away, 0)
 	switch {
 	case o.HotFor < 0 || o.GapTTL < 0 || o.SweepEvery < 0:
-		return errors.New("the hot time, the time between sweeps and GAP_TTL must not be negative")
+		return option.Errorf("the hot time, the time between sweeps and %s must not be negative", option.GapTTL)
 	case o.Policy != GapLate && o.Policy != GapHold:
-		return fmt.Errorf("unknown GAP_POLICY %q: use late or hold", o.Policy)
+		return option.Errorf("unknown %s %q: use late or hold", option.GapPolicy, o.Policy)
 	case o.Order == source.OrderNone:
-		return errors.New("ids without an order have no tail and no gaps: ID_ORDER=none goes by reconcile alone")
+		return option.Errorf("ids without an order have no tail and no gaps: %s=none goes by reconcile alone", option.IDOrder)
 	case o.Order != source.OrderStrict && o.Order != source.OrderStrided && o.Order != source.OrderSegmented:
-		return fmt.Errorf("unknown ID_ORDER %q: use strict, strided, segmented or none", o.Order)
+		return option.Errorf("unknown %s %q: use strict, strided, segmented or none", option.IDOrder, o.Order)
 	case o.Policy == GapHold && o.Order == source.OrderSegmented:
-		return errors.New("GAP_POLICY=hold would wait for whole blocks of ids: with ID_ORDER=segmented use GAP_POLICY=late")
+		return option.Errorf("%s=hold would wait for whole blocks of ids: with %s=segmented use %s=late",
+			option.GapPolicy, option.IDOrder, option.GapPolicy)
 	}
 	return nil
 }
