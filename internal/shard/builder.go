@@ -6,6 +6,7 @@ import (
 
 	"bridge/event"
 	"bridge/internal/failpoint"
+	"bridge/internal/option"
 	"bridge/internal/view"
 	"bridge/sink"
 	"bridge/source"
@@ -207,7 +208,7 @@ func (m *builder) countBadValues(id uint64, n int) {
 	m.opts.Metrics.badValues.WithLabelValues(m.opts.Stream).Add(float64(n))
 	if !m.warned {
 		m.warned = true
-		m.opts.Logger.Warn("values that an event cannot hold are published as null, further ones are only counted (bridge_bad_values_total); "+
-			"ON_BAD_VALUE=stop would stop the stream instead", "id", id, "values", n)
+		m.opts.Logger.Warn("values that an event cannot hold are published as null, further ones are only counted (bridge_bad_values_total)",
+			"id", id, "values", n, "remedy", option.Errorf("to stop the stream at such a value instead, set %s=stop", option.OnBadValue))
 	}
 }
