@@ -23,9 +23,9 @@ type tail struct {
 	landing landing
 	// heights dates rows without a CREATED.
 	heights heights
-	// held is since when the oldest row has existed that the present poll leaves behind, by the
-	// host's clock.
-	held time.Time
+	// oldestLeft is since when the oldest row has existed that the present poll leaves behind, by
+	// the host's clock.
+	oldestLeft time.Time
 	// rows and ids are used again and again: rows and ids of a page.
 	rows []source.Row
 	ids  []uint64
@@ -52,19 +52,19 @@ func (t *tail) advance(b *batch) {
 
 // leave shows since when the oldest row has existed that waits: one that was left behind, or one of
 // a batch that is to be handed over, zero for none.
-func (t *tail) leave(batch time.Time) { t.status.leave(findTail, earlier(t.held, batch)) }
+func (t *tail) leave(batch time.Time) { t.status.leave(findTail, earlier(t.oldestLeft, batch)) }
 
 // postpone leaves all of p for the next poll.
 func (t *tail) postpone(p *page) {
 	// The lag counts from the first row of a page that is read again.
-	t.held = time.Time{}
+	t.oldestLeft = time.Time{}
 	t.delayRest(p, p.Rows, 0)
 	t.leave(time.Time{})
 }
 
 // see takes note of what the page says about the table, and begins to count what stays behind.
 func (t *tail) see(p *page) ledger.Age {
-	t.held = time.Time{}
+	t.oldestLeft = time.Time{}
 	at := t.reader.age(p)
 	t.window.See(p.MaxID, at.Steady)
 	t.gaps.ledger.See(p.MaxID, at.Steady)
@@ -75,8 +75,8 @@ func (t *tail) see(p *page) ledger.Age {
 // pick looks for gaps and returns the rows of the page that may be published now, and the page of
 // the late ones, nil for none.
 func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (rows []source.Row, late *page, err error) {
-	hold := t.opts.GapPolicy == ledger.GapHold && !ledgerOff()
-	if hold {
+	holds := t.opts.GapPolicy == ledger.GapHold && !ledgerOff()
+	if holds {
 		t.gaps.ledger.Notice(t.pageIDs(p), at.Steady)
 	}
 	if late, err = t.probe(ctx, p, at); err != nil {
@@ -87,7 +87,7 @@ func (t *tail) pick(ctx context.Context, p *page, at ledger.Age) (rows []source.
 		return nil, nil, err
 	}
 	rows = t.stable(p, at)
-	if hold && len(rows) > 0 {
+	if holds && len(rows) > 0 {
 		reach := t.gaps.ledger.Reach(rows[len(rows)-1].ID, at.Steady)
 		all := rows
 		for len(rows) > 0 && rows[len(rows)-1].ID > reach {
@@ -177,7 +177,7 @@ func (t *tail) keepStable(late *page, at ledger.Age) {
 // stable returns the rows of the page that are old enough. Young ones stay behind as gaps and stall
 // nothing, save with GapHold, where the first of them ends the page.
 func (t *tail) stable(p *page, at ledger.Age) []source.Row {
-	hold := t.opts.GapPolicy == ledger.GapHold
+	holds := t.opts.GapPolicy == ledger.GapHold
 	kept := t.rows[:0]
 	for _, row := range p.Rows {
 		if t.isStable(p, row, at) {
@@ -185,7 +185,7 @@ func (t *tail) stable(p *page, at ledger.Age) []source.Row {
 			continue
 		}
 		t.delay(p, row)
-		if hold {
+		if holds {
 			break
 		}
 	}
@@ -205,7 +205,7 @@ func (t *tail) isStable(page *page, row source.Row, at ledger.Age) bool {
 
 // delay notes a row that stays behind unpublished, for the lag.
 func (t *tail) delay(page *page, row source.Row) {
-	t.held = earlier(t.held, page.bornAt(row))
+	t.oldestLeft = earlier(t.oldestLeft, page.bornAt(row))
 }
 
 // delayRest notes those rows that stay behind of which the first done are taken care of: the first
