@@ -59,7 +59,7 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	t := source.Traits{
 		Order: source.OrderStrict, OrderWhy: "SQLite has one counter",
 		EvidenceWhy: "SQLite has one writer and needs none",
-		Writer: true, WriterWhy: "the application writes to this file",
+		Writer:      true, WriterWhy: "the application writes to this file",
 	}
 	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
 		t.Server = c.identity
