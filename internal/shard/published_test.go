@@ -2,7 +2,6 @@ package shard_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,12 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"bridge/checkpoint/store"
-	"bridge/internal/published"
 	"bridge/internal/shard"
 	"bridge/reconcile"
 	"bridge/source"
-	"bridge/source/ledger"
 	sourcememory "bridge/source/memory"
 )
 
@@ -223,150 +219,6 @@ func (e elsewhere) Read(ctx context.Context, q source.Query, p *source.Page) err
 	return err
 }
 
-// TestIDsUsedAgainByACrash: the server lost its newest rows in a crash and is the same afterwards;
-// only failed reads show that.
-func TestIDsUsedAgainByACrash(t *testing.T) {
-	b := newBench(t)
-	(&writer{table: b.table, name: "old"}).insert(137)
-	s, _ := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	b.table.Fail(-1, errors.New("connection lost"))
-	eventually(t, "the source is away", func() bool { return s.Status().State == shard.Waiting })
-	b.table.Lose(127)
-	(&writer{table: b.table, name: "new"}).insert(40)
-	b.table.Fail(0, nil)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 127;") {
-		t.Error(got)
-	}
-}
-
-// TestIDsUsedAgainByAnOpenTransaction: the ids are used, and not committed, when the new server is
-// seen first.
-func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
-	for name, c := range map[string]struct {
-		// rows are published before the transaction commits.
-		rows    uint64
-		restart bool
-		// former is how often the former server still answers meanwhile.
-		former int64
-	}{
-		"soon": {rows: 20}, "while the former server answers now and then": {rows: 20, former: 3}, "behind more rows than are kept": {rows: 200}, "over a restart": {rows: 20, restart: true},
-		"over a restart, behind more rows than are kept": {rows: 200, restart: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.opts.LostEvery, b.opts.PublishedRows = 5*time.Millisecond, 64
-			former := newFormerServer(b)
-			b.source = former
-			var g gate
-			b.hook = g.pass
-			(&writer{table: b.table, name: "old"}).insert(137)
-			(&writer{table: former.table, name: "old"}).insert(137)
-			s, stop := b.run(t)
-			eventually(t, "saved", func() bool { return b.position(t) == 137 })
-			var open []uint64
-			w := &writer{table: b.table, name: "new"}
-			g.between(func() {
-				b.table.Lose(127)
-				b.table.Move("second", false)
-				for range 20 {
-					open = append(open, b.table.Open("new", "2021-01-01 00:00:00.000000"))
-				}
-			})
-			for done := uint64(0); done < c.rows; done += 20 {
-				w.insert(20)
-				eventually(t, "rows behind the open ones are published", func() bool { return b.position(t) == 147+done+20 })
-			}
-			if c.restart {
-				stop()
-				s, _ = b.run(t)
-			}
-			former.left.Store(c.former)
-			eventually(t, "the former server has answered", func() bool { return former.answers.Load() >= c.former })
-			for _, id := range open {
-				b.table.Commit(id)
-			}
-			eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-			if got := s.Status().LastError; !strings.Contains(got, "from id 128 on") || !strings.Contains(got, "bridge checkpoint set items items 127;") {
-				t.Error(got)
-			}
-		})
-	}
-}
-
-// TestLostRowsThatComeBack, as on a copy that was behind for a moment, are no longer watched.
-func TestLostRowsThatComeBack(t *testing.T) {
-	for name, table := range map[string]*sourcememory.Table{"": nil, "without CREATED": bare()} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.opts.LostEvery = 5 * time.Millisecond
-			if table != nil {
-				b.table = table
-			}
-			var g gate
-			b.hook = g.pass
-			old := &writer{table: b.table, name: "old"}
-			old.insert(137)
-			s, _ := b.run(t)
-			eventually(t, "saved", func() bool { return b.position(t) == 137 })
-			var open []uint64
-			new := &writer{table: b.table, name: "new"}
-			g.between(func() {
-				b.table.Lose(127)
-				b.table.Move("second", false)
-				for old.n = 128; old.n <= 137; old.n++ {
-					open = append(open, b.table.Open(old.values()...))
-				}
-			})
-			lost := func() bool {
-				next := b.position(t) + 1
-				new.insert(1)
-				eventually(t, "the next row is published", func() bool { return b.position(t) == next || s.Status().State == shard.Stopped })
-				return b.published(t).Lost() != nil
-			}
-			new.insert(1)
-			eventually(t, "saved", func() bool { return b.position(t) == 138 })
-			if !lost() {
-				t.Error("nothing is lost")
-			}
-			for _, id := range open {
-				b.table.Commit(id)
-			}
-			eventually(t, "nothing is lost any more", func() bool { return !lost() })
-			if status := s.Status(); status.State != shard.Running {
-				t.Errorf("the shard is %v: %s", status.State, status.LastError)
-			}
-		})
-	}
-}
-
-func TestIDsUsedAgainByASecondFailover(t *testing.T) {
-	b := newBench(t)
-	var g gate
-	b.hook = g.pass
-	(&writer{table: b.table, name: "old"}).insert(137)
-	s, _ := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	g.between(func() {
-		b.table.Lose(127)
-		b.table.Move("second", false)
-		b.table.Skip(10)
-		(&writer{table: b.table, name: "second"}).insert(100)
-	})
-	// The ids of the rows that are gone are watched from now on.
-	eventually(t, "rows of the second server are published", func() bool { return b.position(t) == 237 })
-	g.between(func() {
-		b.table.Lose(200)
-		b.table.Move("third", false)
-		(&writer{table: b.table, name: "third"}).insert(60)
-	})
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "bridge checkpoint set items items 200;") {
-		t.Error(got)
-	}
-}
-
 // TestIDsUsedAgainInACapabilityStream: the name of a row is its key, so the rows under the ids 128
 // to 137 are about other entities.
 func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
@@ -510,87 +362,4 @@ func TestWhatIsNoReuse(t *testing.T) {
 			})
 		}
 	}
-}
-
-// watchedStore fails a test when a change lists rows that its position has not reached: they may
-// not have been acknowledged.
-type watchedStore struct {
-	store.Store
-	t *testing.T
-}
-
-func (w watchedStore) Apply(ctx context.Context, b *store.Batch) error {
-	for i := range b.Shards {
-		var chunks []ledger.Chunk
-		for _, part := range b.Shards[i].Parts {
-			if part.Kind == store.Published && part.Bytes != nil {
-				chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-			}
-		}
-		if len(chunks) == 0 {
-			continue
-		}
-		log, err := published.Restore(1000, chunks)
-		if err != nil || log.Highest() > b.Shards[i].Progress.Position {
-			w.t.Errorf("position %d is saved with rows up to %d, %v", b.Shards[i].Progress.Position, log.Highest(), err)
-		}
-	}
-	return w.Store.Apply(ctx, b)
-}
-
-// TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
-// lacks, and the ids of these rows are watched, too.
-func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
-	b := newBench(t)
-	b.store = watchedStore{b.store, t}
-	w := &writer{table: b.table, name: "old"}
-	w.insert(100)
-	_, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 100 })
-	before := copyStore(t, b.store)
-	w.insert(37)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	stop()
-
-	b.store = watchedStore{before, t}
-	b.table.Lose(127)
-	b.table.Move("second", false)
-	(&writer{table: b.table, name: "new"}).insert(40)
-	s, _ := b.run(t)
-	eventually(t, "stopped", func() bool { return s.Status().State == shard.Stopped })
-	if got := s.Status().LastError; !strings.Contains(got, "10 are others now, from id 128 on") || !strings.Contains(got, "bridge checkpoint set items items 127;") {
-		t.Error(got)
-	}
-	expectRun(t, b.ids(topic), 1, 137)
-}
-
-// TestAShardThatWasPutAtAnIDHasNoList, and has one from then on.
-func TestAShardThatWasPutAtAnIDHasNoList(t *testing.T) {
-	b := newBench(t)
-	w := &writer{table: b.table, name: "old"}
-	w.insert(137)
-	b.set(t, 100)
-	s, stop := b.run(t)
-	eventually(t, "saved", func() bool { return b.position(t) == 137 })
-	stop()
-	if log := b.published(t); log.Len() != 37 || log.Highest() != 137 || log.Origin().Server != "memory" {
-		t.Errorf("%d rows up to %d of %+v, %s", log.Len(), log.Highest(), log.Origin(), s.Status().LastError)
-	}
-}
-
-// published returns the rows published last, as the store has them.
-func (b *bench) published(t testing.TB) *published.Log {
-	t.Helper()
-	var chunks []ledger.Chunk
-	for part, err := range b.store.Parts(t.Context(), key, store.Published, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-	}
-	log, err := published.Restore(1000, chunks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log
 }
