@@ -40,12 +40,12 @@ example-%: build ## Play an example, as in make example-apollo; see examples
 
 .PHONY: test
 test: ## Test all packages, on real servers that it fetches: 6 minutes
-	scripts/test-deps
+	scripts/test-deps compile
 	scripts/test
 
 .PHONY: test-all
 test-all: ## Run all tests, in full size: 25 minutes
-	scripts/test-deps
+	scripts/test-deps compile
 	scripts/test --all
 
 .PHONY: test-rest
