@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bridge/internal/check"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/terminal"
 )
@@ -37,18 +38,18 @@ func (e *unsafeError) Error() string {
 	return strings.Join(parts, "; ") + ": do what is said there, then run bridge check again"
 }
 
-func checkCommand(p *process, ctx context.Context, call call) error {
+func checkCommand(p *process, ctx context.Context, call cli.Call) error {
 	cfg, err := config.Load(p.environ, p.secrets)
 	if err != nil {
 		return err
 	}
-	progress := p.newProgress(!call.flags["json"])
+	progress := p.newProgress(!call.Flags["json"])
 	groups := p.examine(ctx, cfg, progress)
 	progress.Stop()
 	if ctx.Err() != nil {
 		return errors.New("the check was interrupted")
 	}
-	if call.flags["json"] {
+	if call.Flags["json"] {
 		err = p.printJSON(check.NewReport(groups, p.secrets.Clean))
 	} else {
 		_, err = io.WriteString(p.stdout, p.secrets.Clean(check.Text(groups, p.colourful())))

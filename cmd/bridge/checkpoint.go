@@ -17,6 +17,7 @@ import (
 	"bridge/checkpoint/store/pebble"
 	"bridge/event"
 	"bridge/internal/app"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/progress"
 	"bridge/internal/terminal"
@@ -137,14 +138,14 @@ func unopened(err error) error {
 	return err
 }
 
-func checkpointSet(p *process, ctx context.Context, call call) error {
-	key := store.Key{Stream: call.arguments[0], Shard: call.arguments[1]}
-	id, err := strconv.ParseUint(call.arguments[2], 10, 64)
+func checkpointSet(p *process, ctx context.Context, call cli.Call) error {
+	key := store.Key{Stream: call.Arguments[0], Shard: call.Arguments[1]}
+	id, err := strconv.ParseUint(call.Arguments[2], 10, 64)
 	if err != nil {
-		return wrongUsage("invalid ID %q: use a whole number from 0 to 18446744073709551615", call.arguments[2])
+		return cli.Errorf("invalid ID %q: use a whole number from 0 to 18446744073709551615", call.Arguments[2])
 	}
 	if key.Stream == "" || key.Shard == "" {
-		return wrongUsage("the names of stream and shard must not be empty")
+		return cli.Errorf("the names of stream and shard must not be empty")
 	}
 	var said string
 	err = p.withStore(ctx, true, key.Stream, func(s *kept) error {
@@ -221,8 +222,8 @@ func (p *process) configured(stream string) *config.Stream {
 	return cfg.Stream(stream)
 }
 
-func checkpointReset(p *process, ctx context.Context, call call) error {
-	stream := call.arguments[0]
+func checkpointReset(p *process, ctx context.Context, call cli.Call) error {
+	stream := call.Arguments[0]
 	reset := progress.Reset{Stream: stream, Now: time.Now()}
 	if one := p.configured(stream); one != nil {
 		reset.Shards = one.Tables
@@ -260,8 +261,8 @@ func checkpointReset(p *process, ctx context.Context, call call) error {
 	return err
 }
 
-func checkpointRebuild(p *process, ctx context.Context, call call) error {
-	stream := call.arguments[0]
+func checkpointRebuild(p *process, ctx context.Context, call cli.Call) error {
+	stream := call.Arguments[0]
 	if cfg, err := config.Load(p.environ, p.secrets); err == nil && cfg.Sink.Scheme == "stdout" {
 		return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
 	}

@@ -15,6 +15,7 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/checkpoint/store/pebble"
 	"bridge/internal/app"
+	"bridge/internal/cli"
 	"bridge/internal/httpapi"
 	"bridge/internal/progress"
 	"bridge/reconcile"
@@ -92,7 +93,7 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 	return view, nil
 }
 
-func checkpointShow(p *process, ctx context.Context, call call) (err error) {
+func checkpointShow(p *process, ctx context.Context, call cli.Call) (err error) {
 	s, err := p.openToShow(ctx)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func checkpointShow(p *process, ctx context.Context, call call) (err error) {
 	if err != nil {
 		return err
 	}
-	if call.flags["json"] {
+	if call.Flags["json"] {
 		return p.printJSON(map[string][]checkpointView{"checkpoints": views})
 	}
 	return p.printCheckpoints(views)

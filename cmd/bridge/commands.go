@@ -12,6 +12,7 @@ import (
 	"bridge/checkpoint/store"
 	"bridge/internal/app"
 	"bridge/internal/check"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/logburst"
 	"bridge/internal/terminal"
@@ -37,52 +38,34 @@ type process struct {
 	secrets *config.Redactor
 }
 
-// command is one command; its name may have two words.
+// command is a command and what runs it.
 type command struct {
-	name string
-	// arguments are the names of the arguments, flags those of the flags.
-	arguments, flags []string
-	// optional names one further argument, rest any number of them, empty where there are none.
-	optional, rest string
-	// choices are the values that the only argument may have, where they are known.
-	choices []string
-	// values are the flags that take a value, with an example of it: for=20s.
-	values  []string
-	summary string
-	// details are for the command's own help.
-	details string
-	run     func(p *process, ctx context.Context, call call) error
-}
-
-// call is a command line, parsed.
-type call struct {
-	arguments []string
-	flags     map[string]bool
-	values    map[string]string
+	cli.Command
+	run func(p *process, ctx context.Context, call cli.Call) error
 }
 
 // commands returns all commands in the order of the help.
 func commands() []command {
 	return []command{
-		{name: "run", summary: "tail the streams and publish them (default)", details: runDetails, run: runCommand},
-		{name: "demo", values: []string{"for=20s"}, flags: []string{"keep"}, summary: "see events within seconds; needs no service and no settings", details: demoDetails, run: demoCommand},
-		{name: "check", flags: []string{"json"}, summary: "look for what is in the way or unsafe, change nothing", details: checkDetails, run: checkCommand},
-		{name: "reconcile", rest: "stream", flags: []string{"dry-run", "allow-deletes", "json"}, summary: "compare tables with what was published, publish the rest", details: reconcileDetails, run: reconcileCommand},
-		{name: "verify", values: []string{"examples=10"}, flags: []string{"json"}, summary: "compare the whole bus with the tables, change nothing", details: verifyDetails, run: verifyCommand},
-		{name: "schema", rest: "stream", flags: []string{"asyncapi"}, summary: "print what the events look like, for those who consume them", details: schemaDetails, run: schemaCommand},
-		{name: "deadletter list", values: []string{"stream=orders"}, flags: []string{"json"}, summary: "list the dead letters: rows that the bus refused", details: deadLetterDetails + deadLetterListDetails, run: deadLetterList},
-		{name: "deadletter resend", values: []string{"stream=orders", "shard=orders_07", "row=17"}, flags: []string{"dry-run", "json"}, summary: "publish what is true of those rows now",
-			details: deadLetterDetails + deadLetterResendDetails, run: deadLetterResend},
-		{name: "checkpoint show", flags: []string{"json"}, summary: "show how far each shard has been published", details: checkpointDetails, run: checkpointShow},
-		{name: "checkpoint set", arguments: []string{"stream", "shard", "id"}, summary: "make a shard go on after an id", details: checkpointDetails + checkpointSetDetails, run: checkpointSet},
-		{name: "checkpoint reset", arguments: []string{"stream"}, summary: "forget a stream: it begins again where START says", details: checkpointDetails + checkpointResetDetails, run: checkpointReset},
-		{name: "checkpoint rebuild", arguments: []string{"stream"}, summary: "have the next start read a stream from the bus again", details: checkpointDetails + checkpointRebuildDetails, run: checkpointRebuild},
-		{name: "status", flags: []string{"watch", "json"}, summary: "show the running bridge: its shards, its standby group", details: statusDetails, run: statusCommand},
-		{name: "tail", optional: "stream", flags: []string{"json"}, summary: "show the events of the running bridge as they go by", details: tailDetails, run: tailCommand},
-		{name: "health", flags: []string{"ready"}, summary: "ask the running bridge whether it is alive, or ready", details: healthDetails, run: healthCommand},
-		{name: "version", flags: []string{"json"}, summary: "print the version", run: versionCommand},
-		{name: "completion", arguments: []string{"shell"}, choices: shells, summary: "print the completion script for bash, zsh or fish", details: completionDetails, run: completionCommand},
-		{name: "man", summary: "print the manual page bridge(1)", run: manCommand},
+		{cli.Command{Name: "run", Summary: "tail the streams and publish them (default)", Details: runDetails, Variables: true}, runCommand},
+		{cli.Command{Name: "demo", Values: []string{"for=20s"}, Flags: []string{"keep"}, Summary: "see events within seconds; needs no service and no settings", Details: demoDetails}, demoCommand},
+		{cli.Command{Name: "check", Flags: []string{"json"}, Summary: "look for what is in the way or unsafe, change nothing", Details: checkDetails}, checkCommand},
+		{cli.Command{Name: "reconcile", Rest: "stream", Flags: []string{"dry-run", "allow-deletes", "json"}, Summary: "compare tables with what was published, publish the rest", Details: reconcileDetails}, reconcileCommand},
+		{cli.Command{Name: "verify", Values: []string{"examples=10"}, Flags: []string{"json"}, Summary: "compare the whole bus with the tables, change nothing", Details: verifyDetails}, verifyCommand},
+		{cli.Command{Name: "schema", Rest: "stream", Flags: []string{"asyncapi"}, Summary: "print what the events look like, for those who consume them", Details: schemaDetails}, schemaCommand},
+		{cli.Command{Name: "deadletter list", Values: []string{"stream=orders"}, Flags: []string{"json"}, Summary: "list the dead letters: rows that the bus refused", Details: deadLetterDetails + deadLetterListDetails}, deadLetterList},
+		{cli.Command{Name: "deadletter resend", Values: []string{"stream=orders", "shard=orders_07", "row=17"}, Flags: []string{"dry-run", "json"}, Summary: "publish what is true of those rows now",
+			Details: deadLetterDetails + deadLetterResendDetails}, deadLetterResend},
+		{cli.Command{Name: "checkpoint show", Flags: []string{"json"}, Summary: "show how far each shard has been published", Details: checkpointDetails}, checkpointShow},
+		{cli.Command{Name: "checkpoint set", Arguments: []string{"stream", "shard", "id"}, Summary: "make a shard go on after an id", Details: checkpointDetails + checkpointSetDetails}, checkpointSet},
+		{cli.Command{Name: "checkpoint reset", Arguments: []string{"stream"}, Summary: "forget a stream: it begins again where START says", Details: checkpointDetails + checkpointResetDetails}, checkpointReset},
+		{cli.Command{Name: "checkpoint rebuild", Arguments: []string{"stream"}, Summary: "have the next start read a stream from the bus again", Details: checkpointDetails + checkpointRebuildDetails}, checkpointRebuild},
+		{cli.Command{Name: "status", Flags: []string{"watch", "json"}, Summary: "show the running bridge: its shards, its standby group", Details: statusDetails}, statusCommand},
+		{cli.Command{Name: "tail", Optional: "stream", Flags: []string{"json"}, Summary: "show the events of the running bridge as they go by", Details: tailDetails}, tailCommand},
+		{cli.Command{Name: "health", Flags: []string{"ready"}, Summary: "ask the running bridge whether it is alive, or ready", Details: healthDetails}, healthCommand},
+		{cli.Command{Name: "version", Flags: []string{"json"}, Summary: "print the version"}, versionCommand},
+		{cli.Command{Name: "completion", Arguments: []string{"shell"}, Choices: cli.Shells, Summary: "print the completion script for bash, zsh or fish", Details: completionDetails}, completionCommand},
+		{cli.Command{Name: "man", Summary: "print the manual page bridge(1)"}, manCommand},
 	}
 }
 
@@ -110,7 +93,7 @@ func (p *process) run(ctx context.Context, args []string) int {
 	if _, wrong := errors.AsType[*config.Error](err); wrong {
 		return exitUsage
 	}
-	if _, wrong := errors.AsType[*usageError](err); wrong {
+	if _, wrong := errors.AsType[*cli.UsageError](err); wrong {
 		return exitUsage
 	}
 	return exitFailed
@@ -122,56 +105,30 @@ func (p *process) dispatch(ctx context.Context, args []string) error {
 		args = []string{"run"}
 	}
 	switch {
-	case isHelp(args[0]):
+	case cli.IsHelp(args[0]):
 		return p.help(args[1:])
 	case args[0] == "--version":
 		args = append([]string{"version"}, args[1:]...)
 	}
-	found, rest, err := find(args)
+	frame := program()
+	found, rest, err := frame.Find(args)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(rest, isHelp) {
-		return p.help(strings.Fields(found.name))
+	if slices.ContainsFunc(rest, cli.IsHelp) {
+		return p.help(strings.Fields(found.Name))
 	}
-	parsed, err := found.parse(rest)
+	parsed, err := frame.Parse(&found, rest)
 	if err != nil {
 		return err
 	}
-	return found.run(p, ctx, parsed)
-}
-
-// find returns the command that args begin with and the arguments after its name.
-func find(args []string) (command, []string, error) {
-	var first, second []string
-	for _, c := range commands() {
-		words := strings.Fields(c.name)
-		if len(args) >= len(words) && slices.Equal(args[:len(words)], words) {
-			return c, args[len(words):], nil
-		}
-		first = append(first, words[0])
-		if len(words) > 1 && args[0] == words[0] {
-			second = append(second, words[1])
-		}
-	}
-	switch {
-	case len(second) > 0 && len(args) > 1 && isHelp(args[1]):
-		return command{name: args[0]}, args[1:], nil
-	case len(second) > 0 && len(args) > 1:
-		return command{}, nil, wrongUsage("unknown command %q%s There are %s",
-			args[0]+" "+args[1], config.Suggestion(args[1], "bridge "+args[0]+" ", second), strings.Join(second, ", "))
-	case len(second) > 0:
-		return command{}, nil, wrongUsage("bridge %s needs one of: %s", args[0], strings.Join(second, ", "))
-	case strings.HasPrefix(args[0], "-"):
-		return command{}, nil, wrongUsage("unknown flag %q: flags follow a command; see bridge help", args[0])
-	}
-	first = slices.Compact(first)
-	return command{}, nil, wrongUsage("unknown command %q%s The commands are %s; see bridge help",
-		args[0], config.Suggestion(args[0], "bridge ", first), strings.Join(first, ", "))
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.Name == found.Name })
+	return all[i].run(p, ctx, parsed)
 }
 
 // runCommand reads the whole configuration and runs the daemon until a signal.
-func runCommand(p *process, ctx context.Context, _ call) error {
+func runCommand(p *process, ctx context.Context, _ cli.Call) error {
 	cfg, err := config.Load(p.environ, p.secrets)
 	if err != nil {
 		return err

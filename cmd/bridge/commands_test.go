@@ -114,7 +114,7 @@ func TestCommands(t *testing.T) {
 func TestHelpFitsATerminal(t *testing.T) {
 	topics := []string{"", "variables", "checkpoint", "deadletter"}
 	for _, c := range commands() {
-		topics = append(topics, c.name)
+		topics = append(topics, c.Name)
 	}
 	for _, topic := range topics {
 		got := outcome{}.call(settingsOf{}, append([]string{"help"}, strings.Fields(topic)...)...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bridge/internal/app"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
 	"bridge/sink"
@@ -42,12 +43,12 @@ type deadLetterJob struct {
 	dryRun, json  bool
 }
 
-func deadLetterJobOf(call call) (deadLetterJob, error) {
-	job := deadLetterJob{stream: call.values["stream"], shard: call.values["shard"], dryRun: call.flags["dry-run"], json: call.flags["json"]}
-	if text, given := call.values["row"]; given {
+func deadLetterJobOf(call cli.Call) (deadLetterJob, error) {
+	job := deadLetterJob{stream: call.Values["stream"], shard: call.Values["shard"], dryRun: call.Flags["dry-run"], json: call.Flags["json"]}
+	if text, given := call.Values["row"]; given {
 		row, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return job, wrongUsage("invalid row ID %q: use a whole number", text)
+			return job, cli.Errorf("invalid row ID %q: use a whole number", text)
 		}
 		job.row = &row
 	}
@@ -58,7 +59,7 @@ func (j *deadLetterJob) wants(l *sink.DeadLetterDocument) bool {
 	return (j.stream == "" || l.Stream == j.stream) && (j.shard == "" || l.Shard == j.shard) && (j.row == nil || l.RowID == *j.row)
 }
 
-func deadLetterList(p *process, ctx context.Context, call call) error {
+func deadLetterList(p *process, ctx context.Context, call cli.Call) error {
 	job, err := deadLetterJobOf(call)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (p *process) readDeadLetters(ctx context.Context, job deadLetterJob, comman
 		return nil, deadletter.Found{}, err
 	}
 	if names := cfg.StreamNames(); job.stream != "" && !slices.Contains(names, job.stream) {
-		return nil, deadletter.Found{}, wrongUsage("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
+		return nil, deadletter.Found{}, cli.Errorf("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
 	}
 	bar := p.newBar(!job.json)
 	found, err := readDeadLetters(ctx, cfg, app.Reading{Topics: destinations, Subjects: destinations, Command: command}, job, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"bridge/internal/app"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/deadletter"
 	"bridge/internal/httpapi"
@@ -40,7 +41,7 @@ Exit status: 0 when nothing is left to do for any dead letter, 1 when something
 is, 2 wrong usage or configuration.
 `
 
-func deadLetterResend(p *process, ctx context.Context, call call) error {
+func deadLetterResend(p *process, ctx context.Context, call cli.Call) error {
 	job, err := deadLetterJobOf(call)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"bridge/internal/cli"
 	"bridge/internal/demo"
 	"bridge/internal/terminal"
 )
@@ -43,18 +44,18 @@ const (
 )
 
 // demoCommand runs the demo and sees that nothing is left behind.
-func demoCommand(p *process, ctx context.Context, call call) (err error) {
+func demoCommand(p *process, ctx context.Context, call cli.Call) (err error) {
 	length := demoFor
-	if text, given := call.values["for"]; given {
+	if text, given := call.Values["for"]; given {
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
-			return wrongUsage("bridge demo --for takes a duration above 0 with its unit, as in 20s or 5m")
+			return cli.Errorf("bridge demo --for takes a duration above 0 with its unit, as in 20s or 5m")
 		}
 	}
 	dir, err := os.MkdirTemp("", "bridge-demo-")
 	if err != nil {
 		return fmt.Errorf("make a temporary folder, set TMPDIR to one with room and the right to write: %w", err)
 	}
-	if !call.flags["keep"] {
+	if !call.Flags["keep"] {
 		leftovers.add(dir)
 		defer func() { err = errors.Join(err, leftovers.clear()) }()
 	}
@@ -66,7 +67,7 @@ func demoCommand(p *process, ctx context.Context, call call) (err error) {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
-	s := &demoStage{dir: dir, out: p.stdout, keep: call.flags["keep"], colour: p.colourful(), length: length,
+	s := &demoStage{dir: dir, out: p.stdout, keep: call.Flags["keep"], colour: p.colourful(), length: length,
 		logger: newLogger(p.stderr, slog.LevelWarn, "", p.secrets)}
 	if err = s.run(ctx); ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		// It was ended before it had begun.

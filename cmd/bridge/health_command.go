@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
@@ -30,7 +31,7 @@ address is wrong.
 // healthTimeout is below the time limit of the image's health check.
 var healthTimeout = 3 * time.Second
 
-func healthCommand(p *process, ctx context.Context, call call) error {
+func healthCommand(p *process, ctx context.Context, call cli.Call) error {
 	bridge, err := p.newClient()
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func healthCommand(p *process, ctx context.Context, call call) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, fmt.Errorf("no answer within %s", healthTimeout))
 	defer cancel()
 	ask := bridge.Live
-	if call.flags["ready"] {
+	if call.Flags["ready"] {
 		ask = bridge.Ready
 	}
 	answer, ok, err := ask(ctx)

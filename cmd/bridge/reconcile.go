@@ -12,6 +12,7 @@ import (
 
 	"bridge/internal/app"
 	"bridge/internal/backoff"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
@@ -48,11 +49,11 @@ type reconcileJob struct {
 	json    bool
 }
 
-func reconcileCommand(p *process, ctx context.Context, call call) error {
+func reconcileCommand(p *process, ctx context.Context, call cli.Call) error {
 	job := reconcileJob{
-		streams: slices.Compact(slices.Sorted(slices.Values(call.arguments))),
-		mode:    reconcile.Mode{DryRun: call.flags["dry-run"], AllowDeletes: call.flags["allow-deletes"]},
-		json:    call.flags["json"],
+		streams: slices.Compact(slices.Sorted(slices.Values(call.Arguments))),
+		mode:    reconcile.Mode{DryRun: call.Flags["dry-run"], AllowDeletes: call.Flags["allow-deletes"]},
+		json:    call.Flags["json"],
 	}
 	bridge, err := p.newClient()
 	if err != nil {

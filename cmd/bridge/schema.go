@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"bridge/internal/app"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/contract"
 )
@@ -22,12 +23,12 @@ Exit status: 0 when it is printed, 1 when a table cannot be read or its columns
 make no event, 2 when the configuration is wrong.
 `
 
-func schemaCommand(p *process, ctx context.Context, call call) error {
+func schemaCommand(p *process, ctx context.Context, call cli.Call) error {
 	cfg, err := config.Load(p.environ, p.secrets)
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(call.arguments, cfg.StreamNames())
+	chosen, err := choose(call.Arguments, cfg.StreamNames())
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func schemaCommand(p *process, ctx context.Context, call call) error {
 		return err
 	}
 	var printed any
-	if call.flags["asyncapi"] {
+	if call.Flags["asyncapi"] {
 		printed, err = contract.AsyncAPI(cfg.DomainID, app.ServersOf(cfg), streams)
 	} else {
 		printed, err = contract.SchemasOf(streams)

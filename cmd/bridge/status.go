@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/internal/backoff"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
@@ -29,19 +30,19 @@ Exit status: 0 it answered, 1 no answer, 2 when the address is wrong.
 // watchEvery is the time between two statuses.
 const watchEvery = 2 * time.Second
 
-func statusCommand(p *process, ctx context.Context, call call) error {
+func statusCommand(p *process, ctx context.Context, call cli.Call) error {
 	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
-	if call.flags["watch"] {
-		return p.watchStatus(ctx, bridge, call.flags["json"])
+	if call.Flags["watch"] {
+		return p.watchStatus(ctx, bridge, call.Flags["json"])
 	}
 	status, err := bridge.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if call.flags["json"] {
+	if call.Flags["json"] {
 		return p.printJSON(status)
 	}
 	_, err = io.WriteString(p.stdout, p.secrets.Clean(statusText(&status, time.Now())))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 
+	"bridge/internal/cli"
 	"bridge/internal/httpapi"
 	"bridge/internal/terminal"
 )
@@ -30,18 +31,18 @@ wrong usage or configuration.
 // tailFormat is a line of a tail.
 const tailFormat = "%-12s  %-18s  %-28s  %-18s  %-9s  %8s  %s\n"
 
-func tailCommand(p *process, ctx context.Context, call call) error {
+func tailCommand(p *process, ctx context.Context, call cli.Call) error {
 	bridge, err := p.newClient()
 	if err != nil {
 		return err
 	}
 	stream := ""
-	if len(call.arguments) > 0 {
-		stream = call.arguments[0]
+	if len(call.Arguments) > 0 {
+		stream = call.Arguments[0]
 	}
 	var failed error
 	begin := func() {
-		if !call.flags["json"] {
+		if !call.Flags["json"] {
 			_, failed = fmt.Fprintf(p.stdout, tailFormat, "TIME", "TABLE", "TYPE", "KEY", "ORIGIN", "DELAY", "ID")
 		}
 	}
@@ -50,7 +51,7 @@ func tailCommand(p *process, ctx context.Context, call call) error {
 			return failed
 		}
 		text := tailLine(&one)
-		if call.flags["json"] {
+		if call.Flags["json"] {
 			text = string(one.Text) + "\n"
 		}
 		_, err := io.WriteString(p.stdout, text)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"bridge/internal/app"
+	"bridge/internal/cli"
 	"bridge/internal/config"
 	"bridge/internal/terminal"
 	"bridge/internal/verify"
@@ -40,12 +41,12 @@ func (e *differError) Error() string {
 	return fmt.Sprintf("the bus and the tables do not fit: %s", terminal.Count(e.faults, "kind")+" of fault")
 }
 
-func verifyCommand(p *process, ctx context.Context, call call) error {
+func verifyCommand(p *process, ctx context.Context, call cli.Call) error {
 	examples := 10
-	if text, given := call.values["examples"]; given {
+	if text, given := call.Values["examples"]; given {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > 10_000 {
-			return wrongUsage("invalid number of examples %q: use a whole number from 0 to 10000", text)
+			return cli.Errorf("invalid number of examples %q: use a whole number from 0 to 10000", text)
 		}
 		examples = n
 	}
@@ -53,7 +54,7 @@ func verifyCommand(p *process, ctx context.Context, call call) error {
 	if err != nil {
 		return err
 	}
-	bar := p.newBar(!call.flags["json"])
+	bar := p.newBar(!call.Flags["json"])
 	report, err := app.Verify(ctx, cfg, examples, func(s verify.Step) { bar.ShowBar(s.What, s.Done, s.Total) })
 	bar.Stop()
 	switch {
@@ -61,7 +62,7 @@ func verifyCommand(p *process, ctx context.Context, call call) error {
 		return errors.New("the check was interrupted")
 	case err != nil:
 		return err
-	case call.flags["json"]:
+	case call.Flags["json"]:
 		err = p.printJSON(report)
 	default:
 		_, err = fmt.Fprint(p.stdout, p.secrets.Clean(report.Text()))

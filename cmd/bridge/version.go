@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"bridge/internal/cli"
 )
 
 // Set by the linker: -ldflags "-X main.version=1.2.3 -X main.commit=… -X main.built=…". What is not
@@ -45,9 +47,9 @@ func currentVersion() buildVersion {
 	return v
 }
 
-func versionCommand(p *process, _ context.Context, call call) error {
+func versionCommand(p *process, _ context.Context, call cli.Call) error {
 	v := currentVersion()
-	if call.flags["json"] {
+	if call.Flags["json"] {
 		return p.printJSON(v)
 	}
 	_, err := fmt.Fprintf(p.stdout, "bridge %s (commit %s of %s, %s, %s)\n", v.Version, v.Commit, v.Built, v.Go, v.Platform)
