@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"bridge/checkpoint/store"
 	"bridge/internal/app"
@@ -74,7 +73,7 @@ SIGTERM or SIGINT stops it within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A
 second signal stops it at once, with status 1; nothing is lost.
 
 The configuration comes from the environment; docs/configuration.md describes
-it. All variables:
+it.
 `
 
 // run is the program: it returns the exit status.
@@ -99,32 +98,25 @@ func (p *process) run(ctx context.Context, args []string) int {
 	return exitFailed
 }
 
-// dispatch finds the command that args begin with and runs it.
+// dispatch runs the command that args name, or prints the help that they ask for.
 func (p *process) dispatch(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		args = []string{"run"}
-	}
 	switch {
-	case cli.IsHelp(args[0]):
-		return p.help(args[1:])
+	case len(args) == 0:
+		args = []string{"run"}
 	case args[0] == "--version":
 		args = append([]string{"version"}, args[1:]...)
 	}
-	frame := program()
-	found, rest, err := frame.Find(args)
-	if err != nil {
+	line, err := program().Parse(args)
+	switch {
+	case err != nil:
 		return err
-	}
-	if slices.ContainsFunc(rest, cli.IsHelp) {
-		return p.help(strings.Fields(found.Name))
-	}
-	parsed, err := frame.Parse(&found, rest)
-	if err != nil {
+	case line.Help != "":
+		_, err := io.WriteString(p.stdout, line.Help)
 		return err
 	}
 	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.Name == found.Name })
-	return all[i].run(p, ctx, parsed)
+	i := slices.IndexFunc(all, func(c command) bool { return c.Name == line.Command })
+	return all[i].run(p, ctx, line.Call)
 }
 
 // runCommand reads the whole configuration and runs the daemon until a signal.

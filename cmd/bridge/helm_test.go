@@ -370,7 +370,7 @@ func TestHelmNotesNameWhatThereIs(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", set, want, notes)
 		}
 		for _, command := range regexp.MustCompile(`/bridge (\w+)`).FindAllStringSubmatch(notes, -1) {
-			if _, _, err := program().Find([]string{command[1]}); err != nil {
+			if _, err := program().Help([]string{command[1]}); err != nil {
 				t.Errorf("%s: %v", set, err)
 			}
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-
 	"bridge/internal/cli"
 	"bridge/internal/config"
 )
@@ -38,14 +36,4 @@ func variables() []cli.Variable {
 		all = append(all, cli.Variable{Name: v.Name, Group: v.Group(), Fallback: v.Fallback(), Meaning: v.Meaning()})
 	}
 	return all
-}
-
-// help prints the help of a topic, or that of all commands.
-func (p *process) help(topic []string) error {
-	text, err := program().Help(topic)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(p.stdout, text)
-	return err
 }

@@ -21,7 +21,7 @@ type Command struct {
 	Summary string
 	// Details are for the command's own help.
 	Details string
-	// Variables says that the variables follow them there.
+	// Variables says that all variables follow them there.
 	Variables bool
 }
 
@@ -45,6 +45,9 @@ func (c *Command) Usage() []string {
 	}
 	return line
 }
+
+// sentence returns the summary as a sentence.
+func (c *Command) sentence() string { return strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + "." }
 
 // takes reports whether the command takes n arguments.
 func (c *Command) takes(n int) bool {
@@ -75,4 +78,13 @@ func (c *Command) example(flag string) (example string, takes bool) {
 		}
 	}
 	return "", false
+}
+
+// valueNames returns the names of the flags that take a value.
+func (c *Command) valueNames() (names []string) {
+	for _, one := range c.Values {
+		name, _, _ := strings.Cut(one, "=")
+		names = append(names, name)
+	}
+	return names
 }

@@ -44,11 +44,7 @@ func completionsOf(list []Command) []completion {
 	var all []completion
 	for _, c := range list {
 		first, second, grouped := strings.Cut(c.Name, " ")
-		one := completion{after: c.Name, flags: append(slices.Clone(c.Flags), "help")}
-		for _, value := range c.Values {
-			name, _, _ := strings.Cut(value, "=")
-			one.values = append(one.values, name)
-		}
+		one := completion{after: c.Name, flags: append(slices.Clone(c.Flags), "help"), values: c.valueNames()}
 		for _, choice := range c.Choices {
 			one.words = append(one.words, completionWord{choice, ""})
 		}

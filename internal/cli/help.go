@@ -18,12 +18,12 @@ func (p *Program) Help(topic []string) (string, error) {
 		}
 	}
 	switch {
-	case len(topic) == 0 || len(topic) == 1 && IsHelp(topic[0]):
+	case len(topic) == 0 || len(topic) == 1 && isHelp(topic[0]):
 		return p.overview(), nil
 	case len(topic) == 1 && topic[0] == "variables":
 		return p.variables(), nil
 	case len(some) == 0:
-		_, _, err := p.Find(topic)
+		_, _, err := p.find(topic)
 		if err == nil {
 			err = Errorf("bridge help takes the name of a command, or variables: see bridge help")
 		}
@@ -61,9 +61,9 @@ func usages(list []Command) string {
 // one is the help of one command.
 func (p *Program) one(c *Command) string {
 	const usage = "Usage: "
-	text := usage + terminal.WrapWords(c.Usage(), len(usage)) + "\n\n" + strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + ".\n" + c.Details
+	text := usage + terminal.WrapWords(c.Usage(), len(usage)) + "\n\n" + c.sentence() + "\n" + c.Details
 	if c.Variables {
-		text += p.variables()
+		text = strings.TrimSuffix(text, "\n") + " All variables:\n" + p.variables()
 	}
 	return text
 }

@@ -6,29 +6,45 @@ import (
 	"time"
 )
 
+// Page is what the manual page says beside the help.
+type Page struct {
+	// Version is that of the program. Built is the time of its build in the form of RFC 3339; in
+	// another form the page has no date.
+	Version, Built string
+	// Purpose says in a few words what the program does.
+	Purpose string
+	// Description follows the first paragraph of the help.
+	Description string
+	Files       []File
+}
+
+// File is a file or folder that the manual page names.
+type File struct {
+	Path, Meaning string
+}
+
 // Man returns the manual page bridge(1) in the macros of man(7), in ASCII. It is made of what the
-// help is made of, so it says the same. built is the time of the build in the form of RFC 3339; in
-// another form it gives the page no date.
-func (p *Program) Man(version, built string) string {
+// help is made of, so it says the same.
+func (p *Program) Man(page Page) string {
 	m := &manWriter{}
 	date := ""
-	if at, err := time.Parse(time.RFC3339, built); err == nil {
+	if at, err := time.Parse(time.RFC3339, page.Built); err == nil {
 		date = at.UTC().Format(time.DateOnly)
 	}
-	m.line(`.TH BRIDGE 1 "%s" "bridge %s" "User Commands"`, date, roff(version))
+	m.line(`.TH BRIDGE 1 "%s" "bridge %s" "User Commands"`, date, roff(page.Version))
 	m.section("NAME")
-	m.line(`bridge \- tail SQL tables and publish their rows as events`)
+	m.line(`bridge \- %s`, roff(page.Purpose))
 	m.section("SYNOPSIS")
 	m.line(".B bridge\n[\\fIcommand\\fR [\\fIargument\\fR ...]]")
 	m.section("DESCRIPTION")
 	before, _, _ := strings.Cut(p.About, "\n\n")
 	m.text(before)
-	m.text("\nThe configuration comes from the environment, see VARIABLES. Without a command, bridge runs.\n")
+	m.text("\n" + page.Description)
 	m.section("COMMANDS")
 	for _, c := range p.Commands {
 		m.line(".SS %s", roff(strings.Join(c.Usage(), " ")))
-		m.text(strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + ".")
-		m.text(strings.Replace(c.Details, " All variables:\n", "\n", 1))
+		m.text(c.sentence())
+		m.text(c.Details)
 	}
 	m.section("VARIABLES")
 	group := ""
@@ -41,8 +57,10 @@ func (p *Program) Man(version, built string) string {
 		m.text(v.Meaning)
 	}
 	m.section("FILES")
-	m.line(".TP\n.I /etc/bridge/bridge.env\nVariables of the systemd unit that the packages install.")
-	m.line(".TP\n.I /var/lib/bridge\nThe checkpoint of that unit.")
+	for _, file := range page.Files {
+		m.line(".TP\n.I %s", roff(file.Path))
+		m.text(file.Meaning)
+	}
 	m.section("EXIT STATUS")
 	m.text(strings.TrimPrefix(strings.TrimSpace(p.Closing), "Exit status: "))
 	return m.String()

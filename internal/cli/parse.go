@@ -6,7 +6,16 @@ import (
 	"strings"
 )
 
-// Call is a command line, parsed.
+// Line is what a command line asks for: a text of the help, or that a command runs.
+type Line struct {
+	// Help is the text; it is empty where a command is to run.
+	Help string
+	// Command is the name of that command, Call what follows it.
+	Command string
+	Call    Call
+}
+
+// Call is what follows the name of a command, parsed.
 type Call struct {
 	// Arguments are those of the command, Flags the flags that are set, Values those that take a
 	// value, each by its name without hyphens.
@@ -23,14 +32,32 @@ func (e *UsageError) Error() string { return e.text }
 // Errorf returns a [UsageError].
 func Errorf(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// IsHelp reports whether a word asks for help.
-func IsHelp(arg string) bool {
+// Parse parses a command line without the name of the program; an empty one asks for help. A word
+// that asks for help does so wherever it stands. The error is a [UsageError].
+func (p *Program) Parse(args []string) (Line, error) {
+	if len(args) == 0 || isHelp(args[0]) {
+		text, err := p.Help(args[min(1, len(args)):])
+		return Line{Help: text}, err
+	}
+	found, rest, err := p.find(args)
+	if err != nil {
+		return Line{}, err
+	}
+	if slices.ContainsFunc(rest, isHelp) {
+		text, err := p.Help(strings.Fields(found.Name))
+		return Line{Help: text}, err
+	}
+	call, err := p.call(&found, rest)
+	return Line{Command: found.Name, Call: call}, err
+}
+
+func isHelp(arg string) bool {
 	return arg == "help" || arg == "--help" || arg == "-help" || arg == "-h"
 }
 
-// Parse parses what follows the name of the command c. Flags begin with one or two hyphens and may
-// stand anywhere; after -- there are none. The error is a [UsageError].
-func (p *Program) Parse(c *Command, args []string) (Call, error) {
+// call parses what follows the name of the command c. Flags begin with one or two hyphens and may
+// stand anywhere; after -- there are none.
+func (p *Program) call(c *Command, args []string) (Call, error) {
 	parsed := Call{Flags: map[string]bool{}, Values: map[string]string{}}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -72,11 +99,7 @@ func (p *Program) Parse(c *Command, args []string) (Call, error) {
 }
 
 func (p *Program) unknownFlag(c *Command, arg, flag string) error {
-	known := slices.Clone(c.Flags)
-	for _, one := range c.Values {
-		name, _, _ := strings.Cut(one, "=")
-		known = append(known, name)
-	}
+	known := slices.Concat(c.Flags, c.valueNames())
 	if len(known) == 0 {
 		return Errorf("unknown flag %q: bridge %s has no flags", arg, c.Name)
 	}

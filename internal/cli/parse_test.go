@@ -20,36 +20,30 @@ func textOf(t *testing.T, err error) string {
 }
 
 func TestParse(t *testing.T) {
-	parse := func(line string) (Call, error) {
-		p := sample()
-		found, rest, err := p.Find(strings.Fields(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.Parse(&found, rest)
-	}
 	type flags = map[string]bool
 	type values = map[string]string
 	for _, c := range []struct {
-		line string
-		want Call
+		line, command string
+		want          Call
 	}{
-		{"run", Call{nil, flags{}, values{}}},
-		{"demo --for 2s --keep", Call{nil, flags{"keep": true}, values{"for": "2s"}}},
-		{"demo -keep -for=2s=x", Call{nil, flags{"keep": true}, values{"for": "2s=x"}}},
-		{"demo --for --keep", Call{nil, flags{}, values{"for": "--keep"}}},
-		{"demo --for 1s --for 2s", Call{nil, flags{}, values{"for": "2s"}}},
-		{"reconcile full", Call{[]string{"full"}, flags{}, values{}}},
-		{"reconcile full a --json b", Call{[]string{"full", "a", "b"}, flags{"json": true}, values{}}},
-		{"reconcile --json -- --dry-run -", Call{[]string{"--dry-run", "-"}, flags{"json": true}, values{}}},
-		{"tail", Call{nil, flags{}, values{}}},
-		{"tail -", Call{[]string{"-"}, flags{}, values{}}},
+		{"run", "run", Call{nil, flags{}, values{}}},
+		{"demo --for 2s --keep", "demo", Call{nil, flags{"keep": true}, values{"for": "2s"}}},
+		{"demo -keep -for=2s=x", "demo", Call{nil, flags{"keep": true}, values{"for": "2s=x"}}},
+		{"demo --for --keep", "demo", Call{nil, flags{}, values{"for": "--keep"}}},
+		{"demo --for 1s --for 2s", "demo", Call{nil, flags{}, values{"for": "2s"}}},
+		{"reconcile full", "reconcile", Call{[]string{"full"}, flags{}, values{}}},
+		{"reconcile full a --json b", "reconcile", Call{[]string{"full", "a", "b"}, flags{"json": true}, values{}}},
+		{"reconcile --json -- --dry-run -", "reconcile", Call{[]string{"--dry-run", "-"}, flags{"json": true}, values{}}},
+		{"tail", "tail", Call{nil, flags{}, values{}}},
+		{"tail -", "tail", Call{[]string{"-"}, flags{}, values{}}},
 	} {
-		if got, err := parse(c.line); err != nil || !reflect.DeepEqual(got, c.want) {
+		if got, err := sample().Parse(strings.Fields(c.line)); err != nil || !reflect.DeepEqual(got, Line{Command: c.command, Call: c.want}) {
 			t.Errorf("bridge %s: %+v, %v", c.line, got, err)
 		}
 	}
 	for line, want := range map[string]string{
+		"rnu":                 `unknown command "rnu": did you mean bridge run? The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`,
+		"help rnu":            `unknown command "rnu": did you mean bridge run? The commands are run, demo, reconcile, checkpoint, tail, completion; see bridge help`,
 		"run x":               "bridge run takes no arguments, not 1: bridge run",
 		"run --json":          `unknown flag "--json": bridge run has no flags`,
 		"demo --for":          "flag --for of bridge demo needs a value, as in --for 20s",
@@ -60,8 +54,23 @@ func TestParse(t *testing.T) {
 		"checkpoint set a -1": `unknown flag "-1": bridge checkpoint set has no flags`,
 		"tail a b":            "bridge tail takes at most 1 argument, not 2: bridge tail [<stream>]",
 	} {
-		if _, err := parse(line); textOf(t, err) != want {
+		if _, err := sample().Parse(strings.Fields(line)); textOf(t, err) != want {
 			t.Errorf("bridge %s: %v", line, err)
+		}
+	}
+}
+
+func TestParseOfAskedHelp(t *testing.T) {
+	for line, topic := range map[string]string{
+		"": "", "help": "", "--help": "", "-h": "", "help help": "", "help demo": "demo", "demo -help": "demo", "demo --wrong x --help": "demo",
+		"checkpoint help": "checkpoint", "help checkpoint set": "checkpoint set", "checkpoint set a -h": "checkpoint set",
+	} {
+		want, err := sample().Help(strings.Fields(topic))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := sample().Parse(strings.Fields(line)); err != nil || !reflect.DeepEqual(got, Line{Help: want}) {
+			t.Errorf("bridge %s: %v, %q", line, err, got.Help)
 		}
 	}
 }

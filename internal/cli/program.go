@@ -13,7 +13,7 @@ type Program struct {
 	// Commands are all commands in the order of the help. Those whose names begin with the same
 	// word follow one another.
 	Commands []Command
-	// Groups are the details for the help of such a word; it may be nil.
+	// Groups are the details for the help of such a word, a group; it may be nil.
 	Groups map[string]string
 	// Variables returns the variables of the environment in the order of the help, group by group.
 	Variables func() []Variable
@@ -31,10 +31,10 @@ type Variable struct {
 	Meaning string
 }
 
-// Find returns the command that args begin with and the arguments after its name. Of a word that
-// begins the names of several commands and is followed by a wish for help it returns a command that
-// has this name alone. The error is a [UsageError].
-func (p *Program) Find(args []string) (Command, []string, error) {
+// find returns the command that args begin with and the arguments after its name. Where they begin
+// with the name of a group and a word that asks for help, the command has that name and nothing
+// else.
+func (p *Program) find(args []string) (Command, []string, error) {
 	var first, second []string
 	for _, c := range p.Commands {
 		words := strings.Fields(c.Name)
@@ -47,7 +47,7 @@ func (p *Program) Find(args []string) (Command, []string, error) {
 		}
 	}
 	switch {
-	case len(second) > 0 && len(args) > 1 && IsHelp(args[1]):
+	case len(second) > 0 && len(args) > 1 && isHelp(args[1]):
 		return Command{Name: args[0]}, args[1:], nil
 	case len(second) > 0 && len(args) > 1:
 		return Command{}, nil, Errorf("unknown command %q%s There are %s",

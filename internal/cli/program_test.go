@@ -11,7 +11,7 @@ func sample() *Program {
 	return &Program{
 		About: "bridge is a sample.\n\nUsage: bridge <command>\n\n", Closing: "\nExit status: 0 fine, 2 wrong usage.\n",
 		Commands: []Command{
-			{Name: "run", Summary: "publish (default)", Details: "\nIt runs. All variables:\n", Variables: true},
+			{Name: "run", Summary: "publish (default)", Details: "\nIt runs.\n", Variables: true},
 			{Name: "demo", Values: []string{"for=20s"}, Flags: []string{"keep"}, Summary: "see events", Details: "\n  --for   how long\n\n.SH begins this line.\n"},
 			{Name: "reconcile", Arguments: []string{"mode"}, Rest: "stream", Flags: []string{"dry-run", "json"}, Summary: "compare tables: publish the rest"},
 			{Name: "checkpoint show", Flags: []string{"json"}, Summary: "show progress"},
@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 		{"--json run", "", "", `unknown flag "--json": flags follow a command; see bridge help`},
 	} {
 		t.Run("bridge "+c.line, func(t *testing.T) {
-			found, rest, err := sample().Find(strings.Fields(c.line))
+			found, rest, err := sample().find(strings.Fields(c.line))
 			if wrong := textOf(t, err); found.Name != c.name || !slices.Equal(rest, strings.Fields(c.rest)) || wrong != c.wrong {
 				t.Errorf("found %q with %q, error %q", found.Name, rest, wrong)
 			}
