@@ -1,6 +1,6 @@
 // Package demo is what surrounds the engine in `bridge demo`: a shop that writes to an SQLite
 // database, a subscriber that shows events as they arrive, and a judge that compares the bus with
-// what was written.
+// what was written. [Stage] runs them around a bridge that cmd/bridge has configured and opened.
 //
 // # The shop
 //
