@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,10 +16,7 @@ import (
 	"bridge/checkpoint/store/pebble"
 	"bridge/event"
 	"bridge/internal/app"
-	"bridge/internal/cli"
 	"bridge/internal/config"
-	"bridge/internal/progress"
-	"bridge/internal/terminal"
 )
 
 const checkpointDetails = `
@@ -29,27 +25,6 @@ need no other variable. A running bridge holds that folder: stop it first. A
 shard is a table as BRIDGE_STREAM_<NAME>_TABLE names it, with its range filled
 in. With bus: they need all variables of bridge, and change the progress on the
 bus, too: stop all processes, wherever they run.
-`
-
-const checkpointSetDetails = `
-Rows up to the id count as published, except for the gaps: ids that were not
-seen yet stay missing, and a row that appears there is published. Rows above the
-id are published, a second time if need be: what the bus has of them does not
-count any more. With the id 0 all rows are published. The stream need not be
-configured. After a kill only a part may be done: type the command again. A
-release stream goes on with the KEY and the database that are configured then.
-`
-
-const checkpointResetDetails = `
-All shards of the stream lose their checkpoint and begin again where
-BRIDGE_STREAM_<NAME>_START says. What the bus has of the stream does not count
-any more.
-`
-
-const checkpointRebuildDetails = `
-What is kept of the stream is dropped, and the next start makes it again from
-all that the bus has. Rows that are on the bus are not published again; START
-and former set and reset commands hold. A reconcile follows at once.
 `
 
 // lockWait is how long a command waits for another one.
@@ -138,59 +113,6 @@ func unopened(err error) error {
 	return err
 }
 
-func checkpointSet(p *process, ctx context.Context, call cli.Call) error {
-	key := store.Key{Stream: call.Arguments[0], Shard: call.Arguments[1]}
-	id, err := strconv.ParseUint(call.Arguments[2], 10, 64)
-	if err != nil {
-		return cli.Errorf("invalid ID %q: use a whole number from 0 to 18446744073709551615", call.Arguments[2])
-	}
-	if key.Stream == "" || key.Shard == "" {
-		return cli.Errorf("the names of stream and shard must not be empty")
-	}
-	var said string
-	err = p.withStore(ctx, true, key.Stream, func(s *kept) error {
-		image := &s.image
-		kind, err := p.kindOf(ctx, s, image, key.Stream)
-		if err == nil {
-			err = s.mustHaveView(key.Stream, kind)
-		}
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		set := progress.Set{Key: key, Kind: kind, ID: id, Epoch: progress.NextEpoch(image, now), Now: now}
-		batch, moved, err := set.Batch(ctx, s)
-		if err != nil {
-			return err
-		}
-		if err := s.Apply(ctx, batch); err != nil {
-			return err
-		}
-		if said = fmt.Sprintf("had no checkpoint, is now at id %d", id); image.Shards[key].Started {
-			said = fmt.Sprintf("id %d is now id %d, %s", moved.From, id, missing(moved))
-		}
-		return progress.Dispute(ctx, s, key, id, set.Epoch)
-	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s: %s\n", key.Stream, key.Shard, said)
-	return err
-}
-
-// missing says what stays missing of a shard that was put at an id.
-func missing(moved progress.Moved) string {
-	switch {
-	case moved.Damaged != nil:
-		return fmt.Sprintf("its gaps are dropped: %v", moved.Damaged)
-	case moved.Missing == 0:
-		return "no gaps"
-	case moved.Missing == 1:
-		return "1 id up to there stays missing"
-	}
-	return fmt.Sprintf("%d ids up to there stay missing", moved.Missing)
-}
-
 // kindOf returns the kind of a stream by the store, else by the configuration; empty where neither
 // knows it.
 func (p *process) kindOf(ctx context.Context, s store.Store, image *store.Image, stream string) (event.Kind, error) {
@@ -220,67 +142,6 @@ func (p *process) configured(stream string) *config.Stream {
 		return nil
 	}
 	return cfg.Stream(stream)
-}
-
-func checkpointReset(p *process, ctx context.Context, call cli.Call) error {
-	stream := call.Arguments[0]
-	reset := progress.Reset{Stream: stream, Now: time.Now()}
-	if one := p.configured(stream); one != nil {
-		reset.Shards = one.Tables
-	}
-	removed := 0
-	err := p.withStore(ctx, false, stream, func(s *kept) error {
-		image := &s.image
-		known := streamsOf(image)
-		shards := known[stream]
-		if len(shards) == 0 && len(reset.Shards) == 0 {
-			if _, registered := known[stream]; registered {
-				return fmt.Errorf("stream %q has no checkpoint of a table yet: set the variables of bridge, so that its tables are known, and type the command again", stream)
-			}
-			return unknownStream(stream, known)
-		}
-		for _, key := range shards {
-			if image.Shards[key].Started {
-				removed++
-			}
-		}
-		kind, err := p.kindOf(ctx, s, image, stream)
-		if err == nil {
-			err = s.mustHaveView(stream, kind)
-		}
-		if err != nil {
-			return err
-		}
-		reset.Epoch = progress.NextEpoch(image, reset.Now)
-		return s.Apply(ctx, reset.Batch(image))
-	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s: removed the checkpoint of %s\n", stream, terminal.Count(removed, "shard"))
-	return err
-}
-
-func checkpointRebuild(p *process, ctx context.Context, call cli.Call) error {
-	stream := call.Arguments[0]
-	if cfg, err := config.Load(p.environ, p.secrets); err == nil && cfg.Sink.Scheme == "stdout" {
-		return fmt.Errorf("stream %q cannot be rebuilt: events that went to stdout: cannot be read back; to publish from START again: bridge checkpoint reset %s", stream, stream)
-	}
-	var shards []store.Key
-	err := p.withStore(ctx, false, stream, func(s *kept) error {
-		image := &s.image
-		known := streamsOf(image)
-		var found bool
-		if shards, found = known[stream]; !found {
-			return unknownStream(stream, known)
-		}
-		return s.Apply(ctx, progress.Rebuild(image, stream, time.Now()))
-	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s: the next start reads the bus from the beginning for %s\n", stream, terminal.Count(len(shards), "shard"))
-	return err
 }
 
 // streamsOf returns the streams that a store holds anything of, with their shards.
