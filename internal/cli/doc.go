@@ -12,7 +12,8 @@
 //
 //   - The error of every function is a [UsageError], which says what may be written instead. Where
 //     a word is near to one of the table, it names that one.
-//   - An unknown flag is an error and never an argument. After -- there are arguments alone.
+//   - An unknown flag is an error and never an argument. After -- there are arguments alone, but a
+//     word that asks for help does so there, too.
 //   - A [Call] has as many arguments as its command takes, and no flag that the command lacks. The
 //     command checks what arguments and values mean.
 //   - The same program gives the same texts, byte by byte.

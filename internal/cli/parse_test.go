@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 func TestParseOfAskedHelp(t *testing.T) {
 	for line, topic := range map[string]string{
 		"": "", "help": "", "--help": "", "-h": "", "help help": "", "help demo": "demo", "demo -help": "demo", "demo --wrong x --help": "demo",
-		"checkpoint help": "checkpoint", "help checkpoint set": "checkpoint set", "checkpoint set a -h": "checkpoint set",
+		"checkpoint help": "checkpoint", "help checkpoint set": "checkpoint set", "checkpoint set a -h": "checkpoint set", "tail -- -h": "tail",
 	} {
 		want, err := sample().Help(strings.Fields(topic))
 		if err != nil {
