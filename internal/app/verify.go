@@ -66,7 +66,7 @@ func verifyShards(ctx context.Context, cfg *config.Config, src source.Source, co
 			shards = append(shards, verify.Shard{
 				Stream: s.Name, Name: table, Kind: s.Kind, Source: src.Shard(s.Spec(table)), Encoder: encoder,
 				Zone: s.TimeZone.Location, Window: s.StabilityWindow, Latest: s.Start.Latest, After: s.Start.After,
-				Apart: len(s.Key) == 0, Hash: meaningHash(s), Destinations: []string{destination},
+				Apart: len(s.Key) == 0, Hash: meaningHash(s), Destinations: []string{destination}, Text: config.StreamText(s.Name),
 			})
 		}
 	}

@@ -131,7 +131,7 @@ type Options struct {
 	HeartbeatEvery time.Duration
 	// ShutdownTimeout bounds the time to publish and commit what is in flight at shutdown.
 	ShutdownTimeout time.Duration
-	// Text returns what a status says of an error. Defaults to its Error.
+	// Text returns what a status or an outcome says of an error. Defaults to its Error.
 	Text func(error) string
 }
 

@@ -232,7 +232,7 @@ func (o *resender) publish(ctx context.Context, q source.Query, r *resending, n 
 func (o *resender) add(b *batch, row event.Row, r *resending) (e event.Event, same bool) {
 	e, err := o.rereader.builder.add(b, row, sink.FromReconcile)
 	if err != nil {
-		r.outcome = ResendOutcome{Fate: Unreadable, Why: err.Error()}
+		r.outcome = ResendOutcome{Fate: Unreadable, Why: o.rereader.opts.Text(err)}
 		return e, false
 	}
 	return e, r.sends(&e)

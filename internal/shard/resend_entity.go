@@ -209,7 +209,7 @@ func (o *resender) goneElsewhere(ctx context.Context, r *resending) error {
 func (o *resender) addAbsent(b *batch, absent event.Absent, r *resending) (e event.Event, same bool) {
 	e, err := o.rereader.builder.addAbsent(b, absent)
 	if err != nil {
-		r.outcome = ResendOutcome{Fate: Unreadable, Why: err.Error()}
+		r.outcome = ResendOutcome{Fate: Unreadable, Why: o.rereader.opts.Text(err)}
 		return e, false
 	}
 	return e, r.sends(&e)

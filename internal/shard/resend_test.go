@@ -86,6 +86,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		stop()
 		b.bus.Reject(nil)
 		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
+		b.opts.Text = func(err error) string { return "in full: " + err.Error() }
 		s, _ := b.run(t)
 		return b, s
 	}
@@ -151,7 +152,11 @@ func TestResendOfAReleaseRow(t *testing.T) {
 		b, s := newRefused(t, "")
 		l := b.deadLetters(t)[0]
 		l.Time = time.Time{}
-		expectFates(t, resend(t, s, []shard.DeadLetter{l}, false), "unreadable")
+		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+		outcomes, err := s.Resend(t.Context(), []shard.DeadLetter{l}, false)
+		if err != nil || fates(outcomes) != "unreadable" || !strings.HasPrefix(outcomes[0].Why, "in full: ") {
+			t.Errorf("%+v, %v", outcomes, err)
+		}
 		if got := b.ids(topic); len(got) != 2 {
 			t.Errorf("published %v", got)
 		}

@@ -67,6 +67,9 @@ func New(opts Options) *Shard {
 	opts.Limits = opts.Limits.shard()
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))
 	opts.CursorRows = max(leastCursorRows, cmp.Or(opts.CursorRows, 1<<18))
+	if opts.Text == nil {
+		opts.Text = error.Error
+	}
 	s := &Shard{opts: opts, consent: newConsent(), pace: pace{after: cmp.Or(opts.QuietAfter, quietAfter)}}
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
 	s.nominator = newNominator(&s.status, s.wake)
@@ -78,9 +81,7 @@ func New(opts Options) *Shard {
 	s.tailLog = &tailLog{opts: &s.opts, status: &s.status, server: s.server, arrival: &s.arrival}
 	s.builder = &builder{opts: &s.opts}
 	s.stamper = &stamper{opts: &s.opts}
-	if s.status.text = opts.Text; opts.Text == nil {
-		s.status.text = error.Error
-	}
+	s.status.text = opts.Text
 	opts.Metrics.show(opts.Stream, opts.Encoder.Types(), []string{SourceDependency, s.retrier.series(s.retrier.table), s.retrier.series(s.retrier.store)})
 	return s
 }

@@ -45,7 +45,7 @@ func (s *shard) compareRow(row source.Row, now time.Time) verdict {
 		err = s.row.parse(ev.Body)
 	}
 	if err != nil {
-		return verdict{reason: Unreadable, what: err.Error(), entity: none}
+		return verdict{reason: Unreadable, what: s.text(err), entity: none}
 	}
 	names := s.live
 	if ev.Op == event.Deleted {

@@ -62,6 +62,15 @@ type Shard struct {
 	Hash uint32
 	// Destinations are the topics of the shard; unused for a bus without them.
 	Destinations []string
+	// Text returns what a finding says of an error of Encoder. Defaults to its Error.
+	Text func(error) string
+}
+
+func (s *Shard) text(err error) string {
+	if s.Text == nil {
+		return err.Error()
+	}
+	return s.Text(err)
 }
 
 func (o Options) withDefaults() Options {
