@@ -26,7 +26,7 @@ type Stats struct {
 func (l *Ledger) Stats(now time.Time) Stats {
 	t := l.clock.tick(now)
 	m, pending := l.state.missing, &l.state.pending
-	s := Stats{Bytes: m.leaves.size() + cap(pending.list)*40 + cap(l.state.highs)*16}
+	var s Stats
 	spans := l.state.hot(t)
 	for _, span := range spans {
 		s.Hot += m.count(span)
@@ -61,6 +61,8 @@ func (l *Ledger) Stats(now time.Time) Stats {
 	if gaps := l.Gaps(1); len(gaps) > 0 {
 		s.Oldest = gaps[0].Missed
 	}
+	// Behind the counts, which bring the gaps into the form in which they stay.
+	s.Bytes = m.leaves.size() + cap(pending.list)*40 + cap(l.state.highs)*16
 	return s
 }
 
