@@ -10,8 +10,7 @@ import (
 )
 
 // Fields are the values of the headers of a stored message, nil where it has none. They are parts
-// of it, and valid as long. Its methods allocate nothing but an error, which shares no memory with
-// the message.
+// of it, and valid as long. Errors share no memory with the message.
 type Fields struct {
 	ContentType, ID, Type, Version, Schema, Domain, Stream, Shard, RowID, Origin, PublishedAt, State, Time []byte
 }

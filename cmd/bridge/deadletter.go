@@ -74,7 +74,7 @@ func deadLetterList(p *process, ctx context.Context, call cli.Call) error {
 	return p.printDeadLetters(found)
 }
 
-// readDeadLetters reads the configuration and the letters that job is about.
+// readDeadLetters reads the configuration and the dead letters that job is about.
 func (p *process) readDeadLetters(ctx context.Context, job deadLetterJob, command string) (*config.Config, deadletter.Found, error) {
 	cfg, err := config.Load(p.environ, p.secrets)
 	if err != nil {

@@ -63,8 +63,8 @@ func deadLetterResend(p *process, ctx context.Context, call cli.Call) error {
 	return p.printSent(sent, job)
 }
 
-// sendDeadLetters has a running bridge send letters again, or does it itself where nobody listens
-// there.
+// sendDeadLetters has a running bridge send dead letters again, or does so itself where nobody
+// listens there.
 func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, found []deadletter.Message, dryRun, show bool) ([]app.Resent, error) {
 	status, err := bridge.Working(ctx)
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -83,9 +83,9 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 	})
 }
 
-// sendAlone sends letters again without a running bridge.
+// sendAlone sends dead letters again without a running bridge.
 func (p *process) sendAlone(ctx context.Context, cfg *config.Config, found []deadletter.Message, dryRun, show bool) (sent []app.Resent, err error) {
-	// Only the streams that have letters are opened.
+	// Only the streams that have dead letters are opened.
 	some := app.Keep(cfg, func(s *config.Stream) bool {
 		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
 	})
@@ -103,7 +103,7 @@ func (p *process) sendAlone(ctx context.Context, cfg *config.Config, found []dea
 	return sent, err
 }
 
-// printSent prints what became of letters. The error says that something is left to do.
+// printSent prints what became of dead letters. The error says that something is left to do.
 func (p *process) printSent(sent []app.Resent, job deadLetterJob) error {
 	left := 0
 	for i := range sent {

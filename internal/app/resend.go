@@ -20,8 +20,8 @@ const (
 	NotSent shard.Fate = "failed"
 )
 
-// Resend sends dead letters of one table again, as [httpapi.Client.Resend] does. It returns
-// httpapi.ErrNoStream where the table is not configured.
+// Resend sends dead letters of one table again. It returns httpapi.ErrNoStream where the table is
+// not configured.
 type Resend func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
 
 // Resent is a dead letter and what became of it.

@@ -117,7 +117,7 @@ func (p *Progress) Position() uint64 {
 func (p *Progress) Started() bool { return p.saved.Started }
 
 // Floor, Since and Low return what each message carries of the shard, but for the low of the next
-// message, which is Published: Low is the highest that was met.
+// message, which is NextLow: Low is the highest that was met.
 func (p *Progress) Floor() uint64 { return p.saved.Floor }
 
 // Since returns the epoch below which messages do not count.

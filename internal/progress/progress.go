@@ -252,15 +252,15 @@ func (p *Progress) learn(now time.Time) []source.Range {
 	return source.RangesAbove(ranges, p.ledger.Position())
 }
 
-// rise moves the position to through. Of the ids between, those that are neither in published nor
-// ahead are missing; what is published above is ahead.
-func (p *Progress) rise(through uint64, published []source.Range, now time.Time) {
+// rise moves the position to through. Of the ids between, those that are neither in handedOver nor
+// ahead are missing; what is handed over above is ahead.
+func (p *Progress) rise(through uint64, handedOver []source.Range, now time.Time) {
 	if !p.ahead.AnyThrough(through) {
-		p.ledger.Pass(through, published, now)
-		p.ahead.Add(source.RangesAbove(published, p.ledger.Position()))
+		p.ledger.Pass(through, handedOver, now)
+		p.ahead.Add(source.RangesAbove(handedOver, p.ledger.Position()))
 		return
 	}
-	p.ahead.Add(published)
+	p.ahead.Add(handedOver)
 	for ranges := p.ahead.PopThrough(through); ranges != nil; ranges = p.ahead.PopThrough(through) {
 		p.ledger.Pass(ranges[len(ranges)-1].Last, ranges, now)
 	}

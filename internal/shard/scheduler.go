@@ -18,7 +18,7 @@ import (
 // hold without a word about idle shards.
 type Scheduler struct {
 	// pause is the time between two polls of idle shards, so that together they cost the source no
-	// more than Options.PollsPerSecond says.
+	// more than the polls a second that NewScheduler was given.
 	pause time.Duration
 	// shards counts all.
 	shards int

@@ -5,9 +5,10 @@
 //
 // A worker is the one way of this process to one JetStream stream; the batches of all shards for
 // that stream go through it. A call is what one Publish has for one worker. A session is one
-// connection from its start to its end. A series is an uninterrupted run of messages on one
-// session, and a wire is the inbox for its answers. A fence is the condition under which the server
-// stores a message. A suspect is a message of an ended fenced series that had no answer.
+// connection from its start to its end, and a wire is what a worker uses of it: an inbox for
+// answers. A series is an uninterrupted run of messages on one session. A fence is the condition
+// under which the server stores a message. A suspect is a message of an ended fenced series that
+// had no answer.
 //
 // # The way of a message
 //
