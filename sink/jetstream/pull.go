@@ -212,6 +212,9 @@ func (p *pulling) status(m *nats.Msg) (caughtUp bool, err error) {
 	case status == "409" && strings.Contains(strings.ToLower(description), "maxbytes"):
 		p.large = p.pulled == 0
 		return false, nil
+	case status == "409" && strings.EqualFold(description, "Batch Completed"):
+		// All its messages have come, and it had room for more bytes.
+		return false, nil
 	case status == "100":
 		return false, nil
 	}

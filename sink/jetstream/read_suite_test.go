@@ -76,3 +76,33 @@ func TestRealReader(t *testing.T) {
 		return f
 	})
 }
+
+// TestALargeReadMeetsNoFault: the server ends each pull whose messages have all come.
+func TestALargeReadMeetsNoFault(t *testing.T) {
+	t.Parallel()
+	const n = 9000
+	server := testenv.AnyNATS(t)
+	name := server.CreateStream(t, natsjs.StreamConfig{AllowDirect: true}).CachedInfo().Config.Name
+	js := server.JetStream(t)
+	for i := range n {
+		if _, err := js.PublishAsync(name+".a", []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if i%1000 == 999 {
+			<-js.PublishAsyncComplete()
+		}
+	}
+	s := open(t, jetstream.Options{
+		URLs: []string{server.URL()}, Stream: name, Published: []string{name + ".a"},
+		Fault: func(tp string, err error) { t.Errorf("a fault of %s: %v", tp, err) },
+	})
+	tps, err := s.TPs(t.Context(), []string{name + ".a"})
+	if err != nil || len(tps) != 1 {
+		t.Fatalf("%+v, %v", tps, err)
+	}
+	read := 0
+	span := sink.Span{TP: tps[0].Name, Incarnation: tps[0].Incarnation, From: tps[0].First, To: tps[0].End}
+	if next, err := s.Read(t.Context(), span, func(*sink.Stored) error { read++; return nil }); err != nil || next != span.To || read != n {
+		t.Errorf("%d messages are read up to %d, %v", read, next, err)
+	}
+}
