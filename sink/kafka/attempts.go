@@ -68,9 +68,9 @@ func (t *attempts) report(err error) {
 	t.faults.fail(t.who, tp(t.topic, t.partition), err)
 }
 
-// ended notes that nobody tries any more.
-func (t *attempts) ended(ctx context.Context) {
-	if ctx.Err() != nil {
+// ended notes that nobody tries any more, because of err unless that is nil.
+func (t *attempts) ended(ctx context.Context, err error) {
+	if err != nil || ctx.Err() != nil {
 		t.faults.drop(t.who)
 		return
 	}

@@ -83,7 +83,7 @@ type reading struct {
 
 // run reads to the end.
 func (r *reading) run(ctx context.Context) (err error) {
-	defer func() { r.ended(ctx) }()
+	defer func() { r.ended(ctx, err) }()
 	var ahead *fetching
 	defer func() { ahead.stop() }()
 	for sure := false; ; {

@@ -29,7 +29,7 @@ func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error
 		}
 		t := attempts{cluster: s.cluster, faults: s.faults, who: "describe " + topic, topic: topic, partition: -1, giveUp: s.giveUpAfter}
 		found, err := t.describe(ctx)
-		t.ended(ctx)
+		t.ended(ctx, err)
 		if errors.Is(err, sink.ErrGone) {
 			continue
 		}
