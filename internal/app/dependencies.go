@@ -38,6 +38,11 @@ func (h health) addDependencies(status *httpapi.Status) {
 			away(status.Bus, fault)
 		}
 	}
+	if bus, ok := h.sink.(interface{ Outages() []outage.Outage }); ok {
+		for _, fault := range bus.Outages() {
+			away(status.Bus, fault)
+		}
+	}
 }
 
 // busAddress returns where the bus is, empty for one without an address.

@@ -22,6 +22,7 @@ import (
 	"bridge/internal/outage"
 	"bridge/internal/shard"
 	"bridge/reconcile"
+	"bridge/sink"
 )
 
 func TestStatus(t *testing.T) {
@@ -154,6 +155,12 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 }
 
 // TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
+// waitingBus is a bus that says what it waits for.
+type waitingBus struct {
+	sink.Sink
+	*outage.Log
+}
+
 func TestWhatAnswers(t *testing.T) {
 	faults := outage.New(slog.New(slog.DiscardHandler))
 	committer := catchup.NewCommitter(storememory.New(), store.Image{}, faults)
@@ -176,8 +183,10 @@ func TestWhatAnswers(t *testing.T) {
 		t.Errorf("%+v %+v %+v", s.Source, s.Bus, s.Checkpoint)
 	}
 	faults.Fail("shard orders/t_0", errors.New("one table"))
-	faults.Fail("kafka", errors.New("connection refused"))
-	faults.Fail("orders/3", errors.New("no leader"))
+	bus := outage.New(slog.New(slog.DiscardHandler))
+	h.sink = waitingBus{Sink: h.sink, Log: bus}
+	bus.Fail("kafka", errors.New("connection refused"))
+	bus.Fail("orders/3", errors.New("no leader"))
 	s := shown()
 	if !*s.Source.Answers || *s.Bus.Answers || s.Bus.Since == nil || *s.Bus.Error != "no leader" && *s.Bus.Error != "connection refused" {
 		t.Errorf("with the bus away: %+v %+v", s.Source, s.Bus)

@@ -204,6 +204,9 @@ func (s *Sink) Ready(ctx context.Context) error {
 	return errors.Join(s.faults.log.Err(), s.missing(ctx))
 }
 
+// Outages returns what is waited out at this moment, also by Read.
+func (s *Sink) Outages() []outage.Outage { return s.faults.log.Outages() }
+
 // missing returns an error when a stream that messages are for is not there. It asks for each once
 // until it was there.
 func (s *Sink) missing(ctx context.Context) error {

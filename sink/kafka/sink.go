@@ -213,6 +213,9 @@ func (s *Sink) Ready(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
+// Outages returns what is waited out at this moment, also by Read.
+func (s *Sink) Outages() []outage.Outage { return s.outages.Outages() }
+
 // used returns the topics that matter.
 func (s *Sink) used() []string {
 	s.mu.Lock()
