@@ -22,11 +22,13 @@ import (
 const reconcileDetails = `
 It reads the whole tables of the named streams, or of all streams, compares them
 with what was published, and publishes the difference: rows that were missed,
-rows that were updated in place, entities whose row is gone. It asks the bridge
-that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is
-done; one that waits as a standby asks the one that works. If nobody listens
-there it opens source, sink and checkpoint itself, catches up as bridge run
-does, reconciles once, and ends. docs/operations.md explains what it finds.
+rows that were updated in place, entities whose row is gone. Of a release stream
+it reads only ids that were not published and are no longer polled; bridge
+verify compares the whole table. It asks the bridge that runs at
+BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is done; one that
+waits as a standby asks the one that works. If nobody listens there it opens
+source, sink and checkpoint itself, catches up as bridge run does, reconciles
+once, and ends. docs/operations.md explains what it finds.
 
   --dry-run         print the differences, publish and save nothing
   --allow-deletes   publish deletes however many there are, and let a stream go
