@@ -53,13 +53,17 @@ func reconciles(s reconcile.Status) error {
 	return nil
 }
 
-func (h health) Ready(ctx context.Context) []httpapi.Reason {
-	var fromSource, fromSink error
+// probe asks source and sink, side by side, whether they can be reached.
+func (a *App) probe(ctx context.Context) (fromSource, fromSink error) {
 	var asked sync.WaitGroup
-	asked.Go(func() { fromSource = h.sourceProbe.Do(ctx) })
-	asked.Go(func() { fromSink = h.sinkProbe.Do(ctx) })
+	asked.Go(func() { fromSource = a.sourceProbe.Do(ctx) })
+	asked.Go(func() { fromSink = a.sinkProbe.Do(ctx) })
 	asked.Wait()
+	return fromSource, fromSink
+}
 
+func (h health) Ready(ctx context.Context) []httpapi.Reason {
+	fromSource, fromSink := h.probe(ctx)
 	var reasons []httpapi.Reason
 	if fromSource != nil {
 		reasons = append(reasons, httpapi.Reason{Reason: "source: " + config.Text(fromSource)})

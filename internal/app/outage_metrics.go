@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,12 +32,7 @@ func newOutageCollector(a *App) prometheus.Collector {
 	c.collect = func(send send) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), scrapeTimeout, errSlowAnswer)
 		defer cancel()
-		var fromSource, fromBus error
-		var asked sync.WaitGroup
-		asked.Go(func() { fromSource = a.sourceProbe.Do(ctx) })
-		asked.Go(func() { fromBus = a.sinkProbe.Do(ctx) })
-		asked.Wait()
-
+		fromSource, fromBus := a.probe(ctx)
 		away := map[string]bool{dependencySource: fromSource != nil, dependencyBus: fromBus != nil, dependencyCheckpoint: a.savesHang()}
 		if a.member != nil {
 			away[standbyDependency] = false
