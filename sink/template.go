@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // Vars are the values of a template's placeholders for one event.
@@ -147,7 +146,7 @@ func (t *Template) Append(dst []byte, v Vars, escape Escape) []byte {
 			dst = t.appendDomain(dst, v.Domain, escape)
 		case varKey:
 			// A conversion would allocate for each event; escape keeps nothing.
-			dst = escape(dst, unsafe.String(unsafe.SliceData(v.Key), len(v.Key)))
+			dst = escape(dst, textOf(v.Key))
 		}
 	}
 	return dst
