@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"bridge/internal/shard"
@@ -45,6 +47,20 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collect(func(m metric, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
 	})
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // newBuildInfo returns a metric that is always 1 and whose labels say which build this is.

@@ -103,17 +103,3 @@ func lastRows(s reconcile.Status) uint64 {
 	}
 	return s.Last.Scanned
 }
-
-func unix(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
-}
-
-func oneIf(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
