@@ -12,7 +12,7 @@ import (
 type Line struct {
 	w        io.Writer
 	animated bool
-	told     time.Time
+	printed  time.Time
 	shown    bool
 
 	// what is the work of the bar, which has taken so long since begun.
@@ -21,8 +21,8 @@ type Line struct {
 }
 
 const (
-	// tellEvery is the time between two lines where there is no terminal.
-	tellEvery = 10 * time.Second
+	// printEvery is the time between two lines where there is no terminal.
+	printEvery = 10 * time.Second
 	// drawEvery is the least time between two drawings of a bar.
 	drawEvery = 100 * time.Millisecond
 )
@@ -30,7 +30,7 @@ const (
 // NewLine returns a line on w. Without animated, lines are printed one below the other, one every
 // 10 s.
 func NewLine(w io.Writer, animated bool) *Line {
-	return &Line{w: w, animated: animated, told: time.Now()}
+	return &Line{w: w, animated: animated, printed: time.Now()}
 }
 
 // Show shows a line. One that cannot be written is not missed.
@@ -40,8 +40,8 @@ func (l *Line) Show(line string) {
 	case l.animated:
 		l.shown = true
 		_, _ = fmt.Fprintf(l.w, "\r\x1b[K%s", Cut(line, Width))
-	case time.Since(l.told) >= tellEvery:
-		l.told = time.Now()
+	case time.Since(l.printed) >= printEvery:
+		l.printed = time.Now()
 		_, _ = fmt.Fprintln(l.w, line)
 	}
 }

@@ -44,7 +44,7 @@ func TestLine(t *testing.T) {
 	out.Reset()
 	l = NewLine(&out, false)
 	l.Show("too early")
-	l.told = l.told.Add(-tellEvery)
+	l.printed = l.printed.Add(-printEvery)
 	l.Show("in time")
 	l.Stop()
 	if got := out.String(); got != "in time\n" {
