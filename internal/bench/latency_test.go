@@ -2,11 +2,15 @@ package bench
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"bridge/event"
@@ -82,7 +86,7 @@ func (b *bench) delays(kind event.Kind, one bus, p pace) (delays []float64, reac
 		return len(shards) == 1 && shards[0].LastPoll != nil
 	})
 
-	w := writer{b: b, table: table, rate: p.rate}
+	w := b.newWriter(table, p.rate)
 	w.insert(b.t.Context(), 1)
 	eventually(b.t, time.Minute, "the consumer has received a first row", func() bool { return arrivals.count() == 1 })
 	began := time.Now()
@@ -109,19 +113,24 @@ type writer struct {
 	b     *bench
 	table string
 	rate  int
+	exec  func(ctx context.Context, statement string, args ...any) (sql.Result, error)
 	// commits are when the server has answered to the commit of each row, by its id less one.
 	commits []time.Time
 }
 
+func (b *bench) newWriter(table string, rate int) *writer {
+	return &writer{b: b, table: table, rate: rate, exec: b.db.db.ExecContext}
+}
+
+// write commits rows for a while. What was committed before is no part of what is due.
 func (w *writer) write(ctx context.Context, length time.Duration) {
 	w.b.t.Helper()
-	began := time.Now()
+	began, before := time.Now(), len(w.commits)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for passed := time.Duration(0); passed < length; passed = time.Since(began) {
-		// Besides the first row, which was there before.
-		if due := int(passed.Seconds()*float64(w.rate)) + 1; due >= len(w.commits) {
-			w.insert(ctx, due+1-len(w.commits))
+		if due := before + 1 + int(passed.Seconds()*float64(w.rate)); due > len(w.commits) {
+			w.insert(ctx, due-len(w.commits))
 			w.b.screen.far("latency", int64(passed), int64(length))
 		}
 		<-tick.C
@@ -139,7 +148,7 @@ func (w *writer) insert(ctx context.Context, n int) {
 		}
 		fmt.Fprintf(&statement, "(%s)", rowsOf(fmt.Sprint(len(w.commits)+i+1)))
 	}
-	done, err := w.b.db.db.ExecContext(ctx, statement.String())
+	done, err := w.exec(ctx, statement.String())
 	at := time.Now()
 	if err != nil {
 		w.b.t.Fatal(err)
@@ -188,3 +197,30 @@ func (a *arrivals) delays(commits []time.Time, since time.Time) []float64 {
 	slices.Sort(delays)
 	return delays
 }
+
+// TestWriterKeepsItsRateAfterAWarmUp writes as peerSteady does: for a while before the time that
+// counts.
+func TestWriterKeepsItsRateAfterAWarmUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := writer{b: &bench{t: t, screen: newScreen(io.Discard, time.Now())}, rate: 1000}
+		w.exec = func(context.Context, string, ...any) (sql.Result, error) {
+			return firstRow(len(w.commits) + 1), nil
+		}
+		w.insert(t.Context(), 1)
+		w.write(t.Context(), 5*time.Second)
+		began, before := time.Now(), len(w.commits)
+		w.write(t.Context(), 15*time.Second)
+		if n := len(w.commits) - before; n < 14_980 || n > 15_001 {
+			t.Errorf("%d rows in 15 s, want 1,000 a second", n)
+		}
+		if idle := w.commits[before].Sub(began); idle > 20*time.Millisecond {
+			t.Errorf("the first row after the warm-up came %s later", idle)
+		}
+	})
+}
+
+// firstRow answers an INSERT whose first row has this id.
+type firstRow int64
+
+func (f firstRow) LastInsertId() (int64, error) { return int64(f), nil }
+func (f firstRow) RowsAffected() (int64, error) { return 1, nil }
