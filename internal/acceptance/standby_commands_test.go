@@ -19,7 +19,7 @@ func TestStandbyCommands(t *testing.T) {
 	t.Parallel()
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		table, e, widen := deadLetterScene(t, b)
-		e = e.With(world.Env{"BRIDGE_STREAMS": "things,facts", "BRIDGE_STANDBY": table.Name})
+		e = e.With(world.Env{"BRIDGE_STREAMS": "things,facts", "BRIDGE_STANDBY": table.Name, "BRIDGE_HTTP_TOKEN": "0123456789abcdef"})
 		for name := range e {
 			if strings.HasPrefix(name, "BRIDGE_STREAM_FLOOD_") {
 				delete(e, name)

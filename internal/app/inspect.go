@@ -100,7 +100,13 @@ const livenessTimeout = 2 * time.Second
 // listen there, and who would be refused. The report of a free address on loopback is empty. It
 // listens for a moment only if no bridge answers.
 func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
-	if cfg.HTTPToken == nil && !onlyOwnHost(cfg.HTTPAddr) {
+	switch {
+	case cfg.HTTPToken != nil:
+	case cfg.Standby.Group != "" && onlyOwnHost(cfg.HTTPAddr):
+		r.Summary = cfg.HTTPAddr
+		r.Add(inspect.Note, inspect.HTTPToken, "standby group "+standbyGroup(cfg), "no token is set: a reconcile or a resend that is requested of a process that waits is refused").
+			Says("set %s, the same in all processes", option.HTTPToken)
+	case !onlyOwnHost(cfg.HTTPAddr):
 		r.Summary = cfg.HTTPAddr
 		r.Add(inspect.Note, inspect.HTTPToken, cfg.HTTPAddr, "can be reached from other hosts, and no token is set: their requests for a reconcile or a resend are refused, also those that a standby forwards").
 			Says("set %s where such requests are to be served", option.HTTPToken)

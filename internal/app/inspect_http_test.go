@@ -59,3 +59,14 @@ func TestAnOpenListenerIsANote(t *testing.T) {
 		}
 	}
 }
+
+// TestAGroupWithoutATokenIsANote: what a process that waits forwards is refused, on one host, too.
+func TestAGroupWithoutATokenIsANote(t *testing.T) {
+	for _, token := range []config.Secret{nil, func() (string, error) { return "", nil }} {
+		cfg := &config.Config{HTTPAddr: "127.0.0.1:0", HTTPToken: token, Standby: config.Standby{Group: "g"}}
+		found := inspectHTTP(t.Context(), cfg).Findings
+		if noted := len(found) == 1 && found[0].Code == inspect.HTTPToken && found[0].Severity == inspect.Note; noted != (token == nil) {
+			t.Errorf("with a token %t: %v", token != nil, found)
+		}
+	}
+}

@@ -157,5 +157,5 @@ func openHTTP(ctx context.Context, cfg *config.Config, d httpapi.Daemon, metrics
 
 // accessOf returns who may request changes and read rows.
 func accessOf(cfg *config.Config) httpapi.Access {
-	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, TLS: httpapi.TLS(cfg.HTTPTLS)}
+	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
 }

@@ -18,21 +18,23 @@ type Access struct {
 	Token func() (string, error)
 	// Setting names the setting of the token, for texts.
 	Setting string
+	// Text returns an error for people, who know settings by other names. Nil is Error.
+	Text func(error) string
 	// TLS has the certificate of the server, and what it trusts where it asks the process that
 	// works.
 	TLS TLS
 }
 
-// A need is what a request may be refused for.
-type need int
+// A need is what a request may be refused for. A proof of another process names it.
+type need string
 
 const (
 	// toChange is the need of a request that changes something: the caller is on loopback or has
 	// the token. It is that of a tail, too, which shows rows without a setting that offers them.
-	toChange need = iota
+	toChange need = "change"
 	// toRead is the need of a request for rows that the settings offer to everybody: the caller is
 	// on loopback or has the token, where there is one.
-	toRead
+	toRead need = "read"
 )
 
 var (
@@ -61,14 +63,18 @@ func (a *Access) mayRead(r *http.Request) bool {
 	return status == 0
 }
 
-// refuses returns the status and the reason with which a request is refused, 0 for none.
+// refuses returns the status and the reason with which a request is refused, 0 for none. A
+// forwarded request counts as one from elsewhere, wherever the other process is, and its caller may
+// do what its proof says: that was decided where it entered.
 func (a *Access) refuses(n need, r *http.Request) (int, error) {
+	shown := provedOf(r)
+	elsewhere := isForwarded(r) || !isLoopback(r.RemoteAddr)
 	switch {
-	case isLocal(r):
+	case isLocal(r) || shown.allows(n):
 		return 0, nil
-	case a.Token == nil && n == toRead && !isLoopback(r.RemoteAddr):
+	case a.Token == nil && n == toRead && elsewhere:
 		return 0, nil
-	case a.Token == nil && isLoopback(r.RemoteAddr):
+	case a.Token == nil && !elsewhere:
 		return http.StatusForbidden, fmt.Errorf("%w: ask 127.0.0.1 directly, or set %s and send it as Authorization: Bearer", errByName, a.Setting)
 	case a.Token == nil:
 		return http.StatusForbidden, fmt.Errorf("callers from other hosts need a token, and none is set: set %s for this bridge and send it as Authorization: Bearer, or type the command where bridge runs", a.Setting)
@@ -76,6 +82,9 @@ func (a *Access) refuses(n need, r *http.Request) (int, error) {
 	token, err := a.Token()
 	if err != nil {
 		return http.StatusServiceUnavailable, fmt.Errorf("the token cannot be read, so nobody has it: %w", err)
+	}
+	if shown.err != nil {
+		return http.StatusUnauthorized, shown.err
 	}
 	if !hasToken(r, token) {
 		return http.StatusUnauthorized, fmt.Errorf("%w: send that of %s as Authorization: Bearer, as the commands do where it is set", errWrongToken, a.Setting)
@@ -97,8 +106,11 @@ func bearer(header http.Header, token string) { header.Set("Authorization", "Bea
 // whatever name it has given to 127.0.0.1, and a proxy that says so has not: it is on this host,
 // and those who use it are elsewhere. What a proxy says of them is not believed.
 func isLocal(r *http.Request) bool {
-	return isLoopback(r.RemoteAddr) && isLoopback(r.Host) && !fromElsewhere(r) && !proxied(r.Header)
+	return isLoopback(r.RemoteAddr) && isLoopback(r.Host) && !fromElsewhere(r) && !proxied(r.Header) && !isForwarded(r)
 }
+
+// isForwarded reports whether another process of a standby group has sent a request.
+func isForwarded(r *http.Request) bool { return len(r.Header.Values(memberHeader)) > 0 }
 
 // isLoopback reports whether host, with or without a port, is an address of loopback or localhost.
 func isLoopback(host string) bool {

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"errors"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"bridge/internal/httpapi/httpapitest"
 )
 
-const token = "0123456789abcdef"
+const token = httpapitest.Token
 
 func access(text string, err error) httpapi.Access {
 	return httpapi.Access{Token: func() (string, error) { return text, err }, Setting: "X_TOKEN"}
@@ -81,50 +80,6 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 			if got := w.Header().Get("WWW-Authenticate"); (got != "") != (w.Code == 401) {
 				t.Errorf("WWW-Authenticate %q with %d", got, w.Code)
-			}
-		})
-	}
-}
-
-// TestTheTokenOfAGroup: a process that waits passes on what it has allowed with the token, and says
-// where the other one has another token.
-func TestTheTokenOfAGroup(t *testing.T) {
-	const path = "/api/v1/streams/orders/reconcile"
-	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
-	var sent []string
-	pages := httpapi.Handler(works, prometheus.NewRegistry(), access(token, nil))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent, r.RemoteAddr = append(sent, r.Header.Get("Authorization")), "192.0.2.7:4711"
-		pages.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	at := strings.TrimPrefix(server.URL, "http://")
-	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: at}}
-	for _, c := range []struct {
-		name   string
-		access httpapi.Access
-		status int
-		words  string
-	}{
-		{"with the same token", access(token, nil), 202, ""},
-		{"with another token", access(token+"0", nil), 502, "it refuses this process (status 401): set X_TOKEN, the same for all processes"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), c.access)).ServeHTTP(w, httpapitest.NewRequest(t, "POST", path, nil))
-			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
-				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)
-			}
-		})
-	}
-	for from, want := range map[string]string{"127.0.0.1:40000": "Bearer " + token, "192.0.2.8:4711": ""} {
-		t.Run("the status, asked from "+from, func(t *testing.T) {
-			sent = nil
-			w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, "GET", "/api/v1/status?working=true", nil)
-			r.RemoteAddr = from
-			httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), access(token, nil))).ServeHTTP(w, r)
-			if w.Code != 200 || len(sent) != 1 || sent[0] != want {
-				t.Errorf("%d %s, sent %q, want %q", w.Code, w.Body, sent, want)
 			}
 		})
 	}

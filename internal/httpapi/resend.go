@@ -64,12 +64,8 @@ type resent struct {
 func resendHandler(d Daemon) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request, err := resendRequestOf(w, r)
-		if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
-			answer(w, http.StatusRequestEntityTooLarge, refused{fmt.Sprintf("the body is longer than %d bytes: send fewer dead letters at once", tooLong.Limit)})
-			return
-		}
 		if err != nil {
-			answer(w, http.StatusBadRequest, refused{err.Error()})
+			refuseBody(w, err)
 			return
 		}
 		ctx, cancel := context.WithTimeoutCause(r.Context(), resendTimeout, errResendTimeout)
@@ -83,6 +79,15 @@ func resendHandler(d Daemon) http.Handler {
 		}
 		answer(w, http.StatusOK, resent{outcomes})
 	})
+}
+
+// refuseBody refuses a request whose body could not be read.
+func refuseBody(w http.ResponseWriter, err error) {
+	if tooLong, is := errors.AsType[*http.MaxBytesError](err); is {
+		answer(w, http.StatusRequestEntityTooLarge, refused{fmt.Sprintf("the body is longer than %d bytes: send fewer dead letters at once", tooLong.Limit)})
+		return
+	}
+	answer(w, http.StatusBadRequest, refused{err.Error()})
 }
 
 // resendRequestOf parses a request and refuses a misspelt one, so that it publishes nothing.

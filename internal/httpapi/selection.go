@@ -129,33 +129,33 @@ func (s *selection) cut(r *ReconcileStatus) {
 
 // statusHandler answers with the status of this process, or with ?working=true of the one that
 // works. The differences of dry runs name entities: they are for callers that may read rows.
-func statusHandler(d Daemon, access Access) http.Handler {
+func statusHandler(works *forwarder) http.Handler {
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		selected, _, err := selectionOf(r.URL.Query())
 		if err != nil {
 			answer(w, http.StatusBadRequest, refused{err.Error()})
 			return
 		}
-		if !access.mayRead(r) {
+		if !works.access.mayRead(r) {
 			selected.examples = 0
 		}
-		status := d.Status()
+		status := works.daemon.Status()
 		// A copy: the summaries are for this answer.
 		status.Streams = slices.Clone(status.Streams)
 		summarize(&status)
 		selected.apply(&status)
 		answer(w, http.StatusOK, status)
 	})
-	asReader, asAnybody := forwarder{d, access}, forwarder{d, Access{TLS: access.TLS}}
+	asReader, asAnybody := works.byWorking(toRead, own), works.byWorking("", own)
 	return atMost(statusAnswers, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, ofWorking, err := selectionOf(r.URL.Query())
 		switch {
 		case err != nil || !ofWorking:
 			own(w, r)
-		case access.mayRead(r):
-			asReader.byWorking(own).ServeHTTP(w, r)
+		case works.access.mayRead(r):
+			asReader.ServeHTTP(w, r)
 		default:
-			asAnybody.byWorking(own).ServeHTTP(w, r)
+			asAnybody.ServeHTTP(w, r)
 		}
 	}))
 }

@@ -123,22 +123,22 @@ func handler(d Daemon, metrics prometheus.Gatherer, access Access, closing <-cha
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
-	mux.Handle("GET /api/v1/status", statusHandler(d, access))
-	works := forwarder{d, access}
+	works := &forwarder{daemon: d, access: &access}
+	mux.Handle("GET /api/v1/status", statusHandler(works))
 	changes := func(h http.Handler) http.Handler {
-		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(h)))
+		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(toChange, h)))
 	}
-	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(h)) }
+	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(toRead, h)) }
 	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
 	mux.Handle("POST /api/v1/streams/{name}/resend", changes(resendHandler(d)))
 	mux.Handle("GET /api/v1/streams/{name}/entities", reads(atMost(entityPages, entitiesHandler(d))))
 	mux.Handle("GET /api/v1/streams/{name}/entities/{key}", reads(entityHandler(d)))
-	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(tailHandler(d)))))
+	mux.Handle("GET /api/v1/tail", access.guard(toChange, until(closing, works.byWorking(toChange, tailHandler(d)))))
 	mux.Handle("GET /api/v1/openapi.json", openAPIHandler())
 	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
 	mux.Handle("GET /{$}", pageHandler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	return wellFormed(mux)
+	return wellFormed(works.admit(mux))
 }
 
 // wellFormed refuses a query that cannot be parsed as a whole: what is dropped of it might have

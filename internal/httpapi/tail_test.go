@@ -140,8 +140,8 @@ func TestTail(t *testing.T) {
 // TestATailOverAStandby comes from the process that works.
 func TestATailOverAStandby(t *testing.T) {
 	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
-	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: serveTLS(t, works, httpapi.Access{}, io.Discard)}}
-	l := listenTo(t, &httpapi.Client{Addr: serveTLS(t, waits, httpapi.Access{}, io.Discard)}, "")
+	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: serveTLS(t, works, httpapitest.Access, io.Discard)}}
+	l := listenTo(t, &httpapi.Client{Addr: serveTLS(t, waits, httpapitest.Access, io.Discard)}, "")
 	for range 3 {
 		publish(works, value)
 		wantEvent(t, l)

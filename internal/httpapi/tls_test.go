@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"bridge/internal/config"
 	"bridge/internal/httpapi"
 	"bridge/internal/httpapi/httpapitest"
 	"bridge/internal/testenv"
@@ -31,7 +32,7 @@ func serveTLS(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writ
 // serveUntil runs a server until stop, which waits for its end, or the end of the test.
 func serveUntil(t *testing.T, d httpapi.Daemon) (addr string, stop func()) {
 	t.Helper()
-	return serve(t, d, httpapi.Access{}, io.Discard)
+	return serve(t, d, httpapitest.Access, io.Discard)
 }
 
 func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) (addr string, stop func()) {
@@ -42,6 +43,7 @@ func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer)
 	if err != nil {
 		t.Fatal(err)
 	}
+	httpapitest.Listens(d, server.Addr().String())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
@@ -147,23 +149,28 @@ func TestACertificateIsReplaced(t *testing.T) {
 func TestForwardingOverTLS(t *testing.T) {
 	certs := testenv.NewCerts(t)
 	works := &httpapitest.Daemon{Peer: httpapi.Peer{Self: true, Member: "a"}}
-	addr := serveTLS(t, works, httpapi.Access{TLS: httpapi.TLS{Cert: certs.NamedCert, Key: certs.NamedKey}}, io.Discard)
-	waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: addr, TLS: true}}
+	member := httpapitest.Access
+	member.TLS = httpapi.TLS{Cert: certs.NamedCert, Key: certs.NamedKey}
+	addr := serveTLS(t, works, member, io.Discard)
 	for _, c := range []struct {
 		name   string
 		files  httpapi.TLS
+		claims bool
 		status int
 		words  string
 	}{
-		{"the same certificate", httpapi.TLS{Cert: certs.NamedCert}, 202, `"stream":"orders"`},
-		{"another one with the same name", httpapi.TLS{Cert: certs.TwinCert, CA: certs.CA}, 202, `"stream":"orders"`},
-		{"another one with another name", httpapi.TLS{Cert: certs.ServerCert, CA: certs.OtherCA}, 502, "unknown authority"},
-		{"none, by the authorities of the system", httpapi.TLS{}, 502, "certificate"},
-		{"one that cannot be read", httpapi.TLS{Cert: "/not/there"}, 502, "no such file"},
+		{"the same certificate", httpapi.TLS{Cert: certs.NamedCert}, true, 202, `"stream":"orders"`},
+		{"another one with the same name", httpapi.TLS{Cert: certs.TwinCert, CA: certs.CA}, true, 202, `"stream":"orders"`},
+		{"another one with another name", httpapi.TLS{Cert: certs.ServerCert, CA: certs.OtherCA}, true, 502, "unknown authority"},
+		{"none, by the authorities of the system", httpapi.TLS{}, true, 502, "certificate"},
+		{"one that cannot be read", httpapi.TLS{Cert: "/not/there"}, true, 502, "no such file"},
+		{"the other one says that it speaks no TLS", httpapi.TLS{Cert: certs.NamedCert}, false, 502, "it does not speak TLS, as this process does: set BRIDGE_HTTP_TLS_CERT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			pages := httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), httpapi.Access{TLS: c.files}))
+			waits := &httpapitest.Daemon{Peer: httpapi.Peer{Member: "a", Name: "a on host", Addr: addr, TLS: c.claims}}
+			w, member := httptest.NewRecorder(), httpapitest.Access
+			member.TLS, member.Text = c.files, config.Text
+			pages := httpapitest.Checked(t, httpapi.Handler(waits, prometheus.NewRegistry(), member))
 			pages.ServeHTTP(w, httpapitest.NewRequest(t, "POST", "/api/v1/streams/orders/reconcile", nil))
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.words)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 
@@ -110,12 +109,28 @@ func (d *Daemon) Tail(stream string) (*tap.Listener, error) {
 	return d.Tap.Listen(stream)
 }
 
+// Token is that of all processes.
+const Token = "0123456789abcdef"
+
+// Access lets callers on this host do all, and others that have the Token.
+var Access = httpapi.Access{Token: func() (string, error) { return Token, nil }, Setting: "X_TOKEN"}
+
 // Serve listens with the pages of d until the test ends and returns host:port.
 func Serve(t testing.TB, d httpapi.Daemon) string {
 	t.Helper()
-	server := httptest.NewServer(Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})))
+	server := httptest.NewUnstartedServer(Checked(t, httpapi.Handler(d, prometheus.NewRegistry(), Access)))
+	addr := server.Listener.Addr().String()
+	Listens(d, addr)
+	server.Start()
 	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
+	return addr
+}
+
+// Listens has d tell its group that it listens there, if it is a Daemon that works.
+func Listens(d httpapi.Daemon, addr string) {
+	if one, ok := d.(*Daemon); ok && one.Peer.Self {
+		one.Peer.Addr = addr
+	}
 }
 
 // Request returns what the pages of d answer. Their only metric is bridge_test_total.
@@ -123,7 +138,7 @@ func Request(t testing.TB, d httpapi.Daemon, method, path string) (status int, b
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "bridge_test_total"}))
-	return RequestOf(t, httpapi.Handler(d, registry, httpapi.Access{}), method, path)
+	return RequestOf(t, httpapi.Handler(d, registry, Access), method, path)
 }
 
 // RequestOf returns what h answers.
