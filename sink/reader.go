@@ -108,6 +108,8 @@ type Stored struct {
 	// Time is when the bus has stored the message, on Kafka as the topic has it: also when it was
 	// made. In ms since 1970; 0 where the bus does not tell.
 	Time int64
+	// Transactional says that it was stored in a transaction of Kafka.
+	Transactional bool
 }
 
 // Header is one header of a stored message.

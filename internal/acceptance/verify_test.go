@@ -107,6 +107,37 @@ func altered(t *testing.T, messages []world.Message, at int, was, is string) []w
 	return messages
 }
 
+// falsified returns messages with another digest in the header bridge-state of one of them.
+func falsified(messages []world.Message, at int) []world.Message {
+	messages = slices.Clone(messages)
+	headers := maps.Clone(messages[at].Headers)
+	fields := strings.Fields(headers["bridge-state"])
+	fields[4] = strings.Repeat("A", len(fields[4]))
+	headers["bridge-state"] = strings.Join(fields, " ")
+	messages[at].Headers = headers
+	return messages
+}
+
+// TestVerifyExactlyOnce has a message there twice that was published with exactly-once.
+func TestVerifyExactlyOnce(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	world.EachBus(t, func(t *testing.T, b *world.Bus) {
+		w := newRows(t, testenv.MariaDB(t), workload.Options{})
+		w.Fill("old", 20, 1)
+		p := w.Publish(b.ExactlyOnce(t.Name()), world.Publishing{Streams: twoStreams[:1]})
+		p.Start()
+		p.Drained()
+		if status, _ := p.Term(); status != 0 {
+			t.Fatalf("exit status %d", status)
+		}
+		mustVerify(t, p.Env)
+		stream := twoStreams[0].Name
+		p.Bus.Replay(t, p.Destination(stream), p.Received(stream)[7:8])
+		mustVerify(t, p.Env, "repeated 1")
+	})
+}
+
 // swap returns messages with two exchanged.
 func swap(messages []world.Message, i, j int) []world.Message {
 	messages = slices.Clone(messages)
@@ -173,6 +204,12 @@ func plantFaults(t *testing.T, p *world.Publisher, stream string, clean []world.
 		added := append(slices.Clone(clean), clean[last])
 		added = altered(t, added, len(clean), `"id":`+added[len(clean)].Headers["bridge-row-id"]+"}", `"id":999999}`)
 		plant("a row is added", added, "altered 1")
+	}
+	plant("the digest in a header is another one", falsified(clean, middle), "altered 1")
+	if p.Bus.Kafka != nil {
+		moved := slices.Clone(clean)
+		moved[0].Partition = map[bool]string{true: "1", false: "0"}[moved[0].Partition == "0"]
+		plant("an event lies in another partition than that of its key", moved, "otherPartition 1")
 	}
 	hello := slices.Clone(clean[0:1])
 	hello[0].Value, hello[0].Headers = []byte("hello"), map[string]string{"eiffel-type": world.TypeOf(clean[0])}

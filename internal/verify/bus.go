@@ -15,6 +15,12 @@ type Message struct {
 	Key    []byte
 	Value  []byte
 	Header Header
+	// Once says that it was published with exactly-once: in a transaction of Kafka, an atomic batch
+	// of JetStream, or there on condition of a claim. A copy need not say so.
+	Once bool
+	// Hash is what the bus chooses the partition of a key by: its remainder by their number is the
+	// partition's. Unused on a bus without keys.
+	Hash uint32
 }
 
 // Header holds the headers that are judged, empty where a message lacks one.
@@ -70,6 +76,8 @@ type Partition struct {
 	Name string
 	// Destination is the topic; empty where messages of all destinations lie in one partition.
 	Destination string
+	// Number is that of the topic-partition in its topic.
+	Number int
 	// First is the first message that the partition holds, Next the one behind the last that was
 	// read.
 	First, Next uint64

@@ -10,6 +10,7 @@ import (
 // entities are the entities of a scope, folded.
 type entities struct {
 	epochs
+	strays
 	index map[key]uint32
 	// chunks hold the entities, each of chunkSize, so that to grow copies nothing.
 	chunks [][]entity
@@ -121,7 +122,7 @@ func (l *entities) add(k key, e entity) uint32 {
 }
 
 func newEntities() *entities {
-	return &entities{epochs: newEpochs(), index: make(map[key]uint32), awaited: make(map[uint32]await)}
+	return &entities{epochs: newEpochs(), strays: make(strays), index: make(map[key]uint32), awaited: make(map[uint32]await)}
 }
 
 // short begins a UUID; within one entity that tells ids apart.

@@ -13,6 +13,7 @@ type facts struct {
 	// newestOf holds, by the beginning of the key, twice the row that came last, plus one where it
 	// was published late.
 	newestOf map[uint64]uint64
+	strays
 }
 
 // fact is the event of one row.
@@ -27,7 +28,7 @@ type fact struct {
 }
 
 func newFacts() *facts {
-	return &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64)}
+	return &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64), strays: make(strays)}
 }
 
 func (f fact) proof() proof  { return proof(f.time & 3) }
@@ -39,14 +40,14 @@ func (f fact) form() int64   { return f.time >> 3 & manyForms }
 const unusual = 1 << 2
 
 // foldFact takes in an event of a release stream that was spread last.
-func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp stamp) {
+func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp *stamp) {
 	this := fact{id: short(e.uuid), body: bodyOf(m.format(), m.Value, e.time), time: e.time<<8 | s.numberOf(s.formOf(m, e))<<3 | int64(f.proof), identity: s.identityOf()}
 	if !f.usual {
 		this.time |= unusual
 	}
 	before, known := s.byRow[e.row]
 	repeat := known && before.id == this.id
-	s.noteRepeat(m, e, f, stamp, repeat)
+	s.noteRepeat(m, e, f, stamp, repeat, stamp.state.Since != 0)
 	switch {
 	case !known:
 		if f.proof == unproven {
@@ -60,6 +61,7 @@ func (s *shard) foldFact(m *Message, e *envelope, f finding, stamp stamp) {
 		}
 	}
 	s.byRow[e.row] = this
+	s.homes.note(s.facts.strays, e.row, s, m, e.row, stamp)
 	// Where the key is the id, nothing has an order.
 	if key := s.columns.Key; !known && f.keyed && !(len(key) == 1 && key[0] == s.columns.ID) {
 		s.order(m, e, binary.BigEndian.Uint64(f.key[:]))

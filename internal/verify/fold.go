@@ -23,15 +23,17 @@ type fold struct {
 	others      uint64
 	deadLetters uint64
 	tombstones  tombstones
+	homes       *homes
 	envelope    envelope
 }
 
 func newFold(shards []*shard, o *Options) *fold {
 	f := &fold{
 		shards: shards, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(o.Examples),
-		stamps: newStamps(memory(o.Numbers)), domain: o.Domain, tombstones: newTombstones(),
+		stamps: newStamps(memory(o.Numbers)), domain: o.Domain, tombstones: newTombstones(), homes: newHomes(o.Bus.Partitions()),
 	}
 	for _, s := range shards {
+		s.homes = f.homes
 		f.owners[identity([]byte(s.uri), []byte(s.database), []byte(s.table))] = s
 		f.named[[2]string{s.Stream, s.Name}] = s
 	}
@@ -51,6 +53,7 @@ func (f *fold) add(m *Message) error {
 	var stamp stamp
 	if claimed != nil {
 		stamp = f.stampOf(claimed, m, refused)
+		f.homes.see(m, &stamp)
 	}
 	if refused {
 		f.deadLetters++
@@ -80,7 +83,7 @@ func (f *fold) add(m *Message) error {
 		s.events++
 		s.alter(m, e, fault.Error())
 	default:
-		s.add(m, e, stamp)
+		s.add(m, e, &stamp)
 		if e.reason != "" {
 			f.tombstones.deleted(m, e)
 		}
@@ -109,9 +112,9 @@ func (f *fold) deadLetter(m *Message, ours bool) {
 }
 
 // add takes in an event of the shard.
-func (s *shard) add(m *Message, e *envelope, stamp stamp) {
+func (s *shard) add(m *Message, e *envelope, stamp *stamp) {
 	s.events++
-	p := s.prove(m, e)
+	p := s.prove(m, e, stamp)
 	switch p.proof {
 	case refuted:
 		s.alter(m, e, p.why)

@@ -7,7 +7,7 @@ import (
 )
 
 // foldEntity takes in an event of a capability stream that was spread last.
-func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp stamp) {
+func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp *stamp) {
 	id, link := short(e.uuid), short(e.link)
 	this := occurrenceOf(id, s.number)
 	at, known := s.index[f.key]
@@ -17,7 +17,8 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp stamp) {
 	n := s.at(at)
 	// What is remembered of a long history ends somewhere; stamps do not.
 	repeat := known && (n.knows(id) || stamp.again && n.forgets())
-	s.noteRepeat(m, e, f, stamp, repeat)
+	before, _ := s.unpack(n.stamp)
+	s.noteRepeat(m, e, f, stamp, repeat, before < stamp.state.Since)
 	if f.proof == unproven && !repeat {
 		s.unproven++
 	}
@@ -27,6 +28,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp stamp) {
 		}
 		n.tipIs(this, f.op)
 		n.latest(m, e, f, s)
+		s.homes.note(s.entities.strays, uint64(at), s, m, e.row, stamp)
 		return
 	}
 	stamped := n.stamp != 0 || stamp.epoch != 0
@@ -47,6 +49,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp stamp) {
 	}
 	if follows {
 		n.latest(m, e, f, s)
+		s.homes.note(s.entities.strays, uint64(at), s, m, e.row, stamp)
 	}
 }
 
@@ -55,7 +58,7 @@ func (s *shard) foldEntity(m *Message, e *envelope, f finding, stamp stamp) {
 // partitions the higher stamp, or the same again: dead letters do not come here. A message with a
 // lower stamp behind a higher one in its partition leaves the entity overtaken, until one comes
 // with that stamp or a newer one.
-func (s *shard) follows(n *entity, m *Message, this stamp) bool {
+func (s *shard) follows(n *entity, m *Message, this *stamp) bool {
 	epoch, seq := s.unpack(n.stamp)
 	order := cmp.Or(cmp.Compare(this.epoch, epoch), cmp.Compare(this.seq, seq))
 	if int(n.partition) != m.Partition && order < 0 {

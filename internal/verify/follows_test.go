@@ -20,7 +20,7 @@ func TestOrderIsThatOfCatchUp(t *testing.T) {
 		for offset := range uint64(12) {
 			m := &Message{Partition: random.IntN(3), At: offset}
 			this := stamp{epoch: 1 + random.Uint64N(3), seq: random.Uint64N(4)}
-			followed := offset == 0 || s.follows(&n, m, this)
+			followed := offset == 0 || s.follows(&n, m, &this)
 			if offset == 0 {
 				n.stamp = s.pack(this.epoch, this.seq)
 			}

@@ -9,15 +9,17 @@ import (
 
 // faultWords say what a fault is.
 var faultWords = map[Fault]string{
-	Missing:     "rows without an event",
-	Stale:       "rows whose last event says something else",
-	Extra:       "events of what no row has",
-	OutOfOrder:  "events in the wrong order",
-	BrokenLink:  "events that follow one that is not there",
-	Altered:     "events that do not fit themselves or their row",
-	LostMessage: "messages that the bus acknowledged and does not hold",
-	OtherKey:    "the stream was published under another KIND, KEY or scope than it is configured with",
-	Foreign:     "messages that are no events",
+	Missing:        "rows without an event",
+	Stale:          "rows whose last event says something else",
+	Extra:          "events of what no row has",
+	OutOfOrder:     "events in the wrong order",
+	BrokenLink:     "events that follow one that is not there",
+	Altered:        "events that do not fit themselves or their row",
+	LostMessage:    "messages that the bus acknowledged and does not hold",
+	OtherKey:       "the stream was published under another KIND, KEY or scope than it is configured with",
+	Repeated:       "events that are there twice, though they were published with exactly-once",
+	OtherPartition: "last events that lie in another partition than that of their key",
+	Foreign:        "messages that are no events",
 }
 
 // doubtWords say why something was not judged.

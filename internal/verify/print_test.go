@@ -23,7 +23,7 @@ func TestVerificationForPeople(t *testing.T) {
 			Unjudged: []Doubt{{Reason: Young, Count: 1, Examples: []Example{
 				{Shard: "orders_00", Row: 18, Event: "1b9f", Partition: "orders/0", At: 12, What: "it came while the check ran"},
 			}}, {Reason: Removed, Count: 1, Examples: []Example{{Shard: "orders_00", Lost: &Lost{"1f", 0, 3, 3}, What: (&Lost{"1f", 0, 3, 3}).what(5)}}}},
-			Repeated: []Repeated{{Repeat: Copy, Count: 1, Examples: []Example{
+			Repeated: []Repetition{{Repeat: Copy, Count: 1, Examples: []Example{
 				{Shard: "orders_00", Row: 18, Key: "eu", Event: "1b9f", Stamp: "1f 2a1", Partition: "orders/0", At: 13, What: "it is a copy of an earlier message"},
 			}}},
 		}},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bridge/event"
+	"bridge/sink"
 	"bridge/source"
 )
 
@@ -44,6 +45,8 @@ func (l lossy) excuses(d doubtful) bool { return l.nulls&d.nulls|l.others&d.othe
 type finding struct {
 	proof proof
 	op    event.Op
+	// digest is that of a proven event of a row that is there.
+	digest [16]byte
 	// why says why it is refuted or doubted, doubt what could explain it.
 	why   string
 	doubt doubtful
@@ -61,7 +64,7 @@ func refute(why string) finding { return finding{proof: refuted, why: why} }
 
 // prove judges an event by itself. The event is spread afterwards, unless it was refuted without a
 // key.
-func (s *schema) prove(m *Message, e *envelope) finding {
+func (s *schema) prove(m *Message, e *envelope, stamp *stamp) finding {
 	ops := s.operation[string(e.kind)]
 	names := s.live
 	if e.reason != "" {
@@ -69,7 +72,14 @@ func (s *schema) prove(m *Message, e *envelope) finding {
 	}
 	same, unknown := s.spread(e, names)
 	s.write(s.formOf(m, e))
-	f := s.proveBody(m, e, ops, same, unknown)
+	key := m.Key
+	if key == nil && stamp.state.Key != "" {
+		key = []byte(stamp.state.Key)
+	}
+	f := s.proveBody(m, e, key, ops, same, unknown)
+	if why := s.proveState(e, stamp, &f); why != "" {
+		f.proof, f.why = refuted, why
+	}
 	s.write(s.plain)
 	f.usual, f.strange = same && e.reason == "", unknown && f.proof != refuted
 	f.key, f.keyed = s.keyOf(e.row)
@@ -99,7 +109,7 @@ func (s *schema) proveHeader(h *Header, e *envelope) string {
 }
 
 // proveBody encodes the event again from its own members.
-func (s *schema) proveBody(m *Message, e *envelope, ops []event.Op, same, unknown bool) finding {
+func (s *schema) proveBody(m *Message, e *envelope, key []byte, ops []event.Op, same, unknown bool) finding {
 	if len(ops) == 0 {
 		return refute("no event of the stream has its type " + strconv.Quote(string(e.kind)))
 	}
@@ -113,7 +123,7 @@ func (s *schema) proveBody(m *Message, e *envelope, ops []event.Op, same, unknow
 	}
 	row := event.Row{Row: source.Row{ID: e.row, Values: s.values}, Read: time.UnixMilli(e.time), Predecessor: string(e.predecessor)}
 	if deleted {
-		return s.proveDeleted(m, e, row, same)
+		return s.proveDeleted(m, e, key, row, same)
 	}
 	f := finding{proof: unproven, op: ops[0]}
 	for _, op := range ops {
@@ -130,17 +140,65 @@ func (s *schema) proveBody(m *Message, e *envelope, ops []event.Op, same, unknow
 			continue
 		case same && !bytes.Equal(ev.Body, m.Value):
 			return finding{proof: refuted, op: op, why: "its meta.id fits, but its bytes are not those of that event"}
-		case m.Key != nil && bytes.Equal(m.Key, formerKey(ev.Key)):
-			return finding{proof: proven, op: op, formerKey: !bytes.Equal(m.Key, ev.Key)}
-		case m.Key != nil && !bytes.Equal(ev.Key, m.Key):
-			return finding{proof: refuted, op: op, why: "its key is " + strconv.Quote(string(m.Key)) + ", that of the event " + strconv.Quote(string(ev.Key))}
+		case key != nil && bytes.Equal(key, formerKey(ev.Key)):
+			return finding{proof: proven, op: op, digest: ev.Digest, formerKey: !bytes.Equal(key, ev.Key)}
+		case key != nil && !bytes.Equal(ev.Key, key):
+			return finding{proof: refuted, op: op, why: otherKey(key, ev.Key)}
 		}
-		return finding{proof: proven, op: op}
+		return finding{proof: proven, op: op, digest: ev.Digest}
 	}
 	if exact && !unknown {
 		f.proof, f.why, f.doubt = doubted, "its meta.id does not fit what it says", s.doubtOf()
 	}
 	return f
+}
+
+func otherKey(got, want []byte) string {
+	return "its key is " + strconv.Quote(string(got)) + ", that of the event " + strconv.Quote(string(want))
+}
+
+// proveState returns what does not fit between the header bridge-state, by which bridge recovers,
+// and the event, of which f was found: the header names the digest that meta.id is made of.
+func (s *schema) proveState(e *envelope, stamp *stamp, f *finding) string {
+	if stamp.epoch == 0 || f.op == "" || f.proof == refuted {
+		return ""
+	}
+	want := sink.StateLive
+	switch {
+	case e.reason == absent:
+		want = sink.StateAbsent
+	case f.op == event.Deleted:
+		want = sink.StateTombstone
+	}
+	state := &stamp.state
+	switch {
+	case state.Kind != want:
+		return "its header bridge-state does not say, as its body does, whether its row is there"
+	case want != sink.StateLive:
+		return ""
+	case f.proof == proven && state.Digest != f.digest, f.proof != proven && !s.fitsDigest(e, state.Digest):
+		return "the digest in its header bridge-state is not that of its body and its meta.id"
+	}
+	return ""
+}
+
+// fitsDigest reports whether an event whose members were inverted last has a meta.id that is made
+// of a digest, or cannot be encoded.
+func (s *schema) fitsDigest(e *envelope, digest [16]byte) bool {
+	row := event.Row{Row: source.Row{ID: e.row, Values: s.values}, Read: epoch, Predecessor: string(e.predecessor), State: digest}
+	for _, op := range s.operation[string(e.kind)] {
+		if row.Op = op; op == event.Published {
+			row.Op = ""
+		}
+		buf, ev, err := s.Encoder.Append(s.buf[:0], row)
+		if err != nil {
+			return true
+		}
+		if s.buf = buf; ev.ID == string(e.id) {
+			return true
+		}
+	}
+	return false
 }
 
 // doubtOf returns the columns of the event that was spread last.
@@ -159,7 +217,7 @@ func (s *schema) doubtOf() (d doubtful) {
 
 // proveDeleted judges a deleted event. The state of a row that is there is not in it, so its
 // meta.id proves nothing.
-func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool) finding {
+func (s *schema) proveDeleted(m *Message, e *envelope, want []byte, row event.Row, same bool) finding {
 	f := finding{proof: unproven, op: event.Deleted}
 	buf, ev, err := s.Encoder.Append(s.buf[:0], row)
 	if err != nil {
@@ -167,6 +225,9 @@ func (s *schema) proveDeleted(m *Message, e *envelope, row event.Row, same bool)
 	}
 	s.buf = buf
 	key := bytes.Clone(ev.Key)
+	if want != nil && !bytes.Equal(want, key) && !bytes.Equal(want, formerKey(key)) {
+		return finding{proof: refuted, op: event.Deleted, why: otherKey(want, key)}
+	}
 	buf, ev, err = s.Encoder.AppendAbsent(s.buf[:0], event.Absent{Key: key, ID: e.row, Read: row.Read, Predecessor: row.Predecessor})
 	if err != nil {
 		return f

@@ -29,12 +29,17 @@ const (
 	// OtherKey: the newest message of the stream was published under another KIND, KEY or scope of
 	// its entities than the configuration has.
 	OtherKey Fault = "otherKey"
+	// Repeated: an event that was published with exactly-once and is there twice.
+	Repeated Fault = "repeated"
+	// OtherPartition: the last message of an entity or a row that lies in another partition than
+	// that of its key.
+	OtherPartition Fault = "otherPartition"
 	// Foreign: a message that is no event at all.
 	Foreign Fault = "foreign"
 )
 
 // Faults are all faults in the order of a report.
-var Faults = []Fault{OtherKey, LostMessage, Missing, Stale, Extra, OutOfOrder, BrokenLink, Altered, Foreign}
+var Faults = []Fault{OtherKey, LostMessage, Missing, Stale, Extra, OutOfOrder, BrokenLink, Altered, Repeated, OtherPartition, Foreign}
 
 // Unjudged is why something could not be judged.
 type Unjudged string
@@ -86,7 +91,7 @@ const (
 // Reasons are all reasons in the order of a report.
 var Reasons = []Unjudged{Young, Changing, Expired, Thinned, NotFromBeginning, Purged, Changed, Unproven, Restarted, Split, Moved, TwoRows, PutAside, Unreadable, FormerKey, Removed, Uncounted, NewerForm}
 
-// Repeat is why a message is there again. Repeats are no fault.
+// Repeat is why a message is there again. It is no fault with at-least-once.
 type Repeat string
 
 // The repeats of messages with stamps.
@@ -144,8 +149,8 @@ type Doubt struct {
 	Examples []Example `json:"examples"`
 }
 
-// Repeated counts the repeats of one kind.
-type Repeated struct {
+// Repetition counts the repeats of one kind.
+type Repetition struct {
 	Repeat   Repeat    `json:"repeat"`
 	Count    uint64    `json:"count"`
 	Examples []Example `json:"examples"`
@@ -172,7 +177,7 @@ type Stream struct {
 	Faults   []Finding `json:"faults"`
 	Unjudged []Doubt   `json:"unjudged"`
 	// Repeated are the repeats that have stamps.
-	Repeated []Repeated `json:"repeated"`
+	Repeated []Repetition `json:"repeated"`
 }
 
 // Report is what a run found.
@@ -212,11 +217,13 @@ type tally struct {
 	most    int
 	wrong   map[Fault]*Finding
 	reasons map[Unjudged]*Doubt
-	repeats map[Repeat]*Repeated
+	repeats map[Repeat]*Repetition
+	// deliveries judge the repeats of the stream.
+	deliveries *deliveries
 }
 
 func newTally(most int) *tally {
-	return &tally{most: most, wrong: make(map[Fault]*Finding), reasons: make(map[Unjudged]*Doubt), repeats: make(map[Repeat]*Repeated)}
+	return &tally{most: most, wrong: make(map[Fault]*Finding), reasons: make(map[Unjudged]*Doubt), repeats: make(map[Repeat]*Repetition), deliveries: newDeliveries()}
 }
 
 func (t *tally) fault(f Fault, e Example) { t.faults(f, 1, []Example{e}) }
@@ -250,21 +257,19 @@ func (t *tally) doubts(r Unjudged, n uint64, examples ...Example) {
 	}
 }
 
-// repeat counts a repeat. It calls example where there is room for one.
-func (t *tally) repeat(r Repeat, example func() Example) {
+func (t *tally) repeated(r Repeat, n uint64, examples []Example) {
 	found := t.repeats[r]
 	if found == nil {
-		found = &Repeated{Repeat: r, Examples: []Example{}}
+		found = &Repetition{Repeat: r, Examples: []Example{}}
 		t.repeats[r] = found
 	}
-	if found.Count++; len(found.Examples) < t.most {
-		found.Examples = append(found.Examples, example())
-	}
+	found.Count += n
+	found.Examples = append(found.Examples, examples[:min(len(examples), t.most-len(found.Examples))]...)
 }
 
 // report fills in what was found, in the order of Faults and Reasons.
 func (t *tally) report(s *Stream) {
-	s.Faults, s.Unjudged, s.Repeated = []Finding{}, []Doubt{}, []Repeated{}
+	s.Faults, s.Unjudged, s.Repeated = []Finding{}, []Doubt{}, []Repetition{}
 	for _, f := range Faults {
 		if found := t.wrong[f]; found != nil {
 			s.Faults = append(s.Faults, *found)

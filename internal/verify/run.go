@@ -152,8 +152,12 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 		if _, known := at[s.Stream]; !known {
 			at[s.Stream] = len(report.Streams)
 			report.Streams = append(report.Streams, Stream{Stream: s.Stream, Kind: s.Kind})
+			s.tally.deliveries.finish(s.tally)
 		}
 		s.finish()
+		if s.facts != nil {
+			r.fold.homes.finish(s.facts.strays)
+		}
 		if err := t.finishFacts(ctx); err != nil {
 			return nil, err
 		}
@@ -161,6 +165,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	}
 	for _, c := range r.scopes {
 		c.finishLinks(partitions)
+		r.fold.homes.finish(c.strays)
 		report.Streams[at[c.tables[0].shard.Stream]].Live += c.live()
 	}
 	for _, t := range r.tables {

@@ -33,6 +33,7 @@ type shard struct {
 	doubted map[doubtful]*Finding
 	behind  uint64
 	shapes  shapes
+	homes   *homes
 }
 
 // counters count what a shard has: its events, those that are repeats, those with a stamp, those

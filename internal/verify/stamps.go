@@ -57,6 +57,8 @@ func newStamps(left memory) *stamps {
 type stamp struct {
 	// epoch is 0 where the message has none, as those of older versions.
 	epoch, seq uint64
+	// state is all that the header says.
+	state sink.State
 	// again says that a message before had the same stamp.
 	again bool
 }
@@ -65,7 +67,7 @@ type stamp struct {
 // that it stands for.
 func (l *stamps) note(s *shard, m *Message, state *sink.State, deadLetter bool) stamp {
 	s.stamped++
-	this := stamp{epoch: state.Epoch, seq: state.Seq}
+	this := stamp{epoch: state.Epoch, seq: state.Seq, state: *state}
 	s.head.note(s, m, state)
 	if l.full {
 		return this
@@ -219,8 +221,8 @@ func (f *fold) stampOf(s *shard, m *Message, deadLetter bool) stamp {
 }
 
 // noteRepeat counts an event that was spread last, where it is a repeat. A stamp that another event
-// had is a fault, unless the event is one already.
-func (s *shard) noteRepeat(m *Message, e *envelope, f finding, this stamp, repeat bool) {
+// had is a fault, unless the event is one already. resent says that a person may have asked for it.
+func (s *shard) noteRepeat(m *Message, e *envelope, f finding, this *stamp, repeat, resent bool) {
 	example := func(what string) Example {
 		x := s.example(m, e, what)
 		x.Stamp = stampText(this.epoch, this.seq)
@@ -229,12 +231,19 @@ func (s *shard) noteRepeat(m *Message, e *envelope, f finding, this stamp, repea
 	if repeat {
 		s.repeats++
 	}
+	if this.epoch == 0 {
+		return
+	}
+	d := s.tally.deliveries
+	d.once[this.epoch] = d.once[this.epoch] || m.Once
+	repeats := func() Example { return example("it repeats the event of an earlier message") }
 	switch {
-	case this.epoch == 0:
 	case repeat && this.again:
-		s.tally.repeat(Copy, func() Example { return example("it is a copy of an earlier message") })
+		d.repeat(Copy, this.epoch, s.tally.most, func() Example { return example("it is a copy of an earlier message") })
+	case repeat && resent:
+		s.tally.repeated(Again, 1, []Example{repeats()})
 	case repeat:
-		s.tally.repeat(Again, func() Example { return example("it repeats the event of an earlier message") })
+		d.repeat(Again, this.epoch, s.tally.most, repeats)
 	case this.again && f.proof != refuted && f.proof != doubted:
 		s.tally.fault(Altered, example("another event has its stamp"))
 	}

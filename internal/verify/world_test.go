@@ -131,7 +131,16 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 	m.EachHeader(c.Header.Set)
 	c.Header.State = ""
 	if w.stamp.Epoch != 0 {
-		c.Header.State = string(sink.AppendState(nil, &w.stamp))
+		state := w.stamp
+		switch {
+		case ev.Op != event.Deleted:
+			state.Digest = ev.Digest
+		case ev.Reason == "ABSENT_IN_SNAPSHOT":
+			state.Kind = sink.StateAbsent
+		default:
+			state.Kind = sink.StateTombstone
+		}
+		c.Header.State = string(sink.AppendState(nil, &state))
 		w.stamp.Seq++
 		w.stamp.Acked++
 	}

@@ -182,7 +182,8 @@ func (d *decoder) records(b *recordBatch) error {
 		if at >= d.to {
 			return nil
 		}
-		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made}
+		d.message = sink.Stored{Offset: uint64(at), Destination: d.topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made,
+			Transactional: b.attributes&transactionalIs != 0}
 		for range one.varint() {
 			name, value := one.bytes(), one.bytes()
 			if one.short {

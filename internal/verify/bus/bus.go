@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +16,10 @@ import (
 
 // progressEvery is a number of messages.
 const progressEvery = 1000
+
+// headersOnce are those of JetStream of which each message of exactly-once has one: it is in an
+// atomic batch, or depends on the claim.
+var headersOnce = []string{"Nats-Batch-Id", "Nats-Expected-Last-Subject-Sequence-Subject"}
 
 // Reader is a sink that is opened for reading.
 type Reader interface {
@@ -110,7 +115,7 @@ func (b *Bus) learn(ctx context.Context) error {
 	for _, tp := range tps {
 		b.partitions = append(b.partitions, &partition{
 			incarnation: tp.Incarnation, end: tp.End,
-			Partition: verify.Partition{Name: tp.Name, Destination: tp.Destination, First: tp.First, Next: tp.First, Expired: tp.Expired, Thinned: tp.Thinned},
+			Partition: verify.Partition{Name: tp.Name, Destination: tp.Destination, Number: numberOf(&tp), First: tp.First, Next: tp.First, Expired: tp.Expired, Thinned: tp.Thinned},
 		})
 	}
 	return nil
@@ -209,8 +214,13 @@ func (p *partition) pass(at uint64) {
 // messageOf returns what is judged of a message. On Kafka a null is empty.
 func (b *Bus) messageOf(index int, m *sink.Stored) verify.Message {
 	message := verify.Message{Partition: index, At: m.Offset, Key: m.Key, Value: m.Value}
-	if message.Key == nil && b.partitions[index].Destination != "" {
-		message.Key = []byte{}
+	if b.partitions[index].Destination != "" {
+		if message.Key == nil {
+			message.Key = []byte{}
+		}
+		message.Once, message.Hash = m.Transactional, murmur2(m.Key)&math.MaxInt32
+	} else {
+		message.Once = slices.ContainsFunc(m.Headers, func(h sink.Header) bool { return slices.Contains(headersOnce, h.Name) })
 	}
 	for i := range m.Headers {
 		h := &m.Headers[i]

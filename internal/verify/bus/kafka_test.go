@@ -110,7 +110,7 @@ func TestReadTopics(t *testing.T) {
 		}
 	})
 	t.Run("knows its partitions", func(t *testing.T) {
-		want := verify.Partition{Name: "orders/1", Destination: topic, Next: 3}
+		want := verify.Partition{Name: "orders/1", Destination: topic, Number: 1, Next: 3}
 		if got := b.Partitions(); len(got) != partitions || got[1] != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
