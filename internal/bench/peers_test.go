@@ -27,6 +27,13 @@ type peerPlan struct {
 	lateFor               time.Duration
 	// noise is which part of the machine others may have, else the round is measured again.
 	noise float64
+	// items are those that are measured, all where it is empty.
+	items []string
+}
+
+// wants reports whether an item is measured.
+func (p *peerPlan) wants(item string) bool {
+	return len(p.items) == 0 || slices.Contains(p.items, item)
 }
 
 // peerBench is one run over the peers.
@@ -41,11 +48,13 @@ var peerBuses = []string{onePartition, eightPartitions, "jetstream"}
 const onePartition, eightPartitions = "kafka, 1 partition", "kafka, 8 partitions"
 
 var peerFlags = struct {
-	names *string
-	noise *int
+	names  *string
+	noise  *int
+	steady *bool
 }{
-	names: flag.String("peers", "", "of the peers, measure alone those whose names hold one of these, with commas"),
-	noise: flag.Int("noise", 10, "of the peers, measure a round again if others use more than this percentage of the machine"),
+	names:  flag.String("peers", "", "of the peers, measure alone those whose names hold one of these, with commas"),
+	noise:  flag.Int("noise", 10, "of the peers, measure a round again if others use more than this percentage of the machine"),
+	steady: flag.Bool("steady", false, "of the peers, measure 1,000 rows a second alone; with --docs, replace these figures in the recorded run"),
 }
 
 // TestPeers is `make bench-peers`: it measures bridge beside its peers. No figure is judged.
@@ -71,6 +80,9 @@ func TestPeers(t *testing.T) {
 	if len(p.buses) == 0 {
 		t.Fatalf("--buses: choose from %s", strings.Join(busNames, ", "))
 	}
+	if *peerFlags.steady {
+		p.items = []string{report.PeerSteady}
+	}
 	if *peerFlags.names != "" {
 		p.names = strings.Split(*peerFlags.names, ",")
 	}
@@ -83,6 +95,14 @@ func TestPeers(t *testing.T) {
 	}
 	os.Stdout.WriteString("\n" + r.PeersMarkdown() + "\nin " + *flags.out + "\n")
 	if *flags.docs {
+		if p.items != nil {
+			recorded, err := report.ReadPeers(top())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recorded.Replace(r)
+			r = recorded
+		}
 		if err := r.RecordPeers(top()); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +156,9 @@ func runPeers(t *testing.T, p peerPlan, out interface{ Write([]byte) (int, error
 		maps.Copy(b.report.Servers, all[i].versions)
 	}
 	table := fmt.Sprintf("rows_%d", p.rows)
-	b.db.fill(t, b.screen, table, p.rows)
+	if p.wants(report.PeerBacklog) {
+		b.db.fill(t, b.screen, table, p.rows)
+	}
 	b.db.fill(t, b.screen, "first", 1)
 	for round := range p.rounds {
 		for i, one := range b.buses {
@@ -171,16 +193,23 @@ func (b *peerBench) peerRound(all []peer, one bus, busName, table string, round 
 		if !peer.runs(one) {
 			continue
 		}
-		for _, do := range []func(add func(string, string, float64)){
-			func(add func(string, string, float64)) { b.peerBacklog(peer, one, table, add) },
-			func(add func(string, string, float64)) { b.peerFirst(peer, one, add) },
-			func(add func(string, string, float64)) { b.peerSteady(peer, one, add) },
-			func(add func(string, string, float64)) { b.peerLate(peer, one, add) },
+		for _, step := range []struct {
+			item string
+			do   func(add func(string, string, float64))
+		}{
+			{report.PeerBacklog, func(add func(string, string, float64)) { b.peerBacklog(peer, one, table, add) }},
+			{report.PeerFirst, func(add func(string, string, float64)) { b.peerFirst(peer, one, add) }},
+			{report.PeerSteady, func(add func(string, string, float64)) { b.peerSteady(peer, one, add) }},
+			{report.PeerLate, func(add func(string, string, float64)) { b.peerLate(peer, one, add) }},
 		} {
-			steps, names = append(steps, do), append(names, peer.name)
+			if b.plan.wants(step.item) {
+				steps, names = append(steps, step.do), append(names, peer.name)
+			}
 		}
 	}
-	steps, names = append(steps, func(add func(string, string, float64)) { b.peerLate(nil, one, add) }), append(names, pollerName)
+	if b.plan.wants(report.PeerLate) {
+		steps, names = append(steps, func(add func(string, string, float64)) { b.peerLate(nil, one, add) }), append(names, pollerName)
+	}
 	for i, step := range steps {
 		b.screen.say("round %d of %d, %s: %s", round+1, b.plan.rounds, busName, names[i])
 		c := report.Case{Client: names[i], Bus: busName}

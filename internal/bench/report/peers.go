@@ -35,6 +35,9 @@ func (r *Report) PeersMarkdown() string {
 	for _, why := range r.Missing {
 		fmt.Fprintf(&b, "%s.\n", why)
 	}
+	if r.Replaced != "" {
+		b.WriteString("\n" + r.Replaced + ".\n")
+	}
 	b.WriteString("\n" + peersNote + "\n")
 	for _, t := range []table{tables{r}.peersBacklog(), tables{r}.peersSteady(), tables{r}.peersLate()} {
 		if len(t.rows) == 0 {
@@ -131,6 +134,25 @@ func (r tables) peersSummary(bus string) string {
 	fmt.Fprintf(&b, "\nTo %s, on %s, on %d cores (%s): bridge %s, %s; medians of %d rounds in turns.\n",
 		bus, r.Began.UTC().Format("2006-01-02"), r.Machine.Cores, r.Machine.CPU, r.Version, r.versions(), r.Rounds)
 	return b.String()
+}
+
+// ReadPeers returns the recorded figures of the peers of a tree.
+func ReadPeers(top string) (*Report, error) {
+	return Read(filepath.Join(top, "docs", "performance", PeersFile))
+}
+
+// Replace takes the items that o has measured for those of r, and notes where they come from.
+func (r *Report) Replace(o *Report) {
+	var items []string
+	for _, f := range o.Figures {
+		if !slices.Contains(items, f.Item) {
+			items = append(items, f.Item)
+		}
+	}
+	r.Figures = slices.DeleteFunc(r.Figures, func(f Figure) bool { return slices.Contains(items, f.Item) })
+	r.Figures = append(r.Figures, o.Figures...)
+	r.Replaced = fmt.Sprintf("Measured again later (%s): bridge %s, %s UTC, on %s; the load before the run was %.1f",
+		strings.ReplaceAll(strings.Join(items, ", "), "peers: ", ""), o.Version, o.Began.UTC().Format("2006-01-02 15:04"), o.Machine.CPU, o.Load)
 }
 
 // WritePeers writes the figures of the peers into folder.

@@ -150,7 +150,9 @@ type Report struct {
 	Load float64 `json:"load"`
 	// Missing says which peers were left out, and why.
 	Missing []string `json:"missing,omitempty"`
-	Figures []Figure `json:"figures"`
+	// Replaced says which figures a later run has replaced.
+	Replaced string   `json:"replaced,omitempty"`
+	Figures  []Figure `json:"figures"`
 }
 
 // Add notes a round's value.

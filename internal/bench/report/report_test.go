@@ -153,3 +153,21 @@ func TestSpliceKeepsTheRestOfThePage(t *testing.T) {
 		t.Error("no error for a page without the lines")
 	}
 }
+
+func TestALaterRunReplacesWhatItMeasured(t *testing.T) {
+	one := report.Case{Client: "one", Bus: "kafka"}
+	recorded, later := &report.Report{Version: "v1"}, &report.Report{Version: "v2"}
+	recorded.Add(report.PeerSteady, one, report.P50, 1)
+	recorded.Add(report.PeerBacklog, one, report.Seconds, 2)
+	later.Add(report.PeerSteady, one, report.P50, 3)
+	recorded.Replace(later)
+	if got := recorded.Last(report.PeerSteady, one, report.P50); got != 3 {
+		t.Errorf("the figure is %v, want that of the later run", got)
+	}
+	if got := recorded.Last(report.PeerBacklog, one, report.Seconds); got != 2 {
+		t.Errorf("what was not measured again is %v, want it as it was", got)
+	}
+	if page := recorded.PeersMarkdown(); !strings.Contains(page, "Measured again later (steady): bridge v2") {
+		t.Errorf("the page does not say so:\n%s", page)
+	}
+}
