@@ -62,15 +62,21 @@ func needReal(t testing.TB) {
 	}
 }
 
-// missing ends a test whose server cannot be had: it fails with CI=true, else it is skipped, and
-// the closing lines of `make test` say so.
+// missing ends a test whose server cannot be had.
 func missing(t testing.TB, server string, why error) {
 	t.Helper()
+	Missing(t, server, fmt.Errorf("%w (scripts/test-deps fetches it)", why))
+}
+
+// Missing ends a test that needs something that is not here: it fails with CI=true, else it is
+// skipped, and the closing lines of `make test` say so.
+func Missing(t testing.TB, what string, why error) {
+	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("no real %s: %v", server, why)
+		t.Fatalf("no %s: %v", what, why)
 	}
-	report("SKIPPED", server+": "+why.Error())
-	t.Skipf("no real %s: %v (scripts/test-deps fetches it)", server, why)
+	report("SKIPPED", what+": "+why.Error())
+	t.Skipf("no %s: %v", what, why)
 }
 
 // report adds a line to the file that `make test` prints at its end.
