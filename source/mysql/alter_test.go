@@ -140,6 +140,13 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 			t.Fatalf("error %v", err)
 		}
 	})
+	t.Run("an added column is there at the next page although EXCLUDE leaves another one out", func(t *testing.T) {
+		b, s, _ := altered(t, product, source.Spec{Exclude: []string{"n"}})
+		b.exec(t, "ALTER TABLE t ADD extra FLOAT DEFAULT 0.1")
+		if p := read(t, s, source.Query{Limit: 9}); len(p.Columns.List) != 4 || string(p.Rows[0].Values[3]) != "0.1" {
+			t.Fatalf("columns %v, rows %v", p.Columns.List, p.Rows)
+		}
+	})
 	t.Run("a column outside the spec changes nothing", func(t *testing.T) {
 		b, s, logs := altered(t, product, source.Spec{Fields: []string{"name"}})
 		first := read(t, s, source.Query{Limit: 9}).Columns

@@ -31,6 +31,7 @@ const (
 	erKeyDoesNotExist = 1176
 
 	erWrongNumberOfColumns = 1222
+	erOperandColumns       = 1241
 	erViewInvalid          = 1356
 )
 
@@ -66,7 +67,7 @@ func isDataError(err error) bool {
 // read.
 func mayBeStale(err error) bool {
 	switch number(err) {
-	case erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns:
+	case erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns, erOperandColumns:
 		return true
 	}
 	return errors.Is(err, errStale)

@@ -3,6 +3,7 @@ package mysql
 import (
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,44 @@ func isID(columnType string) bool {
 
 // isSingle reports whether a column holds single-precision numbers.
 func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
+
+// emptyValue returns a NULL, as a column of SQL, with which a UNION keeps the type of a column. With a
+// plain NULL MariaDB makes a DECIMAL of an unsigned integer, which hides that one becomes the other.
+func emptyValue(columnType string, kind source.Kind) string {
+	if kind == source.Decimal || strings.Contains(strings.ToLower(columnType), "unsigned") {
+		return ", CAST(NULL AS UNSIGNED)"
+	}
+	return ", NULL"
+}
+
+// fits reports whether a column of a result can be c, by the type that the driver names. asked says
+// that c is among the documents.
+func fits(c source.Column, asked bool, name string, scale int64) bool {
+	is := func(endings ...string) bool {
+		return slices.ContainsFunc(endings, func(ending string) bool { return strings.HasSuffix(name, ending) })
+	}
+	switch c.Kind {
+	case source.Int:
+		return is("INT", "YEAR")
+	case source.Decimal:
+		return is("DECIMAL")
+	case source.Float:
+		return is("DOUBLE", "FLOAT")
+	case source.Text:
+		// JSON of MariaDB is a LONGTEXT that is asked for.
+		return is("CHAR", "TEXT", "ENUM", "SET") && (asked || name != "LONGTEXT")
+	case source.JSON:
+		return asked && name == "LONGTEXT" || name == "JSON"
+	case source.Binary:
+		return is("BLOB", "BINARY", "GEOMETRY", "VECTOR")
+	case source.Bit:
+		return is("BIT")
+	case source.Date:
+		return name == "DATE"
+	}
+	times := map[source.Kind]string{source.Clock: "TIME", source.DateTime: "DATETIME", source.Timestamp: "TIMESTAMP"}
+	return name == times[c.Kind] && scale == int64(c.Precision)
+}
 
 // isFloat reports whether a column holds approximate numbers.
 func isFloat(columnType string) bool {

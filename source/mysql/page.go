@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"bridge/internal/failpoint"
@@ -125,15 +126,11 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 
 // fill appends the rows of rows until they end or the budget is reached.
 func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
-	width := 1 + len(s.shape.columns.List)
-	last := width
-	if s.shape.filter != "" {
-		last++
+	at := s.shape.layout()
+	if cap(s.reader.row) < at.all {
+		s.reader.row = make([]driver.Value, at.all)
 	}
-	if cap(s.reader.row) < last {
-		s.reader.row = make([]driver.Value, last)
-	}
-	row := s.reader.row[:last]
+	row := s.reader.row[:at.all]
 	p.Columns = s.shape.columns
 	// After a full page of such a table one more row is looked at.
 	behind := !s.shape.unproved
@@ -151,6 +148,9 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 			if err := parseHead(sqlconn.Text(row[0]), p); err != nil {
 				return false, err
 			}
+			if at.documents > 0 && sqlconn.Text(row[at.documents]) != s.shape.documents.answer {
+				return false, errStale
+			}
 			continue
 		}
 		if full {
@@ -160,10 +160,10 @@ func (s *shard) fill(rows driver.Rows, maxBytes int, p *source.Page) (full bool,
 			behind = true
 			continue
 		}
-		if err := s.appendRow(row[1:width], p); err != nil {
+		if err := s.appendRow(row[1:at.columns], p); err != nil {
 			return false, err
 		}
-		if last > width && row[width] != nil {
+		if at.filter > 0 && row[at.filter] != nil {
 			p.Filter()
 		}
 		// Invariant 7: the budget is exceeded by one row at most.
@@ -222,25 +222,68 @@ func errTwice(id uint64) error {
 	return fmt.Errorf("%w: the id %d came twice: give one of its rows another id, and let the database number rows", source.ErrUnfit, id)
 }
 
-// checkTypes compares the types of a result with those of the pages before: after ALTER TABLE the
-// same column may hold something else.
-func (s *shard) checkTypes(rows driver.Rows) error {
-	b := s.reader.types[:0]
-	names, _ := rows.(driver.RowsColumnTypeDatabaseTypeName)
-	scales, _ := rows.(driver.RowsColumnTypePrecisionScale)
-	for i := range s.shape.columns.List {
-		if names != nil {
-			b = append(append(b, names.ColumnTypeDatabaseTypeName(i+1)...), ' ')
+// layout says where a result of a page has what: the head, the columns up to columns, the condition,
+// the documents, and up to all the columns whose type is in the guard. What it lacks is at 0.
+type layout struct{ columns, filter, documents, singles, all int }
+
+func (sh *shape) layout() (at layout) {
+	at.columns = 1 + len(sh.columns.List)
+	at.singles = at.columns
+	if sh.filter != "" {
+		at.filter = at.singles
+		at.singles++
+	}
+	if len(sh.documents.columns) > 0 {
+		at.documents = at.singles
+		at.singles++
+	}
+	at.all = at.singles
+	for _, single := range sh.single {
+		if single {
+			at.all++
 		}
-		if scales != nil {
-			_, scale, _ := scales.ColumnTypePrecisionScale(i + 1)
-			b = append(strconv.AppendInt(b, scale, 10), ',')
+	}
+	return at
+}
+
+// checkTypes compares the types of a result with those of the pages before: after ALTER TABLE the
+// same column may hold something else. Those of the first page are compared with the columns, which
+// were read before it. As a server may name them otherwise, they are taken for true at the second
+// try.
+func (s *shard) checkTypes(rows driver.Rows) error {
+	types, ok := rows.(interface {
+		driver.RowsColumnTypeDatabaseTypeName
+		driver.RowsColumnTypePrecisionScale
+	})
+	if !ok {
+		return nil
+	}
+	b, at := s.reader.types[:0], s.shape.layout()
+	fit, single := true, at.singles
+	for i := 1; i < at.all; i++ {
+		if i == at.filter || i == at.documents {
+			continue
+		}
+		name := types.ColumnTypeDatabaseTypeName(i)
+		_, scale, _ := types.ColumnTypePrecisionScale(i)
+		b = strconv.AppendInt(append(append(b, name...), ' '), scale, 10)
+		if i >= at.columns {
+			continue
+		}
+		if s.shape.single[i-1] {
+			fit = fit && types.ColumnTypeDatabaseTypeName(single) == "FLOAT"
+			single++
+		} else if c := s.shape.columns.List[i-1]; c.Mask == "" {
+			fit = fit && fits(c, slices.Contains(s.shape.documents.columns, c.Name), name, scale)
 		}
 	}
 	s.reader.types = b
 	switch {
+	case s.types == nil && !fit && !s.doubted:
+		s.doubted = true
+		return errStale
 	case s.types == nil:
-		s.types = bytes.Clone(b)
+		s.types, s.doubted = bytes.Clone(b), false
 	case !bytes.Equal(s.types, b):
 		return errStale
 	}

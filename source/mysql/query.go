@@ -60,20 +60,39 @@ func (s *shard) head() string {
 // first and only column is the id.
 func (s *shard) pageQuery() pageQuery {
 	sh, table := s.shape, s.table.quoted()
-	// What is beside the columns.
-	beside, none := "", ""
+	// What is beside the columns, in the row of the head, in the others, and in the guard.
+	head, beside, guard := "", "", ""
 	if sh.filter != "" {
-		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"
+		head, beside, guard = ", NULL", ", "+source.Unmatched(sh.filter), ", NULL"
 	}
+	if len(sh.documents.columns) > 0 {
+		head += ", (SELECT " + sh.documents.expression() + " FROM " + table + " WHERE FALSE)"
+		beside, guard = beside+", NULL", guard+", NULL"
+	}
+	singles := 0
+	for i, column := range sh.columns.List {
+		if sh.single[i] {
+			// The expression by which it is read has one type, whatever becomes of the column.
+			guard += ", t." + quoteName(column.Name)
+			singles++
+		}
+	}
+	head += strings.Repeat(", NULL", singles)
+	beside += strings.Repeat(", NULL", singles)
 	q := pageQuery{
-		upToFrom: "(SELECT " + s.head() + strings.Repeat(", NULL", len(sh.columns.List)) + none +
-			") UNION ALL (SELECT NULL" + sh.selected + beside + " FROM " + table,
-		byID: forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: sh.id(),
+		upToFrom: "(SELECT " + s.head() + sh.empty + head + ") UNION ALL (SELECT NULL" + sh.selected + beside + " FROM " + table,
+		byID:     forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: sh.id(),
 	}
-	if sh.whole {
-		// It brings nothing, but the server refuses the statement once the table has another number
-		// of columns.
-		q.guard = " UNION ALL (SELECT NULL, t.*" + none + " FROM " + table + " AS t LIMIT 0)"
+	// The guard brings nothing, but the server refuses the statement once the table has another number
+	// of columns, and says the types of columns that are read by an expression.
+	switch {
+	case sh.whole:
+		q.guard = " UNION ALL (SELECT NULL, t.*" + guard + " FROM " + table + " AS t LIMIT 0)"
+	case sh.starred > 0:
+		q.guard = " UNION ALL (SELECT NULL" + sh.empty + guard + " FROM " + table + " AS t WHERE (NULL" + strings.Repeat(", NULL", sh.starred-1) +
+			") IN (SELECT * FROM " + table + ") LIMIT 0)"
+	case singles > 0:
+		q.guard = " UNION ALL (SELECT NULL" + sh.empty + guard + " FROM " + table + " AS t LIMIT 0)"
 	}
 	return q
 }

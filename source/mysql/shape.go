@@ -16,8 +16,11 @@ type shape struct {
 	columns *source.Columns
 	// single tells which columns hold single-precision numbers.
 	single []bool
-	// selected is the list of columns as SQL, with a comma in front.
-	selected string
+	// selected is the list of columns as SQL, with a comma in front, and empty is what a part of the
+	// statement without rows has in their place.
+	selected, empty string
+	// documents are the columns that may hold JSON though the type does not say so; see documentsOf.
+	documents documents
 	// index is the unique index of the id.
 	index string
 	// masks are those of the columns; nil where none has one.
@@ -30,6 +33,8 @@ type shape struct {
 	modified string
 	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
 	whole bool
+	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, 0 elsewhere.
+	starred int
 	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
 	// keeps an id from coming twice.
 	counted, unproved bool
@@ -39,8 +44,9 @@ func (sh *shape) equal(other *shape) bool {
 	a, b := sh.columns, other.columns
 	return slices.Equal(a.List, b.List) && a.ID == b.ID && slices.Equal(a.Key, b.Key) &&
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
-		a.CreatedMoves == b.CreatedMoves && slices.Equal(sh.single, other.single) && sh.index == other.index && sh.key.equal(other.key) &&
-		sh.modified == other.modified && sh.whole == other.whole && sh.counted == other.counted && sh.unproved == other.unproved
+		a.CreatedMoves == b.CreatedMoves && slices.Equal(sh.single, other.single) && sh.empty == other.empty &&
+		sh.documents.equal(other.documents) && sh.index == other.index && sh.key.equal(other.key) &&
+		sh.modified == other.modified && sh.whole == other.whole && sh.starred == other.starred && sh.counted == other.counted && sh.unproved == other.unproved
 }
 
 // shapes are those that were read last: tables that are alike share one, and with it what is made
@@ -106,7 +112,7 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 		return nil, err
 	}
 	if server.isMariaDB() {
-		if err := s.flagJSON(ctx, c, sh.columns.List, table); err != nil {
+		if sh.documents, err = s.findDocuments(ctx, c, sh.columns.List, table); err != nil {
 			return nil, err
 		}
 	}
@@ -239,6 +245,12 @@ func (s tableSpec) compose(table []tableColumn) *shape {
 	sh := &shape{columns: &source.Columns{}, whole: true}
 	for i, column := range table {
 		sh.whole = sh.whole && wanted[i] == !column.invisible
+		if !column.invisible {
+			sh.starred++
+		}
+	}
+	if sh.whole || s.spec.Fields != nil {
+		sh.starred = 0
 	}
 	at := make([]int, len(table))
 	for i, column := range table {
@@ -249,6 +261,7 @@ func (s tableSpec) compose(table []tableColumn) *shape {
 		kind, precision := parseType(column.columnType)
 		sh.columns.List = append(sh.columns.List, source.Column{Name: column.name, Kind: kind, Precision: precision, NotNull: !column.nullable})
 		sh.single = append(sh.single, isSingle(column.columnType))
+		sh.empty += emptyValue(column.columnType, kind)
 	}
 	sh.columns.SetRoles(s.spec, func(name string) int { return at[find(table, name)] })
 	sh.selected = sh.selection()

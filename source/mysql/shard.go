@@ -29,8 +29,10 @@ type shard struct {
 	refreshed time.Time
 	// narrow says that the login may read single columns only.
 	narrow bool
-	// types are the result types of the first page since then.
-	types []byte
+	// types are the result types of the first page with the shape, nil before it; doubted says that
+	// one did not fit the shape.
+	types   []byte
+	doubted bool
 
 	reader pageReader
 	// answered is the server of the last page; until pagesUntil the shard reads no heads.
@@ -45,7 +47,7 @@ var _ source.Shard = (*shard)(nil)
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	try := func() error { return s.try(ctx, q, p) }
 	err := try()
-	if denied := number(err); s.shape != nil && s.shape.whole && (denied == erTableAccessDenied || denied == erColAccessDenied) {
+	if denied := number(err); s.shape != nil && (s.shape.whole || s.shape.starred > 0) && (denied == erTableAccessDenied || denied == erColAccessDenied) {
 		// A login with grants on single columns may not say `SELECT *`.
 		s.narrow = true
 		s.refreshed = time.Time{}
@@ -78,7 +80,7 @@ func (s *shard) renewed(err error, try func() error) error {
 	if s.shape == nil || !mayBeStale(err) {
 		return err
 	}
-	s.refreshed = time.Time{}
+	s.refreshed, s.types = time.Time{}, nil
 	return try()
 }
 
@@ -102,17 +104,18 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	if err != nil {
 		return err
 	}
-	read.whole = read.whole && !s.narrow
+	if s.narrow {
+		read.whole, read.starred = false, 0
+	}
 	if s.shape != nil {
 		if changes := s.shape.columns.Changes(read.columns); len(changes) > 0 {
 			s.source.options.Logger.Info("columns changed", append([]any{"table", s.spec.Table}, changes...)...)
 		}
 	}
 	if s.shape == nil || !s.shape.equal(read) {
-		s.shape = s.source.shapes.share(read)
+		s.shape, s.types = s.source.shapes.share(read), nil
 	}
-	s.identity = server.identity
-	s.refreshed, s.types = time.Now(), nil
+	s.identity, s.refreshed = server.identity, time.Now()
 	return nil
 }
 

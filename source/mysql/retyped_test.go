@@ -1,0 +1,104 @@
+package mysql_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"bridge/internal/testenv"
+	"bridge/source"
+	"bridge/source/mysql"
+)
+
+// retyped are changes of a column v, and a value to insert after it.
+var retyped = []struct{ from, to, value string }{
+	{"FLOAT", "DOUBLE", "1.23456789012345"},
+	{"FLOAT", "DOUBLE(12,3)", "12345678.125"},
+	{"FLOAT", "DECIMAL(20,10)", "1.2345678901"},
+	{"FLOAT", "VARCHAR(20)", "'words'"},
+	{"FLOAT", "INT", "16777217"},
+	{"FLOAT(7,3)", "DOUBLE", "1.23456789012345"},
+	{"DOUBLE", "FLOAT", "0.1"},
+	{"DOUBLE", "DECIMAL(20,10)", "1.5"},
+	{"INT UNSIGNED", "DECIMAL(10,0)", "7"},
+	{"DECIMAL(20,0)", "BIGINT UNSIGNED", "18446744073709551615"},
+	{"DECIMAL(10,2)", "DECIMAL(10,3)", "1.125"},
+	{"INT", "BIGINT UNSIGNED", "18446744073709551615"},
+	{"INT UNSIGNED", "INT", "-1"},
+	{"TINYINT(1)", "BIT(1)", "1"},
+	{"BIT(1)", "BIT(20)", "b'10000000000000000001'"},
+	{"BIT(8)", "TINYINT UNSIGNED", "255"},
+	{"VARCHAR(50)", "JSON", `'{"a": 1}'`},
+	{"LONGTEXT", "JSON", `'{"a": 1}'`},
+	{"JSON", "LONGTEXT", "'words'"},
+	{"LONGTEXT CHARACTER SET latin1", "LONGTEXT CHARACTER SET utf8mb4 CHECK (json_valid(v))", `'["ü"]'`},
+	{"VARCHAR(50) CHARACTER SET latin1", "VARCHAR(50) CHARACTER SET utf8mb4", "'тест'"},
+	{"VARCHAR(50)", "VARBINARY(50)", "x'00ff'"},
+	{"TEXT", "BLOB", "x'00ff'"},
+	{"ENUM('a','b')", "ENUM('c','a','b')", "'c'"},
+	{"ENUM('1','2')", "INT", "2"},
+	{"SET('a','b')", "VARCHAR(20)", "'a'"},
+	{"DATETIME", "TIMESTAMP NULL", "'2026-07-01 12:00:00'"},
+	{"TIMESTAMP(3) NULL", "DATETIME(3)", "'2026-07-01 12:00:00.5'"},
+	{"DATETIME", "DATETIME(6)", "'2026-07-01 12:00:00.5'"},
+	{"DATE", "DATETIME", "'2026-07-01 12:00:00'"},
+	{"TIME", "TIME(3)", "'12:00:00.5'"},
+	{"YEAR", "INT", "2026"},
+	{"FLOAT AS (x / 3) STORED", "DOUBLE AS (x / 3) STORED", "DEFAULT"},
+	{"INT AS (x + 1) VIRTUAL", "DECIMAL(10,1) AS (x + 2) VIRTUAL", "DEFAULT"},
+}
+
+// The page after ALTER TABLE is the one that a reader gets who begins then: also where a setting
+// leaves a column out, or has a condition, and where rows are read by their keys.
+func TestRetypedColumn(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t), func(o *mysql.Options) { o.RefreshEvery = time.Hour })
+		for _, test := range retyped {
+			t.Run(test.from+" becomes "+test.to, func(t *testing.T) { b.retype(t, test.from, test.to, test.value) })
+		}
+	})
+}
+
+func (b base) retype(t *testing.T, from, to, value string) {
+	b.replaceTable(t, "retyped", "(id INT UNSIGNED PRIMARY KEY AUTO_INCREMENT, x FLOAT, v "+from+", doc LONGTEXT, y INT UNSIGNED) DEFAULT CHARSET utf8mb4")
+	specs := []source.Spec{
+		{Table: "retyped", ID: "id"},
+		{Table: "retyped", ID: "id", Exclude: []string{"y"}, Filter: "id <> 9"},
+		{Table: "retyped", ID: "id", Key: []string{"id"}, UniqueKey: true},
+	}
+	queries := []source.Query{{Limit: 9}, {Limit: 9}, {Limit: 9, Keys: [][][]byte{{[]byte("1")}}}}
+	var shards []source.Shard
+	for i, sp := range specs {
+		shards = append(shards, b.source.Shard(sp))
+		read(t, shards[i], queries[i])
+	}
+	b.exec(t, "ALTER TABLE retyped MODIFY v "+to)
+	b.exec(t, "INSERT INTO retyped (x, v, y) VALUES (0.1, "+value+", 4000000000)")
+	for i, sp := range specs {
+		was, is := read(t, shards[i], queries[i]), read(t, b.source.Shard(sp), queries[i])
+		if !slices.Equal(was.Columns.List, is.Columns.List) || fmt.Sprintf("%v", was.Rows) != fmt.Sprintf("%v", is.Rows) || len(is.Rows) != 1 {
+			t.Errorf("spec %d: %v of %+v, a new reader has %v of %+v", i, was.Rows, was.Columns.List, is.Rows, is.Columns.List)
+		}
+	}
+}
+
+// The columns of a table are read before its first page: what changes between the two is seen in
+// that page.
+func TestColumnRetypedBeforeTheFirstPage(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t), func(o *mysql.Options) { o.RefreshEvery = time.Hour })
+		for _, test := range retyped {
+			b.replaceTable(t, "early", "(id INT UNSIGNED PRIMARY KEY AUTO_INCREMENT, x FLOAT, v "+test.from+") DEFAULT CHARSET utf8mb4")
+			s := b.source.Shard(source.Spec{Table: "early", ID: "id"})
+			if _, err := s.NextID(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.exec(t, "ALTER TABLE early MODIFY v "+test.to)
+			got, want := read(t, s, source.Query{Limit: 9}).Columns.List, read(t, b.source.Shard(source.Spec{Table: "early", ID: "id"}), source.Query{Limit: 9}).Columns.List
+			if !slices.Equal(got, want) {
+				t.Errorf("%s becomes %s: read as %+v, want %+v", test.from, test.to, got, want)
+			}
+		}
+	})
+}
