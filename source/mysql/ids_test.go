@@ -135,3 +135,37 @@ func testTraits(t *testing.T, product testenv.Product) {
 		})
 	}
 }
+
+func TestNextIDAtTheEndOfItsType(t *testing.T) {
+	eachProduct(t, func(t *testing.T, product testenv.Product) {
+		b := newBase(t, product.Shared(t))
+		for definition, last := range map[string]uint64{
+			"TINYINT": 127, "TINYINT UNSIGNED": 255, "SMALLINT": 32767, "SMALLINT UNSIGNED": 65535, "MEDIUMINT": 8388607, "MEDIUMINT UNSIGNED": 16777215,
+			"INT": 2147483647, "INT(5) UNSIGNED": 4294967295, "BIGINT": 9223372036854775807, "BIGINT UNSIGNED": 18446744073709551615,
+		} {
+			b.replaceTable(t, "ends", "(id "+definition+" AUTO_INCREMENT PRIMARY KEY)")
+			s := b.source.Shard(source.Spec{Table: "ends", ID: "id"})
+			next := func() uint64 {
+				t.Helper()
+				next, err := s.NextID(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return next
+			}
+			b.exec(t, "INSERT INTO ends VALUES (?)", last-1)
+			if got := next(); got != last {
+				t.Errorf("%s: after %d comes %d", definition, last-1, got)
+			}
+			b.exec(t, "INSERT INTO ends VALUES (?)", last)
+			if got := next(); got != 0 && got <= last {
+				t.Errorf("%s: after the last id %d comes %d", definition, last, got)
+			}
+			// MySQL gives that id again.
+			b.exec(t, "DELETE FROM ends WHERE id = ?", last)
+			if got := next(); product.IsMySQL() && got != last {
+				t.Errorf("%s: after the row %d is gone comes %d", definition, last, got)
+			}
+		}
+	})
+}

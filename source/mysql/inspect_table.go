@@ -125,7 +125,8 @@ func (t *tableInspection) readColumns(ctx context.Context, c conn) error {
 
 // readTable reads what the server keeps about the table.
 func (t *tableInspection) readTable(ctx context.Context, c conn) (err error) {
-	if t.facts.listed, err = t.list(ctx, c); err != nil {
+	id, _ := t.facts.column(t.spec.ID)
+	if t.facts.listed, err = t.list(ctx, c, id.columnType); err != nil {
 		return err
 	}
 	t.facts.create, err = t.readCreate(ctx, c)

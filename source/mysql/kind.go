@@ -3,6 +3,7 @@ package mysql
 import (
 	"database/sql/driver"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,20 @@ func parseType(columnType string) (kind source.Kind, precision int) {
 func isID(columnType string) bool {
 	kind, _ := parseType(columnType)
 	return kind == source.Int && !strings.HasPrefix(strings.ToLower(columnType), "year")
+}
+
+// lastID returns the highest number that an integer type has, 0 for another type.
+func lastID(columnType string) uint64 {
+	name, _, _ := strings.Cut(strings.ToLower(columnType), " ")
+	name, _, _ = strings.Cut(name, "(")
+	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}[name]
+	switch {
+	case bits == 0:
+		return 0
+	case strings.Contains(columnType, "unsigned"):
+		return math.MaxUint64 >> (64 - bits)
+	}
+	return math.MaxUint64 >> (65 - bits)
 }
 
 // isSingle reports whether a column holds single-precision numbers.

@@ -16,10 +16,10 @@ type shape struct {
 	columns *source.Columns
 	// single tells which columns hold single-precision numbers.
 	single []bool
-	// selected is the list of columns as SQL, with a comma in front, and empty is what a part of the
+	// selected is the list of columns as SQL, with a comma in front, and empty what the part of a
 	// statement without rows has in their place.
 	selected, empty string
-	// documents are the columns that may hold JSON though the type does not say so; see documentsOf.
+	// documents are the columns that may hold JSON though the type does not say so.
 	documents documents
 	// index is the unique index of the id.
 	index string
@@ -33,8 +33,10 @@ type shape struct {
 	modified string
 	// whole says that the columns are those of `SELECT *`, so that one more or less shows at once.
 	whole bool
-	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, 0 elsewhere.
+	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
 	starred int
+	// idType is the type of the id.
+	idType string
 	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
 	// keeps an id from coming twice.
 	counted, unproved bool
@@ -46,7 +48,7 @@ func (sh *shape) equal(other *shape) bool {
 		a.Created == b.Created && a.Modified == b.Modified && a.Deleted == b.Deleted &&
 		a.CreatedMoves == b.CreatedMoves && slices.Equal(sh.single, other.single) && sh.empty == other.empty &&
 		sh.documents.equal(other.documents) && sh.index == other.index && sh.key.equal(other.key) &&
-		sh.modified == other.modified && sh.whole == other.whole && sh.starred == other.starred && sh.counted == other.counted && sh.unproved == other.unproved
+		sh.modified == other.modified && sh.whole == other.whole && sh.idType == other.idType && sh.starred == other.starred && sh.counted == other.counted && sh.unproved == other.unproved
 }
 
 // shapes are those that were read last: tables that are alike share one, and with it what is made
@@ -118,7 +120,7 @@ func (s tableSpec) readShape(ctx context.Context, c conn, server server) (*shape
 	}
 	sh.masks = s.spec.Mask(sh.columns.List)
 	id := sh.columns.List[sh.columns.ID].Name
-	sh.counted = table[find(table, id)].counted
+	sh.counted, sh.idType = table[find(table, id)].counted, table[find(table, id)].columnType
 	indexes, err := s.readIndexes(ctx, c)
 	if err != nil {
 		return nil, err

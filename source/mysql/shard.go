@@ -133,7 +133,7 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 			// The table's counter, if it has one, is another column's.
 			return nil
 		}
-		t, err := s.list(ctx, c)
+		t, err := s.list(ctx, c, s.shape.idType)
 		next = t.next
 		return err
 	})
@@ -147,12 +147,12 @@ func (s *shard) NextID(ctx context.Context) (uint64, error) {
 type listed struct {
 	engine string
 	isView bool
-	// next is AUTO_INCREMENT, 0 when it has none.
+	// next is AUTO_INCREMENT, 0 when it has none, or no id is left.
 	next uint64
 }
 
-// list reads it. A table that is missing or forbidden is an error.
-func (s *shard) list(ctx context.Context, c conn) (t listed, err error) {
+// list reads it, with the type of the id. A table that is missing or forbidden is an error.
+func (s *shard) list(ctx context.Context, c conn, idType string) (t listed, err error) {
 	// MySQL says NULL, or one less after a restart, of a table that nobody has opened since. This
 	// also tells what is missing or forbidden, about which information_schema is silent.
 	if err := c.query(ctx, "SELECT 1 FROM "+s.table.quoted()+" LIMIT 0", func(func(string) string) {}); err != nil {
@@ -173,5 +173,16 @@ func (s *shard) list(ctx context.Context, c conn) (t listed, err error) {
 			t.next, malformed = strconv.ParseUint(text, 10, 64)
 		}
 	}, s.table.database, s.table.table)
-	return t, errors.Join(err, malformed)
+	if err = errors.Join(err, malformed); err != nil || t.next == 0 || t.next != lastID(idType) {
+		return t, err
+	}
+	// At the end of its type the counter of MySQL stays at the last id, which it gives again only
+	// where that row is gone.
+	id := quoteName(s.spec.ID)
+	err = c.query(ctx, "SELECT MAX("+id+") AS highest FROM "+s.table.quoted(), func(get func(string) string) {
+		if get("highest") == strconv.FormatUint(t.next, 10) {
+			t.next = 0
+		}
+	})
+	return t, err
 }
