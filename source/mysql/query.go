@@ -83,8 +83,8 @@ func (s *shard) pageQuery() pageQuery {
 		upToFrom: "(SELECT " + s.head() + sh.empty + head + ") UNION ALL (SELECT NULL" + sh.selected + beside + " FROM " + table,
 		byID:     forceIndex(sh.index) + " WHERE ", byKey: forceIndex(sh.key.index) + " WHERE ", id: sh.id(),
 	}
-	// The guard brings nothing, but the server refuses the statement once the table has another number
-	// of columns, and says the types of columns that are read by an expression.
+	// The guard brings nothing, but the server refuses the statement once the table has another
+	// number of columns, and says the types of columns that are read by an expression.
 	switch {
 	case sh.whole:
 		q.guard = " UNION ALL (SELECT NULL, t.*" + guard + " FROM " + table + " AS t LIMIT 0)"

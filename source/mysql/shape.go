@@ -16,8 +16,8 @@ type shape struct {
 	columns *source.Columns
 	// single tells which columns hold single-precision numbers.
 	single []bool
-	// selected is the list of columns as SQL, with a comma in front, and empty what the part of a
-	// statement without rows has in their place.
+	// selected is the list of columns as SQL, with a comma in front; empty is a list of NULLs with
+	// which a UNION keeps their types.
 	selected, empty string
 	// documents are the columns that may hold JSON though the type does not say so.
 	documents documents
