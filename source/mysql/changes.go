@@ -43,15 +43,27 @@ func (s *shard) tryChanges(ctx context.Context, q source.ChangeQuery, c *source.
 
 func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQuery, c *source.Changes) error {
 	*c = source.Changes{List: c.List[:0]}
-	query, err := s.changesQuery(q)
+	bare := q
+	bare.Ranges = nil
+	query, err := s.changesQuery(bare)
 	if err != nil {
 		return err
 	}
-	rows, err := session.QueryContext(ctx, query, nil)
-	if err != nil {
-		return err
+	for _, part := range s.parts(q.Ranges, len(query)) {
+		asked := q
+		asked.Ranges, asked.Limit = part, q.Limit-len(c.List)
+		if query, err = s.changesQuery(asked); err != nil {
+			return err
+		}
+		rows, err := session.QueryContext(ctx, query, nil)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(fillChanges(rows, c), rows.Close()); err != nil || len(c.List) >= q.Limit {
+			return err
+		}
 	}
-	return errors.Join(fillChanges(rows, c), rows.Close())
+	return nil
 }
 
 // changesQuery composes the statement of a read of changes.
@@ -118,6 +130,11 @@ func fillChanges(rows driver.Rows, c *source.Changes) error {
 		c.List = append(c.List, source.Cursor{Modified: sqlconn.Text(row[1]), ID: id})
 		return err
 	})
-	c.Now, c.Server = head.Now, head.Server
+	if c.Server == "" {
+		c.Now, c.Server = head.Now, head.Server
+	}
+	if err == nil && head.Server != c.Server {
+		err = errMoved
+	}
 	return err
 }

@@ -116,8 +116,9 @@ func (k keyPart) needsCode(v []byte) bool {
 	return textual && k.collation != "" && !unicodes[k.charset()] && !isASCII(v)
 }
 
-// encode has the server write the sound texts of keys that nobody else can write.
-func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte) (encodings, error) {
+// encode has the server write the sound texts of keys that nobody else can write, in statements of
+// at most room bytes.
+func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, room int) (encodings, error) {
 	written := make(encodings)
 	var asked []foreign
 	var query []byte
@@ -143,16 +144,16 @@ func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte) (encodings,
 	for _, tuple := range keys {
 		for _, part := range l.parts {
 			if v := tuple[part.at]; part.needsCode(v) && part.fit(v) == sound {
+				text := append(appendHex([]byte(", HEX(CONVERT(_utf8mb4 "), v), " USING "+part.charset()+"))"...)
+				if len(query)+len(text) > room {
+					if err := ask(); err != nil {
+						return nil, err
+					}
+				}
 				if len(asked) == 0 {
 					query = append(query[:0], "SELECT CONCAT_WS(' '"...)
 				}
-				asked = append(asked, foreign{part.charset(), string(v)})
-				query = append(appendHex(append(query, ", HEX(CONVERT(_utf8mb4 "...), v), " USING "+part.charset()+"))"...)
-			}
-		}
-		if len(query) > maxCondition {
-			if err := ask(); err != nil {
-				return nil, err
+				asked, query = append(asked, foreign{part.charset(), string(v)}), append(query, text...)
 			}
 		}
 	}

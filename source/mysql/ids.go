@@ -31,7 +31,7 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 			}
 			// A row that moves to another partition while all are read may show in both, before it
 			// is committed.
-			return s.tryIDs(ctx, c, s.idsQuery(ranges, limit), idList{ids: ids, limit: limit, again: uncommitted && s.shape.unproved})
+			return s.tryIDs(ctx, c, ranges, idList{ids: ids, limit: limit, again: uncommitted && s.shape.unproved})
 		})
 	}
 	if err := s.renewed(try(), try); err != nil {
@@ -47,13 +47,20 @@ type idList struct {
 	again bool
 }
 
-func (s *shard) tryIDs(ctx context.Context, c conn, query string, list idList) error {
+func (s *shard) tryIDs(ctx context.Context, c conn, ranges []source.Range, list idList) error {
 	*list.ids = source.IDs{List: list.ids.List[:0]}
-	rows, err := c.QueryContext(ctx, query, nil)
-	if err != nil {
-		return err
+	for _, part := range s.parts(ranges, len(s.idsQuery(nil, list.limit))) {
+		rows, err := c.QueryContext(ctx, s.idsQuery(part, list.limit), nil)
+		if err != nil {
+			return err
+		}
+		count, err := list.fill(rows)
+		if err := errors.Join(err, rows.Close()); err != nil || list.ids.Cut {
+			return err
+		}
+		list.limit -= count
 	}
-	return errors.Join(list.fill(rows), rows.Close())
+	return nil
 }
 
 func (s *shard) idsQuery(ranges []source.Range, limit int) string {
@@ -67,8 +74,9 @@ func (s *shard) idsQuery(ranges []source.Range, limit int) string {
 	return string(append(b, ')'))
 }
 
-func (l idList) fill(rows driver.Rows) error {
-	ids, count := l.ids, 0
+// fill appends the ids of rows and returns how many rows there were.
+func (l idList) fill(rows driver.Rows) (count int, err error) {
+	ids := l.ids
 	head, err := readHeaded(rows, 2, func(row []driver.Value) error {
 		id, err := rowID(row[1])
 		if err != nil {
@@ -85,8 +93,13 @@ func (l idList) fill(rows driver.Rows) error {
 		ids.List = append(ids.List, id)
 		return nil
 	})
-	ids.Now, ids.Server, ids.Cut = head.Now, head.Server, count == l.limit
-	return err
+	if ids.Cut = count == l.limit; ids.Server == "" {
+		ids.Now, ids.Server = head.Now, head.Server
+	}
+	if err == nil && head.Server != ids.Server {
+		err = errMoved
+	}
+	return count, err
 }
 
 // readHeaded calls each for every row but the one that tells about the server, whose clock and

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"time"
 
 	"bridge/source"
 )
@@ -82,19 +82,21 @@ func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
 }
 
 const (
-	// maxCondition bounds the text of one condition, far below every server's max_allowed_packet.
+	// maxCondition bounds the text of one condition.
 	maxCondition = 512 << 10
 	// atOnce bounds the keys in one condition: the server finds a row by its index, but then goes
 	// through the condition until it meets the key of that row.
 	atOnce = 100
 )
 
-// condition returns the SQL for rows that have one of keys, and how many of keys it takes.
-func (l lookup) condition(keys [][][]byte, written encodings) (condition []byte, taken int) {
+// condition returns the SQL for rows that have one of keys, in at most room bytes, and how many of
+// keys it takes: none where the first one does not fit.
+func (l lookup) condition(keys [][][]byte, written encodings, room int) (condition []byte, taken int) {
 	if len(keys) == 0 {
 		return []byte("FALSE"), 0
 	}
-	for taken < min(len(keys), atOnce) && len(condition) < maxCondition {
+	for taken < min(len(keys), atOnce) {
+		before := len(condition)
 		if taken > 0 {
 			condition = append(condition, " OR "...)
 		}
@@ -102,16 +104,15 @@ func (l lookup) condition(keys [][][]byte, written encodings) (condition []byte,
 			condition = append(condition, []string{"(", " AND "}[min(i, 1)]...)
 			condition = part.appendCondition(condition, keys[taken][part.at], written)
 		}
-		condition = append(condition, ')')
+		if condition = append(condition, ')'); len(condition) > room {
+			return condition[:before], taken
+		}
 		taken++
 	}
 	return condition, taken
 }
 
-var (
-	errTooManyKeys = fmt.Errorf("more than %d keys in one read", source.MaxKeys)
-	errMoved       = errors.New("another server answered in the middle of a read")
-)
+var errTooManyKeys = fmt.Errorf("more than %d keys in one read", source.MaxKeys)
 
 // readKeys reads the rows with the keys of q into p: those that the index finds in as few
 // statements as their length allows, then the strange ones.
@@ -129,7 +130,7 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 
 func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
-	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange))
+	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), min(s.room(0), maxCondition))
 	if err != nil {
 		return err
 	}
@@ -157,27 +158,24 @@ type keySet struct {
 // readKeysOf appends the rows with the given keys.
 func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Query, p *source.Page) error {
 	keys, query := of.keys, s.pageQuery()
-	for {
-		condition, taken := s.shape.key.condition(keys, of.written)
+	room := min(s.room(len(query.keysText(nil, q.Limit))), maxCondition)
+	return s.readStatements(ctx, c, q.Limit, q.MaxBytes, p, func(asked int) (string, bool, error) {
+		condition, taken := s.shape.key.condition(keys, of.written, room)
+		if taken == 0 && len(keys) > 0 {
+			return "", false, s.errLongKey(keys[0], room)
+		}
 		keys = keys[taken:]
-		now, server := p.Now, p.Server
-		p.Now = time.Time{}
-		asked := q.Limit - len(p.Rows)
-		err := s.readRows(ctx, c, query.keysText(condition, asked), asked, q.MaxBytes, p)
-		switch {
-		case err != nil && !errors.Is(err, errCut):
-			return err
-		case server != "" && server != p.Server:
-			return errMoved
-		}
-		if !now.IsZero() {
-			// The clock of the first statement lies before all of them.
-			p.Now = now
-		}
-		if err != nil || p.More || len(keys) == 0 {
-			return err
-		}
-	}
+		return query.keysText(condition, asked), len(keys) > 0, nil
+	})
+}
+
+// errLongKey is the error of a key of which no statement can ask.
+func (s *shard) errLongKey(key [][]byte, room int) error {
+	condition, _ := s.shape.key.condition([][][]byte{key}, nil, math.MaxInt)
+	packet := s.source.connector.server.Load().packet
+	return fmt.Errorf("%w: the KEY of the row with %s = %.40q takes %d bytes in a statement, and max_allowed_packet of the server is %d: let an administrator run: "+
+		"SET GLOBAL max_allowed_packet = %d", source.ErrUnfit, s.shape.key.parts[0].name, key[s.shape.key.parts[0].at], len(condition), packet,
+		(packet-room+len(condition))/1024*1024+2048)
 }
 
 // unite puts the rows of several statements in order. A row that two of them found comes once. One

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"bridge/internal/failpoint"
 	"bridge/source"
@@ -69,13 +70,55 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	if s.shape.unproved {
 		return s.readUnproved(ctx, c, q, asked, p)
 	}
-	return sorted(p, s.readRows(ctx, c, s.pageQuery().text(q, asked), asked, q.MaxBytes, p))
+	return sorted(p, s.readByID(ctx, c, q, asked, p))
+}
+
+// readByID reads at most asked rows by their ids.
+func (s *shard) readByID(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
+	query := s.pageQuery()
+	parts := s.parts(q.Ranges, len(query.text(source.Query{}, asked)))
+	return s.readStatements(ctx, c, asked, q.MaxBytes, p, func(asked int) (string, bool, error) {
+		q.Ranges, parts = parts[0], parts[1:]
+		return query.text(q, asked), len(parts) > 0, nil
+	})
+}
+
+var errMoved = errors.New("another server answered in the middle of a read")
+
+// readStatements appends the at most asked rows of as many statements as next returns. next says
+// whether there are more.
+func (s *shard) readStatements(ctx context.Context, c conn, asked, maxBytes int, p *source.Page,
+	next func(asked int) (statement string, more bool, err error)) error {
+	before := len(p.Rows)
+	for {
+		left := asked - (len(p.Rows) - before)
+		statement, more, err := next(left)
+		if err != nil {
+			return err
+		}
+		now, server := p.Now, p.Server
+		p.Now = time.Time{}
+		err = s.readRows(ctx, c, statement, left, maxBytes, p)
+		switch {
+		case err != nil && !errors.Is(err, errCut):
+			return err
+		case server != "" && server != p.Server:
+			return errMoved
+		}
+		if !now.IsZero() {
+			// The clock of the first statement lies before all of them.
+			p.Now = now
+		}
+		if err != nil || p.More || !more {
+			return err
+		}
+	}
 }
 
 // readUnproved reads a page of a table whose ids nothing proves unique: with the row after it,
 // which may have the id of its last one.
 func (s *shard) readUnproved(ctx context.Context, c conn, q source.Query, asked int, p *source.Page) error {
-	err := sorted(p, s.readRows(ctx, c, s.pageQuery().text(q, asked+1), asked+1, q.MaxBytes, p))
+	err := sorted(p, s.readByID(ctx, c, q, asked+1, p))
 	if last := len(p.Rows) - 1; last == asked {
 		for _, v := range p.Rows[last].Values {
 			p.Bytes -= len(v)
@@ -222,8 +265,9 @@ func errTwice(id uint64) error {
 	return fmt.Errorf("%w: the id %d came twice: give one of its rows another id, and let the database number rows", source.ErrUnfit, id)
 }
 
-// layout says where a result of a page has what: the head, the columns up to columns, the condition,
-// the documents, and up to all the columns whose type is in the guard. What it lacks is at 0.
+// layout says where the result of a page has what: the head, the columns up to columns, the
+// condition, the documents, and from singles to all those whose type is in the guard. What it lacks
+// is at 0.
 type layout struct{ columns, filter, documents, singles, all int }
 
 func (sh *shape) layout() (at layout) {

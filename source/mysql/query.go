@@ -140,6 +140,22 @@ func (p pageQuery) keysText(condition []byte, limit int) string {
 // listAtOnce bounds a list of ids: MariaDB makes a join of one with a thousand.
 const listAtOnce = 500
 
+// room returns how much may be added to a statement of so many bytes before the server refuses it.
+func (s *shard) room(bytes int) int {
+	const spare = 512
+	return s.source.connector.server.Load().packet - bytes - spare
+}
+
+// parts splits ranges into those of which one statement can ask, beside so many bytes. It returns at
+// least one part.
+func (s *shard) parts(ranges []source.Range, bytes int) (parts [][]source.Range) {
+	atOnce := max(1, s.room(bytes)/(len(s.shape.id())+len(" OR  BETWEEN 18446744073709551615 AND 18446744073709551615")))
+	for len(ranges) > atOnce {
+		parts, ranges = append(parts, ranges[:atOnce]), ranges[atOnce:]
+	}
+	return append(parts, ranges)
+}
+
 // appendRanges appends the condition that the column id lies in one of ranges. Single ids are
 // lists: a server plans a list in a fraction of the time that it needs for as many conditions.
 func appendRanges(b []byte, id string, ranges []source.Range) []byte {

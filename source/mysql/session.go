@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -35,6 +36,8 @@ type server struct {
 	version string
 	// account is the login as the server's grants name it.
 	account string
+	// packet is max_allowed_packet: the most bytes that a statement may have.
+	packet int
 	// identity is the SQL that tells servers apart, a list of expressions.
 	identity string
 	// waiting is how to have a read show what other members have committed; zero where there are
@@ -128,10 +131,12 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 		return err
 	}
 	var found server
-	err := session.query(ctx, "SELECT VERSION() AS version, CURRENT_USER() AS account", func(get func(string) string) {
+	var malformed error
+	err := session.query(ctx, "SELECT VERSION() AS version, CURRENT_USER() AS account, @@max_allowed_packet AS packet", func(get func(string) string) {
 		found = server{version: get("version"), account: get("account")}
+		found.packet, malformed = strconv.Atoi(get("packet"))
 	})
-	if err != nil {
+	if err = errors.Join(err, malformed); err != nil {
 		return err
 	}
 	if found.version == "" {
