@@ -19,11 +19,11 @@ func (d documents) equal(other documents) bool {
 	return d.answer == other.answer && slices.Equal(d.columns, other.columns)
 }
 
-// expression is the SQL of the question, for a SELECT FROM the table WHERE FALSE. JSON_ARRAY takes a
-// document as it is and quotes a text. COALESCE of a column and a document is a document only where
-// the column is JSON. No row is read, and SELECT on the columns will do; their CHECK shows only to a
-// login with SELECT on the table. The first member says whether the server knows the difference, as
-// MariaDB does from 10.5 on.
+// expression is the SQL of the question, for a SELECT FROM the table WHERE FALSE. JSON_ARRAY takes
+// a document as it is and quotes a text. COALESCE of a column and a document is a document only
+// where the column is JSON. No row is read, and SELECT on the columns will do; their CHECK shows
+// only to a login with SELECT on the table. The first member says whether the server knows the
+// difference, as MariaDB does from 10.5 on.
 func (d documents) expression() string {
 	const document = "JSON_COMPACT('{}')"
 	var b strings.Builder

@@ -130,7 +130,7 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 
 func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
-	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), min(s.room(0), maxCondition))
+	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), min(s.source.connector.server.Load().room(0), maxCondition))
 	if err != nil {
 		return err
 	}
@@ -158,24 +158,25 @@ type keySet struct {
 // readKeysOf appends the rows with the given keys.
 func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Query, p *source.Page) error {
 	keys, query := of.keys, s.pageQuery()
-	room := min(s.room(len(query.keysText(nil, q.Limit))), maxCondition)
+	server := s.source.connector.server.Load()
+	room := min(server.room(len(query.keysText(nil, q.Limit))), maxCondition)
 	return s.readStatements(ctx, c, q.Limit, q.MaxBytes, p, func(asked int) (string, bool, error) {
 		condition, taken := s.shape.key.condition(keys, of.written, room)
 		if taken == 0 && len(keys) > 0 {
-			return "", false, s.errLongKey(keys[0], room)
+			return "", false, s.shape.key.errLong(keys[0], server.packet, server.packet-room)
 		}
 		keys = keys[taken:]
 		return query.keysText(condition, asked), len(keys) > 0, nil
 	})
 }
 
-// errLongKey is the error of a key of which no statement can ask.
-func (s *shard) errLongKey(key [][]byte, room int) error {
-	condition, _ := s.shape.key.condition([][][]byte{key}, nil, math.MaxInt)
-	packet := s.source.connector.server.Load().packet
+// errLong is the error of a key of which no statement can ask: packet is what the server takes,
+// base what the statement has besides.
+func (l lookup) errLong(key [][]byte, packet, base int) error {
+	condition, _ := l.condition([][][]byte{key}, nil, math.MaxInt)
 	return fmt.Errorf("%w: the KEY of the row with %s = %.40q takes %d bytes in a statement, and max_allowed_packet of the server is %d: let an administrator run: "+
-		"SET GLOBAL max_allowed_packet = %d", source.ErrUnfit, s.shape.key.parts[0].name, key[s.shape.key.parts[0].at], len(condition), packet,
-		(packet-room+len(condition))/1024*1024+2048)
+		"SET GLOBAL max_allowed_packet = %d", source.ErrUnfit, l.parts[0].name, key[l.parts[0].at], len(condition), packet,
+		(base+len(condition))/1024*1024+2048)
 }
 
 // unite puts the rows of several statements in order. A row that two of them found comes once. One

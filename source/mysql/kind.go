@@ -70,8 +70,9 @@ func lastID(columnType string) uint64 {
 // isSingle reports whether a column holds single-precision numbers.
 func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
 
-// emptyValue returns a NULL, as a column of SQL, with which a UNION keeps the type of a column. With
-// a plain NULL MariaDB makes a DECIMAL of an unsigned integer, so that one looks like the other.
+// emptyValue returns a NULL, as a column of SQL, with which a UNION keeps the type of a column.
+// With a plain NULL MariaDB makes a DECIMAL of an unsigned integer, so that one looks like the
+// other.
 func emptyValue(columnType string, kind source.Kind) string {
 	if kind == source.Decimal || strings.Contains(strings.ToLower(columnType), "unsigned") {
 		return ", CAST(NULL AS UNSIGNED)"

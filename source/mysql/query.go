@@ -141,15 +141,15 @@ func (p pageQuery) keysText(condition []byte, limit int) string {
 const listAtOnce = 500
 
 // room returns how much may be added to a statement of so many bytes before the server refuses it.
-func (s *shard) room(bytes int) int {
+func (s *server) room(bytes int) int {
 	const spare = 512
-	return s.source.connector.server.Load().packet - bytes - spare
+	return s.packet - bytes - spare
 }
 
-// parts splits ranges into those of which one statement can ask, beside so many bytes. It returns at
-// least one part.
+// parts splits ranges into those of which one statement can ask, beside so many bytes. It returns
+// at least one part.
 func (s *shard) parts(ranges []source.Range, bytes int) (parts [][]source.Range) {
-	atOnce := max(1, s.room(bytes)/(len(s.shape.id())+len(" OR  BETWEEN 18446744073709551615 AND 18446744073709551615")))
+	atOnce := max(1, s.source.connector.server.Load().room(bytes)/(len(s.shape.id())+len(" OR  BETWEEN 18446744073709551615 AND 18446744073709551615")))
 	for len(ranges) > atOnce {
 		parts, ranges = append(parts, ranges[:atOnce]), ranges[atOnce:]
 	}
