@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"bridge/internal/app"
 	"bridge/internal/cli"
@@ -30,15 +31,27 @@ It can read Kafka and NATS JetStream, and the server of embedded: while bridge
 is stopped, or through the address of ?listen=. Memory: 110 to 150 bytes an
 entity, 48 to 92 bytes a row of a release stream and 20 to 40 a key of it.
 
-Exit status: 0 when nothing is wrong, 1 when something is or the comparison
-failed, 2 when the configuration is wrong.
+A stream with a table that cannot be read is named and not judged, the others are.
+
+Exit status: 0 when nothing is wrong, 1 when something is, a stream could not be
+judged or the comparison failed, 2 when the configuration is wrong.
 `
 
-// differError says that a check found bus and tables to differ.
-type differError struct{ faults int }
+// differError says that a check found bus and tables to differ, or could not judge some streams.
+type differError struct {
+	faults int
+	unfit  []verify.Unfit
+}
 
 func (e *differError) Error() string {
-	return fmt.Sprintf("the bus and the tables do not fit: %s", terminal.Count(e.faults, "kind")+" of fault")
+	var said []string
+	if e.faults > 0 {
+		said = append(said, "the bus and the tables do not fit: "+terminal.Count(e.faults, "kind")+" of fault")
+	}
+	for _, u := range e.unfit {
+		said = append(said, fmt.Sprintf("the stream %s could not be judged, for its table %s", u.Stream, u.Shard))
+	}
+	return strings.Join(said, "; ")
 }
 
 func verifyCommand(p *process, ctx context.Context, call cli.Call) error {
@@ -67,8 +80,8 @@ func verifyCommand(p *process, ctx context.Context, call cli.Call) error {
 	default:
 		_, err = fmt.Fprint(p.stdout, p.secrets.Clean(report.Text()))
 	}
-	if faults := report.KindsOfFault(); err == nil && faults > 0 {
-		return &differError{faults}
+	if faults := report.KindsOfFault(); err == nil && faults+len(report.Unfit) > 0 {
+		return &differError{faults, report.Unfit}
 	}
 	return err
 }

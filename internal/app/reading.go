@@ -102,6 +102,9 @@ func openReadingEmbedded(ctx context.Context, cfg *config.Config, what Reading) 
 		return nil, option.Errorf("%w (where that is bridge: stop it, or let %s in with ?listen=127.0.0.1:4222 in %s, after embedded:)", err, what.Command, option.SinkURL)
 	}
 	own, err := openReadingNATS(ctx, o, what)
+	if errors.Is(err, bus.ErrNothing) {
+		err = fmt.Errorf("the server in %s has no stream %s: bridge has published nothing there yet", e.Dir, e.Stream)
+	}
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}

@@ -24,12 +24,13 @@ type fold struct {
 	deadLetters uint64
 	tombstones  tombstones
 	homes       *homes
+	unfit       []Unfit
 	envelope    envelope
 }
 
-func newFold(shards []*shard, o *Options) *fold {
+func newFold(shards []*shard, unfit []Unfit, o *Options) *fold {
 	f := &fold{
-		shards: shards, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(o.Examples),
+		shards: shards, unfit: unfit, owners: make(map[string]*shard), named: make(map[[2]string]*shard), foreign: newTally(o.Examples),
 		stamps: newStamps(memory(o.Numbers)), domain: o.Domain, tombstones: newTombstones(), homes: newHomes(o.Bus.Partitions()),
 	}
 	for _, s := range shards {
@@ -46,6 +47,10 @@ func (f *fold) add(m *Message) error {
 	domain := m.Header.Domain
 	ours := f.domain == "" || domain == "" || domain == f.domain
 	var claimed *shard
+	if ours && slices.ContainsFunc(f.unfit, func(u Unfit) bool { return u.Stream == m.Header.Stream }) {
+		f.others++
+		return nil
+	}
 	if ours {
 		claimed = f.named[[2]string{m.Header.Stream, m.Header.Shard}]
 	}

@@ -82,6 +82,9 @@ func (r *Report) Text() string {
 		}
 	}
 	writeFinding(&text, r.Foreign.Count, "WRONG", string(r.Foreign.Fault), faultWords[r.Foreign.Fault], r.Foreign.Examples)
+	for _, u := range r.Unfit {
+		fmt.Fprintf(&text, "stream %s: NOT JUDGED, for its table %s: %s\n", terminal.Visible(u.Stream), terminal.Visible(u.Shard), terminal.Visible(u.What))
+	}
 	for i := range r.Streams {
 		writeStream(&text, &r.Streams[i])
 	}

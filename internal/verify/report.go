@@ -180,10 +180,20 @@ type Stream struct {
 	Repeated []Repetition `json:"repeated"`
 }
 
+// Unfit is a stream that could not be judged, for the table that is named: it cannot be read, or
+// its rows make no events.
+type Unfit struct {
+	Stream string `json:"stream"`
+	Shard  string `json:"shard"`
+	What   string `json:"what"`
+}
+
 // Report is what a run found.
 type Report struct {
-	// Good says that nothing is wrong, as far as it could be judged.
+	// Good says that nothing is wrong, as far as it could be judged, and that all streams could be.
 	Good bool `json:"good"`
+	// Unfit are the streams that are not among Streams.
+	Unfit []Unfit `json:"unfit"`
 	// Messages counts the messages read, Others the events of other sources among them, and
 	// DeadLetters the dead letters.
 	Messages    uint64   `json:"messages"`
@@ -289,5 +299,5 @@ func (t *tally) report(s *Stream) {
 
 // summarize says whether anything is wrong.
 func (r *Report) summarize() {
-	r.Good = r.Foreign.Count == 0 && !slices.ContainsFunc(r.Streams, func(s Stream) bool { return len(s.Faults) > 0 })
+	r.Good = r.Foreign.Count == 0 && len(r.Unfit) == 0 && !slices.ContainsFunc(r.Streams, func(s Stream) bool { return len(s.Faults) > 0 })
 }

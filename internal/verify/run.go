@@ -2,7 +2,9 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"bridge/internal/backoff"
@@ -26,6 +28,8 @@ type run struct {
 	tables []*table
 	scopes []*scope
 	page   source.Page
+	// unfit are the streams with a table that cannot be read, or whose rows make no events.
+	unfit []Unfit
 }
 
 // Run compares the tables with the bus. An error says that it could not: what it found is in the
@@ -38,10 +42,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := r.readBus(ctx); err != nil {
 		return nil, err
 	}
-	for _, t := range r.tables {
-		if err := t.scan(ctx); err != nil {
-			return nil, err
-		}
+	if err := r.each(func(t *table) error { return t.scan(ctx) }); err != nil {
+		return nil, err
 	}
 	for _, c := range r.scopes {
 		c.findExtra()
@@ -64,19 +66,53 @@ func (r *run) prepare(ctx context.Context) error {
 		if tallies[o.Stream] == nil {
 			tallies[o.Stream], newests[o.Stream] = newTally(r.Examples), new(newest)
 		}
-		s := newShard(o, r.Domain, tallies[o.Stream], newests[o.Stream])
-		t := &table{run: r, shard: s}
-		r.Progress(Step{What: "looking at " + o.Name})
-		if err := t.read(ctx, source.Query{Limit: 1}); err != nil {
-			return err
-		}
+		r.tables = append(r.tables, &table{run: r, shard: newShard(o, r.Domain, tallies[o.Stream], newests[o.Stream])})
+	}
+	if err := r.each(func(t *table) error {
+		r.Progress(Step{What: "looking at " + t.shard.Name})
+		return t.read(ctx, source.Query{Limit: 1})
+	}); err != nil {
+		return err
+	}
+	for _, t := range r.tables {
 		if err := r.join(t); err != nil {
 			return err
 		}
-		r.shards, r.tables = append(r.shards, s), append(r.tables, t)
+		r.shards = append(r.shards, t.shard)
 	}
-	r.fold = newFold(r.shards, &r.Options)
+	r.fold = newFold(r.shards, r.unfit, &r.Options)
 	return nil
+}
+
+// each calls do for all tables. Where it fails for good, the stream of the table is not judged; an
+// error is returned where none is left, or the source cannot be reached.
+func (r *run) each(do func(*table) error) error {
+	var failed []error
+	for _, t := range slices.Clone(r.tables) {
+		if r.isUnfit(t.shard.Stream) {
+			continue
+		}
+		err := do(t)
+		if err == nil {
+			continue
+		}
+		unfit, ok := errors.AsType[*unfitError](err)
+		if !ok {
+			return err
+		}
+		failed = append(failed, err)
+		r.unfit = append(r.unfit, Unfit{Stream: t.shard.Stream, Shard: t.shard.Name, What: t.shard.text(unfit.error)})
+		r.tables = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.shard.Stream) })
+		r.scopes = slices.DeleteFunc(r.scopes, func(c *scope) bool { return r.isUnfit(c.tables[0].shard.Stream) })
+	}
+	if len(r.tables) == 0 {
+		return errors.Join(failed...)
+	}
+	return nil
+}
+
+func (r *run) isUnfit(stream string) bool {
+	return slices.ContainsFunc(r.unfit, func(u Unfit) bool { return u.Stream == stream })
 }
 
 // readBus takes in what the bus has got since the last time.
@@ -109,19 +145,21 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	if err := r.readBus(ctx); err != nil {
 		return err
 	}
-	for _, t := range r.tables {
-		if err := t.again(ctx, last); err != nil {
-			return err
-		}
+	if err := r.each(func(t *table) error { return t.again(ctx, last) }); err != nil {
+		return err
 	}
 	// A row may have moved to another table, so all tables are read first.
-	for _, c := range r.scopes {
+	return r.each(func(t *table) error {
+		c := t.shard.scope
+		if c == nil || c.tables[0] != t {
+			return nil
+		}
 		if err := c.rereadExtra(ctx); err != nil {
 			return err
 		}
 		c.extraAgain(last)
-	}
-	return nil
+		return nil
+	})
 }
 
 // pause is the time before a round: all rounds together outlast the stability windows.
@@ -138,6 +176,7 @@ func (r *run) report(ctx context.Context) (*Report, error) {
 	report := &Report{
 		Messages: r.fold.messages, Others: r.fold.others, DeadLetters: r.fold.deadLetters,
 		OtherDomains: r.fold.domains.list(),
+		Unfit:        append([]Unfit{}, r.unfit...),
 		Foreign:      Finding{Fault: Foreign, Examples: []Example{}}, Partitions: []PartitionReport{},
 	}
 	partitions := r.Bus.Partitions()

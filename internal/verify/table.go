@@ -99,12 +99,19 @@ func (t *table) read(ctx context.Context, q source.Query) error {
 	err := pause.Retry(ctx, func() error { return t.shard.Source.Read(ctx, q, &t.run.page) }, isTransient)
 	if err == nil {
 		err = t.shard.bind(t.run.page.Columns)
+	} else if isTransient(err) {
+		return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
 	}
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", t.shard.Stream, err)
+		return fmt.Errorf("stream %s: %w", t.shard.Stream, &unfitError{err})
 	}
 	return nil
 }
+
+// unfitError says that a table cannot be judged, whatever becomes of others.
+type unfitError struct{ error }
+
+func (e *unfitError) Unwrap() error { return e.error }
 
 // isTransient reports whether a read that failed may succeed later.
 func isTransient(err error) bool {

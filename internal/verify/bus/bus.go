@@ -21,6 +21,9 @@ const progressEvery = 1000
 // atomic batch, or depends on the claim.
 var headersOnce = []string{"Nats-Batch-Id", "Nats-Expected-Last-Subject-Sequence-Subject"}
 
+// ErrNothing is returned where no stream of JetStream has the subjects.
+var ErrNothing = errors.New("nothing is published there yet")
+
 // Reader is a sink that is opened for reading.
 type Reader interface {
 	sink.Reader
@@ -102,15 +105,17 @@ func (b *Bus) learn(ctx context.Context) error {
 	}
 	for _, topic := range b.options.Topics {
 		if !slices.ContainsFunc(tps, func(tp sink.TP) bool { return tp.Destination == topic }) {
-			return fmt.Errorf("the topic %s does not exist, or this login may not read it: create it, or grant READ and DESCRIBE", topic)
+			return fmt.Errorf("the topic %s does not exist, or this login may not read it: create it, where nothing was published yet, or grant READ and DESCRIBE", topic)
 		}
 	}
 	switch {
 	case len(tps) > 0:
 	case b.options.Stream != "":
-		return fmt.Errorf("look at the stream %s: %w", b.options.Stream, sink.ErrGone)
+		return option.Errorf("the stream %s does not exist, so %w: create it, or start bridge, which makes it with %s=true",
+			b.options.Stream, ErrNothing, option.NATSCreateStream)
 	default:
-		return option.Errorf("no stream takes the subjects %s: create one, or name it with %s", strings.Join(b.options.Subjects, ", "), option.NATSStream)
+		return option.Errorf("no stream takes the subjects %s, so %w: create one, or name it with %s and start bridge, which makes it with %s=true",
+			strings.Join(b.options.Subjects, ", "), ErrNothing, option.NATSStream, option.NATSCreateStream)
 	}
 	for _, tp := range tps {
 		b.partitions = append(b.partitions, &partition{

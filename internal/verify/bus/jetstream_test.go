@@ -167,7 +167,7 @@ func TestWhatAStreamNoLongerHolds(t *testing.T) {
 
 func TestStreamThatIsMissing(t *testing.T) {
 	w := newWorld(t)
-	for stream, want := range map[string]string{"": "no stream takes the subjects nowhere", "NONE": "look at the stream NONE"} {
+	for stream, want := range map[string]string{"": "no stream takes the subjects nowhere", "NONE": "the stream NONE does not exist, so nothing is published there yet: create it"} {
 		_, err := w.openSubjects(t, stream, "nowhere")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("stream %q: %v", stream, err)
